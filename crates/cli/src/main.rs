@@ -1,0 +1,2 @@
+//! The `toolway` program.
+fn main() {}

@@ -1,0 +1,2 @@
+//! Peer.
+fn main() {}
