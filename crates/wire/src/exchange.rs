@@ -1,0 +1,255 @@
+//! One request on behalf of one caller, and everything that happens until it has exactly one end.
+//!
+//! ```text
+//!             ┌──────────────────────────── Exchange ───────────────────────────┐
+//!  request ──►│  Progress* · Log* · Ask ─► Answer · Ask ─► Answer · … · Outcome  │──► one end
+//!             └─────────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! Nothing here knows a revision, a transport or a wire: those are the accents' ([`crate::up`], [`crate::down`]).
+//! An [`Exchange`] is the caller's end, a [`Feed`] the answering end. Whoever reaches a server gets an exchange and
+//! whoever serves gives one, so that a relay is a function from request to exchange. What lives outside an
+//! exchange is in [`crate::notice`]; a task outlives the exchange that made it and is named by its outcome.
+
+mod ask;
+mod clock;
+mod core;
+mod request;
+
+use std::{
+    future::poll_fn,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use futures_util::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use tokio::time::{Instant, Sleep};
+
+pub use ask::{Answer, Ask, AskId, Cause, Question};
+pub use clock::Terms;
+pub use request::{LogLevel, Progress, Request};
+
+use self::core::Core;
+use crate::{
+    error::{Clock, WireError},
+    json::Raw,
+    message::{ClientCapabilities, RpcError, result::Task},
+};
+
+/// The caller's end. Dropping it before the end cancels the request, in the way its server asks for.
+#[derive(Debug)]
+pub struct Exchange {
+    core: Arc<Core>,
+    alarm: Option<Pin<Box<Sleep>>>,
+    ended: bool,
+}
+
+/// The answering end: tells, asks, and ends it once.
+#[derive(Debug)]
+pub struct Feed {
+    core: Arc<Core>,
+}
+
+/// What happens in an exchange.
+#[derive(Debug)]
+pub enum Happening {
+    /// `progress`, `total`, `message` as they came, without a token.
+    Progress(Raw),
+    /// `level`, `logger`, `data` as they came.
+    Log(Raw),
+    /// The server wants something of the caller's side.
+    Ask(Ask),
+    /// It no longer does.
+    Withdrawn(AskId),
+    /// The one end.
+    Ended(Outcome),
+}
+
+/// The one way an exchange ended.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// A result, as it came.
+    Answered(Raw),
+    /// A JSON-RPC error, as it came.
+    Refused(RpcError),
+    /// It did not get that far.
+    Failed(WireError),
+    /// The caller did not want it any more, or the server gave it up.
+    Cancelled,
+    /// A clock ran out; the server was told.
+    TimedOut {
+        /// Which clock.
+        clock: Clock,
+        /// What it was set to.
+        limit: std::time::Duration,
+    },
+    /// A task goes on in its place.
+    HandedOff(Task),
+}
+
+/// Answers questions on behalf of a caller: a person, a model, a configuration.
+pub trait AskHandler: Send + Sync {
+    /// What may be asked. What is not declared here is never put to [`AskHandler::answer`].
+    fn capabilities(&self) -> ClientCapabilities;
+
+    /// Answers one question.
+    fn answer(&self, question: Question) -> BoxFuture<'_, Answer>;
+}
+
+/// Two ends of a new exchange.
+pub fn pair(terms: Terms, unread: usize) -> (Exchange, Feed) {
+    let core = Arc::new(Core::new(terms, unread));
+    (Exchange { core: Arc::clone(&core), alarm: None, ended: false }, Feed { core })
+}
+
+// === impl Exchange ===
+
+impl Exchange {
+    /// An exchange that has ended already.
+    pub fn ended(outcome: Outcome) -> Self {
+        let (exchange, feed) = pair(Terms::unbounded(), 1);
+        feed.end(outcome);
+        exchange
+    }
+
+    /// The next thing that happens; `None` after the end.
+    pub async fn next(&mut self) -> Option<Happening> {
+        poll_fn(|context| self.poll_next(context)).await
+    }
+
+    /// As [`Exchange::next`], by hand.
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Happening>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        let deadline = match self.core.poll(context) {
+            Poll::Ready(happening) => {
+                self.ended = matches!(happening, Happening::Ended(_));
+                return Poll::Ready(Some(happening));
+            }
+            Poll::Pending => self.core.deadline(),
+        };
+        let Some((at, clock, limit)) = deadline else { return Poll::Pending };
+        if self.poll_alarm(at, context).is_pending() {
+            return Poll::Pending;
+        }
+        self.ended = true;
+        self.core.leave("timed out");
+        Poll::Ready(Some(Happening::Ended(Outcome::TimedOut { clock, limit })))
+    }
+
+    /// Says that the outcome is no longer wanted; the end is then [`Outcome::Cancelled`].
+    pub fn cancel(&mut self, reason: &str) {
+        if !self.ended {
+            self.core.cancel(reason);
+        }
+    }
+
+    /// How many progress and log happenings were dropped because nobody took them.
+    pub fn missed(&self) -> u64 {
+        self.core.missed()
+    }
+
+    /// Goes through to the end; nobody answers questions and nobody looks at progress.
+    pub async fn outcome(self) -> Outcome {
+        self.outcome_with(None, |_| {}).await
+    }
+
+    /// Goes through to the end: questions go to `handler`, everything else is shown to `see`.
+    pub async fn outcome_with(
+        mut self,
+        handler: Option<&dyn AskHandler>,
+        mut see: impl FnMut(&Happening),
+    ) -> Outcome {
+        let mut answering = FuturesUnordered::new();
+        loop {
+            let happening = tokio::select! {
+                happening = self.next() => happening,
+                Some(()) = answering.next(), if !answering.is_empty() => continue,
+            };
+            match happening {
+                Some(Happening::Ended(outcome)) => return outcome,
+                Some(Happening::Ask(ask)) => match handler {
+                    Some(handler) => answering.push(async move {
+                        let answer = handler.answer(ask.question.clone()).await;
+                        ask.answer(answer);
+                    }),
+                    None => ask.answer(Answer::nobody()),
+                },
+                Some(other) => see(&other),
+                None => return Outcome::Failed(WireError::Ended("the exchange was over".to_owned())),
+            }
+        }
+    }
+
+    fn poll_alarm(&mut self, at: Instant, context: &mut Context<'_>) -> Poll<()> {
+        let alarm = self.alarm.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at)));
+        if alarm.deadline() != at {
+            alarm.as_mut().reset(at);
+        }
+        alarm.as_mut().poll(context)
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.core.leave("the caller went away");
+        }
+    }
+}
+
+// === impl Feed ===
+
+impl Feed {
+    /// Reports progress: `params` without a token.
+    pub fn progress(&self, params: Raw) {
+        self.core.tell(Happening::Progress(params));
+    }
+
+    /// Reports a log line.
+    pub fn log(&self, params: Raw) {
+        self.core.tell(Happening::Log(params));
+    }
+
+    /// Puts a question to the caller's side; resolves when it is answered or can no longer be.
+    pub fn ask(&self, question: Question) -> impl Future<Output = Answer> + Send + 'static {
+        let answer = self.core.ask(question);
+        async move { answer.await.unwrap_or_else(|_| Answer::nobody()) }
+    }
+
+    /// Takes a question back.
+    pub fn withdraw(&self, ask: AskId) {
+        self.core.tell(Happening::Withdrawn(ask));
+    }
+
+    /// Ends the exchange; false when it had ended already.
+    pub fn end(&self, outcome: Outcome) -> bool {
+        self.core.end(outcome)
+    }
+
+    /// Called once when the caller leaves before the end, with the reason.
+    pub fn when_cancelled(&self, act: impl FnOnce(&str) + Send + 'static) {
+        self.core.when_cancelled(Box::new(act));
+    }
+
+    /// Resolves when the caller has left.
+    pub async fn cancelled(&self) {
+        poll_fn(|context| self.core.poll_left(context)).await;
+    }
+
+    /// Questions that wait for an answer.
+    pub fn open_asks(&self) -> usize {
+        self.core.open_asks()
+    }
+}
+
+impl Drop for Feed {
+    fn drop(&mut self) {
+        self.core.end(Outcome::Failed(WireError::Ended("the answering side went away".to_owned())));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+//! How long an exchange may take: an idle clock wound up by every sign of life, and a total. Both stand still while
+//! a question is open, because then it is the caller's turn.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::error::Clock;
+
+/// The time one exchange is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// Longest silence.
+    pub idle: Option<Duration>,
+    /// Longest duration in all.
+    pub total: Option<Duration>,
+}
+
+/// The two clocks of one exchange.
+#[derive(Debug)]
+pub(super) struct Clocks {
+    terms: Terms,
+    /// When the total runs out, moved by each pause.
+    started: Instant,
+    last_sign: Instant,
+    paused: Option<Instant>,
+}
+
+impl Terms {
+    /// Calls, reads and prompts: five minutes of silence, thirty in all.
+    pub fn call() -> Self {
+        Self { idle: Some(Duration::from_secs(300)), total: Some(Duration::from_secs(1_800)) }
+    }
+
+    /// Lists and handshakes: a minute.
+    pub fn list() -> Self {
+        Self { idle: Some(Duration::from_secs(60)), total: Some(Duration::from_secs(300)) }
+    }
+
+    /// As long as it takes.
+    pub fn unbounded() -> Self {
+        Self { idle: None, total: None }
+    }
+}
+
+impl Clocks {
+    pub(super) fn new(terms: Terms) -> Self {
+        let now = Instant::now();
+        Self { terms, started: now, last_sign: now, paused: None }
+    }
+
+    /// The server showed a sign of life.
+    pub(super) fn wind(&mut self) {
+        self.last_sign = Instant::now();
+    }
+
+    pub(super) fn pause(&mut self) {
+        self.paused.get_or_insert_with(Instant::now);
+    }
+
+    pub(super) fn resume(&mut self) {
+        if let Some(since) = self.paused.take() {
+            let now = Instant::now();
+            self.started += now - since;
+            self.last_sign = now;
+        }
+    }
+
+    /// Which clock runs out first, and when; none while paused.
+    pub(super) fn deadline(&self) -> Option<(Instant, Clock, Duration)> {
+        if self.paused.is_some() {
+            return None;
+        }
+        let idle = self.terms.idle.map(|limit| (self.last_sign + limit, Clock::Idle, limit));
+        let total = self.terms.total.map(|limit| (self.started + limit, Clock::Total, limit));
+        match (idle, total) {
+            (Some(idle), Some(total)) => Some(if total.0 < idle.0 { total } else { idle }),
+            (one, other) => one.or(other),
+        }
+    }
+}

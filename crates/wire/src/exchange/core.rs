@@ -1,0 +1,206 @@
+//! What both ends of an exchange share: a bounded queue of happenings, the clocks, and who has left.
+//!
+//! Telling never waits, so that one slow caller cannot hold up a connection that serves others: over the bound the
+//! oldest progress or log gives way and is counted. Questions and the outcome are never dropped.
+
+use std::{
+    collections::VecDeque,
+    fmt,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use tokio::{sync::oneshot, time::Instant};
+
+use super::{Answer, Ask, Happening, Outcome, Question, Terms, clock::Clocks};
+use crate::error::Clock;
+
+type OnCancel = Box<dyn FnOnce(&str) + Send>;
+
+pub(super) struct Core {
+    // Nothing awaits and nothing foreign is called under this lock.
+    state: Mutex<State>,
+    unread: usize,
+}
+
+struct State {
+    queue: VecDeque<Happening>,
+    clocks: Clocks,
+    caller: Option<Waker>,
+    feeder: Option<Waker>,
+    on_cancel: Option<OnCancel>,
+    open_asks: usize,
+    missed: u64,
+    ended: bool,
+    left: bool,
+}
+
+impl Core {
+    pub(super) fn new(terms: Terms, unread: usize) -> Self {
+        let state = State {
+            queue: VecDeque::new(),
+            clocks: Clocks::new(terms),
+            caller: None,
+            feeder: None,
+            on_cancel: None,
+            open_asks: 0,
+            missed: 0,
+            ended: false,
+            left: false,
+        };
+        Self { state: Mutex::new(state), unread }
+    }
+
+    pub(super) fn poll(&self, context: &Context<'_>) -> Poll<Happening> {
+        let mut state = self.state.lock();
+        match state.queue.pop_front() {
+            Some(happening) => Poll::Ready(happening),
+            None => {
+                remember(&mut state.caller, context);
+                Poll::Pending
+            }
+        }
+    }
+
+    pub(super) fn deadline(&self) -> Option<(Instant, Clock, Duration)> {
+        self.state.lock().clocks.deadline()
+    }
+
+    pub(super) fn tell(&self, happening: Happening) {
+        let mut state = self.state.lock();
+        if state.ended || state.left {
+            return;
+        }
+        state.clocks.wind();
+        if self.unread <= state.queue.len() {
+            let droppable = |queued: &Happening| matches!(queued, Happening::Progress(_) | Happening::Log(_));
+            if let Some(oldest) = state.queue.iter().position(droppable) {
+                state.queue.remove(oldest);
+                state.missed += 1;
+            }
+        }
+        state.queue.push_back(happening);
+        wake(state.caller.take());
+    }
+
+    pub(super) fn ask(self: &Arc<Self>, question: Question) -> oneshot::Receiver<Answer> {
+        let (sender, receiver) = oneshot::channel();
+        let ask = Ask::new(question, Arc::clone(self), sender);
+        let mut state = self.state.lock();
+        state.open_asks += 1;
+        state.clocks.pause();
+        if state.ended || state.left {
+            drop(state);
+            drop(ask);
+            return receiver;
+        }
+        state.queue.push_back(Happening::Ask(ask));
+        wake(state.caller.take());
+        receiver
+    }
+
+    pub(super) fn ask_closed(&self) {
+        let mut state = self.state.lock();
+        state.open_asks = state.open_asks.saturating_sub(1);
+        if state.open_asks == 0 {
+            state.clocks.resume();
+            wake(state.caller.take());
+        }
+    }
+
+    pub(super) fn end(&self, outcome: Outcome) -> bool {
+        let mut state = self.state.lock();
+        if state.ended || state.left {
+            return false;
+        }
+        state.ended = true;
+        let on_cancel = state.on_cancel.take();
+        state.queue.push_back(Happening::Ended(outcome));
+        wake(state.caller.take());
+        drop(state);
+        drop(on_cancel);
+        true
+    }
+
+    /// The caller wants no outcome but still looks: it sees one, `Cancelled`.
+    pub(super) fn cancel(&self, reason: &str) {
+        let on_cancel = {
+            let mut state = self.state.lock();
+            if state.ended {
+                return;
+            }
+            state.ended = true;
+            state.left = true;
+            state.queue.push_back(Happening::Ended(Outcome::Cancelled));
+            wake(state.feeder.take());
+            state.on_cancel.take()
+        };
+        if let Some(act) = on_cancel {
+            act(reason);
+        }
+    }
+
+    /// The caller is gone; what it has not taken is dropped, questions with it.
+    pub(super) fn leave(&self, reason: &str) {
+        let (unread, on_cancel) = {
+            let mut state = self.state.lock();
+            let unended = !state.ended;
+            state.left = true;
+            state.ended = true;
+            wake(state.feeder.take());
+            (std::mem::take(&mut state.queue), state.on_cancel.take().filter(|_| unended))
+        };
+        // Outside the lock: an unanswered question closes itself through this core.
+        drop(unread);
+        if let Some(act) = on_cancel {
+            act(reason);
+        }
+    }
+
+    pub(super) fn when_cancelled(&self, act: OnCancel) {
+        let mut state = self.state.lock();
+        if state.left {
+            drop(state);
+            act("the caller went away");
+        } else if !state.ended {
+            state.on_cancel = Some(act);
+        }
+    }
+
+    pub(super) fn poll_left(&self, context: &Context<'_>) -> Poll<()> {
+        let mut state = self.state.lock();
+        if state.left {
+            return Poll::Ready(());
+        }
+        remember(&mut state.feeder, context);
+        Poll::Pending
+    }
+
+    pub(super) fn open_asks(&self) -> usize {
+        self.state.lock().open_asks
+    }
+
+    pub(super) fn missed(&self) -> u64 {
+        self.state.lock().missed
+    }
+}
+
+impl fmt::Debug for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Core").finish_non_exhaustive()
+    }
+}
+
+fn remember(slot: &mut Option<Waker>, context: &Context<'_>) {
+    if !slot.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
+        *slot = Some(context.waker().clone());
+    }
+}
+
+fn wake(waker: Option<Waker>) {
+    if let Some(waker) = waker {
+        waker.wake();
+    }
+}

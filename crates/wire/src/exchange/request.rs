@@ -1,0 +1,145 @@
+//! What is asked of a server, without a word about how it travels.
+
+use std::{fmt, str::FromStr};
+
+use crate::{
+    json::Raw,
+    message::{ClientCapabilities, RequestProblem, refuse_ambiguity},
+};
+
+/// One request. Its params hold nothing that belongs to a hop: no token, no version, no capability.
+#[derive(Clone, Debug)]
+pub struct Request {
+    method: String,
+    params: Option<Raw>,
+    /// Whether its caller wants to hear of progress.
+    pub progress: Progress,
+    /// From which level on its caller wants to hear logs; `None`: what the connection was set to.
+    pub log_level: Option<LogLevel>,
+    /// What its caller's side can be asked; `None`: what the connection declares.
+    pub capabilities: Option<ClientCapabilities>,
+}
+
+/// Whether progress is reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// The caller looks at it.
+    Wanted,
+    /// Nobody does.
+    Unwanted,
+}
+
+/// The eight severities of RFC 5424.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LogLevel {
+    /// Details for whoever looks for a fault.
+    Debug,
+    /// What happens.
+    Info,
+    /// Normal, but worth a look.
+    Notice,
+    /// Something to keep an eye on.
+    Warning,
+    /// Something failed.
+    Error,
+    /// A part of the whole failed.
+    Critical,
+    /// Act now.
+    Alert,
+    /// Nothing works.
+    Emergency,
+}
+
+/// Not one of the eight.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown log level `{0}`")]
+pub struct UnknownLevel(pub String);
+
+impl Request {
+    /// A request of this program's own making.
+    pub fn new(method: impl Into<String>, params: Option<Raw>) -> Result<Self, RequestProblem> {
+        if let Some(params) = &params {
+            refuse_ambiguity(params)?;
+        }
+        Ok(Self::trusted(method.into(), params))
+    }
+
+    /// A request whose params were checked, or were made here.
+    pub(crate) fn trusted(method: impl Into<String>, params: Option<Raw>) -> Self {
+        Self { method: method.into(), params, progress: Progress::Unwanted, log_level: None, capabilities: None }
+    }
+
+    /// The same, with its caller looking at progress.
+    #[must_use]
+    pub fn with_progress(mut self) -> Self {
+        self.progress = Progress::Wanted;
+        self
+    }
+
+    /// The method.
+    pub fn method(&self) -> &str {
+        &self.method
+    }
+
+    /// The params.
+    pub fn params(&self) -> Option<&Raw> {
+        self.params.as_ref()
+    }
+
+    /// One member of the params.
+    pub fn param(&self, key: &str) -> Option<Raw> {
+        self.params.as_ref().and_then(|params| params.get(key))
+    }
+
+    /// Whether a server may ask something before it answers this.
+    pub fn is_interactive(&self) -> bool {
+        matches!(self.method.as_str(), "tools/call" | "prompts/get" | "resources/read")
+    }
+}
+
+impl LogLevel {
+    /// All of them, least severe first.
+    pub const ALL: [Self; 8] = [
+        Self::Debug,
+        Self::Info,
+        Self::Notice,
+        Self::Warning,
+        Self::Error,
+        Self::Critical,
+        Self::Alert,
+        Self::Emergency,
+    ];
+
+    /// As the wire spells it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Debug => "debug",
+            Self::Info => "info",
+            Self::Notice => "notice",
+            Self::Warning => "warning",
+            Self::Error => "error",
+            Self::Critical => "critical",
+            Self::Alert => "alert",
+            Self::Emergency => "emergency",
+        }
+    }
+
+    /// The level of a log message's params; the least severe where it says none we know.
+    pub fn of(params: &Raw) -> Self {
+        params.get("level").as_ref().and_then(Raw::as_str).and_then(|level| level.parse().ok()).unwrap_or(Self::Debug)
+    }
+}
+
+impl FromStr for LogLevel {
+    type Err = UnknownLevel;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|level| level.as_str() == text).ok_or_else(|| UnknownLevel(text.to_owned()))
+    }
+}
+
+impl fmt::Display for LogLevel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

@@ -1,0 +1,124 @@
+//! An exchange by itself: order, one end, clocks, cancellation.
+
+use std::{
+    sync::{Arc, atomic::{AtomicUsize, Ordering}},
+    time::Duration,
+};
+
+use super::{Answer, AskId, Cause, Exchange, Feed, Happening, Outcome, Question, Terms, pair};
+use crate::{error::Clock, json::Raw};
+
+fn raw(text: &str) -> Raw {
+    Raw::parse(text.to_owned()).unwrap()
+}
+
+fn question() -> Question {
+    Question { id: AskId(1), key: None, method: "roots/list".to_owned(), params: None, cause: Cause::Request }
+}
+
+fn terms() -> Terms {
+    Terms { idle: Some(Duration::from_secs(10)), total: Some(Duration::from_secs(25)) }
+}
+
+async fn waited(seconds: u64) {
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+}
+
+fn timed() -> (Exchange, Feed) {
+    pair(terms(), 8)
+}
+
+#[tokio::test]
+async fn everything_comes_in_order_and_ends_once() {
+    let (mut exchange, feed) = timed();
+    feed.progress(raw(r#"{"progress":1}"#));
+    feed.log(raw(r#"{"level":"info"}"#));
+    assert!(feed.end(Outcome::Answered(raw("1"))));
+    assert!(!feed.end(Outcome::Answered(raw("2"))), "there is one end");
+    feed.progress(raw(r#"{"progress":2}"#));
+    assert!(matches!(exchange.next().await, Some(Happening::Progress(_))));
+    assert!(matches!(exchange.next().await, Some(Happening::Log(_))));
+    assert!(matches!(exchange.next().await, Some(Happening::Ended(Outcome::Answered(one))) if one.as_u64() == Some(1)));
+    assert!(exchange.next().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn progress_winds_the_idle_clock_but_not_the_total() {
+    let (mut exchange, feed) = timed();
+    for step in 0..3 {
+        waited(8).await;
+        feed.progress(raw(&format!("{{\"progress\":{step}}}")));
+        assert!(matches!(exchange.next().await, Some(Happening::Progress(_))));
+    }
+    let end = exchange.next().await;
+    assert!(matches!(end, Some(Happening::Ended(Outcome::TimedOut { clock: Clock::Total, .. }))), "{end:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn silence_runs_the_idle_clock_out_and_tells_the_server() {
+    let (mut exchange, feed) = timed();
+    let told = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&told);
+    feed.when_cancelled(move |_| {
+        counter.fetch_add(1, Ordering::Relaxed);
+    });
+    let end = exchange.next().await;
+    assert!(matches!(end, Some(Happening::Ended(Outcome::TimedOut { clock: Clock::Idle, .. }))), "{end:?}");
+    drop(exchange);
+    assert_eq!(told.load(Ordering::Relaxed), 1);
+    assert!(!feed.end(Outcome::Cancelled), "an answer after the end is nobody's");
+}
+
+#[tokio::test(start_paused = true)]
+async fn clocks_stand_still_while_a_question_is_open() {
+    let (mut exchange, feed) = timed();
+    waited(5).await;
+    let answer = feed.ask(question());
+    let Some(Happening::Ask(ask)) = exchange.next().await else { panic!("no question") };
+    assert!(tokio::time::timeout(Duration::from_secs(3_600), exchange.next()).await.is_err(), "still waiting");
+    ask.answer(Answer::Given(raw(r#"{"roots":[]}"#)));
+    assert!(matches!(answer.await, Answer::Given(_)));
+    waited(9).await;
+    feed.end(Outcome::Answered(raw("{}")));
+    assert!(matches!(exchange.next().await, Some(Happening::Ended(Outcome::Answered(_)))));
+}
+
+#[tokio::test]
+async fn a_question_nobody_takes_is_answered_so() {
+    let (exchange, feed) = timed();
+    let answer = feed.ask(question());
+    drop(exchange);
+    assert!(matches!(answer.await, Answer::Refused(_)));
+    feed.cancelled().await;
+    assert!(matches!(feed.ask(question()).await, Answer::Refused(_)));
+}
+
+#[tokio::test]
+async fn a_slow_caller_misses_old_progress_but_never_a_question_or_the_end() {
+    let (mut exchange, feed) = timed();
+    let answer = feed.ask(question());
+    for step in 0..20 {
+        feed.progress(raw(&format!("{{\"progress\":{step}}}")));
+    }
+    feed.end(Outcome::Answered(raw("{}")));
+    assert_eq!(exchange.missed(), 13);
+    let Some(Happening::Ask(ask)) = exchange.next().await else { panic!("no question") };
+    ask.answer(Answer::declined());
+    assert!(matches!(answer.await, Answer::Given(_)));
+    let mut seen = 0;
+    while let Some(happening) = exchange.next().await {
+        seen += usize::from(matches!(happening, Happening::Progress(_)));
+    }
+    assert_eq!(seen, 7);
+}
+
+#[tokio::test]
+async fn cancelling_is_an_end_of_its_own() {
+    let (mut exchange, feed) = timed();
+    exchange.cancel("not needed");
+    assert!(!feed.end(Outcome::Answered(raw("{}"))));
+    assert!(matches!(exchange.next().await, Some(Happening::Ended(Outcome::Cancelled))));
+    let (mut exchange, feed) = timed();
+    drop(feed);
+    assert!(matches!(exchange.next().await, Some(Happening::Ended(Outcome::Failed(_)))));
+}

@@ -1,0 +1,215 @@
+//! JSON as it came: text that was checked once and is carried unread.
+//!
+//! [`Raw`] is one JSON value, its bytes shared and never rewritten. The checker behind it
+//! ([`scan`]) counts depth, finds the members of one level and copies nothing. Changes are
+//! made in [`crate::message::splice`] and nowhere else.
+
+pub(crate) mod scan;
+
+use std::{borrow::Cow, fmt, ops::Range};
+
+use bytes::Bytes;
+use serde::de::DeserializeOwned;
+
+use scan::Scanner;
+pub use scan::{JsonError, MAX_DEPTH};
+
+/// One JSON value, byte for byte as its sender wrote it, without surrounding whitespace.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Raw(Bytes);
+
+/// One member of an object: its key as text, and where key and value stand.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// The key with its escapes resolved.
+    pub key: String,
+    /// The value.
+    pub value: Raw,
+}
+
+/// The six kinds of JSON values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `{…}`
+    Object,
+    /// `[…]`
+    Array,
+    /// `"…"`
+    String,
+    /// digits, as spelled
+    Number,
+    /// `true` or `false`
+    Boolean,
+    /// `null`
+    Null,
+}
+
+// === impl Raw ===
+
+impl Raw {
+    /// Checks `text` and keeps it; whitespace around the value is dropped.
+    pub fn parse(text: impl Into<Bytes>) -> Result<Self, JsonError> {
+        Self::parse_within(text, MAX_DEPTH)
+    }
+
+    /// As [`Raw::parse`], with a depth limit of the caller's.
+    pub fn parse_within(text: impl Into<Bytes>, depth: usize) -> Result<Self, JsonError> {
+        let text = text.into();
+        let span = scan::whole_value(&text, depth)?;
+        Ok(Self(text.slice(span)))
+    }
+
+    /// A value this program made itself.
+    pub fn of<T: serde::Serialize + ?Sized>(value: &T) -> Self {
+        // Only maps with keys that are not strings fail here, and we make none.
+        Self(serde_json::to_vec(value).map_or_else(|_| Bytes::from_static(b"null"), Bytes::from))
+    }
+
+    /// `{}`
+    pub fn empty_object() -> Self {
+        Self(Bytes::from_static(b"{}"))
+    }
+
+    /// Bytes that a scanner has already found to be one value.
+    pub(crate) fn checked(text: Bytes) -> Self {
+        Self(text)
+    }
+
+    /// The text, as bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The text, sharing the buffer it arrived in.
+    pub fn bytes(&self) -> &Bytes {
+        &self.0
+    }
+
+    /// The text as a string.
+    pub fn text(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.0)
+    }
+
+    /// Which kind of value this is.
+    pub fn kind(&self) -> Kind {
+        match self.0.first() {
+            Some(b'{') => Kind::Object,
+            Some(b'[') => Kind::Array,
+            Some(b'"') => Kind::String,
+            Some(b't' | b'f') => Kind::Boolean,
+            Some(b'n') => Kind::Null,
+            _ => Kind::Number,
+        }
+    }
+
+    /// The string this is, escapes resolved; `None` for anything else, and for a string that is not Unicode.
+    pub fn as_str(&self) -> Option<Cow<'_, str>> {
+        if self.kind() != Kind::String {
+            return None;
+        }
+        scan::decode_string(&self.0)
+    }
+
+    /// The boolean this is.
+    pub fn as_bool(&self) -> Option<bool> {
+        match self.as_bytes() {
+            b"true" => Some(true),
+            b"false" => Some(false),
+            _ => None,
+        }
+    }
+
+    /// The non-negative integer this is, also when spelled `7.0`.
+    pub fn as_u64(&self) -> Option<u64> {
+        let text = std::str::from_utf8(&self.0).ok()?;
+        let whole = text.strip_suffix(".0").unwrap_or(text);
+        whole.parse().ok()
+    }
+
+    /// The number this is, as near as a float comes.
+    pub fn as_f64(&self) -> Option<f64> {
+        (self.kind() == Kind::Number).then(|| self.read().ok()).flatten()
+    }
+
+    /// Reads the value into a type of the reader's.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        serde_json::from_slice(&self.0)
+    }
+
+    /// The value of the first member with this key.
+    pub fn get(&self, key: &str) -> Option<Self> {
+        let mut found = None;
+        self.each_member(|name, value| {
+            if found.is_none() && scan::key_is(&self.0[name], key) {
+                found = Some(self.slice(value));
+            }
+        });
+        found
+    }
+
+    /// All members in order; empty for anything but an object.
+    pub fn members(&self) -> Vec<Member> {
+        let mut members = Vec::new();
+        self.each_member(|name, value| {
+            let key = scan::decode_string(&self.0[name]).unwrap_or(Cow::Borrowed("\u{fffd}")).into_owned();
+            members.push(Member { key, value: self.slice(value) });
+        });
+        members
+    }
+
+    /// All elements in order; empty for anything but an array.
+    pub fn elements(&self) -> Vec<Self> {
+        let mut elements = Vec::new();
+        if self.kind() == Kind::Array {
+            // The text was checked when this value was made, so nothing can fail here.
+            if let Ok(spans) = Scanner::new(&self.0, MAX_DEPTH).elements() {
+                elements.extend(spans.into_iter().map(|span| self.slice(span)));
+            }
+        }
+        elements
+    }
+
+    /// Calls `visit` with the span of each key (quotes included) and of its value.
+    pub(crate) fn each_member(&self, visit: impl FnMut(Range<usize>, Range<usize>)) {
+        if self.kind() == Kind::Object {
+            // The text was checked when this value was made, so nothing can fail here.
+            let _checked = Scanner::new(&self.0, MAX_DEPTH).members(visit);
+        }
+    }
+
+    fn slice(&self, span: Range<usize>) -> Self {
+        Self(self.0.slice(span))
+    }
+}
+
+impl fmt::Debug for Raw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 400;
+        if self.0.len() <= SHOWN {
+            return f.write_str(&self.text());
+        }
+        write!(f, "{}… ({} bytes)", String::from_utf8_lossy(&self.0[..SHOWN]), self.0.len())
+    }
+}
+
+impl fmt::Display for Raw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text())
+    }
+}
+
+/// The message as one line: each CR and LF becomes a space.
+///
+/// Both can stand in JSON only as whitespace between tokens, so the value is the same; but on a wire that is
+/// framed by lines or by SSE fields a request hidden after a line break would become a message of its own. This
+/// is the one edit that is always made, and every such wire takes its messages from here.
+pub fn one_line(message: Bytes) -> Bytes {
+    if memchr::memchr2(b'\r', b'\n', &message).is_none() {
+        return message;
+    }
+    let spaced = message.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte });
+    spaced.collect::<Vec<u8>>().into()
+}
+
+#[cfg(test)]
+mod tests;

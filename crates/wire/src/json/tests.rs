@@ -1,0 +1,104 @@
+//! Raw JSON: what is accepted, what is found, and that nothing is changed.
+
+use proptest::prelude::{Just, Strategy, any, prop, prop_oneof, proptest};
+
+use super::{JsonError, Kind, MAX_DEPTH, Raw, one_line};
+
+fn raw(text: &str) -> Raw {
+    Raw::parse(text.to_owned()).unwrap()
+}
+
+#[test]
+fn a_value_keeps_every_byte_but_the_space_around_it() {
+    let text = r#"{"n":123456789012345678901234567890, "e":"\u0041\/", "z":[1e400,-0]}"#;
+    assert_eq!(raw(&format!(" \n{text}\t")).as_bytes(), text.as_bytes());
+}
+
+#[test]
+fn members_are_found_whatever_their_spelling() {
+    let object = raw(r#"{"\u0061": 1, "b" :{"a":2}, "a": 3}"#);
+    assert_eq!(object.get("a").unwrap().as_u64(), Some(1));
+    assert_eq!(object.get("b").unwrap().get("a").unwrap().as_u64(), Some(2));
+    let keys: Vec<String> = object.members().into_iter().map(|member| member.key).collect();
+    assert_eq!(keys, ["a", "b", "a"]);
+    assert_eq!(raw("[1, [2] ,{}]").elements().len(), 3);
+    assert!(raw("7").get("a").is_none());
+}
+
+#[test]
+fn what_is_not_json_is_named() {
+    let error = |text: &[u8]| Raw::parse(text.to_vec()).unwrap_err();
+    assert_eq!(error(b"{\"a\":"), JsonError::Truncated);
+    assert_eq!(error(b"\"abc"), JsonError::Truncated);
+    assert_eq!(error(b"\"a\x01\""), JsonError::Unexpected { at: 2 });
+    assert_eq!(error(b"\xff"), JsonError::NotUtf8 { at: 0 });
+    assert_eq!(error(b"{} {}"), JsonError::Unexpected { at: 3 });
+    for text in ["01", "1.", "-", "1e", "[1,]", "{\"a\":1,}", "{a:1}", "nul", "\"\\x\"", "\"\\u12g4\"", "", "]", "+1"] {
+        assert!(Raw::parse(text.to_owned()).is_err(), "{text} was accepted");
+    }
+}
+
+#[test]
+fn depth_is_counted_by_us() {
+    let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+    assert!(Raw::parse_within(nested(8), 8).is_ok());
+    assert_eq!(Raw::parse_within(nested(9), 8).unwrap_err(), JsonError::TooDeep { limit: 8 });
+    assert_eq!(Raw::parse_within(r#"{"a":{"b":{}}}"#, 2).unwrap_err(), JsonError::TooDeep { limit: 2 });
+    assert!(Raw::parse(nested(MAX_DEPTH)).is_ok());
+    assert!(Raw::parse(nested(MAX_DEPTH + 1)).is_err());
+    assert!(Raw::parse(nested(1_000_000)).is_err());
+}
+
+#[test]
+fn scalars_are_read() {
+    assert_eq!(raw("7.0").as_u64(), Some(7));
+    assert_eq!(raw("-1").as_u64(), None);
+    assert_eq!(raw("true").as_bool(), Some(true));
+    assert_eq!(raw("1.5").as_f64(), Some(1.5));
+    assert_eq!(raw(r#""a\nb""#).as_str().unwrap(), "a\nb");
+    assert_eq!(raw(r#""\ud800""#).as_str(), None);
+    assert_eq!(raw("null").kind(), Kind::Null);
+}
+
+#[test]
+fn a_message_becomes_one_line_and_stays_the_same_value() {
+    let message = bytes::Bytes::from_static(b"{\"a\":\r\n [1,\n2],\"b\":\"x\\n\"}");
+    let line = one_line(message.clone());
+    assert_eq!(&line[..], b"{\"a\":   [1, 2],\"b\":\"x\\n\"}");
+    let value = |text: &[u8]| serde_json::from_slice::<serde_json::Value>(text).unwrap();
+    assert_eq!(value(&line), value(&message));
+}
+
+/// Texts that are nearly JSON, so that both verdicts occur.
+fn nearly_json() -> impl Strategy<Value = String> {
+    let leaf = prop_oneof![
+        Just("null".to_owned()),
+        Just("true".to_owned()),
+        any::<f64>().prop_map(|number| number.to_string()),
+        "-?[0-9]{1,3}(\\.[0-9]{0,2})?([eE][+-]?[0-9]{0,2})?",
+        "\"([a-z ]|\\\\[\"\\\\/bfnrtux]|\\\\u[0-9a-f]{4}|[\\x00-\\x1f])*\"",
+    ];
+    leaf.prop_recursive(5, 40, 5, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(|items| format!("[ {} ]", items.join(" ,"))),
+            prop::collection::vec(("\"[a-z]{0,3}\"", inner), 0..4).prop_map(|members| {
+                let members: Vec<String> = members.iter().map(|(key, value)| format!("{key} :{value}")).collect();
+                format!("{{{}}}", members.join(","))
+            }),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn the_checker_agrees_with_serde_json(text in nearly_json()) {
+        let theirs = serde_json::from_str::<&serde_json::value::RawValue>(&text).is_ok();
+        assert_eq!(Raw::parse(text.clone()).is_ok(), theirs, "{text}");
+    }
+
+    #[test]
+    fn any_bytes_end_in_a_verdict(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let theirs = serde_json::from_slice::<&serde_json::value::RawValue>(&bytes).is_ok();
+        assert_eq!(Raw::parse(bytes).is_ok(), theirs);
+    }
+}

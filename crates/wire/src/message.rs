@@ -1,0 +1,281 @@
+//! One JSON-RPC message: its kind, its id, its method, and the rest as it came.
+//!
+//! [`Envelope::read`] is the only reader of strangers' messages: it checks the text once and remembers where the
+//! members stand. New messages are put together in [`compose`], changes are made in [`splice`], and the views
+//! beside them read the few fields someone needs.
+
+pub mod capability;
+pub mod compose;
+pub mod content;
+mod error;
+mod id;
+pub mod item;
+pub mod meta;
+pub mod result;
+pub mod splice;
+mod strict;
+
+use std::{ops::Range, str};
+
+use bytes::Bytes;
+
+pub use capability::{ClientCapabilities, ServerCapabilities};
+pub use error::RpcError;
+pub use id::Id;
+pub use strict::{refuse_ambiguity, RequestProblem};
+
+use crate::{
+    json::{JsonError, Raw, scan::Scanner},
+    limit::Limits,
+};
+
+/// A message over raw JSON.
+#[derive(Clone, Debug)]
+pub struct Envelope {
+    text: Bytes,
+    kind: Kind,
+    id: Option<Id>,
+    method: Option<Range<usize>>,
+    /// `params`, `result` or `error`, whichever the kind calls for.
+    body: Option<Range<usize>>,
+}
+
+/// What a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Wants an answer.
+    Request,
+    /// Wants none.
+    Notification,
+    /// A good answer.
+    Result,
+    /// A bad one.
+    Error,
+}
+
+/// A text that is no message, with the id it carried where one could be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{problem}")]
+pub struct BadMessage {
+    /// What is wrong with it.
+    pub problem: Problem,
+    /// Which request it was about.
+    pub id: Option<Id>,
+    /// Whether it had a method, so that its sender waits for an answer.
+    pub is_request: bool,
+}
+
+/// Why a text is not a message.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// Longer than the bound.
+    #[error("message is longer than {limit} bytes")]
+    TooLarge {
+        /// The bound.
+        limit: usize,
+    },
+    /// Not JSON, not UTF-8, or nested too deep.
+    #[error(transparent)]
+    Json(#[from] JsonError),
+    /// An array where the revision has no batches.
+    #[error("a batch of messages, which this revision does not have")]
+    Batch,
+    /// A scalar.
+    #[error("a message must be a JSON object")]
+    NotAnObject,
+    /// Neither `method` nor `result` nor `error`, or more than one of them.
+    #[error("neither a request, a notification nor a response")]
+    NoKind,
+    /// An id that is neither string nor number.
+    #[error("an id must be a string or a number")]
+    BadId,
+    /// A method that is not a string.
+    #[error("a method must be a string")]
+    BadMethod,
+    /// An envelope key twice, or a request that two readers could understand differently.
+    #[error(transparent)]
+    Ambiguous(#[from] RequestProblem),
+}
+
+// === impl Envelope ===
+
+impl Envelope {
+    /// Reads one message, within `limits`.
+    pub fn read(text: Bytes, limits: &Limits) -> Result<Self, BadMessage> {
+        let nothing_known = |problem| BadMessage { problem, id: None, is_request: false };
+        if limits.message_bytes < text.len() {
+            return Err(nothing_known(Problem::TooLarge { limit: limits.message_bytes }));
+        }
+        if let Err(error) = str::from_utf8(&text) {
+            return Err(nothing_known(JsonError::NotUtf8 { at: error.valid_up_to() }.into()));
+        }
+        let mut parts = Parts::default();
+        match parts.collect(&text, limits.depth) {
+            Ok(()) => parts.into_envelope(text),
+            Err(problem) => Err(parts.into_bad(&text, problem)),
+        }
+    }
+
+    /// Splits a batch into its messages' texts; `None` when the text is not an array.
+    pub fn split_batch(text: &Bytes, limits: &Limits) -> Option<Result<Vec<Bytes>, Problem>> {
+        let first = text.iter().find(|byte| !byte.is_ascii_whitespace())?;
+        if *first != b'[' {
+            return None;
+        }
+        let mut scanner = Scanner::new(text, limits.depth.saturating_add(1));
+        let spans = scanner.elements().and_then(|spans| scanner.end().map(|()| spans));
+        Some(match spans {
+            Ok(spans) => Ok(spans.into_iter().map(|span| text.slice(span)).collect()),
+            Err(error) => Err(error.into()),
+        })
+    }
+
+    /// The whole text, as it came.
+    pub fn text(&self) -> &Bytes {
+        &self.text
+    }
+
+    /// What this message is.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The id, with the type and spelling its sender gave it.
+    pub fn id(&self) -> Option<&Id> {
+        self.id.as_ref()
+    }
+
+    /// The method; empty for responses.
+    pub fn method(&self) -> &str {
+        // The span is that of a checked string literal without escapes.
+        self.method.clone().and_then(|span| str::from_utf8(&self.text[span]).ok()).unwrap_or_default()
+    }
+
+    /// `params`, of a request or notification.
+    pub fn params(&self) -> Option<Raw> {
+        matches!(self.kind, Kind::Request | Kind::Notification).then(|| self.body()).flatten()
+    }
+
+    /// `result`, of a good answer.
+    pub fn result(&self) -> Option<Raw> {
+        (self.kind == Kind::Result).then(|| self.body()).flatten()
+    }
+
+    /// `error`, of a bad one.
+    pub fn error(&self) -> Option<RpcError> {
+        (self.kind == Kind::Error).then(|| self.body()).flatten().map(RpcError::from_raw)
+    }
+
+    fn body(&self) -> Option<Raw> {
+        self.body.clone().map(|span| Raw::checked(self.text.slice(span)))
+    }
+}
+
+/// Where the members of one message stand, while they are being found.
+#[derive(Default)]
+struct Parts {
+    id: Option<Range<usize>>,
+    method: Option<Range<usize>>,
+    params: Option<Range<usize>>,
+    result: Option<Range<usize>>,
+    error: Option<Range<usize>>,
+    twice: Option<&'static str>,
+    odd: Option<RequestProblem>,
+}
+
+impl Parts {
+    fn collect(&mut self, text: &Bytes, depth: usize) -> Result<(), Problem> {
+        match text.iter().find(|byte| !byte.is_ascii_whitespace()) {
+            Some(b'{') => {}
+            Some(b'[') => return Err(Problem::Batch),
+            Some(_) => {
+                crate::json::scan::whole_value(text, depth)?;
+                return Err(Problem::NotAnObject);
+            }
+            None => return Err(JsonError::Truncated.into()),
+        }
+        let mut scanner = Scanner::new(text, depth);
+        scanner.members(|key, value| self.take(&text[key], value))?;
+        scanner.end()?;
+        Ok(())
+    }
+
+    fn take(&mut self, key: &[u8], value: Range<usize>) {
+        let (slot, name) = match key {
+            b"\"jsonrpc\"" => return,
+            b"\"id\"" => (&mut self.id, "id"),
+            b"\"method\"" => (&mut self.method, "method"),
+            b"\"params\"" => (&mut self.params, "params"),
+            b"\"result\"" => (&mut self.result, "result"),
+            b"\"error\"" => (&mut self.error, "error"),
+            other => {
+                self.odd = self.odd.take().or_else(|| strict::odd_envelope_key(other));
+                return;
+            }
+        };
+        if slot.replace(value).is_some() {
+            self.twice = Some(name);
+        }
+    }
+
+    fn into_envelope(self, text: Bytes) -> Result<Envelope, BadMessage> {
+        let kind = match self.judge(&text) {
+            Ok(kind) => kind,
+            Err(problem) => return Err(self.into_bad(&text, problem)),
+        };
+        let id = self.id_in(&text);
+        let body = match kind {
+            Kind::Request | Kind::Notification => self.params,
+            Kind::Result => self.result,
+            Kind::Error => self.error,
+        };
+        let method = self.method.map(|span| span.start + 1..span.end - 1);
+        Ok(Envelope { text, kind, id, method, body })
+    }
+
+    /// Which kind the members add up to.
+    fn judge(&self, text: &Bytes) -> Result<Kind, Problem> {
+        if let Some(key) = self.twice {
+            return Err(RequestProblem::Twice { key: key.to_owned(), place: "the message" }.into());
+        }
+        let kind = match (&self.method, &self.result, &self.error, &self.id) {
+            (Some(_), None, None, Some(_)) => Kind::Request,
+            (Some(_), None, None, None) => Kind::Notification,
+            (None, Some(_), None, _) => Kind::Result,
+            (None, None, Some(_), _) => Kind::Error,
+            // Some servers send `"error": null` beside a result, or the reverse; one of the two is meant.
+            (None, Some(result), Some(error), _) if &text[error.clone()] == b"null" && &text[result.clone()] != b"null" => {
+                Kind::Result
+            }
+            (None, Some(result), Some(_), _) if &text[result.clone()] == b"null" => Kind::Error,
+            _ => return Err(Problem::NoKind),
+        };
+        if let Some(span) = &self.method {
+            let literal = &text[span.clone()];
+            if literal.first() != Some(&b'"') || literal.contains(&b'\\') {
+                return Err(Problem::BadMethod);
+            }
+        }
+        let id_is_null = self.id.as_ref().is_some_and(|span| &text[span.clone()] == b"null");
+        if self.id.is_some() && self.id_in(text).is_none() && (kind == Kind::Request || !id_is_null) {
+            return Err(Problem::BadId);
+        }
+        if kind == Kind::Request {
+            if let Some(odd) = &self.odd {
+                return Err(odd.clone().into());
+            }
+        }
+        Ok(kind)
+    }
+
+    fn id_in(&self, text: &Bytes) -> Option<Id> {
+        self.id.clone().and_then(|span| Id::from_raw(Raw::checked(text.slice(span))))
+    }
+
+    fn into_bad(self, text: &Bytes, problem: Problem) -> BadMessage {
+        BadMessage { problem, id: self.id_in(text), is_request: self.method.is_some() }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+//! Views of capabilities: what a server offers, and what a caller's side can be asked.
+
+use crate::json::{Kind, Raw};
+
+/// A server's capabilities.
+#[derive(Clone, Debug)]
+pub struct ServerCapabilities(pub Raw);
+
+/// A client's capabilities.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientCapabilities(pub Raw);
+
+impl ServerCapabilities {
+    /// Whether the server declares this one.
+    pub fn has(&self, name: &str) -> bool {
+        declared(&self.0, name).is_some()
+    }
+
+    /// Whether the server declares this flag within a capability, e.g. `resources` and `subscribe`.
+    pub fn flag(&self, name: &str, flag: &str) -> bool {
+        declared(&self.0, name).and_then(|capability| capability.get(flag)).and_then(|flag| flag.as_bool()).unwrap_or_default()
+    }
+
+    /// Whether the server declares this extension.
+    pub fn extension(&self, id: &str) -> bool {
+        declared(&self.0, "extensions").is_some_and(|extensions| extensions.get(id).is_some())
+    }
+}
+
+impl ClientCapabilities {
+    /// Nothing can be asked.
+    pub fn none() -> Self {
+        Self(Raw::empty_object())
+    }
+
+    /// What a caller's side lacks for this question, as the object to declare; `None` when it can be asked.
+    pub fn lacks(&self, method: &str, params: Option<&Raw>) -> Option<Raw> {
+        match method {
+            "elicitation/create" => self.lacks_elicitation(params),
+            "sampling/createMessage" => self.lacks_sampling(params),
+            "roots/list" => declared(&self.0, "roots").is_none().then(|| needed(r#"{"roots":{}}"#)),
+            _ => Some(Raw::empty_object()),
+        }
+    }
+
+    fn lacks_elicitation(&self, params: Option<&Raw>) -> Option<Raw> {
+        let mode = params.and_then(|params| params.get("mode"));
+        let url = mode.as_ref().and_then(Raw::as_str).is_some_and(|mode| mode == "url");
+        let elicitation = declared(&self.0, "elicitation");
+        match (elicitation, url) {
+            (Some(modes), true) if modes.get("url").is_some() => None,
+            // An empty declaration means forms; naming only `url` excludes them.
+            (Some(modes), false) if modes.get("form").is_some() || modes.get("url").is_none() => None,
+            (_, true) => Some(needed(r#"{"elicitation":{"url":{}}}"#)),
+            (_, false) => Some(needed(r#"{"elicitation":{"form":{}}}"#)),
+        }
+    }
+
+    fn lacks_sampling(&self, params: Option<&Raw>) -> Option<Raw> {
+        let with_tools = params.is_some_and(|params| params.get("tools").is_some() || params.get("toolChoice").is_some());
+        match declared(&self.0, "sampling") {
+            None => Some(needed(r#"{"sampling":{}}"#)),
+            Some(sampling) if with_tools && sampling.get("tools").is_none() => Some(needed(r#"{"sampling":{"tools":{}}}"#)),
+            Some(_) => None,
+        }
+    }
+}
+
+fn declared(capabilities: &Raw, name: &str) -> Option<Raw> {
+    capabilities.get(name).filter(|value| value.kind() != Kind::Null && value.as_bool() != Some(false))
+}
+
+fn needed(text: &'static str) -> Raw {
+    Raw::checked(bytes::Bytes::from_static(text.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ClientCapabilities, ServerCapabilities};
+    use crate::json::Raw;
+
+    fn raw(text: &str) -> Raw {
+        Raw::parse(text.to_owned()).unwrap()
+    }
+
+    #[test]
+    fn an_empty_elicitation_means_forms_only() {
+        let client = ClientCapabilities(raw(r#"{"elicitation":{}}"#));
+        let url = raw(r#"{"mode":"url","url":"https://x.example"}"#);
+        assert!(client.lacks("elicitation/create", None).is_none());
+        assert_eq!(client.lacks("elicitation/create", Some(&url)).unwrap().to_string(), r#"{"elicitation":{"url":{}}}"#);
+        let client = ClientCapabilities(raw(r#"{"elicitation":{"url":{}}}"#));
+        assert!(client.lacks("elicitation/create", None).is_some());
+        assert!(client.lacks("elicitation/create", Some(&url)).is_none());
+    }
+
+    #[test]
+    fn sampling_with_tools_is_declared_by_itself() {
+        let client = ClientCapabilities(raw(r#"{"sampling":{}}"#));
+        assert!(client.lacks("sampling/createMessage", None).is_none());
+        assert!(client.lacks("sampling/createMessage", Some(&raw(r#"{"tools":[]}"#))).is_some());
+        assert!(client.lacks("roots/list", None).is_some());
+        assert!(client.lacks("anything/else", None).is_some());
+    }
+
+    #[test]
+    fn flags_are_read_leniently() {
+        let server = ServerCapabilities(raw(r#"{"resources":{"subscribe":true},"tools":null,"extensions":{"a/b":{}}}"#));
+        assert!(server.flag("resources", "subscribe"));
+        assert!(!server.flag("resources", "listChanged"));
+        assert!(!server.has("tools"));
+        assert!(server.extension("a/b"));
+    }
+}

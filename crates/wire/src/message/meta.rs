@@ -1,0 +1,76 @@
+//! `_meta`: the keys the protocol owns, and which of them belong to one hop only.
+
+use super::splice::{self, Edit};
+use crate::json::Raw;
+
+/// Modern: the revision of this request.
+pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+/// Modern: what the caller can be asked.
+pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+/// Modern: who calls, for display.
+pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
+/// Modern: who answers, for display.
+pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+/// Modern: which logs this request wants.
+pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+/// Modern: which listen a notification belongs to.
+pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+/// Legacy: which task a message belongs to.
+pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
+/// Both: under which token progress is reported.
+pub const PROGRESS_TOKEN: &str = "progressToken";
+
+/// Keys that say something about one hop and never cross to the next.
+pub const HOP_KEYS: [&str; 8] = [
+    PROTOCOL_VERSION,
+    CLIENT_CAPABILITIES,
+    CLIENT_INFO,
+    SERVER_INFO,
+    LOG_LEVEL,
+    SUBSCRIPTION_ID,
+    RELATED_TASK,
+    PROGRESS_TOKEN,
+];
+
+/// `_meta` of `params` or of a result.
+pub fn of(body: Option<&Raw>) -> Option<Raw> {
+    body.and_then(|body| body.get("_meta"))
+}
+
+/// One key of `_meta`.
+pub fn value(body: Option<&Raw>, key: &str) -> Option<Raw> {
+    of(body).and_then(|meta| meta.get(key))
+}
+
+/// The params with everything removed that belongs to the hop they came over.
+pub fn without_hop_keys(params: &Raw) -> Raw {
+    let Some(meta) = params.get("_meta") else { return params.clone() };
+    let present = |key: &&str| meta.get(key).is_some();
+    let edits: Vec<Edit<'_>> = HOP_KEYS.iter().filter(|key| present(key)).map(|key| Edit::Remove(key)).collect();
+    if edits.is_empty() {
+        return params.clone();
+    }
+    let rest = splice::edited(&meta, &edits);
+    let edit = if rest.members().is_empty() { Edit::Remove("_meta") } else { Edit::Set("_meta", rest) };
+    splice::edited(params, &[edit])
+}
+
+/// The `_meta` of `params` with further keys set, as an edit of the params.
+pub fn with_keys(params: Option<&Raw>, keys: &[Edit<'_>]) -> Edit<'static> {
+    let meta = of(params).unwrap_or_else(Raw::empty_object);
+    Edit::Set("_meta", splice::edited(&meta, keys))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_hop_keys;
+    use crate::json::Raw;
+
+    #[test]
+    fn hop_keys_stay_behind_and_others_cross() {
+        let params = Raw::parse(r#"{"name":"x","_meta":{"progressToken":7,"traceparent":"00-a-b-01"}}"#).unwrap();
+        assert_eq!(without_hop_keys(&params).to_string(), r#"{"name":"x","_meta":{"traceparent":"00-a-b-01"}}"#);
+        let params = Raw::parse(r#"{"_meta":{"progressToken":7},"name":"x"}"#).unwrap();
+        assert_eq!(without_hop_keys(&params).to_string(), r#"{"name":"x"}"#);
+    }
+}

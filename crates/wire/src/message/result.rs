@@ -1,0 +1,114 @@
+//! Views of results: what a call gave, how long an answer keeps, what a server wants to know first.
+//!
+//! A result is understood by the request it answers; nothing here guesses from its shape.
+
+use std::time::Duration;
+
+use super::content::Content;
+use crate::json::{Kind, Raw};
+
+/// The result of `tools/call`.
+#[derive(Clone, Debug)]
+pub struct CallResult {
+    /// The blocks, in order.
+    pub content: Vec<Content>,
+    /// The structured form, if any.
+    pub structured: Option<Raw>,
+    /// Whether the tool says it failed.
+    pub is_error: bool,
+    /// All of it.
+    pub raw: Raw,
+}
+
+/// How long a server says an answer keeps, and for whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheHint {
+    /// Zero where the server says nothing.
+    pub keeps: Duration,
+    /// For whom.
+    pub scope: CacheScope,
+}
+
+/// Who may be given a cached answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheScope {
+    /// Anyone.
+    Public,
+    /// Only who asked.
+    Private,
+}
+
+/// What a modern result says it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ResultType {
+    /// The answer; also when nothing is said.
+    Complete,
+    /// Questions first.
+    InputRequired,
+    /// A task instead of an answer.
+    Task,
+    /// Something this program does not know.
+    Unknown(String),
+}
+
+/// A task in the place of an answer, of either kind: core task or extension.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// The server's name for it.
+    pub id: String,
+    /// `working`, `input_required`, `completed`, `failed`, `cancelled`.
+    pub status: String,
+    /// The whole result that announced it.
+    pub raw: Raw,
+}
+
+// === impl CallResult ===
+
+impl CallResult {
+    /// The view of a `tools/call` result.
+    pub fn view(raw: &Raw) -> Self {
+        let content = raw.get("content").map(|list| list.elements()).unwrap_or_default();
+        Self {
+            content: content.iter().map(Content::view).collect(),
+            structured: raw.get("structuredContent"),
+            is_error: raw.get("isError").and_then(|flag| flag.as_bool()).unwrap_or_default(),
+            raw: raw.clone(),
+        }
+    }
+}
+
+impl CacheHint {
+    /// The hint of a result; nothing said means: keep nothing, show it to nobody else.
+    pub fn view(result: &Raw) -> Self {
+        let millis = result.get("ttlMs").and_then(|ttl| ttl.as_u64()).unwrap_or_default();
+        let scope = result.get("cacheScope");
+        let public = scope.as_ref().and_then(Raw::as_str).is_some_and(|scope| scope == "public");
+        Self {
+            keeps: Duration::from_millis(millis),
+            scope: if public { CacheScope::Public } else { CacheScope::Private },
+        }
+    }
+}
+
+impl ResultType {
+    /// What the result says it is.
+    pub fn view(result: &Raw) -> Self {
+        let Some(said) = result.get("resultType") else { return Self::Complete };
+        match said.as_str().as_deref() {
+            Some("complete") => Self::Complete,
+            Some("input_required") => Self::InputRequired,
+            Some("task") => Self::Task,
+            _ => Self::Unknown(said.to_string()),
+        }
+    }
+}
+
+impl Task {
+    /// The view of a flat task, or of one under `task`.
+    pub fn view(result: &Raw) -> Option<Self> {
+        let task = result.get("task").filter(|task| task.kind() == Kind::Object);
+        let task = task.as_ref().unwrap_or(result);
+        let text = |key| task.get(key).as_ref().and_then(Raw::as_str).map(std::borrow::Cow::into_owned);
+        Some(Self { id: text("taskId")?, status: text("status")?, raw: result.clone() })
+    }
+}

@@ -1,0 +1,171 @@
+//! The only edits: one named member set or removed, every other byte left alone.
+
+use std::ops::Range;
+
+use crate::json::{Raw, scan};
+
+/// One change to the members of an object.
+#[derive(Clone, Debug)]
+pub enum Edit<'a> {
+    /// The member has this value afterwards: replaced where it stands, else added at the end.
+    Set(&'a str, Raw),
+    /// There is no such member afterwards.
+    Remove(&'a str),
+}
+
+/// The object with the edits made. Values that are not objects come back as they were.
+pub fn edited(object: &Raw, edits: &[Edit<'_>]) -> Raw {
+    if edits.is_empty() {
+        return object.clone();
+    }
+    let size = object.as_bytes().len() + edits.iter().map(Edit::growth).sum::<usize>();
+    let mut out = Vec::with_capacity(size);
+    write(&mut out, object, edits);
+    Raw::checked(out.into())
+}
+
+/// As [`edited`], appended to `out`.
+pub fn write(out: &mut Vec<u8>, object: &Raw, edits: &[Edit<'_>]) {
+    let text = object.as_bytes();
+    if edits.is_empty() || text.first() != Some(&b'{') {
+        out.extend_from_slice(text);
+        return;
+    }
+    let mut members: Vec<(Range<usize>, Range<usize>)> = Vec::new();
+    object.each_member(|key, value| members.push((key, value)));
+    let mut kept = Kept::new(out, text, members.first().map(|(key, _)| key.start));
+    let mut done = vec![false; edits.len()];
+    for (key, value) in members {
+        match edits.iter().position(|edit| scan::key_is(&text[key.clone()], edit.key())) {
+            None => kept.member(key, value.clone(), &text[value]),
+            Some(index) => match &edits[index] {
+                Edit::Set(_, new) if !done[index] => {
+                    done[index] = true;
+                    kept.member(key, value, new.as_bytes());
+                }
+                // Also a second member of that name: afterwards there is one.
+                Edit::Set(..) | Edit::Remove(_) => kept.skip(value),
+            },
+        }
+    }
+    for (edit, done) in edits.iter().zip(done) {
+        if let (Edit::Set(key, value), false) = (edit, done) {
+            kept.add(key, value);
+        }
+    }
+    kept.finish();
+}
+
+// === impl Edit ===
+
+impl Edit<'_> {
+    fn key(&self) -> &str {
+        match self {
+            Self::Set(key, _) | Self::Remove(key) => key,
+        }
+    }
+
+    /// Bytes the edit may add, at most; the growth of escapes in keys does not matter, we name no such keys.
+    pub(crate) fn growth(&self) -> usize {
+        match self {
+            Self::Set(key, value) => key.len() + value.as_bytes().len() + 4,
+            Self::Remove(_) => 0,
+        }
+    }
+}
+
+/// The object as it is being written: what stands between kept members is copied with them.
+struct Kept<'a> {
+    out: &'a mut Vec<u8>,
+    text: &'a [u8],
+    /// End of the last member seen, kept or not.
+    end: usize,
+    any: bool,
+    dropped_first: bool,
+}
+
+impl<'a> Kept<'a> {
+    fn new(out: &'a mut Vec<u8>, text: &'a [u8], first_key: Option<usize>) -> Self {
+        let end = first_key.unwrap_or(1);
+        out.extend_from_slice(&text[..end]);
+        Self { out, text, end, any: false, dropped_first: false }
+    }
+
+    fn member(&mut self, key: Range<usize>, value: Range<usize>, new: &[u8]) {
+        // The comma before a member goes when nothing was kept before it.
+        let from = if self.dropped_first && !self.any { key.start } else { self.end };
+        self.out.extend_from_slice(&self.text[from..value.start]);
+        self.out.extend_from_slice(new);
+        self.end = value.end;
+        self.any = true;
+    }
+
+    fn skip(&mut self, value: Range<usize>) {
+        self.dropped_first |= !self.any;
+        self.end = value.end;
+    }
+
+    fn add(&mut self, key: &str, value: &Raw) {
+        if self.any {
+            self.out.push(b',');
+        }
+        self.out.extend_from_slice(Raw::of(key).as_bytes());
+        self.out.push(b':');
+        self.out.extend_from_slice(value.as_bytes());
+        self.any = true;
+    }
+
+    fn finish(self) {
+        self.out.extend_from_slice(&self.text[self.end..]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{prop, proptest};
+    use serde_json::Value;
+
+    use super::{Edit, edited};
+    use crate::json::Raw;
+
+    fn raw(text: &str) -> Raw {
+        Raw::parse(text.to_owned()).unwrap()
+    }
+
+    #[test]
+    fn one_member_changes_and_every_other_byte_stays() {
+        let cases = [
+            (r#"{ "a" : 1 ,"b":[ 2]}"#, vec![Edit::Set("a", raw("9"))], r#"{ "a" : 9 ,"b":[ 2]}"#),
+            (r#"{ "a" : 1 , "b":[ 2] }"#, vec![Edit::Remove("a")], r#"{ "b":[ 2] }"#),
+            (r#"{"a":1, "b":2 , "c":3}"#, vec![Edit::Remove("b")], r#"{"a":1 , "c":3}"#),
+            (r#"{"a":1,"b":2 }"#, vec![Edit::Remove("b")], r#"{"a":1 }"#),
+            ("{ }", vec![Edit::Set("a", raw("1"))], r#"{"a":1 }"#),
+            (r#"{"a":1}"#, vec![Edit::Remove("a"), Edit::Set("b", raw("2"))], r#"{"b":2}"#),
+            (r#"{"a":1 }"#, vec![Edit::Set("b", raw("2"))], r#"{"a":1,"b":2 }"#),
+            (r#"{"a":1,"a":2,"b":3}"#, vec![Edit::Set("a", raw("0"))], r#"{"a":0,"b":3}"#),
+            (r#"{"\u0061":1,"b":3}"#, vec![Edit::Remove("a")], r#"{"b":3}"#),
+            ("[1]", vec![Edit::Set("a", raw("1"))], "[1]"),
+        ];
+        for (before, edits, after) in cases {
+            assert_eq!(edited(&raw(before), &edits).to_string(), after, "from {before}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn an_edit_changes_what_it_names_and_nothing_else(
+            keys in prop::collection::btree_set("[a-d]", 0..4), target in "[a-f]", remove in prop::bool::ANY,
+        ) {
+            let members: Vec<String> = keys.iter().map(|key| format!(" \"{key}\" : [\"{key}\"]")).collect();
+            let before = raw(&format!("{{{} }}", members.join(",")));
+            let edit = if remove { Edit::Remove(&target) } else { Edit::Set(&target, raw("7")) };
+            let after = edited(&before, &[edit]);
+            let mut expected: serde_json::Map<String, Value> = before.read().unwrap();
+            if remove { expected.remove(&target); } else { expected.insert(target.clone(), 7.into()); }
+            assert_eq!(Raw::parse(after.bytes().clone()).unwrap().read::<Value>().unwrap(), Value::Object(expected));
+            for key in keys.iter().filter(|key| **key != target) {
+                assert!(after.to_string().contains(&format!("\"{key}\" : [\"{key}\"]")));
+            }
+        }
+    }
+}

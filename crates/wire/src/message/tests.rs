@@ -1,0 +1,95 @@
+//! Messages: which texts are messages, and what is said of those that are not.
+
+use bytes::Bytes;
+
+use super::{BadMessage, Envelope, Kind, Problem, RequestProblem, refuse_ambiguity};
+use crate::{
+    json::{JsonError, Raw},
+    limit::Limits,
+};
+
+fn read(text: &str) -> Result<Envelope, BadMessage> {
+    Envelope::read(Bytes::from(text.to_owned()), &Limits::default())
+}
+
+#[test]
+fn the_kind_follows_from_the_members_in_any_order() {
+    assert_eq!(read(r#"{"method":"a","id":1}"#).unwrap().kind(), Kind::Request);
+    assert_eq!(read(r#"{"params":{},"method":"a"}"#).unwrap().kind(), Kind::Notification);
+    assert_eq!(read(r#"{"result":{},"jsonrpc":"2.0","id":"x"}"#).unwrap().kind(), Kind::Result);
+    assert_eq!(read(r#"{"error":{"code":1,"message":""},"id":null}"#).unwrap().kind(), Kind::Error);
+    assert_eq!(read(r#"{"id":1,"result":{},"error":null}"#).unwrap().kind(), Kind::Result);
+    assert_eq!(read(r#"{"id":1,"error":{"code":1}}"#).unwrap().error().unwrap().code(), 1);
+}
+
+#[test]
+fn an_id_keeps_its_type_and_spelling() {
+    for id in ["1", "\"1\"", "1.0", "12345678901234567890123", "\"\\u0031\"", "-3", "1e3"] {
+        let message = read(&format!(r#"{{"id":{id},"method":"a"}}"#)).unwrap();
+        assert_eq!(message.id().unwrap().to_string(), id);
+    }
+}
+
+#[test]
+fn what_is_no_message_is_named_and_its_id_is_kept() {
+    let problem = |text: &str| read(text).unwrap_err();
+    assert_eq!(problem("[]").problem, Problem::Batch);
+    assert_eq!(problem("7").problem, Problem::NotAnObject);
+    assert_eq!(problem("").problem, Problem::Json(JsonError::Truncated));
+    assert_eq!(problem(r#"{"id":1"#).problem, Problem::Json(JsonError::Truncated));
+    assert_eq!(problem(r#"{"id":1}"#).problem, Problem::NoKind);
+    assert_eq!(problem(r#"{"id":1,"method":"a","result":1}"#).problem, Problem::NoKind);
+    assert_eq!(problem(r#"{"id":{},"method":"a"}"#).problem, Problem::BadId);
+    assert_eq!(problem(r#"{"id":null,"method":"a"}"#).problem, Problem::BadId);
+    assert_eq!(problem(r#"{"id":1,"method":7}"#).problem, Problem::BadMethod);
+    let truncated = problem(r#"{"id":5,"method":"a","params":{"#);
+    assert_eq!((truncated.id.unwrap().as_u64(), truncated.is_request), (Some(5), true));
+}
+
+#[test]
+fn sizes_and_depths_are_bounded() {
+    let limits = Limits { message_bytes: 40, depth: 3, ..Limits::default() };
+    let read = |text: &str| Envelope::read(Bytes::from(text.to_owned()), &limits).unwrap_err();
+    assert_eq!(read(&format!(r#"{{"method":"{}"}}"#, "x".repeat(60))).problem, Problem::TooLarge { limit: 40 });
+    let deep = read(r#"{"id":1,"method":"a","params":[[[]]]}"#);
+    assert_eq!(deep.problem, Problem::Json(JsonError::TooDeep { limit: 3 }));
+    assert_eq!(deep.id.unwrap().as_u64(), Some(1));
+}
+
+/// CVE-2026-27896, GO-2026-4770: policy and parser must not be able to disagree.
+#[test]
+fn a_request_that_two_readers_could_understand_differently_is_refused() {
+    for text in [
+        r#"{"id":1,"method":"a","method":"b"}"#,
+        r#"{"id":1,"method":"a","Method":"b"}"#,
+        r#"{"id":1,"method":"a","paramſ":{}}"#,
+        r#"{"id":1,"method":"a","\u006dethod":"b"}"#,
+        r#"{"id":1,"method":"a","x\u0000":1}"#,
+        r#"{"id":1,"method":"a","\ud800":1}"#,
+    ] {
+        assert!(matches!(read(text).unwrap_err().problem, Problem::Ambiguous(_)), "{text}");
+    }
+    assert!(read(r#"{"id":1,"result":{},"Result":{}}"#).is_ok(), "a response may carry what it likes");
+}
+
+#[test]
+fn params_are_held_to_the_same_and_arguments_to_duplicates() {
+    let check = |text: &str| refuse_ambiguity(&Raw::parse(text.to_owned()).unwrap());
+    assert!(matches!(check(r#"{"name":"a","name":"b"}"#), Err(RequestProblem::Twice { .. })));
+    assert!(matches!(check(r#"{"Name":"a"}"#), Err(RequestProblem::Miscased { .. })));
+    assert!(matches!(check(r#"{"tasK":1}"#), Err(RequestProblem::Miscased { .. })));
+    assert!(matches!(check(r#"{"a\u0000b":1}"#), Err(RequestProblem::Nul { .. })));
+    assert!(matches!(check(r#"{"arguments":{"q":1,"\u0071":2}}"#), Err(RequestProblem::Twice { .. })));
+    assert!(matches!(check("[]"), Err(RequestProblem::ParamsNotAnObject)));
+    check(r#"{"name":"a","arguments":{"Name":1,"name":2,"deep":{"x":1,"x":2}},"vendor":1}"#).unwrap();
+}
+
+#[test]
+fn a_batch_is_split_into_the_texts_of_its_messages() {
+    let limits = Limits::default();
+    let split = |text: &'static str| Envelope::split_batch(&Bytes::from(text), &limits);
+    assert!(split(r#"{"a":1}"#).is_none());
+    let parts = split(r#" [{"id":1,"result":{ }} , {"method":"x"}]"#).unwrap().unwrap();
+    assert_eq!(parts, [r#"{"id":1,"result":{ }}"#, r#"{"method":"x"}"#]);
+    assert!(split("[{]").unwrap().is_err());
+}

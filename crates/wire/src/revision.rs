@@ -1,0 +1,127 @@
+//! The five revisions of the protocol, and what each can say.
+//!
+//! Only the accents ask a revision anything; the rest of the program carries it for display.
+
+use std::{fmt, str::FromStr};
+
+/// A dated revision of the Model Context Protocol, oldest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Revision {
+    /// HTTP+SSE and stdio.
+    V2024_11_05,
+    /// Streamable HTTP, batches, audio, tool annotations.
+    V2025_03_26,
+    /// Structured results, elicitation, the version header; batches gone.
+    V2025_06_18,
+    /// URL elicitation, sampling with tools, core tasks, polling.
+    V2025_11_25,
+    /// No session, no handshake; questions end a request.
+    V2026_07_28,
+}
+
+/// Whether a peer keeps a session or is told everything with each request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Era {
+    /// Stateful: `initialize`, then a session.
+    Legacy,
+    /// Stateless: every request says all.
+    Modern,
+}
+
+/// Not one of the five.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown protocol revision `{0}`")]
+pub struct UnknownRevision(pub String);
+
+// === impl Revision ===
+
+impl Revision {
+    /// All revisions, oldest first.
+    pub const ALL: [Self; 5] =
+        [Self::V2024_11_05, Self::V2025_03_26, Self::V2025_06_18, Self::V2025_11_25, Self::V2026_07_28];
+    /// The newest with a handshake.
+    pub const NEWEST_LEGACY: Self = Self::V2025_11_25;
+    /// The newest without one.
+    pub const NEWEST_MODERN: Self = Self::V2026_07_28;
+
+    /// The date as the wire spells it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::V2024_11_05 => "2024-11-05",
+            Self::V2025_03_26 => "2025-03-26",
+            Self::V2025_06_18 => "2025-06-18",
+            Self::V2025_11_25 => "2025-11-25",
+            Self::V2026_07_28 => "2026-07-28",
+        }
+    }
+
+    /// Stateful or stateless.
+    pub fn era(self) -> Era {
+        if self < Self::V2026_07_28 { Era::Legacy } else { Era::Modern }
+    }
+
+    /// All revisions of one era, oldest first.
+    pub fn of(era: Era) -> impl DoubleEndedIterator<Item = Self> {
+        Self::ALL.into_iter().filter(move |revision| revision.era() == era)
+    }
+
+    /// Several messages in one array.
+    pub fn has_batches(self) -> bool {
+        self == Self::V2025_03_26
+    }
+
+    /// `MCP-Protocol-Version` on every request after the handshake.
+    pub fn has_version_header(self) -> bool {
+        Self::V2025_06_18 <= self
+    }
+
+    /// A server may ask the person something.
+    pub fn has_elicitation(self) -> bool {
+        Self::V2025_06_18 <= self
+    }
+}
+
+impl fmt::Display for Revision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Revision {
+    type Err = UnknownRevision;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL
+            .into_iter()
+            .find(|revision| revision.as_str() == text)
+            .ok_or_else(|| UnknownRevision(text.to_owned()))
+    }
+}
+
+impl fmt::Display for Era {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Legacy => "legacy",
+            Self::Modern => "modern",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Era, Revision};
+
+    #[test]
+    fn a_revision_is_spelled_as_its_date() {
+        for revision in Revision::ALL {
+            assert_eq!(revision.as_str().parse(), Ok(revision));
+        }
+        assert!("2025-13-01".parse::<Revision>().is_err());
+    }
+
+    #[test]
+    fn four_revisions_keep_a_session() {
+        assert_eq!(Revision::of(Era::Legacy).count(), 4);
+        assert_eq!(Revision::of(Era::Modern).next(), Some(Revision::NEWEST_MODERN));
+    }
+}
