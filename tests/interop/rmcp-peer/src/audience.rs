@@ -1,0 +1,108 @@
+//! Who is told when something changes.
+//!
+//! A handshake session hears of every list change, and of the resources it subscribed to. By 2026-07-28 nobody hears
+//! anything outside a `subscriptions/listen` stream, whose sink knows what was asked for.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rmcp::model::ResourceUpdatedNotificationParam;
+use rmcp::service::{Peer, RoleServer, SubscriptionSink};
+use tokio::time::timeout;
+
+/// Everyone who listens at this moment.
+#[derive(Debug, Default)]
+pub(crate) struct Audience {
+    seats: Mutex<Vec<Seat>>,
+    next_seat: AtomicU64,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Listener {
+    Session { peer: Peer<RoleServer>, subscriptions: Subscriptions },
+    Stream(SubscriptionSink),
+}
+
+/// The resources one handshake session subscribed to.
+pub(crate) type Subscriptions = Arc<Mutex<BTreeSet<String>>>;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum News<'a> {
+    ToolsChanged,
+    ResourceUpdated(&'a str),
+}
+
+/// Where a listener sits; given back with [`Audience::leave`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SeatNumber(u64);
+
+#[derive(Clone, Debug)]
+struct Seat {
+    number: SeatNumber,
+    listener: Listener,
+}
+
+/// How long one listener may hold up the others: a client that does not read its stream fills it.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+// === impl Audience ===
+
+impl Audience {
+    pub(crate) fn join(&self, listener: Listener) -> SeatNumber {
+        let number = SeatNumber(self.next_seat.fetch_add(1, Ordering::Relaxed));
+        self.seats.lock().push(Seat { number, listener });
+        number
+    }
+
+    pub(crate) fn leave(&self, number: SeatNumber) {
+        self.seats.lock().retain(|seat| seat.number != number);
+    }
+
+    /// Returns when everyone was told, so that a tool's result follows the notification it caused.
+    pub(crate) async fn tell(&self, news: News<'_>) {
+        let seats = {
+            let mut seats = self.seats.lock();
+            seats.retain(|seat| !seat.listener.is_gone());
+            seats.clone()
+        };
+        for seat in seats {
+            // Who is too slow misses this one.
+            timeout(PATIENCE, seat.listener.tell(news)).await.ok();
+        }
+    }
+}
+
+// === impl Listener ===
+
+impl Listener {
+    fn is_gone(&self) -> bool {
+        match self {
+            Self::Session { peer, .. } => peer.is_transport_closed(),
+            // A stream leaves by itself.
+            Self::Stream(_) => false,
+        }
+    }
+
+    async fn tell(&self, news: News<'_>) {
+        match (self, news) {
+            (Self::Session { peer, .. }, News::ToolsChanged) => {
+                peer.notify_tool_list_changed().await.ok();
+            }
+            (Self::Session { peer, subscriptions }, News::ResourceUpdated(uri)) => {
+                let subscribed = subscriptions.lock().contains(uri);
+                if subscribed {
+                    peer.notify_resource_updated(ResourceUpdatedNotificationParam::new(uri)).await.ok();
+                }
+            }
+            (Self::Stream(sink), News::ToolsChanged) => {
+                sink.notify_tool_list_changed().await.ok();
+            }
+            (Self::Stream(sink), News::ResourceUpdated(uri)) => {
+                sink.notify_resource_updated(uri).await.ok();
+            }
+        }
+    }
+}

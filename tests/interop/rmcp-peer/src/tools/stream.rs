@@ -1,0 +1,63 @@
+//! Tools that say something before their result, or take time.
+#![expect(deprecated, reason = "the SDK marks logging as deprecated; clients still use it")]
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use rmcp::model::{
+    CallToolResult, ErrorData, LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam,
+};
+use rmcp::service::ServiceError;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::text;
+use crate::server::{Context, World};
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Progress {
+    steps: u32,
+}
+
+pub(super) async fn progress(Progress { steps }: &Progress, context: &Context) -> Result<CallToolResult, ErrorData> {
+    if let Some(token) = context.meta.get_progress_token() {
+        for step in 1..=*steps {
+            let report = ProgressNotificationParam::new(token.clone(), f64::from(step))
+                .with_total(f64::from(*steps))
+                .with_message(format!("step {step} of {steps}"));
+            context.peer.notify_progress(report).await.map_err(|error| unsent(&error))?;
+        }
+    }
+    Ok(text(format!("{steps} steps")))
+}
+
+/// Three messages, of which those below `least` stay unsaid.
+pub(super) async fn log(least: Option<LoggingLevel>, context: &Context) -> Result<CallToolResult, ErrorData> {
+    for level in [LoggingLevel::Debug, LoggingLevel::Info, LoggingLevel::Error] {
+        // The SDK does not order the levels, but it declares them from the least to the gravest.
+        if least.is_some_and(|least| level as u8 >= least as u8) {
+            let message = LoggingMessageNotificationParam::new(level, json!("a message")).with_logger("rmcp-peer");
+            context.peer.notify_logging_message(message).await.map_err(|error| unsent(&error))?;
+        }
+    }
+    Ok(text("logged"))
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Sleep {
+    ms: u64,
+}
+
+pub(super) async fn sleep(Sleep { ms }: &Sleep, world: &World, context: &Context) -> Result<CallToolResult, ErrorData> {
+    tokio::select! {
+        () = tokio::time::sleep(Duration::from_millis(*ms)) => Ok(text(format!("slept {ms} ms"))),
+        () = context.ct.cancelled() => {
+            world.cancelled.fetch_add(1, Ordering::Relaxed);
+            Err(ErrorData::internal_error("cancelled", None))
+        }
+    }
+}
+
+fn unsent(error: &ServiceError) -> ErrorData {
+    ErrorData::internal_error(error.to_string(), None)
+}
