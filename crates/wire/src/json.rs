@@ -5,6 +5,7 @@
 //! made in [`crate::message::splice`] and nowhere else.
 
 pub(crate) mod scan;
+pub(crate) mod skim;
 
 use std::{borrow::Cow, fmt, ops::Range};
 

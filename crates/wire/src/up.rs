@@ -1,0 +1,315 @@
+//! A server as we reach it, whatever its era and however it is reached.
+//!
+//! [`Peer::connect`] opens a [`Transport`], finds out which era the server speaks and shakes hands. From then on
+//! [`Peer::open`] turns a request into an [`Exchange`], and nothing above this face knows a year: the accents
+//! (`legacy`, `modern`) are chosen once and speak for themselves.
+
+mod accent;
+mod call;
+mod handshake;
+pub mod in_process;
+mod legacy;
+pub(crate) mod listen;
+mod methods;
+mod modern;
+mod probe;
+mod router;
+pub mod stdio;
+pub mod transport;
+
+use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
+
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use tokio::sync::broadcast;
+
+pub use handshake::ServerProfile;
+pub use listen::Listening;
+pub use methods::{Listing, Reference};
+pub use probe::{EraChoice, EraMemory, Found};
+
+use self::{
+    accent::Accent,
+    handshake::Hello,
+    legacy::Legacy,
+    modern::Modern,
+    probe::Probe,
+    router::Router,
+    transport::{Shape, Transport},
+};
+use crate::{
+    error::WireError,
+    exchange::{AskHandler, Exchange, LogLevel, Request, Terms},
+    json::Raw,
+    limit::Limits,
+    message::ClientCapabilities,
+    notice::{Notice, Wanted},
+    revision::{Era, Revision},
+};
+
+/// A server, connected. Cloning is cheap; the connection ends with the last clone.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    router: Arc<Router>,
+    transport: Arc<dyn Transport>,
+    profile: ServerProfile,
+    found: Found,
+    modern: Option<Arc<Modern>>,
+    terms: Timeouts,
+}
+
+/// How to connect.
+pub struct ConnectOptions {
+    /// What we say of ourselves: `{name, version, …}`.
+    pub info: Raw,
+    /// Who answers questions; without one nothing is declared and nothing can be asked.
+    pub asks: Option<Arc<dyn AskHandler>>,
+    /// Which era to speak.
+    pub era: EraChoice,
+    /// The newest stateful revision to offer.
+    pub legacy: Revision,
+    /// Where the era of servers is kept, and under which key this one's.
+    pub memory: Option<(Arc<dyn EraMemory>, String)>,
+    /// The bounds.
+    pub limits: Limits,
+    /// The clocks.
+    pub timeouts: Timeouts,
+}
+
+/// The clocks of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// For an answer to the question about the era.
+    pub probe: Duration,
+    /// For the handshake.
+    pub handshake: Duration,
+    /// For listings.
+    pub list: Terms,
+    /// For calls, reads and prompts.
+    pub call: Terms,
+}
+
+impl Default for ConnectOptions {
+    fn default() -> Self {
+        Self {
+            info: Raw::of(&serde_json::json!({ "name": "toolway", "version": env!("CARGO_PKG_VERSION") })),
+            asks: None,
+            era: EraChoice::Auto,
+            legacy: Revision::NEWEST_LEGACY,
+            memory: None,
+            limits: Limits::default(),
+            timeouts: Timeouts::default(),
+        }
+    }
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            probe: Duration::from_secs(10),
+            handshake: Duration::from_secs(60),
+            list: Terms::list(),
+            call: Terms::call(),
+        }
+    }
+}
+
+// === impl Peer ===
+
+impl Peer {
+    /// Opens the way to a server and shakes hands with it.
+    pub async fn connect(transport: Arc<dyn Transport>, options: ConnectOptions) -> Result<Self, WireError> {
+        let known = options.memory.as_ref().and_then(|(memory, key)| memory.recall(key));
+        let (met, router) = match attempt(&*transport, &options, known).await {
+            Err(error) if known.is_some() && options.era == EraChoice::Auto && disproves(&error) => {
+                // What was remembered is wrong: the server was replaced. Find out again.
+                if let Some((memory, key)) = &options.memory {
+                    memory.forget(key);
+                }
+                attempt(&*transport, &options, None).await?
+            }
+            other => other?,
+        };
+        if let Some((memory, key)) = &options.memory {
+            memory.remember(key, met.found);
+        }
+        let modern = install_accent(&router, &met.profile, &*transport);
+        if met.profile.revision.era() == Era::Legacy {
+            handshake::confirm(&*met.link, met.profile.revision)?;
+        } else {
+            met.link.settle(met.profile.revision);
+        }
+        let inner =
+            Inner { router, transport, profile: met.profile, found: met.found, modern, terms: options.timeouts };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Begins a request; whatever happens, happens in the exchange.
+    pub fn open(&self, request: Request, terms: Terms) -> Exchange {
+        call::start(&self.inner.router, request, terms)
+    }
+
+    /// What the server says of itself.
+    pub fn profile(&self) -> &ServerProfile {
+        &self.inner.profile
+    }
+
+    /// What was found out about it.
+    pub fn found(&self) -> Found {
+        self.inner.found
+    }
+
+    /// The address or command.
+    pub fn target(&self) -> String {
+        self.inner.transport.target()
+    }
+
+    /// The session it opened for us, if any.
+    pub fn session(&self) -> Option<String> {
+        self.inner.router.link().ok().and_then(|link| link.session())
+    }
+
+    /// Everything that concerns no request, from now on.
+    pub fn notices(&self) -> broadcast::Receiver<Notice> {
+        self.inner.router.notices.subscribe()
+    }
+
+    /// Subscribes to changes.
+    pub async fn listen(&self, wanted: Wanted) -> Result<Listening, WireError> {
+        listen::listen(&self.inner.router, wanted).await
+    }
+
+    /// From now on, logs from this level up are wanted.
+    pub async fn set_log_level(&self, level: LogLevel) -> Result<(), WireError> {
+        if let Some(modern) = &self.inner.modern {
+            *modern.log_level.lock() = Some(level);
+            return Ok(());
+        }
+        handshake::set_level(&self.inner.router, level).await?;
+        self.inner.router.standing_wishes.lock().log_level = Some(level);
+        Ok(())
+    }
+
+    /// Resolves when the connection is gone; says why.
+    pub fn closed(&self) -> BoxFuture<'static, WireError> {
+        let router = Arc::clone(&self.inner.router);
+        let closed = router.closed.clone();
+        Box::pin(async move {
+            closed.cancelled().await;
+            router.why_closed()
+        })
+    }
+
+    /// Whether the connection is gone.
+    pub fn is_closed(&self) -> bool {
+        self.inner.router.closed.is_cancelled()
+    }
+
+    /// Ends the connection in good order: what is in line is sent, the session is given back.
+    pub async fn close(&self) {
+        let link = self.inner.router.take_link();
+        self.inner.router.shut(WireError::Ended("closed by us".to_owned()));
+        if let Some(link) = link {
+            link.close().await;
+        }
+    }
+
+    pub(crate) fn router(&self) -> &Arc<Router> {
+        &self.inner.router
+    }
+
+    pub(crate) fn timeouts(&self) -> Timeouts {
+        self.inner.terms
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let link = self.router.take_link();
+        self.router.shut(WireError::Ended("closed by us".to_owned()));
+        if let Some(link) = link {
+            self.router.spawn_last(async move { link.close().await });
+        }
+    }
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Peer")
+            .field("target", &self.transport.target())
+            .field("revision", &self.profile.revision)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for ConnectOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConnectOptions").field("era", &self.era).finish_non_exhaustive()
+    }
+}
+
+async fn attempt(
+    transport: &dyn Transport,
+    options: &ConnectOptions,
+    known: Option<Found>,
+) -> Result<(probe::Acquaintance, Arc<Router>), WireError> {
+    let capabilities = options.asks.as_ref().map_or_else(ClientCapabilities::none, |asks| asks.capabilities());
+    let hello = Hello {
+        info: options.info.clone(),
+        capabilities,
+        legacy: options.legacy,
+        patience: options.timeouts.handshake,
+    };
+    let router = Router::new(options.limits.clone(), hello, options.asks.clone());
+    let probe = Probe { router: &router, transport, patience: options.timeouts.probe };
+    let met = match probe.meet(options.era, known).await {
+        Ok(met) => met,
+        Err(error) => {
+            if let Some(link) = router.take_link() {
+                link.close().await;
+            }
+            return Err(error);
+        }
+    };
+    Ok((met, router))
+}
+
+/// Errors that show that a remembered era is not the server's: it answered, but not in that era.
+fn disproves(error: &WireError) -> bool {
+    matches!(
+        error,
+        WireError::Handshake(_)
+            | WireError::NoCommonRevision { .. }
+            | WireError::Protocol(_)
+            | WireError::Status { .. }
+            | WireError::TimedOut { .. }
+            | WireError::Ended(_)
+    )
+}
+
+fn install_accent(router: &Arc<Router>, profile: &ServerProfile, transport: &dyn Transport) -> Option<Arc<Modern>> {
+    let revision = profile.revision;
+    if revision.era() == Era::Legacy {
+        let capabilities = router.hello.capabilities.clone();
+        router.use_accent(Arc::new(Legacy { revision, capabilities }) as Arc<dyn Accent>);
+        return None;
+    }
+    let modern = Arc::new(Modern {
+        revision,
+        shape: match transport.shape() {
+            Shape::Stream => Shape::Stream,
+            Shape::Http => Shape::Http,
+        },
+        capabilities: router.hello.capabilities.clone(),
+        info: router.hello.info.clone(),
+        limits: router.limits.clone(),
+        log_level: Mutex::default(),
+        tool_headers: Mutex::new(HashMap::new()),
+    });
+    router.use_accent(Arc::clone(&modern) as Arc<dyn Accent>);
+    Some(modern)
+}

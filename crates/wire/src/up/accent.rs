@@ -1,0 +1,80 @@
+//! What an era-neutral request sounds like to one server, and what that server's replies mean.
+//!
+//! Two implementations, [`super::legacy`] and [`super::modern`]; nothing else on the up face knows what year it is.
+
+use std::fmt;
+
+use bytes::Bytes;
+
+use super::transport::Outbound;
+use crate::{
+    exchange::{Question, Request},
+    json::Raw,
+    message::{RpcError, result::Task},
+    revision::Revision,
+};
+
+/// One era, spoken to a server.
+pub(crate) trait Accent: Send + Sync + fmt::Debug {
+    /// The revision agreed on.
+    fn revision(&self) -> Revision;
+
+    /// The request as it goes out under this id; `round` holds what an earlier reply asked for.
+    fn request(&self, id: u64, request: &Request, round: Option<&Round>) -> Outbound;
+
+    /// What a good reply to this request means.
+    fn result(&self, request: &Request, result: Raw) -> Reply;
+
+    /// What a bad reply means.
+    fn error(&self, request: &Request, error: RpcError) -> Reply;
+
+    /// What a server that sends us a request wants.
+    fn asked(&self, method: &str, params: Option<&Raw>) -> Asked;
+
+    /// The message that cancels, where closing the lane does not say it.
+    fn cancellation(&self, id: u64, reason: &str) -> Option<Bytes>;
+
+    /// The server's tools went by: what their schemas want in headers.
+    fn learn_tools(&self, _result: &Raw) {}
+}
+
+/// What a reply means.
+#[derive(Debug)]
+pub(crate) enum Reply {
+    /// The end, with a result.
+    Complete(Raw),
+    /// The end, with an error.
+    Refused(RpcError),
+    /// Questions first; all answers go back with the state.
+    Questions(Vec<Question>, Option<Raw>),
+    /// A task goes on in its place.
+    Task(Task),
+    /// The server speaks another revision now; say it again in that one.
+    OtherRevision(Revision),
+    /// The headers did not fit; the schemas we know may be old.
+    StaleHeaders(RpcError),
+    /// Not an answer the protocol knows.
+    Invalid(String),
+}
+
+/// What a request from the server is.
+#[derive(Debug)]
+pub(crate) enum Asked {
+    /// Are you there?
+    Ping,
+    /// A question for the caller's side.
+    Question,
+    /// Something we did not declare or do not know.
+    Refuse(RpcError),
+    /// This server may not send requests at all.
+    Violation,
+}
+
+/// The answers of one round on their way back.
+#[derive(Debug)]
+pub(crate) struct Round {
+    /// `inputResponses`, by the server's keys.
+    pub(crate) answers: Raw,
+    /// `requestState`, as it came.
+    pub(crate) state: Option<Raw>,
+}

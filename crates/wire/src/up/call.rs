@@ -1,0 +1,237 @@
+//! One call, from the first send to its one end: rounds of questions, second chances, cancellation.
+
+use std::{
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::future::join_all;
+use parking_lot::Mutex;
+
+use super::{
+    accent::{Reply, Round},
+    handshake,
+    router::{Router, Waiting},
+    transport::{LaneEnd, Outbound},
+};
+use crate::{
+    error::WireError,
+    exchange::{self, Answer, Exchange, Feed, Outcome, Question, Request, Terms},
+    json::Raw,
+    message::{Envelope, RpcError},
+};
+
+/// The first wait before a server that only wants to be asked again is asked again; doubled each time.
+const FIRST_BACKOFF: Duration = Duration::from_millis(100);
+
+/// A call under way.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) feed: Feed,
+    request: Request,
+    /// The id it goes by at the moment; each round has its own.
+    id: AtomicU64,
+    rounds: AtomicUsize,
+    // Nothing awaits under this lock.
+    used: Mutex<Used>,
+}
+
+/// Second chances, each given once.
+#[derive(Debug, Default)]
+struct Used {
+    session: bool,
+    headers: bool,
+    revision: bool,
+}
+
+/// Begins a call; whatever goes wrong is its outcome.
+pub(crate) fn start(router: &Arc<Router>, request: Request, terms: Terms) -> Exchange {
+    let (exchange, feed) = exchange::pair(terms, router.limits.unread_happenings);
+    let call = Arc::new_cyclic(|me: &Weak<Call>| {
+        let (me, router) = (me.clone(), Arc::downgrade(router));
+        feed.when_cancelled(move |reason| {
+            if let (Some(call), Some(router)) = (me.upgrade(), router.upgrade()) {
+                call.cancelled(&router, reason);
+            }
+        });
+        Call { feed, request, id: AtomicU64::new(0), rounds: AtomicUsize::new(0), used: Mutex::default() }
+    });
+    call.send(router, None);
+    exchange
+}
+
+impl Call {
+    pub(crate) fn is_interactive(&self) -> bool {
+        self.request.is_interactive()
+    }
+
+    pub(crate) fn fail(&self, error: WireError) {
+        self.feed.end(Outcome::Failed(error));
+    }
+
+    /// The server gave the request up.
+    pub(crate) fn given_up(&self) {
+        self.feed.end(Outcome::Cancelled);
+    }
+
+    /// Puts it on the wire under a new id.
+    fn send(self: &Arc<Self>, router: &Router, round: Option<&Round>) {
+        let id = router.new_id();
+        self.id.store(id, Ordering::Relaxed);
+        let sent = router.accent().and_then(|accent| {
+            let outbound = accent.request(id, &self.request, round);
+            router.wait_for(id, Waiting::Call(Arc::clone(self)))?;
+            router.send(outbound)
+        });
+        if let Err(error) = sent {
+            router.forget(id);
+            self.fail(error);
+        }
+    }
+
+    /// The caller has left: the server is told in the way it wants to be told.
+    fn cancelled(&self, router: &Router, reason: &str) {
+        let id = self.id.load(Ordering::Relaxed);
+        // Between rounds nothing is under way, and nothing needs to be said.
+        if router.forget(id).is_none() {
+            return;
+        }
+        let (Ok(link), Ok(accent)) = (router.link(), router.accent()) else { return };
+        if let Some(message) = accent.cancellation(id, reason) {
+            // A link that is gone has cancelled everything already.
+            drop(link.send(Outbound::plain(message, None)));
+        }
+        link.abandon(id);
+    }
+
+    /// An answer came.
+    pub(crate) fn replied(self: &Arc<Self>, router: &Router, envelope: Envelope) {
+        let accent = match router.accent() {
+            Ok(accent) => accent,
+            Err(error) => return self.fail(error),
+        };
+        let reply = match (envelope.result(), envelope.error()) {
+            (Some(result), _) => accent.result(&self.request, result),
+            (None, Some(error)) => accent.error(&self.request, error),
+            (None, None) => Reply::Invalid("neither result nor error".to_owned()),
+        };
+        match reply {
+            Reply::Complete(result) => {
+                if self.request.method() == "tools/list" {
+                    accent.learn_tools(&result);
+                }
+                self.feed.end(Outcome::Answered(result));
+            }
+            Reply::Refused(error) => drop(self.feed.end(Outcome::Refused(error))),
+            Reply::Task(task) => drop(self.feed.end(Outcome::HandedOff(task))),
+            Reply::Invalid(problem) => self.fail(WireError::Protocol(problem)),
+            Reply::Questions(questions, state) => self.next_round(router, questions, state),
+            Reply::OtherRevision(_) if self.first_time(|used| &mut used.revision) => self.send(router, None),
+            Reply::OtherRevision(revision) => {
+                self.fail(WireError::protocol(format!("the server refuses the revision it lists, {revision}")));
+            }
+            Reply::StaleHeaders(error) => self.refresh_headers(router, error),
+        }
+    }
+
+    /// The lane ended without an answer on it.
+    pub(crate) fn lane_ended(self: &Arc<Self>, router: &Router, end: LaneEnd) {
+        match end {
+            LaneEnd::Over => self.fail(WireError::Ended("the stream closed before the answer".to_owned())),
+            LaneEnd::Accepted => self.fail(WireError::protocol("the request was accepted but not answered")),
+            LaneEnd::Failed(error) => self.fail(error),
+            LaneEnd::SessionGone => self.renew_session(router),
+            LaneEnd::Status { status, body } => match Envelope::read(body.clone(), &router.limits) {
+                Ok(envelope) if envelope.error().is_some() => self.replied(router, envelope),
+                _ => {
+                    let body = String::from_utf8_lossy(&body).into_owned();
+                    self.fail(WireError::Status { status, body });
+                }
+            },
+        }
+    }
+
+    /// Collects the answers of one round, then asks again with them.
+    fn next_round(self: &Arc<Self>, router: &Router, questions: Vec<Question>, state: Option<Raw>) {
+        let round = self.rounds.fetch_add(1, Ordering::Relaxed);
+        if router.limits.rounds <= round {
+            return self.fail(WireError::TooLarge { what: "number of rounds", limit: router.limits.rounds });
+        }
+        let keys: Vec<String> = questions.iter().filter_map(|question| question.key.clone()).collect();
+        let answers: Vec<_> = questions.into_iter().map(|question| self.feed.ask(question)).collect();
+        let call = Arc::clone(self);
+        self.go_on(router, async move |router| {
+            if answers.is_empty() {
+                tokio::time::sleep(FIRST_BACKOFF * 2u32.saturating_pow(u32::try_from(round).unwrap_or(u32::MAX))).await;
+            }
+            match gathered(keys, join_all(answers).await) {
+                Ok(answers) => call.send(&router, Some(&Round { answers, state })),
+                Err(refusal) => call.fail(WireError::Refused(format!("a question was not answered: {refusal}"))),
+            }
+        });
+    }
+
+    /// The schemas we know may be old: read them again and repeat once.
+    fn refresh_headers(self: &Arc<Self>, router: &Router, error: RpcError) {
+        if self.request.method() != "tools/call" || !self.first_time(|used| &mut used.headers) {
+            return drop(self.feed.end(Outcome::Refused(error)));
+        }
+        let call = Arc::clone(self);
+        self.go_on(router, async move |router| {
+            let listing = start(&router, Request::trusted("tools/list", None), Terms::list());
+            match listing.outcome().await {
+                Outcome::Answered(_) => call.send(&router, None),
+                _ => drop(call.feed.end(Outcome::Refused(error))),
+            }
+        });
+    }
+
+    /// The session is gone and the request was not processed: a new session, then the same once more.
+    fn renew_session(self: &Arc<Self>, router: &Router) {
+        if !self.first_time(|used| &mut used.session) {
+            return self.fail(WireError::Ended("the server forgot the session twice".to_owned()));
+        }
+        let call = Arc::clone(self);
+        self.go_on(router, async move |router| match handshake::renew(&router).await {
+            Ok(()) => call.send(&router, None),
+            Err(error) => call.fail(error),
+        });
+    }
+
+    fn go_on<F>(&self, router: &Router, work: impl FnOnce(Arc<Router>) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        match router.shared() {
+            Some(shared) => router.spawn(work(shared)),
+            None => self.fail(router.why_closed()),
+        }
+    }
+
+    fn first_time(&self, chance: impl FnOnce(&mut Used) -> &mut bool) -> bool {
+        let mut used = self.used.lock();
+        !std::mem::replace(chance(&mut used), true)
+    }
+}
+
+/// The answers by their keys. Only elicitation can say no on this wire; any other refusal ends the call.
+fn gathered(keys: Vec<String>, answers: Vec<Answer>) -> Result<Raw, RpcError> {
+    let mut text = Vec::from(*b"{");
+    for (index, (key, answer)) in keys.into_iter().zip(answers).enumerate() {
+        let given = match answer {
+            Answer::Given(given) => given,
+            Answer::Refused(error) => return Err(error),
+        };
+        if 0 < index {
+            text.push(b',');
+        }
+        text.extend_from_slice(Raw::of(&key).as_bytes());
+        text.push(b':');
+        text.extend_from_slice(given.as_bytes());
+    }
+    text.push(b'}');
+    Ok(Raw::checked(text.into()))
+}

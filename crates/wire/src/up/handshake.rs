@@ -1,0 +1,186 @@
+//! The first words: `server/discover` without a session, `initialize` with one, and a lost session begun again.
+//!
+//! Which of the two to say is decided in [`super::probe`].
+
+use std::{sync::Arc, time::Duration};
+
+use super::{
+    listen,
+    router::{HandshakeReply, Router},
+    transport::{LaneEnd, Link, Outbound},
+};
+use crate::{
+    error::{Clock, WireError},
+    exchange::LogLevel,
+    header,
+    json::{Kind, Raw},
+    message::{ClientCapabilities, Id, RpcError, ServerCapabilities, compose, meta, splice::Edit},
+    revision::{Era, Revision},
+};
+
+/// What we say of ourselves.
+#[derive(Clone, Debug)]
+pub(crate) struct Hello {
+    /// `{name, version, …}`
+    pub(crate) info: Raw,
+    pub(crate) capabilities: ClientCapabilities,
+    /// Offered first to a stateful server.
+    pub(crate) legacy: Revision,
+    /// How long a handshake may take.
+    pub(crate) patience: Duration,
+}
+
+/// What a server says of itself.
+#[derive(Clone, Debug)]
+pub struct ServerProfile {
+    /// The revision agreed on.
+    pub revision: Revision,
+    /// `{name, version, …}`, for display.
+    pub info: Raw,
+    /// What it offers.
+    pub capabilities: ServerCapabilities,
+    /// How it wants to be used.
+    pub instructions: Option<String>,
+    /// The whole first answer.
+    pub raw: Raw,
+}
+
+/// The request a stateless server is greeted with.
+pub(crate) fn discover(hello: &Hello, id: u64, revision: Revision) -> Outbound {
+    let keys = [
+        Edit::Set(meta::PROTOCOL_VERSION, Raw::of(revision.as_str())),
+        Edit::Set(meta::CLIENT_CAPABILITIES, hello.capabilities.0.clone()),
+        Edit::Set(meta::CLIENT_INFO, hello.info.clone()),
+    ];
+    let message = compose::request(&Id::number(id), "server/discover", None, &[meta::with_keys(None, &keys)]);
+    Outbound { message, request: Some(id), headers: header::standard(revision, "server/discover", None) }
+}
+
+/// What a discover result says; `None` when it is no discover result at all.
+pub(crate) fn discovered(result: &Raw, revision: Revision) -> Option<ServerProfile> {
+    result.get("supportedVersions").filter(|list| list.kind() == Kind::Array)?;
+    let info = meta::value(Some(result), meta::SERVER_INFO).or_else(|| result.get("serverInfo"));
+    Some(profile(result, info, revision))
+}
+
+/// The handshake of a stateful server on an open link.
+pub(crate) async fn initialize(router: &Router) -> Result<ServerProfile, WireError> {
+    let id = router.new_id();
+    let hello = &router.hello;
+    let params = Raw::of(&serde_json::json!({
+        "protocolVersion": hello.legacy.as_str(),
+        "capabilities": serde_json::value::RawValue::from_string(hello.capabilities.0.to_string()).ok(),
+        "clientInfo": serde_json::value::RawValue::from_string(hello.info.to_string()).ok(),
+    }));
+    let message = compose::request(&Id::number(id), "initialize", Some(&params), &[]);
+    let reply = router.handshake(id, Outbound::plain(message, Some(id)))?;
+    let Ok(reply) = tokio::time::timeout(hello.patience, reply).await else {
+        router.forget(id);
+        return Err(WireError::TimedOut { clock: Clock::Handshake, limit: hello.patience });
+    };
+    initialized(reply.unwrap_or_else(|_| HandshakeReply::Closed(router.why_closed())))
+}
+
+/// Says that the handshake is over, and that the link may rely on its revision.
+pub(crate) fn confirm(link: &dyn Link, revision: Revision) -> Result<(), WireError> {
+    link.settle(revision);
+    link.send(Outbound::plain(compose::notification("notifications/initialized", None, &[]), None))
+}
+
+/// A new session in the place of a lost one, with log level and subscriptions as they were. Whoever comes second
+/// waits for the first and finds it done.
+pub(crate) async fn renew(router: &Arc<Router>) -> Result<(), WireError> {
+    let link = router.link()?;
+    let lost = link.session();
+    let Ok(_turn) = router.renewal.acquire().await else { return Err(router.why_closed()) };
+    if link.session().is_some() && link.session() != lost {
+        return Ok(());
+    }
+    let profile = initialize(router).await?;
+    confirm(&*link, profile.revision)?;
+    let (level, subscriptions) = {
+        let wishes = router.standing_wishes.lock();
+        (wishes.log_level, wishes.subscriptions.keys().cloned().collect::<Vec<_>>())
+    };
+    if let Some(level) = level {
+        set_level(router, level).await?;
+    }
+    for uri in subscriptions {
+        listen::subscription(router, "resources/subscribe", &uri).await?;
+    }
+    Ok(())
+}
+
+/// Says `logging/setLevel`.
+pub(crate) async fn set_level(router: &Arc<Router>, level: LogLevel) -> Result<(), WireError> {
+    use crate::exchange::{Outcome, Request, Terms};
+    let params = Raw::of(&serde_json::json!({ "level": level.as_str() }));
+    match super::call::start(router, Request::trusted("logging/setLevel", Some(params)), Terms::list()).outcome().await {
+        Outcome::Answered(_) => Ok(()),
+        Outcome::Failed(error) => Err(error),
+        Outcome::Refused(error) => Err(WireError::Refused(error.to_string())),
+        other => Err(WireError::Refused(format!("{other:?}"))),
+    }
+}
+
+fn initialized(reply: HandshakeReply) -> Result<ServerProfile, WireError> {
+    let envelope = match reply {
+        HandshakeReply::Message(envelope) => envelope,
+        HandshakeReply::Closed(why) => return Err(why),
+        HandshakeReply::Lane(end) => return Err(lane_error(end)),
+    };
+    let result = match (envelope.result(), envelope.error()) {
+        (Some(result), _) => result,
+        (None, Some(error)) => return Err(WireError::Handshake(error)),
+        (None, None) => return Err(WireError::protocol("an empty answer to the handshake")),
+    };
+    let said = result.get("protocolVersion");
+    let said = said.as_ref().and_then(Raw::as_str).ok_or_else(|| {
+        WireError::protocol("the answer to `initialize` names no protocolVersion")
+    })?;
+    match said.parse::<Revision>() {
+        Ok(revision) if revision.era() == Era::Legacy => Ok(profile(&result, result.get("serverInfo"), revision)),
+        _ => Err(WireError::NoCommonRevision { theirs: said.into_owned(), ours: listed(Era::Legacy) }),
+    }
+}
+
+/// A lane that ended in the place of an answer to the handshake.
+pub(crate) fn lane_error(end: LaneEnd) -> WireError {
+    match end {
+        LaneEnd::Failed(error) => error,
+        LaneEnd::Over => WireError::Ended("the stream closed during the handshake".to_owned()),
+        LaneEnd::Accepted => WireError::protocol("the handshake was accepted but not answered"),
+        LaneEnd::SessionGone => WireError::Status { status: http::StatusCode::NOT_FOUND, body: String::new() },
+        LaneEnd::Status { status, body } => match json_rpc_error(&body) {
+            Some(error) => WireError::Handshake(error),
+            None => WireError::Status { status, body: String::from_utf8_lossy(&body).into_owned() },
+        },
+    }
+}
+
+/// The JSON-RPC error a body holds.
+pub(crate) fn json_rpc_error(body: &bytes::Bytes) -> Option<RpcError> {
+    crate::message::Envelope::read(body.clone(), &crate::limit::Limits::default()).ok()?.error()
+}
+
+/// All revisions of an era, for messages.
+pub(crate) fn listed(era: Era) -> String {
+    Revision::of(era).map(Revision::as_str).collect::<Vec<_>>().join(", ")
+}
+
+fn profile(result: &Raw, info: Option<Raw>, revision: Revision) -> ServerProfile {
+    ServerProfile {
+        revision,
+        info: info.unwrap_or_else(Raw::empty_object),
+        capabilities: ServerCapabilities(result.get("capabilities").unwrap_or_else(Raw::empty_object)),
+        instructions: result.get("instructions").as_ref().and_then(Raw::as_str).map(std::borrow::Cow::into_owned),
+        raw: result.clone(),
+    }
+}
+
+impl ServerProfile {
+    /// The server's own name for itself; for display only.
+    pub fn name(&self) -> Option<String> {
+        self.info.get("name").as_ref().and_then(Raw::as_str).map(std::borrow::Cow::into_owned)
+    }
+}

@@ -1,0 +1,93 @@
+//! The stateful revisions, spoken to a server: asks come as requests while ours is open.
+
+use bytes::Bytes;
+
+use super::{
+    accent::{Accent, Asked, Reply, Round},
+    transport::Outbound,
+};
+use crate::{
+    exchange::{Progress, Request},
+    json::Raw,
+    message::{
+        ClientCapabilities, Id, RpcError, compose, meta,
+        result::Task,
+        splice::Edit,
+    },
+    revision::Revision,
+};
+
+/// A session with a server of 2024-11-05 to 2025-11-25.
+#[derive(Debug)]
+pub(crate) struct Legacy {
+    pub(crate) revision: Revision,
+    /// What was declared in the handshake.
+    pub(crate) capabilities: ClientCapabilities,
+}
+
+impl Accent for Legacy {
+    fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    fn request(&self, id: u64, request: &Request, _round: Option<&Round>) -> Outbound {
+        let edits = match request.progress {
+            Progress::Wanted => {
+                vec![meta::with_keys(request.params(), &[Edit::Set(meta::PROGRESS_TOKEN, Raw::of(&id))])]
+            }
+            Progress::Unwanted => Vec::new(),
+        };
+        let message = compose::request(&Id::number(id), request.method(), request.params(), &edits);
+        Outbound::plain(message, Some(id))
+    }
+
+    fn result(&self, request: &Request, result: Raw) -> Reply {
+        // A task stands for the answer only where one was asked for.
+        if request.method() == "tools/call" && request.param("task").is_some() && result.get("task").is_some() {
+            return match Task::view(&result) {
+                Some(task) => Reply::Task(task),
+                None => Reply::Invalid("a task without `taskId` or `status`".to_owned()),
+            };
+        }
+        Reply::Complete(result)
+    }
+
+    fn error(&self, _request: &Request, error: RpcError) -> Reply {
+        Reply::Refused(error)
+    }
+
+    fn asked(&self, method: &str, params: Option<&Raw>) -> Asked {
+        match method {
+            "ping" => Asked::Ping,
+            "elicitation/create" | "sampling/createMessage" | "roots/list" => {
+                match self.capabilities.lacks(method, params) {
+                    None => Asked::Question,
+                    Some(_) => Asked::Refuse(self.undeclared(method)),
+                }
+            }
+            other => Asked::Refuse(RpcError::new(RpcError::METHOD_NOT_FOUND, &format!("unknown method `{other}`"))),
+        }
+    }
+
+    fn cancellation(&self, id: u64, reason: &str) -> Option<Bytes> {
+        Some(cancelled(id, reason))
+    }
+}
+
+impl Legacy {
+    /// The whole capability is missing, or only the mode.
+    fn undeclared(&self, method: &str) -> RpcError {
+        let capability = method.split('/').next().unwrap_or_default();
+        if self.capabilities.0.get(capability).is_some() {
+            RpcError::new(RpcError::INVALID_PARAMS, &format!("this client did not declare that mode of `{capability}`"))
+        } else {
+            RpcError::new(RpcError::METHOD_NOT_FOUND, &format!("this client did not declare `{capability}`"))
+        }
+    }
+}
+
+/// `notifications/cancelled` for a request of ours; the same words in both eras.
+pub(super) fn cancelled(id: u64, reason: &str) -> Bytes {
+    let params = Raw::of(&serde_json::json!({ "requestId": id, "reason": reason }));
+    compose::notification("notifications/cancelled", Some(&params), &[])
+}

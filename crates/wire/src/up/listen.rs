@@ -1,0 +1,280 @@
+//! Hearing of changes: one form for both eras.
+//!
+//! A stateful server announces list changes by itself and resources after `resources/subscribe`; a stateless one is
+//! asked with `subscriptions/listen`. Either way there is a [`Listening`], and dropping it ends the subscription.
+
+use std::{
+    sync::{Arc, Weak, atomic::{AtomicU64, Ordering}},
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use tokio::sync::{broadcast, mpsc, oneshot};
+
+use super::{
+    call,
+    router::{Router, Waiting},
+    transport::{LaneEnd, Outbound},
+};
+use crate::{
+    error::{Clock, WireError},
+    exchange::{Outcome, Request, Terms},
+    json::Raw,
+    message::RpcError,
+    notice::{Notice, Wanted},
+    revision::Era,
+};
+
+/// How long a server may take to acknowledge a subscription.
+const ACKNOWLEDGEMENT: Duration = Duration::from_secs(30);
+
+/// A subscription. Dropping it ends it.
+#[derive(Debug)]
+pub struct Listening {
+    honoured: Wanted,
+    source: Source,
+    router: Weak<Router>,
+}
+
+#[derive(Debug)]
+enum Source {
+    /// Everything the server announces, filtered here.
+    Announced(broadcast::Receiver<Notice>),
+    /// A stream of its own, under this request id.
+    Own(u64, mpsc::Receiver<Notice>, Arc<ListenFeed>),
+}
+
+/// The answering end of a subscription that has its own stream.
+#[derive(Debug)]
+pub(crate) struct ListenFeed {
+    // Nothing awaits under this lock; the sender goes when the subscription ends.
+    sender: Mutex<Option<mpsc::Sender<Notice>>>,
+    acknowledged: Mutex<Option<oneshot::Sender<Result<Wanted, WireError>>>>,
+    missed: AtomicU64,
+}
+
+/// Subscribes, and waits until the server has acknowledged it.
+pub(crate) async fn listen(router: &Arc<Router>, wanted: Wanted) -> Result<Listening, WireError> {
+    match router.accent()?.revision().era() {
+        Era::Legacy => announced(router, wanted).await,
+        Era::Modern => own_stream(router, wanted).await,
+    }
+}
+
+async fn announced(router: &Arc<Router>, wanted: Wanted) -> Result<Listening, WireError> {
+    let receiver = router.notices.subscribe();
+    let mut honoured = Wanted { uris: Vec::new(), ..wanted };
+    for uri in wanted.uris {
+        let first = {
+            let mut wishes = router.standing_wishes.lock();
+            let listeners = wishes.subscriptions.entry(uri.clone()).or_default();
+            *listeners += 1;
+            *listeners == 1
+        };
+        if !first || subscription(router, "resources/subscribe", &uri).await.is_ok() {
+            honoured.uris.push(uri);
+        } else {
+            router.standing_wishes.lock().subscriptions.remove(&uri);
+        }
+    }
+    Ok(Listening { honoured, source: Source::Announced(receiver), router: Arc::downgrade(router) })
+}
+
+/// Says `resources/subscribe` or `resources/unsubscribe`.
+pub(super) async fn subscription(router: &Arc<Router>, method: &str, uri: &str) -> Result<(), WireError> {
+    let params = Raw::of(&serde_json::json!({ "uri": uri }));
+    match call::start(router, Request::trusted(method, Some(params)), Terms::list()).outcome().await {
+        Outcome::Answered(_) => Ok(()),
+        Outcome::Failed(error) => Err(error),
+        other => Err(WireError::Refused(format!("{other:?}"))),
+    }
+}
+
+async fn own_stream(router: &Arc<Router>, wanted: Wanted) -> Result<Listening, WireError> {
+    let (sender, receiver) = mpsc::channel(router.limits.unread_notices);
+    let (acknowledge, acknowledged) = oneshot::channel();
+    let feed = Arc::new(ListenFeed {
+        sender: Mutex::new(Some(sender)),
+        acknowledged: Mutex::new(Some(acknowledge)),
+        missed: AtomicU64::new(0),
+    });
+    let id = router.new_id();
+    let request = Request::trusted("subscriptions/listen", Some(filter(&wanted)));
+    let outbound = router.accent()?.request(id, &request, None);
+    router.wait_for(id, Waiting::Listen(Arc::clone(&feed)))?;
+    let mut listening =
+        Listening { honoured: wanted, source: Source::Own(id, receiver, feed), router: Arc::downgrade(router) };
+    router.send(outbound)?;
+    match tokio::time::timeout(ACKNOWLEDGEMENT, acknowledged).await {
+        Ok(Ok(Ok(honoured))) => {
+            listening.honoured = listening.honoured.and(&honoured);
+            Ok(listening)
+        }
+        Ok(Ok(Err(error))) => Err(error),
+        Ok(Err(_)) => Err(WireError::Ended("the subscription ended before it began".to_owned())),
+        Err(_) => Err(WireError::TimedOut { clock: Clock::Acknowledgement, limit: ACKNOWLEDGEMENT }),
+    }
+}
+
+/// What is wanted, as the wire says it.
+fn filter(wanted: &Wanted) -> Raw {
+    let mut notifications = serde_json::Map::new();
+    for (key, on) in [
+        ("toolsListChanged", wanted.tools),
+        ("promptsListChanged", wanted.prompts),
+        ("resourcesListChanged", wanted.resources),
+    ] {
+        if on {
+            notifications.insert(key.to_owned(), true.into());
+        }
+    }
+    if !wanted.uris.is_empty() {
+        notifications.insert("resourceSubscriptions".to_owned(), wanted.uris.clone().into());
+    }
+    Raw::of(&serde_json::json!({ "notifications": notifications }))
+}
+
+/// The filter of an acknowledgement, or of a request.
+pub(crate) fn read_filter(params: Option<&Raw>) -> Wanted {
+    let filter = params.and_then(|params| params.get("notifications")).unwrap_or_else(Raw::empty_object);
+    let on = |key| filter.get(key).and_then(|flag| flag.as_bool()).unwrap_or_default();
+    let uris = filter.get("resourceSubscriptions").map(|list| list.elements()).unwrap_or_default();
+    Wanted {
+        tools: on("toolsListChanged"),
+        prompts: on("promptsListChanged"),
+        resources: on("resourcesListChanged"),
+        uris: uris.iter().filter_map(|uri| uri.as_str().map(std::borrow::Cow::into_owned)).collect(),
+    }
+}
+
+/// The filter, as an acknowledgement says it.
+pub(crate) fn written_filter(wanted: &Wanted) -> Raw {
+    filter(wanted)
+}
+
+// === impl Listening ===
+
+impl Listening {
+    /// What the server will tell of.
+    pub fn honoured(&self) -> &Wanted {
+        &self.honoured
+    }
+
+    /// The next notice; `None` when the subscription has ended.
+    pub async fn next(&mut self) -> Option<Notice> {
+        loop {
+            let notice = match &mut self.source {
+                Source::Own(_, receiver, feed) => match feed.missed.swap(0, Ordering::Relaxed) {
+                    0 => receiver.recv().await?,
+                    missed => Notice::Missed(missed),
+                },
+                Source::Announced(receiver) => {
+                    let closed = self.router.upgrade()?.closed.clone();
+                    tokio::select! {
+                        () = closed.cancelled() => return None,
+                        notice = receiver.recv() => match notice {
+                            Ok(notice) => notice,
+                            Err(broadcast::error::RecvError::Lagged(missed)) => Notice::Missed(missed),
+                            Err(broadcast::error::RecvError::Closed) => return None,
+                        },
+                    }
+                }
+            };
+            if self.honoured.covers(&notice) {
+                return Some(notice);
+            }
+        }
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let Some(router) = self.router.upgrade() else { return };
+        match &self.source {
+            Source::Own(id, ..) => stop(&router, *id),
+            Source::Announced(_) => {
+                for uri in self.honoured.uris.drain(..) {
+                    unsubscribe(&router, uri);
+                }
+            }
+        }
+    }
+}
+
+fn stop(router: &Router, id: u64) {
+    if router.forget(id).is_none() {
+        return;
+    }
+    let (Ok(link), Ok(accent)) = (router.link(), router.accent()) else { return };
+    if let Some(message) = accent.cancellation(id, "no longer listening") {
+        // A link that is gone has ended the subscription already.
+        drop(link.send(Outbound::plain(message, None)));
+    }
+    link.abandon(id);
+}
+
+fn unsubscribe(router: &Arc<Router>, uri: String) {
+    let last = {
+        let mut wishes = router.standing_wishes.lock();
+        let listeners = wishes.subscriptions.entry(uri.clone()).or_default();
+        *listeners = listeners.saturating_sub(1);
+        *listeners == 0 && wishes.subscriptions.remove(&uri).is_some()
+    };
+    if last && !router.closed.is_cancelled() {
+        let shared = Arc::clone(router);
+        router.spawn(async move {
+            if let Err(error) = subscription(&shared, "resources/unsubscribe", &uri).await {
+                tracing::debug!(%error, "cannot unsubscribe");
+            }
+        });
+    }
+}
+
+// === impl ListenFeed ===
+
+impl ListenFeed {
+    /// A notification on this subscription; false when it is none of its.
+    pub(crate) fn heard(&self, method: &str, params: Option<Raw>) -> bool {
+        if method == "notifications/subscriptions/acknowledged" {
+            self.settle(Ok(read_filter(params.as_ref())));
+            return true;
+        }
+        let notice = Notice::read(method, params);
+        if let Some(sender) = &*self.sender.lock() {
+            if sender.try_send(notice).is_err() {
+                self.missed.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        true
+    }
+
+    /// The server ended it, in good order or with an error.
+    pub(crate) fn ended(&self, error: Option<RpcError>) {
+        let why = error.map_or_else(|| "the server ended the subscription".to_owned(), |error| error.to_string());
+        self.lost(WireError::Refused(why));
+    }
+
+    pub(crate) fn lost(&self, why: WireError) {
+        self.settle(Err(why));
+        self.sender.lock().take();
+    }
+
+    pub(crate) fn lane_ended(&self, end: LaneEnd) {
+        self.lost(match end {
+            LaneEnd::Failed(error) => error,
+            LaneEnd::Status { status, body } => {
+                WireError::Status { status, body: String::from_utf8_lossy(&body).into_owned() }
+            }
+            LaneEnd::Over | LaneEnd::Accepted | LaneEnd::SessionGone => {
+                WireError::Ended("the stream of the subscription closed".to_owned())
+            }
+        });
+    }
+
+    fn settle(&self, verdict: Result<Wanted, WireError>) {
+        if let Some(acknowledge) = self.acknowledged.lock().take() {
+            // Whoever subscribed may have left meanwhile.
+            drop(acknowledge.send(verdict));
+        }
+    }
+}

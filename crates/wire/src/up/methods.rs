@@ -1,0 +1,191 @@
+//! The methods of the protocol as functions, for whoever does not want to spell requests: lists in bounded pages,
+//! calls, reads, prompts, completion, ping. Each is [`Peer::open`] and nothing more.
+
+use std::collections::HashSet;
+
+use serde_json::json;
+
+use super::Peer;
+use crate::{
+    error::WireError,
+    exchange::{Exchange, Outcome, Request, Terms},
+    header,
+    json::Raw,
+    message::{
+        RequestProblem,
+        item::{self, Item, Malformed, Prompt, Resource, Template, Tool},
+        result::CacheHint,
+    },
+    revision::{Era, Revision},
+    up::transport::Shape,
+};
+
+/// Everything one list holds.
+#[derive(Clone, Debug)]
+pub struct Listing<T> {
+    /// The items, in the server's order.
+    pub items: Vec<T>,
+    /// Items that could not be read, and tools that may not be offered.
+    pub malformed: Vec<Malformed>,
+    /// How long the server says this keeps: the shortest of its pages.
+    pub cache: CacheHint,
+}
+
+/// What is completed.
+#[derive(Clone, Debug)]
+pub enum Reference {
+    /// An argument of this prompt.
+    Prompt(String),
+    /// A variable of this resource template.
+    Resource(String),
+}
+
+impl Peer {
+    /// All tools.
+    pub async fn list_tools(&self) -> Result<Listing<Tool>, WireError> {
+        let mut listing = self.list::<Tool>().await?;
+        if self.profile().revision.era() == Era::Modern && self.inner.transport.shape() == Shape::Http {
+            leave_out_invalid(&mut listing);
+        }
+        Ok(listing)
+    }
+
+    /// All resources.
+    pub async fn list_resources(&self) -> Result<Listing<Resource>, WireError> {
+        self.list().await
+    }
+
+    /// All resource templates.
+    pub async fn list_templates(&self) -> Result<Listing<Template>, WireError> {
+        self.list().await
+    }
+
+    /// All prompts.
+    pub async fn list_prompts(&self) -> Result<Listing<Prompt>, WireError> {
+        self.list().await
+    }
+
+    /// All items of one kind, page by page, within bounds.
+    pub async fn list<T: Item>(&self) -> Result<Listing<T>, WireError> {
+        let limits = &self.router().limits;
+        let mut listing: Option<Listing<T>> = None;
+        let (mut cursor, mut seen) = (None::<Raw>, HashSet::new());
+        for _ in 0..limits.listing_pages {
+            let params = cursor.map(|cursor: Raw| Raw::of(&json!({ "cursor": cursor.as_str() })));
+            let result = self.answer(Request::trusted(T::METHOD, params), self.timeouts().list).await?;
+            let (items, malformed) = item::read_items::<T>(&result).map_err(WireError::Protocol)?;
+            let page = Listing { items, malformed, cache: CacheHint::view(&result) };
+            let so_far = match listing.take() {
+                Some(so_far) => so_far.and(page),
+                None => page,
+            };
+            if limits.listing_items < so_far.items.len() + so_far.malformed.len() {
+                return Err(WireError::TooLarge { what: "listing", limit: limits.listing_items });
+            }
+            cursor = match result.get("nextCursor").filter(|next| next.as_str().is_some()) {
+                None => return Ok(so_far),
+                Some(next) if !seen.insert(next.as_bytes().to_vec()) => {
+                    return Err(WireError::protocol(format!("the cursor {next} came twice in one listing")));
+                }
+                Some(next) => Some(next),
+            };
+            listing = Some(so_far);
+        }
+        Err(WireError::TooLarge { what: "number of pages", limit: limits.listing_pages })
+    }
+
+    /// Calls a tool. `arguments` go out as they are; without any, none are sent.
+    pub fn call_tool(&self, name: &str, arguments: Option<Raw>) -> Result<Exchange, RequestProblem> {
+        self.named("tools/call", name, arguments)
+    }
+
+    /// Gets a prompt.
+    pub fn get_prompt(&self, name: &str, arguments: Option<Raw>) -> Result<Exchange, RequestProblem> {
+        self.named("prompts/get", name, arguments)
+    }
+
+    /// Reads a resource.
+    pub fn read_resource(&self, uri: &str) -> Exchange {
+        let params = Raw::of(&json!({ "uri": uri }));
+        self.open(Request::trusted("resources/read", Some(params)), self.timeouts().call)
+    }
+
+    /// Completes one argument; `known` are the values of others, as an object of strings.
+    pub async fn complete(
+        &self,
+        reference: &Reference,
+        argument: (&str, &str),
+        known: Option<&serde_json::Value>,
+    ) -> Result<Raw, WireError> {
+        let reference = match reference {
+            Reference::Prompt(name) => json!({ "type": "ref/prompt", "name": name }),
+            Reference::Resource(uri) => json!({ "type": "ref/resource", "uri": uri }),
+        };
+        let mut params = json!({ "ref": reference, "argument": { "name": argument.0, "value": argument.1 } });
+        if let (Some(known), true) = (known, Revision::V2025_06_18 <= self.profile().revision) {
+            params["context"] = json!({ "arguments": known });
+        }
+        self.answer(Request::trusted("completion/complete", Some(Raw::of(&params))), self.timeouts().list).await
+    }
+
+    /// Asks for a sign of life; a stateless server is asked who it is, for it has no ping.
+    pub async fn ping(&self) -> Result<(), WireError> {
+        let method = match self.profile().revision.era() {
+            Era::Legacy => "ping",
+            Era::Modern => "server/discover",
+        };
+        self.answer(Request::trusted(method, None), self.timeouts().list).await.map(drop)
+    }
+
+    /// The result of a request in which nothing is asked and nothing else can happen.
+    pub async fn answer(&self, request: Request, terms: Terms) -> Result<Raw, WireError> {
+        let method = request.method().to_owned();
+        let handler = self.router().asks().cloned();
+        match self.open(request, terms).outcome_with(handler.as_deref(), |_| {}).await {
+            Outcome::Answered(result) => Ok(result),
+            Outcome::Refused(error) => Err(WireError::Refused(format!("`{method}`: {error}"))),
+            Outcome::Failed(error) => Err(error),
+            Outcome::TimedOut { clock, limit } => Err(WireError::TimedOut { clock, limit }),
+            Outcome::Cancelled => Err(WireError::Ended(format!("the server gave `{method}` up"))),
+            Outcome::HandedOff(_) => Err(WireError::protocol(format!("a task in the place of a `{method}` result"))),
+        }
+    }
+
+    fn named(&self, method: &str, name: &str, arguments: Option<Raw>) -> Result<Exchange, RequestProblem> {
+        let mut params = Vec::from(*b"{\"name\":");
+        params.extend_from_slice(Raw::of(name).as_bytes());
+        if let Some(arguments) = arguments {
+            params.extend_from_slice(b",\"arguments\":");
+            params.extend_from_slice(arguments.as_bytes());
+        }
+        params.push(b'}');
+        let request = Request::new(method, Some(Raw::checked(params.into())))?.with_progress();
+        Ok(self.open(request, self.timeouts().call))
+    }
+}
+
+/// A tool whose schema asks for headers in a way no client may follow is reported, not offered.
+fn leave_out_invalid(listing: &mut Listing<Tool>) {
+    let tools = std::mem::take(&mut listing.items);
+    for (index, tool) in tools.into_iter().enumerate() {
+        match header::annotated(&tool.input_schema) {
+            Ok(_) => listing.items.push(tool),
+            Err(invalid) => {
+                let problem = format!("`{}`: {invalid}", tool.name);
+                listing.malformed.push(Malformed { what: Tool::WHAT, index, problem, raw: tool.raw });
+            }
+        }
+    }
+}
+
+impl<T> Listing<T> {
+    fn and(mut self, page: Self) -> Self {
+        self.items.extend(page.items);
+        self.malformed.extend(page.malformed);
+        self.cache.keeps = self.cache.keeps.min(page.cache.keeps);
+        if page.cache.scope == crate::message::result::CacheScope::Private {
+            self.cache.scope = page.cache.scope;
+        }
+        self
+    }
+}

@@ -1,0 +1,183 @@
+//! The stateless revision, spoken to a server: every request says all, asks come as an answer that is not final.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue};
+use parking_lot::Mutex;
+
+use super::{
+    accent::{Accent, Asked, Reply, Round},
+    legacy,
+    transport::{Outbound, Shape},
+};
+use crate::{
+    exchange::{AskId, Cause, LogLevel, Progress, Question, Request},
+    header::{self, ParamHeader},
+    json::{Kind, Raw},
+    limit::Limits,
+    message::{
+        ClientCapabilities, Id, RpcError, compose,
+        item::{self, Tool},
+        meta,
+        result::{ResultType, Task},
+        splice::Edit,
+    },
+    revision::{Era, Revision},
+};
+
+/// A server of 2026-07-28.
+#[derive(Debug)]
+pub(crate) struct Modern {
+    pub(crate) revision: Revision,
+    pub(crate) shape: Shape,
+    /// Declared with every request that does not say otherwise.
+    pub(crate) capabilities: ClientCapabilities,
+    pub(crate) info: Raw,
+    pub(crate) limits: Limits,
+    /// Wanted with every request that does not say otherwise.
+    pub(crate) log_level: Mutex<Option<LogLevel>>,
+    /// Headers the tools' schemas ask for, by tool. Nothing awaits under this lock.
+    pub(crate) tool_headers: Mutex<HashMap<String, Vec<ParamHeader>>>,
+}
+
+impl Accent for Modern {
+    fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    fn request(&self, id: u64, request: &Request, round: Option<&Round>) -> Outbound {
+        let mut edits = vec![meta::with_keys(request.params(), &self.meta_keys(id, request))];
+        if let Some(round) = round {
+            edits.push(Edit::Set("inputResponses", round.answers.clone()));
+            edits.push(match &round.state {
+                Some(state) => Edit::Set("requestState", state.clone()),
+                None => Edit::Remove("requestState"),
+            });
+        }
+        let message = compose::request(&Id::number(id), request.method(), request.params(), &edits);
+        let headers = match self.shape {
+            Shape::Http => self.headers(request),
+            Shape::Stream => Vec::new(),
+        };
+        Outbound { message, request: Some(id), headers }
+    }
+
+    fn result(&self, request: &Request, result: Raw) -> Reply {
+        match ResultType::view(&result) {
+            ResultType::Complete => Reply::Complete(result),
+            ResultType::InputRequired if request.is_interactive() => self.questions(request, &result),
+            ResultType::Task if request.method() == "tools/call" => match Task::view(&result) {
+                Some(task) => Reply::Task(task),
+                None => Reply::Invalid("a task without `taskId` or `status`".to_owned()),
+            },
+            ResultType::InputRequired | ResultType::Task => {
+                Reply::Invalid(format!("`{}` cannot be answered that way", request.method()))
+            }
+            ResultType::Unknown(said) => Reply::Invalid(format!("unknown resultType {said}")),
+        }
+    }
+
+    fn error(&self, _request: &Request, error: RpcError) -> Reply {
+        match error.code() {
+            RpcError::HEADER_MISMATCH => Reply::StaleHeaders(error),
+            RpcError::UNSUPPORTED_VERSION => match supported(&error) {
+                Some(revision) => Reply::OtherRevision(revision),
+                None => Reply::Refused(error),
+            },
+            _ => Reply::Refused(error),
+        }
+    }
+
+    fn asked(&self, _method: &str, _params: Option<&Raw>) -> Asked {
+        Asked::Violation
+    }
+
+    fn cancellation(&self, id: u64, reason: &str) -> Option<Bytes> {
+        match self.shape {
+            Shape::Stream => Some(legacy::cancelled(id, reason)),
+            Shape::Http => None,
+        }
+    }
+
+    fn learn_tools(&self, result: &Raw) {
+        let Ok((tools, _)) = item::read_items::<Tool>(result) else { return };
+        let mut known = self.tool_headers.lock();
+        for tool in tools {
+            if let Ok(headers) = header::annotated(&tool.input_schema) {
+                known.insert(tool.name, headers);
+            }
+        }
+    }
+}
+
+impl Modern {
+    fn meta_keys(&self, id: u64, request: &Request) -> Vec<Edit<'static>> {
+        let capabilities = request.capabilities.as_ref().unwrap_or(&self.capabilities);
+        let mut keys = vec![
+            Edit::Set(meta::PROTOCOL_VERSION, Raw::of(self.revision.as_str())),
+            Edit::Set(meta::CLIENT_CAPABILITIES, capabilities.0.clone()),
+            Edit::Set(meta::CLIENT_INFO, self.info.clone()),
+        ];
+        if let Some(level) = request.log_level.or(*self.log_level.lock()) {
+            keys.push(Edit::Set(meta::LOG_LEVEL, Raw::of(level.as_str())));
+        }
+        if request.progress == Progress::Wanted {
+            keys.push(Edit::Set(meta::PROGRESS_TOKEN, Raw::of(&id)));
+        }
+        keys
+    }
+
+    fn headers(&self, request: &Request) -> Vec<(HeaderName, HeaderValue)> {
+        let mut headers = header::standard(self.revision, request.method(), request.params());
+        if request.method() == "tools/call" {
+            let name = request.param("name");
+            let name = name.as_ref().and_then(Raw::as_str).unwrap_or_default();
+            if let Some(annotated) = self.tool_headers.lock().get(&*name) {
+                headers.extend(header::from_arguments(annotated, request.param("arguments").as_ref()));
+            }
+        }
+        headers
+    }
+
+    /// The questions of one round; a server that asks for what was not declared, or for too much, gets no answers.
+    fn questions(&self, request: &Request, result: &Raw) -> Reply {
+        let state = result.get("requestState");
+        if state.as_ref().is_some_and(|state| self.limits.request_state_bytes < state.as_bytes().len()) {
+            return Reply::Invalid(format!("requestState is larger than {} bytes", self.limits.request_state_bytes));
+        }
+        let asked = result.get("inputRequests");
+        if asked.is_none() && state.is_none() {
+            return Reply::Invalid("input_required without inputRequests or requestState".to_owned());
+        }
+        if asked.as_ref().is_some_and(|asked| asked.kind() != Kind::Object) {
+            return Reply::Invalid("inputRequests is not an object".to_owned());
+        }
+        let members = asked.map(|asked| asked.members()).unwrap_or_default();
+        if self.limits.asks_per_round < members.len() {
+            return Reply::Invalid(format!("more than {} questions at once", self.limits.asks_per_round));
+        }
+        let declared = request.capabilities.as_ref().unwrap_or(&self.capabilities);
+        let mut questions = Vec::new();
+        for (number, member) in (0..).zip(members) {
+            let method = member.value.get("method").as_ref().and_then(Raw::as_str).unwrap_or_default().into_owned();
+            let params = member.value.get("params");
+            if let Some(needed) = declared.lacks(&method, params.as_ref()) {
+                return Reply::Invalid(format!("asked `{method}` although {needed} was not declared"));
+            }
+            questions.push(Question { id: AskId(number), key: Some(member.key), method, params, cause: Cause::Request });
+        }
+        Reply::Questions(questions, state)
+    }
+}
+
+/// The newest stateless revision both sides speak, from the data of an error.
+pub(super) fn supported(error: &RpcError) -> Option<Revision> {
+    let listed = error.data()?.get("supported")?.elements();
+    newest(&listed, Era::Modern)
+}
+
+/// The newest revision of this era in a list of strings.
+pub(super) fn newest(listed: &[Raw], era: Era) -> Option<Revision> {
+    Revision::of(era).rev().find(|revision| listed.iter().any(|text| text.as_str().as_deref() == Some(revision.as_str())))
+}

@@ -1,0 +1,310 @@
+//! Which era does this server speak? Asked once, remembered, and corrected when it turns out wrong.
+//!
+//! A stateless server answers `server/discover`; a stateful one answers with some error, with nothing, with an empty
+//! success, or ends. What never counts as an answer: 401, 403, 408, 429, 5xx and a broken network, for a healthy
+//! server must not be downgraded by a bad moment. The rules are those of `docs/decisions/0003-era-probe.md`.
+
+use std::{sync::Arc, time::Duration};
+
+use http::StatusCode;
+use tokio::sync::oneshot;
+
+use super::{
+    handshake::{self, ServerProfile},
+    modern,
+    router::{HandshakeReply, Router},
+    transport::{LaneEnd, Link, Manner, Shape, Transport},
+};
+use crate::{
+    error::WireError,
+    json::Raw,
+    message::RpcError,
+    revision::{Era, Revision},
+};
+
+/// What was found out about a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Its era.
+    pub era: Era,
+    /// How it wants HTTP.
+    pub manner: Manner,
+}
+
+/// Which era to speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum EraChoice {
+    /// Find out, and remember.
+    #[default]
+    Auto,
+    /// Only with a session.
+    Legacy,
+    /// Only without one.
+    Modern,
+}
+
+/// Keeps what was found out, under a digest of command or address; a port.
+pub trait EraMemory: Send + Sync {
+    /// What is known.
+    fn recall(&self, key: &str) -> Option<Found>;
+    /// Keeps it.
+    fn remember(&self, key: &str, found: Found);
+    /// It was wrong.
+    fn forget(&self, key: &str);
+}
+
+/// A server that has shaken hands.
+pub(crate) struct Acquaintance {
+    pub(crate) link: Arc<dyn Link>,
+    pub(crate) profile: ServerProfile,
+    pub(crate) found: Found,
+}
+
+/// One attempt to find out.
+pub(crate) struct Probe<'a> {
+    pub(crate) router: &'a Arc<Router>,
+    pub(crate) transport: &'a dyn Transport,
+    pub(crate) patience: Duration,
+}
+
+/// What `server/discover` brought to light.
+enum Discovery {
+    Modern(ServerProfile),
+    /// It is stateful; perhaps a late answer will still come.
+    Legacy(Option<oneshot::Receiver<HandshakeReply>>),
+    /// It ended on a message it did not know.
+    Ended(WireError),
+    Failed(WireError),
+}
+
+impl Probe<'_> {
+    /// Shakes hands in the era chosen, remembered or found out.
+    pub(crate) async fn meet(&self, choice: EraChoice, known: Option<Found>) -> Result<Acquaintance, WireError> {
+        match (choice, known) {
+            (EraChoice::Modern, _) => self.meet_modern().await,
+            (EraChoice::Legacy, known) => self.meet_legacy(known.map(|known| known.manner)).await,
+            (EraChoice::Auto, Some(known)) if known.era == Era::Legacy => self.meet_legacy(Some(known.manner)).await,
+            (EraChoice::Auto, _) => self.find_out().await,
+        }
+    }
+
+    async fn find_out(&self) -> Result<Acquaintance, WireError> {
+        let link = self.open(Manner::Stateless).await?;
+        match self.discover().await {
+            Discovery::Modern(profile) => Ok(modern_acquaintance(link, profile)),
+            Discovery::Failed(error) => Err(error),
+            Discovery::Legacy(late) => self.initialize_on(link, late).await,
+            Discovery::Ended(why) => match self.transport.shape() {
+                // Some stateful servers end on a method they do not know: open once more, and do not ask again.
+                Shape::Stream => {
+                    tracing::debug!(%why, "the server ended when asked for its era");
+                    self.meet_legacy(None).await
+                }
+                Shape::Http => Err(why),
+            },
+        }
+    }
+
+    async fn meet_modern(&self) -> Result<Acquaintance, WireError> {
+        let link = self.open(Manner::Stateless).await?;
+        match self.discover().await {
+            Discovery::Modern(profile) => Ok(modern_acquaintance(link, profile)),
+            Discovery::Failed(error) | Discovery::Ended(error) => Err(error),
+            Discovery::Legacy(_) => Err(WireError::NoCommonRevision {
+                theirs: "only revisions with a session".to_owned(),
+                ours: handshake::listed(Era::Modern),
+            }),
+        }
+    }
+
+    /// The stateful handshake: with a session, else over the two endpoints of the oldest revision.
+    async fn meet_legacy(&self, manner: Option<Manner>) -> Result<Acquaintance, WireError> {
+        let first = manner.filter(|manner| *manner == Manner::EventStream).unwrap_or(Manner::Session);
+        let link = self.open(first).await?;
+        match handshake::initialize(self.router).await {
+            Ok(profile) => Ok(Acquaintance { link, profile, found: Found { era: Era::Legacy, manner: first } }),
+            Err(refusal) if first == Manner::Session && self.may_be_older(&refusal) => self.meet_oldest(refusal).await,
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn meet_oldest(&self, refusal: WireError) -> Result<Acquaintance, WireError> {
+        let link = match self.open(Manner::EventStream).await {
+            Ok(link) => link,
+            Err(error) => {
+                return Err(WireError::protocol(format!(
+                    "no MCP transport recognised: `initialize` brought {refusal}, an event stream brought {error}"
+                )));
+            }
+        };
+        let profile = handshake::initialize(self.router).await?;
+        Ok(Acquaintance { link, profile, found: Found { era: Era::Legacy, manner: Manner::EventStream } })
+    }
+
+    /// Goes on with a server that did not answer `server/discover` as a stateless one does.
+    async fn initialize_on(
+        &self,
+        link: Arc<dyn Link>,
+        late: Option<oneshot::Receiver<HandshakeReply>>,
+    ) -> Result<Acquaintance, WireError> {
+        if self.transport.shape() == Shape::Http {
+            return match self.meet_legacy(None).await {
+                // Stateless after all, seen by its error: a server without discover, or one being replaced.
+                Err(WireError::Handshake(error)) if is_modern(&error) => self.meet_without_discover(&error).await,
+                other => other,
+            };
+        }
+        match handshake::initialize(self.router).await {
+            Ok(profile) => {
+                Ok(Acquaintance { link, profile, found: Found { era: Era::Legacy, manner: Manner::Session } })
+            }
+            Err(refusal) => match late.and_then(|mut late| late.try_recv().ok()).map(|reply| self.judge(reply)) {
+                // A slow stateless server: its answer came while `initialize` was being refused.
+                Some(Discovery::Modern(profile)) => Ok(modern_acquaintance(link, profile)),
+                _ if matches!(refusal, WireError::Ended(_)) => self.meet_legacy(None).await.map_err(|_| refusal),
+                _ => Err(refusal),
+            },
+        }
+    }
+
+    async fn meet_without_discover(&self, error: &RpcError) -> Result<Acquaintance, WireError> {
+        let revision = modern::supported(error).unwrap_or(Revision::NEWEST_MODERN);
+        let link = self.open(Manner::Stateless).await?;
+        let empty = Raw::empty_object();
+        let profile = ServerProfile {
+            revision,
+            info: empty.clone(),
+            capabilities: crate::message::ServerCapabilities(empty.clone()),
+            instructions: None,
+            raw: empty,
+        };
+        Ok(modern_acquaintance(link, profile))
+    }
+
+    async fn open(&self, manner: Manner) -> Result<Arc<dyn Link>, WireError> {
+        if let Some(old) = self.router.take_link() {
+            old.close().await;
+        }
+        let link = self.transport.open(manner, self.router.next_sink()).await?;
+        self.router.use_link(Arc::clone(&link));
+        Ok(link)
+    }
+
+    /// Says `server/discover`, at most twice: a server may list the very revision it just refused.
+    async fn discover(&self) -> Discovery {
+        let mut discovery = self.discover_once().await;
+        if let Discovery::Failed(WireError::Handshake(error)) = &discovery {
+            if error.code() == RpcError::UNSUPPORTED_VERSION && modern::supported(error).is_some() {
+                discovery = self.discover_once().await;
+            }
+        }
+        discovery
+    }
+
+    async fn discover_once(&self) -> Discovery {
+        let id = self.router.new_id();
+        let outbound = handshake::discover(&self.router.hello, id, Revision::NEWEST_MODERN);
+        let mut reply = match self.router.handshake(id, outbound) {
+            Ok(reply) => reply,
+            Err(error) => return Discovery::Ended(error),
+        };
+        match tokio::time::timeout(self.patience, &mut reply).await {
+            Ok(Ok(reply)) => self.judge(reply),
+            Ok(Err(_)) => Discovery::Ended(self.router.why_closed()),
+            Err(_) => Discovery::Legacy(Some(reply)),
+        }
+    }
+
+    fn judge(&self, reply: HandshakeReply) -> Discovery {
+        let envelope = match reply {
+            HandshakeReply::Message(envelope) => envelope,
+            HandshakeReply::Closed(why) => return Discovery::Ended(why),
+            HandshakeReply::Lane(end) => return judge_lane(end),
+        };
+        match (envelope.result(), envelope.error()) {
+            (Some(result), _) => judge_result(&result),
+            (None, Some(error)) => judge_error(error),
+            (None, None) => Discovery::Legacy(None),
+        }
+    }
+
+    /// Whether a refusal leaves the possibility that the server speaks HTTP+SSE.
+    fn may_be_older(&self, refusal: &WireError) -> bool {
+        self.transport.shape() == Shape::Http
+            && match refusal {
+                WireError::Status { status, .. } => is_about_era(*status),
+                _ => false,
+            }
+    }
+}
+
+fn modern_acquaintance(link: Arc<dyn Link>, profile: ServerProfile) -> Acquaintance {
+    Acquaintance { link, profile, found: Found { era: Era::Modern, manner: Manner::Stateless } }
+}
+
+fn judge_result(result: &Raw) -> Discovery {
+    // An empty success is what some stateful servers answer to anything.
+    let Some(listed) = result.get("supportedVersions") else { return Discovery::Legacy(None) };
+    let listed = listed.elements();
+    match (modern::newest(&listed, Era::Modern), modern::newest(&listed, Era::Legacy)) {
+        (Some(revision), _) => match handshake::discovered(result, revision) {
+            Some(profile) => Discovery::Modern(profile),
+            None => Discovery::Legacy(None),
+        },
+        (None, Some(_)) => Discovery::Legacy(None),
+        (None, None) if listed.is_empty() => Discovery::Legacy(None),
+        (None, None) => Discovery::Failed(nothing_in_common(&listed)),
+    }
+}
+
+fn judge_error(error: RpcError) -> Discovery {
+    if error.code() == RpcError::UNSUPPORTED_VERSION {
+        let listed = error.data().and_then(|data| data.get("supported")).map(|list| list.elements()).unwrap_or_default();
+        return match (modern::newest(&listed, Era::Modern), modern::newest(&listed, Era::Legacy)) {
+            (None, Some(_)) => Discovery::Legacy(None),
+            (None, None) => Discovery::Failed(nothing_in_common(&listed)),
+            (Some(_), _) => Discovery::Failed(WireError::Handshake(error)),
+        };
+    }
+    if is_modern(&error) { Discovery::Failed(WireError::Handshake(error)) } else { Discovery::Legacy(None) }
+}
+
+fn judge_lane(end: LaneEnd) -> Discovery {
+    match end {
+        LaneEnd::Accepted | LaneEnd::SessionGone | LaneEnd::Over => Discovery::Legacy(None),
+        LaneEnd::Status { status, body } => match handshake::json_rpc_error(&body) {
+            Some(error) if status.is_client_error() && is_about_era(status) => judge_error(error),
+            _ if is_about_era(status) => Discovery::Legacy(None),
+            _ => Discovery::Failed(handshake::lane_error(LaneEnd::Status { status, body })),
+        },
+        LaneEnd::Failed(WireError::Protocol(_)) => Discovery::Legacy(None),
+        LaneEnd::Failed(error) => Discovery::Failed(error),
+    }
+}
+
+/// Whether a status says anything about the era: not when it is about credentials, load or a broken server.
+fn is_about_era(status: StatusCode) -> bool {
+    let about_something_else = matches!(
+        status,
+        StatusCode::UNAUTHORIZED
+            | StatusCode::FORBIDDEN
+            | StatusCode::PROXY_AUTHENTICATION_REQUIRED
+            | StatusCode::REQUEST_TIMEOUT
+            | StatusCode::TOO_MANY_REQUESTS
+    );
+    status.is_client_error() && !about_something_else
+}
+
+/// The three codes only a stateless server uses.
+fn is_modern(error: &RpcError) -> bool {
+    matches!(
+        error.code(),
+        RpcError::HEADER_MISMATCH | RpcError::MISSING_CAPABILITY | RpcError::UNSUPPORTED_VERSION
+    )
+}
+
+fn nothing_in_common(listed: &[Raw]) -> WireError {
+    let theirs: Vec<String> = listed.iter().map(ToString::to_string).collect();
+    let ours = format!("{}, {}", handshake::listed(Era::Legacy), handshake::listed(Era::Modern));
+    WireError::NoCommonRevision { theirs: theirs.join(", "), ours }
+}

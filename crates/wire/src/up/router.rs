@@ -1,0 +1,561 @@
+//! Who waits for what: every message of one server finds its request, its listener or its notice here.
+//!
+//! Replies are understood by the request they answer. One call's own story, from first send through rounds and
+//! second chances to its end, is told in [`super::call`]; the wire itself is behind [`super::transport`].
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use bytes::Bytes;
+use parking_lot::{Mutex, RwLock};
+use tokio::{
+    runtime::Handle,
+    sync::{Semaphore, broadcast, oneshot},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{
+    accent::{Accent, Asked},
+    call::Call,
+    handshake::Hello,
+    listen::ListenFeed,
+    transport::{Flow, Lane, LaneEnd, Link, Outbound, Sink},
+};
+use crate::{
+    error::WireError,
+    exchange::{Answer, AskHandler, AskId, Cause, LogLevel, Question},
+    json::Raw,
+    limit::Limits,
+    message::{BadMessage, Envelope, Id, Kind, Problem, RpcError, compose, meta, splice::{self, Edit}},
+    notice::Notice,
+};
+
+/// One server's traffic.
+pub(crate) struct Router {
+    pub(crate) limits: Limits,
+    pub(crate) hello: Hello,
+    pub(crate) notices: broadcast::Sender<Notice>,
+    pub(crate) closed: CancellationToken,
+    /// One renewal of a lost session at a time.
+    pub(crate) renewal: Semaphore,
+    pub(crate) standing_wishes: Mutex<StandingWishes>,
+    next_id: AtomicU64,
+    // Nothing awaits under these locks.
+    waiting: Mutex<HashMap<u64, Waiting>>,
+    questions: Mutex<HashMap<Id, (Weak<Call>, AskId)>>,
+    link: RwLock<Option<Arc<dyn Link>>>,
+    accent: RwLock<Option<Arc<dyn Accent>>>,
+    why_closed: Mutex<Option<WireError>>,
+    /// Which of the links opened so far is the one in use.
+    generation: AtomicU64,
+    asks: Option<Arc<dyn AskHandler>>,
+    tasks: TaskTracker,
+    runtime: Handle,
+    me: Weak<Self>,
+}
+
+/// What a lost session must be given again.
+#[derive(Debug, Default)]
+pub(crate) struct StandingWishes {
+    pub(crate) log_level: Option<LogLevel>,
+    /// Subscribed resources, and how many listeners each has.
+    pub(crate) subscriptions: HashMap<String, usize>,
+}
+
+/// What waits for an answer.
+pub(crate) enum Waiting {
+    /// A step of the handshake.
+    Handshake(oneshot::Sender<HandshakeReply>),
+    /// A call.
+    Call(Arc<Call>),
+    /// A subscription.
+    Listen(Arc<ListenFeed>),
+}
+
+/// What came back to a step of the handshake.
+#[derive(Debug)]
+pub(crate) enum HandshakeReply {
+    Message(Envelope),
+    Lane(LaneEnd),
+    Closed(WireError),
+}
+
+impl Router {
+    pub(crate) fn new(limits: Limits, hello: Hello, asks: Option<Arc<dyn AskHandler>>) -> Arc<Self> {
+        let notices = broadcast::Sender::new(limits.unread_notices);
+        Arc::new_cyclic(|me| Self {
+            limits,
+            hello,
+            notices,
+            closed: CancellationToken::new(),
+            renewal: Semaphore::new(1),
+            standing_wishes: Mutex::default(),
+            next_id: AtomicU64::new(1),
+            waiting: Mutex::default(),
+            questions: Mutex::default(),
+            link: RwLock::default(),
+            accent: RwLock::default(),
+            why_closed: Mutex::default(),
+            generation: AtomicU64::new(0),
+            asks,
+            tasks: TaskTracker::new(),
+            runtime: Handle::current(),
+            me: me.clone(),
+        })
+    }
+
+    pub(crate) fn new_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// A sink for the next link; what earlier links still say is nobody's.
+    pub(crate) fn next_sink(self: &Arc<Self>) -> Arc<dyn Sink> {
+        let generation = self.generation.fetch_add(1, Ordering::Relaxed) + 1;
+        *self.why_closed.lock() = None;
+        Arc::new(LinkSink { router: Arc::clone(self), generation })
+    }
+
+    pub(crate) fn use_link(&self, link: Arc<dyn Link>) {
+        *self.link.write() = Some(link);
+    }
+
+    pub(crate) fn link(&self) -> Result<Arc<dyn Link>, WireError> {
+        self.link.read().clone().ok_or_else(|| self.why_closed())
+    }
+
+    pub(crate) fn take_link(&self) -> Option<Arc<dyn Link>> {
+        self.link.write().take()
+    }
+
+    pub(crate) fn use_accent(&self, accent: Arc<dyn Accent>) {
+        *self.accent.write() = Some(accent);
+        // The link may have ended between the handshake and now.
+        let already = self.why_closed.lock().clone();
+        if let Some(why) = already {
+            self.shut(why);
+        }
+    }
+
+    pub(crate) fn accent(&self) -> Result<Arc<dyn Accent>, WireError> {
+        self.accent.read().clone().ok_or_else(|| WireError::protocol("the handshake is not over"))
+    }
+
+    pub(crate) fn asks(&self) -> Option<&Arc<dyn AskHandler>> {
+        self.asks.as_ref()
+    }
+
+    /// Itself, for work that outlives this call.
+    pub(crate) fn shared(&self) -> Option<Arc<Self>> {
+        self.me.upgrade()
+    }
+
+    /// Runs work that belongs to this server; it ends with it.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let closed = self.closed.clone();
+        let work = async move {
+            tokio::select! {
+                () = closed.cancelled() => {}
+                () = work => {}
+            }
+        };
+        self.tasks.spawn_on(work, &self.runtime);
+    }
+
+    /// Runs work that has to be finished even when the server is being left.
+    pub(crate) fn spawn_last(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn_on(work, &self.runtime);
+    }
+
+    pub(crate) fn wait_for(&self, id: u64, waiting: Waiting) -> Result<(), WireError> {
+        let mut map = self.waiting.lock();
+        if self.why_closed.lock().is_some() {
+            drop(map);
+            return Err(self.why_closed());
+        }
+        if self.limits.concurrent_requests <= map.len() {
+            return Err(WireError::Overloaded { limit: self.limits.concurrent_requests });
+        }
+        map.insert(id, waiting);
+        Ok(())
+    }
+
+    pub(crate) fn forget(&self, id: u64) -> Option<Waiting> {
+        self.waiting.lock().remove(&id)
+    }
+
+    pub(crate) fn send(&self, outbound: Outbound) -> Result<(), WireError> {
+        self.link()?.send(outbound)
+    }
+
+    /// Sends a step of the handshake and gives what comes back, or fails when the link is gone.
+    pub(crate) fn handshake(&self, id: u64, outbound: Outbound) -> Result<oneshot::Receiver<HandshakeReply>, WireError> {
+        let (sender, receiver) = oneshot::channel();
+        self.wait_for(id, Waiting::Handshake(sender))?;
+        if let Err(error) = self.send(outbound) {
+            self.forget(id);
+            return Err(error);
+        }
+        Ok(receiver)
+    }
+
+    pub(crate) fn why_closed(&self) -> WireError {
+        self.why_closed.lock().clone().unwrap_or_else(|| WireError::Ended("closed by us".to_owned()))
+    }
+
+    pub(crate) fn fail_everything(&self, why: &WireError) {
+        let waiting = std::mem::take(&mut *self.waiting.lock());
+        for (_, waiting) in waiting {
+            match waiting {
+                // A handshake that was given up waits for nothing.
+                Waiting::Handshake(sender) => drop(sender.send(HandshakeReply::Closed(why.clone()))),
+                Waiting::Call(call) => call.fail(why.clone()),
+                Waiting::Listen(listen) => listen.lost(why.clone()),
+            }
+        }
+    }
+
+    pub(crate) fn shut(&self, why: WireError) {
+        self.why_closed.lock().get_or_insert(why);
+        self.closed.cancel();
+        self.fail_everything(&self.why_closed());
+    }
+
+    fn take(&self, lane: Lane, envelope: Envelope) -> Flow {
+        match envelope.kind() {
+            Kind::Result | Kind::Error => self.answered(lane, envelope),
+            Kind::Notification => {
+                self.notified(lane, &envelope);
+                Flow::GoOn
+            }
+            Kind::Request => {
+                self.asked(lane, &envelope);
+                Flow::GoOn
+            }
+        }
+    }
+
+    fn answered(&self, lane: Lane, envelope: Envelope) -> Flow {
+        let Some(id) = self.answers(lane, &envelope) else { return Flow::GoOn };
+        match self.forget(id) {
+            Some(Waiting::Handshake(sender)) => drop(sender.send(HandshakeReply::Message(envelope))),
+            Some(Waiting::Call(call)) => call.replied(self, envelope),
+            Some(Waiting::Listen(listen)) => listen.ended(envelope.error()),
+            None if id < self.next_id.load(Ordering::Relaxed) => {
+                self.fault(WireError::protocol(format!("a second answer to request {id}, or one that was given up")));
+            }
+            None => self.fault(WireError::protocol(format!("an answer to request {id}, which nobody made"))),
+        }
+        Flow::Done
+    }
+
+    /// Which request of ours an answer is for. On a request's own lane only that request can be meant.
+    fn answers(&self, lane: Lane, envelope: &Envelope) -> Option<u64> {
+        let id = envelope.id().map(|id| (id, id.as_u64()));
+        match (lane, id) {
+            (Lane::Of(request), None) if envelope.kind() == Kind::Error => Some(request),
+            (Lane::Of(request), Some((id, number))) if number != Some(request) => {
+                self.fault(WireError::protocol(format!("an answer to request {id} in the place of the one to {request}")));
+                None
+            }
+            (_, Some((_, Some(number)))) => Some(number),
+            (_, Some((id, None))) => {
+                self.fault(WireError::protocol(format!("an answer to request {id}, which nobody made")));
+                None
+            }
+            (_, None) => {
+                let said = envelope.error().map(|error| error.to_string()).unwrap_or_default();
+                self.fault(WireError::protocol(format!("an answer without an id: {said}")));
+                None
+            }
+        }
+    }
+
+    fn notified(&self, lane: Lane, envelope: &Envelope) {
+        let params = envelope.params();
+        match envelope.method() {
+            "notifications/progress" => self.progressed(params),
+            "notifications/message" => self.logged(lane, params.unwrap_or_else(Raw::empty_object)),
+            "notifications/cancelled" => self.withdrawn(params.as_ref()),
+            method => {
+                let tag = meta::value(params.as_ref(), meta::SUBSCRIPTION_ID).and_then(|tag| tag.as_u64());
+                match (tag.or_else(|| lane_of(lane)), method) {
+                    (Some(id), _) if self.listener(id).is_some_and(|listener| listener.heard(method, params.clone())) => {}
+                    (_, "notifications/subscriptions/acknowledged") => {
+                        self.fault(WireError::protocol("an acknowledgement nobody waits for"));
+                    }
+                    // Nobody may be listening.
+                    _ => drop(self.notices.send(Notice::read(method, params))),
+                }
+            }
+        }
+    }
+
+    fn progressed(&self, params: Option<Raw>) {
+        let Some(params) = params else { return };
+        let token = params.get("progressToken").and_then(|token| token.as_u64());
+        match token.and_then(|token| self.call(token)) {
+            Some(call) => call.feed.progress(splice::edited(&params, &[Edit::Remove("progressToken")])),
+            // Progress may cross the answer on its way; that is no fault.
+            None => tracing::debug!(?params, "progress of a request that is over"),
+        }
+    }
+
+    /// A log line belongs to the request on whose lane it came, or to the only one under way.
+    fn logged(&self, lane: Lane, params: Raw) {
+        let owner = match lane {
+            Lane::Of(request) => self.call(request),
+            Lane::Shared => self.only_call(|_| true),
+            Lane::Standing => None,
+        };
+        match owner {
+            Some(call) => call.feed.log(params),
+            None => drop(self.notices.send(Notice::Log(params))),
+        }
+    }
+
+    /// The server takes back a question, ends a subscription, or gives a request up.
+    fn withdrawn(&self, params: Option<&Raw>) {
+        let Some(id) = params.and_then(|params| params.get("requestId")).and_then(Id::from_raw) else { return };
+        let question = self.questions.lock().remove(&id);
+        if let Some((call, ask)) = question {
+            if let Some(call) = call.upgrade() {
+                call.feed.withdraw(ask);
+            }
+            return;
+        }
+        match id.as_u64().and_then(|id| self.forget(id)) {
+            Some(Waiting::Listen(listen)) => listen.ended(None),
+            Some(Waiting::Call(call)) => call.given_up(),
+            Some(Waiting::Handshake(_)) | None => {}
+        }
+    }
+
+    fn asked(&self, lane: Lane, envelope: &Envelope) {
+        let (Some(id), Ok(accent)) = (envelope.id().cloned(), self.accent()) else {
+            return self.refuse_early(envelope);
+        };
+        let (method, params) = (envelope.method().to_owned(), envelope.params());
+        match accent.asked(&method, params.as_ref()) {
+            Asked::Ping => self.reply(&id, &Answer::Given(Raw::empty_object())),
+            Asked::Refuse(error) => self.reply(&id, &Answer::Refused(error)),
+            Asked::Violation => self.fault(WireError::protocol(format!("the server sent a request (`{method}`)"))),
+            Asked::Question => {
+                let owner = match lane {
+                    Lane::Of(request) => self.call(request),
+                    Lane::Shared | Lane::Standing => self.only_call(Call::is_interactive),
+                };
+                let number = AskId(self.new_id());
+                let cause = if owner.is_some() { Cause::Request } else { Cause::Standing };
+                let question = Question { id: number, key: None, method, params, cause };
+                match owner {
+                    Some(call) => self.ask_caller(&call, id, question),
+                    None => self.ask_configuration(id, question),
+                }
+            }
+        }
+    }
+
+    /// A request during the handshake: only a ping can be answered then.
+    fn refuse_early(&self, envelope: &Envelope) {
+        if let Some(id) = envelope.id() {
+            let answer = match envelope.method() {
+                "ping" => Answer::Given(Raw::empty_object()),
+                _ => Answer::Refused(RpcError::new(RpcError::INVALID_REQUEST, "the handshake is not over")),
+            };
+            self.reply(id, &answer);
+        }
+    }
+
+    fn ask_caller(&self, call: &Arc<Call>, id: Id, question: Question) {
+        if self.limits.asks_per_round <= call.feed.open_asks() {
+            let message = format!("more than {} questions at once", self.limits.asks_per_round);
+            return self.reply(&id, &Answer::Refused(RpcError::new(RpcError::INTERNAL, &message)));
+        }
+        self.questions.lock().insert(id.clone(), (Arc::downgrade(call), question.id));
+        let answer = call.feed.ask(question);
+        let Some(me) = self.me.upgrade() else { return };
+        self.spawn(async move {
+            let answer = answer.await;
+            // Withdrawn meanwhile: then nobody waits for the answer.
+            if me.questions.lock().remove(&id).is_some() {
+                me.reply(&id, &answer);
+            }
+        });
+    }
+
+    /// Questions without a certain cause: roots are configuration, anything else is for nobody in particular.
+    fn ask_configuration(&self, id: Id, question: Question) {
+        let Some(handler) = self.asks.clone().filter(|_| question.method == "roots/list") else {
+            let sentence = "no single request can be named that made the server ask this, so nobody is shown it";
+            drop(self.notices.send(Notice::Fault(WireError::Refused(format!("`{}`: {sentence}", question.method)))));
+            return self.reply(&id, &Answer::Refused(RpcError::new(RpcError::INVALID_PARAMS, sentence)));
+        };
+        let Some(me) = self.me.upgrade() else { return };
+        self.spawn(async move {
+            let answer = handler.answer(question).await;
+            me.reply(&id, &answer);
+        });
+    }
+
+    fn reply(&self, id: &Id, answer: &Answer) {
+        let message = match answer {
+            Answer::Given(result) => compose::result(id, result, &[]),
+            Answer::Refused(error) => compose::error(Some(id), error),
+        };
+        if let Err(error) = self.send(Outbound::plain(message, None)) {
+            tracing::debug!(%error, "an answer did not reach the server");
+        }
+    }
+
+    fn call(&self, id: u64) -> Option<Arc<Call>> {
+        match self.waiting.lock().get(&id) {
+            Some(Waiting::Call(call)) => Some(Arc::clone(call)),
+            _ => None,
+        }
+    }
+
+    fn listener(&self, id: u64) -> Option<Arc<ListenFeed>> {
+        match self.waiting.lock().get(&id) {
+            Some(Waiting::Listen(listen)) => Some(Arc::clone(listen)),
+            _ => None,
+        }
+    }
+
+    /// The only call under way that could be meant; none when two could.
+    fn only_call(&self, could_be: impl Fn(&Call) -> bool) -> Option<Arc<Call>> {
+        let waiting = self.waiting.lock();
+        let mut candidates = waiting.values().filter_map(|waiting| match waiting {
+            Waiting::Call(call) if could_be(call) => Some(call),
+            _ => None,
+        });
+        match (candidates.next(), candidates.next()) {
+            (Some(call), None) => Some(Arc::clone(call)),
+            _ => None,
+        }
+    }
+
+    fn bad(&self, lane: Lane, bad: BadMessage) -> Flow {
+        let answered = if bad.is_request { None } else { bad.id.as_ref().and_then(Id::as_u64) };
+        match answered.or_else(|| lane_of(lane).filter(|_| !bad.is_request)).and_then(|id| self.forget(id)) {
+            Some(Waiting::Call(call)) => call.fail(bad.into()),
+            Some(Waiting::Listen(listen)) => listen.lost(bad.into()),
+            Some(Waiting::Handshake(sender)) => drop(sender.send(HandshakeReply::Lane(LaneEnd::Failed(bad.into())))),
+            None => {
+                self.fault(bad.into());
+                return Flow::GoOn;
+            }
+        }
+        Flow::Done
+    }
+
+    fn takes_batches(&self) -> bool {
+        self.accent.read().as_ref().is_some_and(|accent| accent.revision().has_batches())
+    }
+}
+
+impl Sink for Router {
+    fn message(&self, lane: Lane, text: Bytes) -> Flow {
+        let bad = match Envelope::read(text.clone(), &self.limits) {
+            Ok(envelope) => return self.take(lane, envelope),
+            Err(bad) => bad,
+        };
+        if bad.problem != Problem::Batch || !self.takes_batches() {
+            return self.bad(lane, bad);
+        }
+        match Envelope::split_batch(&text, &self.limits) {
+            Some(Ok(parts)) => {
+                let flows: Vec<Flow> = parts.into_iter().map(|part| self.message(lane, part)).collect();
+                if flows.contains(&Flow::Done) { Flow::Done } else { Flow::GoOn }
+            }
+            Some(Err(problem)) => self.bad(lane, BadMessage { problem, ..bad }),
+            None => self.bad(lane, bad),
+        }
+    }
+
+    fn too_long(&self, lane: Lane, id: Option<Id>, limit: usize) {
+        self.bad(lane, BadMessage { problem: Problem::TooLarge { limit }, id, is_request: false });
+    }
+
+    fn lane_ended(&self, request: u64, end: LaneEnd) {
+        match self.forget(request) {
+            Some(Waiting::Handshake(sender)) => drop(sender.send(HandshakeReply::Lane(end))),
+            Some(Waiting::Call(call)) => call.lane_ended(self, end),
+            Some(Waiting::Listen(listen)) => listen.lane_ended(end),
+            None => {}
+        }
+    }
+
+    fn fault(&self, error: WireError) {
+        tracing::debug!(%error, "the server broke a rule");
+        drop(self.notices.send(Notice::Fault(error)));
+    }
+
+    /// During the handshake another link may follow; afterwards this is the end.
+    fn closed(&self, why: WireError) {
+        if self.accent.read().is_some() {
+            return self.shut(why);
+        }
+        self.why_closed.lock().get_or_insert(why.clone());
+        self.fail_everything(&why);
+    }
+}
+
+/// The sink of one link.
+struct LinkSink {
+    router: Arc<Router>,
+    generation: u64,
+}
+
+impl LinkSink {
+    fn current(&self) -> Option<&Router> {
+        (self.router.generation.load(Ordering::Relaxed) == self.generation).then_some(&*self.router)
+    }
+}
+
+impl Sink for LinkSink {
+    fn message(&self, lane: Lane, text: Bytes) -> Flow {
+        self.current().map_or(Flow::Done, |router| router.message(lane, text))
+    }
+
+    fn too_long(&self, lane: Lane, id: Option<Id>, limit: usize) {
+        if let Some(router) = self.current() {
+            router.too_long(lane, id, limit);
+        }
+    }
+
+    fn lane_ended(&self, request: u64, end: LaneEnd) {
+        if let Some(router) = self.current() {
+            router.lane_ended(request, end);
+        }
+    }
+
+    fn fault(&self, error: WireError) {
+        if let Some(router) = self.current() {
+            router.fault(error);
+        }
+    }
+
+    fn closed(&self, why: WireError) {
+        if let Some(router) = self.current() {
+            router.closed(why);
+        }
+    }
+}
+
+fn lane_of(lane: Lane) -> Option<u64> {
+    match lane {
+        Lane::Of(request) => Some(request),
+        Lane::Shared | Lane::Standing => None,
+    }
+}
+
+impl std::fmt::Debug for Router {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Router").finish_non_exhaustive()
+    }
+}
