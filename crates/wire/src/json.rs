@@ -178,6 +178,15 @@ impl Raw {
         }
     }
 
+    /// Calls `visit` with each key, escapes resolved.
+    pub(crate) fn each_key(&self, mut visit: impl FnMut(&str)) {
+        self.each_member(|name, _| {
+            if let Some(key) = scan::decode_string(&self.0[name]) {
+                visit(&key);
+            }
+        });
+    }
+
     fn slice(&self, span: Range<usize>) -> Self {
         Self(self.0.slice(span))
     }

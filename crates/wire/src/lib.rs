@@ -9,13 +9,14 @@
 //! | [`exchange`] | one request and everything until its one end, without a year |
 //! | [`notice`] | what happens outside any exchange |
 //! | [`up`] | a server as we reach it: the accents, the probe, the transports |
-
+//! | [`down`] | a service as others reach it: the same, the other way round |
 //! | [`limit`] | the bounds on strangers |
 //! | [`error`] | what goes wrong, with stable words |
 //!
 //! Nothing here knows configuration files, catalogs, policies, SQL or a terminal.
 #![warn(missing_docs)]
 
+pub mod down;
 pub mod error;
 pub mod exchange;
 pub mod header;
@@ -25,4 +26,5 @@ mod line;
 pub mod message;
 pub mod notice;
 pub mod revision;
+pub mod seal;
 pub mod up;

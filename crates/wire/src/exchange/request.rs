@@ -76,6 +76,13 @@ impl Request {
         self
     }
 
+    /// The same with other params, made from its own.
+    #[must_use]
+    pub(crate) fn with_params(mut self, params: Option<Raw>) -> Self {
+        self.params = params;
+        self
+    }
+
     /// The method.
     pub fn method(&self) -> &str {
         &self.method

@@ -72,6 +72,10 @@ impl Call {
         self.feed.end(Outcome::Failed(error));
     }
 
+    fn refused(&self, error: RpcError) {
+        self.feed.end(Outcome::Refused(error));
+    }
+
     /// The server gave the request up.
     pub(crate) fn given_up(&self) {
         self.feed.end(Outcome::Cancelled);
@@ -125,8 +129,10 @@ impl Call {
                 }
                 self.feed.end(Outcome::Answered(result));
             }
-            Reply::Refused(error) => drop(self.feed.end(Outcome::Refused(error))),
-            Reply::Task(task) => drop(self.feed.end(Outcome::HandedOff(task))),
+            Reply::Refused(error) => self.refused(error),
+            Reply::Task(task) => {
+                self.feed.end(Outcome::HandedOff(task));
+            }
             Reply::Invalid(problem) => self.fail(WireError::Protocol(problem)),
             Reply::Questions(questions, state) => self.next_round(router, questions, state),
             Reply::OtherRevision(_) if self.first_time(|used| &mut used.revision) => self.send(router, None),
@@ -177,14 +183,14 @@ impl Call {
     /// The schemas we know may be old: read them again and repeat once.
     fn refresh_headers(self: &Arc<Self>, router: &Router, error: RpcError) {
         if self.request.method() != "tools/call" || !self.first_time(|used| &mut used.headers) {
-            return drop(self.feed.end(Outcome::Refused(error)));
+            return self.refused(error);
         }
         let call = Arc::clone(self);
         self.go_on(router, async move |router| {
             let listing = start(&router, Request::trusted("tools/list", None), Terms::list());
             match listing.outcome().await {
                 Outcome::Answered(_) => call.send(&router, None),
-                _ => drop(call.feed.end(Outcome::Refused(error))),
+                _ => call.refused(error),
             }
         });
     }

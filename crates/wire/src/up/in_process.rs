@@ -1,1 +1,78 @@
-//! placeholder
+//! A server that lives in this process: the whole way, wire and accents included, without a process or a socket.
+
+use std::{fmt, sync::Arc};
+
+use futures_util::future::BoxFuture;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+
+use super::stdio::{Keeper, OpenStreams, StdioTransport, Streams};
+use crate::{
+    down::{self, FaceOptions, Service},
+    error::WireError,
+};
+
+/// Bytes that may be under way in each direction.
+const PIPE: usize = 256 * 1024;
+
+/// A way to a service in this process.
+pub fn transport(service: Arc<dyn Service>, options: FaceOptions) -> StdioTransport {
+    let limits = options.limits.clone();
+    StdioTransport::new(Arc::new(InProcess { service, options }), limits)
+}
+
+struct InProcess {
+    service: Arc<dyn Service>,
+    options: FaceOptions,
+}
+
+#[derive(Debug)]
+struct Serving {
+    stop: CancellationToken,
+    _task: AbortOnDropHandle<()>,
+}
+
+impl OpenStreams for InProcess {
+    fn target(&self) -> String {
+        "a server in this process".to_owned()
+    }
+
+    fn open(&self) -> BoxFuture<'_, Result<Streams, WireError>> {
+        Box::pin(async move {
+            let (ours, theirs) = tokio::io::duplex(PIPE);
+            let (read, write) = tokio::io::split(ours);
+            let (their_read, their_write) = tokio::io::split(theirs);
+            let stop = CancellationToken::new();
+            let serving = down::stdio::serve(
+                their_read,
+                their_write,
+                Arc::clone(&self.service),
+                self.options.clone(),
+                stop.clone(),
+            );
+            let task = tokio::runtime::Handle::current().spawn(async move {
+                if let Err(error) = serving.await {
+                    tracing::error!(%error, "a server in this process could not be served");
+                }
+            });
+            let keeper = Serving { stop, _task: AbortOnDropHandle::new(task) };
+            Ok(Streams { read: Box::new(read), write: Box::new(write), keeper: Some(Box::new(keeper)) })
+        })
+    }
+}
+
+impl Keeper for Serving {
+    fn epitaph(&self) -> BoxFuture<'_, String> {
+        Box::pin(async { "the server in this process stopped".to_owned() })
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.stop.cancel();
+        Box::pin(async {})
+    }
+}
+
+impl fmt::Debug for InProcess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("InProcess")
+    }
+}

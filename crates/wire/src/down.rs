@@ -1,0 +1,133 @@
+//! A service as others reach it, whatever their era: the same two accents, the other way round.
+//!
+//! Whoever answers implements [`Service`]: a request in, an [`Exchange`] out. A relay to a server is
+//! `Peer::open` in that place. The faces ([`stdio`], [`http`]) decide the era of each request from its metadata
+//! and let the accent speak; what a service does knows no year.
+
+mod accent;
+
+mod legacy;
+mod modern;
+mod park;
+mod session;
+pub mod stdio;
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use tokio::sync::mpsc;
+
+use crate::{
+    exchange::{Exchange, Request},
+    header::ParamHeader,
+    json::Raw,
+    limit::Limits,
+    message::ClientCapabilities,
+    notice::{Notice, Wanted},
+    revision::Revision,
+    seal::{NoRandomness, Sealer},
+};
+
+use self::park::ParkingLot;
+
+/// Whoever answers.
+pub trait Service: Send + Sync + 'static {
+    /// What it says of itself to this caller.
+    fn profile(&self, caller: &Caller) -> Profile;
+
+    /// Answers one request. A method it does not know ends in `METHOD_NOT_FOUND`.
+    fn open(&self, request: Request, caller: &Caller) -> Exchange;
+
+    /// Tells of changes from now on; the receiver ends when there is no more to tell.
+    fn listen(&self, wanted: Wanted, caller: &Caller) -> Heard;
+
+    /// Which arguments of a tool must be repeated in headers.
+    fn param_headers(&self, _tool: &str, _caller: &Caller) -> Vec<ParamHeader> {
+        Vec::new()
+    }
+}
+
+/// What a service says of itself.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    /// `{name, version, …}`
+    pub info: Raw,
+    /// What it offers.
+    pub capabilities: Raw,
+    /// How it wants to be used.
+    pub instructions: Option<String>,
+}
+
+/// A subscription as a service grants it.
+#[derive(Debug)]
+pub struct Heard {
+    /// The part it will tell of.
+    pub honoured: Wanted,
+    /// The notices.
+    pub notices: mpsc::Receiver<Notice>,
+}
+
+/// On whose behalf a request is made.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// The revision it speaks.
+    pub revision: Revision,
+    /// What its side can be asked.
+    pub capabilities: ClientCapabilities,
+    /// What it says of itself, for display.
+    pub info: Option<Raw>,
+    /// Who it is, as far as whoever let it in knows; empty where nobody asked.
+    pub principal: Arc<str>,
+}
+
+/// How a face behaves.
+#[derive(Clone, Debug)]
+pub struct FaceOptions {
+    /// Which revisions are spoken.
+    pub revisions: Vec<Revision>,
+    /// The bounds.
+    pub limits: Limits,
+    /// How long a call waits for its caller to come back with answers.
+    pub park: Duration,
+    /// How often a silent stream gets a sign of life.
+    pub keep_alive: Duration,
+}
+
+/// What all connections of one face share.
+pub(crate) struct Face {
+    pub(crate) service: Arc<dyn Service>,
+    pub(crate) options: FaceOptions,
+    pub(crate) parked: ParkingLot,
+}
+
+impl Default for FaceOptions {
+    fn default() -> Self {
+        Self {
+            revisions: Revision::ALL.to_vec(),
+            limits: Limits::default(),
+            park: Duration::from_secs(600),
+            keep_alive: Duration::from_secs(15),
+        }
+    }
+}
+
+impl Face {
+    pub(crate) fn new(service: Arc<dyn Service>, options: FaceOptions) -> Result<Arc<Self>, NoRandomness> {
+        let parked = ParkingLot::new(Sealer::generated()?, options.limits.parked_calls, options.park);
+        Ok(Arc::new(Self { service, options, parked }))
+    }
+
+    /// The revisions of one era, newest first.
+    pub(crate) fn revisions(&self, era: crate::revision::Era) -> Vec<Revision> {
+        let mut revisions: Vec<_> =
+            self.options.revisions.iter().copied().filter(|revision| revision.era() == era).collect();
+        revisions.sort_unstable();
+        revisions.reverse();
+        revisions
+    }
+}
+
+impl fmt::Debug for Face {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Face").field("options", &self.options).finish_non_exhaustive()
+    }
+}

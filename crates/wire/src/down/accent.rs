@@ -1,0 +1,82 @@
+//! Which era is this request? Decided by its metadata, never by its method; and what both accents share.
+
+use bytes::Bytes;
+use http::StatusCode;
+
+use crate::{
+    exchange::Request,
+    json::Raw,
+    message::{BadMessage, Envelope, Id, Problem, RpcError, compose, meta},
+};
+
+/// One message on its way to the caller.
+#[derive(Clone, Debug)]
+pub(super) struct Said {
+    pub(super) message: Bytes,
+    /// Whether the request is answered with it.
+    pub(super) last: bool,
+    /// The HTTP status, where it is the only message.
+    pub(super) status: StatusCode,
+}
+
+/// What a request declares itself to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Declared {
+    /// It says all itself.
+    Modern,
+    /// It begins a session.
+    Handshake,
+    /// Neither; a session or a header must tell.
+    Nothing,
+}
+
+impl Said {
+    pub(super) fn more(message: Bytes) -> Self {
+        Self { message, last: false, status: StatusCode::OK }
+    }
+
+    pub(super) fn last(message: Bytes) -> Self {
+        Self { message, last: true, status: StatusCode::OK }
+    }
+
+    pub(super) fn error(id: Option<&Id>, error: &RpcError, status: StatusCode) -> Self {
+        Self { message: compose::error(id, error), last: true, status }
+    }
+}
+
+/// What the request itself says about its era.
+pub(super) fn declared(envelope: &Envelope) -> Declared {
+    if meta::value(envelope.params().as_ref(), meta::PROTOCOL_VERSION).is_some() {
+        Declared::Modern
+    } else if envelope.method() == "initialize" {
+        Declared::Handshake
+    } else {
+        Declared::Nothing
+    }
+}
+
+/// The answer to a text that is no message.
+pub(super) fn bad_message(bad: &BadMessage) -> (Option<Id>, RpcError) {
+    let code = match bad.problem {
+        Problem::Json(_) => RpcError::PARSE,
+        _ => RpcError::INVALID_REQUEST,
+    };
+    (bad.id.clone(), RpcError::new(code, &bad.to_string()))
+}
+
+/// The era-neutral request: checked, and rid of what belongs to this hop.
+pub(super) fn neutral(envelope: &Envelope) -> Result<Request, RpcError> {
+    let invalid = |problem: &dyn std::fmt::Display| RpcError::new(RpcError::INVALID_PARAMS, &problem.to_string());
+    let request = Request::new(envelope.method(), envelope.params()).map_err(|problem| invalid(&problem))?;
+    let params = request.params().map(meta::without_hop_keys);
+    let mut request = Request::trusted(envelope.method(), params);
+    if progress_token(envelope).is_some() {
+        request = request.with_progress();
+    }
+    Ok(request)
+}
+
+/// The token its progress is reported under, as it was spelled.
+pub(super) fn progress_token(envelope: &Envelope) -> Option<Raw> {
+    meta::value(envelope.params().as_ref(), meta::PROGRESS_TOKEN)
+}

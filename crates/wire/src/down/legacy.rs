@@ -1,0 +1,202 @@
+//! The stateful revisions, spoken to a caller: a question is a request on the caller's own stream.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use futures_util::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use http::StatusCode;
+use serde_json::json;
+
+use super::{
+    accent::{self, Said},
+    session::{self, Session},
+};
+use crate::{
+    exchange::{Answer, Ask, AskId, Exchange, Happening, LogLevel, Outcome},
+    json::Raw,
+    message::{
+        Envelope, Id, RpcError, compose, meta,
+        splice::Edit,
+    },
+    revision::Revision,
+    seal,
+};
+
+/// One request being answered, message by message.
+#[derive(Debug)]
+pub(super) struct Reply {
+    session: Arc<Session>,
+    id: Id,
+    token: Option<Raw>,
+    exchange: Option<Exchange>,
+    /// Questions the caller has been sent.
+    asked: FuturesUnordered<BoxFuture<'static, AskId>>,
+    open: Vec<(AskId, Id)>,
+    unsaid: VecDeque<Said>,
+}
+
+impl Reply {
+    /// Begins to answer a request of a session.
+    pub(super) fn begin(session: &Arc<Session>, envelope: &Envelope) -> Result<Self, Said> {
+        let id = envelope.id().cloned().ok_or_else(|| {
+            Said::error(None, &RpcError::new(RpcError::INVALID_REQUEST, "a request has an id"), StatusCode::BAD_REQUEST)
+        })?;
+        if let Some(answer) = session.answer_here(envelope) {
+            return Err(match answer {
+                Ok(result) => Said::last(compose::result(&id, &result, &[])),
+                Err(error) => Said::error(Some(&id), &error, StatusCode::OK),
+            });
+        }
+        let request =
+            session::neutral(session, envelope).map_err(|error| Said::error(Some(&id), &error, StatusCode::OK))?;
+        let exchange = session.open(request);
+        Ok(Self {
+            session: Arc::clone(session),
+            id,
+            token: accent::progress_token(envelope),
+            exchange: Some(exchange),
+            asked: FuturesUnordered::new(),
+            open: Vec::new(),
+            unsaid: VecDeque::new(),
+        })
+    }
+
+    /// The next message; after the last one there is none.
+    pub(super) async fn next(&mut self) -> Option<Said> {
+        loop {
+            if let Some(said) = self.unsaid.pop_front() {
+                return Some(said);
+            }
+            let exchange = self.exchange.as_mut()?;
+            tokio::select! {
+                happening = exchange.next() => self.take(happening),
+                Some(ask) = self.asked.next(), if !self.asked.is_empty() => self.open.retain(|(open, _)| *open != ask),
+            }
+        }
+    }
+
+    fn take(&mut self, happening: Option<Happening>) {
+        match happening {
+            Some(Happening::Progress(params)) => {
+                if let Some(token) = &self.token {
+                    let edit = [Edit::Set("progressToken", token.clone())];
+                    self.say(compose::notification("notifications/progress", Some(&params), &edit));
+                }
+            }
+            Some(Happening::Log(params)) => {
+                if self.session.wants(LogLevel::of(&params)) {
+                    self.say(compose::notification("notifications/message", Some(&params), &[]));
+                }
+            }
+            Some(Happening::Ask(ask)) => self.ask(ask),
+            Some(Happening::Withdrawn(ask)) => self.withdraw(ask),
+            Some(Happening::Ended(outcome)) => self.end(outcome),
+            None => self.exchange = None,
+        }
+    }
+
+    fn say(&mut self, message: bytes::Bytes) {
+        self.unsaid.push_back(Said::more(message));
+    }
+
+    fn ask(&mut self, ask: Ask) {
+        let question = &ask.question;
+        let caller = &self.session.caller;
+        let too_old = question.method.starts_with("elicitation/") && !caller.revision.has_elicitation();
+        if too_old || caller.capabilities.lacks(&question.method, question.params.as_ref()).is_some() {
+            let message = format!("the caller cannot be asked `{}`", question.method);
+            return ask.answer(Answer::Refused(RpcError::new(RpcError::METHOD_NOT_FOUND, &message)));
+        }
+        let (id, answer) = self.session.ask();
+        let params = question.params.as_ref();
+        self.say(compose::request(&id, &question.method, params, &only_with_a_session(params)));
+        let number = question.id;
+        self.open.push((number, id));
+        self.asked.push(Box::pin(async move {
+            ask.answer(answer.await.unwrap_or_else(|_| Answer::nobody()));
+            number
+        }));
+    }
+
+    /// The server no longer wants to know: neither does the caller have to answer.
+    fn withdraw(&mut self, ask: AskId) {
+        if let Some(index) = self.open.iter().position(|(open, _)| *open == ask) {
+            let (_, id) = self.open.swap_remove(index);
+            self.session.forget_ask(&id);
+            let params = Raw::of(&json!({ "reason": "no longer needed" }));
+            let edit = [Edit::Set("requestId", id.raw().clone())];
+            self.say(compose::notification("notifications/cancelled", Some(&params), &edit));
+        }
+    }
+
+    fn end(&mut self, outcome: Outcome) {
+        self.exchange = None;
+        let error = |code, message: &str| RpcError::new(code, message);
+        let said = match outcome {
+            Outcome::Answered(result) => Said::last(compose::result(&self.id, &result, &without_modern(&result))),
+            Outcome::HandedOff(task) => Said::last(compose::result(&self.id, &task.raw, &without_modern(&task.raw))),
+            Outcome::Refused(refusal) => self.refused(&translated(refusal)),
+            Outcome::Failed(problem) => self.refused(&error(RpcError::INTERNAL, &problem.to_string())),
+            Outcome::TimedOut { clock, limit } => {
+                self.refused(&error(RpcError::INTERNAL, &format!("no answer within {limit:?} ({clock})")))
+            }
+            Outcome::Cancelled => self.refused(&error(RpcError::INTERNAL, "the request was given up")),
+        };
+        self.unsaid.push_back(said);
+    }
+
+    fn refused(&self, error: &RpcError) -> Said {
+        Said::error(Some(&self.id), error, StatusCode::OK)
+    }
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        for (_, id) in &self.open {
+            self.session.forget_ask(id);
+        }
+    }
+}
+
+/// A page to open is named in a session, so that its completion can be announced.
+fn only_with_a_session(params: Option<&Raw>) -> Vec<Edit<'static>> {
+    let mode = params.and_then(|params| params.get("mode"));
+    let url = mode.as_ref().and_then(Raw::as_str).is_some_and(|mode| mode == "url");
+    let named = params.is_some_and(|params| params.get("elicitationId").is_some());
+    match seal::random_word() {
+        Ok(word) if url && !named => vec![Edit::Set("elicitationId", Raw::of(&word))],
+        _ => Vec::new(),
+    }
+}
+
+/// What only a stateless result carries.
+fn without_modern(result: &Raw) -> Vec<Edit<'static>> {
+    let mut edits = Vec::new();
+    result.each_key(|key| match key {
+        "resultType" => edits.push(Edit::Remove("resultType")),
+        "ttlMs" => edits.push(Edit::Remove("ttlMs")),
+        "cacheScope" => edits.push(Edit::Remove("cacheScope")),
+        _ => {}
+    });
+    if meta::value(Some(result), meta::SERVER_INFO).is_some() {
+        let rest = meta::without_hop_keys(result).get("_meta");
+        edits.push(rest.map_or(Edit::Remove("_meta"), |rest| Edit::Set("_meta", rest)));
+    }
+    edits
+}
+
+/// Codes that would mislead a caller about this hop.
+fn translated(error: RpcError) -> RpcError {
+    match error.code() {
+        RpcError::HEADER_MISMATCH | RpcError::UNSUPPORTED_VERSION => {
+            RpcError::new(RpcError::INTERNAL, &format!("between here and the server: {error}"))
+        }
+        RpcError::MISSING_CAPABILITY => {
+            let data = error.data().and_then(|data| serde_json::from_slice::<serde_json::Value>(data.as_bytes()).ok());
+            RpcError::with_data(RpcError::INTERNAL, &error.message(), data)
+        }
+        _ => error,
+    }
+}
+
+/// The newest revision, as a session without a version header is taken to speak.
+pub(super) const ASSUMED: Revision = Revision::V2025_03_26;

@@ -1,0 +1,272 @@
+//! One caller that keeps a session: what it said in the handshake, what it was asked, what it has under way.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use serde_json::json;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+
+use super::{Caller, Face, accent};
+use crate::{
+    exchange::{Answer, LogLevel},
+    json::{Kind, Raw},
+    message::{ClientCapabilities, Envelope, Id, RpcError, compose, splice::{self, Edit}},
+    notice::{Notice, Wanted},
+    revision::{Era, Revision},
+};
+
+/// Messages that wait for the standing stream of a session; over the bound they are dropped.
+const STANDING: usize = 256;
+
+/// A session.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) caller: Caller,
+    face: Arc<Face>,
+    next_ask: AtomicU64,
+    // Nothing awaits under these locks.
+    level: Mutex<Option<LogLevel>>,
+    asked: Mutex<HashMap<Id, oneshot::Sender<Answer>>>,
+    under_way: Mutex<HashMap<Id, CancellationToken>>,
+    subscriptions: Mutex<HashMap<String, AbortOnDropHandle<()>>>,
+    list_changes: Mutex<Option<AbortOnDropHandle<()>>>,
+    standing: mpsc::Sender<Bytes>,
+    unread_standing: Mutex<Option<mpsc::Receiver<Bytes>>>,
+}
+
+/// A request under way; letting go of it forgets it.
+#[derive(Debug)]
+pub(super) struct UnderWay {
+    session: Arc<Session>,
+    id: Id,
+    pub(super) cancelled: CancellationToken,
+}
+
+impl Session {
+    /// Answers `initialize`: the session and the result, or the refusal.
+    pub(super) fn begin(
+        face: &Arc<Face>,
+        envelope: &Envelope,
+        principal: &Arc<str>,
+    ) -> Result<(Arc<Self>, Raw), RpcError> {
+        let params = envelope.params().unwrap_or_else(Raw::empty_object);
+        let spoken = face.revisions(Era::Legacy);
+        let wanted = params.get("protocolVersion");
+        let wanted = wanted.as_ref().and_then(Raw::as_str).unwrap_or_default();
+        let revision = spoken.iter().copied().find(|revision| revision.as_str() == wanted).or(spoken.first().copied());
+        let Some(revision) = revision else {
+            let supported: Vec<&str> = face.revisions(Era::Modern).into_iter().map(Revision::as_str).collect();
+            let data = json!({ "supported": supported, "requested": wanted });
+            return Err(RpcError::with_data(RpcError::UNSUPPORTED_VERSION, "this server keeps no sessions", data));
+        };
+        let capabilities = params.get("capabilities").filter(|value| value.kind() == Kind::Object);
+        let caller = Caller {
+            revision,
+            capabilities: ClientCapabilities(capabilities.unwrap_or_else(Raw::empty_object)),
+            info: params.get("clientInfo"),
+            principal: Arc::clone(principal),
+        };
+        let profile = face.service.profile(&caller);
+        let mut edits = vec![
+            Edit::Set("protocolVersion", Raw::of(revision.as_str())),
+            Edit::Set("capabilities", profile.capabilities),
+            Edit::Set("serverInfo", profile.info),
+        ];
+        if let Some(instructions) = profile.instructions {
+            edits.push(Edit::Set("instructions", Raw::of(&instructions)));
+        }
+        let result = splice::edited(&Raw::empty_object(), &edits);
+        Ok((Self::new(face, caller), result))
+    }
+
+    fn new(face: &Arc<Face>, caller: Caller) -> Arc<Self> {
+        let (standing, unread) = mpsc::channel(STANDING);
+        Arc::new(Self {
+            caller,
+            face: Arc::clone(face),
+            next_ask: AtomicU64::new(1),
+            level: Mutex::default(),
+            asked: Mutex::default(),
+            under_way: Mutex::default(),
+            subscriptions: Mutex::default(),
+            list_changes: Mutex::default(),
+            standing,
+            unread_standing: Mutex::new(Some(unread)),
+        })
+    }
+
+    /// Puts a request to the service.
+    pub(super) fn open(&self, request: crate::exchange::Request) -> crate::exchange::Exchange {
+        self.face.service.open(request, &self.caller)
+    }
+
+    /// The stream of what belongs to no request; there is one.
+    pub(super) fn standing_stream(&self) -> Option<mpsc::Receiver<Bytes>> {
+        self.unread_standing.lock().take()
+    }
+
+    /// Gives the stream back when its reader has gone.
+    pub(super) fn return_stream(&self, stream: mpsc::Receiver<Bytes>) {
+        *self.unread_standing.lock() = Some(stream);
+    }
+
+    /// From which level on the caller wants logs; everything until it says.
+    pub(super) fn wants(&self, level: LogLevel) -> bool {
+        self.level.lock().is_none_or(|wanted| wanted <= level)
+    }
+
+    /// What the face itself answers: `ping`, the log level, subscriptions. `None` for everything else.
+    pub(super) fn answer_here(&self, envelope: &Envelope) -> Option<Result<Raw, RpcError>> {
+        let params = envelope.params();
+        match envelope.method() {
+            "ping" => Some(Ok(Raw::empty_object())),
+            "logging/setLevel" => Some(self.set_level(params.as_ref())),
+            "resources/subscribe" => Some(self.subscribe(params.as_ref())),
+            "resources/unsubscribe" => Some(self.unsubscribe(params.as_ref())),
+            _ => None,
+        }
+    }
+
+    /// Takes a notification or a response of the caller's.
+    pub(super) fn take(self: &Arc<Self>, envelope: &Envelope) {
+        match envelope.method() {
+            "notifications/cancelled" => self.cancel(envelope.params().as_ref()),
+            "notifications/initialized" => self.tell_of_lists(),
+            _ => self.answered(envelope),
+        }
+    }
+
+    /// Notes that a request is under way; none when that id is already.
+    pub(super) fn under_way(self: &Arc<Self>, id: &Id) -> Option<UnderWay> {
+        let mut under_way = self.under_way.lock();
+        if under_way.contains_key(id) {
+            return None;
+        }
+        let cancelled = CancellationToken::new();
+        under_way.insert(id.clone(), cancelled.clone());
+        Some(UnderWay { session: Arc::clone(self), id: id.clone(), cancelled })
+    }
+
+    /// A new question to the caller: its id, and where the answer will come.
+    pub(super) fn ask(&self) -> (Id, oneshot::Receiver<Answer>) {
+        let (sender, receiver) = oneshot::channel();
+        let id = Id::string(&format!("ask-{}", self.next_ask.fetch_add(1, Ordering::Relaxed)));
+        self.asked.lock().insert(id.clone(), sender);
+        (id, receiver)
+    }
+
+    /// The question is no longer of interest.
+    pub(super) fn forget_ask(&self, id: &Id) {
+        self.asked.lock().remove(id);
+    }
+
+    fn answered(&self, envelope: &Envelope) {
+        let Some(sender) = envelope.id().and_then(|id| self.asked.lock().remove(id)) else { return };
+        let answer = match (envelope.result(), envelope.error()) {
+            (Some(result), _) => Answer::Given(result),
+            (None, Some(error)) => Answer::Refused(error),
+            (None, None) => Answer::nobody(),
+        };
+        // The call may be over.
+        drop(sender.send(answer));
+    }
+
+    fn cancel(&self, params: Option<&Raw>) {
+        let id = params.and_then(|params| params.get("requestId")).and_then(Id::from_raw);
+        if let Some(token) = id.and_then(|id| self.under_way.lock().get(&id).cloned()) {
+            token.cancel();
+        }
+    }
+
+    fn set_level(&self, params: Option<&Raw>) -> Result<Raw, RpcError> {
+        let level = params.and_then(|params| params.get("level"));
+        match level.as_ref().and_then(Raw::as_str).and_then(|level| level.parse().ok()) {
+            Some(level) => {
+                *self.level.lock() = Some(level);
+                Ok(Raw::empty_object())
+            }
+            None => Err(RpcError::new(RpcError::INVALID_PARAMS, "unknown log level")),
+        }
+    }
+
+    fn subscribe(&self, params: Option<&Raw>) -> Result<Raw, RpcError> {
+        let uri = uri(params)?;
+        let heard = self.face.service.listen(Wanted::resource(&uri), &self.caller);
+        if !heard.honoured.uris.contains(&uri) {
+            let message = format!("`{uri}` cannot be subscribed to");
+            return Err(RpcError::new(RpcError::INVALID_PARAMS, &message));
+        }
+        self.subscriptions.lock().insert(uri, self.forward(heard.notices));
+        Ok(Raw::empty_object())
+    }
+
+    fn unsubscribe(&self, params: Option<&Raw>) -> Result<Raw, RpcError> {
+        self.subscriptions.lock().remove(&uri(params)?);
+        Ok(Raw::empty_object())
+    }
+
+    /// From the end of the handshake on, changes of lists are told without being asked for.
+    fn tell_of_lists(&self) {
+        let heard = self.face.service.listen(Wanted::lists(), &self.caller);
+        *self.list_changes.lock() = Some(self.forward(heard.notices));
+    }
+
+    fn forward(&self, mut notices: mpsc::Receiver<Notice>) -> AbortOnDropHandle<()> {
+        let standing = self.standing.clone();
+        AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(async move {
+            while let Some(notice) = notices.recv().await {
+                let Some(message) = announced(&notice) else { continue };
+                if standing.try_send(message).is_err() {
+                    tracing::warn!("a caller does not read its standing stream; a notice was dropped");
+                }
+            }
+        }))
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.session.under_way.lock().remove(&self.id);
+    }
+}
+
+fn uri(params: Option<&Raw>) -> Result<String, RpcError> {
+    let uri = params.and_then(|params| params.get("uri"));
+    let uri = uri.as_ref().and_then(Raw::as_str).map(std::borrow::Cow::into_owned);
+    uri.ok_or_else(|| RpcError::new(RpcError::INVALID_PARAMS, "`uri` is missing"))
+}
+
+/// A notice as a session hears it.
+fn announced(notice: &Notice) -> Option<Bytes> {
+    Some(match notice {
+        Notice::Changed(list) => compose::notification(list.changed_method(), None, &[]),
+        Notice::Updated { params, .. } => compose::notification("notifications/resources/updated", Some(params), &[]),
+        Notice::Log(params) => compose::notification("notifications/message", Some(params), &[]),
+        Notice::Other { method, params } => compose::notification(method, params.as_ref(), &[]),
+        Notice::Fault(_) | Notice::Missed(_) => return None,
+    })
+}
+
+/// The error for a request outside any session.
+pub(super) fn no_session() -> RpcError {
+    RpcError::new(
+        RpcError::INVALID_REQUEST,
+        "neither a session (send `initialize` first) nor per-request metadata: cannot tell which revision this is",
+    )
+}
+
+/// Reads the request of a session; refused where it is ambiguous.
+pub(super) fn neutral(session: &Session, envelope: &Envelope) -> Result<crate::exchange::Request, RpcError> {
+    let mut request = accent::neutral(envelope)?;
+    request.capabilities = Some(session.caller.capabilities.clone());
+    request.log_level = *session.level.lock();
+    Ok(request)
+}

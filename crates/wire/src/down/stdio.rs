@@ -1,0 +1,241 @@
+//! The line face: one caller over a pair of byte streams, of either era or of both.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{
+    Face, FaceOptions, Service,
+    accent::{self, Declared, Said},
+    legacy, modern,
+    session::{self, Session},
+};
+use crate::{
+    line::{Line, LineReader, LineWriter},
+    message::{BadMessage, Envelope, Id, Kind, Problem, RpcError, compose},
+    json::Raw,
+    seal::NoRandomness,
+};
+
+/// Serves one caller until it hangs up or `stop` is cancelled.
+pub async fn serve<R, W>(
+    read: R,
+    write: W,
+    service: Arc<dyn Service>,
+    options: FaceOptions,
+    stop: CancellationToken,
+) -> Result<(), NoRandomness>
+where
+    R: AsyncRead + Unpin + Send,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    let limits = options.limits.clone();
+    let face = Face::new(service, options)?;
+    let (writer, writing) = LineWriter::new(write, limits.unsent_bytes);
+    let tasks = TaskTracker::new();
+    tasks.spawn(writing);
+    let line = Arc::new(LineFace {
+        face,
+        writer: writer.clone(),
+        session: Mutex::default(),
+        modern: Mutex::default(),
+        tasks: tasks.clone(),
+        stop: stop.child_token(),
+    });
+    let mut reader = LineReader::new(read, limits.message_bytes);
+    loop {
+        let read = tokio::select! {
+            () = stop.cancelled() => break,
+            read = reader.next() => read,
+        };
+        match read {
+            Ok(Some(Line::Message(text))) => line.take(text),
+            Ok(Some(Line::TooLong(id))) => line.too_long(id),
+            Ok(None) | Err(_) => break,
+        }
+    }
+    line.stop.cancel();
+    writer.close();
+    tasks.close();
+    tasks.wait().await;
+    Ok(())
+}
+
+struct LineFace {
+    face: Arc<Face>,
+    writer: LineWriter,
+    // Nothing awaits under these locks.
+    session: Mutex<Option<Arc<Session>>>,
+    /// Stateless requests under way, by id.
+    modern: Mutex<std::collections::HashMap<Id, CancellationToken>>,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+}
+
+impl LineFace {
+    fn take(self: &Arc<Self>, text: bytes::Bytes) {
+        match Envelope::read(text.clone(), &self.face.options.limits) {
+            Ok(envelope) => self.read(&envelope),
+            Err(bad) if bad.problem == Problem::Batch && self.takes_batches() => {
+                match Envelope::split_batch(&text, &self.face.options.limits) {
+                    Some(Ok(parts)) => parts.into_iter().for_each(|part| self.take(part)),
+                    _ => self.refuse(&bad),
+                }
+            }
+            Err(bad) => self.refuse(&bad),
+        }
+    }
+
+    fn read(self: &Arc<Self>, envelope: &Envelope) {
+        let session = self.session.lock().clone();
+        match envelope.kind() {
+            Kind::Request => self.request(envelope, session),
+            Kind::Notification if envelope.method() == "notifications/cancelled" => {
+                self.cancel(envelope.params().as_ref());
+                if let Some(session) = session {
+                    session.take(envelope);
+                }
+            }
+            _ => {
+                if let Some(session) = session {
+                    session.take(envelope);
+                }
+            }
+        }
+    }
+
+    fn request(self: &Arc<Self>, envelope: &Envelope, session: Option<Arc<Session>>) {
+        match (accent::declared(envelope), session) {
+            (Declared::Modern, _) => self.answer_modern(envelope),
+            (Declared::Handshake, None) => self.initialize(envelope),
+            (Declared::Nothing, Some(session)) => self.answer_legacy(envelope, &session),
+            (Declared::Handshake, Some(_)) => {
+                let error = RpcError::new(RpcError::INVALID_REQUEST, "the session has begun already");
+                self.say(compose::error(envelope.id(), &error));
+            }
+            (Declared::Nothing, None) => self.say(compose::error(envelope.id(), &session::no_session())),
+        }
+    }
+
+    fn initialize(self: &Arc<Self>, envelope: &Envelope) {
+        let Some(id) = envelope.id() else { return };
+        match Session::begin(&self.face, envelope, &Arc::from("")) {
+            Ok((session, result)) => {
+                self.forward_standing(&session);
+                *self.session.lock() = Some(session);
+                self.say(compose::result(id, &result, &[]));
+            }
+            Err(error) => self.say(compose::error(Some(id), &error)),
+        }
+    }
+
+    fn forward_standing(self: &Arc<Self>, session: &Session) {
+        let Some(mut standing) = session.standing_stream() else { return };
+        let me = Arc::clone(self);
+        self.tasks.spawn(async move {
+            loop {
+                tokio::select! {
+                    () = me.stop.cancelled() => return,
+                    message = standing.recv() => match message {
+                        Some(message) => me.say(message),
+                        None => return,
+                    },
+                }
+            }
+        });
+    }
+
+    fn answer_legacy(self: &Arc<Self>, envelope: &Envelope, session: &Arc<Session>) {
+        let Some(id) = envelope.id() else { return };
+        let Some(under_way) = session.under_way(id) else { return self.taken(id) };
+        let mut reply = match legacy::Reply::begin(session, envelope) {
+            Ok(reply) => reply,
+            Err(said) => return self.say(said.message),
+        };
+        let me = Arc::clone(self);
+        self.tasks.spawn(async move {
+            loop {
+                let said = tokio::select! {
+                    () = me.stop.cancelled() => return,
+                    () = under_way.cancelled.cancelled() => return,
+                    said = reply.next() => said,
+                };
+                match said {
+                    Some(Said { message, .. }) => me.say(message),
+                    None => return,
+                }
+            }
+        });
+    }
+
+    fn answer_modern(self: &Arc<Self>, envelope: &Envelope) {
+        let Some(id) = envelope.id().cloned() else { return };
+        let cancelled = CancellationToken::new();
+        {
+            let mut under_way = self.modern.lock();
+            if under_way.contains_key(&id) {
+                drop(under_way);
+                return self.taken(&id);
+            }
+            under_way.insert(id.clone(), cancelled.clone());
+        }
+        let mut reply = match modern::Reply::begin(&self.face, envelope, &Arc::from("")) {
+            Ok(reply) => reply,
+            Err(said) => {
+                self.modern.lock().remove(&id);
+                return self.say(said.message);
+            }
+        };
+        let me = Arc::clone(self);
+        self.tasks.spawn(async move {
+            loop {
+                let said = tokio::select! {
+                    () = me.stop.cancelled() => None,
+                    () = cancelled.cancelled() => None,
+                    said = reply.next() => said,
+                };
+                let Some(said) = said else { break };
+                if said.last {
+                    // The id is free as soon as the caller can read the answer.
+                    me.modern.lock().remove(&id);
+                }
+                me.say(said.message);
+            }
+            me.modern.lock().remove(&id);
+        });
+    }
+
+    fn cancel(&self, params: Option<&Raw>) {
+        let id = params.and_then(|params| params.get("requestId")).and_then(Id::from_raw);
+        if let Some(token) = id.and_then(|id| self.modern.lock().remove(&id)) {
+            token.cancel();
+        }
+    }
+
+    fn taken(&self, id: &Id) {
+        let error = RpcError::new(RpcError::INVALID_REQUEST, "another request with this id is under way");
+        self.say(compose::error(Some(id), &error));
+    }
+
+    fn too_long(&self, id: Option<Id>) {
+        let limit = self.face.options.limits.message_bytes;
+        self.refuse(&BadMessage { problem: Problem::TooLarge { limit }, id, is_request: true });
+    }
+
+    fn refuse(&self, bad: &BadMessage) {
+        let (id, error) = accent::bad_message(bad);
+        self.say(compose::error(id.as_ref(), &error));
+    }
+
+    fn takes_batches(&self) -> bool {
+        self.session.lock().as_ref().is_some_and(|session| session.caller.revision.has_batches())
+    }
+
+    fn say(&self, message: bytes::Bytes) {
+        if let Err(error) = self.writer.send(message) {
+            tracing::debug!(%error, "the caller no longer reads");
+        }
+    }
+}

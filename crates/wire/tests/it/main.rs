@@ -1,0 +1,3 @@
+//! The stories of the wire, told against both faces at once.
+
+mod four_combinations;
