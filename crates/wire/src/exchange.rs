@@ -157,11 +157,7 @@ impl Exchange {
     }
 
     /// Goes through to the end: questions go to `handler`, everything else is shown to `see`.
-    pub async fn outcome_with(
-        mut self,
-        handler: Option<&dyn AskHandler>,
-        mut see: impl FnMut(&Happening),
-    ) -> Outcome {
+    pub async fn outcome_with(mut self, handler: Option<&dyn AskHandler>, mut see: impl FnMut(&Happening)) -> Outcome {
         let mut answering = FuturesUnordered::new();
         loop {
             let happening = tokio::select! {

@@ -114,7 +114,10 @@ pub fn annotated(schema: &Raw) -> Result<Vec<ParamHeader>, InvalidAnnotation> {
     walk(schema, &mut Vec::new(), Place::Reachable, &mut headers)?;
     for (index, header) in headers.iter().enumerate() {
         if headers[..index].iter().any(|other| other.name == header.name) {
-            return Err(InvalidAnnotation { path: header.path.join("."), reason: "another argument has the same name" });
+            return Err(InvalidAnnotation {
+                path: header.path.join("."),
+                reason: "another argument has the same name",
+            });
         }
     }
     Ok(headers)
@@ -207,7 +210,9 @@ fn argument_text(value: &Raw) -> Option<String> {
 
 /// `42`, also when spelled `42.0`.
 fn whole(text: &str) -> Option<i64> {
-    let digits = text.split_once('.').map_or(text, |(whole, rest)| if rest.bytes().all(|byte| byte == b'0') { whole } else { text });
+    let digits = text
+        .split_once('.')
+        .map_or(text, |(whole, rest)| if rest.bytes().all(|byte| byte == b'0') { whole } else { text });
     digits.parse().ok()
 }
 
@@ -286,10 +291,8 @@ mod tests {
 
     #[test]
     fn annotations_are_valid_only_on_the_straight_way() {
-        let schema = raw(
-            r#"{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"},
-            "deep":{"type":"object","properties":{"n":{"type":"integer","x-mcp-header":"N"}}}}}"#,
-        );
+        let schema = raw(r#"{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"},
+            "deep":{"type":"object","properties":{"n":{"type":"integer","x-mcp-header":"N"}}}}}"#);
         let headers = annotated(&schema).unwrap();
         let made = from_arguments(&headers, Some(&raw(r#"{"region":"x","deep":{"n":42.0}}"#)));
         assert_eq!(made.len(), 2);

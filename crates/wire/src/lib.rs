@@ -27,4 +27,5 @@ pub mod message;
 pub mod notice;
 pub mod revision;
 pub mod seal;
+pub mod sse;
 pub mod up;

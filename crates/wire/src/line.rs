@@ -13,7 +13,11 @@ use tokio::{
     sync::Notify,
 };
 
-use crate::{error::WireError, json::{self, skim::Skimmer}, message::Id};
+use crate::{
+    error::WireError,
+    json::{self, skim::Skimmer},
+    message::Id,
+};
 
 /// Bytes asked of the stream at a time.
 const CHUNK: usize = 64 * 1024;

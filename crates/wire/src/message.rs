@@ -22,7 +22,7 @@ use bytes::Bytes;
 pub use capability::{ClientCapabilities, ServerCapabilities};
 pub use error::RpcError;
 pub use id::Id;
-pub use strict::{refuse_ambiguity, RequestProblem};
+pub use strict::{RequestProblem, refuse_ambiguity};
 
 use crate::{
     json::{JsonError, Raw, scan::Scanner},
@@ -244,7 +244,9 @@ impl Parts {
             (None, Some(_), None, _) => Kind::Result,
             (None, None, Some(_), _) => Kind::Error,
             // Some servers send `"error": null` beside a result, or the reverse; one of the two is meant.
-            (None, Some(result), Some(error), _) if &text[error.clone()] == b"null" && &text[result.clone()] != b"null" => {
+            (None, Some(result), Some(error), _)
+                if &text[error.clone()] == b"null" && &text[result.clone()] != b"null" =>
+            {
                 Kind::Result
             }
             (None, Some(result), Some(_), _) if &text[result.clone()] == b"null" => Kind::Error,

@@ -91,10 +91,7 @@ impl FromStr for Revision {
     type Err = UnknownRevision;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL
-            .into_iter()
-            .find(|revision| revision.as_str() == text)
-            .ok_or_else(|| UnknownRevision(text.to_owned()))
+        Self::ALL.into_iter().find(|revision| revision.as_str() == text).ok_or_else(|| UnknownRevision(text.to_owned()))
     }
 }
 

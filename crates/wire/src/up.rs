@@ -6,7 +6,10 @@
 
 mod accent;
 mod call;
+pub mod connector;
+pub mod credential;
 mod handshake;
+pub mod http;
 pub mod in_process;
 mod legacy;
 pub(crate) mod listen;
@@ -139,7 +142,7 @@ impl Peer {
         }
         let modern = install_accent(&router, &met.profile, &*transport);
         if met.profile.revision.era() == Era::Legacy {
-            handshake::confirm(&*met.link, met.profile.revision)?;
+            handshake::confirm(&*met.link, met.profile.revision).await?;
         } else {
             met.link.settle(met.profile.revision);
         }

@@ -13,10 +13,7 @@ use super::{
 use crate::{
     exchange::{Answer, Ask, AskId, Exchange, Happening, LogLevel, Outcome},
     json::Raw,
-    message::{
-        Envelope, Id, RpcError, compose, meta,
-        splice::Edit,
-    },
+    message::{Envelope, Id, RpcError, compose, meta, splice::Edit},
     revision::Revision,
     seal,
 };

@@ -34,14 +34,8 @@ const LEGACY_ONLY: [&str; 5] =
     ["initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
 
 /// Results that carry caching hints.
-const CACHEABLE: [&str; 6] = [
-    "server/discover",
-    "tools/list",
-    "prompts/list",
-    "resources/list",
-    "resources/templates/list",
-    "resources/read",
-];
+const CACHEABLE: [&str; 6] =
+    ["server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read"];
 
 /// One request being answered, message by message.
 #[derive(Debug)]
@@ -84,9 +78,9 @@ impl Reply {
         let mut request = accent::neutral(envelope).map_err(|error| refuse(error, StatusCode::OK))?;
         let (responses, state) = (request.param("inputResponses"), request.param("requestState"));
         if responses.is_some() || state.is_some() {
-            let params = request.params().map(|params| {
-                splice::edited(params, &[Edit::Remove("inputResponses"), Edit::Remove("requestState")])
-            });
+            let params = request
+                .params()
+                .map(|params| splice::edited(params, &[Edit::Remove("inputResponses"), Edit::Remove("requestState")]));
             request = request.with_params(params);
         }
         request.capabilities = Some(caller.capabilities.clone());
@@ -170,7 +164,8 @@ impl Reply {
     fn discover(&mut self) {
         let profile = self.face.service.profile(&self.caller);
         let versions: Vec<&str> = self.face.revisions(Era::Modern).into_iter().map(Revision::as_str).collect();
-        let mut edits = vec![Edit::Set("supportedVersions", Raw::of(&versions)), Edit::Set("capabilities", profile.capabilities)];
+        let mut edits =
+            vec![Edit::Set("supportedVersions", Raw::of(&versions)), Edit::Set("capabilities", profile.capabilities)];
         if let Some(instructions) = profile.instructions {
             edits.push(Edit::Set("instructions", Raw::of(&instructions)));
         }
@@ -189,7 +184,9 @@ impl Reply {
     fn hear(&mut self, notice: Option<Notice>) {
         match notice {
             Some(Notice::Changed(list)) => self.say_notification(list.changed_method(), None),
-            Some(Notice::Updated { params, .. }) => self.say_notification("notifications/resources/updated", Some(&params)),
+            Some(Notice::Updated { params, .. }) => {
+                self.say_notification("notifications/resources/updated", Some(&params))
+            }
             Some(Notice::Other { method, params }) => self.say_notification(&method, params.as_ref()),
             Some(Notice::Log(_) | Notice::Fault(_) | Notice::Missed(_)) => {}
             None => {
@@ -214,12 +211,20 @@ impl Reply {
             Some(Happening::Progress(params)) => {
                 if let Some(token) = &self.token {
                     let edit = [Edit::Set("progressToken", token.clone())];
-                    self.unsaid.push_back(Said::more(compose::notification("notifications/progress", Some(&params), &edit)));
+                    self.unsaid.push_back(Said::more(compose::notification(
+                        "notifications/progress",
+                        Some(&params),
+                        &edit,
+                    )));
                 }
             }
             Some(Happening::Log(params)) => {
                 if self.level.is_some_and(|level| level <= LogLevel::of(&params)) {
-                    self.unsaid.push_back(Said::more(compose::notification("notifications/message", Some(&params), &[])));
+                    self.unsaid.push_back(Said::more(compose::notification(
+                        "notifications/message",
+                        Some(&params),
+                        &[],
+                    )));
                 }
             }
             Some(Happening::Ask(ask)) => self.gather(ask),
@@ -240,12 +245,17 @@ impl Reply {
     fn gather(&mut self, ask: Ask) {
         let question = &ask.question;
         if !self.request.is_interactive() {
-            return ask.answer(Answer::Refused(RpcError::new(RpcError::INVALID_PARAMS, "nothing can be asked during this request")));
+            return ask.answer(Answer::Refused(RpcError::new(
+                RpcError::INVALID_PARAMS,
+                "nothing can be asked during this request",
+            )));
         }
         if let Some(needed) = self.caller.capabilities.lacks(&question.method, question.params.as_ref()) {
             ask.answer(Answer::Refused(RpcError::new(RpcError::METHOD_NOT_FOUND, "the caller cannot be asked this")));
-            let data = json!({ "requiredCapabilities": serde_json::from_slice::<serde_json::Value>(needed.as_bytes()).ok() });
-            let error = RpcError::with_data(RpcError::MISSING_CAPABILITY, "the caller lacks a capability this needs", data);
+            let data =
+                json!({ "requiredCapabilities": serde_json::from_slice::<serde_json::Value>(needed.as_bytes()).ok() });
+            let error =
+                RpcError::with_data(RpcError::MISSING_CAPABILITY, "the caller lacks a capability this needs", data);
             self.unsaid.push_back(Said::error(Some(&self.id), &error, StatusCode::BAD_REQUEST));
             self.source = Source::Nothing;
             return;
@@ -262,7 +272,9 @@ impl Reply {
 
     /// The round is complete: the exchange waits, and the caller gets the questions.
     fn park(&mut self) {
-        let Source::Exchange { exchange, asks, .. } = std::mem::replace(&mut self.source, Source::Nothing) else { return };
+        let Source::Exchange { exchange, asks, .. } = std::mem::replace(&mut self.source, Source::Nothing) else {
+            return;
+        };
         let asks = with_keys(asks);
         self.park_with(exchange, asks);
     }
@@ -273,7 +285,9 @@ impl Reply {
         let parked = Parked { exchange, asks };
         let said = match self.face.parked.park(parked, &self.caller.principal, &self.digest) {
             Ok(state) => {
-                let result = Raw::of(&json!({ "resultType": "input_required", "inputRequests": requests, "requestState": state }));
+                let result = Raw::of(
+                    &json!({ "resultType": "input_required", "inputRequests": requests, "requestState": state }),
+                );
                 Said::last(compose::result(&self.id, &result, &[self.signed(&result)]))
             }
             Err(error) => self.failed(&error),
@@ -405,7 +419,8 @@ fn with_keys(asks: Vec<Ask>) -> Vec<(String, Ask)> {
 fn asked(ask: &Ask) -> serde_json::Value {
     let question = &ask.question;
     let params = question.params.as_ref().map(|params| {
-        let params = splice::edited(&meta::without_hop_keys(params), &[Edit::Remove("task"), Edit::Remove("elicitationId")]);
+        let params =
+            splice::edited(&meta::without_hop_keys(params), &[Edit::Remove("task"), Edit::Remove("elicitationId")]);
         serde_json::from_slice::<Box<serde_json::value::RawValue>>(params.as_bytes()).ok()
     });
     let mut entry = json!({ "method": question.method });

@@ -117,7 +117,7 @@ impl ParkingLot {
 mod tests {
     use std::time::Duration;
 
-    use super::{CannotPark, Dishonoured, ParkingLot, Parked};
+    use super::{CannotPark, Dishonoured, Parked, ParkingLot};
     use crate::{
         exchange::{Terms, pair},
         seal::Sealer,

@@ -18,7 +18,10 @@ use super::{Caller, Face, accent};
 use crate::{
     exchange::{Answer, LogLevel},
     json::{Kind, Raw},
-    message::{ClientCapabilities, Envelope, Id, RpcError, compose, splice::{self, Edit}},
+    message::{
+        ClientCapabilities, Envelope, Id, RpcError, compose,
+        splice::{self, Edit},
+    },
     notice::{Notice, Wanted},
     revision::{Era, Revision},
 };

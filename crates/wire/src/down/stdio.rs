@@ -13,9 +13,9 @@ use super::{
     session::{self, Session},
 };
 use crate::{
+    json::Raw,
     line::{Line, LineReader, LineWriter},
     message::{BadMessage, Envelope, Id, Kind, Problem, RpcError, compose},
-    json::Raw,
     seal::NoRandomness,
 };
 

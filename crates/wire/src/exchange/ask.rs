@@ -5,10 +5,7 @@ use std::{fmt, sync::Arc};
 use tokio::sync::oneshot;
 
 use super::core::Core;
-use crate::{
-    json::Raw,
-    message::RpcError,
-};
+use crate::{json::Raw, message::RpcError};
 
 /// A question and the way to answer it. Dropped unanswered, it is answered with [`Answer::nobody`].
 #[derive(Debug)]

@@ -1,7 +1,10 @@
 //! An exchange by itself: order, one end, clocks, cancellation.
 
 use std::{
-    sync::{Arc, atomic::{AtomicUsize, Ordering}},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 

@@ -18,7 +18,10 @@ impl ServerCapabilities {
 
     /// Whether the server declares this flag within a capability, e.g. `resources` and `subscribe`.
     pub fn flag(&self, name: &str, flag: &str) -> bool {
-        declared(&self.0, name).and_then(|capability| capability.get(flag)).and_then(|flag| flag.as_bool()).unwrap_or_default()
+        declared(&self.0, name)
+            .and_then(|capability| capability.get(flag))
+            .and_then(|flag| flag.as_bool())
+            .unwrap_or_default()
     }
 
     /// Whether the server declares this extension.
@@ -57,10 +60,13 @@ impl ClientCapabilities {
     }
 
     fn lacks_sampling(&self, params: Option<&Raw>) -> Option<Raw> {
-        let with_tools = params.is_some_and(|params| params.get("tools").is_some() || params.get("toolChoice").is_some());
+        let with_tools =
+            params.is_some_and(|params| params.get("tools").is_some() || params.get("toolChoice").is_some());
         match declared(&self.0, "sampling") {
             None => Some(needed(r#"{"sampling":{}}"#)),
-            Some(sampling) if with_tools && sampling.get("tools").is_none() => Some(needed(r#"{"sampling":{"tools":{}}}"#)),
+            Some(sampling) if with_tools && sampling.get("tools").is_none() => {
+                Some(needed(r#"{"sampling":{"tools":{}}}"#))
+            }
             Some(_) => None,
         }
     }
@@ -88,7 +94,10 @@ mod tests {
         let client = ClientCapabilities(raw(r#"{"elicitation":{}}"#));
         let url = raw(r#"{"mode":"url","url":"https://x.example"}"#);
         assert!(client.lacks("elicitation/create", None).is_none());
-        assert_eq!(client.lacks("elicitation/create", Some(&url)).unwrap().to_string(), r#"{"elicitation":{"url":{}}}"#);
+        assert_eq!(
+            client.lacks("elicitation/create", Some(&url)).unwrap().to_string(),
+            r#"{"elicitation":{"url":{}}}"#
+        );
         let client = ClientCapabilities(raw(r#"{"elicitation":{"url":{}}}"#));
         assert!(client.lacks("elicitation/create", None).is_some());
         assert!(client.lacks("elicitation/create", Some(&url)).is_none());
@@ -105,7 +114,8 @@ mod tests {
 
     #[test]
     fn flags_are_read_leniently() {
-        let server = ServerCapabilities(raw(r#"{"resources":{"subscribe":true},"tools":null,"extensions":{"a/b":{}}}"#));
+        let server =
+            ServerCapabilities(raw(r#"{"resources":{"subscribe":true},"tools":null,"extensions":{"a/b":{}}}"#));
         assert!(server.flag("resources", "subscribe"));
         assert!(!server.flag("resources", "listChanged"));
         assert!(!server.has("tools"));

@@ -4,7 +4,10 @@
 
 use bytes::Bytes;
 
-use super::{Id, RpcError, splice::{self, Edit}};
+use super::{
+    Id, RpcError,
+    splice::{self, Edit},
+};
 use crate::json::Raw;
 
 /// A request; `edits` are made to the params on the way.

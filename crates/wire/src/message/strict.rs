@@ -107,7 +107,9 @@ pub(super) fn odd_envelope_key(literal: &[u8]) -> Option<RequestProblem> {
     match scan::decode_string(literal) {
         Some(key) => odd_key(&key, "the message", &ENVELOPE_KEYS).or_else(|| {
             // An escaped spelling of one of the six: this reader would pass over it, another would not.
-            ENVELOPE_KEYS.contains(&&*key).then(|| RequestProblem::Twice { key: key.into_owned(), place: "the message" })
+            ENVELOPE_KEYS
+                .contains(&&*key)
+                .then(|| RequestProblem::Twice { key: key.into_owned(), place: "the message" })
         }),
         None => Some(RequestProblem::NotText { place: "the message" }),
     }

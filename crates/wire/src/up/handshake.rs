@@ -82,9 +82,11 @@ pub(crate) async fn initialize(router: &Router) -> Result<ServerProfile, WireErr
 }
 
 /// Says that the handshake is over, and that the link may rely on its revision.
-pub(crate) fn confirm(link: &dyn Link, revision: Revision) -> Result<(), WireError> {
+pub(crate) async fn confirm(link: &dyn Link, revision: Revision) -> Result<(), WireError> {
     link.settle(revision);
-    link.send(Outbound::plain(compose::notification("notifications/initialized", None, &[]), None))
+    link.deliver(Outbound::plain(compose::notification("notifications/initialized", None, &[]), None)).await?;
+    link.stand();
+    Ok(())
 }
 
 /// A new session in the place of a lost one, with log level and subscriptions as they were. Whoever comes second
@@ -97,7 +99,7 @@ pub(crate) async fn renew(router: &Arc<Router>) -> Result<(), WireError> {
         return Ok(());
     }
     let profile = initialize(router).await?;
-    confirm(&*link, profile.revision)?;
+    confirm(&*link, profile.revision).await?;
     let (level, subscriptions) = {
         let wishes = router.standing_wishes.lock();
         (wishes.log_level, wishes.subscriptions.keys().cloned().collect::<Vec<_>>())
@@ -115,7 +117,8 @@ pub(crate) async fn renew(router: &Arc<Router>) -> Result<(), WireError> {
 pub(crate) async fn set_level(router: &Arc<Router>, level: LogLevel) -> Result<(), WireError> {
     use crate::exchange::{Outcome, Request, Terms};
     let params = Raw::of(&serde_json::json!({ "level": level.as_str() }));
-    match super::call::start(router, Request::trusted("logging/setLevel", Some(params)), Terms::list()).outcome().await {
+    match super::call::start(router, Request::trusted("logging/setLevel", Some(params)), Terms::list()).outcome().await
+    {
         Outcome::Answered(_) => Ok(()),
         Outcome::Failed(error) => Err(error),
         Outcome::Refused(error) => Err(WireError::Refused(error.to_string())),
@@ -135,9 +138,10 @@ fn initialized(reply: HandshakeReply) -> Result<ServerProfile, WireError> {
         (None, None) => return Err(WireError::protocol("an empty answer to the handshake")),
     };
     let said = result.get("protocolVersion");
-    let said = said.as_ref().and_then(Raw::as_str).ok_or_else(|| {
-        WireError::protocol("the answer to `initialize` names no protocolVersion")
-    })?;
+    let said = said
+        .as_ref()
+        .and_then(Raw::as_str)
+        .ok_or_else(|| WireError::protocol("the answer to `initialize` names no protocolVersion"))?;
     match said.parse::<Revision>() {
         Ok(revision) if revision.era() == Era::Legacy => Ok(profile(&result, result.get("serverInfo"), revision)),
         _ => Err(WireError::NoCommonRevision { theirs: said.into_owned(), ours: listed(Era::Legacy) }),

@@ -9,11 +9,7 @@ use super::{
 use crate::{
     exchange::{Progress, Request},
     json::Raw,
-    message::{
-        ClientCapabilities, Id, RpcError, compose, meta,
-        result::Task,
-        splice::Edit,
-    },
+    message::{ClientCapabilities, Id, RpcError, compose, meta, result::Task, splice::Edit},
     revision::Revision,
 };
 

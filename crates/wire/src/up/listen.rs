@@ -4,7 +4,10 @@
 //! asked with `subscriptions/listen`. Either way there is a [`Listening`], and dropping it ends the subscription.
 
 use std::{
-    sync::{Arc, Weak, atomic::{AtomicU64, Ordering}},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 

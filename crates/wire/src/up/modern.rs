@@ -165,7 +165,13 @@ impl Modern {
             if let Some(needed) = declared.lacks(&method, params.as_ref()) {
                 return Reply::Invalid(format!("asked `{method}` although {needed} was not declared"));
             }
-            questions.push(Question { id: AskId(number), key: Some(member.key), method, params, cause: Cause::Request });
+            questions.push(Question {
+                id: AskId(number),
+                key: Some(member.key),
+                method,
+                params,
+                cause: Cause::Request,
+            });
         }
         Reply::Questions(questions, state)
     }
@@ -179,5 +185,7 @@ pub(super) fn supported(error: &RpcError) -> Option<Revision> {
 
 /// The newest revision of this era in a list of strings.
 pub(super) fn newest(listed: &[Raw], era: Era) -> Option<Revision> {
-    Revision::of(era).rev().find(|revision| listed.iter().any(|text| text.as_str().as_deref() == Some(revision.as_str())))
+    Revision::of(era)
+        .rev()
+        .find(|revision| listed.iter().any(|text| text.as_str().as_deref() == Some(revision.as_str())))
 }

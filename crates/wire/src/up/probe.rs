@@ -259,7 +259,8 @@ fn judge_result(result: &Raw) -> Discovery {
 
 fn judge_error(error: RpcError) -> Discovery {
     if error.code() == RpcError::UNSUPPORTED_VERSION {
-        let listed = error.data().and_then(|data| data.get("supported")).map(|list| list.elements()).unwrap_or_default();
+        let listed =
+            error.data().and_then(|data| data.get("supported")).map(|list| list.elements()).unwrap_or_default();
         return match (modern::newest(&listed, Era::Modern), modern::newest(&listed, Era::Legacy)) {
             (None, Some(_)) => Discovery::Legacy(None),
             (None, None) => Discovery::Failed(nothing_in_common(&listed)),
@@ -297,10 +298,7 @@ fn is_about_era(status: StatusCode) -> bool {
 
 /// The three codes only a stateless server uses.
 fn is_modern(error: &RpcError) -> bool {
-    matches!(
-        error.code(),
-        RpcError::HEADER_MISMATCH | RpcError::MISSING_CAPABILITY | RpcError::UNSUPPORTED_VERSION
-    )
+    matches!(error.code(), RpcError::HEADER_MISMATCH | RpcError::MISSING_CAPABILITY | RpcError::UNSUPPORTED_VERSION)
 }
 
 fn nothing_in_common(listed: &[Raw]) -> WireError {

@@ -31,7 +31,10 @@ use crate::{
     exchange::{Answer, AskHandler, AskId, Cause, LogLevel, Question},
     json::Raw,
     limit::Limits,
-    message::{BadMessage, Envelope, Id, Kind, Problem, RpcError, compose, meta, splice::{self, Edit}},
+    message::{
+        BadMessage, Envelope, Id, Kind, Problem, RpcError, compose, meta,
+        splice::{self, Edit},
+    },
     notice::Notice,
 };
 
@@ -193,7 +196,11 @@ impl Router {
     }
 
     /// Sends a step of the handshake and gives what comes back, or fails when the link is gone.
-    pub(crate) fn handshake(&self, id: u64, outbound: Outbound) -> Result<oneshot::Receiver<HandshakeReply>, WireError> {
+    pub(crate) fn handshake(
+        &self,
+        id: u64,
+        outbound: Outbound,
+    ) -> Result<oneshot::Receiver<HandshakeReply>, WireError> {
         let (sender, receiver) = oneshot::channel();
         self.wait_for(id, Waiting::Handshake(sender))?;
         if let Err(error) = self.send(outbound) {
@@ -259,7 +266,9 @@ impl Router {
         match (lane, id) {
             (Lane::Of(request), None) if envelope.kind() == Kind::Error => Some(request),
             (Lane::Of(request), Some((id, number))) if number != Some(request) => {
-                self.fault(WireError::protocol(format!("an answer to request {id} in the place of the one to {request}")));
+                self.fault(WireError::protocol(format!(
+                    "an answer to request {id} in the place of the one to {request}"
+                )));
                 None
             }
             (_, Some((_, Some(number)))) => Some(number),
@@ -284,7 +293,8 @@ impl Router {
             method => {
                 let tag = meta::value(params.as_ref(), meta::SUBSCRIPTION_ID).and_then(|tag| tag.as_u64());
                 match (tag.or_else(|| lane_of(lane)), method) {
-                    (Some(id), _) if self.listener(id).is_some_and(|listener| listener.heard(method, params.clone())) => {}
+                    (Some(id), _)
+                        if self.listener(id).is_some_and(|listener| listener.heard(method, params.clone())) => {}
                     (_, "notifications/subscriptions/acknowledged") => {
                         self.fault(WireError::protocol("an acknowledgement nobody waits for"));
                     }

@@ -30,11 +30,20 @@ pub trait Link: Send + Sync + fmt::Debug {
     /// Sends one message; never waits. Failures on the way are told to the sink.
     fn send(&self, outbound: Outbound) -> Result<(), WireError>;
 
+    /// Sends a message that is no request, and waits until the server has taken it.
+    fn deliver(&self, outbound: Outbound) -> BoxFuture<'_, Result<(), WireError>> {
+        let sent = self.send(outbound);
+        Box::pin(async { sent })
+    }
+
     /// The answer to this request is no longer wanted: stop reading its lane.
     fn abandon(&self, request: u64);
 
     /// The handshake chose this revision.
     fn settle(&self, revision: Revision);
+
+    /// The handshake is over: open the stream for what belongs to no request, where there is such a thing.
+    fn stand(&self) {}
 
     /// The session the server opened for us, if any.
     fn session(&self) -> Option<String> {

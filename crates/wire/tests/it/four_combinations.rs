@@ -163,7 +163,7 @@ impl Client for LegacyClient {
         wire.says(json!({ "id": 1, "method": "initialize", "params": {
             "protocolVersion": "2025-11-25", "capabilities": { "elicitation": {} },
             "clientInfo": { "name": "old", "version": "1" } } }))
-        .await;
+            .await;
         assert_eq!(wire.next().await["result"]["protocolVersion"], "2025-11-25");
         wire.says(json!({ "method": "notifications/initialized" })).await;
     }
@@ -171,7 +171,7 @@ impl Client for LegacyClient {
     async fn calls(&self, wire: &mut Wire, id: u64, tool: &str) -> Value {
         wire.says(json!({ "id": id, "method": "tools/call", "params": {
             "name": tool, "arguments": { "big": 7 }, "_meta": { "progressToken": "mine" } } }))
-        .await
+            .await
     }
 
     /// The question is a request on its own stream, while its call is open …
@@ -204,7 +204,7 @@ impl Client for ModernClient {
     async fn calls(&self, wire: &mut Wire, id: u64, tool: &str) -> Value {
         wire.says(json!({ "id": id, "method": "tools/call", "params": {
             "name": tool, "arguments": { "big": 7 }, "_meta": Self::meta() } }))
-        .await
+            .await
     }
 
     /// The question ends its request …
@@ -245,14 +245,14 @@ impl Server for LegacyServer {
         let hello = wire.hears("initialize").await;
         wire.says(json!({ "id": hello["id"], "result": { "protocolVersion": "2025-11-25",
             "capabilities": { "tools": {} }, "serverInfo": { "name": "old", "version": "1" } } }))
-        .await;
+            .await;
         wire.hears("notifications/initialized").await;
     }
 
     async fn asks_for_a_name(&self, wire: &mut Wire, _call: &Value) -> Value {
         wire.says(json!({ "id": "q", "method": "elicitation/create", "params": {
             "message": "Who are you?", "requestedSchema": { "type": "object" } } }))
-        .await
+            .await
     }
 
     async fn learns(&self, wire: &mut Wire, call: &Value, question: &Value) -> (String, Value) {
@@ -284,7 +284,7 @@ impl Server for ModernServer {
         wire.says(json!({ "id": call["id"], "result": { "resultType": "input_required", "requestState": "s\u{1f511}",
             "inputRequests": { "name": { "method": "elicitation/create", "params": {
                 "message": "Who are you?", "requestedSchema": { "type": "object" } } } } } }))
-        .await
+            .await
     }
 
     async fn learns(&self, wire: &mut Wire, call: &Value, _question: &Value) -> (String, Value) {

@@ -1,0 +1,221 @@
+//! Server-sent events, both ways and bounded.
+//!
+//! The decoder keeps the chunks it is given and copies only where a line crosses two of them; a message that is one
+//! line is taken out without a copy.
+
+use bytes::{Bytes, BytesMut};
+
+use crate::{error::WireError, json};
+
+/// One event.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Event {
+    /// `event:`, if any.
+    pub name: Option<String>,
+    /// `data:`, lines joined; empty where there was none.
+    pub data: Bytes,
+    /// `id:`, if any.
+    pub id: Option<String>,
+    /// `retry:` in milliseconds, if any.
+    pub retry: Option<u64>,
+}
+
+/// Turns chunks of a stream into events.
+#[derive(Debug)]
+pub struct Decoder {
+    /// The line so far.
+    pieces: Vec<Bytes>,
+    /// Bytes of the event so far.
+    size: usize,
+    event: Partial,
+    limit: usize,
+    after_return: bool,
+    at_start: bool,
+}
+
+#[derive(Debug, Default)]
+struct Partial {
+    event: Event,
+    data: Vec<Bytes>,
+    any: bool,
+}
+
+/// A message as an event of its own.
+pub fn encode(message: Bytes) -> Bytes {
+    const BEFORE: &[u8] = b"event: message\ndata: ";
+    let line = json::one_line(message);
+    let mut event = Vec::with_capacity(BEFORE.len() + line.len() + 2);
+    event.extend_from_slice(BEFORE);
+    event.extend_from_slice(&line);
+    event.extend_from_slice(b"\n\n");
+    event.into()
+}
+
+/// A sign of life that is no event.
+pub fn comment() -> Bytes {
+    Bytes::from_static(b": still here\n\n")
+}
+
+// === impl Decoder ===
+
+impl Decoder {
+    /// A decoder that refuses events over `limit` bytes.
+    pub fn new(limit: usize) -> Self {
+        Self { pieces: Vec::new(), size: 0, event: Partial::default(), limit, after_return: false, at_start: true }
+    }
+
+    /// Takes the next chunk; gives the events it completes.
+    pub fn push(&mut self, mut chunk: Bytes) -> Result<Vec<Event>, WireError> {
+        let mut events = Vec::new();
+        if self.after_return && chunk.first() == Some(&b'\n') {
+            chunk = chunk.slice(1..);
+        }
+        if !chunk.is_empty() {
+            self.after_return = false;
+        }
+        while let Some(end) = memchr::memchr2(b'\n', b'\r', &chunk) {
+            let mut next = end + 1;
+            if chunk[end] == b'\r' {
+                match chunk.get(next) {
+                    Some(b'\n') => next += 1,
+                    Some(_) => {}
+                    None => self.after_return = true,
+                }
+            }
+            self.count(next)?;
+            let line = self.line(chunk.slice(..end));
+            if let Some(event) = self.take(line) {
+                events.push(event);
+            }
+            chunk = chunk.slice(next..);
+        }
+        if !chunk.is_empty() {
+            self.count(chunk.len())?;
+            self.pieces.push(chunk);
+        }
+        Ok(events)
+    }
+
+    fn count(&mut self, bytes: usize) -> Result<(), WireError> {
+        self.size += bytes;
+        if self.limit < self.size {
+            return Err(WireError::TooLarge { what: "server-sent event", limit: self.limit });
+        }
+        Ok(())
+    }
+
+    /// The whole line; copied only when it came in pieces.
+    fn line(&mut self, last: Bytes) -> Bytes {
+        let mut line = if self.pieces.is_empty() {
+            last
+        } else {
+            let size = self.pieces.iter().map(Bytes::len).sum::<usize>() + last.len();
+            let mut whole = BytesMut::with_capacity(size);
+            self.pieces.drain(..).for_each(|piece| whole.extend_from_slice(&piece));
+            whole.extend_from_slice(&last);
+            whole.freeze()
+        };
+        if self.at_start {
+            self.at_start = false;
+            if line.starts_with(b"\xef\xbb\xbf") {
+                line = line.slice(3..);
+            }
+        }
+        line
+    }
+
+    fn take(&mut self, line: Bytes) -> Option<Event> {
+        if line.is_empty() {
+            self.size = 0;
+            return std::mem::take(&mut self.event).finish();
+        }
+        let colon = memchr::memchr(b':', &line).unwrap_or(line.len());
+        let value = line.slice((colon + 1).min(line.len())..);
+        let value = if value.first() == Some(&b' ') { value.slice(1..) } else { value };
+        self.event.field(&line[..colon], value);
+        None
+    }
+}
+
+impl Partial {
+    fn field(&mut self, name: &[u8], value: Bytes) {
+        let text = || String::from_utf8_lossy(&value).into_owned();
+        match name {
+            b"event" => self.event.name = Some(text()),
+            b"data" => self.data.push(value),
+            b"id" if !value.contains(&0) => self.event.id = Some(text()),
+            b"retry" => self.event.retry = text().parse().ok(),
+            // Comments and fields of the future.
+            _ => return,
+        }
+        self.any = true;
+    }
+
+    fn finish(self) -> Option<Event> {
+        if !self.any {
+            return None;
+        }
+        let mut lines = self.data.into_iter();
+        let mut data = lines.next().unwrap_or_default();
+        for line in lines {
+            let mut joined = BytesMut::with_capacity(data.len() + line.len() + 1);
+            joined.extend_from_slice(&data);
+            joined.extend_from_slice(b"\n");
+            joined.extend_from_slice(&line);
+            data = joined.freeze();
+        }
+        Some(Event { data, ..self.event })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use proptest::prelude::{any, prop, proptest};
+
+    use super::{Decoder, Event, encode};
+
+    fn decoded(text: &[u8], step: usize) -> Vec<Event> {
+        let mut decoder = Decoder::new(10_000);
+        let chunks = text.chunks(step.max(1)).map(Bytes::copy_from_slice);
+        chunks.flat_map(|chunk| decoder.push(chunk).unwrap()).collect()
+    }
+
+    #[test]
+    fn events_are_read_whatever_their_line_ends_and_however_they_are_cut() {
+        let text = b"\xef\xbb\xbf: hi\r\n\r\nid: 7\r\nretry: 500\r\ndata:\r\n\r\nevent: ping\rdata: x\r\rdata: {\"a\":\ndata:1}\nfuture: y\n\n";
+        for step in 1..40 {
+            let events = decoded(text, step);
+            assert_eq!(events.len(), 3, "step {step}: {events:?}");
+            assert_eq!((events[0].id.as_deref(), events[0].retry, events[0].data.len()), (Some("7"), Some(500), 0));
+            assert_eq!(events[1].name.as_deref(), Some("ping"));
+            assert_eq!(&events[2].data[..], b"{\"a\":\n1}");
+        }
+    }
+
+    #[test]
+    fn an_event_over_the_bound_is_refused_however_it_arrives() {
+        for chunk in ["data: xxxxxxxx\n", ": x", "xxxx"] {
+            let mut decoder = Decoder::new(100);
+            let verdict = (0..100).try_for_each(|_| decoder.push(Bytes::from(chunk)).map(drop));
+            assert_eq!(verdict.unwrap_err().code(), "too_large", "{chunk}");
+        }
+        let mut decoder = Decoder::new(100);
+        assert!((0..100).all(|_| decoder.push(Bytes::from("data: short\n\n")).is_ok()), "many small ones are fine");
+    }
+
+    #[test]
+    fn a_message_is_one_event_even_when_it_has_line_breaks() {
+        let message = Bytes::from_static(b"{\"a\":\n\"x\",\r\"b\":1}\n\ndata: {\"injected\":true}");
+        let events = decoded(&encode(message), 7);
+        assert_eq!(events.len(), 1);
+        assert!(!events[0].data.contains(&b'\n'));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_decode_the_same_however_they_are_cut(bytes in prop::collection::vec(any::<u8>(), 0..300), step in 1..50usize) {
+            assert_eq!(decoded(&bytes, step), decoded(&bytes, bytes.len()));
+        }
+    }
+}

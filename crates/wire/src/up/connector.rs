@@ -1,0 +1,322 @@
+//! The one way out of the machine: names resolved, each address shown to a guard, proxies, TLS, pooling.
+//!
+//! Everything that leaves over HTTP goes through an [`HttpClient`]. A POST is never repeated once a byte of it was
+//! written; redirects and credentials are decided one level up, in [`super::http`].
+
+use std::{
+    fmt, io,
+    net::SocketAddr,
+    path::PathBuf,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{Request, Response, Uri};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper_util::{
+    client::{
+        legacy::{
+            Client,
+            connect::{Connected, Connection, proxy::Tunnel},
+        },
+        proxy::matcher::Matcher,
+    },
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+};
+use rustls::{
+    ClientConfig, RootCertStore,
+    pki_types::{CertificateDer, ServerName, pem::PemObject},
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+    sync::OnceCell,
+};
+use tokio_rustls::TlsConnector;
+use tower_service::Service;
+
+use crate::{
+    error::{Clock, WireError},
+    limit::Limits,
+};
+
+/// Sees each resolved address before it is dialled.
+pub trait AddressGuard: Send + Sync + fmt::Debug {
+    /// Refuses with a sentence.
+    fn check(&self, host: &str, address: SocketAddr) -> Result<(), String>;
+}
+
+/// How connections are made.
+#[derive(Clone, Debug, Default)]
+pub struct HttpOptions {
+    /// `HTTPS_PROXY`: how https addresses are reached.
+    pub https_proxy: Option<String>,
+    /// `NO_PROXY`: which are reached directly.
+    pub no_proxy: Option<String>,
+    /// Certificates to trust besides the system's.
+    pub extra_ca: Option<PathBuf>,
+    /// Sees each address.
+    pub guard: Option<Arc<dyn AddressGuard>>,
+    /// How long a connection may take to open; 30 s where nothing is said.
+    pub connect_timeout: Option<Duration>,
+}
+
+/// The client. Cloning is cheap; every clone shares the connections.
+#[derive(Clone)]
+pub struct HttpClient {
+    client: Client<Connector, Full<Bytes>>,
+}
+
+/// The default of [`HttpOptions::connect_timeout`].
+const CONNECT: Duration = Duration::from_secs(30);
+/// Idle connections are given up before most servers give them up.
+const POOL_IDLE: Duration = Duration::from_secs(50);
+/// Idle connections kept to one server.
+const POOL_SIZE: usize = 64;
+
+impl HttpClient {
+    /// A client with these options.
+    pub fn new(options: HttpOptions, limits: &Limits) -> Self {
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(POOL_IDLE)
+            .pool_max_idle_per_host(POOL_SIZE)
+            // Only a request of which nothing was written; hyper gives it back whole.
+            .retry_canceled_requests(true)
+            .http1_max_headers(limits.header_count)
+            .http1_max_buf_size(limits.header_bytes.max(64 * 1024))
+            .build(Connector::new(options));
+        Self { client }
+    }
+
+    pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, WireError> {
+        let target = request.uri().to_string();
+        self.client.request(request).await.map_err(|error| explained(&error, target))
+    }
+}
+
+impl fmt::Debug for HttpClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HttpClient")
+    }
+}
+
+/// The deepest cause says most; ours are carried through as they are.
+fn explained(error: &hyper_util::client::legacy::Error, target: String) -> WireError {
+    let mut cause: &(dyn std::error::Error + 'static) = error;
+    let mut reason = error.to_string();
+    while let Some(next) = cause.source() {
+        if let Some(ours) = next.downcast_ref::<io::Error>().and_then(|error| error.get_ref()) {
+            if let Some(ours) = ours.downcast_ref::<WireError>() {
+                return ours.clone();
+            }
+        }
+        if next.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse_too_large) {
+            return WireError::TooLarge { what: "response header", limit: crate::limit::HEADER_BYTES };
+        }
+        reason = next.to_string();
+        cause = next;
+    }
+    if error.is_connect() { WireError::Unreachable { target, reason } } else { WireError::Ended(reason) }
+}
+
+/// Opens connections.
+#[derive(Clone)]
+struct Connector {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    guard: Option<Arc<dyn AddressGuard>>,
+    proxies: Matcher,
+    extra_ca: Option<PathBuf>,
+    connect: Duration,
+    tls: OnceCell<TlsConnector>,
+}
+
+/// Any stream hyper can speak over.
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+struct Open(TokioIo<Box<dyn Stream>>);
+
+impl Connector {
+    fn new(options: HttpOptions) -> Self {
+        let proxies = Matcher::builder()
+            .https(options.https_proxy.unwrap_or_default())
+            .no(options.no_proxy.unwrap_or_default())
+            .build();
+        let shared = Shared {
+            guard: options.guard,
+            proxies,
+            extra_ca: options.extra_ca,
+            connect: options.connect_timeout.unwrap_or(CONNECT),
+            tls: OnceCell::new(),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+}
+
+impl Shared {
+    async fn open(self: Arc<Self>, uri: Uri) -> io::Result<Open> {
+        let limit = self.connect;
+        match tokio::time::timeout(limit, self.dial(uri)).await {
+            Ok(opened) => opened,
+            Err(_) => Err(io::Error::other(WireError::TimedOut { clock: Clock::Connect, limit })),
+        }
+    }
+
+    async fn dial(self: Arc<Self>, uri: Uri) -> io::Result<Open> {
+        let host = uri.host().ok_or_else(|| io::Error::other("the address has no host"))?.to_owned();
+        let secure = uri.scheme_str() == Some("https");
+        if !secure {
+            return Ok(Open(TokioIo::new(Box::new(self.tcp(&uri).await?))));
+        }
+        let tls = self.tls().await?;
+        let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned()).map_err(io::Error::other)?;
+        let stream: Box<dyn Stream> = match self.proxies.intercept(&uri) {
+            Some(proxy) => {
+                let mut tunnel = Tunnel::new(proxy.uri().clone(), Plain { shared: Arc::clone(&self) });
+                if let Some(auth) = proxy.basic_auth() {
+                    tunnel = tunnel.with_auth(auth.clone());
+                }
+                let opened = Service::call(&mut tunnel, uri.clone()).await.map_err(io::Error::other)?;
+                Box::new(opened.0.into_inner())
+            }
+            None => Box::new(self.tcp(&uri).await?),
+        };
+        Ok(Open(TokioIo::new(Box::new(tls.connect(name, stream).await?))))
+    }
+
+    /// A TCP connection to the first address that the guard lets pass and that answers.
+    async fn tcp(&self, uri: &Uri) -> io::Result<TcpStream> {
+        let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+        let port = uri.port_u16().unwrap_or(if uri.scheme_str() == Some("https") { 443 } else { 80 });
+        let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+        for address in tokio::net::lookup_host((host, port)).await? {
+            if let Some(guard) = &self.guard {
+                if let Err(reason) = guard.check(host, address) {
+                    return Err(io::Error::other(WireError::Refused(format!(
+                        "{host} is at {}: {reason}",
+                        address.ip()
+                    ))));
+                }
+            }
+            match TcpStream::connect(address).await {
+                Ok(stream) => {
+                    stream.set_nodelay(true)?;
+                    return Ok(stream);
+                }
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    /// Read once, and only when something is reached over TLS.
+    async fn tls(&self) -> io::Result<&TlsConnector> {
+        self.tls.get_or_try_init(|| async { trust(self.extra_ca.clone()).await }).await
+    }
+}
+
+async fn trust(extra: Option<PathBuf>) -> io::Result<TlsConnector> {
+    let mut roots = RootCertStore::empty();
+    let system = tokio::task::spawn_blocking(rustls_native_certs::load_native_certs).await.map_err(io::Error::other)?;
+    roots.add_parsable_certificates(system.certs);
+    if let Some(path) = extra {
+        let pem = tokio::fs::read(&path).await.map_err(|error| {
+            io::Error::other(WireError::Refused(format!("cannot read certificates from {}: {error}", path.display())))
+        })?;
+        for certificate in CertificateDer::pem_slice_iter(&pem) {
+            roots.add(certificate.map_err(io::Error::other)?).map_err(io::Error::other)?;
+        }
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(TlsConnector::from(Arc::new(config)))
+}
+
+impl Service<Uri> for Connector {
+    type Response = Open;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Open>> + Send>>;
+
+    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        Box::pin(Arc::clone(&self.shared).open(uri))
+    }
+}
+
+/// The connection to a proxy.
+#[derive(Clone)]
+struct Plain {
+    shared: Arc<Shared>,
+}
+
+impl Service<Uri> for Plain {
+    type Response = Open;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Open>> + Send>>;
+
+    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let shared = Arc::clone(&self.shared);
+        Box::pin(async move { Ok(Open(TokioIo::new(Box::new(shared.tcp(&uri).await?)))) })
+    }
+}
+
+impl Connection for Open {
+    fn connected(&self) -> Connected {
+        Connected::new()
+    }
+}
+
+impl hyper::rt::Read for Open {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: hyper::rt::ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(context, buffer)
+    }
+}
+
+impl hyper::rt::Write for Open {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(context)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.0.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write_vectored(context, slices)
+    }
+}

@@ -1,0 +1,62 @@
+//! Credentials as a port: asked for headers before each request, told of each refusal.
+
+use std::fmt;
+
+use futures_util::future::BoxFuture;
+use http::{HeaderName, HeaderValue, Method, StatusCode};
+use url::Url;
+
+use crate::error::WireError;
+
+/// Knows what a server wants to see.
+pub trait Credentials: Send + Sync + fmt::Debug {
+    /// Headers for this request.
+    fn headers<'a>(
+        &'a self,
+        method: &'a Method,
+        url: &'a Url,
+    ) -> BoxFuture<'a, Result<Vec<(HeaderName, HeaderValue)>, WireError>>;
+
+    /// The server refused; may be answered "again" once for each request.
+    fn challenged(&self, challenge: Challenge) -> BoxFuture<'_, Next>;
+}
+
+/// A 401 or 403.
+#[derive(Clone, Debug)]
+pub struct Challenge {
+    /// Which of the two.
+    pub status: StatusCode,
+    /// What was asked.
+    pub method: Method,
+    /// Where.
+    pub url: Url,
+    /// Each `WWW-Authenticate` header.
+    pub challenges: Vec<String>,
+}
+
+/// What to do after a refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Send it again with new headers.
+    Again,
+    /// Give up.
+    GiveUp,
+}
+
+/// No credentials at all.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoCredentials;
+
+impl Credentials for NoCredentials {
+    fn headers<'a>(
+        &'a self,
+        _method: &'a Method,
+        _url: &'a Url,
+    ) -> BoxFuture<'a, Result<Vec<(HeaderName, HeaderValue)>, WireError>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn challenged(&self, _challenge: Challenge) -> BoxFuture<'_, Next> {
+        Box::pin(async { Next::GiveUp })
+    }
+}

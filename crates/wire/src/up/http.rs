@@ -1,0 +1,265 @@
+//! Servers over Streamable HTTP: each message its own POST, each request its own lane.
+//!
+//! Without a session a lane is a POST and its reply. With one there are also the session id, a standing stream, and
+//! streams that are taken up again where they broke ([`session`]). The two endpoints of the oldest revision are in
+//! [`event_stream`]. What is said is the accents' business; redirects and credentials are decided in [`request`].
+
+mod event_stream;
+mod lane;
+mod request;
+mod session;
+
+use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
+
+use futures_util::future::BoxFuture;
+use http::{HeaderMap, HeaderValue, Method, header};
+use parking_lot::Mutex;
+use tokio::{runtime::Handle, task::AbortHandle};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use url::Url;
+
+use self::session::Session;
+use super::{
+    connector::HttpClient,
+    credential::Credentials,
+    transport::{Lane, LaneEnd, Link, Manner, Outbound, Shape, Sink, Transport},
+};
+use crate::{error::WireError, header as mcp, limit::Limits, revision::Revision};
+
+/// The way to a server over HTTP.
+#[derive(Clone, Debug)]
+pub struct HttpTransport {
+    endpoint: Arc<Endpoint>,
+}
+
+/// Where a server is and how it is addressed.
+#[derive(Debug)]
+pub(super) struct Endpoint {
+    client: HttpClient,
+    url: Url,
+    /// Sent with every request, as configured.
+    headers: HeaderMap,
+    credentials: Arc<dyn Credentials>,
+    limits: Limits,
+}
+
+/// An open way over Streamable HTTP.
+struct HttpLink {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    endpoint: Arc<Endpoint>,
+    sink: Arc<dyn Sink>,
+    /// With a session, or none.
+    session: Option<Session>,
+    // Nothing awaits under this lock.
+    lanes: Mutex<HashMap<u64, AbortHandle>>,
+    tasks: TaskTracker,
+    runtime: Handle,
+    closed: CancellationToken,
+}
+
+/// How long the server may take to give a session back.
+const LAST_REQUEST: Duration = Duration::from_secs(5);
+
+// === impl HttpTransport ===
+
+impl HttpTransport {
+    /// A way to `url`.
+    pub fn new(
+        client: HttpClient,
+        url: Url,
+        headers: HeaderMap,
+        credentials: Arc<dyn Credentials>,
+        limits: Limits,
+    ) -> Self {
+        Self { endpoint: Arc::new(Endpoint { client, url, headers, credentials, limits }) }
+    }
+}
+
+impl Transport for HttpTransport {
+    fn target(&self) -> String {
+        self.endpoint.url.to_string()
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::Http
+    }
+
+    fn open<'a>(&'a self, manner: Manner, sink: Arc<dyn Sink>) -> BoxFuture<'a, Result<Arc<dyn Link>, WireError>> {
+        Box::pin(async move {
+            if !matches!(self.endpoint.url.scheme(), "http" | "https") {
+                let reason = format!("`{}` is neither http nor https", self.endpoint.url.scheme());
+                return Err(WireError::Unreachable { target: self.target(), reason });
+            }
+            let session = match manner {
+                Manner::EventStream => return event_stream::open(Arc::clone(&self.endpoint), sink).await,
+                Manner::Session => Some(Session::default()),
+                Manner::Stateless => None,
+            };
+            let shared = Shared {
+                endpoint: Arc::clone(&self.endpoint),
+                sink,
+                session,
+                lanes: Mutex::default(),
+                tasks: TaskTracker::new(),
+                runtime: Handle::current(),
+                closed: CancellationToken::new(),
+            };
+            Ok(Arc::new(HttpLink { shared: Arc::new(shared) }) as Arc<dyn Link>)
+        })
+    }
+}
+
+// === impl HttpLink ===
+
+impl Link for HttpLink {
+    fn send(&self, outbound: Outbound) -> Result<(), WireError> {
+        if self.shared.closed.is_cancelled() {
+            return Err(WireError::Ended("closed by us".to_owned()));
+        }
+        let shared = Arc::clone(&self.shared);
+        let request = outbound.request;
+        let work = async move {
+            let end = shared.post(outbound).await;
+            shared.finish(request, end);
+        };
+        // Held while spawning, so that a lane is never finished before it is known.
+        let mut lanes = self.shared.lanes.lock();
+        let task = self.shared.tasks.spawn_on(work, &self.shared.runtime);
+        if let Some(request) = request {
+            lanes.insert(request, task.abort_handle());
+        }
+        Ok(())
+    }
+
+    fn deliver(&self, outbound: Outbound) -> BoxFuture<'_, Result<(), WireError>> {
+        Box::pin(async move {
+            match self.shared.post(outbound).await {
+                LaneEnd::Accepted | LaneEnd::Over => Ok(()),
+                end => Err(super::handshake::lane_error(end)),
+            }
+        })
+    }
+
+    fn abandon(&self, request: u64) {
+        if let Some(lane) = self.shared.lanes.lock().remove(&request) {
+            lane.abort();
+        }
+    }
+
+    fn settle(&self, revision: Revision) {
+        if let Some(session) = &self.shared.session {
+            session.settle(revision);
+        }
+    }
+
+    fn stand(&self) {
+        if let Some(session) = &self.shared.session {
+            session.stand(&self.shared);
+        }
+    }
+
+    fn session(&self) -> Option<String> {
+        self.shared.session.as_ref().and_then(Session::id)
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            self.shared.closed.cancel();
+            let lanes: Vec<AbortHandle> = self.shared.lanes.lock().drain().map(|(_, lane)| lane).collect();
+            lanes.iter().for_each(AbortHandle::abort);
+            if let Some(session) = &self.shared.session {
+                // A server that does not take its session back in time keeps it.
+                drop(tokio::time::timeout(LAST_REQUEST, session.give_back(&self.shared.endpoint)).await);
+            }
+        })
+    }
+}
+
+impl Shared {
+    /// POSTs one message and reads its lane to the end.
+    async fn post(self: &Arc<Self>, outbound: Outbound) -> LaneEnd {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        headers.extend(outbound.headers.iter().map(|(name, value)| (name.clone(), value.clone())));
+        let session = self.session.as_ref().and_then(|session| session.mark(&mut headers));
+        let response = match self.endpoint.send(Method::POST, headers, outbound.message).await {
+            Ok(response) => response,
+            Err(error) => return LaneEnd::Failed(error),
+        };
+        match outbound.request {
+            None => lane::acknowledged(response, &self.endpoint.limits).await,
+            Some(request) => self.read(request, session, response).await,
+        }
+    }
+
+    async fn read(self: &Arc<Self>, request: u64, session: Option<String>, response: request::Reply) -> LaneEnd {
+        if session.is_some() && response.status() == http::StatusCode::NOT_FOUND {
+            return self.session_gone(response).await;
+        }
+        if let Some(own) = &self.session {
+            own.learn(response.headers());
+        }
+        match lane::read(&*self.sink, Lane::Of(request), response, &self.endpoint.limits).await {
+            lane::End::Lane(end) => end,
+            lane::End::Broken(broken) => match &self.session {
+                Some(own) => own.take_up(self, request, broken).await,
+                None => LaneEnd::Over,
+            },
+        }
+    }
+
+    /// A 404 means that the session is gone, unless it carries an answer of the server's own.
+    async fn session_gone(&self, response: request::Reply) -> LaneEnd {
+        match lane::acknowledged(response, &self.endpoint.limits).await {
+            LaneEnd::Status { body, .. } if method_not_found(&body) => {
+                LaneEnd::Status { status: http::StatusCode::NOT_FOUND, body }
+            }
+            _ => {
+                if let Some(session) = &self.session {
+                    session.forget();
+                }
+                LaneEnd::SessionGone
+            }
+        }
+    }
+
+    fn finish(&self, request: Option<u64>, end: LaneEnd) {
+        let Some(request) = request else {
+            if let LaneEnd::Failed(error) = end {
+                tracing::debug!(%error, "a message did not reach the server");
+            }
+            return;
+        };
+        self.lanes.lock().remove(&request);
+        self.sink.lane_ended(request, end);
+    }
+}
+
+fn method_not_found(body: &bytes::Bytes) -> bool {
+    super::handshake::json_rpc_error(body)
+        .is_some_and(|error| error.code() == crate::message::RpcError::METHOD_NOT_FOUND)
+}
+
+impl Endpoint {
+    /// Whether `other` is on the same origin.
+    fn same_origin(&self, other: &Url) -> bool {
+        self.url.origin() == other.origin()
+    }
+}
+
+/// Adds the revision a session agreed on, where that revision wants it said.
+fn mark_revision(headers: &mut HeaderMap, revision: Option<Revision>) {
+    if let Some(revision) = revision.filter(|revision| revision.has_version_header()) {
+        headers.insert(mcp::PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str()));
+    }
+}
+
+impl fmt::Debug for HttpLink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpLink").field("url", &self.shared.endpoint.url.as_str()).finish_non_exhaustive()
+    }
+}

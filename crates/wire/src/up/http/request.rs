@@ -1,0 +1,106 @@
+//! One HTTP request of ours: credentials asked for, redirects judged, refusals reported.
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, Response, StatusCode, header};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use url::Url;
+
+use super::Endpoint;
+use crate::{
+    error::WireError,
+    limit,
+    up::credential::{Challenge, Next},
+};
+
+pub(super) type Reply = Response<Incoming>;
+
+impl Endpoint {
+    /// Sends a request to the server's address.
+    pub(super) async fn send(&self, method: Method, headers: HeaderMap, body: Bytes) -> Result<Reply, WireError> {
+        self.send_to(&self.url, method, headers, body).await
+    }
+
+    /// Sends a request to an address of the same origin.
+    pub(super) async fn send_to(
+        &self,
+        url: &Url,
+        method: Method,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Reply, WireError> {
+        let mut url = url.clone();
+        let (mut redirects, mut challenged) = (0, false);
+        loop {
+            let response = self.send_once(&url, &method, &headers, body.clone()).await?;
+            match response.status() {
+                status if status.is_redirection() && status != StatusCode::NOT_MODIFIED => {
+                    url = self.redirected(&url, &response, redirects)?;
+                    redirects += 1;
+                }
+                status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
+                    let challenge = challenge(status, &method, &url, response.headers());
+                    let challenges = challenge.challenges.clone();
+                    if challenged || self.credentials.challenged(challenge).await == Next::GiveUp {
+                        return Err(WireError::Unauthorized { status, challenges });
+                    }
+                    challenged = true;
+                }
+                _ => return Ok(response),
+            }
+        }
+    }
+
+    async fn send_once(
+        &self,
+        url: &Url,
+        method: &Method,
+        headers: &HeaderMap,
+        body: Bytes,
+    ) -> Result<Reply, WireError> {
+        let unreachable = |reason: String| WireError::Unreachable { target: url.to_string(), reason };
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = method.clone();
+        *request.uri_mut() =
+            url.as_str().parse().map_err(|error: http::uri::InvalidUri| unreachable(error.to_string()))?;
+        let own = request.headers_mut();
+        own.extend(self.headers.iter().map(|(name, value)| (name.clone(), value.clone())));
+        for (name, value) in self.credentials.headers(method, url).await? {
+            own.insert(name, value);
+        }
+        // What the protocol needs cannot be overridden.
+        for (name, value) in headers {
+            own.insert(name, value.clone());
+        }
+        self.client.send(request).await
+    }
+
+    /// Where a redirect leads, if it may be followed: same origin, a few times, method and body kept.
+    ///
+    /// CVE-2026-64684: custom headers were replayed to another origin.
+    fn redirected(&self, url: &Url, response: &Reply, redirects: usize) -> Result<Url, WireError> {
+        let location =
+            response.headers().get(header::LOCATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let refuse = |reason| Err(WireError::Redirect { location: location.to_owned(), reason });
+        let Ok(target) = url.join(location) else { return refuse("not an address") };
+        if location.is_empty() {
+            return refuse("no address given");
+        }
+        if !self.same_origin(&target) {
+            return refuse("another origin");
+        }
+        if response.status() == StatusCode::SEE_OTHER {
+            return refuse("it would drop the message");
+        }
+        if limit::REDIRECTS <= redirects {
+            return refuse("too many in a row");
+        }
+        Ok(target)
+    }
+}
+
+fn challenge(status: StatusCode, method: &Method, url: &Url, headers: &HeaderMap) -> Challenge {
+    let challenges = headers.get_all(header::WWW_AUTHENTICATE).iter();
+    let challenges = challenges.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect();
+    Challenge { status, method: method.clone(), url: url.clone(), challenges }
+}

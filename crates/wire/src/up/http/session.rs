@@ -1,0 +1,172 @@
+//! A session over HTTP: its id, its revision, its standing stream, and streams taken up again where they broke.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, header};
+use parking_lot::Mutex;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{
+    Endpoint, Shared,
+    lane::{self, Broken, End},
+    mark_revision,
+};
+use crate::{
+    header as mcp, limit,
+    revision::Revision,
+    up::transport::{Lane, LaneEnd},
+};
+
+/// The wait before a stream is taken up again when the server names none.
+const RETRY: Duration = Duration::from_secs(1);
+/// The longest wait between attempts to have a standing stream.
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// What is known of a session.
+#[derive(Default)]
+pub(super) struct Session {
+    // Nothing awaits under this lock.
+    state: Mutex<State>,
+    standing: Mutex<Option<AbortOnDropHandle<()>>>,
+}
+
+#[derive(Default)]
+struct State {
+    id: Option<HeaderValue>,
+    revision: Option<Revision>,
+}
+
+impl Session {
+    pub(super) fn id(&self) -> Option<String> {
+        self.state.lock().id.as_ref().and_then(|id| id.to_str().ok()).map(str::to_owned)
+    }
+
+    pub(super) fn settle(&self, revision: Revision) {
+        self.state.lock().revision = Some(revision);
+    }
+
+    /// Forgets the id; the next handshake brings a new one.
+    pub(super) fn forget(&self) {
+        let mut state = self.state.lock();
+        state.id = None;
+        state.revision = None;
+    }
+
+    /// Keeps the id the handshake brought.
+    pub(super) fn learn(&self, headers: &HeaderMap) {
+        let mut state = self.state.lock();
+        if state.id.is_none() && state.revision.is_none() {
+            state.id = headers.get(mcp::SESSION_ID).cloned();
+        }
+    }
+
+    /// Adds session and revision to the headers; gives the session used.
+    pub(super) fn mark(&self, headers: &mut HeaderMap) -> Option<String> {
+        let state = self.state.lock();
+        mark_revision(headers, state.revision);
+        if let Some(id) = &state.id {
+            headers.insert(mcp::SESSION_ID, id.clone());
+        }
+        drop(state);
+        self.id()
+    }
+
+    /// Takes a broken stream up again, as often as it makes progress.
+    pub(super) async fn take_up(&self, shared: &Arc<Shared>, request: u64, mut broken: Broken) -> LaneEnd {
+        let mut attempts = 0;
+        while let Some(last_event) = broken.last_event.clone() {
+            attempts = if broken.progressed { 1 } else { attempts + 1 };
+            if shared.endpoint.limits.resumptions < attempts {
+                break;
+            }
+            tokio::time::sleep(wait(broken.retry)).await;
+            let retry = broken.retry;
+            let response = match self.get(shared, Some(&last_event)).await {
+                Ok(response) => response,
+                Err(_) => {
+                    broken.progressed = false;
+                    continue;
+                }
+            };
+            match lane::read(&*shared.sink, Lane::Of(request), response, &shared.endpoint.limits).await {
+                End::Lane(end) => return end,
+                End::Broken(next) => {
+                    let last_event = next.last_event.or(Some(last_event));
+                    broken = Broken { last_event, retry: next.retry.or(retry), progressed: next.progressed };
+                }
+            }
+        }
+        LaneEnd::Over
+    }
+
+    /// Opens the standing stream, in the place of an older one.
+    pub(super) fn stand(&self, shared: &Arc<Shared>) {
+        let weak = Arc::downgrade(shared);
+        let closed = shared.closed.clone();
+        let standing = async move {
+            let mut broken = Broken::default();
+            let mut failures = 0u32;
+            while let Some(shared) = weak.upgrade() {
+                let Some(session) = &shared.session else { return };
+                match session.get(&shared, broken.last_event.as_deref()).await {
+                    Ok(response) if response.status().is_client_error() => return,
+                    Ok(response) => {
+                        match lane::read(&*shared.sink, Lane::Standing, response, &shared.endpoint.limits).await {
+                            End::Broken(next) => {
+                                failures = if next.progressed { 0 } else { failures + 1 };
+                                let last_event = next.last_event.or(broken.last_event);
+                                broken = Broken { last_event, retry: next.retry.or(broken.retry), progressed: false };
+                            }
+                            // Not a stream: this server has none.
+                            End::Lane(LaneEnd::Failed(error)) => {
+                                tracing::debug!(%error, "no standing stream");
+                                return;
+                            }
+                            End::Lane(_) => failures += 1,
+                        }
+                    }
+                    Err(_) => failures += 1,
+                }
+                drop(shared);
+                tokio::time::sleep((wait(broken.retry) * 2u32.saturating_pow(failures)).min(LONGEST)).await;
+            }
+        };
+        let task = shared.runtime.spawn(async move {
+            tokio::select! {
+                () = closed.cancelled() => {}
+                () = standing => {}
+            }
+        });
+        *self.standing.lock() = Some(AbortOnDropHandle::new(task));
+    }
+
+    /// Ends the session on the server.
+    pub(super) async fn give_back(&self, endpoint: &Endpoint) {
+        self.standing.lock().take();
+        let mut headers = HeaderMap::new();
+        if self.mark(&mut headers).is_some() {
+            if let Err(error) = endpoint.send(Method::DELETE, headers, Bytes::new()).await {
+                tracing::debug!(%error, "the session was not given back");
+            }
+        }
+    }
+
+    async fn get(
+        &self,
+        shared: &Shared,
+        last_event: Option<&str>,
+    ) -> Result<super::request::Reply, crate::error::WireError> {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
+        self.mark(&mut headers);
+        if let Some(last_event) = last_event.and_then(|id| HeaderValue::from_str(id).ok()) {
+            headers.insert(mcp::LAST_EVENT_ID, last_event);
+        }
+        shared.endpoint.send(Method::GET, headers, Bytes::new()).await
+    }
+}
+
+fn wait(retry: Option<u64>) -> Duration {
+    retry.map_or(RETRY, |millis| Duration::from_millis(millis.min(limit::RETRY_MILLIS)))
+}
