@@ -5,6 +5,7 @@
 //! and let the accent speak; what a service does knows no year.
 
 mod accent;
+pub mod http;
 
 mod legacy;
 mod modern;

@@ -3,10 +3,12 @@
 use bytes::Bytes;
 use http::StatusCode;
 
+use super::Face;
 use crate::{
     exchange::Request,
     json::Raw,
     message::{BadMessage, Envelope, Id, Problem, RpcError, compose, meta},
+    revision::Era,
 };
 
 /// One message on its way to the caller.
@@ -44,9 +46,10 @@ impl Said {
     }
 }
 
-/// What the request itself says about its era.
-pub(super) fn declared(envelope: &Envelope) -> Declared {
-    if meta::value(envelope.params().as_ref(), meta::PROTOCOL_VERSION).is_some() {
+/// What the request itself says about its era. A face without stateless revisions has never heard of them.
+pub(super) fn declared(face: &Face, envelope: &Envelope) -> Declared {
+    let knows_modern = face.options.revisions.iter().any(|revision| revision.era() == Era::Modern);
+    if knows_modern && meta::value(envelope.params().as_ref(), meta::PROTOCOL_VERSION).is_some() {
         Declared::Modern
     } else if envelope.method() == "initialize" {
         Declared::Handshake

@@ -14,7 +14,6 @@ use crate::{
     exchange::{Answer, Ask, AskId, Exchange, Happening, LogLevel, Outcome},
     json::Raw,
     message::{Envelope, Id, RpcError, compose, meta, splice::Edit},
-    revision::Revision,
     seal,
 };
 
@@ -194,6 +193,3 @@ fn translated(error: RpcError) -> RpcError {
         _ => error,
     }
 }
-
-/// The newest revision, as a session without a version header is taken to speak.
-pub(super) const ASSUMED: Revision = Revision::V2025_03_26;

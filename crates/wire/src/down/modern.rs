@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     exchange::{Answer, Ask, Exchange, Happening, LogLevel, Outcome, Request},
+    header::{self, Mismatch},
     json::{Kind, Raw},
     message::{
         ClientCapabilities, Envelope, Id, RpcError, compose, meta,
@@ -64,13 +65,24 @@ enum Source {
 
 impl Reply {
     /// Begins to answer; a request that is refused at the door is answered at once.
-    pub(super) fn begin(face: &Arc<Face>, envelope: &Envelope, principal: &Arc<str>) -> Result<Self, Said> {
+    ///
+    /// Over HTTP the headers are checked against the body, in the order the protocol's referee looks for.
+    pub(super) fn begin(
+        face: &Arc<Face>,
+        envelope: &Envelope,
+        principal: &Arc<str>,
+        headers: Option<&HeaderMap>,
+    ) -> Result<Self, Said> {
         let id = envelope.id().cloned().ok_or_else(|| {
             Said::error(None, &RpcError::new(RpcError::INVALID_REQUEST, "a request has an id"), StatusCode::BAD_REQUEST)
         })?;
         let refuse = |error: RpcError, status| Said::error(Some(&id), &error, status);
         let (caller, level) =
-            caller(face, envelope, principal).map_err(|error| refuse(error, StatusCode::BAD_REQUEST))?;
+            caller(face, envelope, principal, headers).map_err(|error| refuse(error, StatusCode::BAD_REQUEST))?;
+        if let Some(headers) = headers {
+            check_headers(face, envelope, &caller, headers)
+                .map_err(|mismatch| refuse(mismatched(&mismatch), StatusCode::BAD_REQUEST))?;
+        }
         if LEGACY_ONLY.contains(&envelope.method()) {
             let message = format!("`{}` does not exist in {}", envelope.method(), caller.revision);
             return Err(refuse(RpcError::new(RpcError::METHOD_NOT_FOUND, &message), StatusCode::NOT_FOUND));
@@ -375,14 +387,24 @@ impl Reply {
 }
 
 /// Who asks, by what the request says of itself; refused where it says too little or something we do not speak.
-fn caller(face: &Face, envelope: &Envelope, principal: &Arc<str>) -> Result<(Caller, Option<LogLevel>), RpcError> {
+fn caller(
+    face: &Face,
+    envelope: &Envelope,
+    principal: &Arc<str>,
+    headers: Option<&HeaderMap>,
+) -> Result<(Caller, Option<LogLevel>), RpcError> {
     let params = envelope.params();
+    let header = headers.map(|headers| headers.get(header::PROTOCOL_VERSION).ok_or("is missing")).transpose();
+    let header = header.map_err(|problem| mismatched(&format!("{} {problem}", header::PROTOCOL_VERSION)))?;
     let invalid = |message: &str| RpcError::new(RpcError::INVALID_PARAMS, message);
     let version = meta::value(params.as_ref(), meta::PROTOCOL_VERSION);
     let version = version.as_ref().and_then(Raw::as_str).ok_or_else(|| invalid("_meta lacks the protocol version"))?;
     let capabilities = meta::value(params.as_ref(), meta::CLIENT_CAPABILITIES)
         .filter(|capabilities| capabilities.kind() == Kind::Object)
         .ok_or_else(|| invalid("_meta lacks the client's capabilities"))?;
+    if header.is_some_and(|header| header.as_bytes() != version.as_bytes()) {
+        return Err(mismatched(&format!("{} does not match the body", header::PROTOCOL_VERSION)));
+    }
     let supported = face.revisions(Era::Modern);
     let Some(revision) = supported.iter().copied().find(|revision| revision.as_str() == version) else {
         let listed: Vec<&str> = supported.into_iter().map(Revision::as_str).collect();
@@ -399,6 +421,21 @@ fn caller(face: &Face, envelope: &Envelope, principal: &Arc<str>) -> Result<(Cal
     let info = meta::value(params.as_ref(), meta::CLIENT_INFO);
     let capabilities = ClientCapabilities(capabilities);
     Ok((Caller { revision, capabilities, info, principal: Arc::clone(principal) }, level))
+}
+
+fn check_headers(face: &Face, envelope: &Envelope, caller: &Caller, headers: &HeaderMap) -> Result<(), Mismatch> {
+    let params = envelope.params();
+    let annotated = match (envelope.method(), params.as_ref().and_then(|params| params.get("name"))) {
+        ("tools/call", Some(name)) => {
+            name.as_str().map(|name| face.service.param_headers(&name, caller)).unwrap_or_default()
+        }
+        _ => Vec::new(),
+    };
+    header::check(headers, envelope.method(), params.as_ref(), &annotated)
+}
+
+fn mismatched(problem: &dyn std::fmt::Display) -> RpcError {
+    RpcError::new(RpcError::HEADER_MISMATCH, &problem.to_string())
 }
 
 /// Each question under the key its server gave it, or one of ours.

@@ -107,7 +107,7 @@ impl LineFace {
     }
 
     fn request(self: &Arc<Self>, envelope: &Envelope, session: Option<Arc<Session>>) {
-        match (accent::declared(envelope), session) {
+        match (accent::declared(&self.face, envelope), session) {
             (Declared::Modern, _) => self.answer_modern(envelope),
             (Declared::Handshake, None) => self.initialize(envelope),
             (Declared::Nothing, Some(session)) => self.answer_legacy(envelope, &session),
@@ -181,7 +181,7 @@ impl LineFace {
             }
             under_way.insert(id.clone(), cancelled.clone());
         }
-        let mut reply = match modern::Reply::begin(&self.face, envelope, &Arc::from("")) {
+        let mut reply = match modern::Reply::begin(&self.face, envelope, &Arc::from(""), None) {
             Ok(reply) => reply,
             Err(said) => {
                 self.modern.lock().remove(&id);

@@ -2,33 +2,31 @@
 //!
 //! A client calls a tool, hears of its progress, is asked its name in the middle of the call, answers, and gets the
 //! result; then it makes another call and gives it up. Clients and servers are written here as the literal messages
-//! they put on the wire, one pair per era. Between them stands the shortest possible relay: a [`Service`] whose
-//! `open` is `Peer::open`. That nothing in it names an era is the point of the whole design.
+//! they put on the wire, one pair per era. Between them stands the shortest possible relay: a service whose `open`
+//! is `Peer::open` (`relay.rs`). That nothing in it names an era is the point of the whole design.
 
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::{
-    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf},
-    sync::mpsc,
-};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
 use tokio_util::sync::CancellationToken;
 use toolway_wire::{
-    down::{self, Caller, FaceOptions, Heard, Profile, Service},
+    down::{self, FaceOptions},
     error::WireError,
-    exchange::{Answer, AskHandler, Exchange, Question, Request, Terms},
+    exchange::{Answer, AskHandler, Question},
     json::Raw,
     limit::Limits,
     message::ClientCapabilities,
-    notice::Wanted,
     revision::Revision,
     up::{
         ConnectOptions, Peer,
         stdio::{OpenStreams, StdioTransport, Streams},
     },
 };
+
+use crate::relay::Relay;
 
 #[tokio::test]
 async fn a_legacy_client_reaches_a_legacy_server() {
@@ -76,27 +74,6 @@ async fn story(client: impl Client, server: impl Server) {
     let asked = server.is_called(&mut at_server, "sleep").await;
     client.gives_up(&mut at_client, &call).await;
     server.hears_that_it_is_off(&mut at_server, &asked).await;
-}
-
-/// The relay: whatever is asked of it, it asks of its server.
-struct Relay(Peer);
-
-impl Service for Relay {
-    fn profile(&self, _caller: &Caller) -> Profile {
-        Profile {
-            info: self.0.profile().info.clone(),
-            capabilities: self.0.profile().capabilities.0.clone(),
-            instructions: None,
-        }
-    }
-
-    fn open(&self, request: Request, _caller: &Caller) -> Exchange {
-        self.0.open(request, Terms::call())
-    }
-
-    fn listen(&self, _wanted: Wanted, _caller: &Caller) -> Heard {
-        Heard { honoured: Wanted::default(), notices: mpsc::channel(1).1 }
-    }
 }
 
 /// A client of one era, by its messages.
