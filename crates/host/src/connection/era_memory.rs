@@ -1,0 +1,319 @@
+//! Which era each server speaks, kept on disk between runs.
+//!
+//! One small JSON file that several processes share: written to a neighbour and renamed, by whoever holds the lock
+//! file beside it, so that nobody reads half of it and nobody loses what another wrote. It is a memory and not a
+//! record: a file that is missing, broken or too large is an empty one. What is found out, and when it turns out
+//! wrong, is decided in [`toolway_wire::up`].
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    fs::{self, DirBuilder, File, OpenOptions, TryLockError},
+    io::{self, Read, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use serde::{Deserialize, Serialize};
+use toolway_wire::{
+    revision::Era,
+    seal::fingerprint,
+    up::{EraMemory, Found, transport::Manner},
+};
+use url::Url;
+
+use super::stdio::Program;
+
+/// The memory in one file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiskEraMemory {
+    path: PathBuf,
+}
+
+/// A larger file is not ours.
+const FILE_BYTES: u64 = 4 * 1024 * 1024;
+/// A memory this full is begun anew: nobody has that many servers, but somebody may have a script that makes some.
+const ENTRIES: usize = 4_096;
+/// How long another process may hold the lock; after that this once is not remembered.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// The wait between attempts to get it.
+const ATTEMPT: Duration = Duration::from_millis(5);
+
+/// The key of a program: its command, arguments and directory. Variables are no part of it; they hold secrets.
+pub fn process_key(program: &Program) -> String {
+    let directory = program.directory.as_ref().map(|directory| directory.as_os_str().as_encoded_bytes());
+    let place = [&b"process"[..], if directory.is_some() { b"in" } else { b"here" }, directory.unwrap_or_default()];
+    let words = [&program.command].into_iter().chain(&program.arguments).map(String::as_bytes);
+    fingerprint(place.into_iter().chain(words))
+}
+
+/// The key of an address.
+pub fn address_key(url: &Url) -> String {
+    fingerprint([&b"address"[..], url.as_str().as_bytes()])
+}
+
+/// The file: what is known of each server, by key.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Known {
+    servers: BTreeMap<String, Entry>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Entry {
+    /// No session.
+    Stateless,
+    /// A session; over HTTP, its one endpoint.
+    Session,
+    /// The two endpoints of the oldest revision.
+    EventStream,
+}
+
+// === impl DiskEraMemory ===
+
+impl DiskEraMemory {
+    /// The memory at `path`; the file and its folder are made when there is something to remember.
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+
+    fn read(&self) -> Known {
+        let mut text = Vec::new();
+        let read = File::open(&self.path).and_then(|file| file.take(FILE_BYTES + 1).read_to_end(&mut text));
+        match read {
+            Ok(length) if length as u64 <= FILE_BYTES => serde_json::from_slice(&text).unwrap_or_default(),
+            _ => Known::default(),
+        }
+    }
+
+    /// Reads, changes and writes while nobody else does. A change that changes nothing is not written.
+    fn change(&self, change: impl FnOnce(&mut BTreeMap<String, Entry>) -> Changed) {
+        let changed = self.lock().and_then(|_lock| {
+            let mut known = self.read();
+            match change(&mut known.servers) {
+                Changed::Yes => self.write(&known),
+                Changed::No => Ok(()),
+            }
+        });
+        if let Err(error) = changed {
+            tracing::debug!(%error, path = %self.path.display(), "the era of a server is not remembered");
+        }
+    }
+
+    /// The lock, until the file is let go. It is never removed: whoever waits for it waits for this very file.
+    fn lock(&self) -> io::Result<File> {
+        if let Some(folder) = self.path.parent() {
+            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        }
+        let lock =
+            OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(self.beside(".lock"))?;
+        let began = Instant::now();
+        loop {
+            match lock.try_lock() {
+                Ok(()) => return Ok(lock),
+                Err(TryLockError::Error(error)) => return Err(error),
+                Err(TryLockError::WouldBlock) if PATIENCE < began.elapsed() => {
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, "another process holds the lock"));
+                }
+                Err(TryLockError::WouldBlock) => std::thread::sleep(ATTEMPT),
+            }
+        }
+    }
+
+    fn write(&self, known: &Known) -> io::Result<()> {
+        let next = self.beside(".new");
+        remove(&next)?;
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&next)?;
+        file.write_all(&serde_json::to_vec(known)?)?;
+        fs::rename(&next, &self.path)
+    }
+
+    fn beside(&self, suffix: &str) -> PathBuf {
+        let mut name = OsString::from(&self.path);
+        name.push(suffix);
+        name.into()
+    }
+}
+
+impl EraMemory for DiskEraMemory {
+    fn recall(&self, key: &str) -> Option<Found> {
+        self.read().servers.get(key).map(|entry| entry.found())
+    }
+
+    fn remember(&self, key: &str, found: Found) {
+        // Most of the time it is known already, and then nobody needs the lock.
+        if self.recall(key) == Some(found) {
+            return;
+        }
+        self.change(|servers| {
+            if ENTRIES <= servers.len() {
+                servers.clear();
+            }
+            let entry = Entry::of(found);
+            Changed::when(servers.insert(key.to_owned(), entry) != Some(entry))
+        });
+    }
+
+    fn forget(&self, key: &str) {
+        self.change(|servers| Changed::when(servers.remove(key).is_some()));
+    }
+}
+
+/// Whether there is something to write.
+#[derive(Clone, Copy)]
+enum Changed {
+    Yes,
+    No,
+}
+
+impl Changed {
+    fn when(condition: bool) -> Self {
+        if condition { Self::Yes } else { Self::No }
+    }
+}
+
+// === impl Entry ===
+
+impl Entry {
+    fn of(found: Found) -> Self {
+        match (found.era, found.manner) {
+            (Era::Modern, _) => Self::Stateless,
+            (Era::Legacy, Manner::EventStream) => Self::EventStream,
+            (Era::Legacy, Manner::Session | Manner::Stateless) => Self::Session,
+        }
+    }
+
+    fn found(self) -> Found {
+        match self {
+            Self::Stateless => Found { era: Era::Modern, manner: Manner::Stateless },
+            Self::Session => Found { era: Era::Legacy, manner: Manner::Session },
+            Self::EventStream => Found { era: Era::Legacy, manner: Manner::EventStream },
+        }
+    }
+}
+
+/// Removes what an interrupted write left behind.
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::PermissionsExt, thread};
+
+    use toolway_wire::{
+        revision::Era,
+        up::{EraMemory, Found, transport::Manner},
+    };
+
+    use super::{DiskEraMemory, ENTRIES, address_key, process_key};
+    use crate::connection::stdio::Program;
+
+    const SESSION: Found = Found { era: Era::Legacy, manner: Manner::Session };
+    const OLDEST: Found = Found { era: Era::Legacy, manner: Manner::EventStream };
+    const STATELESS: Found = Found { era: Era::Modern, manner: Manner::Stateless };
+
+    fn memory(folder: &tempfile::TempDir) -> DiskEraMemory {
+        DiskEraMemory::at(folder.path().join("state/toolway/eras.json"))
+    }
+
+    #[test]
+    fn what_is_remembered_is_recalled_by_the_next_process() {
+        let folder = tempfile::tempdir().unwrap();
+        for (key, found) in [("a", SESSION), ("b", OLDEST), ("c", STATELESS)] {
+            assert_eq!(memory(&folder).recall(key), None);
+            memory(&folder).remember(key, found);
+            assert_eq!(memory(&folder).recall(key), Some(found));
+        }
+        memory(&folder).remember("a", STATELESS);
+        memory(&folder).forget("b");
+        assert_eq!(["a", "b", "c"].map(|key| memory(&folder).recall(key)), [Some(STATELESS), None, Some(STATELESS)]);
+    }
+
+    #[test]
+    fn nobody_else_can_read_it() {
+        let folder = tempfile::tempdir().unwrap();
+        memory(&folder).remember("a", SESSION);
+        let mode = |path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(memory(&folder).path), 0o600);
+        assert_eq!(mode(memory(&folder).beside(".lock")), 0o600);
+        assert_eq!(mode(folder.path().join("state/toolway")), 0o700);
+        assert!(!memory(&folder).beside(".new").exists());
+    }
+
+    #[test]
+    fn a_broken_file_is_an_empty_one_and_is_mended() {
+        let folder = tempfile::tempdir().unwrap();
+        memory(&folder).remember("a", SESSION);
+        for broken in ["", "{", "[]", r#"{"servers":{"a":"from-the-future"}}"#, "\u{0}"] {
+            fs::write(memory(&folder).path, broken).unwrap();
+            fs::write(memory(&folder).beside(".new"), "left behind").unwrap();
+            assert_eq!(memory(&folder).recall("a"), None, "{broken}");
+            memory(&folder).remember("b", SESSION);
+            assert_eq!(memory(&folder).recall("b"), Some(SESSION), "{broken}");
+        }
+    }
+
+    #[test]
+    fn writers_do_not_lose_each_others_entries() {
+        let folder = tempfile::tempdir().unwrap();
+        let keys = |writer: usize| (0..20).map(move |number| format!("{writer}/{number}"));
+        thread::scope(|scope| {
+            for writer in 0..4 {
+                let memory = memory(&folder);
+                scope.spawn(move || keys(writer).for_each(|key| memory.remember(&key, SESSION)));
+            }
+        });
+        let known = memory(&folder).read();
+        assert_eq!(known.servers.len(), 80);
+    }
+
+    #[test]
+    fn a_memory_that_cannot_be_written_or_locked_is_done_without() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("state"), "a file where a folder should be").unwrap();
+        memory(&folder).remember("a", SESSION);
+        assert_eq!(memory(&folder).recall("a"), None);
+
+        let folder = tempfile::tempdir().unwrap();
+        let lock = memory(&folder).lock().unwrap();
+        memory(&folder).remember("a", SESSION);
+        assert_eq!(memory(&folder).recall("a"), None);
+        drop(lock);
+        memory(&folder).remember("a", SESSION);
+        assert_eq!(memory(&folder).recall("a"), Some(SESSION));
+    }
+
+    #[test]
+    fn a_full_memory_is_begun_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        memory(&folder).change(|servers| {
+            servers.extend((0..ENTRIES).map(|number| (number.to_string(), super::Entry::Session)));
+            super::Changed::Yes
+        });
+        memory(&folder).remember("one more", STATELESS);
+        assert_eq!(memory(&folder).read().servers.len(), 1);
+    }
+
+    #[test]
+    fn every_part_of_a_program_counts_except_its_variables() {
+        let program = Program { arguments: vec!["-y".into(), "server".into()], ..Program::new("npx") };
+        let same = Program { variables: [("KEY".into(), "secret".into())].into(), ..program.clone() };
+        assert_eq!(process_key(&program), process_key(&same));
+        let others = [
+            Program { command: "npx -y".into(), arguments: vec!["server".into()], ..program.clone() },
+            Program { arguments: vec!["-y server".into()], ..program.clone() },
+            Program { directory: Some("server".into()), arguments: vec!["-y".into()], ..program.clone() },
+            Program { directory: Some(String::new().into()), ..program.clone() },
+        ];
+        for other in others {
+            assert_ne!(process_key(&program), process_key(&other), "{other:?}");
+        }
+        let address = |text: &str| address_key(&text.parse().unwrap());
+        assert_ne!(address("https://example.org/mcp"), address("https://example.org/sse"));
+    }
+}

@@ -1,0 +1,11 @@
+//! Keeps the connections to servers; in time also the catalog, the policy and the one way of a call.
+//!
+//! | module | in one sentence |
+//! |---|---|
+//! | [`connection`] | from where a server is to a peer that has shaken hands |
+//!
+//! How MCP travels is [`toolway_wire`]'s business. Nothing here serves HTTP, speaks SQL or knows a terminal, and
+//! nothing reads the environment or a home directory: what is needed of either comes in as a value.
+#![warn(missing_docs)]
+
+pub mod connection;

@@ -1,0 +1,1 @@
+//! The stories of the host, told against real processes and real servers.
