@@ -106,8 +106,7 @@ const END: &str = "?=";
 
 /// The arguments a schema wants in headers; an error when any annotation is invalid.
 pub fn annotated(schema: &Raw) -> Result<Vec<ParamHeader>, InvalidAnnotation> {
-    // Most schemas have none, and it takes no parsing to see that.
-    if memchr::memmem::find(schema.as_bytes(), ANNOTATION.as_bytes()).is_none() {
+    if !mentioned(schema) {
         return Ok(Vec::new());
     }
     let mut headers: Vec<ParamHeader> = Vec::new();
@@ -121,6 +120,12 @@ pub fn annotated(schema: &Raw) -> Result<Vec<ParamHeader>, InvalidAnnotation> {
         }
     }
     Ok(headers)
+}
+
+/// Whether there can be an annotation: most schemas have none, and it takes no parsing to see that.
+pub(crate) fn mentioned(text: &Raw) -> bool {
+    memchr::memmem::find(text.as_bytes(), ANNOTATION.as_bytes()).is_some()
+        || memchr::memmem::find(text.as_bytes(), b"\\u").is_some()
 }
 
 const ANNOTATION: &str = "x-mcp-header";

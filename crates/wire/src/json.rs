@@ -148,6 +148,18 @@ impl Raw {
         found
     }
 
+    /// The values of the first members with these keys, found in one pass.
+    pub fn fields<const N: usize>(&self, keys: [&str; N]) -> [Option<Self>; N] {
+        let mut found = [const { None }; N];
+        self.each_member(|name, value| {
+            let wanted = keys.iter().position(|key| scan::key_is(&self.0[name.clone()], key));
+            if let Some(slot) = wanted.and_then(|index| found.get_mut(index)).filter(|slot| slot.is_none()) {
+                *slot = Some(self.slice(value));
+            }
+        });
+        found
+    }
+
     /// All members in order; empty for anything but an object.
     pub fn members(&self) -> Vec<Member> {
         let mut members = Vec::new();

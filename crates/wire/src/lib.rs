@@ -19,6 +19,9 @@
 pub mod down;
 pub mod error;
 pub mod exchange;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod header;
 pub mod json;
 pub mod limit;

@@ -6,6 +6,7 @@
 
 mod accent;
 mod call;
+pub mod client;
 pub mod connector;
 pub mod credential;
 mod handshake;

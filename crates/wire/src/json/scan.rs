@@ -1,7 +1,6 @@
 //! The checker: is this JSON, how deep is it, and where do the members of this level stand?
 //!
-//! Strict grammar of RFC 8259, no recursion, nothing copied. Long strings, which are what large messages consist
-//! of, are crossed with vector instructions. Compared with `serde_json` by a property test and a fuzz target.
+//! Strict grammar of RFC 8259, no recursion, nothing copied, strings crossed by the word. Compared with `serde_json` by a property test and a fuzz target.
 
 use std::{borrow::Cow, ops::Range};
 
@@ -238,19 +237,30 @@ impl<'a> Scanner<'a> {
     fn string(&mut self) -> Result<(), JsonError> {
         self.at += 1;
         loop {
-            let rest = &self.bytes[self.at..];
-            let length = memchr::memchr2(b'"', b'\\', rest).ok_or_else(|| control_in(rest, self.at))?;
-            let plain = &rest[..length];
-            // Without an early exit this loop becomes vector instructions.
-            if plain.iter().fold(false, |control, byte| control | (*byte < 0x20)) {
-                return Err(control_in(plain, self.at));
+            self.plain();
+            match self.next()? {
+                b'"' => return Ok(()),
+                b'\\' => self.escape()?,
+                _ => return Err(JsonError::Unexpected { at: self.at - 1 }),
             }
-            self.at += length + 1;
-            if rest[length] == b'"' {
-                return Ok(());
-            }
-            self.escape()?;
         }
+    }
+
+    /// Crosses what stands for itself in a string, eight bytes at a time: long strings are what large messages
+    /// consist of.
+    fn plain(&mut self) {
+        while let Some(word) = self.bytes.get(self.at..self.at + 8) {
+            let mut bytes = [0; 8];
+            bytes.copy_from_slice(word);
+            let special = special_bytes(u64::from_le_bytes(bytes));
+            if special != 0 {
+                self.at += (special.trailing_zeros() / 8) as usize;
+                return;
+            }
+            self.at += 8;
+        }
+        let rest = &self.bytes[self.at..];
+        self.at += rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..0x20)).unwrap_or(rest.len());
     }
 
     fn escape(&mut self) -> Result<(), JsonError> {
@@ -344,10 +354,11 @@ impl Nesting {
     }
 }
 
-/// Within a string: the first control character, or the end of the text.
-fn control_in(text: &[u8], offset: usize) -> JsonError {
-    match text.iter().position(|byte| *byte < 0x20) {
-        Some(index) => JsonError::Unexpected { at: offset + index },
-        None => JsonError::Truncated,
-    }
+/// The high bit of the first byte that is a quote, a backslash or a control character; bits after it mean nothing.
+fn special_bytes(word: u64) -> u64 {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    let zero = |word: u64| word.wrapping_sub(EACH) & !word;
+    let control = word.wrapping_sub(EACH * 0x20) & !word;
+    (zero(word ^ (EACH * 0x22)) | zero(word ^ (EACH * 0x5c)) | control) & HIGH
 }

@@ -130,17 +130,19 @@ impl Item for Tool {
     const KEY: &'static str = "tools";
 
     fn view(raw: &Raw) -> Result<Self, String> {
-        let input_schema = raw.get("inputSchema").unwrap_or_else(Raw::empty_object);
+        let [name, title, description, input_schema, output_schema, annotations] =
+            raw.fields(["name", "title", "description", "inputSchema", "outputSchema", "annotations"]);
+        let input_schema = input_schema.unwrap_or_else(Raw::empty_object);
         if input_schema.kind() != Kind::Object {
             return Err("`inputSchema` is not an object".to_owned());
         }
         Ok(Self {
-            name: needed(raw, "name")?,
-            title: text(raw, "title"),
-            description: text(raw, "description"),
+            name: needed(name, "name")?,
+            title: text(title),
+            description: text(description),
             input_schema,
-            output_schema: raw.get("outputSchema"),
-            annotations: raw.get("annotations"),
+            output_schema,
+            annotations,
             raw: raw.clone(),
         })
     }
@@ -152,13 +154,15 @@ impl Item for Resource {
     const KEY: &'static str = "resources";
 
     fn view(raw: &Raw) -> Result<Self, String> {
-        let uri = needed(raw, "uri")?;
+        let [uri, name, title, description, mime_type] =
+            raw.fields(["uri", "name", "title", "description", "mimeType"]);
+        let uri = needed(uri, "uri")?;
         Ok(Self {
-            name: text(raw, "name").unwrap_or_else(|| uri.clone()),
+            name: text(name).unwrap_or_else(|| uri.clone()),
             uri,
-            title: text(raw, "title"),
-            description: text(raw, "description"),
-            mime_type: text(raw, "mimeType"),
+            title: text(title),
+            description: text(description),
+            mime_type: text(mime_type),
             raw: raw.clone(),
         })
     }
@@ -170,12 +174,14 @@ impl Item for Template {
     const KEY: &'static str = "resourceTemplates";
 
     fn view(raw: &Raw) -> Result<Self, String> {
-        let uri_template = needed(raw, "uriTemplate")?;
+        let [uri_template, name, description, mime_type] =
+            raw.fields(["uriTemplate", "name", "description", "mimeType"]);
+        let uri_template = needed(uri_template, "uriTemplate")?;
         Ok(Self {
-            name: text(raw, "name").unwrap_or_else(|| uri_template.clone()),
+            name: text(name).unwrap_or_else(|| uri_template.clone()),
             uri_template,
-            description: text(raw, "description"),
-            mime_type: text(raw, "mimeType"),
+            description: text(description),
+            mime_type: text(mime_type),
             raw: raw.clone(),
         })
     }
@@ -187,11 +193,12 @@ impl Item for Prompt {
     const KEY: &'static str = "prompts";
 
     fn view(raw: &Raw) -> Result<Self, String> {
-        let arguments = raw.get("arguments").map(|list| list.elements()).unwrap_or_default();
+        let [name, title, description, arguments] = raw.fields(["name", "title", "description", "arguments"]);
+        let arguments = arguments.map(|list| list.elements()).unwrap_or_default();
         Ok(Self {
-            name: needed(raw, "name")?,
-            title: text(raw, "title"),
-            description: text(raw, "description"),
+            name: needed(name, "name")?,
+            title: text(title),
+            description: text(description),
             arguments: arguments.iter().filter_map(PromptArgument::view).collect(),
             raw: raw.clone(),
         })
@@ -200,18 +207,19 @@ impl Item for Prompt {
 
 impl PromptArgument {
     fn view(raw: &Raw) -> Option<Self> {
+        let [name, description, required] = raw.fields(["name", "description", "required"]);
         Some(Self {
-            name: text(raw, "name")?,
-            description: text(raw, "description"),
-            required: raw.get("required").and_then(|flag| flag.as_bool()).unwrap_or_default(),
+            name: text(name)?,
+            description: text(description),
+            required: required.and_then(|flag| flag.as_bool()).unwrap_or_default(),
         })
     }
 }
 
-fn text(raw: &Raw, key: &str) -> Option<String> {
-    raw.get(key).as_ref().and_then(Raw::as_str).map(std::borrow::Cow::into_owned)
+fn text(value: Option<Raw>) -> Option<String> {
+    value.as_ref().and_then(Raw::as_str).map(std::borrow::Cow::into_owned)
 }
 
-fn needed(raw: &Raw, key: &str) -> Result<String, String> {
-    text(raw, key).ok_or_else(|| format!("`{key}` is missing or not a string"))
+fn needed(value: Option<Raw>, key: &str) -> Result<String, String> {
+    text(value).ok_or_else(|| format!("`{key}` is missing or not a string"))
 }

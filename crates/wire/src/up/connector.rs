@@ -1,7 +1,6 @@
 //! The one way out of the machine: names resolved, each address shown to a guard, proxies, TLS, pooling.
 //!
-//! Everything that leaves over HTTP goes through an [`HttpClient`]. A POST is never repeated once a byte of it was
-//! written; redirects and credentials are decided one level up, in [`super::http`].
+//! Everything that leaves over HTTP is dialled here; connections are kept and used again in [`super::client`].
 
 use std::{
     fmt, io,
@@ -13,19 +12,13 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
-use http::{Request, Response, Uri};
-use http_body_util::Full;
-use hyper::body::Incoming;
+use http::Uri;
 use hyper_util::{
     client::{
-        legacy::{
-            Client,
-            connect::{Connected, Connection, proxy::Tunnel},
-        },
+        legacy::connect::{Connected, Connection, proxy::Tunnel},
         proxy::matcher::Matcher,
     },
-    rt::{TokioExecutor, TokioIo, TokioTimer},
+    rt::TokioIo,
 };
 use rustls::{
     ClientConfig, RootCertStore,
@@ -39,10 +32,7 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 use tower_service::Service;
 
-use crate::{
-    error::{Clock, WireError},
-    limit::Limits,
-};
+use crate::error::{Clock, WireError};
 
 /// Sees each resolved address before it is dialled.
 pub trait AddressGuard: Send + Sync + fmt::Debug {
@@ -65,68 +55,11 @@ pub struct HttpOptions {
     pub connect_timeout: Option<Duration>,
 }
 
-/// The client. Cloning is cheap; every clone shares the connections.
-#[derive(Clone)]
-pub struct HttpClient {
-    client: Client<Connector, Full<Bytes>>,
-}
-
 /// The default of [`HttpOptions::connect_timeout`].
 const CONNECT: Duration = Duration::from_secs(30);
-/// Idle connections are given up before most servers give them up.
-const POOL_IDLE: Duration = Duration::from_secs(50);
-/// Idle connections kept to one server.
-const POOL_SIZE: usize = 64;
-
-impl HttpClient {
-    /// A client with these options.
-    pub fn new(options: HttpOptions, limits: &Limits) -> Self {
-        let client = Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(POOL_IDLE)
-            .pool_max_idle_per_host(POOL_SIZE)
-            // Only a request of which nothing was written; hyper gives it back whole.
-            .retry_canceled_requests(true)
-            .http1_max_headers(limits.header_count)
-            .http1_max_buf_size(limits.header_bytes.max(64 * 1024))
-            .build(Connector::new(options));
-        Self { client }
-    }
-
-    pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, WireError> {
-        let target = request.uri().to_string();
-        self.client.request(request).await.map_err(|error| explained(&error, target))
-    }
-}
-
-impl fmt::Debug for HttpClient {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("HttpClient")
-    }
-}
-
-/// The deepest cause says most; ours are carried through as they are.
-fn explained(error: &hyper_util::client::legacy::Error, target: String) -> WireError {
-    let mut cause: &(dyn std::error::Error + 'static) = error;
-    let mut reason = error.to_string();
-    while let Some(next) = cause.source() {
-        if let Some(ours) = next.downcast_ref::<io::Error>().and_then(|error| error.get_ref()) {
-            if let Some(ours) = ours.downcast_ref::<WireError>() {
-                return ours.clone();
-            }
-        }
-        if next.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse_too_large) {
-            return WireError::TooLarge { what: "response header", limit: crate::limit::HEADER_BYTES };
-        }
-        reason = next.to_string();
-        cause = next;
-    }
-    if error.is_connect() { WireError::Unreachable { target, reason } } else { WireError::Ended(reason) }
-}
-
 /// Opens connections.
 #[derive(Clone)]
-struct Connector {
+pub(super) struct Connector {
     shared: Arc<Shared>,
 }
 
@@ -139,13 +72,14 @@ struct Shared {
 }
 
 /// Any stream hyper can speak over.
-trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
-struct Open(TokioIo<Box<dyn Stream>>);
+/// An open connection.
+pub(super) struct Open(TokioIo<Box<dyn Stream>>);
 
 impl Connector {
-    fn new(options: HttpOptions) -> Self {
+    pub(super) fn new(options: HttpOptions) -> Self {
         let proxies = Matcher::builder()
             .https(options.https_proxy.unwrap_or_default())
             .no(options.no_proxy.unwrap_or_default())
@@ -158,6 +92,16 @@ impl Connector {
             tls: OnceCell::new(),
         };
         Self { shared: Arc::new(shared) }
+    }
+
+    /// Opens a connection to whoever serves `uri`.
+    pub(super) async fn open(&self, uri: Uri) -> Result<Open, WireError> {
+        let target = uri.to_string();
+        let opened = Arc::clone(&self.shared).open(uri).await;
+        opened.map_err(|error| match error.get_ref().and_then(|inner| inner.downcast_ref::<WireError>()) {
+            Some(ours) => ours.clone(),
+            None => WireError::Unreachable { target, reason: error.to_string() },
+        })
     }
 }
 
@@ -242,20 +186,6 @@ async fn trust(extra: Option<PathBuf>) -> io::Result<TlsConnector> {
         .with_root_certificates(roots)
         .with_no_client_auth();
     Ok(TlsConnector::from(Arc::new(config)))
-}
-
-impl Service<Uri> for Connector {
-    type Response = Open;
-    type Error = io::Error;
-    type Future = Pin<Box<dyn Future<Output = io::Result<Open>> + Send>>;
-
-    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, uri: Uri) -> Self::Future {
-        Box::pin(Arc::clone(&self.shared).open(uri))
-    }
 }
 
 /// The connection to a proxy.

@@ -20,7 +20,7 @@ use url::Url;
 
 use self::session::Session;
 use super::{
-    connector::HttpClient,
+    client::{HttpClient, Reply},
     credential::Credentials,
     transport::{Lane, LaneEnd, Link, Manner, Outbound, Shape, Sink, Transport},
 };
@@ -196,7 +196,7 @@ impl Shared {
         }
     }
 
-    async fn read(self: &Arc<Self>, request: u64, session: Option<String>, response: request::Reply) -> LaneEnd {
+    async fn read(self: &Arc<Self>, request: u64, session: Option<String>, response: Reply) -> LaneEnd {
         if session.is_some() && response.status() == http::StatusCode::NOT_FOUND {
             return self.session_gone(response).await;
         }
@@ -213,7 +213,7 @@ impl Shared {
     }
 
     /// A 404 means that the session is gone, unless it carries an answer of the server's own.
-    async fn session_gone(&self, response: request::Reply) -> LaneEnd {
+    async fn session_gone(&self, response: Reply) -> LaneEnd {
         match lane::acknowledged(response, &self.endpoint.limits).await {
             LaneEnd::Status { body, .. } if method_not_found(&body) => {
                 LaneEnd::Status { status: http::StatusCode::NOT_FOUND, body }

@@ -101,6 +101,9 @@ impl Accent for Modern {
     }
 
     fn learn_tools(&self, result: &Raw) {
+        if !header::mentioned(result) && self.tool_headers.lock().is_empty() {
+            return;
+        }
         let Ok((tools, _)) = item::read_items::<Tool>(result) else { return };
         let mut known = self.tool_headers.lock();
         for tool in tools {

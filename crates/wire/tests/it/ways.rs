@@ -18,12 +18,8 @@ use toolway_wire::{
     message::ClientCapabilities,
     revision::{Era, Revision},
     up::{
-        ConnectOptions, EraChoice, Peer,
-        connector::{HttpClient, HttpOptions},
-        credential::NoCredentials,
-        http::HttpTransport,
-        in_process,
-        transport::Transport,
+        ConnectOptions, EraChoice, Peer, client::HttpClient, connector::HttpOptions, credential::NoCredentials,
+        http::HttpTransport, in_process, transport::Transport,
     },
 };
 

@@ -5,8 +5,6 @@ use std::{fmt, sync::Arc, time::Duration};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderValue, Method, header};
-use http_body_util::BodyExt;
-use hyper::body::Incoming;
 use parking_lot::Mutex;
 use tokio::{runtime::Handle, sync::oneshot};
 use tokio_util::{task::AbortOnDropHandle, task::TaskTracker};
@@ -18,6 +16,7 @@ use crate::{
     revision::Revision,
     sse::Decoder,
     up::{
+        client::Reply,
         handshake,
         transport::{Lane, LaneEnd, Link, Outbound, Sink},
     },
@@ -53,7 +52,7 @@ pub(super) async fn open(endpoint: Arc<Endpoint>, sink: Arc<dyn Sink>) -> Result
     }
     let runtime = Handle::current();
     let (found, address) = oneshot::channel();
-    let reading = read(Arc::clone(&endpoint), response.into_body(), Arc::clone(&sink), found);
+    let reading = read(Arc::clone(&endpoint), response, Arc::clone(&sink), found);
     let reading = AbortOnDropHandle::new(runtime.spawn(reading));
     let address = match tokio::time::timeout(ADDRESS, address).await {
         Ok(Ok(address)) => address?,
@@ -74,15 +73,14 @@ pub(super) async fn open(endpoint: Arc<Endpoint>, sink: Arc<dyn Sink>) -> Result
 /// Reads the stream: first the address, then messages.
 async fn read(
     endpoint: Arc<Endpoint>,
-    mut body: Incoming,
+    mut response: Reply,
     sink: Arc<dyn Sink>,
     found: oneshot::Sender<Result<Url, WireError>>,
 ) {
     let mut decoder = Decoder::new(endpoint.limits.event_bytes);
     let mut found = Some(found);
     let mut why = WireError::Ended("the event stream closed".to_owned());
-    'stream: while let Some(Ok(frame)) = body.frame().await {
-        let Ok(chunk) = frame.into_data() else { continue };
+    'stream: while let Some(Ok(chunk)) = response.chunk().await {
         let events = match decoder.push(chunk) {
             Ok(events) => events,
             Err(error) => {

@@ -1,20 +1,24 @@
 //! What comes back on one lane: a JSON body, a stream of events, or a status.
 
+use std::time::Duration;
+
 use bytes::{Bytes, BytesMut};
 use http::{StatusCode, header};
-use http_body_util::BodyExt;
-use hyper::body::{Body, Incoming};
 
-use super::request::Reply;
 use crate::{
     error::WireError,
     limit::Limits,
     sse::{Decoder, Event},
-    up::transport::{Flow, Lane, LaneEnd, Sink},
+    up::{
+        client::Reply,
+        transport::{Flow, Lane, LaneEnd, Sink},
+    },
 };
 
 /// Of an error's body no more is kept.
 const STATUS_BODY: usize = 256 * 1024;
+/// How long a stream may stay open after its answer.
+const LAST_CHUNK: Duration = Duration::from_millis(250);
 
 /// How a lane ended.
 pub(super) enum End {
@@ -44,7 +48,7 @@ pub(super) async fn read(sink: &dyn Sink, lane: Lane, response: Reply, limits: &
     let kind = response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     match kind.as_str() {
-        "text/event-stream" => read_events(sink, lane, response.into_body(), limits).await,
+        "text/event-stream" => read_events(sink, lane, response, limits).await,
         "application/json" => End::Lane(read_json(sink, lane, response, limits).await),
         _ if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) => End::Lane(LaneEnd::Accepted),
         _ => End::Lane(LaneEnd::Failed(WireError::protocol(format!("an answer of type `{kind}`")))),
@@ -52,12 +56,10 @@ pub(super) async fn read(sink: &dyn Sink, lane: Lane, response: Reply, limits: &
 }
 
 /// Reads the events of a stream to its end.
-pub(super) async fn read_events(sink: &dyn Sink, lane: Lane, mut body: Incoming, limits: &Limits) -> End {
+async fn read_events(sink: &dyn Sink, lane: Lane, mut response: Reply, limits: &Limits) -> End {
     let mut decoder = Decoder::new(limits.event_bytes);
     let mut broken = Broken::default();
-    while let Some(frame) = body.frame().await {
-        let Ok(frame) = frame else { break };
-        let Ok(chunk) = frame.into_data() else { continue };
+    while let Some(Ok(chunk)) = response.chunk().await {
         let events = match decoder.push(chunk) {
             Ok(events) => events,
             Err(error) => return End::Lane(LaneEnd::Failed(error)),
@@ -66,6 +68,8 @@ pub(super) async fn read_events(sink: &dyn Sink, lane: Lane, mut body: Incoming,
             broken.note(&event);
             if let Some(message) = message(event) {
                 if sink.message(lane, message) == Flow::Done && lane != Lane::Standing {
+                    // The server ends the stream right after the answer; then its connection can be used again.
+                    finish(response).await;
                     return End::Lane(LaneEnd::Over);
                 }
             }
@@ -74,9 +78,15 @@ pub(super) async fn read_events(sink: &dyn Sink, lane: Lane, mut body: Incoming,
     End::Broken(broken)
 }
 
+/// Reads what may still stand between the answer and the end of its stream; a server that leaves it open loses it.
+async fn finish(mut response: Reply) {
+    drop(tokio::time::timeout(LAST_CHUNK, async { while let Some(Ok(_)) = response.chunk().await {} }).await);
+}
+
 /// The reply to a notification or an answer of ours: taken, or a status that says why not.
 pub(super) async fn acknowledged(response: Reply, limits: &Limits) -> LaneEnd {
     if response.status().is_success() {
+        finish(response).await;
         return LaneEnd::Accepted;
     }
     status_end(response, limits).await
@@ -84,7 +94,7 @@ pub(super) async fn acknowledged(response: Reply, limits: &Limits) -> LaneEnd {
 
 async fn read_json(sink: &dyn Sink, lane: Lane, response: Reply, limits: &Limits) -> LaneEnd {
     let status = response.status();
-    match collect(response.into_body(), limits.message_bytes).await {
+    match collect(response, limits.message_bytes).await {
         Ok(body) if body.is_empty() && status != StatusCode::OK => LaneEnd::Accepted,
         Ok(body) => {
             sink.message(lane, body);
@@ -97,31 +107,42 @@ async fn read_json(sink: &dyn Sink, lane: Lane, response: Reply, limits: &Limits
 async fn status_end(response: Reply, limits: &Limits) -> LaneEnd {
     let status = response.status();
     // A body that is too long or breaks off says nothing worth waiting for.
-    let body = collect(response.into_body(), limits.message_bytes.min(STATUS_BODY)).await.unwrap_or_default();
+    let body = collect(response, limits.message_bytes.min(STATUS_BODY)).await.unwrap_or_default();
     LaneEnd::Status { status, body }
 }
 
 /// The whole body, within a bound. One frame is taken as it is; more are copied together once.
-async fn collect(mut body: Incoming, limit: usize) -> Result<Bytes, WireError> {
+async fn collect(mut response: Reply, limit: usize) -> Result<Bytes, WireError> {
     let too_large = || WireError::TooLarge { what: "message", limit };
-    if body.size_hint().exact().is_some_and(|size| (limit as u64) < size) {
+    let announced = response.size();
+    if announced.is_some_and(|size| (limit as u64) < size) {
         return Err(too_large());
     }
-    let (mut frames, mut size) = (Vec::new(), 0);
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| WireError::Ended(format!("the answer broke off: {error}")))?;
-        let Ok(data) = frame.into_data() else { continue };
-        size += data.len();
+    let announced = announced.and_then(|size| usize::try_from(size).ok());
+    let Some(first) = response.chunk().await.transpose()? else { return Ok(Bytes::new()) };
+    if announced == Some(first.len()) {
+        // Nothing more can come; the connection is kept when its end has been seen.
+        response.chunk().await.transpose()?;
+        return Ok(first);
+    }
+    let (mut chunks, mut size) = (vec![first], 0);
+    // With a size announced, each piece is copied as it comes and its buffer is free again.
+    let mut whole = announced.map(BytesMut::with_capacity);
+    loop {
+        if let Some(whole) = &mut whole {
+            chunks.drain(..).for_each(|chunk| whole.extend_from_slice(&chunk));
+        }
+        match response.chunk().await.transpose()? {
+            None => break,
+            Some(chunk) => chunks.push(chunk),
+        }
+        size = whole.as_ref().map_or(0, BytesMut::len) + chunks.iter().map(Bytes::len).sum::<usize>();
         if limit < size {
             return Err(too_large());
         }
-        frames.push(data);
     }
-    if frames.len() < 2 {
-        return Ok(frames.pop().unwrap_or_default());
-    }
-    let mut whole = BytesMut::with_capacity(size);
-    frames.iter().for_each(|frame| whole.extend_from_slice(frame));
+    let mut whole = whole.unwrap_or_else(|| BytesMut::with_capacity(size));
+    chunks.iter().for_each(|chunk| whole.extend_from_slice(chunk));
     Ok(whole.freeze())
 }
 

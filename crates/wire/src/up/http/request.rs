@@ -1,19 +1,19 @@
 //! One HTTP request of ours: credentials asked for, redirects judged, refusals reported.
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request, Response, StatusCode, header};
+use http::{HeaderMap, Method, Request, StatusCode, header};
 use http_body_util::Full;
-use hyper::body::Incoming;
 use url::Url;
 
 use super::Endpoint;
 use crate::{
     error::WireError,
     limit,
-    up::credential::{Challenge, Next},
+    up::{
+        client::Reply,
+        credential::{Challenge, Next},
+    },
 };
-
-pub(super) type Reply = Response<Incoming>;
 
 impl Endpoint {
     /// Sends a request to the server's address.

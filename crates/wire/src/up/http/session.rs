@@ -156,7 +156,7 @@ impl Session {
         &self,
         shared: &Shared,
         last_event: Option<&str>,
-    ) -> Result<super::request::Reply, crate::error::WireError> {
+    ) -> Result<crate::up::client::Reply, crate::error::WireError> {
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
         self.mark(&mut headers);

@@ -1,0 +1,57 @@
+//! Counts allocations that are proportional to a body.
+
+use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+/// The system's allocator, counting the large ones.
+pub(crate) struct Counting;
+
+static LARGE: AtomicUsize = AtomicUsize::new(usize::MAX);
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// From now on, allocations of at least `size` bytes are counted.
+pub(crate) fn count_from(size: usize) {
+    COUNT.store(0, Ordering::Relaxed);
+    LARGE.store(size, Ordering::Relaxed);
+}
+
+/// How many there were; counting ends.
+pub(crate) fn counted() -> usize {
+    LARGE.store(usize::MAX, Ordering::Relaxed);
+    COUNT.load(Ordering::Relaxed)
+}
+
+fn note(size: usize) {
+    if LARGE.load(Ordering::Relaxed) <= size {
+        COUNT.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[expect(unsafe_code, reason = "an allocator is unsafe by contract; every call goes to the system's unchanged")]
+// SAFETY: each method passes its arguments to `System` and returns what it returns.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        note(layout.size());
+        // SAFETY: as promised by our caller.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: as promised by our caller.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        note(size);
+        // SAFETY: as promised by our caller.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        note(layout.size());
+        // SAFETY: as promised by our caller.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+}

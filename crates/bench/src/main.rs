@@ -1,0 +1,62 @@
+//! What the wire costs: the same traffic through a raw loop and through `toolway-wire`, in one run.
+//!
+//! `cargo run --release -p toolway-bench` prints one line per measurement and fails when a ratio is under its
+//! budget. The server ([`peer`]) is hand-written and the same for both loops; the raw loop ([`raw`]) does what a
+//! client cannot avoid: it frames messages and finds out where one ends. Rounds alternate between the two, so that
+//! a busy machine slows both. `quick` as argument makes short rounds.
+
+mod allocation;
+mod measure;
+mod ours;
+mod peer;
+mod raw;
+
+use std::{io, process::ExitCode};
+
+use measure::{Budget, Table, compare};
+
+#[global_allocator]
+static ALLOCATOR: allocation::Counting = allocation::Counting;
+
+fn main() -> io::Result<ExitCode> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["peer", "stdio", era] => peer::stdio(era.parse()?).map(|()| ExitCode::SUCCESS),
+        ["peer", "http", era] => peer::http(era.parse()?).map(|()| ExitCode::SUCCESS),
+        [] => run(measure::Size::Full),
+        ["quick"] => run(measure::Size::Quick),
+        _ => {
+            eprintln!("usage: toolway-bench [quick]");
+            Ok(ExitCode::from(2))
+        }
+    }
+}
+
+fn run(size: measure::Size) -> io::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let mut table = Table::default();
+    runtime.block_on(async {
+        for way in peer::Way::ALL {
+            let mut server = peer::Started::new(way).await?;
+            let mut raw = raw::Client::connect(&mut server).await?;
+            let mut second = peer::Started::new(way).await?;
+            let ours = ours::Client::connect(&mut second).await?;
+            table.add(
+                compare(way, "tools/call, one at a time", Budget::Ratio(0.8), size, &mut raw, &ours, "small", 1)
+                    .await?,
+            );
+            if way.is_http() {
+                table.add(
+                    compare(way, "tools/call, 16 connections", Budget::Ratio(0.8), size, &mut raw, &ours, "small", 16)
+                        .await?,
+                );
+            }
+            table.add(compare(way, "1 MB result", Budget::Ratio(0.8), size, &mut raw, &ours, "big", 1).await?);
+            table.add(compare(way, "10,000 tools", Budget::Ratio(0.8), size, &mut raw, &ours, "list", 1).await?);
+            let large = ours.large_allocations().await?;
+            table.add(measure::Line::allocations(way, large));
+        }
+        io::Result::Ok(())
+    })?;
+    Ok(table.verdict())
+}

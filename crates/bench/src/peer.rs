@@ -1,0 +1,214 @@
+//! The server both loops talk to: hand-written, blocking, a reply prepared for each kind of request.
+
+use std::{
+    io::{self, BufRead, BufReader, Read, Write},
+    net::{TcpListener, TcpStream},
+    process::Stdio,
+    str::FromStr,
+};
+
+use tokio::{
+    io::{AsyncBufReadExt, BufReader as AsyncBufReader},
+    process::{Child, ChildStdin, ChildStdout, Command},
+};
+
+/// Bytes of text in the large result.
+pub(crate) const BIG: usize = 1_000_000;
+/// Tools in the long list.
+const TOOLS: usize = 10_000;
+
+/// A transport and an era.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    StdioLegacy,
+    StdioModern,
+    HttpLegacy,
+    HttpModern,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Era {
+    Legacy,
+    Modern,
+}
+
+/// A running server.
+pub(crate) struct Started {
+    pub(crate) way: Way,
+    _child: Child,
+    pub(crate) pipes: Option<(ChildStdin, AsyncBufReader<ChildStdout>)>,
+    /// `host:port`, over HTTP.
+    pub(crate) address: String,
+}
+
+impl Way {
+    pub(crate) const ALL: [Self; 4] = [Self::StdioLegacy, Self::StdioModern, Self::HttpLegacy, Self::HttpModern];
+
+    pub(crate) fn is_http(self) -> bool {
+        matches!(self, Self::HttpLegacy | Self::HttpModern)
+    }
+
+    pub(crate) fn era(self) -> Era {
+        match self {
+            Self::StdioLegacy | Self::HttpLegacy => Era::Legacy,
+            Self::StdioModern | Self::HttpModern => Era::Modern,
+        }
+    }
+}
+
+impl FromStr for Era {
+    type Err = io::Error;
+
+    fn from_str(text: &str) -> io::Result<Self> {
+        match text {
+            "legacy" => Ok(Self::Legacy),
+            "modern" => Ok(Self::Modern),
+            other => Err(io::Error::other(format!("no era `{other}`"))),
+        }
+    }
+}
+
+impl Started {
+    /// Starts this program again in the role of the server.
+    pub(crate) async fn new(way: Way) -> io::Result<Self> {
+        let era = if way.era() == Era::Legacy { "legacy" } else { "modern" };
+        let mut child = Command::new(std::env::current_exe()?)
+            .args(["peer", if way.is_http() { "http" } else { "stdio" }, era])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        let missing = || io::Error::other("no pipe");
+        let stdin = child.stdin.take().ok_or_else(missing)?;
+        let mut stdout = AsyncBufReader::with_capacity(64 * 1024, child.stdout.take().ok_or_else(missing)?);
+        let mut address = String::new();
+        if way.is_http() {
+            stdout.read_line(&mut address).await?;
+        }
+        let address = address.trim().to_owned();
+        Ok(Self { way, _child: child, pipes: Some((stdin, stdout)), address })
+    }
+}
+
+/// Serves standard input and output.
+pub(crate) fn stdio(era: Era) -> io::Result<()> {
+    let replies = Replies::new(era);
+    let (mut input, mut output) = (BufReader::with_capacity(64 * 1024, io::stdin().lock()), io::stdout().lock());
+    let (mut line, mut reply) = (Vec::new(), Vec::new());
+    while input.read_until(b'\n', &mut line)? != 0 {
+        if replies.write(&line, &mut reply) {
+            reply.push(b'\n');
+            output.write_all(&reply)?;
+            output.flush()?;
+        }
+        line.clear();
+    }
+    Ok(())
+}
+
+/// Serves connections on a free port, a thread each; prints the address.
+pub(crate) fn http(era: Era) -> io::Result<()> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    println!("{}", listener.local_addr()?);
+    let replies = std::sync::Arc::new(Replies::new(era));
+    std::thread::spawn(|| {
+        // Whoever started this has gone when its end of the pipe closes.
+        let _gone = io::stdin().read_to_end(&mut Vec::new());
+        std::process::exit(0);
+    });
+    for stream in listener.incoming() {
+        let (stream, replies) = (stream?, std::sync::Arc::clone(&replies));
+        std::thread::spawn(move || connection(stream, &replies));
+    }
+    Ok(())
+}
+
+fn connection(mut stream: TcpStream, replies: &Replies) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut input = BufReader::with_capacity(64 * 1024, stream.try_clone()?);
+    let (mut line, mut body, mut reply, mut head) = (String::new(), Vec::new(), Vec::new(), Vec::new());
+    loop {
+        let (mut length, mut post) = (0, false);
+        loop {
+            line.clear();
+            if input.read_line(&mut line)? == 0 {
+                return Ok(());
+            }
+            post |= line.starts_with("POST ");
+            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().map_err(io::Error::other)?;
+            }
+            if line == "\r\n" {
+                break;
+            }
+        }
+        body.resize(length, 0);
+        input.read_exact(&mut body)?;
+        head.clear();
+        if post && replies.write(&body, &mut reply) {
+            write!(
+                head,
+                "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+                reply.len()
+            )?;
+            head.extend_from_slice(&reply);
+        } else {
+            let status = if post { "202 Accepted" } else { "405 Method Not Allowed" };
+            write!(head, "HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n")?;
+        }
+        stream.write_all(&head)?;
+    }
+}
+
+/// Prepared results.
+struct Replies {
+    hello: String,
+    small: String,
+    big: String,
+    list: String,
+}
+
+impl Replies {
+    fn new(era: Era) -> Self {
+        let complete = if era == Era::Modern { "\"resultType\":\"complete\"," } else { "" };
+        let cached = if era == Era::Modern { "\"ttlMs\":0,\"cacheScope\":\"private\"," } else { "" };
+        let hello = match era {
+            Era::Legacy => r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"peer","version":"1"}}"#.to_owned(),
+            Era::Modern => format!("{{{complete}{cached}\"supportedVersions\":[\"2026-07-28\"],\"capabilities\":{{\"tools\":{{}}}}}}"),
+        };
+        let text = |text: &str| {
+            format!("{{{complete}\"content\":[{{\"type\":\"text\",\"text\":\"{text}\"}}],\"isError\":false}}")
+        };
+        let tool = |number: usize| {
+            format!(
+                r#"{{"name":"tool_{number}","title":"Tool {number}","description":"Does the thing number {number} with a path and an optional limit, and says what came of it.","inputSchema":{{"type":"object","properties":{{"path":{{"type":"string","description":"Where"}},"limit":{{"type":"integer"}}}},"required":["path"]}}}}"#
+            )
+        };
+        let tools: Vec<String> = (0..TOOLS).map(tool).collect();
+        let list = format!("{{{complete}{cached}\"tools\":[{}]}}", tools.join(","));
+        Self { hello, small: text("hello Ada, this is a small result"), big: text(&"x".repeat(BIG)), list }
+    }
+
+    /// Writes the reply to one message; false when it wants none.
+    fn write(&self, message: &[u8], reply: &mut Vec<u8>) -> bool {
+        let has = |text: &str| memchr::memmem::find(message, text.as_bytes()).is_some();
+        let Some(id) = memchr::memmem::find(message, b"\"id\":") else { return false };
+        let digits: Vec<u8> = message[id + 5..].iter().copied().take_while(u8::is_ascii_digit).collect();
+        let result = if has("\"initialize\"") || has("\"server/discover\"") {
+            &self.hello
+        } else if has("\"tools/list\"") {
+            &self.list
+        } else if has("\"big\"") {
+            &self.big
+        } else {
+            &self.small
+        };
+        reply.clear();
+        reply.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
+        reply.extend_from_slice(&digits);
+        reply.extend_from_slice(b",\"result\":");
+        reply.extend_from_slice(result.as_bytes());
+        reply.push(b'}');
+        true
+    }
+}

@@ -1,0 +1,277 @@
+//! Connections that are kept and used again, and requests over them.
+//!
+//! hyper speaks HTTP/1.1; its connection is driven by the task that waits for the reply instead of by one of its
+//! own, which saves two wake-ups across threads for each call (see `docs/decisions/0004-http-client.md`). A POST is
+//! never repeated once a byte of it was written. Letting go of a reply before its end closes its connection.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    future::poll_fn,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll, Waker},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri, header, uri::PathAndQuery};
+use http_body_util::Full;
+use hyper::{
+    body::{Body, Incoming},
+    client::conn::http1::{self, SendRequest},
+};
+use parking_lot::Mutex;
+
+use super::connector::{Connector, HttpOptions, Open};
+use crate::{error::WireError, limit::Limits};
+
+/// Idle connections are given up before most servers give them up.
+const IDLE: Duration = Duration::from_secs(50);
+/// Idle connections kept to one server.
+const KEPT: usize = 64;
+/// What is read at once, at most.
+const READ_BUFFER: usize = 512 * 1024;
+
+/// The client. Cloning is cheap; every clone shares the connections.
+#[derive(Clone)]
+pub struct HttpClient {
+    pool: Arc<Pool>,
+}
+
+struct Pool {
+    connector: Connector,
+    builder: http1::Builder,
+    // Nothing awaits under this lock.
+    idle: Mutex<HashMap<String, Vec<(Instant, Line)>>>,
+}
+
+/// One connection.
+struct Line {
+    sender: SendRequest<Full<Bytes>>,
+    driver: Pin<Box<http1::Connection<Open, Full<Bytes>>>>,
+}
+
+/// A reply, its body still under way.
+pub(super) struct Reply {
+    status: StatusCode,
+    headers: HeaderMap,
+    body: Option<Incoming>,
+    line: Option<Line>,
+    pool: Arc<Pool>,
+    origin: String,
+}
+
+impl HttpClient {
+    /// A client with these options.
+    pub fn new(options: HttpOptions, limits: &Limits) -> Self {
+        let mut builder = http1::Builder::new();
+        builder.max_headers(limits.header_count).max_buf_size(limits.header_bytes.max(READ_BUFFER));
+        Self { pool: Arc::new(Pool { connector: Connector::new(options), builder, idle: Mutex::default() }) }
+    }
+
+    /// Sends a request with an absolute address.
+    pub(super) async fn send(&self, mut request: Request<Full<Bytes>>) -> Result<Reply, WireError> {
+        let uri = request.uri().clone();
+        let origin = in_origin_form(&mut request)?;
+        loop {
+            let kept = self.pool.take(&origin);
+            let fresh = kept.is_none();
+            let mut line = match kept {
+                Some(line) => line,
+                None => self.pool.open(uri.clone()).await?,
+            };
+            match line.exchange(request).await {
+                Ok(response) => {
+                    let (parts, body) = response.into_parts();
+                    let pool = Arc::clone(&self.pool);
+                    let reply = Reply {
+                        status: parts.status,
+                        headers: parts.headers,
+                        body: Some(body),
+                        line: Some(line),
+                        pool,
+                        origin,
+                    };
+                    return Ok(reply);
+                }
+                // The connection was closed before a byte was written: the request is still ours.
+                Err(Failure { unsent: Some(unsent), .. }) if !fresh => request = *unsent,
+                Err(Failure { error, .. }) => return Err(explained(&error)),
+            }
+        }
+    }
+}
+
+/// A request that got no reply.
+struct Failure {
+    error: hyper::Error,
+    unsent: Option<Box<Request<Full<Bytes>>>>,
+}
+
+// === impl Line ===
+
+impl Line {
+    /// Sends a request and drives the connection until the head of the reply is there.
+    async fn exchange(&mut self, request: Request<Full<Bytes>>) -> Result<http::Response<Incoming>, Failure> {
+        let mut sending = pin!(self.sender.try_send_request(request));
+        let driver = &mut self.driver;
+        let sent = poll_fn(|context| {
+            // The first look puts the request in line; then the connection works, and the second look sees the reply.
+            if let Poll::Ready(sent) = sending.as_mut().poll(context) {
+                return Poll::Ready(sent);
+            }
+            // An end of the connection is seen by whoever waits for a reply over it.
+            let _ended = driver.as_mut().poll(context);
+            sending.as_mut().poll(context)
+        });
+        sent.await.map_err(|mut failed| {
+            let unsent = failed.take_message().map(Box::new);
+            Failure { error: failed.into_error(), unsent }
+        })
+    }
+
+    /// Whether another request can go over it.
+    fn is_usable(&mut self) -> bool {
+        let mut context = Context::from_waker(Waker::noop());
+        self.driver.as_mut().poll(&mut context).is_pending() && self.sender.is_ready()
+    }
+}
+
+// === impl Reply ===
+
+impl Reply {
+    pub(super) fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    pub(super) fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
+    /// The size of the body, where it was announced.
+    pub(super) fn size(&self) -> Option<u64> {
+        self.body.as_ref().and_then(|body| body.size_hint().exact())
+    }
+
+    /// The next piece of the body; after the last one the connection is kept for another request.
+    pub(super) async fn chunk(&mut self) -> Option<Result<Bytes, WireError>> {
+        loop {
+            let frame = poll_fn(|context| self.poll_frame(context)).await;
+            match frame {
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) => return Some(Ok(data)),
+                    Err(_trailers) => {}
+                },
+                Some(Err(error)) => return Some(Err(explained(&error))),
+                None => {
+                    self.give_back();
+                    return None;
+                }
+            }
+        }
+    }
+
+    fn poll_frame(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<hyper::body::Frame<Bytes>, hyper::Error>>> {
+        let Some(body) = &mut self.body else { return Poll::Ready(None) };
+        if let Poll::Ready(frame) = Pin::new(&mut *body).poll_frame(context) {
+            return Poll::Ready(frame);
+        }
+        if let Some(line) = &mut self.line {
+            let _ended = line.driver.as_mut().poll(context);
+        }
+        Pin::new(body).poll_frame(context)
+    }
+
+    fn give_back(&mut self) {
+        self.body = None;
+        if let Some(mut line) = self.line.take() {
+            if line.is_usable() {
+                self.pool.keep(&self.origin, line);
+            }
+        }
+    }
+}
+
+// === impl Pool ===
+
+impl Pool {
+    /// The connection used last that is still good.
+    fn take(&self, origin: &str) -> Option<Line> {
+        let mut idle = self.idle.lock();
+        let lines = idle.get_mut(origin)?;
+        while let Some((since, mut line)) = lines.pop() {
+            if since.elapsed() < IDLE && line.is_usable() {
+                return Some(line);
+            }
+        }
+        idle.remove(origin);
+        None
+    }
+
+    fn keep(&self, origin: &str, line: Line) {
+        let mut idle = self.idle.lock();
+        if !idle.contains_key(origin) {
+            idle.insert(origin.to_owned(), Vec::new());
+        }
+        if let Some(lines) = idle.get_mut(origin).filter(|lines| lines.len() < KEPT) {
+            lines.push((Instant::now(), line));
+        }
+    }
+
+    async fn open(&self, uri: Uri) -> Result<Line, WireError> {
+        let target = uri.to_string();
+        let stream = self.connector.open(uri).await?;
+        let (sender, driver) = self
+            .builder
+            .handshake(stream)
+            .await
+            .map_err(|error| WireError::Unreachable { target, reason: error.to_string() })?;
+        Ok(Line { sender, driver: Box::pin(driver) })
+    }
+}
+
+/// Turns an absolute address into path and `Host`; gives the origin.
+fn in_origin_form(request: &mut Request<Full<Bytes>>) -> Result<String, WireError> {
+    let uri = request.uri();
+    let unreachable = |reason: &str| WireError::Unreachable { target: uri.to_string(), reason: reason.to_owned() };
+    let scheme = uri.scheme_str().ok_or_else(|| unreachable("the address has no scheme"))?;
+    let authority = uri.authority().ok_or_else(|| unreachable("the address has no host"))?;
+    let host = authority.as_str().rsplit('@').next().unwrap_or_default();
+    let origin = format!("{scheme}://{host}");
+    let value = HeaderValue::from_str(host).map_err(|_| unreachable("the host cannot be named in a header"))?;
+    let path = uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
+    request.headers_mut().insert(header::HOST, value);
+    *request.uri_mut() = Uri::from(path);
+    Ok(origin)
+}
+
+fn explained(error: &hyper::Error) -> WireError {
+    if error.is_parse_too_large() {
+        return WireError::TooLarge { what: "response header", limit: crate::limit::HEADER_BYTES };
+    }
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    if error.is_parse() {
+        WireError::protocol(format!("not HTTP: {error}"))
+    } else {
+        WireError::Ended(cause.to_string())
+    }
+}
+
+impl fmt::Debug for HttpClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HttpClient")
+    }
+}
+
+impl fmt::Debug for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reply").field("status", &self.status).finish_non_exhaustive()
+    }
+}
