@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use super::{
-    call,
+    call, handshake,
     router::{Router, Waiting},
     transport::{LaneEnd, Outbound},
 };
@@ -265,9 +265,10 @@ impl ListenFeed {
     pub(crate) fn lane_ended(&self, end: LaneEnd) {
         self.lost(match end {
             LaneEnd::Failed(error) => error,
-            LaneEnd::Status { status, body } => {
-                WireError::Status { status, body: String::from_utf8_lossy(&body).into_owned() }
-            }
+            LaneEnd::Status { status, body } => match handshake::json_rpc_error(&body) {
+                Some(error) => WireError::Refused(error.to_string()),
+                None => WireError::Status { status, body: String::from_utf8_lossy(&body).into_owned() },
+            },
             LaneEnd::Over | LaneEnd::Accepted | LaneEnd::SessionGone => {
                 WireError::Ended("the stream of the subscription closed".to_owned())
             }
