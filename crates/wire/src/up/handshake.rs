@@ -85,7 +85,7 @@ pub(crate) async fn initialize(router: &Router) -> Result<ServerProfile, WireErr
 pub(crate) async fn confirm(link: &dyn Link, revision: Revision) -> Result<(), WireError> {
     link.settle(revision);
     link.deliver(Outbound::plain(compose::notification("notifications/initialized", None, &[]), None)).await?;
-    link.stand();
+    link.stand().await;
     Ok(())
 }
 

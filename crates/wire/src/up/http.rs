@@ -155,10 +155,12 @@ impl Link for HttpLink {
         }
     }
 
-    fn stand(&self) {
-        if let Some(session) = &self.shared.session {
-            session.stand(&self.shared);
-        }
+    fn stand(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            if let Some(session) = &self.shared.session {
+                session.stand(&self.shared).await;
+            }
+        })
     }
 
     fn session(&self) -> Option<String> {

@@ -42,8 +42,11 @@ pub trait Link: Send + Sync + fmt::Debug {
     /// The handshake chose this revision.
     fn settle(&self, revision: Revision);
 
-    /// The handshake is over: open the stream for what belongs to no request, where there is such a thing.
-    fn stand(&self) {}
+    /// The handshake is over: open the stream for what belongs to no request, where there is such a thing, and wait
+    /// until it is there. What a server says before that may be lost.
+    fn stand(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
 
     /// The session the server opened for us, if any.
     fn session(&self) -> Option<String> {

@@ -4,4 +4,5 @@ mod every_way;
 mod four_combinations;
 mod relay;
 mod service;
+mod standing;
 mod ways;

@@ -1,10 +1,14 @@
 //! A session over HTTP: its id, its revision, its standing stream, and streams taken up again where they broke.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, header};
 use parking_lot::Mutex;
+use tokio::sync::oneshot;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
@@ -20,6 +24,9 @@ use crate::{
 
 /// The wait before a stream is taken up again when the server names none.
 const RETRY: Duration = Duration::from_secs(1);
+/// The longest wait for a standing stream before the first request; a server that answers a GET only when it has
+/// something to say costs this once for each session.
+const HEAD_START: Duration = Duration::from_secs(1);
 /// The longest wait between attempts to have a standing stream.
 const LONGEST: Duration = Duration::from_secs(30);
 
@@ -82,12 +89,9 @@ impl Session {
             }
             tokio::time::sleep(wait(broken.retry)).await;
             let retry = broken.retry;
-            let response = match self.get(shared, Some(&last_event)).await {
-                Ok(response) => response,
-                Err(_) => {
-                    broken.progressed = false;
-                    continue;
-                }
+            let Ok(response) = self.get(shared, Some(&last_event)).await else {
+                broken.progressed = false;
+                continue;
             };
             match lane::read(&*shared.sink, Lane::Of(request), response, &shared.endpoint.limits).await {
                 End::Lane(end) => return end,
@@ -100,38 +104,13 @@ impl Session {
         LaneEnd::Over
     }
 
-    /// Opens the standing stream, in the place of an older one.
-    pub(super) fn stand(&self, shared: &Arc<Shared>) {
-        let weak = Arc::downgrade(shared);
+    /// Opens the standing stream, in the place of an older one, and waits a while until the server has answered.
+    ///
+    /// Many servers drop what they want to say on it while it is not there, a question in the first call included.
+    pub(super) async fn stand(&self, shared: &Arc<Shared>) {
+        let (answered, answer) = oneshot::channel();
+        let standing = keep_standing(Arc::downgrade(shared), answered);
         let closed = shared.closed.clone();
-        let standing = async move {
-            let mut broken = Broken::default();
-            let mut failures = 0u32;
-            while let Some(shared) = weak.upgrade() {
-                let Some(session) = &shared.session else { return };
-                match session.get(&shared, broken.last_event.as_deref()).await {
-                    Ok(response) if response.status().is_client_error() => return,
-                    Ok(response) => {
-                        match lane::read(&*shared.sink, Lane::Standing, response, &shared.endpoint.limits).await {
-                            End::Broken(next) => {
-                                failures = if next.progressed { 0 } else { failures + 1 };
-                                let last_event = next.last_event.or(broken.last_event);
-                                broken = Broken { last_event, retry: next.retry.or(broken.retry), progressed: false };
-                            }
-                            // Not a stream: this server has none.
-                            End::Lane(LaneEnd::Failed(error)) => {
-                                tracing::debug!(%error, "no standing stream");
-                                return;
-                            }
-                            End::Lane(_) => failures += 1,
-                        }
-                    }
-                    Err(_) => failures += 1,
-                }
-                drop(shared);
-                tokio::time::sleep((wait(broken.retry) * 2u32.saturating_pow(failures)).min(LONGEST)).await;
-            }
-        };
         let task = shared.runtime.spawn(async move {
             tokio::select! {
                 () = closed.cancelled() => {}
@@ -139,16 +118,18 @@ impl Session {
             }
         });
         *self.standing.lock() = Some(AbortOnDropHandle::new(task));
+        // With or without a stream: whatever the answer, there is nothing more to wait for.
+        drop(tokio::time::timeout(HEAD_START, answer).await);
     }
 
     /// Ends the session on the server.
     pub(super) async fn give_back(&self, endpoint: &Endpoint) {
         self.standing.lock().take();
         let mut headers = HeaderMap::new();
-        if self.mark(&mut headers).is_some() {
-            if let Err(error) = endpoint.send(Method::DELETE, headers, Bytes::new()).await {
-                tracing::debug!(%error, "the session was not given back");
-            }
+        if self.mark(&mut headers).is_some()
+            && let Err(error) = endpoint.send(Method::DELETE, headers, Bytes::new()).await
+        {
+            tracing::debug!(%error, "the session was not given back");
         }
     }
 
@@ -164,6 +145,39 @@ impl Session {
             headers.insert(mcp::LAST_EVENT_ID, last_event);
         }
         shared.endpoint.send(Method::GET, headers, Bytes::new()).await
+    }
+}
+
+/// Has a standing stream as long as the server has one; drops `answered` when it first knows whether there is one.
+async fn keep_standing(shared: Weak<Shared>, answered: oneshot::Sender<()>) {
+    let mut answered = Some(answered);
+    let mut broken = Broken::default();
+    let mut failures = 0u32;
+    while let Some(shared) = shared.upgrade() {
+        let Some(session) = &shared.session else { return };
+        let response = session.get(&shared, broken.last_event.as_deref()).await;
+        answered.take();
+        match response {
+            Ok(response) if response.status().is_client_error() => return,
+            Ok(response) => {
+                match lane::read(&*shared.sink, Lane::Standing, response, &shared.endpoint.limits).await {
+                    End::Broken(next) => {
+                        failures = if next.progressed { 0 } else { failures + 1 };
+                        let last_event = next.last_event.or(broken.last_event);
+                        broken = Broken { last_event, retry: next.retry.or(broken.retry), progressed: false };
+                    }
+                    // Not a stream: this server has none.
+                    End::Lane(LaneEnd::Failed(error)) => {
+                        tracing::debug!(%error, "no standing stream");
+                        return;
+                    }
+                    End::Lane(_) => failures += 1,
+                }
+            }
+            Err(_) => failures += 1,
+        }
+        drop(shared);
+        tokio::time::sleep((wait(broken.retry) * 2u32.saturating_pow(failures)).min(LONGEST)).await;
     }
 }
 
