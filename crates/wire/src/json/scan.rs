@@ -40,6 +40,15 @@ pub(crate) struct Scanner<'a> {
     depth_limit: usize,
 }
 
+/// Why the walk stopped; where is in the scanner. One byte, so that the way of a good text stays in registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stop {
+    /// The byte at `at` cannot stand there, or there is none.
+    Here,
+    /// One bracket too many.
+    Deep,
+}
+
 /// The open brackets: one bit each, set for an object.
 struct Nesting {
     bits: [u64; MAX_DEPTH / 64],
@@ -51,6 +60,11 @@ enum Open {
     Array,
     Nothing,
 }
+
+/// A string that has gone on for this long is likely to go on; then wider instructions pay.
+const LONG: usize = 64;
+/// Bytes looked at twice while they are in the nearest cache.
+const WINDOW: usize = 4096;
 
 /// Checks that `text` is one value and nothing else; gives its span without the whitespace around it.
 pub(crate) fn whole_value(text: &[u8], depth_limit: usize) -> Result<Range<usize>, JsonError> {
@@ -74,7 +88,11 @@ pub(crate) fn decode_string(literal: &[u8]) -> Option<Cow<'_, str>> {
 
 /// Whether a key literal (quotes included) says `key`.
 pub(crate) fn key_is(literal: &[u8], key: &str) -> bool {
-    decode_string(literal).is_some_and(|text| text == key)
+    match literal.get(1..literal.len().saturating_sub(1)) {
+        Some(plain) if plain == key.as_bytes() => true,
+        Some(plain) if !plain.contains(&b'\\') => false,
+        _ => decode_string(literal).is_some_and(|text| text == key),
+    }
 }
 
 // === impl Scanner ===
@@ -86,85 +104,17 @@ impl<'a> Scanner<'a> {
 
     /// Crosses one value of any kind; gives its span.
     pub(crate) fn value(&mut self) -> Result<Range<usize>, JsonError> {
-        self.space();
-        let start = self.at;
-        let mut nesting = Nesting { bits: [0; MAX_DEPTH / 64], depth: 0 };
-        loop {
-            match self.peek()? {
-                b'{' => {
-                    self.at += 1;
-                    self.space();
-                    if self.peek()? == b'}' {
-                        self.at += 1;
-                        self.room(nesting.depth)?;
-                    } else {
-                        self.room(nesting.depth)?;
-                        nesting.push(true);
-                        self.key()?;
-                        continue;
-                    }
-                }
-                b'[' => {
-                    self.at += 1;
-                    self.space();
-                    self.room(nesting.depth)?;
-                    if self.peek()? == b']' {
-                        self.at += 1;
-                    } else {
-                        nesting.push(false);
-                        continue;
-                    }
-                }
-                _ => self.scalar()?,
-            }
-            if self.close(&mut nesting)? {
-                return Ok(start..self.at);
-            }
-            self.space();
-        }
+        self.cross_value(self.depth_limit).map_err(|stop| self.explained(stop))
     }
 
     /// Crosses an object and reports the spans of its keys (quotes included) and values.
-    pub(crate) fn members(&mut self, mut visit: impl FnMut(Range<usize>, Range<usize>)) -> Result<(), JsonError> {
-        self.space();
-        self.expect(b'{')?;
-        self.space();
-        if self.peek()? == b'}' {
-            self.at += 1;
-            return Ok(());
-        }
-        loop {
-            let key = self.key()?;
-            let value = self.inner_value()?;
-            visit(key, value);
-            self.space();
-            match self.next()? {
-                b',' => self.space(),
-                b'}' => return Ok(()),
-                _ => return Err(JsonError::Unexpected { at: self.at - 1 }),
-            }
-        }
+    pub(crate) fn members(&mut self, visit: impl FnMut(Range<usize>, Range<usize>)) -> Result<(), JsonError> {
+        self.cross_members(visit).map_err(|stop| self.explained(stop))
     }
 
     /// Crosses an array; gives the spans of its elements.
     pub(crate) fn elements(&mut self) -> Result<Vec<Range<usize>>, JsonError> {
-        let mut spans = Vec::new();
-        self.space();
-        self.expect(b'[')?;
-        self.space();
-        if self.peek()? == b']' {
-            self.at += 1;
-            return Ok(spans);
-        }
-        loop {
-            spans.push(self.inner_value()?);
-            self.space();
-            match self.next()? {
-                b',' => self.space(),
-                b']' => return Ok(spans),
-                _ => return Err(JsonError::Unexpected { at: self.at - 1 }),
-            }
-        }
+        self.cross_elements().map_err(|stop| self.explained(stop))
     }
 
     /// Nothing but whitespace may be left.
@@ -173,47 +123,127 @@ impl<'a> Scanner<'a> {
         if self.at < self.bytes.len() { Err(JsonError::Unexpected { at: self.at }) } else { Ok(()) }
     }
 
-    /// A value one level down: the bracket around it counts.
-    fn inner_value(&mut self) -> Result<Range<usize>, JsonError> {
-        self.depth_limit = self.depth_limit.checked_sub(1).ok_or(JsonError::TooDeep { limit: 0 })?;
-        let span = self.value().map_err(|error| match error {
-            JsonError::TooDeep { limit } => JsonError::TooDeep { limit: limit + 1 },
-            other => other,
-        });
-        self.depth_limit += 1;
-        span
+    fn explained(&self, stop: Stop) -> JsonError {
+        match stop {
+            Stop::Deep => JsonError::TooDeep { limit: self.depth_limit },
+            Stop::Here if self.at < self.bytes.len() => JsonError::Unexpected { at: self.at },
+            Stop::Here => JsonError::Truncated,
+        }
+    }
+
+    fn cross_value(&mut self, limit: usize) -> Result<Range<usize>, Stop> {
+        self.space();
+        let start = self.at;
+        let mut nesting = Nesting { bits: [0; MAX_DEPTH / 64], depth: 0 };
+        loop {
+            match self.byte() {
+                open @ (b'{' | b'[') => {
+                    if limit <= nesting.depth {
+                        return Err(Stop::Deep);
+                    }
+                    self.at += 1;
+                    self.space();
+                    // `{` and `[` stand two before their closing brackets.
+                    if self.byte() != open + 2 {
+                        nesting.push(open == b'{');
+                        if open == b'{' {
+                            self.key()?;
+                        }
+                        continue;
+                    }
+                    self.at += 1;
+                }
+                b'"' => self.string()?,
+                b'-' | b'0'..=b'9' => self.number()?,
+                b't' => self.literal(b"true")?,
+                b'f' => self.literal(b"false")?,
+                b'n' => self.literal(b"null")?,
+                _ => return Err(Stop::Here),
+            }
+            if self.close(&mut nesting)? {
+                return Ok(start..self.at);
+            }
+        }
+    }
+
+    fn cross_members(&mut self, mut visit: impl FnMut(Range<usize>, Range<usize>)) -> Result<(), Stop> {
+        let inner = self.depth_limit.checked_sub(1).ok_or(Stop::Deep)?;
+        self.space();
+        self.expect(b'{')?;
+        self.space();
+        if self.byte() == b'}' {
+            self.at += 1;
+            return Ok(());
+        }
+        loop {
+            let key = self.key()?;
+            let value = self.cross_value(inner)?;
+            visit(key, value);
+            self.space();
+            match self.byte() {
+                b',' => {
+                    self.at += 1;
+                    self.space();
+                }
+                _ => return self.expect(b'}'),
+            }
+        }
+    }
+
+    fn cross_elements(&mut self) -> Result<Vec<Range<usize>>, Stop> {
+        let inner = self.depth_limit.checked_sub(1).ok_or(Stop::Deep)?;
+        let mut spans = Vec::new();
+        self.space();
+        self.expect(b'[')?;
+        self.space();
+        if self.byte() == b']' {
+            self.at += 1;
+            return Ok(spans);
+        }
+        loop {
+            spans.push(self.cross_value(inner)?);
+            self.space();
+            match self.byte() {
+                b',' => self.at += 1,
+                _ => return self.expect(b']').map(|()| spans),
+            }
+        }
     }
 
     /// After a complete value: closes what can be closed; true when the outermost value is complete.
-    fn close(&mut self, nesting: &mut Nesting) -> Result<bool, JsonError> {
+    fn close(&mut self, nesting: &mut Nesting) -> Result<bool, Stop> {
         loop {
             let open = nesting.top();
             if matches!(open, Open::Nothing) {
                 return Ok(true);
             }
             self.space();
-            match (open, self.next()?) {
+            match (open, self.byte()) {
                 (Open::Object, b',') => {
+                    self.at += 1;
                     self.space();
                     self.key()?;
                     return Ok(false);
                 }
-                (Open::Array, b',') => return Ok(false),
-                (Open::Object, b'}') | (Open::Array, b']') => nesting.depth -= 1,
-                _ => return Err(JsonError::Unexpected { at: self.at - 1 }),
+                (Open::Array, b',') => {
+                    self.at += 1;
+                    self.space();
+                    return Ok(false);
+                }
+                (Open::Object, b'}') | (Open::Array, b']') => {
+                    self.at += 1;
+                    nesting.depth -= 1;
+                }
+                _ => return Err(Stop::Here),
             }
         }
     }
 
-    fn room(&self, depth: usize) -> Result<(), JsonError> {
-        if depth < self.depth_limit { Ok(()) } else { Err(JsonError::TooDeep { limit: self.depth_limit }) }
-    }
-
     /// A key, its colon and the whitespace after it; gives the span of the key.
-    fn key(&mut self) -> Result<Range<usize>, JsonError> {
+    fn key(&mut self) -> Result<Range<usize>, Stop> {
         let start = self.at;
-        if self.peek()? != b'"' {
-            return Err(JsonError::Unexpected { at: self.at });
+        if self.byte() != b'"' {
+            return Err(Stop::Here);
         }
         self.string()?;
         let key = start..self.at;
@@ -223,32 +253,24 @@ impl<'a> Scanner<'a> {
         Ok(key)
     }
 
-    fn scalar(&mut self) -> Result<(), JsonError> {
-        match self.peek()? {
-            b'"' => self.string(),
-            b'-' | b'0'..=b'9' => self.number(),
-            b't' => self.literal(b"true"),
-            b'f' => self.literal(b"false"),
-            b'n' => self.literal(b"null"),
-            _ => Err(JsonError::Unexpected { at: self.at }),
-        }
-    }
-
-    fn string(&mut self) -> Result<(), JsonError> {
+    fn string(&mut self) -> Result<(), Stop> {
         self.at += 1;
         loop {
             self.plain();
-            match self.next()? {
-                b'"' => return Ok(()),
+            match self.byte() {
+                b'"' => {
+                    self.at += 1;
+                    return Ok(());
+                }
                 b'\\' => self.escape()?,
-                _ => return Err(JsonError::Unexpected { at: self.at - 1 }),
+                _ => return Err(Stop::Here),
             }
         }
     }
 
-    /// Crosses what stands for itself in a string, eight bytes at a time: long strings are what large messages
-    /// consist of.
+    /// Crosses what stands for itself in a string: by the word at first, in windows once it is long.
     fn plain(&mut self) {
+        let start = self.at;
         while let Some(word) = self.bytes.get(self.at..self.at + 8) {
             let mut bytes = [0; 8];
             bytes.copy_from_slice(word);
@@ -258,86 +280,107 @@ impl<'a> Scanner<'a> {
                 return;
             }
             self.at += 8;
+            if LONG < self.at - start && !self.windows() {
+                return;
+            }
         }
         let rest = &self.bytes[self.at..];
-        self.at += rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..0x20)).unwrap_or(rest.len());
+        self.at += rest.iter().position(|byte| is_special(*byte)).unwrap_or(rest.len());
     }
 
-    fn escape(&mut self) -> Result<(), JsonError> {
-        match self.next()? {
-            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Ok(()),
-            b'u' => (0..4).try_for_each(|_| match self.next()? {
-                byte if byte.is_ascii_hexdigit() => Ok(()),
-                _ => Err(JsonError::Unexpected { at: self.at - 1 }),
-            }),
-            _ => Err(JsonError::Unexpected { at: self.at - 1 }),
+    /// Crosses whole windows without anything special; false when it stands before something special.
+    fn windows(&mut self) -> bool {
+        while let Some(window) = self.bytes.get(self.at..self.at + WINDOW) {
+            let length = memchr::memchr2(b'"', b'\\', window).unwrap_or(WINDOW);
+            // Without an early exit this loop becomes vector instructions.
+            let control = window[..length].iter().fold(false, |control, byte| control | (*byte < 0x20));
+            if control {
+                self.at += window.iter().position(|byte| is_special(*byte)).unwrap_or_default();
+                return false;
+            }
+            self.at += length;
+            if length < WINDOW {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn escape(&mut self) -> Result<(), Stop> {
+        self.at += 1;
+        match self.byte() {
+            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => {
+                self.at += 1;
+                Ok(())
+            }
+            b'u' => {
+                self.at += 1;
+                for _ in 0..4 {
+                    if !self.byte().is_ascii_hexdigit() {
+                        return Err(Stop::Here);
+                    }
+                    self.at += 1;
+                }
+                Ok(())
+            }
+            _ => Err(Stop::Here),
         }
     }
 
-    fn number(&mut self) -> Result<(), JsonError> {
-        if self.peek()? == b'-' {
+    fn number(&mut self) -> Result<(), Stop> {
+        if self.byte() == b'-' {
             self.at += 1;
         }
-        match self.next()? {
-            b'0' => {}
-            b'1'..=b'9' => self.digits(),
-            _ => return Err(JsonError::Unexpected { at: self.at - 1 }),
+        match self.byte() {
+            b'0' => self.at += 1,
+            _ => self.digits()?,
         }
-        if self.bytes.get(self.at) == Some(&b'.') {
+        if self.byte() == b'.' {
             self.at += 1;
-            self.some_digits()?;
+            self.digits()?;
         }
-        if matches!(self.bytes.get(self.at), Some(b'e' | b'E')) {
+        if matches!(self.byte(), b'e' | b'E') {
             self.at += 1;
-            if matches!(self.bytes.get(self.at), Some(b'+' | b'-')) {
+            if matches!(self.byte(), b'+' | b'-') {
                 self.at += 1;
             }
-            self.some_digits()?;
+            self.digits()?;
         }
         Ok(())
     }
 
-    fn some_digits(&mut self) -> Result<(), JsonError> {
-        if !self.peek()?.is_ascii_digit() {
-            return Err(JsonError::Unexpected { at: self.at });
+    /// At least one digit.
+    fn digits(&mut self) -> Result<(), Stop> {
+        if !self.byte().is_ascii_digit() {
+            return Err(Stop::Here);
         }
-        self.digits();
-        Ok(())
-    }
-
-    fn digits(&mut self) {
-        while self.bytes.get(self.at).is_some_and(u8::is_ascii_digit) {
+        while self.byte().is_ascii_digit() {
             self.at += 1;
         }
-    }
-
-    fn literal(&mut self, word: &[u8]) -> Result<(), JsonError> {
-        for expected in word {
-            if self.next()? != *expected {
-                return Err(JsonError::Unexpected { at: self.at - 1 });
-            }
-        }
         Ok(())
     }
 
-    fn expect(&mut self, byte: u8) -> Result<(), JsonError> {
-        if self.next()? == byte { Ok(()) } else { Err(JsonError::Unexpected { at: self.at - 1 }) }
+    fn literal(&mut self, word: &[u8]) -> Result<(), Stop> {
+        word.iter().try_for_each(|byte| self.expect(*byte))
+    }
+
+    fn expect(&mut self, byte: u8) -> Result<(), Stop> {
+        if self.byte() != byte {
+            return Err(Stop::Here);
+        }
+        self.at += 1;
+        Ok(())
     }
 
     fn space(&mut self) {
-        while matches!(self.bytes.get(self.at), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+        while matches!(self.byte(), b' ' | b'\t' | b'\n' | b'\r') {
             self.at += 1;
         }
     }
 
-    fn peek(&self) -> Result<u8, JsonError> {
-        self.bytes.get(self.at).copied().ok_or(JsonError::Truncated)
-    }
-
-    fn next(&mut self) -> Result<u8, JsonError> {
-        let byte = self.peek()?;
-        self.at += 1;
-        Ok(byte)
+    /// The byte here; at the end NUL, which can stand nowhere outside a string.
+    fn byte(&self) -> u8 {
+        self.bytes.get(self.at).copied().unwrap_or_default()
     }
 }
 
@@ -354,7 +397,12 @@ impl Nesting {
     }
 }
 
-/// The high bit of the first byte that is a quote, a backslash or a control character; bits after it mean nothing.
+/// Ends a string, begins an escape, or cannot stand in a string.
+fn is_special(byte: u8) -> bool {
+    matches!(byte, b'"' | b'\\' | 0..0x20)
+}
+
+/// The high bit of the first special byte of a word; bits after it mean nothing.
 fn special_bytes(word: u64) -> u64 {
     const EACH: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x8080_8080_8080_8080;
