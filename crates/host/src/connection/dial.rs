@@ -8,7 +8,8 @@ use toolway_wire::{
     limit::Limits,
     up::{
         ConnectOptions, EraMemory, Peer,
-        connector::{HttpClient, HttpOptions},
+        client::HttpClient,
+        connector::HttpOptions,
         credential::{Credentials, NoCredentials},
         http::HttpTransport,
         stdio::StdioTransport,

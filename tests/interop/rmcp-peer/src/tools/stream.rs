@@ -48,7 +48,12 @@ pub(super) struct Sleep {
     ms: u64,
 }
 
+/// Says that it has begun, so that a client knows when there is something to cancel.
 pub(super) async fn sleep(Sleep { ms }: &Sleep, world: &World, context: &Context) -> Result<CallToolResult, ErrorData> {
+    if let Some(token) = context.meta.get_progress_token() {
+        let begun = ProgressNotificationParam::new(token, 0.0);
+        context.peer.notify_progress(begun).await.map_err(|error| unsent(&error))?;
+    }
     tokio::select! {
         () = tokio::time::sleep(Duration::from_millis(*ms)) => Ok(text(format!("slept {ms} ms"))),
         () = context.ct.cancelled() => {

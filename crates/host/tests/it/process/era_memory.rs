@@ -1,0 +1,108 @@
+//! The era of a server is found out once, used from then on, and corrected when the server has changed.
+
+use std::{process::Command, sync::Arc};
+
+use toolway_host::connection::{DiskEraMemory, Program, era_memory};
+use toolway_wire::{
+    revision::Era,
+    up::{EraMemory, Found, transport::Manner},
+};
+
+use super::{LEGACY, MODERN, scripted, written};
+use crate::stage::{Stage, within};
+
+#[tokio::test]
+async fn a_stateful_server_is_asked_for_its_era_once() {
+    let stage = Stage::new();
+    let server = scripted(&stage, "echo >> starts", LEGACY, "");
+    assert_eq!(met(&stage, &server).await, ["server/discover", "initialize", "notifications/initialized"]);
+    assert_eq!(met(&stage, &server).await, ["initialize", "notifications/initialized"]);
+    assert_eq!(written(&stage, "starts").len(), 2);
+}
+
+#[tokio::test]
+async fn a_server_that_ends_on_the_question_is_started_twice_only_once() {
+    let stage = Stage::new();
+    let answers = format!("*'server/discover'*) exit 1 ;;\n{LEGACY}");
+    let server = scripted(&stage, "echo >> starts", &answers, "");
+    met(&stage, &server).await;
+    assert_eq!(written(&stage, "starts").len(), 2);
+    met(&stage, &server).await;
+    assert_eq!(written(&stage, "starts").len(), 3);
+}
+
+#[tokio::test]
+async fn a_server_that_was_replaced_is_met_anew() {
+    let stage = Stage::new();
+    let server = scripted(&stage, "", MODERN, "");
+    let key = era_memory::process_key(&server);
+    let stateful = Found { era: Era::Legacy, manner: Manner::Session };
+    memory(&stage).remember(&key, stateful);
+
+    assert_eq!(met(&stage, &server).await, ["initialize", "server/discover"]);
+    assert_eq!(memory(&stage).recall(&key), Some(Found { era: Era::Modern, manner: Manner::Stateless }));
+    assert_eq!(met(&stage, &server).await, ["server/discover"]);
+}
+
+#[tokio::test]
+async fn a_stateless_server_that_became_stateful_is_met_anew() {
+    let stage = Stage::new();
+    let server = scripted(&stage, "", LEGACY, "");
+    let key = era_memory::process_key(&server);
+    memory(&stage).remember(&key, Found { era: Era::Modern, manner: Manner::Stateless });
+    met(&stage, &server).await;
+    assert_eq!(memory(&stage).recall(&key), Some(Found { era: Era::Legacy, manner: Manner::Session }));
+    assert_eq!(met(&stage, &server).await, ["initialize", "notifications/initialized"]);
+}
+
+#[test]
+fn two_processes_do_not_lose_each_others_entries() {
+    let stage = Stage::new();
+    let writer = |name: &str| {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "--ignored", "process::era_memory::remembers_a_few_servers"]);
+        command.env(FILE, stage.path("eras.json")).env(NAME, name).spawn().unwrap()
+    };
+    let writers = ["one", "other"].map(writer);
+    for mut writer in writers {
+        assert!(writer.wait().unwrap().success());
+    }
+    let known =
+        |name: &&str| (0..SERVERS).filter(|number| memory(&stage).recall(&key(name, *number)).is_some()).count();
+    assert_eq!(["one", "other"].iter().map(known).collect::<Vec<_>>(), [SERVERS, SERVERS]);
+}
+
+#[test]
+#[ignore = "run by the story above, in processes of its own"]
+fn remembers_a_few_servers() {
+    let value = |name| std::env::var_os(name).expect("the story above says it");
+    let (memory, name) = (DiskEraMemory::at(value(FILE)), value(NAME).into_string().unwrap());
+    for number in 0..SERVERS {
+        memory.remember(&key(&name, number), Found { era: Era::Legacy, manner: Manner::Session });
+    }
+}
+
+const FILE: &str = "TOOLWAY_TEST_FILE";
+const NAME: &str = "TOOLWAY_TEST_NAME";
+const SERVERS: usize = 50;
+
+fn key(name: &str, number: usize) -> String {
+    format!("{name}/{number}")
+}
+
+fn memory(stage: &Stage) -> DiskEraMemory {
+    DiskEraMemory::at(stage.path("eras.json"))
+}
+
+/// Meets a server and leaves it; what was said to it.
+async fn met(stage: &Stage, server: &Program) -> Vec<String> {
+    let before = written(stage, "heard").len();
+    let (peer, last_words) = stage.try_dial(server.clone(), Some(Arc::new(memory(stage)))).await;
+    let peer = peer.unwrap_or_else(|error| panic!("{error}: {:#?}", last_words.lines()));
+    within("the end", peer.close()).await;
+    let method = |line: &String| {
+        let message: serde_json::Value = serde_json::from_str(line).unwrap();
+        message["method"].as_str().unwrap().to_owned()
+    };
+    written(stage, "heard")[before..].iter().map(method).collect()
+}
