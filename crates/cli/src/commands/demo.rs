@@ -1,0 +1,222 @@
+//! `toolway demo`: the main job, shown on the embedded server with nothing configured.
+
+use std::{
+    collections::BTreeMap,
+    io::{BufRead, Write},
+    sync::Arc,
+};
+
+use futures_util::future::BoxFuture;
+use serde_json::json;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use toolway_host::connection::{DialOptions, Program, ServerAddress, dial};
+use toolway_sample::Sample;
+use toolway_wire::{
+    down::{self, FaceOptions},
+    error::WireError,
+    exchange::{Answer, AskHandler, Happening, Outcome, Question},
+    json::Raw,
+    message::{ClientCapabilities, content::ContentKind, result::CallResult},
+    up::{ConnectOptions, Peer},
+};
+
+use super::sample::{self, Spoken};
+use crate::{
+    exit_code::ExitCode,
+    output::{self, Output},
+};
+
+/// Show the main job on an embedded server
+///
+/// Starts the sample server as a process and over HTTP, in a revision with a session and in the one without, lists
+/// its tools and calls some of them: one with progress, one with structured content and a picture, one that asks
+/// something in the middle. Nothing has to be configured or installed.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DemoArgs {}
+
+/// One way to the sample server.
+struct Way {
+    title: &'static str,
+    spoken: Spoken,
+    over_http: bool,
+}
+
+const WAYS: [Way; 4] = [
+    Way { title: "as a child process, with a session", spoken: Spoken::Legacy, over_http: false },
+    Way { title: "as a child process, without a session", spoken: Spoken::Modern, over_http: false },
+    Way { title: "over HTTP, with a session", spoken: Spoken::Legacy, over_http: true },
+    Way { title: "over HTTP, without a session", spoken: Spoken::Modern, over_http: true },
+];
+
+pub(crate) async fn run(_args: &DemoArgs, output: &mut Output) -> ExitCode {
+    output.line("Toolway reaches one server in four ways; what is called and what comes back is the same in each.");
+    for (number, way) in (1..).zip(WAYS) {
+        output.line(&format!("\n{number}. The sample server {}", way.title));
+        if let Err(error) = show(&way, output).await {
+            return output.failed(ExitCode::Unreachable, &error.to_string());
+        }
+    }
+    output.line("\nThat was the wire in both eras. `./test` runs everything that shows it holds.");
+    ExitCode::Ok
+}
+
+async fn show(way: &Way, output: &mut Output) -> Result<(), WireError> {
+    let (address, _server) = start(way).await.map_err(|error| WireError::Ended(error.to_string()))?;
+    let person = Arc::new(Person { present: output::person_present() });
+    let connect =
+        ConnectOptions { asks: Some(Arc::clone(&person) as Arc<dyn AskHandler>), ..ConnectOptions::default() };
+    let peer = dial(&address, DialOptions { connect, environment: environment(), ..DialOptions::default() }).await?;
+    let profile = peer.profile();
+    output.line(&format!("   speaks {}, calls itself {}", profile.revision, profile.name().unwrap_or_default()));
+
+    let tools = peer.list_tools().await?;
+    let names: Vec<&str> = tools.items.iter().map(|tool| tool.name.as_str()).collect();
+    output.line(&format!("   offers {} tools: {}", names.len(), names.join(", ")));
+
+    call(&peer, "count", &json!({ "to": 3 }), &person, output).await?;
+    call(&peer, "picture", &json!({}), &person, output).await?;
+    call(&peer, "greet", &json!({}), &person, output).await?;
+    peer.close().await;
+    Ok(())
+}
+
+/// Where the server of one way is; over HTTP it is served from here as long as the second value lives.
+async fn start(way: &Way) -> std::io::Result<(ServerAddress, Option<AbortOnDropHandle<()>>)> {
+    if !way.over_http {
+        let program = std::env::current_exe()?.to_string_lossy().into_owned();
+        let mut program = Program::new(program);
+        let era = if way.spoken == Spoken::Legacy { "legacy" } else { "modern" };
+        program.arguments = vec!["sample".to_owned(), "--era".to_owned(), era.to_owned()];
+        return Ok((ServerAddress::Process(program), None));
+    }
+    let options = FaceOptions { revisions: way.spoken.revisions(), ..FaceOptions::default() };
+    let (listener, face, address) = sample::listen(Arc::new(Sample::new()), options).await?;
+    let serving = tokio::runtime::Handle::current().spawn(async move {
+        // Should serving fail, the calls below say so.
+        drop(down::http::serve(listener, face, CancellationToken::new()).await);
+    });
+    let url = address.parse().map_err(std::io::Error::other)?;
+    Ok((ServerAddress::http(url), Some(AbortOnDropHandle::new(serving))))
+}
+
+async fn call(
+    peer: &Peer,
+    tool: &str,
+    arguments: &serde_json::Value,
+    person: &Person,
+    output: &mut Output,
+) -> Result<(), WireError> {
+    output.line(&format!("   {tool} {arguments}"));
+    let exchange =
+        peer.call_tool(tool, Some(Raw::of(arguments))).map_err(|problem| WireError::Refused(problem.to_string()))?;
+    let mut progress = Vec::new();
+    let outcome = exchange
+        .outcome_with(Some(person), |happening| {
+            if let Happening::Progress(params) = happening {
+                progress.push(params.get("message").as_ref().and_then(Raw::as_str).unwrap_or_default().into_owned());
+            }
+        })
+        .await;
+    if !progress.is_empty() {
+        output.line(&format!("      progress: {}", progress.join(", ")));
+    }
+    if tool == "greet" && !person.present {
+        output.line("      asked who you are; no terminal, so the form's default was the answer");
+    }
+    let result = match outcome {
+        Outcome::Answered(result) => CallResult::view(&result),
+        Outcome::Failed(error) => return Err(error),
+        other => return Err(WireError::Refused(format!("{other:?}"))),
+    };
+    for block in &result.content {
+        output.line(&format!("      {}", described(&block.kind)));
+    }
+    if let Some(structured) = &result.structured {
+        output.line(&format!("      structured: {structured}"));
+    }
+    Ok(())
+}
+
+fn described(content: &ContentKind) -> String {
+    match content {
+        ContentKind::Text(text) => text.clone(),
+        ContentKind::Image { data, mime_type } => {
+            format!("a picture, {mime_type}, {} characters of base64", data.len())
+        }
+        ContentKind::Audio { mime_type, .. } => format!("a sound, {mime_type}"),
+        ContentKind::Resource { uri, .. } | ContentKind::ResourceLink { uri } => format!("a resource, {uri}"),
+        ContentKind::Other(kind) => format!("something of the kind `{kind}`"),
+    }
+}
+
+/// Whoever sits at the terminal, or the defaults of the form.
+struct Person {
+    present: bool,
+}
+
+impl AskHandler for Person {
+    fn capabilities(&self) -> ClientCapabilities {
+        ClientCapabilities(Raw::of(&json!({ "elicitation": { "form": {} } })))
+    }
+
+    fn answer(&self, question: Question) -> BoxFuture<'_, Answer> {
+        Box::pin(async move {
+            let fields = Field::all(&question);
+            let present = self.present;
+            let content = tokio::task::spawn_blocking(move || filled(&fields, present)).await;
+            match content {
+                Ok(Some(content)) => Answer::Given(Raw::of(&json!({ "action": "accept", "content": content }))),
+                Ok(None) => Answer::dismissed(),
+                Err(_) => Answer::nobody(),
+            }
+        })
+    }
+}
+
+/// One line of a form.
+struct Field {
+    name: String,
+    title: String,
+    default: String,
+}
+
+impl Field {
+    fn all(question: &Question) -> Vec<Self> {
+        let schema = question.params.as_ref().and_then(|params| params.get("requestedSchema"));
+        let properties = schema.and_then(|schema| schema.get("properties"));
+        let members = properties.map(|properties| properties.members()).unwrap_or_default();
+        let text = |raw: &Raw, key| raw.get(key).as_ref().and_then(Raw::as_str).map(std::borrow::Cow::into_owned);
+        let field = |member: toolway_wire::json::Member| Self {
+            title: text(&member.value, "title").unwrap_or_else(|| member.key.clone()),
+            default: text(&member.value, "default").unwrap_or_default(),
+            name: member.key,
+        };
+        members.into_iter().map(field).collect()
+    }
+}
+
+/// The form, filled in by whoever is there; none when they hang up.
+fn filled(fields: &[Field], present: bool) -> Option<BTreeMap<String, String>> {
+    let mut content = BTreeMap::new();
+    for field in fields {
+        let answer = if present { asked(field)? } else { String::new() };
+        let answer = if answer.is_empty() { field.default.clone() } else { answer };
+        content.insert(field.name.clone(), answer);
+    }
+    Some(content)
+}
+
+fn asked(field: &Field) -> Option<String> {
+    let mut talk = std::io::stderr();
+    write!(talk, "      {} [{}]: ", field.title, field.default).and_then(|()| talk.flush()).ok()?;
+    let mut line = String::new();
+    match std::io::stdin().lock().read_line(&mut line) {
+        Ok(0) | Err(_) => None,
+        Ok(_) => Some(line.trim().to_owned()),
+    }
+}
+
+/// What the child process may see of our environment is decided by the host.
+fn environment() -> toolway_host::connection::environment::Environment {
+    std::env::vars_os().collect()
+}

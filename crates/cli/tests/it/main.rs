@@ -1,0 +1,3 @@
+//! The program, run as a person runs it.
+
+mod demo;
