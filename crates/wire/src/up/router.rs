@@ -276,11 +276,21 @@ impl Router {
                 self.fault(WireError::protocol(format!("an answer to request {id}, which nobody made")));
                 None
             }
-            (_, None) => {
+            (_, None) => self.only_step(envelope).or_else(|| {
                 let said = envelope.error().map(|error| error.to_string()).unwrap_or_default();
                 self.fault(WireError::protocol(format!("an answer without an id: {said}")));
                 None
-            }
+            }),
+        }
+    }
+
+    /// The step of the handshake that an error without an id is about: nothing else is under way then.
+    fn only_step(&self, envelope: &Envelope) -> Option<u64> {
+        let waiting = self.waiting.lock();
+        let mut waiting = waiting.iter();
+        match (waiting.next(), waiting.next()) {
+            (Some((id, Waiting::Handshake(_))), None) if envelope.kind() == Kind::Error => Some(*id),
+            _ => None,
         }
     }
 
