@@ -129,8 +129,13 @@ impl Peer {
     pub async fn connect(transport: Arc<dyn Transport>, options: ConnectOptions) -> Result<Self, WireError> {
         let known = options.memory.as_ref().and_then(|(memory, key)| memory.recall(key));
         let (met, router) = match attempt(&*transport, &options, known).await {
-            Err(error) if known.is_some() && options.era == EraChoice::Auto && disproves(&error) => {
-                // What was remembered is wrong: the server was replaced. Find out again.
+            // What was remembered is wrong: the server was replaced. Find out again. (One that was said to be stateless
+            // was asked anyway.)
+            Err(error)
+                if known.is_some_and(|known| known.era == Era::Legacy)
+                    && options.era == EraChoice::Auto
+                    && disproves(&error, transport.shape()) =>
+            {
                 if let Some((memory, key)) = &options.memory {
                     memory.forget(key);
                 }
@@ -143,7 +148,7 @@ impl Peer {
         }
         let modern = install_accent(&router, &met.profile, &*transport);
         if met.profile.revision.era() == Era::Legacy {
-            handshake::confirm(&*met.link, met.profile.revision).await?;
+            handshake::confirm(&*met.link, met.profile.revision, options.timeouts.handshake).await?;
         } else {
             met.link.settle(met.profile.revision);
         }
@@ -282,17 +287,13 @@ async fn attempt(
     Ok((met, router))
 }
 
-/// Errors that show that a remembered era is not the server's: it answered, but not in that era.
-fn disproves(error: &WireError) -> bool {
-    matches!(
-        error,
-        WireError::Handshake(_)
-            | WireError::NoCommonRevision { .. }
-            | WireError::Protocol(_)
-            | WireError::Status { .. }
-            | WireError::TimedOut { .. }
-            | WireError::Ended(_)
-    )
+/// Errors that show that a remembered era is not the server's: it answered, but not in that era. A process that ends
+/// or is silent may do so because of what it was told; a broken network says nothing.
+fn disproves(error: &WireError, shape: Shape) -> bool {
+    match error {
+        WireError::TimedOut { .. } | WireError::Ended(_) => shape == Shape::Stream,
+        other => probe::speaks_of_era(other),
+    }
 }
 
 fn install_accent(router: &Arc<Router>, profile: &ServerProfile, transport: &dyn Transport) -> Option<Arc<Modern>> {

@@ -4,6 +4,8 @@
 
 use std::{sync::Arc, time::Duration};
 
+use http::StatusCode;
+
 use super::{
     listen,
     router::{HandshakeReply, Router},
@@ -65,6 +67,11 @@ pub(crate) fn discovered(result: &Raw, revision: Revision) -> Option<ServerProfi
 
 /// The handshake of a stateful server on an open link.
 pub(crate) async fn initialize(router: &Router) -> Result<ServerProfile, WireError> {
+    initialized(greet(router).await?)
+}
+
+/// Says `initialize`; gives what comes back.
+pub(crate) async fn greet(router: &Router) -> Result<HandshakeReply, WireError> {
     let id = router.new_id();
     let hello = &router.hello;
     let params = Raw::of(&serde_json::json!({
@@ -74,17 +81,20 @@ pub(crate) async fn initialize(router: &Router) -> Result<ServerProfile, WireErr
     }));
     let message = compose::request(&Id::number(id), "initialize", Some(&params), &[]);
     let reply = router.handshake(id, Outbound::plain(message, Some(id)))?;
-    let Ok(reply) = tokio::time::timeout(hello.patience, reply).await else {
-        router.forget(id);
-        return Err(WireError::TimedOut { clock: Clock::Handshake, limit: hello.patience });
-    };
-    initialized(reply.unwrap_or_else(|_| HandshakeReply::Closed(router.why_closed())))
+    let reply = within(hello.patience, reply).await.inspect_err(|_| drop(router.forget(id)))?;
+    Ok(reply.unwrap_or_else(|_| HandshakeReply::Closed(router.why_closed())))
+}
+
+/// What a step of the handshake gives, unless its clock runs out first.
+pub(crate) async fn within<T>(limit: Duration, step: impl Future<Output = T>) -> Result<T, WireError> {
+    tokio::time::timeout(limit, step).await.map_err(|_| WireError::TimedOut { clock: Clock::Handshake, limit })
 }
 
 /// Says that the handshake is over, and that the link may rely on its revision.
-pub(crate) async fn confirm(link: &dyn Link, revision: Revision) -> Result<(), WireError> {
+pub(crate) async fn confirm(link: &dyn Link, revision: Revision, patience: Duration) -> Result<(), WireError> {
     link.settle(revision);
-    link.deliver(Outbound::plain(compose::notification("notifications/initialized", None, &[]), None)).await?;
+    let confirmation = compose::notification("notifications/initialized", None, &[]);
+    within(patience, link.deliver(Outbound::plain(confirmation, None))).await??;
     link.stand().await;
     Ok(())
 }
@@ -99,7 +109,7 @@ pub(crate) async fn renew(router: &Arc<Router>) -> Result<(), WireError> {
         return Ok(());
     }
     let profile = initialize(router).await?;
-    confirm(&*link, profile.revision).await?;
+    confirm(&*link, profile.revision, router.hello.patience).await?;
     let (level, subscriptions) = {
         let wishes = router.standing_wishes.lock();
         (wishes.log_level, wishes.subscriptions.keys().cloned().collect::<Vec<_>>())
@@ -126,7 +136,8 @@ pub(crate) async fn set_level(router: &Arc<Router>, level: LogLevel) -> Result<(
     }
 }
 
-fn initialized(reply: HandshakeReply) -> Result<ServerProfile, WireError> {
+/// What the answer to `initialize` says.
+pub(crate) fn initialized(reply: HandshakeReply) -> Result<ServerProfile, WireError> {
     let envelope = match reply {
         HandshakeReply::Message(envelope) => envelope,
         HandshakeReply::Closed(why) => return Err(why),
@@ -154,12 +165,25 @@ pub(crate) fn lane_error(end: LaneEnd) -> WireError {
         LaneEnd::Failed(error) => error,
         LaneEnd::Over => WireError::Ended("the stream closed during the handshake".to_owned()),
         LaneEnd::Accepted => WireError::protocol("the handshake was accepted but not answered"),
-        LaneEnd::SessionGone => WireError::Status { status: http::StatusCode::NOT_FOUND, body: String::new() },
+        LaneEnd::SessionGone => WireError::Status { status: StatusCode::NOT_FOUND, body: String::new() },
         LaneEnd::Status { status, body } => match json_rpc_error(&body) {
-            Some(error) => WireError::Handshake(error),
-            None => WireError::Status { status, body: String::from_utf8_lossy(&body).into_owned() },
+            Some(error) if is_about_era(status) => WireError::Handshake(error),
+            _ => WireError::Status { status, body: String::from_utf8_lossy(&body).into_owned() },
         },
     }
+}
+
+/// Whether a status says anything about the era: not when it is about credentials, load or a broken server.
+pub(crate) fn is_about_era(status: StatusCode) -> bool {
+    let about_something_else = matches!(
+        status,
+        StatusCode::UNAUTHORIZED
+            | StatusCode::FORBIDDEN
+            | StatusCode::PROXY_AUTHENTICATION_REQUIRED
+            | StatusCode::REQUEST_TIMEOUT
+            | StatusCode::TOO_MANY_REQUESTS
+    );
+    status.is_client_error() && !about_something_else
 }
 
 /// The JSON-RPC error a body holds.

@@ -6,11 +6,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use http::StatusCode;
 use tokio::sync::oneshot;
 
 use super::{
-    handshake::{self, ServerProfile},
+    handshake::{self, ServerProfile, is_about_era},
     modern,
     router::{HandshakeReply, Router},
     transport::{LaneEnd, Link, Manner, Shape, Transport},
@@ -121,9 +120,11 @@ impl Probe<'_> {
     async fn meet_legacy(&self, manner: Option<Manner>) -> Result<Acquaintance, WireError> {
         let first = manner.filter(|manner| *manner == Manner::EventStream).unwrap_or(Manner::Session);
         let link = self.open(first).await?;
-        match handshake::initialize(self.router).await {
+        let reply = handshake::greet(self.router).await?;
+        let may_be_older = first == Manner::Session && self.may_be_older(&reply);
+        match handshake::initialized(reply) {
             Ok(profile) => Ok(Acquaintance { link, profile, found: Found { era: Era::Legacy, manner: first } }),
-            Err(refusal) if first == Manner::Session && self.may_be_older(&refusal) => self.meet_oldest(refusal).await,
+            Err(refusal) if may_be_older => self.meet_oldest(refusal).await,
             Err(error) => Err(error),
         }
     }
@@ -132,9 +133,14 @@ impl Probe<'_> {
         let link = match self.open(Manner::EventStream).await {
             Ok(link) => link,
             Err(error) => {
-                return Err(WireError::protocol(format!(
-                    "no MCP transport recognised: `initialize` brought {refusal}, an event stream brought {error}"
-                )));
+                return Err(match (refusal, error) {
+                    // Whoever refuses in JSON-RPC has said what is wrong.
+                    (refusal @ WireError::Handshake(_), _) => refusal,
+                    (refusal, error) if speaks_of_era(&error) => WireError::protocol(format!(
+                        "no MCP transport recognised: `initialize` brought {refusal}, an event stream brought {error}"
+                    )),
+                    (_, error) => error,
+                });
             }
         };
         let profile = handshake::initialize(self.router).await?;
@@ -158,13 +164,29 @@ impl Probe<'_> {
             Ok(profile) => {
                 Ok(Acquaintance { link, profile, found: Found { era: Era::Legacy, manner: Manner::Session } })
             }
-            Err(refusal) => match late.and_then(|mut late| late.try_recv().ok()).map(|reply| self.judge(reply)) {
+            Err(refusal) => match self.late_answer(late, &refusal).await {
                 // A slow stateless server: its answer came while `initialize` was being refused.
                 Some(Discovery::Modern(profile)) => Ok(modern_acquaintance(link, profile)),
                 _ if matches!(refusal, WireError::Ended(_)) => self.meet_legacy(None).await.map_err(|_| refusal),
                 _ => Err(refusal),
             },
         }
+    }
+
+    /// The answer to `server/discover` that came after its time; waited for where the refusal is a stateless server's.
+    async fn late_answer(
+        &self,
+        late: Option<oneshot::Receiver<HandshakeReply>>,
+        refusal: &WireError,
+    ) -> Option<Discovery> {
+        let mut late = late?;
+        let reply = match refusal {
+            WireError::Handshake(error) if is_modern(error) => {
+                tokio::time::timeout(self.patience, late).await.ok()?.ok()?
+            }
+            _ => late.try_recv().ok()?,
+        };
+        Some(self.judge(reply))
     }
 
     async fn meet_without_discover(&self, error: &RpcError) -> Result<Acquaintance, WireError> {
@@ -185,7 +207,8 @@ impl Probe<'_> {
         if let Some(old) = self.router.take_link() {
             old.close().await;
         }
-        let link = self.transport.open(manner, self.router.next_sink()).await?;
+        let opening = self.transport.open(manner, self.router.next_sink());
+        let link = handshake::within(self.router.hello.patience, opening).await??;
         self.router.use_link(Arc::clone(&link));
         Ok(link)
     }
@@ -229,12 +252,14 @@ impl Probe<'_> {
     }
 
     /// Whether a refusal leaves the possibility that the server speaks HTTP+SSE.
-    fn may_be_older(&self, refusal: &WireError) -> bool {
-        self.transport.shape() == Shape::Http
-            && match refusal {
-                WireError::Status { status, .. } => is_about_era(*status),
-                _ => false,
+    fn may_be_older(&self, reply: &HandshakeReply) -> bool {
+        match reply {
+            HandshakeReply::Lane(LaneEnd::Status { status, body }) => {
+                let modern = handshake::json_rpc_error(body).is_some_and(|error| is_modern(&error));
+                self.transport.shape() == Shape::Http && is_about_era(*status) && !modern
             }
+            _ => false,
+        }
     }
 }
 
@@ -283,17 +308,15 @@ fn judge_lane(end: LaneEnd) -> Discovery {
     }
 }
 
-/// Whether a status says anything about the era: not when it is about credentials, load or a broken server.
-fn is_about_era(status: StatusCode) -> bool {
-    let about_something_else = matches!(
-        status,
-        StatusCode::UNAUTHORIZED
-            | StatusCode::FORBIDDEN
-            | StatusCode::PROXY_AUTHENTICATION_REQUIRED
-            | StatusCode::REQUEST_TIMEOUT
-            | StatusCode::TOO_MANY_REQUESTS
-    );
-    status.is_client_error() && !about_something_else
+/// Whether a failure says anything about the era: the server answered, but not as one of that era does.
+pub(super) fn speaks_of_era(error: &WireError) -> bool {
+    match error {
+        WireError::Status { status, .. } => is_about_era(*status),
+        WireError::Handshake(_) | WireError::NoCommonRevision { .. } | WireError::Protocol(_) | WireError::Ended(_) => {
+            true
+        }
+        _ => false,
+    }
 }
 
 /// The three codes only a stateless server uses.
