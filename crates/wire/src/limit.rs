@@ -75,6 +75,10 @@ pub struct Limits {
     pub unsent_bytes: usize,
     /// See [`RESUMPTIONS`].
     pub resumptions: usize,
+    /// See [`RETRY_MILLIS`].
+    pub retry_millis: u64,
+    /// See [`REDIRECTS`].
+    pub redirects: usize,
     /// See [`PARKED_CALLS`].
     pub parked_calls: usize,
     /// See [`SESSIONS`].
@@ -99,6 +103,8 @@ impl Default for Limits {
             unread_notices: UNREAD_NOTICES,
             unsent_bytes: UNSENT_BYTES,
             resumptions: RESUMPTIONS,
+            retry_millis: RETRY_MILLIS,
+            redirects: REDIRECTS,
             parked_calls: PARKED_CALLS,
             sessions: SESSIONS,
         }

@@ -100,7 +100,7 @@ pub async fn serve(listener: TcpListener, face: Arc<HttpFace>, stop: Cancellatio
                 .timer(TokioTimer::new())
                 .header_read_timeout(HEADER_TIME)
                 .max_headers(limits.header_count)
-                .max_buf_size(limits.header_bytes.max(64 * 1024))
+                .max_buf_size(limits.header_bytes.max(8 * 1024))
                 .serve_connection(TokioIo::new(stream), answer);
             tokio::select! {
                 () = stop.cancelled() => {}

@@ -30,8 +30,8 @@ use crate::{error::WireError, limit::Limits};
 const IDLE: Duration = Duration::from_secs(50);
 /// Idle connections kept to one server.
 const KEPT: usize = 64;
-/// What is read at once, at most.
-const READ_BUFFER: usize = 512 * 1024;
+/// hyper reads no less at once.
+const SMALLEST_BUFFER: usize = 8 * 1024;
 
 /// The client. Cloning is cheap; every clone shares the connections.
 #[derive(Clone)]
@@ -66,7 +66,7 @@ impl HttpClient {
     /// A client with these options.
     pub fn new(options: HttpOptions, limits: &Limits) -> Self {
         let mut builder = http1::Builder::new();
-        builder.max_headers(limits.header_count).max_buf_size(limits.header_bytes.max(READ_BUFFER));
+        builder.max_headers(limits.header_count).max_buf_size(limits.header_bytes.max(SMALLEST_BUFFER));
         Self { pool: Arc::new(Pool { connector: Connector::new(options), builder, idle: Mutex::default() }) }
     }
 

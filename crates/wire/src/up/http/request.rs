@@ -8,7 +8,6 @@ use url::Url;
 use super::Endpoint;
 use crate::{
     error::WireError,
-    limit,
     up::{
         client::Reply,
         credential::{Challenge, Next},
@@ -92,7 +91,7 @@ impl Endpoint {
         if response.status() == StatusCode::SEE_OTHER {
             return refuse("it would drop the message");
         }
-        if limit::REDIRECTS <= redirects {
+        if self.limits.redirects <= redirects {
             return refuse("too many in a row");
         }
         Ok(target)

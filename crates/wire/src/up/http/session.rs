@@ -17,7 +17,8 @@ use super::{
     mark_revision,
 };
 use crate::{
-    header as mcp, limit,
+    header as mcp,
+    limit::Limits,
     revision::Revision,
     up::transport::{Lane, LaneEnd},
 };
@@ -87,7 +88,7 @@ impl Session {
             if shared.endpoint.limits.resumptions < attempts {
                 break;
             }
-            tokio::time::sleep(wait(broken.retry)).await;
+            tokio::time::sleep(wait(broken.retry, &shared.endpoint.limits)).await;
             let retry = broken.retry;
             let Ok(response) = self.get(shared, Some(&last_event)).await else {
                 broken.progressed = false;
@@ -176,11 +177,12 @@ async fn keep_standing(shared: Weak<Shared>, answered: oneshot::Sender<()>) {
             }
             Err(_) => failures += 1,
         }
+        let pause = wait(broken.retry, &shared.endpoint.limits) * 2u32.saturating_pow(failures);
         drop(shared);
-        tokio::time::sleep((wait(broken.retry) * 2u32.saturating_pow(failures)).min(LONGEST)).await;
+        tokio::time::sleep(pause.min(LONGEST)).await;
     }
 }
 
-fn wait(retry: Option<u64>) -> Duration {
-    retry.map_or(RETRY, |millis| Duration::from_millis(millis.min(limit::RETRY_MILLIS)))
+fn wait(retry: Option<u64>, limits: &Limits) -> Duration {
+    retry.map_or(RETRY, |millis| Duration::from_millis(millis.min(limits.retry_millis)))
 }
