@@ -235,6 +235,11 @@ impl Feed {
         poll_fn(|context| self.core.poll_left(context)).await;
     }
 
+    /// Whether the caller has left.
+    pub fn is_cancelled(&self) -> bool {
+        self.core.has_left()
+    }
+
     /// Questions that wait for an answer.
     pub fn open_asks(&self) -> usize {
         self.core.open_asks()

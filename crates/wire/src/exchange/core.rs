@@ -178,6 +178,10 @@ impl Core {
         Poll::Pending
     }
 
+    pub(super) fn has_left(&self) -> bool {
+        self.state.lock().left
+    }
+
     pub(super) fn open_asks(&self) -> usize {
         self.state.lock().open_asks
     }

@@ -35,7 +35,9 @@ pub(crate) struct Call {
     /// The id it goes by at the moment; each round has its own.
     id: AtomicU64,
     rounds: AtomicUsize,
-    // Nothing awaits under this lock.
+    // Nothing awaits under these locks.
+    /// What goes back with it: the answers of the last round, kept for a second chance.
+    round: Mutex<Option<Arc<Round>>>,
     used: Mutex<Used>,
 }
 
@@ -57,9 +59,16 @@ pub(crate) fn start(router: &Arc<Router>, request: Request, terms: Terms) -> Exc
                 call.cancelled(&router, reason);
             }
         });
-        Call { feed, request, id: AtomicU64::new(0), rounds: AtomicUsize::new(0), used: Mutex::default() }
+        Call {
+            feed,
+            request,
+            id: AtomicU64::new(0),
+            rounds: AtomicUsize::new(0),
+            round: Mutex::default(),
+            used: Mutex::default(),
+        }
     });
-    call.send(router, None);
+    call.send(router);
     exchange
 }
 
@@ -81,18 +90,26 @@ impl Call {
         self.feed.end(Outcome::Cancelled);
     }
 
-    /// Puts it on the wire under a new id.
-    fn send(self: &Arc<Self>, router: &Router, round: Option<&Round>) {
+    /// Puts it on the wire under a new id, unless the caller has left in the meantime.
+    fn send(self: &Arc<Self>, router: &Router) {
+        if self.feed.is_cancelled() {
+            return;
+        }
         let id = router.new_id();
         self.id.store(id, Ordering::Relaxed);
+        let round = self.round.lock().clone();
         let sent = router.accent().and_then(|accent| {
-            let outbound = accent.request(id, &self.request, round);
+            let outbound = accent.request(id, &self.request, round.as_deref());
             router.wait_for(id, Waiting::Call(Arc::clone(self)))?;
             router.send(outbound)
         });
         if let Err(error) = sent {
             router.forget(id);
             self.fail(error);
+        }
+        // Left while it was being sent: whoever left found nothing under way yet.
+        if self.feed.is_cancelled() {
+            self.cancelled(router, "the caller went away");
         }
     }
 
@@ -135,7 +152,7 @@ impl Call {
             }
             Reply::Invalid(problem) => self.fail(WireError::Protocol(problem)),
             Reply::Questions(questions, state) => self.next_round(router, questions, state),
-            Reply::OtherRevision(_) if self.first_time(|used| &mut used.revision) => self.send(router, None),
+            Reply::OtherRevision(_) if self.first_time(|used| &mut used.revision) => self.send(router),
             Reply::OtherRevision(revision) => {
                 self.fail(WireError::protocol(format!("the server refuses the revision it lists, {revision}")));
             }
@@ -174,7 +191,10 @@ impl Call {
                 tokio::time::sleep(FIRST_BACKOFF * 2u32.saturating_pow(u32::try_from(round).unwrap_or(u32::MAX))).await;
             }
             match gathered(keys, join_all(answers).await) {
-                Ok(answers) => call.send(&router, Some(&Round { answers, state })),
+                Ok(answers) => {
+                    *call.round.lock() = Some(Arc::new(Round { answers, state }));
+                    call.send(&router);
+                }
                 Err(refusal) => call.fail(WireError::Refused(format!("a question was not answered: {refusal}"))),
             }
         });
@@ -189,7 +209,7 @@ impl Call {
         self.go_on(router, async move |router| {
             let listing = start(&router, Request::trusted("tools/list", None), Terms::list());
             match listing.outcome().await {
-                Outcome::Answered(_) => call.send(&router, None),
+                Outcome::Answered(_) => call.send(&router),
                 _ => call.refused(error),
             }
         });
@@ -202,7 +222,7 @@ impl Call {
         }
         let call = Arc::clone(self);
         self.go_on(router, async move |router| match handshake::renew(&router).await {
-            Ok(()) => call.send(&router, None),
+            Ok(()) => call.send(&router),
             Err(error) => call.fail(error),
         });
     }
