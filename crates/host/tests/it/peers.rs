@@ -49,6 +49,12 @@ pub(crate) fn python_sdk(transport: &str) -> Program {
     python("python_sdk_server.py", transport)
 }
 
+/// The same Python server, on this port.
+pub(crate) fn on_port(mut program: Program, port: u16) -> Program {
+    program.arguments.extend(["--port".to_owned(), port.to_string()]);
+    program
+}
+
 /// The server on `rmcp`, over `stdio` or `http`, in `legacy`, `modern` or `both` eras.
 pub(crate) fn rmcp(transport: &str, era: &str) -> Program {
     // Tests are built into `deps`, programs beside it.

@@ -19,6 +19,7 @@ use toolway_wire::{
     json::Raw,
     message::ClientCapabilities,
     notice::{Notice, Wanted},
+    revision::Revision,
     up::{
         ConnectOptions, EraChoice, EraMemory, Listening, Peer,
         stdio::{Keeper, OpenStreams, WriteStream},
@@ -45,7 +46,7 @@ pub(crate) struct Listener {
     pub(crate) url: String,
     said: Said,
     _input: WriteStream,
-    _keeper: Box<dyn Keeper>,
+    keeper: Box<dyn Keeper>,
     _hearing: AbortOnDropHandle<()>,
 }
 
@@ -53,6 +54,13 @@ pub(crate) struct Listener {
 pub(crate) struct Person {
     roots: Vec<String>,
     asked: watch::Sender<Vec<Value>>,
+}
+
+/// How to speak to a server.
+#[derive(Clone, Copy)]
+pub(crate) struct Speech {
+    era: EraChoice,
+    legacy: Revision,
 }
 
 /// What came of a call.
@@ -116,29 +124,36 @@ impl Stage {
     }
 
     /// Shakes hands with a program.
-    pub(crate) async fn start(&self, program: Program, era: EraChoice) -> Server {
-        let who = format!("{} {}", program.command, program.arguments.join(" "));
-        self.dial(ServerAddress::Process(self.at_home(program)), who, era, Person::new()).await
+    pub(crate) async fn start(&self, program: Program, speech: impl Into<Speech>) -> Server {
+        self.start_before(program, speech, Person::new()).await
     }
 
     /// The same, with somebody in particular there to answer.
-    pub(crate) async fn start_before(&self, program: Program, era: EraChoice, person: Person) -> Server {
+    pub(crate) async fn start_before(&self, program: Program, speech: impl Into<Speech>, person: Person) -> Server {
         let who = format!("{} {}", program.command, program.arguments.join(" "));
-        self.dial(ServerAddress::Process(self.at_home(program)), who, era, person).await
+        self.dial(ServerAddress::Process(self.at_home(program)), who, speech.into(), person).await
     }
 
     /// Shakes hands with a server at an address.
-    pub(crate) async fn reach(&self, listener: &Listener, era: EraChoice) -> Server {
+    pub(crate) async fn reach(&self, listener: &Listener, speech: impl Into<Speech>) -> Server {
         let url = listener.url.parse().unwrap();
-        self.dial(ServerAddress::http(url), listener.said.who.clone(), era, Person::new()).await
+        self.dial(ServerAddress::http(url), listener.said.who.clone(), speech.into(), Person::new()).await
     }
 
-    async fn dial(&self, address: ServerAddress, who: String, era: EraChoice, person: Person) -> Server {
+    /// Dials an address without anybody to answer; what becomes of it is the story.
+    pub(crate) async fn try_reach(&self, listener: &Listener, memory: Arc<dyn EraMemory>) -> Result<Peer, WireError> {
+        let options = DialOptions { memory: Some(memory), ..DialOptions::default() };
+        let address = ServerAddress::http(listener.url.parse().unwrap());
+        within("the handshake", dial(&address, options)).await
+    }
+
+    async fn dial(&self, address: ServerAddress, who: String, speech: Speech, person: Person) -> Server {
         let said = Said::new(who);
         let person = Arc::new(person);
         let asks: Arc<dyn AskHandler> = person.clone();
+        let Speech { era, legacy } = speech;
         let options = DialOptions {
-            connect: ConnectOptions { asks: Some(asks), era, ..ConnectOptions::default() },
+            connect: ConnectOptions { asks: Some(asks), era, legacy, ..ConnectOptions::default() },
             environment: self.environment(),
             last_words: said.errors.clone(),
             ..DialOptions::default()
@@ -173,12 +188,12 @@ impl Stage {
         listener
     }
 
-    /// Starts a program that listens at `url`; it says `ready` when it does.
-    pub(crate) async fn listen_at(&self, program: Program, url: &str, ready: &str) -> Listener {
+    /// Starts a program that listens at `url`; `ready` is what it says when it does, and `taken` when it cannot.
+    pub(crate) async fn listen_at(&self, program: Program, url: &str, ready: &str, taken: &str) -> Option<Listener> {
         let mut listener = self.run(program).await;
-        listener.says(ready).await;
+        let verdict = |line: &str| line.contains(ready).then_some(true).or(line.contains(taken).then_some(false));
         url.clone_into(&mut listener.url);
-        listener
+        listener.hears(verdict).await.then_some(listener)
     }
 
     async fn run(&self, program: Program) -> Listener {
@@ -196,7 +211,7 @@ impl Stage {
             url: String::new(),
             said,
             _input: streams.write,
-            _keeper: streams.keeper.unwrap(),
+            keeper: streams.keeper.unwrap(),
             _hearing: AbortOnDropHandle::new(hearing),
         }
     }
@@ -208,6 +223,11 @@ impl Listener {
     /// Resolves when it says this, on either of its streams.
     pub(crate) async fn says(&self, words: &str) {
         self.hears(|line| line.contains(words).then_some(())).await;
+    }
+
+    /// Ends it.
+    pub(crate) async fn stop(&self) {
+        self.keeper.close().await;
     }
 
     async fn hears<T>(&self, find: impl Fn(&str) -> Option<T>) -> T {
@@ -332,6 +352,21 @@ impl AskHandler for Person {
         let answer = self.say(&question.method);
         self.asked.send_modify(|asked| asked.push(json!({ "method": question.method, "params": params })));
         Box::pin(async move { Answer::Given(Raw::of(&answer)) })
+    }
+}
+
+// === impl Speech ===
+
+impl From<EraChoice> for Speech {
+    fn from(era: EraChoice) -> Self {
+        Self { era, legacy: Revision::NEWEST_LEGACY }
+    }
+}
+
+/// With a session, and this revision offered.
+impl From<Revision> for Speech {
+    fn from(legacy: Revision) -> Self {
+        Self { era: EraChoice::Legacy, legacy }
     }
 }
 

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use toolway_wire::{
     exchange::LogLevel,
     notice::{Notice, Wanted},
+    revision::{Era, Revision},
     up::{EraChoice, Reference, transport::Manner},
 };
 
@@ -40,10 +41,29 @@ async fn server_everything_over_http_with_sse() {
     offers_everything(&server).await;
 }
 
+#[tokio::test]
+async fn server_everything_over_every_revision_with_a_session() {
+    let stage = Stage::new();
+    let listener = listen(&stage, "streamableHttp", "mcp").await;
+    for revision in Revision::of(Era::Legacy) {
+        let server = stage.reach(&listener, revision).await;
+        assert_eq!(server.revision(), revision.as_str());
+        let sum = server.call("get-sum", json!({ "a": 2, "b": 3 })).await;
+        assert_eq!(sum.text(), "The sum of 2 and 3 is 5.");
+        within("the end", server.peer.close()).await;
+    }
+}
+
+/// It has to be told a port, and the one that was free may be taken by the time it asks for it.
 async fn listen(stage: &Stage, transport: &str, path: &str) -> Listener {
-    let port = peers::free_port();
-    let url = format!("http://127.0.0.1:{port}/{path}");
-    stage.listen_at(peers::everything_on(transport, port), &url, &format!("on port {port}")).await
+    loop {
+        let port = peers::free_port();
+        let url = format!("http://127.0.0.1:{port}/{path}");
+        let (ready, taken) = (format!("on port {port}"), "already in use");
+        if let Some(listener) = stage.listen_at(peers::everything_on(transport, port), &url, &ready, taken).await {
+            return listener;
+        }
+    }
 }
 
 async fn offers_everything(server: &Server) {

@@ -3,6 +3,7 @@
 use serde_json::json;
 use toolway_wire::{
     notice::{List, Notice, Wanted},
+    revision::{Era, Revision},
     up::EraChoice,
 };
 
@@ -48,6 +49,33 @@ async fn a_server_on_the_python_sdk_over_http_in_both_eras() {
     assert_eq!(server.revision(), "2025-11-25");
     keeps_a_note(&server).await;
     takes_a_header(&server).await;
+}
+
+#[tokio::test]
+async fn a_server_on_the_python_sdk_over_every_revision_with_a_session() {
+    let stage = Stage::new();
+    let listener = stage.listen(peers::python_sdk("http")).await;
+    for revision in Revision::of(Era::Legacy) {
+        let server = stage.reach(&listener, revision).await;
+        assert_eq!(server.revision(), revision.as_str());
+        keeps_a_note(&server).await;
+        within("the end", server.peer.close()).await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_was_restarted_is_given_a_new_session() {
+    let stage = Stage::new();
+    let program = peers::on_port(peers::python_sdk("http"), peers::free_port());
+    let listener = stage.listen(program.clone()).await;
+    let server = stage.reach(&listener, EraChoice::Legacy).await;
+    keeps_a_note(&server).await;
+    let session = server.peer.session().expect("a session");
+
+    within("its end", listener.stop()).await;
+    let _restarted = stage.listen(program).await;
+    keeps_a_note(&server).await;
+    assert_ne!(server.peer.session().expect("a new session"), session);
 }
 
 async fn is_watched(server: &Server, name: &str) {

@@ -5,12 +5,13 @@ use toolway_wire::{
     exchange::{Happening, LogLevel, Outcome},
     json::Raw,
     notice::{List, Notice, Wanted},
+    revision::{Era, Revision},
     up::{EraChoice, Reference},
 };
 
 use crate::{
     peers,
-    stage::{Listener, Server, Stage, next, within},
+    stage::{Listener, Server, Speech, Stage, next, within},
 };
 
 /// The four ways to a server: transport, era, and the revision that must come of it.
@@ -40,6 +41,22 @@ async fn a_server_of_both_eras_is_spoken_to_as_chosen() {
             let peer = Peer::start(transport, "both", choice).await;
             assert_eq!(peer.server.revision(), revision, "{transport} {choice:?}");
             assert_eq!(peer.server.call("echo", json!({ "text": "hello" })).await.text(), "hello");
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_revision_with_a_session_is_spoken() {
+    for transport in ["stdio", "http"] {
+        for revision in Revision::of(Era::Legacy) {
+            let Peer { server, .. } = &Peer::start(transport, "legacy", revision).await;
+            assert_eq!(server.revision(), revision.as_str(), "{transport}");
+            let heard = server.call("progress", json!({ "steps": 2 })).await;
+            assert_eq!((heard.text().as_str(), heard.progress.len()), ("2 steps", 2), "{transport} {revision}");
+            assert_eq!(
+                server.call("sample", json!({ "prompt": "x" })).await.text(),
+                "a-model said a heron stands still"
+            );
         }
     }
 }
@@ -199,15 +216,15 @@ struct Peer {
 }
 
 impl Peer {
-    async fn start(transport: &str, era: &str, choice: EraChoice) -> Self {
+    async fn start(transport: &str, era: &str, speech: impl Into<Speech>) -> Self {
         let stage = Stage::new();
         let program = peers::rmcp(transport, era);
         if transport == "stdio" {
-            let server = stage.start(program, choice).await;
+            let server = stage.start(program, speech).await;
             return Self { server, _listener: None, _stage: stage };
         }
         let listener = stage.listen(program).await;
-        let server = stage.reach(&listener, choice).await;
+        let server = stage.reach(&listener, speech).await;
         Self { server, _listener: Some(listener), _stage: stage }
     }
 }

@@ -9,7 +9,10 @@ use toolway_wire::{
 };
 
 use super::{LEGACY, MODERN, scripted, written};
-use crate::stage::{Stage, within};
+use crate::{
+    peers,
+    stage::{Stage, within},
+};
 
 #[tokio::test]
 async fn a_stateful_server_is_asked_for_its_era_once() {
@@ -36,11 +39,10 @@ async fn a_server_that_was_replaced_is_met_anew() {
     let stage = Stage::new();
     let server = scripted(&stage, "", MODERN, "");
     let key = era_memory::process_key(&server);
-    let stateful = Found { era: Era::Legacy, manner: Manner::Session };
-    memory(&stage).remember(&key, stateful);
+    memory(&stage).remember(&key, SESSION);
 
     assert_eq!(met(&stage, &server).await, ["initialize", "server/discover"]);
-    assert_eq!(memory(&stage).recall(&key), Some(Found { era: Era::Modern, manner: Manner::Stateless }));
+    assert_eq!(memory(&stage).recall(&key), Some(STATELESS));
     assert_eq!(met(&stage, &server).await, ["server/discover"]);
 }
 
@@ -49,10 +51,29 @@ async fn a_stateless_server_that_became_stateful_is_met_anew() {
     let stage = Stage::new();
     let server = scripted(&stage, "", LEGACY, "");
     let key = era_memory::process_key(&server);
-    memory(&stage).remember(&key, Found { era: Era::Modern, manner: Manner::Stateless });
+    memory(&stage).remember(&key, STATELESS);
     met(&stage, &server).await;
-    assert_eq!(memory(&stage).recall(&key), Some(Found { era: Era::Legacy, manner: Manner::Session }));
+    assert_eq!(memory(&stage).recall(&key), Some(SESSION));
     assert_eq!(met(&stage, &server).await, ["initialize", "notifications/initialized"]);
+}
+
+#[tokio::test]
+async fn an_address_whose_server_was_replaced_is_met_anew() {
+    for (era, found) in [("legacy", SESSION), ("modern", STATELESS), ("both", STATELESS)] {
+        let stage = Stage::new();
+        let listener = stage.listen(peers::rmcp("http", era)).await;
+        let key = era_memory::address_key(&listener.url.parse().unwrap());
+        for remembered in [SESSION, STATELESS, EVENT_STREAM] {
+            memory(&stage).remember(&key, remembered);
+            let peer = stage.try_reach(&listener, Arc::new(memory(&stage))).await;
+            let peer = peer.unwrap_or_else(|error| panic!("{era}, remembered as {remembered:?}: {error}"));
+            // Who speaks both goes on in the era that was found out first.
+            let expected = if era == "both" && remembered == SESSION { SESSION } else { found };
+            assert_eq!(peer.found(), expected, "{era}, remembered as {remembered:?}");
+            assert_eq!(memory(&stage).recall(&key), Some(expected), "{era}, remembered as {remembered:?}");
+            within("the end", peer.close()).await;
+        }
+    }
 }
 
 #[test]
@@ -78,9 +99,13 @@ fn remembers_a_few_servers() {
     let value = |name| std::env::var_os(name).expect("the story above says it");
     let (memory, name) = (DiskEraMemory::at(value(FILE)), value(NAME).into_string().unwrap());
     for number in 0..SERVERS {
-        memory.remember(&key(&name, number), Found { era: Era::Legacy, manner: Manner::Session });
+        memory.remember(&key(&name, number), SESSION);
     }
 }
+
+const SESSION: Found = Found { era: Era::Legacy, manner: Manner::Session };
+const STATELESS: Found = Found { era: Era::Modern, manner: Manner::Stateless };
+const EVENT_STREAM: Found = Found { era: Era::Legacy, manner: Manner::EventStream };
 
 const FILE: &str = "TOOLWAY_TEST_FILE";
 const NAME: &str = "TOOLWAY_TEST_NAME";
