@@ -89,14 +89,15 @@ impl ServerAddress {
     }
 }
 
-/// Headers are how people configure tokens; only their names are shown.
+/// People put tokens into headers, into the query and before the host.
 impl fmt::Debug for ServerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Process(program) => program.fmt(f),
             Self::Http { url, headers } => {
+                let place = format!("{}{}", url.origin().ascii_serialization(), url.path());
                 let names: Vec<&str> = headers.keys().map(http::HeaderName::as_str).collect();
-                f.debug_struct("Http").field("url", &url.as_str()).field("headers", &names).finish()
+                f.debug_struct("Http").field("url", &place).field("headers", &names).finish()
             }
         }
     }
@@ -120,5 +121,33 @@ impl Default for DialOptions {
 impl fmt::Debug for DialOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DialOptions").field("connect", &self.connect).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
+
+    use super::{Program, ServerAddress};
+
+    #[test]
+    fn an_address_does_not_print_its_secrets() {
+        let headers = HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_static("Bearer s3cret"))]);
+        let url = "https://ada:s3cret@example.org:8443/mcp?key=s3cret".parse().unwrap();
+        let address = ServerAddress::Http { url, headers };
+        assert_eq!(
+            format!("{address:?}"),
+            r#"Http { url: "https://example.org:8443/mcp", headers: ["authorization"] }"#
+        );
+
+        let program = Program {
+            arguments: vec!["--key".into(), "s3cret".into()],
+            variables: [("KEY".into(), "s3cret".into())].into(),
+            ..Program::new("npx")
+        };
+        assert_eq!(
+            format!("{:?}", ServerAddress::Process(program)),
+            r#"Program { command: "npx", arguments: 2, directory: None, variables: ["KEY"] }"#
+        );
     }
 }
