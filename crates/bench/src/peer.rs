@@ -70,6 +70,7 @@ impl FromStr for Era {
 
 impl Started {
     /// Starts this program again in the role of the server.
+    #[expect(clippy::disallowed_methods, reason = "the bench has no host to start programs")]
     pub(crate) async fn new(way: Way) -> io::Result<Self> {
         let era = if way.era() == Era::Legacy { "legacy" } else { "modern" };
         let mut child = Command::new(std::env::current_exe()?)

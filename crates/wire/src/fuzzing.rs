@@ -28,7 +28,7 @@ pub async fn lines<R: AsyncRead + Unpin>(stream: R, limit: usize) -> Vec<Line> {
     while let Ok(Some(line)) = reader.next().await {
         lines.push(match line {
             line::Line::Message(text) => Line::Message(text),
-            line::Line::TooLong(id) => Line::TooLong(id),
+            line::Line::TooLong(skimmed) => Line::TooLong(skimmed.id),
         });
     }
     lines

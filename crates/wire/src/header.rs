@@ -80,12 +80,14 @@ fn named(method: &str, params: Option<&Raw>) -> Option<Raw> {
 
 /// A value as a header spells it: plain where it can be, else base64 between markers.
 pub(crate) fn encode(value: &str) -> Option<HeaderValue> {
-    let edge = |letter: Option<char>| matches!(letter, Some(' ' | '\t'));
-    let plain = value.bytes().all(|byte| (0x20..=0x7e).contains(&byte))
-        && !edge(value.chars().next())
-        && !edge(value.chars().next_back())
-        && !(value.starts_with(MARK) && value.ends_with(END));
-    let text = if plain { Cow::Borrowed(value) } else { Cow::Owned(format!("{MARK}{}{END}", STANDARD.encode(value))) };
+    let printable = value.bytes().all(|byte| (0x20..=0x7e).contains(&byte));
+    let trimmed = value.trim_matches([' ', '\t']) == value;
+    let marked = value.starts_with(MARK) && value.ends_with(END);
+    let text = if printable && trimmed && !marked {
+        Cow::Borrowed(value)
+    } else {
+        Cow::Owned(format!("{MARK}{}{END}", STANDARD.encode(value)))
+    };
     HeaderValue::from_str(&text).ok()
 }
 

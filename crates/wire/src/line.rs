@@ -15,8 +15,10 @@ use tokio::{
 
 use crate::{
     error::WireError,
-    json::{self, skim::Skimmer},
-    message::Id,
+    json::{
+        self,
+        skim::{Skimmed, Skimmer},
+    },
 };
 
 /// Bytes asked of the stream at a time.
@@ -40,8 +42,8 @@ pub(crate) struct LineReader<R> {
 pub(crate) enum Line {
     /// One message's text.
     Message(Bytes),
-    /// A line over the bound went by; it answered this request.
-    TooLong(Option<Id>),
+    /// A line over the bound went by; it was about this.
+    TooLong(Skimmed),
 }
 
 /// Sends messages, one per line. Cloning is cheap; every clone writes to the same stream.
@@ -76,9 +78,8 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             match memchr::memchr(b'\n', &self.buffer[self.searched..]) {
                 Some(offset) => {
                     let end = self.searched + offset;
-                    let line = self.take(end);
-                    if !line.is_empty() {
-                        return Ok(Some(Line::Message(line)));
+                    if let Some(line) = self.take(end) {
+                        return Ok(Some(line));
                     }
                 }
                 None => {
@@ -94,9 +95,14 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
     }
 
-    /// The line that ends at `end`, copied out at its exact size.
-    fn take(&mut self, end: usize) -> Bytes {
-        let line = Bytes::copy_from_slice(self.buffer[self.start..end].trim_ascii());
+    /// The line that ends at `end`, copied out at its exact size; `None` when it is blank.
+    fn take(&mut self, end: usize) -> Option<Line> {
+        let text = self.buffer[self.start..end].trim_ascii();
+        let line = match text.len() {
+            0 => None,
+            length if self.limit < length => Some(Line::TooLong(Skimmer::whole(text))),
+            _ => Some(Line::Message(Bytes::copy_from_slice(text))),
+        };
         self.start = end + 1;
         self.searched = self.start;
         line
@@ -124,7 +130,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         let line = self.take(end);
         self.buffer.clear();
         (self.start, self.searched) = (0, 0);
-        (!line.is_empty()).then_some(Line::Message(line))
+        line
     }
 
     /// Lets a line that is too long go by, looking only for its id.
@@ -135,13 +141,13 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             self.buffer = Vec::new();
             (self.start, self.searched) = (0, 0);
             if self.fill().await? == 0 {
-                return Ok(Some(Line::TooLong(skimmer.id())));
+                return Ok(Some(Line::TooLong(skimmer.found())));
             }
             match memchr::memchr(b'\n', &self.buffer) {
                 Some(end) => {
                     skimmer.skim(&self.buffer[..end]);
                     (self.start, self.searched) = (end + 1, end + 1);
-                    return Ok(Some(Line::TooLong(skimmer.id())));
+                    return Ok(Some(Line::TooLong(skimmer.found())));
                 }
                 None => skimmer.skim(&self.buffer),
             }
@@ -237,7 +243,7 @@ mod tests {
         while let Some(line) = reader.next().await.unwrap() {
             lines.push(match line {
                 Line::Message(text) => String::from_utf8_lossy(&text).into_owned(),
-                Line::TooLong(id) => format!("too long, id {id:?}"),
+                Line::TooLong(skimmed) => format!("too long, id {:?}", skimmed.id),
             });
         }
         lines
@@ -253,6 +259,8 @@ mod tests {
         let long = format!("{{\"result\":\"{}\",\"id\":7}}\n{{}}\n", "x".repeat(500_000));
         assert_eq!(lines(long.as_bytes(), 100).await, ["too long, id Some(7)", "{}"]);
         assert_eq!(lines(&[b'x'; 1_000], 100).await, ["too long, id None"]);
+        // Also where it came all at once.
+        assert_eq!(lines(b"{\"result\":\"xxxxxxxxxx\",\"id\":7}\n{}", 20).await, ["too long, id Some(7)", "{}"]);
     }
 
     #[tokio::test]
@@ -277,7 +285,7 @@ mod tests {
             runtime.block_on(async {
                 let mut reader = LineReader::new(&bytes[..], 50);
                 while let Some(line) = reader.next().await.unwrap() {
-                    if let Line::Message(text) = line { assert!(!text.is_empty() && !text.contains(&b'\n')); }
+                    if let Line::Message(text) = line { assert!((1..=50).contains(&text.len()) && !text.contains(&b'\n')); }
                 }
             });
         }

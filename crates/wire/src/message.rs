@@ -25,7 +25,11 @@ pub use id::Id;
 pub use strict::{RequestProblem, refuse_ambiguity};
 
 use crate::{
-    json::{JsonError, Raw, scan::Scanner},
+    json::{
+        JsonError, Raw,
+        scan::Scanner,
+        skim::{Skimmed, Skimmer},
+    },
     limit::Limits,
 };
 
@@ -97,21 +101,29 @@ pub enum Problem {
     Ambiguous(#[from] RequestProblem),
 }
 
+impl BadMessage {
+    /// A text that is not read, but looks like a message: its id may still be told.
+    fn skimmed(text: &[u8], problem: Problem) -> Self {
+        let Skimmed { id, is_request } = Skimmer::whole(text);
+        Self { problem, id, is_request }
+    }
+}
+
 // === impl Envelope ===
 
 impl Envelope {
     /// Reads one message, within `limits`.
     pub fn read(text: Bytes, limits: &Limits) -> Result<Self, BadMessage> {
-        let nothing_known = |problem| BadMessage { problem, id: None, is_request: false };
         if limits.message_bytes < text.len() {
-            return Err(nothing_known(Problem::TooLarge { limit: limits.message_bytes }));
+            return Err(BadMessage::skimmed(&text, Problem::TooLarge { limit: limits.message_bytes }));
         }
         if let Err(error) = str::from_utf8(&text) {
-            return Err(nothing_known(JsonError::NotUtf8 { at: error.valid_up_to() }.into()));
+            return Err(BadMessage::skimmed(&text, JsonError::NotUtf8 { at: error.valid_up_to() }.into()));
         }
         let mut parts = Parts::default();
         match parts.collect(&text, limits.depth) {
             Ok(()) => parts.into_envelope(text),
+            Err(problem @ Problem::Json(JsonError::TooDeep { .. })) => Err(BadMessage::skimmed(&text, problem)),
             Err(problem) => Err(parts.into_bad(&text, problem)),
         }
     }
@@ -262,10 +274,10 @@ impl Parts {
         if self.id.is_some() && self.id_in(text).is_none() && (kind == Kind::Request || !id_is_null) {
             return Err(Problem::BadId);
         }
-        if kind == Kind::Request {
-            if let Some(odd) = &self.odd {
-                return Err(odd.clone().into());
-            }
+        if kind == Kind::Request
+            && let Some(odd) = &self.odd
+        {
+            return Err(odd.clone().into());
         }
         Ok(kind)
     }

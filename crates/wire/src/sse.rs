@@ -84,7 +84,7 @@ impl Decoder {
             }
             self.count(next)?;
             let line = self.line(chunk.slice(..end));
-            if let Some(event) = self.take(line) {
+            if let Some(event) = self.take(&line) {
                 events.push(event);
             }
             chunk = chunk.slice(next..);
@@ -124,12 +124,12 @@ impl Decoder {
         line
     }
 
-    fn take(&mut self, line: Bytes) -> Option<Event> {
+    fn take(&mut self, line: &Bytes) -> Option<Event> {
         if line.is_empty() {
             self.size = 0;
             return std::mem::take(&mut self.event).finish();
         }
-        let colon = memchr::memchr(b':', &line).unwrap_or(line.len());
+        let colon = memchr::memchr(b':', line).unwrap_or(line.len());
         let value = line.slice((colon + 1).min(line.len())..);
         let value = if value.first() == Some(&b' ') { value.slice(1..) } else { value };
         self.event.field(&line[..colon], value);

@@ -13,7 +13,7 @@ use super::{
     session::{self, Session},
 };
 use crate::{
-    json::Raw,
+    json::{Raw, skim::Skimmed},
     line::{Line, LineReader, LineWriter},
     message::{BadMessage, Envelope, Id, Kind, Problem, RpcError, compose},
     seal::NoRandomness,
@@ -51,8 +51,8 @@ where
             read = reader.next() => read,
         };
         match read {
-            Ok(Some(Line::Message(text))) => line.take(text),
-            Ok(Some(Line::TooLong(id))) => line.too_long(id),
+            Ok(Some(Line::Message(text))) => line.take(&text),
+            Ok(Some(Line::TooLong(skimmed))) => line.too_long(skimmed),
             Ok(None) | Err(_) => break,
         }
     }
@@ -75,12 +75,12 @@ struct LineFace {
 }
 
 impl LineFace {
-    fn take(self: &Arc<Self>, text: bytes::Bytes) {
+    fn take(self: &Arc<Self>, text: &bytes::Bytes) {
         match Envelope::read(text.clone(), &self.face.options.limits) {
             Ok(envelope) => self.read(&envelope),
             Err(bad) if bad.problem == Problem::Batch && self.takes_batches() => {
-                match Envelope::split_batch(&text, &self.face.options.limits) {
-                    Some(Ok(parts)) => parts.into_iter().for_each(|part| self.take(part)),
+                match Envelope::split_batch(text, &self.face.options.limits) {
+                    Some(Ok(parts)) => parts.iter().for_each(|part| self.take(part)),
                     _ => self.refuse(&bad),
                 }
             }
@@ -219,9 +219,9 @@ impl LineFace {
         self.say(compose::error(Some(id), &error));
     }
 
-    fn too_long(&self, id: Option<Id>) {
+    fn too_long(&self, Skimmed { id, is_request }: Skimmed) {
         let limit = self.face.options.limits.message_bytes;
-        self.refuse(&BadMessage { problem: Problem::TooLarge { limit }, id, is_request: true });
+        self.refuse(&BadMessage { problem: Problem::TooLarge { limit }, id, is_request });
     }
 
     fn refuse(&self, bad: &BadMessage) {

@@ -1,7 +1,8 @@
-//! The id of a message that is too long to keep, found while its bytes go by.
+//! The id of a message that is too long to keep, or too odd to read, found while its bytes go by.
 //!
 //! A line over the bound must fail the call it answers, and some servers put the id last. So the line is skimmed:
-//! only the depth, the strings and the keys of the outermost object are followed, in constant memory.
+//! only the depth, the strings and the keys of the outermost object are followed, in constant memory. A request of
+//! the peer's has a number of the peer's and answers nothing, so a method is looked for as well.
 
 use bytes::Bytes;
 
@@ -21,6 +22,16 @@ pub(crate) struct Skimmer {
     /// What the next token of the outermost object is.
     next: Next,
     id: Option<Vec<u8>>,
+    has_method: bool,
+}
+
+/// What a message turned out to be about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Skimmed {
+    /// The id, if it had one that is one.
+    pub(crate) id: Option<Id>,
+    /// Whether it had a method, and so answers nothing.
+    pub(crate) is_request: bool,
 }
 
 #[derive(Debug, Default, PartialEq, Eq, Clone, Copy)]
@@ -48,9 +59,17 @@ impl Skimmer {
         }
     }
 
-    /// The id, once the object has gone by.
-    pub(crate) fn id(self) -> Option<Id> {
-        Id::from_raw(Raw::parse(Bytes::from(self.id?)).ok()?)
+    /// All of a text that is at hand.
+    pub(crate) fn whole(text: &[u8]) -> Skimmed {
+        let mut skimmer = Self::default();
+        skimmer.skim(text);
+        skimmer.found()
+    }
+
+    /// What was found, once the object has gone by.
+    pub(crate) fn found(self) -> Skimmed {
+        let id = self.id.and_then(|id| Raw::parse(Bytes::from(id)).ok()).and_then(Id::from_raw);
+        Skimmed { id, is_request: self.has_method }
     }
 
     fn step(&mut self, byte: u8) {
@@ -88,6 +107,7 @@ impl Skimmer {
             b'}' | b']' => self.depth = self.depth.saturating_sub(1),
             b':' if self.depth == 1 => {
                 self.next = if self.word == b"\"id\"" { Next::IdValue } else { Next::OtherValue };
+                self.has_method |= self.word == b"\"method\"";
             }
             b',' if self.depth == 1 => self.next = Next::Key,
             b'"' => {
@@ -126,7 +146,7 @@ mod tests {
         for chunk in text.as_bytes().chunks(step) {
             skimmer.skim(chunk);
         }
-        skimmer.id().map(|id| id.to_string())
+        skimmer.found().id.map(|id| id.to_string())
     }
 
     #[test]
@@ -142,6 +162,18 @@ mod tests {
             for step in [1, 3, 1_000] {
                 assert_eq!(skimmed(text, step).as_deref(), id, "{text}");
             }
+        }
+    }
+
+    #[test]
+    fn a_request_is_told_from_an_answer() {
+        for (text, is_request) in [
+            (r#"{"id":7,"method":"ping"}"#, true),
+            (r#"{"id":7,"params":{},"method" : "x""#, true),
+            (r#"{"id":7,"result":{"method":"x"}}"#, false),
+            (r#"{"id":7,"result":"method"}"#, false),
+        ] {
+            assert_eq!(Skimmer::whole(text.as_bytes()).is_request, is_request, "{text}");
         }
     }
 }

@@ -217,7 +217,7 @@ impl PromptArgument {
 }
 
 fn text(value: Option<Raw>) -> Option<String> {
-    value.as_ref().and_then(Raw::as_str).map(std::borrow::Cow::into_owned)
+    value.and_then(|value| value.as_str().map(std::borrow::Cow::into_owned))
 }
 
 fn needed(value: Option<Raw>, key: &str) -> Result<String, String> {

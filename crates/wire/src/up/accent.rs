@@ -73,8 +73,8 @@ pub(crate) enum Asked {
 /// The answers of one round on their way back.
 #[derive(Debug)]
 pub(crate) struct Round {
-    /// `inputResponses`, by the server's keys.
-    pub(crate) answers: Raw,
+    /// `inputResponses`, by the server's keys; none where nothing was asked.
+    pub(crate) answers: Option<Raw>,
     /// `requestState`, as it came.
     pub(crate) state: Option<Raw>,
 }

@@ -129,7 +129,7 @@ impl Call {
     }
 
     /// An answer came.
-    pub(crate) fn replied(self: &Arc<Self>, router: &Router, envelope: Envelope) {
+    pub(crate) fn replied(self: &Arc<Self>, router: &Router, envelope: &Envelope) {
         let accent = match router.accent() {
             Ok(accent) => accent,
             Err(error) => return self.fail(error),
@@ -168,7 +168,7 @@ impl Call {
             LaneEnd::Failed(error) => self.fail(error),
             LaneEnd::SessionGone => self.renew_session(router),
             LaneEnd::Status { status, body } => match Envelope::read(body.clone(), &router.limits) {
-                Ok(envelope) if envelope.error().is_some() => self.replied(router, envelope),
+                Ok(envelope) if envelope.error().is_some() => self.replied(router, &envelope),
                 _ => {
                     let body = String::from_utf8_lossy(&body).into_owned();
                     self.fail(WireError::Status { status, body });
@@ -243,8 +243,11 @@ impl Call {
     }
 }
 
-/// The answers by their keys. Only elicitation can say no on this wire; any other refusal ends the call.
-fn gathered(keys: Vec<String>, answers: Vec<Answer>) -> Result<Raw, RpcError> {
+/// The answers by their keys; none where nothing was asked. Only elicitation can say no on this wire; any other refusal ends the call.
+fn gathered(keys: Vec<String>, answers: Vec<Answer>) -> Result<Option<Raw>, RpcError> {
+    if keys.is_empty() {
+        return Ok(None);
+    }
     let mut text = Vec::from(*b"{");
     for (index, (key, answer)) in keys.into_iter().zip(answers).enumerate() {
         let given = match answer {
@@ -259,5 +262,5 @@ fn gathered(keys: Vec<String>, answers: Vec<Answer>) -> Result<Raw, RpcError> {
         text.extend_from_slice(given.as_bytes());
     }
     text.push(b'}');
-    Ok(Raw::checked(text.into()))
+    Ok(Some(Raw::checked(text.into())))
 }

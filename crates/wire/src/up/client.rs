@@ -188,10 +188,10 @@ impl Reply {
 
     fn give_back(&mut self) {
         self.body = None;
-        if let Some(mut line) = self.line.take() {
-            if line.is_usable() {
-                self.pool.keep(&self.origin, line);
-            }
+        if let Some(mut line) = self.line.take()
+            && line.is_usable()
+        {
+            self.pool.keep(&self.origin, line);
         }
     }
 }

@@ -142,13 +142,10 @@ impl Shared {
         let port = uri.port_u16().unwrap_or(if uri.scheme_str() == Some("https") { 443 } else { 80 });
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
         for address in tokio::net::lookup_host((host, port)).await? {
-            if let Some(guard) = &self.guard {
-                if let Err(reason) = guard.check(host, address) {
-                    return Err(io::Error::other(WireError::Refused(format!(
-                        "{host} is at {}: {reason}",
-                        address.ip()
-                    ))));
-                }
+            if let Some(guard) = &self.guard
+                && let Err(reason) = guard.check(host, address)
+            {
+                return Err(io::Error::other(WireError::Refused(format!("{host} is at {}: {reason}", address.ip()))));
             }
             match TcpStream::connect(address).await {
                 Ok(stream) => {

@@ -243,10 +243,10 @@ impl ListenFeed {
             return true;
         }
         let notice = Notice::read(method, params);
-        if let Some(sender) = &*self.sender.lock() {
-            if sender.try_send(notice).is_err() {
-                self.missed.fetch_add(1, Ordering::Relaxed);
-            }
+        if let Some(sender) = &*self.sender.lock()
+            && sender.try_send(notice).is_err()
+        {
+            self.missed.fetch_add(1, Ordering::Relaxed);
         }
         true
     }

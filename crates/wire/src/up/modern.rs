@@ -49,7 +49,7 @@ impl Accent for Modern {
     fn request(&self, id: u64, request: &Request, round: Option<&Round>) -> Outbound {
         let mut edits = vec![meta::with_keys(request.params(), &self.meta_keys(id, request))];
         if let Some(round) = round {
-            edits.push(Edit::Set("inputResponses", round.answers.clone()));
+            edits.extend(round.answers.iter().map(|answers| Edit::Set("inputResponses", answers.clone())));
             edits.push(match &round.state {
                 Some(state) => Edit::Set("requestState", state.clone()),
                 None => Edit::Remove("requestState"),

@@ -216,10 +216,11 @@ impl Probe<'_> {
     /// Says `server/discover`, at most twice: a server may list the very revision it just refused.
     async fn discover(&self) -> Discovery {
         let mut discovery = self.discover_once().await;
-        if let Discovery::Failed(WireError::Handshake(error)) = &discovery {
-            if error.code() == RpcError::UNSUPPORTED_VERSION && modern::supported(error).is_some() {
-                discovery = self.discover_once().await;
-            }
+        if let Discovery::Failed(WireError::Handshake(error)) = &discovery
+            && error.code() == RpcError::UNSUPPORTED_VERSION
+            && modern::supported(error).is_some()
+        {
+            discovery = self.discover_once().await;
         }
         discovery
     }

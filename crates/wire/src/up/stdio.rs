@@ -101,7 +101,11 @@ async fn read(mut reader: LineReader<ReadStream>, sink: Arc<dyn Sink>, keeper: O
     let end = loop {
         match reader.next().await {
             Ok(Some(Line::Message(text))) => drop(sink.message(Lane::Shared, text)),
-            Ok(Some(Line::TooLong(id))) => sink.too_long(Lane::Shared, id, limit),
+            Ok(Some(Line::TooLong(skimmed))) => {
+                // A question of the server's has a number of the server's.
+                let answers = skimmed.id.filter(|_| !skimmed.is_request);
+                sink.too_long(Lane::Shared, answers, limit);
+            }
             Ok(None) => break "it closed its output".to_owned(),
             Err(error) => break error.to_string(),
         }

@@ -1,4 +1,5 @@
 //! The stories of the wire, told against both faces at once.
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a story that cannot go on says so by panicking")]
 
 mod by_hand;
 mod every_way;

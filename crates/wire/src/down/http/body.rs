@@ -93,10 +93,10 @@ impl Body for FaceBody {
 
 impl Drop for FaceBody {
     fn drop(&mut self) {
-        if let Kind::Standing { session, messages, .. } = &mut self.0 {
-            if let Some(messages) = messages.take() {
-                session.return_stream(messages);
-            }
+        if let Kind::Standing { session, messages, .. } = &mut self.0
+            && let Some(messages) = messages.take()
+        {
+            session.return_stream(messages);
         }
     }
 }

@@ -66,12 +66,13 @@ async fn read_events(sink: &dyn Sink, lane: Lane, mut response: Reply, limits: &
         };
         for event in events {
             broken.note(&event);
-            if let Some(message) = message(event) {
-                if sink.message(lane, message) == Flow::Done && lane != Lane::Standing {
-                    // The server ends the stream right after the answer; then its connection can be used again.
-                    finish(response).await;
-                    return End::Lane(LaneEnd::Over);
-                }
+            if let Some(message) = message(event)
+                && sink.message(lane, message) == Flow::Done
+                && lane != Lane::Standing
+            {
+                // The server ends the stream right after the answer; then its connection can be used again.
+                finish(response).await;
+                return End::Lane(LaneEnd::Over);
             }
         }
     }
