@@ -159,7 +159,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
 
 impl LineWriter {
     /// A writer, and the work that carries out its writes; it ends when the writer is closed or the stream breaks.
-    pub(crate) fn new<W>(stream: W, limit: usize) -> (Self, impl Future<Output = ()> + Send)
+    pub(crate) fn new<W>(stream: W, limit: usize) -> (Self, impl Future<Output = io::Result<()>> + Send)
     where
         W: AsyncWrite + Unpin + Send,
     {
@@ -198,7 +198,7 @@ impl fmt::Debug for LineWriter {
     }
 }
 
-async fn write<W: AsyncWrite + Unpin>(mut stream: W, shared: Arc<Shared>) {
+async fn write<W: AsyncWrite + Unpin>(mut stream: W, shared: Arc<Shared>) -> io::Result<()> {
     let mut batch = Vec::new();
     loop {
         let closed = {
@@ -213,7 +213,7 @@ async fn write<W: AsyncWrite + Unpin>(mut stream: W, shared: Arc<Shared>) {
             };
             if let Err(error) = written {
                 shared.state.lock().closed = Some(error.to_string());
-                return;
+                return Err(error);
             }
             batch.clear();
             if KEPT_BUFFER < batch.capacity() {
@@ -222,7 +222,7 @@ async fn write<W: AsyncWrite + Unpin>(mut stream: W, shared: Arc<Shared>) {
         } else if closed {
             // The peer may have closed first; either way it is closed now.
             let _closed = stream.shutdown().await;
-            return;
+            return Ok(());
         } else {
             shared.wake.notified().await;
         }
@@ -273,7 +273,8 @@ mod tests {
         writer.close();
         assert!(writer.send(Bytes::from_static(b"{}")).is_err());
         let mut text = String::new();
-        let (_, read) = tokio::join!(work, theirs.read_to_string(&mut text));
+        let (written, read) = tokio::join!(work, theirs.read_to_string(&mut text));
+        written.unwrap();
         read.unwrap();
         assert_eq!(text, "{\"a\": 1}\n{}\n");
     }

@@ -3,11 +3,14 @@
 //! What opens the streams is a port ([`OpenStreams`]): the process behind them belongs to the host, which spawns it,
 //! keeps its stderr and knows how it ended.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, io, pin::pin, sync::Arc};
 
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    sync::oneshot,
+};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::transport::{Lane, Link, Manner, Outbound, Shape, Sink, Transport};
@@ -84,8 +87,15 @@ impl Transport for StdioTransport {
             let streams = self.streams.open().await?;
             let keeper: Option<Arc<dyn Keeper>> = streams.keeper.map(Arc::from);
             let (writer, writing) = LineWriter::new(streams.write, self.limits.unsent_bytes);
+            let (broke, broken) = oneshot::channel();
+            let writing = async move {
+                if let Err(error) = writing.await {
+                    // Whoever reads may have ended before.
+                    drop(broke.send(error));
+                }
+            };
             let reader = LineReader::new(streams.read, self.limits.message_bytes);
-            let reading = read(reader, sink, keeper.clone(), self.limits.message_bytes);
+            let reading = read(reader, broken, sink, keeper.clone(), self.limits.message_bytes);
             let runtime = tokio::runtime::Handle::current();
             Ok(Arc::new(StdioLink {
                 writer,
@@ -97,9 +107,20 @@ impl Transport for StdioTransport {
     }
 }
 
-async fn read(mut reader: LineReader<ReadStream>, sink: Arc<dyn Sink>, keeper: Option<Arc<dyn Keeper>>, limit: usize) {
+async fn read(
+    mut reader: LineReader<ReadStream>,
+    broken: oneshot::Receiver<io::Error>,
+    sink: Arc<dyn Sink>,
+    keeper: Option<Arc<dyn Keeper>>,
+    limit: usize,
+) {
+    let mut deaf = pin!(no_longer_reads(broken));
     let end = loop {
-        match reader.next().await {
+        let line = tokio::select! {
+            line = reader.next() => line,
+            why = &mut deaf => return sink.closed(why),
+        };
+        match line {
             Ok(Some(Line::Message(text))) => drop(sink.message(Lane::Shared, text)),
             Ok(Some(Line::TooLong(skimmed))) => {
                 // A question of the server's has a number of the server's.
@@ -115,6 +136,18 @@ async fn read(mut reader: LineReader<ReadStream>, sink: Arc<dyn Sink>, keeper: O
         None => end,
     };
     sink.closed(WireError::Ended(why));
+}
+
+/// The other side takes nothing more, and has had time to say its last words or to end.
+async fn no_longer_reads(broken: oneshot::Receiver<io::Error>) -> WireError {
+    match broken.await {
+        Ok(error) => {
+            tokio::time::sleep(LAST_READS).await;
+            WireError::Ended(format!("it no longer reads: {error}"))
+        }
+        // Closed in good order: reading goes on.
+        Err(_) => std::future::pending().await,
+    }
 }
 
 impl Link for StdioLink {
@@ -141,6 +174,9 @@ impl Link for StdioLink {
         })
     }
 }
+
+/// How long whoever stopped reading is still listened to; most have ended, and then it is known how.
+const LAST_READS: std::time::Duration = std::time::Duration::from_millis(500);
 
 /// How long the last messages may take to be written.
 const LAST_WRITES: std::time::Duration = std::time::Duration::from_millis(500);
