@@ -51,6 +51,15 @@ struct Used {
 
 /// Begins a call; whatever goes wrong is its outcome.
 pub(crate) fn start(router: &Arc<Router>, request: Request, terms: Terms) -> Exchange {
+    begin(router, request, terms, Used::default())
+}
+
+/// Begins a call that belongs to the beginning of a session: when that is lost, it is not given another.
+pub(crate) fn start_in_new_session(router: &Arc<Router>, request: Request, terms: Terms) -> Exchange {
+    begin(router, request, terms, Used { session: true, ..Used::default() })
+}
+
+fn begin(router: &Arc<Router>, request: Request, terms: Terms, used: Used) -> Exchange {
     let (exchange, feed) = exchange::pair(terms, router.limits.unread_happenings);
     let call = Arc::new_cyclic(|me: &Weak<Call>| {
         let (me, router) = (me.clone(), Arc::downgrade(router));
@@ -65,7 +74,7 @@ pub(crate) fn start(router: &Arc<Router>, request: Request, terms: Terms) -> Exc
             id: AtomicU64::new(0),
             rounds: AtomicUsize::new(0),
             round: Mutex::default(),
-            used: Mutex::default(),
+            used: Mutex::new(used),
         }
     });
     call.send(router);
@@ -94,6 +103,9 @@ impl Call {
     fn send(self: &Arc<Self>, router: &Router) {
         if self.feed.is_cancelled() {
             return;
+        }
+        if router.link().is_ok_and(|link| link.has_lost_session()) {
+            return self.renew_session(router);
         }
         let id = router.new_id();
         self.id.store(id, Ordering::Relaxed);

@@ -7,16 +7,17 @@ use std::{sync::Arc, time::Duration};
 use http::StatusCode;
 
 use super::{
-    listen,
+    call, listen,
     router::{HandshakeReply, Router},
     transport::{LaneEnd, Link, Outbound},
 };
 use crate::{
     error::{Clock, WireError},
-    exchange::LogLevel,
+    exchange::{LogLevel, Outcome, Request, Terms},
     header,
     json::{Kind, Raw},
     message::{ClientCapabilities, Id, RpcError, ServerCapabilities, compose, meta, splice::Edit},
+    notice::Notice,
     revision::{Era, Revision},
 };
 
@@ -103,9 +104,8 @@ pub(crate) async fn confirm(link: &dyn Link, revision: Revision, patience: Durat
 /// waits for the first and finds it done.
 pub(crate) async fn renew(router: &Arc<Router>) -> Result<(), WireError> {
     let link = router.link()?;
-    let lost = link.session();
     let Ok(_turn) = router.renewal.acquire().await else { return Err(router.why_closed()) };
-    if link.session().is_some() && link.session() != lost {
+    if !link.has_lost_session() {
         return Ok(());
     }
     let profile = initialize(router).await?;
@@ -115,20 +115,31 @@ pub(crate) async fn renew(router: &Arc<Router>) -> Result<(), WireError> {
         (wishes.log_level, wishes.subscriptions.keys().cloned().collect::<Vec<_>>())
     };
     if let Some(level) = level {
-        set_level(router, level).await?;
+        restore(router, level_request(level)).await;
     }
     for uri in subscriptions {
-        listen::subscription(router, "resources/subscribe", &uri).await?;
+        restore(router, listen::subscription_request("resources/subscribe", &uri)).await;
     }
     Ok(())
 }
 
+/// Says again in a new session what was said in the old one. A refusal is noticed and costs nothing else.
+async fn restore(router: &Arc<Router>, request: Request) {
+    let method = request.method().to_owned();
+    let outcome = call::start_in_new_session(router, request, Terms::list()).outcome().await;
+    if !matches!(outcome, Outcome::Answered(_)) {
+        let lost = WireError::Refused(format!("`{method}` could not be repeated in the new session: {outcome:?}"));
+        drop(router.notices.send(Notice::Fault(lost)));
+    }
+}
+
+fn level_request(level: LogLevel) -> Request {
+    Request::trusted("logging/setLevel", Some(Raw::of(&serde_json::json!({ "level": level.as_str() }))))
+}
+
 /// Says `logging/setLevel`.
 pub(crate) async fn set_level(router: &Arc<Router>, level: LogLevel) -> Result<(), WireError> {
-    use crate::exchange::{Outcome, Request, Terms};
-    let params = Raw::of(&serde_json::json!({ "level": level.as_str() }));
-    match super::call::start(router, Request::trusted("logging/setLevel", Some(params)), Terms::list()).outcome().await
-    {
+    match call::start(router, level_request(level), Terms::list()).outcome().await {
         Outcome::Answered(_) => Ok(()),
         Outcome::Failed(error) => Err(error),
         Outcome::Refused(error) => Err(WireError::Refused(error.to_string())),

@@ -167,6 +167,10 @@ impl Link for HttpLink {
         self.shared.session.as_ref().and_then(Session::id)
     }
 
+    fn has_lost_session(&self) -> bool {
+        self.shared.session.as_ref().is_some_and(Session::is_lost)
+    }
+
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             self.shared.closed.cancel();
@@ -199,11 +203,13 @@ impl Shared {
     }
 
     async fn read(self: &Arc<Self>, request: u64, session: Option<String>, response: Reply) -> LaneEnd {
-        if session.is_some() && response.status() == http::StatusCode::NOT_FOUND {
-            return self.session_gone(response).await;
-        }
-        if let Some(own) = &self.session {
-            own.learn(response.headers());
+        match (&self.session, session) {
+            (Some(own), Some(used)) if response.status() == http::StatusCode::NOT_FOUND => {
+                return self.session_gone(own, &used, response).await;
+            }
+            // Only a request without a session can bring one: the handshake.
+            (Some(own), None) => own.learn(response.headers()),
+            _ => {}
         }
         match lane::read(&*self.sink, Lane::Of(request), response, &self.endpoint.limits).await {
             lane::End::Lane(end) => end,
@@ -215,15 +221,13 @@ impl Shared {
     }
 
     /// A 404 means that the session is gone, unless it carries an answer of the server's own.
-    async fn session_gone(&self, response: Reply) -> LaneEnd {
+    async fn session_gone(&self, own: &Session, used: &str, response: Reply) -> LaneEnd {
         match lane::acknowledged(response, &self.endpoint.limits).await {
             LaneEnd::Status { body, .. } if method_not_found(&body) => {
                 LaneEnd::Status { status: http::StatusCode::NOT_FOUND, body }
             }
             _ => {
-                if let Some(session) = &self.session {
-                    session.forget();
-                }
+                own.forget(used);
                 LaneEnd::SessionGone
             }
         }

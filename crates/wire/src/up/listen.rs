@@ -85,12 +85,15 @@ async fn announced(router: &Arc<Router>, wanted: Wanted) -> Result<Listening, Wi
 
 /// Says `resources/subscribe` or `resources/unsubscribe`.
 pub(super) async fn subscription(router: &Arc<Router>, method: &str, uri: &str) -> Result<(), WireError> {
-    let params = Raw::of(&serde_json::json!({ "uri": uri }));
-    match call::start(router, Request::trusted(method, Some(params)), Terms::list()).outcome().await {
+    match call::start(router, subscription_request(method, uri), Terms::list()).outcome().await {
         Outcome::Answered(_) => Ok(()),
         Outcome::Failed(error) => Err(error),
         other => Err(WireError::Refused(format!("{other:?}"))),
     }
+}
+
+pub(super) fn subscription_request(method: &str, uri: &str) -> Request {
+    Request::trusted(method, Some(Raw::of(&serde_json::json!({ "uri": uri }))))
 }
 
 async fn own_stream(router: &Arc<Router>, wanted: Wanted) -> Result<Listening, WireError> {

@@ -53,6 +53,11 @@ pub trait Link: Send + Sync + fmt::Debug {
         None
     }
 
+    /// Whether the server has forgotten the session it opened for us, and no handshake has brought another.
+    fn has_lost_session(&self) -> bool {
+        false
+    }
+
     /// Ends it: what is in line is still sent, the session is given back.
     fn close(&self) -> BoxFuture<'_, ()>;
 }

@@ -43,6 +43,8 @@ pub(super) struct Session {
 struct State {
     id: Option<HeaderValue>,
     revision: Option<Revision>,
+    /// There was one, and the next handshake has not brought another yet.
+    lost: bool,
 }
 
 impl Session {
@@ -51,14 +53,21 @@ impl Session {
     }
 
     pub(super) fn settle(&self, revision: Revision) {
-        self.state.lock().revision = Some(revision);
+        let mut state = self.state.lock();
+        state.revision = Some(revision);
+        state.lost = false;
     }
 
-    /// Forgets the id; the next handshake brings a new one.
-    pub(super) fn forget(&self) {
+    pub(super) fn is_lost(&self) -> bool {
+        self.state.lock().lost
+    }
+
+    /// The server no longer knows this session; a newer one is kept.
+    pub(super) fn forget(&self, gone: &str) {
         let mut state = self.state.lock();
-        state.id = None;
-        state.revision = None;
+        if state.id.as_ref().is_some_and(|id| id.as_bytes() == gone.as_bytes()) {
+            *state = State { lost: true, ..State::default() };
+        }
     }
 
     /// Keeps the id the handshake brought.
