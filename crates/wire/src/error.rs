@@ -137,6 +137,7 @@ impl From<BadMessage> for WireError {
     fn from(bad: BadMessage) -> Self {
         match bad.problem {
             crate::message::Problem::TooLarge { limit } => Self::TooLarge { what: "message", limit },
+            crate::message::Problem::Crowded { limit } => Self::TooLarge { what: "batch", limit },
             other => Self::protocol(other),
         }
     }

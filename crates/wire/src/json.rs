@@ -172,10 +172,15 @@ impl Raw {
 
     /// All elements in order; empty for anything but an array.
     pub fn elements(&self) -> Vec<Self> {
+        self.elements_within(usize::MAX)
+    }
+
+    /// The elements in order, as far as one more than `most`: whoever gets more than it takes need not read the rest.
+    pub fn elements_within(&self, most: usize) -> Vec<Self> {
         let mut elements = Vec::new();
         if self.kind() == Kind::Array {
             // The text was checked when this value was made, so nothing can fail here.
-            if let Ok(spans) = Scanner::new(&self.0, MAX_DEPTH).elements() {
+            if let Ok(spans) = Scanner::new(&self.0, MAX_DEPTH).elements(most) {
                 elements.extend(spans.into_iter().map(|span| self.slice(span)));
             }
         }

@@ -7,6 +7,8 @@
 pub const MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 /// JSON nested deeper than this is an attack on somebody's stack.
 pub const DEPTH: usize = 128;
+/// Messages of one batch, in the one revision that has them.
+pub const BATCH_MESSAGES: usize = 1_000;
 /// One server-sent event: a message and its field names.
 pub const EVENT_BYTES: usize = MESSAGE_BYTES + 64 * 1024;
 /// All header lines of one HTTP message together.
@@ -49,6 +51,8 @@ pub struct Limits {
     pub message_bytes: usize,
     /// See [`DEPTH`]; at most [`crate::json::MAX_DEPTH`].
     pub depth: usize,
+    /// See [`BATCH_MESSAGES`].
+    pub batch_messages: usize,
     /// See [`EVENT_BYTES`].
     pub event_bytes: usize,
     /// See [`HEADER_BYTES`].
@@ -90,6 +94,7 @@ impl Default for Limits {
         Self {
             message_bytes: MESSAGE_BYTES,
             depth: DEPTH,
+            batch_messages: BATCH_MESSAGES,
             event_bytes: EVENT_BYTES,
             header_bytes: HEADER_BYTES,
             header_count: HEADER_COUNT,

@@ -84,6 +84,12 @@ pub enum Problem {
     /// An array where the revision has no batches.
     #[error("a batch of messages, which this revision does not have")]
     Batch,
+    /// More messages in one batch than the bound.
+    #[error("a batch of more than {limit} messages")]
+    Crowded {
+        /// The bound.
+        limit: usize,
+    },
     /// A scalar.
     #[error("a message must be a JSON object")]
     NotAnObject,
@@ -135,9 +141,13 @@ impl Envelope {
             return None;
         }
         let mut scanner = Scanner::new(text, limits.depth.saturating_add(1));
-        let spans = scanner.elements().and_then(|spans| scanner.end().map(|()| spans));
-        Some(match spans {
-            Ok(spans) => Ok(spans.into_iter().map(|span| text.slice(span)).collect()),
+        let most = limits.batch_messages;
+        Some(match scanner.elements(most) {
+            Ok(spans) if most < spans.len() => Err(Problem::Crowded { limit: most }),
+            Ok(spans) => match scanner.end() {
+                Ok(()) => Ok(spans.into_iter().map(|span| text.slice(span)).collect()),
+                Err(error) => Err(error.into()),
+            },
             Err(error) => Err(error.into()),
         })
     }

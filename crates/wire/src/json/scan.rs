@@ -112,9 +112,10 @@ impl<'a> Scanner<'a> {
         self.cross_members(visit).map_err(|stop| self.explained(stop))
     }
 
-    /// Crosses an array; gives the spans of its elements.
-    pub(crate) fn elements(&mut self) -> Result<Vec<Range<usize>>, JsonError> {
-        self.cross_elements().map_err(|stop| self.explained(stop))
+    /// Crosses an array; gives the spans of its elements. Where there are more than `most`, one more than that is
+    /// given and the rest is left unread.
+    pub(crate) fn elements(&mut self, most: usize) -> Result<Vec<Range<usize>>, JsonError> {
+        self.cross_elements(most).map_err(|stop| self.explained(stop))
     }
 
     /// Nothing but whitespace may be left.
@@ -190,7 +191,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn cross_elements(&mut self) -> Result<Vec<Range<usize>>, Stop> {
+    fn cross_elements(&mut self, most: usize) -> Result<Vec<Range<usize>>, Stop> {
         let inner = self.depth_limit.checked_sub(1).ok_or(Stop::Deep)?;
         let mut spans = Vec::new();
         self.space();
@@ -202,6 +203,9 @@ impl<'a> Scanner<'a> {
         }
         loop {
             spans.push(self.cross_value(inner)?);
+            if most < spans.len() {
+                return Ok(spans);
+            }
             self.space();
             match self.byte() {
                 b',' => self.at += 1,

@@ -110,10 +110,15 @@ pub trait Item: Sized + Clone {
 
 /// Reads the items of one list result; those that are malformed are reported.
 pub fn read_items<T: Item>(result: &Raw) -> Result<(Vec<T>, Vec<Malformed>), String> {
+    read_items_within(result, usize::MAX)
+}
+
+/// The same, as far as one more than `most`.
+pub fn read_items_within<T: Item>(result: &Raw, most: usize) -> Result<(Vec<T>, Vec<Malformed>), String> {
     let list = result.get(T::KEY).filter(|list| list.kind() == Kind::Array);
     let list = list.ok_or_else(|| format!("the result has no array `{}`", T::KEY))?;
     let (mut items, mut malformed) = (Vec::new(), Vec::new());
-    for (index, raw) in list.elements().into_iter().enumerate() {
+    for (index, raw) in list.elements_within(most).into_iter().enumerate() {
         match T::view(&raw) {
             Ok(item) => items.push(item),
             Err(problem) => malformed.push(Malformed { what: T::WHAT, index, problem, raw }),

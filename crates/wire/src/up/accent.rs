@@ -55,6 +55,8 @@ pub(crate) enum Reply {
     StaleHeaders(RpcError),
     /// Not an answer the protocol knows.
     Invalid(String),
+    /// More than the bound.
+    TooLarge(&'static str, usize),
 }
 
 /// What a request from the server is.

@@ -163,6 +163,7 @@ impl Call {
                 self.feed.end(Outcome::HandedOff(task));
             }
             Reply::Invalid(problem) => self.fail(WireError::Protocol(problem)),
+            Reply::TooLarge(what, limit) => self.fail(WireError::TooLarge { what, limit }),
             Reply::Questions(questions, state) => self.next_round(router, questions, state),
             Reply::OtherRevision(_) if self.first_time(|used| &mut used.revision) => self.send(router),
             Reply::OtherRevision(revision) => {

@@ -73,7 +73,8 @@ impl Peer {
         for _ in 0..limits.listing_pages {
             let params = cursor.map(|cursor: Raw| Raw::of(&json!({ "cursor": cursor.as_str() })));
             let result = self.answer(Request::trusted(T::METHOD, params), self.timeouts().list).await?;
-            let (items, malformed) = item::read_items::<T>(&result).map_err(WireError::Protocol)?;
+            let page = item::read_items_within::<T>(&result, limits.listing_items);
+            let (items, malformed) = page.map_err(WireError::Protocol)?;
             let page = Listing { items, malformed, cache: CacheHint::view(&result) };
             let so_far = match listing.take() {
                 Some(so_far) => so_far.and(page),

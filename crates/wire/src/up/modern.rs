@@ -104,7 +104,7 @@ impl Accent for Modern {
         if !header::mentioned(result) && self.tool_headers.lock().is_empty() {
             return;
         }
-        let Ok((tools, _)) = item::read_items::<Tool>(result) else { return };
+        let Ok((tools, _)) = item::read_items_within::<Tool>(result, self.limits.listing_items) else { return };
         let mut known = self.tool_headers.lock();
         for tool in tools {
             if let Ok(headers) = header::annotated(&tool.input_schema) {
@@ -147,7 +147,7 @@ impl Modern {
     fn questions(&self, request: &Request, result: &Raw) -> Reply {
         let state = result.get("requestState");
         if state.as_ref().is_some_and(|state| self.limits.request_state_bytes < state.as_bytes().len()) {
-            return Reply::Invalid(format!("requestState is larger than {} bytes", self.limits.request_state_bytes));
+            return Reply::TooLarge("requestState", self.limits.request_state_bytes);
         }
         let asked = result.get("inputRequests");
         if asked.is_none() && state.is_none() {
@@ -156,10 +156,13 @@ impl Modern {
         if asked.as_ref().is_some_and(|asked| asked.kind() != Kind::Object) {
             return Reply::Invalid("inputRequests is not an object".to_owned());
         }
-        let members = asked.map(|asked| asked.members()).unwrap_or_default();
-        if self.limits.asks_per_round < members.len() {
-            return Reply::Invalid(format!("more than {} questions at once", self.limits.asks_per_round));
+        let asked = asked.unwrap_or_else(Raw::empty_object);
+        let mut count = 0;
+        asked.each_key(|_| count += 1);
+        if self.limits.asks_per_round < count {
+            return Reply::TooLarge("number of questions at once", self.limits.asks_per_round);
         }
+        let members = asked.members();
         let declared = request.capabilities.as_ref().unwrap_or(&self.capabilities);
         let mut questions = Vec::new();
         for (number, member) in (0..).zip(members) {

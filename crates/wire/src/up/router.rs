@@ -460,8 +460,14 @@ impl Router {
     }
 
     fn bad(&self, lane: Lane, bad: BadMessage) -> Flow {
-        let answered = if bad.is_request { None } else { bad.id.as_ref().and_then(Id::as_u64) };
-        match answered.or_else(|| lane_of(lane).filter(|_| !bad.is_request)).and_then(|id| self.forget(id)) {
+        let named = bad.id.as_ref().and_then(Id::as_u64);
+        let answered = match lane {
+            _ if bad.is_request => None,
+            // On a request's own lane only that request can be meant.
+            Lane::Of(request) => Some(request).filter(|_| bad.id.is_none() || named == Some(request)),
+            Lane::Shared | Lane::Standing => named,
+        };
+        match answered.and_then(|id| self.forget(id)) {
             Some(Waiting::Call(call)) => call.fail(bad.into()),
             Some(Waiting::Listen(listen)) => listen.lost(bad.into()),
             Some(Waiting::Handshake(sender)) => drop(sender.send(HandshakeReply::Lane(LaneEnd::Failed(bad.into())))),
@@ -471,6 +477,13 @@ impl Router {
             }
         }
         Flow::Done
+    }
+
+    /// An answer that came in a batch where the revision has none: what it answers fails.
+    fn batched(&self, lane: Lane, part: Bytes) -> Option<Flow> {
+        let envelope = Envelope::read(part, &self.limits).ok()?;
+        let answer = matches!(envelope.kind(), Kind::Result | Kind::Error).then(|| envelope.id().cloned()).flatten()?;
+        Some(self.bad(lane, BadMessage { problem: Problem::Batch, id: Some(answer), is_request: false }))
     }
 
     fn takes_batches(&self) -> bool {
@@ -484,16 +497,19 @@ impl Sink for Router {
             Ok(envelope) => return self.take(lane, envelope),
             Err(bad) => bad,
         };
-        if bad.problem != Problem::Batch || !self.takes_batches() {
+        if bad.problem != Problem::Batch {
             return self.bad(lane, bad);
         }
-        match Envelope::split_batch(&text, &self.limits) {
-            Some(Ok(parts)) => {
-                let flows: Vec<Flow> = parts.into_iter().map(|part| self.message(lane, part)).collect();
-                if flows.contains(&Flow::Done) { Flow::Done } else { Flow::GoOn }
-            }
-            Some(Err(problem)) => self.bad(lane, BadMessage { problem, ..bad }),
-            None => self.bad(lane, bad),
+        let flows: Vec<Flow> = match Envelope::split_batch(&text, &self.limits) {
+            Some(Ok(parts)) if self.takes_batches() => parts.into_iter().map(|part| self.message(lane, part)).collect(),
+            Some(Ok(parts)) => parts.into_iter().filter_map(|part| self.batched(lane, part)).collect(),
+            Some(Err(problem)) => return self.bad(lane, BadMessage { problem, ..bad }),
+            None => Vec::new(),
+        };
+        match (flows.is_empty(), flows.contains(&Flow::Done)) {
+            (true, _) => self.bad(lane, bad),
+            (false, true) => Flow::Done,
+            (false, false) => Flow::GoOn,
         }
     }
 
