@@ -63,11 +63,9 @@ impl ClientCapabilities {
         let with_tools =
             params.is_some_and(|params| params.get("tools").is_some() || params.get("toolChoice").is_some());
         match declared(&self.0, "sampling") {
-            None => Some(needed(r#"{"sampling":{}}"#)),
-            Some(sampling) if with_tools && sampling.get("tools").is_none() => {
-                Some(needed(r#"{"sampling":{"tools":{}}}"#))
-            }
-            Some(_) => None,
+            Some(sampling) if !with_tools || sampling.get("tools").is_some() => None,
+            _ if with_tools => Some(needed(r#"{"sampling":{"tools":{}}}"#)),
+            _ => Some(needed(r#"{"sampling":{}}"#)),
         }
     }
 }
@@ -107,7 +105,15 @@ mod tests {
     fn sampling_with_tools_is_declared_by_itself() {
         let client = ClientCapabilities(raw(r#"{"sampling":{}}"#));
         assert!(client.lacks("sampling/createMessage", None).is_none());
-        assert!(client.lacks("sampling/createMessage", Some(&raw(r#"{"tools":[]}"#))).is_some());
+        let with_tools = raw(r#"{"tools":[]}"#);
+        for client in [client.clone(), ClientCapabilities::none()] {
+            let lacking = client.lacks("sampling/createMessage", Some(&with_tools)).unwrap();
+            assert_eq!(
+                lacking.to_string(),
+                r#"{"sampling":{"tools":{}}}"#,
+                "all of it, so that it is declared at once"
+            );
+        }
         assert!(client.lacks("roots/list", None).is_some());
         assert!(client.lacks("anything/else", None).is_some());
     }

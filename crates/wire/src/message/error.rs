@@ -62,9 +62,11 @@ impl RpcError {
         &self.0
     }
 
-    /// The code; 0 where the peer sent none that fits.
+    /// The code, also when spelled `-32601.0`; 0 where the peer sent none that fits.
     pub fn code(&self) -> i64 {
-        self.0.get("code").and_then(|code| code.read().ok()).unwrap_or_default()
+        let Some(code) = self.0.get("code") else { return 0 };
+        let text = code.text();
+        text.strip_suffix(".0").unwrap_or(&text).parse().unwrap_or_default()
     }
 
     /// The message, or the whole error where it has none.
@@ -90,5 +92,19 @@ impl fmt::Debug for RpcError {
 impl fmt::Display for RpcError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} (code {})", self.message(), self.code())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::RpcError;
+    use crate::json::Raw;
+
+    #[test]
+    fn a_code_is_read_however_it_is_spelled() {
+        for (code, read) in [("-32601", -32601), ("-32601.0", -32601), ("1e400", 0), ("\"-32601\"", 0), ("null", 0)] {
+            let error = RpcError::from_raw(Raw::parse(format!(r#"{{"code":{code}}}"#)).unwrap());
+            assert_eq!(error.code(), read, "{code}");
+        }
     }
 }

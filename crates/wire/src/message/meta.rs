@@ -1,7 +1,7 @@
 //! `_meta`: the keys the protocol owns, and which of them belong to one hop only.
 
 use super::splice::{self, Edit};
-use crate::json::Raw;
+use crate::json::{Kind, Raw};
 
 /// Modern: the revision of this request.
 pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -55,15 +55,15 @@ pub fn without_hop_keys(params: &Raw) -> Raw {
     splice::edited(params, &[edit])
 }
 
-/// The `_meta` of `params` with further keys set, as an edit of the params.
+/// The `_meta` of `params` with further keys set, as an edit of the params; what is no object gives way to one.
 pub fn with_keys(params: Option<&Raw>, keys: &[Edit<'_>]) -> Edit<'static> {
-    let meta = of(params).unwrap_or_else(Raw::empty_object);
+    let meta = of(params).filter(|meta| meta.kind() == Kind::Object).unwrap_or_else(Raw::empty_object);
     Edit::Set("_meta", splice::edited(&meta, keys))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::without_hop_keys;
+    use super::{Edit, splice, with_keys, without_hop_keys};
     use crate::json::Raw;
 
     #[test]
@@ -72,5 +72,15 @@ mod tests {
         assert_eq!(without_hop_keys(&params).to_string(), r#"{"name":"x","_meta":{"traceparent":"00-a-b-01"}}"#);
         let params = Raw::parse(r#"{"_meta":{"progressToken":7},"name":"x"}"#).unwrap();
         assert_eq!(without_hop_keys(&params).to_string(), r#"{"name":"x"}"#);
+    }
+
+    #[test]
+    fn a_meta_that_is_no_object_keeps_nothing_of_ours_out() {
+        let token = [Edit::Set("progressToken", Raw::of(&7))];
+        for meta in ["null", "\"x\"", "[]", "{}"] {
+            let params = Raw::parse(format!(r#"{{"_meta":{meta},"name":"x"}}"#)).unwrap();
+            let after = splice::edited(&params, &[with_keys(Some(&params), &token)]);
+            assert_eq!(after.to_string(), r#"{"_meta":{"progressToken":7},"name":"x"}"#);
+        }
     }
 }
