@@ -8,6 +8,7 @@ pub mod environment;
 pub mod era_memory;
 pub mod last_words;
 pub mod stdio;
+pub mod tap;
 
 pub use dial::{DialOptions, ServerAddress, dial};
 pub use era_memory::DiskEraMemory;

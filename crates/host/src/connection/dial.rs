@@ -23,6 +23,7 @@ use super::{
     era_memory,
     last_words::LastWords,
     stdio::{Launcher, Program},
+    tap::{Tap, Tapped},
 };
 
 /// Where a server is.
@@ -53,11 +54,13 @@ pub struct DialOptions {
     pub credentials: Arc<dyn Credentials>,
     /// Where the era of each server is kept, if anywhere.
     pub memory: Option<Arc<dyn EraMemory>>,
+    /// Who looks at the wire, if anyone.
+    pub tap: Option<Arc<dyn Tap>>,
 }
 
 /// Opens the way to a server and shakes hands with it.
 pub async fn dial(address: &ServerAddress, options: DialOptions) -> Result<Peer, WireError> {
-    let DialOptions { mut connect, environment, last_words, http, credentials, memory } = options;
+    let DialOptions { mut connect, environment, last_words, http, credentials, memory, tap } = options;
     connect.memory = memory.map(|memory| (memory, address.key()));
     let limits = connect.limits.clone();
     let transport: Arc<dyn Transport> = match address {
@@ -68,6 +71,10 @@ pub async fn dial(address: &ServerAddress, options: DialOptions) -> Result<Peer,
         ServerAddress::Http { url, headers } => {
             Arc::new(HttpTransport::new(http, url.clone(), headers.clone(), credentials, limits))
         }
+    };
+    let transport = match tap {
+        Some(tap) => Arc::new(Tapped { inner: transport, tap }),
+        None => transport,
     };
     Peer::connect(transport, connect).await
 }
@@ -114,6 +121,7 @@ impl Default for DialOptions {
             http: HttpClient::new(HttpOptions::default(), &Limits::default()),
             credentials: Arc::new(NoCredentials),
             memory: None,
+            tap: None,
         }
     }
 }
