@@ -4,7 +4,9 @@
 mod by_hand;
 mod every_way;
 mod four_combinations;
+mod golden_corpus;
 mod leaving;
+mod oracle;
 mod relay;
 mod rounds;
 mod service;
