@@ -6,7 +6,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{ours, peer::Way, raw};
+use crate::{
+    ours,
+    peer::Way,
+    raw::{self, Look},
+};
 
 /// How long the rounds are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,21 +53,26 @@ pub(crate) async fn compare(
     let rounds = if size == Size::Full { 15 } else { 5 };
     let count = trips(raw, what, width, size).await?;
     ours.round_trips(what, count.div_ceil(4), width).await?;
-    let (mut theirs, mut own) = (Vec::new(), Vec::new());
+    raw.round_trips(Look::Once, what, count.div_ceil(4), width).await?;
+    let (mut bare, mut theirs, mut own) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..rounds {
         let begun = Instant::now();
-        raw.round_trips(what, count, width).await?;
+        raw.round_trips(Look::Never, what, count, width).await?;
+        bare.push(begun.elapsed());
+        let begun = Instant::now();
+        raw.round_trips(Look::Once, what, count, width).await?;
         theirs.push(begun.elapsed());
         let begun = Instant::now();
         ours.round_trips(what, count, width).await?;
         own.push(begun.elapsed());
     }
-    let (theirs, own) = (median(theirs), median(own));
+    let (bare, theirs, own) = (median(bare), median(theirs), median(own));
     let ratio = theirs.as_secs_f64() / own.as_secs_f64();
     let each = |time: Duration| time.as_secs_f64() * 1e6 / (count * width) as f64;
     let text = format!(
-        "{:<12} {name:<27} raw {:>9.1} µs   ours {:>9.1} µs   ratio {ratio:.2} (at least {budget})",
+        "{:<12} {name:<27} bytes {:>8.1} µs   raw {:>8.1} µs   ours {:>8.1} µs   ratio {ratio:.2} (at least {budget})",
         format!("{way:?}"),
+        each(bare),
         each(theirs),
         each(own)
     );
@@ -72,9 +81,9 @@ pub(crate) async fn compare(
 
 /// Round trips that take a tenth of a second, or a third of that.
 async fn trips(raw: &mut raw::Client, what: &'static str, width: usize, size: Size) -> io::Result<usize> {
-    raw.round_trips(what, 3, width).await?;
+    raw.round_trips(Look::Never, what, 3, width).await?;
     let begun = Instant::now();
-    raw.round_trips(what, 10, width).await?;
+    raw.round_trips(Look::Never, what, 10, width).await?;
     let target = if size == Size::Full { 0.1 } else { 0.03 };
     let trips = target / (begun.elapsed().as_secs_f64() / 10.0);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small positive number")]

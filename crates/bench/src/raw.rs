@@ -1,7 +1,23 @@
-//! The limit: a loop that writes prepared bytes and reads until the reply is whole, on the same runtime as ours.
+//! The limit: loops that send prepared bytes and read until the reply is whole, on the same runtime as ours.
+//!
+//! [`Look::Once`] does what no client can avoid: it frames a message, over HTTP with the same library as ours, and
+//! looks once whether it is JSON. [`Look::Never`] only moves bytes, over bare sockets; it is printed for comparison.
 
-use std::io;
+use std::{
+    future::poll_fn,
+    io,
+    pin::{Pin, pin},
+    task::Poll,
+};
 
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::{
+    body::{Body, Incoming},
+    client::conn::http1::{self, SendRequest},
+};
+use hyper_util::rt::TokioIo;
+use serde_json::value::RawValue;
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     net::TcpStream,
@@ -11,14 +27,28 @@ use tokio::{
 
 use crate::peer::{Era, Started, Way};
 
-pub(crate) enum Client {
-    Stdio { era: Era, stdin: ChildStdin, stdout: BufReader<ChildStdout>, line: Vec<u8> },
-    Http { era: Era, address: String, connections: Vec<Connection> },
+/// Whether a message is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    Once,
+    Never,
 }
 
-pub(crate) struct Connection {
+pub(crate) enum Client {
+    Stdio { era: Era, stdin: ChildStdin, stdout: BufReader<ChildStdout>, line: Vec<u8> },
+    Http { era: Era, address: String, bare: Vec<Socket>, lines: Vec<Line> },
+}
+
+/// A bare connection.
+pub(crate) struct Socket {
     stream: TcpStream,
     buffer: Vec<u8>,
+}
+
+/// A connection of the HTTP library, driven in place.
+pub(crate) struct Line {
+    sender: SendRequest<Full<Bytes>>,
+    driver: Pin<Box<http1::Connection<TokioIo<TcpStream>, Full<Bytes>>>>,
 }
 
 impl Client {
@@ -30,15 +60,21 @@ impl Client {
             }
             (_, pipes) => {
                 server.pipes = pipes;
-                Ok(Self::Http { era, address: server.address.clone(), connections: Vec::new() })
+                Ok(Self::Http { era, address: server.address.clone(), bare: Vec::new(), lines: Vec::new() })
             }
         }
     }
 
     /// Makes `count` round trips on each of `width` connections.
-    pub(crate) async fn round_trips(&mut self, what: &'static str, count: usize, width: usize) -> io::Result<()> {
-        match self {
-            Self::Stdio { era, stdin, stdout, line } => {
+    pub(crate) async fn round_trips(
+        &mut self,
+        look: Look,
+        what: &'static str,
+        count: usize,
+        width: usize,
+    ) -> io::Result<()> {
+        match (self, look) {
+            (Self::Stdio { era, stdin, stdout, line }, look) => {
                 let mut request = message(*era, what);
                 request.push('\n');
                 for _ in 0..count * width {
@@ -46,28 +82,50 @@ impl Client {
                     stdin.flush().await?;
                     line.clear();
                     stdout.read_until(b'\n', line).await?;
+                    if look == Look::Once {
+                        looked_at(line)?;
+                    }
                 }
                 Ok(())
             }
-            Self::Http { era, address, connections } => {
+            (Self::Http { era, address, bare, .. }, Look::Never) => {
                 let request = post(*era, address, what);
-                let mut tasks = JoinSet::new();
-                while connections.len() < width {
-                    let stream = TcpStream::connect(address.as_str()).await?;
-                    stream.set_nodelay(true)?;
-                    connections.push(Connection { stream, buffer: Vec::new() });
+                while bare.len() < width {
+                    bare.push(Socket { stream: dialled(address).await?, buffer: Vec::new() });
                 }
-                for mut connection in connections.drain(..).take(width).collect::<Vec<_>>() {
+                let mut tasks = JoinSet::new();
+                for mut socket in bare.drain(..).take(width).collect::<Vec<_>>() {
                     let request = request.clone();
                     tasks.spawn(async move {
                         for _ in 0..count {
-                            connection.round_trip(&request).await?;
+                            socket.round_trip(&request).await?;
                         }
-                        io::Result::Ok(connection)
+                        io::Result::Ok(socket)
                     });
                 }
                 while let Some(done) = tasks.join_next().await {
-                    connections.push(done.map_err(io::Error::other)??);
+                    bare.push(done.map_err(io::Error::other)??);
+                }
+                Ok(())
+            }
+            (Self::Http { era, address, lines, .. }, Look::Once) => {
+                while lines.len() < width {
+                    let (sender, driver) =
+                        http1::handshake(TokioIo::new(dialled(address).await?)).await.map_err(io::Error::other)?;
+                    lines.push(Line { sender, driver: Box::pin(driver) });
+                }
+                let mut tasks = JoinSet::new();
+                for mut line in lines.drain(..).take(width).collect::<Vec<_>>() {
+                    let (era, address) = (*era, address.clone());
+                    tasks.spawn(async move {
+                        for _ in 0..count {
+                            line.round_trip(request(era, &address, what)?).await?;
+                        }
+                        io::Result::Ok(line)
+                    });
+                }
+                while let Some(done) = tasks.join_next().await {
+                    lines.push(done.map_err(io::Error::other)??);
                 }
                 Ok(())
             }
@@ -75,7 +133,54 @@ impl Client {
     }
 }
 
-impl Connection {
+async fn dialled(address: &str) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+/// One look at a message: is it JSON?
+fn looked_at(message: &[u8]) -> io::Result<()> {
+    serde_json::from_slice::<&RawValue>(message).map(drop).map_err(io::Error::other)
+}
+
+impl Line {
+    async fn round_trip(&mut self, request: http::Request<Full<Bytes>>) -> io::Result<()> {
+        let mut sending = pin!(self.sender.send_request(request));
+        let driver = &mut self.driver;
+        let response = poll_fn(|context| {
+            if let Poll::Ready(sent) = sending.as_mut().poll(context) {
+                return Poll::Ready(sent);
+            }
+            let _ended = driver.as_mut().poll(context);
+            sending.as_mut().poll(context)
+        });
+        let mut body = response.await.map_err(io::Error::other)?.into_body();
+        let mut whole = Vec::with_capacity(usize::try_from(body.size_hint().lower()).unwrap_or_default());
+        while let Some(chunk) = self.chunk(&mut body).await? {
+            whole.extend_from_slice(&chunk);
+        }
+        looked_at(&whole)
+    }
+
+    async fn chunk(&mut self, body: &mut Incoming) -> io::Result<Option<Bytes>> {
+        let driver = &mut self.driver;
+        let frame = poll_fn(|context| {
+            if let Poll::Ready(frame) = Pin::new(&mut *body).poll_frame(context) {
+                return Poll::Ready(frame);
+            }
+            let _ended = driver.as_mut().poll(context);
+            Pin::new(&mut *body).poll_frame(context)
+        });
+        match frame.await {
+            None => Ok(None),
+            Some(Ok(frame)) => Ok(Some(frame.into_data().unwrap_or_default())),
+            Some(Err(error)) => Err(io::Error::other(error)),
+        }
+    }
+}
+
+impl Socket {
     async fn round_trip(&mut self, request: &[u8]) -> io::Result<()> {
         self.stream.write_all(request).await?;
         self.buffer.clear();
@@ -101,6 +206,22 @@ fn whole(bytes: &[u8]) -> Option<usize> {
     let length = memchr::memmem::find(&bytes[..head], b"Content-Length: ")? + 16;
     let digits = bytes[length..].iter().take_while(|byte| byte.is_ascii_digit());
     Some(head + digits.fold(0, |number, digit| number * 10 + usize::from(digit - b'0')))
+}
+
+/// The request the HTTP library sends.
+fn request(era: Era, address: &str, what: &str) -> io::Result<http::Request<Full<Bytes>>> {
+    let mut request = http::Request::post("/mcp")
+        .header("host", address)
+        .header("content-type", "application/json")
+        .header("accept", "application/json, text/event-stream");
+    request = match era {
+        Era::Legacy => request.header("mcp-protocol-version", "2025-11-25"),
+        Era::Modern => request
+            .header("mcp-protocol-version", "2026-07-28")
+            .header("mcp-method", "tools/call")
+            .header("mcp-name", what),
+    };
+    request.body(Full::new(Bytes::from(message(era, what)))).map_err(io::Error::other)
 }
 
 fn message(era: Era, what: &str) -> String {

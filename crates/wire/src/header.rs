@@ -126,8 +126,7 @@ pub fn annotated(schema: &Raw) -> Result<Vec<ParamHeader>, InvalidAnnotation> {
 
 /// Whether there can be an annotation: most schemas have none, and it takes no parsing to see that.
 pub(crate) fn mentioned(text: &Raw) -> bool {
-    memchr::memmem::find(text.as_bytes(), ANNOTATION.as_bytes()).is_some()
-        || memchr::memmem::find(text.as_bytes(), b"\\u").is_some()
+    text.may_mention(ANNOTATION)
 }
 
 const ANNOTATION: &str = "x-mcp-header";

@@ -139,13 +139,13 @@ impl Raw {
 
     /// The value of the first member with this key.
     pub fn get(&self, key: &str) -> Option<Self> {
-        let mut found = None;
-        self.each_member(|name, value| {
-            if found.is_none() && scan::key_is(&self.0[name], key) {
-                found = Some(self.slice(value));
-            }
-        });
-        found
+        let value = Scanner::new(&self.0, MAX_DEPTH).member(key)?;
+        Some(self.slice(value))
+    }
+
+    /// Whether a key of this name can stand anywhere in the text; a look that is much cheaper than reading.
+    pub(crate) fn may_mention(&self, key: &str) -> bool {
+        memchr::memmem::find(&self.0, key.as_bytes()).is_some() || memchr::memmem::find(&self.0, b"\\u").is_some()
     }
 
     /// The values of the first members with these keys, found in one pass.

@@ -28,6 +28,7 @@ pub mod limit;
 mod line;
 pub mod message;
 pub mod notice;
+mod pieces;
 pub mod revision;
 pub mod seal;
 pub mod sse;

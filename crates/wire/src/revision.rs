@@ -4,6 +4,10 @@
 
 use std::{fmt, str::FromStr};
 
+use bytes::Bytes;
+
+use crate::json::Raw;
+
 /// A dated revision of the Model Context Protocol, oldest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Revision {
@@ -53,6 +57,17 @@ impl Revision {
             Self::V2025_11_25 => "2025-11-25",
             Self::V2026_07_28 => "2026-07-28",
         }
+    }
+
+    /// The date as a JSON string.
+    pub fn raw(self) -> Raw {
+        Raw::checked(Bytes::from_static(match self {
+            Self::V2024_11_05 => b"\"2024-11-05\"",
+            Self::V2025_03_26 => b"\"2025-03-26\"",
+            Self::V2025_06_18 => b"\"2025-06-18\"",
+            Self::V2025_11_25 => b"\"2025-11-25\"",
+            Self::V2026_07_28 => b"\"2026-07-28\"",
+        }))
     }
 
     /// Stateful or stateless.
@@ -112,6 +127,7 @@ mod tests {
     fn a_revision_is_spelled_as_its_date() {
         for revision in Revision::ALL {
             assert_eq!(revision.as_str().parse(), Ok(revision));
+            assert_eq!(revision.raw().as_str().as_deref(), Some(revision.as_str()));
         }
         assert!("2025-13-01".parse::<Revision>().is_err());
     }

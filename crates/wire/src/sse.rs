@@ -20,11 +20,15 @@ pub struct Event {
     pub retry: Option<u64>,
 }
 
+/// A smaller chunk is copied: kept, it would cost many times its bytes, and the buffer it stands in.
+const SMALL_CHUNK: usize = 1024;
+
 /// Turns chunks of a stream into events.
 #[derive(Debug)]
 pub struct Decoder {
-    /// The line so far.
+    /// The line so far, without the small chunks at its end.
     pieces: Vec<Bytes>,
+    small: BytesMut,
     /// Bytes of the event so far.
     size: usize,
     event: Partial,
@@ -36,8 +40,17 @@ pub struct Decoder {
 #[derive(Debug, Default)]
 struct Partial {
     event: Event,
-    data: Vec<Bytes>,
+    data: Data,
     any: bool,
+}
+
+/// The `data:` lines of an event so far: one as it came, more of them joined.
+#[derive(Debug, Default)]
+enum Data {
+    #[default]
+    Nothing,
+    Line(Bytes),
+    Lines(BytesMut),
 }
 
 /// A message as an event of its own.
@@ -61,7 +74,8 @@ pub fn comment() -> Bytes {
 impl Decoder {
     /// A decoder that refuses events over `limit` bytes.
     pub fn new(limit: usize) -> Self {
-        Self { pieces: Vec::new(), size: 0, event: Partial::default(), limit, after_return: false, at_start: true }
+        let (pieces, small, event) = (Vec::new(), BytesMut::new(), Partial::default());
+        Self { pieces, small, size: 0, event, limit, after_return: false, at_start: true }
     }
 
     /// Takes the next chunk; gives the events it completes.
@@ -82,7 +96,7 @@ impl Decoder {
                     None => self.after_return = true,
                 }
             }
-            self.count(next)?;
+            self.count(end)?;
             let line = self.line(chunk.slice(..end));
             if let Some(event) = self.take(&line) {
                 events.push(event);
@@ -91,11 +105,23 @@ impl Decoder {
         }
         if !chunk.is_empty() {
             self.count(chunk.len())?;
-            self.pieces.push(chunk);
+            self.keep(chunk);
         }
         Ok(events)
     }
 
+    fn keep(&mut self, chunk: Bytes) {
+        if chunk.len() < SMALL_CHUNK {
+            self.small.extend_from_slice(&chunk);
+            return;
+        }
+        if !self.small.is_empty() {
+            self.pieces.push(std::mem::take(&mut self.small).freeze());
+        }
+        self.pieces.push(chunk);
+    }
+
+    /// Line ends do not count: one that is cut in two would count once or twice.
     fn count(&mut self, bytes: usize) -> Result<(), WireError> {
         self.size += bytes;
         if self.limit < self.size {
@@ -106,12 +132,14 @@ impl Decoder {
 
     /// The whole line; copied only when it came in pieces.
     fn line(&mut self, last: Bytes) -> Bytes {
-        let mut line = if self.pieces.is_empty() {
+        let mut line = if self.pieces.is_empty() && self.small.is_empty() {
             last
         } else {
-            let size = self.pieces.iter().map(Bytes::len).sum::<usize>() + last.len();
+            let small = std::mem::take(&mut self.small);
+            let size = self.pieces.iter().map(Bytes::len).sum::<usize>() + small.len() + last.len();
             let mut whole = BytesMut::with_capacity(size);
             self.pieces.drain(..).for_each(|piece| whole.extend_from_slice(&piece));
+            whole.extend_from_slice(&small);
             whole.extend_from_slice(&last);
             whole.freeze()
         };
@@ -144,7 +172,10 @@ impl Partial {
             b"event" => self.event.name = Some(text()),
             b"data" => self.data.push(value),
             b"id" if !value.contains(&0) => self.event.id = Some(text()),
-            b"retry" => self.event.retry = text().parse().ok(),
+            b"retry" => match number(&value) {
+                Some(millis) => self.event.retry = Some(millis),
+                None => return,
+            },
             // Comments and fields of the future.
             _ => return,
         }
@@ -152,20 +183,38 @@ impl Partial {
     }
 
     fn finish(self) -> Option<Event> {
-        if !self.any {
-            return None;
-        }
-        let mut lines = self.data.into_iter();
-        let mut data = lines.next().unwrap_or_default();
-        for line in lines {
-            let mut joined = BytesMut::with_capacity(data.len() + line.len() + 1);
-            joined.extend_from_slice(&data);
-            joined.extend_from_slice(b"\n");
-            joined.extend_from_slice(&line);
-            data = joined.freeze();
-        }
-        Some(Event { data, ..self.event })
+        self.any.then(|| Event { data: self.data.finish(), ..self.event })
     }
+}
+
+impl Data {
+    fn push(&mut self, line: Bytes) {
+        let mut lines = match std::mem::take(self) {
+            Self::Nothing => {
+                *self = Self::Line(line);
+                return;
+            }
+            Self::Line(first) => BytesMut::from(first),
+            Self::Lines(lines) => lines,
+        };
+        lines.extend_from_slice(b"\n");
+        lines.extend_from_slice(&line);
+        *self = Self::Lines(lines);
+    }
+
+    fn finish(self) -> Bytes {
+        match self {
+            Self::Nothing => Bytes::new(),
+            Self::Line(line) => line,
+            Self::Lines(lines) => lines.freeze(),
+        }
+    }
+}
+
+/// Digits and nothing else, as the specification has it.
+fn number(text: &[u8]) -> Option<u64> {
+    let digits = text.iter().all(u8::is_ascii_digit);
+    std::str::from_utf8(text).ok().filter(|_| digits)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -202,6 +251,34 @@ mod tests {
         }
         let mut decoder = Decoder::new(100);
         assert!((0..100).all(|_| decoder.push(Bytes::from("data: short\n\n")).is_ok()), "many small ones are fine");
+    }
+
+    #[test]
+    fn the_verdict_on_a_bound_does_not_depend_on_where_a_line_end_was_cut() {
+        for limit in 1..12 {
+            let verdict = |step: usize| {
+                let mut decoder = Decoder::new(limit);
+                b": a\r\ndata\r\n\r\n".chunks(step).try_for_each(|chunk| decoder.push(Bytes::from(chunk)).map(drop))
+            };
+            assert!((1..10).all(|step| verdict(step).is_ok() == verdict(100).is_ok()), "limit {limit}");
+        }
+    }
+
+    #[test]
+    fn many_small_lines_and_chunks_take_no_more_than_their_bytes() {
+        let mut decoder = Decoder::new(3_000_000);
+        let lines = Bytes::from("data:x\n".repeat(300_000) + "\n");
+        let events = decoder.push(lines).unwrap();
+        assert_eq!(events[0].data.len(), 2 * 300_000 - 1);
+        let drops = std::iter::repeat_n(Bytes::from_static(b"x"), 1_000_000);
+        drops.for_each(|drop| assert!(decoder.push(drop).unwrap().is_empty()));
+        assert!(decoder.pieces.is_empty() && decoder.small.capacity() < 3_000_000);
+    }
+
+    #[test]
+    fn a_retry_that_is_no_number_is_passed_over() {
+        let events = decoded(b"retry: 7\nretry: +8\nretry: x\n\nretry: x\n\n", 5);
+        assert_eq!(events.iter().map(|event| event.retry).collect::<Vec<_>>(), [Some(7)]);
     }
 
     #[test]

@@ -112,6 +112,24 @@ impl<'a> Scanner<'a> {
         self.cross_members(visit).map_err(|stop| self.explained(stop))
     }
 
+    /// The value of an object's first member with this key; what follows it is not read.
+    pub(crate) fn member(&mut self, key: &str) -> Option<Range<usize>> {
+        let inner = self.depth_limit.checked_sub(1)?;
+        self.space();
+        self.expect(b'{').ok()?;
+        self.space();
+        loop {
+            let name = self.key().ok()?;
+            let value = self.cross_value(inner).ok()?;
+            if key_is(&self.bytes[name], key) {
+                return Some(value);
+            }
+            self.space();
+            self.expect(b',').ok()?;
+            self.space();
+        }
+    }
+
     /// Crosses an array; gives the spans of its elements. Where there are more than `most`, one more than that is
     /// given and the rest is left unread.
     pub(crate) fn elements(&mut self, most: usize) -> Result<Vec<Range<usize>>, JsonError> {

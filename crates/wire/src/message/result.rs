@@ -93,6 +93,9 @@ impl CacheHint {
 impl ResultType {
     /// What the result says it is.
     pub fn view(result: &Raw) -> Self {
+        if !result.may_mention("resultType") {
+            return Self::Complete;
+        }
         let Some(said) = result.get("resultType") else { return Self::Complete };
         match said.as_str().as_deref() {
             Some("complete") => Self::Complete,

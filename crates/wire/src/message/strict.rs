@@ -143,7 +143,9 @@ fn odd_key(key: &str, place: &'static str, protocol_keys: &[&'static str]) -> Op
     if key.contains('\0') {
         return Some(RequestProblem::Nul { place });
     }
-    let meant = protocol_keys.iter().find(|known| key != **known && same_letters(key, known))?;
+    // Most keys differ in length from all of the protocol's; letters outside ASCII have other lengths and are rare.
+    let could_be = |known: &str| known.len() == key.len() || !key.is_ascii();
+    let meant = protocol_keys.iter().find(|known| could_be(known) && key != **known && same_letters(key, known))?;
     Some(RequestProblem::Miscased { key: key.to_owned(), meant, place })
 }
 

@@ -22,6 +22,7 @@ use hyper::{
     client::conn::http1::{self, SendRequest},
 };
 use parking_lot::Mutex;
+use url::Url;
 
 use super::connector::{Connector, HttpOptions, Open};
 use crate::{error::WireError, limit::Limits};
@@ -43,7 +44,16 @@ struct Pool {
     connector: Connector,
     builder: http1::Builder,
     // Nothing awaits under this lock.
-    idle: Mutex<HashMap<String, Vec<(Instant, Line)>>>,
+    idle: Mutex<HashMap<Arc<str>, Vec<(Instant, Line)>>>,
+}
+
+/// Where requests go: read once from an address, used for each of them.
+#[derive(Clone, Debug)]
+pub(super) struct Target {
+    uri: Uri,
+    path: Uri,
+    host: HeaderValue,
+    origin: Arc<str>,
 }
 
 /// One connection.
@@ -59,7 +69,7 @@ pub(super) struct Reply {
     body: Option<Incoming>,
     line: Option<Line>,
     pool: Arc<Pool>,
-    origin: String,
+    origin: Arc<str>,
 }
 
 impl HttpClient {
@@ -70,21 +80,22 @@ impl HttpClient {
         Self { pool: Arc::new(Pool { connector: Connector::new(options), builder, idle: Mutex::default() }) }
     }
 
-    /// Sends a request with an absolute address.
-    pub(super) async fn send(&self, mut request: Request<Full<Bytes>>) -> Result<Reply, WireError> {
-        let uri = request.uri().clone();
-        let origin = in_origin_form(&mut request)?;
+    /// Sends a request to its target; path and host are filled in here.
+    pub(super) async fn send(&self, target: &Target, mut request: Request<Full<Bytes>>) -> Result<Reply, WireError> {
+        *request.uri_mut() = target.path.clone();
+        request.headers_mut().insert(header::HOST, target.host.clone());
+        let origin = &target.origin;
         loop {
-            let kept = self.pool.take(&origin);
+            let kept = self.pool.take(origin);
             let fresh = kept.is_none();
             let mut line = match kept {
                 Some(line) => line,
-                None => self.pool.open(uri.clone()).await?,
+                None => self.pool.open(target.uri.clone()).await?,
             };
             match line.exchange(request).await {
                 Ok(response) => {
                     let (parts, body) = response.into_parts();
-                    let pool = Arc::clone(&self.pool);
+                    let (pool, origin) = (Arc::clone(&self.pool), Arc::clone(origin));
                     let reply = Reply {
                         status: parts.status,
                         headers: parts.headers,
@@ -107,6 +118,22 @@ impl HttpClient {
 struct Failure {
     error: hyper::Error,
     unsent: Option<Box<Request<Full<Bytes>>>>,
+}
+
+// === impl Target ===
+
+impl Target {
+    /// The target an address names.
+    pub(super) fn of(url: &Url) -> Result<Self, WireError> {
+        let unreachable = |reason: &str| WireError::Unreachable { target: url.to_string(), reason: reason.to_owned() };
+        let uri: Uri = url.as_str().parse().map_err(|_| unreachable("not an address HTTP can carry"))?;
+        let authority = uri.authority().ok_or_else(|| unreachable("the address has no host"))?;
+        let host = authority.as_str().rsplit('@').next().unwrap_or_default();
+        let origin = Arc::from(format!("{}://{host}", url.scheme()));
+        let host = HeaderValue::from_str(host).map_err(|_| unreachable("the host cannot be named in a header"))?;
+        let path = uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
+        Ok(Self { path: Uri::from(path), uri, host, origin })
+    }
 }
 
 // === impl Line ===
@@ -208,16 +235,13 @@ impl Pool {
                 return Some(line);
             }
         }
-        idle.remove(origin);
         None
     }
 
-    fn keep(&self, origin: &str, line: Line) {
+    fn keep(&self, origin: &Arc<str>, line: Line) {
         let mut idle = self.idle.lock();
-        if !idle.contains_key(origin) {
-            idle.insert(origin.to_owned(), Vec::new());
-        }
-        if let Some(lines) = idle.get_mut(origin).filter(|lines| lines.len() < KEPT) {
+        let lines = idle.entry(Arc::clone(origin)).or_default();
+        if lines.len() < KEPT {
             lines.push((Instant::now(), line));
         }
     }
@@ -232,21 +256,6 @@ impl Pool {
             .map_err(|error| WireError::Unreachable { target, reason: error.to_string() })?;
         Ok(Line { sender, driver: Box::pin(driver) })
     }
-}
-
-/// Turns an absolute address into path and `Host`; gives the origin.
-fn in_origin_form(request: &mut Request<Full<Bytes>>) -> Result<String, WireError> {
-    let uri = request.uri();
-    let unreachable = |reason: &str| WireError::Unreachable { target: uri.to_string(), reason: reason.to_owned() };
-    let scheme = uri.scheme_str().ok_or_else(|| unreachable("the address has no scheme"))?;
-    let authority = uri.authority().ok_or_else(|| unreachable("the address has no host"))?;
-    let host = authority.as_str().rsplit('@').next().unwrap_or_default();
-    let origin = format!("{scheme}://{host}");
-    let value = HeaderValue::from_str(host).map_err(|_| unreachable("the host cannot be named in a header"))?;
-    let path = uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
-    request.headers_mut().insert(header::HOST, value);
-    *request.uri_mut() = Uri::from(path);
-    Ok(origin)
 }
 
 fn explained(error: &hyper::Error) -> WireError {

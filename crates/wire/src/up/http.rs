@@ -18,9 +18,9 @@ use tokio::{runtime::Handle, task::AbortHandle};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use url::Url;
 
-use self::session::Session;
+use self::{request::Headers, session::Session};
 use super::{
-    client::{HttpClient, Reply},
+    client::{HttpClient, Reply, Target},
     credential::Credentials,
     transport::{Lane, LaneEnd, Link, Manner, Outbound, Shape, Sink, Transport},
 };
@@ -37,6 +37,8 @@ pub struct HttpTransport {
 pub(super) struct Endpoint {
     client: HttpClient,
     url: Url,
+    /// What the address comes to; none where HTTP cannot carry it.
+    target: Option<Target>,
     /// Sent with every request, as configured.
     headers: HeaderMap,
     credentials: Arc<dyn Credentials>,
@@ -74,7 +76,8 @@ impl HttpTransport {
         credentials: Arc<dyn Credentials>,
         limits: Limits,
     ) -> Self {
-        Self { endpoint: Arc::new(Endpoint { client, url, headers, credentials, limits }) }
+        let target = Target::of(&url).ok();
+        Self { endpoint: Arc::new(Endpoint { client, url, target, headers, credentials, limits }) }
     }
 }
 
@@ -187,12 +190,11 @@ impl Link for HttpLink {
 impl Shared {
     /// POSTs one message and reads its lane to the end.
     async fn post(self: &Arc<Self>, outbound: Outbound) -> LaneEnd {
-        let mut headers = HeaderMap::new();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
-        headers.extend(outbound.headers.iter().map(|(name, value)| (name.clone(), value.clone())));
+        let mut headers = outbound.headers;
+        headers.push((header::CONTENT_TYPE, HeaderValue::from_static("application/json")));
+        headers.push((header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream")));
         let session = self.session.as_ref().and_then(|session| session.mark(&mut headers));
-        let response = match self.endpoint.send(Method::POST, headers, outbound.message).await {
+        let response = match self.endpoint.send(Method::POST, &headers, outbound.message).await {
             Ok(response) => response,
             Err(error) => return LaneEnd::Failed(error),
         };
@@ -205,7 +207,7 @@ impl Shared {
     async fn read(self: &Arc<Self>, request: u64, session: Option<String>, response: Reply) -> LaneEnd {
         match (&self.session, session) {
             (Some(own), Some(used)) if response.status() == http::StatusCode::NOT_FOUND => {
-                return self.session_gone(own, &used, response).await;
+                return Box::pin(self.session_gone(own, &used, response)).await;
             }
             // Only a request without a session can bring one: the handshake.
             (Some(own), None) => own.learn(response.headers()),
@@ -214,7 +216,7 @@ impl Shared {
         match lane::read(&*self.sink, Lane::Of(request), response, &self.endpoint.limits).await {
             lane::End::Lane(end) => end,
             lane::End::Broken(broken) => match &self.session {
-                Some(own) => own.take_up(self, request, broken).await,
+                Some(own) => Box::pin(own.take_up(self, request, broken)).await,
                 None => LaneEnd::Over,
             },
         }
@@ -258,9 +260,9 @@ impl Endpoint {
 }
 
 /// Adds the revision a session agreed on, where that revision wants it said.
-fn mark_revision(headers: &mut HeaderMap, revision: Option<Revision>) {
+fn mark_revision(headers: &mut Headers, revision: Option<Revision>) {
     if let Some(revision) = revision.filter(|revision| revision.has_version_header()) {
-        headers.insert(mcp::PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str()));
+        headers.push((mcp::PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str())));
     }
 }
 

@@ -118,7 +118,7 @@ impl Modern {
     fn meta_keys(&self, id: u64, request: &Request) -> Vec<Edit<'static>> {
         let capabilities = request.capabilities.as_ref().unwrap_or(&self.capabilities);
         let mut keys = vec![
-            Edit::Set(meta::PROTOCOL_VERSION, Raw::of(self.revision.as_str())),
+            Edit::Set(meta::PROTOCOL_VERSION, self.revision.raw()),
             Edit::Set(meta::CLIENT_CAPABILITIES, capabilities.0.clone()),
             Edit::Set(meta::CLIENT_INFO, self.info.clone()),
         ];

@@ -4,13 +4,13 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use http::{HeaderMap, HeaderValue, Method, header};
+use http::{HeaderValue, Method, header};
 use parking_lot::Mutex;
 use tokio::{runtime::Handle, sync::oneshot};
 use tokio_util::{task::AbortOnDropHandle, task::TaskTracker};
 use url::Url;
 
-use super::{Endpoint, lane, mark_revision};
+use super::{Endpoint, lane, mark_revision, request::Headers};
 use crate::{
     error::{Clock, WireError},
     revision::Revision,
@@ -39,9 +39,9 @@ struct EventStreamLink {
 
 /// Opens the stream and waits for the address.
 pub(super) async fn open(endpoint: Arc<Endpoint>, sink: Arc<dyn Sink>) -> Result<Arc<dyn Link>, WireError> {
-    let mut headers = HeaderMap::new();
-    headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
-    let response = endpoint.send(Method::GET, headers, Bytes::new()).await?;
+    let mut headers = Headers::new();
+    headers.push((header::ACCEPT, HeaderValue::from_static("text/event-stream")));
+    let response = endpoint.send(Method::GET, &headers, Bytes::new()).await?;
     let kind = response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if !response.status().is_success() || !kind.starts_with("text/event-stream") {
         let kind = kind.to_owned();
@@ -168,10 +168,10 @@ impl EventStreamLink {
     fn post(&self, outbound: Outbound) -> impl Future<Output = LaneEnd> + Send + 'static {
         let (endpoint, address, revision) = (Arc::clone(&self.endpoint), self.address.clone(), *self.revision.lock());
         async move {
-            let mut headers = HeaderMap::new();
-            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            let mut headers = Headers::new();
+            headers.push((header::CONTENT_TYPE, HeaderValue::from_static("application/json")));
             mark_revision(&mut headers, revision);
-            match endpoint.send_to(&address, Method::POST, headers, outbound.message).await {
+            match endpoint.send_to(&address, Method::POST, &headers, outbound.message).await {
                 Ok(response) => lane::acknowledged(response, &endpoint.limits).await,
                 Err(error) => LaneEnd::Failed(error),
             }

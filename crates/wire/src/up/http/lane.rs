@@ -8,6 +8,7 @@ use http::{StatusCode, header};
 use crate::{
     error::WireError,
     limit::Limits,
+    pieces::Pieces,
     sse::{Decoder, Event},
     up::{
         client::Reply,
@@ -126,25 +127,24 @@ async fn collect(mut response: Reply, limit: usize) -> Result<Bytes, WireError> 
         response.chunk().await.transpose()?;
         return Ok(first);
     }
-    let (mut chunks, mut size) = (vec![first], 0);
     // With a size announced, each piece is copied as it comes and its buffer is free again.
-    let mut whole = announced.map(BytesMut::with_capacity);
-    loop {
-        if let Some(whole) = &mut whole {
-            chunks.drain(..).for_each(|chunk| whole.extend_from_slice(&chunk));
+    if let Some(announced) = announced {
+        let mut whole = BytesMut::with_capacity(announced);
+        whole.extend_from_slice(&first);
+        while let Some(chunk) = response.chunk().await.transpose()? {
+            whole.extend_from_slice(&chunk);
         }
+        return Ok(whole.freeze());
+    }
+    let mut pieces = Pieces::default();
+    pieces.push(first);
+    while pieces.len() <= limit {
         match response.chunk().await.transpose()? {
-            None => break,
-            Some(chunk) => chunks.push(chunk),
-        }
-        size = whole.as_ref().map_or(0, BytesMut::len) + chunks.iter().map(Bytes::len).sum::<usize>();
-        if limit < size {
-            return Err(too_large());
+            Some(chunk) => pieces.push(chunk),
+            None => return Ok(pieces.whole()),
         }
     }
-    let mut whole = whole.unwrap_or_else(|| BytesMut::with_capacity(size));
-    chunks.iter().for_each(|chunk| whole.extend_from_slice(chunk));
-    Ok(whole.freeze())
+    Err(too_large())
 }
 
 /// The message an event carries; other kinds of events and empty ones carry none.

@@ -1,7 +1,7 @@
 //! One HTTP request of ours: credentials asked for, redirects judged, refusals reported.
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
 use http_body_util::Full;
 use url::Url;
 
@@ -9,14 +9,17 @@ use super::Endpoint;
 use crate::{
     error::WireError,
     up::{
-        client::Reply,
+        client::{Reply, Target},
         credential::{Challenge, Next},
     },
 };
 
+/// The headers of one request, in the order they were made.
+pub(super) type Headers = Vec<(HeaderName, HeaderValue)>;
+
 impl Endpoint {
     /// Sends a request to the server's address.
-    pub(super) async fn send(&self, method: Method, headers: HeaderMap, body: Bytes) -> Result<Reply, WireError> {
+    pub(super) async fn send(&self, method: Method, headers: &Headers, body: Bytes) -> Result<Reply, WireError> {
         self.send_to(&self.url, method, headers, body).await
     }
 
@@ -25,13 +28,34 @@ impl Endpoint {
         &self,
         url: &Url,
         method: Method,
-        headers: HeaderMap,
+        headers: &Headers,
         body: Bytes,
     ) -> Result<Reply, WireError> {
-        let mut url = url.clone();
+        let known = self.target.as_ref().filter(|_| *url == self.url);
+        let first = match known {
+            Some(target) => self.send_once(target, url, &method, headers, body.clone()).await?,
+            None => self.send_once(&Target::of(url)?, url, &method, headers, body.clone()).await?,
+        };
+        match first.status() {
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {}
+            status if status.is_redirection() && status != StatusCode::NOT_MODIFIED => {}
+            _ => return Ok(first),
+        }
+        // Rare, so that the common way stays small.
+        Box::pin(self.follow(first, url.clone(), method, headers, body)).await
+    }
+
+    /// Goes where a redirect leads and asks for better credentials, each within its bound.
+    async fn follow(
+        &self,
+        mut response: Reply,
+        mut url: Url,
+        method: Method,
+        headers: &Headers,
+        body: Bytes,
+    ) -> Result<Reply, WireError> {
         let (mut redirects, mut challenged) = (0, false);
         loop {
-            let response = self.send_once(&url, &method, &headers, body.clone()).await?;
             match response.status() {
                 status if status.is_redirection() && status != StatusCode::NOT_MODIFIED => {
                     url = self.redirected(&url, &response, redirects)?;
@@ -47,31 +71,31 @@ impl Endpoint {
                 }
                 _ => return Ok(response),
             }
+            response = self.send_once(&Target::of(&url)?, &url, &method, headers, body.clone()).await?;
         }
     }
 
     async fn send_once(
         &self,
+        target: &Target,
         url: &Url,
         method: &Method,
-        headers: &HeaderMap,
+        headers: &Headers,
         body: Bytes,
     ) -> Result<Reply, WireError> {
-        let unreachable = |reason: String| WireError::Unreachable { target: url.to_string(), reason };
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method.clone();
-        *request.uri_mut() =
-            url.as_str().parse().map_err(|error: http::uri::InvalidUri| unreachable(error.to_string()))?;
-        let own = request.headers_mut();
+        let mut own = HeaderMap::with_capacity(self.headers.len() + headers.len() + 4);
         own.extend(self.headers.iter().map(|(name, value)| (name.clone(), value.clone())));
         for (name, value) in self.credentials.headers(method, url).await? {
             own.insert(name, value);
         }
         // What the protocol needs cannot be overridden.
         for (name, value) in headers {
-            own.insert(name, value.clone());
+            own.insert(name.clone(), value.clone());
         }
-        self.client.send(request).await
+        *request.headers_mut() = own;
+        self.client.send(target, request).await
     }
 
     /// Where a redirect leads, if it may be followed: same origin, a few times, method and body kept.

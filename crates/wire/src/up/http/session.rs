@@ -15,6 +15,7 @@ use super::{
     Endpoint, Shared,
     lane::{self, Broken, End},
     mark_revision,
+    request::Headers,
 };
 use crate::{
     header as mcp,
@@ -79,11 +80,11 @@ impl Session {
     }
 
     /// Adds session and revision to the headers; gives the session used.
-    pub(super) fn mark(&self, headers: &mut HeaderMap) -> Option<String> {
+    pub(super) fn mark(&self, headers: &mut Headers) -> Option<String> {
         let state = self.state.lock();
         mark_revision(headers, state.revision);
         if let Some(id) = &state.id {
-            headers.insert(mcp::SESSION_ID, id.clone());
+            headers.push((mcp::SESSION_ID, id.clone()));
         }
         drop(state);
         self.id()
@@ -135,9 +136,9 @@ impl Session {
     /// Ends the session on the server.
     pub(super) async fn give_back(&self, endpoint: &Endpoint) {
         self.standing.lock().take();
-        let mut headers = HeaderMap::new();
+        let mut headers = Headers::new();
         if self.mark(&mut headers).is_some()
-            && let Err(error) = endpoint.send(Method::DELETE, headers, Bytes::new()).await
+            && let Err(error) = endpoint.send(Method::DELETE, &headers, Bytes::new()).await
         {
             tracing::debug!(%error, "the session was not given back");
         }
@@ -148,13 +149,13 @@ impl Session {
         shared: &Shared,
         last_event: Option<&str>,
     ) -> Result<crate::up::client::Reply, crate::error::WireError> {
-        let mut headers = HeaderMap::new();
-        headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
+        let mut headers = Headers::new();
+        headers.push((header::ACCEPT, HeaderValue::from_static("text/event-stream")));
         self.mark(&mut headers);
         if let Some(last_event) = last_event.and_then(|id| HeaderValue::from_str(id).ok()) {
-            headers.insert(mcp::LAST_EVENT_ID, last_event);
+            headers.push((mcp::LAST_EVENT_ID, last_event));
         }
-        shared.endpoint.send(Method::GET, headers, Bytes::new()).await
+        shared.endpoint.send(Method::GET, &headers, Bytes::new()).await
     }
 }
 
