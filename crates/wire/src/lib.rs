@@ -19,9 +19,6 @@
 pub mod down;
 pub mod error;
 pub mod exchange;
-#[cfg(feature = "fuzzing")]
-#[doc(hidden)]
-pub mod fuzzing;
 pub mod header;
 pub mod json;
 pub mod limit;
@@ -29,6 +26,8 @@ mod line;
 pub mod message;
 pub mod notice;
 mod pieces;
+#[cfg(test)]
+mod property;
 pub mod revision;
 pub mod seal;
 pub mod sse;

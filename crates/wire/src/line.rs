@@ -233,10 +233,11 @@ async fn write<W: AsyncWrite + Unpin>(mut stream: W, shared: Arc<Shared>) -> io:
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use proptest::prelude::{any, prop, proptest};
-    use tokio::io::AsyncReadExt;
+    use proptest::prelude::{Just, any, prop, prop_oneof, proptest};
+    use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 
     use super::{Line, LineReader, LineWriter};
+    use crate::property;
 
     async fn lines(stream: impl AsyncRead + Unpin, limit: usize) -> Vec<String> {
         let mut reader = LineReader::new(stream, limit);
@@ -252,16 +253,16 @@ mod tests {
 
     #[tokio::test]
     async fn a_line_is_a_message_whatever_ends_it() {
-        assert_eq!(lines(b"{\"a\":1}\r\n\n  \n{}\nrest", 100).await, ["{\"a\":1}", "{}", "rest"]);
+        assert_eq!(lines(&b"{\"a\":1}\r\n\n  \n{}\nrest"[..], 100).await, ["{\"a\":1}", "{}", "rest"]);
     }
 
     #[tokio::test]
     async fn a_line_over_the_bound_goes_by_and_names_the_call_it_answers() {
         let long = format!("{{\"result\":\"{}\",\"id\":7}}\n{{}}\n", "x".repeat(500_000));
         assert_eq!(lines(long.as_bytes(), 100).await, ["too long, id Some(7)", "{}"]);
-        assert_eq!(lines(&[b'x'; 1_000], 100).await, ["too long, id None"]);
+        assert_eq!(lines(&[b'x'; 1_000][..], 100).await, ["too long, id None"]);
         // Also where it came all at once.
-        assert_eq!(lines(b"{\"result\":\"xxxxxxxxxx\",\"id\":7}\n{}", 20).await, ["too long, id Some(7)", "{}"]);
+        assert_eq!(lines(&b"{\"result\":\"xxxxxxxxxx\",\"id\":7}\n{}"[..], 20).await, ["too long, id Some(7)", "{}"]);
     }
 
     #[tokio::test]

@@ -55,6 +55,7 @@ mod tests {
     use proptest::prelude::{prop, proptest};
 
     use super::{Pieces, SMALL};
+    use crate::property;
 
     #[test]
     fn a_large_piece_alone_is_given_as_it_came() {
@@ -73,6 +74,7 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(property::cases())]
         #[test]
         fn whatever_the_pieces_the_text_is_the_same(sizes in prop::collection::vec(0..3 * SMALL, 0..20)) {
             let mut pieces = Pieces::default();

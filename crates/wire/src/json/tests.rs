@@ -3,6 +3,7 @@
 use proptest::prelude::{Just, Strategy, any, prop, prop_oneof, proptest};
 
 use super::{JsonError, Kind, MAX_DEPTH, Raw, one_line};
+use crate::property;
 
 fn raw(text: &str) -> Raw {
     Raw::parse(text.to_owned()).unwrap()
@@ -90,6 +91,7 @@ fn nearly_json() -> impl Strategy<Value = String> {
 }
 
 proptest! {
+    #![proptest_config(property::cases())]
     #[test]
     fn the_checker_agrees_with_serde_json(text in nearly_json()) {
         let theirs = serde_json::from_str::<&serde_json::value::RawValue>(&text).is_ok();

@@ -126,7 +126,7 @@ mod tests {
     use serde_json::Value;
 
     use super::{Edit, edited};
-    use crate::json::Raw;
+    use crate::{json::Raw, property};
 
     fn raw(text: &str) -> Raw {
         Raw::parse(text.to_owned()).unwrap()
@@ -152,6 +152,7 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(property::cases())]
         #[test]
         fn an_edit_changes_what_it_names_and_nothing_else(
             keys in prop::collection::btree_set("[a-d]", 0..4), target in "[a-f]", remove in prop::bool::ANY,
