@@ -18,6 +18,7 @@ use super::{
     request::Headers,
 };
 use crate::{
+    error::WireError,
     header as mcp,
     limit::Limits,
     revision::Revision,
@@ -26,6 +27,8 @@ use crate::{
 
 /// The wait before a stream is taken up again when the server names none.
 const RETRY: Duration = Duration::from_secs(1);
+/// The shortest wait, also where the server wants none: a stream that breaks at once would be opened without end.
+const SHORTEST: Duration = Duration::from_millis(50);
 /// The longest wait for a standing stream before the first request; a server that answers a GET only when it has
 /// something to say costs this once for each session.
 const HEAD_START: Duration = Duration::from_secs(1);
@@ -100,9 +103,16 @@ impl Session {
             }
             tokio::time::sleep(wait(broken.retry, &shared.endpoint.limits)).await;
             let retry = broken.retry;
-            let Ok(response) = self.get(shared, Some(&last_event)).await else {
-                broken.progressed = false;
-                continue;
+            let response = match self.get(shared, Some(&last_event)).await {
+                Ok(response) => response,
+                Err(error @ (WireError::Unauthorized { .. } | WireError::Redirect { .. } | WireError::Refused(_))) => {
+                    return LaneEnd::Failed(error);
+                }
+                // The network, perhaps only for a moment.
+                Err(_) => {
+                    broken.progressed = false;
+                    continue;
+                }
             };
             match lane::read(&*shared.sink, Lane::Of(request), response, &shared.endpoint.limits).await {
                 End::Lane(end) => return end,
@@ -144,11 +154,7 @@ impl Session {
         }
     }
 
-    async fn get(
-        &self,
-        shared: &Shared,
-        last_event: Option<&str>,
-    ) -> Result<crate::up::client::Reply, crate::error::WireError> {
+    async fn get(&self, shared: &Shared, last_event: Option<&str>) -> Result<crate::up::client::Reply, WireError> {
         let mut headers = Headers::new();
         headers.push((header::ACCEPT, HeaderValue::from_static("text/event-stream")));
         self.mark(&mut headers);
@@ -194,5 +200,5 @@ async fn keep_standing(shared: Weak<Shared>, answered: oneshot::Sender<()>) {
 }
 
 fn wait(retry: Option<u64>, limits: &Limits) -> Duration {
-    retry.map_or(RETRY, |millis| Duration::from_millis(millis.min(limits.retry_millis)))
+    retry.map_or(RETRY, |millis| Duration::from_millis(millis.min(limits.retry_millis)).max(SHORTEST))
 }
