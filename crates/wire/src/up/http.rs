@@ -56,7 +56,7 @@ struct Shared {
     /// With a session, or none.
     session: Option<Session>,
     // Nothing awaits under this lock.
-    lanes: Mutex<HashMap<u64, AbortHandle>>,
+    lanes: Mutex<HashMap<u64, Option<AbortHandle>>>,
     tasks: TaskTracker,
     runtime: Handle,
     closed: CancellationToken,
@@ -122,17 +122,27 @@ impl Link for HttpLink {
         if self.shared.closed.is_cancelled() {
             return Err(WireError::Ended("closed by us".to_owned()));
         }
+        // Requests are counted where they are made; what a server makes us say is counted here.
+        let most = self.shared.endpoint.limits.concurrent_requests.saturating_mul(2);
+        if outbound.request.is_none() && most <= self.shared.tasks.len() {
+            return Err(WireError::Overloaded { limit: most });
+        }
         let shared = Arc::clone(&self.shared);
         let request = outbound.request;
         let work = async move {
             let end = shared.post(outbound).await;
             shared.finish(request, end);
         };
-        // Held while spawning, so that a lane is never finished before it is known.
-        let mut lanes = self.shared.lanes.lock();
-        let task = self.shared.tasks.spawn_on(work, &self.shared.runtime);
+        // The place is taken first, for the lane may be finished, or abandoned, before its task is known here.
         if let Some(request) = request {
-            lanes.insert(request, task.abort_handle());
+            self.shared.lanes.lock().insert(request, None);
+        }
+        let task = self.shared.tasks.spawn_on(work, &self.shared.runtime).abort_handle();
+        if let Some(request) = request {
+            match self.shared.lanes.lock().get_mut(&request) {
+                Some(place) => *place = Some(task),
+                None => task.abort(),
+            }
         }
         Ok(())
     }
@@ -147,8 +157,9 @@ impl Link for HttpLink {
     }
 
     fn abandon(&self, request: u64) {
-        if let Some(lane) = self.shared.lanes.lock().remove(&request) {
-            lane.abort();
+        let lane = self.shared.lanes.lock().remove(&request);
+        if let Some(Some(task)) = lane {
+            task.abort();
         }
     }
 
@@ -177,7 +188,7 @@ impl Link for HttpLink {
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             self.shared.closed.cancel();
-            let lanes: Vec<AbortHandle> = self.shared.lanes.lock().drain().map(|(_, lane)| lane).collect();
+            let lanes: Vec<AbortHandle> = self.shared.lanes.lock().drain().filter_map(|(_, lane)| lane).collect();
             lanes.iter().for_each(AbortHandle::abort);
             if let Some(session) = &self.shared.session {
                 // A server that does not take its session back in time keeps it.

@@ -47,6 +47,8 @@ pub(crate) struct Router {
     /// One renewal of a lost session at a time.
     pub(crate) renewal: Semaphore,
     pub(crate) standing_wishes: Mutex<StandingWishes>,
+    /// Questions that belong to no request and are being answered.
+    standing_asks: Arc<Semaphore>,
     next_id: AtomicU64,
     // Nothing awaits under these locks.
     waiting: Mutex<HashMap<u64, Waiting>>,
@@ -91,6 +93,7 @@ pub(crate) enum HandshakeReply {
 impl Router {
     pub(crate) fn new(limits: Limits, hello: Hello, asks: Option<Arc<dyn AskHandler>>) -> Arc<Self> {
         let notices = broadcast::Sender::new(limits.unread_notices);
+        let standing_asks = Arc::new(Semaphore::new(limits.asks_per_round.min(Semaphore::MAX_PERMITS)));
         Arc::new_cyclic(|me| Self {
             limits,
             hello,
@@ -98,6 +101,7 @@ impl Router {
             closed: CancellationToken::new(),
             renewal: Semaphore::new(1),
             standing_wishes: Mutex::default(),
+            standing_asks,
             next_id: AtomicU64::new(1),
             waiting: Mutex::default(),
             questions: Mutex::default(),
@@ -415,10 +419,15 @@ impl Router {
             drop(self.notices.send(Notice::Fault(WireError::Refused(format!("`{}`: {sentence}", question.method)))));
             return self.reply(&id, &Answer::Refused(RpcError::new(RpcError::INVALID_PARAMS, sentence)));
         };
+        let Ok(turn) = Arc::clone(&self.standing_asks).try_acquire_owned() else {
+            let message = format!("more than {} questions at once", self.limits.asks_per_round);
+            return self.reply(&id, &Answer::Refused(RpcError::new(RpcError::INTERNAL, &message)));
+        };
         let Some(me) = self.me.upgrade() else { return };
         self.spawn(async move {
             let answer = handler.answer(question).await;
             me.reply(&id, &answer);
+            drop(turn);
         });
     }
 
