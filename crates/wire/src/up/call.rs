@@ -180,9 +180,9 @@ impl Call {
             LaneEnd::Accepted => self.fail(WireError::protocol("the request was accepted but not answered")),
             LaneEnd::Failed(error) => self.fail(error),
             LaneEnd::SessionGone => self.renew_session(router),
-            LaneEnd::Status { status, body } => match Envelope::read(body.clone(), &router.limits) {
-                Ok(envelope) if envelope.error().is_some() => self.replied(router, &envelope),
-                _ => {
+            LaneEnd::Status { status, body } => match handshake::json_rpc_answer(&body) {
+                Some(answer) => self.replied(router, &answer),
+                None => {
                     let body = String::from_utf8_lossy(&body).into_owned();
                     self.fail(WireError::Status { status, body });
                 }

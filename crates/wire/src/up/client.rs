@@ -8,6 +8,7 @@ use std::{
     collections::HashMap,
     fmt,
     future::poll_fn,
+    io,
     pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll, Waker},
@@ -226,16 +227,15 @@ impl Reply {
 // === impl Pool ===
 
 impl Pool {
-    /// The connection used last that is still good.
+    /// The connection used last that is still good. Looking at one takes a system call, so it is not done under the
+    /// lock.
     fn take(&self, origin: &str) -> Option<Line> {
-        let mut idle = self.idle.lock();
-        let lines = idle.get_mut(origin)?;
-        while let Some((since, mut line)) = lines.pop() {
+        loop {
+            let (since, mut line) = self.idle.lock().get_mut(origin)?.pop()?;
             if since.elapsed() < IDLE && line.is_usable() {
                 return Some(line);
             }
         }
-        None
     }
 
     fn keep(&self, origin: &Arc<str>, line: Line) {
@@ -262,12 +262,15 @@ fn explained(error: &hyper::Error) -> WireError {
     if error.is_parse_too_large() {
         return WireError::TooLarge { what: "response header", limit: crate::limit::HEADER_BYTES };
     }
-    let mut cause: &dyn std::error::Error = error;
+    let mut cause: &(dyn std::error::Error + 'static) = error;
     while let Some(next) = cause.source() {
         cause = next;
     }
-    if error.is_parse() {
-        WireError::protocol(format!("not HTTP: {error}"))
+    let garbled = cause
+        .downcast_ref::<io::Error>()
+        .is_some_and(|error| matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput));
+    if error.is_parse() || garbled {
+        WireError::protocol(format!("not HTTP: {cause}"))
     } else {
         WireError::Ended(cause.to_string())
     }

@@ -16,7 +16,8 @@ use crate::{
     exchange::{LogLevel, Outcome, Request, Terms},
     header,
     json::{Kind, Raw},
-    message::{ClientCapabilities, Id, RpcError, ServerCapabilities, compose, meta, splice::Edit},
+    limit::Limits,
+    message::{ClientCapabilities, Envelope, Id, RpcError, ServerCapabilities, compose, meta, splice::Edit},
     notice::Notice,
     revision::{Era, Revision},
 };
@@ -199,7 +200,15 @@ pub(crate) fn is_about_era(status: StatusCode) -> bool {
 
 /// The JSON-RPC error a body holds.
 pub(crate) fn json_rpc_error(body: &bytes::Bytes) -> Option<RpcError> {
-    crate::message::Envelope::read(body.clone(), &crate::limit::Limits::default()).ok()?.error()
+    json_rpc_answer(body)?.error()
+}
+
+/// The bad answer that the body of a status holds. Many have an `error` that is not JSON-RPC's.
+pub(crate) fn json_rpc_answer(body: &bytes::Bytes) -> Option<Envelope> {
+    let envelope = Envelope::read(body.clone(), &Limits::default()).ok()?;
+    let said = Raw::parse(body.clone()).ok()?.get("jsonrpc").is_some();
+    let with_code = envelope.error().is_some_and(|error| error.raw().get("code").is_some());
+    (said && with_code).then_some(envelope)
 }
 
 /// All revisions of an era, for messages.
