@@ -77,11 +77,8 @@ impl Decoder {
     /// Takes the next chunk; gives the events it completes.
     pub fn push(&mut self, mut chunk: Bytes) -> Result<Vec<Event>, WireError> {
         let mut events = Vec::new();
-        if self.after_return && chunk.first() == Some(&b'\n') {
+        if !chunk.is_empty() && std::mem::take(&mut self.after_return) && chunk[0] == b'\n' {
             chunk = chunk.slice(1..);
-        }
-        if !chunk.is_empty() {
-            self.after_return = false;
         }
         while let Some(end) = memchr::memchr2(b'\n', b'\r', &chunk) {
             let mut next = end + 1;
@@ -252,6 +249,12 @@ mod tests {
         let lines = Bytes::from("data:x\n".repeat(300_000) + "\n");
         let events = decoder.push(lines).unwrap();
         assert_eq!(events[0].data.len(), 2 * 300_000 - 1);
+    }
+
+    #[test]
+    fn a_line_end_of_two_bytes_swallows_only_its_own() {
+        let text = b"data: a\r\n\ndata: b\r\n\n";
+        assert!((1..30).all(|step| decoded(text, step).len() == 2));
     }
 
     #[test]
