@@ -18,6 +18,8 @@ use crate::{
 
 /// Of an error's body no more is kept.
 const STATUS_BODY: usize = 256 * 1024;
+/// Bodies up to this size are copied out of the buffer they came in.
+const SMALL: usize = 4 * 1024;
 /// How long a stream may stay open after its answer.
 const LAST_CHUNK: Duration = Duration::from_millis(250);
 
@@ -125,7 +127,8 @@ async fn collect(mut response: Reply, limit: usize) -> Result<Bytes, WireError> 
     if announced == Some(first.len()) {
         // Nothing more can come; the connection is kept when its end has been seen.
         response.chunk().await.transpose()?;
-        return Ok(first);
+        // A small body is copied, so that the buffer it came in can be read into again.
+        return Ok(if first.len() <= SMALL { Bytes::copy_from_slice(&first) } else { first });
     }
     // With a size announced, each piece is copied as it comes and its buffer is free again.
     if let Some(announced) = announced {
