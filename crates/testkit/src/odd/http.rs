@@ -33,8 +33,16 @@ use super::polite::Speaks;
 pub struct OddHttp {
     address: SocketAddr,
     seen: watch::Receiver<Vec<Seen>>,
-    connections: Arc<AtomicUsize>,
+    connections: Arc<Connections>,
     _serving: AbortOnDropHandle<()>,
+}
+
+/// How many connections there are.
+#[derive(Debug, Default)]
+struct Connections {
+    ever: AtomicUsize,
+    open: AtomicUsize,
+    most: AtomicUsize,
 }
 
 /// What is done with each request.
@@ -52,7 +60,7 @@ impl OddHttp {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
         let (sender, seen) = watch::channel(Vec::new());
-        let connections = Arc::new(AtomicUsize::new(0));
+        let connections = Arc::new(Connections::default());
         let shared = Arc::new(Shared { script: Arc::new(script), seen: sender });
         let serving = serve(listener, shared, Arc::clone(&connections));
         let serving = tokio::runtime::Handle::current().spawn(serving);
@@ -81,7 +89,12 @@ impl OddHttp {
 
     /// How many connections were opened.
     pub fn connections(&self) -> usize {
-        self.connections.load(Ordering::Relaxed)
+        self.connections.ever.load(Ordering::Relaxed)
+    }
+
+    /// How many were open at the same time, at most.
+    pub fn most_connections(&self) -> usize {
+        self.connections.most.load(Ordering::Relaxed)
     }
 
     /// Waits until the requests so far are such.
@@ -107,13 +120,18 @@ pub fn polite_http(speaks: Speaks, seen: &Seen) -> Reply {
     }
 }
 
-async fn serve(listener: TcpListener, shared: Arc<Shared>, connections: Arc<AtomicUsize>) {
+async fn serve(listener: TcpListener, shared: Arc<Shared>, connections: Arc<Connections>) {
     let mut open = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
-        connections.fetch_add(1, Ordering::Relaxed);
-        let shared = Arc::clone(&shared);
-        // What becomes of a connection is the script's and the test's business.
-        open.spawn(async move { drop(converse(stream, &shared).await) });
+        connections.ever.fetch_add(1, Ordering::Relaxed);
+        let now = connections.open.fetch_add(1, Ordering::Relaxed) + 1;
+        connections.most.fetch_max(now, Ordering::Relaxed);
+        let (shared, connections) = (Arc::clone(&shared), Arc::clone(&connections));
+        open.spawn(async move {
+            // What becomes of a connection is the script's and the test's business.
+            drop(converse(stream, &shared).await);
+            connections.open.fetch_sub(1, Ordering::Relaxed);
+        });
         while open.try_join_next().is_some() {}
     }
 }

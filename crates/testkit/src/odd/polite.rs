@@ -31,7 +31,7 @@ impl Speaks {
             "initialize" if self != Self::Modern => {
                 initialized(message["params"]["protocolVersion"].as_str().unwrap_or(LEGACY))
             }
-            "ping" if self != Self::Modern => json!({}),
+            "ping" | "logging/setLevel" if self != Self::Modern => json!({}),
             "tools/list" => tools(&["hello", "odd"]),
             "tools/call" => text(HELLO),
             _ => return Some(error(id, -32601, "unknown method")),

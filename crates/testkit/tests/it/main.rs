@@ -2,4 +2,5 @@
 #![expect(clippy::unwrap_used, reason = "what a story tells with is part of the test")]
 
 mod dialling;
+mod hostile;
 mod probing;

@@ -1,0 +1,152 @@
+//! Questions that are too many, undeclared, without end, or nobody's in particular.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::future::join;
+use toolway_wire::{
+    exchange::{Answer, AskHandler, Exchange, Happening, Outcome},
+    json::Raw,
+    limit::Limits,
+    message::result::CallResult,
+    notice::Notice,
+    up::{ConnectOptions, EraChoice, Peer},
+};
+
+use super::{Ada, call, faults, word};
+use crate::dialling::{LONG, Record, patient, process};
+
+/// A server met in this era, somebody who is asked, and what the server notes.
+async fn met(server: &str, era: EraChoice, limits: Limits) -> (Peer, Arc<Ada>, Record) {
+    let (record, ada) = (Record::new(), Arc::new(Ada::default()));
+    let asks = Some(ada.clone() as Arc<dyn AskHandler>);
+    let peer = process(server, &record, ConnectOptions { era, limits, asks, ..patient() }, None).await.unwrap();
+    (peer, ada, record)
+}
+
+async fn works(peer: &Peer) {
+    let outcome = call(peer, "hello").await;
+    assert_eq!(word(&outcome), "answered", "{outcome:?}");
+    peer.close().await;
+}
+
+fn said(outcome: &Outcome) -> String {
+    let Outcome::Answered(result) = outcome else { panic!("{outcome:?}") };
+    CallResult::view(result).content.first().unwrap().raw.get("text").unwrap().as_str().unwrap().into_owned()
+}
+
+/// Goes through an exchange in which nobody may be asked anything; gives the outcome and the logs.
+async fn unasked(mut exchange: Exchange) -> (Outcome, usize) {
+    let mut logs = 0;
+    loop {
+        match exchange.next().await.unwrap() {
+            Happening::Ended(outcome) => return (outcome, logs),
+            Happening::Log(_) => logs += 1,
+            Happening::Ask(ask) => panic!("asked {:?}", ask.question),
+            _ => {}
+        }
+    }
+}
+
+#[tokio::test]
+async fn one_question_too_many_is_refused_and_the_others_are_answered() {
+    let (peer, _, record) = met("asks:17", EraChoice::Legacy, Limits::default()).await;
+    let mut exchange = peer.call_tool("odd", None).unwrap();
+    let mut asks = Vec::new();
+    while asks.len() < 16 {
+        match exchange.next().await.unwrap() {
+            Happening::Ask(ask) => asks.push(ask),
+            other => panic!("{other:?}"),
+        }
+    }
+    // Held until the server has heard no to the one too many.
+    let refused = async {
+        while !record.lines().iter().any(|line| line == "error") {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    tokio::time::timeout(LONG, refused).await.unwrap();
+    for ask in asks {
+        ask.answer(Answer::Given(Raw::empty_object()));
+    }
+    let outcome = exchange.outcome().await;
+    assert_eq!(said(&outcome), "16 given, 1 refused");
+    works(&peer).await;
+}
+
+#[tokio::test]
+async fn a_question_that_was_not_declared_is_refused_and_shown_to_nobody() {
+    let (peer, ada, _) = met("asks-undeclared", EraChoice::Legacy, Limits::default()).await;
+    let (outcome, _) = unasked(peer.call_tool("odd", None).unwrap()).await;
+    assert_eq!((said(&outcome).as_str(), ada.asked()), ("refused with -32601", 0));
+    works(&peer).await;
+}
+
+#[tokio::test]
+async fn what_could_belong_to_two_calls_belongs_to_neither() {
+    let (peer, ada, _) = met("asks-between", EraChoice::Legacy, Limits::default()).await;
+    let mut notices = peer.notices();
+    let calls = [peer.call_tool("odd", None).unwrap(), peer.call_tool("odd", None).unwrap()];
+    let [first, second] = calls.map(unasked);
+    let ((first, first_logs), (second, second_logs)) = join(first, second).await;
+    // The question is refused, the roots come from configuration, the log line is for whoever listens.
+    for outcome in [first, second] {
+        let said = said(&outcome);
+        assert!(said.contains("elicitation: -32602"), "{said}");
+        assert!(said.contains("roots: [{\"uri\":\"file:///ada\"}]"), "{said}");
+    }
+    assert_eq!((ada.asked(), first_logs, second_logs), (1, 0, 0));
+    let (mut logs, mut refusals) = (0, 0);
+    while let Ok(notice) = notices.try_recv() {
+        match notice {
+            Notice::Log(_) => logs += 1,
+            Notice::Fault(error) if error.code() == "refused" => refusals += 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!((logs, refusals), (1, 1));
+    works(&peer).await;
+}
+
+#[tokio::test]
+async fn a_stateless_server_that_sends_a_request_breaks_a_rule_and_nothing_more() {
+    let (peer, ada, record) = met("asks-anyway", EraChoice::Modern, Limits::default()).await;
+    let mut notices = peer.notices();
+    let (outcome, _) = unasked(peer.call_tool("odd", None).unwrap()).await;
+    assert_eq!((word(&outcome), ada.asked()), ("answered", 0), "{outcome:?}");
+    assert_eq!(faults(&mut notices), ["protocol"]);
+    works(&peer).await;
+    assert!(!record.lines().iter().any(|line| line == "result" || line == "error"), "nothing may be answered");
+}
+
+#[tokio::test]
+async fn a_server_that_always_wants_to_know_more_is_left() {
+    let limits = Limits { rounds: 3, ..Limits::default() };
+    for (server, questions) in [("rounds", 3), ("retries", 0)] {
+        let (peer, ada, record) = met(server, EraChoice::Modern, limits.clone()).await;
+        let exchange = peer.call_tool("odd", None).unwrap();
+        let outcome = exchange.outcome_with(Some(&*ada), |_| {}).await;
+        assert_eq!(word(&outcome), "too_large", "{server}: {outcome:?}");
+        assert_eq!(ada.asked(), questions, "{server}");
+        let calls = record.lines().iter().filter(|line| *line == "tools/call").count();
+        assert_eq!(calls, 4, "{server}: the call and its three rounds");
+        works(&peer).await;
+    }
+}
+
+#[tokio::test]
+async fn rounds_that_break_a_rule_are_shown_to_nobody() {
+    for (server, expected) in [
+        ("questions:17", "too_large"),
+        ("state:300000", "too_large"),
+        ("wants-undeclared", "protocol"),
+        ("wants-nothing", "protocol"),
+        ("unknown-type", "protocol"),
+    ] {
+        let (peer, _, record) = met(server, EraChoice::Modern, Limits::default()).await;
+        let (outcome, _) = unasked(peer.call_tool("odd", None).unwrap()).await;
+        assert_eq!(word(&outcome), expected, "{server}: {outcome:?}");
+        works(&peer).await;
+        let calls = record.lines().iter().filter(|line| *line == "tools/call").count();
+        assert_eq!(calls, 2, "{server}: no second round");
+    }
+}
