@@ -50,7 +50,7 @@ pub fn error(id: Option<&Id>, error: &RpcError) -> Bytes {
 
 fn call(out: &mut Vec<u8>, method: &str, params: Option<&Raw>, edits: &[Edit<'_>]) {
     out.extend_from_slice(b",\"method\":");
-    out.extend_from_slice(Raw::of(method).as_bytes());
+    splice::write_string(out, method);
     let empty = Raw::empty_object();
     let params = match params {
         None if edits.is_empty() => return,

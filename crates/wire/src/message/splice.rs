@@ -56,6 +56,17 @@ pub fn write(out: &mut Vec<u8>, object: &Raw, edits: &[Edit<'_>]) {
     kept.finish();
 }
 
+/// Appends a string of our own; those that need no escapes, which is all we name, need no second buffer.
+pub(crate) fn write_string(out: &mut Vec<u8>, text: &str) {
+    if text.bytes().all(|byte| (0x20..0x7f).contains(&byte) && byte != b'"' && byte != b'\\') {
+        out.push(b'"');
+        out.extend_from_slice(text.as_bytes());
+        out.push(b'"');
+    } else {
+        out.extend_from_slice(Raw::of(text).as_bytes());
+    }
+}
+
 // === impl Edit ===
 
 impl Edit<'_> {
@@ -109,7 +120,7 @@ impl<'a> Kept<'a> {
         if self.any {
             self.out.push(b',');
         }
-        self.out.extend_from_slice(Raw::of(key).as_bytes());
+        write_string(self.out, key);
         self.out.push(b':');
         self.out.extend_from_slice(value.as_bytes());
         self.any = true;

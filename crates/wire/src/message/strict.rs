@@ -4,6 +4,8 @@
 //! so that a policy would judge one value and the server act on another (CVE-2026-27896, GO-2026-4770). Checked at
 //! the top level, directly in `params`, and, for duplicates, in `arguments`; never deeper, where keys are data.
 
+use std::borrow::Cow;
+
 use crate::json::{Raw, scan};
 
 /// The keys of a message.
@@ -121,21 +123,26 @@ fn check_level(
     protocol_keys: &[&'static str],
     mut found: impl FnMut(&str, Raw),
 ) -> Result<(), RequestProblem> {
-    let mut seen: Vec<String> = Vec::new();
-    for member in object.members() {
-        if member.key == "\u{fffd}" {
-            return Err(RequestProblem::NotText { place });
+    let mut keys: Vec<Cow<'_, str>> = Vec::new();
+    let mut problem = None;
+    object.each_member(|name, value| {
+        let Some(key) = scan::decode_string(&object.as_bytes()[name]) else {
+            problem.get_or_insert(RequestProblem::NotText { place });
+            return;
+        };
+        if problem.is_none() {
+            problem = odd_key(&key, place, protocol_keys);
         }
-        if let Some(problem) = odd_key(&member.key, place, protocol_keys) {
-            return Err(problem);
-        }
-        found(&member.key, member.value);
-        seen.push(member.key);
-    }
-    seen.sort_unstable();
-    match seen.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err(RequestProblem::Twice { key: pair[0].clone(), place }),
-        None => Ok(()),
+        found(&key, Raw::checked(object.bytes().slice(value)));
+        keys.push(key);
+    });
+    keys.sort_unstable();
+    let twice = || keys.windows(2).find(|pair| pair[0] == pair[1]);
+    let twice = problem.is_none().then(twice).flatten();
+    match (problem, twice) {
+        (Some(problem), _) => Err(problem),
+        (None, Some(pair)) => Err(RequestProblem::Twice { key: pair[0].clone().into_owned(), place }),
+        (None, None) => Ok(()),
     }
 }
 
