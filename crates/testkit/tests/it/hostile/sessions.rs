@@ -65,10 +65,8 @@ async fn many_calls_that_lose_one_session_begin_one_new_one() {
 /// The log level is said again in the new session, which is lost in that very moment.
 #[tokio::test]
 async fn a_session_lost_while_it_is_renewed_does_not_wait_for_itself() {
-    let odd = forgetful(|session, seen| match (session, seen.method()) {
-        (1, "tools/call") | (2, "logging/setLevel") => true,
-        _ => false,
-    });
+    let odd =
+        forgetful(|session, seen| matches!((session, seen.method()), (1, "tools/call") | (2, "logging/setLevel")));
     let odd = odd.await;
     let peer = connected(&odd, pinned(EraChoice::Legacy)).await;
     peer.set_log_level(LogLevel::Debug).await.unwrap();
