@@ -3,9 +3,11 @@
 //! | module | in one sentence |
 //! |---|---|
 //! | [`connection`] | from where a server is to a peer that has shaken hands |
+//! | [`keeper`] | whoever starts programs and lets nothing of them outlive us |
 //!
 //! How MCP travels is [`toolway_wire`]'s business. Nothing here serves HTTP, speaks SQL or knows a terminal, and
 //! nothing reads the environment or a home directory: what is needed of either comes in as a value.
 #![warn(missing_docs)]
 
 pub mod connection;
+pub mod keeper;

@@ -25,6 +25,7 @@ use super::{
     stdio::{Launcher, Program},
     tap::{Tap, Tapped},
 };
+use crate::keeper::{Custodian, Patience};
 
 /// Where a server is.
 #[derive(Clone, PartialEq, Eq)]
@@ -48,6 +49,10 @@ pub struct DialOptions {
     pub environment: Environment,
     /// Where a program's standard error goes; keep a clone to look at it.
     pub last_words: LastWords,
+    /// Who starts programs; the keeper of this process where nothing is said.
+    pub custodian: Custodian,
+    /// How long a program is given to leave when the connection is closed.
+    pub patience: Patience,
     /// What reaches addresses; one for all of them.
     pub http: HttpClient,
     /// What addresses want to see.
@@ -60,12 +65,13 @@ pub struct DialOptions {
 
 /// Opens the way to a server and shakes hands with it.
 pub async fn dial(address: &ServerAddress, options: DialOptions) -> Result<Peer, WireError> {
-    let DialOptions { mut connect, environment, last_words, http, credentials, memory, tap } = options;
+    let DialOptions { mut connect, environment, last_words, custodian, patience, http, credentials, memory, tap } =
+        options;
     connect.memory = memory.map(|memory| (memory, address.key()));
     let limits = connect.limits.clone();
     let transport: Arc<dyn Transport> = match address {
         ServerAddress::Process(program) => {
-            let launcher = Launcher::new(program.clone(), &environment, last_words);
+            let launcher = Launcher::new(program.clone(), &environment, last_words).kept_by(custodian, patience);
             Arc::new(StdioTransport::new(Arc::new(launcher), limits))
         }
         ServerAddress::Http { url, headers } => {
@@ -118,6 +124,8 @@ impl Default for DialOptions {
             connect: ConnectOptions::default(),
             environment: Environment::new(),
             last_words: LastWords::default(),
+            custodian: Custodian::default(),
+            patience: Patience::default(),
             http: HttpClient::new(HttpOptions::default(), &Limits::default()),
             credentials: Arc::new(NoCredentials),
             memory: None,
