@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::{io::AsyncBufReadExt, sync::watch};
 use tokio_util::task::AbortOnDropHandle;
-use toolway_host::connection::{
-    DialOptions, LastWords, Program, ServerAddress, dial, environment::Environment, stdio::Launcher,
+use toolway_host::{
+    connection::{DialOptions, LastWords, Program, ServerAddress, dial, environment::Environment, stdio::Launcher},
+    keeper::{Custodian, Patience},
 };
 use toolway_wire::{
     error::WireError,
@@ -29,9 +30,10 @@ use toolway_wire::{
 /// Nothing in a story takes longer, on a machine that has other things to do.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A temporary home.
+/// A temporary home, and who keeps the programs that are started from there.
 pub(crate) struct Stage {
     folder: TempDir,
+    custodian: Custodian,
 }
 
 /// A server that has shaken hands.
@@ -83,7 +85,16 @@ struct Said {
 
 impl Stage {
     pub(crate) fn new() -> Self {
-        let stage = Self { folder: tempfile::tempdir().unwrap() };
+        Self::kept_by(Custodian::played_by(embedding()))
+    }
+
+    /// One with a keeper, and one without.
+    pub(crate) fn either_way() -> [Self; 2] {
+        [Self::new(), Self::kept_by(Custodian::nobody())]
+    }
+
+    fn kept_by(custodian: Custodian) -> Self {
+        let stage = Self { folder: tempfile::tempdir().unwrap(), custodian };
         for name in ["home", "tmp"] {
             stage.make_folder(name);
         }
@@ -156,6 +167,7 @@ impl Stage {
             connect: ConnectOptions { asks: Some(asks), era, legacy, ..ConnectOptions::default() },
             environment: self.environment(),
             last_words: said.errors.clone(),
+            custodian: self.custodian.clone(),
             ..DialOptions::default()
         };
         let dialled = within("the handshake", dial(&address, options)).await;
@@ -173,6 +185,7 @@ impl Stage {
         let options = DialOptions {
             environment: self.environment(),
             last_words: last_words.clone(),
+            custodian: self.custodian.clone(),
             memory,
             ..DialOptions::default()
         };
@@ -196,9 +209,15 @@ impl Stage {
         listener.hears(verdict).await.then_some(listener)
     }
 
+    /// Starts a program, as often as it is asked to.
+    pub(crate) fn launcher(&self, program: Program, last_words: LastWords) -> Launcher {
+        let launcher = Launcher::new(program, &self.environment(), last_words);
+        launcher.kept_by(self.custodian.clone(), Patience::default())
+    }
+
     async fn run(&self, program: Program) -> Listener {
         let said = Said::new(format!("{} {}", program.command, program.arguments.join(" ")));
-        let launcher = Launcher::new(self.at_home(program), &self.environment(), said.errors.clone());
+        let launcher = self.launcher(self.at_home(program), said.errors.clone());
         let streams = launcher.open().await.unwrap();
         let output = said.output.clone();
         let mut lines = tokio::io::BufReader::new(streams.read).lines();
@@ -215,6 +234,14 @@ impl Stage {
             _hearing: AbortOnDropHandle::new(hearing),
         }
     }
+}
+
+/// The program that embeds the host, built beside these stories.
+pub(crate) fn embedding() -> PathBuf {
+    let story = std::env::current_exe().unwrap();
+    let path = story.ancestors().nth(2).unwrap().join("examples/embedding");
+    assert!(path.exists(), "{} is missing: `cargo build --examples` builds it", path.display());
+    path
 }
 
 // === impl Listener ===
