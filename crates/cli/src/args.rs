@@ -1,19 +1,169 @@
 //! The top of the command line.
 
-use clap::{Parser, Subcommand};
+use std::{ffi::OsString, path::PathBuf, time::Duration};
 
-use crate::commands::{demo::DemoArgs, sample::SampleArgs};
+use clap::{ArgAction, Parser, Subcommand, ValueEnum};
+
+use crate::{
+    commands::{
+        call::CallArgs, complete::CompleteArgs, demo::DemoArgs, ping::PingArgs, prompts::PromptsArgs,
+        resources::ResourcesArgs, rpc::RpcArgs, sample::SampleArgs, tools::ToolsArgs,
+    },
+    output::Format,
+};
 
 /// Connect people, models and programs to any number of MCP servers
+///
+/// A server is named in the configuration (`mcpServers` in toolway.json, as every server's README shows it), or given
+/// on the command line with --stdio or --url. Results go to standard output, everything else to standard error.
 #[derive(Debug, Parser)]
-#[command(name = "toolway", version, arg_required_else_help = true)]
+#[command(name = "toolway", version, arg_required_else_help = true, after_help = EXAMPLES, max_term_width = 100)]
 pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) reach: ReachArgs,
+
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
+const EXAMPLES: &str = "\
+Examples:
+  toolway demo                                           See the main job; nothing to configure
+  toolway tools --stdio 'npx -y @modelcontextprotocol/server-everything'
+  toolway call --url https://example.com/mcp search query=rust limit=5
+  toolway call files.read_file path=notes.txt            `files` is in toolway.json
+  toolway @files call read_file path=notes.txt           The same
+
+Exit codes: 0 ok, 1 internal, 2 usage, 3 authorization needed, 4 unreachable or timed out, 5 the tool failed,
+6 a question nobody answers, 7 refused by policy, 8 protocol error, 130 interrupted.";
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Demo(DemoArgs),
+    Tools(ToolsArgs),
+    Call(CallArgs),
+    Resources(ResourcesArgs),
+    Prompts(PromptsArgs),
+    Complete(CompleteArgs),
+    Ping(PingArgs),
+    Rpc(RpcArgs),
     Sample(SampleArgs),
+}
+
+/// Which server, and how it is reached.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Server")]
+pub(crate) struct ReachArgs {
+    /// Start this program and speak to it; split into words as a shell does, but no shell runs
+    #[arg(long, global = true, value_name = "COMMAND")]
+    pub(crate) stdio: Option<String>,
+
+    /// Speak to this address
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) url: Option<String>,
+
+    /// Send this header to the address; can be given several times
+    #[arg(long, global = true, value_name = "NAME: VALUE")]
+    pub(crate) header: Vec<String>,
+
+    /// Take the server of this name from the configuration; `@NAME` in front of the command means the same
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) server: Option<String>,
+
+    /// Read this file instead of the user's own toolway.json
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Speak only one era of the protocol
+    #[arg(long, global = true, value_enum, default_value_t = EraArg::Auto)]
+    pub(crate) era: EraArg,
+
+    /// Give up after so many seconds in all
+    #[arg(long, global = true, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) timeout: Option<Duration>,
+}
+
+/// What is shown, and how.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct ShowArgs {
+    /// The form of the output; also from TOOLWAY_OUTPUT [default: human on a terminal, else json]
+    #[arg(long, short, global = true, value_enum, value_name = "FORM")]
+    pub(crate) output: Option<Format>,
+
+    /// Show every message of the protocol on standard error, secrets masked
+    #[arg(long, short, global = true, action = ArgAction::SetTrue)]
+    pub(crate) verbose: bool,
+}
+
+/// Which era to speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EraArg {
+    /// Find out, and remember
+    Auto,
+    /// Only with a session, 2024-11-05 to 2025-11-25
+    Legacy,
+    /// Only without one, 2026-07-28
+    Modern,
+}
+
+/// Options that take a value in the next word.
+const WITH_VALUE: [&str; 9] =
+    ["--stdio", "--url", "--header", "--server", "--config", "--era", "--timeout", "--output", "-o"];
+
+/// `@server` in front of the command, as the option it stands for.
+pub(crate) fn expand_at(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut expanded = Vec::new();
+    let mut words = words.into_iter();
+    expanded.extend(words.next());
+    while let Some(word) = words.next() {
+        let text = word.to_str().unwrap_or_default();
+        if let Some(server) = text.strip_prefix('@').filter(|server| !server.is_empty()) {
+            expanded.push(format!("--server={server}").into());
+            break;
+        }
+        let (is_option, takes_next) = (text.starts_with('-'), WITH_VALUE.contains(&text));
+        expanded.push(word);
+        match (is_option, takes_next) {
+            (true, true) => expanded.extend(words.next()),
+            (true, false) => {}
+            (false, _) => break,
+        }
+    }
+    expanded.extend(words);
+    expanded
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "a number of seconds is expected".to_owned())?;
+    let limit = Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?;
+    if limit.is_zero() { Err("more than nothing is expected".to_owned()) } else { Ok(limit) }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::{Args, expand_at};
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn a_server_in_front_is_an_option() {
+        let expanded = |line: &str| {
+            let words = expand_at(line.split(' ').map(Into::into));
+            words.iter().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(expanded("toolway @files call read path=@x"), "toolway --server=files call read path=@x");
+        assert_eq!(expanded("toolway -o json @files tools"), "toolway -o json --server=files tools");
+        assert_eq!(expanded("toolway --output=json @files tools"), "toolway --output=json --server=files tools");
+        assert_eq!(expanded("toolway call echo @x"), "toolway call echo @x");
+        assert_eq!(expanded("toolway"), "toolway");
+    }
 }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use clap::ValueEnum;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use toolway_sample::Sample;
@@ -14,25 +13,22 @@ use toolway_wire::{
     revision::{Era, Revision},
 };
 
-use crate::{exit_code::ExitCode, output::Output};
+use crate::{args::EraArg, exit_code::ExitCode, output::Output};
 
 /// Serve the embedded sample server
 ///
 /// Over standard input and output, as other programs start it, or over HTTP on this machine only. It has tools that
-/// show text, structured content, a picture, progress and a question in the middle of a call.
+/// show text, structured content, a picture, progress and a question in the middle of a call. With --era it speaks
+/// the revisions of one era only.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SampleArgs {
     /// Serve HTTP on a free port of this machine instead, and print the address
     #[arg(long)]
     http: bool,
-
-    /// Which revisions of the protocol to speak
-    #[arg(long, value_enum, default_value_t = Spoken::Both)]
-    era: Spoken,
 }
 
 /// Which revisions a server speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spoken {
     /// Those with a session, 2024-11-05 to 2025-11-25.
     Legacy,
@@ -42,8 +38,8 @@ pub(crate) enum Spoken {
     Both,
 }
 
-pub(crate) async fn run(args: &SampleArgs, output: &mut Output) -> ExitCode {
-    let options = FaceOptions { revisions: args.era.revisions(), ..FaceOptions::default() };
+pub(crate) async fn run(args: &SampleArgs, era: EraArg, output: &mut Output) -> ExitCode {
+    let options = FaceOptions { revisions: Spoken::of(era).revisions(), ..FaceOptions::default() };
     let stop = CancellationToken::new();
     let sample = Arc::new(Sample::new());
     if !args.http {
@@ -77,6 +73,14 @@ pub(crate) async fn listen(
 }
 
 impl Spoken {
+    fn of(era: EraArg) -> Self {
+        match era {
+            EraArg::Auto => Self::Both,
+            EraArg::Legacy => Self::Legacy,
+            EraArg::Modern => Self::Modern,
+        }
+    }
+
     pub(crate) fn revisions(self) -> Vec<Revision> {
         match self {
             Self::Legacy => Revision::of(Era::Legacy).collect(),

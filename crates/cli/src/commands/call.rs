@@ -1,0 +1,163 @@
+//! `toolway call`: one tool, called once.
+
+use std::path::PathBuf;
+
+use toolway_wire::{
+    exchange::Request,
+    json::Raw,
+    message::{item::Tool, result::CallResult},
+};
+
+use super::tools;
+use crate::{
+    app::App,
+    arguments::{
+        self,
+        check::{self, Checked},
+    },
+    exit_code::ExitCode,
+    output::{
+        Format, Output,
+        content::{self, Piece},
+    },
+    report::Report,
+    save,
+    schema::{self, Schema},
+    session::Session,
+};
+
+/// Call one tool and print its result
+///
+/// The arguments are checked against the tool's schema before anything is sent. The result goes to standard output;
+/// progress and everything else goes to standard error.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct CallArgs {
+    /// `<server>.<tool>` or `<server>__<tool>`; only `<tool>` where an option gives the server
+    tool: String,
+
+    /// `name=value`, `name:=json`, `name=@file`, a value for the next argument, one JSON object, or `-`
+    ///
+    /// A value becomes what the tool's schema wants; a number keeps its digits. `name:=json` is sent as it is written.
+    /// `name=@file` sends a file's text, `name:=@file` its JSON, `name=@@x` the text `@x`. Values without a name go to
+    /// the arguments in the schema's order. A name given several times makes a list. `-` reads one JSON object from
+    /// standard input.
+    #[arg(value_name = "ARGUMENT", allow_negative_numbers = true)]
+    arguments: Vec<String>,
+
+    /// Print the exact request instead of sending it
+    ///
+    /// The server is started or dialled, because its schema and its era decide what would be sent.
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Write images, sound and other bytes to this folder or file
+    #[arg(long, value_name = "PATH")]
+    save: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  toolway call files.read_file path=notes.txt
+  toolway call files.edit_file path=notes.txt edits:='[{\"oldText\":\"a\",\"newText\":\"b\"}]' --dry-run
+  toolway call --stdio 'toolway sample' add 2 3
+  toolway call --stdio 'toolway sample' picture --save pictures/
+  echo '{\"a\":2,\"b\":3}' | toolway call --stdio 'toolway sample' add -";
+
+pub(crate) async fn run(args: &CallArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
+    let selected = app.selected(&args.tool, output)?;
+    let session = app.connect(selected.target).await?;
+    let tools = session.tools(app, output).await?.items;
+    let tool = tools::find(&tools, &selected.name)?;
+    let request = request(tool, &args.arguments, output)?;
+    if args.dry_run {
+        let request = session.dry_run(app, request).await?;
+        output.json(&request);
+        return Ok(ExitCode::Ok);
+    }
+    let shown = call(&session, app, request, args, output).await;
+    session.leave().await;
+    shown
+}
+
+async fn call(
+    session: &Session,
+    app: &App,
+    request: Request,
+    args: &CallArgs,
+    output: &mut Output,
+) -> Result<ExitCode, Report> {
+    let name = request.param("name").as_ref().and_then(Raw::as_str).unwrap_or_default().into_owned();
+    let exchange = session.peer.open(request, app.call_terms());
+    let result = CallResult::view(&session.result(app, exchange, "tools/call", output).await?);
+    show(&result, args.save.as_ref(), &name, output)?;
+    if result.is_error { Err(session.judged(Report::tool_error(&name))) } else { Ok(ExitCode::Ok) }
+}
+
+/// The request that the words make, checked.
+fn request(tool: &Tool, words: &[String], output: &mut Output) -> Result<Request, Report> {
+    let schema = Schema::new(tool.input_schema.clone());
+    let wrong = |sentence: String| {
+        let message = format!("`{}`: {sentence}", tool.name);
+        Report::usage("arguments", message).hint(format!("It takes: {}", schema::signature(tool)))
+    };
+    let arguments = arguments::read(words, &schema).map_err(|problem| {
+        let report = wrong(problem.sentence);
+        problem.idea.into_iter().fold(report, Report::hint)
+    })?;
+    match check::arguments(&schema, &arguments) {
+        Checked::Fine => {}
+        Checked::Wrong(sentences) => return Err(wrong(sentences.join(" "))),
+        Checked::Unknown(why) => output.say(&format!("toolway: the arguments are not checked: {why}")),
+    }
+    let params = format!("{{\"name\":{},\"arguments\":{arguments}}}", Raw::of(&tool.name));
+    let params = Raw::parse(params).map_err(|error| wrong(error.to_string()))?;
+    Ok(Request::new("tools/call", Some(params))?.with_progress())
+}
+
+fn show(result: &CallResult, save: Option<&PathBuf>, tool: &str, output: &mut Output) -> Result<(), Report> {
+    let pieces: Vec<Piece> = result.content.iter().map(Piece::of).collect();
+    match output.format {
+        Format::Json | Format::Ndjson => output.json(&result.raw),
+        Format::Raw => raw(&pieces, output),
+        Format::Human => human(result, &pieces, save.is_some(), output),
+    }
+    let bytes = pieces.iter().filter(|piece| matches!(piece, Piece::Bytes { .. }));
+    for (number, piece) in (1..).zip(bytes) {
+        if let Some(place) = save
+            && let Some(file) = save::write(place, tool, number, piece)?
+        {
+            output.say(&format!("Written: {}", file.display()));
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn raw(pieces: &[Piece], output: &mut Output) {
+    for piece in pieces {
+        match piece {
+            Piece::Text(text) if text.ends_with('\n') => output.content(text.as_bytes()),
+            Piece::Text(text) => output.content(format!("{text}\n").as_bytes()),
+            Piece::Bytes { bytes: Some(bytes), .. } => output.content(bytes),
+            Piece::Bytes { .. } | Piece::Mention(_) => output.content(format!("{}\n", piece.described()).as_bytes()),
+        }
+    }
+}
+
+fn human(result: &CallResult, pieces: &[Piece], saved: bool, output: &mut Output) {
+    for piece in pieces.iter().filter(|piece| !saved || !matches!(piece, Piece::Bytes { .. })) {
+        output.line(&piece.described());
+    }
+    // Most servers say the structured form a second time, as text.
+    let meant = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
+    if let Some(structured) = &result.structured {
+        let value = meant(&structured.text());
+        let is_said = |piece: &Piece| matches!(piece, Piece::Text(text) if value.is_some() && meant(text) == value);
+        if !pieces.iter().any(is_said) {
+            output.line(&content::indented(structured));
+        }
+    }
+    if pieces.is_empty() && result.structured.is_none() {
+        output.say("(no content)");
+    }
+}

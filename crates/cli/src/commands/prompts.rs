@@ -1,0 +1,145 @@
+//! `toolway prompts`: texts a server has prepared for models.
+
+use toolway_wire::{
+    exchange::Request,
+    json::Raw,
+    message::{content::Content, item::Prompt},
+};
+
+use super::{call, tools};
+use crate::{
+    app::App,
+    arguments, disk_copy,
+    exit_code::ExitCode,
+    output::{Format, Output, content::Piece},
+    report::Report,
+    schema, similar,
+};
+
+/// List and get the prompts of a server
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+pub(crate) struct PromptsArgs {
+    #[command(subcommand)]
+    command: Option<PromptsCommand>,
+
+    #[command(flatten)]
+    list: OfServer,
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum PromptsCommand {
+    /// List the prompts
+    List(OfServer),
+    /// Get one prompt, filled in
+    Get(GetArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct OfServer {
+    /// The server, unless --stdio or --url gives it
+    server: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct GetArgs {
+    /// `<server>.<prompt>`; only `<prompt>` where an option gives the server
+    prompt: String,
+
+    /// `name=value`, `name=@file`, or a value for the next argument
+    #[arg(value_name = "ARGUMENT")]
+    arguments: Vec<String>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  toolway prompts files
+  toolway prompts get --stdio 'toolway sample' introduce name=Ada";
+
+pub(crate) async fn run(args: &PromptsArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
+    match &args.command {
+        None => list(&args.list, app, output).await,
+        Some(PromptsCommand::List(args)) => list(args, app, output).await,
+        Some(PromptsCommand::Get(args)) => get(args, app, output).await,
+    }
+}
+
+async fn list(args: &OfServer, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
+    let mut words: Vec<String> = args.server.iter().cloned().collect();
+    let target = app.target(&mut words, output)?;
+    if !words.is_empty() {
+        return Err(Report::usage("arguments", "The server is given twice; `get` gets a prompt."));
+    }
+    let session = app.connect(target).await?;
+    let prompts = session.list::<Prompt>(app, output).await?.items;
+    match output.format {
+        Format::Json => output.json(&disk_copy::listed("prompts", prompts.iter().map(|prompt| &prompt.raw))),
+        Format::Ndjson => prompts.iter().for_each(|prompt| output.json(&prompt.raw)),
+        Format::Raw => prompts.iter().for_each(|prompt| output.content(format!("{}\n", prompt.name).as_bytes())),
+        Format::Human => {
+            for prompt in &prompts {
+                let signature = schema::prompt_signature("", &prompt.arguments);
+                let about = prompt.description.as_ref().map(|text| format!("  {}", tools::first_line(text)));
+                output.entry(&prompt.name, &format!("{signature}{}", about.unwrap_or_default()));
+            }
+        }
+    }
+    session.leave().await;
+    Ok(ExitCode::Ok)
+}
+
+async fn get(args: &GetArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
+    let selected = app.selected(&args.prompt, output)?;
+    let session = app.connect(selected.target).await?;
+    let prompts = session.list::<Prompt>(app, output).await?.items;
+    let request = request(find(&prompts, &selected.name)?, &args.arguments)?;
+    let exchange = session.peer.open(request, app.call_terms());
+    let result = session.result(app, exchange, "prompts/get", output).await;
+    session.leave().await;
+    show(&result?, output);
+    Ok(ExitCode::Ok)
+}
+
+fn find<'a>(prompts: &'a [Prompt], name: &str) -> Result<&'a Prompt, Report> {
+    prompts.iter().find(|prompt| prompt.name == name).ok_or_else(|| {
+        let report = Report::usage("unknown_prompt", format!("The server has no prompt `{name}`."));
+        match similar::to(name, prompts.iter().map(|prompt| prompt.name.as_str())) {
+            Some(near) => report.hint(format!("Did you mean `{near}`?")),
+            None => report.hint("`toolway prompts` lists what it has."),
+        }
+    })
+}
+
+fn request(prompt: &Prompt, words: &[String]) -> Result<Request, Report> {
+    let names: Vec<String> = prompt.arguments.iter().map(|argument| argument.name.clone()).collect();
+    let wrong = |sentence: &str| {
+        Report::usage("arguments", format!("`{}`: {sentence}", prompt.name))
+            .hint(format!("It takes: {}", schema::prompt_signature(&prompt.name, &prompt.arguments)))
+    };
+    let arguments = arguments::read_strings(words, &names)
+        .map_err(|problem| problem.idea.into_iter().fold(wrong(&problem.sentence), Report::hint))?;
+    let is_missing = |name: &&str| arguments.get(name).is_none();
+    let required = prompt.arguments.iter().filter(|argument| argument.required).map(|argument| argument.name.as_str());
+    if let Some(missing) = required.into_iter().find(is_missing) {
+        return Err(wrong(&format!("`{missing}` is missing.")));
+    }
+    let params = format!("{{\"name\":{},\"arguments\":{arguments}}}", Raw::of(&prompt.name));
+    let params = Raw::parse(params).map_err(|error| wrong(&error.to_string()))?;
+    Ok(Request::new("prompts/get", Some(params))?.with_progress())
+}
+
+fn show(result: &Raw, output: &mut Output) {
+    let messages = result.get("messages").map(|list| list.elements()).unwrap_or_default();
+    let piece = |message: &Raw| message.get("content").map(|content| Piece::of(&Content::view(&content)));
+    match output.format {
+        Format::Json | Format::Ndjson => output.json(result),
+        Format::Raw => call::raw(&messages.iter().filter_map(piece).collect::<Vec<_>>(), output),
+        Format::Human => {
+            for message in &messages {
+                let role = message.get("role").as_ref().and_then(Raw::as_str).unwrap_or_default().into_owned();
+                output.entry(&format!("{role}:"), "");
+                output.line(&tools::indent(&piece(message).map(|piece| piece.described()).unwrap_or_default()));
+            }
+        }
+    }
+}

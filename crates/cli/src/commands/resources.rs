@@ -1,0 +1,184 @@
+//! `toolway resources`: what a server lets its callers read.
+
+use std::path::PathBuf;
+
+use toolway_wire::{
+    json::Raw,
+    message::item::{Item, Resource, Template},
+};
+
+use super::{call, tools};
+use crate::{
+    app::App,
+    disk_copy,
+    exit_code::ExitCode,
+    output::{Format, Output, content::Piece},
+    report::Report,
+    save,
+    session::Session,
+};
+
+/// List, read and describe the resources of a server
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+pub(crate) struct ResourcesArgs {
+    #[command(subcommand)]
+    command: Option<ResourcesCommand>,
+
+    #[command(flatten)]
+    list: OfServer,
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum ResourcesCommand {
+    /// List the resources
+    List(OfServer),
+    /// List the templates of resources
+    Templates(OfServer),
+    /// Read one resource
+    Read(ReadArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct OfServer {
+    /// The server, unless --stdio or --url gives it
+    server: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ReadArgs {
+    /// The server, unless --stdio or --url gives it, and the resource's URI
+    #[arg(value_name = "SERVER] <URI", num_args = 1..=2, required = true)]
+    words: Vec<String>,
+
+    /// Write the content to this folder or file
+    #[arg(long, value_name = "PATH")]
+    save: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  toolway resources files
+  toolway resources read --stdio 'toolway sample' memo://today
+  toolway resources read files file:///notes.txt --save notes.txt
+  toolway resources templates files -o json";
+
+pub(crate) async fn run(args: &ResourcesArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
+    match &args.command {
+        None => list::<Resource>(&args.list, app, output).await,
+        Some(ResourcesCommand::List(args)) => list::<Resource>(args, app, output).await,
+        Some(ResourcesCommand::Templates(args)) => list::<Template>(args, app, output).await,
+        Some(ResourcesCommand::Read(args)) => read(args, app, output).await,
+    }
+}
+
+/// What a list of resources or of templates shows of each.
+trait Shown: Item {
+    fn address(&self) -> &str;
+    fn about(&self) -> String;
+    fn raw(&self) -> &Raw;
+}
+
+async fn list<T: Shown>(args: &OfServer, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
+    let mut words: Vec<String> = args.server.iter().cloned().collect();
+    let target = app.target(&mut words, output)?;
+    if !words.is_empty() {
+        return Err(Report::usage("arguments", "The server is given twice; `read` reads a resource."));
+    }
+    let session = app.connect(target).await?;
+    let items = session.list::<T>(app, output).await?.items;
+    match output.format {
+        Format::Json => output.json(&disk_copy::listed(T::KEY, items.iter().map(Shown::raw))),
+        Format::Ndjson => items.iter().for_each(|item| output.json(item.raw())),
+        Format::Raw => items.iter().for_each(|item| output.content(format!("{}\n", item.address()).as_bytes())),
+        Format::Human => {
+            for item in &items {
+                output.entry(item.address(), &format!("  {}", item.about()));
+            }
+        }
+    }
+    session.leave().await;
+    Ok(ExitCode::Ok)
+}
+
+async fn read(args: &ReadArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
+    let mut words = args.words.clone();
+    let target = app.target(&mut words, output)?;
+    let [uri] = words.as_slice() else {
+        return Err(Report::usage("arguments", "Give one URI, after the server if it has a name."));
+    };
+    let session = app.connect(target).await?;
+    let shown = read_one(&session, app, uri, args.save.as_ref(), output).await;
+    session.leave().await;
+    shown
+}
+
+async fn read_one(
+    session: &Session,
+    app: &App,
+    uri: &str,
+    save: Option<&PathBuf>,
+    output: &mut Output,
+) -> Result<ExitCode, Report> {
+    let exchange = session.peer.read_resource(uri);
+    let result = session.result(app, exchange, "resources/read", output).await?;
+    let contents = result.get("contents").map(|list| list.elements()).unwrap_or_default();
+    let pieces: Vec<Piece> = contents.iter().map(Piece::of_resource).collect();
+    match output.format {
+        Format::Json | Format::Ndjson => output.json(&result),
+        Format::Raw if save.is_none() => exactly(&pieces, output),
+        Format::Human if save.is_none() => pieces.iter().for_each(|piece| output.line(&piece.described())),
+        Format::Raw | Format::Human => {}
+    }
+    if let Some(place) = save {
+        let stem = uri.rsplit('/').find(|part| !part.is_empty()).unwrap_or("resource");
+        for (number, piece) in (1..).zip(&pieces) {
+            if let Some(file) = save::write(place, stem, number, piece)? {
+                output.say(&format!("Written: {}", file.display()));
+            }
+        }
+    }
+    Ok(ExitCode::Ok)
+}
+
+/// One resource is given to the byte; of several, each text ends its line.
+fn exactly(pieces: &[Piece], output: &mut Output) {
+    match pieces {
+        [Piece::Text(text)] => output.content(text.as_bytes()),
+        several => call::raw(several, output),
+    }
+}
+
+impl Shown for Resource {
+    fn address(&self) -> &str {
+        &self.uri
+    }
+
+    fn about(&self) -> String {
+        about(self.title.as_ref().unwrap_or(&self.name), self.mime_type.as_ref(), self.description.as_ref())
+    }
+
+    fn raw(&self) -> &Raw {
+        &self.raw
+    }
+}
+
+impl Shown for Template {
+    fn address(&self) -> &str {
+        &self.uri_template
+    }
+
+    fn about(&self) -> String {
+        about(&self.name, self.mime_type.as_ref(), self.description.as_ref())
+    }
+
+    fn raw(&self) -> &Raw {
+        &self.raw
+    }
+}
+
+fn about(name: &str, mime_type: Option<&String>, description: Option<&String>) -> String {
+    let mime_type = mime_type.map(|mime_type| format!(" ({mime_type})")).unwrap_or_default();
+    let description = description.map(|text| format!(": {}", tools::first_line(text))).unwrap_or_default();
+    format!("{name}{mime_type}{description}")
+}

@@ -1,0 +1,82 @@
+//! `toolway rpc`: any request of the protocol, by hand.
+
+use std::io::Read;
+
+use toolway_wire::{
+    exchange::Request,
+    json::{Kind, Raw},
+    limit::MESSAGE_BYTES,
+};
+
+use crate::{
+    app::App,
+    exit_code::ExitCode,
+    output::{Format, Output, content},
+    report::Report,
+};
+
+/// Send any request of the protocol and print its result
+///
+/// The parameters are sent as they are written. What belongs to the connection, as versions, capabilities and tokens
+/// of progress, is added.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct RpcArgs {
+    /// The server, unless --stdio or --url gives it; the method; and its parameters as JSON, or `-`
+    #[arg(value_name = "SERVER] <METHOD> [PARAMS", num_args = 1..=3, required = true)]
+    words: Vec<String>,
+
+    /// Print the exact request instead of sending it
+    #[arg(long)]
+    dry_run: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  toolway rpc files tools/list
+  toolway rpc --stdio 'toolway sample' tools/call '{\"name\":\"echo\",\"arguments\":{\"text\":\"hi\"}}'
+  toolway rpc files logging/setLevel '{\"level\":\"debug\"}' -v";
+
+pub(crate) async fn run(args: &RpcArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
+    let mut words = args.words.clone();
+    let target = app.target(&mut words, output)?;
+    let (method, params) = match words.as_slice() {
+        [method] => (method, None),
+        [method, params] => (method, Some(read(params)?)),
+        _ => return Err(Report::usage("arguments", "Give a method, and its parameters if it has any.")),
+    };
+    let request = Request::new(method, params)?.with_progress();
+    let session = app.connect(target).await?;
+    if args.dry_run {
+        let request = session.dry_run(app, request).await?;
+        output.json(&request);
+        return Ok(ExitCode::Ok);
+    }
+    let exchange = session.peer.open(request, app.call_terms());
+    let result = session.result(app, exchange, method, output).await;
+    session.leave().await;
+    let result = result?;
+    match output.format {
+        Format::Human => output.line(&content::indented(&result)),
+        Format::Json | Format::Ndjson | Format::Raw => output.json(&result),
+    }
+    Ok(ExitCode::Ok)
+}
+
+fn read(params: &str) -> Result<Raw, Report> {
+    let wrong = |problem: String| Report::usage("arguments", problem);
+    let text = match params {
+        "-" => {
+            let (mut text, bound) = (Vec::new(), MESSAGE_BYTES as u64);
+            let read = std::io::stdin().lock().take(bound + 1).read_to_end(&mut text);
+            read.map_err(|error| wrong(format!("Cannot read standard input: {error}.")))?;
+            text
+        }
+        text => text.as_bytes().to_vec(),
+    };
+    let params = Raw::parse(text).map_err(|error| wrong(format!("The parameters are not JSON: {error}.")))?;
+    match params.kind() {
+        Kind::Object => Ok(params),
+        _ => Err(wrong("The parameters must be a JSON object.".to_owned())),
+    }
+}

@@ -1,0 +1,125 @@
+//! What a server gave, for people: text as it is, pictures and sound described, resources by their address.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD, engine::general_purpose::STANDARD_NO_PAD};
+use toolway_wire::{
+    json::Raw,
+    message::content::{Content, ContentKind},
+};
+
+/// One piece of content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Piece {
+    /// Text.
+    Text(String),
+    /// Bytes of some kind; none where the base64 was broken.
+    Bytes { what: &'static str, mime_type: String, bytes: Option<Vec<u8>> },
+    /// A thing that can be read elsewhere, or that this program does not know.
+    Mention(String),
+}
+
+impl Piece {
+    /// The piece a content block is.
+    pub(crate) fn of(content: &Content) -> Self {
+        match &content.kind {
+            ContentKind::Text(text) => Self::Text(text.clone()),
+            ContentKind::Image { data, mime_type } => Self::bytes("image", mime_type, data),
+            ContentKind::Audio { data, mime_type } => Self::bytes("audio", mime_type, data),
+            ContentKind::Resource { resource, .. } => Self::of_resource(resource),
+            ContentKind::ResourceLink { uri } => Self::Mention(format!("[resource: {uri}]")),
+            ContentKind::Other(kind) => Self::Mention(format!("[content of the kind `{kind}`]")),
+        }
+    }
+
+    /// The piece one entry of a read resource is.
+    pub(crate) fn of_resource(resource: &Raw) -> Self {
+        let [uri, mime_type, text, blob] = resource.fields(["uri", "mimeType", "text", "blob"]);
+        let string = |raw: &Option<Raw>| raw.as_ref().and_then(Raw::as_str).map(std::borrow::Cow::into_owned);
+        match (string(&text), string(&blob)) {
+            (Some(text), _) => Self::Text(text),
+            (None, Some(blob)) => {
+                Self::bytes("resource", &string(&mime_type).unwrap_or("application/octet-stream".to_owned()), &blob)
+            }
+            (None, None) => Self::Mention(format!("[resource: {}]", string(&uri).unwrap_or_default())),
+        }
+    }
+
+    fn bytes(what: &'static str, mime_type: &str, data: &str) -> Self {
+        let compact: String = data.split_ascii_whitespace().collect();
+        let bytes = STANDARD.decode(&compact).or_else(|_| STANDARD_NO_PAD.decode(&compact)).ok();
+        Self::Bytes { what, mime_type: mime_type.to_owned(), bytes }
+    }
+
+    /// For people.
+    pub(crate) fn described(&self) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Mention(mention) => mention.clone(),
+            Self::Bytes { what, mime_type, bytes: Some(bytes) } => {
+                format!("[{what}: {mime_type}, {} bytes; --save writes it]", bytes.len())
+            }
+            Self::Bytes { what, mime_type, bytes: None } => format!("[{what}: {mime_type}, broken base64]"),
+        }
+    }
+}
+
+/// Indented JSON with every number and string spelled as it came.
+pub(crate) fn indented(value: &Raw) -> String {
+    let (mut out, mut depth, mut in_string, mut escaped) = (String::new(), 0_usize, false, false);
+    let text = value.text();
+    let mut letters = text.chars().filter(|letter| !matches!(letter, '\r' | '\n')).peekable();
+    while let Some(letter) = letters.next() {
+        if in_string {
+            out.push(letter);
+            (in_string, escaped) = (escaped || letter != '"', !escaped && letter == '\\');
+            continue;
+        }
+        match letter {
+            '{' | '[' => {
+                while letters.next_if(|next| next.is_ascii_whitespace()).is_some() {}
+                out.push(letter);
+                if let Some(close) = letters.next_if(|next| matches!(next, '}' | ']')) {
+                    out.push(close);
+                } else {
+                    depth += 1;
+                    new_line(&mut out, depth);
+                }
+            }
+            '}' | ']' => {
+                depth = depth.saturating_sub(1);
+                new_line(&mut out, depth);
+                out.push(letter);
+            }
+            ',' => {
+                out.push(letter);
+                new_line(&mut out, depth);
+            }
+            ':' => out.push_str(": "),
+            space if space.is_ascii_whitespace() => {}
+            other => {
+                in_string = other == '"';
+                out.push(other);
+            }
+        }
+    }
+    out
+}
+
+fn new_line(out: &mut String, depth: usize) {
+    out.push('\n');
+    out.extend(std::iter::repeat_n("  ", depth));
+}
+
+#[cfg(test)]
+mod tests {
+    use toolway_wire::json::Raw;
+
+    use super::indented;
+
+    #[test]
+    fn json_is_indented_and_spelled_as_it_came() {
+        let value = Raw::parse(r#"{"a":[1.50,{}, [ ] ,"x\"{,:"],"b":123456789012345678901234567890}"#).unwrap();
+        let expected = "{\n  \"a\": [\n    1.50,\n    {},\n    [],\n    \"x\\\"{,:\"\n  ],\n  \"b\": \
+                        123456789012345678901234567890\n}";
+        assert_eq!(indented(&value), expected);
+    }
+}

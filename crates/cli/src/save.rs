@@ -1,0 +1,96 @@
+//! `--save`: what a server gave, written to files whose names are ours.
+
+use std::{
+    ffi::OsString,
+    fs::{self, OpenOptions},
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use crate::{exit_code::ExitCode, output::content::Piece, report::Report};
+
+/// Files of one result in one folder.
+const MOST: usize = 10_000;
+
+/// Writes bytes to a place: a folder, in which they get a free name, or a file. Gives the file.
+pub(crate) fn write(place: &Path, stem: &str, number: usize, piece: &Piece) -> Result<Option<PathBuf>, Report> {
+    let (bytes, extension) = match piece {
+        Piece::Bytes { bytes: Some(bytes), mime_type, .. } => (bytes.as_slice(), extension(mime_type)),
+        Piece::Text(text) => (text.as_bytes(), "txt"),
+        Piece::Bytes { bytes: None, .. } | Piece::Mention(_) => return Ok(None),
+    };
+    let is_folder = place.is_dir() || place.as_os_str().as_encoded_bytes().ends_with(b"/");
+    let written = if is_folder {
+        in_folder(place, stem, extension, bytes)
+    } else {
+        let file = numbered(place, number);
+        fs::write(&file, bytes).map(|()| file)
+    };
+    let failed = |error: io::Error| {
+        Report::new(ExitCode::Internal, "save", format!("Cannot write to {}: {error}.", place.display()))
+    };
+    written.map(Some).map_err(failed)
+}
+
+/// The first free name; nothing is written over.
+fn in_folder(folder: &Path, stem: &str, extension: &str, bytes: &[u8]) -> io::Result<PathBuf> {
+    fs::create_dir_all(folder)?;
+    let plain = |letter: char| if letter.is_ascii_alphanumeric() || "-_".contains(letter) { letter } else { '_' };
+    let stem: String = stem.chars().map(plain).take(64).collect();
+    for number in 1..=MOST {
+        let file = folder.join(format!("{stem}-{number}.{extension}"));
+        match OpenOptions::new().write(true).create_new(true).open(&file) {
+            Ok(mut new) => return new.write_all(bytes).map(|()| file),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::Error::other("there is no free name"))
+}
+
+/// The file itself for the first piece, `name-2.ext` for the second.
+fn numbered(file: &Path, number: usize) -> PathBuf {
+    if number < 2 {
+        return file.to_owned();
+    }
+    let mut name = file.file_stem().map(OsString::from).unwrap_or_default();
+    name.push(format!("-{number}"));
+    let name = PathBuf::from(name);
+    file.with_file_name(match file.extension() {
+        Some(extension) => name.with_extension(extension),
+        None => name,
+    })
+}
+
+fn extension(mime_type: &str) -> &'static str {
+    match mime_type.split(';').next().unwrap_or_default().trim() {
+        "image/png" => "png",
+        "image/jpeg" | "image/jpg" => "jpg",
+        "image/gif" => "gif",
+        "image/webp" => "webp",
+        "image/svg+xml" => "svg",
+        "audio/wav" | "audio/x-wav" | "audio/wave" => "wav",
+        "audio/mpeg" | "audio/mp3" => "mp3",
+        "audio/ogg" => "ogg",
+        "application/pdf" => "pdf",
+        "application/json" => "json",
+        "application/gzip" | "application/x-gzip" => "gz",
+        "application/zip" => "zip",
+        mime if mime.starts_with("text/") => "txt",
+        _ => "bin",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use super::numbered;
+
+    #[test]
+    fn further_pieces_get_a_number() {
+        assert_eq!(numbered(Path::new("a/pic.png"), 1), PathBuf::from("a/pic.png"));
+        assert_eq!(numbered(Path::new("a/pic.png"), 2), PathBuf::from("a/pic-2.png"));
+        assert_eq!(numbered(Path::new("pic"), 3), PathBuf::from("pic-3"));
+    }
+}
