@@ -2,7 +2,7 @@
 //!
 //! Each line of its input is a program as JSON (`{"command": …, "arguments": […], "variables": {…}}`), which is started
 //! and shaken hands with. Its output says, line by line, what became of each. It leaves when its input ends, without
-//! closing anything: the keeper sees to that.
+//! closing anything: the keeper sees to that. With the argument `--without-keeper` there is none.
 
 use std::{
     collections::BTreeMap,
@@ -63,11 +63,19 @@ async fn end_of(peer: Peer, number: usize) -> Value {
 }
 
 fn options() -> DialOptions {
-    DialOptions { environment: std::env::vars_os().collect(), ..DialOptions::default() }
+    DialOptions { environment: std::env::vars_os().collect(), custodian: custodian(), ..DialOptions::default() }
+}
+
+fn custodian() -> Custodian {
+    if std::env::args().any(|argument| argument == "--without-keeper") {
+        Custodian::nobody()
+    } else {
+        Custodian::default()
+    }
 }
 
 fn custody() -> String {
-    match Custodian::default().custody() {
+    match custodian().custody() {
         Custody::Kept => "kept".to_owned(),
         Custody::Weaker { why } => why,
     }

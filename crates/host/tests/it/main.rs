@@ -5,3 +5,5 @@ mod interop;
 mod peers;
 mod process;
 mod stage;
+#[cfg(target_os = "linux")]
+mod timing;
