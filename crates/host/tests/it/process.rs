@@ -2,6 +2,8 @@
 
 mod ending;
 mod era_memory;
+#[cfg(target_os = "linux")]
+mod keeping;
 mod starting;
 
 use std::{fs, path::Path};

@@ -1,0 +1,98 @@
+//! What the keeper costs: a start through it against a plain one in the same run, and its memory.
+//!
+//! `cargo run --release -p toolway-host --example keeper_cost`; the figures are in `docs/decisions/0005-keeper.md`.
+
+use std::{
+    fs,
+    io::{self, Write},
+    time::{Duration, Instant},
+};
+
+use tokio::io::AsyncReadExt;
+use toolway_host::{
+    connection::{LastWords, Program, environment::Environment, stdio::Launcher},
+    keeper::{self, Custodian, Patience},
+};
+use toolway_wire::{
+    error::WireError,
+    up::stdio::{OpenStreams, Streams},
+};
+
+/// Starts that are measured, of each way.
+const STARTS: usize = 300;
+/// Servers that are kept while memory is measured.
+const SERVERS: [usize; 3] = [1, 10, 100];
+
+fn main() -> io::Result<()> {
+    keeper::lend();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    runtime.block_on(run()).map_err(io::Error::other)
+}
+
+async fn run() -> Result<(), WireError> {
+    let began = Instant::now();
+    drop(open(&launcher("true", Custodian::default())).await?);
+    say(&format!("the first start, keeper included: {:?}", began.elapsed()));
+
+    let (mut plain, mut kept) = (Vec::new(), Vec::new());
+    for _ in 0..STARTS {
+        plain.push(start(Custodian::nobody()).await?);
+        kept.push(start(Custodian::default()).await?);
+    }
+    say(&format!("a plain start, to the end of its output: {:?}", median(&mut plain)));
+    say(&format!("a kept start, to the end of its output: {:?}", median(&mut kept)));
+
+    let launcher = launcher("cat", Custodian::default());
+    let mut servers: Vec<Streams> = Vec::new();
+    for count in SERVERS {
+        while servers.len() < count {
+            servers.push(open(&launcher).await?);
+        }
+        say(&format!("the keeper of {count}: {}; ourselves: {}", memory(&keeper_pid()), memory("self")));
+    }
+    Ok(())
+}
+
+async fn start(custodian: Custodian) -> Result<Duration, WireError> {
+    let launcher = launcher("true", custodian);
+    let began = Instant::now();
+    let mut streams = open(&launcher).await?;
+    drop(streams.read.read(&mut [0]).await);
+    let took = began.elapsed();
+    if let Some(keeper) = streams.keeper {
+        keeper.close().await;
+    }
+    Ok(took)
+}
+
+async fn open(launcher: &Launcher) -> Result<Streams, WireError> {
+    launcher.open().await
+}
+
+fn launcher(command: &str, custodian: Custodian) -> Launcher {
+    let environment: Environment = std::env::vars_os().collect();
+    Launcher::new(Program::new(command), &environment, LastWords::default()).kept_by(custodian, Patience::AT_EXIT)
+}
+
+fn median(times: &mut [Duration]) -> Duration {
+    times.sort();
+    times[times.len() / 2]
+}
+
+fn keeper_pid() -> String {
+    let threads = fs::read_dir("/proc/self/task").into_iter().flatten().filter_map(Result::ok);
+    let children = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    let pids: Vec<String> = children.flat_map(|pids| pids.split(' ').map(str::to_owned).collect::<Vec<_>>()).collect();
+    let is_keeper = |pid: &String| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|it| it == "mcp-keeper\n");
+    pids.into_iter().find(is_keeper).unwrap_or_default()
+}
+
+fn memory(pid: &str) -> String {
+    let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
+    let line = |name| rollup.lines().find(|line: &&str| line.starts_with(name)).unwrap_or_default();
+    format!("{}, {}", line("Rss:"), line("Pss:")).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn say(line: &str) {
+    drop(writeln!(io::stdout(), "{line}"));
+}
