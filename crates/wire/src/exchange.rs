@@ -123,6 +123,10 @@ impl Exchange {
         if self.ended {
             return Poll::Ready(None);
         }
+        // Whoever never falls silent must not keep the caller from noticing that time is up.
+        if let Some(limit) = self.core.overdue() {
+            return Poll::Ready(Some(self.time_out(Clock::Total, limit)));
+        }
         let deadline = match self.core.poll(context) {
             Poll::Ready(happening) => {
                 self.ended = matches!(happening, Happening::Ended(_));
@@ -134,9 +138,13 @@ impl Exchange {
         if self.poll_alarm(at, context).is_pending() {
             return Poll::Pending;
         }
+        Poll::Ready(Some(self.time_out(clock, limit)))
+    }
+
+    fn time_out(&mut self, clock: Clock, limit: std::time::Duration) -> Happening {
         self.ended = true;
         self.core.leave("timed out");
-        Poll::Ready(Some(Happening::Ended(Outcome::TimedOut { clock, limit })))
+        Happening::Ended(Outcome::TimedOut { clock, limit })
     }
 
     /// Says that the outcome is no longer wanted; the end is then [`Outcome::Cancelled`].

@@ -66,6 +66,12 @@ impl Clocks {
         }
     }
 
+    /// The total, where it has run out; none while paused.
+    pub(super) fn overdue(&self) -> Option<Duration> {
+        let total = self.terms.total.filter(|_| self.paused.is_none())?;
+        (self.started + total <= Instant::now()).then_some(total)
+    }
+
     /// Which clock runs out first, and when; none while paused.
     pub(super) fn deadline(&self) -> Option<(Instant, Clock, Duration)> {
         if self.paused.is_some() {

@@ -68,6 +68,12 @@ impl Core {
         self.state.lock().clocks.deadline()
     }
 
+    /// The total, where it has run out before the end has come.
+    pub(super) fn overdue(&self) -> Option<Duration> {
+        let state = self.state.lock();
+        state.clocks.overdue().filter(|_| !state.ended)
+    }
+
     pub(super) fn tell(&self, happening: Happening) {
         let mut state = self.state.lock();
         if state.ended || state.left {

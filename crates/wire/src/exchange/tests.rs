@@ -125,3 +125,19 @@ async fn cancelling_is_an_end_of_its_own() {
     drop(feed);
     assert!(matches!(exchange.next().await, Some(Happening::Ended(Outcome::Failed(_)))));
 }
+
+#[tokio::test(start_paused = true)]
+async fn progress_without_end_does_not_outlast_the_total() {
+    let (mut exchange, feed) = timed();
+    for _ in 0..100_000 {
+        // Always something to read.
+        feed.progress(raw("{}"));
+        feed.progress(raw("{}"));
+        tokio::time::advance(Duration::from_millis(100)).await;
+        if let Some(Happening::Ended(outcome)) = exchange.next().await {
+            assert!(matches!(outcome, Outcome::TimedOut { clock: Clock::Total, .. }), "{outcome:?}");
+            return;
+        }
+    }
+    panic!("it never ends");
+}
