@@ -24,7 +24,12 @@ use super::{
     credential::Credentials,
     transport::{Lane, LaneEnd, Link, Manner, Outbound, Shape, Sink, Transport},
 };
-use crate::{error::WireError, header as mcp, limit::Limits, revision::Revision};
+use crate::{
+    error::{Clock, WireError},
+    header as mcp,
+    limit::Limits,
+    revision::Revision,
+};
 
 /// The way to a server over HTTP.
 #[derive(Clone, Debug)]
@@ -62,6 +67,8 @@ struct Shared {
     closed: CancellationToken,
 }
 
+/// How long a server may take to take a message that wants no answer; what wants one has clocks of its own.
+const TAKEN: Duration = Duration::from_secs(30);
 /// How long the server may take to give a session back.
 const LAST_REQUEST: Duration = Duration::from_secs(5);
 
@@ -130,7 +137,7 @@ impl Link for HttpLink {
         let shared = Arc::clone(&self.shared);
         let request = outbound.request;
         let work = async move {
-            let end = shared.post(outbound).await;
+            let end = taken(request, shared.post(outbound)).await;
             shared.finish(request, end);
         };
         // The place is taken first, for the lane may be finished, or abandoned, before its task is known here.
@@ -256,6 +263,15 @@ impl Shared {
         self.lanes.lock().remove(&request);
         self.sink.lane_ended(request, end);
     }
+}
+
+/// The end of a POST, within its time where nobody else has an eye on the clock.
+async fn taken(request: Option<u64>, post: impl Future<Output = LaneEnd>) -> LaneEnd {
+    if request.is_some() {
+        return post.await;
+    }
+    let late = |_| LaneEnd::Failed(WireError::TimedOut { clock: Clock::Idle, limit: TAKEN });
+    tokio::time::timeout(TAKEN, post).await.unwrap_or_else(late)
 }
 
 fn method_not_found(body: &bytes::Bytes) -> bool {

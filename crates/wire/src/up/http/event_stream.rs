@@ -1,16 +1,19 @@
 //! HTTP+SSE of 2024-11-05: one long stream to us, and an address it names for everything from us.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::{HeaderValue, Method, header};
 use parking_lot::Mutex;
-use tokio::{runtime::Handle, sync::oneshot};
-use tokio_util::{task::AbortOnDropHandle, task::TaskTracker};
+use tokio::{runtime::Handle, sync::oneshot, task::AbortHandle};
+use tokio_util::{
+    sync::CancellationToken,
+    task::{AbortOnDropHandle, TaskTracker},
+};
 use url::Url;
 
-use super::{Endpoint, lane, mark_revision, request::Headers};
+use super::{Endpoint, lane, mark_revision, request::Headers, taken};
 use crate::{
     error::{Clock, WireError},
     revision::Revision,
@@ -33,8 +36,11 @@ struct EventStreamLink {
     // Nothing awaits under these locks.
     revision: Mutex<Option<Revision>>,
     reading: Mutex<Option<AbortOnDropHandle<()>>>,
+    /// What is being posted, and for which request.
+    posts: Arc<Mutex<HashMap<u64, Option<AbortHandle>>>>,
     tasks: TaskTracker,
     runtime: Handle,
+    closed: CancellationToken,
 }
 
 /// Opens the stream and waits for the address.
@@ -65,8 +71,10 @@ pub(super) async fn open(endpoint: Arc<Endpoint>, sink: Arc<dyn Sink>) -> Result
         sink,
         revision: Mutex::default(),
         reading: Mutex::new(Some(reading)),
+        posts: Arc::default(),
         tasks: TaskTracker::new(),
         runtime,
+        closed: CancellationToken::new(),
     }))
 }
 
@@ -128,17 +136,35 @@ impl Link for EventStreamLink {
             return Err(WireError::Ended("closed by us".to_owned()));
         }
         let request = outbound.request;
-        let (sink, post) = (Arc::clone(&self.sink), self.post(outbound));
-        self.tasks.spawn_on(
-            async move {
-                match (request, post.await) {
-                    (_, LaneEnd::Accepted) => {}
-                    (Some(request), end) => sink.lane_ended(request, end),
-                    (None, end) => tracing::debug!(?end, "a message did not reach the server"),
+        let (sink, post) = (Arc::clone(&self.sink), taken(request, self.post(outbound)));
+        let (posts, closed) = (Arc::clone(&self.posts), self.closed.clone());
+        let work = async move {
+            let end = tokio::select! {
+                () = closed.cancelled() => return,
+                end = post => end,
+            };
+            match (request, end) {
+                (Some(request), end) => {
+                    posts.lock().remove(&request);
+                    if !matches!(end, LaneEnd::Accepted) {
+                        sink.lane_ended(request, end);
+                    }
                 }
-            },
-            &self.runtime,
-        );
+                (None, LaneEnd::Accepted) => {}
+                (None, end) => tracing::debug!(?end, "a message did not reach the server"),
+            }
+        };
+        // The place is taken first, for the post may be finished, or abandoned, before its task is known here.
+        if let Some(request) = request {
+            self.posts.lock().insert(request, None);
+        }
+        let task = self.tasks.spawn_on(work, &self.runtime).abort_handle();
+        if let Some(request) = request {
+            match self.posts.lock().get_mut(&request) {
+                Some(place) => *place = Some(task),
+                None => task.abort(),
+            }
+        }
         Ok(())
     }
 
@@ -152,7 +178,12 @@ impl Link for EventStreamLink {
         })
     }
 
-    fn abandon(&self, _request: u64) {}
+    fn abandon(&self, request: u64) {
+        let post = self.posts.lock().remove(&request);
+        if let Some(Some(post)) = post {
+            post.abort();
+        }
+    }
 
     fn settle(&self, revision: Revision) {
         *self.revision.lock() = Some(revision);
@@ -160,6 +191,7 @@ impl Link for EventStreamLink {
 
     fn close(&self) -> BoxFuture<'_, ()> {
         self.reading.lock().take();
+        self.closed.cancel();
         Box::pin(async {})
     }
 }
