@@ -13,6 +13,7 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use tokio::{
@@ -95,6 +96,13 @@ impl OddHttp {
     /// How many were open at the same time, at most.
     pub fn most_connections(&self) -> usize {
         self.connections.most.load(Ordering::Relaxed)
+    }
+
+    /// Waits until no more than so many are open.
+    pub async fn until_open(&self, most: usize) {
+        while most < self.connections.open.load(Ordering::Relaxed) {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
     }
 
     /// Waits until the requests so far are such.

@@ -55,6 +55,12 @@ async fn statuses_and_types_without_an_answer_are_errors_of_their_own() {
         ("no type", |_| Reply::bare().say("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"), "protocol"),
         ("202", |_| Reply::empty(202), "protocol"),
         ("204", |_| Reply::empty(204), "protocol"),
+        (
+            "101",
+            |_| Reply::bare().say("HTTP/1.1 101 Other\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"),
+            "http_status",
+        ),
+        ("304", |_| Reply::empty(304), "http_status"),
         ("400", |_| Reply::empty(400), "http_status"),
         ("413", |_| Reply::html(413), "http_status"),
         ("429", |_| Reply::empty(429), "http_status"),
@@ -170,6 +176,27 @@ async fn a_length_that_lies_is_found_out() {
     }
 }
 
+/// What stands behind a whole reply could be taken for the reply to the next request.
+#[tokio::test]
+async fn a_second_reply_behind_the_first_answers_nobody() {
+    for era in ERAS {
+        let odd = odd_call(|seen| {
+            let next = json!(seen.id().as_u64().unwrap_or_default() + 1);
+            let forged = polite::answered(&next, &polite::text("forged")).to_string();
+            let forged = head(&format!("Content-Length: {}", forged.len()), &forged);
+            Reply::json(200, &hello(seen)).say(forged)
+        });
+        let odd = odd.await;
+        let peer = connected(&odd, pinned(era)).await;
+        for _ in 0..10 {
+            for tool in ["odd", "hello"] {
+                let outcome = call(&peer, tool).await;
+                assert!(format!("{outcome:?}").contains("hello"), "{era:?}, {tool}: {outcome:?}");
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_body_over_the_bound_fails_before_it_is_read() {
     for length in ["10001", "9223372036854775807"] {
@@ -206,7 +233,7 @@ async fn chunks_that_are_none_fail_their_call() {
 async fn a_body_in_very_many_pieces_is_read_in_time() {
     for kind in ["application/json", "text/event-stream"] {
         let odd = odd_call(move |seen| {
-            let text = polite::answered(seen.id(), &polite::text(&"x".repeat(200_000))).to_string();
+            let text = polite::answered(seen.id(), &polite::text(&"x".repeat(130_000))).to_string();
             let text = if kind == "application/json" { text } else { format!("data: {text}\n\n") };
             let chunks: String = text.chars().map(|letter| format!("1\r\n{letter}\r\n")).collect();
             let head = format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nTransfer-Encoding: chunked\r\n\r\n");

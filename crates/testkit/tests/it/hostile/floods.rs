@@ -3,8 +3,9 @@
 use std::{fmt::Write, sync::Arc};
 
 use serde_json::json;
+use tokio::sync::Notify;
 use toolway_testkit::odd::{
-    http::{Reply, Seen, event},
+    http::{Act, Reply, Seen, event},
     polite::{self, Speaks},
 };
 use toolway_wire::{
@@ -142,6 +143,40 @@ async fn requests_in_a_stream_do_not_open_connections_without_end() {
     };
     tokio::time::timeout(LONG, all).await.unwrap();
     assert!(odd.most_connections() <= 70, "{} connections", odd.most_connections());
+}
+
+#[tokio::test]
+async fn one_request_more_than_a_server_may_owe_us_is_not_sent() {
+    for era in ERAS {
+        let go = Arc::new(Notify::new());
+        let waiting = Arc::clone(&go);
+        let odd = odd_call(move |seen| {
+            let answer = Speaks::Both.answer(seen.message()).unwrap();
+            Reply::events("").then(Act::Until(Arc::clone(&waiting))).say(event(&answer))
+        });
+        let odd = odd.await;
+        let limits = Limits { concurrent_requests: 2, ..Limits::default() };
+        let peer = connected(&odd, ConnectOptions { limits, ..pinned(era) }).await;
+        let owed = [peer.call_tool("odd", None).unwrap(), peer.call_tool("odd", None).unwrap()];
+        assert_eq!(word(&call(&peer, "hello").await), "overloaded", "{era:?}");
+        odd.until(|seen| seen.iter().filter(|seen| seen.tool() == "odd").count() == 2).await;
+        go.notify_one();
+        go.notify_one();
+        for exchange in owed {
+            let outcome = async {
+                loop {
+                    // One that began to wait after the first was told.
+                    go.notify_waiters();
+                    tokio::task::yield_now().await;
+                }
+            };
+            tokio::select! {
+                () = outcome => {}
+                outcome = exchange.outcome() => assert_eq!(word(&outcome), "answered", "{era:?}"),
+            }
+        }
+        assert_eq!(word(&call(&peer, "hello").await), "answered", "{era:?}");
+    }
 }
 
 /// A list of very many things that are none is refused before they are looked at.

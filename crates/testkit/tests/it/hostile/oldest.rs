@@ -11,6 +11,7 @@ use toolway_testkit::odd::{
 use toolway_wire::up::{ConnectOptions, EraChoice, Peer, transport::Manner};
 
 use super::{call, connected, faults, hasty, pinned, word};
+use crate::dialling::LONG;
 
 /// Where the server speaks; dropping it ends the stream.
 type Voice = Arc<Mutex<Option<mpsc::Sender<Vec<u8>>>>>;
@@ -66,6 +67,8 @@ async fn a_post_that_hangs_runs_out_of_time() {
     let odd = oldest(|_, _| Reply::bare().then(Act::Hang)).await;
     let peer = met(&odd, "timed_out", hasty(EraChoice::Legacy)).await;
     assert_eq!(word(&call(&peer, "hello").await), "answered");
+    // Nothing is left of it: there is the stream, and what was used to give the call up and to make the next one.
+    tokio::time::timeout(LONG, odd.until_open(3)).await.unwrap();
 }
 
 #[tokio::test]

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use toolway_testkit::odd::http::{Act, Reply, Seen};
 
-use super::{check, hasty};
+use super::{ERAS, call, check, connected, hasty, odd_call};
+use crate::dialling::LONG;
 
 /// Says each of these with a pause in between, and then nothing.
 fn dripping(first: &str, then: &str) -> Reply {
@@ -21,6 +23,17 @@ const EVENTS: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n
 #[tokio::test]
 async fn nothing_at_all() {
     check("silence", |_: &Seen| Reply::bare().then(Act::Hang), hasty, "timed_out").await;
+}
+
+#[tokio::test]
+async fn a_call_that_runs_out_of_time_leaves_no_connection_behind() {
+    for era in ERAS {
+        let odd = odd_call(|_| Reply::bare().then(Act::Hang)).await;
+        let peer = connected(&odd, hasty(era)).await;
+        join_all((0..30).map(|_| call(&peer, "odd"))).await;
+        // One for each that is told of it, at most, and what is kept to be used again.
+        tokio::time::timeout(LONG, odd.until_open(31)).await.unwrap();
+    }
 }
 
 #[tokio::test]

@@ -9,11 +9,14 @@ use toolway_testkit::odd::{
     polite::{self, Speaks},
 };
 use toolway_wire::{
+    error::Clock,
+    exchange::Outcome,
     limit::Limits,
     up::{ConnectOptions, EraChoice},
 };
 
 use super::{ERAS, call, check, connected, faults, hasty, odd_call, pinned, word};
+use crate::dialling::{LONG, SHORT};
 
 fn hello(seen: &Seen) -> Value {
     Speaks::Both.answer(seen.message()).unwrap()
@@ -46,6 +49,25 @@ async fn a_stream_that_says_nothing_without_end_runs_out_of_time() {
         check(name, odd, hasty, "timed_out").await;
     }))
     .await;
+}
+
+/// Progress is a sign of life, and there is an end to that too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_stream_of_progress_without_end_runs_out_of_all_its_time() {
+    for era in ERAS {
+        let odd = odd_call(|seen| {
+            let params = json!({ "progressToken": seen.id(), "progress": 1 });
+            let progress = event(&polite::notification("notifications/progress", &params));
+            Reply::events("").then(Act::SayForEver(progress.repeat(50).into_bytes()))
+        });
+        let odd = odd.await;
+        let mut connect = hasty(era);
+        connect.timeouts.call.total = Some(SHORT * 2);
+        let peer = connected(&odd, connect).await;
+        let outcome = tokio::time::timeout(LONG / 4, call(&peer, "odd")).await.unwrap();
+        assert!(matches!(outcome, Outcome::TimedOut { clock: Clock::Total, .. }), "{era:?}: {outcome:?}");
+        assert_eq!(word(&call(&peer, "hello").await), "answered", "{era:?}");
+    }
 }
 
 #[tokio::test]
