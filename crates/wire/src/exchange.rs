@@ -23,7 +23,11 @@ use std::{
     task::{Context, Poll},
 };
 
-use futures_util::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use futures_util::{
+    StreamExt,
+    future::{AbortHandle, Abortable, BoxFuture},
+    stream::FuturesUnordered,
+};
 use tokio::time::{Instant, Sleep};
 
 pub use ask::{Answer, Ask, AskId, Cause, Question};
@@ -167,20 +171,33 @@ impl Exchange {
     /// Goes through to the end: questions go to `handler`, everything else is shown to `see`.
     pub async fn outcome_with(mut self, handler: Option<&dyn AskHandler>, mut see: impl FnMut(&Happening)) -> Outcome {
         let mut answering = FuturesUnordered::new();
+        let mut open: Vec<(AskId, AbortHandle)> = Vec::new();
         loop {
             let happening = tokio::select! {
                 happening = self.next() => happening,
-                Some(()) = answering.next(), if !answering.is_empty() => continue,
+                Some(_) = answering.next(), if !answering.is_empty() => continue,
             };
             match happening {
                 Some(Happening::Ended(outcome)) => return outcome,
                 Some(Happening::Ask(ask)) => match handler {
-                    Some(handler) => answering.push(async move {
-                        let answer = handler.answer(ask.question.clone()).await;
-                        ask.answer(answer);
-                    }),
+                    Some(handler) => {
+                        let (handle, registration) = AbortHandle::new_pair();
+                        open.push((ask.question.id, handle));
+                        answering.push(Abortable::new(
+                            async move {
+                                let answer = handler.answer(ask.question.clone()).await;
+                                ask.answer(answer);
+                            },
+                            registration,
+                        ));
+                    }
                     None => ask.answer(Answer::nobody()),
                 },
+                Some(Happening::Withdrawn(ask)) => {
+                    // Whoever was answering need not go on.
+                    open.iter().filter(|(open, _)| *open == ask).for_each(|(_, handle)| handle.abort());
+                    see(&Happening::Withdrawn(ask));
+                }
                 Some(other) => see(&other),
                 None => return Outcome::Failed(WireError::Ended("the exchange was over".to_owned())),
             }
@@ -225,6 +242,7 @@ impl Feed {
 
     /// Takes a question back.
     pub fn withdraw(&self, ask: AskId) {
+        self.core.ask_closed(ask);
         self.core.tell(Happening::Withdrawn(ask));
     }
 

@@ -187,6 +187,33 @@ impl Raw {
         elements
     }
 
+    /// Appends the value without whitespace and with its keys in order: the same for whoever writes it down again.
+    pub(crate) fn write_canonical(&self, out: &mut Vec<u8>) {
+        let (open, close, mut parts) = match self.kind() {
+            Kind::Array => (b'[', b']', self.elements().into_iter().map(|element| (String::new(), element)).collect()),
+            Kind::Object => {
+                let parts = self.members().into_iter().map(|member| (member.key, member.value));
+                (b'{', b'}', parts.collect::<Vec<_>>())
+            }
+            Kind::String => {
+                return out
+                    .extend_from_slice(self.as_str().map_or_else(|| self.clone(), |text| Self::of(&text)).as_bytes());
+            }
+            Kind::Number | Kind::Boolean | Kind::Null => return out.extend_from_slice(&self.0),
+        };
+        parts.sort_by(|one, other| one.0.cmp(&other.0));
+        out.push(open);
+        for (key, value) in parts {
+            if open == b'{' {
+                out.extend_from_slice(Self::of(&key).as_bytes());
+                out.push(b':');
+            }
+            value.write_canonical(out);
+            out.push(b',');
+        }
+        out.push(close);
+    }
+
     /// Calls `visit` with the span of each key (quotes included) and of its value.
     pub(crate) fn each_member(&self, visit: impl FnMut(Range<usize>, Range<usize>)) {
         if self.kind() == Kind::Object {

@@ -58,7 +58,7 @@ pub struct Peer {
 }
 
 struct Inner {
-    router: Arc<Router>,
+    opening: Opening,
     transport: Arc<dyn Transport>,
     profile: ServerProfile,
     found: Found,
@@ -122,13 +122,24 @@ impl Default for Timeouts {
     }
 }
 
+impl ConnectOptions {
+    /// Does something with the memory, where there is one; it may take its time, and no other task waits for it.
+    async fn remembered<T: Send + 'static>(
+        &self,
+        act: impl FnOnce(&dyn EraMemory, &str) -> T + Send + 'static,
+    ) -> Option<T> {
+        let (memory, key) = self.memory.clone()?;
+        tokio::task::spawn_blocking(move || act(&*memory, &key)).await.ok()
+    }
+}
+
 // === impl Peer ===
 
 impl Peer {
     /// Opens the way to a server and shakes hands with it.
     pub async fn connect(transport: Arc<dyn Transport>, options: ConnectOptions) -> Result<Self, WireError> {
-        let known = options.memory.as_ref().and_then(|(memory, key)| memory.recall(key));
-        let (met, router) = match attempt(&*transport, &options, known).await {
+        let known = options.remembered(|memory, key| memory.recall(key)).await.flatten();
+        let (met, opening) = match attempt(&*transport, &options, known).await {
             // What was remembered is wrong: the server was replaced. Find out again. (One that was said to be stateless
             // was asked anyway.)
             Err(error)
@@ -136,30 +147,27 @@ impl Peer {
                     && options.era == EraChoice::Auto
                     && disproves(&error, transport.shape()) =>
             {
-                if let Some((memory, key)) = &options.memory {
-                    memory.forget(key);
-                }
+                options.remembered(|memory, key| memory.forget(key)).await;
                 attempt(&*transport, &options, None).await?
             }
             other => other?,
         };
-        if let Some((memory, key)) = &options.memory {
-            memory.remember(key, met.found);
-        }
-        let modern = install_accent(&router, &met.profile, &*transport);
+        let found = met.found;
+        options.remembered(move |memory, key| memory.remember(key, found)).await;
+        let modern = install_accent(&opening.router, &met.profile, &*transport);
         if met.profile.revision.era() == Era::Legacy {
             handshake::confirm(&*met.link, met.profile.revision, options.timeouts.handshake).await?;
         } else {
             met.link.settle(met.profile.revision);
         }
         let inner =
-            Inner { router, transport, profile: met.profile, found: met.found, modern, terms: options.timeouts };
+            Inner { opening, transport, profile: met.profile, found: met.found, modern, terms: options.timeouts };
         Ok(Self { inner: Arc::new(inner) })
     }
 
     /// Begins a request; whatever happens, happens in the exchange.
     pub fn open(&self, request: Request, terms: Terms) -> Exchange {
-        call::start(&self.inner.router, request, terms)
+        call::start(&self.inner.opening.router, request, terms)
     }
 
     /// What the server says of itself.
@@ -179,17 +187,17 @@ impl Peer {
 
     /// The session it opened for us, if any.
     pub fn session(&self) -> Option<String> {
-        self.inner.router.link().ok().and_then(|link| link.session())
+        self.inner.opening.router.link().ok().and_then(|link| link.session())
     }
 
     /// Everything that concerns no request, from now on.
     pub fn notices(&self) -> broadcast::Receiver<Notice> {
-        self.inner.router.notices.subscribe()
+        self.inner.opening.router.notices.subscribe()
     }
 
     /// Subscribes to changes.
     pub async fn listen(&self, wanted: Wanted) -> Result<Listening, WireError> {
-        listen::listen(&self.inner.router, wanted).await
+        listen::listen(&self.inner.opening.router, wanted).await
     }
 
     /// From now on, logs from this level up are wanted.
@@ -198,14 +206,14 @@ impl Peer {
             *modern.log_level.lock() = Some(level);
             return Ok(());
         }
-        handshake::set_level(&self.inner.router, level).await?;
-        self.inner.router.standing_wishes.lock().log_level = Some(level);
+        handshake::set_level(&self.inner.opening.router, level).await?;
+        self.inner.opening.router.standing_wishes.lock().log_level = Some(level);
         Ok(())
     }
 
     /// Resolves when the connection is gone; says why.
     pub fn closed(&self) -> BoxFuture<'static, WireError> {
-        let router = Arc::clone(&self.inner.router);
+        let router = Arc::clone(&self.inner.opening.router);
         let closed = router.closed.clone();
         Box::pin(async move {
             closed.cancelled().await;
@@ -215,20 +223,20 @@ impl Peer {
 
     /// Whether the connection is gone.
     pub fn is_closed(&self) -> bool {
-        self.inner.router.closed.is_cancelled()
+        self.inner.opening.router.closed.is_cancelled()
     }
 
     /// Ends the connection in good order: what is in line is sent, the session is given back.
     pub async fn close(&self) {
-        let link = self.inner.router.take_link();
-        self.inner.router.shut(WireError::Ended("closed by us".to_owned()));
+        let link = self.inner.opening.router.take_link();
+        self.inner.opening.router.shut(WireError::Ended("closed by us".to_owned()));
         if let Some(link) = link {
             link.close().await;
         }
     }
 
     pub(crate) fn router(&self) -> &Arc<Router> {
-        &self.inner.router
+        &self.inner.opening.router
     }
 
     pub(crate) fn timeouts(&self) -> Timeouts {
@@ -236,7 +244,13 @@ impl Peer {
     }
 }
 
-impl Drop for Inner {
+/// A server's traffic, from the first word on. Let go of at any point, it closes the link and ends what waits: the link
+/// and its router hold each other.
+struct Opening {
+    router: Arc<Router>,
+}
+
+impl Drop for Opening {
     fn drop(&mut self) {
         let link = self.router.take_link();
         self.router.shut(WireError::Ended("closed by us".to_owned()));
@@ -265,7 +279,7 @@ async fn attempt(
     transport: &dyn Transport,
     options: &ConnectOptions,
     known: Option<Found>,
-) -> Result<(probe::Acquaintance, Arc<Router>), WireError> {
+) -> Result<(probe::Acquaintance, Opening), WireError> {
     let capabilities = options.asks.as_ref().map_or_else(ClientCapabilities::none, |asks| asks.capabilities());
     let hello = Hello {
         info: options.info.clone(),
@@ -273,18 +287,17 @@ async fn attempt(
         legacy: options.legacy,
         patience: options.timeouts.handshake,
     };
-    let router = Router::new(options.limits.clone(), hello, options.asks.clone());
-    let probe = Probe { router: &router, transport, patience: options.timeouts.probe };
-    let met = match probe.meet(options.era, known).await {
-        Ok(met) => met,
+    let opening = Opening { router: Router::new(options.limits.clone(), hello, options.asks.clone()) };
+    let probe = Probe { router: &opening.router, transport, patience: options.timeouts.probe };
+    match probe.meet(options.era, known).await {
+        Ok(met) => Ok((met, opening)),
         Err(error) => {
-            if let Some(link) = router.take_link() {
+            if let Some(link) = opening.router.take_link() {
                 link.close().await;
             }
-            return Err(error);
+            Err(error)
         }
-    };
-    Ok((met, router))
+    }
 }
 
 /// Errors that show that a remembered era is not the server's: it answered, but not in that era. A process that ends

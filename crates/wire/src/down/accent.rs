@@ -83,3 +83,13 @@ pub(super) fn neutral(envelope: &Envelope) -> Result<Request, RpcError> {
 pub(super) fn progress_token(envelope: &Envelope) -> Option<Raw> {
     meta::value(envelope.params().as_ref(), meta::PROGRESS_TOKEN)
 }
+
+/// The refusal of an id that is in use.
+pub(super) fn id_taken() -> RpcError {
+    RpcError::new(RpcError::INVALID_REQUEST, "another request with this id is under way")
+}
+
+/// The refusal of a caller that wants too much at once.
+pub(super) fn too_many(limit: usize) -> RpcError {
+    RpcError::new(RpcError::INTERNAL, &format!("more than {limit} requests or subscriptions at once"))
+}

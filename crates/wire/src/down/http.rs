@@ -58,12 +58,16 @@ pub struct HttpFace {
     guard: HostGuard,
     sessions: Sessions,
     tasks: TaskTracker,
+    /// Ends the requests of sessions, which do not end with their connections.
+    stop: CancellationToken,
 }
 
 /// Messages of one request that wait for its reader.
 const UNREAD: usize = 16;
 /// A caller that takes longer to send its headers is not one.
 const HEADER_TIME: Duration = Duration::from_secs(30);
+/// Nor one that takes longer to send its body.
+const BODY_TIME: Duration = Duration::from_secs(120);
 
 impl Default for HttpFaceOptions {
     fn default() -> Self {
@@ -88,7 +92,10 @@ pub async fn serve(listener: TcpListener, face: Arc<HttpFace>, stop: Cancellatio
                 continue;
             }
         };
-        stream.set_nodelay(true)?;
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "a connection was gone at once");
+            continue;
+        }
         let (face, stop) = (Arc::clone(&face), stop.clone());
         tasks.spawn(async move {
             let answer = service_fn(|request| {
@@ -108,8 +115,11 @@ pub async fn serve(listener: TcpListener, face: Arc<HttpFace>, stop: Cancellatio
             }
         });
     }
+    face.stop.cancel();
     tasks.close();
     tasks.wait().await;
+    face.tasks.close();
+    face.tasks.wait().await;
     Ok(())
 }
 
@@ -118,7 +128,14 @@ impl HttpFace {
     pub fn new(service: Arc<dyn Service>, options: HttpFaceOptions) -> Result<Arc<Self>, NoRandomness> {
         let sessions = Sessions::new(options.face.limits.sessions);
         let face = Face::new(service, options.face)?;
-        Ok(Arc::new(Self { face, path: options.path, guard: options.guard, sessions, tasks: TaskTracker::new() }))
+        Ok(Arc::new(Self {
+            face,
+            path: options.path,
+            guard: options.guard,
+            sessions,
+            tasks: TaskTracker::new(),
+            stop: CancellationToken::new(),
+        }))
     }
 
     /// Answers one HTTP request.
@@ -153,7 +170,9 @@ impl HttpFace {
         }
         let (parts, body) = request.into_parts();
         let limits = &self.face.options.limits;
-        let text = match Limited::new(body, limits.message_bytes).collect().await {
+        let collected = tokio::time::timeout(BODY_TIME, Limited::new(body, limits.message_bytes).collect()).await;
+        let Ok(collected) = collected else { return plain(StatusCode::REQUEST_TIMEOUT, "the body took too long") };
+        let text = match collected {
             Ok(body) => body.to_bytes(),
             Err(error) if error.is::<LengthLimitError>() => {
                 return refusal(&bad(Problem::TooLarge { limit: limits.message_bytes }), StatusCode::PAYLOAD_TOO_LARGE);
@@ -266,12 +285,13 @@ impl HttpFace {
     }
 
     fn pump(&self, session: &Arc<Session>, envelope: &Envelope, sender: mpsc::Sender<Said>) {
-        let taken = || RpcError::new(RpcError::INVALID_REQUEST, "another request with this id is under way");
-        let Some(under_way) = envelope.id().and_then(|id| session.under_way(id)) else {
-            drop(sender.try_send(Said::error(envelope.id(), &taken(), StatusCode::OK)));
-            return;
+        let Some(id) = envelope.id() else { return };
+        let under_way = match session.under_way(id) {
+            Ok(under_way) => under_way,
+            Err(error) => return drop(sender.try_send(Said::error(Some(id), &error, StatusCode::OK))),
         };
         let begun = legacy::Reply::begin(session, envelope);
+        let stop = self.stop.clone();
         self.tasks.spawn(async move {
             let mut reply = match begun {
                 Ok(reply) => reply,
@@ -279,6 +299,7 @@ impl HttpFace {
             };
             loop {
                 let said = tokio::select! {
+                    () = stop.cancelled() => return,
                     () = under_way.cancelled.cancelled() => return,
                     said = reply.next() => said,
                 };

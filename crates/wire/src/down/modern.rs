@@ -97,10 +97,7 @@ impl Reply {
         }
         request.capabilities = Some(caller.capabilities.clone());
         request.log_level = level;
-        let digest = seal::fingerprint([
-            request.method().as_bytes(),
-            request.params().map(|params| params.as_bytes()).unwrap_or_default(),
-        ]);
+        let digest = digest(&request);
         let mut reply = Self {
             face: Arc::clone(face),
             caller,
@@ -292,14 +289,12 @@ impl Reply {
     }
 
     fn park_with(&mut self, exchange: Exchange, asks: Vec<(String, Ask)>) {
-        let requests: serde_json::Map<String, serde_json::Value> =
-            asks.iter().map(|(key, ask)| (key.clone(), asked(ask))).collect();
+        let requests = asked(&asks);
         let parked = Parked { exchange, asks };
         let said = match self.face.parked.park(parked, &self.caller.principal, &self.digest) {
             Ok(state) => {
-                let result = Raw::of(
-                    &json!({ "resultType": "input_required", "inputRequests": requests, "requestState": state }),
-                );
+                let result = Raw::of(&json!({ "resultType": "input_required", "requestState": state }));
+                let result = splice::edited(&result, &[Edit::Set("inputRequests", requests)]);
                 Said::last(compose::result(&self.id, &result, &[self.signed(&result)]))
             }
             Err(error) => self.failed(&error),
@@ -386,6 +381,16 @@ impl Reply {
     }
 }
 
+/// What a handle is bound to: the same request, however its caller writes it down the second time.
+fn digest(request: &Request) -> String {
+    let params = request.params().map(|params| splice::edited(params, &[Edit::Remove("_meta")]));
+    let mut canonical = Vec::new();
+    if let Some(params) = params {
+        params.write_canonical(&mut canonical);
+    }
+    seal::fingerprint([request.method().as_bytes(), &canonical])
+}
+
 /// Who asks, by what the request says of itself; refused where it says too little or something we do not speak.
 fn caller(
     face: &Face,
@@ -452,19 +457,26 @@ fn with_keys(asks: Vec<Ask>) -> Vec<(String, Ask)> {
     asks.into_iter().map(|ask| (ask.question.key.clone().unwrap_or_else(&mut mint), ask)).collect()
 }
 
-/// The question as this revision spells it: without what only a session understands.
-fn asked(ask: &Ask) -> serde_json::Value {
-    let question = &ask.question;
-    let params = question.params.as_ref().map(|params| {
-        let params =
-            splice::edited(&meta::without_hop_keys(params), &[Edit::Remove("task"), Edit::Remove("elicitationId")]);
-        serde_json::from_slice::<Box<serde_json::value::RawValue>>(params.as_bytes()).ok()
-    });
-    let mut entry = json!({ "method": question.method });
-    if let Some(params) = params.flatten() {
-        entry["params"] = json!(params);
+/// The questions as this revision spells them, under their keys: without what only a session understands, and with
+/// every other byte as it came.
+fn asked(asks: &[(String, Ask)]) -> Raw {
+    let mut text = Vec::from(*b"{");
+    for (index, (key, ask)) in asks.iter().enumerate() {
+        if 0 < index {
+            text.push(b',');
+        }
+        splice::write_string(&mut text, key);
+        text.extend_from_slice(b":{\"method\":");
+        splice::write_string(&mut text, &ask.question.method);
+        if let Some(params) = &ask.question.params {
+            text.extend_from_slice(b",\"params\":");
+            let edits = [Edit::Remove("task"), Edit::Remove("elicitationId")];
+            splice::write(&mut text, &meta::without_hop_keys(params), &edits);
+        }
+        text.push(b'}');
     }
-    entry
+    text.push(b'}');
+    Raw::checked(text.into())
 }
 
 /// The HTTP status a refusal calls for.

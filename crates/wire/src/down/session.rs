@@ -147,15 +147,19 @@ impl Session {
         }
     }
 
-    /// Notes that a request is under way; none when that id is already.
-    pub(super) fn under_way(self: &Arc<Self>, id: &Id) -> Option<UnderWay> {
+    /// Notes that a request is under way; refused when that id is already, or when there are too many.
+    pub(super) fn under_way(self: &Arc<Self>, id: &Id) -> Result<UnderWay, RpcError> {
         let mut under_way = self.under_way.lock();
+        let limit = self.face.options.limits.concurrent_requests;
         if under_way.contains_key(id) {
-            return None;
+            return Err(accent::id_taken());
+        }
+        if limit <= under_way.len() {
+            return Err(accent::too_many(limit));
         }
         let cancelled = CancellationToken::new();
         under_way.insert(id.clone(), cancelled.clone());
-        Some(UnderWay { session: Arc::clone(self), id: id.clone(), cancelled })
+        Ok(UnderWay { session: Arc::clone(self), id: id.clone(), cancelled })
     }
 
     /// A new question to the caller: its id, and where the answer will come.
@@ -202,6 +206,10 @@ impl Session {
 
     fn subscribe(&self, params: Option<&Raw>) -> Result<Raw, RpcError> {
         let uri = uri(params)?;
+        let limit = self.face.options.limits.concurrent_requests;
+        if limit <= self.subscriptions.lock().len() {
+            return Err(accent::too_many(limit));
+        }
         let heard = self.face.service.listen(Wanted::resource(&uri), &self.caller);
         if !heard.honoured.uris.contains(&uri) {
             let message = format!("`{uri}` cannot be subscribed to");

@@ -149,7 +149,10 @@ impl LineFace {
 
     fn answer_legacy(self: &Arc<Self>, envelope: &Envelope, session: &Arc<Session>) {
         let Some(id) = envelope.id() else { return };
-        let Some(under_way) = session.under_way(id) else { return self.taken(id) };
+        let under_way = match session.under_way(id) {
+            Ok(under_way) => under_way,
+            Err(error) => return self.say(compose::error(Some(id), &error)),
+        };
         let mut reply = match legacy::Reply::begin(session, envelope) {
             Ok(reply) => reply,
             Err(said) => return self.say(said.message),
@@ -175,9 +178,14 @@ impl LineFace {
         let cancelled = CancellationToken::new();
         {
             let mut under_way = self.modern.lock();
-            if under_way.contains_key(&id) {
+            let limit = self.face.options.limits.concurrent_requests;
+            let refusal = match under_way.contains_key(&id) {
+                true => Some(accent::id_taken()),
+                false => (limit <= under_way.len()).then(|| accent::too_many(limit)),
+            };
+            if let Some(error) = refusal {
                 drop(under_way);
-                return self.taken(&id);
+                return self.say(compose::error(Some(&id), &error));
             }
             under_way.insert(id.clone(), cancelled.clone());
         }
@@ -212,11 +220,6 @@ impl LineFace {
         if let Some(token) = id.and_then(|id| self.modern.lock().remove(&id)) {
             token.cancel();
         }
-    }
-
-    fn taken(&self, id: &Id) {
-        let error = RpcError::new(RpcError::INVALID_REQUEST, "another request with this id is under way");
-        self.say(compose::error(Some(id), &error));
     }
 
     fn too_long(&self, Skimmed { id, is_request }: Skimmed) {

@@ -72,7 +72,7 @@ impl Ask {
     fn close(&mut self, answer: Answer) {
         if let Some(Reply { core, sender }) = self.reply.take() {
             if let Some(core) = core {
-                core.ask_closed();
+                core.ask_closed(self.question.id);
             }
             // The asking side may be gone; then nobody misses the answer.
             let _gone = sender.send(answer);

@@ -14,7 +14,7 @@ use std::{
 use parking_lot::Mutex;
 use tokio::{sync::oneshot, time::Instant};
 
-use super::{Answer, Ask, Happening, Outcome, Question, Terms, clock::Clocks};
+use super::{Answer, Ask, AskId, Happening, Outcome, Question, Terms, clock::Clocks};
 use crate::error::Clock;
 
 type OnCancel = Box<dyn FnOnce(&str) + Send>;
@@ -31,7 +31,8 @@ struct State {
     caller: Option<Waker>,
     feeder: Option<Waker>,
     on_cancel: Option<OnCancel>,
-    open_asks: usize,
+    /// Questions that wait for an answer.
+    open_asks: Vec<AskId>,
     missed: u64,
     ended: bool,
     left: bool,
@@ -45,7 +46,7 @@ impl Core {
             caller: None,
             feeder: None,
             on_cancel: None,
-            open_asks: 0,
+            open_asks: Vec::new(),
             missed: 0,
             ended: false,
             left: false,
@@ -95,7 +96,7 @@ impl Core {
         let (sender, receiver) = oneshot::channel();
         let ask = Ask::new(question, Arc::clone(self), sender);
         let mut state = self.state.lock();
-        state.open_asks += 1;
+        state.open_asks.push(ask.question.id);
         state.clocks.pause();
         if state.ended || state.left {
             drop(state);
@@ -107,10 +108,12 @@ impl Core {
         receiver
     }
 
-    pub(super) fn ask_closed(&self) {
+    /// The question is answered, withdrawn or given up; with the last one the clocks run again.
+    pub(super) fn ask_closed(&self, ask: AskId) {
         let mut state = self.state.lock();
-        state.open_asks = state.open_asks.saturating_sub(1);
-        if state.open_asks == 0 {
+        let Some(index) = state.open_asks.iter().position(|open| *open == ask) else { return };
+        state.open_asks.swap_remove(index);
+        if state.open_asks.is_empty() {
             state.clocks.resume();
             wake(state.caller.take());
         }
@@ -189,7 +192,7 @@ impl Core {
     }
 
     pub(super) fn open_asks(&self) -> usize {
-        self.state.lock().open_asks
+        self.state.lock().open_asks.len()
     }
 
     pub(super) fn missed(&self) -> u64 {

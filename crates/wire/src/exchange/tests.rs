@@ -86,6 +86,17 @@ async fn clocks_stand_still_while_a_question_is_open() {
     assert!(matches!(exchange.next().await, Some(Happening::Ended(Outcome::Answered(_)))));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_question_that_is_withdrawn_lets_the_clocks_run_again() {
+    let (mut exchange, feed) = timed();
+    let _answer = feed.ask(question());
+    let Some(Happening::Ask(_open)) = exchange.next().await else { panic!("no question") };
+    feed.withdraw(AskId(1));
+    assert!(matches!(exchange.next().await, Some(Happening::Withdrawn(AskId(1)))));
+    let end = exchange.next().await;
+    assert!(matches!(end, Some(Happening::Ended(Outcome::TimedOut { clock: Clock::Idle, .. }))), "{end:?}");
+}
+
 #[tokio::test]
 async fn a_question_nobody_takes_is_answered_so() {
     let (exchange, feed) = timed();

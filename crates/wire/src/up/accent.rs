@@ -31,6 +31,9 @@ pub(crate) trait Accent: Send + Sync + fmt::Debug {
     /// What a server that sends us a request wants.
     fn asked(&self, method: &str, params: Option<&Raw>) -> Asked;
 
+    /// What the server means when it cancels.
+    fn withdraws(&self) -> Withdraws;
+
     /// The message that cancels, where closing the lane does not say it.
     fn cancellation(&self, id: u64, reason: &str) -> Option<Bytes>;
 
@@ -70,6 +73,15 @@ pub(crate) enum Asked {
     Refuse(RpcError),
     /// This server may not send requests at all.
     Violation,
+}
+
+/// Which request a server's cancellation names: one of its own, as it counts them, or one of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Withdraws {
+    /// A question it asked us.
+    Questions,
+    /// A subscription we made.
+    Subscriptions,
 }
 
 /// The answers of one round on their way back.

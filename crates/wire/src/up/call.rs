@@ -94,11 +94,6 @@ impl Call {
         self.feed.end(Outcome::Refused(error));
     }
 
-    /// The server gave the request up.
-    pub(crate) fn given_up(&self) {
-        self.feed.end(Outcome::Cancelled);
-    }
-
     /// Puts it on the wire under a new id, unless the caller has left in the meantime.
     fn send(self: &Arc<Self>, router: &Router) {
         if self.feed.is_cancelled() {
@@ -119,9 +114,10 @@ impl Call {
             router.forget(id);
             self.fail(error);
         }
-        // Left while it was being sent: whoever left found nothing under way yet.
+        // Left while it was being sent: whoever left may have spoken before the request did. Twice does no harm.
         if self.feed.is_cancelled() {
-            self.cancelled(router, "the caller went away");
+            router.forget(id);
+            self.call_off(router, id, "the caller went away");
         }
     }
 
@@ -132,6 +128,10 @@ impl Call {
         if router.forget(id).is_none() {
             return;
         }
+        self.call_off(router, id, reason);
+    }
+
+    fn call_off(&self, router: &Router, id: u64, reason: &str) {
         let (Ok(link), Ok(accent)) = (router.link(), router.accent()) else { return };
         if let Some(message) = accent.cancellation(id, reason) {
             // A link that is gone has cancelled everything already.

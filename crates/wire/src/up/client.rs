@@ -126,7 +126,7 @@ struct Failure {
 impl Target {
     /// The target an address names.
     pub(super) fn of(url: &Url) -> Result<Self, WireError> {
-        let unreachable = |reason: &str| WireError::Unreachable { target: url.to_string(), reason: reason.to_owned() };
+        let unreachable = |reason: &str| WireError::Unreachable { target: shown(url), reason: reason.to_owned() };
         let uri: Uri = url.as_str().parse().map_err(|_| unreachable("not an address HTTP can carry"))?;
         let authority = uri.authority().ok_or_else(|| unreachable("the address has no host"))?;
         let host = authority.as_str().rsplit('@').next().unwrap_or_default();
@@ -241,13 +241,14 @@ impl Pool {
     fn keep(&self, origin: &Arc<str>, line: Line) {
         let mut idle = self.idle.lock();
         let lines = idle.entry(Arc::clone(origin)).or_default();
+        lines.retain(|(since, _)| since.elapsed() < IDLE);
         if lines.len() < KEPT {
             lines.push((Instant::now(), line));
         }
     }
 
     async fn open(&self, uri: Uri) -> Result<Line, WireError> {
-        let target = uri.to_string();
+        let target = uri.host().unwrap_or_default().to_owned();
         let stream = self.connector.open(uri).await?;
         let (sender, driver) = self
             .builder
@@ -256,6 +257,11 @@ impl Pool {
             .map_err(|error| WireError::Unreachable { target, reason: error.to_string() })?;
         Ok(Line { sender, driver: Box::pin(driver) })
     }
+}
+
+/// An address as it may be shown: people put keys into its query and its user part.
+pub(super) fn shown(url: &Url) -> String {
+    format!("{}{}", url.origin().ascii_serialization(), url.path())
 }
 
 fn explained(error: &hyper::Error) -> WireError {

@@ -41,7 +41,7 @@ pub trait AddressGuard: Send + Sync + fmt::Debug {
 }
 
 /// How connections are made.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct HttpOptions {
     /// `HTTPS_PROXY`: how https addresses are reached.
     pub https_proxy: Option<String>,
@@ -53,6 +53,19 @@ pub struct HttpOptions {
     pub guard: Option<Arc<dyn AddressGuard>>,
     /// How long a connection may take to open; 30 s where nothing is said.
     pub connect_timeout: Option<Duration>,
+}
+
+impl fmt::Debug for HttpOptions {
+    /// The address of a proxy may hold a password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpOptions")
+            .field("https_proxy", &self.https_proxy.is_some())
+            .field("no_proxy", &self.no_proxy)
+            .field("extra_ca", &self.extra_ca)
+            .field("guard", &self.guard)
+            .field("connect_timeout", &self.connect_timeout)
+            .finish()
+    }
 }
 
 /// The default of [`HttpOptions::connect_timeout`].
@@ -96,7 +109,7 @@ impl Connector {
 
     /// Opens a connection to whoever serves `uri`.
     pub(super) async fn open(&self, uri: Uri) -> Result<Open, WireError> {
-        let target = uri.to_string();
+        let target = format!("{}://{}", uri.scheme_str().unwrap_or_default(), uri.host().unwrap_or_default());
         let opened = Arc::clone(&self.shared).open(uri).await;
         opened.map_err(|error| match error.get_ref().and_then(|inner| inner.downcast_ref::<WireError>()) {
             Some(ours) => ours.clone(),

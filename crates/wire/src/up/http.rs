@@ -20,7 +20,7 @@ use url::Url;
 
 use self::{request::Headers, session::Session};
 use super::{
-    client::{HttpClient, Reply, Target},
+    client::{HttpClient, Reply, Target, shown},
     credential::Credentials,
     transport::{Lane, LaneEnd, Link, Manner, Outbound, Shape, Sink, Transport},
 };
@@ -38,7 +38,6 @@ pub struct HttpTransport {
 }
 
 /// Where a server is and how it is addressed.
-#[derive(Debug)]
 pub(super) struct Endpoint {
     client: HttpClient,
     url: Url,
@@ -84,13 +83,16 @@ impl HttpTransport {
         limits: Limits,
     ) -> Self {
         let target = Target::of(&url).ok();
+        let mut headers = headers;
+        // Headers are how people configure keys: none of them prints itself.
+        headers.values_mut().for_each(|value| value.set_sensitive(true));
         Self { endpoint: Arc::new(Endpoint { client, url, target, headers, credentials, limits }) }
     }
 }
 
 impl Transport for HttpTransport {
     fn target(&self) -> String {
-        self.endpoint.url.to_string()
+        shown(&self.endpoint.url)
     }
 
     fn shape(&self) -> Shape {
@@ -227,6 +229,10 @@ impl Shared {
             (Some(own), Some(used)) if response.status() == http::StatusCode::NOT_FOUND => {
                 return Box::pin(self.session_gone(own, &used, response)).await;
             }
+            // Sent while the session was being lost, and refused for want of one.
+            (Some(own), None) if own.is_lost() && response.status() == http::StatusCode::BAD_REQUEST => {
+                return LaneEnd::SessionGone;
+            }
             // Only a request without a session can bring one: the handshake.
             (Some(own), None) => own.learn(response.headers()),
             _ => {}
@@ -235,7 +241,7 @@ impl Shared {
             lane::End::Lane(end) => end,
             lane::End::Broken(broken) => match &self.session {
                 Some(own) => Box::pin(own.take_up(self, request, broken)).await,
-                None => LaneEnd::Over,
+                None => broken.for_good(),
             },
         }
     }
@@ -293,8 +299,15 @@ fn mark_revision(headers: &mut Headers, revision: Option<Revision>) {
     }
 }
 
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let headers: Vec<&str> = self.headers.keys().map(http::HeaderName::as_str).collect();
+        f.debug_struct("Endpoint").field("url", &shown(&self.url)).field("headers", &headers).finish_non_exhaustive()
+    }
+}
+
 impl fmt::Debug for HttpLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpLink").field("url", &self.shared.endpoint.url.as_str()).finish_non_exhaustive()
+        f.debug_struct("HttpLink").field("url", &shown(&self.shared.endpoint.url)).finish_non_exhaustive()
     }
 }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::{
-    accent::{Accent, Asked, Reply, Round},
+    accent::{Accent, Asked, Reply, Round, Withdraws},
     transport::Outbound,
 };
 use crate::{
@@ -63,6 +63,10 @@ impl Accent for Legacy {
             }
             other => Asked::Refuse(RpcError::new(RpcError::METHOD_NOT_FOUND, &format!("unknown method `{other}`"))),
         }
+    }
+
+    fn withdraws(&self) -> Withdraws {
+        Withdraws::Questions
     }
 
     fn cancellation(&self, id: u64, reason: &str) -> Option<Bytes> {

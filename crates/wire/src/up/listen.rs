@@ -65,22 +65,34 @@ pub(crate) async fn listen(router: &Arc<Router>, wanted: Wanted) -> Result<Liste
 }
 
 async fn announced(router: &Arc<Router>, wanted: Wanted) -> Result<Listening, WireError> {
-    let receiver = router.notices.subscribe();
-    let mut honoured = Wanted { uris: Vec::new(), ..wanted };
-    for uri in wanted.uris {
+    let source = Source::Announced(router.notices.subscribe());
+    let uris = wanted.uris.clone();
+    let honoured = Wanted { uris: Vec::new(), ..wanted };
+    // Made first: should this be given up half-way, what was counted is taken back.
+    let mut listening = Listening { honoured, source, router: Arc::downgrade(router) };
+    for uri in uris {
+        // One after the other with those who unsubscribe, so that the last word on the wire is the right one.
+        let Ok(_turn) = router.subscribing.acquire().await else { return Err(router.why_closed()) };
         let first = {
             let mut wishes = router.standing_wishes.lock();
             let listeners = wishes.subscriptions.entry(uri.clone()).or_default();
             *listeners += 1;
             *listeners == 1
         };
-        if !first || subscription(router, "resources/subscribe", &uri).await.is_ok() {
-            honoured.uris.push(uri);
-        } else {
-            router.standing_wishes.lock().subscriptions.remove(&uri);
+        listening.honoured.uris.push(uri.clone());
+        if !first {
+            continue;
+        }
+        match subscription(router, "resources/subscribe", &uri).await {
+            Ok(()) => {}
+            Err(WireError::Refused(_)) => {
+                router.standing_wishes.lock().subscriptions.remove(&uri);
+                listening.honoured.uris.pop();
+            }
+            Err(error) => return Err(error),
         }
     }
-    Ok(Listening { honoured, source: Source::Announced(receiver), router: Arc::downgrade(router) })
+    Ok(listening)
 }
 
 /// Says `resources/subscribe` or `resources/unsubscribe`.
@@ -220,20 +232,19 @@ fn stop(router: &Router, id: u64) {
 }
 
 fn unsubscribe(router: &Arc<Router>, uri: String) {
-    let last = {
-        let mut wishes = router.standing_wishes.lock();
-        let listeners = wishes.subscriptions.entry(uri.clone()).or_default();
-        *listeners = listeners.saturating_sub(1);
-        *listeners == 0 && wishes.subscriptions.remove(&uri).is_some()
-    };
-    if last && !router.closed.is_cancelled() {
-        let shared = Arc::clone(router);
-        router.spawn(async move {
-            if let Err(error) = subscription(&shared, "resources/unsubscribe", &uri).await {
-                tracing::debug!(%error, "cannot unsubscribe");
-            }
-        });
-    }
+    let shared = Arc::clone(router);
+    router.spawn(async move {
+        let Ok(_turn) = shared.subscribing.acquire().await else { return };
+        let last = {
+            let mut wishes = shared.standing_wishes.lock();
+            let listeners = wishes.subscriptions.entry(uri.clone()).or_default();
+            *listeners = listeners.saturating_sub(1);
+            *listeners == 0 && wishes.subscriptions.remove(&uri).is_some()
+        };
+        if last && let Err(error) = subscription(&shared, "resources/unsubscribe", &uri).await {
+            tracing::debug!(%error, "cannot unsubscribe");
+        }
+    });
 }
 
 // === impl ListenFeed ===

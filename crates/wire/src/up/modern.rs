@@ -7,7 +7,7 @@ use http::{HeaderName, HeaderValue};
 use parking_lot::Mutex;
 
 use super::{
-    accent::{Accent, Asked, Reply, Round},
+    accent::{Accent, Asked, Reply, Round, Withdraws},
     legacy,
     transport::{Outbound, Shape},
 };
@@ -93,6 +93,10 @@ impl Accent for Modern {
         Asked::Violation
     }
 
+    fn withdraws(&self) -> Withdraws {
+        Withdraws::Subscriptions
+    }
+
     fn cancellation(&self, id: u64, reason: &str) -> Option<Bytes> {
         match self.shape {
             Shape::Stream => Some(legacy::cancelled(id, reason)),
@@ -107,8 +111,11 @@ impl Accent for Modern {
         let Ok((tools, _)) = item::read_items_within::<Tool>(result, self.limits.listing_items) else { return };
         let mut known = self.tool_headers.lock();
         for tool in tools {
-            if let Ok(headers) = header::annotated(&tool.input_schema) {
-                known.insert(tool.name, headers);
+            match header::annotated(&tool.input_schema) {
+                Ok(headers) if !headers.is_empty() && known.len() < self.limits.listing_items => {
+                    known.insert(tool.name, headers);
+                }
+                _ => drop(known.remove(&tool.name)),
             }
         }
     }
@@ -163,6 +170,11 @@ impl Modern {
             return Reply::TooLarge("number of questions at once", self.limits.asks_per_round);
         }
         let members = asked.members();
+        let mut keys: Vec<&str> = members.iter().map(|member| member.key.as_str()).collect();
+        keys.sort_unstable();
+        if keys.windows(2).any(|pair| pair[0] == pair[1]) || keys.contains(&"\u{fffd}") {
+            return Reply::Invalid("two questions under one key, or a key that is not text".to_owned());
+        }
         let declared = request.capabilities.as_ref().unwrap_or(&self.capabilities);
         let mut questions = Vec::new();
         for (number, member) in (0..).zip(members) {

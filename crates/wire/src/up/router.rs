@@ -20,7 +20,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    accent::{Accent, Asked},
+    accent::{Accent, Asked, Withdraws},
     call::Call,
     handshake::Hello,
     listen::ListenFeed,
@@ -46,6 +46,8 @@ pub(crate) struct Router {
     pub(crate) closed: CancellationToken,
     /// One renewal of a lost session at a time.
     pub(crate) renewal: Semaphore,
+    /// One subscription or its end at a time.
+    pub(crate) subscribing: Semaphore,
     pub(crate) standing_wishes: Mutex<StandingWishes>,
     /// Questions that belong to no request and are being answered.
     standing_asks: Arc<Semaphore>,
@@ -100,6 +102,7 @@ impl Router {
             notices,
             closed: CancellationToken::new(),
             renewal: Semaphore::new(1),
+            subscribing: Semaphore::new(1),
             standing_wishes: Mutex::default(),
             standing_asks,
             next_id: AtomicU64::new(1),
@@ -342,20 +345,24 @@ impl Router {
         }
     }
 
-    /// The server takes back a question, ends a subscription, or gives a request up.
+    /// The server takes back a question of its own, or ends a subscription of ours. Both sides count from one, so only
+    /// the accent knows whose number it is.
     fn withdrawn(&self, params: Option<&Raw>) {
         let Some(id) = params.and_then(|params| params.get("requestId")).and_then(Id::from_raw) else { return };
-        let question = self.questions.lock().remove(&id);
-        if let Some((call, ask)) = question {
-            if let Some(call) = call.upgrade() {
-                call.feed.withdraw(ask);
+        let Ok(accent) = self.accent() else { return };
+        match accent.withdraws() {
+            Withdraws::Questions => {
+                let question = self.questions.lock().remove(&id);
+                if let Some((Some(call), ask)) = question.map(|(call, ask)| (call.upgrade(), ask)) {
+                    call.feed.withdraw(ask);
+                }
             }
-            return;
-        }
-        match id.as_u64().and_then(|id| self.forget(id)) {
-            Some(Waiting::Listen(listen)) => listen.ended(None),
-            Some(Waiting::Call(call)) => call.given_up(),
-            Some(Waiting::Handshake(_)) | None => {}
+            Withdraws::Subscriptions => {
+                if let Some(listen) = id.as_u64().and_then(|id| self.listener(id)) {
+                    id.as_u64().and_then(|id| self.forget(id));
+                    listen.ended(None);
+                }
+            }
         }
     }
 

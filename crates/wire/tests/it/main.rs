@@ -4,6 +4,7 @@
 mod by_hand;
 mod every_way;
 mod four_combinations;
+mod giving_up;
 mod golden_corpus;
 mod leaving;
 mod oracle;

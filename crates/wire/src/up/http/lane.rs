@@ -40,6 +40,8 @@ pub(super) struct Broken {
     pub(super) retry: Option<u64>,
     /// Whether anything came since it was last taken up.
     pub(super) progressed: bool,
+    /// What broke it; nothing where the server closed it in good order.
+    pub(super) error: Option<WireError>,
 }
 
 /// Reads a lane to its end, handing every message to the sink.
@@ -62,7 +64,14 @@ pub(super) async fn read(sink: &dyn Sink, lane: Lane, response: Reply, limits: &
 async fn read_events(sink: &dyn Sink, lane: Lane, mut response: Reply, limits: &Limits) -> End {
     let mut decoder = Decoder::new(limits.event_bytes);
     let mut broken = Broken::default();
-    while let Some(Ok(chunk)) = response.chunk().await {
+    while let Some(chunk) = response.chunk().await {
+        let chunk = match chunk {
+            Ok(chunk) => chunk,
+            Err(error) => {
+                broken.error = Some(error);
+                break;
+            }
+        };
         let events = match decoder.push(chunk) {
             Ok(events) => events,
             Err(error) => return End::Lane(LaneEnd::Failed(error)),
@@ -157,6 +166,11 @@ pub(super) fn message(event: Event) -> Option<Bytes> {
 }
 
 impl Broken {
+    /// The end of a lane that is not taken up again.
+    pub(super) fn for_good(self) -> LaneEnd {
+        self.error.map_or(LaneEnd::Over, LaneEnd::Failed)
+    }
+
     pub(super) fn note(&mut self, event: &Event) {
         self.progressed = true;
         if let Some(id) = &event.id {

@@ -57,9 +57,7 @@ impl Session {
     }
 
     pub(super) fn settle(&self, revision: Revision) {
-        let mut state = self.state.lock();
-        state.revision = Some(revision);
-        state.lost = false;
+        self.state.lock().revision = Some(revision);
     }
 
     pub(super) fn is_lost(&self) -> bool {
@@ -74,10 +72,10 @@ impl Session {
         }
     }
 
-    /// Keeps the id the handshake brought.
+    /// Keeps the id the handshake brought; of several attempts the last one counts.
     pub(super) fn learn(&self, headers: &HeaderMap) {
         let mut state = self.state.lock();
-        if state.id.is_none() && state.revision.is_none() {
+        if state.revision.is_none() {
             state.id = headers.get(mcp::SESSION_ID).cloned();
         }
     }
@@ -86,11 +84,10 @@ impl Session {
     pub(super) fn mark(&self, headers: &mut Headers) -> Option<String> {
         let state = self.state.lock();
         mark_revision(headers, state.revision);
-        if let Some(id) = &state.id {
-            headers.push((mcp::SESSION_ID, id.clone()));
-        }
-        drop(state);
-        self.id()
+        // A handshake carries no id, whatever an earlier attempt has left.
+        let id = state.id.clone().filter(|_| state.revision.is_some())?;
+        headers.push((mcp::SESSION_ID, id.clone()));
+        id.to_str().ok().map(str::to_owned)
     }
 
     /// Takes a broken stream up again, as often as it makes progress.
@@ -118,17 +115,18 @@ impl Session {
                 End::Lane(end) => return end,
                 End::Broken(next) => {
                     let last_event = next.last_event.or(Some(last_event));
-                    broken = Broken { last_event, retry: next.retry.or(retry), progressed: next.progressed };
+                    broken = Broken { last_event, retry: next.retry.or(retry), ..next };
                 }
             }
         }
-        LaneEnd::Over
+        broken.for_good()
     }
 
     /// Opens the standing stream, in the place of an older one, and waits a while until the server has answered.
     ///
     /// Many servers drop what they want to say on it while it is not there, a question in the first call included.
     pub(super) async fn stand(&self, shared: &Arc<Shared>) {
+        self.state.lock().lost = false;
         let (answered, answer) = oneshot::channel();
         let standing = keep_standing(Arc::downgrade(shared), answered);
         let closed = shared.closed.clone();
@@ -181,7 +179,7 @@ async fn keep_standing(shared: Weak<Shared>, answered: oneshot::Sender<()>) {
                     End::Broken(next) => {
                         failures = if next.progressed { 0 } else { failures + 1 };
                         let last_event = next.last_event.or(broken.last_event);
-                        broken = Broken { last_event, retry: next.retry.or(broken.retry), progressed: false };
+                        broken = Broken { last_event, retry: next.retry.or(broken.retry), ..Broken::default() };
                     }
                     // Not a stream: this server has none.
                     End::Lane(LaneEnd::Failed(error)) => {

@@ -1,0 +1,190 @@
+//! What is left behind, crossed on the way or written down differently, over lines and by hand.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf};
+use tokio_util::sync::CancellationToken;
+use toolway_wire::{
+    down::{self, Caller, FaceOptions, Heard, Profile, Service},
+    error::WireError,
+    exchange::{self, Answer, AskId, Cause, Exchange, Outcome, Question, Request, Terms},
+    json::Raw,
+    limit::Limits,
+    notice::Wanted,
+    up::{
+        ConnectOptions, EraChoice, Peer,
+        stdio::{Keeper, OpenStreams, StdioTransport, Streams},
+    },
+};
+
+use crate::ways::pinned;
+
+#[tokio::test]
+async fn a_connection_that_is_given_up_half_way_leaves_nothing_open() {
+    let (theirs, ours) = tokio::io::duplex(1024);
+    let closed = Arc::new(AtomicBool::new(false));
+    let streams = Watched { stream: Mutex::new(Some(ours)), closed: Arc::clone(&closed) };
+    let transport = Arc::new(StdioTransport::new(Arc::new(streams), Limits::default()));
+    let connecting = Peer::connect(transport, ConnectOptions::default());
+    assert!(tokio::time::timeout(Duration::from_millis(50), connecting).await.is_err(), "nobody answers");
+    let gone = async {
+        while !closed.load(Ordering::Relaxed) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(5), gone).await.expect("the process behind it is let go");
+    drop(theirs);
+}
+
+/// Both sides count from one: a server that takes back its question 3 does not mean our request 3.
+#[tokio::test]
+async fn a_servers_cancellation_never_ends_a_call_of_ours() {
+    let (theirs, ours) = tokio::io::duplex(64 * 1024);
+    let mut server = Wire::new(theirs);
+    let streams = Watched { stream: Mutex::new(Some(ours)), closed: Arc::default() };
+    let transport = Arc::new(StdioTransport::new(Arc::new(streams), Limits::default()));
+    let greeted = async {
+        let hello = server.next().await;
+        server
+            .says(json!({ "id": hello["id"], "result": { "protocolVersion": "2025-11-25", "capabilities": {},
+            "serverInfo": { "name": "x", "version": "1" } } }))
+            .await;
+        server.next().await;
+    };
+    let (peer, ()) = tokio::join!(Peer::connect(transport, pinned(EraChoice::Legacy)), greeted);
+    let peer = peer.unwrap();
+    let call = peer.call_tool("slow", None).unwrap();
+    let asked = server.next().await;
+    server.says(json!({ "method": "notifications/cancelled", "params": { "requestId": asked["id"] } })).await;
+    server.says(json!({ "id": asked["id"], "result": { "content": [] } })).await;
+    let outcome = call.outcome().await;
+    assert!(matches!(outcome, Outcome::Answered(_)), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn a_question_reaches_a_stateless_caller_byte_for_byte_and_its_retry_may_be_written_differently() {
+    const ASKED: &str = r#"{"requestedSchema":{"type":"object","properties":{"z":{"type":"string"},"a":{"default":123456789012345678901234567890}}},"message":"\u0041?","vendor":1.0}"#;
+    let (theirs, ours) = tokio::io::duplex(64 * 1024);
+    let (read, write) = tokio::io::split(ours);
+    let serving =
+        down::stdio::serve(read, write, Arc::new(Asks(ASKED)), FaceOptions::default(), CancellationToken::new());
+    tokio::runtime::Handle::current().spawn(serving);
+    let mut caller = Wire::new(theirs);
+    let meta = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}"#;
+    caller.writes(&format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"t","arguments":{{"b":[1, 2],"a":"é"}},{meta}}}}}"#
+    )).await;
+    let line = caller.line().await;
+    assert!(line.contains(ASKED), "{line}");
+    let reply: Value = serde_json::from_str(&line).unwrap();
+    let state = reply["result"]["requestState"].as_str().unwrap();
+    caller.writes(&format!(
+        r#"{{"id":2,"jsonrpc":"2.0","params":{{{meta}, "arguments": {{"a": "\u00e9", "b": [1,2]}}, "name": "t", "requestState":"{state}","inputResponses":{{"k":{{"action":"decline"}}}}}},"method":"tools/call"}}"#
+    )).await;
+    let reply: Value = serde_json::from_str(&caller.line().await).unwrap();
+    assert_eq!(reply["result"]["said"], json!({ "action": "decline" }), "{reply}");
+}
+
+/// A service that asks one question and says what it was told.
+struct Asks(&'static str);
+
+impl Service for Asks {
+    fn profile(&self, _caller: &Caller) -> Profile {
+        Profile { info: Raw::empty_object(), capabilities: Raw::empty_object(), instructions: None }
+    }
+
+    fn open(&self, _request: Request, _caller: &Caller) -> Exchange {
+        let (exchange, feed) = exchange::pair(Terms::unbounded(), 8);
+        let question = Question {
+            id: AskId(1),
+            key: Some("k".to_owned()),
+            method: "elicitation/create".to_owned(),
+            params: Some(Raw::parse(self.0).unwrap()),
+            cause: Cause::Request,
+        };
+        tokio::runtime::Handle::current().spawn(async move {
+            if let Answer::Given(answer) = feed.ask(question).await {
+                let said = Raw::parse(format!("{{\"said\":{answer}}}")).unwrap();
+                feed.end(Outcome::Answered(said));
+            }
+        });
+        exchange
+    }
+
+    fn listen(&self, wanted: Wanted, _caller: &Caller) -> Heard {
+        Heard { honoured: wanted, notices: tokio::sync::mpsc::channel(1).1 }
+    }
+}
+
+/// Streams that can be opened once, and note when they are let go.
+#[derive(Debug)]
+struct Watched {
+    stream: Mutex<Option<DuplexStream>>,
+    closed: Arc<AtomicBool>,
+}
+
+#[derive(Debug)]
+struct Watch(Arc<AtomicBool>);
+
+impl OpenStreams for Watched {
+    fn target(&self) -> String {
+        "a scripted server".to_owned()
+    }
+
+    fn open(&self) -> BoxFuture<'_, Result<Streams, WireError>> {
+        let (read, write) = tokio::io::split(self.stream.lock().take().expect("opened once"));
+        let keeper: Box<dyn Keeper> = Box::new(Watch(Arc::clone(&self.closed)));
+        Box::pin(async move { Ok(Streams { read: Box::new(read), write: Box::new(write), keeper: Some(keeper) }) })
+    }
+}
+
+impl Keeper for Watch {
+    fn epitaph(&self) -> BoxFuture<'_, String> {
+        Box::pin(async { "it is gone".to_owned() })
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.0.store(true, Ordering::Relaxed);
+        Box::pin(async {})
+    }
+}
+
+/// One end of a line-framed wire.
+struct Wire {
+    read: Lines<BufReader<ReadHalf<DuplexStream>>>,
+    write: WriteHalf<DuplexStream>,
+}
+
+impl Wire {
+    fn new(stream: DuplexStream) -> Self {
+        let (read, write) = tokio::io::split(stream);
+        Self { read: BufReader::new(read).lines(), write }
+    }
+
+    async fn says(&mut self, mut message: Value) {
+        message["jsonrpc"] = json!("2.0");
+        self.writes(&message.to_string()).await;
+    }
+
+    async fn writes(&mut self, line: &str) {
+        self.write.write_all(format!("{line}\n").as_bytes()).await.unwrap();
+    }
+
+    async fn line(&mut self) -> String {
+        let line = tokio::time::timeout(Duration::from_secs(10), self.read.next_line());
+        line.await.expect("in time").unwrap().expect("a line")
+    }
+
+    async fn next(&mut self) -> Value {
+        serde_json::from_str(&self.line().await).unwrap()
+    }
+}
