@@ -6,8 +6,17 @@ use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 
 use crate::{
     commands::{
-        call::CallArgs, complete::CompleteArgs, demo::DemoArgs, ping::PingArgs, prompts::PromptsArgs,
-        resources::ResourcesArgs, rpc::RpcArgs, sample::SampleArgs, tools::ToolsArgs,
+        call::CallArgs,
+        complete::CompleteArgs,
+        completions::{CandidatesArgs, CompletionsArgs},
+        demo::DemoArgs,
+        man::{ManArgs, ReferenceArgs},
+        ping::PingArgs,
+        prompts::PromptsArgs,
+        resources::ResourcesArgs,
+        rpc::RpcArgs,
+        sample::SampleArgs,
+        tools::ToolsArgs,
     },
     output::Format,
 };
@@ -51,6 +60,12 @@ pub(crate) enum Command {
     Ping(PingArgs),
     Rpc(RpcArgs),
     Sample(SampleArgs),
+    Completions(CompletionsArgs),
+    Man(ManArgs),
+    #[command(hide = true)]
+    Reference(ReferenceArgs),
+    #[command(hide = true, name = "__complete")]
+    Candidates(CandidatesArgs),
 }
 
 /// Which server, and how it is reached.
@@ -70,8 +85,8 @@ pub(crate) struct ReachArgs {
     pub(crate) header: Vec<String>,
 
     /// Take the server of this name from the configuration; `@NAME` in front of the command means the same
-    #[arg(long, global = true, value_name = "NAME")]
-    pub(crate) server: Option<String>,
+    #[arg(long = "server", global = true, value_name = "NAME")]
+    pub(crate) by_name: Option<String>,
 
     /// Read this file instead of the user's own toolway.json
     #[arg(long, global = true, value_name = "FILE")]

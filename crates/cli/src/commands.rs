@@ -2,7 +2,9 @@
 
 pub(crate) mod call;
 pub(crate) mod complete;
+pub(crate) mod completions;
 pub(crate) mod demo;
+pub(crate) mod man;
 pub(crate) mod ping;
 pub(crate) mod prompts;
 pub(crate) mod resources;
@@ -17,25 +19,39 @@ use crate::{
     args::{Args, Command},
     exit_code::ExitCode,
     output::Output,
+    report::Report,
 };
 
 /// Runs the command that was given.
 pub(crate) async fn run(args: Args, environment: Environment, output: &mut Output) -> ExitCode {
-    match &args.command {
-        Command::Demo(args) => return demo::run(args, output).await,
-        Command::Sample(sample) => return sample::run(sample, args.reach.era, output).await,
-        _ => {}
-    }
-    let app = App::new(environment, args.reach, args.show);
-    let ended = match &args.command {
-        Command::Tools(args) => tools::run(args, &app, output).await,
-        Command::Call(args) => call::run(args, &app, output).await,
-        Command::Resources(args) => resources::run(args, &app, output).await,
-        Command::Prompts(args) => prompts::run(args, &app, output).await,
-        Command::Complete(args) => complete::run(args, &app, output).await,
-        Command::Ping(args) => ping::run(args, &app, output).await,
-        Command::Rpc(args) => rpc::run(args, &app, output).await,
-        Command::Demo(_) | Command::Sample(_) => Ok(ExitCode::Ok),
+    let Args { reach, show, command } = args;
+    let ended = match &command {
+        Command::Demo(args) => Ok(demo::run(args, output).await),
+        Command::Sample(args) => Ok(sample::run(args, reach.era, output).await),
+        Command::Completions(args) => Ok(completions::run(args, output)),
+        Command::Candidates(args) => Ok(completions::candidates(args, &environment, output)),
+        Command::Man(args) => man::run(args, output),
+        Command::Reference(args) => Ok(man::reference(args, output)),
+        of_server => run_of_server(of_server, &App::new(environment, reach, show), output).await,
     };
     ended.unwrap_or_else(|report| output.report(&report))
+}
+
+/// Runs a command that speaks to a server.
+async fn run_of_server(command: &Command, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
+    match command {
+        Command::Tools(args) => tools::run(args, app, output).await,
+        Command::Call(args) => call::run(args, app, output).await,
+        Command::Resources(args) => resources::run(args, app, output).await,
+        Command::Prompts(args) => prompts::run(args, app, output).await,
+        Command::Complete(args) => complete::run(args, app, output).await,
+        Command::Ping(args) => ping::run(args, app, output).await,
+        Command::Rpc(args) => rpc::run(args, app, output).await,
+        Command::Demo(_)
+        | Command::Sample(_)
+        | Command::Completions(_)
+        | Command::Candidates(_)
+        | Command::Man(_)
+        | Command::Reference(_) => Ok(ExitCode::Ok),
+    }
 }

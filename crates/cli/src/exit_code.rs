@@ -19,7 +19,7 @@ pub(crate) enum ExitCode {
     ToolError = 5,
     /// The server asks something that nobody answers.
     InputRequired = 6,
-    /// A policy refuses it.
+    /// A policy refuses it. There is no policy yet; the number is kept.
     Denied = 7,
     /// A JSON-RPC error, or a server that breaks the protocol.
     Protocol = 8,

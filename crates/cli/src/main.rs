@@ -4,6 +4,7 @@ mod app;
 mod args;
 mod arguments;
 mod commands;
+mod completion;
 mod disk_copy;
 mod exit_code;
 mod output;

@@ -58,7 +58,7 @@ impl App {
         if !reach.header.is_empty() && reach.url.is_none() {
             return Err(Report::usage("arguments", "--header goes with --url; a named server has its own headers."));
         }
-        match (&reach.stdio, &reach.url, &reach.server) {
+        match (&reach.stdio, &reach.url, &reach.by_name) {
             (None, None, None) => Ok(None),
             (Some(command), None, None) => Target::process(command).map(Some),
             (None, Some(url), None) => Target::http(url, &reach.header).map(Some),
@@ -147,7 +147,7 @@ impl Target {
 }
 
 /// `<server>.<thing>` or `<server>__<thing>`, whichever comes first: no server's name has either in it.
-fn split(selector: &str) -> Option<(&str, &str)> {
+pub(crate) fn split(selector: &str) -> Option<(&str, &str)> {
     let dot = selector.find('.').map(|at| (at, 1));
     let bars = selector.find("__").map(|at| (at, 2));
     let (at, length) = dot.into_iter().chain(bars).min()?;

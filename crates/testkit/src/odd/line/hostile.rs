@@ -5,6 +5,7 @@
 
 mod asking;
 mod listing;
+mod painting;
 
 use std::{
     fs::File,
@@ -43,7 +44,7 @@ pub(super) fn find(name: &str) -> Option<Oddity> {
         "half-closed" => |heard, voice| on_call(heard, voice, half_closed),
         "deaf" => |heard, voice| on_call(heard, voice, deaf),
         "gives-up" => |heard, voice| on_call(heard, voice, gives_up),
-        _ => return asking::find(name).or_else(|| listing::find(name)),
+        _ => return asking::find(name).or_else(|| listing::find(name)).or_else(|| painting::find(name)),
     })
 }
 

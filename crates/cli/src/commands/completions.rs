@@ -1,0 +1,88 @@
+//! `toolway completions`: a script that makes a shell ask us, and what we answer.
+
+use std::ffi::OsString;
+
+use clap::ValueEnum;
+use toolway_config::{Environment, Paths};
+
+use crate::{completion, exit_code::ExitCode, output::Output};
+
+/// Print a completion script for a shell
+///
+/// Completed are commands, options, servers, and tools with the names of their arguments as they were last listed.
+/// Nothing is started or dialled for it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+/// Asked by the scripts: the words so far, the last one unfinished
+#[derive(Debug, clap::Args)]
+pub(crate) struct CandidatesArgs {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    words: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Shell {
+    Bash,
+    Fish,
+    Zsh,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  source <(toolway completions bash)
+  toolway completions zsh > ~/.zfunc/_toolway
+  toolway completions fish > ~/.config/fish/completions/toolway.fish";
+
+/// Bash breaks words at `=`, `:` and `@`; the line is split by spaces instead, and what it keeps is taken off again.
+const BASH: &str = r#"_toolway() {
+    local line=${COMP_LINE:0:COMP_POINT} words current kept
+    read -ra words <<<"$line"
+    [[ $line == *[[:space:]] ]] && words+=("")
+    current=${words[${#words[@]}-1]}
+    kept=${current%"${current##*[=:@]}"}
+    COMPREPLY=()
+    local candidate
+    while IFS=$'\t' read -r candidate _; do
+        COMPREPLY+=("${candidate#"$kept"}")
+    done < <(toolway __complete -- "${words[@]:1}" 2>/dev/null)
+    [[ ${COMPREPLY[0]-} == *[.=] ]] && compopt -o nospace
+}
+complete -o default -F _toolway toolway"#;
+
+const ZSH: &str = r#"#compdef toolway
+_toolway() {
+    local -a candidates
+    candidates=(${(f)"$(toolway __complete -- "${(@)words[2,CURRENT]}" 2>/dev/null)"})
+    if (( ${#candidates} )); then
+        compadd -Q -S '' -- ${candidates%%$'\t'*}
+    else
+        _files
+    fi
+}
+compdef _toolway toolway"#;
+
+const FISH: &str =
+    "complete -c toolway -f -a '(toolway __complete -- (commandline -opc)[2..-1] (commandline -ct) 2>/dev/null)'";
+
+pub(crate) fn run(args: &CompletionsArgs, output: &mut Output) -> ExitCode {
+    output.line(match args.shell {
+        Shell::Bash => BASH,
+        Shell::Fish => FISH,
+        Shell::Zsh => ZSH,
+    });
+    ExitCode::Ok
+}
+
+pub(crate) fn candidates(args: &CandidatesArgs, environment: &Environment, output: &mut Output) -> ExitCode {
+    let words: Vec<String> = args.words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    for candidate in completion::candidates(&words, &Paths::of(environment)) {
+        output.line(&candidate);
+    }
+    ExitCode::Ok
+}

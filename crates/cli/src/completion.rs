@@ -1,0 +1,206 @@
+//! What could stand at the end of a half-typed command line: commands and options from what they say of themselves,
+//! servers from the configuration, tools and their arguments from the copy on disk. Nothing is started or dialled.
+
+use std::path::PathBuf;
+
+use clap::{Arg, ArgAction, Command, CommandFactory};
+use toolway_config::Paths;
+use toolway_wire::message::item::Tool;
+
+use crate::{app, args::Args, disk_copy, schema::Schema};
+
+/// The words so far, understood.
+#[derive(Debug, Default)]
+struct Line {
+    /// The names of the commands, outermost first.
+    commands: Vec<String>,
+    /// Words that are neither commands nor options.
+    positionals: Vec<String>,
+    /// The server an option names.
+    server: Option<String>,
+    config: Option<PathBuf>,
+    /// A server that no configuration knows.
+    elsewhere: bool,
+}
+
+/// The candidates for the last of `words`, each possibly followed by a tab and what it means.
+pub(crate) fn candidates(words: &[String], paths: &Paths) -> Vec<String> {
+    let mut root = Args::command();
+    root.build();
+    let Some((current, before)) = words.split_last() else { return Vec::new() };
+    let (line, command, pending) = understand(&root, before);
+    let known = Known { paths, line: &line };
+    let found = match pending {
+        Some(option) => values_of(option, &known),
+        None if current.starts_with('-') => options(command),
+        None => words_of(command, current, &known),
+    };
+    found.into_iter().filter(|candidate| candidate.starts_with(current.as_str())).collect()
+}
+
+/// Reads the words before the last one; the third part is an option that waits for its value.
+fn understand<'a>(root: &'a Command, words: &[String]) -> (Line, &'a Command, Option<&'a Arg>) {
+    let (mut line, mut command, mut pending) = (Line::default(), root, None);
+    for word in words {
+        if let Some(option) = pending.take() {
+            line.take(option, word);
+        } else if word.starts_with('-') && 1 < word.len() {
+            let (name, value) = word.split_once('=').map_or((word.as_str(), None), |(name, value)| (name, Some(value)));
+            match (option_of(command, name), value) {
+                (Some(option), Some(value)) => line.take(option, value),
+                (Some(option), None) if takes_value(option) => pending = Some(option),
+                _ => {}
+            }
+        } else if let Some(server) = word.strip_prefix('@').filter(|_| line.commands.is_empty()) {
+            line.server = Some(server.to_owned());
+        } else if let Some(inner) = command.find_subcommand(word).filter(|_| line.positionals.is_empty()) {
+            command = inner;
+            line.commands.push(word.clone());
+        } else {
+            line.positionals.push(word.clone());
+        }
+    }
+    (line, command, pending)
+}
+
+impl Line {
+    fn take(&mut self, option: &Arg, value: &str) {
+        match option.get_long() {
+            Some("server") => self.server = Some(value.to_owned()),
+            Some("config") => self.config = Some(value.into()),
+            Some("stdio" | "url") => self.elsewhere = true,
+            _ => {}
+        }
+    }
+
+    /// The positional that is being typed, counted from zero.
+    fn position(&self) -> usize {
+        self.positionals.len() + usize::from(self.server.is_some() || self.elsewhere)
+    }
+}
+
+/// What the disk knows.
+struct Known<'a> {
+    paths: &'a Paths,
+    line: &'a Line,
+}
+
+impl Known<'_> {
+    fn servers(&self) -> Vec<String> {
+        let config = app::read_config(self.line.config.as_ref(), self.paths).unwrap_or_default();
+        config.servers.keys().map(ToString::to_string).collect()
+    }
+
+    fn tools(&self, server: &str) -> Vec<Tool> {
+        let Some(cache) = self.paths.cache.as_ref().filter(|_| self.servers().iter().any(|known| known == server))
+        else {
+            return Vec::new();
+        };
+        disk_copy::recall(cache, server)
+    }
+
+    /// The tool a selector means, as far as the disk knows.
+    fn selected(&self, selector: &str) -> Option<Tool> {
+        let (server, name) = match &self.line.server {
+            Some(server) => (server.clone(), selector.to_owned()),
+            None => crate::target::split(selector).map(|(server, name)| (server.to_owned(), name.to_owned()))?,
+        };
+        self.tools(&server).into_iter().find(|tool| tool.name == name)
+    }
+}
+
+fn words_of(command: &Command, current: &str, known: &Known<'_>) -> Vec<String> {
+    let line = known.line;
+    if line.commands.is_empty() {
+        return match current.strip_prefix('@') {
+            Some(_) => known.servers().iter().map(|server| format!("@{server}")).collect(),
+            None => subcommands(command),
+        };
+    }
+    let mut found = if line.positionals.is_empty() { subcommands(command) } else { Vec::new() };
+    match (line.commands[0].as_str(), line.positionals.first()) {
+        ("call", None) => found.extend(selectors(known)),
+        ("call", Some(selector)) => found.extend(known.selected(selector).iter().flat_map(arguments)),
+        ("tools", tool_of) if line.position() == 1 => {
+            let server = line.server.as_ref().or(tool_of);
+            found.extend(server.iter().flat_map(|server| known.tools(server)).filter_map(|tool| safe(&tool.name)));
+        }
+        ("tools" | "ping" | "rpc" | "complete" | "resources", _) if line.position() == 0 => {
+            found.extend(known.servers())
+        }
+        ("prompts", _) if line.position() == 0 && line.commands.get(1).is_none_or(|inner| inner != "get") => {
+            found.extend(known.servers());
+        }
+        _ => {}
+    }
+    found
+}
+
+/// Tools as `call` takes them.
+fn selectors(known: &Known<'_>) -> Vec<String> {
+    if let Some(server) = &known.line.server {
+        return known.tools(server).iter().filter_map(|tool| safe(&tool.name)).collect();
+    }
+    if known.line.elsewhere {
+        return Vec::new();
+    }
+    let of_server = |server: &String| {
+        let names: Vec<String> = known.tools(server).iter().filter_map(|tool| safe(&tool.name)).collect();
+        let selectors: Vec<String> = names.iter().map(|name| format!("{server}.{name}")).collect();
+        if selectors.is_empty() { vec![format!("{server}.")] } else { selectors }
+    };
+    known.servers().iter().flat_map(of_server).collect()
+}
+
+/// The arguments of a tool, with their values where they are listed.
+fn arguments(tool: &Tool) -> Vec<String> {
+    let schema = Schema::new(tool.input_schema.clone());
+    let mut found = Vec::new();
+    for property in schema.properties() {
+        let Some(name) = safe(&property.name) else { continue };
+        found.push(format!("{name}="));
+        let choices = schema.choices(&property.schema);
+        let choices = choices.iter().filter_map(|choice| safe(&choice.as_str()?));
+        found.extend(choices.map(|choice| format!("{name}={choice}")));
+    }
+    found
+}
+
+/// A stranger's name is only proposed where a shell can do nothing with it.
+fn safe(name: &str) -> Option<String> {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "_-./:".contains(letter);
+    (!name.is_empty() && !name.starts_with('-') && name.chars().all(plain)).then(|| name.to_owned())
+}
+
+fn subcommands(command: &Command) -> Vec<String> {
+    let shown = command.get_subcommands().filter(|inner| !inner.is_hide_set() && inner.get_name() != "help");
+    let line = |inner: &Command| match inner.get_about() {
+        Some(about) => format!("{}\t{about}", inner.get_name()),
+        None => inner.get_name().to_owned(),
+    };
+    shown.map(line).collect()
+}
+
+fn options(command: &Command) -> Vec<String> {
+    let shown = command.get_arguments().filter(|option| !option.is_hide_set());
+    shown.filter_map(|option| Some(format!("--{}\t{}", option.get_long()?, option.get_help()?))).collect()
+}
+
+fn values_of(option: &Arg, known: &Known<'_>) -> Vec<String> {
+    if option.get_long() == Some("server") {
+        return known.servers();
+    }
+    option.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect()
+}
+
+fn option_of<'a>(command: &'a Command, name: &str) -> Option<&'a Arg> {
+    let is_it = |option: &&Arg| match name.strip_prefix("--") {
+        Some(long) => option.get_long() == Some(long),
+        None => option.get_short().is_some_and(|short| name == format!("-{short}")),
+    };
+    command.get_arguments().find(is_it)
+}
+
+fn takes_value(option: &Arg) -> bool {
+    matches!(option.get_action(), ArgAction::Set | ArgAction::Append)
+}

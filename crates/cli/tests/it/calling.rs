@@ -1,0 +1,165 @@
+//! `toolway call`: every way to say which tool of which server.
+
+use std::{
+    io::{BufRead, BufReader},
+    process::{Child, Stdio},
+};
+
+use crate::home::{Home, sample};
+
+/// The sample server over HTTP, as long as this lives.
+struct Served {
+    child: Child,
+    url: String,
+}
+
+impl Served {
+    fn start(home: &Home) -> Self {
+        let mut child = home.command(&["sample", "--http"]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let url = line.trim().strip_prefix("listening on ").unwrap().to_owned();
+        Self { child, url }
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _gone = self.child.kill();
+        let _gone = self.child.wait();
+    }
+}
+
+#[test]
+fn a_tool_is_named_with_its_server_in_three_ways() {
+    let home = Home::with_sample();
+    for words in [
+        &["call", "sample.echo", "text=hello"][..],
+        &["call", "sample__echo", "text=hello"],
+        &["@sample", "call", "echo", "text=hello"],
+        &["-o", "human", "@sample", "call", "echo", "text=hello"],
+        &["call", "--server", "sample", "echo", "text=hello"],
+        &["call", "old-sample.echo", "text=hello"],
+        &["@Old Sample", "call", "echo", "text=hello"],
+    ] {
+        let ran = home.run(words);
+        assert!(ran.ok().contains("hello"), "{words:?} {ran:?}");
+    }
+    assert_eq!(home.run(&["call", "sample.echo", "text=hello", "-o", "human"]).ok(), "hello\n");
+}
+
+#[test]
+fn a_server_is_given_on_the_command_line() {
+    let home = Home::new();
+    let said = home.run(&["call", "--stdio", &sample(), "echo", "text=a 'b' c", "-o", "human"]);
+    assert_eq!(said.ok(), "a 'b' c\n");
+    assert_eq!(said.talk, "");
+}
+
+#[test]
+fn a_server_is_given_by_its_address() {
+    let home = Home::new();
+    let served = Served::start(&home);
+    for era in ["auto", "legacy", "modern"] {
+        let said = home.run(&["call", "--url", &served.url, "--era", era, "add", "2", "3", "-o", "human"]);
+        assert_eq!(said.ok(), "{\"sum\":5.0}\n", "{era}");
+    }
+}
+
+#[test]
+fn a_file_is_given_with_config() {
+    let home = Home::new();
+    let file = home.write(
+        "other.json",
+        &format!(r#"{{"mcpServers":{{"it":{{"command":"{}","args":["sample"]}}}}}}"#, crate::home::TOOLWAY),
+    );
+    let said = home.run(&["--config", file.to_str().unwrap(), "call", "it.echo", "there", "-o", "human"]);
+    assert_eq!(said.ok(), "there\n");
+}
+
+#[test]
+fn a_program_sees_what_its_entry_names_and_little_else() {
+    let home = Home::new();
+    home.configure(
+        r#"{"mcpServers":{"shell":{"command":"sh","args":["-c","echo \"$SECRET|$GIVEN|$HOME\" >&2; exit 3"],
+            "env":{"GIVEN":"for ${HOME}"}}}}"#,
+    );
+    let mut command = home.command(&["tools", "shell", "-o", "human"]);
+    let ran = crate::home::Ran::of(&command.env("SECRET", "s3cret").output().unwrap());
+    assert_eq!(ran.code, 4);
+    let place = home.path("").display().to_string();
+    let place = place.trim_end_matches('/');
+    assert_eq!(
+        ran.talk,
+        format!("toolway: The connection ended: it exited with status 3; its last words: |for {place}|{place}.\n")
+    );
+}
+
+#[test]
+fn the_result_is_the_servers_own_object_byte_for_byte() {
+    let home = Home::with_sample();
+    let said = home.run(&["call", "old-sample.add", "a=1", "b=2", "-o", "json"]);
+    let expected =
+        r#"{"content":[{"text":"{\"sum\":3.0}","type":"text"}],"isError":false,"structuredContent":{"sum":3.0}}"#;
+    assert_eq!(said.ok(), format!("{expected}\n"));
+}
+
+#[test]
+fn each_happening_of_a_call_is_a_line_of_ndjson() {
+    let home = Home::with_sample();
+    let said = home.run(&["call", "old-sample.count", "to=2", "--output", "ndjson"]);
+    let expected = [
+        r#"{"method":"notifications/progress","params":{"message":"1 of 2","progress":1,"total":2}}"#,
+        r#"{"method":"notifications/progress","params":{"message":"2 of 2","progress":2,"total":2}}"#,
+        r#"{"content":[{"text":"Counted to 2.","type":"text"}],"isError":false}"#,
+    ];
+    let lines: Vec<&str> = said.ok().lines().filter(|line| !line.contains("notifications/message")).collect();
+    assert_eq!(lines, expected);
+}
+
+#[test]
+fn a_picture_is_described_saved_and_given_raw() {
+    let home = Home::with_sample();
+    let described = home.run(&["call", "sample.picture", "-o", "human"]);
+    assert_eq!(described.ok(), "{\"height\":8,\"width\":8}\n[image: image/png, 173 bytes; --save writes it]\n");
+
+    let saved = home.run(&["call", "sample.picture", "--save", "pictures/", "-o", "human"]);
+    assert_eq!(saved.ok(), "{\"height\":8,\"width\":8}\n");
+    assert_eq!(saved.talk, "Written: pictures/picture-1.png\n");
+    let picture = std::fs::read(home.path("pictures/picture-1.png")).unwrap();
+    assert_eq!(&picture[..8], b"\x89PNG\r\n\x1a\n");
+    assert_eq!(
+        home.run(&["call", "sample.picture", "--save", "pictures", "-o", "human"]).talk,
+        "Written: pictures/picture-2.png\n"
+    );
+
+    home.run(&["call", "sample.picture", "--save", "here.png", "-o", "json"]).json();
+    assert_eq!(std::fs::read(home.path("here.png")).unwrap(), picture);
+
+    let raw = home.run(&["call", "sample.picture", "-o", "raw"]);
+    assert!(raw.bytes.ends_with(&picture), "{raw:?}");
+}
+
+#[test]
+fn a_dry_run_prints_the_exact_request_and_sends_nothing() {
+    let home = Home::new();
+    let record = home.path("record");
+    let server = format!("{} {}", crate::home::odd("cut"), record.display());
+    let said = home.run(&[
+        "call",
+        "--stdio",
+        &server,
+        "odd",
+        "big:=123456789012345678901234567890",
+        "--dry-run",
+        "--era",
+        "legacy",
+    ]);
+    assert_eq!(
+        said.ok(),
+        "{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"tools/call\",\"params\":{\"name\":\"odd\",\
+         \"arguments\":{\"big\":123456789012345678901234567890},\"_meta\":{\"progressToken\":3}}}\n"
+    );
+    let heard = std::fs::read_to_string(&record).unwrap();
+    assert_eq!(heard, "start\ninitialize\nnotifications/initialized\ntools/list\n");
+}

@@ -1,0 +1,93 @@
+//! The public `server-everything`, as people try things with it.
+
+use std::{
+    process::{Child, Stdio},
+    thread,
+    time::Duration,
+};
+
+use serde_json::Value;
+
+use crate::home::{Home, root};
+
+const SERVER: &str = "mcp-server-everything stdio";
+
+fn home() -> Home {
+    let server = root().join(".interop/node_modules/.bin/mcp-server-everything");
+    assert!(server.exists(), "{} is missing: run ./test, which installs it", server.display());
+    Home::new()
+}
+
+#[test]
+fn its_tools_are_listed_and_called() {
+    let home = home();
+    let tools = home.run(&["tools", "--stdio", SERVER, "-o", "human"]);
+    assert!(tools.ok().contains("get-sum(a: number, b: number)"), "{tools:?}");
+    let sum = home.run(&["call", "--stdio", SERVER, "get-sum", "a=2", "b=3", "-o", "human"]);
+    assert_eq!(sum.ok(), "The sum of 2 and 3 is 5.\n");
+    let image = home.run(&["call", "--stdio", SERVER, "get-tiny-image", "-o", "human"]);
+    assert!(image.ok().contains("[image: image/png, "), "{image:?}");
+    let error = home.run(&["call", "--stdio", SERVER, "get-sun", "a=2"]).failed(2, "unknown_tool");
+    assert_eq!(error["hint"], "Did you mean `get-sum`?");
+}
+
+#[test]
+fn its_progress_is_told() {
+    let words = ["call", "--stdio", SERVER, "trigger-long-running-operation", "duration=1", "steps=2", "-o", "ndjson"];
+    let ran = home().run(&words);
+    let lines: Vec<Value> = ran.ok().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let progress: Vec<&Value> =
+        lines.iter().filter(|line| line["method"] == "notifications/progress").map(|line| &line["params"]).collect();
+    assert_eq!(progress.len(), 2, "{ran:?}");
+    assert_eq!(progress[1]["total"], 2);
+    assert!(lines.last().unwrap()["content"][0]["text"].as_str().unwrap().contains("Duration: 1 seconds"), "{ran:?}");
+}
+
+#[test]
+fn its_resources_prompts_and_completions_are_there() {
+    let home = home();
+    let resources = home.run(&["resources", "--stdio", SERVER]).json();
+    let uri = resources["resources"][0]["uri"].as_str().unwrap().to_owned();
+    let read = home.run(&["resources", "read", "--stdio", SERVER, &uri]).json();
+    assert_eq!(read["contents"][0]["uri"], uri);
+    let prompt = home.run(&["prompts", "get", "--stdio", SERVER, "args-prompt", "city=Rome", "-o", "raw"]);
+    assert!(prompt.ok().contains("Rome"), "{prompt:?}");
+    let words = ["complete", "--stdio", SERVER, "--prompt", "completable-prompt", "department=E", "-o", "raw"];
+    assert_eq!(home.run(&words).ok(), "Engineering\n");
+    assert_eq!(home.run(&["ping", "--stdio", SERVER, "-o", "raw"]).ok(), "2025-11-25\n");
+}
+
+/// The server on a port, as long as this lives.
+struct Served(Child);
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _gone = self.0.kill();
+        let _gone = self.0.wait();
+    }
+}
+
+#[test]
+fn it_answers_over_http_too() {
+    let home = home();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let bin = root().join(".interop/node_modules/.bin");
+    let node = std::process::Command::new(bin.join("mcp-server-everything"))
+        .arg("streamableHttp")
+        .env("PORT", port.to_string())
+        .env("PATH", std::env::join_paths([bin.as_path(), "/usr/bin".as_ref(), "/bin".as_ref()]).unwrap())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let _served = Served(node);
+    for _ in 0..200 {
+        if std::net::TcpStream::connect(("127.0.0.1", port)).is_ok() {
+            break;
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    let url = format!("http://127.0.0.1:{port}/mcp");
+    let said = home.run(&["call", "--url", &url, "echo", "message=over HTTP", "-o", "human"]);
+    assert_eq!(said.ok(), "Echo: over HTTP\n");
+}

@@ -1,0 +1,149 @@
+//! One story per exit code. 7 is kept for policy, which refuses nothing yet.
+
+use std::{
+    io::{Read, Write},
+    net::TcpListener,
+    process::Stdio,
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::home::{Home, odd, wait};
+
+/// An address that answers everything this way, once or often.
+fn answering(reply: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut request = [0; 4096];
+            let _read = stream.read(&mut request);
+            let _gone = stream.write_all(reply.as_bytes());
+        }
+    });
+    url
+}
+
+#[test]
+fn one_is_a_fault_on_our_side() {
+    let home = Home::with_sample();
+    home.write("file", "");
+    home.run(&["call", "sample.picture", "--save", "file/inside.png"]).failed(1, "save");
+}
+
+#[test]
+fn two_is_a_wrong_command_line_or_configuration() {
+    let home = Home::with_sample();
+    let error = home.run(&["tools", "sampel"]).failed(2, "unknown_server");
+    assert_eq!(error["message"], "There is no server `sampel`.");
+    assert_eq!(error["hint"], "Did you mean `sample`?\nConfigured: old-sample, sample.");
+    home.run(&["call", "echo", "text=x"]).failed(2, "unknown_server");
+    home.run(&["tools"]).failed(2, "unknown_server");
+    home.run(&["call", "sample.none"]).failed(2, "unknown_tool");
+    home.run(&["call", "sample.echo"]).failed(2, "arguments");
+    home.run(&["tools", "--stdio", "a", "--url", "http://b/"]).failed(2, "arguments");
+    home.run(&["tools", "--url", "ftp://b/"]).failed(2, "arguments");
+    home.run(&["tools", "--url", "http://b/", "--header", "nonsense"]).failed(2, "arguments");
+    home.run(&["tools", "--stdio", "'open"]).failed(2, "arguments");
+    home.run(&["frobnicate"]).failed(2, "usage");
+    home.run(&["--config", "none.json", "tools", "x"]).failed(2, "config");
+
+    home.configure("{\n  \"mcpServers\": {\n    \"a\": { \"comand\": \"x\" }\n  }\n}");
+    let error = home.run(&["tools", "a"]).failed(2, "config");
+    let message = error["message"].as_str().unwrap();
+    assert!(
+        message.ends_with("toolway.json:3: `mcpServers.a.command` must be the program to start, or `url` an address."),
+        "{message}"
+    );
+
+    home.configure(r#"{"mcpServers":{"a":{"command":"x","disabled":true},"b":{"url":"${NOWHERE}"}}}"#);
+    home.run(&["tools", "a"]).failed(2, "disabled");
+    home.run(&["tools", "b"]).failed(2, "config");
+}
+
+#[test]
+fn three_is_a_server_that_wants_credentials() {
+    let url = answering(
+        "HTTP/1.1 401 Unauthorized\r\nwww-authenticate: Bearer\r\ncontent-length: 0\r\nconnection: close\r\n\r\n",
+    );
+    let error = Home::new().run(&["tools", "--url", &url]).failed(3, "unauthorized");
+    assert_eq!(error["hint"], "Give a token with --header 'Authorization: Bearer …'.");
+}
+
+#[test]
+fn four_is_a_server_that_is_not_there_or_too_slow() {
+    let home = Home::new();
+    home.run(&["tools", "--stdio", "/no/such/program"]).failed(4, "unreachable");
+    home.run(&["tools", "--stdio", &odd("ends-at-once")]).failed(4, "ended");
+    home.run(&["tools", "--url", "http://127.0.0.1:1/mcp"]).failed(4, "unreachable");
+    home.run(&["call", "--stdio", &odd("half-closed"), "odd"]).failed(4, "ended");
+    let url = answering("HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+    home.run(&["tools", "--url", &url]).failed(4, "http_status");
+
+    let began = Instant::now();
+    let slow = ["call", "--stdio", &odd("wrong-id"), "odd", "--timeout", "0.5"];
+    let error = home.run(&slow).failed(4, "timed_out");
+    assert_eq!(error["message"], "There was no answer within 500ms (--timeout).");
+    assert!(began.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn five_is_a_tool_that_failed_and_its_result_is_shown() {
+    let home = Home::with_sample();
+    let ran = home.run(&["call", "sample.fail"]);
+    let error = ran.failed(5, "tool_error");
+    assert_eq!(error["message"], "The tool `fail` says that it failed.");
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&ran.out).unwrap()["isError"], true);
+    let ran = home.run(&["call", "sample.fail", "-o", "human"]);
+    assert_eq!((ran.code, ran.out.as_str()), (5, "This tool always fails.\n"));
+    assert_eq!(ran.talk, "toolway: The tool `fail` says that it failed.\n");
+}
+
+#[test]
+fn six_is_a_question_that_nobody_answers() {
+    let home = Home::with_sample();
+    home.run(&["call", "sample.greet"]).failed(6, "input_required");
+    let error = home.run(&["call", "--stdio", &odd("wants-undeclared"), "odd"]).failed(6, "input_required");
+    let message = error["message"].as_str().unwrap();
+    assert!(message.starts_with("The server asks something first (`"), "{message}");
+}
+
+#[test]
+fn eight_is_an_error_of_the_protocol() {
+    let home = Home::with_sample();
+    home.run(&["rpc", "sample", "nonsense"]).failed(8, "rpc_error");
+    home.run(&["call", "--stdio", &odd("unknown-type"), "odd"]).failed(8, "protocol");
+}
+
+#[test]
+fn an_interrupt_cancels_the_call_at_the_server() {
+    let home = Home::new();
+    let record = home.path("record");
+    let server = format!("{} {}", odd("wrong-id"), record.display());
+    let mut child = home
+        .command(&["call", "--stdio", &server, "odd", "-o", "json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let heard = || std::fs::read_to_string(&record).unwrap_or_default();
+    let began = Instant::now();
+    while !heard().contains("tools/call") {
+        assert!(began.elapsed() < Duration::from_secs(10), "{}", heard());
+        thread::sleep(Duration::from_millis(5));
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let status = wait(&mut child, Duration::from_secs(5));
+    assert_eq!(status.code(), Some(130));
+    let mut talk = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut talk).unwrap();
+    assert_eq!(talk, "{\"error\":{\"code\":\"interrupted\",\"exit\":130,\"message\":\"Interrupted.\"}}\n");
+    let began = Instant::now();
+    while !heard().contains("notifications/cancelled") {
+        assert!(began.elapsed() < Duration::from_secs(2), "{}", heard());
+        thread::sleep(Duration::from_millis(5));
+    }
+}

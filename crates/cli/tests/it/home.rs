@@ -1,0 +1,189 @@
+//! Somebody's home: an empty one, or one with a configuration, and what came of a command in it.
+
+use std::{
+    fs::File,
+    io::{Read, Write},
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    thread,
+    time::Duration,
+};
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use serde_json::Value;
+
+/// A home directory.
+pub(crate) struct Home {
+    folder: tempfile::TempDir,
+}
+
+/// What came of a command.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) talk: String,
+}
+
+/// The program under test.
+pub(crate) const TOOLWAY: &str = env!("CARGO_BIN_EXE_toolway");
+
+/// The sample server as a command line.
+pub(crate) fn sample() -> String {
+    format!("{TOOLWAY} sample")
+}
+
+/// An odd server as a command line. Tests are built into `deps`, programs beside it.
+pub(crate) fn odd(what: &str) -> String {
+    let here = std::env::current_exe().unwrap();
+    let path = here.ancestors().nth(2).unwrap().join("odd-server");
+    assert!(path.exists(), "{} is missing: run ./test, which builds it", path.display());
+    format!("{} {what}", path.display())
+}
+
+/// The root of the repository.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+impl Home {
+    /// An empty one.
+    pub(crate) fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    /// One whose `toolway.json` has the sample server in it, twice.
+    pub(crate) fn with_sample() -> Self {
+        let home = Self::new();
+        home.configure(&format!(
+            r#"{{
+                // the way READMEs show it
+                "mcpServers": {{
+                    "sample": {{ "command": "{TOOLWAY}", "args": ["sample"] }},
+                    "Old Sample": {{ "command": "{TOOLWAY}", "args": ["sample", "--era", "legacy"] }},
+                }}
+            }}"#
+        ));
+        home
+    }
+
+    pub(crate) fn configure(&self, text: &str) {
+        self.write(".config/toolway/toolway.json", text);
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn command(&self, words: &[&str]) -> Command {
+        let bin = root().join(".interop/node_modules/.bin");
+        let beside = Path::new(TOOLWAY).parent().unwrap();
+        let paths = [beside, bin.as_path(), Path::new("/usr/bin"), Path::new("/bin")];
+        let mut command = Command::new(TOOLWAY);
+        command
+            .args(words)
+            .current_dir(self.folder.path())
+            .env_clear()
+            .env("HOME", self.folder.path())
+            .env("PATH", std::env::join_paths(paths).unwrap())
+            .env("LANG", "C.UTF-8")
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs the program to its end.
+    pub(crate) fn run(&self, words: &[&str]) -> Ran {
+        Ran::of(&self.command(words).output().unwrap())
+    }
+
+    /// The same, with something on standard input.
+    pub(crate) fn run_with_input(&self, words: &[&str], input: &str) -> Ran {
+        let mut child =
+            self.command(words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        Ran::of(&child.wait_with_output().unwrap())
+    }
+
+    /// Runs the program at a terminal where these keys are typed; gives everything the terminal was sent.
+    pub(crate) fn run_at_terminal(&self, mut command: Command, keys: &str) -> (ExitStatus, String) {
+        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&terminal).unwrap();
+        unlockpt(&terminal).unwrap();
+        let name = ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap();
+        let side = || File::options().read(true).write(true).open(&name).unwrap();
+        command.stdin(side()).stdout(side()).stderr(side());
+        let mut child = command.spawn().unwrap();
+        drop(command);
+        let mut terminal = File::from(terminal);
+        let mut shown = terminal.try_clone().unwrap();
+        let reading = thread::spawn(move || {
+            let (mut text, mut chunk) = (Vec::new(), [0; 4096]);
+            // The other side hangs up with an error.
+            while let Ok(length @ 1..) = shown.read(&mut chunk) {
+                text.extend_from_slice(&chunk[..length]);
+            }
+            String::from_utf8_lossy(&text).into_owned()
+        });
+        terminal.write_all(keys.as_bytes()).unwrap();
+        let status = wait(&mut child, Duration::from_secs(20));
+        (status, reading.join().unwrap())
+    }
+}
+
+/// Waits for a process; one that does not end fails the story.
+pub(crate) fn wait(child: &mut Child, patience: Duration) -> ExitStatus {
+    let began = std::time::Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+        if patience < began.elapsed() {
+            child.kill().unwrap();
+            panic!("still running after {patience:?}");
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+impl Ran {
+    pub(crate) fn of(output: &std::process::Output) -> Self {
+        Self {
+            code: output.status.code().unwrap_or(-1),
+            out: String::from_utf8_lossy(&output.stdout).into_owned(),
+            bytes: output.stdout.clone(),
+            talk: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    /// It did what was asked; what it said.
+    #[track_caller]
+    pub(crate) fn ok(&self) -> &str {
+        assert_eq!(self.code, 0, "{self:?}");
+        &self.out
+    }
+
+    /// The same, as JSON.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(self.ok()).unwrap()
+    }
+
+    /// It failed this way; the object on the last line of standard error.
+    #[track_caller]
+    pub(crate) fn failed(&self, code: i32, word: &str) -> Value {
+        assert_eq!(self.code, code, "{self:?}");
+        let last = self.talk.lines().last().unwrap_or_default();
+        let error: Value = serde_json::from_str(last).unwrap_or_else(|_| panic!("{self:?}"));
+        assert_eq!(error["error"]["exit"], code, "{error}");
+        assert_eq!(error["error"]["code"], word, "{error}");
+        error["error"].clone()
+    }
+}

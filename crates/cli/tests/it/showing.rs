@@ -1,0 +1,91 @@
+//! What a terminal shows, what `-v` shows, and what neither may show.
+
+use crate::home::{Home, odd};
+
+#[test]
+fn at_a_terminal_the_output_is_for_people_and_progress_is_a_bar() {
+    let home = Home::with_sample();
+    let command = home.command(&["call", "old-sample.count", "to=2", "pause=50"]);
+    let (status, shown) = home.run_at_terminal(command, "");
+    assert!(status.success(), "{shown}");
+    assert!(shown.contains("\r\u{1b}[K[##########..........] 1/2 1 of 2"), "{shown:?}");
+    assert!(shown.ends_with("\r\u{1b}[KCounted to 2.\r\n"), "{shown:?}");
+}
+
+#[test]
+fn names_are_bold_at_a_terminal_unless_colour_is_unwanted() {
+    let home = Home::with_sample();
+    let (_, shown) = home.run_at_terminal(home.command(&["resources", "sample"]), "");
+    assert!(shown.starts_with("\u{1b}[1mmemo://today\u{1b}[0m  "), "{shown:?}");
+    let mut command = home.command(&["resources", "sample"]);
+    command.env("NO_COLOR", "1");
+    let (_, shown) = home.run_at_terminal(command, "");
+    assert!(shown.starts_with("memo://today  "), "{shown:?}");
+}
+
+#[test]
+fn the_form_of_the_output_can_be_set_once_for_all() {
+    let home = Home::with_sample();
+    let mut command = home.command(&["call", "sample.echo", "hi"]);
+    let ran = crate::home::Ran::of(&command.env("TOOLWAY_OUTPUT", "human").output().unwrap());
+    assert_eq!(ran.ok(), "hi\n");
+}
+
+#[test]
+fn control_sequences_of_a_server_never_reach_a_terminal() {
+    let home = Home::new();
+    let server = odd("paints");
+    for words in [
+        &["tools", "--stdio", &server][..],
+        &["tools", "--stdio", &server, "odd"],
+        &["call", "--stdio", &server, "odd"],
+        &["call", "--stdio", &server, "odd", "-v"],
+        &["call", "--stdio", &server, "hello"],
+        &["call", "--stdio", &server, "hello", "-o", "json"],
+        &["call", "--stdio", &server, "odd", "-o", "raw"],
+        &["call", "--stdio", &server, "od"],
+    ] {
+        let mut command = home.command(words);
+        command.env("NO_COLOR", "1");
+        let (_, shown) = home.run_at_terminal(command, "");
+        // The only sequence of ours takes a line of progress away.
+        let rest = shown.replace("\r\u{1b}[K", "");
+        let bad = rest.chars().find(|letter| letter.is_control() && !matches!(letter, '\r' | '\n' | '\t'));
+        assert_eq!(bad, None, "{words:?}: {shown:?}");
+        assert!(!rest.contains('\u{202e}'), "{words:?}: {shown:?}");
+        assert!(rest.contains("red") || rest.contains("Did you mean"), "{words:?}: {shown:?}");
+    }
+}
+
+#[test]
+fn the_wire_is_shown_with_secrets_masked() {
+    let home = Home::new();
+    home.configure(&format!(
+        r#"{{"mcpServers":{{"sample":{{"command":"{}","args":["sample"],"env":{{"KEY":"t0ps3cret"}}}}}}}}"#,
+        crate::home::TOOLWAY
+    ));
+    let ran = home.run(&["call", "sample.echo", "text=the t0ps3cret key", "-v", "-o", "human", "--era", "legacy"]);
+    assert_eq!(ran.ok(), "the t0ps3cret key\n");
+    assert!(ran.talk.contains("→ {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\""), "{}", ran.talk);
+    assert!(ran.talk.contains("\"arguments\":{\"text\":\"the ••• key\"}"), "{}", ran.talk);
+    assert!(ran.talk.contains("← {\"jsonrpc\":\"2.0\",\"id\":3,\"result\""), "{}", ran.talk);
+    assert!(!ran.talk.contains("t0ps3cret"), "{}", ran.talk);
+}
+
+#[test]
+fn odd_things_in_the_configuration_are_said() {
+    let home = Home::with_sample();
+    let text = std::fs::read_to_string(home.path(".config/toolway/toolway.json")).unwrap();
+    home.configure(&text.replace("[\"sample\"] }", "[\"sample\"], \"timeout\": 5, \"colour\": 1 }"));
+    let ran = home.run(&["call", "sample.echo", "hi", "-o", "human"]);
+    assert_eq!(ran.ok(), "hi\n");
+    let place = home.path(".config/toolway/toolway.json");
+    let place = place.display();
+    assert_eq!(
+        ran.talk,
+        format!(
+            "toolway: {place}:4: `mcpServers.sample.timeout` is not used yet and changes nothing\n\
+             toolway: {place}:4: `mcpServers.sample.colour` is unknown and changes nothing\n"
+        )
+    );
+}
