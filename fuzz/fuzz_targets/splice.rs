@@ -1,4 +1,4 @@
-//! Edits: what they name changes, the result is JSON, every other byte is where it was.
+//! Edits: what they name changes, the result is JSON, every other byte is where it was; and reading finds what is there.
 #![no_main]
 
 #[path = "../../crates/wire/tests/it/oracle.rs"]
@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use libfuzzer_sys::{Corpus, fuzz_target};
+use serde_json::value::RawValue;
 use toolway_fuzz::Input;
 use toolway_fuzz::{
     json::{MAX_DEPTH, Raw},
@@ -23,6 +24,7 @@ fuzz_target!(|data: &[u8]| -> Corpus {
     let Ok(object) = Raw::parse_within(Bytes::copy_from_slice(input.text), MAX_DEPTH - 2) else {
         return Corpus::Reject;
     };
+    finds_what_is_there(&object);
     let keys: Vec<String> = object.members().into_iter().map(|member| member.key).collect();
     let changes: Vec<Change> = (0..3).map(|index| Change::new(&mut input, index, &keys)).collect();
     let mut named = BTreeSet::new();
@@ -38,6 +40,23 @@ fuzz_target!(|data: &[u8]| -> Corpus {
     }
     Corpus::Keep
 });
+
+/// Members and elements are those that `serde_json` finds, byte for byte.
+fn finds_what_is_there(value: &Raw) {
+    let text = value.text();
+    let places = oracle::members(&text).unwrap_or_default();
+    let said = |place: &oracle::Place| oracle::said(&text[place.key.clone()]);
+    for place in &places {
+        let Some(key) = said(place) else { continue };
+        let first = places.iter().find(|place| said(place).as_ref() == Some(&key)).expect("this one at least");
+        assert_eq!(value.get(&key).expect("a member").text(), text[first.value.clone()]);
+        assert_eq!(value.fields([&key, "no such key"])[0], value.get(&key));
+    }
+    let values: Vec<&str> = places.iter().map(|place| &text[place.value.clone()]).collect();
+    assert!(value.members().iter().map(|member| member.value.text()).eq(values));
+    let elements: Vec<&RawValue> = serde_json::from_str(&text).unwrap_or_default();
+    assert!(value.elements().iter().map(|element| element.text()).eq(elements.into_iter().map(RawValue::get)));
+}
 
 /// One edit: a key, and the value it is set to, or nothing.
 struct Change {

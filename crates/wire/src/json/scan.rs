@@ -89,8 +89,7 @@ pub(crate) fn decode_string(literal: &[u8]) -> Option<Cow<'_, str>> {
 /// Whether a key literal (quotes included) says `key`.
 pub(crate) fn key_is(literal: &[u8], key: &str) -> bool {
     match literal.get(1..literal.len().saturating_sub(1)) {
-        Some(plain) if plain == key.as_bytes() => true,
-        Some(plain) if !plain.contains(&b'\\') => false,
+        Some(plain) if memchr::memchr(b'\\', plain).is_none() => plain == key.as_bytes(),
         _ => decode_string(literal).is_some_and(|text| text == key),
     }
 }

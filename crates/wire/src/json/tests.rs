@@ -23,6 +23,9 @@ fn members_are_found_whatever_their_spelling() {
     let keys: Vec<String> = object.members().into_iter().map(|member| member.key).collect();
     assert_eq!(keys, ["a", "b", "a"]);
     assert_eq!(raw("[1, [2] ,{}]").elements().len(), 3);
+    let backslash = raw(r#"{"\u0062":1,"\\u0062":2}"#);
+    assert_eq!(backslash.get(r"\u0062").unwrap().as_u64(), Some(2));
+    assert_eq!(backslash.get("b").unwrap().as_u64(), Some(1));
     assert!(raw("7").get("a").is_none());
 }
 
