@@ -45,8 +45,11 @@ struct Pool {
     connector: Connector,
     builder: http1::Builder,
     // Nothing awaits under this lock.
-    idle: Mutex<HashMap<Arc<str>, Vec<(Instant, Line)>>>,
+    idle: Mutex<HashMap<Arc<str>, Idle>>,
 }
+
+/// Connections that wait for a request, and since when.
+type Idle = Vec<(Instant, Line)>;
 
 /// Where requests go: read once from an address, used for each of them.
 #[derive(Clone, Debug)]

@@ -45,8 +45,7 @@ struct EventStreamLink {
 
 /// Opens the stream and waits for the address.
 pub(super) async fn open(endpoint: Arc<Endpoint>, sink: Arc<dyn Sink>) -> Result<Arc<dyn Link>, WireError> {
-    let mut headers = Headers::new();
-    headers.push((header::ACCEPT, HeaderValue::from_static("text/event-stream")));
+    let headers = vec![(header::ACCEPT, HeaderValue::from_static("text/event-stream"))];
     let response = endpoint.send(Method::GET, &headers, Bytes::new()).await?;
     let kind = response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if !response.status().is_success() || !kind.starts_with("text/event-stream") {
