@@ -1,7 +1,10 @@
 //! Who waits for what: every message of one server finds its request, its listener or its notice here.
 //!
 //! Replies are understood by the request they answer. One call's own story, from first send through rounds and
-//! second chances to its end, is told in [`super::call`]; the wire itself is behind [`super::transport`].
+//! second chances to its end, is told in [`super::call`]; what a server asks of us goes its way in [`asking`]; the wire
+//! itself is behind [`super::transport`].
+
+mod asking;
 
 use std::{
     collections::HashMap,
@@ -20,7 +23,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    accent::{Accent, Asked, Withdraws},
+    accent::{Accent, Withdraws},
     call::Call,
     handshake::Hello,
     listen::ListenFeed,
@@ -28,11 +31,11 @@ use super::{
 };
 use crate::{
     error::WireError,
-    exchange::{Answer, AskHandler, AskId, Cause, LogLevel, Question},
+    exchange::{AskHandler, AskId, LogLevel},
     json::Raw,
     limit::Limits,
     message::{
-        BadMessage, Envelope, Id, Kind, Problem, RpcError, compose, meta,
+        BadMessage, Envelope, Id, Kind, Problem, meta,
         splice::{self, Edit},
     },
     notice::Notice,
@@ -363,88 +366,6 @@ impl Router {
                     listen.ended(None);
                 }
             }
-        }
-    }
-
-    fn asked(&self, lane: Lane, envelope: &Envelope) {
-        let (Some(id), Ok(accent)) = (envelope.id().cloned(), self.accent()) else {
-            return self.refuse_early(envelope);
-        };
-        let (method, params) = (envelope.method().to_owned(), envelope.params());
-        match accent.asked(&method, params.as_ref()) {
-            Asked::Ping => self.reply(&id, &Answer::Given(Raw::empty_object())),
-            Asked::Refuse(error) => self.reply(&id, &Answer::Refused(error)),
-            Asked::Violation => self.fault(WireError::protocol(format!("the server sent a request (`{method}`)"))),
-            Asked::Question => {
-                let owner = match lane {
-                    Lane::Of(request) => self.call(request),
-                    Lane::Shared | Lane::Standing => self.only_call(Call::is_interactive),
-                };
-                let number = AskId(self.new_id());
-                let cause = if owner.is_some() { Cause::Request } else { Cause::Standing };
-                let question = Question { id: number, key: None, method, params, cause };
-                match owner {
-                    Some(call) => self.ask_caller(&call, id, question),
-                    None => self.ask_configuration(id, question),
-                }
-            }
-        }
-    }
-
-    /// A request during the handshake: only a ping can be answered then.
-    fn refuse_early(&self, envelope: &Envelope) {
-        if let Some(id) = envelope.id() {
-            let answer = match envelope.method() {
-                "ping" => Answer::Given(Raw::empty_object()),
-                _ => Answer::Refused(RpcError::new(RpcError::INVALID_REQUEST, "the handshake is not over")),
-            };
-            self.reply(id, &answer);
-        }
-    }
-
-    fn ask_caller(&self, call: &Arc<Call>, id: Id, question: Question) {
-        if self.limits.asks_per_round <= call.feed.open_asks() {
-            let message = format!("more than {} questions at once", self.limits.asks_per_round);
-            return self.reply(&id, &Answer::Refused(RpcError::new(RpcError::INTERNAL, &message)));
-        }
-        self.questions.lock().insert(id.clone(), (Arc::downgrade(call), question.id));
-        let answer = call.feed.ask(question);
-        let Some(me) = self.me.upgrade() else { return };
-        self.spawn(async move {
-            let answer = answer.await;
-            // Withdrawn meanwhile: then nobody waits for the answer.
-            if me.questions.lock().remove(&id).is_some() {
-                me.reply(&id, &answer);
-            }
-        });
-    }
-
-    /// Questions without a certain cause: roots are configuration, anything else is for nobody in particular.
-    fn ask_configuration(&self, id: Id, question: Question) {
-        let Some(handler) = self.asks.clone().filter(|_| question.method == "roots/list") else {
-            let sentence = "no single request can be named that made the server ask this, so nobody is shown it";
-            drop(self.notices.send(Notice::Fault(WireError::Refused(format!("`{}`: {sentence}", question.method)))));
-            return self.reply(&id, &Answer::Refused(RpcError::new(RpcError::INVALID_PARAMS, sentence)));
-        };
-        let Ok(turn) = Arc::clone(&self.standing_asks).try_acquire_owned() else {
-            let message = format!("more than {} questions at once", self.limits.asks_per_round);
-            return self.reply(&id, &Answer::Refused(RpcError::new(RpcError::INTERNAL, &message)));
-        };
-        let Some(me) = self.me.upgrade() else { return };
-        self.spawn(async move {
-            let answer = handler.answer(question).await;
-            me.reply(&id, &answer);
-            drop(turn);
-        });
-    }
-
-    fn reply(&self, id: &Id, answer: &Answer) {
-        let message = match answer {
-            Answer::Given(result) => compose::result(id, result, &[]),
-            Answer::Refused(error) => compose::error(Some(id), error),
-        };
-        if let Err(error) = self.send(Outbound::plain(message, None)) {
-            tracing::debug!(%error, "an answer did not reach the server");
         }
     }
 
