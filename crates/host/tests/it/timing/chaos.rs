@@ -7,7 +7,7 @@
 use std::{
     collections::BTreeMap,
     env, fs,
-    io::{BufRead, BufReader, Write},
+    io::{self, BufRead, BufReader, Write},
     os::unix::process::CommandExt,
     process::{Child, ChildStdin, Command, Stdio},
     sync::mpsc::{self, Receiver},
@@ -29,6 +29,9 @@ struct Embedding {
     output: Receiver<Value>,
     folder: TempDir,
 }
+
+/// One telling of a story. Whatever becomes of it, nothing of it stays on this machine.
+struct Telling(String);
 
 /// How a server is started, and how it hides what it starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,10 +87,11 @@ done
 
 #[test]
 fn nothing_is_left_two_seconds_after_any_kill() {
+    let telling = Telling::new("chaos");
     let waves = if env::var_os("TOOLWAY_TEST_LONG").is_some() { 10 } else { 2 };
     let mut slowest = BTreeMap::new();
     for wave in 0..waves {
-        for (victim, took) in tell_wave(wave) {
+        for (victim, took) in telling.wave(wave) {
             let victim = victim.split('(').next().unwrap_or_default().to_owned();
             slowest.entry(victim).and_modify(|slowest: &mut Duration| *slowest = took.max(*slowest)).or_insert(took);
         }
@@ -97,53 +101,21 @@ fn nothing_is_left_two_seconds_after_any_kill() {
 
 #[test]
 fn the_count_sees_what_is_left_behind_where_nobody_keeps() {
-    let mut embedding = Embedding::start("leak", &["--without-keeper"]);
+    let telling = Telling::new("leak");
+    let token = telling.0.as_str();
+    let mut embedding = Embedding::start(token, &["--without-keeper"]);
     embedding.dial(Kind::Plain);
-    let before = counted_until("leak", |counted| counted.len() == 3);
+    let before = counted_until(token, |counted| counted.len() == 3);
     assert!(before.contains_key(&embedding.pid()), "{before:?}");
     embedding.process.kill().unwrap();
     embedding.process.wait().unwrap();
     thread::sleep(LIMIT);
-    let left = counted("leak");
+    let left = counted(token);
     assert_eq!(left.len(), 1, "what hides in a session of its own stays where there is no keeper: {left:?}");
     for pid in left.into_keys() {
         signal(pid, Signal::KILL);
     }
-    counted_until("leak", Counted::is_empty);
-}
-
-/// Kills twenty times at once; for each kill, whom, and how long it took until nothing was left.
-fn tell_wave(wave: usize) -> Vec<(String, Duration)> {
-    let plan: Vec<(Victim, Signal)> = (0..KILLS_IN_A_WAVE).map(|number| kill_of(wave, number)).collect();
-    let mut embeddings: Vec<Embedding> =
-        (0..plan.len()).map(|number| Embedding::start(&format!("wave-{wave}-{number}."), &[])).collect();
-    for embedding in &mut embeddings {
-        KINDS.iter().for_each(|kind| embedding.want(*kind));
-    }
-    for embedding in &embeddings {
-        KINDS.iter().for_each(|_| assert_eq!(embedding.says()["custody"], "kept"));
-        counted_until(&embedding.token, |counted| counted.len() == PROCESSES);
-    }
-    let began = Instant::now();
-    for (embedding, (victim, with)) in embeddings.iter_mut().zip(&plan) {
-        signal(embedding.pid_of(*victim), *with);
-    }
-    let mut took: Vec<Option<Duration>> = vec![None; plan.len()];
-    while began.elapsed() < LIMIT {
-        let all = counted(&format!("wave-{wave}-"));
-        for ((embedding, (victim, _)), took) in embeddings.iter_mut().zip(&plan).zip(&mut took) {
-            *took = if embedding.left(*victim, &all).is_empty() { took.or(Some(began.elapsed())) } else { None };
-        }
-        thread::sleep(Duration::from_millis(50));
-    }
-    let all = counted(&format!("wave-{wave}-"));
-    for (embedding, (victim, with)) in embeddings.iter_mut().zip(&plan) {
-        let left = embedding.left(*victim, &all);
-        assert!(left.is_empty(), "{victim:?} got {with:?}, and {LIMIT:?} later there is {left:?}");
-        embedding.goes_on_after(*victim, &all);
-    }
-    end(embeddings);
-    plan.iter().zip(took).map(|((victim, _), took)| (format!("{victim:?}"), took.unwrap_or(LIMIT))).collect()
+    counted_until(token, Counted::is_empty);
 }
 
 /// The hosts that are still there leave as a command does that has its answer.
@@ -172,6 +144,56 @@ fn kill_of(wave: usize, number: usize) -> (Victim, Signal) {
         (2, Kind::Stubborn) => (Victim::Server(Kind::Stubborn), Signal::KILL),
         (2, kind) => (Victim::Server(kind), with),
         _ => (Victim::Wrapper(wrapped[turn % wrapped.len()]), with),
+    }
+}
+
+// === impl Telling ===
+
+impl Telling {
+    fn new(story: &str) -> Self {
+        Self(format!("{story}-{}-", std::process::id()))
+    }
+
+    /// Kills twenty times at once; for each kill, whom, and how long it took until nothing was left.
+    fn wave(&self, wave: usize) -> Vec<(String, Duration)> {
+        let plan: Vec<(Victim, Signal)> = (0..KILLS_IN_A_WAVE).map(|number| kill_of(wave, number)).collect();
+        let mut embeddings: Vec<Embedding> =
+            (0..plan.len()).map(|number| Embedding::start(&format!("{}{wave}-{number}.", self.0), &[])).collect();
+        for embedding in &mut embeddings {
+            KINDS.iter().for_each(|kind| embedding.want(*kind));
+        }
+        for embedding in &embeddings {
+            KINDS.iter().for_each(|_| assert_eq!(embedding.says()["custody"], "kept"));
+            counted_until(&embedding.token, |counted| counted.len() == PROCESSES);
+        }
+        let began = Instant::now();
+        for (embedding, (victim, with)) in embeddings.iter_mut().zip(&plan) {
+            signal(embedding.pid_of(*victim), *with);
+        }
+        let mut took: Vec<Option<Duration>> = vec![None; plan.len()];
+        while began.elapsed() < LIMIT {
+            let all = counted(&self.0);
+            for ((embedding, (victim, _)), took) in embeddings.iter_mut().zip(&plan).zip(&mut took) {
+                *took = if embedding.left(*victim, &all).is_empty() { took.or(Some(began.elapsed())) } else { None };
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+        let all = counted(&self.0);
+        for (embedding, (victim, with)) in embeddings.iter_mut().zip(&plan) {
+            let left = embedding.left(*victim, &all);
+            assert!(left.is_empty(), "{victim:?} got {with:?}, and {LIMIT:?} later there is {left:?}");
+            embedding.goes_on_after(*victim, &all);
+        }
+        end(embeddings);
+        plan.iter().zip(took).map(|((victim, _), took)| (format!("{victim:?}"), took.unwrap_or(LIMIT))).collect()
+    }
+}
+
+impl Drop for Telling {
+    fn drop(&mut self) {
+        for pid in counted(&self.0).into_keys() {
+            drop(kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).map_err(io::Error::from));
+        }
     }
 }
 
