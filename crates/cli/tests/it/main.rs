@@ -1,12 +1,16 @@
 //! The program, run as a person runs it: the real binary, a home of its own, the expected text in the test.
+#![expect(clippy::unwrap_used, reason = "what a story tells with is part of the test")]
 
 mod arguments;
 mod calling;
+mod completion;
 mod demo;
 mod everything;
 mod exit_codes;
+mod guides;
 mod home;
 mod hostile;
 mod listing;
 mod reading;
+mod reference;
 mod showing;

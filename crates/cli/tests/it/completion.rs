@@ -1,0 +1,81 @@
+//! Completion, as the shells' scripts ask for it: from the disk, with nothing started or dialled.
+
+use std::process::Command;
+
+use crate::home::{Home, odd};
+
+fn candidates(home: &Home, line: &str) -> Vec<String> {
+    let words: Vec<&str> = ["__complete", "--"].into_iter().chain(line.split(' ')).collect();
+    let ran = home.run(&words);
+    ran.ok().lines().map(|line| line.split('\t').next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn commands_options_and_servers_are_completed() {
+    let home = Home::with_sample();
+    assert_eq!(candidates(&home, "re"), ["resources"]);
+    assert_eq!(candidates(&home, "@"), ["@old-sample", "@sample"]);
+    assert_eq!(candidates(&home, "tools o"), ["old-sample"]);
+    assert_eq!(candidates(&home, "resources "), ["list", "templates", "read", "old-sample", "sample"]);
+    assert_eq!(candidates(&home, "call --dry"), ["--dry-run"]);
+    assert_eq!(candidates(&home, "--era "), ["auto", "legacy", "modern"]);
+    assert_eq!(candidates(&home, "call --server s"), ["sample"]);
+    assert_eq!(candidates(&home, "-o json @sample pi"), ["ping"]);
+}
+
+#[test]
+fn tools_and_arguments_are_completed_once_they_were_listed() {
+    let home = Home::with_sample();
+    assert_eq!(candidates(&home, "call s"), ["sample."]);
+    home.run(&["tools", "sample"]).ok();
+    assert_eq!(candidates(&home, "call sample.e"), ["sample.echo"]);
+    assert_eq!(candidates(&home, "@sample call a"), ["add"]);
+    assert_eq!(candidates(&home, "call sample.count "), ["pause=", "to="]);
+    assert_eq!(candidates(&home, "call sample.add a=1 b"), ["b="]);
+    assert_eq!(candidates(&home, "tools sample w"), ["write_memo"]);
+}
+
+#[test]
+fn nothing_is_started_and_no_strange_name_is_proposed() {
+    let home = Home::new();
+    let record = home.path("record");
+    let words: Vec<String> = odd("paints").split(' ').map(str::to_owned).collect();
+    home.configure(&format!(
+        r#"{{"mcpServers":{{"odd":{{"command":"{}","args":["{}","{}"]}}}}}}"#,
+        words[0],
+        words[1],
+        record.display()
+    ));
+    assert_eq!(candidates(&home, "call "), ["odd."]);
+    assert!(!record.exists());
+    home.run(&["tools", "odd"]).ok();
+    let heard = std::fs::read(&record).unwrap();
+    assert_eq!(candidates(&home, "call "), ["odd.hello", "odd.odd"]);
+    assert_eq!(std::fs::read(&record).unwrap(), heard);
+}
+
+#[test]
+fn bash_asks_and_gets_an_answer() {
+    let home = Home::with_sample();
+    home.run(&["tools", "sample"]).ok();
+    let script = home.run(&["completions", "bash"]);
+    for (line, replies) in
+        [("toolway call sample.e", "sample.echo"), ("toolway @sam", "sample"), ("toolway call sample.add a=1 b", "b=")]
+    {
+        let asked = format!(
+            "compopt() {{ :; }}\n{}\nCOMP_LINE='{line}' COMP_POINT={}\n_toolway\necho \"${{COMPREPLY[*]}}\"",
+            script.ok(),
+            line.len()
+        );
+        let mut shell = Command::new("bash");
+        shell.args(["--norc", "-c", &asked]).env_clear();
+        for (name, value) in home.command(&[]).get_envs() {
+            shell.env(name, value.unwrap());
+        }
+        let ran = shell.output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&ran.stdout).trim_end(), replies, "{line}: {ran:?}");
+    }
+    for shell in ["zsh", "fish"] {
+        assert!(home.run(&["completions", shell]).ok().contains("toolway __complete -- "));
+    }
+}
