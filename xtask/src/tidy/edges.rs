@@ -32,6 +32,8 @@ const KEPT_IN: &[(&str, &[&str])] = &[
     ("clap", &["bench", "cli", "rmcp-peer"]),
     ("genai", &["agent"]),
     ("hyper", &["bench", "rmcp-peer", "testkit", "wire"]),
+    ("jsonc-parser", &["config"]),
+    ("jsonschema", &["cli", "host"]),
     ("rmcp", &["bench", "host", "rmcp-peer"]),
     ("rusqlite", &["store"]),
     ("sqlx", &["store"]),
