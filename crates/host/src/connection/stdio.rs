@@ -42,6 +42,7 @@ pub struct Launcher {
     program: Program,
     environment: Environment,
     last_words: LastWords,
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux has a keeper"))]
     custodian: Custodian,
     patience: Patience,
 }

@@ -40,6 +40,7 @@ enum Casting {
     Nobody,
     /// Ours, once it is lent.
     Lent,
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux has a keeper"))]
     Other(PathBuf),
 }
 

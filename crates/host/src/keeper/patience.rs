@@ -19,6 +19,7 @@ impl Patience {
     pub const LONG_LIVED: Self = Self { to_leave: Duration::from_secs(5), when_asked: Duration::from_secs(2) };
 
     /// For what nobody waits for: it is asked at once.
+    #[cfg(target_os = "linux")]
     pub(crate) const NONE_TO_LEAVE: Self = Self { to_leave: Duration::ZERO, ..Self::AT_EXIT };
 }
 
