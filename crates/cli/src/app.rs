@@ -1,12 +1,12 @@
 //! What every command of servers has at hand: the environment, the configuration, the way to a server.
 
-use std::{ffi::OsStr, path::PathBuf, sync::Arc, time::Duration};
+use std::{ffi::OsStr, io::Read, path::PathBuf, sync::Arc, time::Duration};
 
 use toolway_config::{Config, Environment, Paths};
 use toolway_host::connection::{DialOptions, DiskEraMemory, LastWords, ServerAddress, dial};
 use toolway_wire::{
     exchange::Terms,
-    limit::Limits,
+    limit::{Limits, MESSAGE_BYTES},
     up::{ConnectOptions, EraChoice, EraMemory, Timeouts, client::HttpClient, connector::HttpOptions},
 };
 
@@ -92,6 +92,23 @@ impl App {
                 let whole = Terms { idle: None, total: Some(limit) };
                 Timeouts { probe: usual.probe.min(limit), handshake: limit, list: whole, call: whole }
             }
+        }
+    }
+
+    /// Standard input to its end, where it is wanted. The keyboard can still stop the command.
+    pub(crate) async fn stdin(&self, wanted: bool) -> Result<Vec<u8>, Report> {
+        if !wanted {
+            return Ok(Vec::new());
+        }
+        let reading = tokio::task::spawn_blocking(|| {
+            let (mut bytes, bound) = (Vec::new(), MESSAGE_BYTES as u64);
+            std::io::stdin().lock().take(bound).read_to_end(&mut bytes).map(|_| bytes)
+        });
+        let failed = |problem: String| Report::usage("arguments", format!("Cannot read standard input: {problem}."));
+        match self.stop.or(reading).await? {
+            Ok(Ok(bytes)) => Ok(bytes),
+            Ok(Err(error)) => Err(failed(error.to_string())),
+            Err(error) => Err(failed(error.to_string())),
         }
     }
 

@@ -7,11 +7,7 @@
 pub(crate) mod check;
 mod coerce;
 
-use std::{
-    collections::BTreeSet,
-    fs::File,
-    io::{self, Read},
-};
+use std::{collections::BTreeSet, fs::File, io::Read};
 
 use toolway_wire::{
     json::{Kind, Raw},
@@ -22,6 +18,9 @@ use crate::{
     schema::{Property, Schema},
     similar,
 };
+
+/// Stands for standard input.
+pub(crate) const STDIN: &str = "-";
 
 /// Why words are no arguments: a sentence, and a better idea if there is one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,13 +50,18 @@ struct Given {
     value: Raw,
 }
 
-/// The arguments that `words` give to a tool with this schema.
-pub(crate) fn read(words: &[String], schema: &Schema) -> Result<Raw, Problem> {
+/// Whether one of the words stands for standard input.
+pub(crate) fn want_stdin(words: &[String]) -> bool {
+    words.iter().any(|word| word == STDIN || word.split_once('=').is_some_and(|(_, value)| value == "@-"))
+}
+
+/// The arguments that `words` give to a tool with this schema; `stdin` is what came in there.
+pub(crate) fn read(words: &[String], schema: &Schema, stdin: &[u8]) -> Result<Raw, Problem> {
     let properties = schema.properties();
     let words: Vec<Word<'_>> = words.iter().map(|word| Word::of(word, &properties)).collect();
     match words[..] {
         [Word::Object(text)] => return object(text.to_owned().into_bytes(), "the argument"),
-        [Word::Stdin] => return object(content("-")?, "standard input"),
+        [Word::Stdin] => return object(stdin.to_vec(), "standard input"),
         _ => {}
     }
     let mut given: Vec<Given> = Vec::new();
@@ -67,11 +71,11 @@ pub(crate) fn read(words: &[String], schema: &Schema) -> Result<Raw, Problem> {
             Word::Object(_) | Word::Stdin => {
                 return Err(Problem::new("A JSON object is all arguments; give it alone."));
             }
-            Word::Json(name, text) => (name, json(name, text)?),
-            Word::Text(name, text) => (name, text_value(name, text, schema, &properties)?),
+            Word::Json(name, text) => (name, json(name, text, stdin)?),
+            Word::Text(name, text) => (name, text_value(name, text, (schema, &properties), stdin)?),
             Word::Bare(text) => {
                 let property = bare.next().ok_or_else(|| Problem::new(format!("`{text}` is one value too many.")))?;
-                (property.name.as_str(), text_value(&property.name, text, schema, &properties)?)
+                (property.name.as_str(), text_value(&property.name, text, (schema, &properties), stdin)?)
             }
         };
         known(name, schema, &properties)?;
@@ -81,7 +85,7 @@ pub(crate) fn read(words: &[String], schema: &Schema) -> Result<Raw, Problem> {
 }
 
 /// The arguments that `words` give to a prompt: names and strings.
-pub(crate) fn read_strings(words: &[String], names: &[String]) -> Result<Raw, Problem> {
+pub(crate) fn read_strings(words: &[String], names: &[String], stdin: &[u8]) -> Result<Raw, Problem> {
     let mut given: Vec<Given> = Vec::new();
     let taken: BTreeSet<&str> = words.iter().filter_map(|word| Some(word.split_once('=')?.0)).collect();
     let mut free = names.iter().filter(|name| !taken.contains(name.as_str()));
@@ -101,7 +105,7 @@ pub(crate) fn read_strings(words: &[String], names: &[String]) -> Result<Raw, Pr
         if given.iter().any(|one| one.name == name) {
             return Err(Problem::new(format!("`{name}` is given twice.")));
         }
-        given.push(Given { name: name.to_owned(), value: Raw::of(&file_or_text(name, text)?) });
+        given.push(Given { name: name.to_owned(), value: Raw::of(&file_or_text(name, text, stdin)?) });
     }
     Ok(written(&given))
 }
@@ -110,7 +114,7 @@ pub(crate) fn read_strings(words: &[String], names: &[String]) -> Result<Raw, Pr
 
 impl<'a> Word<'a> {
     fn of(word: &'a str, properties: &[Property]) -> Self {
-        if word == "-" {
+        if word == STDIN {
             return Self::Stdin;
         }
         if word.trim_start().starts_with('{') {
@@ -187,8 +191,13 @@ fn put(
     Ok(())
 }
 
-fn text_value(name: &str, text: &str, schema: &Schema, properties: &[Property]) -> Result<Raw, Problem> {
-    let text = file_or_text(name, text)?;
+fn text_value(
+    name: &str,
+    text: &str,
+    (schema, properties): (&Schema, &[Property]),
+    stdin: &[u8],
+) -> Result<Raw, Problem> {
+    let text = file_or_text(name, text, stdin)?;
     let property = properties.iter().find(|property| property.name == name);
     match property {
         Some(property) => coerce::value(&text, schema, &property.schema).map_err(|expected| {
@@ -199,19 +208,19 @@ fn text_value(name: &str, text: &str, schema: &Schema, properties: &[Property]) 
 }
 
 /// The text itself, the content of `@file`, or what stands after the first at sign of `@@`.
-fn file_or_text(name: &str, text: &str) -> Result<String, Problem> {
+fn file_or_text(name: &str, text: &str, stdin: &[u8]) -> Result<String, Problem> {
     match text.strip_prefix('@') {
         None => Ok(text.to_owned()),
         Some(literal) if literal.starts_with('@') => Ok(literal.to_owned()),
-        Some(file) => String::from_utf8(content(file)?).map_err(|_| {
+        Some(file) => String::from_utf8(content(file, stdin)?).map_err(|_| {
             Problem::new(format!("`{name}`: {file} is not text; say base64 or another way the tool takes."))
         }),
     }
 }
 
-fn json(name: &str, text: &str) -> Result<Raw, Problem> {
+fn json(name: &str, text: &str, stdin: &[u8]) -> Result<Raw, Problem> {
     let bytes = match text.strip_prefix('@') {
-        Some(file) => content(file)?,
+        Some(file) => content(file, stdin)?,
         None => text.as_bytes().to_vec(),
     };
     Raw::parse(bytes).map_err(|error| Problem::new(format!("`{name}` is not JSON: {error}.")))
@@ -226,14 +235,12 @@ fn object(text: Vec<u8>, what: &str) -> Result<Raw, Problem> {
 }
 
 /// A file's content, within what a message may hold; `-` is standard input.
-fn content(file: &str) -> Result<Vec<u8>, Problem> {
-    let mut bytes = Vec::new();
-    let bound = MESSAGE_BYTES as u64;
-    let read = match file {
-        "-" => io::stdin().lock().take(bound + 1).read_to_end(&mut bytes),
-        path => File::open(path).and_then(|file| file.take(bound + 1).read_to_end(&mut bytes)),
-    };
-    match read {
+fn content(file: &str, stdin: &[u8]) -> Result<Vec<u8>, Problem> {
+    if file == STDIN {
+        return Ok(stdin.to_vec());
+    }
+    let (mut bytes, bound) = (Vec::new(), MESSAGE_BYTES as u64);
+    match File::open(file).and_then(|file| file.take(bound + 1).read_to_end(&mut bytes)) {
         Ok(length) if length as u64 <= bound => Ok(bytes),
         Ok(_) => Err(Problem::new(format!("{file} is larger than {bound} bytes."))),
         Err(error) => Err(Problem::new(format!("Cannot read {file}: {error}."))),

@@ -17,6 +17,9 @@ const SCHEMA: &str = r##"{"type":"object","required":["text"],"properties":{
     "mode":{"enum":["fast","slow",3]},"maybe":{"type":["integer","null"]},"both":{"type":["string","number"]},
     "place":{"$ref":"#/$defs/number"}},"$defs":{"number":{"type":"number"}}}"##;
 
+/// What is on standard input.
+const STDIN: &[u8] = b"{\"text\":  \"piped\"}";
+
 fn schema() -> Schema {
     Schema::new(Raw::parse(SCHEMA).unwrap())
 }
@@ -26,11 +29,11 @@ fn words(words: &[&str]) -> Vec<String> {
 }
 
 fn given(given: &[&str]) -> String {
-    read(&words(given), &schema()).unwrap().to_string()
+    read(&words(given), &schema(), STDIN).unwrap().to_string()
 }
 
 fn problem(given: &[&str]) -> (String, Option<String>) {
-    let problem = read(&words(given), &schema()).unwrap_err();
+    let problem = read(&words(given), &schema(), STDIN).unwrap_err();
     (problem.sentence, problem.idea)
 }
 
@@ -58,6 +61,9 @@ fn a_value_becomes_what_the_schema_wants() {
         ("place=7", r#"{"place":7}"#),
         (r#"text:="x\u0041""#, r#"{"text":"x\u0041"}"#),
         ("count:=1e2", r#"{"count":1e2}"#),
+        ("-", r#"{"text":  "piped"}"#),
+        ("text=@-", r#"{"text":"{\"text\":  \"piped\"}"}"#),
+        ("extra:=@-", r#"{"extra":{"text":  "piped"}}"#),
         (r#"{"text":"x", "n":10000000000000000000000001}"#, r#"{"text":"x", "n":10000000000000000000000001}"#),
     ] {
         assert_eq!(given(&[word]), text, "{word}");
@@ -102,7 +108,7 @@ fn a_file_stands_for_its_content() {
 #[test]
 fn a_schema_without_names_takes_any() {
     let any = Schema::new(Raw::parse(r#"{"type":"object"}"#).unwrap());
-    assert_eq!(read(&words(&["a=1", "b:=2"]), &any).unwrap().to_string(), r#"{"a":"1","b":2}"#);
+    assert_eq!(read(&words(&["a=1", "b:=2"]), &any, STDIN).unwrap().to_string(), r#"{"a":"1","b":2}"#);
 }
 
 #[test]
@@ -127,7 +133,7 @@ fn a_reference_to_another_document_is_never_fetched() {
 #[test]
 fn a_prompt_takes_strings() {
     let names = words(&["name", "tone"]);
-    let given = |given: &[&str]| read_strings(&words(given), &names).map(|raw| raw.to_string());
+    let given = |given: &[&str]| read_strings(&words(given), &names, STDIN).map(|raw| raw.to_string());
     assert_eq!(given(&["tone=7", "Ada"]).unwrap(), r#"{"tone":"7","name":"Ada"}"#);
     assert_eq!(given(&["nmae=x"]).unwrap_err().idea.as_deref(), Some("Did you mean `name`?"));
 }

@@ -66,10 +66,11 @@ Examples:
 
 pub(crate) async fn run(args: &CallArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     let selected = app.selected(&args.tool, output)?;
+    let stdin = app.stdin(arguments::want_stdin(&args.arguments)).await?;
     let session = app.connect(selected.target).await?;
     let tools = session.tools(app, output).await?.items;
     let tool = tools::find(&tools, &selected.name)?;
-    let request = request(tool, &args.arguments, output)?;
+    let request = request(tool, &args.arguments, &stdin, output)?;
     if args.dry_run {
         let request = session.dry_run(app, request).await?;
         output.json(&request);
@@ -95,13 +96,13 @@ async fn call(
 }
 
 /// The request that the words make, checked.
-fn request(tool: &Tool, words: &[String], output: &mut Output) -> Result<Request, Report> {
+fn request(tool: &Tool, words: &[String], stdin: &[u8], output: &mut Output) -> Result<Request, Report> {
     let schema = Schema::new(tool.input_schema.clone());
     let wrong = |sentence: String| {
         let message = format!("`{}`: {sentence}", tool.name);
         Report::usage("arguments", message).hint(format!("It takes: {}", schema::signature(tool)))
     };
-    let arguments = arguments::read(words, &schema).map_err(|problem| {
+    let arguments = arguments::read(words, &schema, stdin).map_err(|problem| {
         let report = wrong(problem.sentence);
         problem.idea.into_iter().fold(report, Report::hint)
     })?;

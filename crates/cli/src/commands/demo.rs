@@ -56,7 +56,8 @@ pub(crate) async fn run(_args: &DemoArgs, output: &mut Output) -> ExitCode {
             return output.failed(ExitCode::Unreachable, &error.to_string());
         }
     }
-    output.line("\nThat was the wire in both eras. `./test` runs everything that shows it holds.");
+    output.line("\nOne way to call, whatever a server speaks. Next: `toolway tools --stdio 'toolway sample'`,");
+    output.line("or any other server in its place; docs/guide/first-steps.md goes on from there.");
     ExitCode::Ok
 }
 

@@ -90,9 +90,10 @@ async fn list(args: &OfServer, app: &App, output: &mut Output) -> Result<ExitCod
 
 async fn get(args: &GetArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     let selected = app.selected(&args.prompt, output)?;
+    let stdin = app.stdin(arguments::want_stdin(&args.arguments)).await?;
     let session = app.connect(selected.target).await?;
     let prompts = session.list::<Prompt>(app, output).await?.items;
-    let request = request(find(&prompts, &selected.name)?, &args.arguments)?;
+    let request = request(find(&prompts, &selected.name)?, &args.arguments, &stdin)?;
     let exchange = session.peer.open(request, app.call_terms());
     let result = session.result(app, exchange, "prompts/get", output).await;
     session.leave().await;
@@ -110,13 +111,13 @@ fn find<'a>(prompts: &'a [Prompt], name: &str) -> Result<&'a Prompt, Report> {
     })
 }
 
-fn request(prompt: &Prompt, words: &[String]) -> Result<Request, Report> {
+fn request(prompt: &Prompt, words: &[String], stdin: &[u8]) -> Result<Request, Report> {
     let names: Vec<String> = prompt.arguments.iter().map(|argument| argument.name.clone()).collect();
     let wrong = |sentence: &str| {
         Report::usage("arguments", format!("`{}`: {sentence}", prompt.name))
             .hint(format!("It takes: {}", schema::prompt_signature(&prompt.name, &prompt.arguments)))
     };
-    let arguments = arguments::read_strings(words, &names)
+    let arguments = arguments::read_strings(words, &names, stdin)
         .map_err(|problem| problem.idea.into_iter().fold(wrong(&problem.sentence), Report::hint))?;
     let is_missing = |name: &&str| arguments.get(name).is_none();
     let required = prompt.arguments.iter().filter(|argument| argument.required).map(|argument| argument.name.as_str());

@@ -1,15 +1,13 @@
 //! `toolway rpc`: any request of the protocol, by hand.
 
-use std::io::Read;
-
 use toolway_wire::{
     exchange::Request,
     json::{Kind, Raw},
-    limit::MESSAGE_BYTES,
 };
 
 use crate::{
     app::App,
+    arguments::STDIN,
     exit_code::ExitCode,
     output::{Format, Output, content},
     report::Report,
@@ -42,7 +40,11 @@ pub(crate) async fn run(args: &RpcArgs, app: &App, output: &mut Output) -> Resul
     let target = app.target(&mut words, output)?;
     let (method, params) = match words.as_slice() {
         [method] => (method, None),
-        [method, params] => (method, Some(read(params)?)),
+        [method, params] => {
+            let stdin = app.stdin(params == STDIN).await?;
+            let text = if params == STDIN { stdin } else { params.clone().into_bytes() };
+            (method, Some(read(text)?))
+        }
         _ => return Err(Report::usage("arguments", "Give a method, and its parameters if it has any.")),
     };
     let request = Request::new(method, params)?.with_progress();
@@ -63,17 +65,8 @@ pub(crate) async fn run(args: &RpcArgs, app: &App, output: &mut Output) -> Resul
     Ok(ExitCode::Ok)
 }
 
-fn read(params: &str) -> Result<Raw, Report> {
+fn read(text: Vec<u8>) -> Result<Raw, Report> {
     let wrong = |problem: String| Report::usage("arguments", problem);
-    let text = match params {
-        "-" => {
-            let (mut text, bound) = (Vec::new(), MESSAGE_BYTES as u64);
-            let read = std::io::stdin().lock().take(bound + 1).read_to_end(&mut text);
-            read.map_err(|error| wrong(format!("Cannot read standard input: {error}.")))?;
-            text
-        }
-        text => text.as_bytes().to_vec(),
-    };
     let params = Raw::parse(text).map_err(|error| wrong(format!("The parameters are not JSON: {error}.")))?;
     match params.kind() {
         Kind::Object => Ok(params),

@@ -1,8 +1,11 @@
 //! `toolway call`: every way to say which tool of which server.
 
 use std::{
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpListener,
     process::{Child, Stdio},
+    thread,
+    time::{Duration, Instant},
 };
 
 use crate::home::{Home, sample};
@@ -162,4 +165,32 @@ fn a_dry_run_prints_the_exact_request_and_sends_nothing() {
     );
     let heard = std::fs::read_to_string(&record).unwrap();
     assert_eq!(heard, "start\ninitialize\nnotifications/initialized\ntools/list\n");
+}
+
+#[test]
+fn a_command_that_has_its_answer_does_not_wait_for_its_server() {
+    let home = Home::new();
+    let began = Instant::now();
+    let server = format!("sh -c 'trap \"\" TERM; {}; sleep 20'", sample());
+    assert_eq!(home.run(&["call", "--stdio", &server, "echo", "hi", "-o", "human"]).ok(), "hi\n");
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+}
+
+#[test]
+fn headers_go_to_the_address_and_are_not_shown() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/mcp?key=in-the-query", listener.local_addr().unwrap());
+    let heard = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut request = [0; 8192];
+        let length = stream.read(&mut request).unwrap();
+        stream.write_all(b"HTTP/1.1 500 Oops\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").unwrap();
+        String::from_utf8_lossy(&request[..length]).to_lowercase()
+    });
+    let words =
+        ["tools", "--url", &url, "--header", "Authorization: Bearer t0ps3cret", "--header", "X-Team: blue", "-v"];
+    let ran = Home::new().run(&words);
+    let heard = heard.join().unwrap();
+    assert!(heard.contains("authorization: bearer t0ps3cret\r\n") && heard.contains("x-team: blue\r\n"), "{heard}");
+    assert!(!ran.talk.contains("t0ps3cret") && !ran.talk.contains("in-the-query"), "{ran:?}");
 }

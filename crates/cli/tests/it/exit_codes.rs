@@ -119,6 +119,20 @@ fn eight_is_an_error_of_the_protocol() {
 }
 
 #[test]
+fn an_interrupt_ends_a_command_wherever_it_waits() {
+    let home = Home::with_sample();
+    let mute = odd("mute");
+    // For a handshake that does not come, and for a standard input that does not end.
+    for words in [&["tools", "--stdio", &mute][..], &["call", "sample.add", "-"]] {
+        let mut child =
+            home.command(words).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        thread::sleep(Duration::from_millis(300));
+        kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+        assert_eq!(wait(&mut child, Duration::from_secs(5)).code(), Some(130), "{words:?}");
+    }
+}
+
+#[test]
 fn an_interrupt_cancels_the_call_at_the_server() {
     let home = Home::new();
     let record = home.path("record");
