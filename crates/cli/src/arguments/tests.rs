@@ -137,3 +137,15 @@ fn a_prompt_takes_strings() {
     assert_eq!(given(&["tone=7", "Ada"]).unwrap(), r#"{"tone":"7","name":"Ada"}"#);
     assert_eq!(given(&["nmae=x"]).unwrap_err().idea.as_deref(), Some("Did you mean `name`?"));
 }
+
+#[test]
+fn a_schema_in_a_circle_is_no_trap() {
+    for text in [
+        r##"{"$ref":"#"}"##,
+        r##"{"anyOf":[{"$ref":"#"},{"$ref":"#"}]}"##,
+        r##"{"properties":{"a":{"$ref":"#/properties/b"},"b":{"$ref":"#/properties/a"}}}"##,
+    ] {
+        let schema = Schema::new(Raw::parse(text).unwrap());
+        assert_eq!(check::arguments(&schema, &Raw::parse(r#"{"a":1}"#).unwrap()), Checked::Fine, "{text}");
+    }
+}

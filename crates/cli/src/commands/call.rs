@@ -1,6 +1,6 @@
 //! `toolway call`: one tool, called once.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use toolway_wire::{
     exchange::Request,
@@ -56,6 +56,9 @@ pub(crate) struct CallArgs {
     save: Option<PathBuf>,
 }
 
+/// How long the arguments may be checked.
+const CHECK: Duration = Duration::from_secs(2);
+
 const EXAMPLES: &str = "\
 Examples:
   toolway call files.read_file path=notes.txt
@@ -70,7 +73,7 @@ pub(crate) async fn run(args: &CallArgs, app: &App, output: &mut Output) -> Resu
     let session = app.connect(selected.target).await?;
     let tools = session.tools(app, output).await?.items;
     let tool = tools::find(&tools, &selected.name)?;
-    let request = request(tool, &args.arguments, &stdin, output)?;
+    let request = request(tool, &args.arguments, &stdin, app, output).await?;
     if args.dry_run {
         let request = session.dry_run(app, request).await?;
         output.json(&request);
@@ -96,7 +99,13 @@ async fn call(
 }
 
 /// The request that the words make, checked.
-fn request(tool: &Tool, words: &[String], stdin: &[u8], output: &mut Output) -> Result<Request, Report> {
+async fn request(
+    tool: &Tool,
+    words: &[String],
+    stdin: &[u8],
+    app: &App,
+    output: &mut Output,
+) -> Result<Request, Report> {
     let schema = Schema::new(tool.input_schema.clone());
     let wrong = |sentence: String| {
         let message = format!("`{}`: {sentence}", tool.name);
@@ -106,7 +115,7 @@ fn request(tool: &Tool, words: &[String], stdin: &[u8], output: &mut Output) -> 
         let report = wrong(problem.sentence);
         problem.idea.into_iter().fold(report, Report::hint)
     })?;
-    match check::arguments(&schema, &arguments) {
+    match checked(&schema, &arguments, app).await? {
         Checked::Fine => {}
         Checked::Wrong(sentences) => return Err(wrong(sentences.join(" "))),
         Checked::Unknown(why) => output.say(&format!("toolway: the arguments are not checked: {why}")),
@@ -114,6 +123,17 @@ fn request(tool: &Tool, words: &[String], stdin: &[u8], output: &mut Output) -> 
     let params = format!("{{\"name\":{},\"arguments\":{arguments}}}", Raw::of(&tool.name));
     let params = Raw::parse(params).map_err(|error| wrong(error.to_string()))?;
     Ok(Request::new("tools/call", Some(params))?.with_progress())
+}
+
+/// The check, in the time it may take: a schema can be made so that nobody ever comes to its end.
+async fn checked(schema: &Schema, arguments: &Raw, app: &App) -> Result<Checked, Report> {
+    let (schema, arguments) = (schema.clone(), arguments.clone());
+    let checking = tokio::task::spawn_blocking(move || check::arguments(&schema, &arguments));
+    Ok(match app.stop.or(tokio::time::timeout(CHECK, checking)).await? {
+        Ok(Ok(checked)) => checked,
+        Ok(Err(error)) => Checked::Unknown(error.to_string()),
+        Err(_) => Checked::Unknown(format!("the schema is not done with after {CHECK:?}")),
+    })
 }
 
 fn show(result: &CallResult, save: Option<&PathBuf>, tool: &str, output: &mut Output) -> Result<(), Report> {

@@ -72,3 +72,10 @@ fn each_line_of_ndjson_is_json_whatever_a_server_sends() {
         assert!(ran.out.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{what}: {ran:?}");
     }
 }
+
+#[test]
+fn a_schema_nobody_comes_to_the_end_of_does_not_hold_up_a_call() {
+    let ran = Home::new().run(&["call", "--stdio", &odd("maze"), "odd", "-o", "human"]);
+    assert_eq!(ran.ok(), "hello\n");
+    assert_eq!(ran.talk, "toolway: the arguments are not checked: the schema is not done with after 2s\n");
+}

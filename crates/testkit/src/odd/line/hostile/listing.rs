@@ -17,6 +17,7 @@ pub(super) fn find(name: &str) -> Option<Oddity> {
         "circle" => |heard, voice| page(heard, voice, ["there", "back"][heard.before % 2]),
         "crowd" => crowd,
         "no-tools" => no_tools,
+        "maze" => maze,
         _ => return None,
     })
 }
@@ -48,5 +49,22 @@ fn no_tools(heard: &Heard, voice: &mut Voice) -> io::Result<Next> {
         return voice.answer(Speaks::Both, heard);
     }
     voice.say(&polite::answered(heard.id(), &json!({ "tools": { "hello": {} } })))?;
+    Ok(Next::GoOn)
+}
+
+/// A tool whose schema is small and takes longer to go through than anybody has.
+fn maze(heard: &Heard, voice: &mut Voice) -> io::Result<Next> {
+    if heard.method != "tools/list" {
+        return voice.answer(Speaks::Both, heard);
+    }
+    let mut rooms = serde_json::Map::new();
+    for room in 0..60 {
+        let door = json!({ "$ref": format!("#/$defs/{}", room + 1) });
+        rooms.insert(room.to_string(), json!({ "allOf": [door, { "not": { "not": door } }] }));
+    }
+    rooms.insert("60".to_owned(), json!({ "type": "object" }));
+    let mut list = polite::tools(&["odd"]);
+    list["tools"][0]["inputSchema"] = json!({ "type": "object", "$ref": "#/$defs/0", "$defs": rooms });
+    voice.say(&polite::answered(heard.id(), &list))?;
     Ok(Next::GoOn)
 }
