@@ -49,8 +49,20 @@ impl App {
         Ok(config)
     }
 
+    /// Goes to a server, works there, and leaves it in good order however the work ended.
+    pub(crate) async fn visit<T>(
+        &self,
+        target: Target,
+        work: impl AsyncFnOnce(&Session) -> Result<T, Report>,
+    ) -> Result<T, Report> {
+        let session = self.connect(target).await?;
+        let done = work(&session).await;
+        session.leave().await;
+        done
+    }
+
     /// Opens the way to a server and shakes hands with it.
-    pub(crate) async fn connect(&self, target: Target) -> Result<Session, Report> {
+    async fn connect(&self, target: Target) -> Result<Session, Report> {
         let last_words = LastWords::default();
         let watch = Arc::new(Watch::new(self.show.verbose, target.secrets.clone()));
         let options = DialOptions {

@@ -70,18 +70,18 @@ Examples:
 pub(crate) async fn run(args: &CallArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     let selected = app.selected(&args.tool, output)?;
     let stdin = app.stdin(arguments::want_stdin(&args.arguments)).await?;
-    let session = app.connect(selected.target).await?;
-    let tools = session.tools(app, output).await?.items;
-    let tool = tools::find(&tools, &selected.name)?;
-    let request = request(tool, &args.arguments, &stdin, app, output).await?;
-    if args.dry_run {
-        let request = session.dry_run(app, request).await?;
-        output.json(&request);
-        return Ok(ExitCode::Ok);
-    }
-    let shown = call(&session, app, request, args, output).await;
-    session.leave().await;
-    shown
+    app.visit(selected.target, async |session| {
+        let tools = session.tools(app, output).await?.items;
+        let tool = tools::find(&tools, &selected.name)?;
+        let request = request(tool, &args.arguments, &stdin, app, output).await?;
+        if args.dry_run {
+            let request = session.dry_run(app, request).await?;
+            output.json(&request);
+            return Ok(ExitCode::Ok);
+        }
+        call(session, app, request, args, output).await
+    })
+    .await
 }
 
 async fn call(

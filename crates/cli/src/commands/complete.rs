@@ -52,12 +52,12 @@ pub(crate) async fn run(args: &CompleteArgs, app: &App, output: &mut Output) -> 
     let known: Map<String, Value> = known.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
     let known = (!known.is_empty()).then_some(Value::Object(known));
 
-    let session = app.connect(target).await?;
-    let completed = app.stop.or(session.peer.complete(&reference, *argument, known.as_ref())).await?;
-    let result = completed.map_err(|error| session.judged(Report::of_wire(&error)))?;
-    session.leave().await;
-    show(&result, output);
-    Ok(ExitCode::Ok)
+    app.visit(target, async |session| {
+        let completed = app.stop.or(session.peer.complete(&reference, *argument, known.as_ref())).await?;
+        show(&completed.map_err(|error| session.judged(Report::of_wire(&error)))?, output);
+        Ok(ExitCode::Ok)
+    })
+    .await
 }
 
 fn show(result: &Raw, output: &mut Output) {

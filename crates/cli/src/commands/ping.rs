@@ -32,29 +32,30 @@ pub(crate) async fn run(args: &PingArgs, app: &App, output: &mut Output) -> Resu
         return Err(Report::usage("arguments", "The server is given twice."));
     }
     let began = Instant::now();
-    let session = app.connect(target).await?;
-    let connected = began.elapsed().as_secs_f64() * 1_000.0;
-    let asked = Instant::now();
-    app.stop.or(session.peer.ping()).await?.map_err(|error| session.judged(Report::of_wire(&error)))?;
-    let answered = asked.elapsed().as_secs_f64() * 1_000.0;
+    app.visit(target, async |session| {
+        let connected = began.elapsed().as_secs_f64() * 1_000.0;
+        let asked = Instant::now();
+        app.stop.or(session.peer.ping()).await?.map_err(|error| session.judged(Report::of_wire(&error)))?;
+        let answered = asked.elapsed().as_secs_f64() * 1_000.0;
 
-    let profile = session.peer.profile();
-    let (name, revision) = (profile.name().unwrap_or_default(), profile.revision);
-    match output.format {
-        Format::Human => output.line(&format!(
-            "{name} speaks {revision} ({}); connected in {connected:.1} ms, answered in {answered:.1} ms",
-            revision.era()
-        )),
-        Format::Raw => output.content(format!("{revision}\n").as_bytes()),
-        // Ours: the protocol's own answer to a ping is empty.
-        Format::Json | Format::Ndjson => output.json(&Raw::of(&json!({
-            "name": name,
-            "protocolVersion": revision.as_str(),
-            "era": revision.era().to_string(),
-            "connectMilliseconds": connected,
-            "pingMilliseconds": answered,
-        }))),
-    }
-    session.leave().await;
-    Ok(ExitCode::Ok)
+        let profile = session.peer.profile();
+        let (name, revision) = (profile.name().unwrap_or_default(), profile.revision);
+        match output.format {
+            Format::Human => output.line(&format!(
+                "{name} speaks {revision} ({}); connected in {connected:.1} ms, answered in {answered:.1} ms",
+                revision.era()
+            )),
+            Format::Raw => output.content(format!("{revision}\n").as_bytes()),
+            // Ours: the protocol's own answer to a ping is empty.
+            Format::Json | Format::Ndjson => output.json(&Raw::of(&json!({
+                "name": name,
+                "protocolVersion": revision.as_str(),
+                "era": revision.era().to_string(),
+                "connectMilliseconds": connected,
+                "pingMilliseconds": answered,
+            }))),
+        }
+        Ok(ExitCode::Ok)
+    })
+    .await
 }

@@ -70,8 +70,7 @@ async fn list(args: &OfServer, app: &App, output: &mut Output) -> Result<ExitCod
     if !words.is_empty() {
         return Err(Report::usage("arguments", "The server is given twice; `get` gets a prompt."));
     }
-    let session = app.connect(target).await?;
-    let prompts = session.list::<Prompt>(app, output).await?.items;
+    let prompts = app.visit(target, async |session| Ok(session.list::<Prompt>(app, output).await?.items)).await?;
     match output.format {
         Format::Json => output.json(&disk_copy::listed("prompts", prompts.iter().map(|prompt| &prompt.raw))),
         Format::Ndjson => prompts.iter().for_each(|prompt| output.json(&prompt.raw)),
@@ -84,21 +83,20 @@ async fn list(args: &OfServer, app: &App, output: &mut Output) -> Result<ExitCod
             }
         }
     }
-    session.leave().await;
     Ok(ExitCode::Ok)
 }
 
 async fn get(args: &GetArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     let selected = app.selected(&args.prompt, output)?;
     let stdin = app.stdin(arguments::want_stdin(&args.arguments)).await?;
-    let session = app.connect(selected.target).await?;
-    let prompts = session.list::<Prompt>(app, output).await?.items;
-    let request = request(find(&prompts, &selected.name)?, &args.arguments, &stdin)?;
-    let exchange = session.peer.open(request, app.call_terms());
-    let result = session.result(app, exchange, "prompts/get", output).await;
-    session.leave().await;
-    show(&result?, output);
-    Ok(ExitCode::Ok)
+    app.visit(selected.target, async |session| {
+        let prompts = session.list::<Prompt>(app, output).await?.items;
+        let request = request(find(&prompts, &selected.name)?, &args.arguments, &stdin)?;
+        let exchange = session.peer.open(request, app.call_terms());
+        show(&session.result(app, exchange, "prompts/get", output).await?, output);
+        Ok(ExitCode::Ok)
+    })
+    .await
 }
 
 fn find<'a>(prompts: &'a [Prompt], name: &str) -> Result<&'a Prompt, Report> {

@@ -85,8 +85,7 @@ async fn list<T: Shown>(args: &OfServer, app: &App, output: &mut Output) -> Resu
     if !words.is_empty() {
         return Err(Report::usage("arguments", "The server is given twice; `read` reads a resource."));
     }
-    let session = app.connect(target).await?;
-    let items = session.list::<T>(app, output).await?.items;
+    let items = app.visit(target, async |session| Ok(session.list::<T>(app, output).await?.items)).await?;
     match output.format {
         Format::Json => output.json(&disk_copy::listed(T::KEY, items.iter().map(Shown::raw))),
         Format::Ndjson => items.iter().for_each(|item| output.json(item.raw())),
@@ -97,7 +96,6 @@ async fn list<T: Shown>(args: &OfServer, app: &App, output: &mut Output) -> Resu
             }
         }
     }
-    session.leave().await;
     Ok(ExitCode::Ok)
 }
 
@@ -107,10 +105,7 @@ async fn read(args: &ReadArgs, app: &App, output: &mut Output) -> Result<ExitCod
     let [uri] = words.as_slice() else {
         return Err(Report::usage("arguments", "Give one URI, after the server if it has a name."));
     };
-    let session = app.connect(target).await?;
-    let shown = read_one(&session, app, uri, args.save.as_ref(), output).await;
-    session.leave().await;
-    shown
+    app.visit(target, async |session| read_one(session, app, uri, args.save.as_ref(), output).await).await
 }
 
 async fn read_one(

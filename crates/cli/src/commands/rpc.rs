@@ -48,21 +48,21 @@ pub(crate) async fn run(args: &RpcArgs, app: &App, output: &mut Output) -> Resul
         _ => return Err(Report::usage("arguments", "Give a method, and its parameters if it has any.")),
     };
     let request = Request::new(method, params)?.with_progress();
-    let session = app.connect(target).await?;
-    if args.dry_run {
-        let request = session.dry_run(app, request).await?;
-        output.json(&request);
-        return Ok(ExitCode::Ok);
-    }
-    let exchange = session.peer.open(request, app.call_terms());
-    let result = session.result(app, exchange, method, output).await;
-    session.leave().await;
-    let result = result?;
-    match output.format {
-        Format::Human => output.line(&content::indented(&result)),
-        Format::Json | Format::Ndjson | Format::Raw => output.json(&result),
-    }
-    Ok(ExitCode::Ok)
+    app.visit(target, async |session| {
+        if args.dry_run {
+            let request = session.dry_run(app, request).await?;
+            output.json(&request);
+            return Ok(ExitCode::Ok);
+        }
+        let exchange = session.peer.open(request, app.call_terms());
+        let result = session.result(app, exchange, method, output).await?;
+        match output.format {
+            Format::Human => output.line(&content::indented(&result)),
+            Format::Json | Format::Ndjson | Format::Raw => output.json(&result),
+        }
+        Ok(ExitCode::Ok)
+    })
+    .await
 }
 
 fn read(text: Vec<u8>) -> Result<Raw, Report> {

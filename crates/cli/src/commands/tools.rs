@@ -31,18 +31,16 @@ Examples:
 pub(crate) async fn run(args: &ToolsArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     let mut words = args.words.clone();
     let target = app.target(&mut words, output)?;
-    let session = app.connect(target).await?;
-    let tools = session.tools(app, output).await?.items;
-    match words.as_slice() {
-        [] => list(&tools, output),
-        [name] => match find(&tools, name) {
-            Ok(tool) => one(tool, output),
-            Err(report) => return Err(report),
-        },
-        _ => return Err(Report::usage("arguments", "Give one tool, or none for all of them.")),
-    }
-    session.leave().await;
-    Ok(ExitCode::Ok)
+    app.visit(target, async |session| {
+        let tools = session.tools(app, output).await?.items;
+        match words.as_slice() {
+            [] => list(&tools, output),
+            [name] => one(find(&tools, name)?, output),
+            _ => return Err(Report::usage("arguments", "Give one tool, or none for all of them.")),
+        }
+        Ok(ExitCode::Ok)
+    })
+    .await
 }
 
 /// The tool of this name.

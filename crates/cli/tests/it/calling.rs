@@ -4,6 +4,7 @@ use std::{
     io::{BufRead, BufReader, Read, Write},
     net::TcpListener,
     process::{Child, Stdio},
+    sync::{Arc, Mutex},
     thread,
     time::{Duration, Instant},
 };
@@ -193,4 +194,44 @@ fn headers_go_to_the_address_and_are_not_shown() {
     let heard = heard.join().unwrap();
     assert!(heard.contains("authorization: bearer t0ps3cret\r\n") && heard.contains("x-team: blue\r\n"), "{heard}");
     assert!(!ran.talk.contains("t0ps3cret") && !ran.talk.contains("in-the-query"), "{ran:?}");
+}
+
+/// A server with a session that notes the first line of every request.
+fn noting(requests: Arc<Mutex<Vec<String>>>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut request = [0; 8192];
+            let length = stream.read(&mut request).unwrap();
+            let request = String::from_utf8_lossy(&request[..length]).into_owned();
+            requests.lock().unwrap().push(request.lines().next().unwrap_or_default().to_owned());
+            let answers = [
+                (
+                    "\"initialize\"",
+                    r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"n","version":"1"}}"#,
+                ),
+                ("\"tools/list\"", r#"{"tools":[]}"#),
+            ];
+            let id = request.split("\"id\":").nth(1).and_then(|rest| rest.split(',').next()).unwrap_or_default();
+            let answer = answers.iter().find(|(method, _)| request.contains(method)).map(|(_, result)| {
+                let body = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}");
+                format!("200 OK\r\nmcp-session-id: s1\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len())
+            });
+            let refused = if request.starts_with("POST") { "202 Accepted" } else { "405 Method Not Allowed" };
+            let answer = answer.unwrap_or(format!("{refused}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"));
+            let _gone = stream.write_all(format!("HTTP/1.1 {answer}").as_bytes());
+        }
+    });
+    url
+}
+
+#[test]
+fn a_session_is_given_back_also_after_a_mistake() {
+    let requests = Arc::default();
+    let url = noting(Arc::clone(&requests));
+    Home::new().run(&["call", "--url", &url, "--era", "legacy", "none"]).failed(2, "unknown_tool");
+    let requests = requests.lock().unwrap();
+    assert_eq!(requests.last().map(String::as_str), Some("DELETE /mcp HTTP/1.1"), "{requests:?}");
 }
