@@ -25,9 +25,10 @@ pub(super) fn end(keeper: i32) {
     let mut ending = Ending::new(Patience::NONE_TO_LEAVE, began);
     while began.elapsed() < AT_MOST {
         let Ok(census) = Census::take() else { return };
-        // What the program itself has started carries no mark, or the one it carries itself.
+        // What the program itself has started carries no mark, or the one it carries itself. A keeper that is about
+        // to start something carries one with its own number.
         let is_left = |child: &&Process| {
-            let mark = Mark::of(child.pid);
+            let mark = Mark::of(child.pid).filter(|mark| mark.keeper() != child.pid.unsigned_abs());
             child.session == keeper || (mark.is_some() && mark != own)
         };
         let left: Vec<i32> = census.children_of(me).filter(is_left).map(|process| process.pid).collect();

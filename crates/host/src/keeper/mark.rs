@@ -22,7 +22,12 @@ impl Mark {
 
     /// Which server, if it is one of this keeper's.
     pub(super) fn server_of(self, keeper: i32) -> Option<ServerNumber> {
-        (self.0 >> 32 == u64::from(keeper.unsigned_abs())).then_some(self.0 as ServerNumber)
+        (self.keeper() == keeper.unsigned_abs()).then_some(self.0 as ServerNumber)
+    }
+
+    /// Which keeper.
+    pub(super) fn keeper(self) -> u32 {
+        (self.0 >> 32) as u32
     }
 
     /// Our own, where we are somebody's server.

@@ -53,6 +53,23 @@ async fn a_server_whose_first_process_leaves_in_peace_goes_on() {
 }
 
 #[tokio::test]
+async fn a_keeper_that_is_gone_does_not_take_its_successor_along() {
+    let stage = Stage::new();
+    let peer = stage.try_dial(scripted(&stage, "", LEGACY, ""), None).await.0.unwrap();
+    for _ in 0..10 {
+        // Its keeper leaves while the other one starts programs.
+        let other = Stage::new();
+        let gone = other.launcher(Program::new("cat"), LastWords::default()).open().await.unwrap();
+        drop((gone, other));
+        for _ in 0..20 {
+            within("a start", stage.launcher(Program::new("true"), LastWords::default()).open()).await.unwrap();
+        }
+    }
+    assert!(is_alive(pid(&stage, "pid")));
+    within("the end", peer.close()).await;
+}
+
+#[tokio::test]
 async fn a_long_lived_host_has_more_patience() {
     let stage = Stage::new();
     let first = "trap 'echo hurried >> manners' TERM";
