@@ -34,6 +34,8 @@ pub(crate) struct LineReader<R> {
     start: usize,
     /// Up to where no line end was found.
     searched: usize,
+    /// Whether the last line had no end.
+    unended: bool,
     limit: usize,
 }
 
@@ -69,7 +71,7 @@ struct Unsent {
 
 impl<R: AsyncRead + Unpin> LineReader<R> {
     pub(crate) fn new(stream: R, limit: usize) -> Self {
-        Self { stream, buffer: Vec::new(), start: 0, searched: 0, limit }
+        Self { stream, buffer: Vec::new(), start: 0, searched: 0, unended: false, limit }
     }
 
     /// The next line that is not blank; `None` at the end of the stream.
@@ -131,7 +133,13 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         let line = self.take(end);
         self.buffer.clear();
         (self.start, self.searched) = (0, 0);
+        self.unended = true;
         line
+    }
+
+    /// Whether the stream ended inside the last line: if that is no whole message, it never will be.
+    pub(crate) fn ended_inside(&self) -> bool {
+        self.unended
     }
 
     /// Lets a line that is too long go by, looking only for its id.

@@ -109,7 +109,8 @@ impl Connector {
 
     /// Opens a connection to whoever serves `uri`.
     pub(super) async fn open(&self, uri: Uri) -> Result<Open, WireError> {
-        let target = format!("{}://{}", uri.scheme_str().unwrap_or_default(), uri.host().unwrap_or_default());
+        let authority = uri.authority().map(|authority| authority.as_str().rsplit('@').next().unwrap_or_default());
+        let target = format!("{}://{}", uri.scheme_str().unwrap_or_default(), authority.unwrap_or_default());
         let opened = Arc::clone(&self.shared).open(uri).await;
         opened.map_err(|error| match error.get_ref().and_then(|inner| inner.downcast_ref::<WireError>()) {
             Some(ours) => ours.clone(),

@@ -16,6 +16,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::transport::{Lane, Link, Manner, Outbound, Shape, Sink, Transport};
 use crate::{
     error::WireError,
+    json::Raw,
     limit::Limits,
     line::{Line, LineReader, LineWriter},
     revision::Revision,
@@ -121,6 +122,8 @@ async fn read(
             why = &mut deaf => return sink.closed(why),
         };
         match line {
+            // Cut off in the middle of a message: what ended is the server, not its manners.
+            Ok(Some(Line::Message(text))) if reader.ended_inside() && Raw::parse(text.clone()).is_err() => {}
             Ok(Some(Line::Message(text))) => drop(sink.message(Lane::Shared, text)),
             Ok(Some(Line::TooLong(skimmed))) => {
                 // A question of the server's has a number of the server's.

@@ -124,7 +124,7 @@ async fn a_batch_is_read_where_the_revision_has_them_and_nowhere_else() {
 
 #[tokio::test]
 async fn a_process_that_leaves_or_closes_a_stream_is_gone() {
-    let rows: [Row; 2] = [("cut", "protocol", None, Gone), ("half-closed", "ended", None, Gone)];
+    let rows: [Row; 2] = [("cut", "ended", None, Gone), ("half-closed", "ended", None, Gone)];
     check_all(&rows, &ERAS, pinned).await;
 }
 
