@@ -1,10 +1,16 @@
 //! Messages framed by lines, over any pair of byte streams: the same for both faces.
 //!
-//! [`LineReader`] gives one message per line and survives lines that are too long. [`LineWriter`] gathers what is
-//! sent while the last write was under way and writes it at once; sending never waits. Who speaks over the lines is
-//! decided in [`crate::up`] and [`crate::down`].
+//! [`LineReader`] gives one message per line and survives lines that are too long. [`LineWriter`] writes a message
+//! where it is sent, as far as the stream takes it without waiting; what is sent while a write is under way is gathered
+//! and written at once by a task of its own. Sending never waits. Who speaks over the lines is decided in
+//! [`crate::up`] and [`crate::down`].
 
-use std::{fmt, io, sync::Arc};
+use std::{
+    fmt, io,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -23,6 +29,8 @@ use crate::{
 
 /// Bytes asked of the stream at a time.
 const CHUNK: usize = 64 * 1024;
+/// Up to this much is written by whoever sends it; pipes take no more without waiting.
+const AT_ONCE: usize = 64 * 1024;
 /// A buffer that one large message has grown is given back above this.
 const KEPT_BUFFER: usize = 2 * 1024 * 1024;
 
@@ -61,10 +69,25 @@ struct Shared {
     limit: usize,
 }
 
-#[derive(Default)]
 struct Unsent {
     bytes: Vec<u8>,
+    /// The stream, while nobody writes to it.
+    stream: Option<Stream>,
+    /// Whether something was written that the stream still holds back.
+    unflushed: bool,
     closed: Option<String>,
+}
+
+type Stream = Box<dyn AsyncWrite + Send + Unpin>;
+
+/// What a write without waiting came to.
+enum Written {
+    /// All of it is with the peer's side.
+    All,
+    /// The stream took it and holds it back.
+    Unflushed,
+    /// The stream took this many bytes, or broke; whoever may wait sees to the rest.
+    Some(usize),
 }
 
 // === impl LineReader ===
@@ -167,16 +190,18 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
 // === impl LineWriter ===
 
 impl LineWriter {
-    /// A writer, and the work that carries out its writes; it ends when the writer is closed or the stream breaks.
-    pub(crate) fn new<W>(stream: W, limit: usize) -> (Self, impl Future<Output = io::Result<()>> + Send)
-    where
-        W: AsyncWrite + Unpin + Send,
-    {
-        let shared = Arc::new(Shared { state: Mutex::default(), wake: Notify::new(), limit });
-        (Self { shared: Arc::clone(&shared) }, write(stream, shared))
+    /// A writer, and the work that carries out the writes that take time; it ends when the writer is closed or the
+    /// stream breaks.
+    pub(crate) fn new(
+        stream: impl AsyncWrite + Send + Unpin + 'static,
+        limit: usize,
+    ) -> (Self, impl Future<Output = io::Result<()>> + Send) {
+        let state = Unsent { bytes: Vec::new(), stream: Some(Box::new(stream)), unflushed: false, closed: None };
+        let shared = Arc::new(Shared { state: Mutex::new(state), wake: Notify::new(), limit });
+        (Self { shared: Arc::clone(&shared) }, write(shared))
     }
 
-    /// Puts a message in line.
+    /// Puts a message in line, and writes it where nobody else is writing.
     pub(crate) fn send(&self, message: Bytes) -> Result<(), WireError> {
         let message = json::one_line(message);
         let mut state = self.shared.state.lock();
@@ -189,8 +214,14 @@ impl LineWriter {
         state.bytes.reserve(message.len() + 1);
         state.bytes.extend_from_slice(&message);
         state.bytes.push(b'\n');
-        drop(state);
-        self.shared.wake.notify_one();
+        if AT_ONCE < state.bytes.len() {
+            drop(state);
+            self.shared.wake.notify_one();
+        } else if let Some(stream) = state.stream.take() {
+            let batch = std::mem::take(&mut state.bytes);
+            drop(state);
+            self.shared.write_at_once(stream, batch);
+        }
         Ok(())
     }
 
@@ -207,34 +238,93 @@ impl fmt::Debug for LineWriter {
     }
 }
 
-async fn write<W: AsyncWrite + Unpin>(mut stream: W, shared: Arc<Shared>) -> io::Result<()> {
-    let mut batch = Vec::new();
-    loop {
-        let closed = {
-            let mut state = shared.state.lock();
-            std::mem::swap(&mut state.bytes, &mut batch);
-            state.closed.is_some()
-        };
-        if !batch.is_empty() {
-            let written = match stream.write_all(&batch).await {
-                Ok(()) => stream.flush().await,
-                Err(error) => Err(error),
-            };
-            if let Err(error) = written {
-                shared.state.lock().closed = Some(error.to_string());
-                return Err(error);
+// === impl Shared ===
+
+impl Shared {
+    /// Writes without waiting, on the sender's own time; the stream is nobody's until then, and others only queue.
+    fn write_at_once(&self, mut stream: Stream, mut batch: Vec<u8>) {
+        let written = write_now(&mut stream, &batch);
+        let mut state = self.state.lock();
+        match written {
+            Written::All => batch.clear(),
+            Written::Unflushed => {
+                state.unflushed = true;
+                batch.clear();
             }
-            batch.clear();
-            if KEPT_BUFFER < batch.capacity() {
-                batch = Vec::new();
-            }
-        } else if closed {
-            // The peer may have closed first; either way it is closed now.
-            let _closed = stream.shutdown().await;
-            return Ok(());
-        } else {
-            shared.wake.notified().await;
+            Written::Some(count) => drop(batch.drain(..count)),
         }
+        batch.extend_from_slice(&state.bytes);
+        state.bytes = batch;
+        state.stream = Some(stream);
+        let more = state.unflushed || !state.bytes.is_empty() || state.closed.is_some();
+        drop(state);
+        if more {
+            self.wake.notify_one();
+        }
+    }
+
+    /// What the writing task does next; nothing while there is nothing to do or somebody else is at it.
+    fn next_work(&self) -> Option<Work> {
+        let mut state = self.state.lock();
+        let idle = state.bytes.is_empty() && !state.unflushed;
+        if idle && state.closed.is_none() {
+            return None;
+        }
+        let stream = state.stream.take()?;
+        state.unflushed = false;
+        Some(if idle { Work::Close(stream) } else { Work::Write(stream, std::mem::take(&mut state.bytes)) })
+    }
+
+    fn put_back(&self, stream: Stream, mut batch: Vec<u8>) {
+        batch.clear();
+        let mut state = self.state.lock();
+        if state.bytes.is_empty() && batch.capacity() <= KEPT_BUFFER {
+            state.bytes = batch;
+        }
+        state.stream = Some(stream);
+    }
+}
+
+/// What the writing task does.
+enum Work {
+    Write(Stream, Vec<u8>),
+    Close(Stream),
+}
+
+async fn write(shared: Arc<Shared>) -> io::Result<()> {
+    loop {
+        match shared.next_work() {
+            Some(Work::Write(mut stream, batch)) => {
+                let written = match stream.write_all(&batch).await {
+                    Ok(()) => stream.flush().await,
+                    Err(error) => Err(error),
+                };
+                if let Err(error) = written {
+                    shared.state.lock().closed = Some(error.to_string());
+                    return Err(error);
+                }
+                shared.put_back(stream, batch);
+            }
+            Some(Work::Close(mut stream)) => {
+                // The peer may have closed first; either way it is closed now.
+                let _closed = stream.shutdown().await;
+                return Ok(());
+            }
+            None => shared.wake.notified().await,
+        }
+    }
+}
+
+/// Writes as much as the stream takes at once. A stream that broke says so again to whoever writes the rest.
+fn write_now(stream: &mut Stream, batch: &[u8]) -> Written {
+    let mut context = Context::from_waker(Waker::noop());
+    match Pin::new(&mut *stream).poll_write(&mut context, batch) {
+        Poll::Ready(Ok(count)) if count == batch.len() => match Pin::new(stream).poll_flush(&mut context) {
+            Poll::Ready(Ok(())) => Written::All,
+            Poll::Ready(Err(_)) | Poll::Pending => Written::Unflushed,
+        },
+        Poll::Ready(Ok(count)) => Written::Some(count),
+        Poll::Ready(Err(_)) | Poll::Pending => Written::Some(0),
     }
 }
 
@@ -287,6 +377,39 @@ mod tests {
         written.unwrap();
         read.unwrap();
         assert_eq!(text, "{\"a\": 1}\n{}\n");
+    }
+
+    #[tokio::test]
+    async fn what_the_stream_does_not_take_at_once_follows_in_order() {
+        let (ours, mut theirs) = tokio::io::duplex(7);
+        let (writer, work) = LineWriter::new(ours, 1_000_000);
+        let mut expected = String::new();
+        let sending = async {
+            for number in 0..200 {
+                let message = format!("{{\"number\":{number},\"text\":\"{}\"}}", "x".repeat(number % 23));
+                expected += &format!("{message}\n");
+                writer.send(message.into()).unwrap();
+                if number % 7 == 0 {
+                    tokio::task::yield_now().await;
+                }
+            }
+            writer.close();
+        };
+        let mut text = String::new();
+        let (written, read, ()) = tokio::join!(work, theirs.read_to_string(&mut text), sending);
+        written.unwrap();
+        read.unwrap();
+        assert_eq!(text, expected);
+    }
+
+    #[tokio::test]
+    async fn a_broken_stream_is_told_of_and_closes_the_writer() {
+        let (ours, theirs) = tokio::io::duplex(64);
+        drop(theirs);
+        let (writer, work) = LineWriter::new(ours, 1_000);
+        writer.send(Bytes::from_static(b"{}")).unwrap();
+        assert_eq!(work.await.unwrap_err().kind(), std::io::ErrorKind::BrokenPipe);
+        assert!(writer.send(Bytes::from_static(b"{}")).is_err());
     }
 
     /// A stream that arrives in pieces of this size.
