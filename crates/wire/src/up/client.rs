@@ -94,7 +94,8 @@ impl HttpClient {
             let fresh = kept.is_none();
             let mut line = match kept {
                 Some(line) => line,
-                None => self.pool.open(target.uri.clone()).await?,
+                // Rare and large: on the heap, so that whoever waits for a reply stays small.
+                None => Box::pin(self.pool.open(target.uri.clone())).await?,
             };
             match line.exchange(request).await {
                 Ok(response) => {

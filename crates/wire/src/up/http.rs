@@ -2,34 +2,28 @@
 //!
 //! Without a session a lane is a POST and its reply. With one there are also the session id, a standing stream, and
 //! streams that are taken up again where they broke ([`session`]). The two endpoints of the oldest revision are in
-//! [`event_stream`]. What is said is the accents' business; redirects and credentials are decided in [`request`].
+//! [`event_stream`]. What is under way is kept in [`lanes`], what comes back is read in [`lane`]. What is said is the
+//! accents' business; redirects and credentials are decided in [`request`].
 
 mod event_stream;
 mod lane;
+mod lanes;
 mod request;
 mod session;
 
-use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderValue, Method, header};
-use parking_lot::Mutex;
-use tokio::{runtime::Handle, task::AbortHandle};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use url::Url;
 
-use self::{request::Headers, session::Session};
+use self::{lanes::Lanes, request::Headers, session::Session};
 use super::{
     client::{HttpClient, Reply, Target, shown},
     credential::Credentials,
     transport::{Lane, LaneEnd, Link, Manner, Outbound, Shape, Sink, Transport},
 };
-use crate::{
-    error::{Clock, WireError},
-    header as mcp,
-    limit::Limits,
-    revision::Revision,
-};
+use crate::{error::WireError, header as mcp, limit::Limits, revision::Revision};
 
 /// The way to a server over HTTP.
 #[derive(Clone, Debug)]
@@ -56,18 +50,11 @@ struct HttpLink {
 
 struct Shared {
     endpoint: Arc<Endpoint>,
-    sink: Arc<dyn Sink>,
     /// With a session, or none.
     session: Option<Session>,
-    // Nothing awaits under this lock.
-    lanes: Mutex<HashMap<u64, Option<AbortHandle>>>,
-    tasks: TaskTracker,
-    runtime: Handle,
-    closed: CancellationToken,
+    lanes: Arc<Lanes>,
 }
 
-/// How long a server may take to take a message that wants no answer; what wants one has clocks of its own.
-const TAKEN: Duration = Duration::from_secs(30);
 /// How long the server may take to give a session back.
 const LAST_REQUEST: Duration = Duration::from_secs(5);
 
@@ -110,15 +97,8 @@ impl Transport for HttpTransport {
                 Manner::Session => Some(Session::default()),
                 Manner::Stateless => None,
             };
-            let shared = Shared {
-                endpoint: Arc::clone(&self.endpoint),
-                sink,
-                session,
-                lanes: Mutex::default(),
-                tasks: TaskTracker::new(),
-                runtime: Handle::current(),
-                closed: CancellationToken::new(),
-            };
+            let lanes = Lanes::new(sink, &self.endpoint.limits);
+            let shared = Shared { endpoint: Arc::clone(&self.endpoint), session, lanes };
             Ok(Arc::new(HttpLink { shared: Arc::new(shared) }) as Arc<dyn Link>)
         })
     }
@@ -128,32 +108,8 @@ impl Transport for HttpTransport {
 
 impl Link for HttpLink {
     fn send(&self, outbound: Outbound) -> Result<(), WireError> {
-        if self.shared.closed.is_cancelled() {
-            return Err(WireError::Ended("closed by us".to_owned()));
-        }
-        // Requests are counted where they are made; what a server makes us say is counted here.
-        let most = self.shared.endpoint.limits.concurrent_requests.saturating_mul(2);
-        if outbound.request.is_none() && most <= self.shared.tasks.len() {
-            return Err(WireError::Overloaded { limit: most });
-        }
-        let shared = Arc::clone(&self.shared);
-        let request = outbound.request;
-        let work = async move {
-            let end = taken(request, shared.post(outbound)).await;
-            shared.finish(request, end);
-        };
-        // The place is taken first, for the lane may be finished, or abandoned, before its task is known here.
-        if let Some(request) = request {
-            self.shared.lanes.lock().insert(request, None);
-        }
-        let task = self.shared.tasks.spawn_on(work, &self.shared.runtime).abort_handle();
-        if let Some(request) = request {
-            match self.shared.lanes.lock().get_mut(&request) {
-                Some(place) => *place = Some(task),
-                None => task.abort(),
-            }
-        }
-        Ok(())
+        let (shared, request) = (Arc::clone(&self.shared), outbound.request);
+        self.shared.lanes.begin(request, Box::pin(async move { Some(shared.post(outbound).await) }))
     }
 
     fn deliver(&self, outbound: Outbound) -> BoxFuture<'_, Result<(), WireError>> {
@@ -166,10 +122,7 @@ impl Link for HttpLink {
     }
 
     fn abandon(&self, request: u64) {
-        let lane = self.shared.lanes.lock().remove(&request);
-        if let Some(Some(task)) = lane {
-            task.abort();
-        }
+        self.shared.lanes.abandon(request);
     }
 
     fn settle(&self, revision: Revision) {
@@ -196,9 +149,7 @@ impl Link for HttpLink {
 
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            self.shared.closed.cancel();
-            let lanes: Vec<AbortHandle> = self.shared.lanes.lock().drain().filter_map(|(_, lane)| lane).collect();
-            lanes.iter().for_each(AbortHandle::abort);
+            self.shared.lanes.close();
             if let Some(session) = &self.shared.session {
                 // A server that does not take its session back in time keeps it.
                 drop(tokio::time::timeout(LAST_REQUEST, session.give_back(&self.shared.endpoint)).await);
@@ -237,7 +188,7 @@ impl Shared {
             (Some(own), None) => own.learn(response.headers()),
             _ => {}
         }
-        match lane::read(&*self.sink, Lane::Of(request), response, &self.endpoint.limits).await {
+        match lane::read(self.lanes.sink(), Lane::Of(request), response, &self.endpoint.limits).await {
             lane::End::Lane(end) => end,
             lane::End::Broken(broken) => match &self.session {
                 Some(own) => Box::pin(own.take_up(self, request, broken)).await,
@@ -258,26 +209,6 @@ impl Shared {
             }
         }
     }
-
-    fn finish(&self, request: Option<u64>, end: LaneEnd) {
-        let Some(request) = request else {
-            if let LaneEnd::Failed(error) = end {
-                tracing::debug!(%error, "a message did not reach the server");
-            }
-            return;
-        };
-        self.lanes.lock().remove(&request);
-        self.sink.lane_ended(request, end);
-    }
-}
-
-/// The end of a POST, within its time where nobody else has an eye on the clock.
-async fn taken(request: Option<u64>, post: impl Future<Output = LaneEnd>) -> LaneEnd {
-    if request.is_some() {
-        return post.await;
-    }
-    let late = |_| LaneEnd::Failed(WireError::TimedOut { clock: Clock::Idle, limit: TAKEN });
-    tokio::time::timeout(TAKEN, post).await.unwrap_or_else(late)
 }
 
 fn method_not_found(body: &bytes::Bytes) -> bool {

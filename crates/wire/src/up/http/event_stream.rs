@@ -1,19 +1,16 @@
 //! HTTP+SSE of 2024-11-05: one long stream to us, and an address it names for everything from us.
 
-use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::{HeaderValue, Method, header};
 use parking_lot::Mutex;
-use tokio::{runtime::Handle, sync::oneshot, task::AbortHandle};
-use tokio_util::{
-    sync::CancellationToken,
-    task::{AbortOnDropHandle, TaskTracker},
-};
+use tokio::sync::oneshot;
+use tokio_util::task::AbortOnDropHandle;
 use url::Url;
 
-use super::{Endpoint, lane, mark_revision, request::Headers, taken};
+use super::{Endpoint, lane, lanes::Lanes, mark_revision, request::Headers};
 use crate::{
     error::{Clock, WireError},
     revision::Revision,
@@ -32,15 +29,10 @@ struct EventStreamLink {
     endpoint: Arc<Endpoint>,
     /// Where our messages go.
     address: Url,
-    sink: Arc<dyn Sink>,
     // Nothing awaits under these locks.
     revision: Mutex<Option<Revision>>,
     reading: Mutex<Option<AbortOnDropHandle<()>>>,
-    /// What is being posted, and for which request.
-    posts: Arc<Mutex<HashMap<u64, Option<AbortHandle>>>>,
-    tasks: TaskTracker,
-    runtime: Handle,
-    closed: CancellationToken,
+    lanes: Arc<Lanes>,
 }
 
 /// Opens the stream and waits for the address.
@@ -55,10 +47,10 @@ pub(super) async fn open(endpoint: Arc<Endpoint>, sink: Arc<dyn Sink>) -> Result
             end => handshake::lane_error(end),
         });
     }
-    let runtime = Handle::current();
+    let lanes = Lanes::new(Arc::clone(&sink), &endpoint.limits);
     let (found, address) = oneshot::channel();
-    let reading = read(Arc::clone(&endpoint), response, Arc::clone(&sink), found);
-    let reading = AbortOnDropHandle::new(runtime.spawn(reading));
+    let reading = read(Arc::clone(&endpoint), response, sink, found);
+    let reading = AbortOnDropHandle::new(lanes.runtime().spawn(reading));
     let address = match tokio::time::timeout(ADDRESS, address).await {
         Ok(Ok(address)) => address?,
         Ok(Err(_)) => return Err(WireError::Ended("the stream closed before it named an address".to_owned())),
@@ -67,13 +59,9 @@ pub(super) async fn open(endpoint: Arc<Endpoint>, sink: Arc<dyn Sink>) -> Result
     Ok(Arc::new(EventStreamLink {
         endpoint,
         address,
-        sink,
         revision: Mutex::default(),
         reading: Mutex::new(Some(reading)),
-        posts: Arc::default(),
-        tasks: TaskTracker::new(),
-        runtime,
-        closed: CancellationToken::new(),
+        lanes,
     }))
 }
 
@@ -131,40 +119,10 @@ fn address(endpoint: &Endpoint, data: &[u8]) -> Result<Url, WireError> {
 
 impl Link for EventStreamLink {
     fn send(&self, outbound: Outbound) -> Result<(), WireError> {
-        if self.reading.lock().is_none() {
-            return Err(WireError::Ended("closed by us".to_owned()));
-        }
-        let request = outbound.request;
-        let (sink, post) = (Arc::clone(&self.sink), taken(request, self.post(outbound)));
-        let (posts, closed) = (Arc::clone(&self.posts), self.closed.clone());
-        let work = async move {
-            let end = tokio::select! {
-                () = closed.cancelled() => return,
-                end = post => end,
-            };
-            match (request, end) {
-                (Some(request), end) => {
-                    posts.lock().remove(&request);
-                    if !matches!(end, LaneEnd::Accepted) {
-                        sink.lane_ended(request, end);
-                    }
-                }
-                (None, LaneEnd::Accepted) => {}
-                (None, end) => tracing::debug!(?end, "a message did not reach the server"),
-            }
-        };
-        // The place is taken first, for the post may be finished, or abandoned, before its task is known here.
-        if let Some(request) = request {
-            self.posts.lock().insert(request, None);
-        }
-        let task = self.tasks.spawn_on(work, &self.runtime).abort_handle();
-        if let Some(request) = request {
-            match self.posts.lock().get_mut(&request) {
-                Some(place) => *place = Some(task),
-                None => task.abort(),
-            }
-        }
-        Ok(())
+        let (request, post) = (outbound.request, self.post(outbound));
+        // The answer comes on the stream; of the POST only a refusal is worth a word.
+        let post = async move { Some(post.await).filter(|end| !matches!(end, LaneEnd::Accepted)) };
+        self.lanes.begin(request, Box::pin(post))
     }
 
     fn deliver(&self, outbound: Outbound) -> BoxFuture<'_, Result<(), WireError>> {
@@ -178,10 +136,7 @@ impl Link for EventStreamLink {
     }
 
     fn abandon(&self, request: u64) {
-        let post = self.posts.lock().remove(&request);
-        if let Some(Some(post)) = post {
-            post.abort();
-        }
+        self.lanes.abandon(request);
     }
 
     fn settle(&self, revision: Revision) {
@@ -190,7 +145,7 @@ impl Link for EventStreamLink {
 
     fn close(&self) -> BoxFuture<'_, ()> {
         self.reading.lock().take();
-        self.closed.cancel();
+        self.lanes.close();
         Box::pin(async {})
     }
 }

@@ -31,11 +31,15 @@ impl Endpoint {
         headers: &Headers,
         body: Bytes,
     ) -> Result<Reply, WireError> {
-        let known = self.target.as_ref().filter(|_| *url == self.url);
-        let first = match known {
-            Some(target) => self.send_once(target, url, &method, headers, body.clone()).await?,
-            None => self.send_once(&Target::of(url)?, url, &method, headers, body.clone()).await?,
+        let elsewhere;
+        let target = match &self.target {
+            Some(target) if *url == self.url => target,
+            _ => {
+                elsewhere = Box::new(Target::of(url)?);
+                &*elsewhere
+            }
         };
+        let first = self.send_once(target, url, &method, headers, body.clone()).await?;
         match first.status() {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {}
             status if status.is_redirection() && status != StatusCode::NOT_MODIFIED => {}

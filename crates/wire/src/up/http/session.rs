@@ -111,7 +111,7 @@ impl Session {
                     continue;
                 }
             };
-            match lane::read(&*shared.sink, Lane::Of(request), response, &shared.endpoint.limits).await {
+            match lane::read(shared.lanes.sink(), Lane::Of(request), response, &shared.endpoint.limits).await {
                 End::Lane(end) => return end,
                 End::Broken(next) => {
                     let last_event = next.last_event.or(Some(last_event));
@@ -129,8 +129,8 @@ impl Session {
         self.state.lock().lost = false;
         let (answered, answer) = oneshot::channel();
         let standing = keep_standing(Arc::downgrade(shared), answered);
-        let closed = shared.closed.clone();
-        let task = shared.runtime.spawn(async move {
+        let closed = shared.lanes.closed.clone();
+        let task = shared.lanes.runtime().spawn(async move {
             tokio::select! {
                 () = closed.cancelled() => {}
                 () = standing => {}
@@ -175,7 +175,7 @@ async fn keep_standing(shared: Weak<Shared>, answered: oneshot::Sender<()>) {
         match response {
             Ok(response) if response.status().is_client_error() => return,
             Ok(response) => {
-                match lane::read(&*shared.sink, Lane::Standing, response, &shared.endpoint.limits).await {
+                match lane::read(shared.lanes.sink(), Lane::Standing, response, &shared.endpoint.limits).await {
                     End::Broken(next) => {
                         failures = if next.progressed { 0 } else { failures + 1 };
                         let last_event = next.last_event.or(broken.last_event);
