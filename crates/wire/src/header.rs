@@ -58,13 +58,19 @@ pub struct Mismatch {
 /// The headers every stateless request carries.
 pub(crate) fn standard(revision: Revision, method: &str, params: Option<&Raw>) -> Vec<(HeaderName, HeaderValue)> {
     let mut headers = vec![(PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str()))];
-    if let Some(value) = encode(method) {
+    if let Some(value) = plain_method(method).or_else(|| encode(method)) {
         headers.push((METHOD, value));
     }
     if let Some(name) = named(method, params).as_ref().and_then(Raw::as_str).and_then(|name| encode(&name)) {
         headers.push((NAME, name));
     }
     headers
+}
+
+/// The methods of most requests need no encoding and no copy.
+fn plain_method(method: &str) -> Option<HeaderValue> {
+    const USUAL: [&str; 4] = ["tools/call", "resources/read", "prompts/get", "tools/list"];
+    USUAL.into_iter().find(|usual| *usual == method).map(HeaderValue::from_static)
 }
 
 /// What `Mcp-Name` repeats.

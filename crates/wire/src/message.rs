@@ -22,7 +22,7 @@ use bytes::Bytes;
 pub use capability::{ClientCapabilities, ServerCapabilities};
 pub use error::RpcError;
 pub use id::Id;
-pub use strict::{RequestProblem, refuse_ambiguity};
+pub use strict::{RequestProblem, Seen, refuse_ambiguity};
 
 use crate::{
     json::{

@@ -21,10 +21,9 @@ mod router;
 pub mod stdio;
 pub mod transport;
 
-use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
-use parking_lot::Mutex;
 use tokio::sync::broadcast;
 
 pub use handshake::ServerProfile;
@@ -316,18 +315,7 @@ fn install_accent(router: &Arc<Router>, profile: &ServerProfile, transport: &dyn
         router.use_accent(Arc::new(Legacy { revision, capabilities }) as Arc<dyn Accent>);
         return None;
     }
-    let modern = Arc::new(Modern {
-        revision,
-        shape: match transport.shape() {
-            Shape::Stream => Shape::Stream,
-            Shape::Http => Shape::Http,
-        },
-        capabilities: router.hello.capabilities.clone(),
-        info: router.hello.info.clone(),
-        limits: router.limits.clone(),
-        log_level: Mutex::default(),
-        tool_headers: Mutex::new(HashMap::new()),
-    });
+    let modern = Arc::new(Modern::new(revision, transport.shape(), &router.hello, router.limits.clone()));
     router.use_accent(Arc::clone(&modern) as Arc<dyn Accent>);
     Some(modern)
 }

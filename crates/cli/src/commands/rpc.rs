@@ -47,7 +47,7 @@ pub(crate) async fn run(args: &RpcArgs, app: &App, output: &mut Output) -> Resul
         }
         _ => return Err(Report::usage("arguments", "Give a method, and its parameters if it has any.")),
     };
-    let request = Request::new(method, params)?.with_progress();
+    let request = Request::new(method.clone(), params)?.with_progress();
     app.visit(target, async |session| {
         if args.dry_run {
             let request = session.dry_run(app, request).await?;

@@ -70,9 +70,10 @@ pub(super) fn bad_message(bad: &BadMessage) -> (Option<Id>, RpcError) {
 /// The era-neutral request: checked, and rid of what belongs to this hop.
 pub(super) fn neutral(envelope: &Envelope) -> Result<Request, RpcError> {
     let invalid = |problem: &dyn std::fmt::Display| RpcError::new(RpcError::INVALID_PARAMS, &problem.to_string());
-    let request = Request::new(envelope.method(), envelope.params()).map_err(|problem| invalid(&problem))?;
+    let method = envelope.method().to_owned();
+    let request = Request::new(method, envelope.params()).map_err(|problem| invalid(&problem))?;
     let params = request.params().map(meta::without_hop_keys);
-    let mut request = Request::trusted(envelope.method(), params);
+    let mut request = request.with_params(params);
     if progress_token(envelope).is_some() {
         request = request.with_progress();
     }

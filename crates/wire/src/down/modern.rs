@@ -460,23 +460,14 @@ fn with_keys(asks: Vec<Ask>) -> Vec<(String, Ask)> {
 /// The questions as this revision spells them, under their keys: without what only a session understands, and with
 /// every other byte as it came.
 fn asked(asks: &[(String, Ask)]) -> Raw {
-    let mut text = Vec::from(*b"{");
-    for (index, (key, ask)) in asks.iter().enumerate() {
-        if 0 < index {
-            text.push(b',');
-        }
-        splice::write_string(&mut text, key);
-        text.extend_from_slice(b":{\"method\":");
-        splice::write_string(&mut text, &ask.question.method);
-        if let Some(params) = &ask.question.params {
-            text.extend_from_slice(b",\"params\":");
-            let edits = [Edit::Remove("task"), Edit::Remove("elicitationId")];
-            splice::write(&mut text, &meta::without_hop_keys(params), &edits);
-        }
-        text.push(b'}');
-    }
-    text.push(b'}');
-    Raw::checked(text.into())
+    let asked = |ask: &Ask| {
+        let method = Raw::of(&ask.question.method);
+        let edits = [Edit::Remove("task"), Edit::Remove("elicitationId")];
+        let params = ask.question.params.as_ref().map(|it| splice::edited(&meta::without_hop_keys(it), &edits));
+        splice::object([("method", &method)].into_iter().chain(params.iter().map(|it| ("params", it))))
+    };
+    let asked: Vec<(&str, Raw)> = asks.iter().map(|(key, ask)| (key.as_str(), asked(ask))).collect();
+    splice::object(asked.iter().map(|(key, question)| (*key, question)))
 }
 
 /// The HTTP status a refusal calls for.

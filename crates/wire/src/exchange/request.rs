@@ -1,17 +1,18 @@
 //! What is asked of a server, without a word about how it travels.
 
-use std::{fmt, str::FromStr};
+use std::{borrow::Cow, fmt, str::FromStr};
 
 use crate::{
     json::Raw,
-    message::{ClientCapabilities, RequestProblem, refuse_ambiguity},
+    message::{ClientCapabilities, RequestProblem, Seen, refuse_ambiguity},
 };
 
 /// One request. Its params hold nothing that belongs to a hop: no token, no version, no capability.
 #[derive(Clone, Debug)]
 pub struct Request {
-    method: String,
+    method: Cow<'static, str>,
     params: Option<Raw>,
+    seen: Seen,
     /// Whether its caller wants to hear of progress.
     pub progress: Progress,
     /// From which level on its caller wants to hear logs; `None`: what the connection was set to.
@@ -57,16 +58,15 @@ pub struct UnknownLevel(pub String);
 
 impl Request {
     /// A request of this program's own making.
-    pub fn new(method: impl Into<String>, params: Option<Raw>) -> Result<Self, RequestProblem> {
-        if let Some(params) = &params {
-            refuse_ambiguity(params)?;
-        }
-        Ok(Self::trusted(method.into(), params))
+    pub fn new(method: impl Into<Cow<'static, str>>, params: Option<Raw>) -> Result<Self, RequestProblem> {
+        let seen = params.as_ref().map(refuse_ambiguity).transpose()?.unwrap_or_default();
+        Ok(Self { seen, ..Self::trusted(method, params) })
     }
 
-    /// A request whose params were checked, or were made here.
-    pub(crate) fn trusted(method: impl Into<String>, params: Option<Raw>) -> Self {
-        Self { method: method.into(), params, progress: Progress::Unwanted, log_level: None, capabilities: None }
+    /// A request whose params were made here, and ask for no task.
+    pub(crate) fn trusted(method: impl Into<Cow<'static, str>>, params: Option<Raw>) -> Self {
+        let (seen, progress) = (Seen::default(), Progress::Unwanted);
+        Self { method: method.into(), params, seen, progress, log_level: None, capabilities: None }
     }
 
     /// The same, with its caller looking at progress.
@@ -98,9 +98,14 @@ impl Request {
         self.params.as_ref().and_then(|params| params.get(key))
     }
 
+    /// Whether its caller would rather have a task than wait.
+    pub(crate) fn asks_for_task(&self) -> bool {
+        self.seen.task && self.method == "tools/call"
+    }
+
     /// Whether a server may ask something before it answers this.
     pub fn is_interactive(&self) -> bool {
-        matches!(self.method.as_str(), "tools/call" | "prompts/get" | "resources/read")
+        matches!(&*self.method, "tools/call" | "prompts/get" | "resources/read")
     }
 }
 

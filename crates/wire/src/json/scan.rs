@@ -152,6 +152,15 @@ impl<'a> Scanner<'a> {
     fn cross_value(&mut self, limit: usize) -> Result<Range<usize>, Stop> {
         self.space();
         let start = self.at;
+        match self.byte() {
+            b'{' | b'[' => self.nested(limit)?,
+            _ => self.scalar()?,
+        }
+        Ok(start..self.at)
+    }
+
+    /// Crosses an object or an array with everything in it.
+    fn nested(&mut self, limit: usize) -> Result<(), Stop> {
         let mut nesting = Nesting { bits: [0; MAX_DEPTH / 64], depth: 0 };
         loop {
             match self.byte() {
@@ -171,16 +180,23 @@ impl<'a> Scanner<'a> {
                     }
                     self.at += 1;
                 }
-                b'"' => self.string()?,
-                b'-' | b'0'..=b'9' => self.number()?,
-                b't' => self.literal(b"true")?,
-                b'f' => self.literal(b"false")?,
-                b'n' => self.literal(b"null")?,
-                _ => return Err(Stop::Here),
+                _ => self.scalar()?,
             }
             if self.close(&mut nesting)? {
-                return Ok(start..self.at);
+                return Ok(());
             }
+        }
+    }
+
+    #[inline]
+    fn scalar(&mut self) -> Result<(), Stop> {
+        match self.byte() {
+            b'"' => self.string(),
+            b'-' | b'0'..=b'9' => self.number(),
+            b't' => self.literal(b"true"),
+            b'f' => self.literal(b"false"),
+            b'n' => self.literal(b"null"),
+            _ => Err(Stop::Here),
         }
     }
 

@@ -16,7 +16,7 @@ impl Id {
 
     /// An id of ours.
     pub fn number(number: u64) -> Self {
-        Self(Raw::of(&number))
+        Self(Raw::checked(number.to_string().into()))
     }
 
     /// An id of ours that cannot be taken for one of the peer's.

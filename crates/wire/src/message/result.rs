@@ -90,10 +90,14 @@ impl CacheHint {
     }
 }
 
+/// Bytes from which on a result is long.
+const LONG: usize = 4096;
+
 impl ResultType {
     /// What the result says it is.
     pub fn view(result: &Raw) -> Self {
-        if !result.may_mention("resultType") {
+        // In a long text, a look for the word is cheaper than crossing it.
+        if LONG < result.as_bytes().len() && !result.may_mention("resultType") {
             return Self::Complete;
         }
         let Some(said) = result.get("resultType") else { return Self::Complete };

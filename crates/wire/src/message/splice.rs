@@ -56,6 +56,28 @@ pub fn write(out: &mut Vec<u8>, object: &Raw, edits: &[Edit<'_>]) {
     kept.finish();
 }
 
+/// An object of these members, each value as it is.
+pub fn object<'a>(members: impl IntoIterator<Item = (&'a str, &'a Raw)>) -> Raw {
+    let mut out = Vec::from(*b"{");
+    for (key, value) in members {
+        if 1 < out.len() {
+            out.push(b',');
+        }
+        write_string(&mut out, key);
+        out.push(b':');
+        out.extend_from_slice(value.as_bytes());
+    }
+    out.push(b'}');
+    Raw::checked(out.into())
+}
+
+/// The object with every member of `other` set.
+pub(crate) fn merged(object: &Raw, other: &Raw) -> Raw {
+    let members = other.members();
+    let edits: Vec<Edit<'_>> = members.iter().map(|member| Edit::Set(&member.key, member.value.clone())).collect();
+    edited(object, &edits)
+}
+
 /// Appends a string of our own; those that need no escapes, which is all we name, need no second buffer.
 pub(crate) fn write_string(out: &mut Vec<u8>, text: &str) {
     if text.bytes().all(|byte| (0x20..0x7f).contains(&byte) && byte != b'"' && byte != b'\\') {
@@ -136,7 +158,7 @@ mod tests {
     use proptest::prelude::{prop, proptest};
     use serde_json::Value;
 
-    use super::{Edit, edited};
+    use super::{Edit, edited, merged, object};
     use crate::{json::Raw, property};
 
     fn raw(text: &str) -> Raw {
@@ -160,6 +182,14 @@ mod tests {
         for (before, edits, after) in cases {
             assert_eq!(edited(&raw(before), &edits).to_string(), after, "from {before}");
         }
+    }
+
+    #[test]
+    fn an_object_is_put_together_from_values_as_they_are() {
+        let (one, other) = (raw("1.50"), raw(r#"{ "b":2 ,"a":1}"#));
+        assert_eq!(object([("x", &one), ("a\"b", &other)]).to_string(), r#"{"x":1.50,"a\"b":{ "b":2 ,"a":1}}"#);
+        assert_eq!(object([]).to_string(), "{}");
+        assert_eq!(merged(&other, &object([("a", &one), ("c", &one)])).to_string(), r#"{ "b":2 ,"a":1.50,"c":1.50}"#);
     }
 
     proptest! {

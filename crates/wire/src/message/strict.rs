@@ -4,9 +4,12 @@
 //! so that a policy would judge one value and the server act on another (CVE-2026-27896, GO-2026-4770). Checked at
 //! the top level, directly in `params`, and, for duplicates, in `arguments`; never deeper, where keys are data.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, ops::Range};
 
 use crate::json::{Raw, scan};
+
+/// Keys of an object up to which each is compared with those before it; beyond, they are sorted.
+const FEW: usize = 8;
 
 /// The keys of a message.
 const ENVELOPE_KEYS: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
@@ -87,33 +90,40 @@ pub enum RequestProblem {
     ParamsNotAnObject,
 }
 
+/// What was seen of `params` on the way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Whether there is a `task`: the caller would rather have one than wait.
+    pub task: bool,
+}
+
 /// Refuses `params` that two readers could understand differently.
-pub fn refuse_ambiguity(params: &Raw) -> Result<(), RequestProblem> {
+pub fn refuse_ambiguity(params: &Raw) -> Result<Seen, RequestProblem> {
     if params.kind() != crate::json::Kind::Object {
         return Err(RequestProblem::ParamsNotAnObject);
     }
-    let mut arguments = None;
-    check_level(params, "params", &PARAMS_KEYS, |key, value| {
-        if key == "arguments" {
-            arguments = Some(value);
-        }
+    let (mut arguments, mut seen) = (None, Seen::default());
+    check_level(params, "params", &PARAMS_KEYS, |key, value| match key {
+        b"arguments" => arguments = Some(value),
+        b"task" => seen.task = true,
+        _ => {}
     })?;
-    match arguments {
-        Some(arguments) => check_level(&arguments, "arguments", &[], |_, _| {}),
-        None => Ok(()),
+    if let Some(arguments) = arguments {
+        check_level(&Raw::checked(params.bytes().slice(arguments)), "arguments", &[], |_, _| {})?;
     }
+    Ok(seen)
 }
 
 /// A key of the envelope that is none of the six, but nearly.
 pub(super) fn odd_envelope_key(literal: &[u8]) -> Option<RequestProblem> {
-    match scan::decode_string(literal) {
-        Some(key) => odd_key(&key, "the message", &ENVELOPE_KEYS).or_else(|| {
+    const PLACE: &str = "the message";
+    match Key::read(literal) {
+        Some(key) => key.problem(PLACE, &ENVELOPE_KEYS).or_else(|| {
             // An escaped spelling of one of the six: this reader would pass over it, another would not.
-            ENVELOPE_KEYS
-                .contains(&&*key)
-                .then(|| RequestProblem::Twice { key: key.into_owned(), place: "the message" })
+            let known = ENVELOPE_KEYS.iter().any(|known| known.as_bytes() == &*key.0);
+            known.then(|| RequestProblem::Twice { key: key.text(), place: PLACE })
         }),
-        None => Some(RequestProblem::NotText { place: "the message" }),
+        None => Some(RequestProblem::NotText { place: PLACE }),
     }
 }
 
@@ -121,39 +131,77 @@ fn check_level(
     object: &Raw,
     place: &'static str,
     protocol_keys: &[&'static str],
-    mut found: impl FnMut(&str, Raw),
+    mut found: impl FnMut(&[u8], Range<usize>),
 ) -> Result<(), RequestProblem> {
-    let mut keys: Vec<Cow<'_, str>> = Vec::new();
+    let mut keys: Vec<Key<'_>> = Vec::with_capacity(FEW);
     let mut problem = None;
     object.each_member(|name, value| {
-        let Some(key) = scan::decode_string(&object.as_bytes()[name]) else {
+        let Some(key) = Key::read(&object.as_bytes()[name]) else {
             problem.get_or_insert(RequestProblem::NotText { place });
             return;
         };
         if problem.is_none() {
-            problem = odd_key(&key, place, protocol_keys);
+            problem = key.problem(place, protocol_keys);
         }
-        found(&key, Raw::checked(object.bytes().slice(value)));
+        found(&key.0, value);
         keys.push(key);
     });
-    keys.sort_unstable();
-    let twice = || keys.windows(2).find(|pair| pair[0] == pair[1]);
-    let twice = problem.is_none().then(twice).flatten();
-    match (problem, twice) {
+    match (problem, repeated(&mut keys)) {
         (Some(problem), _) => Err(problem),
-        (None, Some(pair)) => Err(RequestProblem::Twice { key: pair[0].clone().into_owned(), place }),
+        (None, Some(key)) => Err(RequestProblem::Twice { key: key.text(), place }),
         (None, None) => Ok(()),
     }
 }
 
-fn odd_key(key: &str, place: &'static str, protocol_keys: &[&'static str]) -> Option<RequestProblem> {
-    if key.contains('\0') {
-        return Some(RequestProblem::Nul { place });
+/// A key that occurs twice.
+fn repeated<'a, 'k>(keys: &'a mut [Key<'k>]) -> Option<&'a Key<'k>> {
+    if FEW < keys.len() {
+        keys.sort_unstable();
+        return keys.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| &pair[0]);
     }
-    // Most keys differ in length from all of the protocol's; letters outside ASCII have other lengths and are rare.
-    let could_be = |known: &str| known.len() == key.len() || !key.is_ascii();
-    let meant = protocol_keys.iter().find(|known| could_be(known) && key != **known && same_letters(key, known))?;
-    Some(RequestProblem::Miscased { key: key.to_owned(), meant, place })
+    keys.iter().enumerate().find(|(index, key)| keys[..*index].contains(key)).map(|(_, key)| key)
+}
+
+/// A key as it reads, escapes resolved; bytes, because most are only compared.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Key<'a>(Cow<'a, [u8]>);
+
+impl<'a> Key<'a> {
+    /// The key of a literal (quotes included); `None` when it is not Unicode text.
+    fn read(literal: &'a [u8]) -> Option<Self> {
+        let inside = literal.get(1..literal.len().checked_sub(1)?)?;
+        if !inside.contains(&b'\\') {
+            return Some(Self(Cow::Borrowed(inside)));
+        }
+        scan::decode_string(literal).map(|key| Self(Cow::Owned(key.into_owned().into_bytes())))
+    }
+
+    fn problem(&self, place: &'static str, protocol_keys: &[&'static str]) -> Option<RequestProblem> {
+        // Nearly every key that is a protocol's.
+        if matches!(&*self.0, b"name" | b"arguments" | b"uri" | b"_meta") {
+            return None;
+        }
+        // In a literal NUL can only be an escape, so that a key without any has none.
+        if matches!(self.0, Cow::Owned(_)) && self.0.contains(&0) {
+            return Some(RequestProblem::Nul { place });
+        }
+        // Most keys differ from all of the protocol's in length or at once; those with letters outside ASCII may fold
+        // to another length, and are rare.
+        let (ascii, first) = (self.0.is_ascii(), initial(&self.0));
+        let could_be = |known: &str| !ascii || (known.len() == self.0.len() && initial(known.as_bytes()) == first);
+        let differs = |known: &&&str| could_be(known) && known.as_bytes() != &*self.0;
+        let meant = protocol_keys.iter().filter(differs).find(|known| same_letters(&self.text(), known))?;
+        Some(RequestProblem::Miscased { key: self.text(), meant, place })
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0).into_owned()
+    }
+}
+
+/// The first byte, whatever its case.
+fn initial(key: &[u8]) -> Option<u8> {
+    key.first().map(u8::to_ascii_lowercase)
 }
 
 /// Equal when case is folded the way lenient parsers fold it: ASCII, plus the two letters outside it that fold in.

@@ -21,7 +21,7 @@ use crate::{
     error::WireError,
     exchange::{self, Answer, Exchange, Feed, Outcome, Question, Request, Terms},
     json::Raw,
-    message::{Envelope, RpcError},
+    message::{Envelope, RpcError, splice},
 };
 
 /// The first wait before a server that only wants to be asked again is asked again; doubled each time.
@@ -203,7 +203,7 @@ impl Call {
             if answers.is_empty() {
                 tokio::time::sleep(FIRST_BACKOFF * 2u32.saturating_pow(u32::try_from(round).unwrap_or(u32::MAX))).await;
             }
-            match gathered(keys, join_all(answers).await) {
+            match gathered(&keys, join_all(answers).await) {
                 Ok(answers) => {
                     *call.round.lock() = Some(Arc::new(Round { answers, state }));
                     call.send(&router);
@@ -256,24 +256,14 @@ impl Call {
     }
 }
 
-/// The answers by their keys; none where nothing was asked. Only elicitation can say no on this wire; any other refusal ends the call.
-fn gathered(keys: Vec<String>, answers: Vec<Answer>) -> Result<Option<Raw>, RpcError> {
-    if keys.is_empty() {
-        return Ok(None);
-    }
-    let mut text = Vec::from(*b"{");
-    for (index, (key, answer)) in keys.into_iter().zip(answers).enumerate() {
-        let given = match answer {
-            Answer::Given(given) => given,
-            Answer::Refused(error) => return Err(error),
-        };
-        if 0 < index {
-            text.push(b',');
-        }
-        text.extend_from_slice(Raw::of(&key).as_bytes());
-        text.push(b':');
-        text.extend_from_slice(given.as_bytes());
-    }
-    text.push(b'}');
-    Ok(Some(Raw::checked(text.into())))
+/// The answers by their keys; none where nothing was asked. Only elicitation can say no on this wire; any other refusal
+/// ends the call.
+fn gathered(keys: &[String], answers: Vec<Answer>) -> Result<Option<Raw>, RpcError> {
+    let given = |answer| match answer {
+        Answer::Given(given) => Ok(given),
+        Answer::Refused(error) => Err(error),
+    };
+    let answers = answers.into_iter().map(given).collect::<Result<Vec<Raw>, RpcError>>()?;
+    let by_key = keys.iter().map(String::as_str).zip(&answers);
+    Ok((!keys.is_empty()).then(|| splice::object(by_key)))
 }

@@ -17,7 +17,10 @@ use crate::{
     header,
     json::{Kind, Raw},
     limit::Limits,
-    message::{ClientCapabilities, Envelope, Id, RpcError, ServerCapabilities, compose, meta, splice::Edit},
+    message::{
+        ClientCapabilities, Envelope, Id, RpcError, ServerCapabilities, compose, meta,
+        splice::{self, Edit},
+    },
     notice::Notice,
     revision::{Era, Revision},
 };
@@ -49,14 +52,19 @@ pub struct ServerProfile {
     pub raw: Raw,
 }
 
+/// What every request to a stateless server says of us in `_meta`.
+pub(super) fn introduction(hello: &Hello, revision: Revision) -> Raw {
+    splice::object([
+        (meta::PROTOCOL_VERSION, &revision.raw()),
+        (meta::CLIENT_CAPABILITIES, &hello.capabilities.0),
+        (meta::CLIENT_INFO, &hello.info),
+    ])
+}
+
 /// The request a stateless server is greeted with.
 pub(crate) fn discover(hello: &Hello, id: u64, revision: Revision) -> Outbound {
-    let keys = [
-        Edit::Set(meta::PROTOCOL_VERSION, Raw::of(revision.as_str())),
-        Edit::Set(meta::CLIENT_CAPABILITIES, hello.capabilities.0.clone()),
-        Edit::Set(meta::CLIENT_INFO, hello.info.clone()),
-    ];
-    let message = compose::request(&Id::number(id), "server/discover", None, &[meta::with_keys(None, &keys)]);
+    let meta = Edit::Set("_meta", introduction(hello, revision));
+    let message = compose::request(&Id::number(id), "server/discover", None, &[meta]);
     Outbound { message, request: Some(id), headers: header::standard(revision, "server/discover", None) }
 }
 
@@ -76,11 +84,11 @@ pub(crate) async fn initialize(router: &Router) -> Result<ServerProfile, WireErr
 pub(crate) async fn greet(router: &Router) -> Result<HandshakeReply, WireError> {
     let id = router.new_id();
     let hello = &router.hello;
-    let params = Raw::of(&serde_json::json!({
-        "protocolVersion": hello.legacy.as_str(),
-        "capabilities": serde_json::value::RawValue::from_string(hello.capabilities.0.to_string()).ok(),
-        "clientInfo": serde_json::value::RawValue::from_string(hello.info.to_string()).ok(),
-    }));
+    let params = splice::object([
+        ("protocolVersion", &hello.legacy.raw()),
+        ("capabilities", &hello.capabilities.0),
+        ("clientInfo", &hello.info),
+    ]);
     let message = compose::request(&Id::number(id), "initialize", Some(&params), &[]);
     let reply = router.handshake(id, Outbound::plain(message, Some(id)))?;
     let reply = within(hello.patience, reply).await.inspect_err(|_| drop(router.forget(id)))?;

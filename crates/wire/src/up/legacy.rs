@@ -39,7 +39,7 @@ impl Accent for Legacy {
 
     fn result(&self, request: &Request, result: Raw) -> Reply {
         // A task stands for the answer only where one was asked for.
-        if request.method() == "tools/call" && request.param("task").is_some() && result.get("task").is_some() {
+        if request.asks_for_task() && result.get("task").is_some() {
             return match Task::view(&result) {
                 Some(task) => Reply::Task(task),
                 None => Reply::Invalid("a task without `taskId` or `status`".to_owned()),

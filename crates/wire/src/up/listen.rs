@@ -96,7 +96,7 @@ async fn announced(router: &Arc<Router>, wanted: Wanted) -> Result<Listening, Wi
 }
 
 /// Says `resources/subscribe` or `resources/unsubscribe`.
-pub(super) async fn subscription(router: &Arc<Router>, method: &str, uri: &str) -> Result<(), WireError> {
+pub(super) async fn subscription(router: &Arc<Router>, method: &'static str, uri: &str) -> Result<(), WireError> {
     match call::start(router, subscription_request(method, uri), Terms::list()).outcome().await {
         Outcome::Answered(_) => Ok(()),
         Outcome::Failed(error) => Err(error),
@@ -104,7 +104,7 @@ pub(super) async fn subscription(router: &Arc<Router>, method: &str, uri: &str) 
     }
 }
 
-pub(super) fn subscription_request(method: &str, uri: &str) -> Request {
+pub(super) fn subscription_request(method: &'static str, uri: &str) -> Request {
     Request::trusted(method, Some(Raw::of(&serde_json::json!({ "uri": uri }))))
 }
 

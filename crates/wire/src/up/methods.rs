@@ -15,6 +15,7 @@ use crate::{
         RequestProblem,
         item::{self, Item, Malformed, Prompt, Resource, Template, Tool},
         result::CacheHint,
+        splice,
     },
     revision::{Era, Revision},
     up::transport::Shape,
@@ -152,15 +153,10 @@ impl Peer {
         }
     }
 
-    fn named(&self, method: &str, name: &str, arguments: Option<Raw>) -> Result<Exchange, RequestProblem> {
-        let mut params = Vec::from(*b"{\"name\":");
-        params.extend_from_slice(Raw::of(name).as_bytes());
-        if let Some(arguments) = arguments {
-            params.extend_from_slice(b",\"arguments\":");
-            params.extend_from_slice(arguments.as_bytes());
-        }
-        params.push(b'}');
-        let request = Request::new(method, Some(Raw::checked(params.into())))?.with_progress();
+    fn named(&self, method: &'static str, name: &str, arguments: Option<Raw>) -> Result<Exchange, RequestProblem> {
+        let members = [Some(("name", Raw::of(name))), arguments.map(|arguments| ("arguments", arguments))];
+        let params = splice::object(members.iter().flatten().map(|(key, value)| (*key, value)));
+        let request = Request::new(method, Some(params))?.with_progress();
         Ok(self.open(request, self.timeouts().call))
     }
 }

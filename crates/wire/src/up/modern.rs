@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 
 use super::{
     accent::{Accent, Asked, Reply, Round, Withdraws},
+    handshake::{self, Hello},
     legacy,
     transport::{Outbound, Shape},
 };
@@ -21,7 +22,7 @@ use crate::{
         item::{self, Tool},
         meta,
         result::{ResultType, Task},
-        splice::Edit,
+        splice::{self, Edit},
     },
     revision::{Era, Revision},
 };
@@ -29,16 +30,17 @@ use crate::{
 /// A server of 2026-07-28.
 #[derive(Debug)]
 pub(crate) struct Modern {
-    pub(crate) revision: Revision,
-    pub(crate) shape: Shape,
+    revision: Revision,
+    shape: Shape,
     /// Declared with every request that does not say otherwise.
-    pub(crate) capabilities: ClientCapabilities,
-    pub(crate) info: Raw,
-    pub(crate) limits: Limits,
+    capabilities: ClientCapabilities,
+    /// What most requests say of us, as they say it.
+    introduction: Raw,
+    limits: Limits,
     /// Wanted with every request that does not say otherwise.
     pub(crate) log_level: Mutex<Option<LogLevel>>,
     /// Headers the tools' schemas ask for, by tool. Nothing awaits under this lock.
-    pub(crate) tool_headers: Mutex<HashMap<String, Vec<ParamHeader>>>,
+    tool_headers: Mutex<HashMap<String, Vec<ParamHeader>>>,
 }
 
 impl Accent for Modern {
@@ -47,7 +49,7 @@ impl Accent for Modern {
     }
 
     fn request(&self, id: u64, request: &Request, round: Option<&Round>) -> Outbound {
-        let mut edits = vec![meta::with_keys(request.params(), &self.meta_keys(id, request))];
+        let mut edits = vec![self.meta(id, request)];
         if let Some(round) = round {
             edits.extend(round.answers.iter().map(|answers| Edit::Set("inputResponses", answers.clone())));
             edits.push(match &round.state {
@@ -122,25 +124,40 @@ impl Accent for Modern {
 }
 
 impl Modern {
-    fn meta_keys(&self, id: u64, request: &Request) -> Vec<Edit<'static>> {
-        let capabilities = request.capabilities.as_ref().unwrap_or(&self.capabilities);
-        let mut keys = vec![
-            Edit::Set(meta::PROTOCOL_VERSION, self.revision.raw()),
-            Edit::Set(meta::CLIENT_CAPABILITIES, capabilities.0.clone()),
-            Edit::Set(meta::CLIENT_INFO, self.info.clone()),
-        ];
+    pub(super) fn new(revision: Revision, shape: Shape, hello: &Hello, limits: Limits) -> Self {
+        Self {
+            revision,
+            shape,
+            capabilities: hello.capabilities.clone(),
+            introduction: handshake::introduction(hello, revision),
+            limits,
+            log_level: Mutex::default(),
+            tool_headers: Mutex::default(),
+        }
+    }
+
+    /// The request's `_meta`, with what this era says in every request.
+    fn meta(&self, id: u64, request: &Request) -> Edit<'static> {
+        let mut keys = Vec::new();
+        if let Some(capabilities) = &request.capabilities {
+            keys.push(Edit::Set(meta::CLIENT_CAPABILITIES, capabilities.0.clone()));
+        }
         if let Some(level) = request.log_level.or(*self.log_level.lock()) {
             keys.push(Edit::Set(meta::LOG_LEVEL, Raw::of(level.as_str())));
         }
         if request.progress == Progress::Wanted {
             keys.push(Edit::Set(meta::PROGRESS_TOKEN, Raw::of(&id)));
         }
-        keys
+        let ours = splice::edited(&self.introduction, &keys);
+        match meta::of(request.params()).filter(|theirs| theirs.kind() == Kind::Object) {
+            Some(theirs) => Edit::Set("_meta", splice::merged(&theirs, &ours)),
+            None => Edit::Set("_meta", ours),
+        }
     }
 
     fn headers(&self, request: &Request) -> Vec<(HeaderName, HeaderValue)> {
         let mut headers = header::standard(self.revision, request.method(), request.params());
-        if request.method() == "tools/call" {
+        if request.method() == "tools/call" && !self.tool_headers.lock().is_empty() {
             let name = request.param("name");
             let name = name.as_ref().and_then(Raw::as_str).unwrap_or_default();
             if let Some(annotated) = self.tool_headers.lock().get(&*name) {

@@ -7,7 +7,7 @@
 mod asking;
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     sync::{
         Arc, Weak,
         atomic::{AtomicU64, Ordering},
@@ -55,8 +55,8 @@ pub(crate) struct Router {
     /// Questions that belong to no request and are being answered.
     standing_asks: Arc<Semaphore>,
     next_id: AtomicU64,
-    // Nothing awaits under these locks.
-    waiting: Mutex<HashMap<u64, Waiting>>,
+    // Nothing awaits under these locks. Ids are our own and count up, so that few keys need no hashing.
+    waiting: Mutex<BTreeMap<u64, Waiting>>,
     questions: Mutex<HashMap<Id, (Weak<Call>, AskId)>>,
     link: RwLock<Option<Arc<dyn Link>>>,
     accent: RwLock<Option<Arc<dyn Accent>>>,
