@@ -3,7 +3,8 @@
 //! `cargo run --release -p toolway-bench` prints one line per measurement and fails when a ratio is under its
 //! budget. The server ([`peer`]) is hand-written and the same for all loops; the raw loop ([`raw`]) does what a client
 //! cannot avoid: it frames messages and looks once whether they are JSON. A loop over bytes alone is printed beside
-//! it. Rounds alternate, so that a busy machine slows all of them. `quick` as argument makes short rounds.
+//! it. Rounds alternate, so that a busy machine slows all of them. `quick` as argument makes short rounds;
+//! `loop <way> <raw|ours> <small|big|list> <width> <count>` runs one loop alone, for a profiler.
 
 mod allocation;
 mod measure;
@@ -25,11 +26,37 @@ fn main() -> io::Result<ExitCode> {
         ["peer", "http", era] => peer::http(era.parse()?).map(|()| ExitCode::SUCCESS),
         [] => run(measure::Size::Full),
         ["quick"] => run(measure::Size::Quick),
+        ["loop", way, whose, what, width, count] => {
+            let what = ["small", "big", "list"].into_iter().find(|known| *known == what).unwrap_or("small");
+            let (width, count) = (number(width)?, number(count)?);
+            alone(way.parse()?, whose == "raw", what, width, count)
+        }
         _ => {
             eprintln!("usage: toolway-bench [quick]");
             Ok(ExitCode::from(2))
         }
     }
+}
+
+fn number(text: &str) -> io::Result<usize> {
+    text.parse().map_err(io::Error::other)
+}
+
+/// One loop and nothing else.
+fn alone(way: peer::Way, raw: bool, what: &'static str, width: usize, count: usize) -> io::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let measuring = runtime.spawn(async move {
+        let mut server = peer::Started::new(way).await?;
+        let begun = std::time::Instant::now();
+        if raw {
+            raw::Client::connect(&mut server).await?.round_trips(raw::Look::Once, what, count, width).await?;
+        } else {
+            ours::Client::connect(&mut server).await?.round_trips(what, count, width).await?;
+        }
+        println!("{:.1} µs each", begun.elapsed().as_secs_f64() * 1e6 / (count * width) as f64);
+        io::Result::Ok(ExitCode::SUCCESS)
+    });
+    runtime.block_on(measuring).map_err(io::Error::other)?
 }
 
 fn run(size: measure::Size) -> io::Result<ExitCode> {

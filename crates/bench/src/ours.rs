@@ -52,10 +52,10 @@ impl Client {
     pub(crate) async fn round_trips(&self, what: &'static str, count: usize, width: usize) -> io::Result<()> {
         let mut tasks = JoinSet::new();
         for _ in 0..width {
-            let peer = self.peer.clone();
+            let (peer, params) = (self.peer.clone(), params(what)?);
             tasks.spawn(async move {
                 for _ in 0..count {
-                    round_trip(&peer, what).await?;
+                    round_trip(&peer, params.clone()).await?;
                 }
                 io::Result::Ok(())
             });
@@ -68,23 +68,30 @@ impl Client {
 
     /// Allocations of at least half the body while one large result is received, after the first.
     pub(crate) async fn large_allocations(&self) -> io::Result<usize> {
-        round_trip(&self.peer, "big").await?;
+        let params = params("big")?;
+        round_trip(&self.peer, params.clone()).await?;
         allocation::count_from(BIG / 2);
-        let done = round_trip(&self.peer, "big").await;
+        let done = round_trip(&self.peer, params).await;
         let count = allocation::counted();
         done.map(|()| count)
     }
 }
 
-async fn round_trip(peer: &Peer, what: &'static str) -> io::Result<()> {
-    let exchange = match what {
-        "list" => peer.open(Request::new("tools/list", None).map_err(io::Error::other)?, Terms::list()),
-        name => {
-            let params = format!(r#"{{"name":"{name}","arguments":{{"path":"/srv/demo","limit":10}}}}"#);
-            let params = Raw::parse(params).map_err(io::Error::other)?;
-            peer.open(Request::new("tools/call", Some(params)).map_err(io::Error::other)?, Terms::call())
-        }
+/// What is asked, prepared once as it is for the raw loop; none for the list.
+fn params(what: &str) -> io::Result<Option<Raw>> {
+    if what == "list" {
+        return Ok(None);
+    }
+    let params = format!(r#"{{"name":"{what}","arguments":{{"path":"/srv/demo","limit":10}}}}"#);
+    Raw::parse(params).map(Some).map_err(io::Error::other)
+}
+
+async fn round_trip(peer: &Peer, params: Option<Raw>) -> io::Result<()> {
+    let (method, terms) = match params {
+        Some(_) => ("tools/call", Terms::call()),
+        None => ("tools/list", Terms::list()),
     };
+    let exchange = peer.open(Request::new(method, params).map_err(io::Error::other)?, terms);
     match exchange.outcome().await {
         Outcome::Answered(_) => Ok(()),
         other => Err(io::Error::other(format!("{other:?}"))),

@@ -56,6 +56,15 @@ impl Way {
     }
 }
 
+impl FromStr for Way {
+    type Err = io::Error;
+
+    fn from_str(text: &str) -> io::Result<Self> {
+        let named = |way: &Self| format!("{way:?}") == text;
+        Self::ALL.into_iter().find(named).ok_or_else(|| io::Error::other(format!("no way `{text}`: {:?}", Self::ALL)))
+    }
+}
+
 impl FromStr for Era {
     type Err = io::Error;
 
