@@ -292,22 +292,22 @@ impl HttpFace {
         };
         let begun = legacy::Reply::begin(session, envelope);
         let stop = self.stop.clone();
-        self.tasks.spawn(async move {
+        let saying = async move {
             let mut reply = match begun {
                 Ok(reply) => reply,
                 Err(said) => return drop(sender.send(said).await),
             };
-            loop {
-                let said = tokio::select! {
-                    () = stop.cancelled() => return,
-                    () = under_way.cancelled.cancelled() => return,
-                    said = reply.next() => said,
-                };
-                match said {
-                    // A caller that hung up misses what is said from then on.
-                    Some(said) => drop(sender.send(said).await),
-                    None => return,
-                }
+            while let Some(said) = reply.next().await {
+                // A caller that hung up misses what is said from then on.
+                drop(sender.send(said).await);
+            }
+        };
+        // Also a caller that does not read can be stopped.
+        self.tasks.spawn(async move {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = under_way.cancelled.cancelled() => {}
+                () = saying => {}
             }
         });
     }

@@ -11,7 +11,10 @@ use std::{
 use bytes::Bytes;
 use parking_lot::Mutex;
 use serde_json::json;
-use tokio::sync::{mpsc, oneshot};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::Instant,
+};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{Caller, Face, accent};
@@ -41,8 +44,11 @@ pub(super) struct Session {
     under_way: Mutex<HashMap<Id, CancellationToken>>,
     subscriptions: Mutex<HashMap<String, AbortOnDropHandle<()>>>,
     list_changes: Mutex<Option<AbortOnDropHandle<()>>>,
-    standing: mpsc::Sender<Bytes>,
+    /// Gone when the session has ended.
+    standing: Mutex<Option<mpsc::Sender<Bytes>>>,
     unread_standing: Mutex<Option<mpsc::Receiver<Bytes>>>,
+    used: Mutex<Instant>,
+    ended: CancellationToken,
 }
 
 /// A request under way; letting go of it forgets it.
@@ -101,9 +107,30 @@ impl Session {
             under_way: Mutex::default(),
             subscriptions: Mutex::default(),
             list_changes: Mutex::default(),
-            standing,
+            standing: Mutex::new(Some(standing)),
             unread_standing: Mutex::new(Some(unread)),
+            used: Mutex::new(Instant::now()),
+            ended: CancellationToken::new(),
         })
+    }
+
+    /// Ends it: what is under way is cancelled, what stands is closed.
+    pub(super) fn end(&self) {
+        self.ended.cancel();
+        self.subscriptions.lock().clear();
+        self.list_changes.lock().take();
+        self.standing.lock().take();
+    }
+
+    /// The caller was heard of.
+    pub(super) fn touch(&self) {
+        *self.used.lock() = Instant::now();
+    }
+
+    /// When the caller was last heard of; none while something is under way.
+    pub(super) fn idle_since(&self) -> Option<Instant> {
+        let idle = self.under_way.lock().is_empty();
+        idle.then(|| *self.used.lock())
     }
 
     /// Puts a request to the service.
@@ -157,7 +184,7 @@ impl Session {
         if limit <= under_way.len() {
             return Err(accent::too_many(limit));
         }
-        let cancelled = CancellationToken::new();
+        let cancelled = self.ended.child_token();
         under_way.insert(id.clone(), cancelled.clone());
         Ok(UnderWay { session: Arc::clone(self), id: id.clone(), cancelled })
     }
@@ -231,11 +258,11 @@ impl Session {
     }
 
     fn forward(&self, mut notices: mpsc::Receiver<Notice>) -> AbortOnDropHandle<()> {
-        let standing = self.standing.clone();
+        let standing = self.standing.lock().clone();
         AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(async move {
             while let Some(notice) = notices.recv().await {
                 let Some(message) = announced(&notice) else { continue };
-                if standing.try_send(message).is_err() {
+                if standing.as_ref().is_some_and(|standing| standing.try_send(message).is_err()) {
                     tracing::warn!("a caller does not read its standing stream; a notice was dropped");
                 }
             }

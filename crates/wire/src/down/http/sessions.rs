@@ -24,12 +24,16 @@ impl Sessions {
         Self { limit, sessions: Mutex::default() }
     }
 
-    /// Keeps a new session; gives its name, or nothing when there are too many.
+    /// Keeps a new session; gives its name, or nothing when there are too many. Where there are, the caller's own that
+    /// was left alone for longest gives way; nobody's session gives way to another caller.
     pub(super) fn keep(&self, session: Arc<Session>) -> Option<HeaderValue> {
         let word = seal::random_word().ok()?;
         let mut sessions = self.sessions.lock();
         if self.limit <= sessions.len() {
-            return None;
+            let own = sessions.iter().filter(|(_, other)| other.caller.principal == session.caller.principal);
+            let idle = own.filter_map(|(name, other)| Some((other.idle_since()?, name.clone())));
+            let (_, longest) = idle.min()?;
+            sessions.remove(&longest)?.end();
         }
         sessions.insert(word.clone(), session);
         HeaderValue::from_str(&word).ok()
@@ -44,6 +48,7 @@ impl Sessions {
         if session.caller.principal != *principal {
             return Err(StatusCode::NOT_FOUND);
         }
+        session.touch();
         let Some(version) = headers.get(mcp::PROTOCOL_VERSION) else { return Ok(session) };
         match version.to_str().ok().and_then(|version| version.parse::<Revision>().ok()) {
             Some(revision) if revision.era() == Era::Legacy => Ok(session),
@@ -52,9 +57,10 @@ impl Sessions {
     }
 
     pub(super) fn end(&self, headers: &HeaderMap, principal: &Arc<str>) -> Result<(), StatusCode> {
-        self.find(headers, principal)?;
+        let session = self.find(headers, principal)?;
         let name = headers.get(mcp::SESSION_ID).and_then(|name| name.to_str().ok()).unwrap_or_default();
         self.sessions.lock().remove(name);
+        session.end();
         Ok(())
     }
 }
