@@ -12,6 +12,7 @@ pub mod credential;
 mod handshake;
 pub mod http;
 pub mod in_process;
+mod kept_session;
 mod legacy;
 pub(crate) mod listen;
 mod methods;
@@ -27,15 +28,13 @@ use futures_util::future::BoxFuture;
 use tokio::sync::broadcast;
 
 pub use handshake::ServerProfile;
+pub use kept_session::KeptSession;
 pub use listen::Listening;
 pub use methods::{Listing, Reference};
 pub use probe::{EraChoice, EraMemory, Found};
 
 use self::{
-    accent::Accent,
     handshake::Hello,
-    legacy::Legacy,
-    modern::Modern,
     probe::Probe,
     router::Router,
     transport::{Shape, Transport},
@@ -61,7 +60,6 @@ struct Inner {
     transport: Arc<dyn Transport>,
     profile: ServerProfile,
     found: Found,
-    modern: Option<Arc<Modern>>,
     terms: Timeouts,
 }
 
@@ -77,6 +75,8 @@ pub struct ConnectOptions {
     pub legacy: Revision,
     /// Where the era of servers is kept, and under which key this one's.
     pub memory: Option<(Arc<dyn EraMemory>, String)>,
+    /// The session of an earlier connection, to go on in where the server still knows it.
+    pub resume: Option<KeptSession>,
     /// The bounds.
     pub limits: Limits,
     /// The clocks.
@@ -104,6 +104,7 @@ impl Default for ConnectOptions {
             era: EraChoice::Auto,
             legacy: Revision::NEWEST_LEGACY,
             memory: None,
+            resume: None,
             limits: Limits::default(),
             timeouts: Timeouts::default(),
         }
@@ -137,6 +138,9 @@ impl ConnectOptions {
 impl Peer {
     /// Opens the way to a server and shakes hands with it.
     pub async fn connect(transport: Arc<dyn Transport>, options: ConnectOptions) -> Result<Self, WireError> {
+        if let Some(resumed) = Self::resume(&transport, &options).await? {
+            return Ok(resumed);
+        }
         let known = options.remembered(|memory, key| memory.recall(key)).await.flatten();
         let (met, opening) = match attempt(&*transport, &options, known).await {
             // What was remembered is wrong: the server was replaced. Find out again. (One that was said to be stateless
@@ -153,15 +157,25 @@ impl Peer {
         };
         let found = met.found;
         options.remembered(move |memory, key| memory.remember(key, found)).await;
-        let modern = install_accent(&opening.router, &met.profile, &*transport);
+        opening.router.speak(met.profile.revision, transport.shape());
         if met.profile.revision.era() == Era::Legacy {
             handshake::confirm(&*met.link, met.profile.revision, options.timeouts.handshake).await?;
         } else {
             met.link.settle(met.profile.revision);
         }
-        let inner =
-            Inner { opening, transport, profile: met.profile, found: met.found, modern, terms: options.timeouts };
-        Ok(Self { inner: Arc::new(inner) })
+        Ok(Self::of(transport, met, opening, options.timeouts))
+    }
+
+    /// Goes on in the session of an earlier connection, where there is one.
+    async fn resume(transport: &Arc<dyn Transport>, options: &ConnectOptions) -> Result<Option<Self>, WireError> {
+        let Some(kept) = options.resume.as_ref().filter(|_| options.era != EraChoice::Modern) else { return Ok(None) };
+        let opening = Opening::new(options);
+        let met = kept_session::take_up(&**transport, &opening, kept).await?;
+        Ok(met.map(|met| Self::of(Arc::clone(transport), met, opening, options.timeouts)))
+    }
+
+    fn of(transport: Arc<dyn Transport>, met: probe::Acquaintance, opening: Opening, terms: Timeouts) -> Self {
+        Self { inner: Arc::new(Inner { opening, transport, profile: met.profile, found: met.found, terms }) }
     }
 
     /// Begins a request; whatever happens, happens in the exchange.
@@ -189,6 +203,12 @@ impl Peer {
         self.inner.opening.router.link().ok().and_then(|link| link.session())
     }
 
+    /// What a later connection needs to go on in this session; nothing where there is none.
+    pub fn kept_session(&self) -> Option<KeptSession> {
+        let (id, profile) = (self.session()?, self.profile());
+        Some(KeptSession { id, revision: profile.revision, hello: profile.raw.clone() })
+    }
+
     /// Everything that concerns no request, from now on.
     pub fn notices(&self) -> broadcast::Receiver<Notice> {
         self.inner.opening.router.notices.subscribe()
@@ -201,12 +221,11 @@ impl Peer {
 
     /// From now on, logs from this level up are wanted.
     pub async fn set_log_level(&self, level: LogLevel) -> Result<(), WireError> {
-        if let Some(modern) = &self.inner.modern {
-            *modern.log_level.lock() = Some(level);
-            return Ok(());
+        let router = &self.inner.opening.router;
+        if let Some(request) = router.accent()?.log_from(level) {
+            self.answer(request, self.inner.terms.list).await?;
+            router.standing_wishes.lock().log_level = Some(level);
         }
-        handshake::set_level(&self.inner.opening.router, level).await?;
-        self.inner.opening.router.standing_wishes.lock().log_level = Some(level);
         Ok(())
     }
 
@@ -223,6 +242,14 @@ impl Peer {
     /// Whether the connection is gone.
     pub fn is_closed(&self) -> bool {
         self.inner.opening.router.closed.is_cancelled()
+    }
+
+    /// Ends the connection and leaves its session to a later one.
+    pub async fn leave(&self) {
+        if let Ok(link) = self.router().link() {
+            link.leave();
+        }
+        self.close().await;
     }
 
     /// Ends the connection in good order: what is in line is sent, the session is given back.
@@ -247,6 +274,19 @@ impl Peer {
 /// and its router hold each other.
 struct Opening {
     router: Arc<Router>,
+}
+
+impl Opening {
+    fn new(options: &ConnectOptions) -> Self {
+        let capabilities = options.asks.as_ref().map_or_else(ClientCapabilities::none, |asks| asks.capabilities());
+        let hello = Hello {
+            info: options.info.clone(),
+            capabilities,
+            legacy: options.legacy,
+            patience: options.timeouts.handshake,
+        };
+        Self { router: Router::new(options.limits.clone(), hello, options.asks.clone()) }
+    }
 }
 
 impl Drop for Opening {
@@ -279,14 +319,7 @@ async fn attempt(
     options: &ConnectOptions,
     known: Option<Found>,
 ) -> Result<(probe::Acquaintance, Opening), WireError> {
-    let capabilities = options.asks.as_ref().map_or_else(ClientCapabilities::none, |asks| asks.capabilities());
-    let hello = Hello {
-        info: options.info.clone(),
-        capabilities,
-        legacy: options.legacy,
-        patience: options.timeouts.handshake,
-    };
-    let opening = Opening { router: Router::new(options.limits.clone(), hello, options.asks.clone()) };
+    let opening = Opening::new(options);
     let probe = Probe { router: &opening.router, transport, patience: options.timeouts.probe };
     match probe.meet(options.era, known).await {
         Ok(met) => Ok((met, opening)),
@@ -306,16 +339,4 @@ fn disproves(error: &WireError, shape: Shape) -> bool {
         WireError::TimedOut { .. } | WireError::Ended(_) => shape == Shape::Stream,
         other => probe::speaks_of_era(other),
     }
-}
-
-fn install_accent(router: &Arc<Router>, profile: &ServerProfile, transport: &dyn Transport) -> Option<Arc<Modern>> {
-    let revision = profile.revision;
-    if revision.era() == Era::Legacy {
-        let capabilities = router.hello.capabilities.clone();
-        router.use_accent(Arc::new(Legacy { revision, capabilities }) as Arc<dyn Accent>);
-        return None;
-    }
-    let modern = Arc::new(Modern::new(revision, transport.shape(), &router.hello, router.limits.clone()));
-    router.use_accent(Arc::clone(&modern) as Arc<dyn Accent>);
-    Some(modern)
 }

@@ -16,13 +16,12 @@ use crate::{
     header::{self, Mismatch},
     json::{Kind, Raw},
     message::{
-        ClientCapabilities, Envelope, Id, RpcError, compose, meta,
+        ClientCapabilities, Envelope, Id, RpcError, compose, filter, meta,
         splice::{self, Edit},
     },
     notice::Notice,
     revision::{Era, Revision},
     seal,
-    up::listen,
 };
 
 /// Further questions are waited for this long after each one, so that they go out together …
@@ -183,9 +182,9 @@ impl Reply {
     }
 
     fn listen(&mut self) {
-        let wanted = listen::read_filter(self.request.params());
+        let wanted = filter::read(self.request.params());
         let heard = self.face.service.listen(wanted, &self.caller);
-        let acknowledged = listen::written_filter(&heard.honoured);
+        let acknowledged = filter::written(&heard.honoured);
         self.say_notification("notifications/subscriptions/acknowledged", Some(&acknowledged));
         self.source = Source::Listening(heard);
     }

@@ -8,9 +8,9 @@ use bytes::Bytes;
 
 use super::transport::Outbound;
 use crate::{
-    exchange::{Question, Request},
+    exchange::{LogLevel, Question, Request},
     json::Raw,
-    message::{RpcError, result::Task},
+    message::{RpcError, item::Tool, result::Task},
     revision::Revision,
 };
 
@@ -39,6 +39,23 @@ pub(crate) trait Accent: Send + Sync + fmt::Debug {
 
     /// The server's tools went by: what their schemas want in headers.
     fn learn_tools(&self, _result: &Raw) {}
+
+    /// Why a tool of this server may not be offered, if so.
+    fn objection(&self, _tool: &Tool) -> Option<String> {
+        None
+    }
+
+    /// How the server tells of changes.
+    fn tells(&self) -> Tells;
+
+    /// The method that asks for a sign of life.
+    fn sign_of_life(&self) -> &'static str;
+
+    /// Whether a completion can say what other arguments are.
+    fn completes_in_context(&self) -> bool;
+
+    /// Logs are wanted from this level on: the request that says so, where it is not said with each request.
+    fn log_from(&self, level: LogLevel) -> Option<Request>;
 }
 
 /// What a reply means.
@@ -82,6 +99,15 @@ pub(crate) enum Withdraws {
     Questions,
     /// A subscription we made.
     Subscriptions,
+}
+
+/// How a server tells of changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tells {
+    /// Of lists by itself, of each resource once it was asked to.
+    ByItself,
+    /// On a stream that is asked for.
+    OnAStream,
 }
 
 /// The answers of one round on their way back.

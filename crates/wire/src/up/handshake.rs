@@ -9,11 +9,11 @@ use http::StatusCode;
 use super::{
     call, listen,
     router::{HandshakeReply, Router},
-    transport::{LaneEnd, Link, Outbound},
+    transport::{LaneEnd, Link, Outbound, Shape},
 };
 use crate::{
     error::{Clock, WireError},
-    exchange::{LogLevel, Outcome, Request, Terms},
+    exchange::{Outcome, Request, Terms},
     header,
     json::{Kind, Raw},
     limit::Limits,
@@ -82,6 +82,7 @@ pub(crate) async fn initialize(router: &Router) -> Result<ServerProfile, WireErr
 
 /// Says `initialize`; gives what comes back.
 pub(crate) async fn greet(router: &Router) -> Result<HandshakeReply, WireError> {
+    router.link()?.begin();
     let id = router.new_id();
     let hello = &router.hello;
     let params = splice::object([
@@ -118,13 +119,17 @@ pub(crate) async fn renew(router: &Arc<Router>) -> Result<(), WireError> {
         return Ok(());
     }
     let profile = initialize(router).await?;
+    // A server that was replaced may agree on another revision.
+    if router.accent()?.revision() != profile.revision {
+        router.speak(profile.revision, Shape::Http);
+    }
     confirm(&*link, profile.revision, router.hello.patience).await?;
     let (level, subscriptions) = {
         let wishes = router.standing_wishes.lock();
         (wishes.log_level, wishes.subscriptions.keys().cloned().collect::<Vec<_>>())
     };
-    if let Some(level) = level {
-        restore(router, level_request(level)).await;
+    if let Some(request) = level.and_then(|level| router.accent().ok()?.log_from(level)) {
+        restore(router, request).await;
     }
     for uri in subscriptions {
         restore(router, listen::subscription_request("resources/subscribe", &uri)).await;
@@ -139,20 +144,6 @@ async fn restore(router: &Arc<Router>, request: Request) {
     if !matches!(outcome, Outcome::Answered(_)) {
         let lost = WireError::Refused(format!("`{method}` could not be repeated in the new session: {outcome:?}"));
         drop(router.notices.send(Notice::Fault(lost)));
-    }
-}
-
-fn level_request(level: LogLevel) -> Request {
-    Request::trusted("logging/setLevel", Some(Raw::of(&serde_json::json!({ "level": level.as_str() }))))
-}
-
-/// Says `logging/setLevel`.
-pub(crate) async fn set_level(router: &Arc<Router>, level: LogLevel) -> Result<(), WireError> {
-    match call::start(router, level_request(level), Terms::list()).outcome().await {
-        Outcome::Answered(_) => Ok(()),
-        Outcome::Failed(error) => Err(error),
-        Outcome::Refused(error) => Err(WireError::Refused(error.to_string())),
-        other => Err(WireError::Refused(format!("{other:?}"))),
     }
 }
 
@@ -174,7 +165,7 @@ pub(crate) fn initialized(reply: HandshakeReply) -> Result<ServerProfile, WireEr
         .and_then(Raw::as_str)
         .ok_or_else(|| WireError::protocol("the answer to `initialize` names no protocolVersion"))?;
     match said.parse::<Revision>() {
-        Ok(revision) if revision.era() == Era::Legacy => Ok(profile(&result, result.get("serverInfo"), revision)),
+        Ok(revision) if revision.era() == Era::Legacy => Ok(ServerProfile::of_initialize(&result, revision)),
         _ => Err(WireError::NoCommonRevision { theirs: said.into_owned(), ours: listed(Era::Legacy) }),
     }
 }
@@ -235,6 +226,11 @@ fn profile(result: &Raw, info: Option<Raw>, revision: Revision) -> ServerProfile
 }
 
 impl ServerProfile {
+    /// What an answer to `initialize` says.
+    pub(super) fn of_initialize(result: &Raw, revision: Revision) -> Self {
+        profile(result, result.get("serverInfo"), revision)
+    }
+
     /// The server's own name for itself; for display only.
     pub fn name(&self) -> Option<String> {
         self.info.get("name").as_ref().and_then(Raw::as_str).map(std::borrow::Cow::into_owned)

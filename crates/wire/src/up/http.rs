@@ -125,6 +125,24 @@ impl Link for HttpLink {
         self.shared.lanes.abandon(request);
     }
 
+    fn begin(&self) {
+        if let Some(session) = &self.shared.session {
+            session.begin();
+        }
+    }
+
+    fn resume(&self, session: &str, revision: Revision) -> bool {
+        let (Some(own), Ok(id)) = (&self.shared.session, HeaderValue::from_str(session)) else { return false };
+        own.resume(id, revision);
+        true
+    }
+
+    fn leave(&self) {
+        if let Some(session) = &self.shared.session {
+            session.leave();
+        }
+    }
+
     fn settle(&self, revision: Revision) {
         if let Some(session) = &self.shared.session {
             session.settle(revision);

@@ -3,11 +3,11 @@
 use bytes::Bytes;
 
 use super::{
-    accent::{Accent, Asked, Reply, Round, Withdraws},
+    accent::{Accent, Asked, Reply, Round, Tells, Withdraws},
     transport::Outbound,
 };
 use crate::{
-    exchange::{Progress, Request},
+    exchange::{LogLevel, Progress, Request},
     json::Raw,
     message::{ClientCapabilities, Id, RpcError, compose, meta, result::Task, splice::Edit},
     revision::Revision,
@@ -71,6 +71,23 @@ impl Accent for Legacy {
 
     fn cancellation(&self, id: u64, reason: &str) -> Option<Bytes> {
         Some(cancelled(id, reason))
+    }
+
+    fn tells(&self) -> Tells {
+        Tells::ByItself
+    }
+
+    fn sign_of_life(&self) -> &'static str {
+        "ping"
+    }
+
+    fn completes_in_context(&self) -> bool {
+        Revision::V2025_06_18 <= self.revision
+    }
+
+    fn log_from(&self, level: LogLevel) -> Option<Request> {
+        let level = Raw::of(&serde_json::json!({ "level": level.as_str() }));
+        Some(Request::trusted("logging/setLevel", Some(level)))
     }
 }
 

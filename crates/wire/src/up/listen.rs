@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use super::{
+    accent::Tells,
     call, handshake,
     router::{Router, Waiting},
     transport::{LaneEnd, Outbound},
@@ -23,9 +24,8 @@ use crate::{
     error::{Clock, WireError},
     exchange::{Outcome, Request, Terms},
     json::Raw,
-    message::RpcError,
+    message::{RpcError, filter},
     notice::{Notice, Wanted},
-    revision::Era,
 };
 
 /// How long a server may take to acknowledge a subscription.
@@ -58,9 +58,9 @@ pub(crate) struct ListenFeed {
 
 /// Subscribes, and waits until the server has acknowledged it.
 pub(crate) async fn listen(router: &Arc<Router>, wanted: Wanted) -> Result<Listening, WireError> {
-    match router.accent()?.revision().era() {
-        Era::Legacy => announced(router, wanted).await,
-        Era::Modern => own_stream(router, wanted).await,
+    match router.accent()?.tells() {
+        Tells::ByItself => announced(router, wanted).await,
+        Tells::OnAStream => own_stream(router, wanted).await,
     }
 }
 
@@ -117,7 +117,7 @@ async fn own_stream(router: &Arc<Router>, wanted: Wanted) -> Result<Listening, W
         missed: AtomicU64::new(0),
     });
     let id = router.new_id();
-    let request = Request::trusted("subscriptions/listen", Some(filter(&wanted)));
+    let request = Request::trusted("subscriptions/listen", Some(filter::written(&wanted)));
     let outbound = router.accent()?.request(id, &request, None);
     router.wait_for(id, Waiting::Listen(Arc::clone(&feed)))?;
     let mut listening =
@@ -132,42 +132,6 @@ async fn own_stream(router: &Arc<Router>, wanted: Wanted) -> Result<Listening, W
         Ok(Err(_)) => Err(WireError::Ended("the subscription ended before it began".to_owned())),
         Err(_) => Err(WireError::TimedOut { clock: Clock::Acknowledgement, limit: ACKNOWLEDGEMENT }),
     }
-}
-
-/// What is wanted, as the wire says it.
-fn filter(wanted: &Wanted) -> Raw {
-    let mut notifications = serde_json::Map::new();
-    for (key, on) in [
-        ("toolsListChanged", wanted.tools),
-        ("promptsListChanged", wanted.prompts),
-        ("resourcesListChanged", wanted.resources),
-    ] {
-        if on {
-            notifications.insert(key.to_owned(), true.into());
-        }
-    }
-    if !wanted.uris.is_empty() {
-        notifications.insert("resourceSubscriptions".to_owned(), wanted.uris.clone().into());
-    }
-    Raw::of(&serde_json::json!({ "notifications": notifications }))
-}
-
-/// The filter of an acknowledgement, or of a request.
-pub(crate) fn read_filter(params: Option<&Raw>) -> Wanted {
-    let filter = params.and_then(|params| params.get("notifications")).unwrap_or_else(Raw::empty_object);
-    let on = |key| filter.get(key).and_then(|flag| flag.as_bool()).unwrap_or_default();
-    let uris = filter.get("resourceSubscriptions").map(|list| list.elements()).unwrap_or_default();
-    Wanted {
-        tools: on("toolsListChanged"),
-        prompts: on("promptsListChanged"),
-        resources: on("resourcesListChanged"),
-        uris: uris.iter().filter_map(|uri| uri.as_str().map(std::borrow::Cow::into_owned)).collect(),
-    }
-}
-
-/// The filter, as an acknowledgement says it.
-pub(crate) fn written_filter(wanted: &Wanted) -> Raw {
-    filter(wanted)
 }
 
 // === impl Listening ===
@@ -253,7 +217,7 @@ impl ListenFeed {
     /// A notification on this subscription; false when it is none of its.
     pub(crate) fn heard(&self, method: &str, params: Option<Raw>) -> bool {
         if method == "notifications/subscriptions/acknowledged" {
-            self.settle(Ok(read_filter(params.as_ref())));
+            self.settle(Ok(filter::read(params.as_ref())));
             return true;
         }
         let notice = Notice::read(method, params);

@@ -9,7 +9,6 @@ use super::Peer;
 use crate::{
     error::WireError,
     exchange::{Exchange, Outcome, Request, Terms},
-    header,
     json::Raw,
     message::{
         RequestProblem,
@@ -17,8 +16,6 @@ use crate::{
         result::CacheHint,
         splice,
     },
-    revision::{Era, Revision},
-    up::transport::Shape,
 };
 
 /// Everything one list holds.
@@ -45,9 +42,8 @@ impl Peer {
     /// All tools.
     pub async fn list_tools(&self) -> Result<Listing<Tool>, WireError> {
         let mut listing = self.list::<Tool>().await?;
-        if self.profile().revision.era() == Era::Modern && self.inner.transport.shape() == Shape::Http {
-            leave_out_invalid(&mut listing);
-        }
+        let accent = self.router().accent()?;
+        listing.leave_out(|tool| accent.objection(tool));
         Ok(listing)
     }
 
@@ -124,18 +120,15 @@ impl Peer {
             Reference::Resource(uri) => json!({ "type": "ref/resource", "uri": uri }),
         };
         let mut params = json!({ "ref": reference, "argument": { "name": argument.0, "value": argument.1 } });
-        if let (Some(known), true) = (known, Revision::V2025_06_18 <= self.profile().revision) {
+        if let (Some(known), true) = (known, self.router().accent()?.completes_in_context()) {
             params["context"] = json!({ "arguments": known });
         }
         self.answer(Request::trusted("completion/complete", Some(Raw::of(&params))), self.timeouts().list).await
     }
 
-    /// Asks for a sign of life; a stateless server is asked who it is, for it has no ping.
+    /// Asks for a sign of life.
     pub async fn ping(&self) -> Result<(), WireError> {
-        let method = match self.profile().revision.era() {
-            Era::Legacy => "ping",
-            Era::Modern => "server/discover",
-        };
+        let method = self.router().accent()?.sign_of_life();
         self.answer(Request::trusted(method, None), self.timeouts().list).await.map(drop)
     }
 
@@ -148,7 +141,7 @@ impl Peer {
             Outcome::Refused(error) => Err(WireError::Refused(format!("`{method}`: {error}"))),
             Outcome::Failed(error) => Err(error),
             Outcome::TimedOut { clock, limit } => Err(WireError::TimedOut { clock, limit }),
-            Outcome::Cancelled => Err(WireError::Ended(format!("the server gave `{method}` up"))),
+            Outcome::Cancelled => Err(WireError::Ended(format!("`{method}` was given up"))),
             Outcome::HandedOff(_) => Err(WireError::protocol(format!("a task in the place of a `{method}` result"))),
         }
     }
@@ -161,15 +154,17 @@ impl Peer {
     }
 }
 
-/// A tool whose schema asks for headers in a way no client may follow is reported, not offered.
-fn leave_out_invalid(listing: &mut Listing<Tool>) {
-    let tools = std::mem::take(&mut listing.items);
-    for (index, tool) in tools.into_iter().enumerate() {
-        match header::annotated(&tool.input_schema) {
-            Ok(_) => listing.items.push(tool),
-            Err(invalid) => {
-                let problem = format!("`{}`: {invalid}", tool.name);
-                listing.malformed.push(Malformed { what: Tool::WHAT, index, problem, raw: tool.raw });
+impl Listing<Tool> {
+    /// What someone objects to is reported, not offered.
+    fn leave_out(&mut self, objection: impl Fn(&Tool) -> Option<String>) {
+        let tools = std::mem::take(&mut self.items);
+        for (index, tool) in tools.into_iter().enumerate() {
+            match objection(&tool) {
+                None => self.items.push(tool),
+                Some(why) => {
+                    let problem = format!("`{}`: {why}", tool.name);
+                    self.malformed.push(Malformed { what: Tool::WHAT, index, problem, raw: tool.raw });
+                }
             }
         }
     }

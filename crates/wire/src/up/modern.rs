@@ -7,7 +7,7 @@ use http::{HeaderName, HeaderValue};
 use parking_lot::Mutex;
 
 use super::{
-    accent::{Accent, Asked, Reply, Round, Withdraws},
+    accent::{Accent, Asked, Reply, Round, Tells, Withdraws},
     handshake::{self, Hello},
     legacy,
     transport::{Outbound, Shape},
@@ -38,7 +38,7 @@ pub(crate) struct Modern {
     introduction: Raw,
     limits: Limits,
     /// Wanted with every request that does not say otherwise.
-    pub(crate) log_level: Mutex<Option<LogLevel>>,
+    log_level: Mutex<Option<LogLevel>>,
     /// Headers the tools' schemas ask for, by tool. Nothing awaits under this lock.
     tool_headers: Mutex<HashMap<String, Vec<ParamHeader>>>,
 }
@@ -120,6 +120,32 @@ impl Accent for Modern {
                 _ => drop(known.remove(&tool.name)),
             }
         }
+    }
+
+    /// Its schema asks for headers in a way no client may follow.
+    fn objection(&self, tool: &Tool) -> Option<String> {
+        match self.shape {
+            Shape::Http => header::annotated(&tool.input_schema).err().map(|invalid| invalid.to_string()),
+            Shape::Stream => None,
+        }
+    }
+
+    fn tells(&self) -> Tells {
+        Tells::OnAStream
+    }
+
+    /// There is no ping: the server is asked who it is.
+    fn sign_of_life(&self) -> &'static str {
+        "server/discover"
+    }
+
+    fn completes_in_context(&self) -> bool {
+        true
+    }
+
+    fn log_from(&self, level: LogLevel) -> Option<Request> {
+        *self.log_level.lock() = Some(level);
+        None
     }
 }
 

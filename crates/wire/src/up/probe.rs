@@ -15,7 +15,7 @@ use super::{
     transport::{LaneEnd, Link, Manner, Shape, Transport},
 };
 use crate::{
-    error::WireError,
+    error::{Clock, WireError},
     json::Raw,
     message::RpcError,
     revision::{Era, Revision},
@@ -109,7 +109,9 @@ impl Probe<'_> {
         match self.discover().await {
             Discovery::Modern(profile) => Ok(modern_acquaintance(link, profile)),
             Discovery::Failed(error) | Discovery::Ended(error) => Err(error),
-            Discovery::Legacy(_) => Err(WireError::NoCommonRevision {
+            // Silence says nothing about the era.
+            Discovery::Legacy(Some(_)) => Err(WireError::TimedOut { clock: Clock::Handshake, limit: self.patience }),
+            Discovery::Legacy(None) => Err(WireError::NoCommonRevision {
                 theirs: "only revisions with a session".to_owned(),
                 ours: handshake::listed(Era::Modern),
             }),

@@ -1,10 +1,11 @@
 //! Who waits for what: every message of one server finds its request, its listener or its notice here.
 //!
 //! Replies are understood by the request they answer. One call's own story, from first send through rounds and
-//! second chances to its end, is told in [`super::call`]; what a server asks of us goes its way in [`asking`]; the wire
-//! itself is behind [`super::transport`].
+//! second chances to its end, is told in [`super::call`]; what a server asks of us goes its way in [`asking`]; messages
+//! come in by [`sink`], from the wire behind [`super::transport`].
 
 mod asking;
+mod sink;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -22,12 +23,15 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+use self::sink::LinkSink;
 use super::{
     accent::{Accent, Withdraws},
     call::Call,
     handshake::Hello,
+    legacy::Legacy,
     listen::ListenFeed,
-    transport::{Flow, Lane, LaneEnd, Link, Outbound, Sink},
+    modern::Modern,
+    transport::{Flow, Lane, LaneEnd, Link, Outbound, Shape, Sink},
 };
 use crate::{
     error::WireError,
@@ -39,6 +43,7 @@ use crate::{
         splice::{self, Edit},
     },
     notice::Notice,
+    revision::{Era, Revision},
 };
 
 /// One server's traffic.
@@ -130,7 +135,7 @@ impl Router {
     pub(crate) fn next_sink(self: &Arc<Self>) -> Arc<dyn Sink> {
         let generation = self.generation.fetch_add(1, Ordering::Relaxed) + 1;
         *self.why_closed.lock() = None;
-        Arc::new(LinkSink { router: Arc::clone(self), generation })
+        Arc::new(LinkSink::new(Arc::clone(self), generation))
     }
 
     pub(crate) fn use_link(&self, link: Arc<dyn Link>) {
@@ -145,7 +150,12 @@ impl Router {
         self.link.write().take()
     }
 
-    pub(crate) fn use_accent(&self, accent: Arc<dyn Accent>) {
+    /// The revision was agreed on: from now on its accent speaks.
+    pub(crate) fn speak(&self, revision: Revision, shape: Shape) {
+        let accent: Arc<dyn Accent> = match revision.era() {
+            Era::Legacy => Arc::new(Legacy { revision, capabilities: self.hello.capabilities.clone() }),
+            Era::Modern => Arc::new(Modern::new(revision, shape, &self.hello, self.limits.clone())),
+        };
         *self.accent.write() = Some(accent);
         // The link may have ended between the handshake and now.
         let already = self.why_closed.lock().clone();
@@ -297,11 +307,10 @@ impl Router {
     /// The step of the handshake that an error without an id is about: nothing else is under way then.
     fn only_step(&self, envelope: &Envelope) -> Option<u64> {
         let waiting = self.waiting.lock();
-        let mut waiting = waiting.iter();
-        match (waiting.next(), waiting.next()) {
-            (Some((id, Waiting::Handshake(_))), None) if envelope.kind() == Kind::Error => Some(*id),
-            _ => None,
-        }
+        // An earlier step may still wait for an answer that is late.
+        let shaking = waiting.values().all(|waiting| matches!(waiting, Waiting::Handshake(_)));
+        let newest = waiting.last_key_value().map(|(id, _)| *id);
+        newest.filter(|_| shaking && envelope.kind() == Kind::Error)
     }
 
     fn notified(&self, lane: Lane, envelope: &Envelope) {
@@ -425,98 +434,6 @@ impl Router {
 
     fn takes_batches(&self) -> bool {
         self.accent.read().as_ref().is_some_and(|accent| accent.revision().has_batches())
-    }
-}
-
-impl Sink for Router {
-    fn message(&self, lane: Lane, text: Bytes) -> Flow {
-        let bad = match Envelope::read(text.clone(), &self.limits) {
-            Ok(envelope) => return self.take(lane, envelope),
-            Err(bad) => bad,
-        };
-        if bad.problem != Problem::Batch {
-            return self.bad(lane, bad);
-        }
-        let flows: Vec<Flow> = match Envelope::split_batch(&text, &self.limits) {
-            Some(Ok(parts)) if self.takes_batches() => parts.into_iter().map(|part| self.message(lane, part)).collect(),
-            Some(Ok(parts)) => parts.into_iter().filter_map(|part| self.batched(lane, part)).collect(),
-            Some(Err(problem)) => return self.bad(lane, BadMessage { problem, ..bad }),
-            None => Vec::new(),
-        };
-        match (flows.is_empty(), flows.contains(&Flow::Done)) {
-            (true, _) => self.bad(lane, bad),
-            (false, true) => Flow::Done,
-            (false, false) => Flow::GoOn,
-        }
-    }
-
-    fn too_long(&self, lane: Lane, id: Option<Id>, limit: usize) {
-        self.bad(lane, BadMessage { problem: Problem::TooLarge { limit }, id, is_request: false });
-    }
-
-    fn lane_ended(&self, request: u64, end: LaneEnd) {
-        match self.forget(request) {
-            Some(Waiting::Handshake(sender)) => drop(sender.send(HandshakeReply::Lane(end))),
-            Some(Waiting::Call(call)) => call.lane_ended(self, end),
-            Some(Waiting::Listen(listen)) => listen.lane_ended(end),
-            None => {}
-        }
-    }
-
-    fn fault(&self, error: WireError) {
-        tracing::debug!(%error, "the server broke a rule");
-        drop(self.notices.send(Notice::Fault(error)));
-    }
-
-    /// During the handshake another link may follow; afterwards this is the end.
-    fn closed(&self, why: WireError) {
-        if self.accent.read().is_some() {
-            return self.shut(why);
-        }
-        self.why_closed.lock().get_or_insert(why.clone());
-        self.fail_everything(&why);
-    }
-}
-
-/// The sink of one link.
-struct LinkSink {
-    router: Arc<Router>,
-    generation: u64,
-}
-
-impl LinkSink {
-    fn current(&self) -> Option<&Router> {
-        (self.router.generation.load(Ordering::Relaxed) == self.generation).then_some(&*self.router)
-    }
-}
-
-impl Sink for LinkSink {
-    fn message(&self, lane: Lane, text: Bytes) -> Flow {
-        self.current().map_or(Flow::Done, |router| router.message(lane, text))
-    }
-
-    fn too_long(&self, lane: Lane, id: Option<Id>, limit: usize) {
-        if let Some(router) = self.current() {
-            router.too_long(lane, id, limit);
-        }
-    }
-
-    fn lane_ended(&self, request: u64, end: LaneEnd) {
-        if let Some(router) = self.current() {
-            router.lane_ended(request, end);
-        }
-    }
-
-    fn fault(&self, error: WireError) {
-        if let Some(router) = self.current() {
-            router.fault(error);
-        }
-    }
-
-    fn closed(&self, why: WireError) {
-        if let Some(router) = self.current() {
-            router.closed(why);
-        }
     }
 }
 

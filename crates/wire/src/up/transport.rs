@@ -39,6 +39,17 @@ pub trait Link: Send + Sync + fmt::Debug {
     /// The answer to this request is no longer wanted: stop reading its lane.
     fn abandon(&self, request: u64);
 
+    /// A handshake begins: what an earlier one agreed on no longer holds.
+    fn begin(&self) {}
+
+    /// A session of an earlier connection goes on, without a handshake; false where there is no such thing.
+    fn resume(&self, _session: &str, _revision: Revision) -> bool {
+        false
+    }
+
+    /// The session is to go on without this link: closing does not give it back.
+    fn leave(&self) {}
+
     /// The handshake chose this revision.
     fn settle(&self, revision: Revision);
 
@@ -75,6 +86,9 @@ pub trait Sink: Send + Sync {
 
     /// The peer broke a rule that concerns no request.
     fn fault(&self, error: WireError);
+
+    /// The server has forgotten the session, and it was no request that found out.
+    fn session_lost(&self) {}
 
     /// The whole link is gone.
     fn closed(&self, why: WireError);

@@ -12,9 +12,10 @@ use toolway_wire::{
         http::{FaceBody, HttpFace, HttpFaceOptions},
     },
     exchange::{Happening, LogLevel, Outcome},
+    limit::Limits,
     notice::{Notice, Wanted},
     revision::{Era, Revision},
-    up::{EraChoice, Peer},
+    up::{ConnectOptions, EraChoice, KeptSession, Peer},
 };
 
 use crate::{
@@ -24,15 +25,31 @@ use crate::{
 
 /// A face whose sessions can be ended behind the client's back.
 async fn forgetful() -> (Arc<HttpFace>, Peer) {
-    let face = FaceOptions { revisions: Revision::of(Era::Legacy).collect(), ..FaceOptions::default() };
+    let (_, face, peer) = forgetful_at().await;
+    (face, peer)
+}
+
+/// The same, and where it is.
+async fn forgetful_at() -> (String, Arc<HttpFace>, Peer) {
+    let (address, face, mut peers) = crowded(Limits::default().sessions).await;
+    (address, face, peers.remove(0))
+}
+
+/// A face with room for so many sessions, and two peers, or as many as there is room for.
+async fn crowded(sessions: usize) -> (String, Arc<HttpFace>, Vec<Peer>) {
+    let limits = Limits { sessions, ..Limits::default() };
+    let face = FaceOptions { revisions: Revision::of(Era::Legacy).collect(), limits, ..FaceOptions::default() };
     let options = HttpFaceOptions { face, ..HttpFaceOptions::default() };
     let face = HttpFace::new(Parrot::new(), options).unwrap();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}/mcp", listener.local_addr().unwrap());
     let serving = toolway_wire::down::http::serve(listener, Arc::clone(&face), CancellationToken::new());
     tokio::runtime::Handle::current().spawn(serving);
-    let peer = Peer::connect(Arc::new(http(&address)), pinned(EraChoice::Legacy)).await.unwrap();
-    (face, peer)
+    let mut peers = Vec::new();
+    for _ in 0..sessions.min(2) {
+        peers.push(Peer::connect(Arc::new(http(&address)), pinned(EraChoice::Legacy)).await.unwrap());
+    }
+    (address, face, peers)
 }
 
 async fn forget(face: &HttpFace, session: &str) -> Response<FaceBody> {
@@ -76,4 +93,74 @@ async fn many_calls_that_meet_a_lost_session_begin_one_new_session() {
     let session = peer.session().unwrap();
     peer.close().await;
     assert_eq!(forget(&face, &session).await.status(), 404, "it was given back");
+}
+
+#[tokio::test]
+async fn whoever_only_listens_hears_of_changes_in_the_next_session_too() {
+    let (face, peer) = forgetful().await;
+    let mut listening = peer.listen(Wanted::resource("memo://one")).await.unwrap();
+    let lost = peer.session().unwrap();
+    assert!(forget(&face, &lost).await.status().is_success());
+    // The standing stream ends with its session, and whoever opens it again learns of that.
+    while peer.session().is_none_or(|session| session == lost) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let changed = peer.call_tool("change", None).unwrap().outcome().await;
+    assert!(matches!(changed, Outcome::Answered(_)), "{changed:?}");
+    let heard = tokio::time::timeout(Duration::from_secs(5), listening.next()).await;
+    assert!(matches!(heard, Ok(Some(Notice::Updated { .. }))), "{heard:?}");
+}
+
+#[tokio::test]
+async fn a_session_that_ends_takes_along_what_was_under_way() {
+    let (face, peer) = forgetful().await;
+    let mut exchange = peer.call_tool("wait", None).unwrap();
+    let begun = tokio::time::timeout(Duration::from_millis(300), exchange.next()).await;
+    assert!(!matches!(begun, Ok(Some(Happening::Ended(_)))), "{begun:?}");
+    forget(&face, &peer.session().unwrap()).await;
+    let end = tokio::time::timeout(Duration::from_secs(10), exchange.outcome()).await.expect("an end");
+    assert!(matches!(end, Outcome::Failed(_)), "{end:?}");
+}
+
+#[tokio::test]
+async fn a_session_goes_on_in_a_later_connection() {
+    let (address, _face, peer) = forgetful_at().await;
+    let kept = peer.kept_session().expect("a session");
+    assert!(!format!("{kept:?}").contains(&kept.id));
+    peer.leave().await;
+
+    let options = ConnectOptions { resume: Some(kept.clone()), ..pinned(EraChoice::Legacy) };
+    let again = Peer::connect(Arc::new(http(&address)), options).await.unwrap();
+    assert_eq!(again.session().as_ref(), Some(&kept.id));
+    assert_eq!(again.profile().revision, kept.revision);
+    let outcome = again.call_tool("echo", None).unwrap().outcome().await;
+    assert!(matches!(outcome, Outcome::Answered(_)), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn a_kept_session_that_was_forgotten_is_given_up_for_a_new_one() {
+    let (address, face, peer) = forgetful_at().await;
+    let kept = peer.kept_session().expect("a session");
+    peer.leave().await;
+    forget(&face, &kept.id).await;
+
+    let options = ConnectOptions { resume: Some(kept.clone()), ..pinned(EraChoice::Legacy) };
+    let again = Peer::connect(Arc::new(http(&address)), options).await.unwrap();
+    assert_ne!(again.session().expect("a session"), kept.id);
+    let outcome = again.call_tool("echo", None).unwrap().outcome().await;
+    assert!(matches!(outcome, Outcome::Answered(_)), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn over_the_bound_the_session_left_alone_for_longest_gives_way() {
+    let (address, _face, peers) = crowded(2).await;
+    let first = peers[0].session().unwrap();
+    // The second was heard of after the first.
+    assert!(matches!(peers[1].call_tool("echo", None).unwrap().outcome().await, Outcome::Answered(_)));
+    let third = Peer::connect(Arc::new(http(&address)), pinned(EraChoice::Legacy)).await.unwrap();
+    assert!(matches!(third.call_tool("echo", None).unwrap().outcome().await, Outcome::Answered(_)));
+    let kept = KeptSession { id: first, revision: Revision::NEWEST_LEGACY, hello: peers[0].profile().raw.clone() };
+    let options = ConnectOptions { resume: Some(kept.clone()), ..pinned(EraChoice::Legacy) };
+    let again = Peer::connect(Arc::new(http(&address)), options).await.unwrap();
+    assert_ne!(again.session(), Some(kept.id), "it was forgotten");
 }

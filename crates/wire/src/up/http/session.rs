@@ -6,7 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio_util::task::AbortOnDropHandle;
@@ -22,7 +22,10 @@ use crate::{
     header as mcp,
     limit::Limits,
     revision::Revision,
-    up::transport::{Lane, LaneEnd},
+    up::{
+        client::Reply,
+        transport::{Lane, LaneEnd},
+    },
 };
 
 /// The wait before a stream is taken up again when the server names none.
@@ -38,54 +41,86 @@ const LONGEST: Duration = Duration::from_secs(30);
 /// What is known of a session.
 #[derive(Default)]
 pub(super) struct Session {
-    // Nothing awaits under this lock.
+    // Nothing awaits under these locks.
     state: Mutex<State>,
     standing: Mutex<Option<AbortOnDropHandle<()>>>,
 }
 
-#[derive(Default)]
-struct State {
-    id: Option<HeaderValue>,
-    revision: Option<Revision>,
-    /// There was one, and the next handshake has not brought another yet.
-    lost: bool,
+/// How far the session has come.
+enum State {
+    /// A handshake is to come, or under way; the id is what its last attempt brought.
+    Shaking { id: Option<HeaderValue>, again: bool },
+    /// The handshake agreed on a revision, and the server is to hear that it is over.
+    Agreed { id: Option<HeaderValue>, revision: Revision, again: bool },
+    /// Requests can be made.
+    Open { id: Option<HeaderValue>, revision: Revision },
+}
+
+/// What comes of an attempt to have a standing stream.
+enum Outlook {
+    /// It is there.
+    Stream(Reply),
+    /// The server has forgotten the session.
+    SessionGone,
+    /// Not now.
+    Later,
+    /// This server has none, or not for us.
+    Never,
 }
 
 impl Session {
     pub(super) fn id(&self) -> Option<String> {
-        self.state.lock().id.as_ref().and_then(|id| id.to_str().ok()).map(str::to_owned)
+        self.state.lock().id().and_then(|id| id.to_str().ok()).map(str::to_owned)
     }
 
+    /// A handshake begins.
+    pub(super) fn begin(&self) {
+        let mut state = self.state.lock();
+        *state = State::Shaking { id: None, again: state.is_lost() };
+    }
+
+    /// A session of an earlier connection goes on.
+    pub(super) fn resume(&self, id: HeaderValue, revision: Revision) {
+        *self.state.lock() = State::Open { id: Some(id), revision };
+    }
+
+    /// Nothing more is heard of it; on the server it goes on.
+    pub(super) fn leave(&self) {
+        self.standing.lock().take();
+        *self.state.lock() = State::default();
+    }
+
+    /// The handshake agreed on a revision.
     pub(super) fn settle(&self, revision: Revision) {
-        self.state.lock().revision = Some(revision);
+        let mut state = self.state.lock();
+        *state = State::Agreed { id: state.id().cloned(), revision, again: state.is_lost() };
     }
 
     pub(super) fn is_lost(&self) -> bool {
-        self.state.lock().lost
+        self.state.lock().is_lost()
     }
 
     /// The server no longer knows this session; a newer one is kept.
     pub(super) fn forget(&self, gone: &str) {
         let mut state = self.state.lock();
-        if state.id.as_ref().is_some_and(|id| id.as_bytes() == gone.as_bytes()) {
-            *state = State { lost: true, ..State::default() };
+        if state.id().is_some_and(|id| id.as_bytes() == gone.as_bytes()) {
+            *state = State::Shaking { id: None, again: true };
         }
     }
 
     /// Keeps the id the handshake brought; of several attempts the last one counts.
     pub(super) fn learn(&self, headers: &HeaderMap) {
-        let mut state = self.state.lock();
-        if state.revision.is_none() {
-            state.id = headers.get(mcp::SESSION_ID).cloned();
+        if let State::Shaking { id, .. } = &mut *self.state.lock() {
+            *id = headers.get(mcp::SESSION_ID).cloned();
         }
     }
 
-    /// Adds session and revision to the headers; gives the session used.
+    /// Adds session and revision to the headers; gives the session used. A handshake carries neither.
     pub(super) fn mark(&self, headers: &mut Headers) -> Option<String> {
         let state = self.state.lock();
-        mark_revision(headers, state.revision);
-        // A handshake carries no id, whatever an earlier attempt has left.
-        let id = state.id.clone().filter(|_| state.revision.is_some())?;
+        let (State::Agreed { id, revision, .. } | State::Open { id, revision }) = &*state else { return None };
+        mark_revision(headers, Some(*revision));
+        let id = id.clone()?;
         headers.push((mcp::SESSION_ID, id.clone()));
         id.to_str().ok().map(str::to_owned)
     }
@@ -126,7 +161,7 @@ impl Session {
     ///
     /// Many servers drop what they want to say on it while it is not there, a question in the first call included.
     pub(super) async fn stand(&self, shared: &Arc<Shared>) {
-        self.state.lock().lost = false;
+        self.state.lock().open();
         let (answered, answer) = oneshot::channel();
         let standing = keep_standing(Arc::downgrade(shared), answered);
         let closed = shared.lanes.closed.clone();
@@ -152,7 +187,7 @@ impl Session {
         }
     }
 
-    async fn get(&self, shared: &Shared, last_event: Option<&str>) -> Result<crate::up::client::Reply, WireError> {
+    async fn get(&self, shared: &Shared, last_event: Option<&str>) -> Result<Reply, WireError> {
         let mut headers = Headers::new();
         headers.push((header::ACCEPT, HeaderValue::from_static("text/event-stream")));
         self.mark(&mut headers);
@@ -163,21 +198,47 @@ impl Session {
     }
 }
 
+impl State {
+    fn id(&self) -> Option<&HeaderValue> {
+        let (Self::Shaking { id, .. } | Self::Agreed { id, .. } | Self::Open { id, .. }) = self;
+        id.as_ref()
+    }
+
+    /// There was a session, and no handshake has brought another yet.
+    fn is_lost(&self) -> bool {
+        matches!(self, Self::Shaking { again: true, .. } | Self::Agreed { again: true, .. })
+    }
+
+    fn open(&mut self) {
+        if let Self::Agreed { id, revision, .. } = self {
+            *self = Self::Open { id: id.take(), revision: *revision };
+        }
+    }
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self::Shaking { id: None, again: false }
+    }
+}
+
 /// Has a standing stream as long as the server has one; drops `answered` when it first knows whether there is one.
 async fn keep_standing(shared: Weak<Shared>, answered: oneshot::Sender<()>) {
     let mut answered = Some(answered);
     let mut broken = Broken::default();
-    let mut failures = 0u32;
+    let (mut failures, mut had) = (0u32, false);
     while let Some(shared) = shared.upgrade() {
         let Some(session) = &shared.session else { return };
-        let response = session.get(&shared, broken.last_event.as_deref()).await;
+        let outlook = session.outlook(&shared, broken.last_event.as_deref(), had).await;
         answered.take();
-        match response {
-            Ok(response) if response.status().is_client_error() => return,
-            Ok(response) => {
-                match lane::read(shared.lanes.sink(), Lane::Standing, response, &shared.endpoint.limits).await {
+        failures += 1;
+        match outlook {
+            Outlook::Stream(response) => {
+                had = true;
+                let read = lane::read(shared.lanes.sink(), Lane::Standing, response, &shared.endpoint.limits).await;
+                match read {
                     End::Broken(next) => {
-                        failures = if next.progressed { 0 } else { failures + 1 };
+                        failures = if next.progressed { 0 } else { failures };
                         let last_event = next.last_event.or(broken.last_event);
                         broken = Broken { last_event, retry: next.retry.or(broken.retry), ..Broken::default() };
                     }
@@ -186,14 +247,44 @@ async fn keep_standing(shared: Weak<Shared>, answered: oneshot::Sender<()>) {
                         tracing::debug!(%error, "no standing stream");
                         return;
                     }
-                    End::Lane(_) => failures += 1,
+                    End::Lane(_) => {}
                 }
             }
-            Err(_) => failures += 1,
+            Outlook::SessionGone => return shared.lanes.sink().session_lost(),
+            Outlook::Later => {}
+            Outlook::Never => return,
         }
-        let pause = wait(broken.retry, &shared.endpoint.limits) * 2u32.saturating_pow(failures);
+        let asked = wait(broken.retry, &shared.endpoint.limits);
         drop(shared);
-        tokio::time::sleep(pause.min(LONGEST)).await;
+        // What the server asked for is never cut short.
+        let doubled = asked.saturating_mul(2u32.saturating_pow(failures)).min(LONGEST);
+        tokio::time::sleep(doubled.max(asked)).await;
+    }
+}
+
+impl Session {
+    /// Looks for a standing stream. Where there never was one, a 404 only says that there is none: many servers give it
+    /// to any GET.
+    async fn outlook(&self, shared: &Shared, last_event: Option<&str>, had: bool) -> Outlook {
+        let used = self.id();
+        let response = match self.get(shared, last_event).await {
+            Ok(response) => response,
+            Err(WireError::Unauthorized { .. } | WireError::Redirect { .. } | WireError::Refused(_)) => {
+                return Outlook::Never;
+            }
+            // The network, perhaps only for a moment.
+            Err(_) => return Outlook::Later,
+        };
+        match (response.status(), used) {
+            (status, _) if status.is_success() => Outlook::Stream(response),
+            (StatusCode::NOT_FOUND, Some(used)) if had => {
+                self.forget(&used);
+                Outlook::SessionGone
+            }
+            (StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT, _) => Outlook::Later,
+            (status, _) if status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED => Outlook::Later,
+            _ => Outlook::Never,
+        }
     }
 }
 

@@ -1,0 +1,131 @@
+//! Where a link hands over what the server says: read once, then sorted by the router.
+//!
+//! Each link has a sink of its own, so that what an earlier link still says is nobody's.
+
+use std::sync::{Arc, atomic::Ordering};
+
+use bytes::Bytes;
+
+use super::{HandshakeReply, Router, Waiting};
+use crate::{
+    error::WireError,
+    message::{BadMessage, Envelope, Id, Problem},
+    notice::Notice,
+    up::{
+        handshake,
+        transport::{Flow, Lane, LaneEnd, Sink},
+    },
+};
+
+impl Sink for Router {
+    fn message(&self, lane: Lane, text: Bytes) -> Flow {
+        let bad = match Envelope::read(text.clone(), &self.limits) {
+            Ok(envelope) => return self.take(lane, envelope),
+            Err(bad) => bad,
+        };
+        if bad.problem != Problem::Batch {
+            return self.bad(lane, bad);
+        }
+        let flows: Vec<Flow> = match Envelope::split_batch(&text, &self.limits) {
+            Some(Ok(parts)) if self.takes_batches() => parts.into_iter().map(|part| self.message(lane, part)).collect(),
+            Some(Ok(parts)) => parts.into_iter().filter_map(|part| self.batched(lane, part)).collect(),
+            Some(Err(problem)) => return self.bad(lane, BadMessage { problem, ..bad }),
+            None => Vec::new(),
+        };
+        match (flows.is_empty(), flows.contains(&Flow::Done)) {
+            (true, _) => self.bad(lane, bad),
+            (false, true) => Flow::Done,
+            (false, false) => Flow::GoOn,
+        }
+    }
+
+    fn too_long(&self, lane: Lane, id: Option<Id>, limit: usize) {
+        self.bad(lane, BadMessage { problem: Problem::TooLarge { limit }, id, is_request: false });
+    }
+
+    fn lane_ended(&self, request: u64, end: LaneEnd) {
+        match self.forget(request) {
+            Some(Waiting::Handshake(sender)) => drop(sender.send(HandshakeReply::Lane(end))),
+            Some(Waiting::Call(call)) => call.lane_ended(self, end),
+            Some(Waiting::Listen(listen)) => listen.lane_ended(end),
+            None => {}
+        }
+    }
+
+    fn fault(&self, error: WireError) {
+        tracing::debug!(%error, "the server broke a rule");
+        drop(self.notices.send(Notice::Fault(error)));
+    }
+
+    /// Nobody has a request under way that would notice: the session is renewed for those who only listen.
+    fn session_lost(&self) {
+        let Some(router) = self.shared() else { return };
+        self.spawn(async move {
+            if let Err(error) = handshake::renew(&router).await {
+                router.fault(error);
+            }
+        });
+    }
+
+    /// During the handshake another link may follow; afterwards this is the end.
+    fn closed(&self, why: WireError) {
+        if self.accent.read().is_some() {
+            return self.shut(why);
+        }
+        self.why_closed.lock().get_or_insert(why.clone());
+        self.fail_everything(&why);
+    }
+}
+
+/// The sink of one link.
+pub(super) struct LinkSink {
+    router: Arc<Router>,
+    generation: u64,
+}
+
+impl LinkSink {
+    /// The sink of the link of this generation.
+    pub(super) fn new(router: Arc<Router>, generation: u64) -> Self {
+        Self { router, generation }
+    }
+
+    fn current(&self) -> Option<&Router> {
+        (self.router.generation.load(Ordering::Relaxed) == self.generation).then_some(&*self.router)
+    }
+}
+
+impl Sink for LinkSink {
+    fn message(&self, lane: Lane, text: Bytes) -> Flow {
+        self.current().map_or(Flow::Done, |router| router.message(lane, text))
+    }
+
+    fn too_long(&self, lane: Lane, id: Option<Id>, limit: usize) {
+        if let Some(router) = self.current() {
+            router.too_long(lane, id, limit);
+        }
+    }
+
+    fn lane_ended(&self, request: u64, end: LaneEnd) {
+        if let Some(router) = self.current() {
+            router.lane_ended(request, end);
+        }
+    }
+
+    fn fault(&self, error: WireError) {
+        if let Some(router) = self.current() {
+            router.fault(error);
+        }
+    }
+
+    fn session_lost(&self) {
+        if let Some(router) = self.current() {
+            router.session_lost();
+        }
+    }
+
+    fn closed(&self, why: WireError) {
+        if let Some(router) = self.current() {
+            router.closed(why);
+        }
+    }
+}
