@@ -79,7 +79,7 @@ pub enum Outcome {
     Refused(RpcError),
     /// It did not get that far.
     Failed(WireError),
-    /// The caller did not want it any more, or the server gave it up.
+    /// The caller did not want it any more.
     Cancelled,
     /// A clock ran out; the server was told.
     TimedOut {

@@ -120,11 +120,10 @@ impl Raw {
         }
     }
 
-    /// The non-negative integer this is, also when spelled `7.0`.
+    /// The non-negative integer this is, also when spelled `7.0` or `7e3`.
     pub fn as_u64(&self) -> Option<u64> {
         let text = std::str::from_utf8(&self.0).ok()?;
-        let whole = text.strip_suffix(".0").unwrap_or(text);
-        whole.parse().ok()
+        text.parse().ok().or_else(|| self.as_f64().and_then(whole))
     }
 
     /// The number this is, as near as a float comes.
@@ -250,6 +249,13 @@ impl fmt::Display for Raw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text())
     }
+}
+
+/// The integer a float is, where it is one that floats keep exactly.
+fn whole(number: f64) -> Option<u64> {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be whole and in range")]
+    (number.fract() == 0.0 && (0.0..=EXACT).contains(&number)).then_some(number as u64)
 }
 
 /// The message as one line: each CR and LF becomes a space.

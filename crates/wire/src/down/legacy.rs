@@ -13,7 +13,10 @@ use super::{
 use crate::{
     exchange::{Answer, Ask, AskId, Exchange, Happening, LogLevel, Outcome},
     json::Raw,
-    message::{Envelope, Id, RpcError, compose, meta, splice::Edit},
+    message::{
+        Envelope, Id, RpcError, compose, meta,
+        splice::{self, Edit},
+    },
     seal,
 };
 
@@ -187,8 +190,7 @@ fn translated(error: RpcError) -> RpcError {
             RpcError::new(RpcError::INTERNAL, &format!("between here and the server: {error}"))
         }
         RpcError::MISSING_CAPABILITY => {
-            let data = error.data().and_then(|data| serde_json::from_slice::<serde_json::Value>(data.as_bytes()).ok());
-            RpcError::with_data(RpcError::INTERNAL, &error.message(), data)
+            RpcError::from_raw(splice::edited(error.raw(), &[Edit::Set("code", Raw::of(&RpcError::INTERNAL))]))
         }
         _ => error,
     }

@@ -55,7 +55,9 @@ fn depth_is_counted_by_us() {
 
 #[test]
 fn scalars_are_read() {
-    assert_eq!(raw("7.0").as_u64(), Some(7));
+    for (text, number) in [("7.0", Some(7)), ("6.0e4", Some(60_000)), ("7.5", None), ("1e300", None)] {
+        assert_eq!(raw(text).as_u64(), number, "{text}");
+    }
     assert_eq!(raw("-1").as_u64(), None);
     assert_eq!(raw("true").as_bool(), Some(true));
     assert_eq!(raw("1.5").as_f64(), Some(1.5));

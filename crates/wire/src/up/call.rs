@@ -19,8 +19,8 @@ use super::{
 };
 use crate::{
     error::WireError,
-    exchange::{self, Answer, Exchange, Feed, Outcome, Question, Request, Terms},
-    json::Raw,
+    exchange::{self, Answer, AskId, Exchange, Feed, Outcome, Question, Request, Terms},
+    json::{Kind, Raw},
     message::{Envelope, RpcError, splice},
 };
 
@@ -35,6 +35,8 @@ pub(crate) struct Call {
     /// The id it goes by at the moment; each round has its own.
     id: AtomicU64,
     rounds: AtomicUsize,
+    /// Questions put to the caller so far.
+    asked: AtomicU64,
     // Nothing awaits under these locks.
     /// What goes back with it: the answers of the last round, kept for a second chance.
     round: Mutex<Option<Arc<Round>>>,
@@ -73,6 +75,7 @@ fn begin(router: &Arc<Router>, request: Request, terms: Terms, used: Used) -> Ex
             request,
             id: AtomicU64::new(0),
             rounds: AtomicUsize::new(0),
+            asked: AtomicU64::new(0),
             round: Mutex::default(),
             used: Mutex::new(used),
         }
@@ -197,7 +200,9 @@ impl Call {
             return self.fail(WireError::TooLarge { what: "number of rounds", limit: router.limits.rounds });
         }
         let keys: Vec<String> = questions.iter().filter_map(|question| question.key.clone()).collect();
-        let answers: Vec<_> = questions.into_iter().map(|question| self.feed.ask(question)).collect();
+        // No two questions of one call go by the same number, whatever their round.
+        let numbered = |question| Question { id: AskId(self.asked.fetch_add(1, Ordering::Relaxed)), ..question };
+        let answers: Vec<_> = questions.into_iter().map(numbered).map(|question| self.feed.ask(question)).collect();
         let call = Arc::clone(self);
         self.go_on(router, async move |router| {
             if answers.is_empty() {
@@ -219,12 +224,9 @@ impl Call {
             return self.refused(error);
         }
         let call = Arc::clone(self);
-        self.go_on(router, async move |router| {
-            let listing = start(&router, Request::trusted("tools/list", None), Terms::list());
-            match listing.outcome().await {
-                Outcome::Answered(_) => call.send(&router),
-                _ => call.refused(error),
-            }
+        self.go_on(router, async move |router| match read_tools(&router).await {
+            Ok(()) => call.send(&router),
+            Err(_) => call.refused(error),
         });
     }
 
@@ -254,6 +256,23 @@ impl Call {
         let mut used = self.used.lock();
         !std::mem::replace(chance(&mut used), true)
     }
+}
+
+/// Reads all pages of the tools; the accent learns from each as it goes by.
+async fn read_tools(router: &Arc<Router>) -> Result<(), Outcome> {
+    let mut cursor = None;
+    for _ in 0..router.limits.listing_pages {
+        let params = cursor.map(|cursor| splice::object([("cursor", &cursor)]));
+        let page = start(router, Request::trusted("tools/list", params), Terms::list()).outcome().await;
+        cursor = match page {
+            Outcome::Answered(page) => page.get("nextCursor").filter(|next| next.kind() == Kind::String),
+            other => return Err(other),
+        };
+        if cursor.is_none() {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// The answers by their keys; none where nothing was asked. Only elicitation can say no on this wire; any other refusal

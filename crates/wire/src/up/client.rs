@@ -44,6 +44,8 @@ pub struct HttpClient {
 struct Pool {
     connector: Connector,
     builder: http1::Builder,
+    /// The bound on a reply's head, for messages.
+    header_bytes: usize,
     // Nothing awaits under this lock.
     idle: Mutex<HashMap<Arc<str>, Idle>>,
 }
@@ -81,7 +83,8 @@ impl HttpClient {
     pub fn new(options: HttpOptions, limits: &Limits) -> Self {
         let mut builder = http1::Builder::new();
         builder.max_headers(limits.header_count).max_buf_size(limits.header_bytes.max(SMALLEST_BUFFER));
-        Self { pool: Arc::new(Pool { connector: Connector::new(options), builder, idle: Mutex::default() }) }
+        let (connector, header_bytes) = (Connector::new(options), limits.header_bytes);
+        Self { pool: Arc::new(Pool { connector, builder, header_bytes, idle: Mutex::default() }) }
     }
 
     /// Sends a request to its target; path and host are filled in here.
@@ -113,7 +116,7 @@ impl HttpClient {
                 }
                 // The connection was closed before a byte was written: the request is still ours.
                 Err(Failure { unsent: Some(unsent), .. }) if !fresh => request = *unsent,
-                Err(Failure { error, .. }) => return Err(explained(&error)),
+                Err(Failure { error, .. }) => return Err(explained(&error, self.pool.header_bytes)),
             }
         }
     }
@@ -195,7 +198,7 @@ impl Reply {
                     Ok(data) => return Some(Ok(data)),
                     Err(_trailers) => {}
                 },
-                Some(Err(error)) => return Some(Err(explained(&error))),
+                Some(Err(error)) => return Some(Err(explained(&error, self.pool.header_bytes))),
                 None => {
                     self.give_back();
                     return None;
@@ -268,9 +271,9 @@ pub(super) fn shown(url: &Url) -> String {
     format!("{}{}", url.origin().ascii_serialization(), url.path())
 }
 
-fn explained(error: &hyper::Error) -> WireError {
+fn explained(error: &hyper::Error, header_bytes: usize) -> WireError {
     if error.is_parse_too_large() {
-        return WireError::TooLarge { what: "response header", limit: crate::limit::HEADER_BYTES };
+        return WireError::TooLarge { what: "response header", limit: header_bytes };
     }
     let mut cause: &(dyn std::error::Error + 'static) = error;
     while let Some(next) = cause.source() {

@@ -220,14 +220,15 @@ impl Modern {
         }
         let declared = request.capabilities.as_ref().unwrap_or(&self.capabilities);
         let mut questions = Vec::new();
-        for (number, member) in (0..).zip(members) {
+        for member in members {
             let method = member.value.get("method").as_ref().and_then(Raw::as_str).unwrap_or_default().into_owned();
             let params = member.value.get("params");
             if let Some(needed) = declared.lacks(&method, params.as_ref()) {
                 return Reply::Invalid(format!("asked `{method}` although {needed} was not declared"));
             }
             questions.push(Question {
-                id: AskId(number),
+                // Numbered by the call that asks it.
+                id: AskId(0),
                 key: Some(member.key),
                 method,
                 params,

@@ -63,7 +63,7 @@ pub struct StdioTransport {
 struct StdioLink {
     writer: LineWriter,
     keeper: Option<Arc<dyn Keeper>>,
-    _reading: Mutex<Option<AbortOnDropHandle<()>>>,
+    _reading: AbortOnDropHandle<()>,
     writing: Mutex<Option<AbortOnDropHandle<()>>>,
 }
 
@@ -101,7 +101,7 @@ impl Transport for StdioTransport {
             Ok(Arc::new(StdioLink {
                 writer,
                 keeper,
-                _reading: Mutex::new(Some(AbortOnDropHandle::new(runtime.spawn(reading)))),
+                _reading: AbortOnDropHandle::new(runtime.spawn(reading)),
                 writing: Mutex::new(Some(AbortOnDropHandle::new(runtime.spawn(writing)))),
             }) as Arc<dyn Link>)
         })

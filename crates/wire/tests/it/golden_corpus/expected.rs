@@ -167,7 +167,7 @@ const HANDMADE: &[(&str, &str)] = &[
     ),
     (
         "061-2026-07-28-discover-result",
-        "result 1; keeps 0ns Public; offers tools, tools.listChanged, io.modelcontextprotocol/tasks, acme.example/none; meta of this hop",
+        "result 1; keeps 60s Public; offers tools, tools.listChanged, io.modelcontextprotocol/tasks, acme.example/none; meta of this hop",
     ),
     ("062-2026-07-28-call-request", "request 11 tools/call; can be asked: forms, pages; meta of this hop"),
     ("063-2026-07-28-result-type-unknown", r#"result 12; Unknown("\"deferred\"")"#),
