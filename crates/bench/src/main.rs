@@ -4,9 +4,11 @@
 //! budget. The server ([`peer`]) is hand-written and the same for all loops; the raw loop ([`raw`]) does what a client
 //! cannot avoid: it frames messages and looks once whether they are JSON. A loop over bytes alone is printed beside
 //! it. Rounds alternate, so that a busy machine slows all of them. `quick` as argument makes short rounds;
-//! `loop <way> <raw|ours> <small|big|list> <width> <count>` runs one loop alone, for a profiler.
+//! `loop <way> <raw|ours> <small|big|list> <width> <count>` runs one loop alone, for a profiler. While it measures, a
+//! process of the lowest priority keeps the cores awake ([`awake`]).
 
 mod allocation;
+mod awake;
 mod measure;
 mod ours;
 mod peer;
@@ -22,6 +24,7 @@ static ALLOCATOR: allocation::Counting = allocation::Counting;
 fn main() -> io::Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["awake"] => awake::stay().map(|()| ExitCode::SUCCESS),
         ["peer", "stdio", era] => peer::stdio(era.parse()?).map(|()| ExitCode::SUCCESS),
         ["peer", "http", era] => peer::http(era.parse()?).map(|()| ExitCode::SUCCESS),
         [] => run(measure::Size::Full),
@@ -63,6 +66,7 @@ fn run(size: measure::Size) -> io::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     // Measured on the runtime's own threads: a loop on the thread that blocks would wake the others for each message.
     let measuring = runtime.spawn(async move {
+        let _awake = awake::keep()?;
         let mut table = Table::default();
         for way in peer::Way::ALL {
             let mut server = peer::Started::new(way).await?;
