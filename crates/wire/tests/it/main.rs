@@ -1,12 +1,17 @@
 //! The stories of the wire, told against both faces at once.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a story that cannot go on says so by panicking")]
 
+mod batches;
 mod by_hand;
+mod callers;
+mod doors;
+mod endings;
 mod every_way;
 mod four_combinations;
 mod giving_up;
 mod golden_corpus;
 mod leaving;
+mod lines;
 mod oracle;
 mod relay;
 mod rounds;

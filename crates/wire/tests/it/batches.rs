@@ -1,0 +1,92 @@
+//! Batches: in the one revision that has them, over both faces, and in no other.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use toolway_wire::{down::FaceOptions, limit::Limits};
+
+use crate::{
+    callers::{Door, Wire, call, notification, posting, refused, request, with},
+    service::Parrot,
+};
+
+const WITH: &str = "2025-03-26";
+const WITHOUT: [&str; 3] = ["2024-11-05", "2025-06-18", "2025-11-25"];
+
+fn ping(id: u64) -> Value {
+    request(id, "ping", json!({}))
+}
+
+fn initialized() -> Value {
+    notification("notifications/initialized", json!({}))
+}
+
+/// The ids that were answered, sorted: a batch may be answered in any order.
+fn ids(messages: &[Value]) -> Vec<u64> {
+    let mut ids: Vec<u64> = messages.iter().map(|message| message["id"].as_u64().unwrap()).collect();
+    ids.sort_unstable();
+    ids
+}
+
+#[tokio::test]
+async fn over_http_each_request_of_a_batch_is_answered() {
+    let parrot = Parrot::new();
+    let door = Door::with(Arc::clone(&parrot) as _, FaceOptions::default());
+    let session = door.session(WITH).await;
+    let ours = [("mcp-session-id", session.as_str())];
+    let reply = door.post(&ours, &json!([initialized(), ping(1), call(2, "echo"), call(3, "none")])).await;
+    assert_eq!(reply.status, 200);
+    assert_eq!(ids(&reply.messages()), [1, 2, 3]);
+    assert_eq!(parrot.seen().len(), 2);
+
+    let reply = door.post(&ours, &json!([initialized(), initialized()])).await;
+    assert_eq!((reply.status.as_u16(), reply.text.as_str()), (202, ""), "nothing to answer");
+}
+
+#[tokio::test]
+async fn over_http_a_batch_with_one_bad_message_is_refused_as_a_whole() {
+    let parrot = Parrot::new();
+    let limits = Limits { batch_messages: 3, ..Limits::default() };
+    let door = Door::with(Arc::clone(&parrot) as _, FaceOptions { limits, ..FaceOptions::default() });
+    let session = door.session(WITH).await;
+    let ours = [("mcp-session-id", session.as_str())];
+    for batch in [
+        json!([call(1, "echo"), { "id": 2 }]),
+        json!([call(1, "echo"), 7]),
+        json!([call(1, "echo"), [call(2, "echo")]]),
+        json!([call(1, "echo"), call(2, "echo"), call(3, "echo"), call(4, "echo")]),
+    ] {
+        let reply = door.post(&ours, &batch).await;
+        assert_eq!((reply.status.as_u16(), refused(&reply.message()).1), (400, -32600), "{batch}");
+    }
+    let torn = format!("[{},", call(1, "echo"));
+    assert_eq!(door.send(with(posting(), &ours), torn).await.status, 400);
+    assert!(parrot.seen().is_empty());
+}
+
+#[tokio::test]
+async fn over_lines_each_request_of_a_batch_is_answered() {
+    let limits = Limits { batch_messages: 3, ..Limits::default() };
+    let mut wire = Wire::to(Parrot::new(), FaceOptions { limits, ..FaceOptions::default() });
+    wire.session(WITH).await;
+    wire.say(&json!([initialized(), ping(1), call(2, "echo")])).await;
+    assert_eq!(ids(&[wire.hear().await, wire.hear().await]), [1, 2]);
+
+    let crowded = wire.ask(&json!([ping(1), ping(2), ping(3), ping(4)])).await;
+    assert_eq!(refused(&crowded), (Value::Null, -32600));
+    assert_eq!(wire.ask(&ping(5)).await["id"], 5);
+}
+
+#[tokio::test]
+async fn in_other_revisions_a_batch_is_refused() {
+    for revision in WITHOUT {
+        let door = Door::with(Parrot::new(), FaceOptions::default());
+        let session = door.session(revision).await;
+        let reply = door.post(&[("mcp-session-id", &session)], &json!([ping(1)])).await;
+        assert_eq!((reply.status.as_u16(), refused(&reply.message()).1), (400, -32600), "{revision}");
+
+        let mut wire = Wire::to(Parrot::new(), FaceOptions::default());
+        wire.session(revision).await;
+        assert_eq!(refused(&wire.ask(&json!([ping(1)])).await), (Value::Null, -32600), "{revision}");
+    }
+}
