@@ -29,6 +29,10 @@ pub(crate) enum Said {
     Result(Value),
     /// A status and an error.
     Error(StatusCode, Value),
+    /// A result that no JSON value can be, letter by letter.
+    Text(String),
+    /// A status that carries no answer.
+    Status(StatusCode),
     /// A stream of events that ends at once.
     EmptyStream,
 }
@@ -84,6 +88,8 @@ async fn answer(
         Said::EmptyStream => (StatusCode::OK, "text/event-stream", String::new()),
         _ if message["id"].is_null() => (StatusCode::ACCEPTED, "text/plain", String::new()),
         Said::Result(result) => (StatusCode::OK, "application/json", reply(&message, "result", &result)),
+        Said::Text(result) => (StatusCode::OK, "application/json", written(&message, &result)),
+        Said::Status(status) => (status, "text/plain", "this is no answer".to_owned()),
         Said::Error(status, error) => (status, "application/json", reply(&message, "error", &error)),
     };
     let response = Response::builder().status(status).header("content-type", kind);
@@ -92,4 +98,8 @@ async fn answer(
 
 fn reply(message: &Value, kind: &str, value: &Value) -> String {
     json!({ "jsonrpc": "2.0", "id": message["id"], kind: value }).to_string()
+}
+
+fn written(message: &Value, result: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, message["id"])
 }

@@ -1,0 +1,68 @@
+//! What is never printed: people put keys into headers, addresses and proxies.
+
+use std::{sync::Arc, time::Duration};
+
+use http::{HeaderMap, HeaderValue};
+use tokio::net::TcpListener;
+use toolway_wire::{
+    error::{Clock, WireError},
+    limit::Limits,
+    up::{
+        ConnectOptions, EraChoice, Peer, client::HttpClient, connector::HttpOptions, credential::NoCredentials,
+        http::HttpTransport, transport::Transport,
+    },
+};
+
+use crate::ways;
+
+fn transport(options: HttpOptions, url: &str) -> HttpTransport {
+    let limits = Limits::default();
+    let mut headers = HeaderMap::new();
+    headers.insert("authorization", HeaderValue::from_static("Bearer hush"));
+    let client = HttpClient::new(options, &limits);
+    HttpTransport::new(client, url.parse().unwrap(), headers, Arc::new(NoCredentials), limits)
+}
+
+#[tokio::test]
+async fn keys_do_not_print_themselves() {
+    let proxy = Some("http://user:hush@proxy.example".to_owned());
+    let options = HttpOptions { https_proxy: proxy, no_proxy: Some("localhost".to_owned()), ..HttpOptions::default() };
+    let shown = format!("{options:?}");
+    assert!(!shown.contains("hush") && shown.contains("localhost"), "{shown}");
+
+    let transport = transport(options, "http://user:hush@127.0.0.1:9/mcp?key=hush#hush");
+    let shown = format!("{transport:?} {}", transport.target());
+    assert!(!shown.contains("hush"), "{shown}");
+    assert!(shown.contains("http://127.0.0.1:9/mcp") && shown.contains("authorization"), "{shown}");
+}
+
+#[tokio::test]
+async fn a_peer_shows_where_it_is_and_what_it_speaks() {
+    for way in ways::ALL {
+        let connected = way.connect(crate::service::Parrot::new()).await;
+        let shown = format!("{:?}", connected.peer);
+        assert!(shown.contains(&connected.peer.target()), "{way:?}: {shown}");
+        assert!(shown.contains(&format!("{:?}", connected.peer.profile().revision)), "{way:?}: {shown}");
+    }
+}
+
+#[tokio::test]
+async fn an_address_that_is_not_http_is_refused_without_its_key() {
+    let transport = transport(HttpOptions::default(), "ftp://user:hush@127.0.0.1/mcp?key=hush");
+    let error = Peer::connect(Arc::new(transport), ConnectOptions::default()).await.unwrap_err();
+    let said = format!("{error} {error:?}");
+    assert!(matches!(error, WireError::Unreachable { .. }), "{said}");
+    assert!(said.contains("`ftp` is neither http nor https") && !said.contains("hush"), "{said}");
+}
+
+#[tokio::test]
+async fn a_server_that_takes_the_connection_and_says_nothing_is_given_up() {
+    // Connections are taken by the system; nobody ever answers the beginning of TLS.
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let options = HttpOptions { connect_timeout: Some(Duration::from_millis(100)), ..HttpOptions::default() };
+    let transport = transport(options, &format!("https://{}/mcp", silent.local_addr().unwrap()));
+    let error = Peer::connect(Arc::new(transport), ways::pinned(EraChoice::Modern)).await.unwrap_err();
+    let WireError::TimedOut { clock, limit } = error else { panic!("{error:?}") };
+    assert_eq!((clock, limit), (Clock::Connect, Duration::from_millis(100)));
+    assert_eq!(clock.to_string(), "connect timeout");
+}

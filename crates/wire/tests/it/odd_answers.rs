@@ -1,0 +1,172 @@
+//! A stateless server that answers in a way that is no plain result: a task, another revision, questions that are
+//! none, a schema nobody may follow.
+
+use futures_util::future::BoxFuture;
+use http::StatusCode;
+use serde_json::{Value, json};
+use toolway_wire::{
+    error::WireError,
+    exchange::{Answer, AskHandler, Outcome, Question, Request, Terms},
+    json::Raw,
+    message::{ClientCapabilities, RpcError},
+    up::EraChoice,
+};
+
+use crate::{
+    by_hand::{ByHand, Said},
+    ways::Ada,
+};
+
+/// A server whose every tool call and prompt is answered with `answer`, and whose listing with `tools`.
+async fn server(tools: Value, answer: impl Fn(&Value) -> Said + Send + Sync + 'static) -> ByHand {
+    ByHand::start(move |message| {
+        let said = match message["method"].as_str() {
+            Some("server/discover") => {
+                Said::Result(json!({ "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {} } }))
+            }
+            Some("tools/list") if tools.is_null() => {
+                Said::Error(StatusCode::OK, json!({ "code": -32603, "message": "no listing today" }))
+            }
+            Some("tools/list") => Said::Result(json!({ "tools": tools })),
+            _ => answer(&message["params"]),
+        };
+        Box::pin(async { said })
+    })
+    .await
+}
+
+/// What comes of a call that is answered with this result.
+async fn outcome_of(result: Value) -> Outcome {
+    let server = server(json!([]), move |_| Said::Result(result.clone())).await;
+    let peer = server.connect(EraChoice::Modern).await;
+    peer.call_tool("any", None).unwrap().outcome_with(Some(&Ada), |_| {}).await
+}
+
+fn elicitation() -> Value {
+    json!({ "method": "elicitation/create", "params": {
+        "message": "Who?", "requestedSchema": { "type": "object", "properties": {} } } })
+}
+
+/// It is asked, and will not say.
+struct Silent;
+
+impl AskHandler for Silent {
+    fn capabilities(&self) -> ClientCapabilities {
+        Ada.capabilities()
+    }
+
+    fn answer(&self, _question: Question) -> BoxFuture<'_, Answer> {
+        Box::pin(async { Answer::Refused(RpcError::new(RpcError::REJECTED_BY_USER, "not now")) })
+    }
+}
+
+#[tokio::test]
+async fn a_task_stands_for_the_result_of_a_call_and_of_nothing_else() {
+    let task = json!({ "resultType": "task", "taskId": "t1", "status": "working" });
+    let outcome = outcome_of(task.clone()).await;
+    let Outcome::HandedOff(handed) = outcome else { panic!("{outcome:?}") };
+    assert_eq!((handed.id.as_str(), handed.status.as_str()), ("t1", "working"));
+    assert_eq!(handed.raw.read::<Value>().unwrap(), task);
+
+    let nameless = outcome_of(json!({ "resultType": "task", "status": "working" })).await;
+    assert!(matches!(&nameless, Outcome::Failed(WireError::Protocol(_))), "{nameless:?}");
+
+    let server = server(json!([]), move |_| Said::Result(task.clone())).await;
+    let peer = server.connect(EraChoice::Modern).await;
+    let prompt = peer.get_prompt("any", None).unwrap().outcome().await;
+    assert!(matches!(&prompt, Outcome::Failed(WireError::Protocol(_))), "{prompt:?}");
+    let call = Request::new("tools/call", Some(Raw::of(&json!({ "name": "any" })))).unwrap();
+    let answer = peer.answer(call, Terms::call()).await;
+    assert!(matches!(&answer, Err(WireError::Protocol(_))), "an answer was wanted: {answer:?}");
+}
+
+#[tokio::test]
+async fn questions_that_are_none_are_not_asked() {
+    let twice = format!(r#"{{"resultType":"input_required","inputRequests":{{"a":{0},"a":{0}}}}}"#, elicitation());
+    for result in [
+        json!({ "resultType": "input_required" }),
+        json!({ "resultType": "input_required", "inputRequests": [elicitation()] }),
+        json!({ "resultType": "input_required", "inputRequests": { "a": { "method": "tools/call" } } }),
+        json!({ "resultType": "maybe" }),
+    ] {
+        let outcome = outcome_of(result.clone()).await;
+        assert!(matches!(&outcome, Outcome::Failed(WireError::Protocol(_))), "{result}: {outcome:?}");
+    }
+    let server = server(json!([]), move |_| Said::Text(twice.clone())).await;
+    let peer = server.connect(EraChoice::Modern).await;
+    let outcome = peer.call_tool("any", None).unwrap().outcome_with(Some(&Ada), |_| {}).await;
+    assert!(matches!(&outcome, Outcome::Failed(WireError::Protocol(_))), "two under one key: {outcome:?}");
+}
+
+#[tokio::test]
+async fn several_questions_are_answered_together_each_under_its_key() {
+    let server = server(json!([]), |params| match &params["inputResponses"] {
+        Value::Null => Said::Result(json!({ "resultType": "input_required",
+            "inputRequests": { "first": elicitation(), "second": elicitation() } })),
+        _ => Said::Result(json!({ "content": [] })),
+    })
+    .await;
+    let peer = server.connect(EraChoice::Modern).await;
+    let outcome = peer.call_tool("any", None).unwrap().outcome_with(Some(&Ada), |_| {}).await;
+    assert!(matches!(outcome, Outcome::Answered(_)), "{outcome:?}");
+    let ada = json!({ "action": "accept", "content": { "name": "Ada" } });
+    let calls = server.params("tools/call");
+    assert_eq!(calls[1]["inputResponses"], json!({ "first": ada, "second": ada }));
+    assert_eq!(calls[1].get("requestState"), None, "none was given");
+}
+
+#[tokio::test]
+async fn a_question_that_is_refused_ends_the_call() {
+    let asked = json!({ "resultType": "input_required", "inputRequests": { "name": elicitation() } });
+    let server = server(json!([]), move |_| Said::Result(asked.clone())).await;
+    let peer = server.connect(EraChoice::Modern).await;
+    let outcome = peer.call_tool("any", None).unwrap().outcome_with(Some(&Silent), |_| {}).await;
+    let Outcome::Failed(WireError::Refused(why)) = &outcome else { panic!("{outcome:?}") };
+    assert!(why.contains("not now"), "{why}");
+    assert_eq!(server.params("tools/call").len(), 1, "nothing is sent after it");
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_the_revision_it_lists_is_asked_once_more_and_no_longer() {
+    let refuse = |listed: Value| {
+        let error = json!({ "code": -32022, "message": "unsupported", "data": { "supported": listed } });
+        server(json!([]), move |_| Said::Error(StatusCode::BAD_REQUEST, error.clone()))
+    };
+    let stubborn = refuse(json!(["2026-07-28"])).await;
+    let peer = stubborn.connect(EraChoice::Modern).await;
+    let outcome = peer.call_tool("any", None).unwrap().outcome().await;
+    assert!(matches!(&outcome, Outcome::Failed(WireError::Protocol(_))), "{outcome:?}");
+    assert_eq!(stubborn.params("tools/call").len(), 2);
+
+    let foreign = refuse(json!(["2199-01-01"])).await;
+    let peer = foreign.connect(EraChoice::Modern).await;
+    let outcome = peer.call_tool("any", None).unwrap().outcome().await;
+    assert!(matches!(&outcome, Outcome::Refused(error) if error.code() == -32022), "{outcome:?}");
+    assert_eq!(foreign.params("tools/call").len(), 1, "there is nothing to agree on");
+}
+
+#[tokio::test]
+async fn headers_that_do_not_match_are_the_error_where_nothing_can_be_learnt() {
+    let mismatch = |_: &Value| Said::Error(StatusCode::BAD_REQUEST, json!({ "code": -32020, "message": "headers" }));
+    let server = server(Value::Null, mismatch).await;
+    let peer = server.connect(EraChoice::Modern).await;
+    let call = peer.call_tool("any", None).unwrap().outcome().await;
+    assert!(matches!(&call, Outcome::Refused(error) if error.code() == -32020), "{call:?}");
+    let prompt = peer.get_prompt("any", None).unwrap().outcome().await;
+    assert!(matches!(&prompt, Outcome::Refused(error) if error.code() == -32020), "{prompt:?}");
+    assert_eq!(server.methods()[1..], ["tools/call", "tools/list", "prompts/get"], "only tools have such headers");
+}
+
+#[tokio::test]
+async fn a_tool_whose_headers_no_client_may_follow_is_reported_and_not_offered() {
+    let tool = |name: &str, header: &str| {
+        json!({ "name": name, "inputSchema": { "type": "object",
+            "properties": { "region": { "type": "string", "x-mcp-header": header } } } })
+    };
+    let server = server(json!([tool("good", "Region"), tool("bad", "No Such Name")]), |_| Said::EmptyStream).await;
+    let listing = server.connect(EraChoice::Modern).await.list_tools().await.unwrap();
+    let names: Vec<_> = listing.items.iter().map(|tool| tool.name.as_str()).collect();
+    assert_eq!(names, ["good"]);
+    assert_eq!(listing.malformed.len(), 1);
+    assert!(listing.malformed[0].problem.contains("`bad`: invalid x-mcp-header"), "{}", listing.malformed[0].problem);
+}
