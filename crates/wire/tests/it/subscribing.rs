@@ -50,6 +50,23 @@ async fn a_stateful_server_may_refuse_one_of_several() {
 }
 
 #[tokio::test]
+async fn a_stateful_server_is_told_when_the_last_listener_has_gone() {
+    let server = server(EraChoice::Legacy, |_| Said::Result(json!({}))).await;
+    let peer = server.connect(EraChoice::Legacy).await;
+    let first = peer.listen(Wanted::resource("memo://open")).await.unwrap();
+    let last = peer.listen(Wanted::resource("memo://open")).await.unwrap();
+    drop(first);
+    peer.ping().await.unwrap();
+    assert!(server.params("resources/unsubscribe").is_empty(), "somebody still listens");
+    drop(last);
+    while server.params("resources/unsubscribe").is_empty() {
+        peer.ping().await.unwrap();
+    }
+    assert_eq!(server.params("resources/unsubscribe"), [json!({ "uri": "memo://open" })]);
+    assert_eq!(server.params("resources/subscribe").len(), 1);
+}
+
+#[tokio::test]
 async fn a_stateful_server_that_breaks_is_an_error() {
     let server = server(EraChoice::Legacy, |_| Said::Status(StatusCode::INTERNAL_SERVER_ERROR)).await;
     let peer = server.connect(EraChoice::Legacy).await;
