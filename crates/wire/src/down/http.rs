@@ -286,12 +286,22 @@ impl HttpFace {
 
     fn pump(&self, session: &Arc<Session>, envelope: &Envelope, sender: mpsc::Sender<Said>) {
         let Some(id) = envelope.id() else { return };
+        let stop = self.stop.clone();
         let under_way = match session.under_way(id) {
             Ok(under_way) => under_way,
-            Err(error) => return drop(sender.try_send(Said::error(Some(id), &error, StatusCode::OK))),
+            Err(error) => {
+                // In a batch there can be more of them than places in the queue.
+                let refusal = Said::error(Some(id), &error, StatusCode::OK);
+                self.tasks.spawn(async move {
+                    tokio::select! {
+                        () = stop.cancelled() => {}
+                        _sent = sender.send(refusal) => {}
+                    }
+                });
+                return;
+            }
         };
         let begun = legacy::Reply::begin(session, envelope);
-        let stop = self.stop.clone();
         let saying = async move {
             let mut reply = match begun {
                 Ok(reply) => reply,

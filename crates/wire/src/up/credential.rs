@@ -6,6 +6,7 @@ use futures_util::future::BoxFuture;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use url::Url;
 
+use super::client::shown;
 use crate::error::WireError;
 
 /// Knows what a server wants to see.
@@ -22,7 +23,7 @@ pub trait Credentials: Send + Sync + fmt::Debug {
 }
 
 /// A 401 or 403.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Challenge {
     /// Which of the two.
     pub status: StatusCode,
@@ -32,6 +33,18 @@ pub struct Challenge {
     pub url: Url,
     /// Each `WWW-Authenticate` header.
     pub challenges: Vec<String>,
+}
+
+/// People put keys into the query and before the host.
+impl fmt::Debug for Challenge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Challenge")
+            .field("status", &self.status)
+            .field("method", &self.method)
+            .field("url", &shown(&self.url))
+            .field("challenges", &self.challenges)
+            .finish()
+    }
 }
 
 /// What to do after a refusal.

@@ -44,6 +44,18 @@ async fn over_http_each_request_of_a_batch_is_answered() {
 }
 
 #[tokio::test]
+async fn over_http_each_request_of_a_batch_is_answered_also_with_more_refusals_than_places_in_the_queue() {
+    let limits = Limits { concurrent_requests: 1, ..Limits::default() };
+    let door = Door::with(Parrot::new() as _, FaceOptions { limits, ..FaceOptions::default() });
+    let session = door.session(WITH).await;
+    let batch: Vec<_> = (1..=40).map(|id| call(id, "echo")).collect();
+    let reply = door.post(&[("mcp-session-id", session.as_str())], &json!(batch)).await;
+    let mut answered = ids(&reply.messages());
+    answered.sort_unstable();
+    assert_eq!(answered, (1..=40).collect::<Vec<_>>());
+}
+
+#[tokio::test]
 async fn over_http_a_batch_with_one_bad_message_is_refused_as_a_whole() {
     let parrot = Parrot::new();
     let limits = Limits { batch_messages: 3, ..Limits::default() };

@@ -16,7 +16,7 @@ use crate::{
     revision::Revision,
     sse::Decoder,
     up::{
-        client::Reply,
+        client::{Reply, shown},
         handshake,
         transport::{Lane, LaneEnd, Link, Outbound, Sink},
     },
@@ -167,6 +167,6 @@ impl EventStreamLink {
 
 impl fmt::Debug for EventStreamLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EventStreamLink").field("address", &self.address.as_str()).finish_non_exhaustive()
+        f.debug_struct("EventStreamLink").field("address", &shown(&self.address)).finish_non_exhaustive()
     }
 }
