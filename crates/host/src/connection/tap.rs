@@ -85,6 +85,18 @@ impl Link for TappedLink {
         self.inner.abandon(request);
     }
 
+    fn begin(&self) {
+        self.inner.begin();
+    }
+
+    fn resume(&self, session: &str, revision: Revision) -> bool {
+        self.inner.resume(session, revision)
+    }
+
+    fn leave(&self) {
+        self.inner.leave();
+    }
+
     fn settle(&self, revision: Revision) {
         self.inner.settle(revision);
     }
@@ -125,6 +137,10 @@ impl Sink for TappedSink {
 
     fn fault(&self, error: WireError) {
         self.inner.fault(error);
+    }
+
+    fn session_lost(&self) {
+        self.inner.session_lost();
     }
 
     fn closed(&self, why: WireError) {
