@@ -1,12 +1,12 @@
 //! The tools of each named server as they were last listed, for completion. It may be deleted at any time.
 
 use std::{
-    fs::{self, DirBuilder, File, OpenOptions},
+    fs::{self, File},
     io::{self, Read, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
+use toolway_host::private_file;
 use toolway_wire::{
     json::Raw,
     message::item::{self, Tool},
@@ -50,9 +50,9 @@ fn write(cache: &Path, server: &str, text: &Raw) -> io::Result<()> {
     if fs::read(&path).is_ok_and(|known| known == text.as_bytes()) {
         return Ok(());
     }
-    DirBuilder::new().recursive(true).mode(0o700).create(path.parent().unwrap_or(cache))?;
+    private_file::make_folder(path.parent().unwrap_or(cache))?;
     let neighbour = path.with_extension(format!("{}.new", std::process::id()));
-    let mut new = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&neighbour)?;
+    let mut new = private_file::to_write().create(true).truncate(true).open(&neighbour)?;
     new.write_all(text.as_bytes())?;
     fs::rename(&neighbour, &path)
 }

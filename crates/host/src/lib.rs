@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`connection`] | from where a server is to a peer that has shaken hands |
 //! | [`keeper`] | whoever starts programs and lets nothing of them outlive us |
+//! | [`private_file`] | files that only the user may read |
 //!
 //! How MCP travels is [`toolway_wire`]'s business. Nothing here serves HTTP, speaks SQL or knows a terminal, and
 //! nothing reads the environment or a home directory: what is needed of either comes in as a value.
@@ -11,3 +12,4 @@
 
 pub mod connection;
 pub mod keeper;
+pub mod private_file;

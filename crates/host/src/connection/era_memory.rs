@@ -8,9 +8,8 @@
 use std::{
     collections::BTreeMap,
     ffi::OsString,
-    fs::{self, DirBuilder, File, OpenOptions, TryLockError},
+    fs::{self, File, TryLockError},
     io::{self, Read, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -24,6 +23,7 @@ use toolway_wire::{
 use url::Url;
 
 use super::stdio::Program;
+use crate::private_file;
 
 /// The memory in one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,10 +104,9 @@ impl DiskEraMemory {
     /// The lock, until the file is let go. It is never removed: whoever waits for it waits for this very file.
     fn lock(&self) -> io::Result<File> {
         if let Some(folder) = self.path.parent() {
-            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+            private_file::make_folder(folder)?;
         }
-        let lock =
-            OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(self.beside(".lock"))?;
+        let lock = private_file::to_write().create(true).truncate(false).open(self.beside(".lock"))?;
         let began = Instant::now();
         loop {
             match lock.try_lock() {
@@ -124,7 +123,7 @@ impl DiskEraMemory {
     fn write(&self, known: &Known) -> io::Result<()> {
         let next = self.beside(".new");
         remove(&next)?;
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&next)?;
+        let mut file = private_file::to_write().create_new(true).open(&next)?;
         file.write_all(&serde_json::to_vec(known)?)?;
         fs::rename(&next, &self.path)
     }
@@ -203,7 +202,7 @@ fn remove(path: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, os::unix::fs::PermissionsExt, thread};
+    use std::{fs, thread};
 
     use toolway_wire::{
         revision::Era,
@@ -234,8 +233,11 @@ mod tests {
         assert_eq!(["a", "b", "c"].map(|key| memory(&folder).recall(key)), [Some(STATELESS), None, Some(STATELESS)]);
     }
 
+    #[cfg(unix)]
     #[test]
     fn nobody_else_can_read_it() {
+        use std::os::unix::fs::PermissionsExt;
+
         let folder = tempfile::tempdir().unwrap();
         memory(&folder).remember("a", SESSION);
         let mode = |path| fs::metadata(path).unwrap().permissions().mode() & 0o777;

@@ -6,10 +6,7 @@ use std::{
     sync::{Arc, LazyLock, OnceLock},
 };
 
-use parking_lot::Mutex;
-
-#[cfg(target_os = "linux")]
-use super::Link;
+use super::system::Keepers;
 
 /// Starts programs. Cloning is cheap; every clone has the same keeper.
 #[derive(Clone)]
@@ -31,33 +28,25 @@ pub enum Custody {
 
 struct Inner {
     casting: Casting,
-    // Held while a keeper starts, so that there is only ever one; nothing awaits under it.
-    state: Mutex<State>,
+    keepers: Keepers,
 }
 
 /// Whose executable plays the keeper.
-enum Casting {
+pub(super) enum Casting {
     Nobody,
-    /// Ours, once it is lent.
+    /// Ours, which is lent.
     Lent,
+    /// Ours, once it is lent.
+    NotLent,
     #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux has a keeper"))]
     Other(PathBuf),
-}
-
-#[derive(Default)]
-struct State {
-    #[cfg(target_os = "linux")]
-    link: Option<Arc<Link>>,
-    /// Why the last attempt to start a keeper failed.
-    failure: Option<String>,
 }
 
 /// Set when the program has lent its executable.
 static LENT: OnceLock<()> = OnceLock::new();
 /// The one of this process: becoming a subreaper is for the process as a whole.
-static OF_THIS_PROCESS: LazyLock<Custodian> = LazyLock::new(|| Custodian::new(Casting::Lent));
+static OF_THIS_PROCESS: LazyLock<Custodian> = LazyLock::new(|| Custodian::new(Casting::NotLent));
 
-#[cfg(target_os = "linux")]
 pub(super) fn lent() {
     LENT.get_or_init(|| ());
 }
@@ -85,56 +74,30 @@ impl Custodian {
     }
 
     fn new(casting: Casting) -> Self {
-        Self { inner: Arc::new(Inner { casting, state: Mutex::default() }) }
+        Self { inner: Arc::new(Inner { casting, keepers: Keepers::default() }) }
     }
 
-    fn why_weaker(&self) -> Option<String> {
-        if !cfg!(target_os = "linux") {
-            return Some("this system has no way to keep the descendants of a program together".to_owned());
-        }
+    pub(super) fn casting(&self) -> &Casting {
         match &self.inner.casting {
+            Casting::NotLent if LENT.get().is_some() => &Casting::Lent,
+            casting => casting,
+        }
+    }
+
+    pub(super) fn keepers(&self) -> &Keepers {
+        &self.inner.keepers
+    }
+
+    /// What the system lacks comes first: nothing that a program could do helps against that.
+    fn why_weaker(&self) -> Option<String> {
+        self.keepers().why_weaker().or_else(|| match self.casting() {
             Casting::Nobody => Some("no keeper was asked for".to_owned()),
-            Casting::Lent if LENT.get().is_none() => Some(
+            Casting::NotLent => Some(
                 "this program does not lend its executable to a keeper (`toolway_host::keeper::lend()` in `main`)"
                     .to_owned(),
             ),
-            Casting::Lent | Casting::Other(_) => self.inner.state.lock().failure.clone(),
-        }
-    }
-}
-
-#[cfg(target_os = "linux")]
-impl Custodian {
-    /// The keeper, started where none runs; `None` where programs are started in the plain way. Waits while it starts.
-    pub(crate) fn link(&self) -> Option<Arc<Link>> {
-        let executable = match &self.inner.casting {
-            Casting::Lent if LENT.get().is_some() => std::path::Path::new("/proc/self/exe"),
-            Casting::Nobody | Casting::Lent => return None,
-            Casting::Other(executable) => executable,
-        };
-        let mut state = self.inner.state.lock();
-        if let Some(link) = state.link.as_ref().filter(|link| !link.is_lost()) {
-            return Some(Arc::clone(link));
-        }
-        state.link = None;
-        match Link::start(executable) {
-            Ok(link) => {
-                let link = Arc::new(link);
-                (state.link, state.failure) = (Some(Arc::clone(&link)), None);
-                Some(link)
-            }
-            Err(error) => {
-                tracing::warn!(%error, "the keeper cannot be started; programs are kept less well");
-                state.failure = Some(format!("the keeper cannot be started: {error}"));
-                None
-            }
-        }
-    }
-
-    /// The keeper, if one runs. Does not wait.
-    pub(crate) fn running(&self) -> Option<Arc<Link>> {
-        let state = self.inner.state.try_lock()?;
-        state.link.as_ref().filter(|link| !link.is_lost()).map(Arc::clone)
+            Casting::Lent | Casting::Other(_) => None,
+        })
     }
 }
 

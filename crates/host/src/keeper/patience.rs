@@ -17,10 +17,6 @@ impl Patience {
 
     /// Of a host that runs on and lets go of one server.
     pub const LONG_LIVED: Self = Self { to_leave: Duration::from_secs(5), when_asked: Duration::from_secs(2) };
-
-    /// For what nobody waits for: it is asked at once.
-    #[cfg(target_os = "linux")]
-    pub(crate) const NONE_TO_LEAVE: Self = Self { to_leave: Duration::ZERO, ..Self::AT_EXIT };
 }
 
 impl Default for Patience {

@@ -8,9 +8,8 @@ use std::{
 use rustix::process::{Pid, WaitOptions, getpid, waitpid};
 
 use super::{
-    Patience,
     census::{Census, Process},
-    ending::Ending,
+    ending::{AT_ONCE, Ending},
     mark::Mark,
 };
 
@@ -22,7 +21,7 @@ const AT_MOST: Duration = Duration::from_secs(10);
 /// Ends everything that descends from this keeper, which has ended. Waits for it.
 pub(super) fn end(keeper: i32) {
     let (me, own, began) = (getpid().as_raw_nonzero().get(), Mark::own(), Instant::now());
-    let mut ending = Ending::new(Patience::NONE_TO_LEAVE, began);
+    let mut ending = Ending::new(AT_ONCE, began);
     while began.elapsed() < AT_MOST {
         let Ok(census) = Census::take() else { return };
         // What the program itself has started carries no mark, or the one it carries itself. A keeper that is about

@@ -20,7 +20,7 @@ use rustix::{
 use super::{
     HowEnded, Patience,
     census::{Census, Process},
-    ending::Ending,
+    ending::{AT_ONCE, Ending},
     mark::Mark,
     order::{Report, ServerNumber, Start},
 };
@@ -173,7 +173,7 @@ impl Household {
         let (number, server) = self.servers.iter_mut().find(|(_, server)| server.leader == Some(pid))?;
         server.leader = None;
         if how != HowEnded::Exited(0) && server.ending.is_none() {
-            server.end(Patience::NONE_TO_LEAVE, now);
+            server.end(AT_ONCE, now);
         }
         self.next_look = now;
         Some(Report::Ended { server: *number, how })
@@ -235,7 +235,7 @@ impl Household {
             self.strays = None;
             return;
         }
-        let ending = self.strays.get_or_insert_with(|| Ending::new(Patience::NONE_TO_LEAVE, now));
+        let ending = self.strays.get_or_insert_with(|| Ending::new(AT_ONCE, now));
         if let Some(signal) = ending.due(now) {
             signal_all(Some(&strays), signal);
         }

@@ -31,6 +31,9 @@ const AGAIN: Duration = Duration::from_millis(10);
 const AGAIN_LATER: Duration = Duration::from_secs(1);
 const UNUSUALLY_LONG: Duration = Duration::from_secs(3);
 
+/// For what nobody waits for: it is asked at once.
+pub(super) const AT_ONCE: Patience = Patience { to_leave: Duration::ZERO, ..Patience::AT_EXIT };
+
 // === impl Ending ===
 
 impl Ending {

@@ -29,6 +29,7 @@ use tokio::{
 
 use super::{
     Patience, channel,
+    ending::AT_ONCE,
     household::Household,
     order::{Inbox, Order, Report, framed},
 };
@@ -75,7 +76,7 @@ pub(super) fn cast(executable: &Path, host: Pid, line: UnixStream) -> Command {
 }
 
 /// Returns at once, unless the arguments say that this process is a keeper.
-pub(super) fn play_if_cast() {
+pub(in crate::keeper) fn play_if_cast() {
     let mut arguments = env::args_os();
     if arguments.next().is_none_or(|name| name.as_encoded_bytes() != NAME.to_bytes())
         || arguments.next().is_none_or(|argument| argument != CAST)
@@ -147,7 +148,7 @@ fn handle(happening: Happening, household: &mut Household, line: &mut Line) -> V
     match happening {
         Happening::HostGone => household.leave(Patience::AT_EXIT, now),
         // Their input is still open: they would not know that they are to leave.
-        Happening::AskedToLeave => household.leave(Patience::NONE_TO_LEAVE, now),
+        Happening::AskedToLeave => household.leave(AT_ONCE, now),
         Happening::Orders => return follow_orders(household, line),
         Happening::ChildEnded => return household.reap(now),
         Happening::RoomForReports | Happening::Due => {}
