@@ -1,4 +1,5 @@
-//! Where config, state and cache live: the XDG directories of an environment that comes in as a value.
+//! Where config, state and cache live: the XDG directories, or what Windows has instead, of an environment that comes in
+//! as a value.
 
 use std::{
     collections::BTreeMap,
@@ -30,11 +31,14 @@ const FILE: &str = "toolway.json";
 impl Paths {
     /// The directories of this environment. A relative path is no answer, as the XDG specification says.
     pub fn of(environment: &Environment) -> Self {
-        let absolute =
-            |name: &str| environment.get(OsStr::new(name)).map(PathBuf::from).filter(|path| path.is_absolute());
-        let home = absolute("HOME");
+        if cfg!(windows) { Self::of_windows(environment) } else { Self::of_xdg(environment) }
+    }
+
+    fn of_xdg(environment: &Environment) -> Self {
+        let home = absolute(environment, "HOME");
         let ours = |name: &str, fallback: &str| {
-            absolute(name).or_else(|| home.as_ref().map(|home| home.join(fallback))).map(|base| base.join(FOLDER))
+            let base = absolute(environment, name).or_else(|| Some(home.as_ref()?.join(fallback)));
+            base.map(|base| base.join(FOLDER))
         };
         Self {
             config: ours("XDG_CONFIG_HOME", ".config"),
@@ -44,10 +48,22 @@ impl Paths {
         }
     }
 
+    /// What follows a user from machine to machine, and what does not.
+    fn of_windows(environment: &Environment) -> Self {
+        let home = absolute(environment, "USERPROFILE");
+        let ours = |name: &str| absolute(environment, name).map(|base| base.join(FOLDER));
+        let local = ours("LOCALAPPDATA");
+        Self { config: ours("APPDATA"), cache: local.as_ref().map(|local| local.join("cache")), state: local, home }
+    }
+
     /// The user's own configuration.
     pub fn user_config(&self) -> Option<PathBuf> {
         self.config.as_ref().map(|folder| folder.join(FILE))
     }
+}
+
+fn absolute(environment: &Environment, name: &str) -> Option<PathBuf> {
+    environment.get(OsStr::new(name)).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
 #[cfg(test)]
@@ -56,13 +72,17 @@ mod tests {
 
     use super::{Environment, Paths};
 
-    fn paths(variables: &[(&str, &str)]) -> Paths {
-        Paths::of(&variables.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect::<Environment>())
+    fn environment(variables: &[(&str, &str)]) -> Environment {
+        variables.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()
     }
 
     #[test]
     fn the_directories_follow_the_home_unless_they_are_named() {
-        let paths = paths(&[("HOME", "/home/ada"), ("XDG_CACHE_HOME", "/var/tmp/ada"), ("XDG_STATE_HOME", "state")]);
+        let paths = Paths::of_xdg(&environment(&[
+            ("HOME", "/home/ada"),
+            ("XDG_CACHE_HOME", "/var/tmp/ada"),
+            ("XDG_STATE_HOME", "state"),
+        ]));
         assert_eq!(paths.user_config().as_deref(), Some(Path::new("/home/ada/.config/toolway/toolway.json")));
         assert_eq!(paths.state.as_deref(), Some(Path::new("/home/ada/.local/state/toolway")));
         assert_eq!(paths.cache.as_deref(), Some(Path::new("/var/tmp/ada/toolway")));
@@ -70,6 +90,15 @@ mod tests {
 
     #[test]
     fn without_a_home_there_is_no_directory() {
-        assert_eq!(paths(&[]), Paths::default());
+        assert_eq!(Paths::of_xdg(&environment(&[])), Paths::default());
+        assert_eq!(Paths::of_windows(&environment(&[("APPDATA", "relative")])), Paths::default());
+    }
+    #[test]
+    fn windows_has_directories_of_its_own() {
+        let variables = [("USERPROFILE", "/ada"), ("APPDATA", "/ada/roaming"), ("LOCALAPPDATA", "/ada/local")];
+        let paths = Paths::of_windows(&environment(&variables));
+        assert_eq!(paths.user_config().as_deref(), Some(Path::new("/ada/roaming/toolway/toolway.json")));
+        assert_eq!(paths.state.as_deref(), Some(Path::new("/ada/local/toolway")));
+        assert_eq!(paths.cache.as_deref(), Some(Path::new("/ada/local/toolway/cache")));
     }
 }
