@@ -1,8 +1,9 @@
 //! The top of the command line.
 
-use std::{ffi::OsString, path::PathBuf, time::Duration};
+use std::{convert::Infallible, ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::{ArgAction, Parser, Subcommand, ValueEnum};
+use toolway_config::Secret;
 
 use crate::{
     commands::{
@@ -73,16 +74,24 @@ pub(crate) enum Command {
 #[command(next_help_heading = "Server")]
 pub(crate) struct ReachArgs {
     /// Start this program and speak to it; split into words as a shell does, but no shell runs
-    #[arg(long, global = true, value_name = "COMMAND")]
-    pub(crate) stdio: Option<String>,
+    #[arg(long, global = true, value_name = "COMMAND", value_parser = secret)]
+    pub(crate) stdio: Option<Secret>,
+
+    /// Give the program this variable, or hand on one of yours with `--env NAME`; can be given several times
+    #[arg(long, global = true, value_name = "NAME=VALUE", value_parser = secret)]
+    pub(crate) env: Vec<Secret>,
+
+    /// Run the program in this folder
+    #[arg(long, global = true, value_name = "FOLDER")]
+    pub(crate) cwd: Option<PathBuf>,
 
     /// Speak to this address
-    #[arg(long, global = true, value_name = "URL")]
-    pub(crate) url: Option<String>,
+    #[arg(long, global = true, value_name = "URL", value_parser = secret)]
+    pub(crate) url: Option<Secret>,
 
     /// Send this header to the address; can be given several times
-    #[arg(long, global = true, value_name = "NAME: VALUE")]
-    pub(crate) header: Vec<String>,
+    #[arg(long, global = true, value_name = "NAME: VALUE", value_parser = secret)]
+    pub(crate) header: Vec<Secret>,
 
     /// Take the server of this name from the configuration; `@NAME` in front of the command means the same
     #[arg(long = "server", global = true, value_name = "NAME")]
@@ -126,8 +135,8 @@ pub(crate) enum EraArg {
 }
 
 /// Options that take a value in the next word.
-const WITH_VALUE: [&str; 9] =
-    ["--stdio", "--url", "--header", "--server", "--config", "--era", "--timeout", "--output", "-o"];
+const WITH_VALUE: [&str; 11] =
+    ["--stdio", "--env", "--cwd", "--url", "--header", "--server", "--config", "--era", "--timeout", "--output", "-o"];
 
 /// `@server` in front of the command, as the option it stands for.
 pub(crate) fn expand_at(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
@@ -152,6 +161,12 @@ pub(crate) fn expand_at(words: impl IntoIterator<Item = OsString>) -> Vec<OsStri
     expanded
 }
 
+/// Whatever is written there may hold a key.
+#[expect(clippy::unnecessary_wraps, reason = "a parser of the command line can fail")]
+fn secret(text: &str) -> Result<Secret, Infallible> {
+    Ok(Secret::new(text))
+}
+
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "a number of seconds is expected".to_owned())?;
     let limit = Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?;
@@ -162,11 +177,21 @@ fn seconds(text: &str) -> Result<Duration, String> {
 mod tests {
     use clap::CommandFactory;
 
-    use super::{Args, expand_at};
+    use super::{Args, WITH_VALUE, expand_at};
 
     #[test]
     fn the_command_line_is_well_formed() {
         Args::command().debug_assert();
+    }
+
+    #[test]
+    fn every_option_that_takes_a_value_is_known() {
+        let command = Args::command();
+        let takes = |option: &&clap::Arg| !option.is_positional() && option.get_action().takes_values();
+        let long = command.get_arguments().filter(takes).filter_map(|option| Some(format!("--{}", option.get_long()?)));
+        let short =
+            command.get_arguments().filter(takes).filter_map(|option| Some(format!("-{}", option.get_short()?)));
+        assert_eq!(long.chain(short).collect::<Vec<_>>(), WITH_VALUE);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! content, a bare value goes to the next argument in the schema's order. Numbers keep their digits: the text is put
 //! together by hand and never goes through a float.
 
+pub(crate) mod call_form;
 pub(crate) mod check;
 mod coerce;
 
@@ -14,6 +15,7 @@ use toolway_wire::{
     limit::MESSAGE_BYTES,
 };
 
+use self::call_form::CallForm;
 use crate::{
     schema::{Property, Schema},
     similar,
@@ -42,6 +44,8 @@ enum Word<'a> {
     Json(&'a str, &'a str),
     /// A value for the next argument.
     Bare(&'a str),
+    /// The same, as JSON.
+    BareJson(&'a str),
 }
 
 /// An argument with the text it will be sent as.
@@ -64,22 +68,43 @@ pub(crate) fn read(words: &[String], schema: &Schema, stdin: &[u8]) -> Result<Ra
         [Word::Stdin] => return object(stdin.to_vec(), "standard input"),
         _ => {}
     }
+    gathered(&words, schema, &properties, stdin)
+}
+
+/// The arguments that stand in the parentheses of a call.
+pub(crate) fn read_form(form: &CallForm<'_>, schema: &Schema) -> Result<Raw, Problem> {
+    let spoken = form.arguments()?;
+    let words: Vec<Word<'_>> = spoken
+        .iter()
+        .map(|one| match &one.name {
+            Some(name) => Word::Json(name, &one.value),
+            None => Word::BareJson(&one.value),
+        })
+        .collect();
+    gathered(&words, schema, &schema.properties(), &[])
+}
+
+fn gathered(words: &[Word<'_>], schema: &Schema, properties: &[Property], stdin: &[u8]) -> Result<Raw, Problem> {
     let mut given: Vec<Given> = Vec::new();
-    let mut bare = Bare::of(&words, &properties);
-    for word in &words {
+    let mut bare = Bare::of(words, properties);
+    for word in words {
         let (name, value) = match *word {
             Word::Object(_) | Word::Stdin => {
                 return Err(Problem::new("A JSON object is all arguments; give it alone."));
             }
             Word::Json(name, text) => (name, json(name, text, stdin)?),
-            Word::Text(name, text) => (name, text_value(name, text, (schema, &properties), stdin)?),
+            Word::Text(name, text) => (name, text_value(name, text, (schema, properties), stdin)?),
             Word::Bare(text) => {
-                let property = bare.next().ok_or_else(|| Problem::new(format!("`{text}` is one value too many.")))?;
-                (property.name.as_str(), text_value(&property.name, text, (schema, &properties), stdin)?)
+                let name = bare.next(text)?;
+                (name, text_value(name, text, (schema, properties), stdin)?)
+            }
+            Word::BareJson(text) => {
+                let name = bare.next(text)?;
+                (name, json(name, text, stdin)?)
             }
         };
-        known(name, schema, &properties)?;
-        put(&mut given, name, value, schema, &properties)?;
+        known(name, schema, properties)?;
+        put(&mut given, name, value, schema, properties)?;
     }
     Ok(written(&given))
 }
@@ -133,7 +158,7 @@ impl<'a> Word<'a> {
     fn name(&self) -> Option<&'a str> {
         match self {
             Self::Text(name, _) | Self::Json(name, _) => Some(name),
-            Self::Object(_) | Self::Stdin | Self::Bare(_) => None,
+            Self::Object(_) | Self::Stdin | Self::Bare(_) | Self::BareJson(_) => None,
         }
     }
 }
@@ -155,8 +180,10 @@ impl<'a> Bare<'a> {
         Self(free.into_iter())
     }
 
-    fn next(&mut self) -> Option<&'a Property> {
-        self.0.next()
+    /// The name of the argument that this value goes to.
+    fn next(&mut self, value: &str) -> Result<&'a str, Problem> {
+        let property = self.0.next().ok_or_else(|| Problem::new(format!("`{value}` is one value too many.")))?;
+        Ok(&property.name)
     }
 }
 

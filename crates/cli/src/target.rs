@@ -1,9 +1,9 @@
 //! Which server a command means: one on the command line, or one by name.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ffi::OsStr};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use toolway_config::{Config, Endpoint, Secret, ServerConfig, server::Standing};
+use toolway_config::{Config, Endpoint, Environment, Secret, ServerConfig, server::Standing};
 use toolway_host::connection::{Program, ServerAddress};
 use url::Url;
 
@@ -55,16 +55,52 @@ impl App {
 
     fn target_by_option(&self, output: &mut Output) -> Result<Option<Target>, Report> {
         let reach = &self.reach;
-        if !reach.header.is_empty() && reach.url.is_none() {
-            return Err(Report::usage("arguments", "--header goes with --url; a named server has its own headers."));
-        }
+        let goes_with = |option: &str, other: &str, own: &str| {
+            Report::usage("arguments", format!("{option} goes with {other}; a named server has its own {own}."))
+        };
         match (&reach.stdio, &reach.url, &reach.by_name) {
+            (_, None, _) if !reach.header.is_empty() => Err(goes_with("--header", "--url", "headers")),
+            (None, ..) if !reach.env.is_empty() => Err(goes_with("--env", "--stdio", "`env`")),
+            (None, ..) if reach.cwd.is_some() => Err(goes_with("--cwd", "--stdio", "`cwd`")),
             (None, None, None) => Ok(None),
-            (Some(command), None, None) => Target::process(command).map(Some),
+            (Some(command), None, None) => self.process(command).map(Some),
             (None, Some(url), None) => Target::http(url, &reach.header).map(Some),
             (None, None, Some(name)) => self.named(&self.config(output)?, name).map(Some),
             _ => Err(Report::usage("arguments", "Give one server: --stdio, --url or a name.")),
         }
+    }
+
+    /// The program of `--stdio`, with the variables of `--env` in the folder of `--cwd`.
+    fn process(&self, command: &Secret) -> Result<Target, Report> {
+        let mut words = shlex::split(command.expose()).unwrap_or_default().into_iter();
+        let Some(program) = words.next() else {
+            return Err(Report::usage("arguments", "--stdio needs a command; a quote may not be closed."));
+        };
+        let variables = self.variables()?;
+        let secrets = variables.values().map(|value| Secret::new(value.to_string_lossy())).collect();
+        // As it is from here: where its era is remembered, the same word elsewhere is another folder.
+        let directory = self.reach.cwd.as_deref().map(std::path::absolute).transpose();
+        let directory = directory.map_err(|error| Report::usage("arguments", format!("--cwd: {error}.")))?;
+        let program = Program { arguments: words.collect(), directory, variables, ..Program::new(program) };
+        Ok(Target { name: None, address: ServerAddress::Process(program), secrets })
+    }
+
+    /// `NAME=value`, or `NAME` for one of ours. What could be a key is not repeated in a message.
+    fn variables(&self) -> Result<Environment, Report> {
+        let mut variables = Environment::new();
+        for given in &self.reach.env {
+            let (name, value) = match given.expose().split_once('=') {
+                Some((name, value)) => (name, Some(value.into())),
+                None => (given.expose(), self.environment.get(OsStr::new(given.expose())).cloned()),
+            };
+            let wrong = |sentence: String| Report::usage("arguments", sentence);
+            if name.is_empty() {
+                return Err(wrong("--env needs the form `NAME=value` or `NAME`.".to_owned()));
+            }
+            let value = value.ok_or_else(|| wrong(format!("--env {name}: no such variable is set.")))?;
+            variables.insert(name.into(), value);
+        }
+        Ok(variables)
     }
 
     fn named(&self, config: &Config, name: &str) -> Result<Target, Report> {
@@ -86,24 +122,16 @@ impl App {
 }
 
 impl Target {
-    fn process(command: &str) -> Result<Self, Report> {
-        let mut words = shlex::split(command).unwrap_or_default().into_iter();
-        let Some(program) = words.next() else {
-            return Err(Report::usage("arguments", "--stdio needs a command; a quote may not be closed."));
-        };
-        let program = Program { arguments: words.collect(), ..Program::new(program) };
-        Ok(Self { name: None, address: ServerAddress::Process(program), secrets: Vec::new() })
-    }
-
-    fn http(url: &str, headers: &[String]) -> Result<Self, Report> {
+    fn http(url: &Secret, headers: &[Secret]) -> Result<Self, Report> {
         let mut pairs = Vec::new();
         for header in headers {
             let (name, value) = header
+                .expose()
                 .split_once(':')
                 .ok_or_else(|| Report::usage("arguments", "--header needs the form `Name: value`."))?;
             pairs.push((name.trim().to_owned(), Secret::new(value.trim())));
         }
-        Self::address(None, &Secret::new(url), &pairs)
+        Self::address(None, url, &pairs)
     }
 
     fn configured(server: &ServerConfig, endpoint: Endpoint) -> Result<Self, Report> {

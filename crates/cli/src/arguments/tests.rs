@@ -5,8 +5,9 @@ use std::io::Write;
 use toolway_wire::json::Raw;
 
 use super::{
+    call_form::CallForm,
     check::{self, Checked},
-    read, read_strings,
+    read, read_form, read_strings,
 };
 use crate::schema::Schema;
 
@@ -147,5 +148,48 @@ fn a_schema_in_a_circle_is_no_trap() {
     ] {
         let schema = Schema::new(Raw::parse(text).unwrap());
         assert_eq!(check::arguments(&schema, &Raw::parse(r#"{"a":1}"#).unwrap()), Checked::Fine, "{text}");
+    }
+}
+
+#[test]
+fn a_call_as_in_code_is_its_tool_and_json() {
+    for (word, tool, text) in [
+        (r#"paint(text: "a, b: (c)", count: 3)"#, "paint", r#"{"text":"a, b: (c)","count":3}"#),
+        (r"s.paint('it\'s', 7)", "s.paint", r#"{"text":"it's","count":7}"#),
+        (
+            r#"paint("text":'say "x"',count:123456789012345678901234567890)"#,
+            "paint",
+            r#"{"text":"say \"x\"","count":123456789012345678901234567890}"#,
+        ),
+        (
+            r#"paint(tags: ["a","b"], extra: {"x": [1, {"y:": 2}]}, )"#,
+            "paint",
+            r#"{"tags":["a","b"],"extra":{"x": [1, {"y:": 2}]}}"#,
+        ),
+        ("paint(ratio: 1.50, flag: true, maybe: null)", "paint", r#"{"ratio":1.50,"flag":true,"maybe":null}"#),
+        ("paint( )", "paint", "{}"),
+    ] {
+        let form = CallForm::of(word).unwrap();
+        assert_eq!((form.tool, read_form(&form, &schema()).unwrap().to_string().as_str()), (tool, text), "{word}");
+    }
+    for plain in ["paint", "paint(", "paint)", "(text: 1)", "say hello (now)", "paint(1) "] {
+        assert_eq!(CallForm::of(plain), None, "{plain}");
+    }
+}
+
+#[test]
+fn a_call_as_in_code_guesses_nothing() {
+    for (word, sentence) in [
+        ("paint(text: hello)", "`text`: `hello` is no JSON."),
+        ("paint(count: 012)", "`count`: `012` is no JSON."),
+        ("paint(text: @/etc/hostname)", "`text`: `@/etc/hostname` is no JSON."),
+        ("paint(text: \"a)", "In the parentheses a quote is not closed."),
+        ("paint(, count: 1)", "`` is no JSON."),
+        ("paint(te xt: 1)", "`te xt` is no name of an argument."),
+        ("paint(txet: 1)", "`txet` is no argument of it."),
+        ("paint(text: 'a', text: 'b')", "`text` is given twice."),
+    ] {
+        let problem = read_form(&CallForm::of(word).unwrap(), &schema()).unwrap_err();
+        assert_eq!(problem.sentence, sentence, "{word}");
     }
 }

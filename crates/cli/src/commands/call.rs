@@ -12,7 +12,8 @@ use super::tools;
 use crate::{
     app::App,
     arguments::{
-        self,
+        self, Problem,
+        call_form::CallForm,
         check::{self, Checked},
     },
     exit_code::ExitCode,
@@ -34,6 +35,9 @@ use crate::{
 #[command(after_help = EXAMPLES)]
 pub(crate) struct CallArgs {
     /// `<server>.<tool>` or `<server>__<tool>`; only `<tool>` where an option gives the server
+    ///
+    /// The arguments can stand behind it as in code, in one word: `'files.read_file(path: "notes.txt")'`. A value there
+    /// is JSON; a text may have single quotes instead.
     tool: String,
 
     /// `name=value`, `name:=json`, `name=@file`, a value for the next argument, one JSON object, or `-`
@@ -64,16 +68,26 @@ Examples:
   toolway call files.read_file path=notes.txt
   toolway call files.edit_file path=notes.txt edits:='[{\"oldText\":\"a\",\"newText\":\"b\"}]' --dry-run
   toolway call --stdio 'toolway sample' add 2 3
+  toolway call --stdio 'toolway sample' 'add(a: 2, b: 3)'
   toolway call --stdio 'toolway sample' picture --save pictures/
   echo '{\"a\":2,\"b\":3}' | toolway call --stdio 'toolway sample' add -";
 
 pub(crate) async fn run(args: &CallArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
-    let selected = app.selected(&args.tool, output)?;
+    let form = CallForm::of(&args.tool);
+    if form.is_some() && !args.arguments.is_empty() {
+        let message = "Arguments stand in the parentheses or behind the tool, not in both places.";
+        return Err(Report::usage("arguments", message));
+    }
+    let selected = app.selected(form.map_or(args.tool.as_str(), |form| form.tool), output)?;
     let stdin = app.stdin(arguments::want_stdin(&args.arguments)).await?;
     app.visit(selected.target, async |session| {
         let tools = session.tools(app, output).await?.items;
         let tool = tools::find(&tools, &selected.name)?;
-        let request = request(tool, &args.arguments, &stdin, app, output).await?;
+        let read = |schema: &Schema| match &form {
+            Some(form) => arguments::read_form(form, schema),
+            None => arguments::read(&args.arguments, schema, &stdin),
+        };
+        let request = request(tool, read, app, output).await?;
         if args.dry_run {
             let request = session.dry_run(app, request).await?;
             output.json(&request);
@@ -98,11 +112,10 @@ async fn call(
     if result.is_error { Err(session.judged(Report::tool_error(&name))) } else { Ok(ExitCode::Ok) }
 }
 
-/// The request that the words make, checked.
+/// The request that the arguments make, checked.
 async fn request(
     tool: &Tool,
-    words: &[String],
-    stdin: &[u8],
+    read: impl FnOnce(&Schema) -> Result<Raw, Problem>,
     app: &App,
     output: &mut Output,
 ) -> Result<Request, Report> {
@@ -111,7 +124,7 @@ async fn request(
         let message = format!("`{}`: {sentence}", tool.name);
         Report::usage("arguments", message).hint(format!("It takes: {}", schema::signature(tool)))
     };
-    let arguments = arguments::read(words, &schema, stdin).map_err(|problem| {
+    let arguments = read(&schema).map_err(|problem| {
         let report = wrong(problem.sentence);
         problem.idea.into_iter().fold(report, Report::hint)
     })?;

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::home::{Home, sample};
+use crate::home::{Home, Ran, sample};
 
 /// The sample server over HTTP, as long as this lives.
 struct Served {
@@ -58,6 +58,52 @@ fn a_server_is_given_on_the_command_line() {
     let said = home.run(&["call", "--stdio", &sample(), "echo", "text=a 'b' c", "-o", "human"]);
     assert_eq!(said.ok(), "a 'b' c\n");
     assert_eq!(said.talk, "");
+}
+
+#[test]
+fn a_call_can_be_written_as_in_code() {
+    let home = Home::with_sample();
+    assert_eq!(home.run(&["call", r#"sample.echo(text: "a.b (c)")"#, "-o", "raw"]).ok(), "a.b (c)\n");
+    assert_eq!(home.run(&["@sample", "call", "add(2, 3)", "-o", "human"]).ok(), "{\"sum\":5.0}\n");
+    let wrong = home.run(&["call", "sample.echo(text: hello)"]).failed(2, "arguments");
+    assert_eq!(wrong["hint"], "It takes: echo(text: string)\nIn parentheses a value is JSON: put a text in quotes.");
+    home.run(&["call", "sample.add(1)", "b=2"]).failed(2, "arguments");
+}
+
+#[test]
+fn a_program_gets_the_variables_and_the_folder_it_is_given() {
+    let home = Home::new();
+    let folder = home.write("work/note", "").parent().unwrap().canonicalize().unwrap();
+    let teller = "sh -c 'echo \"$GREETING, $HANDED in $(pwd), not ${SHY-seen}\" >&2; exit 3'";
+    let mut command = home.command(&["ping", "--stdio", teller, "--env", "GREETING=a=b", "--env", "HANDED"]);
+    let ran = Ran::of(&command.args(["--cwd", "work"]).env("HANDED", "ours").env("SHY", "secret").output().unwrap());
+    let message = ran.failed(4, "ended")["message"].to_string();
+    assert!(message.contains(&format!("a=b, ours in {}, not seen", folder.display())), "{message}");
+}
+
+#[test]
+fn variables_and_folders_are_for_programs_on_the_command_line() {
+    let home = Home::with_sample();
+    for words in [
+        &["ping", "sample", "--env", "A=b"][..],
+        &["ping", "sample", "--cwd", "/"],
+        &["ping", "sample", "--header", "A: b"],
+        &["ping", "--url", "http://127.0.0.1:9", "--env", "A=b"],
+        &["ping", "--stdio", "true", "--env", "=b"],
+        &["ping", "--stdio", "true", "--env", "NOT_SET"],
+    ] {
+        home.run(words).failed(2, "arguments");
+    }
+    let gone = home.run(&["ping", "--stdio", &sample(), "--cwd", "nowhere"]).failed(4, "unreachable");
+    assert!(gone["message"].to_string().contains("nowhere is not a directory"), "{gone}");
+}
+
+#[test]
+fn what_a_variable_holds_is_masked_on_the_wire() {
+    let home = Home::new();
+    let words = ["call", "--stdio", &sample(), "--env", "TOKEN=t0k3n-t0k3n", "echo", "text=t0k3n-t0k3n", "-v"];
+    let ran = home.run(&words);
+    assert!(ran.ok().contains("t0k3n") && ran.talk.contains("•••") && !ran.talk.contains("t0k3n"), "{ran:?}");
 }
 
 #[test]
