@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use toolway_host::connection::ServerAddress;
+use toolway_host::{
+    connection::ServerAddress,
+    keeper::{Custodian, Custody},
+};
 use toolway_wire::{
     error::WireError,
     exchange::{Answer, Exchange, Happening, LogLevel, Outcome, Request},
@@ -116,11 +119,22 @@ impl Session {
         Raw::parse(text).map_err(|error| internal(error.to_string()))
     }
 
-    /// The answer is there. A session over HTTP is given back; a program is ended by its keeper.
+    /// The answer is there. A session over HTTP is given back; a program is ended by its keeper, or, where there is
+    /// none, by us: nobody else would give it the time to leave.
     pub(crate) async fn leave(self) {
-        if matches!(self.target.address, ServerAddress::Http { .. }) {
-            let _late = tokio::time::timeout(FAREWELL, self.peer.close()).await;
+        match (&self.target.address, self.custody()) {
+            (ServerAddress::Http { .. }, _) => {
+                let _late = tokio::time::timeout(FAREWELL, self.peer.close()).await;
+            }
+            (ServerAddress::Process(_), Some(Custody::Weaker { .. })) => self.peer.close().await,
+            (ServerAddress::Process(_), _) => {}
         }
+    }
+
+    /// How well the server's program is kept; `None` where it is an address.
+    pub(crate) fn custody(&self) -> Option<Custody> {
+        let is_program = matches!(self.target.address, ServerAddress::Process(_));
+        is_program.then(|| Custodian::default().custody())
     }
 }
 

@@ -9,7 +9,10 @@ use std::{
 use futures_util::future::BoxFuture;
 use serde_json::json;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
-use toolway_host::connection::{DialOptions, Program, ServerAddress, dial};
+use toolway_host::{
+    connection::{DialOptions, Program, ServerAddress, dial},
+    keeper::Custodian,
+};
 use toolway_sample::Sample;
 use toolway_wire::{
     down::{self, FaceOptions},
@@ -20,7 +23,10 @@ use toolway_wire::{
     up::{ConnectOptions, Peer},
 };
 
-use super::sample::{self, Spoken};
+use super::{
+    ping,
+    sample::{self, Spoken},
+};
 use crate::{
     exit_code::ExitCode,
     output::{self, Output},
@@ -69,6 +75,10 @@ async fn show(way: &Way, output: &mut Output) -> Result<(), WireError> {
     let peer = dial(&address, DialOptions { connect, environment: environment(), ..DialOptions::default() }).await?;
     let profile = peer.profile();
     output.line(&format!("   speaks {}, calls itself {}", profile.revision, profile.name().unwrap_or_default()));
+
+    if !way.over_http {
+        output.line(&format!("   {}", ping::in_words(&Custodian::default().custody())));
+    }
 
     let tools = peer.list_tools().await?;
     let names: Vec<&str> = tools.items.iter().map(|tool| tool.name.as_str()).collect();

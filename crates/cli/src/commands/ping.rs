@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use serde_json::json;
+use toolway_host::keeper::Custody;
 use toolway_wire::json::Raw;
 
 use crate::{
@@ -13,6 +14,9 @@ use crate::{
 };
 
 /// Ask a server for a sign of life, and say which revision it speaks
+///
+/// Of a program it also says how well it is kept: whether everything it starts ends with the command, however that
+/// ends.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct PingArgs {
@@ -41,21 +45,44 @@ pub(crate) async fn run(args: &PingArgs, app: &App, output: &mut Output) -> Resu
         let profile = session.peer.profile();
         let (name, revision) = (profile.name().unwrap_or_default(), profile.revision);
         match output.format {
-            Format::Human => output.line(&format!(
-                "{name} speaks {revision} ({}); connected in {connected:.1} ms, answered in {answered:.1} ms",
-                revision.era()
-            )),
+            Format::Human => {
+                output.line(&format!(
+                    "{name} speaks {revision} ({}); connected in {connected:.1} ms, answered in {answered:.1} ms",
+                    revision.era()
+                ));
+                if let Some(custody) = session.custody() {
+                    output.line(&in_words(&custody));
+                }
+            }
             Format::Raw => output.content(format!("{revision}\n").as_bytes()),
             // Ours: the protocol's own answer to a ping is empty.
-            Format::Json | Format::Ndjson => output.json(&Raw::of(&json!({
-                "name": name,
-                "protocolVersion": revision.as_str(),
-                "era": revision.era().to_string(),
-                "connectMilliseconds": connected,
-                "pingMilliseconds": answered,
-            }))),
+            Format::Json | Format::Ndjson => {
+                let mut said = json!({
+                    "name": name,
+                    "protocolVersion": revision.as_str(),
+                    "era": revision.era().to_string(),
+                    "connectMilliseconds": connected,
+                    "pingMilliseconds": answered,
+                });
+                match session.custody() {
+                    Some(Custody::Kept) => said["custody"] = json!("kept"),
+                    Some(Custody::Weaker { why }) => {
+                        (said["custody"], said["custodyReason"]) = (json!("weaker"), json!(why));
+                    }
+                    None => {}
+                }
+                output.json(&Raw::of(&said));
+            }
         }
         Ok(ExitCode::Ok)
     })
     .await
+}
+
+/// How well a program is kept, as people read it.
+pub(super) fn in_words(custody: &Custody) -> String {
+    match custody {
+        Custody::Kept => "Nothing it starts outlives this command.".to_owned(),
+        Custody::Weaker { why } => format!("What it starts may outlive this command: {why}."),
+    }
 }

@@ -14,6 +14,7 @@ fn the_demo_shows_the_main_job_with_nothing_configured() {
     let said = ran.ok();
     assert_eq!(said.matches("speaks 2025-11-25").count(), 2, "{said}");
     assert_eq!(said.matches("speaks 2026-07-28").count(), 2, "{said}");
+    assert_eq!(said.matches("Nothing it starts outlives this command.").count(), 2, "{said}");
     assert_eq!(said.matches("progress: 1 of 3, 2 of 3, 3 of 3").count(), 4, "{said}");
     assert_eq!(said.matches("structured: {\"height\":8,\"width\":8}").count(), 4, "{said}");
     assert_eq!(said.matches("a picture, image/png").count(), 4, "{said}");

@@ -89,3 +89,12 @@ fn odd_things_in_the_configuration_are_said() {
         )
     );
 }
+
+#[test]
+fn ping_says_how_well_a_program_is_kept() {
+    let home = Home::with_sample();
+    let said = home.run(&["ping", "sample"]).json();
+    assert_eq!((&said["custody"], &said["custodyReason"]), (&"kept".into(), &serde_json::Value::Null), "{said}");
+    let shown = home.run(&["ping", "sample", "-o", "human"]);
+    assert!(shown.ok().ends_with("\nNothing it starts outlives this command.\n"), "{shown:?}");
+}
