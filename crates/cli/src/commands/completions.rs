@@ -55,20 +55,30 @@ const BASH: &str = r#"_toolway() {
 }
 complete -o default -F _toolway toolway"#;
 
+/// Found by its first line, the file becomes the function and has to call what it defines; sourced, it is made known.
 const ZSH: &str = r#"#compdef toolway
 _toolway() {
     local -a candidates
     candidates=(${(f)"$(toolway __complete -- "${(@)words[2,CURRENT]}" 2>/dev/null)"})
+    candidates=(${candidates%%$'\t'*})
     if (( ${#candidates} )); then
-        compadd -Q -S '' -- ${candidates%%$'\t'*}
+        compadd -Q -S '' -- ${(M)candidates:#*[.=]}
+        compadd -Q -- ${candidates:#*[.=]}
     else
         _files
     fi
 }
-compdef _toolway toolway"#;
+if [[ ${funcstack[1]} == _toolway ]]; then
+    _toolway "$@"
+else
+    compdef _toolway toolway
+fi"#;
 
-const FISH: &str =
-    "complete -c toolway -f -a '(toolway __complete -- (commandline -opc)[2..-1] (commandline -ct) 2>/dev/null)'";
+const FISH: &str = "\
+complete -c toolway -f -a '(toolway __complete -- (commandline -opc)[2..-1] (commandline -ct) 2>/dev/null)'
+complete -c toolway -l config -r -F
+complete -c toolway -l cwd -r -F
+complete -c toolway -l save -r -F";
 
 pub(crate) fn run(args: &CompletionsArgs, output: &mut Output) -> ExitCode {
     output.line(match args.shell {

@@ -1,7 +1,5 @@
 //! Completion, as the shells' scripts ask for it: from the disk, with nothing started or dialled.
 
-use std::process::Command;
-
 use crate::home::{Home, odd};
 
 fn candidates(home: &Home, line: &str) -> Vec<String> {
@@ -52,30 +50,4 @@ fn nothing_is_started_and_no_strange_name_is_proposed() {
     let heard = std::fs::read(&record).unwrap();
     assert_eq!(candidates(&home, "call "), ["odd.hello", "odd.odd"]);
     assert_eq!(std::fs::read(&record).unwrap(), heard);
-}
-
-#[test]
-fn bash_asks_and_gets_an_answer() {
-    let home = Home::with_sample();
-    home.run(&["tools", "sample"]).ok();
-    let script = home.run(&["completions", "bash"]);
-    for (line, replies) in
-        [("toolway call sample.e", "sample.echo"), ("toolway @sam", "sample"), ("toolway call sample.add a=1 b", "b=")]
-    {
-        let asked = format!(
-            "compopt() {{ :; }}\n{}\nCOMP_LINE='{line}' COMP_POINT={}\n_toolway\necho \"${{COMPREPLY[*]}}\"",
-            script.ok(),
-            line.len()
-        );
-        let mut shell = Command::new("bash");
-        shell.args(["--norc", "-c", &asked]).env_clear();
-        for (name, value) in home.command(&[]).get_envs() {
-            shell.env(name, value.unwrap());
-        }
-        let ran = shell.output().unwrap();
-        assert_eq!(String::from_utf8_lossy(&ran.stdout).trim_end(), replies, "{line}: {ran:?}");
-    }
-    for shell in ["zsh", "fish"] {
-        assert!(home.run(&["completions", shell]).ok().contains("toolway __complete -- "));
-    }
 }

@@ -13,4 +13,5 @@ mod hostile;
 mod listing;
 mod reading;
 mod reference;
+mod shells;
 mod showing;
