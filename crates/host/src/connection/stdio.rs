@@ -112,8 +112,25 @@ impl OpenStreams for Launcher {
     fn open(&self) -> BoxFuture<'_, Result<Streams, WireError>> {
         Box::pin(async move {
             let unreachable =
-                |error: io::Error| WireError::Unreachable { target: self.target(), reason: error.to_string() };
+                |error: io::Error| WireError::Unreachable { target: self.target(), reason: self.why_not(&error) };
             self.launch().await.map_err(unreachable)
         })
+    }
+}
+
+impl Launcher {
+    /// Why it could not be started. The commonest reason gets more than the system has to say.
+    fn why_not(&self, error: &io::Error) -> String {
+        let is_path = self.program.command.contains(['/', std::path::MAIN_SEPARATOR]);
+        match (error.kind(), is_path) {
+            (io::ErrorKind::NotFound, true) => {
+                "there is no such program, or not the one its first line names".to_owned()
+            }
+            (io::ErrorKind::NotFound, false) if cfg!(windows) => {
+                "there is no such program in its PATH; a script needs its ending, as in `npx.cmd`".to_owned()
+            }
+            (io::ErrorKind::NotFound, false) => "there is no such program in its PATH".to_owned(),
+            _ => error.to_string(),
+        }
     }
 }

@@ -52,7 +52,7 @@ async fn a_program_that_cannot_be_started_is_named() {
         let missing = Program { arguments: secret, ..Program::new("no-such-program") };
         let error = stage.try_dial(missing, None).await.0.unwrap_err();
         assert_eq!(error.code(), "unreachable");
-        assert_eq!(error.to_string(), "cannot reach `no-such-program`: No such file or directory (os error 2)");
+        assert_eq!(error.to_string(), "cannot reach `no-such-program`: there is no such program in its PATH");
 
         let nowhere = Program { directory: Some("/no/such/folder".into()), ..Program::new("sh") };
         let error = stage.try_dial(nowhere, None).await.0.unwrap_err();
