@@ -47,8 +47,9 @@ Examples:
   toolway call files.read_file path=notes.txt            `files` is in toolway.json
   toolway @files call read_file path=notes.txt           The same
 
-Exit codes: 0 ok, 1 internal, 2 usage, 3 authorization needed, 4 unreachable or timed out, 5 the tool failed,
-6 a question nobody answers, 7 refused by policy, 8 protocol error, 130 interrupted.";
+Exit codes: 0 ok, 1 internal, 2 usage, 3 authorization needed, 4 unreachable or timed out,
+5 the tool failed, 6 a question nobody answers, 7 refused by policy, 8 protocol error,
+130 interrupted.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {

@@ -23,7 +23,7 @@ use std::{
     time::Duration,
 };
 
-use clap::{Parser, ValueEnum};
+use clap::{Parser, ValueEnum, error::ErrorKind};
 use toolway_config::Environment;
 
 use args::Args;
@@ -64,11 +64,19 @@ fn unparsed(error: &clap::Error, words: &[OsString], environment: &Environment) 
     }
     let mut output = standard(asked_format(words), environment);
     if matches!(output.format, Format::Json | Format::Ndjson) {
-        let text = error.render().to_string();
-        let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-        output.report(&Report::usage("usage", first));
+        output.report(&Report::usage("usage", problem(error)));
     }
     ExitCode::Usage
+}
+
+/// What is wrong with the words, as one line: the first paragraph of what people are told.
+fn problem(error: &clap::Error) -> String {
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return "a command is missing".to_owned();
+    }
+    let text = error.render().to_string();
+    let paragraph = text.split("\n\n").next().unwrap_or_default();
+    paragraph.trim_start_matches("error: ").split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// The form of the output in words that could not be parsed.

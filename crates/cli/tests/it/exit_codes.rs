@@ -49,6 +49,9 @@ fn two_is_a_wrong_command_line_or_configuration() {
     home.run(&["tools", "--url", "http://b/", "--header", "nonsense"]).failed(2, "arguments");
     home.run(&["tools", "--stdio", "'open"]).failed(2, "arguments");
     home.run(&["frobnicate"]).failed(2, "usage");
+    let lacking = home.run(&["call"]).failed(2, "usage");
+    assert_eq!(lacking["message"], "the following required arguments were not provided: <TOOL>");
+    assert_eq!(home.run(&[]).failed(2, "usage")["message"], "a command is missing");
     home.run(&["--config", "none.json", "tools", "x"]).failed(2, "config");
 
     home.configure("{\n  \"mcpServers\": {\n    \"a\": { \"comand\": \"x\" }\n  }\n}");
