@@ -126,9 +126,6 @@ impl Launcher {
             (io::ErrorKind::NotFound, true) => {
                 "there is no such program, or not the one its first line names".to_owned()
             }
-            (io::ErrorKind::NotFound, false) if cfg!(windows) => {
-                "there is no such program in its PATH; a script needs its ending, as in `npx.cmd`".to_owned()
-            }
             (io::ErrorKind::NotFound, false) => "there is no such program in its PATH".to_owned(),
             _ => error.to_string(),
         }

@@ -8,6 +8,8 @@
 mod alone;
 #[cfg(unix)]
 mod group;
+#[cfg(any(windows, test))]
+mod lookup;
 
 use std::{fmt, io, process::Stdio};
 
@@ -47,7 +49,7 @@ pub(super) fn start(launcher: &Launcher) -> io::Result<Streams> {
 fn command(launcher: &Launcher) -> Command {
     let program = &launcher.program;
     #[expect(clippy::disallowed_methods, reason = "programs are started here and in the keeper, and nowhere else")]
-    let mut command = Command::new(&program.command);
+    let mut command = Command::new(Started::file_of(&program.command, &launcher.environment));
     command.args(&program.arguments).env_clear().envs(&launcher.environment);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     if let Some(directory) = &program.directory {

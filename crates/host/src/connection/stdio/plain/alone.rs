@@ -1,6 +1,6 @@
 //! A process alone, where there are no groups: it is ended, and what it started is not found.
 
-use std::io;
+use std::{ffi::OsString, io};
 
 use tokio::{
     process::{Child, Command},
@@ -9,7 +9,11 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use crate::keeper::HowEnded;
+use crate::{connection::environment::Environment, keeper::HowEnded};
+
+/// `CREATE_NO_WINDOW`, as the system spells it.
+#[cfg(windows)]
+const NO_WINDOW: u32 = 0x0800_0000;
 
 /// A process, in the hands of a task that sees it to its end.
 #[derive(Debug)]
@@ -20,7 +24,19 @@ pub(super) struct Alone {
 }
 
 impl Alone {
-    pub(super) fn set_apart(_command: &mut Command) {}
+    /// What the system would start, or what it would not find.
+    pub(super) fn file_of(command: &str, environment: &Environment) -> OsString {
+        #[cfg(windows)]
+        return super::lookup::find(command, environment);
+        #[cfg(not(windows))]
+        return command.into();
+    }
+
+    /// A console of its own would flash up, and what is typed into ours is not for it.
+    pub(super) fn set_apart(command: &mut Command) {
+        #[cfg(windows)]
+        command.creation_flags(NO_WINDOW);
+    }
 
     #[expect(clippy::unnecessary_wraps, reason = "a group can fail to be made")]
     pub(super) fn new(child: Child) -> io::Result<Self> {

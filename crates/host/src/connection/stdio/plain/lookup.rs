@@ -1,0 +1,60 @@
+//! Where Windows finds a program that is named without its ending: `npx` is a script there, `npx.cmd`.
+//!
+//! The system itself only tries `.exe`; people paste what a README says.
+
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    path::{MAIN_SEPARATOR, Path, PathBuf},
+};
+
+use crate::connection::environment::Environment;
+
+/// Tried where the environment does not say.
+const ENDINGS: &str = ".COM;.EXE;.BAT;.CMD";
+
+/// The program's file, or its name where nothing was found: then the system says so.
+pub(super) fn find(command: &str, environment: &Environment) -> OsString {
+    let variable = |name: &str| {
+        let is_it = |(known, _): &(&OsString, &OsString)| known.eq_ignore_ascii_case(name);
+        environment.iter().find(is_it).map(|(_, value)| value.as_os_str())
+    };
+    let endings = variable("PATHEXT").and_then(OsStr::to_str).unwrap_or(ENDINGS);
+    let found = variable("PATH").filter(|_| is_bare(command)).and_then(|path| first(command, path, endings));
+    found.map_or_else(|| command.into(), PathBuf::into_os_string)
+}
+
+fn is_bare(command: &str) -> bool {
+    !command.contains(['/', MAIN_SEPARATOR]) && Path::new(command).extension().is_none()
+}
+
+fn first(command: &str, path: &OsStr, endings: &str) -> Option<PathBuf> {
+    // A relative folder would be another one for every directory we are started in.
+    let folders = env::split_paths(path).filter(|folder| folder.is_absolute());
+    let names: Vec<String> = endings.split(';').filter(|e| !e.is_empty()).map(|e| format!("{command}{e}")).collect();
+    folders.flat_map(|folder| names.iter().map(move |name| folder.join(name)).collect::<Vec<_>>()).find(|f| f.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{env, fs};
+
+    use super::{Environment, find};
+
+    #[test]
+    fn a_name_without_its_ending_is_found_in_the_order_of_the_path() {
+        let (near, far) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        for (folder, name) in [(&far, "npx.EXE"), (&near, "npx.CMD"), (&near, "npx"), (&far, "uvx.EXE")] {
+            fs::write(folder.path().join(name), "").unwrap();
+        }
+        let path = env::join_paths([near.path(), far.path()]).unwrap();
+        let environment: Environment =
+            [("Path".into(), path), ("PATHEXT".into(), ".EXE;;.CMD".into())].into_iter().collect();
+        assert_eq!(find("npx", &environment), near.path().join("npx.CMD"));
+        assert_eq!(find("uvx", &environment), far.path().join("uvx.EXE"));
+        for as_it_is in ["npx.cmd", "./npx", "none"] {
+            assert_eq!(find(as_it_is, &environment), as_it_is);
+        }
+        assert_eq!(find("npx", &Environment::new()), "npx");
+    }
+}
