@@ -112,10 +112,7 @@ impl App {
         if !wanted {
             return Ok(Vec::new());
         }
-        let reading = tokio::task::spawn_blocking(|| {
-            let (mut bytes, bound) = (Vec::new(), MESSAGE_BYTES as u64);
-            std::io::stdin().lock().take(bound).read_to_end(&mut bytes).map(|_| bytes)
-        });
+        let reading = tokio::task::spawn_blocking(|| all_of(std::io::stdin().lock(), MESSAGE_BYTES));
         let failed = |problem: String| Report::usage("arguments", format!("Cannot read standard input: {problem}."));
         match self.stop.or(reading).await? {
             Ok(Ok(bytes)) => Ok(bytes),
@@ -143,6 +140,16 @@ impl App {
     }
 }
 
+/// Everything a stream has, unless it is more than a message may hold: half of it is not what somebody meant to send.
+fn all_of(stream: impl Read, most: usize) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    stream.take(most as u64 + 1).read_to_end(&mut bytes)?;
+    if most < bytes.len() {
+        return Err(std::io::Error::other(format!("it is larger than {most} bytes")));
+    }
+    Ok(bytes)
+}
+
 /// The file that was named, which must be there, or the user's own, which need not be.
 pub(crate) fn read_config(named: Option<&PathBuf>, paths: &Paths) -> Result<Config, Report> {
     match (named, paths.user_config()) {
@@ -161,4 +168,15 @@ fn of_dial(report: &Report, target: &Target, last_words: &LastWords) -> Report {
         report = report.hint(format!("It said: {words}"));
     }
     report
+}
+
+#[cfg(test)]
+mod tests {
+    use super::all_of;
+
+    #[test]
+    fn what_is_too_much_is_not_cut() {
+        assert_eq!(all_of(&b"four"[..], 4).unwrap(), b"four");
+        assert_eq!(all_of(&b"fiver"[..], 4).unwrap_err().to_string(), "it is larger than 4 bytes");
+    }
 }

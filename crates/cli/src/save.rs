@@ -19,7 +19,8 @@ pub(crate) fn write(place: &Path, stem: &str, number: usize, piece: &Piece) -> R
         Piece::Text(text) => (text.as_bytes(), "txt"),
         Piece::Bytes { bytes: None, .. } | Piece::Mention(_) => return Ok(None),
     };
-    let is_folder = place.is_dir() || place.as_os_str().as_encoded_bytes().ends_with(b"/");
+    let last = place.as_os_str().as_encoded_bytes().last();
+    let is_folder = place.is_dir() || last.is_some_and(|last| std::path::is_separator(char::from(*last)));
     let written = if is_folder {
         in_folder(place, stem, extension, bytes)
     } else {
