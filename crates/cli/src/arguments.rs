@@ -13,6 +13,7 @@ use std::{collections::BTreeSet, fs::File, io::Read};
 use toolway_wire::{
     json::{Kind, Raw},
     limit::MESSAGE_BYTES,
+    message::splice,
 };
 
 use self::call_form::CallForm;
@@ -276,17 +277,12 @@ fn content(file: &str, stdin: &[u8]) -> Result<Vec<u8>, Problem> {
 
 fn list(elements: impl Iterator<Item = Raw>) -> Raw {
     let texts: Vec<String> = elements.map(|element| element.to_string()).collect();
-    joined("[", &texts, "]")
+    // Values that were checked, put together to one that need not be.
+    Raw::parse(format!("[{}]", texts.join(","))).unwrap_or_else(|_| Raw::empty_object())
 }
 
 fn written(given: &[Given]) -> Raw {
-    let member = |one: &Given| format!("{}:{}", Raw::of(&one.name), one.value);
-    joined("{", &given.iter().map(member).collect::<Vec<_>>(), "}")
-}
-
-/// Values that were checked, put together to one that need not be.
-fn joined(open: &str, parts: &[String], close: &str) -> Raw {
-    Raw::parse(format!("{open}{}{close}", parts.join(","))).unwrap_or_else(|_| Raw::empty_object())
+    splice::object(given.iter().map(|one| (one.name.as_str(), &one.value)))
 }
 
 impl Problem {

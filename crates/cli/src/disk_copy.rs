@@ -9,7 +9,10 @@ use std::{
 use toolway_host::private_file;
 use toolway_wire::{
     json::Raw,
-    message::item::{self, Tool},
+    message::{
+        item::{self, Tool},
+        splice,
+    },
 };
 
 /// A larger list is not kept.
@@ -33,15 +36,15 @@ pub(crate) fn recall(cache: &Path, server: &str) -> Vec<Tool> {
 
 /// A list result made of items as they came.
 pub(crate) fn listed<'a>(key: &str, items: impl Iterator<Item = &'a Raw>) -> Raw {
-    let mut text = format!("{{\"{key}\":[").into_bytes();
+    let mut text = vec![b'['];
     for (index, item) in items.enumerate() {
         if 0 < index {
             text.push(b',');
         }
         text.extend_from_slice(item.as_bytes());
     }
-    text.extend_from_slice(b"]}");
-    Raw::parse(text).unwrap_or_else(|_| Raw::empty_object())
+    text.push(b']');
+    splice::object([(key, &Raw::parse(text).unwrap_or_else(|_| Raw::empty_object()))])
 }
 
 /// Written to a neighbour and renamed, so that nobody reads half of it.

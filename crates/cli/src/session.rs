@@ -10,7 +10,10 @@ use toolway_wire::{
     error::WireError,
     exchange::{Answer, Exchange, Happening, LogLevel, Outcome, Request},
     json::Raw,
-    message::item::{Item, Tool},
+    message::{
+        item::{Item, Tool},
+        splice,
+    },
     up::{Listing, Peer},
 };
 
@@ -145,10 +148,7 @@ fn show(happening: &Happening, app: &App, output: &mut Output) {
         Happening::Ask(_) | Happening::Withdrawn(_) | Happening::Ended(_) => return,
     };
     if output.format == Format::Ndjson {
-        let line = format!("{{\"method\":\"{method}\",\"params\":{params}}}");
-        if let Ok(line) = Raw::parse(line) {
-            output.json(&line);
-        }
+        output.json(&splice::object([("method", &Raw::of(method)), ("params", params)]));
         return;
     }
     match happening {

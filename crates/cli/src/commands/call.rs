@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use toolway_wire::{
     exchange::Request,
     json::Raw,
-    message::{item::Tool, result::CallResult},
+    message::{item::Tool, result::CallResult, splice},
 };
 
 use super::tools;
@@ -133,8 +133,7 @@ async fn request(
         Checked::Wrong(sentences) => return Err(wrong(sentences.join(" "))),
         Checked::Unknown(why) => output.say(&format!("toolway: the arguments are not checked: {why}")),
     }
-    let params = format!("{{\"name\":{},\"arguments\":{arguments}}}", Raw::of(&tool.name));
-    let params = Raw::parse(params).map_err(|error| wrong(error.to_string()))?;
+    let params = splice::object([("name", &Raw::of(&tool.name)), ("arguments", &arguments)]);
     Ok(Request::new("tools/call", Some(params))?.with_progress())
 }
 
