@@ -1,0 +1,142 @@
+//! How names are given: readable, safe, unique, and not because of a neighbour.
+
+use std::collections::HashSet;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn origin(server: &str, raw_name: &str) -> Origin {
+    Origin { server: server.parse().unwrap(), raw_name: raw_name.to_owned() }
+}
+
+fn names(naming: Naming, origins: &[(&str, &str)]) -> Vec<String> {
+    let origins: Vec<_> = origins.iter().map(|(server, name)| origin(server, name)).collect();
+    assign(&origins, naming).into_iter().map(|name| name.unwrap().to_string()).collect()
+}
+
+#[test]
+fn a_plain_name_is_prefixed_and_nothing_else() {
+    assert_eq!(
+        names(Naming::Always, &[("files", "read_file"), ("git", "read_file")]),
+        ["files__read_file", "git__read_file"]
+    );
+}
+
+#[test]
+fn what_is_not_safe_gets_a_readable_beginning_and_a_tag() {
+    let long = "x".repeat(200);
+    let names =
+        names(Naming::Always, &[("files", "read.file"), ("files", "read/file"), ("files", "日本"), ("f", &long)]);
+    assert!(names[0].starts_with("files__read_file_") && names[1].starts_with("files__read_file_"), "{names:?}");
+    assert_ne!(names[0], names[1]);
+    assert!(names[2].starts_with("files_____"), "{names:?}");
+    assert_eq!(names[3].len(), LONGEST);
+    assert!(names[3].starts_with("f__xxx"));
+}
+
+#[test]
+fn a_tag_is_the_same_in_every_run() {
+    assert_eq!(names(Naming::Always, &[("files", "read.file")]), ["files__read_file_7dca2e2cdc06"]);
+}
+
+#[test]
+fn a_name_begins_with_a_letter_for_the_vendor_that_wants_it() {
+    assert_eq!(names(Naming::Always, &[("7zip", "pack")]), ["_7zip__pack"]);
+    let odd = names(Naming::Always, &[("7zip", "pack"), ("_7zip", "pack")]);
+    assert_eq!(odd[0], "_7zip__pack");
+    assert!(odd[1].starts_with("_7zip__pack_"), "{odd:?}");
+}
+
+#[test]
+fn an_underscore_at_the_end_of_a_server_is_not_mistaken_for_one_of_the_tool() {
+    let names = names(Naming::Always, &[("a", "_b"), ("a_", "b")]);
+    assert_eq!(names[0], "a___b");
+    assert_ne!(names[0], names[1]);
+}
+
+#[test]
+fn a_name_made_to_look_like_a_tagged_one_gets_a_tag_of_its_own() {
+    let victim = names(Naming::Always, &[("files", "read.file")]).remove(0);
+    let forged = victim.strip_prefix("files__").unwrap();
+    let both = names(Naming::Always, &[("files", "read.file"), ("files", forged)]);
+    assert_eq!(both[0], victim);
+    assert_ne!(both[1], victim);
+}
+
+#[test]
+fn auto_prefixes_every_one_of_those_that_collide() {
+    let given = names(Naming::Auto, &[("a", "read"), ("a", "write"), ("b", "read")]);
+    assert_eq!(given, ["a__read", "write", "b__read"]);
+    // A third server's bare name that is what a collision makes of another.
+    let given = names(Naming::Auto, &[("a", "read"), ("b", "read"), ("c", "a__read")]);
+    assert_eq!(HashSet::<&String>::from_iter(&given).len(), 3);
+    assert_eq!(given[1], "b__read");
+}
+
+#[test]
+fn never_lets_the_first_keep_its_name() {
+    let given = names(Naming::Never, &[("a", "read"), ("b", "read")]);
+    assert_eq!(given[0], "read");
+    assert!(given[1].starts_with("read_") && given[1].len() == "read_".len() + TAG_DIGITS, "{given:?}");
+}
+
+#[test]
+fn text_from_outside_is_a_name_or_an_error() {
+    assert_eq!("files__read".parse::<PublicName>().unwrap().as_str(), "files__read");
+    for wrong in ["", "a b", "ä", "a.b", &"x".repeat(65)] {
+        assert!(wrong.parse::<PublicName>().is_err(), "{wrong}");
+    }
+}
+
+fn any_origin() -> impl Strategy<Value = Origin> {
+    let raw_name = prop_oneof![
+        "[ab_]{0,4}",
+        "[a-c._/-]{0,70}",
+        "a_[0-9a-f]{12}",
+        "[a-b]_{1,4}[a-b]",
+        ".{0,20}",
+        "[7_-][a-b]{0,2}",
+    ];
+    ("[ab7-](_?[ab7-]){0,3}_?", raw_name)
+        .prop_filter_map("a server name", |(server, raw_name)| Some(Origin { server: server.parse().ok()?, raw_name }))
+}
+
+fn distinct(origins: Vec<Origin>) -> Vec<Origin> {
+    let mut seen = HashSet::new();
+    origins.into_iter().filter(|origin| seen.insert(origin.clone())).collect()
+}
+
+proptest! {
+    #[test]
+    fn no_two_origins_share_a_name(origins in proptest::collection::vec(any_origin(), 0..40)) {
+        let origins = distinct(origins);
+        for naming in [Naming::Always, Naming::Auto, Naming::Never] {
+            let names = assign(&origins, naming);
+            let unique: HashSet<_> = names.iter().map(|name| name.clone().unwrap()).collect();
+            prop_assert_eq!(unique.len(), origins.len());
+            for name in unique {
+                prop_assert!(name.as_str().parse::<PublicName>().is_ok() && begins_well(name.as_str()), "{}", name);
+            }
+        }
+    }
+
+    #[test]
+    fn with_prefixes_a_neighbour_changes_no_name(origins in proptest::collection::vec(any_origin(), 1..40)) {
+        let origins = distinct(origins);
+        let together = assign(&origins, Naming::Always);
+        for (origin, name) in origins.iter().zip(together) {
+            prop_assert_eq!(&assign(std::slice::from_ref(origin), Naming::Always)[0], &name);
+        }
+    }
+
+    #[test]
+    fn the_order_of_neighbours_does_not_count_where_all_give_way(
+        origins in proptest::collection::vec(any_origin(), 1..40)
+    ) {
+        let origins = distinct(origins);
+        let reversed: Vec<_> = origins.iter().rev().cloned().collect();
+        let (one, other) = (assign(&origins, Naming::Auto), assign(&reversed, Naming::Auto));
+        prop_assert!(one.iter().eq(other.iter().rev()));
+    }
+}
