@@ -2,32 +2,45 @@
 //!
 //! A [`Catalog`] is an immutable snapshot. It is made by [`merge`](merge::merge) from one [`Listing`] per server and
 //! never changes afterwards: whoever answers from it holds an `Arc` and is never half-way between two versions.
-//! What a server offers is asked in [`listing`]. Nothing here holds a connection.
+//! What a server offers is asked in [`listing`], what changed between two snapshots is said by [`diff`], and how
+//! fast that is told by [`pace`]. Nothing here holds a connection.
 
+pub mod diff;
 pub mod entry;
 pub mod filter;
 pub mod fingerprint;
 pub mod listing;
 pub mod merge;
 pub mod name;
+pub mod pace;
+mod route;
 mod shelf;
+#[cfg(test)]
+mod sketch;
+mod template;
 pub mod uri;
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, OnceLock},
+};
 
 use toolway_config::ServerName;
 use toolway_wire::message::item::{Prompt, Resource, Template, Tool};
 
-use self::shelf::Shelf;
 pub use self::{
+    diff::Diff,
     entry::{Entry, PromptEntry, ResourceEntry, TemplateEntry, ToolEntry},
     filter::Filter,
     fingerprint::Fingerprint,
     listing::Listing,
     merge::{Freshness, Offer, merge},
     name::{Naming, Origin, PublicName},
+    route::NoOwner,
     uri::PublicUri,
 };
+use self::{shelf::Shelf, template::Matcher};
 
 /// What all servers offer, at one moment.
 #[derive(Debug)]
@@ -40,6 +53,8 @@ pub struct Catalog {
     templates: Shelf<Template, PublicUri>,
     conflicts: Vec<Conflict>,
     set_aside: Vec<SetAside>,
+    /// The templates as they are compared with URIs, read when the first one is.
+    matchers: OnceLock<Vec<(usize, Matcher)>>,
 }
 
 /// The four kinds of things a server offers.

@@ -3,19 +3,26 @@
 //! A malformed item is set aside and hides none of the others; a list that the server refuses is set aside as a
 //! whole and hides none of its other lists. Public names are no business of a listing.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, future::Future};
 
 use toolway_config::ServerName;
 use toolway_wire::{
+    error::WireError,
     json::Raw,
     message::{
         ServerCapabilities,
-        item::{Prompt, Resource, Template, Tool},
+        item::{Malformed, Prompt, Resource, Template, Tool},
         result::CacheHint,
     },
+    notice::List,
+    up::{self, Peer},
 };
 
-use super::{ItemKind, SetAside, entry::Listed};
+use super::{
+    ItemKind, SetAside,
+    entry::{Listed, Offered},
+    filter::{Filter, Switch},
+};
 
 /// Everything one server lists, as it came.
 #[derive(Clone, Debug)]
@@ -49,6 +56,11 @@ pub struct Unlisted {
     pub reason: String,
 }
 
+/// More items than this that cannot be read are counted, not described.
+const DESCRIBED: usize = 100;
+/// Longer instructions are cut: they would be repeated to every model.
+const INSTRUCTIONS: usize = 64 * 1024;
+
 // === impl Listing ===
 
 impl Listing {
@@ -65,11 +77,156 @@ impl Listing {
             set_aside: Vec::new(),
         }
     }
+
+    /// Asks a server for everything it declared and the filter does not switch off, all lists side by side.
+    ///
+    /// A list that the server refuses or gets wrong is set aside; the error is a connection that is gone.
+    pub async fn take(peer: &Peer, filter: &Filter) -> Result<Self, WireError> {
+        let mut listing = Self::of_profile(peer);
+        let asks = |kind| listing.asks(filter, kind);
+        let (tools, resources, templates, prompts) = futures_util::join!(
+            part(asks(ItemKind::Tool).then(|| peer.list_tools())),
+            part(asks(ItemKind::Resource).then(|| peer.list_resources())),
+            part(asks(ItemKind::Template).then(|| peer.list_templates())),
+            part(asks(ItemKind::Prompt).then(|| peer.list_prompts())),
+        );
+        listing.tools = listing.accept(tools?);
+        listing.resources = listing.accept(resources?);
+        listing.templates = listing.accept(templates?);
+        listing.prompts = listing.accept(prompts?);
+        Ok(listing)
+    }
+
+    /// The same listing with one list asked again, after the server said that it changed or its time was up.
+    ///
+    /// Any failure is an error here: what was listed before is better than nothing.
+    pub async fn again(&self, peer: &Peer, filter: &Filter, list: List) -> Result<Self, WireError> {
+        let mut listing = Self { instructions: None, ..self.clone() };
+        listing.instructions = instructions(peer);
+        match list {
+            List::Tools if listing.asks(filter, ItemKind::Tool) => {
+                listing.tools = listing.accept(Part::whole(peer.list_tools().await?));
+            }
+            List::Prompts if listing.asks(filter, ItemKind::Prompt) => {
+                listing.prompts = listing.accept(Part::whole(peer.list_prompts().await?));
+            }
+            List::Resources if listing.asks(filter, ItemKind::Resource) => {
+                let (resources, templates) =
+                    futures_util::join!(peer.list_resources(), part(Some(peer.list_templates())));
+                listing.resources = listing.accept(Part::whole(resources?));
+                listing.templates = listing.accept(templates?);
+            }
+            List::Tools | List::Prompts | List::Resources => {}
+        }
+        Ok(listing)
+    }
+
+    /// How many items it holds.
+    pub fn count(&self) -> usize {
+        self.tools.len() + self.resources.len() + self.templates.len() + self.prompts.len()
+    }
+
+    fn of_profile(peer: &Peer) -> Self {
+        let capabilities = peer.profile().capabilities.clone();
+        Self { instructions: instructions(peer), capabilities, ..Self::empty() }
+    }
+
+    fn asks(&self, filter: &Filter, kind: ItemKind) -> bool {
+        let capability = match kind {
+            ItemKind::Tool => "tools",
+            ItemKind::Resource | ItemKind::Template => "resources",
+            ItemKind::Prompt => "prompts",
+        };
+        filter.switch(kind) == Switch::On && self.capabilities.has(capability)
+    }
+
+    /// Takes one list in, in the place of what was known of that kind.
+    fn accept<T: Offered>(&mut self, part: Part<T>) -> Vec<Listed<T>> {
+        self.set_aside.retain(|item| item.kind != T::KIND);
+        self.set_aside.extend(part.set_aside);
+        self.keeps.remove(&T::KIND);
+        self.keeps.extend(part.keeps.map(|keeps| (T::KIND, keeps)));
+        part.items
+    }
+}
+
+/// What came of asking for one list.
+struct Part<T> {
+    items: Vec<Listed<T>>,
+    keeps: Option<CacheHint>,
+    set_aside: Vec<Unlisted>,
+}
+
+/// Waits for one list, where it is asked for at all.
+async fn part<T: Offered>(
+    asked: Option<impl Future<Output = Result<up::Listing<T>, WireError>>>,
+) -> Result<Part<T>, WireError> {
+    let Some(asked) = asked else { return Ok(Part::nothing()) };
+    match asked.await {
+        Ok(listed) => Ok(Part::whole(listed)),
+        Err(error) if ends_everything(&error) => Err(error),
+        Err(error) => Ok(Part::refused(&error)),
+    }
+}
+
+// === impl Part ===
+
+impl<T: Offered> Part<T> {
+    fn nothing() -> Self {
+        Self { items: Vec::new(), keeps: None, set_aside: Vec::new() }
+    }
+
+    fn whole(listed: up::Listing<T>) -> Self {
+        let mut set_aside: Vec<_> = listed.malformed.iter().take(DESCRIBED).map(Unlisted::malformed::<T>).collect();
+        if DESCRIBED < listed.malformed.len() {
+            let reason = format!("{} more cannot be read either", listed.malformed.len() - DESCRIBED);
+            set_aside.push(Unlisted { kind: T::KIND, name: None, reason });
+        }
+        Self { items: listed.items.into_iter().map(Listed::new).collect(), keeps: Some(listed.cache), set_aside }
+    }
+
+    fn refused(error: &WireError) -> Self {
+        // Many servers with resources know no templates, and say so in this way.
+        let expected = T::KIND == ItemKind::Template && matches!(error, WireError::Refused(_));
+        let reason = format!("the {}s of this server cannot be listed: {error}", T::KIND);
+        let set_aside = (!expected).then_some(Unlisted { kind: T::KIND, name: None, reason });
+        Self { set_aside: set_aside.into_iter().collect(), ..Self::nothing() }
+    }
+}
+
+/// Whether there is no point in asking for the other lists.
+fn ends_everything(error: &WireError) -> bool {
+    match error {
+        WireError::Refused(_)
+        | WireError::Protocol(_)
+        | WireError::TooLarge { .. }
+        | WireError::TimedOut { .. }
+        | WireError::Status { .. }
+        | WireError::Unsupported(_) => false,
+        WireError::Unreachable { .. }
+        | WireError::Ended(_)
+        | WireError::Unauthorized { .. }
+        | WireError::Redirect { .. }
+        | WireError::Overloaded { .. }
+        | WireError::NoCommonRevision { .. }
+        | WireError::Handshake(_) => true,
+    }
+}
+
+fn instructions(peer: &Peer) -> Option<String> {
+    let text = peer.profile().instructions.as_deref()?;
+    Some(text[..text.floor_char_boundary(INSTRUCTIONS)].to_owned())
 }
 
 // === impl Unlisted ===
 
 impl Unlisted {
+    fn malformed<T: Offered>(item: &Malformed) -> Self {
+        let [name, uri] = item.raw.fields(["name", "uri"]);
+        let name = name.or(uri).and_then(|name| name.as_str().map(|name| name.chars().take(200).collect()));
+        Self { kind: T::KIND, name, reason: item.to_string() }
+    }
+
     pub(super) fn of(&self, server: &ServerName) -> SetAside {
         let Self { kind, name, reason } = self.clone();
         SetAside { server: server.clone(), kind, name, reason }

@@ -5,7 +5,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use toolway_config::ServerName;
@@ -62,6 +62,7 @@ pub fn merge(offers: &BTreeMap<ServerName, Offer>, naming: Naming, revision: u64
         templates,
         conflicts: merge.conflicts,
         set_aside: merge.set_aside,
+        matchers: OnceLock::new(),
     }
 }
 
@@ -195,3 +196,6 @@ fn objection<'a, T: Offered>(filter: &Filter, raw_name: &'a str, seen: &mut Hash
     }
     filter.objection(T::KIND, raw_name)
 }
+
+#[cfg(test)]
+mod tests;

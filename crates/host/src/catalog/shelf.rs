@@ -35,6 +35,11 @@ impl<T, K: AsRef<str>> Shelf<T, K> {
         &self.entries
     }
 
+    /// In the order of their public names.
+    pub(super) fn by_public(&self) -> impl Iterator<Item = &Entry<T, K>> {
+        self.by_public.iter().map(|at| &self.entries[*at as usize])
+    }
+
     pub(super) fn of(&self, server: &ServerName) -> &[Entry<T, K>] {
         self.servers.get(server).map_or(&[], |range| &self.entries[range.clone()])
     }

@@ -1,0 +1,207 @@
+//! Whether a concrete URI is of the family that a template (RFC 6570) describes.
+//!
+//! A template is read as literals and expressions, and a URI is matched against them by keeping the set of places
+//! that can be reached after each part: the work is at most the length of the URI times the number of parts, and
+//! nothing a server writes can make it more. Values are not extracted; the server does that.
+
+/// A template, ready to be compared with URIs.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Matcher(Vec<Part>);
+
+#[derive(Debug, PartialEq, Eq)]
+enum Part {
+    Literal(Vec<u8>),
+    Expression { lead: Option<u8>, allowed: Allowed },
+}
+
+/// Which bytes the value of an expression may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Allowed {
+    /// All.
+    Anything,
+    /// All but `#`.
+    Query,
+    /// All but `?` and `#`.
+    Path,
+    /// All but `/`, `?` and `#`.
+    Segment,
+}
+
+/// A template with more parts matches nothing: nobody writes one by hand.
+const PARTS: usize = 16;
+/// A longer URI matches nothing.
+const URI_BYTES: usize = 8 * 1024;
+
+// === impl Matcher ===
+
+impl Matcher {
+    /// Reads a template; `None` where it is broken, or too long to be compared with anything.
+    pub(super) fn read(template: &str) -> Option<Self> {
+        let (mut parts, mut rest) = (Vec::new(), template);
+        while !rest.is_empty() {
+            let (literal, tail) = rest.split_once('{').map_or((rest, None), |(before, after)| (before, Some(after)));
+            if literal.contains('}') || PARTS < parts.len() {
+                return None;
+            }
+            if !literal.is_empty() {
+                parts.push(Part::Literal(literal.as_bytes().to_vec()));
+            }
+            let Some(tail) = tail else { break };
+            let (expression, after) = tail.split_once('}')?;
+            parts.push(Part::expression(expression)?);
+            rest = after;
+        }
+        Some(Self(parts))
+    }
+
+    /// Whether a URI can be an expansion of the template.
+    pub(super) fn matches(&self, uri: &str) -> bool {
+        let uri = uri.as_bytes();
+        if URI_BYTES < uri.len() || self.begins_otherwise(uri) {
+            return false;
+        }
+        let mut places = vec![false; uri.len() + 1];
+        places[0] = true;
+        for part in &self.0 {
+            places = part.advance(uri, &places);
+        }
+        places[uri.len()]
+    }
+
+    /// The cheap answer for most templates.
+    fn begins_otherwise(&self, uri: &[u8]) -> bool {
+        matches!(self.0.first(), Some(Part::Literal(literal)) if !uri.starts_with(literal))
+    }
+}
+
+// === impl Part ===
+
+impl Part {
+    fn expression(text: &str) -> Option<Self> {
+        let (operator, variables) = match text.as_bytes().first()? {
+            b'+' | b'#' | b'.' | b'/' | b';' | b'?' | b'&' => text.split_at(1),
+            _ => ("", text),
+        };
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_.%,:*-".contains(&byte);
+        if variables.is_empty() || !variables.bytes().all(is_name) {
+            return None;
+        }
+        let several = variables.contains(['*', ',']);
+        let (lead, allowed) = match operator {
+            "+" => (None, Allowed::Anything),
+            "#" => (Some(b'#'), Allowed::Anything),
+            "?" => (Some(b'?'), Allowed::Query),
+            "&" => (Some(b'&'), Allowed::Query),
+            "/" if several => (Some(b'/'), Allowed::Path),
+            "." | "/" | ";" => (operator.bytes().next(), Allowed::Segment),
+            _ => (None, Allowed::Segment),
+        };
+        Some(Self::Expression { lead, allowed })
+    }
+
+    /// Where one can be after this part, from where one could be before it.
+    fn advance(&self, uri: &[u8], places: &[bool]) -> Vec<bool> {
+        match self {
+            Self::Literal(literal) => moved(uri, places, literal),
+            Self::Expression { lead: None, allowed } => allowed.spread(uri, places),
+            // An expression with a lead is nothing at all where its variables are undefined.
+            Self::Expression { lead: Some(lead), allowed } => {
+                let begun = moved(uri, places, &[*lead]);
+                let spread = allowed.spread(uri, &begun);
+                let any = |at: usize| places[at] || begun[at] || spread[at];
+                (0..places.len()).map(any).collect()
+            }
+        }
+    }
+}
+
+fn moved(uri: &[u8], places: &[bool], literal: &[u8]) -> Vec<bool> {
+    let mut reached = vec![false; places.len()];
+    for at in (0..uri.len()).filter(|at| places[*at] && uri[*at..].starts_with(literal)) {
+        reached[at + literal.len()] = true;
+    }
+    reached
+}
+
+// === impl Allowed ===
+
+impl Allowed {
+    fn holds(self, byte: u8) -> bool {
+        match self {
+            Self::Anything => true,
+            Self::Query => byte != b'#',
+            Self::Path => !matches!(byte, b'?' | b'#'),
+            Self::Segment => !matches!(byte, b'/' | b'?' | b'#'),
+        }
+    }
+
+    /// One byte or more from any of the places.
+    fn spread(self, uri: &[u8], places: &[bool]) -> Vec<bool> {
+        let mut reached = vec![false; places.len()];
+        let mut inside = false;
+        for (at, byte) in uri.iter().enumerate() {
+            inside = (inside || places[at]) && self.holds(*byte);
+            reached[at + 1] = inside;
+        }
+        reached
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::Matcher;
+
+    fn matches(template: &str, uri: &str) -> bool {
+        Matcher::read(template).is_some_and(|matcher| matcher.matches(uri))
+    }
+
+    #[test]
+    fn a_uri_is_of_the_family_or_not() {
+        for (template, uri, expected) in [
+            ("note:///{id}", "note:///7", true),
+            ("note:///{id}", "note:///", false),
+            ("note:///{id}", "note:///7/8", false),
+            ("note:///{id}/text", "note:///7/text", true),
+            ("note:///{a}-{b}", "note:///x-y-z", true),
+            ("note:///{a}-{b}", "note:///xyz", false),
+            ("file:///{+path}", "file:///a/b?c#d", true),
+            ("file:///{path*}", "file:///a/b", false),
+            ("x:{/path*}", "x:/a/b/c", true),
+            ("x:{/one}", "x:/a/b", false),
+            ("x:{/one}", "x:", true),
+            ("q://s{?q,lang}", "q://s", true),
+            ("q://s{?q,lang}", "q://s?q=1&lang=de", true),
+            ("q://s{?q,lang}", "q://sq=1", false),
+            ("q://s?fixed=1{&x}", "q://s?fixed=1&x=2", true),
+            ("d://host{.ending}", "d://host.txt", true),
+            ("d://p{;x,y}", "d://p;x=1;y=2", true),
+            ("d://p{#part}", "d://p#any/thing?", true),
+            ("d://{a:3}", "d://abc", true),
+            ("plain://x", "plain://x", true),
+            ("plain://x", "plain://xy", false),
+            ("ä://{ö}", "ä://x", false),
+        ] {
+            assert_eq!(matches(template, uri), expected, "{template} {uri}");
+        }
+    }
+
+    #[test]
+    fn a_broken_template_matches_nothing() {
+        for broken in ["{", "}", "{}", "{+}", "a{b{c}}", "a{b", "{a b}", "{=x}", &"{a}".repeat(40)] {
+            assert_eq!(Matcher::read(broken), None, "{broken}");
+        }
+    }
+
+    #[test]
+    fn nothing_a_server_writes_makes_it_slow() {
+        let template = "a{+x}".repeat(8);
+        let uri = "a".repeat(8_000) + "!";
+        let began = Instant::now();
+        assert!(matches(&template, &uri));
+        assert!(!matches(&(template + "b"), &uri));
+        assert!(began.elapsed() < Duration::from_secs(1));
+        assert!(!matches("{+x}", &"a".repeat(10_000)), "longer than any URI we route");
+    }
+}
