@@ -2,9 +2,11 @@
 //!
 //! A [`Catalog`] is an immutable snapshot. It is made by [`merge`](merge::merge) from one [`Listing`] per server and
 //! never changes afterwards: whoever answers from it holds an `Arc` and is never half-way between two versions.
-//! What a server offers is asked in [`listing`], what changed between two snapshots is said by [`diff`], and how
-//! fast that is told by [`pace`]. Nothing here holds a connection.
+//! What a server offers is asked in [`listing`], what changed between two snapshots is said by [`diff`], how fast
+//! that is told by [`pace`], and the copy that is offered at the next start is kept by [`copy`]. Nothing here holds a
+//! connection.
 
+pub mod copy;
 pub mod diff;
 pub mod entry;
 pub mod filter;
@@ -30,6 +32,7 @@ use toolway_config::ServerName;
 use toolway_wire::message::item::{Prompt, Resource, Template, Tool};
 
 pub use self::{
+    copy::DiskCopy,
     diff::Diff,
     entry::{Entry, PromptEntry, ResourceEntry, TemplateEntry, ToolEntry},
     filter::Filter,

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`connection`] | from where a server is to a peer that has shaken hands |
 //! | [`catalog`] | everything all servers offer, at one moment |
+//! | [`state_file`] | a small file that several processes share |
 //! | [`keeper`] | whoever starts programs and lets nothing of them outlive us |
 //! | [`private_file`] | files that only the user may read |
 //!
@@ -15,3 +16,4 @@ pub mod catalog;
 pub mod connection;
 pub mod keeper;
 pub mod private_file;
+pub mod state_file;

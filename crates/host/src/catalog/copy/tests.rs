@@ -1,0 +1,116 @@
+//! What is kept on disk, and what is not read back.
+
+use std::os::unix::fs::PermissionsExt;
+
+use super::*;
+use crate::catalog::{Diff, sketch::Sketch};
+
+const DEFINITION: &str = "aabbccddeeff00112233445566778899";
+
+fn server() -> ServerName {
+    "files".parse().unwrap()
+}
+
+fn sketch() -> Sketch {
+    Sketch::default()
+        .tools("files", &[json!({ "name": "read", "description": "é\n", "inputSchema": { "type": "object" } })])
+        .resources("files", &["file:///a"])
+        .templates("files", &["file:///{+path}"])
+        .prompts("files", &["explain"])
+        .change("files", |listing| listing.instructions = Some("with care".to_owned()))
+}
+
+fn listing() -> Listing {
+    sketch().offers[&server()].listing.as_ref().clone()
+}
+
+fn path(copies: &DiskCopy) -> PathBuf {
+    copies.file(&server(), DEFINITION).path().to_owned()
+}
+
+fn kept() -> (tempfile::TempDir, DiskCopy) {
+    let folder = tempfile::tempdir().unwrap();
+    let copies = DiskCopy::in_folder(folder.path().join("catalog"));
+    copies.keep(&server(), DEFINITION, &listing()).unwrap();
+    (folder, copies)
+}
+
+#[test]
+fn what_is_kept_comes_back_byte_for_byte() {
+    let (_folder, copies) = kept();
+    let recalled = copies.recall(&server(), DEFINITION).unwrap().unwrap();
+    assert_eq!(recalled.instructions.as_deref(), Some("with care"));
+    assert!(recalled.capabilities.has("resources"));
+    let again = Sketch::default().change("files", |listing| *listing = recalled);
+    assert!(Diff::between(&sketch().merge(), &again.merge()).is_empty());
+    assert_eq!(again.merge().tools()[0].item.raw, sketch().merge().tools()[0].item.raw);
+}
+
+#[test]
+fn another_definition_or_another_server_has_no_copy() {
+    let (_folder, copies) = kept();
+    assert!(copies.recall(&server(), "ffff").unwrap().is_none());
+    // The same beginning, so the same file.
+    assert!(copies.recall(&server(), &DEFINITION.replace("99", "98")).unwrap().is_none());
+    assert!(copies.recall(&"git".parse().unwrap(), DEFINITION).unwrap().is_none());
+    copies.forget(&server(), DEFINITION).unwrap();
+    assert!(copies.recall(&server(), DEFINITION).unwrap().is_none());
+    copies.forget(&server(), DEFINITION).unwrap();
+}
+
+#[test]
+fn a_definition_cannot_lead_out_of_the_folder() {
+    let copies = DiskCopy::in_folder("/nowhere");
+    assert_eq!(copies.file(&server(), "../../a/b").path(), Path::new("/nowhere/files.ab.json"));
+}
+
+#[test]
+fn a_broken_copy_is_not_used_and_says_why() {
+    let (_folder, copies) = kept();
+    let whole = fs::read_to_string(path(&copies)).unwrap();
+    for (text, reason) in [
+        ("{", "not JSON"),
+        (&whole[..whole.len() - 9], "not JSON"),
+        (&whole.replace("\"prompts\":", "\"promptz\":"), "no array `prompts`"),
+        (&whole.replace("{\"name\":\"explain\"}", "7"), "prompt 0 is malformed"),
+        (&whole.replace("\"capabilities\":", "\"c\":"), "`capabilities` is missing"),
+    ] {
+        assert_ne!(text, whole);
+        fs::write(path(&copies), text).unwrap();
+        let error = copies.recall(&server(), DEFINITION).unwrap_err().to_string();
+        assert!(error.contains(reason) && error.contains("files."), "{error}");
+    }
+    fs::write(path(&copies), whole.replace("\"version\":1", "\"version\":2")).unwrap();
+    assert!(copies.recall(&server(), DEFINITION).unwrap().is_none(), "a newer form is nobody's fault");
+    copies.keep(&server(), DEFINITION, &listing()).unwrap();
+    assert!(copies.recall(&server(), DEFINITION).unwrap().is_some(), "and is replaced");
+}
+
+#[test]
+fn a_copy_that_others_can_write_is_not_used() {
+    let (_folder, copies) = kept();
+    fs::set_permissions(path(&copies), fs::Permissions::from_mode(0o622)).unwrap();
+    assert!(copies.recall(&server(), DEFINITION).unwrap_err().to_string().ends_with("can be written by others"));
+}
+
+#[test]
+fn what_is_too_large_is_not_kept_and_leaves_nothing_stale() {
+    let (_folder, copies) = kept();
+    let long = "x".repeat(BYTES);
+    let large = Sketch::default().tools("files", &[json!({ "name": "x", "description": long })]);
+    let error = copies.keep(&server(), DEFINITION, &large.offers[&server()].listing).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
+    assert!(copies.recall(&server(), DEFINITION).unwrap().is_none());
+}
+
+#[test]
+fn the_oldest_copies_go_when_there_are_too_many() {
+    let (_folder, copies) = kept();
+    for number in 0..COPIES + 3 {
+        let other = format!("{number:016x}");
+        copies.keep(&"other".parse().unwrap(), &other, &Listing::empty()).unwrap();
+    }
+    let left = fs::read_dir(path(&copies).parent().unwrap()).unwrap().count();
+    assert_eq!(left, COPIES + 1, "and the one lock");
+    assert!(copies.recall(&server(), DEFINITION).unwrap().is_none(), "the oldest");
+}
