@@ -16,6 +16,7 @@ pub mod merge;
 pub mod name;
 pub mod pace;
 mod route;
+pub mod search;
 mod shelf;
 #[cfg(test)]
 mod sketch;
@@ -58,6 +59,8 @@ pub struct Catalog {
     set_aside: Vec<SetAside>,
     /// The templates as they are compared with URIs, read when the first one is.
     matchers: OnceLock<Vec<(usize, Matcher)>>,
+    /// Built when the first search needs it.
+    index: OnceLock<search::Index>,
 }
 
 /// The four kinds of things a server offers.

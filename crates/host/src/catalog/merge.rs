@@ -63,6 +63,7 @@ pub fn merge(offers: &BTreeMap<ServerName, Offer>, naming: Naming, revision: u64
         conflicts: merge.conflicts,
         set_aside: merge.set_aside,
         matchers: OnceLock::new(),
+        index: OnceLock::new(),
     }
 }
 

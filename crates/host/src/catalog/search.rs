@@ -1,0 +1,217 @@
+//! Finding tools by words: BM25 over name, title, description and the names of parameters.
+//!
+//! The index belongs to one snapshot, is built when the first search needs it or when somebody asks for it in the
+//! background, and is shared by all who search. Equal scores stand in the order of the catalog, so the same
+//! question to the same snapshot has one answer. How text becomes words is in [`words`].
+
+mod words;
+
+use std::collections::{BTreeSet, HashMap};
+
+use toolway_wire::json::Raw;
+
+use super::{Catalog, ToolEntry};
+
+/// A tool that was found.
+#[derive(Clone, Copy, Debug)]
+pub struct Hit<'a> {
+    /// The tool.
+    pub entry: &'a ToolEntry,
+    /// How well it fits; only to be compared with others of the same answer.
+    pub score: f64,
+}
+
+/// Where each word stands.
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    postings: HashMap<Box<str>, Vec<Posting>>,
+    /// The weighted number of words of each tool, over the average of all.
+    lengths: Vec<f64>,
+}
+
+/// A word in one tool.
+#[derive(Clone, Copy, Debug)]
+struct Posting {
+    tool: u32,
+    weight: f32,
+}
+
+/// How much a word counts by where it stands: a name is chosen with care, a description is long.
+const NAME: f32 = 4.0;
+const TITLE: f32 = 2.0;
+const DESCRIPTION: f32 = 1.0;
+const PARAMETER: f32 = 1.0;
+/// How soon a word that is repeated counts no more, and how much a long text is held against it: the usual values.
+const SATURATION: f64 = 1.2;
+const LENGTH: f64 = 0.75;
+/// Parameters of one tool that are looked at.
+const PARAMETERS: usize = 200;
+/// Words of a question that are looked at.
+const QUESTION: usize = 64;
+
+impl Catalog {
+    /// The tools that fit the words best, at most so many.
+    pub fn search(&self, words: &str, most: usize) -> Vec<Hit<'_>> {
+        self.search_among(words, most, |_| true)
+    }
+
+    /// The same, among those a caller may see: what is not listed is not found either.
+    pub fn search_among(&self, words: &str, most: usize, sees: impl Fn(&ToolEntry) -> bool) -> Vec<Hit<'_>> {
+        let scores = self.index().scores(words);
+        let mut hits: Vec<_> = scores
+            .into_iter()
+            .enumerate()
+            .filter(|(_, score)| 0.0 < *score)
+            .map(|(position, score)| (position, Hit { entry: &self.tools.all()[position], score }))
+            .filter(|(_, hit)| sees(hit.entry))
+            .collect();
+        hits.sort_by(|(here, one), (there, other)| other.score.total_cmp(&one.score).then(here.cmp(there)));
+        hits.into_iter().take(most).map(|(_, hit)| hit).collect()
+    }
+
+    /// Builds the index now, for whoever has a thread to spare; once per snapshot, however often it is called.
+    pub fn prepare_search(&self) {
+        self.index();
+    }
+
+    fn index(&self) -> &Index {
+        self.index.get_or_init(|| Index::of(self.tools.all()))
+    }
+}
+
+// === impl Index ===
+
+impl Index {
+    fn of(tools: &[ToolEntry]) -> Self {
+        let mut index = Self::default();
+        let mut weights = HashMap::new();
+        for (tool, entry) in (0..).zip(tools) {
+            weigh(entry, &mut weights);
+            index.lengths.push(weights.values().copied().map(f64::from).sum());
+            for (word, weight) in weights.drain() {
+                index.postings.entry(word).or_default().push(Posting { tool, weight });
+            }
+        }
+        let average = index.lengths.iter().sum::<f64>() / tools.len().max(1) as f64;
+        index.lengths.iter_mut().for_each(|length| *length /= average.max(1.0));
+        index
+    }
+
+    /// How well each tool fits, by position.
+    fn scores(&self, question: &str) -> Vec<f64> {
+        let mut scores = vec![0.0; self.lengths.len()];
+        let mut asked = BTreeSet::new();
+        words::each(question, |word| {
+            if asked.len() < QUESTION {
+                asked.insert(word.to_owned());
+            }
+        });
+        for postings in asked.iter().filter_map(|word| self.postings.get(word.as_str())) {
+            let rarity = self.rarity(postings.len());
+            for posting in postings {
+                let tool = posting.tool as usize;
+                let weight = f64::from(posting.weight);
+                let damping = SATURATION * (1.0 - LENGTH + LENGTH * self.lengths[tool]);
+                scores[tool] += rarity * weight * (SATURATION + 1.0) / (weight + damping);
+            }
+        }
+        scores
+    }
+
+    /// How much a word says that stands in so many tools.
+    fn rarity(&self, tools: usize) -> f64 {
+        let (all, with) = (self.lengths.len() as f64, tools as f64);
+        (1.0 + (all - with + 0.5) / (with + 0.5)).ln()
+    }
+}
+
+/// The words of one tool and what each counts.
+fn weigh(entry: &ToolEntry, weights: &mut HashMap<Box<str>, f32>) {
+    let mut add = |text: &str, weight: f32| {
+        words::each(text, |word| match weights.get_mut(word) {
+            Some(known) => *known += weight,
+            None => drop(weights.insert(word.into(), weight)),
+        });
+    };
+    add(entry.origin.server.as_str(), TITLE);
+    add(&entry.item.name, NAME);
+    add(entry.item.title.as_deref().unwrap_or_default(), TITLE);
+    add(entry.item.description.as_deref().unwrap_or_default(), DESCRIPTION);
+    let properties = entry.item.input_schema.get("properties");
+    let parameters = properties.as_ref().map(Raw::members).unwrap_or_default();
+    parameters.iter().take(PARAMETERS).for_each(|parameter| add(&parameter.key, PARAMETER));
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::catalog::{Catalog, sketch::Sketch};
+
+    fn found(catalog: &Catalog, words: &str) -> Vec<String> {
+        catalog.search(words, 10).iter().map(|hit| hit.entry.public.to_string()).collect()
+    }
+
+    fn catalog() -> Catalog {
+        let schema = |name: &str| json!({ "type": "object", "properties": { name: {} } });
+        Sketch::default()
+            .tools("files", &[
+                json!({ "name": "read_file", "description": "Reads one file from disk.", "inputSchema": schema("path") }),
+                json!({ "name": "listDirectory", "description": "What is in a folder, files included." }),
+                json!({ "name": "stat", "title": "File details", "description": "Size and times." }),
+            ])
+            .tools("mail", &[
+                json!({ "name": "send-message", "description": "Sends mail.", "inputSchema": schema("recipientAddress") }),
+                json!({ "name": "search", "description": "Finds messages, and files attached to messages." }),
+            ])
+            .merge()
+    }
+
+    #[test]
+    fn a_name_counts_more_than_a_description() {
+        let found = found(&catalog(), "file");
+        assert_eq!(found[0], "files__read_file", "{found:?}");
+        assert!(found.contains(&"mail__search".to_owned()), "{found:?}");
+        assert!(!found.contains(&"mail__send-message".to_owned()), "{found:?}");
+    }
+
+    #[test]
+    fn words_are_found_however_they_are_joined() {
+        let catalog = catalog();
+        for (words, first) in [
+            ("directory", "files__listDirectory"),
+            ("DIRECTORIES list", "files__listDirectory"),
+            ("message sending", "mail__send-message"),
+            ("address of the recipient", "mail__send-message"),
+            ("path", "files__read_file"),
+            ("details", "files__stat"),
+            ("sendMessage", "mail__send-message"),
+        ] {
+            assert_eq!(found(&catalog, words).first().map(String::as_str), Some(first), "{words}");
+        }
+    }
+
+    #[test]
+    fn what_fits_nothing_finds_nothing() {
+        assert!(found(&catalog(), "xylophone").is_empty());
+        assert!(found(&catalog(), "").is_empty());
+        assert!(found(&Catalog::empty(), "file").is_empty());
+    }
+
+    #[test]
+    fn equal_scores_stand_in_the_order_of_the_catalog() {
+        let names: Vec<_> = (0..20).map(|number| format!("same_{}", (b'a' + number) as char)).collect();
+        let names: Vec<_> = names.iter().map(String::as_str).collect();
+        let catalog = Sketch::default().named("b", &names).named("a", &names).merge();
+        let found: Vec<_> = catalog.search("same", 30).iter().map(|hit| hit.entry.public.to_string()).collect();
+        let expected: Vec<_> = catalog.tools().iter().take(30).map(|entry| entry.public.to_string()).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn what_a_caller_does_not_see_is_not_found() {
+        let catalog = catalog();
+        let found = catalog.search_among("file", 10, |entry| entry.origin.server.as_str() == "mail");
+        assert_eq!(found.iter().map(|hit| hit.entry.public.as_str()).collect::<Vec<_>>(), ["mail__search"]);
+    }
+}
