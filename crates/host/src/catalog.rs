@@ -11,6 +11,7 @@ pub mod diff;
 pub mod entry;
 pub mod filter;
 pub mod fingerprint;
+pub mod lint;
 pub mod listing;
 pub mod merge;
 pub mod name;
@@ -61,6 +62,8 @@ pub struct Catalog {
     matchers: OnceLock<Vec<(usize, Matcher)>>,
     /// Built when the first search needs it.
     index: OnceLock<search::Index>,
+    /// Looked for when somebody wants to know.
+    findings: OnceLock<Vec<lint::Finding>>,
 }
 
 /// The four kinds of things a server offers.

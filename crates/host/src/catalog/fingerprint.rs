@@ -122,7 +122,7 @@ mod tests {
         let one =
             of(r#"{"name":"a","description":"Read é","inputSchema":{"type":"object","properties":{"b":{},"a":{}}}}"#);
         let other = of(
-            r#"{ "inputSchema": {"properties": {"a":{}, "b":{}}, "type":"object"}, "description":"Read \u00e9", "name":"a"}"#,
+            r#"{"inputSchema":{"properties":{"a":{}, "b":{}},"type":"object"},"description":"Read \u00e9","name":"a"}"#,
         );
         assert_eq!(one, other);
     }

@@ -64,6 +64,7 @@ pub fn merge(offers: &BTreeMap<ServerName, Offer>, naming: Naming, revision: u64
         set_aside: merge.set_aside,
         matchers: OnceLock::new(),
         index: OnceLock::new(),
+        findings: OnceLock::new(),
     }
 }
 

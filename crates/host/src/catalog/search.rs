@@ -156,12 +156,12 @@ mod tests {
         let schema = |name: &str| json!({ "type": "object", "properties": { name: {} } });
         Sketch::default()
             .tools("files", &[
-                json!({ "name": "read_file", "description": "Reads one file from disk.", "inputSchema": schema("path") }),
+                json!({ "name": "read_file", "description": "Reads one file.", "inputSchema": schema("path") }),
                 json!({ "name": "listDirectory", "description": "What is in a folder, files included." }),
                 json!({ "name": "stat", "title": "File details", "description": "Size and times." }),
             ])
             .tools("mail", &[
-                json!({ "name": "send-message", "description": "Sends mail.", "inputSchema": schema("recipientAddress") }),
+                json!({ "name": "send-message", "description": "Sends.", "inputSchema": schema("recipientAddress") }),
                 json!({ "name": "search", "description": "Finds messages, and files attached to messages." }),
             ])
             .merge()

@@ -1,6 +1,7 @@
 //! The stories of the host, told against real processes and against servers we did not write.
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "what a story tells with is part of the test")]
 
+mod cataloguing;
 mod interop;
 mod peers;
 mod process;
