@@ -32,6 +32,7 @@ use crate::state_file::{StateFile, StateLock, UnreadableState};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskCopy {
     folder: PathBuf,
+    most: usize,
 }
 
 /// Why a copy is not used.
@@ -69,7 +70,7 @@ const KEY: usize = 16;
 impl DiskCopy {
     /// Copies in `folder`, which is made when there is one to keep.
     pub fn in_folder(folder: impl Into<PathBuf>) -> Self {
-        Self { folder: folder.into() }
+        Self { folder: folder.into(), most: BYTES }
     }
 
     /// Keeps what a server listed. `definition` is a digest of how the server is reached, in hexadecimal digits.
@@ -107,12 +108,12 @@ impl DiskCopy {
     fn file(&self, server: &ServerName, definition: &str) -> StateFile {
         // A digest has no other characters; whatever it is given, this names a file in our folder.
         let key: String = definition.chars().filter(char::is_ascii_hexdigit).take(KEY).collect();
-        StateFile::at(self.folder.join(format!("{server}.{key}.json")), BYTES)
+        StateFile::at(self.folder.join(format!("{server}.{key}.json")), self.most)
     }
 
     /// One lock for all copies, or each definition that ever was would leave one behind.
     fn lock(&self) -> io::Result<StateLock> {
-        StateFile::at(self.folder.join("copies"), BYTES).lock()
+        StateFile::at(self.folder.join("copies"), self.most).lock()
     }
 
     /// Removes the oldest copies where a new one would be too many.

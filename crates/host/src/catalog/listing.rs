@@ -3,7 +3,7 @@
 //! A malformed item is set aside and hides none of the others; a list that the server refuses is set aside as a
 //! whole and hides none of its other lists. Public names are no business of a listing.
 
-use std::{collections::BTreeMap, future::Future};
+use std::{collections::BTreeMap, future::Future, time::Duration};
 
 use toolway_config::ServerName;
 use toolway_wire::{
@@ -60,6 +60,11 @@ pub struct Unlisted {
 const DESCRIBED: usize = 100;
 /// Longer instructions are cut: they would be repeated to every model.
 const INSTRUCTIONS: usize = 64 * 1024;
+
+/// A server that wants to be asked more often than this is asked this often.
+const SHORTEST: Duration = Duration::from_secs(1);
+/// A server that says it never changes is asked once a day.
+const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
 // === impl Listing ===
 
@@ -119,6 +124,12 @@ impl Listing {
             List::Tools | List::Prompts | List::Resources => {}
         }
         Ok(listing)
+    }
+
+    /// How long a kind may be answered from here before the server is asked again; `None` until it says so itself.
+    pub fn keeps_for(&self, kind: ItemKind) -> Option<Duration> {
+        let said = self.keeps.get(&kind)?.keeps;
+        (!said.is_zero()).then(|| said.clamp(SHORTEST, LONGEST))
     }
 
     /// How many items it holds.
@@ -230,5 +241,29 @@ impl Unlisted {
     pub(super) fn of(&self, server: &ServerName) -> SetAside {
         let Self { kind, name, reason } = self.clone();
         SetAside { server: server.clone(), kind, name, reason }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use toolway_wire::message::result::{CacheHint, CacheScope};
+
+    use super::{ItemKind, LONGEST, Listing, SHORTEST};
+
+    #[test]
+    fn how_long_a_list_keeps_is_the_servers_to_say_within_reason() {
+        for (said, expected) in [
+            (Duration::ZERO, None),
+            (Duration::from_millis(1), Some(SHORTEST)),
+            (Duration::from_secs(60), Some(Duration::from_secs(60))),
+            (Duration::MAX, Some(LONGEST)),
+        ] {
+            let mut listing = Listing::empty();
+            listing.keeps.insert(ItemKind::Tool, CacheHint { keeps: said, scope: CacheScope::Private });
+            assert_eq!(listing.keeps_for(ItemKind::Tool), expected);
+            assert_eq!(listing.keeps_for(ItemKind::Prompt), None);
+        }
     }
 }

@@ -151,7 +151,9 @@ impl Allowed {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use super::Matcher;
+    use proptest::prelude::*;
+
+    use super::{Matcher, Part};
 
     fn matches(template: &str, uri: &str) -> bool {
         Matcher::read(template).is_some_and(|matcher| matcher.matches(uri))
@@ -184,6 +186,39 @@ mod tests {
             ("ä://{ö}", "ä://x", false),
         ] {
             assert_eq!(matches(template, uri), expected, "{template} {uri}");
+        }
+    }
+
+    /// The same question, answered by trying everything.
+    fn tried(parts: &[Part], uri: &[u8]) -> bool {
+        let Some((part, rest)) = parts.split_first() else { return uri.is_empty() };
+        match part {
+            Part::Literal(literal) => uri.strip_prefix(literal.as_slice()).is_some_and(|uri| tried(rest, uri)),
+            Part::Expression { lead: None, allowed } => (1..=uri.len())
+                .take_while(|length| allowed.holds(uri[length - 1]))
+                .any(|length| tried(rest, &uri[length..])),
+            Part::Expression { lead: Some(lead), allowed } => {
+                let value = uri.strip_prefix(&[*lead]).is_some_and(|uri| {
+                    let holds = |length: &usize| uri[..*length].iter().all(|byte| allowed.holds(*byte));
+                    (0..=uri.len()).take_while(holds).any(|length| tried(rest, &uri[length..]))
+                });
+                value || tried(rest, uri)
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_set_of_places_says_what_trying_everything_says(
+            template in "([ab/]|[{][+#./?&]?[xy]([*]|,z)?[}]){0,6}", uri in "[ab/.?#&]{0,8}"
+        ) {
+            let matcher = Matcher::read(&template).unwrap();
+            prop_assert_eq!(matcher.matches(&uri), tried(&matcher.0, uri.as_bytes()), "{} {}", template, uri);
+        }
+
+        #[test]
+        fn no_template_and_no_uri_is_too_odd(template in ".{0,60}", uri in ".{0,60}") {
+            matches(&template, &uri);
         }
     }
 

@@ -96,7 +96,9 @@ fn a_copy_that_others_can_write_is_not_used() {
 #[test]
 fn what_is_too_large_is_not_kept_and_leaves_nothing_stale() {
     let (_folder, copies) = kept();
-    let long = "x".repeat(BYTES);
+    let copies = DiskCopy { most: 2_000, ..copies };
+    assert!(copies.recall(&server(), DEFINITION).unwrap().is_some());
+    let long = "x".repeat(2_000);
     let large = Sketch::default().tools("files", &[json!({ "name": "x", "description": long })]);
     let error = copies.keep(&server(), DEFINITION, &large.offers[&server()].listing).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);

@@ -108,6 +108,8 @@ fn distinct(origins: Vec<Origin>) -> Vec<Origin> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
     #[test]
     fn no_two_origins_share_a_name(origins in proptest::collection::vec(any_origin(), 0..40)) {
         let origins = distinct(origins);
