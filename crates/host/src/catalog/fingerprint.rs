@@ -101,7 +101,14 @@ fn write_object(value: &Raw, out: &mut Vec<u8>) {
 }
 
 fn write_text(text: &str, out: &mut Vec<u8>) {
-    out.extend_from_slice(Raw::of(text).as_bytes());
+    // Plain text needs no escapes and is most of what there is.
+    if text.bytes().all(|byte| b' ' <= byte && byte != b'"' && byte != b'\\') {
+        out.push(b'"');
+        out.extend_from_slice(text.as_bytes());
+        out.push(b'"');
+    } else {
+        out.extend_from_slice(Raw::of(text).as_bytes());
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A walk through an input schema, for what a vendor refuses in it.
 
-use toolway_wire::json::{Kind, Raw};
+use toolway_wire::json::{Kind, Member, Raw};
 
 use super::{About, Severity, provider::Rules, shown};
 
@@ -68,8 +68,8 @@ fn top(about: &mut About<'_>, rules: &Rules, schema: &Raw) {
 }
 
 fn keywords(about: &mut About<'_>, rules: &Rules, place: &Place) {
-    for (keyword, severity) in rules.nowhere {
-        if place.schema.get(keyword).is_some() {
+    for member in &place.members {
+        if let Some((keyword, severity)) = rules.nowhere.iter().find(|(keyword, _)| *keyword == member.key) {
             let sentence =
                 format!("`{}` has `{keyword}`, which {} does not understand everywhere.", place.path, rules.provider);
             about.say(*severity, "keyword", sentence);
@@ -145,16 +145,24 @@ struct Place {
     path: String,
     depth: usize,
     schema: Raw,
+    members: Vec<Member>,
+}
+
+impl Place {
+    fn new(path: String, depth: usize, schema: Raw) -> Self {
+        let members = schema.members();
+        Self { path, depth, schema, members }
+    }
 }
 
 /// Calls `visit` with each schema, the outermost first and then in the order they are written in.
 fn walk(schema: &Raw, visit: &mut impl FnMut(&Place)) {
-    let mut waiting = vec![Place { path: "inputSchema".to_owned(), depth: 1, schema: schema.clone() }];
+    let mut waiting = vec![Place::new("inputSchema".to_owned(), 1, schema.clone())];
     for _ in 0..LOOKED_AT {
         let Some(place) = waiting.pop() else { return };
         visit(&place);
         let from = waiting.len();
-        for member in place.schema.members() {
+        for member in &place.members {
             inner(&place, &member.key, &member.value, &mut waiting);
         }
         waiting[from..].reverse();
@@ -166,7 +174,7 @@ fn inner(place: &Place, keyword: &str, value: &Raw, found: &mut Vec<Place>) {
         if matches!(schema.kind(), Kind::Object | Kind::Boolean) {
             // A path is for people: one that is very long helps nobody.
             let path = if place.path.len() < 200 { format!("{}.{step}", place.path) } else { place.path.clone() };
-            found.push(Place { path, depth: place.depth + 1, schema });
+            found.push(Place::new(path, place.depth + 1, schema));
         }
     };
     if EACH.contains(&keyword) {

@@ -36,6 +36,9 @@ const TO_THE_MODEL: [&str; 14] = [
     "[system]",
 ];
 
+/// The shortest of them; most names and keywords are shorter and need not be looked at.
+const SHORTEST_PHRASE: usize = 8;
+
 /// What is odd about the instructions of a server.
 pub(super) fn of_instructions(server: &ServerName, text: &str) -> Vec<Finding> {
     let of = |(severity, rule, sentence): Said| Finding {
@@ -104,6 +107,9 @@ fn unseen(letter: char) -> Option<&'static str> {
 
 /// Words meant for the model.
 fn spoken(text: &str) -> Option<Said> {
+    if text.len() < SHORTEST_PHRASE {
+        return None;
+    }
     let plain = text.to_lowercase().split_whitespace().collect::<Vec<_>>().join(" ");
     let phrase = TO_THE_MODEL.iter().find(|phrase| plain.contains(**phrase))?;
     let sentence = format!("It says \"{phrase}\", which is meant for a model and not for a person.");
@@ -157,14 +163,24 @@ fn doubled(value: &Raw) -> Option<String> {
     let mut waiting = vec![value.clone()];
     for _ in 0..LOOKED_AT {
         let value = waiting.pop()?;
-        let mut seen = HashSet::new();
-        for member in value.members() {
-            waiting.push(member.value);
-            if !seen.insert(member.key.clone()) {
-                return Some(member.key);
-            }
+        let (mut keys, values): (Vec<_>, Vec<_>) =
+            value.members().into_iter().map(|member| (member.key, member.value)).unzip();
+        keys.sort_unstable();
+        if let Some(twice) = keys.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Some(twice[0].clone());
         }
+        waiting.extend(values.into_iter().filter(|value| matches!(value.kind(), Kind::Object | Kind::Array)));
         waiting.extend(value.elements_within(LOOKED_AT));
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SHORTEST_PHRASE, TO_THE_MODEL};
+
+    #[test]
+    fn no_phrase_is_shorter_than_what_is_looked_at() {
+        assert_eq!(TO_THE_MODEL.iter().map(|phrase| phrase.len()).min(), Some(SHORTEST_PHRASE));
+    }
 }
