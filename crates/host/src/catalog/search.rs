@@ -24,7 +24,9 @@ pub struct Hit<'a> {
 /// Where each word stands.
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    postings: HashMap<Box<str>, Vec<Posting>>,
+    words: HashMap<Box<str>, u32>,
+    /// By the number of a word, in order of the tools.
+    postings: Vec<Vec<Posting>>,
     /// The weighted number of words of each tool, over the average of all.
     lengths: Vec<f64>,
 }
@@ -84,17 +86,46 @@ impl Catalog {
 impl Index {
     fn of(tools: &[ToolEntry]) -> Self {
         let mut index = Self::default();
-        let mut weights = HashMap::new();
         for (tool, entry) in (0..).zip(tools) {
-            weigh(entry, &mut weights);
-            index.lengths.push(weights.values().copied().map(f64::from).sum());
-            for (word, weight) in weights.drain() {
-                index.postings.entry(word).or_default().push(Posting { tool, weight });
-            }
+            index.add(tool, entry);
         }
         let average = index.lengths.iter().sum::<f64>() / tools.len().max(1) as f64;
         index.lengths.iter_mut().for_each(|length| *length /= average.max(1.0));
         index
+    }
+
+    fn add(&mut self, tool: u32, entry: &ToolEntry) {
+        let mut weights = self.weigh(entry);
+        self.lengths.push(weights.iter().map(|(_, weight)| f64::from(*weight)).sum());
+        weights.sort_unstable_by_key(|(word, _)| *word);
+        for same in weights.chunk_by(|one, other| one.0 == other.0) {
+            let weight = same.iter().map(|(_, weight)| weight).sum();
+            self.postings[same[0].0 as usize].push(Posting { tool, weight });
+        }
+    }
+
+    /// Each word of a tool by its number, as often as it stands there, and what it counts there.
+    fn weigh(&mut self, entry: &ToolEntry) -> Vec<(u32, f32)> {
+        let mut weights = Vec::new();
+        let mut add = |text: &str, weight: f32| words::each(text, |word| weights.push((self.number(word), weight)));
+        add(entry.origin.server.as_str(), TITLE);
+        add(&entry.item.name, NAME);
+        add(entry.item.title.as_deref().unwrap_or_default(), TITLE);
+        add(entry.item.description.as_deref().unwrap_or_default(), DESCRIPTION);
+        let properties = entry.item.input_schema.get("properties");
+        let parameters = properties.as_ref().map(Raw::members).unwrap_or_default();
+        parameters.iter().take(PARAMETERS).for_each(|parameter| add(&parameter.key, PARAMETER));
+        weights
+    }
+
+    fn number(&mut self, word: &str) -> u32 {
+        if let Some(number) = self.words.get(word) {
+            return *number;
+        }
+        let number = u32::try_from(self.postings.len()).unwrap_or(u32::MAX);
+        self.words.insert(word.into(), number);
+        self.postings.push(Vec::new());
+        number
     }
 
     /// How well each tool fits, by position.
@@ -106,7 +137,8 @@ impl Index {
                 asked.insert(word.to_owned());
             }
         });
-        for postings in asked.iter().filter_map(|word| self.postings.get(word.as_str())) {
+        for number in asked.iter().filter_map(|word| self.words.get(word.as_str())) {
+            let postings = &self.postings[*number as usize];
             let rarity = self.rarity(postings.len());
             for posting in postings {
                 let tool = posting.tool as usize;
@@ -123,23 +155,6 @@ impl Index {
         let (all, with) = (self.lengths.len() as f64, tools as f64);
         (1.0 + (all - with + 0.5) / (with + 0.5)).ln()
     }
-}
-
-/// The words of one tool and what each counts.
-fn weigh(entry: &ToolEntry, weights: &mut HashMap<Box<str>, f32>) {
-    let mut add = |text: &str, weight: f32| {
-        words::each(text, |word| match weights.get_mut(word) {
-            Some(known) => *known += weight,
-            None => drop(weights.insert(word.into(), weight)),
-        });
-    };
-    add(entry.origin.server.as_str(), TITLE);
-    add(&entry.item.name, NAME);
-    add(entry.item.title.as_deref().unwrap_or_default(), TITLE);
-    add(entry.item.description.as_deref().unwrap_or_default(), DESCRIPTION);
-    let properties = entry.item.input_schema.get("properties");
-    let parameters = properties.as_ref().map(Raw::members).unwrap_or_default();
-    parameters.iter().take(PARAMETERS).for_each(|parameter| add(&parameter.key, PARAMETER));
 }
 
 #[cfg(test)]

@@ -18,7 +18,8 @@ const WORD: usize = 200;
 /// Values of one definition that are looked at.
 const LOOKED_AT: usize = 10_000;
 
-/// Phrases that speak to the model about its user, its instructions or other tools; in lower case.
+/// Phrases that speak to the model about its user, its instructions or other tools; in lower case, and each with a
+/// space or a bracket in it, so that a single word need not be looked at.
 const TO_THE_MODEL: [&str; 14] = [
     "ignore previous instructions",
     "ignore all previous",
@@ -35,9 +36,6 @@ const TO_THE_MODEL: [&str; 14] = [
     "<system>",
     "[system]",
 ];
-
-/// The shortest of them; most names and keywords are shorter and need not be looked at.
-const SHORTEST_PHRASE: usize = 8;
 
 /// What is odd about the instructions of a server.
 pub(super) fn of_instructions(server: &ServerName, text: &str) -> Vec<Finding> {
@@ -107,7 +105,7 @@ fn unseen(letter: char) -> Option<&'static str> {
 
 /// Words meant for the model.
 fn spoken(text: &str) -> Option<Said> {
-    if text.len() < SHORTEST_PHRASE {
+    if !text.contains(|letter: char| letter.is_whitespace() || matches!(letter, '<' | '[')) {
         return None;
     }
     let plain = text.to_lowercase().split_whitespace().collect::<Vec<_>>().join(" ");
@@ -177,10 +175,14 @@ fn doubled(value: &Raw) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{SHORTEST_PHRASE, TO_THE_MODEL};
+    use super::{TO_THE_MODEL, spoken};
 
     #[test]
-    fn no_phrase_is_shorter_than_what_is_looked_at() {
-        assert_eq!(TO_THE_MODEL.iter().map(|phrase| phrase.len()).min(), Some(SHORTEST_PHRASE));
+    fn every_phrase_is_found_however_it_is_written() {
+        for phrase in TO_THE_MODEL {
+            let written = format!("x {} y", phrase.to_uppercase().replace(' ', " \n\t"));
+            assert!(spoken(&written).is_some() && spoken(phrase).is_some(), "{phrase}");
+        }
+        assert!(spoken("ordinary words").is_none());
     }
 }
