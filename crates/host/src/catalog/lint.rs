@@ -2,7 +2,7 @@
 //! ([`Catalog::lint`]).
 //!
 //! Everything here is decided from the text alone and says the same each time. What a vendor takes stands in a
-//! table in [`provider`]; schemas are walked in [`schema`], text that hides something is found in [`text`].
+//! table in `provider`; schemas are walked in `schema`, text that hides something is found in `text`.
 
 mod provider;
 mod schema;

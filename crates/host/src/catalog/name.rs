@@ -4,7 +4,7 @@
 //! its characters or its length, it is a readable beginning and a tag, `_` and twelve hexadecimal digits of a digest
 //! of server and raw name. A name that merely looks tagged gets a tag of its own, so a server cannot choose a name
 //! that lands on another's. A prefixed name depends on nothing but its own origin: no neighbour that appears or
-//! leaves changes it. Who gives way when names are shorter is decided in [`assign`].
+//! leaves changes it. Who gives way when names are shorter is decided in `assign`.
 
 use std::{
     collections::{HashMap, HashSet},

@@ -2,7 +2,7 @@
 //!
 //! The index belongs to one snapshot, is built when the first search needs it or when somebody asks for it in the
 //! background, and is shared by all who search. Equal scores stand in the order of the catalog, so the same
-//! question to the same snapshot has one answer. How text becomes words is in [`words`].
+//! question to the same snapshot has one answer. How text becomes words is in `words`.
 
 mod words;
 
