@@ -207,6 +207,28 @@ mod tests {
     }
 
     #[test]
+    fn a_word_says_less_in_a_long_text_and_more_where_it_is_rare() {
+        let described = |name: &str, text: &str| json!({ "name": name, "description": text });
+        let long = format!("archive {}", "and so on with many other words ".repeat(20));
+        let catalog = Sketch::default()
+            .tools(
+                "s",
+                &[
+                    described("one", &long),
+                    described("two", "archive"),
+                    described("three", "common"),
+                    described("four", "common"),
+                    described("five", "common rare"),
+                ],
+            )
+            .merge();
+        assert_eq!(found(&catalog, "archive"), ["s__two", "s__one"]);
+        assert_eq!(found(&catalog, "common rare")[0], "s__five");
+        let score = |words: &str| catalog.search(words, 1)[0].score;
+        assert!(score("common") < score("rare"));
+    }
+
+    #[test]
     fn what_fits_nothing_finds_nothing() {
         assert!(found(&catalog(), "xylophone").is_empty());
         assert!(found(&catalog(), "").is_empty());

@@ -62,6 +62,7 @@ fn a_name_made_to_look_like_a_tagged_one_gets_a_tag_of_its_own() {
     let both = names(Naming::Always, &[("files", "read.file"), ("files", forged)]);
     assert_eq!(both[0], victim);
     assert_ne!(both[1], victim);
+    assert_eq!(names(Naming::Always, &[("files", forged)]), both[1..], "also where there is nobody to be mistaken for");
 }
 
 #[test]
