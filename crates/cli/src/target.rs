@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, ffi::OsStr};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use toolway_config::{Config, Endpoint, Environment, Secret, ServerConfig, server::Standing};
+use toolway_config::{Config, Endpoint, Environment, NoKeychain, Secret, ServerConfig, server::Standing};
 use toolway_host::connection::{Program, ServerAddress};
 use url::Url;
 
@@ -114,10 +114,10 @@ impl App {
             return Err(known_servers(report, config));
         };
         if server.standing == Standing::Disabled {
-            let message = format!("`{}` is disabled in {}.", server.name, server.place);
+            let message = format!("`{}` is disabled in {}.", server.name, server.source.place);
             return Err(Report::usage("disabled", message));
         }
-        Target::configured(server, server.endpoint(&self.environment)?)
+        Target::configured(server, server.endpoint(&self.environment, &NoKeychain)?)
     }
 }
 
@@ -137,7 +137,7 @@ impl Target {
     fn configured(server: &ServerConfig, endpoint: Endpoint) -> Result<Self, Report> {
         let name = Some(server.name.to_string());
         let (command, arguments, variables, directory) = match endpoint {
-            Endpoint::Http { url, headers } => return Self::address(name, &url, &headers),
+            Endpoint::Http { url, headers, .. } => return Self::address(name, &url, &headers),
             Endpoint::Process { command, arguments, variables, directory } => {
                 (command, arguments, variables, directory)
             }

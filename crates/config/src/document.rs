@@ -1,64 +1,112 @@
-//! JSON with comments, and where in its file each value stands.
+//! A file as a tree in which every value knows its line: JSON with comments, YAML or TOML, by its extension.
 
-use std::{
-    collections::BTreeSet,
-    fs,
-    path::{Path, PathBuf},
+mod jsonc;
+mod section;
+mod toml;
+mod yaml;
+
+use std::path::{Path, PathBuf};
+
+use crate::{
+    error::{ConfigError, Place},
+    interpolate::read_bounded,
 };
 
-use jsonc_parser::{
-    CollectOptions, ParseOptions,
-    ast::{Object, Value},
-    common::Ranged,
-    parse_to_ast,
-};
+pub(crate) use jsonc::ACCEPTED;
+pub(crate) use section::Section;
 
-use crate::error::{ConfigError, Place};
-
-/// A file's text.
-#[derive(Debug)]
+/// A file's values.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Document {
     file: PathBuf,
-    text: String,
+    root: Node,
 }
 
-/// One object of a document, every key at most once.
+/// One value and its line, counted from one.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Node {
+    pub(crate) value: Value,
+    pub(crate) line: usize,
+}
+
+/// What the three ways of writing have in common.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Value {
+    Null,
+    Flag(bool),
+    Number(f64),
+    Text(String),
+    List(Vec<Node>),
+    /// In order; a key stands here once.
+    Map(Vec<Member>),
+}
+
+/// One key of an object and what it holds.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Member {
+    pub(crate) key: String,
+    pub(crate) line: usize,
+    pub(crate) node: Node,
+}
+
+/// What a reader says about a text that is not what its extension promises.
 #[derive(Debug)]
-pub(crate) struct Section<'a> {
-    document: &'a Document,
-    /// The keys that lead here.
-    path: String,
-    members: Vec<(String, Value<'a>)>,
-    start: usize,
+struct Problem {
+    line: usize,
+    what: What,
 }
 
-/// What may be more than JSON in a file: comments and a comma too many.
-const ACCEPTED: ParseOptions = ParseOptions {
-    allow_comments: true,
-    allow_trailing_commas: true,
-    allow_loose_object_property_names: false,
-    allow_missing_commas: false,
-    allow_single_quoted_strings: false,
-    allow_hexadecimal_numbers: false,
-    allow_unary_plus_numbers: false,
-    allow_bare_decimal_point_numbers: false,
-    allow_non_finite_numbers: false,
-    allow_extended_string_escapes: false,
-};
+#[derive(Debug)]
+enum What {
+    Syntax(String),
+    Twice(String),
+}
+
+/// How a file is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Language {
+    /// JSON; comments and a comma too many are fine.
+    Jsonc,
+    /// YAML, without aliases.
+    Yaml,
+    /// TOML, which only some hosts' files are.
+    Toml,
+}
+
+/// More than this is no configuration. Some hosts keep their history in the same file.
+const MAX_BYTES: u64 = 16 * 1024 * 1024;
+
+// === impl Language ===
+
+impl Language {
+    /// What a file's extension promises.
+    pub fn of(file: &Path) -> Self {
+        match file.extension().and_then(|extension| extension.to_str()) {
+            Some("yaml" | "yml") => Self::Yaml,
+            Some("toml") => Self::Toml,
+            _ => Self::Jsonc,
+        }
+    }
+}
 
 // === impl Document ===
 
 impl Document {
     /// Reads a file.
     pub fn read(file: &Path) -> Result<Self, ConfigError> {
-        let text =
-            fs::read_to_string(file).map_err(|source| ConfigError::Unreadable { file: file.to_owned(), source })?;
-        Ok(Self::of(file, text))
+        Self::of(file, &read_text(file)?)
     }
 
     /// A text that came from a file.
-    pub fn of(file: &Path, text: String) -> Self {
-        Self { file: file.to_owned(), text }
+    pub fn of(file: &Path, text: &str) -> Result<Self, ConfigError> {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let root = match Language::of(file) {
+            Language::Jsonc => jsonc::parse(text),
+            Language::Yaml => yaml::parse(text),
+            Language::Toml => toml::parse(text),
+        };
+        let root = root.map_err(|problem| problem.at(file))?;
+        Ok(Self { file: file.to_owned(), root })
     }
 
     /// The file.
@@ -67,125 +115,68 @@ impl Document {
     }
 
     pub(crate) fn root(&self) -> Result<Section<'_>, ConfigError> {
-        let parsed = parse_to_ast(&self.text, &CollectOptions::default(), &ACCEPTED).map_err(|error| {
-            ConfigError::Syntax { place: self.place(error.range().start), problem: error.kind().to_string() }
-        })?;
-        match parsed.value {
-            Some(Value::Object(object)) => Section::of(self, String::new(), object),
-            _ => Err(self.expected(0, "the document", "an object")),
-        }
+        Section::of(self, String::new(), &self.root)
     }
 
-    fn place(&self, offset: usize) -> Place {
-        let before = &self.text.as_bytes()[..offset.min(self.text.len())];
-        let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+    pub(crate) fn place(&self, line: usize) -> Place {
         Place { file: self.file.clone(), line }
-    }
-
-    fn expected(&self, offset: usize, key: &str, expected: &str) -> ConfigError {
-        ConfigError::Expected { place: self.place(offset), key: key.to_owned(), expected: expected.to_owned() }
     }
 }
 
-// === impl Section ===
+/// A file's text, if it is one.
+pub(crate) fn read_text(file: &Path) -> Result<String, ConfigError> {
+    let unreadable = |source| ConfigError::Unreadable { file: file.to_owned(), source };
+    let bytes = read_bounded(file, MAX_BYTES).map_err(unreadable)?;
+    String::from_utf8(bytes).map_err(|error| ConfigError::Syntax {
+        place: Place { file: file.to_owned(), line: line_of(error.as_bytes(), error.utf8_error().valid_up_to()) },
+        problem: "not UTF-8".to_owned(),
+    })
+}
 
-impl<'a> Section<'a> {
-    fn of(document: &'a Document, path: String, object: Object<'a>) -> Result<Self, ConfigError> {
-        let start = object.range.start;
-        let (mut members, mut seen) = (Vec::new(), BTreeSet::new());
-        for property in object.properties {
-            let place = document.place(property.range.start);
-            let key = property.name.into_string();
-            if !seen.insert(key.clone()) {
-                return Err(ConfigError::Twice { place, key });
-            }
-            members.push((key, property.value));
-        }
-        Ok(Self { document, path, members, start })
+/// The line an offset is on.
+fn line_of(text: &[u8], offset: usize) -> usize {
+    1 + text[..offset.min(text.len())].iter().filter(|byte| **byte == b'\n').count()
+}
+
+/// The lines of a text, for many questions about it.
+#[derive(Debug)]
+struct Lines(Vec<usize>);
+
+impl Lines {
+    fn of(text: &str) -> Self {
+        Self(text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at).collect())
     }
 
-    pub(crate) fn place(&self) -> Place {
-        self.document.place(self.start)
+    fn line(&self, offset: usize) -> usize {
+        1 + self.0.partition_point(|newline| *newline < offset)
+    }
+}
+
+// === impl Problem ===
+
+impl Problem {
+    fn syntax(line: usize, problem: impl Into<String>) -> Self {
+        Self { line, what: What::Syntax(problem.into()) }
     }
 
-    /// The keys, in order.
-    pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
-        self.members.iter().map(|(key, _)| key.as_str())
-    }
-
-    /// Takes the object under a key.
-    pub(crate) fn take_section(&mut self, key: &str) -> Result<Option<Self>, ConfigError> {
-        let name = self.name(key);
-        match self.take(key) {
-            None => Ok(None),
-            Some(Value::Object(object)) => Self::of(self.document, name, object).map(Some),
-            Some(other) => Err(self.document.expected(other.start(), &name, "an object")),
-        }
-    }
-
-    /// Takes the string under a key.
-    pub(crate) fn take_text(&mut self, key: &str) -> Result<Option<String>, ConfigError> {
-        let name = self.name(key);
-        match self.take(key) {
-            None => Ok(None),
-            Some(Value::StringLit(text)) => Ok(Some(text.value.into_owned())),
-            Some(other) => Err(self.document.expected(other.start(), &name, "a string")),
+    fn at(self, file: &Path) -> ConfigError {
+        let place = Place { file: file.to_owned(), line: self.line };
+        match self.what {
+            What::Syntax(problem) => ConfigError::Syntax { place, problem },
+            What::Twice(key) => ConfigError::Twice { place, key },
         }
     }
+}
 
-    /// Takes the flag under a key.
-    pub(crate) fn take_flag(&mut self, key: &str) -> Result<Option<bool>, ConfigError> {
-        let name = self.name(key);
-        match self.take(key) {
-            None => Ok(None),
-            Some(Value::BooleanLit(flag)) => Ok(Some(flag.value)),
-            Some(other) => Err(self.document.expected(other.start(), &name, "true or false")),
-        }
+/// Adds a member; a key that is there already is a mistake, since readers disagree about which one counts.
+fn add(
+    members: &mut Vec<Member>,
+    seen: &mut std::collections::BTreeSet<String>,
+    member: Member,
+) -> Result<(), Problem> {
+    if !seen.insert(member.key.clone()) {
+        return Err(Problem { line: member.line, what: What::Twice(member.key) });
     }
-
-    /// Takes the list of strings under a key.
-    pub(crate) fn take_texts(&mut self, key: &str) -> Result<Vec<String>, ConfigError> {
-        let name = self.name(key);
-        let list = match self.take(key) {
-            None => return Ok(Vec::new()),
-            Some(Value::Array(list)) => list,
-            Some(other) => return Err(self.document.expected(other.start(), &name, "a list of strings")),
-        };
-        let text = |value: Value<'a>| match value {
-            Value::StringLit(text) => Ok(text.value.into_owned()),
-            other => Err(self.document.expected(other.start(), &name, "a list of strings")),
-        };
-        list.elements.into_iter().map(text).collect()
-    }
-
-    /// Takes the object of strings under a key, in order.
-    pub(crate) fn take_pairs(&mut self, key: &str) -> Result<Vec<(String, String)>, ConfigError> {
-        let Some(section) = self.take_section(key)? else { return Ok(Vec::new()) };
-        let mut pairs = Vec::new();
-        for (name, value) in section.members {
-            match value {
-                Value::StringLit(text) => pairs.push((name, text.value.into_owned())),
-                other => {
-                    let key = format!("{}.{name}", section.path);
-                    return Err(self.document.expected(other.start(), &key, "a string"));
-                }
-            }
-        }
-        Ok(pairs)
-    }
-
-    /// An error about a key of this object.
-    pub(crate) fn expected(&self, key: &str, expected: &str) -> ConfigError {
-        self.document.expected(self.start, &self.name(key), expected)
-    }
-
-    /// A key with the keys that lead to it.
-    pub(crate) fn name(&self, key: &str) -> String {
-        if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
-    }
-
-    fn take(&mut self, key: &str) -> Option<Value<'a>> {
-        let index = self.members.iter().position(|(name, _)| name == key)?;
-        Some(self.members.remove(index).1)
-    }
+    members.push(member);
+    Ok(())
 }

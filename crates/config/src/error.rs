@@ -2,12 +2,14 @@
 
 use std::{fmt, io, path::PathBuf};
 
+use crate::interpolate::Unresolved;
+
 /// A line of a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// The file.
     pub file: PathBuf,
-    /// Counted from one.
+    /// Counted from one; zero where there is no line to name.
     pub line: usize,
 }
 
@@ -22,10 +24,10 @@ pub enum ConfigError {
         /// What the system said.
         source: io::Error,
     },
-    /// Not JSON, with or without comments.
+    /// Not what the extension promises.
     #[error("{place}: {problem}")]
     Syntax {
-        /// Where it stops being JSON.
+        /// Where it stops being that.
         place: Place,
         /// What the reader says.
         problem: String,
@@ -60,20 +62,38 @@ pub enum ConfigError {
         /// The name of both.
         name: String,
     },
-    /// A variable without a value.
-    #[error("{place}: `{key}` needs the variable {variable}, which is not set")]
-    Unset {
+    /// A reference that leads nowhere.
+    #[error("{place}: `{key}` {reason}")]
+    Unresolved {
         /// Where.
         place: Place,
         /// Which key.
         key: String,
-        /// Which variable.
-        variable: String,
+        /// What it needs.
+        reason: Box<Unresolved>,
     },
+    /// Something that may not be, or not there.
+    #[error("{place}: {problem}")]
+    Refused {
+        /// Where.
+        place: Place,
+        /// What may not be.
+        problem: String,
+    },
+}
+
+impl Place {
+    /// Another line of the same file; zero means this one.
+    pub(crate) fn at(&self, line: usize) -> Self {
+        Self { file: self.file.clone(), line: if line == 0 { self.line } else { line } }
+    }
 }
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.file.display(), self.line)
+        match self.line {
+            0 => write!(f, "{}", self.file.display()),
+            line => write!(f, "{}:{line}", self.file.display()),
+        }
     }
 }

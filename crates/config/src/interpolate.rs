@@ -1,93 +1,83 @@
-//! `${NAME}` and `${NAME:-default}` in strings.
+//! Text with references in it: `${NAME}`, `${file:path}` and what other hosts write instead.
 //!
-//! A name without a value and without a default is an error: a guessed text sent as a credential is worse than
-//! none. Anything else with a dollar sign stays as it is.
+//! A text is kept as it was written, with the dialect it was written in, until a server is started or dialled. A
+//! reference that leads nowhere is an error then: a guessed text sent as a credential is worse than none.
 
-use std::ffi::OsStr;
+mod dialect;
+mod expand;
+mod scan;
 
-use crate::paths::Environment;
+use crate::secret::Secret;
 
-/// The name that has no value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unset(pub String);
+pub use dialect::Dialect;
+pub use expand::{Lookup, Unresolved};
+pub use scan::{Piece, Reference};
 
-/// `text` with its variables replaced.
-pub fn expand(text: &str, environment: &Environment) -> Result<String, Unset> {
-    let mut expanded = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(start) = rest.find("${") {
-        expanded.push_str(&rest[..start]);
-        let Some((variable, after)) = Variable::read(&rest[start + 2..]) else {
-            expanded.push_str("${");
-            rest = &rest[start + 2..];
-            continue;
-        };
-        expanded.push_str(&variable.value(environment)?);
-        rest = after;
-    }
-    expanded.push_str(rest);
-    Ok(expanded)
+pub(crate) use expand::read_bounded;
+pub(crate) use scan::is_name;
+
+/// A text as it was written: maybe a secret itself, maybe with references to some.
+#[derive(Clone, Debug)]
+pub struct Template {
+    text: Secret,
+    dialect: Dialect,
+    line: usize,
 }
 
-struct Variable<'a> {
-    name: &'a str,
-    default: Option<&'a str>,
-}
-
-impl<'a> Variable<'a> {
-    /// The variable at the beginning of `text`, and what stands after its brace.
-    fn read(text: &'a str) -> Option<(Self, &'a str)> {
-        let (inside, after) = text.split_once('}')?;
-        let (name, default) = match inside.split_once(":-") {
-            Some((name, default)) => (name, Some(default)),
-            None => (inside, None),
-        };
-        // `${env:NAME}` is how some editors write it.
-        let name = name.strip_prefix("env:").unwrap_or(name);
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-        let is_name = name.bytes().all(plain) && name.starts_with(|first: char| !first.is_ascii_digit());
-        is_name.then_some((Self { name, default }, after))
-    }
-
-    fn value(&self, environment: &Environment) -> Result<String, Unset> {
-        let set = environment.get(OsStr::new(self.name)).and_then(|value| value.to_str());
-        // As in a shell, `:-` also stands in for an empty value.
-        match (set, self.default) {
-            (Some(value), None) => Ok(value.to_owned()),
-            (Some(value), Some(_)) if !value.is_empty() => Ok(value.to_owned()),
-            (_, Some(default)) => Ok(default.to_owned()),
-            (None, None) => Err(Unset(self.name.to_owned())),
-        }
+/// Equal if they say the same, wherever they stand.
+impl PartialEq for Template {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text && self.dialect == other.dialect
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::{Environment, Unset, expand};
+impl Eq for Template {}
 
-    #[test]
-    fn variables_become_their_values() {
-        let environment: Environment = [("TOKEN".into(), "t0k".into()), ("EMPTY".into(), "".into())].into();
-        for (text, expanded) in [
-            ("Bearer ${TOKEN}", "Bearer t0k"),
-            ("${TOKEN}${env:TOKEN}", "t0kt0k"),
-            ("${NONE:-x}${EMPTY:-y}[${EMPTY}]", "xy[]"),
-            ("$TOKEN costs 5$ {TOKEN}", "$TOKEN costs 5$ {TOKEN}"),
-            ("${not a name} ${", "${not a name} ${"),
-            ("${TOKEN", "${TOKEN"),
-        ] {
-            assert_eq!(expand(text, &environment).as_deref(), Ok(expanded), "{text}");
-        }
+impl Template {
+    /// A text of this dialect.
+    pub fn new(text: impl Into<String>, dialect: Dialect, line: usize) -> Self {
+        Self { text: Secret::new(text), dialect, line }
     }
 
-    #[test]
-    fn a_variable_without_a_value_is_an_error() {
-        assert_eq!(expand("${TOKEN}", &Environment::new()), Err(Unset("TOKEN".to_owned())));
+    /// A text in which nothing is special.
+    pub fn literal(text: impl Into<String>) -> Self {
+        Self::new(text, Dialect::Literal, 0)
     }
 
-    #[test]
-    fn what_a_variable_holds_is_not_expanded_again() {
-        let environment: Environment = [("A".into(), "${B}".into()), ("B".into(), "b".into())].into();
-        assert_eq!(expand("${A}", &environment).as_deref(), Ok("${B}"));
+    /// The text as it was written. It may be a secret.
+    pub fn written(&self) -> &Secret {
+        &self.text
+    }
+
+    /// Which references it may have.
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    /// The line of its file; zero where there is none.
+    pub fn line(&self) -> usize {
+        self.line
+    }
+
+    /// The text cut at its references.
+    pub fn pieces(&self) -> Vec<Piece> {
+        scan::pieces(self.text.expose(), self.dialect)
+    }
+
+    /// The references in it, those in defaults included.
+    pub fn references(&self) -> Vec<Reference> {
+        let mut found = Vec::new();
+        scan::collect(self.pieces(), &mut found);
+        found
+    }
+
+    /// Whether nothing has to be looked up.
+    pub fn is_literal(&self) -> bool {
+        self.pieces().iter().all(|piece| matches!(piece, Piece::Text(_)))
+    }
+
+    /// The text with its references replaced.
+    pub fn expand(&self, lookup: &Lookup<'_>) -> Result<Secret, Unresolved> {
+        expand::expand(&self.pieces(), lookup).map(Secret::new)
     }
 }

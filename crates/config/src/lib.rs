@@ -1,28 +1,44 @@
-//! What the operator wrote, parsed and validated.
+//! What the operator wrote, parsed, layered and validated.
 //!
 //! | module | in one sentence |
 //! |---|---|
 //! | [`paths`] | where config, state and cache live |
-//! | [`document`] | JSON with comments, and where in its file each value stands |
-//! | [`config`] | the whole document: servers by name, and what was odd about it |
-//! | [`server`] | one entry of `mcpServers`, and the name made from its label |
-//! | [`interpolate`] | `${NAME}` in strings |
+//! | [`document`] | a file as a tree in which every value knows its line |
+//! | [`config`] | the whole document: servers by name, settings, and what was odd about it |
+//! | [`server`] | one server as it was written |
+//! | [`settings`] | what holds for all servers, each value with where it came from |
+//! | [`interpolate`] | references in texts, in the dialects of all hosts |
+//! | [`endpoint`] | how a server is reached now, references put in |
+//! | [`keychain`] | where secrets are asked for by name |
 //! | [`secret`] | text that cannot print itself |
+//! | [`warning`] | what was odd about a file, although it can be used |
 //! | [`error`] | file, line, key, what was expected |
 //!
 //! No async, no MCP, no HTTP. Files are read here; the environment comes in as a value.
 #![warn(missing_docs)]
+#![expect(dead_code, unused_imports, reason = "the readers of other formats use these; they come next")]
 
+mod address;
 pub mod config;
 pub mod document;
+pub mod endpoint;
 pub mod error;
 pub mod interpolate;
+pub mod keychain;
 pub mod paths;
 pub mod secret;
 pub mod server;
+pub mod settings;
+mod shape;
+pub mod warning;
 
+pub use address::is_web_address;
 pub use config::Config;
+pub use endpoint::Endpoint;
 pub use error::{ConfigError, Place};
+pub use keychain::{Keychain, NoKeychain};
 pub use paths::{Environment, Paths};
 pub use secret::Secret;
-pub use server::{Endpoint, ServerConfig, ServerName};
+pub use server::{ServerConfig, ServerName};
+pub use settings::{Origin, Prefix, Setting, Settings};
+pub use warning::Warning;

@@ -36,6 +36,7 @@ const KEPT_IN: &[(&str, &[&str])] = &[
     ("jsonschema", &["cli", "host"]),
     ("rmcp", &["bench", "host", "rmcp-peer"]),
     ("rusqlite", &["store"]),
+    ("saphyr-parser", &["config"]),
     ("sqlx", &["store"]),
     ("tracing-subscriber", &["bench", "cli", "rmcp-peer", "testkit"]),
 ];

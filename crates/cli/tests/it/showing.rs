@@ -84,7 +84,8 @@ fn odd_things_in_the_configuration_are_said() {
     assert_eq!(
         ran.talk,
         format!(
-            "toolway: {place}:4: `mcpServers.sample.timeout` is not used yet and changes nothing\n\
+            "toolway: {place}:4: `mcpServers.sample.timeout` is known from other hosts and changes nothing here: \
+             hosts disagree about its unit; write `timeouts`\n\
              toolway: {place}:4: `mcpServers.sample.colour` is unknown and changes nothing\n"
         )
     );

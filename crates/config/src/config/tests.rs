@@ -1,0 +1,123 @@
+//! Documents as people write them, and what is wrong with some.
+
+use std::path::{Path, PathBuf};
+
+use super::{Config, Document};
+use crate::{
+    ConfigError, Endpoint, Environment, NoKeychain, Secret,
+    server::{HttpKind, Standing},
+};
+
+fn read(text: &str) -> Result<Config, ConfigError> {
+    let home = PathBuf::from("/home/ada");
+    Config::of(&Document::of(Path::new("/etc/toolway.json"), text)?, Some(&home))
+}
+
+fn problem(text: &str) -> String {
+    read(text).unwrap_err().to_string()
+}
+
+#[test]
+fn the_common_snippet_is_read_as_people_paste_it() {
+    let config = read(
+        r#"{
+            // from a README
+            "mcpServers": {
+                "My Files": { "command": "npx", "args": ["-y", "files"], "env": { "KEY": "${KEY}" }, "cwd": "x" },
+                "remote": { "url": "https://example.org/mcp", "headers": { "Authorization": "Bearer ${KEY}" } },
+            },
+        }"#,
+    )
+    .unwrap();
+    assert!(config.warnings.is_empty(), "{:?}", config.warnings);
+    let environment: Environment = [("KEY".into(), "k3y".into())].into();
+    let files = config.find("My Files").unwrap().endpoint(&environment, &NoKeychain).unwrap();
+    let secret = Secret::new;
+    assert_eq!(
+        files,
+        Endpoint::Process {
+            command: "npx".to_owned(),
+            arguments: vec![secret("-y"), secret("files")],
+            variables: vec![("KEY".to_owned(), secret("k3y"))],
+            directory: Some(PathBuf::from("/etc/x")),
+        }
+    );
+    let remote = config.find("remote").unwrap().endpoint(&environment, &NoKeychain).unwrap();
+    let headers = vec![("Authorization".to_owned(), secret("Bearer k3y"))];
+    assert_eq!(remote, Endpoint::Http { url: secret("https://example.org/mcp"), headers, kind: HttpKind::Auto });
+    assert!(!format!("{config:?} {remote:?}").contains("k3y"));
+}
+
+#[test]
+fn a_program_runs_in_the_home_when_its_entry_does_not_say() {
+    let config = read(r#"{"mcpServers":{"a":{"command":"x"}}}"#).unwrap();
+    let Endpoint::Process { directory, .. } =
+        config.find("a").unwrap().endpoint(&Environment::new(), &NoKeychain).unwrap()
+    else {
+        panic!("a program");
+    };
+    assert_eq!(directory, Some(PathBuf::from("/home/ada")));
+}
+
+#[test]
+fn what_is_wrong_is_said_with_its_place() {
+    for (text, said) in [
+        ("{\n\"mcpServers\": []\n}", "/etc/toolway.json:2: `mcpServers` must be an object"),
+        (
+            "{\"mcpServers\":\n{\"a\":\n{\"args\":[]}}}",
+            "/etc/toolway.json:3: `a.command` must be the program to start, or `url` an address",
+        ),
+        (r#"{"mcpServers":{"a":{"command":7}}}"#, "/etc/toolway.json:1: `mcpServers.a.command` must be a string"),
+        (
+            r#"{"mcpServers":{"a":{"command":"x","args":"y"}}}"#,
+            "/etc/toolway.json:1: `mcpServers.a.args` must be a list of strings",
+        ),
+        (
+            r#"{"mcpServers":{"a":{"command":"x","env":{"N":1}}}}"#,
+            "/etc/toolway.json:1: `mcpServers.a.env.N` must be a string",
+        ),
+        (
+            r#"{"mcpServers":{"a":{"type":"carrier-pigeon","url":"x"}}}"#,
+            "/etc/toolway.json:1: `mcpServers.a.type` must be `stdio`, `http`, `sse` or `auto`",
+        ),
+        (
+            r#"{"mcpServers":{"a b":{"command":"x"},"A-B":{"command":"y"}}}"#,
+            "/etc/toolway.json:1: `A-B` and `a b` would both be called `a-b`; rename one",
+        ),
+        (r#"{"mcpServers":{},"mcpServers":{}}"#, "/etc/toolway.json:1: `mcpServers` stands here twice"),
+    ] {
+        assert_eq!(problem(text), said);
+    }
+    assert!(problem("{\n\n  \"mcpServers\": {,}").starts_with("/etc/toolway.json:3: "));
+}
+
+#[test]
+fn an_address_must_be_one_and_a_variable_set() {
+    assert_eq!(
+        problem(r#"{"mcpServers":{"a":{"url":"file:///etc/passwd"}}}"#),
+        "/etc/toolway.json:1: `a.url` must be an http or https address"
+    );
+    let config =
+        read("{\"mcpServers\":{\n\"a\":{\n\"url\":\"${WHERE}\"},\n\"b\":{\n\"args\":[],\n\"command\":\"${NONE}\"}}}");
+    let config = config.unwrap();
+    let environment: Environment = [("WHERE".into(), "ftp://example.org".into())].into();
+    let problem = |name| config.find(name).unwrap().endpoint(&environment, &NoKeychain).unwrap_err().to_string();
+    assert_eq!(problem("a"), "/etc/toolway.json:3: `a.url` must be an http or https address");
+    assert_eq!(problem("b"), "/etc/toolway.json:6: `b.command` needs the variable NONE, which is not set");
+}
+
+#[test]
+fn keys_without_a_use_are_named_and_a_disabled_server_is_known_as_such() {
+    let config =
+        read(r#"{"mcpServers":{"a":{"command":"x","disabled":true,"timeout":5,"comand":"y"}},"servers":{}}"#).unwrap();
+    assert_eq!(config.find("a").unwrap().standing, Standing::Disabled);
+    assert_eq!(
+        config.warnings.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        [
+            "/etc/toolway.json:1: `mcpServers.a.timeout` is known from other hosts and changes nothing here: \
+             hosts disagree about its unit; write `timeouts`",
+            "/etc/toolway.json:1: `mcpServers.a.comand` is unknown and changes nothing; did you mean `command`?",
+            "/etc/toolway.json:1: `servers` is unknown and changes nothing; did you mean `mcpServers`?",
+        ]
+    );
+}

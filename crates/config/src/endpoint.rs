@@ -1,0 +1,161 @@
+//! How a server is reached now: every reference put in, or a refusal that names the key, the file and the line.
+
+use std::path::{Path, PathBuf};
+
+use crate::{
+    address,
+    error::ConfigError,
+    interpolate::{Lookup, Template, Unresolved, is_name, read_bounded},
+    keychain::Keychain,
+    paths::Environment,
+    secret::Secret,
+    server::{Http, HttpKind, Process, ServerConfig, Transport},
+};
+
+/// How a server is reached, references put in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    /// A program.
+    Process {
+        /// Its name or path.
+        command: String,
+        /// Its arguments; people put keys into them.
+        arguments: Vec<Secret>,
+        /// What it is given besides what every server sees.
+        variables: Vec<(String, Secret)>,
+        /// Where it runs.
+        directory: Option<PathBuf>,
+    },
+    /// An address.
+    Http {
+        /// Where; people put keys into it.
+        url: Secret,
+        /// Sent with every request.
+        headers: Vec<(String, Secret)>,
+        /// Which transport is spoken there.
+        kind: HttpKind,
+    },
+}
+
+/// More variables than this nobody writes down.
+const MAX_VARIABLES_FILE: u64 = 1024 * 1024;
+
+impl ServerConfig {
+    /// How the server is reached, with the variables of this environment and the secrets of this keychain.
+    pub fn endpoint(&self, environment: &Environment, keychain: &dyn Keychain) -> Result<Endpoint, ConfigError> {
+        let lookup = Lookup {
+            environment,
+            keychain,
+            folder: self.source.folder.as_deref(),
+            base: &self.source.base,
+            server: self.name.as_str(),
+        };
+        let resolving = Resolving { server: self, lookup };
+        match &self.transport {
+            Transport::Process(process) => resolving.process(process),
+            Transport::Http(http) => resolving.http(http),
+        }
+    }
+}
+
+/// One server's references on their way to values.
+struct Resolving<'a> {
+    server: &'a ServerConfig,
+    lookup: Lookup<'a>,
+}
+
+impl Resolving<'_> {
+    fn process(&self, process: &Process) -> Result<Endpoint, ConfigError> {
+        let command = self.value("command", &process.command)?.expose().to_owned();
+        if command.trim().is_empty() {
+            return Err(self.expected("command", process.command.line(), "the program to start"));
+        }
+        let arguments = process.arguments.iter().map(|argument| self.value("args", argument));
+        Ok(Endpoint::Process {
+            command: self.tilde(&command),
+            arguments: arguments.collect::<Result<_, _>>()?,
+            variables: self.variables(process)?,
+            directory: self.directory(process.directory.as_ref())?,
+        })
+    }
+
+    fn http(&self, http: &Http) -> Result<Endpoint, ConfigError> {
+        let url = self.value("url", &http.url)?;
+        address::check(url.expose(), http.plain)
+            .map_err(|refused| self.expected("url", http.url.line(), refused.expected()))?;
+        Ok(Endpoint::Http { url, headers: self.pairs("headers", &http.headers)?, kind: http.kind })
+    }
+
+    /// A `~/` at the start of a path; the program is started without a shell that would do it.
+    fn tilde(&self, path: &str) -> String {
+        let home = path.strip_prefix("~/").and_then(|_| self.lookup.path(path).ok());
+        home.and_then(|path| path.to_str().map(str::to_owned)).unwrap_or_else(|| path.to_owned())
+    }
+
+    fn directory(&self, written: Option<&Template>) -> Result<Option<PathBuf>, ConfigError> {
+        let Some(written) = written else { return Ok(self.server.source.folder.clone()) };
+        self.path("cwd", written).map(Some)
+    }
+
+    fn path(&self, key: &str, written: &Template) -> Result<PathBuf, ConfigError> {
+        let path = self.value(key, written)?;
+        self.lookup.path(path.expose()).map_err(|reason| self.unresolved(key, written.line(), reason))
+    }
+
+    /// The file's variables and then the entry's own, which go before.
+    fn variables(&self, process: &Process) -> Result<Vec<(String, Secret)>, ConfigError> {
+        let own = self.pairs("env", &process.variables)?;
+        let Some(written) = &process.variables_file else { return Ok(own) };
+        let file = self.path("envFile", written)?;
+        let read = variables_of(&file)
+            .map_err(|problem| self.unresolved("envFile", written.line(), Unresolved::File { file, problem }))?;
+        let missing = |(name, _): &(String, Secret)| !own.iter().any(|(known, _)| known == name);
+        Ok(read.into_iter().filter(missing).chain(own.iter().cloned()).collect())
+    }
+
+    fn pairs(&self, key: &str, pairs: &[(String, Template)]) -> Result<Vec<(String, Secret)>, ConfigError> {
+        let pair = |(name, text): &(String, Template)| Ok((name.clone(), self.value(&format!("{key}.{name}"), text)?));
+        pairs.iter().map(pair).collect()
+    }
+
+    fn value(&self, key: &str, template: &Template) -> Result<Secret, ConfigError> {
+        template.expand(&self.lookup).map_err(|reason| self.unresolved(key, template.line(), reason))
+    }
+
+    fn unresolved(&self, key: &str, line: usize, reason: Unresolved) -> ConfigError {
+        let place = self.server.source.place.at(line);
+        ConfigError::Unresolved { place, key: format!("{}.{key}", self.server.label), reason: Box::new(reason) }
+    }
+
+    fn expected(&self, key: &str, line: usize, expected: &str) -> ConfigError {
+        ConfigError::Expected {
+            place: self.server.source.place.at(line),
+            key: format!("{}.{key}", self.server.label),
+            expected: expected.to_owned(),
+        }
+    }
+}
+
+/// `NAME=value` on each line; `#` begins a comment line, `export` and quotes are taken away.
+fn variables_of(file: &Path) -> Result<Vec<(String, Secret)>, String> {
+    let bytes = read_bounded(file, MAX_VARIABLES_FILE).map_err(|error| error.to_string())?;
+    let text = String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())?;
+    let mut variables: Vec<(String, Secret)> = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let wrong = || format!("line {} is not `NAME=value`", index + 1);
+        let (name, value) = line.strip_prefix("export ").unwrap_or(line).split_once('=').ok_or_else(wrong)?;
+        let name = Some(name.trim()).filter(|name| is_name(name)).ok_or_else(wrong)?;
+        variables.retain(|(known, _)| known != name);
+        variables.push((name.to_owned(), Secret::new(unquoted(value.trim()))));
+    }
+    Ok(variables)
+}
+
+fn unquoted(value: &str) -> &str {
+    let quoted = |quote: char| value.strip_prefix(quote)?.strip_suffix(quote);
+    quoted('"').or_else(|| quoted('\'')).unwrap_or(value)
+}

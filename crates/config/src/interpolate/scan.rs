@@ -1,0 +1,212 @@
+//! A text cut at its references, by the rules of its dialect.
+
+use super::dialect::{Dialect, Form};
+
+/// A stretch of a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// As it is.
+    Text(String),
+    /// Something to look up.
+    Reference(Reference),
+}
+
+/// Something to look up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reference {
+    /// A variable, and what stands in for it where it is unset or empty.
+    Variable {
+        /// Its name.
+        name: String,
+        /// What stands in for it.
+        default: Option<Vec<Piece>>,
+    },
+    /// What a file holds.
+    File(String),
+    /// An entry of the keychain.
+    Keychain {
+        /// Whose.
+        service: String,
+        /// Which.
+        entry: String,
+    },
+    /// What a person was asked for once.
+    Input(String),
+    /// The user's home.
+    Home,
+    /// The project's folder.
+    Folder,
+    /// The last part of the project's folder.
+    FolderName,
+    /// The character between the parts of a path.
+    Separator,
+    /// It looks like a reference, but not like one of this dialect.
+    Unknown(String),
+}
+
+/// A default may have a default, and so on; deeper than this it is text.
+const DEEPEST: usize = 4;
+
+/// The pieces of a text, in order.
+pub(super) fn pieces(text: &str, dialect: Dialect) -> Vec<Piece> {
+    if dialect.knows(Form::Whole)
+        && let Some(reference) = whole(text)
+    {
+        return vec![Piece::Reference(reference)];
+    }
+    cut(text, dialect, 0)
+}
+
+/// Every reference among the pieces, those in defaults included.
+pub(super) fn collect(pieces: Vec<Piece>, found: &mut Vec<Reference>) {
+    for piece in pieces {
+        let Piece::Reference(reference) = piece else { continue };
+        if let Reference::Variable { default: Some(default), .. } = &reference {
+            collect(default.clone(), found);
+        }
+        found.push(reference);
+    }
+}
+
+fn cut(text: &str, dialect: Dialect, depth: usize) -> Vec<Piece> {
+    let (mut pieces, mut plain, mut rest) = (Vec::new(), String::new(), text);
+    while let Some(at) = rest.find(['$', '{']) {
+        plain.push_str(&rest[..at]);
+        rest = &rest[at..];
+        if let Some((reference, after)) = reference(rest, dialect, depth) {
+            if !plain.is_empty() {
+                pieces.push(Piece::Text(std::mem::take(&mut plain)));
+            }
+            pieces.push(Piece::Reference(reference));
+            rest = after;
+        } else {
+            // `${` as a whole, so that its brace is not looked at again.
+            let length = if rest.starts_with("${") { 2 } else { 1 };
+            plain.push_str(&rest[..length]);
+            rest = &rest[length..];
+        }
+    }
+    plain.push_str(rest);
+    if !plain.is_empty() {
+        pieces.push(Piece::Text(plain));
+    }
+    pieces
+}
+
+/// The reference at the beginning of `text`, and what stands after it.
+fn reference(text: &str, dialect: Dialect, depth: usize) -> Option<(Reference, &str)> {
+    if let Some(inside) = text.strip_prefix("${") {
+        if dialect == Dialect::Literal || dialect == Dialect::Opencode {
+            return None;
+        }
+        let (inside, after) = closed(inside)?;
+        return braced(inside, dialect, depth).map(|reference| (reference, after));
+    }
+    if let Some(inside) = text.strip_prefix('{') {
+        let (inside, after) = inside.split_once('}').filter(|_| dialect.knows(Form::Curly))?;
+        return curly(inside).map(|reference| (reference, after));
+    }
+    let after_dollar = text.strip_prefix('$')?;
+    let name = match after_dollar.strip_prefix("env:").filter(|_| dialect.knows(Form::DollarEnv)) {
+        Some(name) => name,
+        None => dialect.knows(Form::Bare).then_some(after_dollar)?,
+    };
+    let length = name.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'_').count();
+    is_name(&name[..length]).then(|| (variable(&name[..length]), &name[length..]))
+}
+
+/// What stands before the brace that closes, and what after it; braces inside are counted.
+fn closed(text: &str) -> Option<(&str, &str)> {
+    let mut open = 0_usize;
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            b'{' => open += 1,
+            b'}' if open == 0 => return Some((&text[..at], &text[at + 1..])),
+            b'}' => open -= 1,
+            _ => {}
+        }
+    }
+    None
+}
+
+fn braced(inside: &str, dialect: Dialect, depth: usize) -> Option<Reference> {
+    if dialect.knows(Form::Editor)
+        && let Some(reference) = editor(inside)
+    {
+        return Some(reference);
+    }
+    let unknown = || Some(Reference::Unknown(format!("${{{inside}}}")));
+    let (name, default) = match inside.split_once(":-") {
+        Some((name, default)) => (name, Some(default)),
+        None => (inside, None),
+    };
+    if default.is_some() && is_name(name.strip_prefix("env:").unwrap_or(name)) && !dialect.knows(Form::Default) {
+        return unknown();
+    }
+    let default = match default {
+        Some(default) if depth < DEEPEST => Some(cut(default, dialect, depth + 1)),
+        Some(default) => Some(vec![Piece::Text(default.to_owned())]),
+        None => None,
+    };
+    if is_name(name) {
+        let name = name.to_owned();
+        return if dialect.knows(Form::Braced) { Some(Reference::Variable { name, default }) } else { unknown() };
+    }
+    let (kind, rest) = name.split_once(':').filter(|(kind, _)| is_name(kind))?;
+    match kind {
+        "env" if dialect.knows(Form::Env) && is_name(rest) => {
+            Some(Reference::Variable { name: rest.to_owned(), default })
+        }
+        // A path or an entry may itself have `:-` in it.
+        "file" if dialect.knows(Form::File) => Some(Reference::File(inside["file:".len()..].to_owned())),
+        "keychain" if dialect.knows(Form::Keychain) => keychain(&inside["keychain:".len()..]).or_else(unknown),
+        "input" if dialect.knows(Form::Input) => Some(Reference::Input(rest.to_owned())),
+        _ => unknown(),
+    }
+}
+
+fn editor(inside: &str) -> Option<Reference> {
+    match inside {
+        "userHome" => Some(Reference::Home),
+        "workspaceFolder" => Some(Reference::Folder),
+        "workspaceFolderBasename" => Some(Reference::FolderName),
+        "pathSeparator" | "/" => Some(Reference::Separator),
+        _ => None,
+    }
+}
+
+fn curly(inside: &str) -> Option<Reference> {
+    let (kind, rest) = inside.split_once(':')?;
+    match kind {
+        "env" if is_name(rest) => Some(variable(rest)),
+        "file" if !rest.is_empty() => Some(Reference::File(rest.to_owned())),
+        "env" => Some(Reference::Unknown(format!("{{{inside}}}"))),
+        _ => None,
+    }
+}
+
+/// A text that is nothing but a reference. `file://` is an address, and `file:name` a common database address.
+fn whole(text: &str) -> Option<Reference> {
+    if let Some(place) = text.strip_prefix("keychain:") {
+        return Some(keychain(place).unwrap_or_else(|| Reference::Unknown(text.to_owned())));
+    }
+    let path = text.strip_prefix("file:")?;
+    let is_path = path.starts_with("~/") || (path.starts_with('/') && !path.starts_with("//"));
+    is_path.then(|| Reference::File(path.to_owned()))
+}
+
+fn keychain(place: &str) -> Option<Reference> {
+    let (service, entry) = place.split_once('/')?;
+    let both = !service.is_empty() && !entry.is_empty();
+    both.then(|| Reference::Keychain { service: service.to_owned(), entry: entry.to_owned() })
+}
+
+fn variable(name: &str) -> Reference {
+    Reference::Variable { name: name.to_owned(), default: None }
+}
+
+/// Whether this can be a variable's name.
+pub(crate) fn is_name(text: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    !text.is_empty() && text.bytes().all(plain) && !text.starts_with(|first: char| first.is_ascii_digit())
+}

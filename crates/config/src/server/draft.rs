@@ -1,0 +1,192 @@
+//! An entry on its way in: what was said, and nothing about what was not.
+
+use std::time::Duration;
+
+use super::{
+    Era, Filters, Http, HttpKind, NameFilter, Need, Offered, PlainHttp, Process, ServerConfig, ServerName, Source,
+    Standing, Start, Timeouts, Transport,
+};
+use crate::{address, error::ConfigError, interpolate::Template};
+
+/// What an entry says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Draft {
+    pub(crate) command: Option<Template>,
+    pub(crate) arguments: Option<Vec<Template>>,
+    pub(crate) variables: Vec<(String, Template)>,
+    pub(crate) variables_file: Option<Template>,
+    pub(crate) directory: Option<Template>,
+    pub(crate) url: Option<Template>,
+    pub(crate) headers: Vec<(String, Template)>,
+    pub(crate) kind: Option<Kind>,
+    pub(crate) plain: Option<PlainHttp>,
+    pub(crate) enabled: Option<bool>,
+    pub(crate) need: Option<Need>,
+    pub(crate) era: Option<Era>,
+    pub(crate) timeouts: Timeouts,
+    pub(crate) filters: Filters,
+    pub(crate) retries: Option<u32>,
+    pub(crate) start: Option<Start>,
+    pub(crate) idle_stop: Option<Duration>,
+    pub(crate) description: Option<String>,
+}
+
+/// What `type` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Process,
+    Http(HttpKind),
+}
+
+impl Draft {
+    /// Whether it says how a server is reached; if not, it can only change one that is there already.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.command.is_some() || self.url.is_some() || self.kind.is_some()
+    }
+
+    /// The finished entry.
+    pub(crate) fn finish(self, name: ServerName, label: &str, source: Source) -> Result<ServerConfig, ConfigError> {
+        let transport = self.transport(&source, label)?;
+        Ok(ServerConfig {
+            name,
+            label: label.to_owned(),
+            source,
+            transport,
+            standing: Standing::when(self.enabled.unwrap_or(true)),
+            need: self.need.unwrap_or_default(),
+            era: self.era.unwrap_or_default(),
+            timeouts: self.timeouts,
+            filters: self.filters,
+            retries: self.retries,
+            start: self.start,
+            idle_stop: self.idle_stop,
+            description: self.description,
+        })
+    }
+
+    /// An entry with what is said here put over it.
+    pub(crate) fn over(self, server: ServerConfig) -> ServerConfig {
+        let transport = match server.transport {
+            Transport::Process(process) => Transport::Process(Process {
+                arguments: self.arguments.unwrap_or(process.arguments),
+                variables: replaced(process.variables, self.variables),
+                variables_file: self.variables_file.or(process.variables_file),
+                directory: self.directory.or(process.directory),
+                ..process
+            }),
+            Transport::Http(http) => Transport::Http(Http {
+                headers: replaced(http.headers, self.headers),
+                plain: self.plain.unwrap_or(http.plain),
+                ..http
+            }),
+        };
+        ServerConfig {
+            transport,
+            standing: self.enabled.map_or(server.standing, Standing::when),
+            need: self.need.unwrap_or(server.need),
+            era: self.era.unwrap_or(server.era),
+            timeouts: Timeouts {
+                connect: self.timeouts.connect.or(server.timeouts.connect),
+                idle: self.timeouts.idle.or(server.timeouts.idle),
+                total: self.timeouts.total.or(server.timeouts.total),
+            },
+            filters: server.filters.and(self.filters),
+            retries: self.retries.or(server.retries),
+            start: self.start.or(server.start),
+            idle_stop: self.idle_stop.or(server.idle_stop),
+            description: self.description.or(server.description),
+            ..server
+        }
+    }
+
+    /// An entry with only what makes it stricter put over it: fewer names, fewer kinds, or off.
+    pub(crate) fn stricter(self, server: ServerConfig) -> ServerConfig {
+        let off = self.enabled == Some(false);
+        ServerConfig {
+            standing: if off { Standing::Disabled } else { server.standing },
+            filters: server.filters.and(self.filters),
+            ..server
+        }
+    }
+
+    /// The same without what makes an entry stricter: nothing is left of one that only does that.
+    pub(crate) fn without_strictness(&self) -> Self {
+        let enabled = self.enabled.filter(|enabled| *enabled);
+        Self { enabled, filters: Filters::default(), ..self.clone() }
+    }
+
+    fn transport(&self, source: &Source, label: &str) -> Result<Transport, ConfigError> {
+        let problem = |key: &str, expected: &str| ConfigError::Expected {
+            place: source.place.clone(),
+            key: format!("{label}.{key}"),
+            expected: expected.to_owned(),
+        };
+        let over_http = match self.kind {
+            Some(Kind::Process) => false,
+            Some(Kind::Http(_)) => true,
+            None if self.command.is_some() && self.url.is_some() => {
+                return Err(problem("command", "the only one, or `url`: a server is a program or an address"));
+            }
+            None => self.url.is_some(),
+        };
+        if over_http {
+            let url = self.url.clone().ok_or_else(|| problem("url", "the server's address"))?;
+            return self.http(url).and_then(|http| checked(http, source, label)).map(Transport::Http);
+        }
+        let command = self.command.clone().filter(|command| !command.written().expose().trim().is_empty());
+        let command = command.ok_or_else(|| problem("command", "the program to start, or `url` an address"))?;
+        Ok(Transport::Process(Process {
+            command,
+            arguments: self.arguments.clone().unwrap_or_default(),
+            variables: self.variables.clone(),
+            variables_file: self.variables_file.clone(),
+            directory: self.directory.clone(),
+        }))
+    }
+
+    fn http(&self, url: Template) -> Result<Http, ConfigError> {
+        let kind = match self.kind {
+            Some(Kind::Http(kind)) => kind,
+            _ => HttpKind::Auto,
+        };
+        Ok(Http { url, headers: self.headers.clone(), kind, plain: self.plain.unwrap_or_default() })
+    }
+}
+
+/// An address without references is checked when it is read, others when they are dialled.
+fn checked(http: Http, source: &Source, label: &str) -> Result<Http, ConfigError> {
+    if http.url.is_literal() {
+        address::check(http.url.written().expose(), http.plain).map_err(|refused| ConfigError::Expected {
+            place: source.place.at(http.url.line()),
+            key: format!("{label}.url"),
+            expected: refused.expected().to_owned(),
+        })?;
+    }
+    Ok(http)
+}
+
+/// The pairs with those of the same name replaced.
+fn replaced(mut pairs: Vec<(String, Template)>, by: Vec<(String, Template)>) -> Vec<(String, Template)> {
+    for (name, text) in by {
+        match pairs.iter_mut().find(|(known, _)| *known == name) {
+            Some(pair) => pair.1 = text,
+            None => pairs.push((name, text)),
+        }
+    }
+    pairs
+}
+
+/// The filter of a list of names and a list of exceptions.
+pub(crate) fn only(include: Vec<String>) -> NameFilter {
+    NameFilter { include: Some(include), exclude: Vec::new() }
+}
+
+/// The filter that leaves these out.
+pub(crate) fn all_but(exclude: Vec<String>) -> NameFilter {
+    NameFilter { include: None, exclude }
+}
+
+/// Whether a kind is offered, as a switch says.
+pub(crate) fn offered(on: bool) -> Offered {
+    Offered::when(on)
+}

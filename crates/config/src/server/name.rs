@@ -1,0 +1,72 @@
+//! A server's id, and how it is made from the label people paste.
+
+use std::{fmt, str::FromStr};
+
+/// A server's id: lower-case letters, digits, `_` and `-`, 1 to 32 of them, never `__`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ServerName(String);
+
+/// A text that names no server.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no server name: 1 to 32 of a-z, 0-9, `_` and `-`, without `__`")]
+pub struct InvalidServerName(pub String);
+
+impl ServerName {
+    /// The name a label gives: lower case, anything else than letters, digits, `_` and `-` a `-`, at most 32.
+    pub fn from_label(label: &str) -> Result<Self, InvalidServerName> {
+        let mut name = String::new();
+        for letter in label.chars().map(|letter| letter.to_ascii_lowercase()) {
+            let letter = if letter.is_ascii_alphanumeric() || letter == '_' { letter } else { '-' };
+            let doubled = matches!(letter, '-' | '_') && name.ends_with(letter);
+            if !doubled {
+                name.push(letter);
+            }
+        }
+        name.truncate(32);
+        name.trim_matches('-').parse().map_err(|_| InvalidServerName(label.to_owned()))
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for ServerName {
+    type Err = InvalidServerName;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte);
+        if !(1..=32).contains(&text.len()) || text.contains("__") || !text.bytes().all(plain) {
+            return Err(InvalidServerName(text.to_owned()));
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl fmt::Display for ServerName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ServerName;
+
+    #[test]
+    fn a_label_becomes_a_name() {
+        for (label, name) in [
+            ("files", "files"),
+            ("My Files", "my-files"),
+            ("@scope/server.git", "scope-server-git"),
+            ("a__b", "a_b"),
+            ("GitHub (work)", "github-work"),
+            ("x234567890123456789012345678901234567890", "x2345678901234567890123456789012"),
+        ] {
+            assert_eq!(ServerName::from_label(label).unwrap().as_str(), name, "{label}");
+        }
+        assert!(ServerName::from_label("").is_err());
+        assert!(ServerName::from_label("日本").is_err());
+    }
+}

@@ -1,0 +1,43 @@
+//! One entry of `mcpServers` in a file of ours.
+
+use super::{Draft, KEYS, OF_OTHERS, ServerName};
+use crate::{
+    document::Section,
+    error::ConfigError,
+    shape::Field,
+    warning::{Warning, Warnings},
+};
+
+/// What an entry says; what is odd about it is added to the warnings.
+pub(crate) fn read(mut entry: Section<'_>, warnings: &mut Warnings) -> Result<Draft, ConfigError> {
+    let mut draft = Draft::default();
+    for key in KEYS {
+        let name = entry.name(key.name);
+        if let Some(node) = entry.take(key.name) {
+            (key.set)(&mut draft, &Field::new(entry.document(), name, node))?;
+        }
+    }
+    warn_of_others(&entry, warnings);
+    Ok(draft)
+}
+
+/// The name a label gives.
+pub(crate) fn server_name(label: &str, entry: &Section<'_>) -> Result<ServerName, ConfigError> {
+    ServerName::from_label(label).map_err(|_| ConfigError::Expected {
+        place: entry.place(),
+        key: label.to_owned(),
+        expected: "1 to 32 letters, digits, `_` or `-`".to_owned(),
+    })
+}
+
+/// Keys that were not taken: known from elsewhere, or unknown.
+pub(crate) fn warn_of_others(entry: &Section<'_>, warnings: &mut Warnings) {
+    for (key, line) in entry.keys() {
+        let place = entry.document().place(line);
+        let known = OF_OTHERS.iter().find(|(name, _)| *name == key);
+        warnings.push(match known {
+            Some((_, why)) => Warning::ignored(place, &entry.name(key), why),
+            None => Warning::unknown(place, &entry.name(key), key, KEYS.iter().map(|key| key.name)),
+        });
+    }
+}

@@ -1,0 +1,244 @@
+//! What may stand under a key: the one table that is read by, and that the schema and the reference are made from.
+
+use std::time::Duration;
+
+use crate::{
+    document::{Document, Member, Node, Value},
+    error::ConfigError,
+    interpolate::{Dialect, Template},
+    warning::nearest,
+};
+
+/// One key of an object of ours.
+#[derive(Debug)]
+pub(crate) struct Key<T: 'static> {
+    pub(crate) name: &'static str,
+    pub(crate) shape: Shape,
+    /// One sentence for the reference and for editors.
+    pub(crate) doc: &'static str,
+    /// A value as it may be written, in JSON.
+    pub(crate) example: &'static str,
+    /// What it changes.
+    pub(crate) set: fn(&mut T, &Field<'_>) -> Result<(), ConfigError>,
+}
+
+/// What kind of value a key takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Text,
+    Flag,
+    /// A switch, or only these names.
+    FlagOrTexts,
+    /// A whole number from zero.
+    Count,
+    /// Seconds, or a text such as `500ms`, `30s`, `5m`, `2h`.
+    Time,
+    Texts,
+    /// An object of strings.
+    Pairs,
+    Word(&'static [&'static str]),
+    /// A list of these words.
+    Words(&'static [&'static str]),
+    /// An object of times under these keys.
+    Times(&'static [&'static str]),
+    /// An object of these words under these keys.
+    Choices(&'static [(&'static str, &'static [&'static str])]),
+}
+
+/// What stands under a key.
+#[derive(Clone, Debug)]
+pub(crate) struct Field<'a> {
+    pub(crate) document: &'a Document,
+    /// The key with the keys above it.
+    pub(crate) name: String,
+    pub(crate) node: &'a Node,
+}
+
+impl Shape {
+    /// In words, after "must be".
+    pub(crate) fn expected(self) -> String {
+        let or = |words: &[&str]| {
+            let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+            match quoted.split_last() {
+                Some((last, [])) => last.clone(),
+                Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
+                None => String::new(),
+            }
+        };
+        match self {
+            Self::Text => "a string".to_owned(),
+            Self::Flag => "true or false".to_owned(),
+            Self::FlagOrTexts => "true, false or a list of strings".to_owned(),
+            Self::Count => "a whole number".to_owned(),
+            Self::Time => "seconds, or a text such as `500ms`, `30s`, `5m` or `2h`".to_owned(),
+            Self::Texts => "a list of strings".to_owned(),
+            Self::Pairs | Self::Times(_) | Self::Choices(_) => "an object".to_owned(),
+            Self::Word(words) => or(words),
+            Self::Words(words) => format!("a list of {}", or(words)),
+        }
+    }
+}
+
+impl<'a> Field<'a> {
+    pub(crate) fn new(document: &'a Document, name: String, node: &'a Node) -> Self {
+        Self { document, name, node }
+    }
+
+    pub(crate) fn text(&self) -> Result<&'a str, ConfigError> {
+        match &self.node.value {
+            Value::Text(text) => Ok(text),
+            _ => Err(self.wrong(Shape::Text)),
+        }
+    }
+
+    pub(crate) fn flag(&self) -> Result<bool, ConfigError> {
+        match self.node.value {
+            Value::Flag(flag) => Ok(flag),
+            _ => Err(self.wrong(Shape::Flag)),
+        }
+    }
+
+    pub(crate) fn number(&self) -> Result<f64, ConfigError> {
+        match self.node.value {
+            Value::Number(number) => Ok(number),
+            _ => Err(self.expected("a number")),
+        }
+    }
+
+    pub(crate) fn count(&self) -> Result<u32, ConfigError> {
+        let number = self.number().map_err(|_| self.wrong(Shape::Count))?;
+        let whole = number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&number);
+        // In range and whole, so nothing is lost.
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked in the line above")]
+        whole.then_some(number as u32).ok_or_else(|| self.wrong(Shape::Count))
+    }
+
+    pub(crate) fn time(&self) -> Result<Duration, ConfigError> {
+        let time = match &self.node.value {
+            Value::Number(seconds) => seconds_of(*seconds),
+            Value::Text(text) => read_time(text),
+            _ => None,
+        };
+        time.ok_or_else(|| self.wrong(Shape::Time))
+    }
+
+    /// A number of so many of a unit, as other hosts write it.
+    pub(crate) fn time_in(&self, unit: Duration) -> Result<Duration, ConfigError> {
+        let number = self.number()?;
+        seconds_of(number * unit.as_secs_f64()).ok_or_else(|| self.expected("a time of more than nothing"))
+    }
+
+    pub(crate) fn word<T: Copy>(&self, words: &[(&'static str, T)], shape: Shape) -> Result<T, ConfigError> {
+        let text = self.text().map_err(|_| self.wrong(shape))?;
+        words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value).ok_or_else(|| self.wrong(shape))
+    }
+
+    pub(crate) fn fields(&self) -> Result<Vec<Self>, ConfigError> {
+        let Value::List(elements) = &self.node.value else { return Err(self.wrong(Shape::Texts)) };
+        Ok(elements.iter().map(|node| Self::new(self.document, self.name.clone(), node)).collect())
+    }
+
+    pub(crate) fn texts(&self) -> Result<Vec<String>, ConfigError> {
+        let text = |field: Self| field.text().map(str::to_owned).map_err(|_| field.wrong(Shape::Texts));
+        self.fields()?.into_iter().map(text).collect()
+    }
+
+    pub(crate) fn template(&self, dialect: Dialect) -> Result<Template, ConfigError> {
+        self.text().map(|text| Template::new(text, dialect, self.node.line))
+    }
+
+    pub(crate) fn templates(&self, dialect: Dialect) -> Result<Vec<Template>, ConfigError> {
+        let template = |field: Self| field.template(dialect).map_err(|_| field.wrong(Shape::Texts));
+        self.fields()?.into_iter().map(template).collect()
+    }
+
+    pub(crate) fn members(&self) -> Result<Vec<(&'a str, Self)>, ConfigError> {
+        let Value::Map(members) = &self.node.value else { return Err(self.wrong(Shape::Pairs)) };
+        let field = |member: &'a Member| {
+            let name = format!("{}.{}", self.name, member.key);
+            (member.key.as_str(), Self::new(self.document, name, &member.node))
+        };
+        Ok(members.iter().map(field).collect())
+    }
+
+    pub(crate) fn pairs(&self, dialect: Dialect) -> Result<Vec<(String, Template)>, ConfigError> {
+        let pair = |(key, field): (&str, Self)| Ok((key.to_owned(), field.template(dialect)?));
+        self.members()?.into_iter().map(pair).collect()
+    }
+
+    /// An error about a key of ours that nobody knows.
+    pub(crate) fn unknown<'b>(&self, known: impl Iterator<Item = &'b str>) -> ConfigError {
+        let key = self.name.rsplit('.').next().unwrap_or_default();
+        let problem = match nearest(key, known) {
+            Some(near) => format!("`{}` is unknown; did you mean `{near}`?", self.name),
+            None => format!("`{}` is unknown", self.name),
+        };
+        ConfigError::Refused { place: self.document.place(self.node.line), problem }
+    }
+
+    pub(crate) fn wrong(&self, shape: Shape) -> ConfigError {
+        self.expected(&shape.expected())
+    }
+
+    pub(crate) fn expected(&self, expected: &str) -> ConfigError {
+        ConfigError::Expected {
+            place: self.document.place(self.node.line),
+            key: self.name.clone(),
+            expected: expected.to_owned(),
+        }
+    }
+}
+
+/// Puts a value that was read where it belongs.
+pub(crate) fn put<T>(place: &mut T, value: T) -> Result<(), ConfigError> {
+    *place = value;
+    Ok(())
+}
+
+/// Longer than this nobody waits, and sums of times stay far from the end of what fits.
+const LONGEST: f64 = 10.0 * 365.0 * 24.0 * 3600.0;
+
+/// A time of more than nothing.
+pub(crate) fn seconds_of(seconds: f64) -> Option<Duration> {
+    (0.0 < seconds && seconds <= LONGEST).then(|| Duration::from_secs_f64(seconds)).filter(|time| !time.is_zero())
+}
+
+/// `500ms`, `30s`, `5m`, `2h`, or a number of seconds.
+pub(crate) fn read_time(text: &str) -> Option<Duration> {
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "ms" => 0.001,
+        "" | "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => return None,
+    };
+    let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    digits.parse::<f64>().ok().filter(|_| plain).and_then(|number| seconds_of(number * unit))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::read_time;
+
+    #[test]
+    fn times_are_read_with_their_unit() {
+        for (text, time) in [
+            ("500ms", Some(Duration::from_millis(500))),
+            ("30s", Some(Duration::from_secs(30))),
+            ("1.5m", Some(Duration::from_secs(90))),
+            ("2h", Some(Duration::from_secs(7200))),
+            ("7", Some(Duration::from_secs(7))),
+            ("0", None),
+            ("-1s", None),
+            ("1 s", None),
+            ("s", None),
+            ("1d", None),
+            ("9999999999999999h", None),
+        ] {
+            assert_eq!(read_time(text), time, "{text}");
+        }
+    }
+}
