@@ -13,7 +13,7 @@ pub use dialect::Dialect;
 pub use expand::{Lookup, Unresolved};
 pub use scan::{Piece, Reference};
 
-pub(crate) use expand::read_bounded;
+pub(crate) use expand::{INPUTS, read_bounded};
 pub(crate) use scan::is_name;
 
 /// A text as it was written: maybe a secret itself, maybe with references to some.

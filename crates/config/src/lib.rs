@@ -9,6 +9,8 @@
 //! | [`settings`] | what holds for all servers, each value with where it came from |
 //! | [`interpolate`] | references in texts, in the dialects of all hosts |
 //! | [`endpoint`] | how a server is reached now, references put in |
+//! | [`import`] | server lists written for other hosts |
+//! | [`edit`] | changes to a file of ours: one member, and nothing else of the text |
 //! | [`keychain`] | where secrets are asked for by name |
 //! | [`secret`] | text that cannot print itself |
 //! | [`warning`] | what was odd about a file, although it can be used |
@@ -21,8 +23,10 @@
 mod address;
 pub mod config;
 pub mod document;
+pub mod edit;
 pub mod endpoint;
 pub mod error;
+pub mod import;
 pub mod interpolate;
 pub mod keychain;
 pub mod paths;

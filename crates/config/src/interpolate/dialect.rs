@@ -23,6 +23,8 @@ pub(super) enum Form {
     DollarEnv,
     /// `{env:NAME}` and `{file:path}`
     Curly,
+    /// `$${`, which is `${` as a text.
+    Escape,
     /// A whole text of `keychain:service/entry`, `file:/path` or `file:~/path`.
     Whole,
 }
@@ -32,7 +34,7 @@ pub(super) enum Form {
 pub enum Dialect {
     /// Nothing is special.
     Literal,
-    /// Ours: `${NAME}`, `${NAME:-default}`, `${env:NAME}`, `${file:path}`, `${keychain:service/entry}`.
+    /// Ours: `${NAME}`, `${NAME:-default}`, `${env:NAME}`, `${file:path}`, `${keychain:service/entry}`; `$${` is `${`.
     Toolway,
     /// Ours where secrets stand: also a whole value of `keychain:service/entry` or `file:/path`.
     ToolwayValue,
@@ -64,8 +66,10 @@ impl Dialect {
     fn forms(self) -> &'static [Form] {
         match self {
             Self::Literal => &[],
-            Self::Toolway => &[Form::Braced, Form::Default, Form::Env, Form::File, Form::Keychain],
-            Self::ToolwayValue => &[Form::Braced, Form::Default, Form::Env, Form::File, Form::Keychain, Form::Whole],
+            Self::Toolway => &[Form::Braced, Form::Default, Form::Env, Form::File, Form::Keychain, Form::Escape],
+            Self::ToolwayValue => {
+                &[Form::Braced, Form::Default, Form::Env, Form::File, Form::Keychain, Form::Escape, Form::Whole]
+            }
             Self::Shell => &[Form::Braced, Form::Default],
             Self::Braces => &[Form::Braced],
             Self::Gemini => &[Form::Braced, Form::Default, Form::Bare],

@@ -73,6 +73,13 @@ fn cut(text: &str, dialect: Dialect, depth: usize) -> Vec<Piece> {
     while let Some(at) = rest.find(['$', '{']) {
         plain.push_str(&rest[..at]);
         rest = &rest[at..];
+        if dialect.knows(Form::Escape)
+            && let Some(after) = rest.strip_prefix("$${")
+        {
+            plain.push_str("${");
+            rest = after;
+            continue;
+        }
         if let Some((reference, after)) = reference(rest, dialect, depth) {
             if !plain.is_empty() {
                 pieces.push(Piece::Text(std::mem::take(&mut plain)));

@@ -1,0 +1,107 @@
+//! One member of a JSON text put, changed or taken away; every other character stays.
+
+use std::path::Path;
+
+use jsonc_parser::cst::{CstObject, CstRootNode};
+
+use super::NewValue;
+use crate::{
+    document::ACCEPTED,
+    error::{ConfigError, Place},
+};
+
+/// Where the servers are.
+const SERVERS: &str = "mcpServers";
+
+/// Adds an entry at the end.
+pub(super) fn put(file: &Path, text: &str, label: &str, entry: &NewValue) -> Result<String, ConfigError> {
+    if text.trim().is_empty() {
+        let servers = NewValue::Object(vec![(label.to_owned(), entry.clone())]);
+        let root = parse(file, "{}")?;
+        object(&root, file)?.append(SERVERS, servers.input());
+        return Ok(format!("{root}\n"));
+    }
+    let root = parse(file, text)?;
+    let servers = object(&root, file)?.object_value_or_create(SERVERS).ok_or_else(|| wrong(file, SERVERS))?;
+    servers.append(label, entry.input());
+    Ok(root.to_string())
+}
+
+/// Changes some keys of an entry; one that is not there yet is made.
+pub(super) fn change(
+    file: &Path,
+    text: &str,
+    label: &str,
+    changes: &[(String, Option<NewValue>)],
+) -> Result<String, ConfigError> {
+    let root = parse(file, if text.trim().is_empty() { "{}" } else { text })?;
+    let servers = object(&root, file)?.object_value_or_create(SERVERS).ok_or_else(|| wrong(file, SERVERS))?;
+    if servers.get(label).is_none() {
+        let members = changes.iter().filter_map(|(key, value)| Some((key.clone(), value.clone()?))).collect();
+        return put(file, text, label, &NewValue::Object(members));
+    }
+    let entry = servers.object_value(label).ok_or_else(|| wrong(file, label))?;
+    for (key, value) in changes {
+        match (entry.get(key), value) {
+            (Some(member), Some(value)) => member.set_value(value.input()),
+            (Some(member), None) => member.remove(),
+            (None, Some(value)) => append(&entry, key, value),
+            (None, None) => {}
+        }
+    }
+    Ok(root.to_string())
+}
+
+/// Takes an entry away.
+pub(super) fn remove(file: &Path, text: &str, label: &str) -> Result<String, ConfigError> {
+    let root = parse(file, text)?;
+    let servers = object(&root, file)?.object_value(SERVERS).ok_or_else(|| wrong(file, SERVERS))?;
+    servers.get(label).ok_or_else(|| wrong(file, label))?.remove();
+    Ok(root.to_string())
+}
+
+/// Adds a member; an object on one line stays on one line.
+fn append(entry: &CstObject, key: &str, value: &NewValue) {
+    let before = entry.to_string();
+    if before.contains('\n') || entry.properties().is_empty() {
+        entry.append(key, value.input());
+        return;
+    }
+    let end = before.trim_end_matches('}').trim_end();
+    let space = &before[end.len()..before.len() - 1];
+    let comma = if end.ends_with(',') { "" } else { "," };
+    let member = format!("{}: {}", serde_json::Value::from(key), value.json());
+    let line = format!("{end}{comma} {member}{space}}}");
+    // Nothing but the parser can make nodes; the line it reads is the line that was here, and one member more.
+    match CstRootNode::parse(&line, &ACCEPTED).ok().and_then(|root| root.value()) {
+        Some(_) => replace_text(entry, &line),
+        None => {
+            entry.append(key, value.input());
+        }
+    }
+}
+
+/// Puts a text in the place of an object.
+fn replace_text(entry: &CstObject, line: &str) {
+    // A number is written as it is given, whatever it says.
+    let _replaced = entry.clone().replace_with(jsonc_parser::cst::CstInputValue::Number(line.to_owned()));
+}
+
+fn parse(file: &Path, text: &str) -> Result<CstRootNode, ConfigError> {
+    CstRootNode::parse(text, &ACCEPTED).map_err(|error| {
+        let place = Place { file: file.to_owned(), line: error.line_display() };
+        ConfigError::Syntax { place, problem: error.kind().to_string() }
+    })
+}
+
+fn object(root: &CstRootNode, file: &Path) -> Result<CstObject, ConfigError> {
+    root.object_value_or_create().ok_or_else(|| wrong(file, "the document"))
+}
+
+fn wrong(file: &Path, key: &str) -> ConfigError {
+    ConfigError::Expected {
+        place: Place { file: file.to_owned(), line: 0 },
+        key: key.to_owned(),
+        expected: "an object".to_owned(),
+    }
+}

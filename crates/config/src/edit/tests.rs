@@ -1,0 +1,171 @@
+//! Edits of texts as people keep them: only what was meant changes.
+
+use std::path::Path;
+
+use super::{Change, Edit, NewValue, edit_text};
+use crate::{Config, ServerName, document::Document, server::ServerConfig};
+
+const KEPT: &str = r#"// mine
+{
+    "autoConnect": false, // slow machine
+    "mcpServers": {
+        // first
+        "My Files": { "command": "files", "args": ["a"] }, // on one line
+
+        "b": {
+            "command": "b", /* why */
+            "env": { "X": "1" }
+        },
+    }
+}
+"#;
+
+fn name(text: &str) -> ServerName {
+    text.parse().unwrap()
+}
+
+fn edited(edit: &Edit, text: &str) -> String {
+    match edit_text(edit, None, Path::new("/x/toolway.json"), text).unwrap() {
+        Change::Text { text, .. } => text,
+        lines => panic!("{lines:?}"),
+    }
+}
+
+fn problem(edit: &Edit, text: &str) -> String {
+    edit_text(edit, None, Path::new("/x/toolway.json"), text).unwrap_err().to_string()
+}
+
+fn entry() -> NewValue {
+    NewValue::Object(vec![
+        ("command".to_owned(), NewValue::Text("npx".to_owned())),
+        ("args".to_owned(), NewValue::texts(["-y", "x"])),
+        ("env".to_owned(), NewValue::pairs([("KEY", "${KEY}")])),
+    ])
+}
+
+#[test]
+fn an_entry_is_added_at_the_end_and_the_rest_stays() {
+    let text = edited(&Edit::Add { label: "New".to_owned(), entry: entry() }, KEPT);
+    // The file ends its lists with a comma, so the new entry does too.
+    let new = r#"            "env": { "X": "1" }
+        },
+        "New": {
+            "command": "npx",
+            "args": ["-y", "x"],
+            "env": {
+                "KEY": "${KEY}",
+            },
+        },
+    }
+"#;
+    assert_eq!(text, KEPT.replace("            \"env\": { \"X\": \"1\" }\n        },\n    }\n", new));
+}
+
+#[test]
+fn the_first_entry_makes_the_file() {
+    let text = edited(&Edit::Add { label: "New".to_owned(), entry: entry() }, "");
+    assert!(text.starts_with("{\n  \"mcpServers\": {\n    \"New\": {\n      \"command\": \"npx\",\n"), "{text}");
+    assert!(text.ends_with("}\n"));
+    let text = edited(&Edit::Add { label: "New".to_owned(), entry: entry() }, "{\n\t\"autoConnect\": true\n}\n");
+    assert!(text.starts_with("{\n\t\"autoConnect\": true,\n\t\"mcpServers\": {\n\t\t\"New\": {"), "{text}");
+}
+
+#[test]
+fn an_entry_on_one_line_stays_on_it() {
+    let text = edited(&Edit::Disable { name: name("my-files") }, KEPT);
+    assert_eq!(text, KEPT.replace(r#""args": ["a"] }"#, r#""args": ["a"], "enabled": false }"#));
+    assert_eq!(edited(&Edit::Enable { name: name("my-files") }, &text), KEPT);
+}
+
+#[test]
+fn one_member_changes() {
+    let changes = vec![
+        ("command".to_owned(), Some(NewValue::Text("c".to_owned()))),
+        ("env".to_owned(), None),
+        ("idleStop".to_owned(), Some(NewValue::Number(90.0))),
+    ];
+    let text = edited(&Edit::Update { name: name("b"), changes }, KEPT);
+    assert!(
+        text.contains("            \"command\": \"c\", /* why */\n            \"idleStop\": 90\n        },\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains("// first\n        \"My Files\": { \"command\": \"files\", \"args\": [\"a\"] }, // on one line")
+    );
+}
+
+#[test]
+fn an_entry_goes_and_its_neighbours_stay() {
+    let text = edited(&Edit::Remove { name: name("b") }, KEPT);
+    assert!(!text.contains("\"b\"") && text.contains("\"My Files\"") && text.contains("// slow machine"), "{text}");
+    Config::of(&Document::of(Path::new("/x/toolway.json"), &text).unwrap(), None).unwrap();
+}
+
+#[test]
+fn an_edit_that_would_break_the_file_is_refused() {
+    let broken = Edit::Update { name: name("b"), changes: vec![("command".to_owned(), Some(NewValue::Number(1.0)))] };
+    assert_eq!(problem(&broken, KEPT), "/x/toolway.json:9: `mcpServers.b.command` must be a string");
+    let twice = Edit::Add { label: "my files".to_owned(), entry: entry() };
+    assert_eq!(
+        problem(&twice, KEPT),
+        "/x/toolway.json:6: `my files` and `My Files` would both be called `my-files`; rename one"
+    );
+    assert_eq!(problem(&Edit::Remove { name: name("z") }, KEPT), "/x/toolway.json: there is no server `z`");
+    assert!(problem(&Edit::Remove { name: name("z") }, "{,").starts_with("/x/toolway.json:1: "));
+}
+
+#[test]
+fn another_hosts_server_is_overridden_in_our_file() {
+    let mut server = ServerConfig::process(name("theirs"), "x", &[]);
+    server.label = "Theirs".to_owned();
+    let on_theirs = |edit: &Edit, text: &str| match edit_text(edit, Some(&server), Path::new("/x/toolway.json"), text) {
+        Ok(Change::Text { text, .. }) => text,
+        other => panic!("{other:?}"),
+    };
+    let off = on_theirs(&Edit::Disable { name: name("theirs") }, "{}\n");
+    assert_eq!(off, "{\n  \"mcpServers\": {\n    \"Theirs\": {\n      \"enabled\": false\n    }\n  }\n}\n");
+    let on = on_theirs(&Edit::Enable { name: name("theirs") }, &off);
+    assert_eq!(on, off.replace("false", "true"));
+}
+
+#[test]
+fn yaml_is_not_edited_but_the_lines_are_given() {
+    let file = Path::new("/x/toolway.yaml");
+    let add = Edit::Add { label: "Two words".to_owned(), entry: entry() };
+    let Change::Lines { lines, advice, .. } = edit_text(&add, None, file, "autoConnect: true\n").unwrap() else {
+        panic!("lines");
+    };
+    assert_eq!(advice, "Put these lines under `mcpServers` in /x/toolway.yaml.");
+    assert_eq!(lines, "\"Two words\":\n  command: \"npx\"\n  args: [\"-y\",\"x\"]\n  env:\n    KEY: \"${KEY}\"\n");
+    let indented: String = lines.lines().map(|line| format!("  {line}\n")).collect();
+    let whole = Document::of(file, &format!("mcpServers:\n{indented}")).unwrap();
+    assert!(Config::of(&whole, None).unwrap().find("two-words").is_some());
+
+    let text = "mcpServers:\n  a:\n    command: x\n    disabled: true\n";
+    let Change::Lines { lines, advice, .. } = edit_text(&Edit::Enable { name: name("a") }, None, file, text).unwrap()
+    else {
+        panic!("lines");
+    };
+    assert_eq!(lines, "");
+    assert_eq!(
+        advice,
+        "In /x/toolway.yaml, under `mcpServers.a`, take away `disabled` and `enabled`; then these lines belong there."
+    );
+}
+
+#[test]
+fn a_file_is_replaced_with_the_permissions_it_had() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = tempfile::tempdir().unwrap();
+    let (file, link) = (folder.path().join("a/toolway.json"), folder.path().join("link.json"));
+    super::replace(&file, "one").unwrap();
+    let mode = || std::fs::metadata(&file).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(), 0o600);
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    super::replace(&link, "two").unwrap();
+    assert_eq!((std::fs::read_to_string(&file).unwrap().as_str(), mode()), ("two", 0o640));
+    assert!(link.is_symlink());
+    assert_eq!(std::fs::read_dir(folder.path().join("a")).unwrap().count(), 1);
+}

@@ -1,0 +1,57 @@
+//! Codex: `config.toml`, where nothing in a text is special and other keys name variables instead.
+
+use super::{
+    Host,
+    entry::{Entries, Reading, usable},
+    find::Spot,
+    rules::{Clock, MILLISECONDS, Rule, SECONDS},
+};
+use crate::{error::ConfigError, interpolate::Dialect, server::Format};
+
+pub(super) const HOST: Host = Host {
+    format: Format::Codex,
+    spots: &[
+        Spot::Project(".codex/config.toml"),
+        Spot::Folder { variable: "CODEX_HOME", file: "config.toml", otherwise: ".codex" },
+    ],
+    read,
+};
+
+const ENTRIES: Entries = Entries {
+    dialect: Dialect::Literal,
+    rules: &[
+        ("command", Rule::Command),
+        ("args", Rule::Arguments),
+        ("env", Rule::Environment),
+        ("env_vars", Rule::EnvironmentNames),
+        ("cwd", Rule::Directory),
+        ("url", Rule::Url),
+        ("bearer_token_env_var", Rule::BearerName),
+        ("http_headers", Rule::Headers),
+        ("env_http_headers", Rule::HeaderNames),
+        ("enabled", Rule::Enabled),
+        ("required", Rule::Required),
+        ("enabled_tools", Rule::Only),
+        ("disabled_tools", Rule::Without),
+        ("startup_timeout_ms", Rule::Time(Clock::Connect, MILLISECONDS)),
+        ("startup_timeout_sec", Rule::Time(Clock::Connect, SECONDS)),
+        ("tool_timeout_sec", Rule::Time(Clock::Total, SECONDS)),
+        ("http_headers_helper", Rule::Ignored("no program is run for headers")),
+        ("scopes", Rule::Ignored("signing in is not taken over")),
+        ("oauth", Rule::Ignored("signing in is not taken over")),
+        ("oauth_resource", Rule::Ignored("signing in is not taken over")),
+        ("auth", Rule::Ignored("signing in is not taken over")),
+        ("default_tools_approval_mode", Rule::Ignored("approvals are not taken over")),
+        ("tools", Rule::Ignored("approvals are not taken over")),
+        ("omit_tools_from", Rule::Nothing),
+        ("supports_parallel_tool_calls", Rule::Nothing),
+    ],
+    unusable: usable,
+};
+
+fn read(reading: &mut Reading<'_>) -> Result<(), ConfigError> {
+    if let Some(entries) = reading.document.root()?.take_section("mcp_servers")? {
+        reading.entries(entries, &ENTRIES);
+    }
+    Ok(())
+}

@@ -1,0 +1,297 @@
+//! An entry of another host as one of ours: the same server, without the secrets.
+
+use std::path::Path;
+
+use super::literal::{is_secret_header, is_secret_text, looks_secret, names_secret};
+use crate::{
+    edit::NewValue,
+    error::ConfigError,
+    interpolate::{INPUTS, Piece, Reference, Template},
+    server::{Era, Http, HttpKind, NameFilter, PlainHttp, Process, ServerConfig, Source, Transport},
+};
+
+/// An entry to be written into a file of ours.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CopiedEntry {
+    /// The key under `mcpServers`.
+    pub label: String,
+    /// What stands under it.
+    pub entry: NewValue,
+    /// The secrets that were not copied.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// A secret that was not copied: the entry now names a variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Where it stands in the other host's entry.
+    pub key: String,
+    /// The variable to set.
+    pub variable: String,
+}
+
+/// One of ours that says the same in a file of the user, whose programs run in `home`. Values that look like secrets
+/// become references to variables.
+pub fn copy(server: &ServerConfig, home: Option<&Path>) -> Result<CopiedEntry, ConfigError> {
+    let mut copying = Copying { server, home, members: Vec::new(), left_out: Vec::new() };
+    match &server.transport {
+        Transport::Process(process) => copying.process(process)?,
+        Transport::Http(http) => copying.http(http)?,
+    }
+    copying.rest();
+    let Copying { members, left_out, .. } = copying;
+    Ok(CopiedEntry { label: server.label.clone(), entry: NewValue::Object(members), left_out })
+}
+
+struct Copying<'a> {
+    server: &'a ServerConfig,
+    home: Option<&'a Path>,
+    members: Vec<(String, NewValue)>,
+    left_out: Vec<LeftOut>,
+}
+
+/// What a text is for, which decides what in it is a secret.
+#[derive(Clone, Copy)]
+enum Role<'a> {
+    Plain,
+    Variable(&'a str),
+    Header(&'a str),
+    /// After an option of this name.
+    Argument(&'a str),
+}
+
+impl Copying<'_> {
+    fn process(&mut self, process: &Process) -> Result<(), ConfigError> {
+        let command = self.text("command", &process.command, Role::Plain)?;
+        self.put("command", NewValue::Text(command));
+        let (mut arguments, mut before) = (Vec::new(), "");
+        for argument in &process.arguments {
+            arguments.push(NewValue::Text(self.text("args", argument, Role::Argument(before))?));
+            before = argument.written().expose();
+            before = if before.contains('=') { "" } else { before };
+        }
+        self.put_unless_empty("args", arguments);
+        let variables = self.pairs("env", &process.variables, Role::Variable)?;
+        self.put_pairs("env", variables);
+        if let Some(file) = &process.variables_file {
+            let file = self.path("envFile", file)?;
+            self.put("envFile", NewValue::Text(file));
+        }
+        match (&process.directory, &self.server.source.folder) {
+            (Some(directory), _) => {
+                let directory = self.path("cwd", directory)?;
+                self.put("cwd", NewValue::Text(directory));
+            }
+            (None, Some(folder)) if self.home != Some(folder) => {
+                self.put("cwd", NewValue::Text(path_text(folder)));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn http(&mut self, http: &Http) -> Result<(), ConfigError> {
+        let url = self.text("url", &http.url, Role::Plain)?;
+        let url = self.without_secrets(&url);
+        self.put("url", NewValue::Text(url));
+        let headers = self.pairs("headers", &http.headers, Role::Header)?;
+        self.put_pairs("headers", headers);
+        match http.kind {
+            HttpKind::Auto => {}
+            HttpKind::Http => self.put("type", NewValue::Text("http".to_owned())),
+            HttpKind::Sse => self.put("type", NewValue::Text("sse".to_owned())),
+        }
+        if http.plain == PlainHttp::Anywhere {
+            self.put("allowInsecureHttp", NewValue::Flag(true));
+        }
+        Ok(())
+    }
+
+    fn rest(&mut self) {
+        let server = self.server;
+        if !server.is_enabled() {
+            self.put("enabled", NewValue::Flag(false));
+        }
+        if server.need == crate::server::Need::Required {
+            self.put("required", NewValue::Flag(true));
+        }
+        match server.era {
+            Era::Auto => {}
+            Era::Legacy => self.put("era", NewValue::Text("legacy".to_owned())),
+            Era::Modern => self.put("era", NewValue::Text("modern".to_owned())),
+        }
+        let times =
+            [("connect", server.timeouts.connect), ("idle", server.timeouts.idle), ("total", server.timeouts.total)];
+        let times =
+            times.into_iter().filter_map(|(key, time)| Some((key.to_owned(), NewValue::Number(time?.as_secs_f64()))));
+        let times: Vec<_> = times.collect();
+        if !times.is_empty() {
+            self.put("timeouts", NewValue::Object(times));
+        }
+        let NameFilter { include, exclude } = &server.filters.tool_names;
+        let texts = |names: &[String]| names.iter().map(|name| NewValue::Text(name.clone())).collect::<Vec<_>>();
+        if let Some(include) = include {
+            self.put("includeTools", NewValue::List(texts(include)));
+        }
+        self.put_unless_empty("excludeTools", texts(exclude));
+        if let Some(description) = &server.description {
+            self.put("description", NewValue::Text(description.clone()));
+        }
+    }
+
+    fn pairs<'b>(
+        &mut self,
+        key: &str,
+        pairs: &'b [(String, Template)],
+        role: fn(&'b str) -> Role<'b>,
+    ) -> Result<Vec<(String, NewValue)>, ConfigError> {
+        let mut copied = Vec::new();
+        for (name, text) in pairs {
+            let text = self.text(&format!("{key}.{name}"), text, role(name))?;
+            copied.push((name.clone(), NewValue::Text(text)));
+        }
+        Ok(copied)
+    }
+
+    /// A text in our own words; a stretch of it that is a secret becomes a variable.
+    fn text(&mut self, key: &str, template: &Template, role: Role<'_>) -> Result<String, ConfigError> {
+        let mut text = String::new();
+        for piece in template.pieces() {
+            match piece {
+                Piece::Text(plain) => text.push_str(&self.plain(key, &plain, role)),
+                Piece::Reference(reference) => {
+                    let known = ours(&reference, self.server);
+                    text.push_str(&known.ok_or_else(|| self.unknown(key, template))?);
+                }
+            }
+        }
+        Ok(text)
+    }
+
+    fn plain(&mut self, key: &str, text: &str, role: Role<'_>) -> String {
+        // The word before a token is not secret: `Bearer`, `--token=`.
+        let start = text.rfind([' ', '=']).map_or(0, |at| at + 1);
+        let (before, token) = text.split_at(start);
+        let secret = match role {
+            Role::Plain => false,
+            Role::Variable(name) => looks_secret(name, token) || looks_secret(name, text),
+            Role::Header(name) => is_secret_header(name, token),
+            Role::Argument(option) if option.starts_with('-') && !text.starts_with('-') => {
+                looks_secret(option, text) || (before.is_empty() && is_secret_text(token))
+            }
+            Role::Argument(_) => {
+                is_secret_text(token) || (!before.is_empty() && names_secret(before) && !token.is_empty())
+            }
+        };
+        if !secret {
+            return escaped(text);
+        }
+        let option = before.strip_suffix('=').filter(|option| option.starts_with('-'));
+        let variable = self.leave_out(key, option.map_or(role, Role::Argument));
+        match role {
+            Role::Variable(_) => format!("${{{variable}}}"),
+            _ => format!("{}${{{variable}}}", escaped(before)),
+        }
+    }
+
+    /// Names the variable that stands for a secret from now on.
+    fn leave_out(&mut self, key: &str, role: Role<'_>) -> String {
+        let upper = |text: &str| {
+            let word = |letter: char| if letter.is_ascii_alphanumeric() { letter.to_ascii_uppercase() } else { '_' };
+            text.chars().map(word).collect::<String>()
+        };
+        let server = upper(self.server.name.as_str());
+        let wanted = match role {
+            Role::Variable(name) if crate::interpolate::is_name(name) => name.to_owned(),
+            Role::Variable(name) | Role::Header(name) => format!("{server}_{}", upper(name)),
+            Role::Argument(option) if option.starts_with('-') => {
+                format!("{server}_{}", upper(option.trim_start_matches('-')))
+            }
+            Role::Argument(_) | Role::Plain => format!("{server}_SECRET"),
+        };
+        let wanted =
+            if wanted.starts_with(|first: char| first.is_ascii_digit()) { format!("_{wanted}") } else { wanted };
+        self.left_out.push(LeftOut { key: key.to_owned(), variable: wanted.clone() });
+        wanted
+    }
+
+    /// An address without the passwords and keys in it.
+    fn without_secrets(&mut self, url: &str) -> String {
+        let Ok(mut parsed) = url::Url::parse(url) else { return url.to_owned() };
+        let query = parsed.query_pairs().any(|(name, value)| !value.starts_with("${") && looks_secret(&name, &value));
+        let path = parsed.path().split('/').any(is_secret_text);
+        if parsed.password().is_none() && !query && !path {
+            return url.to_owned();
+        }
+        if query || path {
+            return format!("${{{}}}", self.leave_out("url", Role::Header("url")));
+        }
+        let variable = self.leave_out("url", Role::Header("password"));
+        // Cannot fail: an address with a password can have another one.
+        let _replaced = parsed.set_password(Some("TOOLWAY"));
+        parsed.to_string().replacen(":TOOLWAY@", &format!(":${{{variable}}}@"), 1)
+    }
+
+    /// A path that does not depend on where the entry stands.
+    fn path(&mut self, key: &str, template: &Template) -> Result<String, ConfigError> {
+        let text = self.text(key, template, Role::Plain)?;
+        let anchored = text.starts_with(['/', '~']) || text.starts_with("${");
+        Ok(if anchored { text } else { path_text(&self.server.source.base.join(text)) })
+    }
+
+    fn put(&mut self, key: &str, value: NewValue) {
+        self.members.push((key.to_owned(), value));
+    }
+
+    fn put_unless_empty(&mut self, key: &str, list: Vec<NewValue>) {
+        if !list.is_empty() {
+            self.put(key, NewValue::List(list));
+        }
+    }
+
+    fn put_pairs(&mut self, key: &str, pairs: Vec<(String, NewValue)>) {
+        if !pairs.is_empty() {
+            self.put(key, NewValue::Object(pairs));
+        }
+    }
+
+    fn unknown(&self, key: &str, template: &Template) -> ConfigError {
+        ConfigError::Refused {
+            place: self.server.source.place.at(template.line()),
+            problem: format!("`{}.{key}` has a placeholder that nothing here can fill in", self.server.label),
+        }
+    }
+}
+
+/// A reference as we write it.
+fn ours(reference: &Reference, server: &ServerConfig) -> Option<String> {
+    let Source { folder, base, .. } = &server.source;
+    match reference {
+        Reference::Variable { name, default: None } => Some(format!("${{{name}}}")),
+        Reference::Variable { name, default: Some(default) } => {
+            let default = default.iter().map(|piece| match piece {
+                Piece::Text(text) => Some(escaped(text)),
+                Piece::Reference(reference) => ours(reference, server),
+            });
+            Some(format!("${{{name}:-{}}}", default.collect::<Option<String>>()?))
+        }
+        Reference::File(path) if path.starts_with(['/', '~']) => Some(format!("${{file:{path}}}")),
+        Reference::File(path) => Some(format!("${{file:{}}}", path_text(&base.join(path)))),
+        Reference::Keychain { service, entry } => Some(format!("${{keychain:{service}/{entry}}}")),
+        Reference::Input(id) => Some(format!("${{keychain:{INPUTS}/{}/{id}}}", server.name)),
+        Reference::Home => Some("${HOME}".to_owned()),
+        Reference::Folder => folder.as_deref().map(path_text),
+        Reference::FolderName => folder.as_deref()?.file_name()?.to_str().map(str::to_owned),
+        Reference::Separator => Some("/".to_owned()),
+        Reference::Unknown(_) => None,
+    }
+}
+
+/// A text in which nothing is special for us.
+fn escaped(text: &str) -> String {
+    text.replace("${", "$${")
+}
+
+fn path_text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}

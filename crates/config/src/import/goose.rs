@@ -1,0 +1,63 @@
+//! Goose: `extensions` of its `config.yaml`; secrets are names that its keychain knows.
+
+use super::{
+    Host,
+    entry::{Entries, Reading},
+    find::Spot,
+    rules::{Clock, Rule, SECONDS},
+};
+use crate::{
+    document::Section,
+    error::ConfigError,
+    interpolate::Dialect,
+    server::{Draft, Format},
+};
+
+pub(super) const HOST: Host = Host { format: Format::Goose, spots: &[Spot::Config("goose/config.yaml")], read };
+
+const ENTRIES: Entries = Entries {
+    dialect: Dialect::Literal,
+    rules: &[
+        ("type", Rule::Kind),
+        ("cmd", Rule::Command),
+        ("args", Rule::Arguments),
+        ("envs", Rule::Environment),
+        ("env_keys", Rule::KeychainNames("goose")),
+        ("cwd", Rule::Directory),
+        ("uri", Rule::Url),
+        ("headers", Rule::Headers),
+        ("enabled", Rule::Enabled),
+        // An empty list is all of them there.
+        ("available_tools", Rule::OnlyIfAny),
+        ("timeout", Rule::Time(Clock::Total, SECONDS)),
+        ("description", Rule::Description),
+        ("name", Rule::Nothing),
+        ("display_name", Rule::Nothing),
+        ("bundled", Rule::Nothing),
+        ("socket", Rule::Nothing),
+    ],
+    unusable,
+};
+
+/// The kinds that are servers; the others are parts of that program.
+const SERVERS: [&str; 3] = ["stdio", "streamable_http", "sse"];
+
+fn unusable(_draft: &Draft, entry: &Section<'_>) -> Option<String> {
+    let by_socket = entry.line("socket").is_some();
+    by_socket.then(|| "it is reached through a socket, which is not supported".to_owned())
+}
+
+fn read(reading: &mut Reading<'_>) -> Result<(), ConfigError> {
+    let Some(mut extensions) = reading.document.root()?.take_section("extensions")? else { return Ok(()) };
+    for (label, entry) in extensions.take_sections()? {
+        if is_server(&entry) {
+            reading.entry(label, entry, &ENTRIES);
+        }
+    }
+    Ok(())
+}
+
+fn is_server(entry: &Section<'_>) -> bool {
+    let kind = entry.clone().take_text("type").ok().flatten();
+    kind.is_some_and(|(kind, _)| SERVERS.contains(&kind.as_str()))
+}

@@ -1,0 +1,5 @@
+//! Stories about what operators write, told to the crate as its users see it.
+#![expect(clippy::unwrap_used, reason = "what a story tells with is part of the test")]
+
+mod importing;
+mod world;

@@ -1,0 +1,135 @@
+//! A home and a project in a temporary folder, with the files of sixteen hosts in them.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use tempfile::TempDir;
+use toolway_config::{
+    Endpoint, Environment, Keychain, Secret, ServerConfig,
+    import::{Imported, SearchIn, read_all},
+    keychain::KeychainError,
+    server::{Format, HttpKind},
+};
+
+pub(crate) struct World {
+    folder: TempDir,
+    pub(crate) environment: Environment,
+}
+
+/// Two secrets, one that a person typed and one that another host put away.
+#[derive(Debug)]
+pub(crate) struct Chain;
+
+impl Keychain for Chain {
+    fn get(&self, service: &str, entry: &str) -> Result<Secret, KeychainError> {
+        match (service, entry) {
+            ("toolway-inputs", "files/tok") => Ok(Secret::new("typed")),
+            ("goose", "STORED") => Ok(Secret::new("stored")),
+            _ => Err(KeychainError::Missing),
+        }
+    }
+}
+
+impl World {
+    /// Nothing but a home and a project.
+    pub(crate) fn empty() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["home", "project"] {
+            fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        let home = folder.path().join("home").canonicalize().unwrap();
+        let mut environment = Environment::new();
+        for (name, value) in [("HOME", home.to_str().unwrap()), ("TOKEN", "t0k"), ("KIND", "kind")] {
+            environment.insert(name.into(), value.into());
+        }
+        Self { folder, environment }
+    }
+
+    /// The files of all hosts.
+    pub(crate) fn of_all_hosts() -> Self {
+        let world = Self::empty();
+        world.copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hosts"), &world.root());
+        world
+    }
+
+    fn copy(&self, from: &Path, to: &Path) {
+        fs::create_dir_all(to).unwrap();
+        for entry in fs::read_dir(from).unwrap() {
+            let entry = entry.unwrap();
+            let target = to.join(entry.file_name());
+            if entry.file_type().unwrap().is_dir() {
+                self.copy(&entry.path(), &target);
+            } else {
+                let text = fs::read_to_string(entry.path()).unwrap();
+                let text = text.replace("@PROJECT@", self.project().to_str().unwrap());
+                fs::write(target, text.replace("/@HOME@", self.home().to_str().unwrap())).unwrap();
+            }
+        }
+    }
+
+    pub(crate) fn root(&self) -> PathBuf {
+        self.folder.path().canonicalize().unwrap()
+    }
+
+    pub(crate) fn home(&self) -> PathBuf {
+        self.root().join("home")
+    }
+
+    pub(crate) fn project(&self) -> PathBuf {
+        self.root().join("project")
+    }
+
+    /// What these hosts' files say.
+    pub(crate) fn import(&self, formats: &[Format]) -> Imported {
+        let (home, config, project) = (self.home(), self.home().join(".config"), self.project());
+        let search = SearchIn {
+            home: Some(&home),
+            config: Some(&config),
+            project: Some(&project),
+            environment: &self.environment,
+        };
+        read_all(formats, &search)
+    }
+
+    /// A server as it would be started or dialled, on one line.
+    pub(crate) fn line(&self, server: &ServerConfig) -> String {
+        self.line_in(server, &self.environment)
+    }
+
+    /// The same, with other variables.
+    pub(crate) fn line_in(&self, server: &ServerConfig, environment: &Environment) -> String {
+        let text = match server.endpoint(environment, &Chain) {
+            Ok(endpoint) => line(&endpoint),
+            Err(error) => format!("refused: {error}"),
+        };
+        self.stable(&text)
+    }
+
+    /// The temporary folders by their names.
+    pub(crate) fn stable(&self, text: &str) -> String {
+        text.replace(self.home().to_str().unwrap(), "HOME").replace(self.project().to_str().unwrap(), "PROJECT")
+    }
+}
+
+fn line(endpoint: &Endpoint) -> String {
+    let pairs = |pairs: &[(String, Secret)], between: &str| {
+        pairs.iter().map(|(name, value)| format!(" | {name}{between}{}", value.expose())).collect::<String>()
+    };
+    match endpoint {
+        Endpoint::Process { command, arguments, variables, directory } => {
+            let arguments: String = arguments.iter().map(|argument| format!(" {}", argument.expose())).collect();
+            let directory = directory.as_ref().map(|directory| directory.display().to_string()).unwrap_or_default();
+            format!("{command}{arguments}{} | in {directory}", pairs(variables, "="))
+        }
+        Endpoint::Http { url, headers, kind } => {
+            let kind = match kind {
+                HttpKind::Auto => "auto",
+                HttpKind::Http => "http",
+                HttpKind::Sse => "sse",
+            };
+            format!("{kind} {}{}", url.expose(), pairs(headers, ": "))
+        }
+    }
+}
