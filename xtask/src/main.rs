@@ -1,8 +1,9 @@
 //! `cargo xtask`: the chores of this repository.
 //!
-//! One so far: `tidy`, the rules of the house that a machine can check (`tidy.rs`). It also runs as a test, so nobody
-//! has to remember it.
+//! `tidy`: the rules of the house that a machine can check (`tidy.rs`). `schema`: the configuration described in
+//! `docs/reference` (`schema.rs`). Both also run as tests, so nobody has to remember them.
 
+mod schema;
 mod tidy;
 
 use std::io::{self, Write};
@@ -12,8 +13,9 @@ fn main() -> io::Result<ExitCode> {
     let mut words = std::env::args().skip(1);
     match (words.next().as_deref(), words.next()) {
         (Some("tidy"), None) => tidy(),
+        (Some("schema"), None) => schema::write(&tidy::root()).map(|()| ExitCode::SUCCESS),
         _ => {
-            writeln!(io::stderr(), "usage: cargo xtask tidy")?;
+            writeln!(io::stderr(), "usage: cargo xtask tidy|schema")?;
             Ok(ExitCode::from(2))
         }
     }

@@ -7,7 +7,7 @@ use std::{
 
 use crate::{
     document::{Document, Section},
-    error::ConfigError,
+    error::{ConfigError, Place},
     server::{self, Behind, Clocks, Draft, Format, ServerConfig, ServerName, Source, Start},
     settings::{SETTINGS, Settings},
     shape::Field,
@@ -31,6 +31,8 @@ pub(crate) struct FileContents {
     pub(crate) entries: Vec<Entry>,
     pub(crate) settings: Settings,
     pub(crate) warnings: Warnings,
+    /// Keys of the document that nobody knows.
+    pub(crate) unknown_sections: Vec<(String, Place)>,
 }
 
 /// One entry of `mcpServers`.
@@ -97,6 +99,7 @@ impl FileContents {
         }
         let known = || SETTINGS.iter().map(|key| key.name).chain(["mcpServers"]);
         for (key, line) in root.keys().filter(|(key, _)| !NOT_ODD.contains(key)) {
+            contents.unknown_sections.push((key.to_owned(), document.place(line)));
             contents.warnings.push(Warning::unknown(document.place(line), key, key, known()));
         }
         Ok(contents)

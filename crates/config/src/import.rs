@@ -16,7 +16,6 @@ mod gemini;
 mod goose;
 mod inspector;
 mod kiro;
-mod literal;
 mod mcporter;
 mod opencode;
 mod rules;
@@ -36,7 +35,6 @@ use crate::{
 
 pub use copy::{CopiedEntry, copy};
 pub use find::{FoundFile, SearchIn, find};
-pub(crate) use literal::looks_secret;
 
 use entry::Reading;
 use find::Spot;

@@ -4,6 +4,10 @@
 //! |---|---|
 //! | [`paths`] | where config, state and cache live |
 //! | [`document`] | a file as a tree in which every value knows its line |
+//! | [`load`] | everything the operator wrote, found, read and put together |
+//! | [`layers`] | what the environment and the command line say |
+//! | [`project`] | a project's own file: where, whose, and what it may say |
+//! | [`consent`] | what a person is asked before a project's server is used |
 //! | [`config`] | the whole document: servers by name, settings, and what was odd about it |
 //! | [`server`] | one server as it was written |
 //! | [`settings`] | what holds for all servers, each value with where it came from |
@@ -13,15 +17,17 @@
 //! | [`edit`] | changes to a file of ours: one member, and nothing else of the text |
 //! | [`keychain`] | where secrets are asked for by name |
 //! | [`secret`] | text that cannot print itself |
+//! | [`show`] | every value and where it came from, and what is wrong with it all |
+//! | [`schema`] | the document described for editors and for people |
 //! | [`warning`] | what was odd about a file, although it can be used |
 //! | [`error`] | file, line, key, what was expected |
 //!
 //! No async, no MCP, no HTTP. Files are read here; the environment comes in as a value.
 #![warn(missing_docs)]
-#![expect(dead_code, unused_imports, reason = "the readers of other formats use these; they come next")]
 
 mod address;
 pub mod config;
+pub mod consent;
 pub mod document;
 pub mod edit;
 pub mod endpoint;
@@ -29,11 +35,17 @@ pub mod error;
 pub mod import;
 pub mod interpolate;
 pub mod keychain;
+pub mod layers;
+pub mod load;
+mod mask;
 pub mod paths;
+pub mod project;
+pub mod schema;
 pub mod secret;
 pub mod server;
 pub mod settings;
 mod shape;
+pub mod show;
 pub mod warning;
 
 pub use address::is_web_address;
@@ -41,6 +53,7 @@ pub use config::Config;
 pub use endpoint::Endpoint;
 pub use error::{ConfigError, Place};
 pub use keychain::{Keychain, NoKeychain};
+pub use load::{Loaded, Sources, load};
 pub use paths::{Environment, Paths};
 pub use secret::Secret;
 pub use server::{ServerConfig, ServerName};

@@ -25,7 +25,9 @@ pub struct Paths {
 
 /// Our folder in each of them.
 const FOLDER: &str = "toolway";
-/// The user's own configuration.
+/// What a file of ours may be called, in the user's folder and in a project.
+pub(crate) const FILES: [&str; 4] = [FILE, "toolway.jsonc", "toolway.yaml", "toolway.yml"];
+/// What a new one is called.
 const FILE: &str = "toolway.json";
 
 impl Paths {

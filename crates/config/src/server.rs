@@ -9,7 +9,7 @@ mod source;
 pub mod timeouts;
 mod transport;
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 pub use filters::{Filters, NameFilter, Offered};
 pub use name::{InvalidServerName, ServerName};
@@ -21,7 +21,7 @@ pub(crate) use draft::{Draft, Kind, all_but, only};
 pub(crate) use keys::{KEYS, OF_OTHERS, kind};
 pub(crate) use read::{read, server_name};
 
-use crate::interpolate::Template;
+use crate::{error::Place, interpolate::Template};
 
 /// One server. References are put in by [`endpoint`](Self::endpoint), when it is started or dialled.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +52,8 @@ pub struct ServerConfig {
     pub idle_stop: Option<Duration>,
     /// For people.
     pub description: Option<String>,
+    /// Where each key stands, by our name for it; what is not here nobody said.
+    pub origins: BTreeMap<&'static str, Place>,
 }
 
 /// Whether an entry may be used.
@@ -134,6 +136,7 @@ impl ServerConfig {
             start: None,
             idle_stop: None,
             description: None,
+            origins: BTreeMap::new(),
         }
     }
 

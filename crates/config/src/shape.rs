@@ -203,6 +203,9 @@ pub(crate) fn seconds_of(seconds: f64) -> Option<Duration> {
     (0.0 < seconds && seconds <= LONGEST).then(|| Duration::from_secs_f64(seconds)).filter(|time| !time.is_zero())
 }
 
+/// What [`read_time`] reads, as a pattern for editors.
+pub(crate) const TIME_PATTERN: &str = r"^[0-9]+(\.[0-9]+)?(ms|s|m|min|h)?$";
+
 /// `500ms`, `30s`, `5m`, `2h`, or a number of seconds.
 pub(crate) fn read_time(text: &str) -> Option<Duration> {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
@@ -213,8 +216,9 @@ pub(crate) fn read_time(text: &str) -> Option<Duration> {
         "h" => 3600.0,
         _ => return None,
     };
-    let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    digits.parse::<f64>().ok().filter(|_| plain).and_then(|number| seconds_of(number * unit))
+    let whole = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let (before, after) = digits.split_once('.').unwrap_or((digits, "0"));
+    digits.parse::<f64>().ok().filter(|_| whole(before) && whole(after)).and_then(|number| seconds_of(number * unit))
 }
 
 #[cfg(test)]

@@ -22,10 +22,8 @@ pub enum WarningKind {
     UnknownKey,
     /// A key of other hosts that changes nothing here.
     IgnoredKey,
-    /// An entry that is not used, and why.
+    /// An entry or a file that is not used, and why.
     SetAside,
-    /// Something else worth knowing.
-    Note,
 }
 
 /// Warnings in the order they came up.
@@ -35,10 +33,6 @@ pub(crate) type Warnings = Vec<Warning>;
 const NEAR: f64 = 0.75;
 
 impl Warning {
-    pub(crate) fn note(place: Place, message: impl Into<String>) -> Self {
-        Self { place, message: message.into(), kind: WarningKind::Note }
-    }
-
     pub(crate) fn set_aside(place: Place, message: impl Into<String>) -> Self {
         Self { place, message: message.into(), kind: WarningKind::SetAside }
     }

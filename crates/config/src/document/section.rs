@@ -37,10 +37,6 @@ impl<'a> Section<'a> {
         self.members.iter().map(|member| (member.key.as_str(), member.line))
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.members.is_empty()
-    }
-
     /// The line of a key that is still here.
     pub(crate) fn line(&self, key: &str) -> Option<usize> {
         self.members.iter().find(|member| member.key == key).map(|member| member.line)
@@ -76,22 +72,6 @@ impl<'a> Section<'a> {
         self.take_as(key, "a string", |node| text(node).map(|text| (text, node.line)))
     }
 
-    /// Takes the flag under a key.
-    pub(crate) fn take_flag(&mut self, key: &str) -> Result<Option<bool>, ConfigError> {
-        self.take_as(key, "true or false", |node| match node.value {
-            Value::Flag(flag) => Some(flag),
-            _ => None,
-        })
-    }
-
-    /// Takes the number under a key.
-    pub(crate) fn take_number(&mut self, key: &str) -> Result<Option<f64>, ConfigError> {
-        self.take_as(key, "a number", |node| match node.value {
-            Value::Number(number) => Some(number),
-            _ => None,
-        })
-    }
-
     /// Takes the list of strings under a key, each with its line.
     pub(crate) fn take_texts(&mut self, key: &str) -> Result<Option<Vec<(String, usize)>>, ConfigError> {
         let name = self.name(key);
@@ -100,16 +80,6 @@ impl<'a> Section<'a> {
         let Value::List(elements) = &node.value else { return Err(wrong(node)) };
         let element = |node: &Node| text(node).map(|text| (text, node.line)).ok_or_else(|| wrong(node));
         elements.iter().map(element).collect::<Result<_, _>>().map(Some)
-    }
-
-    /// Takes the object of strings under a key, in order, each with its line.
-    pub(crate) fn take_pairs(&mut self, key: &str) -> Result<Vec<(String, String, usize)>, ConfigError> {
-        let Some(section) = self.take_section(key)? else { return Ok(Vec::new()) };
-        let pair = |member: &&Member| {
-            let wrong = || section.wrong(member.node.line, &section.name(&member.key), "a string");
-            Ok((member.key.clone(), text(&member.node).ok_or_else(wrong)?, member.node.line))
-        };
-        section.members.iter().map(pair).collect()
     }
 
     /// Takes what stands under a key, if it is what was expected.
@@ -122,11 +92,6 @@ impl<'a> Section<'a> {
         let name = self.name(key);
         let Some(node) = self.take(key) else { return Ok(None) };
         read(node).map(Some).ok_or_else(|| self.wrong(node.line, &name, expected))
-    }
-
-    /// An error about a key of this object.
-    pub(crate) fn expected(&self, key: &str, expected: &str) -> ConfigError {
-        self.wrong(self.line(key).unwrap_or(self.line), &self.name(key), expected)
     }
 
     /// A key with the keys that lead to it.

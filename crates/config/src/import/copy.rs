@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use super::literal::{is_secret_header, is_secret_text, looks_secret, names_secret};
 use crate::{
     edit::NewValue,
     error::ConfigError,
     interpolate::{INPUTS, Piece, Reference, Template},
+    mask::{is_secret_header, is_secret_text, looks_secret, names_secret},
     server::{Era, Http, HttpKind, NameFilter, PlainHttp, Process, ServerConfig, Source, Transport},
 };
 

@@ -97,6 +97,9 @@ impl<'a> Reading<'a> {
         for (key, rule) in how.rules {
             let (name, line) = (entry.name(key), entry.line(key));
             let Some(node) = entry.take(key) else { continue };
+            if let Some(ours) = rule.ours() {
+                draft.origins.insert(ours, place.at(node.line));
+            }
             rule.apply(&mut draft, &Field::new(self.document, name.clone(), node), how.dialect)?;
             if let Rule::Ignored(why) = rule {
                 let place = place.at(line.unwrap_or_default());

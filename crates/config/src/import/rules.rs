@@ -71,6 +71,28 @@ pub(super) const SECONDS: Duration = Duration::from_secs(1);
 pub(super) const MILLISECONDS: Duration = Duration::from_millis(1);
 
 impl Rule {
+    /// Our name for what the key says.
+    pub(super) fn ours(self) -> Option<&'static str> {
+        match self {
+            Self::Command | Self::CommandWords | Self::CommandOrObject => Some("command"),
+            Self::Arguments => Some("args"),
+            Self::Environment | Self::EnvironmentNames | Self::KeychainNames(_) => Some("env"),
+            Self::EnvironmentFile => Some("envFile"),
+            Self::Directory => Some("cwd"),
+            Self::Url | Self::UrlOf(_) => Some("url"),
+            Self::Headers | Self::HeaderNames | Self::BearerName | Self::Bearer => Some("headers"),
+            Self::Kind => Some("type"),
+            Self::Enabled | Self::Disabled => Some("enabled"),
+            Self::Required => Some("required"),
+            Self::Only | Self::OnlyIfAny => Some("includeTools"),
+            Self::Without => Some("excludeTools"),
+            Self::Time(..) | Self::LongTime(..) | Self::Times(..) => Some("timeouts"),
+            Self::Era | Self::Revision => Some("era"),
+            Self::Description => Some("description"),
+            Self::Nothing | Self::Ignored(_) => None,
+        }
+    }
+
     /// Does what the rule says with what stands under its key.
     pub(super) fn apply(self, draft: &mut Draft, field: &Field<'_>, dialect: Dialect) -> Result<(), ConfigError> {
         match self {

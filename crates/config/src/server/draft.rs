@@ -1,12 +1,16 @@
 //! An entry on its way in: what was said, and nothing about what was not.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use super::{
     Era, Filters, Http, HttpKind, NameFilter, Need, Offered, PlainHttp, Process, ServerConfig, ServerName, Source,
     Standing, Start, Timeouts, Transport,
 };
-use crate::{address, error::ConfigError, interpolate::Template};
+use crate::{
+    address,
+    error::{ConfigError, Place},
+    interpolate::Template,
+};
 
 /// What an entry says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,6 +33,8 @@ pub(crate) struct Draft {
     pub(crate) start: Option<Start>,
     pub(crate) idle_stop: Option<Duration>,
     pub(crate) description: Option<String>,
+    /// Where each key stands, by our name for it.
+    pub(crate) origins: BTreeMap<&'static str, Place>,
 }
 
 /// What `type` says.
@@ -61,6 +67,7 @@ impl Draft {
             start: self.start,
             idle_stop: self.idle_stop,
             description: self.description,
+            origins: self.origins,
         })
     }
 
@@ -95,6 +102,7 @@ impl Draft {
             start: self.start.or(server.start),
             idle_stop: self.idle_stop.or(server.idle_stop),
             description: self.description.or(server.description),
+            origins: joined(server.origins, self.origins),
             ..server
         }
     }
@@ -105,6 +113,7 @@ impl Draft {
         ServerConfig {
             standing: if off { Standing::Disabled } else { server.standing },
             filters: server.filters.and(self.filters),
+            origins: joined(server.origins, self.origins),
             ..server
         }
     }
@@ -112,7 +121,7 @@ impl Draft {
     /// The same without what makes an entry stricter: nothing is left of one that only does that.
     pub(crate) fn without_strictness(&self) -> Self {
         let enabled = self.enabled.filter(|enabled| *enabled);
-        Self { enabled, filters: Filters::default(), ..self.clone() }
+        Self { enabled, filters: Filters::default(), origins: BTreeMap::new(), ..self.clone() }
     }
 
     fn transport(&self, source: &Source, label: &str) -> Result<Transport, ConfigError> {
@@ -163,6 +172,12 @@ fn checked(http: Http, source: &Source, label: &str) -> Result<Http, ConfigError
         })?;
     }
     Ok(http)
+}
+
+/// The places of the one, with those of the other put over them.
+fn joined<K: Ord, V>(mut places: BTreeMap<K, V>, nearer: BTreeMap<K, V>) -> BTreeMap<K, V> {
+    places.extend(nearer);
+    places
 }
 
 /// The pairs with those of the same name replaced.

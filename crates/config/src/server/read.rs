@@ -14,6 +14,9 @@ pub(crate) fn read(mut entry: Section<'_>, warnings: &mut Warnings) -> Result<Dr
     for key in KEYS {
         let name = entry.name(key.name);
         if let Some(node) = entry.take(key.name) {
+            // Two spellings of one thing.
+            let ours = if key.name == "disabled" { "enabled" } else { key.name };
+            draft.origins.insert(ours, entry.document().place(node.line));
             (key.set)(&mut draft, &Field::new(entry.document(), name, node))?;
         }
     }

@@ -1,5 +1,8 @@
 //! Stories about what operators write, told to the crate as its users see it.
 #![expect(clippy::unwrap_used, reason = "what a story tells with is part of the test")]
 
+mod consenting;
 mod importing;
+mod loading;
+mod showing;
 mod world;

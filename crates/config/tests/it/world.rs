@@ -2,14 +2,19 @@
 
 use std::{
     fs,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
 use tempfile::TempDir;
 use toolway_config::{
-    Endpoint, Environment, Keychain, Secret, ServerConfig,
+    ConfigError, Endpoint, Environment, Keychain, Loaded, Paths, Secret, ServerConfig, Sources,
+    consent::Accepted,
     import::{Imported, SearchIn, read_all},
     keychain::KeychainError,
+    layers::Flags,
+    load,
+    load::ProjectFrom,
     server::{Format, HttpKind},
 };
 
@@ -79,6 +84,38 @@ impl World {
 
     pub(crate) fn project(&self) -> PathBuf {
         self.root().join("project")
+    }
+
+    /// Writes a file below the world's root.
+    pub(crate) fn write(&self, path: &str, text: &str) -> PathBuf {
+        let file = self.root().join(path);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(&file, text).unwrap();
+        file
+    }
+
+    /// Everything, as seen from the project.
+    pub(crate) fn load(&self) -> Result<Loaded, ConfigError> {
+        self.load_with(&Accepted::default(), Flags::default())
+    }
+
+    /// The same, with what was accepted and what the command line says.
+    pub(crate) fn load_with(&self, accepted: &Accepted, flags: Flags) -> Result<Loaded, ConfigError> {
+        let directory = self.project();
+        let user = fs::metadata(&directory).unwrap().uid();
+        load(&Sources {
+            environment: &self.environment,
+            paths: &Paths::of(&self.environment),
+            named: None,
+            project: Some(ProjectFrom { directory: &directory, user }),
+            flags,
+            accepted,
+        })
+    }
+
+    /// Why everything cannot be put together.
+    pub(crate) fn problem(&self) -> String {
+        self.stable(&self.load().unwrap_err().to_string())
     }
 
     /// What these hosts' files say.

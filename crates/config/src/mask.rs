@@ -1,4 +1,6 @@
-//! Whether a text that stands in a file looks like a secret.
+//! Whether a text that stands in a file looks like a secret, and the text without it.
+
+use crate::interpolate::{Piece, Template};
 
 /// Parts of a name that mean: this is secret.
 const NAMES: [&str; 15] = [
@@ -48,6 +50,31 @@ const PLAIN: [&str; 10] = ["", "0", "1", "true", "false", "yes", "no", "on", "of
 
 /// Shorter random texts are ids.
 const LONG: usize = 20;
+
+/// What is shown in the place of a secret.
+const MASK: &str = "•••";
+
+/// A variable's value as it may be shown.
+pub(crate) fn variable(name: &str, value: &Template) -> String {
+    shown(value, |text| looks_secret(name, text))
+}
+
+/// A header's value as it may be shown.
+pub(crate) fn header(name: &str, value: &Template) -> String {
+    shown(value, |text| is_secret_header(name, text.trim_start_matches("Bearer ").trim()))
+}
+
+/// An argument or an address as it may be shown.
+pub(crate) fn text(value: &Template) -> String {
+    shown(value, |text| text.split(['=', '/', '&', '?', ' ', ':', '@']).any(is_secret_text))
+}
+
+/// As it was written, unless a stretch of it that is no reference is a secret.
+fn shown(value: &Template, is_secret: impl Fn(&str) -> bool) -> String {
+    let pieces = value.pieces();
+    let secret = pieces.iter().any(|piece| matches!(piece, Piece::Text(text) if is_secret(text)));
+    if secret { MASK.to_owned() } else { value.written().expose().to_owned() }
+}
 
 /// Whether the value of a variable or an option of this name looks like a secret.
 pub(crate) fn looks_secret(name: &str, value: &str) -> bool {

@@ -1,0 +1,173 @@
+//! What would happen, line by line, as a person reads it.
+
+use std::fmt;
+
+use super::{Difference, Digest};
+use crate::{
+    interpolate::{Reference, Template},
+    mask,
+    server::{Era, HttpKind, PlainHttp, Process, ServerConfig, Transport},
+};
+
+/// What would happen, line by line.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shown {
+    /// In the order they are shown.
+    pub lines: Vec<Line>,
+}
+
+/// One line, safe for a terminal. Commands and arguments are shown as they stand, since they are what is accepted;
+/// secrets in variables and headers are not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// What it is about: `command`, `argument 2`, `variable KEY`, `header X`, `sends variable TOKEN` …
+    pub what: String,
+    /// As a person reads it.
+    pub text: String,
+    /// Of the exact text, a secret one included; short, so that it gives nothing away.
+    pub fingerprint: String,
+}
+
+/// Bytes of a fingerprint.
+const FINGERPRINT: usize = 16;
+
+impl Shown {
+    /// What would happen if this server was used.
+    pub fn of(server: &ServerConfig) -> Self {
+        let mut shown = Self::default();
+        match &server.transport {
+            Transport::Process(process) => shown.process(process, server),
+            Transport::Http(http) => {
+                shown.add("address", &written(&http.url), http.url.written().expose());
+                for (name, value) in &http.headers {
+                    let text = mask::header(name, value);
+                    shown.add(&format!("header {name}"), &text, value.written().expose());
+                }
+                let kind = match http.kind {
+                    HttpKind::Auto => "Streamable HTTP or HTTP+SSE",
+                    HttpKind::Http => "Streamable HTTP",
+                    HttpKind::Sse => "HTTP+SSE",
+                };
+                shown.add("transport", kind, kind);
+                if http.plain == PlainHttp::Anywhere {
+                    shown.add("protection", "none: plain http may leave this machine", "plain");
+                }
+            }
+        }
+        if server.era != Era::Auto {
+            let era = if server.era == Era::Legacy { "legacy" } else { "modern" };
+            shown.add("era", era, era);
+        }
+        shown.sends(server);
+        shown
+    }
+
+    fn process(&mut self, process: &Process, server: &ServerConfig) {
+        self.add("command", &written(&process.command), process.command.written().expose());
+        for (index, argument) in process.arguments.iter().enumerate() {
+            self.add(&format!("argument {}", index + 1), &written(argument), argument.written().expose());
+        }
+        let folder = server.source.folder.as_ref().map(|folder| folder.display().to_string()).unwrap_or_default();
+        match &process.directory {
+            Some(directory) => {
+                let base = server.source.base.display();
+                let exact = format!("{base}\0{folder}\0{}", directory.written().expose());
+                self.add("directory", &format!("{} (from {base})", written(directory)), &exact);
+            }
+            None => self.add("directory", &folder, &folder),
+        }
+        for (name, value) in &process.variables {
+            self.add(&format!("variable {name}"), &mask::variable(name, value), value.written().expose());
+        }
+        if let Some(file) = &process.variables_file {
+            self.add("variables of file", &written(file), file.written().expose());
+        }
+    }
+
+    /// Every variable, file and keychain entry that would be handed over.
+    fn sends(&mut self, server: &ServerConfig) {
+        let mut sent: Vec<(String, String)> = Vec::new();
+        for (key, template) in server.transport.texts() {
+            for reference in template.references() {
+                let what = match reference {
+                    Reference::Variable { name, .. } => format!("variable {name}"),
+                    Reference::File(path) => format!("file {path}"),
+                    Reference::Keychain { service, entry } => format!("keychain entry {service}/{entry}"),
+                    Reference::Input(id) => format!("input {id}"),
+                    _ => continue,
+                };
+                if !sent.contains(&(what.clone(), key.clone())) {
+                    sent.push((what, key.clone()));
+                }
+            }
+        }
+        for (what, key) in sent {
+            self.add(&format!("hands over {what}"), &format!("in `{key}`"), &key);
+        }
+    }
+
+    fn add(&mut self, what: &str, text: &str, exact: &str) {
+        let fingerprint = Digest::of(exact.as_bytes()).to_string()[..2 * FINGERPRINT].to_owned();
+        self.lines.push(Line { what: safe(what), text: safe(text), fingerprint });
+    }
+
+    /// Of everything, in a form in which no two different things look the same.
+    pub(crate) fn digest(&self) -> Digest {
+        let mut bytes = b"toolway consent 1".to_vec();
+        for text in self.lines.iter().flat_map(|line| [&line.what, &line.text, &line.fingerprint]) {
+            bytes.extend((text.len() as u64).to_be_bytes());
+            bytes.extend(text.as_bytes());
+        }
+        Digest::of(&bytes)
+    }
+
+    /// What is different in another one.
+    pub(crate) fn differences(&self, now: &Self) -> Vec<Difference> {
+        let mut differences = Vec::new();
+        for line in &self.lines {
+            match now.lines.iter().find(|other| other.what == line.what) {
+                Some(other) if other.fingerprint == line.fingerprint && other.text == line.text => {}
+                other => differences.push(Difference {
+                    what: line.what.clone(),
+                    before: Some(line.text.clone()),
+                    now: other.map(|other| changed(line, other)),
+                }),
+            }
+        }
+        for line in now.lines.iter().filter(|line| !self.lines.iter().any(|other| other.what == line.what)) {
+            differences.push(Difference { what: line.what.clone(), before: None, now: Some(line.text.clone()) });
+        }
+        differences
+    }
+}
+
+/// A change that cannot be seen is said.
+fn changed(before: &Line, now: &Line) -> String {
+    if before.text == now.text { format!("{} (another value)", now.text) } else { now.text.clone() }
+}
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.lines.iter().try_for_each(|line| writeln!(f, "{}: {}", line.what, line.text))
+    }
+}
+
+/// A text with its references as they stand.
+fn written(template: &Template) -> String {
+    template.written().expose().to_owned()
+}
+
+/// Nothing in it moves the cursor, changes a colour or runs the other way: a stranger wrote it.
+fn safe(text: &str) -> String {
+    let mut safe = String::new();
+    for letter in text.chars() {
+        let hidden =
+            matches!(letter, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
+        if letter.is_control() || hidden {
+            safe.extend(letter.escape_unicode());
+        } else {
+            safe.push(letter);
+        }
+    }
+    safe
+}

@@ -1,0 +1,167 @@
+//! A project's own file: where it is looked for, whose it must be, and what it may say.
+//!
+//! It may add servers and make what is offered stricter, nothing else. Nothing of what it adds runs or is dialled
+//! before a person has accepted it ([`crate::consent`]).
+
+use std::{
+    fs,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    config::FileContents,
+    document::Document,
+    error::{ConfigError, Place},
+    paths::FILES,
+    server::Behind,
+    settings::{Origin, Setting},
+    warning::Warning,
+};
+
+/// A project and its file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Project {
+    /// The folder its programs run in.
+    pub folder: PathBuf,
+    /// Its file.
+    pub file: PathBuf,
+}
+
+/// What was found on the way up.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Search {
+    /// The folder other hosts' project files are looked for in: that of the file, else the repository's root, else where
+    /// the search began. None above the home.
+    pub folder: Option<PathBuf>,
+    /// The nearest file that may be used.
+    pub project: Option<Project>,
+    /// Files that were found and refused.
+    pub refused: Vec<Warning>,
+}
+
+/// No project is nested deeper.
+const MAX_LEVELS: usize = 64;
+
+/// Looks for a project's file from `start` upwards, up to the repository's root, and not as far as the home. `user` is
+/// who runs us: a file or a folder of anybody else is refused.
+pub fn search(start: &Path, home: Option<&Path>, user: u32) -> Result<Search, ConfigError> {
+    // The real path: a link to a folder elsewhere has that folder's parents, not those of the link.
+    let Ok(start) = fs::canonicalize(start) else { return Ok(Search::default()) };
+    let home = home.and_then(|home| fs::canonicalize(home).ok());
+    let is_above_home = home.as_ref().is_some_and(|home| home.starts_with(&start));
+    let mut search = Search { folder: Some(start.clone()).filter(|_| !is_above_home), ..Search::default() };
+    for folder in start.ancestors().take(MAX_LEVELS) {
+        if Some(folder) == home.as_deref() {
+            break;
+        }
+        let is_root = folder.join(".git").symlink_metadata().is_ok();
+        if is_root {
+            search.folder = Some(folder.to_owned());
+        }
+        if let Some(file) = file_in(folder)? {
+            match refusal(folder, &file, user) {
+                None => {
+                    search.folder = Some(folder.to_owned());
+                    search.project = Some(Project { folder: folder.to_owned(), file });
+                }
+                Some(reason) => search.refused.push(refused(&file, &reason)),
+            }
+            break;
+        }
+        if is_root {
+            break;
+        }
+    }
+    Ok(search)
+}
+
+/// The file of ours in a folder; two would leave open which one counts.
+pub(crate) fn file_in(folder: &Path) -> Result<Option<PathBuf>, ConfigError> {
+    let files = FILES.iter().map(|name| folder.join(name));
+    let mut files = files.filter(|file| file.symlink_metadata().is_ok());
+    match (files.next(), files.next()) {
+        (Some(file), Some(other)) => Err(ConfigError::Refused {
+            place: Place { file, line: 0 },
+            problem: format!("{} is there too; keep one of them", other.display()),
+        }),
+        (file, _) => Ok(file),
+    }
+}
+
+/// Why a file is not used: a stranger's, or one that a stranger could change.
+///
+/// Files that a group may write are fine, since many systems make them so for groups of one.
+fn refusal(folder: &Path, file: &Path, user: u32) -> Option<String> {
+    let real = match fs::canonicalize(file) {
+        Ok(real) => real,
+        Err(error) => return Some(error.to_string()),
+    };
+    if !real.starts_with(folder) {
+        return Some(format!("it leads out of its folder, to {}", real.display()));
+    }
+    for path in [real.as_path(), folder] {
+        let metadata = match fs::metadata(path) {
+            Ok(metadata) => metadata,
+            Err(error) => return Some(error.to_string()),
+        };
+        if metadata.uid() != user {
+            return Some(format!("{} belongs to another user ({})", path.display(), metadata.uid()));
+        }
+        if metadata.mode() & 0o002 != 0 {
+            return Some(format!("everybody may change {}", path.display()));
+        }
+    }
+    None
+}
+
+fn refused(file: &Path, reason: &str) -> Warning {
+    let place = Place { file: file.to_owned(), line: 0 };
+    Warning::set_aside(place, format!("the project's file is not used: {reason}"))
+}
+
+/// The warning about a file of another host in a project, if it is refused.
+pub(crate) fn refuse_foreign(folder: &Path, file: &Path, user: u32) -> Option<Warning> {
+    refusal(folder, file, user).map(|reason| refused(file, &reason))
+}
+
+impl Project {
+    /// What the file says, if it says nothing that a project may not.
+    pub(crate) fn read(&self) -> Result<FileContents, ConfigError> {
+        let document = Document::read(&self.file)?;
+        let contents = FileContents::of(&document, Behind::Project, Some(&self.folder))?;
+        refuse_settings(&contents)?;
+        refuse_unknown(&contents)?;
+        Ok(contents)
+    }
+}
+
+/// What holds for all servers is the user's to say.
+fn refuse_settings(contents: &FileContents) -> Result<(), ConfigError> {
+    let settings = &contents.settings;
+    refuse(&settings.start, "autoConnect")?;
+    refuse(&settings.request_timeout, "requestTimeout")?;
+    refuse(&settings.prefix, "naming.prefix")?;
+    refuse(&settings.imports, "imports")
+}
+
+fn refuse<T>(setting: &Setting<T>, key: &str) -> Result<(), ConfigError> {
+    match &setting.origin {
+        Origin::File(place) => Err(not_for_projects(place.clone(), key)),
+        _ => Ok(()),
+    }
+}
+
+/// A section we do not know could be a policy of a later version; in a project's file it is not read past.
+fn refuse_unknown(contents: &FileContents) -> Result<(), ConfigError> {
+    match contents.unknown_sections.first() {
+        Some((key, place)) => Err(not_for_projects(place.clone(), key)),
+        None => Ok(()),
+    }
+}
+
+pub(crate) fn not_for_projects(place: Place, key: &str) -> ConfigError {
+    let problem =
+        format!("`{key}` is not for a project's file: it may add servers and switch things off, nothing else");
+    ConfigError::Refused { place, problem }
+}

@@ -1,0 +1,210 @@
+//! Every value and where it came from, and what is wrong with it all; secrets masked.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::{
+    config::Config,
+    error::ConfigError,
+    interpolate::Template,
+    keychain::Keychain,
+    load::Loaded,
+    mask,
+    paths::Environment,
+    server::{Era, HttpKind, Need, Offered, PlainHttp, ServerConfig, Start, Transport},
+    settings::{Origin, Setting},
+    warning::Warning,
+};
+
+/// One value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShownValue {
+    /// The key with the keys above it.
+    pub key: String,
+    /// The value, a secret one masked.
+    pub value: Value,
+    /// Who said so.
+    pub origin: Origin,
+}
+
+/// What is wrong.
+#[derive(Debug, Default)]
+pub struct Checked {
+    /// What has to be put right.
+    pub problems: Vec<ConfigError>,
+    /// What is odd.
+    pub warnings: Vec<Warning>,
+}
+
+/// Whether odd things are taken for wrong ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strictness {
+    /// Keys that nobody knows are odd.
+    Usual,
+    /// Keys that nobody knows are wrong.
+    Strict,
+}
+
+/// Every value that holds, those of all servers and then those of each.
+pub fn show(config: &Config) -> Vec<ShownValue> {
+    let settings = &config.settings;
+    let mut values = vec![
+        shown("autoConnect", &settings.start, json!(settings.start.value == Start::AtOnce)),
+        shown("requestTimeout", &settings.request_timeout, json!(settings.request_timeout.value.map(seconds))),
+        shown("naming.prefix", &settings.prefix, json!(settings.prefix.value.word())),
+        shown(
+            "imports",
+            &settings.imports,
+            json!(settings.imports.value.iter().map(|format| format.word()).collect::<Vec<_>>()),
+        ),
+    ];
+    for server in config.servers.values() {
+        Showing { server, config, values: &mut values }.all();
+    }
+    values
+}
+
+/// What is wrong with everything, a reference that leads nowhere included. Nothing is started or dialled.
+pub fn check(loaded: &Loaded, environment: &Environment, keychain: &dyn Keychain, strictness: Strictness) -> Checked {
+    let mut checked = Checked::default();
+    let enabled = loaded.config.servers.values().filter(|server| server.is_enabled());
+    checked.problems.extend(enabled.filter_map(|server| server.endpoint(environment, keychain).err()));
+    for warning in &loaded.config.warnings {
+        match warning.when_strict().filter(|_| strictness == Strictness::Strict) {
+            Some(problem) => checked.problems.push(problem),
+            None => checked.warnings.push(warning.clone()),
+        }
+    }
+    checked
+}
+
+fn shown<T>(key: &str, setting: &Setting<T>, value: Value) -> ShownValue {
+    ShownValue { key: key.to_owned(), value, origin: setting.origin.clone() }
+}
+
+fn seconds(time: Duration) -> Value {
+    if time.subsec_nanos() == 0 { json!(time.as_secs()) } else { json!(time.as_secs_f64()) }
+}
+
+/// One server while its values are gathered.
+struct Showing<'a> {
+    server: &'a ServerConfig,
+    config: &'a Config,
+    values: &'a mut Vec<ShownValue>,
+}
+
+impl Showing<'_> {
+    fn all(&mut self) {
+        let server = self.server;
+        self.transport();
+        self.add("enabled", "enabled", json!(server.is_enabled()));
+        self.add("required", "required", json!(server.need == Need::Required));
+        let era = match server.era {
+            Era::Auto => "auto",
+            Era::Legacy => "legacy",
+            Era::Modern => "modern",
+        };
+        self.add("era", "era", json!(era));
+        self.clocks();
+        self.filters();
+        self.add_if_said("retries", json!(server.retries));
+        self.start();
+        self.add_if_said("idleStop", json!(server.idle_stop.map(seconds)));
+        self.add_if_said("description", json!(server.description));
+    }
+
+    fn transport(&mut self) {
+        match &self.server.transport {
+            Transport::Process(process) => {
+                self.text("command", "command", &process.command, &mask::text(&process.command));
+                let arguments: Vec<String> = process.arguments.iter().map(mask::text).collect();
+                self.add("args", "args", json!(arguments));
+                for (name, value) in &process.variables {
+                    self.text(&format!("env.{name}"), "env", value, &mask::variable(name, value));
+                }
+                if let Some(file) = &process.variables_file {
+                    self.text("envFile", "envFile", file, &mask::text(file));
+                }
+                match &process.directory {
+                    Some(directory) => self.text("cwd", "cwd", directory, &mask::text(directory)),
+                    None => self.add("cwd", "cwd", json!(self.server.source.folder)),
+                }
+            }
+            Transport::Http(http) => {
+                self.text("url", "url", &http.url, &mask::text(&http.url));
+                for (name, value) in &http.headers {
+                    self.text(&format!("headers.{name}"), "headers", value, &mask::header(name, value));
+                }
+                let kind = match http.kind {
+                    HttpKind::Auto => "auto",
+                    HttpKind::Http => "http",
+                    HttpKind::Sse => "sse",
+                };
+                self.add("type", "type", json!(kind));
+                self.add("allowInsecureHttp", "allowInsecureHttp", json!(http.plain == PlainHttp::Anywhere));
+            }
+        }
+    }
+
+    /// With the defaults put in; a time for all servers is said where that one is.
+    fn clocks(&mut self) {
+        let (own, clocks) = (self.server.timeouts, self.config.clocks(self.server));
+        self.add("timeouts.connect", own.connect.map_or("", |_| "timeouts"), seconds(clocks.connect));
+        self.add("timeouts.idle", own.idle.map_or("", |_| "timeouts"), json!(clocks.idle.map(seconds)));
+        match own.total {
+            Some(_) => self.add("timeouts.total", "timeouts", seconds(clocks.total)),
+            None => {
+                let origin = self.config.settings.request_timeout.origin.clone();
+                self.push("timeouts.total", seconds(clocks.total), origin);
+            }
+        }
+    }
+
+    fn filters(&mut self) {
+        let filters = &self.server.filters;
+        for (key, names) in [
+            ("includeTools", filters.tool_names.include.as_ref()),
+            ("excludeTools", Some(&filters.tool_names.exclude).filter(|names| !names.is_empty())),
+            ("includePrompts", filters.prompt_names.include.as_ref()),
+            ("excludePrompts", Some(&filters.prompt_names.exclude).filter(|names| !names.is_empty())),
+        ] {
+            if let Some(names) = names {
+                self.add(key, key, json!(names));
+            }
+        }
+        for (key, offered) in [("tools", filters.tools), ("resources", filters.resources), ("prompts", filters.prompts)]
+        {
+            self.add(key, key, json!(offered == Offered::Yes));
+        }
+    }
+
+    fn start(&mut self) {
+        let lazy = json!(self.config.start(self.server) == Start::WhenNeeded);
+        match self.server.start {
+            Some(_) => self.add("lazy", "lazy", lazy),
+            None => self.push("lazy", lazy, self.config.settings.start.origin.clone()),
+        }
+    }
+
+    /// A text knows its own line.
+    fn text(&mut self, key: &str, said_by: &'static str, template: &Template, masked: &str) {
+        let place = self.server.origins.get(said_by).map(|place| place.at(template.line()));
+        self.push(key, json!(masked), place.map_or(Origin::Default, Origin::File));
+    }
+
+    fn add_if_said(&mut self, key: &'static str, value: Value) {
+        if value != Value::Null {
+            self.add(key, key, value);
+        }
+    }
+
+    fn add(&mut self, key: &str, said_by: &str, value: Value) {
+        let place = self.server.origins.get(said_by).cloned();
+        self.push(key, value, place.map_or(Origin::Default, Origin::File));
+    }
+
+    fn push(&mut self, key: &str, value: Value, origin: Origin) {
+        self.values.push(ShownValue { key: format!("mcpServers.{}.{key}", self.server.label), value, origin });
+    }
+}

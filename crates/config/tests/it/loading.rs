@@ -1,0 +1,186 @@
+//! Layers: who said what, and what holds in the end.
+
+use std::time::Duration;
+
+use toolway_config::{
+    Loaded, Origin, Paths, Prefix, Sources,
+    consent::Accepted,
+    layers::Flags,
+    load,
+    server::{Format, Start},
+    warning::WarningKind,
+};
+
+use crate::world::World;
+
+const OWN: &str = "home/.config/toolway/toolway.json";
+
+fn warnings(world: &World, loaded: &Loaded) -> Vec<String> {
+    loaded.config.warnings.iter().map(|warning| world.stable(&warning.to_string())).collect()
+}
+
+#[test]
+fn the_nearer_layer_holds_and_says_where_it_came_from() {
+    let mut world = World::empty();
+    let own =
+        world.write(OWN, "{\n\"autoConnect\": false,\n\"requestTimeout\": 60,\n\"naming\": {\"prefix\": \"auto\"}}");
+    world.environment.insert("TOOLWAY_REQUEST_TIMEOUT".into(), "90".into());
+    world.environment.insert("TOOLWAY_NAMING_PREFIX".into(), "".into());
+    let flags = Flags { prefix: Some(Prefix::Never), ..Flags::default() };
+    let settings = world.load_with(&Accepted::default(), flags).unwrap().config.settings;
+
+    assert_eq!(settings.start.value, Start::WhenNeeded);
+    assert_eq!(settings.start.origin.to_string(), format!("{}:2", own.display()));
+    assert_eq!(settings.request_timeout.value, Some(Duration::from_secs(90)));
+    assert_eq!(settings.request_timeout.origin, Origin::Variable("TOOLWAY_REQUEST_TIMEOUT"));
+    assert_eq!((settings.prefix.value, settings.prefix.origin), (Prefix::Never, Origin::Flag("--prefix")));
+    assert_eq!(settings.imports.origin, Origin::Default);
+}
+
+#[test]
+fn a_variable_that_cannot_be_read_is_named() {
+    let mut world = World::empty();
+    world.environment.insert("TOOLWAY_REQUEST_TIMEOUT".into(), "soon".into());
+    assert_eq!(world.problem(), "the environment: `TOOLWAY_REQUEST_TIMEOUT` must be seconds, or a text such as `5m`");
+}
+
+#[test]
+fn nothing_at_all_is_a_configuration() {
+    let world = World::empty();
+    for text in [None, Some(""), Some("// nothing yet\n"), Some("{}"), Some("{\"$schema\": \"x\"}")] {
+        if let Some(text) = text {
+            world.write(OWN, text);
+        }
+        let loaded = world.load().unwrap();
+        assert!(loaded.config.servers.is_empty() && loaded.config.warnings.is_empty(), "{text:?}");
+        assert_eq!(loaded.config.settings.start.value, Start::AtOnce);
+        assert_eq!(loaded.own_file.unwrap(), world.root().join(OWN));
+    }
+}
+
+#[test]
+fn the_same_document_is_read_as_yaml() {
+    let world = World::empty();
+    let text = "# mine\nautoConnect: false\nmcpServers:\n  My Files:\n    command: files\n    args: [a, \"1\"]\n    \
+                timeouts: {total: 2m}\n    headers:\n  remote: {url: \"https://example.org/mcp\"}\n";
+    world.write("home/.config/toolway/toolway.yaml", text);
+    let loaded = world.load().unwrap();
+    let files = loaded.config.find("my-files").unwrap();
+    assert_eq!(world.line(files), "files a 1 | in HOME");
+    assert_eq!(files.source.place.line, 5);
+    assert_eq!(loaded.config.clocks(files).total, Duration::from_secs(120));
+    assert_eq!(loaded.config.start(files), Start::WhenNeeded);
+    assert_eq!(world.line(loaded.config.find("remote").unwrap()), "auto https://example.org/mcp");
+
+    world.write(OWN, "{}");
+    let problem = world.problem();
+    assert!(problem.ends_with("toolway.yaml is there too; keep one of them"), "{problem}");
+}
+
+#[test]
+fn yaml_that_unfolds_is_refused() {
+    let world = World::empty();
+    world.write("home/.config/toolway/toolway.yml", "a: &a [x]\nb: *a\n");
+    assert_eq!(world.problem(), "HOME/.config/toolway/toolway.yml:2: an alias; write the value out");
+}
+
+#[test]
+fn a_key_of_ours_that_nobody_knows_is_an_error() {
+    let world = World::empty();
+    for (text, said) in [
+        ("{\"naming\": {\"prefx\": \"auto\"}}", "1: `naming.prefx` is unknown; did you mean `prefix`?"),
+        (
+            "{\"mcpServers\": {\"a\": {\"command\": \"x\",\n\"timeouts\": {\"idel\": 5}}}}",
+            "2: `mcpServers.a.timeouts.idel` is unknown; did you mean `idle`?",
+        ),
+        ("{\"naming\": {\"prefix\": \"maybe\"}}", "1: `naming.prefix` must be `always`, `auto` or `never`"),
+        (
+            "{\"mcpServers\": {\"a\": {\"url\": \"http://example.org/\"}}}",
+            "1: `a.url` must be an https address, since it leaves this machine; `\"allowInsecureHttp\": true` sends \
+             it unprotected",
+        ),
+        (
+            "{\"mcpServers\": {\"a\": {\"command\": \" \"}}}",
+            "1: `a.command` must be the program to start, or `url` an address",
+        ),
+        (
+            "{\"mcpServers\": {\"a\": {\"command\": \"x\", \"retries\": 1.5}}}",
+            "1: `mcpServers.a.retries` must be a whole number",
+        ),
+    ] {
+        world.write(OWN, text);
+        assert_eq!(world.problem(), format!("HOME/.config/toolway/toolway.json:{said}"));
+    }
+    world.write(OWN, "{\"mcpServers\": {\"a\": {\"url\": \"http://example.org/\", \"allowInsecureHttp\": true}}}");
+    assert_eq!(world.line(world.load().unwrap().config.find("a").unwrap()), "auto http://example.org/");
+}
+
+#[test]
+fn an_unknown_key_of_an_entry_is_an_error_only_where_one_is_strict() {
+    let world = World::empty();
+    world.write(OWN, "{\"mcpServers\": {\"a\": {\"command\": \"x\",\n\"retrys\": 3,\n\"alwaysAllow\": []}}}");
+    let loaded = world.load().unwrap();
+    let kinds: Vec<_> = loaded.config.warnings.iter().map(|warning| warning.kind).collect();
+    assert_eq!(kinds, [WarningKind::UnknownKey, WarningKind::IgnoredKey]);
+    assert_eq!(
+        world.stable(&loaded.config.warnings[0].when_strict().unwrap().to_string()),
+        "HOME/.config/toolway/toolway.json:2: `mcpServers.a.retrys` is unknown and changes nothing; did you mean `retries`?"
+    );
+    assert!(loaded.config.warnings[1].when_strict().is_none());
+}
+
+#[test]
+fn an_imported_server_is_used_and_changed_by_our_own_file() {
+    let world = World::of_all_hosts();
+    world.write(
+        OWN,
+        r#"{ "imports": ["kiro"], "mcpServers": {
+            "Files": { "env": { "KEY": "mine", "MORE": "1" }, "excludeTools": ["read"], "timeouts": { "total": 7 } },
+            "Off": { "enabled": true },
+            "Remote": { "command": "another" },
+            "Gone": { "enabled": false }
+        } }"#,
+    );
+    let loaded = world.load().unwrap();
+    let files = loaded.config.find("files").unwrap();
+    assert_eq!(world.line(files), "files t0k $TOKEN | KEY=mine | MORE=1 | in HOME");
+    assert_eq!((files.source.format, files.filters.passes_tool("read")), (Format::Kiro, false));
+    assert_eq!(loaded.config.clocks(files).total, Duration::from_secs(7));
+    assert!(loaded.config.find("off").unwrap().is_enabled());
+    assert_eq!(world.line(loaded.config.find("remote").unwrap()), "another | in HOME");
+    let warnings = warnings(&world, &loaded);
+    assert!(
+        warnings
+            .iter()
+            .any(|warning| warning.ends_with("`Gone` is not used: no imported file has a server of this name")),
+        "{warnings:#?}"
+    );
+}
+
+#[test]
+fn what_nobody_imports_is_not_used() {
+    let world = World::of_all_hosts();
+    let loaded = world.load().unwrap();
+    assert!(loaded.config.servers.is_empty() && loaded.proposals.is_empty());
+}
+
+#[test]
+fn a_file_that_was_named_is_the_only_one() {
+    let world = World::empty();
+    world.write(OWN, "{\"mcpServers\": {\"a\": {\"command\": \"x\"}}}");
+    world.write("project/toolway.json", "{\"mcpServers\": {\"b\": {\"command\": \"x\"}}}");
+    let named = world.write("named.json", "{\"mcpServers\": {\"c\": {\"command\": \"x\"}}}");
+    let directory = world.project();
+    let sources = Sources {
+        environment: &world.environment,
+        paths: &Paths::of(&world.environment),
+        named: Some(&named),
+        project: Some(toolway_config::load::ProjectFrom { directory: &directory, user: 0 }),
+        flags: Flags::default(),
+        accepted: &Accepted::default(),
+    };
+    let loaded = load(&sources).unwrap();
+    let names: Vec<_> = loaded.config.servers.keys().map(|name| name.as_str()).collect();
+    assert_eq!((names, loaded.proposals.len()), (vec!["c"], 0));
+    assert_eq!(loaded.config.find("c").unwrap().source.folder, None);
+}

@@ -1,0 +1,87 @@
+//! `config show` and `config check`: every value, who said so, and what is wrong.
+
+use toolway_config::{
+    NoKeychain,
+    show::{Strictness, check, show},
+};
+
+use crate::world::World;
+
+const OWN: &str = "home/.config/toolway/toolway.json";
+
+#[test]
+fn every_value_says_where_it_came_from_and_no_secret_is_shown() {
+    let mut world = World::of_all_hosts();
+    world.environment.insert("TOOLWAY_REQUEST_TIMEOUT".into(), "90".into());
+    world.write(
+        OWN,
+        "{\n\"imports\": [\"claude-desktop\"],\n\"mcpServers\": {\n\"Files\": {\n\"enabled\": false },\n\
+         \"Remote\": {\n\"url\": \"https://example.org/\",\n\"headers\": {\n\"Authorization\": \"Bearer abc\",\n\
+         \"X-Key\": \"${TOKEN}\" }, \"timeouts\": { \"connect\": \"500ms\" } } } }",
+    );
+    let shown = show(&world.load().unwrap().config);
+    let lines: Vec<String> = shown
+        .iter()
+        .map(|value| world.stable(&format!("{} = {} ({})", value.key, value.value, value.origin)))
+        .collect();
+    let own = "HOME/.config/toolway/toolway.json";
+    let theirs = "HOME/.config/Claude/claude_desktop_config.json";
+    assert_eq!(
+        lines,
+        [
+            "autoConnect = true (default)".to_owned(),
+            "requestTimeout = 90 (TOOLWAY_REQUEST_TIMEOUT)".to_owned(),
+            "naming.prefix = \"always\" (default)".to_owned(),
+            format!("imports = [\"claude-desktop\"] ({own}:2)"),
+            format!("mcpServers.Files.command = \"files\" ({theirs}:3)"),
+            format!("mcpServers.Files.args = [\"${{TOKEN}}\",\"$TOKEN\"] ({theirs}:3)"),
+            format!("mcpServers.Files.env.API_KEY = \"•••\" ({theirs}:3)"),
+            "mcpServers.Files.cwd = \"HOME\" (default)".to_owned(),
+            format!("mcpServers.Files.enabled = false ({own}:5)"),
+            "mcpServers.Files.required = false (default)".to_owned(),
+            "mcpServers.Files.era = \"auto\" (default)".to_owned(),
+            "mcpServers.Files.timeouts.connect = 30 (default)".to_owned(),
+            "mcpServers.Files.timeouts.idle = null (default)".to_owned(),
+            "mcpServers.Files.timeouts.total = 90 (TOOLWAY_REQUEST_TIMEOUT)".to_owned(),
+            "mcpServers.Files.tools = true (default)".to_owned(),
+            "mcpServers.Files.resources = true (default)".to_owned(),
+            "mcpServers.Files.prompts = true (default)".to_owned(),
+            "mcpServers.Files.lazy = false (default)".to_owned(),
+            format!("mcpServers.Remote.url = \"https://example.org/\" ({own}:7)"),
+            format!("mcpServers.Remote.headers.Authorization = \"•••\" ({own}:9)"),
+            format!("mcpServers.Remote.headers.X-Key = \"${{TOKEN}}\" ({own}:10)"),
+            "mcpServers.Remote.type = \"auto\" (default)".to_owned(),
+            "mcpServers.Remote.allowInsecureHttp = false (default)".to_owned(),
+            "mcpServers.Remote.enabled = true (default)".to_owned(),
+            "mcpServers.Remote.required = false (default)".to_owned(),
+            "mcpServers.Remote.era = \"auto\" (default)".to_owned(),
+            format!("mcpServers.Remote.timeouts.connect = 0.5 ({own}:10)"),
+            "mcpServers.Remote.timeouts.idle = null (default)".to_owned(),
+            "mcpServers.Remote.timeouts.total = 90 (TOOLWAY_REQUEST_TIMEOUT)".to_owned(),
+            "mcpServers.Remote.tools = true (default)".to_owned(),
+            "mcpServers.Remote.resources = true (default)".to_owned(),
+            "mcpServers.Remote.prompts = true (default)".to_owned(),
+            "mcpServers.Remote.lazy = false (default)".to_owned(),
+        ]
+    );
+}
+
+#[test]
+fn a_check_finds_what_would_fail_later() {
+    let world = World::empty();
+    world.write(
+        OWN,
+        "{ \"colour\": 1, \"mcpServers\": {\n\"a\": { \"command\": \"x\", \"args\": [\"${UNSET}\"] },\n\
+         \"off\": { \"command\": \"${UNSET}\", \"enabled\": false } } }",
+    );
+    let loaded = world.load().unwrap();
+    let problems = |strictness| {
+        let checked = check(&loaded, &world.environment, &NoKeychain, strictness);
+        let problems: Vec<String> = checked.problems.iter().map(|problem| world.stable(&problem.to_string())).collect();
+        (problems, checked.warnings.len())
+    };
+    let unset = "HOME/.config/toolway/toolway.json:2: `a.args` needs the variable UNSET, which is not set";
+    assert_eq!(problems(Strictness::Usual), (vec![unset.to_owned()], 1));
+    let unknown = "HOME/.config/toolway/toolway.json:1: `colour` is unknown and changes nothing";
+    assert_eq!(problems(Strictness::Strict), (vec![unset.to_owned(), unknown.to_owned()], 0));
+}
