@@ -180,3 +180,6 @@ fn add(
     members.push(member);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

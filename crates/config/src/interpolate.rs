@@ -81,3 +81,6 @@ impl Template {
         expand::expand(&self.pieces(), lookup).map(Secret::new)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,4 +5,5 @@ mod consenting;
 mod importing;
 mod loading;
 mod showing;
+mod surviving;
 mod world;
