@@ -76,6 +76,9 @@ pub enum Language {
 /// More than this is no configuration. Some hosts keep their history in the same file.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
+/// A project has no history to keep; what it takes to read its file is bounded by this.
+const MAX_PROJECT_BYTES: u64 = 1024 * 1024;
+
 // === impl Language ===
 
 impl Language {
@@ -94,7 +97,12 @@ impl Language {
 impl Document {
     /// Reads a file.
     pub fn read(file: &Path) -> Result<Self, ConfigError> {
-        Self::of(file, &read_text(file)?)
+        Self::of(file, &read_text(file, MAX_BYTES)?)
+    }
+
+    /// Reads a file that a stranger may have written.
+    pub(crate) fn read_of_project(file: &Path) -> Result<Self, ConfigError> {
+        Self::of(file, &read_text(file, MAX_PROJECT_BYTES)?)
     }
 
     /// A text that came from a file.
@@ -124,9 +132,9 @@ impl Document {
 }
 
 /// A file's text, if it is one.
-pub(crate) fn read_text(file: &Path) -> Result<String, ConfigError> {
+fn read_text(file: &Path, bound: u64) -> Result<String, ConfigError> {
     let unreadable = |source| ConfigError::Unreadable { file: file.to_owned(), source };
-    let bytes = read_bounded(file, MAX_BYTES).map_err(unreadable)?;
+    let bytes = read_bounded(file, bound).map_err(unreadable)?;
     String::from_utf8(bytes).map_err(|error| ConfigError::Syntax {
         place: Place { file: file.to_owned(), line: line_of(error.as_bytes(), error.utf8_error().valid_up_to()) },
         problem: "not UTF-8".to_owned(),

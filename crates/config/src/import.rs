@@ -29,7 +29,7 @@ use crate::{
     document::Document,
     error::ConfigError,
     interpolate::Reference,
-    server::{Format, ServerConfig},
+    server::{Behind, Format, ServerConfig},
     warning::{Warning, Warnings},
 };
 
@@ -105,7 +105,10 @@ fn host(format: Format) -> Option<&'static Host> {
 pub fn read(found: &FoundFile, search: &SearchIn<'_>) -> Result<Imported, ConfigError> {
     let mut imported = Imported::default();
     let Some(host) = host(found.format) else { return Ok(imported) };
-    let document = Document::read(&found.file)?;
+    let document = match found.behind {
+        Behind::Project => Document::read_of_project(&found.file)?,
+        Behind::User | Behind::Program => Document::read(&found.file)?,
+    };
     let mut reading = Reading::new(found, search, &document, &mut imported);
     (host.read)(&mut reading)?;
     Ok(imported)

@@ -10,10 +10,10 @@ mod scan;
 use crate::secret::Secret;
 
 pub use dialect::Dialect;
-pub use expand::{Lookup, Unresolved};
+pub use expand::{INPUTS, Lookup, Unresolved};
 pub use scan::{Piece, Reference};
 
-pub(crate) use expand::{INPUTS, read_bounded};
+pub(crate) use expand::read_bounded;
 pub(crate) use scan::is_name;
 
 /// A text as it was written: maybe a secret itself, maybe with references to some.

@@ -31,8 +31,8 @@ pub struct Project {
 /// What was found on the way up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Search {
-    /// The folder other hosts' project files are looked for in: that of the file, else the repository's root, else where
-    /// the search began. None above the home.
+    /// The folder other hosts' project files are looked for in: that of the file, else the repository's root, else
+    /// where the search began. None above the home.
     pub folder: Option<PathBuf>,
     /// The nearest file that may be used.
     pub project: Option<Project>,
@@ -128,7 +128,7 @@ pub(crate) fn refuse_foreign(folder: &Path, file: &Path, user: u32) -> Option<Wa
 impl Project {
     /// What the file says, if it says nothing that a project may not.
     pub(crate) fn read(&self) -> Result<FileContents, ConfigError> {
-        let document = Document::read(&self.file)?;
+        let document = Document::read_of_project(&self.file)?;
         let contents = FileContents::of(&document, Behind::Project, Some(&self.folder))?;
         refuse_settings(&contents)?;
         refuse_unknown(&contents)?;

@@ -20,7 +20,7 @@ pub struct Warning {
 pub enum WarningKind {
     /// A key nobody knows; an error where one is strict.
     UnknownKey,
-    /// A key of other hosts that changes nothing here.
+    /// A key of another host, or in another host's file, that changes nothing here.
     IgnoredKey,
     /// An entry or a file that is not used, and why.
     SetAside,

@@ -67,7 +67,7 @@ fn append(entry: &CstObject, key: &str, value: &NewValue) {
         entry.append(key, value.input());
         return;
     }
-    let end = before.trim_end_matches('}').trim_end();
+    let end = before.strip_suffix('}').unwrap_or(&before).trim_end();
     let space = &before[end.len()..before.len() - 1];
     let comma = if end.ends_with(',') { "" } else { "," };
     let member = format!("{}: {}", serde_json::Value::from(key), value.json());

@@ -78,6 +78,21 @@ fn an_entry_on_one_line_stays_on_it() {
 }
 
 #[test]
+fn a_member_goes_into_the_entry_and_not_into_what_the_entry_ends_with() {
+    for (entry, with) in [
+        (r#"{"command":"b","env":{"X":"1"}}"#, r#"{"command":"b","env":{"X":"1"}, "enabled": false}"#),
+        (r#"{ "command": "b", "env": {} , }"#, r#"{ "command": "b", "env": {} , "enabled": false }"#),
+        (r#"{ "command": "}" /* } */ }"#, r#"{ "command": "}" /* } */, "enabled": false }"#),
+    ] {
+        let text = format!("{{ \"mcpServers\": {{ \"b\": {entry} }} }}\n");
+        let off = edited(&Edit::Disable { name: name("b") }, &text);
+        assert_eq!(off, text.replace(entry, with));
+        let config = Config::of(&Document::of(Path::new("/x/toolway.json"), &off).unwrap(), None).unwrap();
+        assert!(!config.find("b").unwrap().is_enabled());
+    }
+}
+
+#[test]
 fn one_member_changes() {
     let changes = vec![
         ("command".to_owned(), Some(NewValue::Text("c".to_owned()))),

@@ -9,7 +9,7 @@ use crate::{
     interpolate::Dialect,
     server::{Behind, Draft, ServerConfig, ServerName, Source, Standing},
     shape::Field,
-    warning::Warning,
+    warning::{Warning, WarningKind},
 };
 
 /// One file while it is read.
@@ -108,7 +108,9 @@ impl<'a> Reading<'a> {
         }
         for (key, line) in entry.keys() {
             let known = how.rules.iter().map(|(key, _)| *key);
-            self.imported.warnings.push(Warning::unknown(place.at(line), &entry.name(key), key, known));
+            let warning = Warning::unknown(place.at(line), &entry.name(key), key, known);
+            // Another host's file is that host's to be strict about.
+            self.imported.warnings.push(Warning { kind: WarningKind::IgnoredKey, ..warning });
         }
         if let Some(reason) = (how.unusable)(&draft, &whole) {
             return Ok(Err(reason));

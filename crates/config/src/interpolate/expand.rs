@@ -66,8 +66,8 @@ pub enum Unresolved {
 /// A secret in a file is short; more than this is the wrong file.
 const MAX_FILE: u64 = 64 * 1024;
 
-/// The service under which answers to `${input:…}` are kept.
-pub(crate) const INPUTS: &str = "toolway-inputs";
+/// The service under which answers to `${input:…}` are kept in the keychain; the entry is `<server>/<id>`.
+pub const INPUTS: &str = "toolway-inputs";
 
 pub(super) fn expand(pieces: &[Piece], lookup: &Lookup<'_>) -> Result<String, Unresolved> {
     let mut text = String::new();

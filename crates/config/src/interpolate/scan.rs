@@ -70,6 +70,7 @@ pub(super) fn collect(pieces: Vec<Piece>, found: &mut Vec<Reference>) {
 
 fn cut(text: &str, dialect: Dialect, depth: usize) -> Vec<Piece> {
     let (mut pieces, mut plain, mut rest) = (Vec::new(), String::new(), text);
+    let braces = Braces::of(text);
     while let Some(at) = rest.find(['$', '{']) {
         plain.push_str(&rest[..at]);
         rest = &rest[at..];
@@ -80,7 +81,9 @@ fn cut(text: &str, dialect: Dialect, depth: usize) -> Vec<Piece> {
             rest = after;
             continue;
         }
-        if let Some((reference, after)) = reference(rest, dialect, depth) {
+        let brace = text.len() - rest.len() + usize::from(rest.starts_with('$'));
+        let end = braces.end(brace).map(|end| end - (text.len() - rest.len()));
+        if let Some((reference, after)) = reference(rest, end, dialect, depth) {
             if !plain.is_empty() {
                 pieces.push(Piece::Text(std::mem::take(&mut plain)));
             }
@@ -100,18 +103,15 @@ fn cut(text: &str, dialect: Dialect, depth: usize) -> Vec<Piece> {
     pieces
 }
 
-/// The reference at the beginning of `text`, and what stands after it.
-fn reference(text: &str, dialect: Dialect, depth: usize) -> Option<(Reference, &str)> {
-    if let Some(inside) = text.strip_prefix("${") {
-        if dialect == Dialect::Literal || dialect == Dialect::Opencode {
-            return None;
-        }
-        let (inside, after) = closed(inside)?;
-        return braced(inside, dialect, depth).map(|reference| (reference, after));
+/// The reference at the beginning of `text`, and what stands after it; `end` is where its brace is closed.
+fn reference(text: &str, end: Option<usize>, dialect: Dialect, depth: usize) -> Option<(Reference, &str)> {
+    if text.starts_with("${") {
+        let end = end.filter(|_| !matches!(dialect, Dialect::Literal | Dialect::Opencode))?;
+        return braced(&text[2..end], dialect, depth).map(|reference| (reference, &text[end + 1..]));
     }
-    if let Some(inside) = text.strip_prefix('{') {
-        let (inside, after) = inside.split_once('}').filter(|_| dialect.knows(Form::Curly))?;
-        return curly(inside).map(|reference| (reference, after));
+    if text.starts_with('{') {
+        let end = end.filter(|_| dialect.knows(Form::Curly))?;
+        return curly(&text[1..end]).map(|reference| (reference, &text[end + 1..]));
     }
     let after_dollar = text.strip_prefix('$')?;
     let name = match after_dollar.strip_prefix("env:").filter(|_| dialect.knows(Form::DollarEnv)) {
@@ -122,18 +122,31 @@ fn reference(text: &str, dialect: Dialect, depth: usize) -> Option<(Reference, &
     is_name(&name[..length]).then(|| (variable(&name[..length]), &name[length..]))
 }
 
-/// What stands before the brace that closes, and what after it; braces inside are counted.
-fn closed(text: &str) -> Option<(&str, &str)> {
-    let mut open = 0_usize;
-    for (at, byte) in text.bytes().enumerate() {
-        match byte {
-            b'{' => open += 1,
-            b'}' if open == 0 => return Some((&text[..at], &text[at + 1..])),
-            b'}' => open -= 1,
-            _ => {}
+/// No reference is longer; what stands in endless braces is not looked at.
+const LONGEST: usize = 1024;
+
+/// Which brace closes which, found in one pass however many there are.
+struct Braces(Vec<(usize, usize)>);
+
+impl Braces {
+    fn of(text: &str) -> Self {
+        let (mut open, mut pairs) = (Vec::new(), Vec::new());
+        for (at, byte) in text.bytes().enumerate() {
+            match byte {
+                b'{' => open.push(at),
+                b'}' => pairs.extend(open.pop().map(|start| (start, at))),
+                _ => {}
+            }
         }
+        pairs.sort_unstable();
+        Self(pairs)
     }
-    None
+
+    /// Where the brace at this place is closed, if that is not too far.
+    fn end(&self, start: usize) -> Option<usize> {
+        let index = self.0.binary_search_by_key(&start, |(start, _)| *start).ok()?;
+        Some(self.0[index].1).filter(|end| end - start <= LONGEST)
+    }
 }
 
 fn braced(inside: &str, dialect: Dialect, depth: usize) -> Option<Reference> {

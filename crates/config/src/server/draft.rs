@@ -144,6 +144,9 @@ impl Draft {
         }
         let command = self.command.clone().filter(|command| !command.written().expose().trim().is_empty());
         let command = command.ok_or_else(|| problem("command", "the program to start, or `url` an address"))?;
+        if let Some((name, _)) = self.variables.iter().find(|(name, _)| name.is_empty() || name.contains(['=', '\0'])) {
+            return Err(problem("env", &format!("variables by name; `{}` is none", name.escape_default())));
+        }
         Ok(Transport::Process(Process {
             command,
             arguments: self.arguments.clone().unwrap_or_default(),

@@ -299,3 +299,14 @@ fn what_was_accepted_is_kept_in_a_file_of_ones_own() {
     fs::write(&file, "not json").unwrap();
     assert!(Accepted::read(&file).is_err());
 }
+
+#[test]
+fn a_projects_file_cannot_keep_us_busy() {
+    let world = World::empty();
+    let server =
+        |argument: &str| format!("{{\"mcpServers\": {{\"a\": {{\"command\": \"x\", \"args\": [\"{argument}\"]}}}}}}");
+    world.write(PROJECT, &server(&"${".repeat(400 * 1024)));
+    assert_eq!(world.load().unwrap().proposals.len(), 1);
+    world.write(PROJECT, &server(&"x".repeat(1024 * 1024)));
+    assert_eq!(world.problem(), "cannot read PROJECT/toolway.json: it is larger than 1048576 bytes");
+}

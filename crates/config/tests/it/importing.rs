@@ -108,7 +108,8 @@ fn copilot() {
             "Files: files t0k $TOKEN TOKEN | KEY=t0k | in HOME/work",
             "All: all | in HOME",
             "Remote: http https://example.org/mcp | X-Key: t0k",
-            "Unset: refused: HOME/.copilot/mcp-config.json:16: `Unset.env.KEY` needs the variable NONE, which is not set",
+            "Unset: refused: HOME/.copilot/mcp-config.json:16: `Unset.env.KEY` needs the variable NONE, \
+             which is not set",
         ]
     );
 }
@@ -227,7 +228,8 @@ fn kiro() {
             "Files: files t0k $TOKEN | KEY=t0k | in HOME",
             "Remote: auto https://example.org/mcp | X-Key: t0k",
             "Off: off",
-            "Unset: refused: HOME/.kiro/settings/mcp.json:15: `Unset.env.KEY` needs the variable NONE, which is not set",
+            "Unset: refused: HOME/.kiro/settings/mcp.json:15: `Unset.env.KEY` needs the variable NONE, \
+             which is not set",
         ]
     );
 }
@@ -270,7 +272,8 @@ fn mcporter() {
         [
             "Files: files --token t0k t0k fallback $TOKEN | KEY=t0k | in HOME",
             "Remote: auto https://example.org/mcp | Authorization: Bearer t0k",
-            "Unset: refused: HOME/.mcporter/mcporter.json:16: `Unset.env.KEY` needs the variable NONE, which is not set",
+            "Unset: refused: HOME/.mcporter/mcporter.json:16: `Unset.env.KEY` needs the variable NONE, \
+             which is not set",
         ]
     );
     assert_eq!(world.import(&[Format::Mcporter]).servers[0].era, Era::Legacy);

@@ -100,6 +100,10 @@ fn a_key_of_ours_that_nobody_knows_is_an_error() {
              it unprotected",
         ),
         (
+            "{\"mcpServers\": {\"a\": {\"command\": \"x\", \"env\": {\"A=B\": \"\"}}}}",
+            "1: `a.env` must be variables by name; `A=B` is none",
+        ),
+        (
             "{\"mcpServers\": {\"a\": {\"command\": \" \"}}}",
             "1: `a.command` must be the program to start, or `url` an address",
         ),
@@ -124,7 +128,8 @@ fn an_unknown_key_of_an_entry_is_an_error_only_where_one_is_strict() {
     assert_eq!(kinds, [WarningKind::UnknownKey, WarningKind::IgnoredKey]);
     assert_eq!(
         world.stable(&loaded.config.warnings[0].when_strict().unwrap().to_string()),
-        "HOME/.config/toolway/toolway.json:2: `mcpServers.a.retrys` is unknown and changes nothing; did you mean `retries`?"
+        "HOME/.config/toolway/toolway.json:2: `mcpServers.a.retrys` is unknown and changes nothing; did you mean \
+         `retries`?"
     );
     assert!(loaded.config.warnings[1].when_strict().is_none());
 }
