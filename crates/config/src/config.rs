@@ -121,6 +121,9 @@ impl FileContents {
         let base = place.file.parent().map(PathBuf::from).unwrap_or_default();
         let source = Source { place, format: Format::Toolway, behind, folder: folder.cloned(), base };
         let draft = server::read(entry, &mut self.warnings)?;
+        for (key, place) in draft.beside_the_point() {
+            self.warnings.push(Warning::beside_the_point(place.clone(), &format!("mcpServers.{label}.{key}")));
+        }
         self.entries.push(Entry { name, label: label.to_owned(), source, draft });
         Ok(())
     }

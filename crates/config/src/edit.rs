@@ -60,11 +60,13 @@ pub enum Edit {
 /// A change that was worked out and not yet made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// The file's new text; [`replace`] puts it there.
+    /// The file's new text; [`Change::write`] puts it there.
     Text {
         /// The file.
         file: PathBuf,
-        /// All of it.
+        /// All of it, as it was.
+        before: String,
+        /// All of it, as it will be.
         text: String,
     },
     /// The file is not edited; a person puts these lines there.
@@ -92,12 +94,31 @@ pub fn plan(edit: &Edit, defined: Option<&ServerConfig>, ours: &Path) -> Result<
         Some(server) if !foreign => &server.source.place.file,
         _ => ours,
     };
-    let text = match fs::read_to_string(file) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-        Err(source) => return Err(ConfigError::Unreadable { file: file.to_owned(), source }),
-    };
-    edit_text(edit, defined.filter(|_| foreign), file, &text)
+    edit_text(edit, defined.filter(|_| foreign), file, &read(file)?)
+}
+
+/// A file's text; one that is not there has none.
+fn read(file: &Path) -> Result<String, ConfigError> {
+    match fs::read_to_string(file) {
+        Ok(text) => Ok(text),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+        Err(source) => Err(ConfigError::Unreadable { file: file.to_owned(), source }),
+    }
+}
+
+impl Change {
+    /// Makes the change, unless somebody else has changed the file since it was worked out. Lines for a person change
+    /// nothing.
+    pub fn write(&self) -> Result<(), ConfigError> {
+        let Self::Text { file, before, text } = self else { return Ok(()) };
+        let place = || Place { file: file.clone(), line: 0 };
+        if read(file)? != *before {
+            let problem = "somebody changed the file in the meantime; try again".to_owned();
+            return Err(ConfigError::Refused { place: place(), problem });
+        }
+        replace(file, text)
+            .map_err(|error| ConfigError::Refused { place: place(), problem: format!("cannot be written: {error}") })
+    }
 }
 
 /// Works out an edit of a text; `foreign` is the server where another host's file defines it.
@@ -155,16 +176,16 @@ enum Step {
 }
 
 impl Step {
-    fn on(&self, file: &Path, text: &str) -> Result<Change, ConfigError> {
+    fn on(&self, file: &Path, before: &str) -> Result<Change, ConfigError> {
         let file = file.to_owned();
         if Language::of(&file) != Language::Jsonc {
             let (lines, advice) = self.lines(&file);
             return Ok(Change::Lines { file, lines, advice });
         }
         let text = match self {
-            Self::Put(label, entry) => jsonc::put(&file, text, label, entry),
-            Self::Members(label, changes) => jsonc::change(&file, text, label, changes),
-            Self::Remove(label) => jsonc::remove(&file, text, label),
+            Self::Put(label, entry) => jsonc::put(&file, before, label, entry),
+            Self::Members(label, changes) => jsonc::change(&file, before, label, changes),
+            Self::Remove(label) => jsonc::remove(&file, before, label),
         }?;
         // An edit that would break the file is refused before anything is written.
         for entry in FileContents::of(&Document::of(&file, &text)?, Behind::User, None)?.entries {
@@ -172,7 +193,7 @@ impl Step {
                 entry.finish()?;
             }
         }
-        Ok(Change::Text { file, text })
+        Ok(Change::Text { file, before: before.to_owned(), text })
     }
 
     fn lines(&self, file: &Path) -> (String, String) {

@@ -65,6 +65,7 @@ fn of_shape(shape: Shape) -> Value {
         Shape::Texts => texts,
         Shape::Pairs => json!({ "type": "object", "additionalProperties": { "type": "string" } }),
         Shape::Word(words) => json!({ "enum": words }),
+        Shape::WordOrAlias(words, aliases) => json!({ "anyOf": [{ "enum": words }, { "enum": aliases }] }),
         Shape::Words(words) => json!({ "type": "array", "items": { "enum": words } }),
         Shape::Times(clocks) => object(clocks.iter().map(|clock| (*clock, of_shape(Shape::Time)))),
         Shape::Choices(choices) => object(choices.iter().map(|(key, words)| (*key, json!({ "enum": words })))),

@@ -37,6 +37,8 @@ pub(crate) enum Shape {
     /// An object of strings.
     Pairs,
     Word(&'static [&'static str]),
+    /// One of these words, or of those that other hosts have for the same.
+    WordOrAlias(&'static [&'static str], &'static [&'static str]),
     /// A list of these words.
     Words(&'static [&'static str]),
     /// An object of times under these keys.
@@ -73,7 +75,7 @@ impl Shape {
             Self::Time => "seconds, or a text such as `500ms`, `30s`, `5m` or `2h`".to_owned(),
             Self::Texts => "a list of strings".to_owned(),
             Self::Pairs | Self::Times(_) | Self::Choices(_) => "an object".to_owned(),
-            Self::Word(words) => or(words),
+            Self::Word(words) | Self::WordOrAlias(words, _) => or(words),
             Self::Words(words) => format!("a list of {}", or(words)),
         }
     }

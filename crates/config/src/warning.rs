@@ -20,7 +20,7 @@ pub struct Warning {
 pub enum WarningKind {
     /// A key nobody knows; an error where one is strict.
     UnknownKey,
-    /// A key of another host, or in another host's file, that changes nothing here.
+    /// A key that is known and changes nothing here.
     IgnoredKey,
     /// An entry or a file that is not used, and why.
     SetAside,
@@ -35,6 +35,11 @@ const NEAR: f64 = 0.75;
 impl Warning {
     pub(crate) fn set_aside(place: Place, message: impl Into<String>) -> Self {
         Self { place, message: message.into(), kind: WarningKind::SetAside }
+    }
+
+    pub(crate) fn beside_the_point(place: Place, name: &str) -> Self {
+        let message = format!("`{name}` changes nothing: the server is not reached like that");
+        Self { place, message, kind: WarningKind::IgnoredKey }
     }
 
     pub(crate) fn ignored(place: Place, name: &str, why: &str) -> Self {

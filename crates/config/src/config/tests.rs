@@ -121,3 +121,16 @@ fn keys_without_a_use_are_named_and_a_disabled_server_is_known_as_such() {
         ]
     );
 }
+
+#[test]
+fn a_key_that_is_beside_the_point_is_named() {
+    let text = r#"{"mcpServers":{
+        "a":{"command":"x","headers":{}},
+        "b":{"url":"https://example.org/","env":{},"cwd":"x"},
+        "c":{"type":"stdio","command":"x","url":"https://example.org/"}}}"#;
+    let warnings: Vec<String> = read(text).unwrap().warnings.iter().map(ToString::to_string).collect();
+    let said = |line: usize, key: &str| {
+        format!("/etc/toolway.json:{line}: `mcpServers.{key}` changes nothing: the server is not reached like that")
+    };
+    assert_eq!(warnings, [said(2, "a.headers"), said(3, "b.cwd"), said(3, "b.env"), said(4, "c.url")]);
+}

@@ -169,6 +169,35 @@ fn yaml_is_not_edited_but_the_lines_are_given() {
 }
 
 #[test]
+fn a_change_is_made_unless_somebody_was_faster() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("toolway.json");
+    let add = |label: &str| Edit::Add { label: label.to_owned(), entry: entry() };
+    let (one, two) = (super::plan(&add("one"), None, &file).unwrap(), super::plan(&add("two"), None, &file).unwrap());
+    one.write().unwrap();
+    let refused = two.write().unwrap_err().to_string();
+    assert!(refused.ends_with("toolway.json: somebody changed the file in the meantime; try again"), "{refused}");
+    super::plan(&add("two"), None, &file).unwrap().write().unwrap();
+
+    let config = Config::read(&file, None).unwrap();
+    let off = super::plan(&Edit::Disable { name: name("one") }, config.find("one"), Path::new("/nowhere.json"));
+    off.unwrap().write().unwrap();
+    let config = Config::read(&file, None).unwrap();
+    assert_eq!(["one", "two"].map(|name| config.find(name).unwrap().is_enabled()), [false, true]);
+}
+
+#[test]
+fn another_hosts_entry_is_not_removed() {
+    let mut server = ServerConfig::process(name("theirs"), "x", &[]);
+    server.source.format = crate::server::Format::Cursor;
+    let refused = super::plan(&Edit::Remove { name: name("theirs") }, Some(&server), Path::new("/x/toolway.json"));
+    assert_eq!(
+        refused.unwrap_err().to_string(),
+        "the program: `theirs` stands in a file of cursor; disable it instead"
+    );
+}
+
+#[test]
 fn a_file_is_replaced_with_the_permissions_it_had() {
     use std::os::unix::fs::PermissionsExt;
 

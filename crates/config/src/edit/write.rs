@@ -5,7 +5,7 @@ use std::{
     io::{self, Write},
     os::unix::fs::{OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
-    process,
+    process, thread,
 };
 
 /// What a file of ours may be done with when it is new: nobody else reads it.
@@ -31,7 +31,7 @@ pub fn replace(file: &Path, text: &str) -> io::Result<()> {
 fn temporary(file: &Path) -> PathBuf {
     let mut name = std::ffi::OsString::from(".");
     name.push(file.file_name().unwrap_or_default());
-    name.push(format!(".{}.new", process::id()));
+    name.push(format!(".{}.{:?}.new", process::id(), thread::current().id()));
     file.with_file_name(name)
 }
 

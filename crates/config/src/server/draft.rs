@@ -50,6 +50,18 @@ impl Draft {
         self.command.is_some() || self.url.is_some() || self.kind.is_some()
     }
 
+    /// Keys that say nothing, since the server is not reached like that.
+    pub(crate) fn beside_the_point(&self) -> Vec<(&'static str, &Place)> {
+        let keys: &[&str] = match self.kind {
+            Some(Kind::Process) => &["url", "headers", "allowInsecureHttp"],
+            Some(Kind::Http(_)) => &["command", "args", "env", "envFile", "cwd"],
+            None if self.url.is_some() => &["args", "env", "envFile", "cwd"],
+            None if self.command.is_some() => &["headers", "allowInsecureHttp"],
+            None => &[],
+        };
+        self.origins.iter().filter(|(key, _)| keys.contains(*key)).map(|(key, place)| (*key, place)).collect()
+    }
+
     /// The finished entry.
     pub(crate) fn finish(self, name: ServerName, label: &str, source: Source) -> Result<ServerConfig, ConfigError> {
         let transport = self.transport(&source, label)?;

@@ -23,12 +23,16 @@ const KINDS: &[(&str, Kind)] = &[
     ("auto", Kind::Http(HttpKind::Auto)),
     ("remote", Kind::Http(HttpKind::Auto)),
 ];
+const KIND: Shape = Shape::WordOrAlias(
+    &["stdio", "http", "sse", "auto"],
+    &["local", "streamable-http", "streamableHttp", "streamable_http", "remote"],
+);
 const ERAS: &[(&str, Era)] = &[("auto", Era::Auto), ("legacy", Era::Legacy), ("modern", Era::Modern)];
 const CLOCKS: &[&str] = &["connect", "idle", "total"];
 
 /// `type` as other hosts spell it too.
 pub(crate) fn kind(field: &Field<'_>) -> Result<Kind, ConfigError> {
-    field.word(KINDS, Shape::Word(&["stdio", "http", "sse", "auto"]))
+    field.word(KINDS, KIND)
 }
 
 fn timeouts(field: &Field<'_>) -> Result<Timeouts, ConfigError> {
@@ -126,7 +130,7 @@ pub(crate) const KEYS: &[Key<Draft>] = &[
     },
     Key {
         name: "type",
-        shape: Shape::Word(&["stdio", "http", "sse", "auto"]),
+        shape: KIND,
         doc: "How the server is reached. Without it `command` means `stdio`, and `url` means `auto`: \
               Streamable HTTP first, then HTTP+SSE.",
         example: r#""http""#,
@@ -308,3 +312,17 @@ pub(crate) const OF_OTHERS: &[(&str, &str)] = &[
     ("uri", "write `url`"),
     ("version", "it says nothing to us"),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::{KIND, KINDS};
+    use crate::shape::Shape;
+
+    #[test]
+    fn every_word_for_a_kind_is_described() {
+        let Shape::WordOrAlias(words, aliases) = KIND else { panic!("words") };
+        let described: Vec<&str> = words.iter().chain(aliases).copied().collect();
+        assert!(KINDS.iter().all(|(word, _)| described.contains(word)));
+        assert_eq!(KINDS.len(), described.len());
+    }
+}

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "what a story tells with is part of the test")]
 
 mod consenting;
+mod describing;
 mod importing;
 mod loading;
 mod showing;
