@@ -65,7 +65,7 @@ fn what_is_wrong_is_said_with_its_place() {
         ("{\n\"mcpServers\": []\n}", "/etc/toolway.json:2: `mcpServers` must be an object"),
         (
             "{\"mcpServers\":\n{\"a\":\n{\"args\":[]}}}",
-            "/etc/toolway.json:3: `a.command` must be the program to start, or `url` an address",
+            "/etc/toolway.json:3: `mcpServers.a.command` must be the program to start, or `url` an address",
         ),
         (r#"{"mcpServers":{"a":{"command":7}}}"#, "/etc/toolway.json:1: `mcpServers.a.command` must be a string"),
         (
@@ -95,7 +95,7 @@ fn what_is_wrong_is_said_with_its_place() {
 fn an_address_must_be_one_and_a_variable_set() {
     assert_eq!(
         problem(r#"{"mcpServers":{"a":{"url":"file:///etc/passwd"}}}"#),
-        "/etc/toolway.json:1: `a.url` must be an http or https address"
+        "/etc/toolway.json:1: `mcpServers.a.url` must be an http or https address"
     );
     let config =
         read("{\"mcpServers\":{\n\"a\":{\n\"url\":\"${WHERE}\"},\n\"b\":{\n\"args\":[],\n\"command\":\"${NONE}\"}}}");

@@ -139,7 +139,7 @@ impl Draft {
     fn transport(&self, source: &Source, label: &str) -> Result<Transport, ConfigError> {
         let problem = |key: &str, expected: &str| ConfigError::Expected {
             place: source.place.clone(),
-            key: format!("{label}.{key}"),
+            key: source.key(label, key),
             expected: expected.to_owned(),
         };
         let over_http = match self.kind {
@@ -182,7 +182,7 @@ fn checked(http: Http, source: &Source, label: &str) -> Result<Http, ConfigError
     if http.url.is_literal() {
         address::check(http.url.written().expose(), http.plain).map_err(|refused| ConfigError::Expected {
             place: source.place.at(http.url.line()),
-            key: format!("{label}.url"),
+            key: source.key(label, "url"),
             expected: refused.expected().to_owned(),
         })?;
     }

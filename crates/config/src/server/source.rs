@@ -82,6 +82,14 @@ impl Source {
             base: PathBuf::new(),
         }
     }
+
+    /// A key of an entry with the keys above it, as far as the format has one place for them.
+    pub(crate) fn key(&self, label: &str, key: &str) -> String {
+        match self.format {
+            Format::Toolway => format!("mcpServers.{label}.{key}"),
+            _ => format!("{label}.{key}"),
+        }
+    }
 }
 
 // === impl Format ===

@@ -96,16 +96,16 @@ fn a_key_of_ours_that_nobody_knows_is_an_error() {
         ("{\"naming\": {\"prefix\": \"maybe\"}}", "1: `naming.prefix` must be `always`, `auto` or `never`"),
         (
             "{\"mcpServers\": {\"a\": {\"url\": \"http://example.org/\"}}}",
-            "1: `a.url` must be an https address, since it leaves this machine; `\"allowInsecureHttp\": true` sends \
+            "1: `mcpServers.a.url` must be an https address, since it leaves this machine; `\"allowInsecureHttp\": true` sends \
              it unprotected",
         ),
         (
             "{\"mcpServers\": {\"a\": {\"command\": \"x\", \"env\": {\"A=B\": \"\"}}}}",
-            "1: `a.env` must be variables by name; `A=B` is none",
+            "1: `mcpServers.a.env` must be variables by name; `A=B` is none",
         ),
         (
             "{\"mcpServers\": {\"a\": {\"command\": \" \"}}}",
-            "1: `a.command` must be the program to start, or `url` an address",
+            "1: `mcpServers.a.command` must be the program to start, or `url` an address",
         ),
         (
             "{\"mcpServers\": {\"a\": {\"command\": \"x\", \"retries\": 1.5}}}",
