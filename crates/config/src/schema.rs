@@ -96,7 +96,8 @@ pub fn reference() -> String {
     rows(SETTINGS, &mut page);
     page.push_str("| `mcpServers` | an object of servers | The servers by label; the id is made from the label. |\n");
     page.push_str(
-        "\nA key that is not here changes nothing and is named in a warning; inside `naming` it is an error.\n",
+        "\nA key that is not here changes nothing and is named in a warning; inside `naming` it is an error, and so it is\n\
+         inside a server's `timeouts`.\n",
     );
     page.push_str("\n## A server\n\n| key | takes | meaning |\n|---|---|---|\n");
     rows(KEYS, &mut page);

@@ -24,12 +24,9 @@ pub struct Line {
     pub what: String,
     /// As a person reads it.
     pub text: String,
-    /// Of the exact text, a secret one included; short, so that it gives nothing away.
+    /// A digest of the exact text, a secret one included, so that a change behind a mask is seen.
     pub fingerprint: String,
 }
-
-/// Bytes of a fingerprint.
-const FINGERPRINT: usize = 16;
 
 impl Shown {
     /// What would happen if this server was used.
@@ -107,7 +104,7 @@ impl Shown {
     }
 
     fn add(&mut self, what: &str, text: &str, exact: &str) {
-        let fingerprint = Digest::of(exact.as_bytes()).to_string()[..2 * FINGERPRINT].to_owned();
+        let fingerprint = Digest::of(exact.as_bytes()).to_string();
         self.lines.push(Line { what: safe(what), text: safe(text), fingerprint });
     }
 
