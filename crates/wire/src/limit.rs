@@ -19,6 +19,8 @@ pub const HEADER_COUNT: usize = 128;
 pub const LISTING_PAGES: usize = 1_000;
 /// Items of one listing, over all pages.
 pub const LISTING_ITEMS: usize = 20_000;
+/// Bytes of one listing, over all pages: as much as one message may have.
+pub const LISTING_BYTES: usize = MESSAGE_BYTES;
 /// Requests of ours that one server may owe us an answer to.
 pub const CONCURRENT_REQUESTS: usize = 1_024;
 /// How often a server may answer one request with further questions.
@@ -63,6 +65,8 @@ pub struct Limits {
     pub listing_pages: usize,
     /// See [`LISTING_ITEMS`].
     pub listing_items: usize,
+    /// See [`LISTING_BYTES`].
+    pub listing_bytes: usize,
     /// See [`CONCURRENT_REQUESTS`].
     pub concurrent_requests: usize,
     /// See [`ROUNDS`].
@@ -100,6 +104,7 @@ impl Default for Limits {
             header_count: HEADER_COUNT,
             listing_pages: LISTING_PAGES,
             listing_items: LISTING_ITEMS,
+            listing_bytes: LISTING_BYTES,
             concurrent_requests: CONCURRENT_REQUESTS,
             rounds: ROUNDS,
             asks_per_round: ASKS_PER_ROUND,

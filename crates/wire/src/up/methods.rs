@@ -66,10 +66,14 @@ impl Peer {
     pub async fn list<T: Item>(&self) -> Result<Listing<T>, WireError> {
         let limits = &self.router().limits;
         let mut listing: Option<Listing<T>> = None;
-        let (mut cursor, mut seen) = (None::<Raw>, HashSet::new());
+        let (mut cursor, mut seen, mut bytes) = (None::<Raw>, HashSet::new(), 0);
         for _ in 0..limits.listing_pages {
             let params = cursor.map(|cursor: Raw| Raw::of(&json!({ "cursor": cursor.as_str() })));
             let result = self.answer(Request::trusted(T::METHOD, params), self.timeouts().list).await?;
+            bytes += result.as_bytes().len();
+            if limits.listing_bytes < bytes {
+                return Err(WireError::TooLarge { what: "listing", limit: limits.listing_bytes });
+            }
             let page = item::read_items_within::<T>(&result, limits.listing_items);
             let (items, malformed) = page.map_err(WireError::Protocol)?;
             let page = Listing { items, malformed, cache: CacheHint::view(&result) };

@@ -16,6 +16,8 @@ async fn a_list_has_bounds_and_the_connection_outlives_it() {
         check("circle", era, few.clone(), Err("protocol")).await;
         check("crowd:300", era, few.clone(), Ok(300)).await;
         check("crowd:301", era, few.clone(), Err("too_large")).await;
+        let narrow = Limits { listing_bytes: 1_000, ..few.clone() };
+        check("crowd:300", era, narrow, Err("too_large")).await;
         check("crowd:0", era, few.clone(), Ok(0)).await;
         check("no-tools", era, few.clone(), Err("protocol")).await;
     }
