@@ -11,6 +11,7 @@
 //! whoever serves gives one, so that a relay is a function from request to exchange. What lives outside an
 //! exchange is in [`crate::notice`]; a task outlives the exchange that made it and is named by its outcome.
 
+mod alarm;
 mod ask;
 mod clock;
 mod core;
@@ -18,7 +19,6 @@ mod request;
 
 use std::{
     future::poll_fn,
-    pin::Pin,
     sync::Arc,
     task::{Context, Poll},
 };
@@ -28,13 +28,13 @@ use futures_util::{
     future::{AbortHandle, Abortable, BoxFuture},
     stream::FuturesUnordered,
 };
-use tokio::time::{Instant, Sleep};
 
 pub use ask::{Answer, Ask, AskId, Cause, Question};
 pub use clock::Terms;
 pub use request::{LogLevel, Progress, Request};
 
-use self::core::Core;
+pub(crate) use self::alarm::Alarms;
+use self::{alarm::Alarm, core::Core};
 use crate::{
     error::{Clock, WireError},
     json::Raw,
@@ -45,7 +45,7 @@ use crate::{
 #[derive(Debug)]
 pub struct Exchange {
     core: Arc<Core>,
-    alarm: Option<Pin<Box<Sleep>>>,
+    alarm: Alarm,
     ended: bool,
 }
 
@@ -110,8 +110,13 @@ impl Outcome {
 
 /// Two ends of a new exchange.
 pub fn pair(terms: Terms, unread: usize) -> (Exchange, Feed) {
+    pair_with(terms, unread, None)
+}
+
+/// As [`pair`], with the alarms of a connection.
+pub(crate) fn pair_with(terms: Terms, unread: usize, alarms: Option<Alarms>) -> (Exchange, Feed) {
     let core = Arc::new(Core::new(terms, unread));
-    (Exchange { core: Arc::clone(&core), alarm: None, ended: false }, Feed { core })
+    (Exchange { core: Arc::clone(&core), alarm: Alarm::new(alarms), ended: false }, Feed { core })
 }
 
 // === impl Exchange ===
@@ -146,7 +151,7 @@ impl Exchange {
             Poll::Pending => self.core.deadline(),
         };
         let Some((at, clock, limit)) = deadline else { return Poll::Pending };
-        if self.poll_alarm(at, context).is_pending() {
+        if self.alarm.poll(at, context).is_pending() {
             return Poll::Pending;
         }
         Poll::Ready(Some(self.time_out(clock, limit)))
@@ -216,14 +221,6 @@ impl Exchange {
                 None => return Outcome::over(),
             }
         }
-    }
-
-    fn poll_alarm(&mut self, at: Instant, context: &mut Context<'_>) -> Poll<()> {
-        let alarm = self.alarm.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at)));
-        if alarm.deadline() != at {
-            alarm.as_mut().reset(at);
-        }
-        alarm.as_mut().poll(context)
     }
 }
 

@@ -4,7 +4,7 @@ use std::{borrow::Cow, fmt, str::FromStr};
 
 use crate::{
     json::Raw,
-    message::{ClientCapabilities, RequestProblem, Seen, refuse_ambiguity},
+    message::{ClientCapabilities, RequestProblem, Seen, refuse_ambiguity, splice::Edit},
 };
 
 /// One request. Its params hold nothing that belongs to a hop: no token, no version, no capability.
@@ -63,7 +63,7 @@ impl Request {
         Ok(Self { seen, ..Self::trusted(method, params) })
     }
 
-    /// A request whose params were made here, and ask for no task.
+    /// A request whose params were made here, with neither a task nor a `_meta` in them.
     pub(crate) fn trusted(method: impl Into<Cow<'static, str>>, params: Option<Raw>) -> Self {
         let (seen, progress) = (Seen::default(), Progress::Unwanted);
         Self { method: method.into(), params, seen, progress, log_level: None, capabilities: None }
@@ -96,6 +96,16 @@ impl Request {
     /// One member of the params.
     pub fn param(&self, key: &str) -> Option<Raw> {
         self.params.as_ref().and_then(|params| params.get(key))
+    }
+
+    /// What its params say beside the point, if they say anything.
+    pub(crate) fn meta(&self) -> Option<Raw> {
+        if self.seen.meta { self.param("_meta") } else { None }
+    }
+
+    /// The edit that makes this its `_meta`.
+    pub(crate) fn edit_meta(&self, meta: Raw) -> Edit<'static> {
+        if self.seen.meta { Edit::Set("_meta", meta) } else { Edit::Add("_meta", meta) }
     }
 
     /// Whether its caller would rather have a task than wait.

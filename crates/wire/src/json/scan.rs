@@ -49,6 +49,15 @@ enum Stop {
     Deep,
 }
 
+/// Whose member was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Level {
+    /// The object's own.
+    Outer,
+    /// One of the object inside it.
+    Inner,
+}
+
 /// The open brackets: one bit each, set for an object.
 struct Nesting {
     bits: [u64; MAX_DEPTH / 64],
@@ -109,6 +118,30 @@ impl<'a> Scanner<'a> {
     /// Crosses an object and reports the spans of its keys (quotes included) and values.
     pub(crate) fn members(&mut self, visit: impl FnMut(Range<usize>, Range<usize>)) -> Result<(), JsonError> {
         self.cross_members(visit).map_err(|stop| self.explained(stop))
+    }
+
+    /// As [`Scanner::members`]; where the value of this key is an object, its own members are reported first.
+    pub(crate) fn members_with(
+        &mut self,
+        opened: &[u8],
+        mut visit: impl FnMut(Level, Range<usize>, Range<usize>),
+    ) -> Result<(), JsonError> {
+        let inner = self.depth_limit.saturating_sub(1);
+        let crossed = self.cross_object(self.depth_limit, |scanner, key| {
+            let start = scanner.at;
+            if &scanner.bytes[key.clone()] == opened && scanner.byte() == b'{' {
+                scanner.cross_object(inner, |scanner, key| {
+                    let value = scanner.cross_value(inner.saturating_sub(1))?;
+                    visit(Level::Inner, key, value);
+                    Ok(())
+                })?;
+            } else {
+                scanner.cross_value(inner)?;
+            }
+            visit(Level::Outer, key, start..scanner.at);
+            Ok(())
+        });
+        crossed.map_err(|stop| self.explained(stop))
     }
 
     /// The value of an object's first member with this key; what follows it is not read.
@@ -201,7 +234,24 @@ impl<'a> Scanner<'a> {
     }
 
     fn cross_members(&mut self, mut visit: impl FnMut(Range<usize>, Range<usize>)) -> Result<(), Stop> {
-        let inner = self.depth_limit.checked_sub(1).ok_or(Stop::Deep)?;
+        let inner = self.depth_limit.saturating_sub(1);
+        self.cross_object(self.depth_limit, |scanner, key| {
+            let value = scanner.cross_value(inner)?;
+            visit(key, value);
+            Ok(())
+        })
+    }
+
+    /// Crosses an object, `limit` levels deep at most; each value is crossed by whoever is given its key.
+    #[inline]
+    fn cross_object(
+        &mut self,
+        limit: usize,
+        mut cross: impl FnMut(&mut Self, Range<usize>) -> Result<(), Stop>,
+    ) -> Result<(), Stop> {
+        if limit == 0 {
+            return Err(Stop::Deep);
+        }
         self.space();
         self.expect(b'{')?;
         self.space();
@@ -211,8 +261,7 @@ impl<'a> Scanner<'a> {
         }
         loop {
             let key = self.key()?;
-            let value = self.cross_value(inner)?;
-            visit(key, value);
+            cross(self, key)?;
             self.space();
             match self.byte() {
                 b',' => {

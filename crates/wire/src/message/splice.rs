@@ -9,6 +9,8 @@ use crate::json::{Raw, scan};
 pub enum Edit<'a> {
     /// The member has this value afterwards: replaced where it stands, else added at the end.
     Set(&'a str, Raw),
+    /// There is no such member yet, as whoever says so has seen: added at the end, and nothing is looked for.
+    Add(&'a str, Raw),
     /// There is no such member afterwards.
     Remove(&'a str),
 }
@@ -31,6 +33,9 @@ pub fn write(out: &mut Vec<u8>, object: &Raw, edits: &[Edit<'_>]) {
         out.extend_from_slice(text);
         return;
     }
+    if let [Edit::Add(key, value)] = edits {
+        return append(out, text, key, value);
+    }
     let mut members: Vec<(Range<usize>, Range<usize>)> = Vec::new();
     object.each_member(|key, value| members.push((key, value)));
     let mut kept = Kept::new(out, text, members.first().map(|(key, _)| key.start));
@@ -39,17 +44,17 @@ pub fn write(out: &mut Vec<u8>, object: &Raw, edits: &[Edit<'_>]) {
         match edits.iter().position(|edit| scan::key_is(&text[key.clone()], edit.key())) {
             None => kept.member(key, value.clone(), &text[value]),
             Some(index) => match &edits[index] {
-                Edit::Set(_, new) if !done[index] => {
+                Edit::Set(_, new) | Edit::Add(_, new) if !done[index] => {
                     done[index] = true;
                     kept.member(key, value, new.as_bytes());
                 }
                 // Also a second member of that name: afterwards there is one.
-                Edit::Set(..) | Edit::Remove(_) => kept.skip(value),
+                Edit::Set(..) | Edit::Add(..) | Edit::Remove(_) => kept.skip(value),
             },
         }
     }
     for (edit, done) in edits.iter().zip(done) {
-        if let (Edit::Set(key, value), false) = (edit, done) {
+        if let (Edit::Set(key, value) | Edit::Add(key, value), false) = (edit, done) {
             kept.add(key, value);
         }
     }
@@ -78,6 +83,20 @@ pub(crate) fn merged(object: &Raw, other: &Raw) -> Raw {
     edited(object, &edits)
 }
 
+/// Appends an object with one member more, as its last.
+fn append(out: &mut Vec<u8>, object: &[u8], key: &str, value: &Raw) {
+    let members = object.strip_suffix(b"}").unwrap_or(object);
+    out.extend_from_slice(members);
+    // Nothing but whitespace after the bracket: the first member.
+    if members.trim_ascii_end().len() != 1 {
+        out.push(b',');
+    }
+    write_string(out, key);
+    out.push(b':');
+    out.extend_from_slice(value.as_bytes());
+    out.push(b'}');
+}
+
 /// Appends a string of our own; those that need no escapes, which is all we name, need no second buffer.
 pub(crate) fn write_string(out: &mut Vec<u8>, text: &str) {
     if text.bytes().all(|byte| (0x20..0x7f).contains(&byte) && byte != b'"' && byte != b'\\') {
@@ -94,14 +113,14 @@ pub(crate) fn write_string(out: &mut Vec<u8>, text: &str) {
 impl Edit<'_> {
     fn key(&self) -> &str {
         match self {
-            Self::Set(key, _) | Self::Remove(key) => key,
+            Self::Set(key, _) | Self::Add(key, _) | Self::Remove(key) => key,
         }
     }
 
     /// Bytes the edit may add, at most; the growth of escapes in keys does not matter, we name no such keys.
     pub(crate) fn growth(&self) -> usize {
         match self {
-            Self::Set(key, value) => key.len() + value.as_bytes().len() + 4,
+            Self::Set(key, value) | Self::Add(key, value) => key.len() + value.as_bytes().len() + 4,
             Self::Remove(_) => 0,
         }
     }
@@ -178,6 +197,11 @@ mod tests {
             (r#"{"a":1,"a":2,"b":3}"#, vec![Edit::Set("a", raw("0"))], r#"{"a":0,"b":3}"#),
             (r#"{"\u0061":1,"b":3}"#, vec![Edit::Remove("a")], r#"{"b":3}"#),
             ("[1]", vec![Edit::Set("a", raw("1"))], "[1]"),
+            ("{}", vec![Edit::Add("a", raw("1"))], r#"{"a":1}"#),
+            ("{ }", vec![Edit::Add("a", raw("1"))], r#"{ "a":1}"#),
+            (r#"{"b":{} }"#, vec![Edit::Add("a", raw("1"))], r#"{"b":{} ,"a":1}"#),
+            (r#"{"b":2}"#, vec![Edit::Remove("b"), Edit::Add("a", raw("1"))], r#"{"a":1}"#),
+            ("[1]", vec![Edit::Add("a", raw("1"))], "[1]"),
         ];
         for (before, edits, after) in cases {
             assert_eq!(edited(&raw(before), &edits).to_string(), after, "from {before}");

@@ -4,9 +4,12 @@
 //! so that a policy would judge one value and the server act on another (CVE-2026-27896, GO-2026-4770). Checked at
 //! the top level, directly in `params`, and, for duplicates, in `arguments`; never deeper, where keys are data.
 
-use std::{borrow::Cow, ops::Range};
+use std::borrow::Cow;
 
-use crate::json::{Raw, scan};
+use crate::json::{
+    MAX_DEPTH, Raw,
+    scan::{self, Level, Scanner},
+};
 
 /// Keys of an object up to which each is compared with those before it; beyond, they are sorted.
 const FEW: usize = 8;
@@ -95,6 +98,8 @@ pub enum RequestProblem {
 pub struct Seen {
     /// Whether there is a `task`: the caller would rather have one than wait.
     pub task: bool,
+    /// Whether there is a `_meta`.
+    pub meta: bool,
 }
 
 /// Refuses `params` that two readers could understand differently.
@@ -102,17 +107,37 @@ pub fn refuse_ambiguity(params: &Raw) -> Result<Seen, RequestProblem> {
     if params.kind() != crate::json::Kind::Object {
         return Err(RequestProblem::ParamsNotAnObject);
     }
-    let (mut arguments, mut seen) = (None, Seen::default());
-    check_level(params, "params", &PARAMS_KEYS, |key, value| match key {
-        b"arguments" => arguments = Some(value),
-        b"task" => seen.task = true,
-        _ => {}
-    })?;
-    if let Some(arguments) = arguments {
-        check_level(&Raw::checked(params.bytes().slice(arguments)), "arguments", &[], |_, _| {})?;
+    let text = params.as_bytes();
+    let (mut seen, mut escaped) = (Seen::default(), None);
+    let (mut own, mut of_arguments) = (Keys::new("params"), Keys::new("arguments"));
+    // The text was checked when this value was made, so nothing can fail here.
+    let _checked = Scanner::new(text, MAX_DEPTH).members_with(ARGUMENTS, |level, name, value| {
+        let literal = &text[name];
+        match level {
+            Level::Outer => match own.add(literal, &PARAMS_KEYS) {
+                Some(b"task") => seen.task = true,
+                Some(b"_meta") => seen.meta = true,
+                Some(b"arguments") if literal != ARGUMENTS => escaped = Some(value),
+                _ => {}
+            },
+            Level::Inner => {
+                of_arguments.add(literal, &[]);
+            }
+        }
+    });
+    // `arguments` with escapes in its name are arguments all the same, and were not looked into yet.
+    if let Some(inner) = escaped.map(|span| &text[span]).filter(|inner| inner.starts_with(b"{")) {
+        let _checked = Scanner::new(inner, MAX_DEPTH).members(|name, _| {
+            of_arguments.add(&inner[name], &[]);
+        });
     }
+    own.verdict()?;
+    of_arguments.verdict()?;
     Ok(seen)
 }
+
+/// The key whose value is looked into, as nearly everybody writes it.
+const ARGUMENTS: &[u8] = b"\"arguments\"";
 
 /// A key of the envelope that is none of the six, but nearly.
 pub(super) fn odd_envelope_key(literal: &[u8]) -> Option<RequestProblem> {
@@ -127,29 +152,37 @@ pub(super) fn odd_envelope_key(literal: &[u8]) -> Option<RequestProblem> {
     }
 }
 
-fn check_level(
-    object: &Raw,
+/// The keys of one object, as far as they have been read.
+struct Keys<'a> {
     place: &'static str,
-    protocol_keys: &[&'static str],
-    mut found: impl FnMut(&[u8], Range<usize>),
-) -> Result<(), RequestProblem> {
-    let mut keys: Vec<Key<'_>> = Vec::with_capacity(FEW);
-    let mut problem = None;
-    object.each_member(|name, value| {
-        let Some(key) = Key::read(&object.as_bytes()[name]) else {
-            problem.get_or_insert(RequestProblem::NotText { place });
-            return;
+    keys: Vec<Key<'a>>,
+    problem: Option<RequestProblem>,
+}
+
+impl<'a> Keys<'a> {
+    fn new(place: &'static str) -> Self {
+        Self { place, keys: Vec::with_capacity(FEW), problem: None }
+    }
+
+    /// Takes a key; gives it as it reads.
+    fn add(&mut self, literal: &'a [u8], protocol_keys: &[&'static str]) -> Option<&[u8]> {
+        let Some(key) = Key::read(literal) else {
+            self.problem.get_or_insert(RequestProblem::NotText { place: self.place });
+            return None;
         };
-        if problem.is_none() {
-            problem = key.problem(place, protocol_keys);
+        if self.problem.is_none() {
+            self.problem = key.problem(self.place, protocol_keys);
         }
-        found(&key.0, value);
-        keys.push(key);
-    });
-    match (problem, repeated(&mut keys)) {
-        (Some(problem), _) => Err(problem),
-        (None, Some(key)) => Err(RequestProblem::Twice { key: key.text(), place }),
-        (None, None) => Ok(()),
+        self.keys.push(key);
+        self.keys.last().map(|key| &*key.0)
+    }
+
+    fn verdict(mut self) -> Result<(), RequestProblem> {
+        match (self.problem.take(), repeated(&mut self.keys)) {
+            (Some(problem), _) => Err(problem),
+            (None, Some(key)) => Err(RequestProblem::Twice { key: key.text(), place: self.place }),
+            (None, None) => Ok(()),
+        }
     }
 }
 

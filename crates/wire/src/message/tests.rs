@@ -80,6 +80,15 @@ fn params_are_held_to_the_same_and_arguments_to_duplicates() {
     assert!(matches!(check(r#"{"tasK":1}"#), Err(RequestProblem::Miscased { .. })));
     assert!(matches!(check(r#"{"a\u0000b":1}"#), Err(RequestProblem::Nul { .. })));
     assert!(matches!(check(r#"{"arguments":{"q":1,"\u0071":2}}"#), Err(RequestProblem::Twice { .. })));
+    // However `arguments` itself is spelled, and however many there are.
+    assert!(matches!(check(r#"{"\u0061rguments":{"q":1,"q":2}}"#), Err(RequestProblem::Twice { .. })));
+    assert!(matches!(check(r#"{"arguments":{"q":1},"\u0061rguments":{"q":1}}"#), Err(RequestProblem::Twice { .. })));
+    let many: Vec<String> = (0..20).map(|number| format!("\"k{number}\":0")).collect();
+    assert!(check(&format!(r#"{{"arguments":{{{}}}}}"#, many.join(","))).is_ok());
+    let twice = check(&format!(r#"{{"arguments":{{{},"k7":1}}}}"#, many.join(",")));
+    assert_eq!(twice, Err(RequestProblem::Twice { key: "k7".to_owned(), place: "arguments" }));
+    assert!(check(r#"{"name":"a","task":{}}"#).is_ok_and(|seen| seen.task));
+    assert!(check(r#"{"name":"task","arguments":{"task":1}}"#).is_ok_and(|seen| !seen.task));
     assert!(matches!(check("[]"), Err(RequestProblem::ParamsNotAnObject)));
     check(r#"{"name":"a","arguments":{"Name":1,"name":2,"deep":{"x":1,"x":2}},"vendor":1}"#).unwrap();
 }

@@ -62,7 +62,7 @@ pub(crate) fn start_in_new_session(router: &Arc<Router>, request: Request, terms
 }
 
 fn begin(router: &Arc<Router>, request: Request, terms: Terms, used: Used) -> Exchange {
-    let (exchange, feed) = exchange::pair(terms, router.limits.unread_happenings);
+    let (exchange, feed) = exchange::pair_with(terms, router.limits.unread_happenings, Some(router.alarms.clone()));
     let call = Arc::new_cyclic(|me: &Weak<Call>| {
         let (me, router) = (me.clone(), Arc::downgrade(router));
         feed.when_cancelled(move |reason| {

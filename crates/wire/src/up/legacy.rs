@@ -8,8 +8,12 @@ use super::{
 };
 use crate::{
     exchange::{LogLevel, Progress, Request},
-    json::Raw,
-    message::{ClientCapabilities, Id, RpcError, compose, meta, result::Task, splice::Edit},
+    json::{Kind, Raw},
+    message::{
+        ClientCapabilities, Id, RpcError, compose, meta,
+        result::Task,
+        splice::{self, Edit},
+    },
     revision::Revision,
 };
 
@@ -29,7 +33,9 @@ impl Accent for Legacy {
     fn request(&self, id: u64, request: &Request, _round: Option<&Round>) -> Outbound {
         let edits = match request.progress {
             Progress::Wanted => {
-                vec![meta::with_keys(request.params(), &[Edit::Set(meta::PROGRESS_TOKEN, Raw::of(&id))])]
+                let token = Edit::Set(meta::PROGRESS_TOKEN, Raw::of(&id));
+                let meta = request.meta().filter(|meta| meta.kind() == Kind::Object).unwrap_or_else(Raw::empty_object);
+                vec![request.edit_meta(splice::edited(&meta, &[token]))]
             }
             Progress::Unwanted => Vec::new(),
         };

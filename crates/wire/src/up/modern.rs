@@ -175,10 +175,10 @@ impl Modern {
             keys.push(Edit::Set(meta::PROGRESS_TOKEN, Raw::of(&id)));
         }
         let ours = splice::edited(&self.introduction, &keys);
-        match meta::of(request.params()).filter(|theirs| theirs.kind() == Kind::Object) {
-            Some(theirs) => Edit::Set("_meta", splice::merged(&theirs, &ours)),
-            None => Edit::Set("_meta", ours),
-        }
+        request.edit_meta(match request.meta().filter(|theirs| theirs.kind() == Kind::Object) {
+            Some(theirs) => splice::merged(&theirs, &ours),
+            None => ours,
+        })
     }
 
     fn headers(&self, request: &Request) -> Vec<(HeaderName, HeaderValue)> {

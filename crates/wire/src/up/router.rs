@@ -35,7 +35,7 @@ use super::{
 };
 use crate::{
     error::WireError,
-    exchange::{AskHandler, AskId, LogLevel},
+    exchange::{Alarms, AskHandler, AskId, LogLevel},
     json::Raw,
     limit::Limits,
     message::{
@@ -57,6 +57,7 @@ pub(crate) struct Router {
     /// One subscription or its end at a time.
     pub(crate) subscribing: Semaphore,
     pub(crate) standing_wishes: Mutex<StandingWishes>,
+    pub(crate) alarms: Alarms,
     /// Questions that belong to no request and are being answered.
     standing_asks: Arc<Semaphore>,
     next_id: AtomicU64,
@@ -112,6 +113,7 @@ impl Router {
             renewal: Semaphore::new(1),
             subscribing: Semaphore::new(1),
             standing_wishes: Mutex::default(),
+            alarms: Alarms::new(),
             standing_asks,
             next_id: AtomicU64::new(1),
             waiting: Mutex::default(),

@@ -1,0 +1,92 @@
+//! Alarms that are used again.
+//!
+//! An exchange needs one from its first wait on, and few ever go off. To take one out of the runtime's clockwork and
+//! put the next one in costs more than the rest of a wait; to set one further ahead costs nothing. So an alarm that did
+//! not go off waits, still running, for the next exchange of the same connection.
+
+use std::{
+    fmt,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use parking_lot::Mutex;
+use tokio::{
+    runtime::{self, Handle},
+    time::{Instant, Sleep},
+};
+
+/// Alarms kept for one connection; one that goes off meanwhile wakes whoever had it last, once and for nothing.
+const KEPT: usize = 32;
+
+/// The alarms of one connection.
+#[derive(Clone)]
+pub(crate) struct Alarms {
+    /// Alarms belong to a runtime and end with it: elsewhere nothing is kept or taken.
+    runtime: runtime::Id,
+    // Nothing awaits under this lock.
+    kept: Arc<Mutex<Vec<Pin<Box<Sleep>>>>>,
+}
+
+/// The alarm of one exchange.
+pub(super) struct Alarm {
+    sleep: Option<Pin<Box<Sleep>>>,
+    alarms: Option<Alarms>,
+}
+
+impl Alarm {
+    /// One that is set when it is first needed.
+    pub(super) fn new(alarms: Option<Alarms>) -> Self {
+        Self { sleep: None, alarms }
+    }
+
+    /// Whether it is this late; if not, wakes then.
+    pub(super) fn poll(&mut self, at: Instant, context: &mut Context<'_>) -> Poll<()> {
+        let sleep = match &mut self.sleep {
+            Some(sleep) => sleep,
+            None => {
+                self.alarms = self.alarms.take().filter(Alarms::are_here);
+                let kept = self.alarms.as_ref().and_then(|alarms| alarms.kept.lock().pop());
+                self.sleep.insert(kept.unwrap_or_else(|| Box::pin(tokio::time::sleep_until(at))))
+            }
+        };
+        if sleep.deadline() != at {
+            sleep.as_mut().reset(at);
+        }
+        sleep.as_mut().poll(context)
+    }
+}
+
+impl Alarms {
+    /// None yet, on this runtime.
+    pub(crate) fn new() -> Self {
+        Self { runtime: Handle::current().id(), kept: Arc::default() }
+    }
+
+    fn are_here(&self) -> bool {
+        Handle::try_current().is_ok_and(|here| here.id() == self.runtime)
+    }
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        let (Some(sleep), Some(alarms)) = (self.sleep.take(), &self.alarms) else { return };
+        let mut kept = alarms.kept.lock();
+        if kept.len() < KEPT && !sleep.is_elapsed() {
+            kept.push(sleep);
+        }
+    }
+}
+
+impl fmt::Debug for Alarms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Alarms").field("kept", &self.kept.lock().len()).finish()
+    }
+}
+
+impl fmt::Debug for Alarm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Alarm").field("set", &self.sleep.is_some()).finish()
+    }
+}
