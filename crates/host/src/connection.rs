@@ -1,16 +1,38 @@
-//! One server, from where it is to a peer that has shaken hands.
+//! One server, from where it is to the last close. A [`Connection`] is a cheap handle; what owns the process or the
+//! session is the [supervisor] behind it.
 //!
-//! [`dial`](mod@dial) is the one way in. A server is a program that is started here ([`stdio`]) or an address; the
-//! words and the wire are [`toolway_wire::up`]'s.
+//! What a server *offers* is kept in [`crate::catalog`]; whether a call may go out is decided in [`crate::policy`].
+//! Nothing here knows tools by name. [`dial`](mod@dial) is the one way in; the words and the wire are
+//! [`toolway_wire::up`]'s.
 
+pub mod address;
+pub mod backoff;
+pub mod client_face;
 pub mod dial;
 pub mod environment;
 pub mod era_memory;
+mod in_process;
 pub mod last_words;
+mod live;
+pub mod set;
+pub mod sign_in;
+pub mod state;
 pub mod stdio;
+mod supervisor;
 pub mod tap;
+mod uses;
+pub mod wanted;
 
-pub use dial::{DialOptions, ServerAddress, dial};
+pub use address::ServerAddress;
+pub use dial::{DialError, DialOptions, dial};
 pub use era_memory::DiskEraMemory;
 pub use last_words::LastWords;
+pub use live::{Connection, Sent};
+pub use set::{Applied, Changed, Effect, Happened, Plan, WantedSet};
+pub use state::{NotConnected, Phase, ServerStatus, Stopped, TransportKind};
 pub use stdio::Program;
+pub use wanted::{WantedServer, Way};
+
+pub(crate) use dial::Dialler;
+pub(crate) use live::Order;
+pub(crate) use supervisor::{Cataloguing, Surroundings, supervise};

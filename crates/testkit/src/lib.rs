@@ -1,3 +1,6 @@
-//! Test support: servers that keep no rules, and what else more than one crate's tests need. Never shipped.
+//! Test support: servers that keep the rules and servers that keep none, a host for stories, and what else more than
+//! one crate's tests need. Never shipped.
 
+pub mod fixture_server;
 pub mod odd;
+pub mod test_host;

@@ -50,7 +50,7 @@ impl Filter {
     }
 
     /// Why an item is not offered; `None` when it is.
-    pub(super) fn objection(&self, kind: ItemKind, raw_name: &str) -> Option<String> {
+    pub(crate) fn objection(&self, kind: ItemKind, raw_name: &str) -> Option<String> {
         let (include, exclude) = match kind {
             ItemKind::Tool => (&self.include_tools, &self.exclude_tools),
             ItemKind::Prompt => (&self.include_prompts, &self.exclude_prompts),

@@ -1,10 +1,12 @@
 //! From where a server is to a peer that has shaken hands: the one way every surface takes.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
-use http::HeaderMap;
+use tokio::time::{Instant, timeout_at};
+use toolway_config::{ConfigError, Keychain, Secret, ServerConfig, ServerName};
 use toolway_wire::{
     error::WireError,
+    exchange::AskHandler,
     limit::Limits,
     up::{
         ConnectOptions, EraMemory, Peer,
@@ -16,30 +18,21 @@ use toolway_wire::{
         transport::Transport,
     },
 };
-use url::Url;
 
 use super::{
+    address::ServerAddress,
     environment::Environment,
-    era_memory,
+    in_process,
     last_words::LastWords,
-    stdio::{Launcher, Program},
+    stdio::{Launcher, Pulse},
     tap::{Tap, Tapped},
+    wanted::{WantedServer, Way},
 };
-use crate::keeper::{Custodian, Patience};
-
-/// Where a server is.
-#[derive(Clone, PartialEq, Eq)]
-pub enum ServerAddress {
-    /// A program, spoken to over its standard input and output.
-    Process(Program),
-    /// An address; which kind of HTTP is spoken there is found out.
-    Http {
-        /// The address.
-        url: Url,
-        /// Sent with every request, as configured.
-        headers: HeaderMap,
-    },
-}
+use crate::{
+    keeper::{Custodian, Patience},
+    record::redact::Redactor,
+    whose_move::WhoseMove,
+};
 
 /// How to dial.
 pub struct DialOptions {
@@ -49,6 +42,8 @@ pub struct DialOptions {
     pub environment: Environment,
     /// Where a program's standard error goes; keep a clone to look at it.
     pub last_words: LastWords,
+    /// Where a program's signs of life go; keep a clone to feel them.
+    pub pulse: Pulse,
     /// Who starts programs; the keeper of this process where nothing is said.
     pub custodian: Custodian,
     /// How long a program is given to leave when the connection is closed.
@@ -63,55 +58,194 @@ pub struct DialOptions {
     pub tap: Option<Arc<dyn Tap>>,
 }
 
+/// Why a server could not be connected.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum DialError {
+    /// Its entry leads nowhere: a variable that is not set, an address that is none.
+    #[error("{0}")]
+    Configuration(String),
+    /// It took longer than it may to start and shake hands.
+    #[error("no answer to the handshake within {0:?} (connect timeout)")]
+    Silent(Duration),
+    /// Somebody has to sign in.
+    #[error("somebody has to sign in")]
+    SignInNeeded {
+        /// What the server demands, as it said it.
+        challenges: Vec<String>,
+    },
+    /// Anything else on the way.
+    #[error("{0}")]
+    Wire(WireError),
+}
+
+/// What all dials of a host share.
+#[derive(Clone)]
+pub(crate) struct Dialler {
+    pub(crate) environment: Arc<Environment>,
+    pub(crate) keychain: Arc<dyn Keychain>,
+    pub(crate) custodian: Custodian,
+    pub(crate) patience: Patience,
+    pub(crate) http: HttpClient,
+    pub(crate) credentials: Arc<dyn Credentials>,
+    pub(crate) memory: Option<Arc<dyn EraMemory>>,
+    pub(crate) limits: Limits,
+    pub(crate) tap: Option<TapMaker>,
+}
+
+/// Makes a tap for each server.
+pub type TapMaker = Arc<dyn Fn(&ServerName) -> Arc<dyn Tap> + Send + Sync>;
+
 /// Opens the way to a server and shakes hands with it.
 pub async fn dial(address: &ServerAddress, options: DialOptions) -> Result<Peer, WireError> {
-    let DialOptions { mut connect, environment, last_words, custodian, patience, http, credentials, memory, tap } =
-        options;
+    let DialOptions {
+        mut connect,
+        environment,
+        last_words,
+        pulse,
+        custodian,
+        patience,
+        http,
+        credentials,
+        memory,
+        tap,
+    } = options;
     connect.memory = memory.map(|memory| (memory, address.key()));
     let limits = connect.limits.clone();
     let transport: Arc<dyn Transport> = match address {
         ServerAddress::Process(program) => {
-            let launcher = Launcher::new(program.clone(), &environment, last_words).kept_by(custodian, patience);
+            let launcher =
+                Launcher::new(program.clone(), &environment, last_words).kept_by(custodian, patience).felt_by(pulse);
             Arc::new(StdioTransport::new(Arc::new(launcher), limits))
         }
         ServerAddress::Http { url, headers } => {
             Arc::new(HttpTransport::new(http, url.clone(), headers.clone(), credentials, limits))
         }
     };
-    let transport = match tap {
-        Some(tap) => Arc::new(Tapped { inner: transport, tap }),
-        None => transport,
-    };
-    Peer::connect(transport, connect).await
+    Peer::connect(tapped(transport, tap), connect).await
 }
 
-// === impl ServerAddress ===
+// === impl Dialler ===
 
-impl ServerAddress {
-    /// An address without headers of its own.
-    pub fn http(url: Url) -> Self {
-        Self::Http { url, headers: HeaderMap::new() }
+impl Dialler {
+    /// Connects a server as it is wanted; gives what must not be shown of it in either case.
+    pub(crate) async fn connect(
+        &self,
+        wanted: &WantedServer,
+        face: Arc<dyn AskHandler>,
+        (last_words, pulse): (LastWords, Pulse),
+    ) -> (Redactor, Result<Peer, DialError>) {
+        let deadline = Instant::now() + wanted.connect;
+        let place = match timeout_at(deadline, self.place(&wanted.way)).await {
+            Ok(Ok(place)) => place,
+            Ok(Err(error)) => return (Redactor::default(), Err(error)),
+            Err(_) => return (Redactor::default(), Err(DialError::Silent(wanted.connect))),
+        };
+        let redactor = Redactor::new(place.secrets());
+        let dialled = timeout_at(deadline, self.shake_hands(wanted, place, face, (last_words, pulse))).await;
+        (redactor, dialled.unwrap_or(Err(DialError::Silent(wanted.connect))))
     }
 
-    /// What its era is kept under.
-    fn key(&self) -> String {
+    async fn shake_hands(
+        &self,
+        wanted: &WantedServer,
+        place: Place,
+        face: Arc<dyn AskHandler>,
+        (last_words, pulse): (LastWords, Pulse),
+    ) -> Result<Peer, DialError> {
+        let connect = ConnectOptions {
+            asks: Some(face),
+            era: wanted.era,
+            limits: self.limits.clone(),
+            timeouts: wanted.clocks,
+            ..ConnectOptions::default()
+        };
+        let tap = self.tap.as_ref().map(|make| make(&wanted.name));
+        let address = match place {
+            Place::Address(address) => address,
+            Place::Over(transport) => {
+                return Peer::connect(tapped(transport, tap), connect).await.map_err(DialError::of);
+            }
+        };
+        let options = DialOptions {
+            connect,
+            environment: Environment::clone(&self.environment),
+            last_words,
+            pulse,
+            custodian: self.custodian.clone(),
+            patience: self.patience,
+            http: self.http.clone(),
+            credentials: Arc::clone(&self.credentials),
+            memory: self.memory.clone(),
+            tap,
+        };
+        dial(&address, options).await.map_err(DialError::of)
+    }
+
+    /// Where a server is now.
+    async fn place(&self, way: &Way) -> Result<Place, DialError> {
+        match way {
+            Way::Configured(server) => self.resolve(Arc::clone(server)).await.map(Place::Address),
+            Way::Address(address) => Ok(Place::Address(address.clone())),
+            Way::InProcess(service) => Ok(Place::Over(in_process::transport(service))),
+            Way::Custom(transport) => Ok(Place::Over(Arc::clone(transport))),
+        }
+    }
+
+    /// Puts the references of an entry in; files may be read for it, and a keychain may take its time.
+    async fn resolve(&self, server: Arc<ServerConfig>) -> Result<ServerAddress, DialError> {
+        let (environment, keychain) = (Arc::clone(&self.environment), Arc::clone(&self.keychain));
+        let resolved = tokio::task::spawn_blocking(move || server.endpoint(&environment, &*keychain)).await;
+        let failed = |error: ConfigError| DialError::Configuration(error.to_string());
+        let endpoint = resolved.map_err(|error| DialError::Configuration(error.to_string()))?.map_err(failed)?;
+        ServerAddress::resolved(endpoint)
+    }
+}
+
+/// Where a server is, with nothing left to look up.
+enum Place {
+    Address(ServerAddress),
+    Over(Arc<dyn Transport>),
+}
+
+impl Place {
+    fn secrets(&self) -> Vec<Secret> {
         match self {
-            Self::Process(program) => era_memory::process_key(program),
-            Self::Http { url, .. } => era_memory::address_key(url),
+            Self::Address(address) => address.secrets(),
+            Self::Over(_) => Vec::new(),
         }
     }
 }
 
-/// People put tokens into headers, into the query and before the host.
-impl fmt::Debug for ServerAddress {
+fn tapped(transport: Arc<dyn Transport>, tap: Option<Arc<dyn Tap>>) -> Arc<dyn Transport> {
+    match tap {
+        Some(tap) => Arc::new(Tapped { inner: transport, tap }),
+        None => transport,
+    }
+}
+
+impl fmt::Debug for Dialler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dialler").field("custodian", &self.custodian).finish_non_exhaustive()
+    }
+}
+
+// === impl DialError ===
+
+impl DialError {
+    fn of(error: WireError) -> Self {
+        match error {
+            WireError::Unauthorized { challenges, .. } => Self::SignInNeeded { challenges },
+            other => Self::Wire(other),
+        }
+    }
+
+    /// Who can do something about it.
+    pub fn whose_move(&self) -> WhoseMove {
         match self {
-            Self::Process(program) => program.fmt(f),
-            Self::Http { url, headers } => {
-                let place = format!("{}{}", url.origin().ascii_serialization(), url.path());
-                let names: Vec<&str> = headers.keys().map(http::HeaderName::as_str).collect();
-                f.debug_struct("Http").field("url", &place).field("headers", &names).finish()
-            }
+            Self::Configuration(_) => WhoseMove::Operator,
+            Self::Silent(_) => WhoseMove::Supervisor,
+            Self::SignInNeeded { .. } => WhoseMove::User,
+            Self::Wire(error) => WhoseMove::after(error),
         }
     }
 }
@@ -124,6 +258,7 @@ impl Default for DialOptions {
             connect: ConnectOptions::default(),
             environment: Environment::new(),
             last_words: LastWords::default(),
+            pulse: Pulse::default(),
             custodian: Custodian::default(),
             patience: Patience::default(),
             http: HttpClient::new(HttpOptions::default(), &Limits::default()),
@@ -137,33 +272,5 @@ impl Default for DialOptions {
 impl fmt::Debug for DialOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DialOptions").field("connect", &self.connect).finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
-
-    use super::{Program, ServerAddress};
-
-    #[test]
-    fn an_address_does_not_print_its_secrets() {
-        let headers = HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_static("Bearer s3cret"))]);
-        let url = "https://ada:s3cret@example.org:8443/mcp?key=s3cret".parse().unwrap();
-        let address = ServerAddress::Http { url, headers };
-        assert_eq!(
-            format!("{address:?}"),
-            r#"Http { url: "https://example.org:8443/mcp", headers: ["authorization"] }"#
-        );
-
-        let program = Program {
-            arguments: vec!["--key".into(), "s3cret".into()],
-            variables: [("KEY".into(), "s3cret".into())].into(),
-            ..Program::new("npx")
-        };
-        assert_eq!(
-            format!("{:?}", ServerAddress::Process(program)),
-            r#"Program { command: "npx", arguments: 2, directory: None, variables: ["KEY"] }"#
-        );
     }
 }

@@ -8,6 +8,7 @@ mod hearing;
 #[cfg(target_os = "linux")]
 mod kept;
 mod plain;
+mod pulse;
 
 use std::{fmt, io, path::PathBuf};
 
@@ -16,6 +17,9 @@ use toolway_wire::{
     error::WireError,
     up::stdio::{OpenStreams, Streams},
 };
+
+pub(super) use pulse::Life;
+pub use pulse::Pulse;
 
 use super::{
     environment::{self, Environment},
@@ -42,6 +46,7 @@ pub struct Launcher {
     program: Program,
     environment: Environment,
     last_words: LastWords,
+    pulse: Pulse,
     #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux has a keeper"))]
     custodian: Custodian,
     patience: Patience,
@@ -75,12 +80,17 @@ impl Launcher {
     pub fn new(program: Program, ours: &Environment, last_words: LastWords) -> Self {
         let environment = environment::of_server(ours, &program.variables);
         let (custodian, patience) = (Custodian::default(), Patience::default());
-        Self { program, environment, last_words, custodian, patience }
+        Self { program, environment, last_words, pulse: Pulse::default(), custodian, patience }
     }
 
     /// With somebody else to keep it than the keeper of this process, and other patience at its end.
     pub fn kept_by(self, custodian: Custodian, patience: Patience) -> Self {
         Self { custodian, patience, ..self }
+    }
+
+    /// With its signs of life felt by this.
+    pub fn felt_by(self, pulse: Pulse) -> Self {
+        Self { pulse, ..self }
     }
 
     async fn launch(&self) -> io::Result<Streams> {

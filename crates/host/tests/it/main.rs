@@ -1,10 +1,17 @@
 //! The stories of the host, told against real processes and against servers we did not write.
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "what a story tells with is part of the test")]
 
+mod calling;
+mod cancelling;
 mod cataloguing;
+mod connecting;
+mod deciding;
+mod fixtures;
 mod interop;
 mod peers;
 mod process;
+mod reconnecting;
+mod shutting_down;
 mod stage;
 #[cfg(target_os = "linux")]
 mod timing;

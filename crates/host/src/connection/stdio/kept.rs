@@ -50,12 +50,12 @@ async fn start_with(launcher: &Launcher, link: &Arc<Link>) -> Result<Streams, No
     let mut ward = link.order(order(launcher)?, &theirs, launcher.patience)?;
     // As long as we hold them too, nobody's end of them is seen.
     drop(theirs);
-    ward.started().await?;
+    let number = ward.started().await?;
     let (read, hear) = (Receiver::from_owned_fd(read.into())?, Receiver::from_owned_fd(hear.into())?);
-    let write = Sender::from_owned_fd(write.into())?;
+    let write = launcher.pulse.begin(number, Box::new(Sender::from_owned_fd(write.into())?));
     let hearing = Hearing::new(launcher.last_words.clone(), hear);
     let process = KeptProcess { ward, patience: launcher.patience, hearing };
-    Ok(Streams { read: Box::new(read), write: Box::new(write), keeper: Some(Box::new(process)) })
+    Ok(Streams { read: Box::new(read), write, keeper: Some(Box::new(process)) })
 }
 
 /// The keeper runs elsewhere: where nothing is said, the directory is ours.

@@ -38,12 +38,13 @@ pub(super) fn start(launcher: &Launcher) -> io::Result<Streams> {
     let lost = || io::Error::other("the process has no streams");
     let (stdin, stdout) = child.stdin.take().zip(child.stdout.take()).ok_or_else(lost)?;
     let stderr = child.stderr.take().ok_or_else(lost)?;
+    let write = launcher.pulse.begin(child.id(), Box::new(stdin));
     let process = PlainProcess {
         started: Started::new(child)?,
         patience: launcher.patience,
         hearing: Hearing::new(launcher.last_words.clone(), stderr),
     };
-    Ok(Streams { read: Box::new(stdout), write: Box::new(stdin), keeper: Some(Box::new(process)) })
+    Ok(Streams { read: Box::new(stdout), write, keeper: Some(Box::new(process)) })
 }
 
 fn command(launcher: &Launcher) -> Command {

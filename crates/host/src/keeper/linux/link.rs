@@ -60,7 +60,7 @@ struct News {
 /// What came of the order to start it.
 #[derive(Debug)]
 enum Beginning {
-    Started,
+    Started { pid: i32 },
     Refused { code: Option<i32>, reason: String },
     KeeperLost,
 }
@@ -204,7 +204,9 @@ impl Wards {
         };
         match report {
             Report::Ready => {}
-            Report::Started { server, .. } => tell(server, &mut |news| news.beginning = Some(Beginning::Started)),
+            Report::Started { server, pid } => {
+                tell(server, &mut |news| news.beginning = Some(Beginning::Started { pid }));
+            }
             Report::NotStarted { server, code, reason } => {
                 let mut refused = Some(Beginning::Refused { code, reason });
                 tell(server, &mut |news| (news.beginning, news.is_gone) = (refused.take(), true));
@@ -254,13 +256,13 @@ impl From<io::Error> for NotStarted {
 // === impl Ward ===
 
 impl Ward {
-    /// It runs, or it could not be started.
-    pub(crate) async fn started(&mut self) -> Result<(), NotStarted> {
+    /// It runs, under this number, or it could not be started.
+    pub(crate) async fn started(&mut self) -> Result<Option<u32>, NotStarted> {
         let Ok(news) = self.news.wait_for(|news| news.beginning.is_some()).await else {
             return Err(NotStarted::KeeperLost);
         };
         match &news.beginning {
-            Some(Beginning::Started) => Ok(()),
+            Some(Beginning::Started { pid }) => Ok(u32::try_from(*pid).ok()),
             Some(Beginning::Refused { code: Some(code), .. }) => Err(io::Error::from_raw_os_error(*code).into()),
             Some(Beginning::Refused { code: None, reason }) => Err(io::Error::other(reason.clone()).into()),
             Some(Beginning::KeeperLost) | None => Err(NotStarted::KeeperLost),

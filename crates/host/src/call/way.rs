@@ -1,0 +1,223 @@
+//! The stretches of the way, one after the other: find, decide, admit, send.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use toolway_config::ServerName;
+use toolway_wire::{exchange::Request, json::Raw};
+use tracing::Instrument;
+
+use super::{CallError, CallKind, CallOutcome, CallRequest, Target};
+use crate::{
+    catalog::{Catalog, Fingerprint, NoOwner, Origin, PublicName, uri},
+    connection::{Connection, Sent},
+    host::Inner,
+    policy::{Decision, Grant, Permit, Refusal, Subject, approval},
+    record::Recording,
+};
+
+/// Where a request goes.
+pub(super) struct Found {
+    pub(super) connection: Connection,
+    pub(super) subject: Subject,
+    pub(super) fingerprint: Option<Fingerprint>,
+}
+
+/// Names that are compared with one that was not found.
+const COMPARED: usize = 5_000;
+/// How alike two names are that are worth a hint.
+const ALIKE: f64 = 0.7;
+
+/// Goes the way as far as the server.
+pub(super) fn prepare(
+    host: Arc<Inner>,
+    request: CallRequest,
+    mut recording: Recording,
+) -> BoxFuture<'static, (Recording, Result<Sent, CallOutcome>)> {
+    let span = tracing::debug_span!("call", caller = %request.caller, name = request.target.name());
+    let work = async move {
+        let sent = go(&host, request, &mut recording).await;
+        (recording, sent)
+    };
+    Box::pin(work.instrument(span))
+}
+
+async fn go(host: &Inner, request: CallRequest, recording: &mut Recording) -> Result<Sent, CallOutcome> {
+    let found = find(host, &request.target, request.arguments.as_ref()).await?;
+    recording.found(&found.subject);
+    if found.fingerprint.zip(request.chosen).is_some_and(|(now, chosen)| now != chosen) {
+        return Err(Refusal::Changed(request.target.name().to_owned()).into());
+    }
+    let connection = found.connection;
+    let wire_request = compose(&found.subject, &request)?;
+    let permit = permit(host, &connection, found.subject, &request, recording).await?;
+    let terms = request.terms.unwrap_or_else(|| connection.wanted().terms());
+    match connection.send_within(permit, wire_request, terms).await {
+        Ok(sent) => {
+            recording.sent(connection.name(), sent.permit(), sent.redactor.clone());
+            Ok(sent)
+        }
+        Err(why) => Err(CallOutcome::Failed(CallError::NotConnected { server: connection.name().clone(), why })),
+    }
+}
+
+/// Decides, asks a person where that is decided, and waits for a slot.
+async fn permit(
+    host: &Inner,
+    connection: &Connection,
+    subject: Subject,
+    request: &CallRequest,
+    recording: &Recording,
+) -> Result<Permit, Refusal> {
+    let grant = match host.policy.decide(subject, &request.caller, &connection.wanted().filter) {
+        Decision::Allow(grant) => grant,
+        Decision::Ask(question) => {
+            recording.put_to_a_person();
+            approval::put(question, &*host.room.ports.approver).await?
+        }
+        Decision::Deny(refusal) => return Err(refusal),
+    };
+    admit(host, connection, grant).await
+}
+
+/// Waits for a slot.
+pub(super) async fn admit(host: &Inner, connection: &Connection, grant: Grant) -> Result<Permit, Refusal> {
+    host.slots.admit(grant, connection.slots()).await
+}
+
+/// Finds the server and its own name for what is asked for. A server that is not listed yet is waited for where the
+/// name is one of its own.
+pub(super) async fn find(host: &Inner, target: &Target, params: Option<&Raw>) -> Result<Found, Refusal> {
+    if host.is_stopping() {
+        return Err(Refusal::ShuttingDown);
+    }
+    match target {
+        Target::Tool(name) => named(host, CallKind::Tool, name, find_tool).await,
+        Target::Prompt(name) => named(host, CallKind::Prompt, name, find_prompt).await,
+        Target::Resource(uri) => located(host, uri).await,
+        Target::ToolOf(origin) => {
+            let fingerprint =
+                host.cataloguer.catalog().tool_at(&origin.server, &origin.raw_name).map(|tool| tool.fingerprint);
+            at(host, CallKind::Tool, origin.clone(), fingerprint)
+        }
+        Target::PromptOf(origin) => at(host, CallKind::Prompt, origin.clone(), None),
+        Target::ResourceOf(origin) => at(host, CallKind::Resource, origin.clone(), None),
+        Target::Method { server, method } => {
+            let (kind, raw_name) = meant(method, params);
+            at(host, kind, Origin { server: server.clone(), raw_name }, None)
+        }
+    }
+}
+
+type Find = fn(&Catalog, &PublicName) -> Option<(Origin, Fingerprint)>;
+
+fn find_tool(catalog: &Catalog, name: &PublicName) -> Option<(Origin, Fingerprint)> {
+    catalog.find_tool(name).map(|entry| (entry.origin.clone(), entry.fingerprint))
+}
+
+fn find_prompt(catalog: &Catalog, name: &PublicName) -> Option<(Origin, Fingerprint)> {
+    catalog.find_prompt(name).map(|entry| (entry.origin.clone(), entry.fingerprint))
+}
+
+async fn named(host: &Inner, kind: CallKind, name: &PublicName, find: Find) -> Result<Found, Refusal> {
+    if let Some((origin, fingerprint)) = find(&host.cataloguer.catalog(), name) {
+        return at(host, kind, origin, Some(fingerprint));
+    }
+    if let Some(connection) = host.owner_by_prefix(name.as_str()) {
+        refuse_disabled(&connection)?;
+        host.listed(&connection).await;
+    }
+    let catalog = host.cataloguer.catalog();
+    match find(&catalog, name) {
+        Some((origin, fingerprint)) => at(host, kind, origin, Some(fingerprint)),
+        None => Err(Refusal::Unknown { kind, name: name.to_string(), near: nearest(&catalog, kind, name.as_str()) }),
+    }
+}
+
+async fn located(host: &Inner, uri: &str) -> Result<Found, Refusal> {
+    let owner = match host.cataloguer.catalog().owner(uri) {
+        Err(NoOwner::Unknown(_)) => {
+            if let Some(connection) = uri::split_owned(uri).and_then(|(server, _)| host.connection(&server)) {
+                refuse_disabled(&connection)?;
+                host.listed(&connection).await;
+            }
+            host.cataloguer.catalog().owner(uri)
+        }
+        found => found,
+    };
+    match owner {
+        Ok(origin) => at(host, CallKind::Resource, origin, None),
+        Err(NoOwner::Unknown(name)) => Err(Refusal::Unknown { kind: CallKind::Resource, name, near: None }),
+        Err(several @ NoOwner::Several { .. }) => Err(Refusal::Malformed(several.to_string())),
+    }
+}
+
+fn at(host: &Inner, kind: CallKind, origin: Origin, fingerprint: Option<Fingerprint>) -> Result<Found, Refusal> {
+    let Origin { server, raw_name } = origin;
+    let connection = host.connection(&server).ok_or_else(|| Refusal::UnknownServer(server.to_string()))?;
+    refuse_disabled(&connection)?;
+    Ok(Found { connection, subject: Subject { server, kind, raw_name }, fingerprint })
+}
+
+fn refuse_disabled(connection: &Connection) -> Result<(), Refusal> {
+    match connection.live().status.phase {
+        crate::connection::Phase::Disabled => Err(Refusal::Disabled(ServerName::clone(connection.name()))),
+        _ => Ok(()),
+    }
+}
+
+/// What a method with these params really asks for: a rule about a tool holds however the tool is asked for.
+fn meant(method: &str, params: Option<&Raw>) -> (CallKind, String) {
+    let text =
+        |key| params.and_then(|params| params.get(key)).and_then(|value| value.as_str().map(|text| text.into_owned()));
+    let (kind, name) = match method {
+        "tools/call" => (CallKind::Tool, text("name")),
+        "prompts/get" => (CallKind::Prompt, text("name")),
+        "resources/read" | "resources/subscribe" => (CallKind::Resource, text("uri")),
+        _ => (CallKind::Method, None),
+    };
+    (kind, name.unwrap_or_else(|| method.to_owned()))
+}
+
+/// The request as it goes to the server.
+fn compose(subject: &Subject, request: &CallRequest) -> Result<Request, Refusal> {
+    let malformed = |problem: String| Refusal::Malformed(format!("the request cannot be sent: {problem}"));
+    let (method, params) = match &request.target {
+        Target::Method { method, .. } => (method.as_str(), request.arguments.clone()),
+        Target::Resource(_) | Target::ResourceOf(_) => {
+            ("resources/read", Some(Raw::of(&serde_json::json!({ "uri": subject.raw_name }))))
+        }
+        Target::Tool(_) | Target::ToolOf(_) => ("tools/call", Some(named_params(subject, request).map_err(malformed)?)),
+        Target::Prompt(_) | Target::PromptOf(_) => {
+            ("prompts/get", Some(named_params(subject, request).map_err(malformed)?))
+        }
+    };
+    let mut composed = Request::new(method, params).map_err(|problem| malformed(problem.to_string()))?;
+    composed.progress = request.progress;
+    composed.log_level = request.log_level;
+    composed.capabilities = request.capabilities.clone();
+    Ok(composed)
+}
+
+/// `name` and, as they are, `arguments`.
+fn named_params(subject: &Subject, request: &CallRequest) -> Result<Raw, String> {
+    let mut params = Vec::from(*b"{\"name\":");
+    params.extend_from_slice(Raw::of(&subject.raw_name).as_bytes());
+    if let Some(arguments) = &request.arguments {
+        params.extend_from_slice(b",\"arguments\":");
+        params.extend_from_slice(arguments.as_bytes());
+    }
+    params.push(b'}');
+    Raw::parse(params).map_err(|error| error.to_string())
+}
+
+/// The name that was probably meant.
+fn nearest(catalog: &Catalog, kind: CallKind, name: &str) -> Option<String> {
+    let tools = catalog.tools().iter().map(|entry| entry.public.as_str());
+    let prompts = catalog.prompts().iter().map(|entry| entry.public.as_str());
+    let names: Vec<&str> =
+        if kind == CallKind::Tool { tools.take(COMPARED).collect() } else { prompts.take(COMPARED).collect() };
+    let scored = names.into_iter().map(|known| (strsim::jaro_winkler(known, name), known));
+    let best = scored.max_by(|one, other| one.0.total_cmp(&other.0))?;
+    (ALIKE < best.0).then(|| best.1.to_owned())
+}

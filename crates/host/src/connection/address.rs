@@ -1,0 +1,141 @@
+//! Where a server is: a program or an address, with nothing left to look up, and what of it must not be shown.
+
+use std::fmt;
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use toolway_config::{Endpoint, Secret};
+use url::Url;
+
+use super::{dial::DialError, era_memory, state::TransportKind, stdio::Program};
+
+/// Where a server is.
+#[derive(Clone, PartialEq, Eq)]
+pub enum ServerAddress {
+    /// A program, spoken to over its standard input and output.
+    Process(Program),
+    /// An address; which kind of HTTP is spoken there is found out.
+    Http {
+        /// The address.
+        url: Url,
+        /// Sent with every request, as configured.
+        headers: HeaderMap,
+    },
+}
+
+impl ServerAddress {
+    /// An address without headers of its own.
+    pub fn http(url: Url) -> Self {
+        Self::Http { url, headers: HeaderMap::new() }
+    }
+
+    /// The address an endpoint of the configuration is.
+    pub(super) fn resolved(endpoint: Endpoint) -> Result<Self, DialError> {
+        Ok(match endpoint {
+            Endpoint::Process { command, arguments, variables, directory } => Self::Process(Program {
+                command,
+                arguments: arguments.iter().map(|argument| argument.expose().to_owned()).collect(),
+                directory,
+                variables: variables.iter().map(|(name, value)| (name.into(), value.expose().into())).collect(),
+            }),
+            Endpoint::Http { url, headers, .. } => {
+                let bad_url = |_| DialError::Configuration("the address is none".to_owned());
+                Self::Http { url: Url::parse(url.expose()).map_err(bad_url)?, headers: header_map(&headers)? }
+            }
+        })
+    }
+
+    /// Everything in it that people put keys into.
+    pub(super) fn secrets(&self) -> Vec<Secret> {
+        match self {
+            Self::Process(program) => {
+                let values = program.variables.values().filter_map(|value| value.to_str());
+                values.map(Secret::new).collect()
+            }
+            Self::Http { url, headers } => {
+                let values = headers.values().filter_map(|value| value.to_str().ok());
+                // `Bearer <key>`: the key alone is one too.
+                let parts = values.flat_map(|value| [Some(value), value.rsplit(' ').next()]).flatten();
+                let asked = url.query_pairs().map(|(_, value)| Secret::new(value));
+                parts.chain(url.password()).map(Secret::new).chain(asked).collect()
+            }
+        }
+    }
+
+    /// How it is reached.
+    pub(crate) fn kind(&self) -> TransportKind {
+        match self {
+            Self::Process(_) => TransportKind::Stdio,
+            Self::Http { .. } => TransportKind::Http,
+        }
+    }
+
+    /// The command or the address, without arguments, keys or query.
+    pub(crate) fn shown(&self) -> String {
+        match self {
+            Self::Process(program) => program.command.clone(),
+            Self::Http { url, .. } => format!("{}{}", url.origin().ascii_serialization(), url.path()),
+        }
+    }
+
+    /// What its era is kept under.
+    pub(super) fn key(&self) -> String {
+        match self {
+            Self::Process(program) => era_memory::process_key(program),
+            Self::Http { url, .. } => era_memory::address_key(url),
+        }
+    }
+}
+
+fn header_map(headers: &[(String, Secret)]) -> Result<HeaderMap, DialError> {
+    let mut map = HeaderMap::new();
+    for (name, value) in headers {
+        let bad = || DialError::Configuration(format!("`{name}` is no header that can be sent"));
+        let header: HeaderName = name.parse().map_err(|_| bad())?;
+        let mut text = HeaderValue::from_str(value.expose()).map_err(|_| bad())?;
+        text.set_sensitive(true);
+        map.append(header, text);
+    }
+    Ok(map)
+}
+
+/// People put tokens into headers, into the query and before the host.
+impl fmt::Debug for ServerAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Process(program) => program.fmt(f),
+            Self::Http { headers, .. } => {
+                let place = self.shown();
+                let names: Vec<&str> = headers.keys().map(http::HeaderName::as_str).collect();
+                f.debug_struct("Http").field("url", &place).field("headers", &names).finish()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
+
+    use super::{Program, ServerAddress};
+
+    #[test]
+    fn an_address_does_not_print_its_secrets() {
+        let headers = HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_static("Bearer s3cret"))]);
+        let url = "https://ada:s3cret@example.org:8443/mcp?key=s3cret".parse().unwrap();
+        let address = ServerAddress::Http { url, headers };
+        assert_eq!(
+            format!("{address:?}"),
+            r#"Http { url: "https://example.org:8443/mcp", headers: ["authorization"] }"#
+        );
+
+        let program = Program {
+            arguments: vec!["--key".into(), "s3cret".into()],
+            variables: [("KEY".into(), "s3cret".into())].into(),
+            ..Program::new("npx")
+        };
+        assert_eq!(
+            format!("{:?}", ServerAddress::Process(program)),
+            r#"Program { command: "npx", arguments: 2, directory: None, variables: ["KEY"] }"#
+        );
+    }
+}

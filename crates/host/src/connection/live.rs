@@ -1,0 +1,343 @@
+//! A connection as others hold it: its state at the moment, the way to its peer, and what can be ordered of its
+//! supervisor.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use toolway_config::ServerName;
+use toolway_wire::{
+    error::WireError,
+    exchange::{Exchange, LogLevel, Request},
+    up::Peer,
+};
+
+use super::{
+    last_words::LastWords,
+    state::{NotConnected, Phase, ServerStatus, Stopped},
+    stdio::{Life, Pulse},
+    uses::{Use, Uses},
+    wanted::WantedServer,
+};
+use crate::{catalog::Listing, policy::Permit, record::redact::Redactor, whose_move::WhoseMove};
+
+/// One server. Cloning is cheap; every clone is the same connection.
+#[derive(Clone)]
+pub struct Connection {
+    shared: Arc<Shared>,
+}
+
+/// What a supervisor and everybody else share.
+pub(crate) struct Shared {
+    pub(crate) name: ServerName,
+    pub(crate) live: watch::Sender<Arc<Live>>,
+    pub(crate) last_words: LastWords,
+    pub(crate) pulse: Pulse,
+    wanted: watch::Sender<Arc<WantedServer>>,
+    orders: mpsc::Sender<Order>,
+    slots: Arc<Semaphore>,
+    uses: Arc<Uses>,
+}
+
+/// A connection at one moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Live {
+    pub(crate) status: Arc<ServerStatus>,
+    /// The peer, and the how many-th of this server it is.
+    pub(crate) peer: Option<(u64, Peer)>,
+    /// Dials that came to an end, good or bad.
+    pub(crate) dials: u64,
+    /// Whether what it lists was heard since it was last connected.
+    pub(crate) listed: bool,
+    /// What it listed last.
+    pub(crate) listing: Option<Arc<Listing>>,
+    pub(crate) redactor: Redactor,
+}
+
+/// What a supervisor can be told. Each is answered when it is done, or under way.
+#[derive(Debug)]
+pub(crate) enum Order {
+    /// Somebody needs it.
+    Wake,
+    /// A peer does not answer any more as it should.
+    Suspect { generation: u64, error: WireError },
+    /// A call found a session that was begun anew.
+    SessionChanged { generation: u64 },
+    /// Connect, whatever was before.
+    Connect(oneshot::Sender<()>),
+    /// Disconnect, and stay so.
+    Disconnect(oneshot::Sender<()>),
+    /// End the connection and begin another.
+    Reconnect(oneshot::Sender<()>),
+    /// Ask again for everything it lists.
+    Refresh(oneshot::Sender<()>),
+    /// Logs from this level up are wanted, from now on.
+    LogLevel(LogLevel, oneshot::Sender<()>),
+    /// Switch it on or off, whatever its entry says.
+    Toggle(toolway_config::server::Standing, oneshot::Sender<()>),
+}
+
+/// A peer that can be spoken to, and is not stopped for want of use meanwhile.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    pub(crate) peer: Peer,
+    pub(crate) generation: u64,
+    pub(crate) redactor: Redactor,
+    pub(crate) use_of: Use,
+}
+
+/// A request that was sent. It holds its permit: the slot comes back when this is gone.
+#[derive(Debug)]
+pub struct Sent {
+    /// What happens from now on.
+    pub exchange: Exchange,
+    pub(crate) generation: u64,
+    pub(crate) connection: Connection,
+    pub(crate) redactor: Redactor,
+    pub(crate) permit: Permit,
+    session: Option<String>,
+    peer: Peer,
+    /// The process it went to, and what that had taken before.
+    life: (Arc<Life>, u64),
+    _use: Use,
+}
+
+/// Orders that wait for a supervisor; it takes each at once, so more are not needed.
+const ORDERS: usize = 64;
+/// How long after its time a dial that failed may take to say so.
+const TO_HEAR_WHY: Duration = Duration::from_secs(2);
+/// A call does not make a server be dialled again sooner than this after the last time.
+const BETWEEN_WAKES: Duration = super::backoff::SHORTEST;
+
+// === impl Connection ===
+
+impl Connection {
+    pub(crate) fn new(wanted: Arc<WantedServer>, live: Live, slots: Arc<Semaphore>) -> (Self, mpsc::Receiver<Order>) {
+        let (orders, inbox) = mpsc::channel(ORDERS);
+        let shared = Shared {
+            name: wanted.name.clone(),
+            live: watch::Sender::new(Arc::new(live)),
+            last_words: LastWords::default(),
+            pulse: Pulse::default(),
+            wanted: watch::Sender::new(wanted),
+            orders,
+            slots,
+            uses: Uses::new(),
+        };
+        (Self { shared: Arc::new(shared) }, inbox)
+    }
+
+    /// Its server's id.
+    pub fn name(&self) -> &ServerName {
+        &self.shared.name
+    }
+
+    /// What is known of it now, the end of its standard error included.
+    pub fn status(&self) -> ServerStatus {
+        let live = self.live();
+        let stderr = self.shared.last_words.lines().iter().map(|line| live.redactor.text(line)).collect();
+        ServerStatus { stderr, ..ServerStatus::clone(&live.status) }
+    }
+
+    /// Sends a request; only a permit opens this way. Waits until there is a connection.
+    pub async fn send(&self, permit: Permit, request: Request) -> Result<Sent, NotConnected> {
+        let terms = self.wanted().terms();
+        self.send_within(permit, request, terms).await
+    }
+
+    /// The same, with other clocks than the server's.
+    pub async fn send_within(
+        &self,
+        permit: Permit,
+        request: Request,
+        terms: toolway_wire::exchange::Terms,
+    ) -> Result<Sent, NotConnected> {
+        let Ready { peer, generation, redactor, use_of } = self.ready().await?;
+        let session = peer.session();
+        let life = self.shared.pulse.now();
+        let life = (Arc::clone(&life), life.taken());
+        let exchange = peer.open(request, terms);
+        Ok(Sent { exchange, generation, connection: self.clone(), redactor, permit, session, peer, life, _use: use_of })
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    pub(crate) fn live(&self) -> Arc<Live> {
+        Arc::clone(&self.shared.live.borrow())
+    }
+
+    pub(crate) fn wanted(&self) -> Arc<WantedServer> {
+        Arc::clone(&self.shared.wanted.borrow())
+    }
+
+    pub(crate) fn slots(&self) -> &Arc<Semaphore> {
+        &self.shared.slots
+    }
+
+    /// From now on it is wanted like this.
+    pub(crate) fn want(&self, wanted: Arc<WantedServer>) {
+        self.shared.wanted.send_replace(wanted);
+    }
+
+    pub(crate) fn wishes(&self) -> watch::Receiver<Arc<WantedServer>> {
+        self.shared.wanted.subscribe()
+    }
+
+    /// The peer, as soon as there is one; a server that waits or sleeps is woken.
+    pub(crate) async fn ready(&self) -> Result<Ready, NotConnected> {
+        let use_of = Use::begin(&self.shared.uses);
+        let live = self.live();
+        if let Some((generation, peer)) = live.open_peer() {
+            return Ok(Ready { peer, generation, redactor: live.redactor.clone(), use_of });
+        }
+        drop(live);
+        // Whoever is being connected has that long; a little more, so that it is said why it was not.
+        let patience = self.wanted().connect + TO_HEAR_WHY;
+        let live = tokio::time::timeout(patience, self.woken()).await.unwrap_or_else(|_| {
+            let because = format!("not connected within {patience:?} (connect timeout)");
+            Err(NotConnected { because, whose_move: WhoseMove::Supervisor })
+        })?;
+        match live.open_peer() {
+            Some((generation, peer)) => Ok(Ready { peer, generation, redactor: live.redactor.clone(), use_of }),
+            None => Err(live.status.phase.why_not()),
+        }
+    }
+
+    /// Waits until it is connected and has been asked what it lists; gives up when that is not under way.
+    pub(crate) async fn listed(&self) {
+        let Ok(_ready) = self.ready().await else { return };
+        let mut live = self.shared.live.subscribe();
+        let patience = self.wanted().connect;
+        let listed = live.wait_for(|live| live.listed || live.peer.is_none());
+        // Whoever is not listed by then is not waited for.
+        drop(tokio::time::timeout(patience, listed).await);
+    }
+
+    /// Waits until a dial that is under way has come to its end.
+    pub(crate) async fn settled(&self) -> Arc<Live> {
+        let mut live = self.shared.live.subscribe();
+        match live.wait_for(|live| live.status.phase.is_settled()).await {
+            Ok(live) => Arc::clone(&live),
+            // The supervisor is gone; what it said last holds.
+            Err(_) => self.live(),
+        }
+    }
+
+    /// Whether it will not be connected again by itself or by a call.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.live().status.phase, Phase::Disabled | Phase::Stopped(Stopped::Disconnected | Stopped::Closed))
+    }
+
+    /// Tells the supervisor; whether it was told.
+    pub(crate) fn order(&self, order: Order) -> bool {
+        self.shared.orders.try_send(order).is_ok()
+    }
+
+    /// Tells the supervisor and waits until it has acted.
+    pub(crate) async fn ask(&self, order: impl FnOnce(oneshot::Sender<()>) -> Order) {
+        let (done, acted) = oneshot::channel();
+        // A supervisor that is gone has nothing to act on.
+        if self.shared.orders.send(order(done)).await.is_ok() {
+            drop(acted.await);
+        }
+    }
+
+    async fn woken(&self) -> Result<Arc<Live>, NotConnected> {
+        let mut changes = self.shared.live.subscribe();
+        let seen = changes.borrow_and_update().dials;
+        let live = self.live();
+        // One that has closed and is still said to be ready is being seen to.
+        if live.status.phase.is_settled() && live.peer.is_none() {
+            match wake(&live.status) {
+                Wake::Now => drop(self.order(Order::Wake)),
+                Wake::Soon => {}
+                Wake::No => return Err(live.status.phase.why_not()),
+            }
+        }
+        let over = |live: &Arc<Live>| live.open_peer().is_some() || seen < live.dials && live.status.phase.is_settled();
+        match changes.wait_for(over).await {
+            Ok(live) => Ok(Arc::clone(&live)),
+            Err(_) => Err(self.live().status.phase.why_not()),
+        }
+    }
+}
+
+/// What a call does about a server that is not connected.
+enum Wake {
+    /// Has it dialled.
+    Now,
+    /// It was dialled just now and is again by itself: that is waited for.
+    Soon,
+    /// Takes no for an answer.
+    No,
+}
+
+fn wake(status: &ServerStatus) -> Wake {
+    let rested = BETWEEN_WAKES <= status.since.elapsed().unwrap_or(BETWEEN_WAKES);
+    match &status.phase {
+        Phase::Stopped(Stopped::NotNeededYet | Stopped::Idle) => Wake::Now,
+        Phase::Waiting { crash_loop: false, .. } if rested => Wake::Now,
+        Phase::Waiting { crash_loop: false, .. } => Wake::Soon,
+        Phase::Failed { .. } if rested => Wake::Now,
+        Phase::Waiting { .. }
+        | Phase::Failed { .. }
+        | Phase::Stopped(Stopped::Disconnected | Stopped::Closed)
+        | Phase::SignInNeeded { .. }
+        | Phase::Disabled
+        | Phase::Connecting { .. }
+        | Phase::Ready => Wake::No,
+    }
+}
+
+// === impl Live ===
+
+impl Live {
+    /// The peer, unless it has closed already and its supervisor does not know yet.
+    fn open_peer(&self) -> Option<(u64, Peer)> {
+        self.peer.clone().filter(|(_, peer)| !peer.is_closed())
+    }
+}
+
+// === impl Shared ===
+
+impl Shared {
+    pub(crate) fn uses(&self) -> &Arc<Uses> {
+        &self.uses
+    }
+}
+
+// === impl Sent ===
+
+impl Sent {
+    /// What the permit was given for.
+    pub fn permit(&self) -> &Permit {
+        &self.permit
+    }
+
+    /// Whether it certainly reached nobody: there was nobody there, or whoever was has taken nothing since.
+    pub(crate) fn reached_nobody(&self, error: &WireError) -> bool {
+        let (life, before) = &self.life;
+        match error {
+            WireError::Unreachable { .. } => true,
+            WireError::Ended(_) => 0 < *before && life.taken() == *before,
+            _ => false,
+        }
+    }
+
+    /// It has ended: a session that was begun anew meanwhile means that what is listed may be old.
+    pub(crate) fn look_at_session(&self) {
+        if self.session.is_some() && self.peer.session() != self.session {
+            self.connection.order(Order::SessionChanged { generation: self.generation });
+        }
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection")
+            .field("server", &self.shared.name)
+            .field("phase", &self.live().status.phase)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,420 @@
+//! The task that owns one connection, from the first dial to the last close.
+//!
+//! One loop waits for one of a closed list of happenings; one function handles it. What belongs to a state is in the
+//! state ([`Doing`]), so that leaving it ends it. Where it goes from there is in [`course`], what a connection that
+//! stands hears and lists in [`attached`], what everybody sees of it in [`showing`].
+
+mod attached;
+mod course;
+mod showing;
+
+use std::{future::pending, sync::Arc};
+
+use futures_util::future::BoxFuture;
+use tokio::{
+    select,
+    sync::{Semaphore, mpsc, oneshot, watch},
+    time::{Instant, sleep_until},
+};
+use tokio_util::sync::CancellationToken;
+use toolway_config::{
+    ServerName,
+    server::{Standing, Start},
+};
+use toolway_wire::{error::WireError, exchange::LogLevel, json::Raw, up::Peer};
+use tracing::Instrument;
+
+use self::attached::{Attached, Heard};
+use super::{
+    backoff::Backoff,
+    client_face::{ClientFace, Root},
+    dial::{DialError, Dialler},
+    live::{Connection, Live, Order},
+    state::{Counts, Phase, ServerStatus, Stopped},
+    wanted::WantedServer,
+};
+use crate::{
+    catalog::{Filter, Listing},
+    event::{Events, HostEvent},
+    ports::HostPorts,
+    record::redact::Redactor,
+    whose_move::WhoseMove,
+};
+
+/// What all supervisors of a host share.
+pub(crate) struct Surroundings {
+    pub(crate) dialler: Dialler,
+    pub(crate) ports: HostPorts,
+    pub(crate) roots: Arc<[Root]>,
+    pub(crate) declared: Option<toolway_wire::message::ClientCapabilities>,
+    pub(crate) events: Events,
+    /// Servers that may be starting at the same moment.
+    pub(crate) starting: Arc<Semaphore>,
+    pub(crate) cataloguing: Arc<dyn Cataloguing>,
+    /// What the waits of a server follow from.
+    pub(crate) seed: u64,
+}
+
+/// Hears what each server lists.
+pub(crate) trait Cataloguing: Send + Sync {
+    /// A server was heard.
+    fn listed(&self, server: &WantedServer, listing: Arc<Listing>);
+    /// A server's filter changed.
+    fn filtered(&self, server: &ServerName, filter: &Arc<Filter>);
+    /// A server offers nothing any more.
+    fn withdrawn(&self, server: &ServerName);
+}
+
+/// Owns one connection.
+struct Supervisor {
+    connection: Connection,
+    room: Arc<Surroundings>,
+    wanted: Arc<WantedServer>,
+    /// What somebody said about it after its entry.
+    toggled: Option<Standing>,
+    doing: Doing,
+    backoff: Backoff,
+    generation: u64,
+    dials: u64,
+    listed: bool,
+    listing: Option<Arc<Listing>>,
+    log_level: Option<LogLevel>,
+    redactor: Redactor,
+    status: ServerStatus,
+}
+
+/// What a supervisor is doing, and what belongs to it.
+enum Doing {
+    /// Nothing; the phase says why.
+    Resting,
+    Dialling(BoxFuture<'static, (Redactor, Result<Peer, DialError>)>),
+    Serving(Box<Attached>),
+    /// It dials again then.
+    Waiting(Instant),
+    /// A connection is being ended.
+    Closing(BoxFuture<'static, ()>, Aim),
+}
+
+/// Where to go when a connection has been ended.
+#[derive(Debug)]
+enum Aim {
+    Dial,
+    Rest(Phase),
+    Leave,
+}
+
+/// Everything that can wake a supervisor.
+#[derive(Debug)]
+enum Happening {
+    Stop(Grace),
+    Rewritten,
+    Ordered(Order),
+    Dialled(Redactor, Result<Peer, DialError>),
+    RetryDue,
+    Closed,
+    Heard(Heard),
+    IdleDue,
+}
+
+enum Next {
+    Wait,
+    Leave,
+}
+
+/// What calls under way are given before a connection is ended.
+#[derive(Clone, Copy, Debug)]
+enum Grace {
+    None,
+    /// Calls under way may finish, for a moment.
+    Moment,
+}
+
+/// A new connection, and the work that supervises it until the host stops or it is no longer wanted.
+pub(crate) fn supervise(
+    wanted: Arc<WantedServer>,
+    slots: Arc<Semaphore>,
+    room: Arc<Surroundings>,
+    stop: CancellationToken,
+    removed: CancellationToken,
+) -> (Connection, impl Future<Output = ()> + Send + 'static) {
+    let span = tracing::info_span!("server", name = %wanted.name);
+    let (connection, supervisor, orders) = Supervisor::new(wanted, slots, room);
+    (connection, supervisor.run(orders, stop, removed).instrument(span))
+}
+
+impl Supervisor {
+    /// A new connection and what supervises it; nothing happens before it is run.
+    fn new(
+        wanted: Arc<WantedServer>,
+        slots: Arc<Semaphore>,
+        room: Arc<Surroundings>,
+    ) -> (Connection, Self, mpsc::Receiver<Order>) {
+        let status = showing::first_status(&wanted, &room);
+        let live = Live {
+            status: Arc::new(status.clone()),
+            peer: None,
+            dials: 0,
+            listed: false,
+            listing: None,
+            redactor: Redactor::default(),
+        };
+        let (connection, orders) = Connection::new(Arc::clone(&wanted), live, slots);
+        let backoff = Backoff::seeded(room.seed ^ hash(wanted.name.as_str()));
+        let supervisor = Self {
+            connection: connection.clone(),
+            room,
+            wanted,
+            toggled: None,
+            doing: Doing::Resting,
+            backoff,
+            generation: 0,
+            dials: 0,
+            listed: false,
+            listing: None,
+            log_level: None,
+            redactor: Redactor::default(),
+            status,
+        };
+        (connection, supervisor, orders)
+    }
+
+    /// Supervises until told to stop.
+    async fn run(mut self, mut orders: mpsc::Receiver<Order>, stop: CancellationToken, removed: CancellationToken) {
+        let mut wishes = self.connection.wishes();
+        self.begin();
+        let mut stopping = false;
+        loop {
+            let idle = self.idle_at();
+            let happening = select! {
+                () = stop.cancelled(), if !stopping => Happening::Stop(Grace::None),
+                () = removed.cancelled(), if !stopping => Happening::Stop(Grace::Moment),
+                Ok(()) = wishes.changed(), if !stopping => Happening::Rewritten,
+                Some(order) = orders.recv(), if !stopping => Happening::Ordered(order),
+                happening = self.doing.next() => happening,
+                () = at(idle) => Happening::IdleDue,
+            };
+            stopping |= matches!(happening, Happening::Stop(_));
+            match self.handle(happening, &mut wishes) {
+                Next::Wait => {}
+                Next::Leave => break,
+            }
+        }
+    }
+
+    fn handle(&mut self, happening: Happening, wishes: &mut watch::Receiver<Arc<WantedServer>>) -> Next {
+        match happening {
+            Happening::Stop(grace) => return self.go(Aim::Leave, grace),
+            Happening::Rewritten => {
+                let wanted = Arc::clone(&wishes.borrow_and_update());
+                return self.rewritten(wanted);
+            }
+            Happening::Ordered(order) => return self.ordered(order),
+            Happening::Dialled(redactor, dialled) => {
+                self.redactor = redactor;
+                self.dials += 1;
+                match dialled {
+                    Ok(peer) => self.attach(peer),
+                    Err(error) => self.not_dialled(&error),
+                }
+            }
+            Happening::RetryDue => self.dial(),
+            Happening::Closed => {
+                if let Doing::Closing(_, aim) = std::mem::replace(&mut self.doing, Doing::Resting) {
+                    return self.arrive(aim);
+                }
+            }
+            Happening::Heard(heard) => return self.heard(heard),
+            Happening::IdleDue => return self.stop_if_idle(),
+        }
+        Next::Wait
+    }
+
+    /// What its entry, or somebody since, says about when it is connected.
+    fn begin(&mut self) {
+        match self.aim() {
+            Aim::Dial => self.dial(),
+            Aim::Rest(phase) => self.rest(phase),
+            Aim::Leave => {}
+        }
+    }
+
+    fn aim(&self) -> Aim {
+        match (self.toggled.unwrap_or(self.wanted.standing), self.wanted.start) {
+            (Standing::Disabled, _) => Aim::Rest(Phase::Disabled),
+            (Standing::Enabled, Start::WhenNeeded) => Aim::Rest(Phase::Stopped(Stopped::NotNeededYet)),
+            (Standing::Enabled, Start::AtOnce) => Aim::Dial,
+        }
+    }
+
+    fn ordered(&mut self, order: Order) -> Next {
+        match order {
+            Order::Wake => {
+                if matches!(self.doing, Doing::Resting | Doing::Waiting(_)) && self.status.phase != Phase::Disabled {
+                    self.dial();
+                }
+                Next::Wait
+            }
+            Order::Suspect { generation, error } => self.suspect(generation, &error),
+            Order::SessionChanged { generation } => {
+                if let Doing::Serving(attached) = &mut self.doing
+                    && generation == self.generation
+                {
+                    attached.refresh();
+                    self.tell_profile();
+                }
+                Next::Wait
+            }
+            Order::Connect(done) => {
+                self.backoff.succeed();
+                let next = match self.doing {
+                    Doing::Serving(_) | Doing::Dialling(_) => Next::Wait,
+                    _ => self.go(Aim::Dial, Grace::None),
+                };
+                finish(done, next)
+            }
+            Order::Reconnect(done) => {
+                self.backoff.succeed();
+                let next = self.go(Aim::Dial, Grace::None);
+                finish(done, next)
+            }
+            Order::Disconnect(done) => {
+                let next = self.go(Aim::Rest(Phase::Stopped(Stopped::Disconnected)), Grace::None);
+                finish(done, next)
+            }
+            Order::Refresh(done) => {
+                if let Doing::Serving(attached) = &mut self.doing {
+                    self.listed = false;
+                    attached.refresh();
+                    self.publish();
+                }
+                finish(done, Next::Wait)
+            }
+            Order::LogLevel(level, done) => {
+                self.log_level = Some(level);
+                if let Doing::Serving(attached) = &mut self.doing {
+                    attached.set_log_level(level);
+                }
+                finish(done, Next::Wait)
+            }
+            Order::Toggle(standing, done) => {
+                self.toggled = Some(standing);
+                let next = self.go(self.aim(), Grace::None);
+                finish(done, next)
+            }
+        }
+    }
+
+    /// It is wanted otherwise.
+    fn rewritten(&mut self, wanted: Arc<WantedServer>) -> Next {
+        let old = std::mem::replace(&mut self.wanted, wanted);
+        let Some(difference) = old.difference(&self.wanted) else { return Next::Wait };
+        self.describe();
+        if old.filter != self.wanted.filter {
+            self.room.cataloguing.filtered(&self.wanted.name, &self.wanted.filter);
+            if let Doing::Serving(attached) = &mut self.doing {
+                attached.refilter(Arc::clone(&self.wanted.filter));
+            }
+        }
+        let moved = old.standing != self.wanted.standing || difference.restart;
+        // What somebody said about the old entry does not hold for another one.
+        if moved {
+            self.toggled = None;
+            self.backoff.succeed();
+            return self.go(self.aim(), Grace::Moment);
+        }
+        if old.start != self.wanted.start
+            && matches!(self.doing, Doing::Resting)
+            && self.status.phase != Phase::Disabled
+        {
+            self.begin();
+            return Next::Wait;
+        }
+        self.publish();
+        Next::Wait
+    }
+
+    fn heard(&mut self, heard: Heard) -> Next {
+        match heard {
+            Heard::Lost(why) => self.lost(&why),
+            Heard::Listed(listing) => {
+                self.status.counts = Some(Counts::of(&listing));
+                self.listed = true;
+                self.listing = Some(Arc::clone(&listing));
+                self.room.cataloguing.listed(&self.wanted, listing);
+                self.tell_profile();
+            }
+            Heard::NotListed(error @ (WireError::Unreachable { .. } | WireError::Unauthorized { .. })) => {
+                return self.suspect(self.generation, &error);
+            }
+            Heard::NotListed(error) => {
+                self.note(&format!("cannot be listed: {error}"), WhoseMove::after(&error));
+                self.listed = true;
+                self.publish();
+            }
+            Heard::Said(params) => self.log(params),
+            Heard::Nothing => {}
+        }
+        Next::Wait
+    }
+
+    fn log(&self, params: Raw) {
+        let server = self.wanted.name.clone();
+        self.room.events.tell(|| HostEvent::Log { server, params });
+    }
+}
+
+// === impl Doing ===
+
+impl Doing {
+    /// What happens next in this state; for ever nothing in one where nothing does. Can be dropped and asked again.
+    async fn next(&mut self) -> Happening {
+        match self {
+            Self::Resting => pending().await,
+            Self::Dialling(work) => {
+                let (redactor, dialled) = work.await;
+                Happening::Dialled(redactor, dialled)
+            }
+            Self::Serving(attached) => Happening::Heard(attached.next().await),
+            Self::Waiting(until) => {
+                sleep_until(*until).await;
+                Happening::RetryDue
+            }
+            Self::Closing(work, _) => {
+                work.await;
+                Happening::Closed
+            }
+        }
+    }
+}
+
+// === impl Surroundings ===
+
+impl Surroundings {
+    /// Our face towards a server.
+    pub(crate) fn face(&self, server: &ServerName) -> ClientFace {
+        ClientFace {
+            server: server.clone(),
+            elicitor: Arc::clone(&self.ports.elicitor),
+            sampler: Arc::clone(&self.ports.sampler),
+            roots: Arc::clone(&self.roots),
+            declared: self.declared.clone(),
+        }
+    }
+}
+
+/// Whoever gave the order is told that it was taken; it may have left.
+fn finish(done: oneshot::Sender<()>, next: Next) -> Next {
+    let _left = done.send(());
+    next
+}
+
+async fn at(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment).await,
+        None => pending().await,
+    }
+}
+
+fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}

@@ -1,0 +1,221 @@
+//! Where a supervisor goes: dialling, standing, waiting, giving up, ending.
+
+use std::{
+    panic::AssertUnwindSafe,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use futures_util::FutureExt;
+use tokio::{sync::Semaphore, time::Instant};
+use toolway_config::server::Start;
+use toolway_wire::{error::WireError, up::Peer};
+
+use super::{Aim, Attached, Doing, Grace, Next, Supervisor};
+use crate::{
+    connection::{
+        backoff,
+        dial::DialError,
+        state::{Phase, Stopped},
+    },
+    record::redact::Redactor,
+    whose_move::WhoseMove,
+};
+
+/// A connection that stood so long was a good one: its loss counts as the first failure.
+const STABLE: Duration = Duration::from_secs(10);
+/// How long calls under way may take to finish when a server is changed or no longer wanted.
+const MOMENT: Duration = Duration::from_secs(5);
+/// How long a server may take of the number that may be starting; one that hangs holds up no other.
+const STARTING: Duration = Duration::from_secs(2);
+
+impl Supervisor {
+    pub(super) fn dial(&mut self) {
+        self.listed = false;
+        let (room, wanted) = (Arc::clone(&self.room), Arc::clone(&self.wanted));
+        let face = Arc::new(room.face(&wanted.name));
+        let shared = self.connection.shared();
+        let senses = (shared.last_words.clone(), shared.pulse.clone());
+        self.doing = Doing::Dialling(Box::pin(async move {
+            let dialling = AssertUnwindSafe(room.dialler.connect(&wanted, face, senses)).catch_unwind();
+            let failed = |_| (Redactor::default(), Err(DialError::Configuration("the transport panicked".to_owned())));
+            started_in_turn(&room.starting, dialling).await.unwrap_or_else(failed)
+        }));
+        self.enter(Phase::Connecting { attempt: self.backoff.failures() + 1 });
+    }
+
+    pub(super) fn attach(&mut self, peer: Peer) {
+        self.generation += 1;
+        let mut attached = Attached::new(peer, Arc::clone(&self.wanted.filter));
+        if let Some(level) = self.log_level {
+            attached.set_log_level(level);
+        }
+        self.doing = Doing::Serving(Box::new(attached));
+        self.describe();
+        self.enter(Phase::Ready);
+        tracing::info!(server = %self.wanted.name, "connected");
+    }
+
+    pub(super) fn not_dialled(&mut self, error: &DialError) {
+        self.note(&error.to_string(), error.whose_move());
+        tracing::warn!(server = %self.wanted.name, error = %self.redactor.text(&error.to_string()), "cannot connect");
+        match error {
+            DialError::SignInNeeded { challenges } => {
+                self.rest(Phase::SignInNeeded { challenges: challenges.clone() });
+            }
+            DialError::Configuration(_)
+            | DialError::Wire(WireError::NoCommonRevision { .. } | WireError::Redirect { .. }) => {
+                self.give_up(&error.to_string(), error.whose_move());
+            }
+            DialError::Silent(_) | DialError::Wire(_) => self.fail(&error.to_string(), error.whose_move()),
+        }
+    }
+
+    /// A connection that stood is gone.
+    pub(super) fn lost(&mut self, why: &WireError) {
+        let stood = match &self.doing {
+            Doing::Serving(attached) => attached.since.elapsed(),
+            _ => return,
+        };
+        self.status.losses += 1;
+        self.note(&why.to_string(), WhoseMove::after(why));
+        tracing::warn!(server = %self.wanted.name, error = %self.redactor.text(&why.to_string()), "connection lost");
+        self.doing = Doing::Resting;
+        if self.wanted.start == Start::WhenNeeded && self.connection.shared().uses().under_way() == 0 {
+            return self.rest(Phase::Stopped(Stopped::Idle));
+        }
+        if STABLE <= stood {
+            self.backoff.succeed();
+            return self.dial();
+        }
+        self.fail(&why.to_string(), WhoseMove::after(why));
+    }
+
+    /// One more failure: it is dialled again after a while, unless that was tried often enough or nobody needs it.
+    pub(super) fn fail(&mut self, because: &str, whose_move: WhoseMove) {
+        let pause = self.backoff.fail();
+        let failures = self.backoff.failures();
+        if self.wanted.retries.is_some_and(|retries| retries < failures) {
+            return self.give_up(&format!("given up after {failures} attempts: {because}"), whose_move);
+        }
+        if self.wanted.start == Start::WhenNeeded {
+            return self.give_up(&format!("{because}; tried again when next needed"), whose_move);
+        }
+        self.doing = Doing::Waiting(Instant::now() + pause);
+        let crash_loop = backoff::LOOP <= failures;
+        let because = self.redactor.text(because);
+        self.enter(Phase::Waiting { until: SystemTime::now() + pause, because, failures, crash_loop });
+    }
+
+    pub(super) fn give_up(&mut self, because: &str, whose_move: WhoseMove) {
+        self.rest(Phase::Failed { because: self.redactor.text(because), whose_move });
+    }
+
+    /// A call found that the peer does not answer as it should.
+    pub(super) fn suspect(&mut self, generation: u64, error: &WireError) -> Next {
+        if generation != self.generation || !matches!(self.doing, Doing::Serving(_)) {
+            return Next::Wait;
+        }
+        self.note(&error.to_string(), WhoseMove::after(error));
+        self.status.losses += 1;
+        self.go(Aim::Dial, Grace::None)
+    }
+
+    /// Ends a connection that is there, and then does what is aimed at; at once where there is none.
+    pub(super) fn go(&mut self, aim: Aim, grace: Grace) -> Next {
+        match std::mem::replace(&mut self.doing, Doing::Resting) {
+            Doing::Serving(attached) => {
+                let uses = Arc::clone(self.connection.shared().uses());
+                let peer = attached.peer.clone();
+                drop(attached);
+                self.doing = Doing::Closing(
+                    Box::pin(async move {
+                        if matches!(grace, Grace::Moment) {
+                            drop(tokio::time::timeout(MOMENT, uses.none()).await);
+                        }
+                        peer.close().await;
+                    }),
+                    Aim::Leave,
+                );
+                self.redirect(aim)
+            }
+            Doing::Closing(work, _) => {
+                self.doing = Doing::Closing(work, Aim::Leave);
+                self.redirect(aim)
+            }
+            Doing::Resting | Doing::Dialling(_) | Doing::Waiting(_) => self.arrive(aim),
+        }
+    }
+
+    /// While a connection is being ended: where to go then. Callers see it at once.
+    pub(super) fn redirect(&mut self, new: Aim) -> Next {
+        let phase = match &new {
+            Aim::Dial => Phase::Connecting { attempt: self.backoff.failures() + 1 },
+            Aim::Rest(phase) => phase.clone(),
+            Aim::Leave => Phase::Stopped(Stopped::Closed),
+        };
+        if let Doing::Closing(_, aim) = &mut self.doing {
+            *aim = new;
+        }
+        self.enter(phase);
+        Next::Wait
+    }
+
+    pub(super) fn arrive(&mut self, aim: Aim) -> Next {
+        match aim {
+            Aim::Dial => self.dial(),
+            Aim::Rest(phase) => self.rest(phase),
+            Aim::Leave => {
+                self.rest(Phase::Stopped(Stopped::Closed));
+                return Next::Leave;
+            }
+        }
+        Next::Wait
+    }
+
+    pub(super) fn rest(&mut self, phase: Phase) {
+        self.doing = Doing::Resting;
+        if matches!(phase, Phase::Disabled | Phase::Stopped(Stopped::Disconnected | Stopped::Closed)) {
+            self.room.cataloguing.withdrawn(&self.wanted.name);
+            (self.status.counts, self.listing) = (None, None);
+        }
+        self.enter(phase);
+    }
+
+    /// When it will have been idle for long enough to be stopped.
+    pub(super) fn idle_at(&self) -> Option<Instant> {
+        let stop = self.wanted.idle_stop?;
+        let Doing::Serving(attached) = &self.doing else { return None };
+        let uses = self.connection.shared().uses();
+        let since = uses.last().max(attached.since);
+        // While somebody uses it, it is looked at again after as long.
+        let since = if uses.under_way() == 0 { since } else { Instant::now() };
+        Some(since + stop)
+    }
+
+    /// Shows first that there is no connection, then looks: whoever took it before is seen, whoever comes later waits.
+    pub(super) fn stop_if_idle(&mut self) -> Next {
+        if self.idle_at().is_none_or(|at| Instant::now() < at) {
+            return Next::Wait;
+        }
+        let Doing::Serving(attached) = std::mem::replace(&mut self.doing, Doing::Resting) else { return Next::Wait };
+        self.publish();
+        self.doing = Doing::Serving(attached);
+        if self.connection.shared().uses().under_way() != 0 {
+            self.publish();
+            return Next::Wait;
+        }
+        self.go(Aim::Rest(Phase::Stopped(Stopped::Idle)), Grace::None)
+    }
+}
+
+/// Only so many start at a time; whoever takes long lets the next one start meanwhile.
+async fn started_in_turn<T>(turns: &Semaphore, work: impl Future<Output = T>) -> T {
+    let turn = turns.acquire().await;
+    let mut work = std::pin::pin!(work);
+    if let Ok(done) = tokio::time::timeout(STARTING, &mut work).await {
+        return done;
+    }
+    drop(turn);
+    work.await
+}

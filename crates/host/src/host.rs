@@ -1,0 +1,413 @@
+//! The host: starts, reloads, shuts down; hands out the catalog, states, calls and events. All a surface holds.
+//!
+//! What is wanted is a [`Config`] and what the embedding program adds to it; how that differs from what runs is a
+//! [`Plan`], which can be shown before it is applied. Each server has a task of its own, and nobody waits for a slow
+//! one. A host that is dropped stops its servers too; [`Host::shutdown`] also waits for it.
+
+mod cataloguer;
+mod options;
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use tokio::sync::{Semaphore, watch};
+use tokio_util::{
+    sync::{CancellationToken, DropGuard},
+    task::TaskTracker,
+};
+use toolway_config::{
+    Config, Prefix, ServerName,
+    server::{Need, Standing, Start},
+};
+use toolway_wire::{exchange::LogLevel, seal};
+
+pub use self::options::HostOptions;
+
+pub(crate) use self::cataloguer::Cataloguer;
+use crate::{
+    call::CallId,
+    catalog::{Catalog, Naming},
+    connection::{
+        Applied, Connection, Dialler, Order, Phase, Plan, ServerStatus, Surroundings, WantedServer, WantedSet,
+        supervise,
+    },
+    event::{Events, HostEvent, Listener},
+    policy::{Policy, limit::Slots},
+    ports::HostPorts,
+};
+
+/// Keeps any number of servers. Cloning is cheap; every clone is the same host.
+#[derive(Clone)]
+pub struct Host {
+    inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) room: Arc<Surroundings>,
+    pub(crate) cataloguer: Arc<Cataloguer>,
+    pub(crate) slots: Slots,
+    pub(crate) policy: Policy,
+    // Nothing awaits under this lock.
+    set: Mutex<ConnectionSet>,
+    embedded: WantedSet,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+    run: u64,
+    calls: AtomicU64,
+    _stop_when_dropped: DropGuard,
+}
+
+/// The servers there are.
+#[derive(Default)]
+struct ConnectionSet {
+    wanted: WantedSet,
+    members: BTreeMap<ServerName, Member>,
+}
+
+struct Member {
+    connection: Connection,
+    /// It is no longer wanted.
+    removed: CancellationToken,
+}
+
+/// Why a configuration cannot be taken. Nothing has changed then.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HostError {
+    /// Two servers have one name.
+    #[error("the program and {place} both have a server `{name}`; rename one")]
+    NameTaken {
+        /// The name.
+        name: ServerName,
+        /// Where it is written.
+        place: String,
+    },
+    /// There is no such server.
+    #[error("there is no server `{0}`")]
+    UnknownServer(ServerName),
+    /// It is too late.
+    #[error("the host is shut down")]
+    ShutDown,
+}
+
+/// How long the servers may take to leave in good order.
+const FAREWELL: Duration = Duration::from_secs(10);
+
+/// How long a listing may take to be in the catalog: it is merged with all others, and paced.
+const TO_BE_SHOWN: Duration = Duration::from_secs(5);
+
+// === impl Host ===
+
+impl Host {
+    /// Starts a host: every server that is wanted at once is being connected when this returns, and what was listed
+    /// when they were last heard is in the catalog.
+    pub async fn start(config: &Config, ports: HostPorts, options: HostOptions) -> Result<Self, HostError> {
+        let events = Events::new();
+        let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+        let cataloguer = Cataloguer::new(options.copy.clone(), events.clone(), tasks.clone());
+        let chance = seal::random_word().ok().and_then(|word| u64::from_str_radix(word.get(..16)?, 16).ok());
+        let embedded = options.servers.iter().map(|server| (server.name.clone(), Arc::new(server.clone()))).collect();
+        let (slots, policy) = (Slots::new(options.calls), Policy::of(options.stance));
+        let seed = options.seed.or(chance).unwrap_or_default();
+        let room = surroundings(ports, options, events, &cataloguer, seed);
+        let inner = Inner {
+            room: Arc::new(room),
+            cataloguer,
+            slots,
+            policy,
+            set: Mutex::default(),
+            embedded,
+            tasks,
+            _stop_when_dropped: stop.clone().drop_guard(),
+            stop,
+            run: chance.unwrap_or_default() >> 32,
+            calls: AtomicU64::new(0),
+        };
+        let host = Self { inner: Arc::new(inner) };
+        let plan = host.plan(config)?;
+        host.inner.cataloguer.name(naming(config));
+        host.inner.cataloguer.recall(&plan.wanted).await;
+        host.inner.cataloguer.publish().await;
+        host.inner.tasks.spawn(Arc::clone(&host.inner.cataloguer).run(host.inner.stop.clone()));
+        host.apply(plan);
+        Ok(host)
+    }
+
+    /// What would have to be done to get to this configuration. Nothing happens.
+    pub fn plan(&self, config: &Config) -> Result<Plan, HostError> {
+        let mut wanted = self.inner.embedded.clone();
+        for server in config.servers.values() {
+            let server = Arc::new(WantedServer::configured(config, server));
+            if self.inner.embedded.contains_key(&server.name) {
+                return Err(HostError::NameTaken { name: server.name.clone(), place: server.source.clone() });
+            }
+            wanted.insert(server.name.clone(), server);
+        }
+        Ok(Plan::new(&self.inner.set.lock().wanted, wanted))
+    }
+
+    /// Takes on another configuration; says what happened to each server. One that cannot be taken changes nothing.
+    pub fn reload(&self, config: &Config) -> Result<Applied, HostError> {
+        if self.inner.stop.is_cancelled() {
+            return Err(HostError::ShutDown);
+        }
+        let plan = self.plan(config)?;
+        self.inner.cataloguer.name(naming(config));
+        Ok(self.apply(plan))
+    }
+
+    /// The snapshot of everything on offer, at this moment.
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.inner.cataloguer.catalog()
+    }
+
+    /// This snapshot and all that follow.
+    pub fn watch_catalog(&self) -> watch::Receiver<Arc<Catalog>> {
+        self.inner.cataloguer.watch()
+    }
+
+    /// Everything that happens from now on.
+    pub fn events(&self) -> Listener {
+        self.inner.room.events.listen()
+    }
+
+    /// What is known of each server, by name.
+    pub fn servers(&self) -> Vec<ServerStatus> {
+        self.connections().iter().map(Connection::status).collect()
+    }
+
+    /// What is known of one server.
+    pub fn status(&self, server: &ServerName) -> Result<ServerStatus, HostError> {
+        self.connection(server).map(|connection| connection.status())
+    }
+
+    /// Connects a server, whatever it was doing; its state when that has come to an end.
+    pub async fn connect(&self, server: &ServerName) -> Result<ServerStatus, HostError> {
+        self.told(server, Order::Connect).await
+    }
+
+    /// Disconnects a server, until somebody connects it.
+    pub async fn disconnect(&self, server: &ServerName) -> Result<ServerStatus, HostError> {
+        self.told(server, Order::Disconnect).await
+    }
+
+    /// Ends a server's connection and begins another.
+    pub async fn reconnect(&self, server: &ServerName) -> Result<ServerStatus, HostError> {
+        self.told(server, Order::Reconnect).await
+    }
+
+    /// Switches a server on or off, until its entry changes.
+    pub async fn toggle(&self, server: &ServerName, standing: Standing) -> Result<ServerStatus, HostError> {
+        self.told(server, |done| Order::Toggle(standing, done)).await
+    }
+
+    /// Asks a server again for everything it lists; its state when it has answered.
+    pub async fn refresh(&self, server: &ServerName) -> Result<ServerStatus, HostError> {
+        let connection = self.connection(server)?;
+        connection.ask(Order::Refresh).await;
+        self.listed(&connection).await;
+        Ok(connection.status())
+    }
+
+    /// From now on, logs from this level up are wanted of a server, in this connection and the next ones.
+    pub async fn set_log_level(&self, server: &ServerName, level: LogLevel) -> Result<(), HostError> {
+        let connection = self.connection(server)?;
+        connection.ask(|done| Order::LogLevel(level, done)).await;
+        Ok(())
+    }
+
+    /// Waits until every server that is wanted at once has been listed or has failed, and no longer than `patience`.
+    /// Gives those that are not there.
+    pub async fn gather(&self, patience: Duration) -> Vec<ServerStatus> {
+        let at_once = |connection: &Connection| connection.wanted().start == Start::AtOnce;
+        let connections: Vec<_> = self.connections().into_iter().filter(at_once).collect();
+        let all = futures_util::future::join_all(connections.iter().map(|connection| async move {
+            connection.settled().await;
+            self.listed(connection).await;
+        }));
+        // Whoever is late is named by its state.
+        drop(tokio::time::timeout(patience, all).await);
+        let absent = |status: &ServerStatus| !matches!(status.phase, Phase::Ready | Phase::Disabled);
+        connections.iter().map(Connection::status).filter(absent).collect()
+    }
+
+    /// Waits until every server without which nothing goes on is ready; else names those that are not.
+    pub async fn required(&self) -> Result<(), Vec<ServerStatus>> {
+        let required = |connection: &Connection| connection.wanted().need == Need::Required;
+        let connections: Vec<_> = self.connections().into_iter().filter(required).collect();
+        let ready = connections.iter().map(|connection| async { connection.ready().await.is_ok() });
+        let ready = futures_util::future::join_all(ready).await;
+        let missing: Vec<_> = connections
+            .iter()
+            .zip(ready)
+            .filter(|(_, ready)| !ready)
+            .map(|(connection, _)| connection.status())
+            .collect();
+        if missing.is_empty() { Ok(()) } else { Err(missing) }
+    }
+
+    /// Ends everything in good order: calls under way fail, servers are given a moment to leave, records are written.
+    pub async fn shutdown(&self) {
+        self.inner.stop.cancel();
+        self.inner.tasks.close();
+        if tokio::time::timeout(FAREWELL, self.inner.tasks.wait()).await.is_err() {
+            tracing::warn!("some servers did not leave in time");
+        }
+        let flushed = std::panic::AssertUnwindSafe(async { self.inner.room.ports.calls.flush().await });
+        if futures_util::FutureExt::catch_unwind(flushed).await.is_err() {
+            tracing::error!("the call log panicked while it was flushed");
+        }
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        &self.inner
+    }
+
+    /// Does what has to be done from here to what the plan wants.
+    fn apply(&self, plan: Plan) -> Applied {
+        let mut set = self.inner.set.lock();
+        // What runs may have changed since the plan was made.
+        let plan = Plan::new(&set.wanted, plan.wanted);
+        for name in &plan.removed {
+            if let Some(member) = set.members.remove(name) {
+                member.removed.cancel();
+            }
+        }
+        for server in plan.added.iter().filter_map(|name| plan.wanted.get(name)) {
+            let member = self.inner.supervised(Arc::clone(server));
+            set.members.insert(server.name.clone(), member);
+        }
+        for changed in &plan.changed {
+            if let (Some(member), Some(server)) = (set.members.get(&changed.server), plan.wanted.get(&changed.server)) {
+                member.connection.want(Arc::clone(server));
+            }
+        }
+        set.wanted = plan.wanted.clone();
+        drop(set);
+        let applied = Applied { results: plan.results(), plan };
+        self.inner.room.events.tell(|| HostEvent::Applied(Arc::new(applied.clone())));
+        for name in &applied.plan.removed {
+            self.inner.room.events.tell(|| HostEvent::ServerGone(name.clone()));
+        }
+        applied
+    }
+
+    async fn told(
+        &self,
+        server: &ServerName,
+        order: impl FnOnce(tokio::sync::oneshot::Sender<()>) -> Order,
+    ) -> Result<ServerStatus, HostError> {
+        let connection = self.connection(server)?;
+        connection.ask(order).await;
+        connection.settled().await;
+        Ok(connection.status())
+    }
+
+    /// Waits until a server has been listed and the catalog says so.
+    async fn listed(&self, connection: &Connection) {
+        self.inner.listed(connection).await;
+    }
+
+    fn connection(&self, server: &ServerName) -> Result<Connection, HostError> {
+        self.inner.connection(server).ok_or_else(|| HostError::UnknownServer(server.clone()))
+    }
+
+    fn connections(&self) -> Vec<Connection> {
+        self.inner.set.lock().members.values().map(|member| member.connection.clone()).collect()
+    }
+}
+
+// === impl Inner ===
+
+impl Inner {
+    pub(crate) fn connection(&self, server: &ServerName) -> Option<Connection> {
+        self.set.lock().members.get(server).map(|member| member.connection.clone())
+    }
+
+    /// The server whose names begin as this one does: of several, the longest.
+    pub(crate) fn owner_by_prefix(&self, name: &str) -> Option<Connection> {
+        let (server, _) = name.split_once("__")?;
+        let parsed: ServerName = server.trim_start_matches('_').parse().ok()?;
+        self.connection(&parsed)
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stop.is_cancelled()
+    }
+
+    pub(crate) fn next_call(&self) -> CallId {
+        CallId { run: self.run, number: self.calls.fetch_add(1, Ordering::Relaxed) + 1 }
+    }
+
+    /// Waits until a server has been listed and the catalog says so.
+    pub(crate) async fn listed(&self, connection: &Connection) {
+        connection.listed().await;
+        let mut catalogs = self.cataloguer.watch();
+        let shows = |catalog: &Arc<Catalog>| match &connection.live().listing {
+            Some(listing) => catalog.listing_of(connection.name()).is_some_and(|known| Arc::ptr_eq(known, listing)),
+            None => true,
+        };
+        // A snapshot is never far away.
+        drop(tokio::time::timeout(TO_BE_SHOWN, catalogs.wait_for(shows)).await);
+    }
+
+    fn supervised(&self, server: Arc<WantedServer>) -> Member {
+        let removed = CancellationToken::new();
+        let slots = self.slots.of_server();
+        let (connection, supervising) =
+            supervise(server, slots, Arc::clone(&self.room), self.stop.clone(), removed.clone());
+        self.tasks.spawn(supervising);
+        Member { connection, removed }
+    }
+}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let set = self.inner.set.lock();
+        f.debug_struct("Host").field("servers", &set.members.keys()).finish_non_exhaustive()
+    }
+}
+
+fn surroundings(
+    ports: HostPorts,
+    options: HostOptions,
+    events: Events,
+    cataloguer: &Arc<Cataloguer>,
+    seed: u64,
+) -> Surroundings {
+    Surroundings {
+        dialler: Dialler {
+            environment: Arc::new(options.environment),
+            keychain: options.keychain,
+            custodian: options.custodian,
+            patience: options.patience,
+            http: options.http,
+            credentials: options.credentials,
+            memory: options.memory,
+            limits: options.limits,
+            tap: options.tap,
+        },
+        ports,
+        roots: options.roots.into(),
+        declared: options.declared,
+        events,
+        starting: Arc::new(Semaphore::new(options.starting.clamp(1, Semaphore::MAX_PERMITS))),
+        cataloguing: Arc::clone(cataloguer) as Arc<dyn crate::connection::Cataloguing>,
+        seed,
+    }
+}
+
+fn naming(config: &Config) -> Naming {
+    match config.settings.prefix.value {
+        Prefix::Always => Naming::Always,
+        Prefix::Auto => Naming::Auto,
+        Prefix::Never => Naming::Never,
+    }
+}

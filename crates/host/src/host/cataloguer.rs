@@ -1,0 +1,177 @@
+//! Keeps the catalog: what each server lists becomes one snapshot after another, paced, and a copy on disk.
+//!
+//! What a server listed last is offered at once at a start and verified when the server is heard. Merging and the disk
+//! are work for threads that may wait; nobody waits for either.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use parking_lot::Mutex;
+use tokio::{
+    select,
+    sync::{Notify, watch},
+    time::Instant,
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use toolway_config::ServerName;
+
+use crate::{
+    catalog::{
+        Catalog, Filter, Freshness, Listing, Naming, Offer,
+        copy::DiskCopy,
+        diff::Diff,
+        merge,
+        pace::{Announce, Pace},
+    },
+    connection::{Cataloguing, WantedServer, WantedSet},
+    event::{Events, HostEvent},
+};
+
+/// Keeps the catalog. Shared by whoever lists and whoever reads.
+pub(crate) struct Cataloguer {
+    // Nothing awaits under this lock.
+    offers: Mutex<Offers>,
+    snapshot: watch::Sender<Arc<Catalog>>,
+    changed: Notify,
+    revision: AtomicU64,
+    copy: Option<DiskCopy>,
+    events: Events,
+    tasks: TaskTracker,
+}
+
+#[derive(Clone, Default)]
+struct Offers {
+    of: BTreeMap<ServerName, Offer>,
+    naming: Naming,
+}
+
+impl Cataloguer {
+    pub(crate) fn new(copy: Option<DiskCopy>, events: Events, tasks: TaskTracker) -> Arc<Self> {
+        Arc::new(Self {
+            offers: Mutex::default(),
+            snapshot: watch::Sender::new(Arc::new(Catalog::empty())),
+            changed: Notify::new(),
+            revision: AtomicU64::new(0),
+            copy,
+            events,
+            tasks,
+        })
+    }
+
+    /// The snapshot of this moment.
+    pub(crate) fn catalog(&self) -> Arc<Catalog> {
+        Arc::clone(&self.snapshot.borrow())
+    }
+
+    /// This snapshot and all that follow.
+    pub(crate) fn watch(&self) -> watch::Receiver<Arc<Catalog>> {
+        self.snapshot.subscribe()
+    }
+
+    /// How names are made from now on.
+    pub(crate) fn name(&self, naming: Naming) {
+        self.offers.lock().naming = naming;
+        self.changed.notify_one();
+    }
+
+    /// What was listed when these servers were last heard, read from disk.
+    pub(crate) async fn recall(self: &Arc<Self>, servers: &WantedSet) {
+        let Some(copy) = self.copy.clone() else { return };
+        let wanted: Vec<_> =
+            servers.values().filter_map(|server| Some((Arc::clone(server), server.definition()?))).collect();
+        let read = move || {
+            let recall =
+                |(server, definition): (Arc<WantedServer>, String)| match copy.recall(&server.name, &definition) {
+                    Ok(listing) => Some((server, listing?)),
+                    Err(error) => {
+                        tracing::warn!(%error, "the copy of a server's listing is not used");
+                        None
+                    }
+                };
+            wanted.into_iter().filter_map(recall).collect::<Vec<_>>()
+        };
+        for (server, listing) in tokio::task::spawn_blocking(read).await.unwrap_or_default() {
+            let offer = Offer {
+                listing: Arc::new(listing),
+                filter: Arc::clone(&server.filter),
+                freshness: Freshness::Unverified,
+            };
+            // A server that was heard meanwhile knows better.
+            self.offers.lock().of.entry(server.name.clone()).or_insert(offer);
+        }
+    }
+
+    /// Makes a snapshot now.
+    pub(crate) async fn publish(&self) {
+        let offers = self.offers.lock().clone();
+        let revision = self.revision.fetch_add(1, Ordering::Relaxed) + 1;
+        let before = self.catalog();
+        let made = tokio::task::spawn_blocking(move || {
+            let catalog = Arc::new(merge(&offers.of, offers.naming, revision));
+            let diff = Arc::new(Diff::between(&before, &catalog));
+            (catalog, diff)
+        });
+        match made.await {
+            Ok((catalog, diff)) => {
+                self.snapshot.send_replace(Arc::clone(&catalog));
+                if !diff.changes.is_empty() {
+                    self.events.tell(|| HostEvent::Catalog { catalog, diff });
+                }
+            }
+            Err(error) => tracing::error!(%error, "the catalog could not be merged; the last one stands"),
+        }
+    }
+
+    /// Makes a snapshot after each change: the first at once, those within a moment after it as one more.
+    pub(crate) async fn run(self: Arc<Self>, stop: CancellationToken) {
+        let mut pace = Pace::default();
+        loop {
+            let now = select! {
+                () = stop.cancelled() => return,
+                () = self.changed.notified() => pace.changed(Instant::now()) == Announce::Now,
+                () = pace.due() => pace.release(Instant::now()),
+            };
+            if now {
+                self.publish().await;
+            }
+        }
+    }
+
+    fn keep_copy(&self, server: &WantedServer, listing: Arc<Listing>) {
+        let (Some(copy), Some(definition)) = (self.copy.clone(), server.definition()) else { return };
+        let name = server.name.clone();
+        self.tasks.spawn_blocking(move || {
+            if let Err(error) = copy.keep(&name, &definition, &listing) {
+                tracing::warn!(server = %name, %error, "what it lists is not kept for the next start");
+            }
+        });
+    }
+}
+
+impl Cataloguing for Cataloguer {
+    fn listed(&self, server: &WantedServer, listing: Arc<Listing>) {
+        let offer =
+            Offer { listing: Arc::clone(&listing), filter: Arc::clone(&server.filter), freshness: Freshness::Verified };
+        self.offers.lock().of.insert(server.name.clone(), offer);
+        self.changed.notify_one();
+        self.keep_copy(server, listing);
+    }
+
+    fn filtered(&self, server: &ServerName, filter: &Arc<Filter>) {
+        if let Some(offer) = self.offers.lock().of.get_mut(server) {
+            offer.filter = Arc::clone(filter);
+        }
+        self.changed.notify_one();
+    }
+
+    fn withdrawn(&self, server: &ServerName) {
+        if self.offers.lock().of.remove(server).is_some() {
+            self.changed.notify_one();
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Who says yes: the operator's configuration, its filters, a person.
+
+use futures_util::future::BoxFuture;
+use serde_json::json;
+use std::sync::Arc;
+use toolway_host::{
+    call::{CallRequest, Caller, Target},
+    catalog::{Filter, Origin},
+    connection::{WantedServer, Way},
+    policy::{Answer, Approver, CallLimits, Question, Stance},
+    record::Ending,
+};
+use toolway_testkit::{
+    fixture_server::{Behaviour, FixtureServer},
+    test_host::{TestHost, name},
+};
+use toolway_wire::json::Raw;
+
+fn files() -> FixtureServer {
+    FixtureServer::new("files").tool("read", "Read").tool("write", "Write").tool_that("wait", "Wait", Behaviour::Wait)
+}
+
+#[tokio::test]
+async fn what_a_filter_leaves_out_is_neither_listed_nor_called_by_any_name() {
+    let files = files();
+    let filter = Filter { exclude_tools: vec!["write*".into()], ..Filter::default() };
+    let server =
+        WantedServer { filter: Arc::new(filter), ..WantedServer::new(name("files"), Way::InProcess(files.service())) };
+    let host = TestHost::new().wanted(server).start().await;
+    host.offers(&["files__read", "files__wait"]).await;
+
+    assert_eq!(host.call("files__write").await.ending(), Ending::Refused);
+    let origin = Origin { server: name("files"), raw_name: "write".to_owned() };
+    let raw = host.call_of(CallRequest::new(Caller::Terminal, Target::ToolOf(origin))).await;
+    assert_eq!(raw.to_string(), "refused: tool `write` of `files` is left out by the server's filters");
+    let method = Target::Method { server: name("files"), method: "tools/call".to_owned() };
+    let params = Some(Raw::of(&json!({ "name": "write" })));
+    let around = host.call_of(CallRequest { arguments: params, ..CallRequest::new(Caller::Terminal, method) }).await;
+    assert_eq!(around.ending(), Ending::Refused, "{around}");
+    assert!(files.seen("tools/call").is_empty());
+    assert_eq!(host.records().len(), 3, "refused calls are recorded too");
+}
+
+#[tokio::test]
+async fn a_person_is_asked_and_only_yes_lets_it_through() {
+    let files = files();
+    let host = TestHost::with(&files, "files").asking(Answer::Yes).start().await;
+    host.ready("files").await;
+    assert_eq!(host.call("files__read").await.ending(), Ending::Answered);
+    assert_eq!(host.asked(), ["may terminal use the tool `read` of `files`?"]);
+    assert_eq!(host.records()[0].rule.map(|rule| rule.word()), Some("ask"));
+
+    host.answering(Answer::No { why: Some("not today".to_owned()) });
+    assert_eq!(host.call("files__read").await.to_string(), "refused: declined: not today");
+    host.answering(Answer::Nobody);
+    assert_eq!(
+        host.call("files__read").await.to_string(),
+        "refused: `read` wants a person's yes, and nobody is there to ask"
+    );
+    assert_eq!(files.seen("tools/call").len(), 1);
+}
+
+struct PanickingApprover;
+
+impl Approver for PanickingApprover {
+    fn ask<'a>(&'a self, _question: &'a Question) -> BoxFuture<'a, Answer> {
+        panic!("no");
+    }
+}
+
+#[tokio::test]
+async fn an_approver_that_panics_has_not_said_yes() {
+    let files = files();
+    let mut builder = TestHost::with(&files, "files").asking(Answer::Yes);
+    builder.ports.approver = Arc::new(PanickingApprover);
+    let host = builder.start().await;
+    host.ready("files").await;
+    assert_eq!(host.call("files__read").await.ending(), Ending::Refused);
+    assert!(files.seen("tools/call").is_empty());
+}
+
+#[tokio::test]
+async fn a_stance_that_denies_sends_nothing() {
+    let files = files();
+    let mut builder = TestHost::with(&files, "files");
+    builder.options.stance = Stance::Deny;
+    let host = builder.start().await;
+    host.ready("files").await;
+    assert_eq!(host.call("files__read").await.to_string(), "refused: refused by the rule `deny`");
+    assert!(files.seen("tools/call").is_empty());
+}
+
+#[tokio::test]
+async fn no_more_calls_run_side_by_side_than_may_and_a_slot_comes_back() {
+    let files = files();
+    let mut builder = TestHost::with(&files, "files");
+    builder.options.calls = CallLimits { per_server: 1, waiting: 0, ..CallLimits::default() };
+    let host = builder.start().await;
+    host.ready("files").await;
+    let mut first = Box::pin(host.host.call(host.request("files__wait", None)));
+    assert!(futures_util::poll!(&mut first).is_pending());
+    let second = host.call("files__read").await;
+    assert!(second.to_string().starts_with("refused: no free slot"), "{second}");
+    drop(first);
+    assert_eq!(host.call("files__read").await.ending(), Ending::Answered);
+    let endings: Vec<_> = host.records().iter().map(|record| record.ending).collect();
+    assert_eq!(endings, [Ending::Refused, Ending::Cancelled, Ending::Answered]);
+}

@@ -1,0 +1,212 @@
+//! Servers that come back: restarted, redeployed, their session forgotten, their stream cut, their lists changed. In each
+//! the next call succeeds without anybody doing anything.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use serde_json::json;
+use toolway_host::{
+    connection::{Phase, WantedServer, Way},
+    record::Ending,
+};
+use toolway_testkit::{
+    fixture_server::{Behaviour, FixtureServer, HttpFixture},
+    test_host::{TestHost, name, within},
+};
+use toolway_wire::{
+    error::WireError,
+    revision::Era,
+    up::{
+        EraChoice, in_process,
+        transport::{Link, Manner, Shape, Sink, Transport},
+    },
+};
+
+use crate::fixtures;
+
+const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
+
+fn word(era: Era) -> &'static str {
+    match era {
+        Era::Legacy => "legacy",
+        Era::Modern => "modern",
+    }
+}
+
+async fn http(era: Era) -> (FixtureServer, HttpFixture, TestHost) {
+    let files = FixtureServer::new("files").tool("read", "Read").tool_that("grow", "Grow", Behaviour::Grow);
+    let fixture = files.over_http(Some(era)).await.unwrap();
+    let host = TestHost::new().wanted(fixtures::address("files", &fixture.url())).start().await;
+    let status = host.ready("files").await;
+    assert_eq!(status.profile.unwrap().era, era);
+    (files, fixture, host)
+}
+
+#[tokio::test]
+async fn a_program_that_was_killed_is_started_again_and_the_next_call_succeeds() {
+    for era in ERAS {
+        let server = fixtures::process("files", &["--era", word(era)]);
+        let host = TestHost::new().wanted(server).start().await;
+        let first = host.ready("files").await;
+        assert_eq!(first.profile.as_ref().unwrap().era, era);
+        let pid = first.process.unwrap();
+        fixtures::kill(pid);
+        fixtures::gone(pid).await;
+        // The call may come before anybody has noticed.
+        let outcome = host.call("files__echo").await;
+        assert_eq!(outcome.ending(), Ending::Answered, "{era:?}: {outcome}");
+        let second = host.ready("files").await;
+        assert_ne!(second.process, Some(pid));
+        assert_eq!(second.losses, 1);
+        assert!(second.last_error.unwrap().message.contains("signal"), "{era:?}");
+        within("the shutdown", host.host.shutdown()).await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_was_redeployed_answers_the_next_call() {
+    for era in ERAS {
+        let (_files, mut fixture, host) = http(era).await;
+        fixture.restart().await.unwrap();
+        let outcome = host.call("files__read").await;
+        assert_eq!(outcome.ending(), Ending::Answered, "{era:?}: {outcome}");
+        assert_eq!(host.records().len(), 1, "one call is one record, however often it was sent");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_away_for_a_moment_is_waited_for() {
+    for era in ERAS {
+        let (_files, mut fixture, host) = http(era).await;
+        fixture.stop().await;
+        let back = async {
+            // Not before somebody has found it gone.
+            host.until("files", |phase| matches!(phase, Phase::Waiting { .. })).await;
+            fixture.start().await.unwrap();
+        };
+        let (outcome, ()) = tokio::join!(host.call("files__read"), back);
+        // The call that found it gone is told so, or waited long enough; the next one succeeds.
+        assert!(matches!(outcome.ending(), Ending::Answered | Ending::Failed), "{era:?}: {outcome}");
+        assert_eq!(host.call("files__read").await.ending(), Ending::Answered, "{era:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_redeployed_server_offers_now_is_offered() {
+    for era in ERAS {
+        let (files, mut fixture, host) = http(era).await;
+        host.offers(&["files__read", "files__grow"]).await;
+        fixture.stop().await;
+        files.add_tool("write", "Write");
+        fixture.start().await.unwrap();
+        assert_eq!(host.call("files__read").await.ending(), Ending::Answered, "{era:?}");
+        host.offers(&["files__read", "files__grow", "files__write"]).await;
+    }
+}
+
+#[tokio::test]
+async fn a_list_that_changes_during_a_call_is_listed_again_and_the_call_goes_on() {
+    for era in ERAS {
+        let (_files, _fixture, host) = http(era).await;
+        let outcome = host.call_with("files__grow", Some(json!({ "name": "leaf" }))).await;
+        assert_eq!(outcome.ending(), Ending::Answered, "{era:?}: {outcome}");
+        host.offers(&["files__read", "files__grow", "files__leaf"]).await;
+
+        let process = fixtures::process("trees", &["--era", word(era)]);
+        let host = TestHost::new().wanted(process).start().await;
+        host.ready("trees").await;
+        let outcome = host.call_with("trees__grow", Some(json!({ "name": "leaf" }))).await;
+        assert_eq!(outcome.ending(), Ending::Answered, "{era:?}: {outcome}");
+        host.offers(&["trees__echo", "trees__wait", "trees__grow", "trees__crash", "trees__leaf"]).await;
+        within("the shutdown", host.host.shutdown()).await;
+    }
+}
+
+/// A transport whose links can be cut.
+struct Fragile {
+    inner: Arc<dyn Transport>,
+    opened: AtomicUsize,
+    link: parking_lot::Mutex<Option<Arc<dyn Sink>>>,
+}
+
+impl std::fmt::Debug for Fragile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Fragile")
+    }
+}
+
+impl Transport for Fragile {
+    fn target(&self) -> String {
+        "a fragile server".to_owned()
+    }
+
+    fn shape(&self) -> Shape {
+        self.inner.shape()
+    }
+
+    fn open<'a>(
+        &'a self,
+        manner: Manner,
+        sink: Arc<dyn Sink>,
+    ) -> futures_util::future::BoxFuture<'a, Result<Arc<dyn Link>, WireError>> {
+        self.opened.fetch_add(1, Ordering::Relaxed);
+        *self.link.lock() = Some(Arc::clone(&sink));
+        self.inner.open(manner, sink)
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_is_cut_ends_its_calls_and_is_opened_again() {
+    for era in [EraChoice::Legacy, EraChoice::Modern] {
+        let files = FixtureServer::new("files").tool("read", "Read").tool_that("wait", "Wait", Behaviour::Wait);
+        let inner = Arc::new(in_process::transport(files.service(), Default::default()));
+        let fragile = Arc::new(Fragile { inner, opened: AtomicUsize::new(0), link: Default::default() });
+        let server = WantedServer { era, ..WantedServer::new(name("files"), Way::Custom(fragile.clone())) };
+        let host = TestHost::new().wanted(server).start().await;
+        host.ready("files").await;
+        let opened = fragile.opened.load(Ordering::Relaxed);
+        let cut = async {
+            files.reached("tools/call", 1).await;
+            let sink = fragile.link.lock().take();
+            sink.unwrap().closed(WireError::Ended("the cable was cut".to_owned()));
+        };
+        let (outcome, ()) = tokio::join!(host.call("files__wait"), cut);
+        assert_eq!(outcome.to_string(), "failed: the connection ended: the cable was cut", "{era:?}");
+        assert_eq!(host.call("files__read").await.ending(), Ending::Answered, "{era:?}");
+        assert!(opened < fragile.opened.load(Ordering::Relaxed));
+        assert_eq!(host.status("files").last_error.unwrap().message, "the connection ended: the cable was cut");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_crashes_again_and_again_is_named_and_holds_up_nobody() {
+    let server = fixtures::process("broken", &["--say", "no licence", "--crash"]);
+    let files = FixtureServer::new("files").tool("read", "Read");
+    let host = TestHost::with(&files, "files").wanted(server).start().await;
+    let in_a_loop = |phase: &Phase| matches!(phase, Phase::Waiting { crash_loop: true, .. });
+    let status = host.until("broken", in_a_loop).await;
+    let said = status.phase.to_string();
+    assert!(said.contains("it fails again and again (3 times in a row)"), "{said}");
+    assert!(said.contains("no licence"), "{said}");
+    assert!(status.stderr.iter().any(|line| line == "no licence"), "{:?}", status.stderr);
+    let outcome = host.call("broken__anything").await;
+    assert_eq!(outcome.ending(), Ending::Refused, "{outcome}");
+    assert_eq!(host.call("files__read").await.ending(), Ending::Answered);
+}
+
+#[tokio::test]
+async fn retries_that_are_counted_come_to_an_end_and_a_call_tries_once_more() {
+    let server = WantedServer { retries: Some(0), ..fixtures::process("broken", &["--crash"]) };
+    let host = TestHost::new().wanted(server).start().await;
+    let status = host.until("broken", |phase| matches!(phase, Phase::Failed { .. })).await;
+    assert!(status.phase.to_string().contains("given up after 1 attempts"), "{}", status.phase);
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    let before = status.since;
+    drop(host.call("broken__anything").await);
+    assert!(before < host.status("broken").since, "it was tried again");
+}

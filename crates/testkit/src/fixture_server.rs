@@ -1,0 +1,384 @@
+//! A server whose tools a story writes: in this process, over HTTP, or (with `stdio_fixture`) as a real process.
+//!
+//! It keeps the rules; what keeps none is in [`crate::odd`]. Clones are the same server, so that a story can change it
+//! while somebody is connected.
+
+use std::{
+    io,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::{
+    net::TcpListener,
+    sync::{Notify, broadcast, mpsc},
+};
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use toolway_wire::{
+    down::{
+        self, Caller, FaceOptions, Heard, Profile, Service,
+        http::{HttpFace, HttpFaceOptions},
+    },
+    exchange::{self, Answer, AskId, Cause, Exchange, Feed, Outcome, Question, Request, Terms},
+    json::Raw,
+    message::RpcError,
+    notice::{List, Notice, Wanted},
+    revision::{Era, Revision},
+};
+
+/// The server. Clones are the same one.
+#[derive(Clone, Debug)]
+pub struct FixtureServer {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    name: String,
+    tools: Mutex<Vec<FixtureTool>>,
+    capabilities: Mutex<Value>,
+    notices: broadcast::Sender<Notice>,
+    seen: Mutex<Vec<Request>>,
+    cancelled: AtomicUsize,
+    moved: Notify,
+}
+
+#[derive(Clone, Debug)]
+struct FixtureTool {
+    name: String,
+    description: String,
+    behaviour: Behaviour,
+}
+
+/// What a tool does when it is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Behaviour {
+    /// Gives its arguments back as text.
+    Echo,
+    /// Tells of three steps, then answers.
+    Count,
+    /// Answers when its caller leaves, which is never.
+    Wait,
+    /// Asks for a name, then greets.
+    Greet,
+    /// Says in its result that it failed.
+    Fail,
+    /// Answers with a JSON-RPC error that repeats its arguments.
+    Refuse,
+    /// Adds the tool that its argument `name` names, and says so.
+    Grow,
+    /// Ends the process.
+    Crash,
+}
+
+/// A fixture on a port. Dropping it closes everything.
+#[derive(Debug)]
+pub struct HttpFixture {
+    server: FixtureServer,
+    revisions: Vec<Revision>,
+    address: SocketAddr,
+    stop: CancellationToken,
+    serving: Option<AbortOnDropHandle<()>>,
+}
+
+const UNREAD: usize = 64;
+
+impl FixtureServer {
+    /// A server without tools.
+    pub fn new(name: &str) -> Self {
+        let capabilities = json!({
+            "tools": { "listChanged": true },
+            "resources": { "subscribe": true, "listChanged": true },
+            "prompts": {},
+            "completions": {},
+            "logging": {},
+        });
+        let shared = Shared {
+            name: name.to_owned(),
+            tools: Mutex::default(),
+            capabilities: Mutex::new(capabilities),
+            notices: broadcast::Sender::new(UNREAD),
+            seen: Mutex::default(),
+            cancelled: AtomicUsize::new(0),
+            moved: Notify::new(),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// The same server with one more tool, which gives its arguments back.
+    #[must_use]
+    pub fn tool(self, name: &str, description: &str) -> Self {
+        self.tool_that(name, description, Behaviour::Echo)
+    }
+
+    /// The same server with one more tool that does this.
+    #[must_use]
+    pub fn tool_that(self, name: &str, description: &str, behaviour: Behaviour) -> Self {
+        self.push(name, description, behaviour);
+        self
+    }
+
+    /// The same server, declaring this instead.
+    #[must_use]
+    pub fn declaring(self, capabilities: Value) -> Self {
+        *self.shared.capabilities.lock() = capabilities;
+        self
+    }
+
+    /// Adds a tool while somebody may be connected, and tells.
+    pub fn add_tool(&self, name: &str, description: &str) {
+        self.push(name, description, Behaviour::Echo);
+        self.announce();
+    }
+
+    /// Describes a tool otherwise, and tells.
+    pub fn describe(&self, tool: &str, description: &str) {
+        for known in self.shared.tools.lock().iter_mut().filter(|known| known.name == tool) {
+            description.clone_into(&mut known.description);
+        }
+        self.announce();
+    }
+
+    /// Tells that the resource has changed.
+    pub fn touch(&self, uri: &str) {
+        let params = Raw::of(&json!({ "uri": uri }));
+        // Nobody may be listening.
+        drop(self.shared.notices.send(Notice::Updated { uri: uri.to_owned(), params }));
+    }
+
+    /// Every request of this method that reached it.
+    pub fn seen(&self, method: &str) -> Vec<Request> {
+        self.shared.seen.lock().iter().filter(|request| request.method() == method).cloned().collect()
+    }
+
+    /// How many callers left before the end.
+    pub fn cancelled(&self) -> usize {
+        self.shared.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// Waits until so many requests of this method have reached it.
+    pub async fn reached(&self, method: &str, times: usize) {
+        self.until(|server| times <= server.seen(method).len()).await;
+    }
+
+    /// Waits until so many callers have left.
+    pub async fn left(&self, times: usize) {
+        self.until(|server| times <= server.cancelled()).await;
+    }
+
+    /// Itself, as whoever serves wants it.
+    pub fn service(&self) -> Arc<dyn Service> {
+        Arc::new(self.clone())
+    }
+
+    /// Serves it on a port of this machine, in the revisions of one era or of both.
+    pub async fn over_http(&self, era: Option<Era>) -> io::Result<HttpFixture> {
+        let revisions = era.map_or_else(|| Revision::ALL.to_vec(), |era| Revision::of(era).collect());
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let mut fixture = HttpFixture {
+            server: self.clone(),
+            revisions,
+            address: listener.local_addr()?,
+            stop: CancellationToken::new(),
+            serving: None,
+        };
+        fixture.serve(listener)?;
+        Ok(fixture)
+    }
+
+    async fn until(&self, done: impl Fn(&Self) -> bool) {
+        loop {
+            let moved = self.shared.moved.notified();
+            if done(self) {
+                return;
+            }
+            moved.await;
+        }
+    }
+
+    fn push(&self, name: &str, description: &str, behaviour: Behaviour) {
+        let tool = FixtureTool { name: name.to_owned(), description: description.to_owned(), behaviour };
+        self.shared.tools.lock().push(tool);
+    }
+
+    fn announce(&self) {
+        drop(self.shared.notices.send(Notice::Changed(List::Tools)));
+    }
+
+    async fn answer(self, request: Request, feed: Feed) {
+        let outcome = tokio::select! {
+            answer = self.result(&request, &feed) => match answer {
+                Ok(result) => Outcome::Answered(result),
+                Err(error) => Outcome::Refused(error),
+            },
+            () = feed.cancelled() => {
+                self.shared.cancelled.fetch_add(1, Ordering::Relaxed);
+                self.shared.moved.notify_waiters();
+                Outcome::Cancelled
+            }
+        };
+        feed.end(outcome);
+    }
+
+    async fn result(&self, request: &Request, feed: &Feed) -> Result<Raw, RpcError> {
+        let text = |key: &str| request.param(key).and_then(|value| value.as_str().map(|text| text.into_owned()));
+        Ok(match request.method() {
+            "tools/list" => self.listed(),
+            "tools/call" => return self.call(&text("name").unwrap_or_default(), request, feed).await,
+            "resources/list" => {
+                Raw::of(&json!({ "resources": [{ "uri": format!("{}://one", self.shared.name), "name": "one" }] }))
+            }
+            "resources/templates/list" => Raw::of(&json!({ "resourceTemplates": [] })),
+            "resources/read" => Raw::of(&json!({ "contents": [{ "uri": text("uri"), "text": self.shared.name }] })),
+            "prompts/list" => Raw::of(&json!({ "prompts": [{ "name": "hello", "arguments": [{ "name": "who" }] }] })),
+            "prompts/get" => {
+                Raw::of(&json!({ "messages": [{ "role": "user", "content": { "type": "text", "text": "hello" } }] }))
+            }
+            "completion/complete" => Raw::of(&json!({ "completion": { "values": ["Ada", "Grace"] } })),
+            other => return Err(RpcError::new(RpcError::METHOD_NOT_FOUND, &format!("unknown method `{other}`"))),
+        })
+    }
+
+    fn listed(&self) -> Raw {
+        let tools = self.shared.tools.lock();
+        let tool = |tool: &FixtureTool| json!({ "name": tool.name, "description": tool.description, "inputSchema": { "type": "object" } });
+        Raw::of(&json!({ "tools": tools.iter().map(tool).collect::<Vec<_>>() }))
+    }
+
+    async fn call(&self, name: &str, request: &Request, feed: &Feed) -> Result<Raw, RpcError> {
+        let known = self.shared.tools.lock().iter().find(|tool| tool.name == name).cloned();
+        let tool = known.ok_or_else(|| RpcError::new(RpcError::INVALID_PARAMS, &format!("unknown tool `{name}`")))?;
+        let arguments = request.param("arguments").unwrap_or_else(Raw::empty_object);
+        match tool.behaviour {
+            Behaviour::Echo => Ok(said(&arguments.to_string(), false)),
+            Behaviour::Fail => Ok(said("it failed", true)),
+            Behaviour::Refuse => Err(RpcError::new(RpcError::INVALID_PARAMS, &format!("cannot take {arguments}"))),
+            Behaviour::Wait => std::future::pending().await,
+            Behaviour::Count => {
+                for step in 1..=3 {
+                    feed.progress(Raw::of(&json!({ "progress": step, "total": 3 })));
+                }
+                feed.log(Raw::of(&json!({ "level": "info", "data": "counted" })));
+                Ok(said("three", false))
+            }
+            Behaviour::Greet => Ok(greet(feed).await),
+            Behaviour::Grow => {
+                let new = arguments.get("name").and_then(|name| name.as_str().map(|name| name.into_owned()));
+                self.add_tool(&new.unwrap_or_default(), "Grown");
+                // Long enough for the announcement to be heard while the call is under way.
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                Ok(said("grown", false))
+            }
+            Behaviour::Crash => std::process::exit(70),
+        }
+    }
+}
+
+async fn greet(feed: &Feed) -> Raw {
+    let question = Question {
+        id: AskId(1),
+        key: Some("name".to_owned()),
+        method: "elicitation/create".to_owned(),
+        params: Some(Raw::of(&json!({
+            "message": "Who are you?",
+            "requestedSchema": { "type": "object", "properties": { "name": { "type": "string" } } },
+        }))),
+        cause: Cause::Request,
+    };
+    match feed.ask(question).await {
+        Answer::Given(answer) => said(&format!("hello {answer}"), false),
+        Answer::Refused(error) => said(&format!("nobody: {}", error.message()), true),
+    }
+}
+
+fn said(text: &str, is_error: bool) -> Raw {
+    Raw::of(&json!({ "content": [{ "type": "text", "text": text }], "isError": is_error }))
+}
+
+impl Service for FixtureServer {
+    fn profile(&self, _caller: &Caller) -> Profile {
+        Profile {
+            info: Raw::of(&json!({ "name": self.shared.name, "version": "1" })),
+            capabilities: Raw::of(&*self.shared.capabilities.lock()),
+            instructions: Some(format!("This is {}.", self.shared.name)),
+        }
+    }
+
+    fn open(&self, request: Request, _caller: &Caller) -> Exchange {
+        self.shared.seen.lock().push(request.clone());
+        self.shared.moved.notify_waiters();
+        let (exchange, feed) = exchange::pair(Terms::unbounded(), UNREAD);
+        // It ends with its exchange: when the caller leaves, so does the work.
+        tokio::runtime::Handle::current().spawn(self.clone().answer(request, feed));
+        exchange
+    }
+
+    fn listen(&self, wanted: Wanted, _caller: &Caller) -> Heard {
+        let (sender, notices) = mpsc::channel(UNREAD);
+        let (mut source, filter) = (self.shared.notices.subscribe(), wanted.clone());
+        tokio::runtime::Handle::current().spawn(async move {
+            loop {
+                let notice = tokio::select! {
+                    () = sender.closed() => return,
+                    notice = source.recv() => notice,
+                };
+                match notice {
+                    Ok(notice) if filter.covers(&notice) => drop(sender.send(notice).await),
+                    Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => {}
+                    Err(broadcast::error::RecvError::Closed) => return,
+                }
+            }
+        });
+        Heard { honoured: wanted, notices }
+    }
+}
+
+// === impl HttpFixture ===
+
+impl HttpFixture {
+    /// Where it is.
+    pub fn url(&self) -> String {
+        format!("http://{}/mcp", self.address)
+    }
+
+    /// Closes every connection and stops listening.
+    pub async fn stop(&mut self) {
+        self.stop.cancel();
+        if let Some(serving) = self.serving.take() {
+            // It ends because it was told to.
+            drop(serving.await);
+        }
+    }
+
+    /// Listens again at the same address; no session of before is known.
+    pub async fn start(&mut self) -> io::Result<()> {
+        let listener = TcpListener::bind(self.address).await?;
+        self.serve(listener)
+    }
+
+    /// As a deployment does it.
+    pub async fn restart(&mut self) -> io::Result<()> {
+        self.stop().await;
+        self.start().await
+    }
+
+    fn serve(&mut self, listener: TcpListener) -> io::Result<()> {
+        let face = FaceOptions { revisions: self.revisions.clone(), ..FaceOptions::default() };
+        let options = HttpFaceOptions { face, ..HttpFaceOptions::default() };
+        let face = HttpFace::new(self.server.service(), options).map_err(io::Error::other)?;
+        self.stop = CancellationToken::new();
+        let serving = down::http::serve(listener, face, self.stop.clone());
+        let task = tokio::runtime::Handle::current().spawn(async move {
+            // A listener that fails is seen by whoever connects to it.
+            drop(serving.await);
+        });
+        self.serving = Some(AbortOnDropHandle::new(task));
+        Ok(())
+    }
+}
