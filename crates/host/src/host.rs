@@ -391,6 +391,7 @@ fn surroundings(
             http: options.http,
             credentials: options.credentials,
             memory: options.memory,
+            sessions: options.sessions,
             limits: options.limits,
             tap: options.tap,
         },

@@ -1,6 +1,6 @@
 //! The stretches of the way, one after the other: find, decide, admit, send.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use futures_util::future::BoxFuture;
 use toolway_config::ServerName;
@@ -182,14 +182,16 @@ fn meant(method: &str, params: Option<&Raw>) -> (CallKind, String) {
 /// The request as it goes to the server.
 fn compose(subject: &Subject, request: &CallRequest) -> Result<Request, Refusal> {
     let malformed = |problem: String| Refusal::Malformed(format!("the request cannot be sent: {problem}"));
-    let (method, params) = match &request.target {
-        Target::Method { method, .. } => (method.as_str(), request.arguments.clone()),
+    let (method, params): (Cow<'static, str>, _) = match &request.target {
+        Target::Method { method, .. } => (method.clone().into(), request.arguments.clone()),
         Target::Resource(_) | Target::ResourceOf(_) => {
-            ("resources/read", Some(Raw::of(&serde_json::json!({ "uri": subject.raw_name }))))
+            ("resources/read".into(), Some(Raw::of(&serde_json::json!({ "uri": subject.raw_name }))))
         }
-        Target::Tool(_) | Target::ToolOf(_) => ("tools/call", Some(named_params(subject, request).map_err(malformed)?)),
+        Target::Tool(_) | Target::ToolOf(_) => {
+            ("tools/call".into(), Some(named_params(subject, request).map_err(malformed)?))
+        }
         Target::Prompt(_) | Target::PromptOf(_) => {
-            ("prompts/get", Some(named_params(subject, request).map_err(malformed)?))
+            ("prompts/get".into(), Some(named_params(subject, request).map_err(malformed)?))
         }
     };
     let mut composed = Request::new(method, params).map_err(|problem| malformed(problem.to_string()))?;

@@ -9,7 +9,7 @@ use toolway_wire::{
     exchange::AskHandler,
     limit::Limits,
     up::{
-        ConnectOptions, EraMemory, Peer,
+        ConnectOptions, EraMemory, KeptSession, Peer,
         client::HttpClient,
         connector::HttpOptions,
         credential::{Credentials, NoCredentials},
@@ -24,6 +24,7 @@ use super::{
     environment::Environment,
     in_process,
     last_words::LastWords,
+    session_memory::SessionMemory,
     stdio::{Launcher, Pulse},
     tap::{Tap, Tapped},
     wanted::{WantedServer, Way},
@@ -88,6 +89,7 @@ pub(crate) struct Dialler {
     pub(crate) http: HttpClient,
     pub(crate) credentials: Arc<dyn Credentials>,
     pub(crate) memory: Option<Arc<dyn EraMemory>>,
+    pub(crate) sessions: Option<SessionMemory>,
     pub(crate) limits: Limits,
     pub(crate) tap: Option<TapMaker>,
 }
@@ -157,6 +159,7 @@ impl Dialler {
             era: wanted.era,
             limits: self.limits.clone(),
             timeouts: wanted.clocks,
+            resume: self.kept_session(wanted).await,
             ..ConnectOptions::default()
         };
         let tap = self.tap.as_ref().map(|make| make(&wanted.name));
@@ -179,6 +182,23 @@ impl Dialler {
             tap,
         };
         dial(&address, options).await.map_err(DialError::of)
+    }
+
+    /// The session in which this server was left, if there is one.
+    async fn kept_session(&self, wanted: &WantedServer) -> Option<KeptSession> {
+        let (sessions, key) = (self.sessions.clone()?, wanted.definition()?);
+        tokio::task::spawn_blocking(move || sessions.take(&key)).await.ok()?
+    }
+
+    /// Leaves a server in its session, so that the next start goes on in it; ends the connection where it has none.
+    pub(crate) async fn leave(&self, wanted: &WantedServer, peer: &Peer) {
+        let kept = self.sessions.clone().zip(wanted.definition()).zip(peer.kept_session());
+        let Some(((sessions, key), session)) = kept else { return peer.close().await };
+        let keeping = tokio::task::spawn_blocking(move || sessions.keep(&key, &session));
+        match keeping.await {
+            Ok(Ok(())) => peer.leave().await,
+            _ => peer.close().await,
+        }
     }
 
     /// Where a server is now.

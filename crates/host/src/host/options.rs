@@ -16,7 +16,7 @@ use toolway_wire::{
 
 use crate::{
     catalog::copy::DiskCopy,
-    connection::{WantedServer, client_face::Root, dial::TapMaker, environment::Environment},
+    connection::{SessionMemory, WantedServer, client_face::Root, dial::TapMaker, environment::Environment},
     keeper::{Custodian, Patience},
     policy::{CallLimits, Stance},
 };
@@ -39,6 +39,8 @@ pub struct HostOptions {
     pub credentials: Arc<dyn Credentials>,
     /// Where the era of each server is kept, if anywhere.
     pub memory: Option<Arc<dyn EraMemory>>,
+    /// Where sessions are kept when the host is shut down, if anywhere; else they are given back.
+    pub sessions: Option<SessionMemory>,
     /// Where what each server listed is kept, if anywhere.
     pub copy: Option<DiskCopy>,
     /// The bounds on servers.
@@ -73,6 +75,7 @@ impl Default for HostOptions {
             http: HttpClient::new(HttpOptions::default(), &Limits::default()),
             credentials: Arc::new(NoCredentials),
             memory: None,
+            sessions: None,
             copy: None,
             limits: Limits::default(),
             calls: CallLimits::default(),

@@ -28,10 +28,14 @@ pub(crate) fn path() -> PathBuf {
     path
 }
 
-/// Whether a process runs; one that nobody has looked after yet does not.
+/// Whether a process runs, or any thread of it that still holds its streams. One that nobody has looked after yet does
+/// not.
 pub(crate) fn runs(pid: u32) -> bool {
-    let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    state.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    threads.into_iter().any(|thread| {
+        let state = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        state.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
+    })
 }
 
 /// Waits until it does not.

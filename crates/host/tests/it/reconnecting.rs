@@ -11,7 +11,7 @@ use std::{
 
 use serde_json::json;
 use toolway_host::{
-    connection::{Phase, WantedServer, Way},
+    connection::{Phase, SessionMemory, WantedServer, Way},
     record::Ending,
 };
 use toolway_testkit::{
@@ -125,6 +125,31 @@ async fn a_list_that_changes_during_a_call_is_listed_again_and_the_call_goes_on(
         host.offers(&["trees__echo", "trees__wait", "trees__grow", "trees__crash", "trees__leaf"]).await;
         within("the shutdown", host.host.shutdown()).await;
     }
+}
+
+#[tokio::test]
+async fn a_session_is_kept_across_our_restarts_and_given_up_when_the_server_has_forgotten_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = FixtureServer::new("files").tool("read", "Read");
+    let mut fixture = files.over_http(Some(Era::Legacy)).await.unwrap();
+    let start = async |url: &str| {
+        let mut builder = TestHost::new().wanted(fixtures::address("files", url));
+        builder.options.sessions = Some(SessionMemory::at(folder.path().join("sessions.json")));
+        let host = builder.start().await;
+        let status = host.ready("files").await;
+        assert_eq!(host.call("files__read").await.ending(), Ending::Answered);
+        (host, status.profile.unwrap().session.unwrap())
+    };
+    let (host, first) = start(&fixture.url()).await;
+    within("the shutdown", host.host.shutdown()).await;
+    let (host, second) = start(&fixture.url()).await;
+    assert_eq!(first, second, "the same session goes on");
+    within("the shutdown", host.host.shutdown()).await;
+
+    fixture.restart().await.unwrap();
+    let (host, third) = start(&fixture.url()).await;
+    assert_ne!(second, third, "forgotten, and begun anew");
+    within("the shutdown", host.host.shutdown()).await;
 }
 
 /// A transport whose links can be cut.

@@ -19,7 +19,7 @@ use toolway_wire::{
     up::{Listening, Peer},
 };
 
-use crate::catalog::{Filter, Listing, pace::WINDOW};
+use crate::catalog::{Filter, ItemKind, Listing, pace::WINDOW};
 
 pub(super) struct Attached {
     pub(super) peer: Peer,
@@ -74,10 +74,6 @@ struct Stale {
 
 /// How soon a subscription that ended is begun again.
 const REOPEN: Duration = Duration::from_secs(5);
-/// What a server says keeps for less is not asked for more often than this.
-const SHORTEST_KEEPING: Duration = Duration::from_secs(5);
-/// What it says keeps for longer is asked for all the same, so that no clock runs over.
-const LONGEST_KEEPING: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Attached {
     pub(super) fn new(peer: Peer, filter: Arc<Filter>) -> Self {
@@ -213,8 +209,8 @@ impl Attached {
         }
         match result {
             Ok(listing) => {
-                let keeps = listing.keeps.values().map(|hint| hint.keeps).filter(|keeps| !keeps.is_zero()).min();
-                self.keeps_until = keeps.map(|keeps| now + keeps.clamp(SHORTEST_KEEPING, LONGEST_KEEPING));
+                let keeps = ItemKind::ALL.into_iter().filter_map(|kind| listing.keeps_for(kind)).min();
+                self.keeps_until = keeps.map(|keeps| now + keeps);
                 let listing = Arc::new(listing);
                 self.known = Some(Arc::clone(&listing));
                 Heard::Listed(listing)

@@ -127,13 +127,20 @@ impl Supervisor {
             Doing::Serving(attached) => {
                 let uses = Arc::clone(self.connection.shared().uses());
                 let peer = attached.peer.clone();
+                let (room, wanted) = (Arc::clone(&self.room), Arc::clone(&self.wanted));
+                // Only when all of us goes: then somebody may come back for it.
+                let for_good = !matches!((&aim, grace), (Aim::Leave, Grace::None));
                 drop(attached);
                 self.doing = Doing::Closing(
                     Box::pin(async move {
                         if matches!(grace, Grace::Moment) {
                             drop(tokio::time::timeout(MOMENT, uses.none()).await);
                         }
-                        peer.close().await;
+                        if for_good {
+                            peer.close().await;
+                        } else {
+                            room.dialler.leave(&wanted, &peer).await;
+                        }
                     }),
                     Aim::Leave,
                 );

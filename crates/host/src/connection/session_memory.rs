@@ -1,0 +1,117 @@
+//! Sessions that outlive us: kept on disk when a host is shut down, gone on in when it is started again.
+//!
+//! A session's id lets whoever holds it speak as us, so the file is for its owner's eyes, and a session is handed out
+//! once: two processes never go on in the same one. A server that has forgotten it gets an ordinary handshake.
+
+use std::{collections::BTreeMap, io, path::PathBuf};
+
+use serde::{Deserialize, Serialize};
+use toolway_wire::{json::Raw, up::KeptSession};
+
+use crate::state_file::StateFile;
+
+/// Sessions in one file. Its work may take a moment: it belongs on a thread that may wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionMemory {
+    file: StateFile,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Kept {
+    sessions: BTreeMap<String, Entry>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Entry {
+    id: String,
+    revision: String,
+    hello: String,
+}
+
+/// A larger file is not ours.
+const BYTES: usize = 8 * 1024 * 1024;
+/// More sessions than this are not kept; a server whose session is not kept is simply greeted again.
+const SESSIONS: usize = 1_000;
+/// A greeting longer than this is not kept.
+const HELLO: usize = 256 * 1024;
+
+impl SessionMemory {
+    /// Sessions at `path`; the file and its folder are made when there is one to keep.
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        Self { file: StateFile::at(path, BYTES) }
+    }
+
+    /// Keeps a session for the next start.
+    pub(crate) fn keep(&self, key: &str, session: &KeptSession) -> io::Result<()> {
+        if HELLO < session.hello.as_bytes().len() {
+            return Ok(());
+        }
+        let entry = Entry {
+            id: session.id.clone(),
+            revision: session.revision.as_str().to_owned(),
+            hello: session.hello.to_string(),
+        };
+        self.change(|sessions| {
+            if sessions.len() < SESSIONS || sessions.contains_key(key) {
+                sessions.insert(key.to_owned(), entry);
+            }
+        })
+    }
+
+    /// The session kept under this key, once.
+    pub(crate) fn take(&self, key: &str) -> Option<KeptSession> {
+        if !self.read().sessions.contains_key(key) {
+            return None;
+        }
+        let mut taken = None;
+        if let Err(error) = self.change(|sessions| taken = sessions.remove(key)) {
+            tracing::debug!(%error, "a kept session cannot be taken");
+            return None;
+        }
+        let Entry { id, revision, hello } = taken?;
+        Some(KeptSession { id, revision: revision.parse().ok()?, hello: Raw::parse(hello).ok()? })
+    }
+
+    fn change(&self, change: impl FnOnce(&mut BTreeMap<String, Entry>)) -> io::Result<()> {
+        let lock = self.file.lock()?;
+        let mut kept = self.read();
+        change(&mut kept.sessions);
+        self.file.replace(&lock, &serde_json::to_vec(&kept)?)
+    }
+
+    /// A file that is missing, broken or not to be trusted is an empty one.
+    fn read(&self) -> Kept {
+        let text = self.file.read().ok().flatten().unwrap_or_default();
+        serde_json::from_slice(&text).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use toolway_wire::{json::Raw, revision::Revision, up::KeptSession};
+
+    use super::SessionMemory;
+
+    #[test]
+    fn a_session_is_handed_out_once_and_for_its_owners_eyes_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state/sessions.json");
+        let memory = SessionMemory::at(&path);
+        let session = KeptSession {
+            id: "s3cret".to_owned(),
+            revision: Revision::NEWEST_LEGACY,
+            hello: Raw::parse(r#"{"protocolVersion":"x"}"#.to_owned()).unwrap(),
+        };
+        assert_eq!(memory.take("files"), None);
+        memory.keep("files", &session).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(memory.take("others"), None);
+        assert_eq!(memory.take("files"), Some(session));
+        assert_eq!(memory.take("files"), None);
+
+        std::fs::write(&path, "not ours").unwrap();
+        assert_eq!(memory.take("files"), None);
+    }
+}
