@@ -100,9 +100,6 @@ pub enum HostError {
 /// How long the servers may take to leave in good order.
 const FAREWELL: Duration = Duration::from_secs(10);
 
-/// How long a listing may take to be in the catalog: it is merged with all others, and paced.
-const TO_BE_SHOWN: Duration = Duration::from_secs(5);
-
 // === impl Host ===
 
 impl Host {
@@ -212,7 +209,7 @@ impl Host {
     pub async fn refresh(&self, server: &ServerName) -> Result<ServerStatus, HostError> {
         let connection = self.connection(server)?;
         connection.ask(Order::Refresh).await;
-        self.listed(&connection).await;
+        self.inner.listed(&connection).await;
         Ok(connection.status())
     }
 
@@ -230,10 +227,11 @@ impl Host {
         let connections: Vec<_> = self.connections().into_iter().filter(at_once).collect();
         let all = futures_util::future::join_all(connections.iter().map(|connection| async move {
             connection.settled().await;
-            self.listed(connection).await;
+            connection.heard().await;
         }));
         // Whoever is late is named by its state.
         drop(tokio::time::timeout(patience, all).await);
+        self.inner.show(&connections).await;
         let absent = |status: &ServerStatus| !matches!(status.phase, Phase::Ready | Phase::Disabled);
         connections.iter().map(Connection::status).filter(absent).collect()
     }
@@ -310,11 +308,6 @@ impl Host {
         Ok(connection.status())
     }
 
-    /// Waits until a server has been listed and the catalog says so.
-    async fn listed(&self, connection: &Connection) {
-        self.inner.listed(connection).await;
-    }
-
     fn connection(&self, server: &ServerName) -> Result<Connection, HostError> {
         self.inner.connection(server).ok_or_else(|| HostError::UnknownServer(server.clone()))
     }
@@ -349,13 +342,15 @@ impl Inner {
     /// Waits until a server has been listed and the catalog says so.
     pub(crate) async fn listed(&self, connection: &Connection) {
         connection.listed().await;
-        let mut catalogs = self.cataloguer.watch();
-        let shows = |catalog: &Arc<Catalog>| match &connection.live().listing {
-            Some(listing) => catalog.listing_of(connection.name()).is_some_and(|known| Arc::ptr_eq(known, listing)),
-            None => true,
-        };
-        // A snapshot is never far away.
-        drop(tokio::time::timeout(TO_BE_SHOWN, catalogs.wait_for(shows)).await);
+        self.show(std::slice::from_ref(connection)).await;
+    }
+
+    /// Sees to it that what these servers listed is in the catalog.
+    async fn show(&self, connections: &[Connection]) {
+        let listing = |connection: &Connection| connection.live().listing.clone();
+        let listings: Vec<_> =
+            connections.iter().filter_map(|connection| Some((connection.name(), listing(connection)?))).collect();
+        self.cataloguer.show(&listings).await;
     }
 
     fn supervised(&self, server: Arc<WantedServer>) -> Member {

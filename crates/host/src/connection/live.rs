@@ -206,7 +206,13 @@ impl Connection {
 
     /// Waits until it is connected and has been asked what it lists; gives up when that is not under way.
     pub(crate) async fn listed(&self) {
-        let Ok(_ready) = self.ready().await else { return };
+        if let Ok(_ready) = self.ready().await {
+            self.heard().await;
+        }
+    }
+
+    /// Waits until a server that is connected has been asked what it lists; not at all for one that is not.
+    pub(crate) async fn heard(&self) {
         let mut live = self.shared.live.subscribe();
         let patience = self.wanted().connect;
         let listed = live.wait_for(|live| live.listed || live.peer.is_none());

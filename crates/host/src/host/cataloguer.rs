@@ -14,7 +14,7 @@ use std::{
 use parking_lot::Mutex;
 use tokio::{
     select,
-    sync::{Notify, watch},
+    sync::{Notify, Semaphore, watch},
     time::Instant,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -39,6 +39,8 @@ pub(crate) struct Cataloguer {
     snapshot: watch::Sender<Arc<Catalog>>,
     changed: Notify,
     revision: AtomicU64,
+    /// One merge at a time, so that a snapshot never gives way to an older one.
+    merging: Semaphore,
     copy: Option<DiskCopy>,
     events: Events,
     tasks: TaskTracker,
@@ -57,6 +59,7 @@ impl Cataloguer {
             snapshot: watch::Sender::new(Arc::new(Catalog::empty())),
             changed: Notify::new(),
             revision: AtomicU64::new(0),
+            merging: Semaphore::new(1),
             copy,
             events,
             tasks,
@@ -75,8 +78,24 @@ impl Cataloguer {
 
     /// How names are made from now on.
     pub(crate) fn name(&self, naming: Naming) {
-        self.offers.lock().naming = naming;
-        self.changed.notify_one();
+        let before = std::mem::replace(&mut self.offers.lock().naming, naming);
+        if before != naming {
+            self.changed.notify_one();
+        }
+    }
+
+    /// Makes a snapshot unless what these servers listed is in the last one: whoever asks waits for no pace.
+    pub(crate) async fn show(&self, listings: &[(&ServerName, Arc<Listing>)]) {
+        let shown = |catalog: &Catalog| {
+            let is_in = |(server, listing): &(&ServerName, Arc<Listing>)| {
+                catalog.listing_of(server).is_some_and(|known| Arc::ptr_eq(known, listing))
+            };
+            listings.iter().all(is_in)
+        };
+        let Ok(_turn) = self.merging.acquire().await else { return };
+        if !shown(&self.catalog()) {
+            self.merge_now().await;
+        }
     }
 
     /// What was listed when these servers were last heard, read from disk.
@@ -108,6 +127,13 @@ impl Cataloguer {
 
     /// Makes a snapshot now.
     pub(crate) async fn publish(&self) {
+        if let Ok(_turn) = self.merging.acquire().await {
+            self.merge_now().await;
+        }
+    }
+
+    /// Only for whoever has the turn.
+    async fn merge_now(&self) {
         let offers = self.offers.lock().clone();
         let revision = self.revision.fetch_add(1, Ordering::Relaxed) + 1;
         let before = self.catalog();

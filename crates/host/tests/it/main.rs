@@ -6,6 +6,7 @@ mod cancelling;
 mod cataloguing;
 mod connecting;
 mod deciding;
+mod embedding;
 mod fixtures;
 mod interop;
 mod peers;

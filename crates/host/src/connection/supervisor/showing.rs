@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::SystemTime};
 
-use toolway_config::server::Transport;
+use toolway_config::server::{Standing, Start, Transport};
 use toolway_wire::up::Peer;
 
 use super::{Doing, Supervisor, Surroundings};
@@ -106,7 +106,7 @@ pub(super) fn first_status(wanted: &WantedServer, room: &Surroundings) -> Server
         source: wanted.source.clone(),
         transport,
         target,
-        phase: Phase::Stopped(Stopped::NotNeededYet),
+        phase: first_phase(wanted),
         since: SystemTime::now(),
         profile: None,
         counts: None,
@@ -115,6 +115,15 @@ pub(super) fn first_status(wanted: &WantedServer, room: &Surroundings) -> Server
         custody: (transport == TransportKind::Stdio).then(|| room.dialler.custodian.custody()),
         losses: 0,
         stderr: Vec::new(),
+    }
+}
+
+/// What its task will begin with.
+fn first_phase(wanted: &WantedServer) -> Phase {
+    match (wanted.standing, wanted.start) {
+        (Standing::Disabled, _) => Phase::Disabled,
+        (Standing::Enabled, Start::WhenNeeded) => Phase::Stopped(Stopped::NotNeededYet),
+        (Standing::Enabled, Start::AtOnce) => Phase::Connecting { attempt: 1 },
     }
 }
 

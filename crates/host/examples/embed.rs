@@ -1,0 +1,171 @@
+//! A program that embeds the host: it reads a configuration file, edits it while it runs, and prints what the host says
+//! about it. Beside the file it brings a server in its own process and one over a transport of its own.
+//!
+//! `embed <folder> <program>`: the file is written into the folder, and `<program>` is the server its entries start.
+
+use std::{
+    io::{self, Write},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures_util::future::BoxFuture;
+use serde_json::json;
+use toolway_config::{Config, ServerName};
+use toolway_host::{
+    Host, HostOptions, HostPorts,
+    call::{CallRequest, Caller},
+    connection::{WantedServer, Way},
+    event::{CallStage, HostEvent, Listener},
+    keeper,
+};
+use toolway_testkit::fixture_server::FixtureServer;
+use toolway_wire::{
+    error::WireError,
+    json::Raw,
+    limit::Limits,
+    up::{
+        stdio::{OpenStreams, StdioTransport, Streams},
+        transport::Transport,
+    },
+};
+
+/// A way to a server that only this program knows: a pair of pipes in memory.
+#[derive(Debug)]
+struct Tunnel {
+    server: FixtureServer,
+}
+
+type Problem = Box<dyn std::error::Error>;
+
+fn main() -> Result<(), Problem> {
+    // First of all: from here on, nothing that is started outlives this program.
+    keeper::lend();
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?.block_on(run())
+}
+
+async fn run() -> Result<(), Problem> {
+    let mut words = std::env::args().skip(1);
+    let (Some(folder), Some(program)) = (words.next(), words.next()) else {
+        return Err("usage: embed <folder> <program>".into());
+    };
+    let file = PathBuf::from(folder).join("toolway.json");
+    write(&file, &[("notes", json!({ "command": program, "args": ["notes"] }))])?;
+
+    let host = Host::start(&read(&file)?, HostPorts::default(), options()?).await?;
+    let mut events = host.events();
+    let missing = host.gather(Duration::from_secs(20)).await;
+    say(&format!("missing: {}", missing.len()))?;
+    for status in host.servers() {
+        say(&format!("{}: {} ({})", status.server, status.phase, status.transport.word()))?;
+    }
+    say(&format!("tools: {}", host.catalog().tools().len()))?;
+    host.reconnect(&"here".parse()?).await?;
+    for tool in ["notes__echo", "here__read", "tunnel__read"] {
+        let arguments = Raw::of(&json!({ "text": "hello" }));
+        let outcome = host.call(CallRequest::tool(Caller::Program, tool.parse()?, Some(arguments))).await;
+        say(&format!("{tool}: {outcome}"))?;
+    }
+    tell(&mut events)?;
+
+    // Somebody edits the file: one entry changes, one is new.
+    let edited = [
+        ("notes", json!({ "command": program, "args": ["notes"], "excludeTools": ["crash"] })),
+        ("tasks", json!({ "command": program, "args": ["tasks"], "lazy": true })),
+    ];
+    write(&file, &edited)?;
+    let config = read(&file)?;
+    say(&format!("plan:\n{}", host.plan(&config)?.to_string().trim_end()))?;
+    for (server, happened) in &host.reload(&config)?.results {
+        say(&format!("{server}: {happened}"))?;
+    }
+
+    // An edit that cannot be read changes nothing, and says why.
+    std::fs::write(&file, r#"{ "mcpServers": { "notes": { "command": 7 } } }"#)?;
+    match read(&file) {
+        Ok(_) => say("that should not have been read")?,
+        Err(error) => {
+            say(&format!("not applied: {}", error.to_string().replace(&*file.to_string_lossy(), "toolway.json")))?
+        }
+    }
+    say(&format!("servers: {}", host.servers().len()))?;
+    tell(&mut events)?;
+    host.shutdown().await;
+    Ok(tell(&mut events)?)
+}
+
+/// The servers this program brings along.
+fn options() -> Result<HostOptions, Problem> {
+    let here = FixtureServer::new("here").tool("read", "Read something of this program's");
+    let tunnel = Tunnel { server: FixtureServer::new("tunnel").tool("read", "Read through the tunnel") };
+    let transport: Arc<dyn Transport> = Arc::new(StdioTransport::new(Arc::new(tunnel), Limits::default()));
+    let name = |text: &str| text.parse::<ServerName>();
+    Ok(HostOptions {
+        servers: vec![
+            WantedServer::new(name("here")?, Way::InProcess(here.service())),
+            WantedServer::new(name("tunnel")?, Way::Custom(transport)),
+        ],
+        environment: std::env::vars_os().collect(),
+        ..HostOptions::default()
+    })
+}
+
+impl OpenStreams for Tunnel {
+    fn target(&self) -> String {
+        "the tunnel".to_owned()
+    }
+
+    fn open(&self) -> BoxFuture<'_, Result<Streams, WireError>> {
+        // What carries the bytes is this program's business; here it is memory.
+        Box::pin(async {
+            let (ours, theirs) = tokio::io::duplex(64 * 1024);
+            let (read, write) = tokio::io::split(ours);
+            let (their_read, their_write) = tokio::io::split(theirs);
+            let serving = toolway_wire::down::stdio::serve(
+                their_read,
+                their_write,
+                self.server.service(),
+                toolway_wire::down::FaceOptions::default(),
+                tokio_util::sync::CancellationToken::new(),
+            );
+            // It ends with its streams.
+            drop(tokio::runtime::Handle::current().spawn(serving));
+            Ok(Streams { read: Box::new(read), write: Box::new(write), keeper: None })
+        })
+    }
+}
+
+/// What the host has told since it was last looked at: states of servers and of calls.
+fn tell(events: &mut Listener) -> io::Result<()> {
+    while let Some(event) = events.try_next() {
+        match event {
+            HostEvent::Server(status) => say(&format!("event: {} is {}", status.server, status.phase.word()))?,
+            HostEvent::ServerGone(server) => say(&format!("event: {server} is gone"))?,
+            HostEvent::Applied(applied) => say(&format!("event: applied to {} servers", applied.results.len()))?,
+            HostEvent::Catalog { diff, .. } => say(&format!("event: {} changes in the catalog", diff.changes.len()))?,
+            HostEvent::Call { stage: CallStage::Started { name, .. }, .. } => say(&format!("event: {name} started"))?,
+            HostEvent::Call { stage: CallStage::Sent { server }, .. } => say(&format!("event: sent to {server}"))?,
+            HostEvent::Call { stage: CallStage::Ended(record), .. } => {
+                say(&format!("event: {} {}", record.name, record.ending))?;
+            }
+            HostEvent::Call { .. } | HostEvent::Log { .. } => {}
+            HostEvent::Missed(count) => say(&format!("event: {count} missed"))?,
+        }
+    }
+    Ok(())
+}
+
+fn read(file: &Path) -> Result<Config, toolway_config::ConfigError> {
+    Config::read(file, None)
+}
+
+fn write(file: &Path, entries: &[(&str, serde_json::Value)]) -> io::Result<()> {
+    let servers: serde_json::Map<_, _> =
+        entries.iter().map(|(name, entry)| ((*name).to_owned(), entry.clone())).collect();
+    std::fs::write(file, json!({ "mcpServers": servers }).to_string())
+}
+
+fn say(line: &str) -> io::Result<()> {
+    writeln!(io::stdout(), "{line}")
+}

@@ -1,0 +1,112 @@
+//! What the way of a call adds to a bare call of a peer, and what connecting many servers costs against the slowest.
+//!
+//! `way_cost calls <number>` prints microseconds per call: bare, and through a host with policy, limits and log.
+//! `way_cost connect <number> <program>` prints milliseconds: one of `<program>` alone, and so many of them through a
+//! host. Build it with `--release`; a ratio within one run is all that counts.
+
+use std::{
+    io::{self, Write},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use serde_json::json;
+use toolway_config::Config;
+use toolway_host::{
+    Host, HostOptions, HostPorts,
+    call::{CallRequest, Caller},
+    connection::{Program, ServerAddress, WantedServer, Way},
+    keeper,
+    record::Ending,
+};
+use toolway_testkit::fixture_server::FixtureServer;
+use toolway_wire::{
+    down::FaceOptions,
+    exchange::Outcome,
+    json::Raw,
+    up::{ConnectOptions, Peer, in_process},
+};
+
+type Problem = Box<dyn std::error::Error>;
+
+/// Nothing that is measured takes longer.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// How often each side is measured, in turn.
+const ROUNDS: usize = 5;
+
+fn main() -> Result<(), Problem> {
+    keeper::lend();
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["calls", number] => runtime.block_on(calls(number.parse()?)),
+        ["connect", number, program] => runtime.block_on(connect(number.parse()?, program)),
+        _ => Err("usage: way_cost calls <number> | connect <number> <program>".into()),
+    }
+}
+
+async fn calls(number: usize) -> Result<(), Problem> {
+    let server = FixtureServer::new("files").tool("read", "Read");
+    let arguments = Raw::of(&json!({ "path": "/tmp/x" }));
+    let transport = Arc::new(in_process::transport(server.service(), FaceOptions::default()));
+    let peer = Peer::connect(transport, ConnectOptions::default()).await?;
+    let wanted = WantedServer::new("files".parse()?, Way::InProcess(server.service()));
+    let host = start(vec![wanted]).await?;
+    let name: toolway_host::catalog::PublicName = "files__read".parse()?;
+    let (mut bare, mut through) = (Duration::MAX, Duration::MAX);
+    for _ in 0..ROUNDS {
+        let began = Instant::now();
+        for _ in 0..number {
+            let outcome = peer.call_tool("read", Some(arguments.clone()))?.outcome().await;
+            assert!(matches!(outcome, Outcome::Answered(_)), "{outcome:?}");
+        }
+        bare = bare.min(began.elapsed());
+        let began = Instant::now();
+        for _ in 0..number {
+            let request = CallRequest::tool(Caller::Program, name.clone(), Some(arguments.clone()));
+            let outcome = host.call(request).await;
+            assert_eq!(outcome.ending(), Ending::Answered, "{outcome}");
+        }
+        through = through.min(began.elapsed());
+    }
+    let each = |took: Duration| took.as_secs_f64() * 1e6 / f64::from(u32::try_from(number).unwrap_or(u32::MAX));
+    say(&format!(
+        "bare {:.2} µs, through the host {:.2} µs, added {:.2} µs per call",
+        each(bare),
+        each(through),
+        each(through) - each(bare)
+    ))?;
+    host.shutdown().await;
+    Ok(())
+}
+
+async fn connect(number: usize, program: &str) -> Result<(), Problem> {
+    let wanted = |index: usize| -> Result<WantedServer, Problem> {
+        let program = Program { arguments: vec![format!("s{index}")], ..Program::new(program) };
+        Ok(WantedServer::new(format!("s{index}").parse()?, Way::Address(ServerAddress::Process(program))))
+    };
+    let alone = connected(vec![wanted(0)?]).await?;
+    let all = connected((0..number).map(wanted).collect::<Result<_, _>>()?).await?;
+    say(&format!("one alone {alone:?}, {number} of them {all:?}"))?;
+    Ok(())
+}
+
+/// How long until all of them are listed.
+async fn connected(servers: Vec<WantedServer>) -> Result<Duration, Problem> {
+    let began = Instant::now();
+    let host = start(servers).await?;
+    let took = began.elapsed();
+    host.shutdown().await;
+    Ok(took)
+}
+
+async fn start(servers: Vec<WantedServer>) -> Result<Host, Problem> {
+    let options = HostOptions { servers, environment: std::env::vars_os().collect(), ..HostOptions::default() };
+    let host = Host::start(&Config::default(), HostPorts::default(), options).await?;
+    let missing = host.gather(PATIENCE).await;
+    if missing.is_empty() { Ok(host) } else { Err(format!("{} servers are missing", missing.len()).into()) }
+}
+
+fn say(line: &str) -> io::Result<()> {
+    writeln!(io::stdout(), "{line}")
+}
