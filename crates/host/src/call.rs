@@ -1,7 +1,7 @@
 //! The way of a call: find, decide, admit, send, record. There is no other.
 //!
 //! A tool that is called, a resource that is read and a prompt that is got all go it, whoever asks: the command line,
-//! a model, the gateway. It ends in exactly one [`CallOutcome`], and that is recorded. The stretches are in [`way`],
+//! a model, the gateway. It ends in exactly one [`CallOutcome`], and that is recorded. The stretches are in `way`,
 //! what the caller holds meanwhile in [`relay`]; completing arguments and hearing of updates are in [`beside`].
 
 pub mod beside;

@@ -1,5 +1,5 @@
 //! One server, from where it is to the last close. A [`Connection`] is a cheap handle; what owns the process or the
-//! session is the [supervisor] behind it.
+//! session is the supervisor behind it.
 //!
 //! What a server *offers* is kept in [`crate::catalog`]; whether a call may go out is decided in [`crate::policy`].
 //! Nothing here knows tools by name. [`dial`](mod@dial) is the one way in; the words and the wire are
@@ -38,3 +38,4 @@ pub use wanted::{WantedServer, Way};
 pub(crate) use dial::Dialler;
 pub(crate) use live::Order;
 pub(crate) use supervisor::{Cataloguing, Surroundings, supervise};
+pub(crate) use uses::Ear;

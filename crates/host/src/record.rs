@@ -2,7 +2,7 @@
 //!
 //! A record says who asked for what, where it went, how it ended and how long it took. It holds no argument and no
 //! result: of both only the size is kept, and what a server said when it failed is redacted first ([`redact`]). It is
-//! made once for every call, however that ends; [`Recording`] sees to it.
+//! made once for every call, however that ends; `Recording` sees to it.
 
 mod memory;
 mod recording;

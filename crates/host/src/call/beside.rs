@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     catalog::{Origin, PublicName},
-    connection::{Connection, NotConnected},
+    connection::{Connection, Ear, NotConnected},
     host::{Host, Inner},
     policy::{Decision, Permit, Refusal, approval},
 };
@@ -54,6 +54,7 @@ pub struct Subscription {
     connection: Connection,
     uri: String,
     listening: Option<Listening>,
+    _ear: Ear,
 }
 
 /// What a subscriber hears.
@@ -103,7 +104,8 @@ impl Host {
         // The slot is for beginning it; hearing takes none.
         let (connection, _permit) = permitted(inner, found, caller).await?;
         let listening = listen(&connection, &uri).await?;
-        Ok(Subscription { connection, uri, listening: Some(listening) })
+        let ear = connection.ear();
+        Ok(Subscription { connection, uri, listening: Some(listening), _ear: ear })
     }
 }
 

@@ -15,7 +15,7 @@ use super::{
     last_words::LastWords,
     state::{NotConnected, Phase, ServerStatus, Stopped},
     stdio::{Life, Pulse},
-    uses::{Use, Uses},
+    uses::{Ear, Use, Uses},
     wanted::WantedServer,
 };
 use crate::{catalog::Listing, policy::Permit, record::redact::Redactor, whose_move::WhoseMove};
@@ -202,6 +202,11 @@ impl Connection {
             Some((generation, peer)) => Ok(Ready { peer, generation, redactor: live.redactor.clone(), use_of }),
             None => Err(live.status.phase.why_not()),
         }
+    }
+
+    /// Somebody listens; until that ends it is not stopped for want of use.
+    pub(crate) fn ear(&self) -> Ear {
+        Ear::open(&self.shared.uses)
     }
 
     /// Waits until it is connected and has been asked what it lists; gives up when that is not under way.

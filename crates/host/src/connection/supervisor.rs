@@ -249,7 +249,11 @@ impl Supervisor {
     fn ordered(&mut self, order: Order) -> Next {
         match order {
             Order::Wake => {
-                if matches!(self.doing, Doing::Resting | Doing::Waiting(_)) && self.status.phase != Phase::Disabled {
+                // Somebody may have said otherwise since it was wanted.
+                let sleeps = Phase::Stopped(Stopped::NotNeededYet) == self.status.phase
+                    || Phase::Stopped(Stopped::Idle) == self.status.phase
+                    || matches!(self.status.phase, Phase::Waiting { .. } | Phase::Failed { .. });
+                if sleeps && matches!(self.doing, Doing::Resting | Doing::Waiting(_)) {
                     self.dial();
                 }
                 Next::Wait

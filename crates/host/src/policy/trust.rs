@@ -1,7 +1,7 @@
 //! Which definitions were accepted: the port that remembers their fingerprints.
 //!
 //! A grant is given for a definition. A definition that changes has another
-//! [`Fingerprint`](crate::catalog::Fingerprint), and is asked about again.
+//! [`Fingerprint`], and is asked about again.
 
 use std::collections::BTreeMap;
 

@@ -10,12 +10,18 @@ use std::{
 };
 
 use serde_json::json;
+use tokio::sync::mpsc;
 use toolway_host::{
+    catalog::Catalog,
     connection::{Phase, SessionMemory, WantedServer, Way},
     record::Ending,
 };
 use toolway_testkit::{
     fixture_server::{Behaviour, FixtureServer, HttpFixture},
+    odd::{
+        http::{Act, OddHttp, Reply, event},
+        polite::Speaks,
+    },
     test_host::{TestHost, name, within},
 };
 use toolway_wire::{
@@ -150,6 +156,67 @@ async fn a_session_is_kept_across_our_restarts_and_given_up_when_the_server_has_
     let (host, third) = start(&fixture.url()).await;
     assert_ne!(second, third, "forgotten, and begun anew");
     within("the shutdown", host.host.shutdown()).await;
+}
+
+/// Where a server of the oldest revision speaks; dropping it ends its stream.
+type Voice = Arc<parking_lot::Mutex<Option<mpsc::Sender<Vec<u8>>>>>;
+
+#[tokio::test]
+async fn the_one_stream_of_the_oldest_revision_is_opened_again_when_it_is_cut() {
+    let voice = Voice::default();
+    let speaking = Arc::clone(&voice);
+    let odd = OddHttp::start(move |seen| match seen.verb.as_str() {
+        "GET" => {
+            let (sender, receiver) = mpsc::channel(16);
+            *speaking.lock() = Some(sender);
+            Reply::events("event: endpoint\ndata: /messages\n\n").then(Act::Relay(receiver))
+        }
+        _ if seen.path == "/mcp" => Reply::empty(405),
+        // Never answered: its caller sees the stream end.
+        _ if seen.tool() == "odd" => Reply::empty(202),
+        _ => {
+            if let (Some(answer), Some(voice)) = (Speaks::Legacy.answer(seen.message()), &*speaking.lock()) {
+                voice.try_send(event(&answer).into_bytes()).unwrap();
+            }
+            Reply::empty(202)
+        }
+    });
+    let odd = odd.await.unwrap();
+    let host = TestHost::new().wanted(fixtures::address("old", &odd.url())).start().await;
+    host.ready("old").await;
+    assert_eq!(host.call("old__hello").await.ending(), Ending::Answered);
+    let cut = async {
+        while !odd.seen().iter().any(|seen| seen.tool() == "odd") {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        drop(voice.lock().take());
+    };
+    let (outcome, ()) = tokio::join!(host.call("old__odd"), cut);
+    assert_eq!(outcome.ending(), Ending::Failed, "{outcome}");
+    assert_eq!(host.call("old__hello").await.ending(), Ending::Answered);
+    assert_eq!(host.status("old").losses, 1);
+}
+
+#[tokio::test]
+async fn a_server_that_announces_without_end_is_not_asked_without_end() {
+    let files = FixtureServer::new("files").tool("read", "Read");
+    let host = TestHost::with(&files, "files").start().await;
+    host.ready("files").await;
+    let before = files.seen("tools/list").len();
+    for number in 0..50 {
+        files.describe("read", &format!("Read {number}"));
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    let last = async {
+        let mut catalogs = host.host.watch_catalog();
+        let said = |catalog: &Arc<Catalog>| {
+            catalog.tools().first().is_some_and(|tool| tool.item.description.as_deref() == Some("Read 49"))
+        };
+        drop(catalogs.wait_for(said).await);
+    };
+    within("the last change", last).await;
+    let asked = files.seen("tools/list").len() - before;
+    assert!((1..=10).contains(&asked), "asked {asked} times");
 }
 
 /// A transport whose links can be cut.

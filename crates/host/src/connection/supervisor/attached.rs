@@ -32,6 +32,8 @@ pub(super) struct Attached {
     listing: Option<BoxFuture<'static, Result<Listing, WireError>>>,
     known: Option<Arc<Listing>>,
     stale: Stale,
+    /// When it was last asked.
+    asked: Option<Instant>,
     /// When what is stale is asked for.
     ask_at: Option<Instant>,
     /// A log level that is being set.
@@ -86,6 +88,7 @@ impl Attached {
             listing: None,
             known: None,
             stale: Stale::default(),
+            asked: None,
             ask_at: None,
             setting: None,
             keeps_until: None,
@@ -183,13 +186,15 @@ impl Attached {
 
     /// At once, unless it was asked just now.
     fn ask_soon(&mut self) {
-        self.ask_at.get_or_insert_with(Instant::now);
+        let now = Instant::now();
+        let at = self.asked.map_or(now, |asked| now.max(asked + WINDOW));
+        self.ask_at.get_or_insert(at);
     }
 
     fn ask(&mut self) {
         let stale = std::mem::take(&mut self.stale);
         let (peer, filter) = (self.peer.clone(), Arc::clone(&self.filter));
-        self.ask_at = None;
+        (self.ask_at, self.asked) = (None, Some(Instant::now()));
         let known = self.known.clone().filter(|_| !stale.everything);
         self.listing = Some(Box::pin(async move {
             let Some(known) = known else { return Listing::take(&peer, &filter).await };
@@ -203,14 +208,10 @@ impl Attached {
 
     fn listed(&mut self, result: Result<Listing, WireError>) -> Heard {
         self.listing = None;
-        let now = Instant::now();
-        if let Some(ask_at) = &mut self.ask_at {
-            *ask_at = now + WINDOW;
-        }
         match result {
             Ok(listing) => {
                 let keeps = ItemKind::ALL.into_iter().filter_map(|kind| listing.keeps_for(kind)).min();
-                self.keeps_until = keeps.map(|keeps| now + keeps);
+                self.keeps_until = keeps.map(|keeps| Instant::now() + keeps);
                 let listing = Arc::new(listing);
                 self.known = Some(Arc::clone(&listing));
                 Heard::Listed(listing)

@@ -81,7 +81,7 @@ impl Supervisor {
         self.note(&why.to_string(), WhoseMove::after(why));
         tracing::warn!(server = %self.wanted.name, error = %self.redactor.text(&why.to_string()), "connection lost");
         self.doing = Doing::Resting;
-        if self.wanted.start == Start::WhenNeeded && self.connection.shared().uses().under_way() == 0 {
+        if self.wanted.start == Start::WhenNeeded && self.connection.shared().uses().is_idle() {
             return self.rest(Phase::Stopped(Stopped::Idle));
         }
         if STABLE <= stood {
@@ -196,7 +196,7 @@ impl Supervisor {
         let uses = self.connection.shared().uses();
         let since = uses.last().max(attached.since);
         // While somebody uses it, it is looked at again after as long.
-        let since = if uses.under_way() == 0 { since } else { Instant::now() };
+        let since = if uses.is_idle() { since } else { Instant::now() };
         Some(since + stop)
     }
 
@@ -208,7 +208,7 @@ impl Supervisor {
         let Doing::Serving(attached) = std::mem::replace(&mut self.doing, Doing::Resting) else { return Next::Wait };
         self.publish();
         self.doing = Doing::Serving(attached);
-        if self.connection.shared().uses().under_way() != 0 {
+        if !self.connection.shared().uses().is_idle() {
             self.publish();
             return Next::Wait;
         }

@@ -93,6 +93,24 @@ async fn an_edit_is_shown_as_a_plan_and_exactly_that_is_done() {
 }
 
 #[tokio::test]
+async fn a_call_under_way_may_finish_on_a_server_that_is_no_longer_wanted() {
+    let config = config(r#""trees": {"command": "PROGRAM", "args": ["trees"]}"#);
+    let host = TestHost::new().config(config).start().await;
+    host.ready("trees").await;
+    // It takes fifty milliseconds, and the server is removed in the middle.
+    let growing = host.call_with("trees__grow", Some(serde_json::json!({ "name": "leaf" })));
+    let removing = async {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        let applied = host.host.reload(&Config::default()).unwrap();
+        assert_eq!(applied.results[&name("trees")], Happened::Closed);
+    };
+    let (outcome, ()) = tokio::join!(growing, removing);
+    assert_eq!(outcome.ending(), Ending::Answered, "{outcome}");
+    assert_eq!(host.call("trees__echo").await.ending(), Ending::Refused);
+    host.host.shutdown().await;
+}
+
+#[tokio::test]
 async fn a_configuration_that_cannot_be_taken_changes_nothing() {
     let files = FixtureServer::new("files").tool("read", "Read");
     let host = TestHost::with(&files, "files").start().await;

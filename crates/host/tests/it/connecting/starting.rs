@@ -13,6 +13,7 @@ use toolway_host::{
 };
 use toolway_testkit::{
     fixture_server::FixtureServer,
+    odd::http::{OddHttp, Reply},
     test_host::{TestHost, name, within},
 };
 use toolway_wire::{error::WireError, revision::Era};
@@ -85,6 +86,21 @@ async fn an_idle_server_is_stopped_and_the_next_call_has_it_back() {
     host.until("files", |phase| *phase == Phase::Stopped(Stopped::Idle)).await;
     assert_eq!(host.host.catalog().tools().len(), 1, "what it offers is still offered");
     assert_eq!(host.call("files__read").await.ending(), Ending::Answered);
+}
+
+#[tokio::test]
+async fn a_server_somebody_listens_to_is_not_idle() {
+    let files = files();
+    let server = WantedServer { idle_stop: Some(Duration::from_millis(50)), ..lazy(&files) };
+    let host = TestHost::new().wanted(server).start().await;
+    host.call("files__read").await.result().unwrap();
+    let mut updates = host.host.subscribe(&toolway_host::call::Caller::Terminal, "files://one").await.unwrap();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(host.status("files").phase, Phase::Ready);
+    files.touch("files://one");
+    assert!(within("an update", updates.next()).await.is_some());
+    drop(updates);
+    host.until("files", |phase| *phase == Phase::Stopped(Stopped::Idle)).await;
 }
 
 #[tokio::test]
@@ -161,6 +177,20 @@ async fn a_program_that_is_not_there_is_said_to_be_not_there() {
     assert!(status.phase.to_string().contains("/nowhere/at-all"), "{}", status.phase);
     assert_eq!(DialError::Configuration(String::new()).whose_move(), WhoseMove::Operator);
     assert_eq!(WhoseMove::after(&WireError::Ended(String::new())), WhoseMove::Supervisor);
+}
+
+#[tokio::test]
+async fn a_server_that_wants_credentials_waits_for_a_person_and_for_nothing_else() {
+    let odd = OddHttp::start(|_| Reply::empty(401).header("WWW-Authenticate", "Bearer realm=\"files\"")).await.unwrap();
+    let host = TestHost::new().wanted(fixtures::address("files", &odd.url())).start().await;
+    let status = host.until("files", |phase| matches!(phase, Phase::SignInNeeded { .. })).await;
+    let challenges = vec!["Bearer realm=\"files\"".to_owned()];
+    assert_eq!(status.phase, Phase::SignInNeeded { challenges });
+    assert_eq!(status.last_error.unwrap().whose_move, WhoseMove::User);
+    let asked = odd.seen().len();
+    let outcome = host.call("files__read").await;
+    assert_eq!(outcome.ending(), Ending::Refused, "{outcome}");
+    assert_eq!(odd.seen().len(), asked, "it is not dialled again and again");
 }
 
 #[tokio::test]
