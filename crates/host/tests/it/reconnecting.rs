@@ -63,7 +63,7 @@ async fn a_program_that_was_killed_is_started_again_and_the_next_call_succeeds()
         let pid = first.process.unwrap();
         fixtures::kill(pid);
         fixtures::gone(pid).await;
-        // The call may come before anybody has noticed.
+        host.until("files", |phase| *phase != Phase::Ready).await;
         let outcome = host.call("files__echo").await;
         assert_eq!(outcome.ending(), Ending::Answered, "{era:?}: {outcome}");
         let second = host.ready("files").await;
@@ -72,6 +72,20 @@ async fn a_program_that_was_killed_is_started_again_and_the_next_call_succeeds()
         assert!(second.last_error.unwrap().message.contains("signal"), "{era:?}");
         within("the shutdown", host.host.shutdown()).await;
     }
+}
+
+/// The call comes before anybody has noticed. What the pipe did not take is sent again; what it took may have been read.
+#[tokio::test]
+async fn a_call_that_meets_a_dead_program_is_sent_to_the_next_one_if_it_reached_nobody() {
+    let host = TestHost::new().wanted(fixtures::process("files", &[])).start().await;
+    let pid = host.ready("files").await.process.unwrap();
+    fixtures::kill(pid);
+    fixtures::gone(pid).await;
+    let outcome = host.call("files__echo").await;
+    assert!(matches!(outcome.ending(), Ending::Answered | Ending::Failed), "{outcome}");
+    assert_eq!(host.call("files__echo").await.ending(), Ending::Answered);
+    assert_eq!(host.records().len(), 2);
+    within("the shutdown", host.host.shutdown()).await;
 }
 
 #[tokio::test]

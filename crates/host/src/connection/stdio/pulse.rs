@@ -92,3 +92,38 @@ impl AsyncWrite for Counted {
         Pin::new(&mut self.inner).poll_shutdown(context)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::{
+        io::AsyncWriteExt,
+        net::unix::pipe::{Receiver, Sender},
+    };
+
+    use super::Pulse;
+
+    #[tokio::test]
+    async fn what_nobody_reads_any_more_is_not_taken() {
+        let (read, write) = std::io::pipe().unwrap();
+        let pulse = Pulse::default();
+        let sender = Sender::from_owned_fd(write.into()).unwrap();
+        let mut input = pulse.begin(Some(7), Box::new(sender));
+        let reader = Receiver::from_owned_fd(read.into()).unwrap();
+        input.write_all(b"hello").await.unwrap();
+        let life = pulse.now();
+        assert_eq!((pulse.process(), life.taken()), (Some(7), 5));
+
+        drop(reader);
+        assert!(input.write_all(b"anybody?").await.is_err());
+        assert_eq!(life.taken(), 5, "a dead reader takes nothing");
+    }
+
+    #[test]
+    fn each_process_has_a_life_of_its_own() {
+        let pulse = Pulse::default();
+        let before = pulse.now();
+        drop(pulse.begin(Some(8), Box::new(tokio::io::sink())));
+        assert_eq!(pulse.process(), Some(8));
+        assert!(!std::sync::Arc::ptr_eq(&before, &pulse.now()));
+    }
+}
