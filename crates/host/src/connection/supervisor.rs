@@ -7,6 +7,7 @@
 mod attached;
 mod course;
 mod showing;
+mod surroundings;
 
 use std::{future::pending, sync::Arc};
 
@@ -17,53 +18,21 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
-use toolway_config::{
-    ServerName,
-    server::{Standing, Start},
-};
+use toolway_config::server::{Standing, Start};
 use toolway_wire::{error::WireError, exchange::LogLevel, json::Raw, up::Peer};
 use tracing::Instrument;
+
+pub(crate) use self::surroundings::{Cataloguing, Surroundings};
 
 use self::attached::{Attached, Heard};
 use super::{
     backoff::Backoff,
-    client_face::{ClientFace, Root},
-    dial::{DialError, Dialler},
+    dial::DialError,
     live::{Connection, Live, Order},
     state::{Counts, Phase, ServerStatus, Stopped},
     wanted::WantedServer,
 };
-use crate::{
-    catalog::{Filter, Listing},
-    event::{Events, HostEvent},
-    ports::HostPorts,
-    record::redact::Redactor,
-    whose_move::WhoseMove,
-};
-
-/// What all supervisors of a host share.
-pub(crate) struct Surroundings {
-    pub(crate) dialler: Dialler,
-    pub(crate) ports: HostPorts,
-    pub(crate) roots: Arc<[Root]>,
-    pub(crate) declared: Option<toolway_wire::message::ClientCapabilities>,
-    pub(crate) events: Events,
-    /// Servers that may be starting at the same moment.
-    pub(crate) starting: Arc<Semaphore>,
-    pub(crate) cataloguing: Arc<dyn Cataloguing>,
-    /// What the waits of a server follow from.
-    pub(crate) seed: u64,
-}
-
-/// Hears what each server lists.
-pub(crate) trait Cataloguing: Send + Sync {
-    /// A server was heard.
-    fn listed(&self, server: &WantedServer, listing: Arc<Listing>);
-    /// A server's filter changed.
-    fn filtered(&self, server: &ServerName, filter: &Arc<Filter>);
-    /// A server offers nothing any more.
-    fn withdrawn(&self, server: &ServerName);
-}
+use crate::{catalog::Listing, event::HostEvent, record::redact::Redactor, whose_move::WhoseMove};
 
 /// Owns one connection.
 struct Supervisor {
@@ -387,21 +356,6 @@ impl Doing {
                 work.await;
                 Happening::Closed
             }
-        }
-    }
-}
-
-// === impl Surroundings ===
-
-impl Surroundings {
-    /// Our face towards a server.
-    pub(crate) fn face(&self, server: &ServerName) -> ClientFace {
-        ClientFace {
-            server: server.clone(),
-            elicitor: Arc::clone(&self.ports.elicitor),
-            sampler: Arc::clone(&self.ports.sampler),
-            roots: Arc::clone(&self.roots),
-            declared: self.declared.clone(),
         }
     }
 }
