@@ -31,7 +31,7 @@ pub use handshake::ServerProfile;
 pub use kept_session::KeptSession;
 pub use listen::Listening;
 pub use methods::{Listing, Reference};
-pub use probe::{EraChoice, EraMemory, Found};
+pub use probe::{EraChoice, EraMemory, Found, HttpWay};
 
 use self::{
     handshake::Hello,
@@ -71,6 +71,8 @@ pub struct ConnectOptions {
     pub asks: Option<Arc<dyn AskHandler>>,
     /// Which era to speak.
     pub era: EraChoice,
+    /// Which of the transports over HTTP may be tried.
+    pub http: HttpWay,
     /// The newest stateful revision to offer.
     pub legacy: Revision,
     /// Where the era of servers is kept, and under which key this one's.
@@ -102,6 +104,7 @@ impl Default for ConnectOptions {
             info: Raw::of(&serde_json::json!({ "name": "toolway", "version": env!("CARGO_PKG_VERSION") })),
             asks: None,
             era: EraChoice::Auto,
+            http: HttpWay::Any,
             legacy: Revision::NEWEST_LEGACY,
             memory: None,
             resume: None,
@@ -320,7 +323,7 @@ async fn attempt(
     known: Option<Found>,
 ) -> Result<(probe::Acquaintance, Opening), WireError> {
     let opening = Opening::new(options);
-    let probe = Probe { router: &opening.router, transport, patience: options.timeouts.probe };
+    let probe = Probe { router: &opening.router, transport, way: options.http, patience: options.timeouts.probe };
     match probe.meet(options.era, known).await {
         Ok(met) => Ok((met, opening)),
         Err(error) => {

@@ -157,6 +157,7 @@ impl Dialler {
         let connect = ConnectOptions {
             asks: Some(face),
             era: wanted.era,
+            http: wanted.way.http(),
             limits: self.limits.clone(),
             timeouts: wanted.clocks,
             resume: self.kept_session(wanted).await,

@@ -5,13 +5,13 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use toolway_config::{
     Config, ServerConfig, ServerName,
-    server::{Era, Need, Offered, Standing, Start, Transport},
+    server::{Era, Http, HttpKind, Need, Offered, Standing, Start, Transport},
 };
 use toolway_wire::{
     down::Service,
     exchange::Terms,
     seal::fingerprint,
-    up::{EraChoice, Timeouts, transport},
+    up::{EraChoice, HttpWay, Timeouts, transport},
 };
 
 use super::address::ServerAddress;
@@ -174,6 +174,16 @@ impl WantedServer {
 // === impl Way ===
 
 impl Way {
+    /// Which of the transports over HTTP may be tried.
+    pub(super) fn http(&self) -> HttpWay {
+        let Self::Configured(server) = self else { return HttpWay::Any };
+        match &server.transport {
+            Transport::Http(Http { kind: HttpKind::Http, .. }) => HttpWay::Streamable,
+            Transport::Http(Http { kind: HttpKind::Sse, .. }) => HttpWay::EventStream,
+            Transport::Http(_) | Transport::Process(_) => HttpWay::Any,
+        }
+    }
+
     fn difference(&self, other: &Self) -> Vec<&'static str> {
         match (self, other) {
             (Self::Configured(one), Self::Configured(other)) => configured_difference(one, other),

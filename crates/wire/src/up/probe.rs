@@ -42,6 +42,18 @@ pub enum EraChoice {
     Modern,
 }
 
+/// Which of the transports over HTTP may be tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum HttpWay {
+    /// Streamable HTTP, and the oldest where that is not understood.
+    #[default]
+    Any,
+    /// Streamable HTTP alone.
+    Streamable,
+    /// HTTP+SSE of 2024-11-05, at once.
+    EventStream,
+}
+
 /// Keeps what was found out, under a digest of command or address; a port.
 pub trait EraMemory: Send + Sync {
     /// What is known.
@@ -63,6 +75,7 @@ pub(crate) struct Acquaintance {
 pub(crate) struct Probe<'a> {
     pub(crate) router: &'a Arc<Router>,
     pub(crate) transport: &'a dyn Transport,
+    pub(crate) way: HttpWay,
     pub(crate) patience: Duration,
 }
 
@@ -79,7 +92,11 @@ enum Discovery {
 impl Probe<'_> {
     /// Shakes hands in the era chosen, remembered or found out.
     pub(crate) async fn meet(&self, choice: EraChoice, known: Option<Found>) -> Result<Acquaintance, WireError> {
+        let known = known.filter(|known| known.manner != Manner::EventStream || self.way != HttpWay::Streamable);
+        let oldest = self.way == HttpWay::EventStream && self.transport.shape() == Shape::Http;
         match (choice, known) {
+            (EraChoice::Modern, _) if oldest => Err(only_sessions()),
+            (_, _) if oldest => self.meet_legacy(Some(Manner::EventStream)).await,
             (EraChoice::Modern, _) => self.meet_modern().await,
             (EraChoice::Legacy, known) => self.meet_legacy(known.map(|known| known.manner)).await,
             (EraChoice::Auto, Some(known)) if known.era == Era::Legacy => self.meet_legacy(Some(known.manner)).await,
@@ -111,10 +128,7 @@ impl Probe<'_> {
             Discovery::Failed(error) | Discovery::Ended(error) => Err(error),
             // Silence says nothing about the era.
             Discovery::Legacy(Some(_)) => Err(WireError::TimedOut { clock: Clock::Handshake, limit: self.patience }),
-            Discovery::Legacy(None) => Err(WireError::NoCommonRevision {
-                theirs: "only revisions with a session".to_owned(),
-                ours: handshake::listed(Era::Modern),
-            }),
+            Discovery::Legacy(None) => Err(only_sessions()),
         }
     }
 
@@ -259,11 +273,18 @@ impl Probe<'_> {
         match reply {
             HandshakeReply::Lane(LaneEnd::Status { status, body }) => {
                 let modern = handshake::json_rpc_error(body).is_some_and(|error| is_modern(&error));
-                self.transport.shape() == Shape::Http && is_about_era(*status) && !modern
+                let http = self.transport.shape() == Shape::Http && self.way != HttpWay::Streamable;
+                http && is_about_era(*status) && !modern
             }
             _ => false,
         }
     }
+}
+
+/// A server of the other era than the one that was pinned.
+fn only_sessions() -> WireError {
+    let (theirs, ours) = ("only revisions with a session".to_owned(), handshake::listed(Era::Modern));
+    WireError::NoCommonRevision { theirs, ours }
 }
 
 fn modern_acquaintance(link: Arc<dyn Link>, profile: ServerProfile) -> Acquaintance {

@@ -12,7 +12,7 @@ use toolway_testkit::odd::{
 };
 use toolway_wire::{
     revision::Revision,
-    up::{ConnectOptions, EraChoice, transport::Manner},
+    up::{ConnectOptions, EraChoice, HttpWay, transport::Manner},
 };
 
 use super::{Met, WITH_SESSION, WITHOUT_SESSION};
@@ -385,4 +385,23 @@ async fn a_pinned_era_is_the_only_one_spoken() {
     ];
     let pinned = |era| move || ConnectOptions { era, ..patient() };
     tokio::join!(check(with_session, pinned(EraChoice::Legacy)), check(without, pinned(EraChoice::Modern)));
+}
+
+#[tokio::test]
+async fn a_pinned_transport_is_the_only_one_tried() {
+    let script = |speaks| -> Script { Box::new(move |seen| polite_http(speaks, seen)) };
+    let event_streams: Vec<Row> = vec![
+        ("oldest".into(), Box::new(event_stream("/messages")), OLDEST, &OLDER[2..]),
+        ("both".into(), script(Speaks::Both), Met::Fails("http_status"), &OLDER[2..3]),
+    ];
+    let streamable: Vec<Row> = vec![
+        ("legacy".into(), script(Speaks::Legacy), WITH_SESSION, FOUND),
+        ("oldest".into(), Box::new(event_stream("/messages")), Met::Fails("http_status"), &OLDER[..2]),
+    ];
+    let over = |http| move || ConnectOptions { http, ..patient() };
+    tokio::join!(check(event_streams, over(HttpWay::EventStream)), check(streamable, over(HttpWay::Streamable)),);
+    let odd = OddHttp::start(event_stream("/messages")).await.unwrap();
+    let both = ConnectOptions { era: EraChoice::Modern, http: HttpWay::EventStream, ..patient() };
+    assert_eq!(Met::of(&address(&odd, both, None).await), Met::Fails("no_common_revision"));
+    assert!(odd.briefs().is_empty(), "nothing is said where nothing can come of it");
 }
