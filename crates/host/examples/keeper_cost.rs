@@ -3,7 +3,6 @@
 //! `cargo run --release -p toolway-host --example keeper_cost`; the figures are in `docs/decisions/0005-keeper.md`.
 
 use std::{
-    fs,
     io::{self, Write},
     time::{Duration, Instant},
 };
@@ -11,8 +10,9 @@ use std::{
 use tokio::io::AsyncReadExt;
 use toolway_host::{
     connection::{LastWords, Program, environment::Environment, stdio::Launcher},
-    keeper::{self, Custodian, Patience},
+    keeper::{Custodian, Patience, lend},
 };
+use toolway_testkit::weighing::{keeper, kilobytes};
 use toolway_wire::{
     error::WireError,
     up::stdio::{OpenStreams, Streams},
@@ -24,7 +24,7 @@ const STARTS: usize = 300;
 const SERVERS: [usize; 3] = [1, 10, 100];
 
 fn main() -> io::Result<()> {
-    keeper::lend();
+    lend();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(run()).map_err(io::Error::other)
 }
@@ -48,7 +48,11 @@ async fn run() -> Result<(), WireError> {
         while servers.len() < count {
             servers.push(open(&launcher).await?);
         }
-        say(&format!("the keeper of {count}: {}; ourselves: {}", memory(&keeper_pid()), memory("self")));
+        say(&format!(
+            "the keeper of {count}: {}; ourselves: {}",
+            memory(&keeper().unwrap_or_default()),
+            memory("self")
+        ));
     }
     Ok(())
 }
@@ -79,18 +83,9 @@ fn median(times: &mut [Duration]) -> Duration {
     times[times.len() / 2]
 }
 
-fn keeper_pid() -> String {
-    let threads = fs::read_dir("/proc/self/task").into_iter().flatten().filter_map(Result::ok);
-    let children = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
-    let pids: Vec<String> = children.flat_map(|pids| pids.split(' ').map(str::to_owned).collect::<Vec<_>>()).collect();
-    let is_keeper = |pid: &String| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|it| it == "mcp-keeper\n");
-    pids.into_iter().find(is_keeper).unwrap_or_default()
-}
-
 fn memory(pid: &str) -> String {
-    let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
-    let line = |name| rollup.lines().find(|line: &&str| line.starts_with(name)).unwrap_or_default();
-    format!("{}, {}", line("Rss:"), line("Pss:")).split_whitespace().collect::<Vec<_>>().join(" ")
+    let of = |name| kilobytes(pid, name).unwrap_or_default();
+    format!("Rss: {} kB, Pss: {} kB", of("Rss"), of("Pss"))
 }
 
 fn say(line: &str) {

@@ -2,7 +2,8 @@
 //!
 //! `way_cost calls <number>` prints microseconds per call: bare, and through a host with policy, limits and log.
 //! `way_cost connect <number> <program>` prints milliseconds: one of `<program>` alone, and so many of them through a
-//! host. Build it with `--release`; a ratio within one run is all that counts.
+//! host. `way_cost memory <number> <program or address>` prints what a host and its keeper weigh that idle with so many
+//! of them. Build it with `--release`; a ratio within one run is all that counts.
 
 use std::{
     io::{self, Write},
@@ -19,7 +20,10 @@ use toolway_host::{
     keeper,
     record::Ending,
 };
-use toolway_testkit::fixture_server::FixtureServer;
+use toolway_testkit::{
+    fixture_server::FixtureServer,
+    weighing::{self, kilobytes},
+};
 use toolway_wire::{
     down::FaceOptions,
     exchange::Outcome,
@@ -31,6 +35,8 @@ type Problem = Box<dyn std::error::Error>;
 
 /// Nothing that is measured takes longer.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// After this long nothing is going on any more.
+const SETTLED: Duration = Duration::from_secs(3);
 /// How often each side is measured, in turn.
 const ROUNDS: usize = 5;
 
@@ -41,7 +47,8 @@ fn main() -> Result<(), Problem> {
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["calls", number] => runtime.block_on(calls(number.parse()?)),
         ["connect", number, program] => runtime.block_on(connect(number.parse()?, program)),
-        _ => Err("usage: way_cost calls <number> | connect <number> <program>".into()),
+        ["memory", number, place] => runtime.block_on(memory(number.parse()?, place)),
+        _ => Err("usage: way_cost calls <number> | connect <number> <program> | memory <number> <place>".into()),
     }
 }
 
@@ -80,13 +87,38 @@ async fn calls(number: usize) -> Result<(), Problem> {
     Ok(())
 }
 
-async fn connect(number: usize, program: &str) -> Result<(), Problem> {
-    let wanted = |index: usize| -> Result<WantedServer, Problem> {
-        let program = Program { arguments: vec![format!("s{index}")], ..Program::new(program) };
-        Ok(WantedServer::new(format!("s{index}").parse()?, Way::Address(ServerAddress::Process(program))))
+/// So many servers at one place: a program, its arguments after it, or an address.
+fn wanted(number: usize, place: &str) -> Result<Vec<WantedServer>, Problem> {
+    let address = |index: usize| -> Result<ServerAddress, Problem> {
+        if place.starts_with("http") {
+            return Ok(ServerAddress::http(place.parse()?));
+        }
+        let mut words = place.split(' ').map(str::to_owned);
+        let program = Program::new(words.next().unwrap_or_default());
+        // The fixture takes the name it is to have.
+        let arguments = words.collect::<Vec<_>>();
+        let arguments = if arguments.is_empty() { vec![format!("s{index}")] } else { arguments };
+        Ok(ServerAddress::Process(Program { arguments, ..program }))
     };
-    let alone = connected(vec![wanted(0)?]).await?;
-    let all = connected((0..number).map(wanted).collect::<Result<_, _>>()?).await?;
+    let server = |index: usize| -> Result<WantedServer, Problem> {
+        Ok(WantedServer::new(format!("s{index}").parse()?, Way::Address(address(index)?)))
+    };
+    (0..number).map(server).collect()
+}
+
+async fn memory(number: usize, place: &str) -> Result<(), Problem> {
+    let host = start(wanted(number, place)?).await?;
+    tokio::time::sleep(SETTLED).await;
+    let pss = |pid: &str| kilobytes(pid, "Pss").unwrap_or_default();
+    let (ours, keepers) = (pss("self"), weighing::keeper().map_or(0, |keeper| pss(&keeper)));
+    say(&format!("{number} servers: ourselves {ours} kB, the keeper {keepers} kB (Pss)"))?;
+    host.shutdown().await;
+    Ok(())
+}
+
+async fn connect(number: usize, program: &str) -> Result<(), Problem> {
+    let alone = connected(wanted(1, program)?).await?;
+    let all = connected(wanted(number, program)?).await?;
     say(&format!("one alone {alone:?}, {number} of them {all:?}"))?;
     Ok(())
 }

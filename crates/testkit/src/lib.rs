@@ -4,3 +4,4 @@
 pub mod fixture_server;
 pub mod odd;
 pub mod test_host;
+pub mod weighing;
