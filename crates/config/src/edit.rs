@@ -33,7 +33,7 @@ pub enum Edit {
         /// What stands under it.
         entry: NewValue,
     },
-    /// Some keys of an entry; nothing means that the key goes.
+    /// Some keys of an entry, `env.NAME` for one inside of another; nothing means that the key goes.
     Update {
         /// Which server.
         name: ServerName,
@@ -204,7 +204,6 @@ impl Step {
                 (lines, format!("Put these lines under `mcpServers` in {file}."))
             }
             Self::Members(label, changes) => {
-                let kept = changes.iter().filter_map(|(key, value)| Some((key.clone(), value.clone()?)));
                 let gone = changes.iter().filter(|(_, value)| value.is_none()).map(|(key, _)| format!("`{key}`"));
                 let gone = gone.collect::<Vec<_>>().join(" and ");
                 let advice = match gone.is_empty() {
@@ -213,7 +212,7 @@ impl Step {
                         "In {file}, under `mcpServers.{label}`, take away {gone}; then these lines belong there."
                     ),
                 };
-                (NewValue::Object(kept.collect()).yaml(), advice)
+                (jsonc::nested(changes).yaml(), advice)
             }
             Self::Remove(label) => (String::new(), format!("Take away `{label}` under `mcpServers` in {file}.")),
         }

@@ -82,6 +82,21 @@ pub enum ConfigError {
     },
 }
 
+impl ConfigError {
+    /// Where it stands.
+    pub fn place(&self) -> Place {
+        match self {
+            Self::Unreadable { file, .. } => Place { file: file.clone(), line: 0 },
+            Self::Syntax { place, .. }
+            | Self::Expected { place, .. }
+            | Self::Twice { place, .. }
+            | Self::SameName { place, .. }
+            | Self::Unresolved { place, .. }
+            | Self::Refused { place, .. } => place.clone(),
+        }
+    }
+}
+
 impl Place {
     /// Another line of the same file; zero means this one.
     pub(crate) fn at(&self, line: usize) -> Self {

@@ -15,7 +15,7 @@ use crate::{
 pub struct Flags {
     /// `--auto-connect`
     pub start: Option<Start>,
-    /// `--request-timeout`
+    /// `--timeout`
     pub request_timeout: Option<Duration>,
     /// `--prefix`
     pub prefix: Option<Prefix>,
@@ -35,7 +35,7 @@ impl Flags {
         }
         Settings {
             start: said(self.start, "--auto-connect").unwrap_or_default(),
-            request_timeout: said(self.request_timeout.map(Some), "--request-timeout").unwrap_or_default(),
+            request_timeout: said(self.request_timeout.map(Some), "--timeout").unwrap_or_default(),
             prefix: said(self.prefix, "--prefix").unwrap_or_default(),
             ..Settings::default()
         }

@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     fs, io,
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
@@ -70,7 +71,7 @@ impl Accepted {
         if let Some(folder) = file.parent() {
             fs::create_dir_all(folder).map_err(|error| failed(&error))?;
         }
-        let lock = fs::File::create(file.with_extension("lock")).map_err(|error| failed(&error))?;
+        let lock = private().open(file.with_extension("lock")).map_err(|error| failed(&error))?;
         lock.lock().map_err(|error| failed(&error))?;
         let mut accepted = Self::read(file)?;
         change(&mut accepted);
@@ -82,6 +83,13 @@ impl Accepted {
         let entries: Vec<Value> = self.0.iter().map(|(entry, acceptance)| write_entry(entry, acceptance)).collect();
         format!("{:#}\n", json!({ "accepted": entries }))
     }
+}
+
+/// A file that nobody else reads.
+fn private() -> fs::OpenOptions {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create(true).truncate(false).mode(0o600);
+    options
 }
 
 fn write_entry(entry: &EntryId, acceptance: &Acceptance) -> Value {

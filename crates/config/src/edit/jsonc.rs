@@ -27,29 +27,73 @@ pub(super) fn put(file: &Path, text: &str, label: &str, entry: &NewValue) -> Res
     Ok(root.to_string())
 }
 
-/// Changes some keys of an entry; one that is not there yet is made.
+/// Changes some keys of an entry, `env.NAME` inside of `env`; an entry that is not there yet is made.
 pub(super) fn change(
     file: &Path,
     text: &str,
     label: &str,
     changes: &[(String, Option<NewValue>)],
 ) -> Result<String, ConfigError> {
-    let root = parse(file, if text.trim().is_empty() { "{}" } else { text })?;
+    let mut text = if text.trim().is_empty() { "{}\n".to_owned() } else { text.to_owned() };
+    let root = parse(file, &text)?;
     let servers = object(&root, file)?.object_value_or_create(SERVERS).ok_or_else(|| wrong(file, SERVERS))?;
     if servers.get(label).is_none() {
-        let members = changes.iter().filter_map(|(key, value)| Some((key.clone(), value.clone()?))).collect();
-        return put(file, text, label, &NewValue::Object(members));
+        return put(file, &text, label, &nested(changes));
     }
-    let entry = servers.object_value(label).ok_or_else(|| wrong(file, label))?;
+    // One at a time: a member that was put as text is no node yet.
     for (key, value) in changes {
-        match (entry.get(key), value) {
-            (Some(member), Some(value)) => member.set_value(value.input()),
-            (Some(member), None) => member.remove(),
-            (None, Some(value)) => append(&entry, key, value),
-            (None, None) => {}
+        text = change_one(file, &text, label, key, value.as_ref())?;
+    }
+    Ok(text)
+}
+
+fn change_one(
+    file: &Path,
+    text: &str,
+    label: &str,
+    key: &str,
+    value: Option<&NewValue>,
+) -> Result<String, ConfigError> {
+    let root = parse(file, text)?;
+    let servers = object(&root, file)?.object_value(SERVERS).ok_or_else(|| wrong(file, SERVERS))?;
+    let entry = servers.object_value(label).ok_or_else(|| wrong(file, label))?;
+    match key.split_once('.') {
+        Some((outer, inner)) if entry.get(outer).is_some() => {
+            set(&entry.object_value(outer).ok_or_else(|| wrong(file, outer))?, inner, value);
         }
+        Some((outer, inner)) => {
+            let object = value.map(|value| NewValue::Object(vec![(inner.to_owned(), value.clone())]));
+            set(&entry, outer, object.as_ref());
+        }
+        None => set(&entry, key, value),
     }
     Ok(root.to_string())
+}
+
+fn set(entry: &CstObject, key: &str, value: Option<&NewValue>) {
+    match (entry.get(key), value) {
+        (Some(member), Some(value)) => member.set_value(value.input()),
+        (Some(member), None) => member.remove(),
+        (None, Some(value)) => append(entry, key, value),
+        (None, None) => {}
+    }
+}
+
+/// What the changes put there, as one object.
+pub(super) fn nested(changes: &[(String, Option<NewValue>)]) -> NewValue {
+    let mut members: Vec<(String, NewValue)> = Vec::new();
+    for (key, value) in changes {
+        let Some(value) = value.clone() else { continue };
+        let Some((outer, inner)) = key.split_once('.') else {
+            members.push((key.clone(), value));
+            continue;
+        };
+        match members.iter_mut().find(|(known, _)| known == outer) {
+            Some((_, NewValue::Object(within))) => within.push((inner.to_owned(), value)),
+            _ => members.push((outer.to_owned(), NewValue::Object(vec![(inner.to_owned(), value)]))),
+        }
+    }
+    NewValue::Object(members)
 }
 
 /// Takes an entry away.

@@ -110,6 +110,26 @@ fn one_member_changes() {
 }
 
 #[test]
+fn members_of_members_change_one_by_one() {
+    let text = |value: &str| Some(NewValue::Text(value.to_owned()));
+    let changes = vec![
+        ("env.Y".to_owned(), text("2")),
+        ("env.X".to_owned(), None),
+        ("timeouts.idle".to_owned(), Some(NewValue::Number(9.0))),
+    ];
+    let edit = Edit::Update { name: name("b"), changes };
+    let after = edited(&edit, KEPT);
+    let env = after.lines().find(|line| line.contains("\"env\"")).unwrap();
+    assert!(env.contains("\"Y\": \"2\"") && !env.contains("\"X\""), "{after}");
+    assert!(after.contains("/* why */") && after.contains("\"idle\": 9"), "{after}");
+
+    let changes = vec![("env.A".to_owned(), text("1")), ("env.B".to_owned(), text("2"))];
+    let after = edited(&Edit::Update { name: name("my-files"), changes }, KEPT);
+    let line = r#""My Files": { "command": "files", "args": ["a"], "env": {"A":"1", "B": "2"} }, // on one line"#;
+    assert!(after.contains(line), "{after}");
+}
+
+#[test]
 fn an_entry_goes_and_its_neighbours_stay() {
     let text = edited(&Edit::Remove { name: name("b") }, KEPT);
     assert!(!text.contains("\"b\"") && text.contains("\"My Files\"") && text.contains("// slow machine"), "{text}");
