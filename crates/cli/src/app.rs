@@ -1,8 +1,8 @@
 //! What every command of servers has at hand: the environment, the configuration, the way to a server.
 
-use std::{ffi::OsStr, io::Read, path::PathBuf, sync::Arc, time::Duration};
+use std::{ffi::OsStr, io::Read, sync::Arc, time::Duration};
 
-use toolway_config::{Config, Environment, Paths};
+use toolway_config::{Environment, Paths};
 use toolway_host::connection::{DialOptions, DiskEraMemory, LastWords, ServerAddress, dial};
 use toolway_wire::{
     exchange::Terms,
@@ -12,7 +12,6 @@ use toolway_wire::{
 
 use crate::{
     args::{EraArg, ReachArgs, ShowArgs},
-    output::Output,
     report::Report,
     session::Session,
     stop::Stop,
@@ -38,15 +37,6 @@ impl App {
         let paths = Paths::of(&environment);
         let stop = Stop::watch(reach.timeout);
         Self { environment, paths, reach, show, stop }
-    }
-
-    /// The file that was named, or the user's own if there is one. What is odd about it is said.
-    pub(crate) fn config(&self, output: &mut Output) -> Result<Config, Report> {
-        let config = read_config(self.reach.config.as_ref(), &self.paths)?;
-        for warning in &config.warnings {
-            output.say(&format!("toolway: {warning}"));
-        }
-        Ok(config)
     }
 
     /// Goes to a server, works there, and leaves it in good order however the work ended.
@@ -148,15 +138,6 @@ fn all_of(stream: impl Read, most: usize) -> std::io::Result<Vec<u8>> {
         return Err(std::io::Error::other(format!("it is larger than {most} bytes")));
     }
     Ok(bytes)
-}
-
-/// The file that was named, which must be there, or the user's own, which need not be.
-pub(crate) fn read_config(named: Option<&PathBuf>, paths: &Paths) -> Result<Config, Report> {
-    match (named, paths.user_config()) {
-        (Some(file), _) => Ok(Config::read(file, None)?),
-        (None, Some(file)) if file.exists() => Ok(Config::read(&file, paths.home.as_ref())?),
-        (None, _) => Ok(Config::default()),
-    }
 }
 
 /// A program that did not come up has often said why.

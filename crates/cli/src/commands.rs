@@ -3,13 +3,16 @@
 pub(crate) mod call;
 pub(crate) mod complete;
 pub(crate) mod completions;
+pub(crate) mod config;
 pub(crate) mod demo;
+pub(crate) mod import;
 pub(crate) mod man;
 pub(crate) mod ping;
 pub(crate) mod prompts;
 pub(crate) mod resources;
 pub(crate) mod rpc;
 pub(crate) mod sample;
+pub(crate) mod servers;
 pub(crate) mod tools;
 
 use toolway_config::Environment;
@@ -37,7 +40,7 @@ pub(crate) async fn run(args: Args, environment: Environment, output: &mut Outpu
     ended.unwrap_or_else(|report| output.report(&report))
 }
 
-/// Runs a command that speaks to a server.
+/// Runs a command that speaks to a server, or is about what is configured.
 async fn run_of_server(command: &Command, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     match command {
         Command::Tools(args) => tools::run(args, app, output).await,
@@ -47,6 +50,9 @@ async fn run_of_server(command: &Command, app: &App, output: &mut Output) -> Res
         Command::Complete(args) => complete::run(args, app, output).await,
         Command::Ping(args) => ping::run(args, app, output).await,
         Command::Rpc(args) => rpc::run(args, app, output).await,
+        Command::Servers(args) => servers::run(args, app, output),
+        Command::Import(args) => import::run(args, app, output),
+        Command::Config(args) => config::run(args, app, output),
         Command::Demo(_)
         | Command::Sample(_)
         | Command::Completions(_)

@@ -4,10 +4,10 @@
 use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, Command, CommandFactory};
-use toolway_config::Paths;
+use toolway_config::{Environment, Loaded, Paths};
 use toolway_wire::message::item::Tool;
 
-use crate::{app, args::Args, disk_copy, schema::Schema};
+use crate::{args::Args, disk_copy, loading, schema::Schema};
 
 /// The words so far, understood.
 #[derive(Debug, Default)]
@@ -24,12 +24,12 @@ struct Line {
 }
 
 /// The candidates for the last of `words`, each possibly followed by a tab and what it means.
-pub(crate) fn candidates(words: &[String], paths: &Paths) -> Vec<String> {
+pub(crate) fn candidates(words: &[String], environment: &Environment) -> Vec<String> {
     let mut root = Args::command();
     root.build();
     let Some((current, before)) = words.split_last() else { return Vec::new() };
     let (line, command, pending) = understand(&root, before);
-    let known = Known { paths, line: &line };
+    let known = Known { environment, paths: Paths::of(environment), line: &line };
     let found = match pending {
         Some(option) => values_of(option, &known),
         None if current.starts_with('-') => options(command),
@@ -81,14 +81,23 @@ impl Line {
 
 /// What the disk knows.
 struct Known<'a> {
-    paths: &'a Paths,
+    environment: &'a Environment,
+    paths: Paths,
     line: &'a Line,
 }
 
 impl Known<'_> {
     fn servers(&self) -> Vec<String> {
-        let config = app::read_config(self.line.config.as_ref(), self.paths).unwrap_or_default();
-        config.servers.keys().map(ToString::to_string).collect()
+        self.loaded().config.servers.keys().map(ToString::to_string).collect()
+    }
+
+    /// Those of the project that nobody has accepted.
+    fn waiting(&self) -> Vec<String> {
+        self.loaded().proposals.iter().map(|proposal| proposal.server.name.to_string()).collect()
+    }
+
+    fn loaded(&self) -> Loaded {
+        loading::load_quietly(self.environment, self.line.config.as_ref())
     }
 
     fn tools(&self, server: &str) -> Vec<Tool> {
@@ -128,6 +137,12 @@ fn words_of(command: &Command, current: &str, known: &Known<'_>) -> Vec<String> 
         ("tools" | "ping" | "rpc" | "complete" | "resources", _) if line.position() == 0 => {
             found.extend(known.servers())
         }
+        ("servers", None) => match line.commands.get(1).map(String::as_str) {
+            Some("accept") => found.extend(known.waiting()),
+            Some("update" | "remove" | "enable" | "disable" | "revoke") => found.extend(known.servers()),
+            _ => {}
+        },
+        ("import", None) => found.extend(positional_values(command)),
         ("prompts", _) if line.position() == 0 && line.commands.get(1).is_none_or(|inner| inner != "get") => {
             found.extend(known.servers());
         }
@@ -191,6 +206,12 @@ fn values_of(option: &Arg, known: &Known<'_>) -> Vec<String> {
         return known.servers();
     }
     option.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect()
+}
+
+/// The words that may stand behind a command.
+fn positional_values(command: &Command) -> Vec<String> {
+    let values = command.get_positionals().flat_map(Arg::get_possible_values);
+    values.map(|value| value.get_name().to_owned()).collect()
 }
 
 fn option_of<'a>(command: &'a Command, name: &str) -> Option<&'a Arg> {

@@ -19,7 +19,7 @@ pub(crate) enum ExitCode {
     ToolError = 5,
     /// The server asks something that nobody answers.
     InputRequired = 6,
-    /// A policy refuses it. There is no policy yet; the number is kept.
+    /// Nobody has accepted it. Policies will refuse this way too.
     Denied = 7,
     /// A JSON-RPC error, or a server that breaks the protocol.
     Protocol = 8,
@@ -59,7 +59,7 @@ impl ExitCode {
             Self::Unreachable => "A server cannot be started or reached, ended, or took too long.",
             Self::ToolError => "The tool ran and says that it failed (`isError`); its result is on standard output.",
             Self::InputRequired => "The server asks for something before it answers, and nobody is there to answer.",
-            Self::Denied => "A policy refuses the call. Nothing refuses calls yet.",
+            Self::Denied => "Refused: a project's server that nobody has accepted. Policies will refuse this way too.",
             Self::Protocol => "A JSON-RPC error, or a server that breaks the protocol.",
             Self::Interrupted => "Stopped from the keyboard; the call was cancelled at the server.",
         }

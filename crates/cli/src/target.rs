@@ -32,7 +32,7 @@ impl App {
         if let Some(target) = self.target_by_option(output)? {
             return Ok(target);
         }
-        let config = self.config(output)?;
+        let config = self.config_for(words.first().map(String::as_str), output)?;
         if words.is_empty() {
             return Err(no_server(&config));
         }
@@ -45,7 +45,7 @@ impl App {
         if let Some(target) = self.target_by_option(output)? {
             return Ok(Selected { target, name: selector.to_owned() });
         }
-        let config = self.config(output)?;
+        let config = self.config_for(split(selector).map(|(server, _)| server), output)?;
         let Some((server, name)) = split(selector) else {
             let message = format!("`{selector}` names no server; say `<server>.{selector}`.");
             return Err(known_servers(Report::usage("unknown_server", message), &config));
@@ -65,7 +65,7 @@ impl App {
             (None, None, None) => Ok(None),
             (Some(command), None, None) => self.process(command).map(Some),
             (None, Some(url), None) => Target::http(url, &reach.header).map(Some),
-            (None, None, Some(name)) => self.named(&self.config(output)?, name).map(Some),
+            (None, None, Some(name)) => self.named(&self.config_for(Some(name), output)?, name).map(Some),
             _ => Err(Report::usage("arguments", "Give one server: --stdio, --url or a name.")),
         }
     }

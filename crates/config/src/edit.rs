@@ -212,7 +212,7 @@ impl Step {
                         "In {file}, under `mcpServers.{label}`, take away {gone}; then these lines belong there."
                     ),
                 };
-                (jsonc::nested(changes).yaml(), advice)
+                (NewValue::nested(changes).yaml(), advice)
             }
             Self::Remove(label) => (String::new(), format!("Take away `{label}` under `mcpServers` in {file}.")),
         }

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use clap::ValueEnum;
-use toolway_config::{Environment, Paths};
+use toolway_config::Environment;
 
 use crate::{completion, exit_code::ExitCode, output::Output};
 
@@ -91,7 +91,7 @@ pub(crate) fn run(args: &CompletionsArgs, output: &mut Output) -> ExitCode {
 
 pub(crate) fn candidates(args: &CandidatesArgs, environment: &Environment, output: &mut Output) -> ExitCode {
     let words: Vec<String> = args.words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    for candidate in completion::candidates(&words, &Paths::of(environment)) {
+    for candidate in completion::candidates(&words, environment) {
         output.line(&candidate);
     }
     ExitCode::Ok

@@ -38,7 +38,7 @@ pub(super) fn change(
     let root = parse(file, &text)?;
     let servers = object(&root, file)?.object_value_or_create(SERVERS).ok_or_else(|| wrong(file, SERVERS))?;
     if servers.get(label).is_none() {
-        return put(file, &text, label, &nested(changes));
+        return put(file, &text, label, &NewValue::nested(changes));
     }
     // One at a time: a member that was put as text is no node yet.
     for (key, value) in changes {
@@ -77,23 +77,6 @@ fn set(entry: &CstObject, key: &str, value: Option<&NewValue>) {
         (None, Some(value)) => append(entry, key, value),
         (None, None) => {}
     }
-}
-
-/// What the changes put there, as one object.
-pub(super) fn nested(changes: &[(String, Option<NewValue>)]) -> NewValue {
-    let mut members: Vec<(String, NewValue)> = Vec::new();
-    for (key, value) in changes {
-        let Some(value) = value.clone() else { continue };
-        let Some((outer, inner)) = key.split_once('.') else {
-            members.push((key.clone(), value));
-            continue;
-        };
-        match members.iter_mut().find(|(known, _)| known == outer) {
-            Some((_, NewValue::Object(within))) => within.push((inner.to_owned(), value)),
-            _ => members.push((outer.to_owned(), NewValue::Object(vec![(inner.to_owned(), value)]))),
-        }
-    }
-    NewValue::Object(members)
 }
 
 /// Takes an entry away.

@@ -29,6 +29,38 @@ impl NewValue {
         Self::Object(pairs.into_iter().map(|(key, value)| (key.into(), Self::Text(value.into()))).collect())
     }
 
+    /// What changes put there, as one object; `env.NAME` stands inside of `env`.
+    pub fn nested(changes: &[(String, Option<Self>)]) -> Self {
+        let mut members: Vec<(String, Self)> = Vec::new();
+        for (key, value) in changes {
+            let Some(value) = value.clone() else { continue };
+            let Some((outer, inner)) = key.split_once('.') else {
+                members.push((key.clone(), value));
+                continue;
+            };
+            match members.iter_mut().find(|(known, _)| known == outer) {
+                Some((_, Self::Object(within))) => within.push((inner.to_owned(), value)),
+                _ => members.push((outer.to_owned(), Self::Object(vec![(inner.to_owned(), value)]))),
+            }
+        }
+        Self::Object(members)
+    }
+
+    /// A value as JSON has it; there is no nothing.
+    pub fn of_json(value: &Value) -> Option<Self> {
+        match value {
+            Value::Null => None,
+            Value::Bool(flag) => Some(Self::Flag(*flag)),
+            Value::Number(number) => number.as_f64().map(Self::Number),
+            Value::String(text) => Some(Self::Text(text.clone())),
+            Value::Array(elements) => elements.iter().map(Self::of_json).collect::<Option<_>>().map(Self::List),
+            Value::Object(members) => {
+                let member = |(key, value): (&String, &Value)| Some((key.clone(), Self::of_json(value)?));
+                members.iter().map(member).collect::<Option<_>>().map(Self::Object)
+            }
+        }
+    }
+
     /// As JSON, for showing.
     pub fn json(&self) -> Value {
         match self {

@@ -1,0 +1,72 @@
+//! `toolway config`: what was configured, where it stands, and what is wrong with it.
+
+mod check;
+mod path;
+mod show;
+
+use clap::Subcommand;
+use serde_json::Value;
+use toolway_config::{Place, schema};
+use toolway_wire::json::Raw;
+
+use crate::{app::App, exit_code::ExitCode, output::Output, report::Report};
+
+/// See and check the configuration
+///
+/// It is put together from defaults, the user's own file, the project's file, the environment (TOOLWAY_*) and the
+/// options of the command line; what comes later in this list holds. Nothing is started or dialled for it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ConfigArgs {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    Show(show::ShowConfigArgs),
+    Check(check::CheckArgs),
+    Path(path::PathArgs),
+    Schema(SchemaArgs),
+}
+
+/// Print the JSON Schema of the configuration, for editors
+#[derive(Debug, clap::Args)]
+#[command(after_help = SCHEMA_EXAMPLES)]
+struct SchemaArgs {}
+
+const EXAMPLES: &str = "\
+Examples:
+  toolway config show                   Every value, and the file and line it comes from
+  toolway config check                  What is wrong or odd, each with file and line
+  toolway config path                   Which files are read";
+
+const SCHEMA_EXAMPLES: &str = "\
+Examples:
+  toolway config schema > toolway.schema.json     Then: { \"$schema\": \"./toolway.schema.json\", … }";
+
+pub(crate) fn run(args: &ConfigArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
+    match &args.action {
+        Action::Show(args) => show::run(args, app, output),
+        Action::Check(args) => check::run(args, app, output),
+        Action::Path(args) => path::run(args, app, output),
+        Action::Schema(SchemaArgs {}) => {
+            output.content(format!("{:#}\n", schema::schema()).as_bytes());
+            Ok(ExitCode::Ok)
+        }
+    }
+}
+
+/// One value of ours for programs.
+pub(crate) fn print(value: &Value, output: &mut Output) {
+    output.json(&Raw::of(value));
+}
+
+/// A file and a line for programs; zero is no line.
+pub(crate) fn place(place: &Place) -> Value {
+    let mut value = serde_json::json!({ "file": place.file.display().to_string() });
+    if place.line != 0 {
+        value["line"] = place.line.into();
+    }
+    value
+}

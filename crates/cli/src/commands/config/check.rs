@@ -1,0 +1,91 @@
+//! `toolway config check`: what is wrong and what is odd, each with file and line.
+
+use serde_json::{Value, json};
+use toolway_config::{
+    NoKeychain, Place,
+    show::{Strictness, check},
+};
+
+use super::{place, print};
+use crate::{
+    app::App,
+    exit_code::ExitCode,
+    output::{Format, Output},
+    report::Report,
+};
+
+/// Check the configuration: exit code 0 if it can be used, 2 if not
+///
+/// Found are broken files, wrong values, variables that are not set, and keys that nobody knows. Servers that are
+/// disabled or not yet accepted are not looked into. Nothing is started or dialled.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct CheckArgs {
+    /// Take keys that nobody knows for wrong instead of odd
+    #[arg(long)]
+    strict: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  toolway config check
+  toolway config check --strict                         For a pipeline
+  toolway config check --config team/toolway.yaml       Another file";
+
+/// One thing that was found.
+struct Finding {
+    place: Place,
+    text: String,
+}
+
+pub(super) fn run(args: &CheckArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
+    let strictness = if args.strict { Strictness::Strict } else { Strictness::Usual };
+    let (mut problems, mut warnings) = (Vec::new(), Vec::new());
+    match app.try_load() {
+        Ok(loaded) => {
+            let checked = check(&loaded, &app.environment, &NoKeychain, strictness);
+            problems.extend(checked.problems.iter().map(|error| Finding::new(error.place(), error)));
+            warnings.extend(checked.warnings.iter().map(|warning| Finding::new(warning.place.clone(), warning)));
+        }
+        Err(error) => problems.push(Finding::new(error.place(), &error)),
+    }
+    show(&problems, &warnings, output);
+    match problems.len() {
+        0 => Ok(ExitCode::Ok),
+        1 => Err(Report::usage("config", "There is one problem in the configuration.")),
+        many => Err(Report::usage("config", format!("There are {many} problems in the configuration."))),
+    }
+}
+
+fn show(problems: &[Finding], warnings: &[Finding], output: &mut Output) {
+    let views = |findings: &[Finding]| findings.iter().map(Finding::view).collect::<Vec<_>>();
+    match output.format {
+        Format::Json | Format::Ndjson => {
+            print(&json!({ "problems": views(problems), "warnings": views(warnings) }), output);
+        }
+        Format::Human | Format::Raw => {
+            for finding in problems {
+                output.line(&finding.text);
+            }
+            for finding in warnings {
+                output.line(&format!("{} (a warning)", finding.text));
+            }
+            if problems.is_empty() && warnings.is_empty() {
+                output.say("The configuration is fine.");
+            }
+        }
+    }
+}
+
+impl Finding {
+    fn new(place: Place, text: &impl ToString) -> Self {
+        Self { place, text: text.to_string() }
+    }
+
+    fn view(&self) -> Value {
+        let mut view = place(&self.place);
+        let prefix = format!("{}: ", self.place);
+        view["message"] = self.text.strip_prefix(&prefix).unwrap_or(&self.text).into();
+        view
+    }
+}

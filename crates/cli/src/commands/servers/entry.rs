@@ -1,0 +1,132 @@
+//! What the options of `add` and `update` say, as members of an entry.
+
+use std::path::Path;
+
+use serde_json::Value;
+use toolway_config::{Secret, edit::NewValue, schema};
+
+use crate::{app::App, args::EraArg, report::Report, similar};
+
+/// Members by key, `env.NAME` for one inside of `env`; nothing means that the member goes.
+pub(super) type Members = Vec<(String, Option<NewValue>)>;
+
+/// What a transport takes with it when it goes.
+const OF_PROCESS: [&str; 5] = ["command", "args", "env", "envFile", "cwd"];
+const OF_HTTP: [&str; 4] = ["url", "headers", "type", "allowInsecureHttp"];
+
+/// Further keys of an entry.
+#[derive(Debug, clap::Args)]
+pub(super) struct KeyArgs {
+    /// Set another key of the entry: `description=Tickets`, `timeouts.total=2m`, `excludeTools=["delete_*"]`; can be
+    /// given several times
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+
+    /// The program and its arguments, instead of --stdio
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+/// All members that the command line gives.
+pub(super) fn members(args: &KeyArgs, app: &App) -> Result<Members, Report> {
+    let mut members = transport(args, app)?;
+    for given in &app.reach.env {
+        let (name, value) = match given.expose().split_once('=') {
+            Some((name, value)) => (name, value.to_owned()),
+            None => (given.expose(), format!("${{{}}}", given.expose())),
+        };
+        if name.is_empty() {
+            return Err(wrong("--env needs the form `NAME=value` or `NAME`."));
+        }
+        members.push((format!("env.{name}"), Some(NewValue::Text(value))));
+    }
+    for header in &app.reach.header {
+        let split = header.expose().split_once(':').ok_or_else(|| wrong("--header needs the form `Name: value`."))?;
+        let (name, value) = (split.0.trim(), split.1.trim());
+        members.push((format!("headers.{name}"), Some(NewValue::Text(value.to_owned()))));
+    }
+    if let Some(folder) = &app.reach.cwd {
+        members.push(("cwd".to_owned(), Some(NewValue::Text(absolute(folder)?))));
+    }
+    match app.reach.era {
+        EraArg::Auto => {}
+        EraArg::Legacy => members.push(("era".to_owned(), Some(NewValue::Text("legacy".to_owned())))),
+        EraArg::Modern => members.push(("era".to_owned(), Some(NewValue::Text("modern".to_owned())))),
+    }
+    for setting in &args.set {
+        members.push(set(setting)?);
+    }
+    Ok(members)
+}
+
+/// The members a new transport takes away.
+pub(super) fn replaced(members: &Members) -> Members {
+    let says = |key: &str| members.iter().any(|(known, value)| known == key && value.is_some());
+    let gone: &[&str] = match (says("command"), says("url")) {
+        (true, _) => &OF_HTTP,
+        (_, true) => &OF_PROCESS,
+        _ => &[],
+    };
+    gone.iter().map(|key| ((*key).to_owned(), None)).collect()
+}
+
+/// A key that an entry can have.
+pub(super) fn known_key(key: &str) -> Result<Value, Report> {
+    let outer = key.split('.').next().unwrap_or_default();
+    let schema = schema::schema();
+    let keys = &schema["$defs"]["server"]["properties"];
+    let names = keys.as_object().into_iter().flatten().filter(|(_, key)| key["deprecated"] != true);
+    let names: Vec<&str> = names.map(|(name, _)| name.as_str()).collect();
+    if names.contains(&outer) {
+        return Ok(keys[outer].clone());
+    }
+    let report = wrong(format!("An entry has no key `{outer}`."));
+    Err(match similar::to(outer, names.iter().copied()) {
+        Some(near) => report.hint(format!("Did you mean `{near}`?")),
+        None => report.hint(format!("There are: {}.", names.join(", "))),
+    })
+}
+
+fn transport(args: &KeyArgs, app: &App) -> Result<Members, Report> {
+    let words = match (&app.reach.stdio, args.command.as_slice()) {
+        (None, []) => Vec::new(),
+        (None, words) => words.to_vec(),
+        (Some(command), []) => split(command)?,
+        (Some(_), _) => return Err(wrong("Give the program once: with --stdio, or after `--`.")),
+    };
+    match (words.split_first(), &app.reach.url) {
+        (None, None) => Ok(Vec::new()),
+        (None, Some(url)) => Ok(vec![("url".to_owned(), Some(NewValue::Text(url.expose().to_owned())))]),
+        (Some(_), Some(_)) => Err(wrong("A server is a program or an address: give --stdio or --url, not both.")),
+        (Some((program, arguments)), None) => {
+            let arguments = (!arguments.is_empty()).then(|| NewValue::texts(arguments.iter().cloned()));
+            let command = Some(NewValue::Text(program.clone()));
+            Ok(vec![("command".to_owned(), command), ("args".to_owned(), arguments)])
+        }
+    }
+}
+
+fn split(command: &Secret) -> Result<Vec<String>, Report> {
+    let words = shlex::split(command.expose()).filter(|words| !words.is_empty());
+    words.ok_or_else(|| wrong("--stdio needs a command; a quote may not be closed."))
+}
+
+/// A value becomes what its key wants: a text where that is a text, else JSON where it is some.
+fn set(setting: &str) -> Result<(String, Option<NewValue>), Report> {
+    let (key, text) = setting.split_once('=').ok_or_else(|| wrong("--set needs the form `KEY=VALUE`."))?;
+    let schema = known_key(key)?;
+    let wants_text = schema["type"] == "string" || schema["additionalProperties"]["type"] == "string";
+    let parsed = serde_json::from_str(text).ok().filter(|_| !wants_text);
+    let value = parsed.as_ref().and_then(NewValue::of_json);
+    Ok((key.to_owned(), Some(value.unwrap_or_else(|| NewValue::Text(text.to_owned())))))
+}
+
+/// As it is from here: the file may stand elsewhere.
+fn absolute(folder: &Path) -> Result<String, Report> {
+    let path = std::path::absolute(folder).map_err(|error| wrong(format!("--cwd: {error}.")))?;
+    path.into_os_string().into_string().map_err(|_| wrong("--cwd: the path is no text."))
+}
+
+pub(super) fn wrong(sentence: impl Into<String>) -> Report {
+    Report::usage("arguments", sentence)
+}

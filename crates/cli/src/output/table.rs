@@ -1,0 +1,39 @@
+//! Rows for people: columns as wide as their widest cell, the last one as long as it likes.
+
+use super::{Output, clean};
+
+impl Output {
+    /// Shows rows under their headings, or nothing where there are none.
+    pub(crate) fn table<const N: usize>(&mut self, headings: [&str; N], rows: &[[String; N]]) {
+        if rows.is_empty() {
+            return;
+        }
+        let headings = headings.map(str::to_owned);
+        let rows: Vec<[String; N]> = rows.iter().map(|row| row.each_ref().map(|cell| clean::flat(cell))).collect();
+        let all = || std::iter::once(&headings).chain(&rows);
+        let widths: [usize; N] =
+            std::array::from_fn(|column| all().map(|row| row[column].chars().count()).max().unwrap_or(0));
+        self.line(&padded(&headings, widths));
+        for row in &rows {
+            let line = padded(row, widths);
+            let first = row[0].len();
+            self.entry(&line[..first], &line[first..]);
+        }
+    }
+}
+
+fn padded<const N: usize>(row: &[String; N], widths: [usize; N]) -> String {
+    let cell = |(cell, width): (&String, usize)| format!("{cell}{}", " ".repeat(width - cell.chars().count()));
+    let cells: Vec<String> = row.iter().zip(widths).map(cell).collect();
+    cells.join("  ").trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::padded;
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell() {
+        assert_eq!(padded(&["a".to_owned(), "b".to_owned(), "é".to_owned()], [3, 1, 4]), "a    b  é");
+    }
+}
