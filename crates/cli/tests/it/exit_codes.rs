@@ -1,4 +1,4 @@
-//! One story per exit code. 7 is kept for policy, which refuses nothing yet.
+//! One story per exit code.
 
 use std::{
     io::{Read, Write},
@@ -10,7 +10,7 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::home::{Home, odd, wait};
+use crate::home::{Home, Ran, odd, wait};
 
 /// An address that answers everything this way, once or often.
 fn answering(reply: &'static str) -> String {
@@ -112,6 +112,17 @@ fn six_is_a_question_that_nobody_answers() {
     let error = home.run(&["call", "--stdio", &odd("wants-undeclared"), "odd"]).failed(6, "input_required");
     let message = error["message"].as_str().unwrap();
     assert!(message.starts_with("The server asks something first (`"), "{message}");
+}
+
+#[test]
+fn seven_is_a_projects_server_that_nobody_has_accepted() {
+    let home = Home::new();
+    home.write("clone/toolway.json", r#"{ "mcpServers": { "theirs": { "command": "x" } } }"#);
+    let ran = home.command(&["tools", "theirs", "-o", "human"]).current_dir(home.path("clone")).output().unwrap();
+    let ran = Ran::of(&ran);
+    assert_eq!(ran.code, 7, "{ran:?}");
+    let last = ran.talk.lines().last().unwrap();
+    assert!(last.starts_with("To accept exactly this: toolway servers accept theirs --digest "), "{ran:?}");
 }
 
 #[test]

@@ -18,7 +18,8 @@ fn the_reference_is_what_the_commands_say_of_themselves() {
 #[test]
 fn every_command_teaches_with_an_example() {
     let home = Home::new();
-    for command in ["tools", "call", "resources", "prompts", "complete", "ping", "rpc", "completions", "man"] {
+    let commands = ["tools", "call", "resources", "prompts", "complete", "ping", "rpc", "servers", "import", "config"];
+    for command in commands.into_iter().chain(["completions", "man"]) {
         let help = home.run(&[command, "--help"]);
         assert!(help.ok().contains("Examples:\n  "), "{command}");
         let page = home.run(&["man", command]);

@@ -31,11 +31,11 @@ pub(super) enum Whose {
 /// What came of it all.
 pub(super) struct Copied {
     pub(super) file: PathBuf,
-    pub(super) entries: Vec<(Origin, Came)>,
+    pub(super) entries: Vec<(Whence, Came)>,
 }
 
 /// Which entry it was.
-pub(super) struct Origin {
+pub(super) struct Whence {
     pub(super) label: String,
     pub(super) name: ServerName,
     pub(super) host: &'static str,
@@ -81,7 +81,7 @@ struct Copying<'a> {
     folder: Option<PathBuf>,
     whose: Whose,
     known: BTreeSet<ServerName>,
-    entries: Vec<(Origin, Came)>,
+    entries: Vec<(Whence, Came)>,
 }
 
 impl<'a> Copying<'a> {
@@ -91,7 +91,7 @@ impl<'a> Copying<'a> {
     }
 
     fn add(&mut self, server: &ServerConfig) {
-        let origin = Origin {
+        let origin = Whence {
             label: server.label.clone(),
             name: server.name.clone(),
             host: server.source.format.word(),

@@ -2,15 +2,15 @@
 
 use serde_json::{Value, json};
 use toolway_config::{
-    Config, Loaded, NoKeychain, ServerConfig,
+    Config, Loaded, NoKeychain, Origin, ServerConfig,
     import::{CopiedEntry, Imported},
     server::Behind,
-    show::show,
+    show::{ShownValue, show},
 };
 
 use super::{
     ImportArgs, Read,
-    copying::{Came, Copied, Origin},
+    copying::{Came, Copied, Whence},
     is_in_use,
 };
 use crate::{
@@ -44,7 +44,7 @@ pub(super) fn copied(files: &[Read], copied: &Copied, output: &mut Output) {
         return;
     }
     for (origin, came) in &copied.entries {
-        let Origin { label, host, place, .. } = origin;
+        let Whence { label, host, place, .. } = origin;
         match came {
             Came::Copied(entry) => {
                 output.line(&format!("Copied `{label}` of {host} ({place}) to {}", copied.file.display()));
@@ -70,8 +70,8 @@ fn left_out(entry: &CopiedEntry, output: &mut Output) {
     }
 }
 
-fn entry_view(origin: &Origin, came: &Came) -> Value {
-    let Origin { label, name, host, place } = origin;
+fn entry_view(origin: &Whence, came: &Came) -> Value {
+    let Whence { label, name, host, place } = origin;
     let mut view = json!({ "label": label, "name": name.as_str(), "host": host, "from": place });
     let mut with = |entry: &CopiedEntry| {
         let secrets = entry.left_out.iter().map(|secret| json!({ "key": secret.key, "variable": secret.variable }));
@@ -160,8 +160,13 @@ fn values(server: &ServerConfig) -> Vec<(String, Value)> {
     let mut config = Config::default();
     config.servers.insert(server.name.clone(), server.clone());
     let prefix = format!("mcpServers.{}.", server.label);
-    let said = show(&config).into_iter().filter(|value| value.origin != toolway_config::Origin::Default);
-    said.filter_map(|value| Some((value.key.strip_prefix(&prefix)?.to_owned(), value.value))).collect()
+    let own = |value: ShownValue| Some((value.key.strip_prefix(&prefix)?.to_owned(), value.value, value.origin));
+    let values = show(&config).into_iter().filter_map(own);
+    // Some hosts have the arguments inside of the command, so that they have no place of their own.
+    let is_said = |key: &str, value: &Value, origin: &Origin| {
+        *origin != Origin::Default || (key == "args" && value.as_array().is_some_and(|words| !words.is_empty()))
+    };
+    values.filter(|(key, value, origin)| is_said(key, value, origin)).map(|(key, value, _)| (key, value)).collect()
 }
 
 /// How it is reached, on one line, secrets masked.
