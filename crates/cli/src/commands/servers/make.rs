@@ -25,10 +25,9 @@ const MASK: &str = "•••";
 /// The lock has no text.
 const LOCK: usize = 0;
 
-/// Whether an edit changed anything.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// Whether an edit changed anything, and what the file said before.
 enum News {
-    Some,
+    Some(Vec<(String, Value)>),
     None,
 }
 
@@ -53,38 +52,64 @@ impl Made {
                 not_written(&file, &lines, &advice, output);
             }
             Change::Text { file, text } => {
-                let news =
-                    if std::fs::read_to_string(&file).is_ok_and(|old| old == text) { News::None } else { News::Some };
-                if news == News::Some {
+                let before = values_in(&file, &self.name, &app.load()?);
+                let is_so = std::fs::read_to_string(&file).is_ok_and(|old| old == text);
+                if is_so {
+                    self.tell(&file, &News::None, &app.load()?, output);
+                } else {
                     replace(&file, &text).map_err(|error| cannot_write(&file, &error))?;
+                    self.tell(&file, &News::Some(before), &app.load()?, output);
                 }
-                self.tell(&file, news, &app.load()?, output);
             }
         }
         Ok(ExitCode::Ok)
     }
 
-    fn tell(&self, file: &Path, news: News, loaded: &Loaded, output: &mut Output) {
-        let values = values_in(file, &self.name, loaded);
-        let waiting = loading::proposal_of(loaded, self.name.as_str());
+    fn tell(&self, file: &Path, news: &News, loaded: &Loaded, output: &mut Output) {
+        let changed = match news {
+            News::None => Vec::new(),
+            News::Some(before) => self.changed(before, &values_in(file, &self.name, loaded)),
+        };
         if matches!(output.format, Format::Json | Format::Ndjson) {
-            let server = loaded.config.servers.get(&self.name);
-            let server = server.map(|server| list::view(server, list::State::of(server)));
-            let waiting = || waiting.map(|it| list::view(&it.server, list::State::of_proposal(it)));
-            let values: Vec<Value> = values.iter().map(|(key, value)| json!({ "key": key, "value": value })).collect();
-            let file = file.display().to_string();
-            let server = server.or_else(waiting);
-            print(&json!({ "changed": news == News::Some, "file": file, "server": server, "values": values }), output);
-        } else if news == News::Some {
+            let values: Vec<Value> = changed.iter().map(|(key, value)| json!({ "key": key, "value": value })).collect();
+            let (file, server) = (file.display().to_string(), self.server(loaded));
+            let is_news = matches!(news, News::Some(_));
+            print(&json!({ "changed": is_news, "file": file, "server": server, "values": values }), output);
+        } else if matches!(news, News::Some(_)) {
             output.line(&format!("{} `{}` in {}", self.word, self.name, file.display()));
-            values.iter().for_each(|(key, value)| output.line(&format!("  {key} = {value}")));
+            for (key, value) in &changed {
+                let line =
+                    value.as_ref().map_or_else(|| format!("  {key} is gone"), |value| format!("  {key} = {value}"));
+                output.line(&line);
+            }
         } else {
             output.line(&format!("`{}` in {} is so already", self.name, file.display()));
         }
-        let typed = matches!(self.edit, Edit::Add { .. } | Edit::Update { .. });
-        if typed && values.iter().any(|(_, value)| value.to_string().contains(MASK)) {
+        let hides = |value: &Value| value.to_string().contains(MASK);
+        if changed.iter().any(|(_, value)| value.as_ref().is_some_and(hides)) {
             output.say("toolway: a secret stands in that file now; `${NAME}` in its place takes it from a variable.");
         }
+    }
+
+    /// What is different now; a secret that was typed is, although it cannot be seen.
+    fn changed(&self, before: &[(String, Value)], now: &[(String, Value)]) -> Vec<(String, Option<Value>)> {
+        let is_typed = |key: &str| match &self.edit {
+            Edit::Update { changes, .. } => changes.iter().any(|(typed, value)| typed == key && value.is_some()),
+            _ => false,
+        };
+        let new = now.iter().filter(|value| !before.contains(value) || is_typed(&value.0));
+        let gone = before.iter().filter(|(key, _)| !now.iter().any(|(known, _)| known == key));
+        let gone = gone.filter(|_| !matches!(self.edit, Edit::Remove { .. }));
+        new.map(|(key, value)| (key.clone(), Some(value.clone())))
+            .chain(gone.map(|(key, _)| (key.clone(), None)))
+            .collect()
+    }
+
+    /// The server as it is now, if there is still one.
+    fn server(&self, loaded: &Loaded) -> Option<Value> {
+        let known = loaded.config.servers.get(&self.name).map(|server| list::view(server, list::State::of(server)));
+        let waiting = loading::proposal_of(loaded, self.name.as_str());
+        known.or_else(|| waiting.map(|it| list::view(&it.server, list::State::of_proposal(it))))
     }
 }
 
