@@ -4,14 +4,16 @@ use std::process::Command;
 
 use crate::home::{Home, Ran};
 
-/// Types lines into an interactive zsh, each followed by Tab, and tells what stood there then.
+/// Types lines into an interactive zsh, each followed by Tab, and tells what stood there then. It begins when the line
+/// editor reads: before that the terminal itself takes some of the keys.
 const ZSH: &str = r#"
 zmodload zsh/zpty zsh/zselect
 await() { for try in {1..1000}; do eval "$1" && return; zselect -t 2; done; print -r "never: $1"; exit 1 }
 lines() { [[ -e $HOME/told ]] && told=(${(f)"$(<$HOME/told)"}) || told=(); (( ${#told} == $1 )) }
 zpty shell zsh -f -i
 zpty -w shell "PROMPT= RPROMPT=; $SETUP
-tell() { print -r -- \"<\$BUFFER>\" >> $HOME/told; BUFFER=; }; zle -N tell; bindkey '^X^R' tell; : > $HOME/ready"
+tell() { print -r -- \"<\$BUFFER>\" >> $HOME/told; BUFFER=; }; zle -N tell; bindkey '^X^R' tell
+zle-line-init() { : > $HOME/ready; }; zle -N zle-line-init"
 await '[[ -e $HOME/ready ]]'
 for line in "$@"; do
     (( number += 1 ))
