@@ -38,17 +38,25 @@ impl App {
         Ok(loaded.config)
     }
 
-    /// What may be used by a command that is about one server: if that one waits for a person, the person is asked,
-    /// and where nobody is there it is refused.
-    pub(crate) fn config_for(&self, wanted: Option<&str>, output: &mut Output) -> Result<Config, Report> {
-        let Some(wanted) = wanted else { return self.config(output) };
-        let mut loaded = self.load()?;
-        say_odd(&loaded, output);
-        if let Some(proposal) = proposal_of(&loaded, wanted) {
-            let server = self.consent(proposal, output)?;
-            loaded.config.servers.insert(server.name.clone(), server);
+    /// What may be used by a command that is about these servers, or about all if there are none: for one that waits
+    /// for a person the person is asked, and where nobody is there it is refused.
+    pub(crate) fn config_for<'a>(
+        &self,
+        wanted: impl IntoIterator<Item = &'a str>,
+        output: &mut Output,
+    ) -> Result<Config, Report> {
+        let mut wanted = wanted.into_iter().peekable();
+        if wanted.peek().is_none() {
+            return self.config(output);
         }
-        Ok(loaded.config)
+        let loaded = self.load()?;
+        say_odd(&loaded, output);
+        let mut config = loaded.config.clone();
+        for proposal in wanted.filter_map(|wanted| proposal_of(&loaded, wanted)) {
+            let server = self.consent(proposal, output)?;
+            config.servers.insert(server.name.clone(), server);
+        }
+        Ok(config)
     }
 
     /// Where what was accepted is kept.

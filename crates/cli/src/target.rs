@@ -65,7 +65,7 @@ impl App {
             (None, None, None) => Ok(None),
             (Some(command), None, None) => self.process(command).map(Some),
             (None, Some(url), None) => Target::http(url, &reach.header).map(Some),
-            (None, None, Some(name)) => self.named(&self.config_for(Some(name), output)?, name).map(Some),
+            (None, None, Some(name)) => self.named(&self.config_for([name.as_str()], output)?, name).map(Some),
             _ => Err(Report::usage("arguments", "Give one server: --stdio, --url or a name.")),
         }
     }

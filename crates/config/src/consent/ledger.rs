@@ -3,14 +3,14 @@
 use std::{
     collections::BTreeMap,
     fs, io,
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
 use serde_json::{Value, json};
 
 use super::{Digest, EntryId, Line, Shown};
-use crate::{edit, server::ServerName};
+use crate::{edit, interpolate::read_bounded, server::ServerName};
 
 /// What was accepted, by entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,6 +35,11 @@ pub struct LedgerError {
     pub problem: String,
 }
 
+/// Nobody accepts more than this.
+const MOST: u64 = 4 * 1024 * 1024;
+/// Who else may write: nobody.
+const OTHERS_WRITE: u32 = 0o022;
+
 impl Accepted {
     /// What was accepted for an entry.
     pub fn get(&self, entry: &EntryId) -> Option<&Acceptance> {
@@ -54,11 +59,14 @@ impl Accepted {
     /// Reads what was kept; where there is no file, nothing was accepted.
     pub fn read(file: &Path) -> Result<Self, LedgerError> {
         let failed = |problem: String| LedgerError { file: file.to_owned(), problem };
-        let text = match fs::read_to_string(file) {
-            Ok(text) => text,
+        let text = match fs::metadata(file) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
             Err(error) => return Err(failed(error.to_string())),
+            // A yes that somebody else can write is none.
+            Ok(found) if found.mode() & OTHERS_WRITE != 0 => return Err(failed("others can write it".to_owned())),
+            Ok(_) => read_bounded(file, MOST).map_err(|error| failed(error.to_string()))?,
         };
+        let text = String::from_utf8_lossy(&text);
         let value: Value = serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?;
         let entries = value["accepted"].as_array().ok_or_else(|| failed("no list of what was accepted".to_owned()))?;
         // An entry that cannot be read is as good as not accepted.

@@ -296,6 +296,9 @@ fn what_was_accepted_is_kept_in_a_file_of_ones_own() {
 
     let rest = Accepted::update(&file, |accepted| assert!(accepted.remove(&entry).is_some())).unwrap();
     assert_eq!(world.load_with(&rest, Flags::default()).unwrap().proposals.len(), 1);
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o620)).unwrap();
+    assert!(Accepted::read(&file).unwrap_err().to_string().ends_with("accepted.json: others can write it"));
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
     fs::write(&file, "not json").unwrap();
     assert!(Accepted::read(&file).is_err());
 }

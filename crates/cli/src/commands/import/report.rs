@@ -21,10 +21,11 @@ use crate::{
 
 /// What was found, file by file.
 pub(super) fn found(args: &ImportArgs, files: &[Read], loaded: &Loaded, app: &App, output: &mut Output) {
-    if matches!(output.format, Format::Json | Format::Ndjson) {
-        let views: Vec<Value> = files.iter().map(|file| file.view(loaded, app)).collect();
-        print(&json!({ "files": views }), output);
-        return;
+    let views = files.iter().map(|file| file.view(loaded, app));
+    match output.format {
+        Format::Json => return print(&json!({ "files": views.collect::<Vec<_>>() }), output),
+        Format::Ndjson => return views.for_each(|view| print(&view, output)),
+        Format::Human | Format::Raw => {}
     }
     for file in files {
         file.show(loaded, app, output);

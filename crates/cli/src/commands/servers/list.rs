@@ -67,10 +67,15 @@ fn rows<'a>(loaded: &'a Loaded, app: &App) -> Vec<Row<'a>> {
     let mut rows: Vec<Row<'_>> = known.chain(waiting).collect();
     rows.sort_by(|one, other| one.server.name.cmp(&other.server.name));
     for row in &mut rows {
-        let tools = app.paths.cache.as_ref().map(|cache| disk_copy::recall(cache, row.server.name.as_str()).len());
-        row.tools = tools.filter(|tools| *tools != 0);
+        row.tools = last_listed(row.server, app);
     }
     rows
+}
+
+/// How many tools a server had when they were last listed.
+fn last_listed(server: &ServerConfig, app: &App) -> Option<usize> {
+    let tools = disk_copy::recall(app.paths.cache.as_ref()?, server.name.as_str());
+    (!tools.is_empty()).then_some(tools.len())
 }
 
 fn human(rows: &[Row<'_>], output: &mut Output) {
