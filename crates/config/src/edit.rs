@@ -141,14 +141,16 @@ pub fn edit_text(edit: &Edit, foreign: Option<&ServerConfig>, file: &Path, text:
         Edit::Disable { name } => {
             Step::Members(label(name)?, vec![("enabled".to_owned(), Some(NewValue::Flag(false)))])
         }
-        Edit::Enable { name } => Step::Members(label(name)?, enabled(foreign.is_some())),
+        Edit::Enable { name } => Step::Members(label(name)?, enabled(foreign)),
     };
     step.on(file, text)
 }
 
-/// One's own entry is enabled unless it says otherwise; another host's must be told.
-fn enabled(foreign: bool) -> Vec<(String, Option<NewValue>)> {
-    let word = foreign.then_some(NewValue::Flag(true));
+/// One's own entry is enabled unless it says otherwise; another host's must be told. Of a project's nothing can be
+/// said but that it is off.
+fn enabled(foreign: Option<&ServerConfig>) -> Vec<(String, Option<NewValue>)> {
+    let told = foreign.filter(|server| server.source.behind == Behind::User);
+    let word = told.map(|_| NewValue::Flag(true));
     vec![("disabled".to_owned(), None), ("enabled".to_owned(), word)]
 }
 

@@ -72,13 +72,16 @@ pub fn load(sources: &Sources<'_>) -> Result<Loaded, ConfigError> {
         user.settings.under(layers::of_environment(sources.environment)?).under(sources.flags.settings());
     let imported = loaded.import(sources, search.folder.as_deref());
     loaded.add_servers(imported.iter().filter(|server| server.source.behind == Behind::User).cloned());
-    loaded.add_user_entries(user.entries)?;
+    let over_projects = loaded.add_user_entries(user.entries)?;
     if let Some(project) = &search.project {
         loaded.add_project(project, sources.accepted)?;
     }
     let of_project = imported.into_iter().filter(|server| server.source.behind == Behind::Project);
     for server in of_project {
         loaded.propose(server, sources.accepted);
+    }
+    for entry in over_projects {
+        loaded.restrict(entry);
     }
     Ok(loaded)
 }
@@ -152,21 +155,42 @@ impl Loaded {
     }
 
     /// The user's own entries replace imported ones, or change them where they do not say how a server is reached.
-    fn add_user_entries(&mut self, entries: Vec<Entry>) -> Result<(), ConfigError> {
+    /// Those that found none may mean one of the project.
+    fn add_user_entries(&mut self, entries: Vec<Entry>) -> Result<Vec<Entry>, ConfigError> {
+        let mut over_projects = Vec::new();
         for entry in entries {
             let known = self.config.servers.remove(&entry.name);
             let server = match known {
                 Some(known) if !entry.draft.is_whole() => entry.draft.over(known),
                 None if !entry.draft.is_whole() && !self.config.settings.imports.value.is_empty() => {
-                    let message = format!("`{}` is not used: no imported file has a server of this name", entry.label);
-                    self.config.warnings.push(Warning::set_aside(entry.source.place, message));
+                    over_projects.push(entry);
                     continue;
                 }
                 _ => entry.finish()?,
             };
             self.config.servers.insert(server.name.clone(), server);
         }
-        Ok(())
+        Ok(over_projects)
+    }
+
+    /// What the user puts over a project's server may only switch things off: who accepted the server has not seen what
+    /// else it would be handed.
+    fn restrict(&mut self, entry: Entry) {
+        let Entry { name, label, source, draft } = entry;
+        let waiting = self.proposals.iter_mut().map(|proposal| &mut proposal.server);
+        let server = self.config.servers.get_mut(&name).or_else(|| waiting.into_iter().find(|it| it.name == name));
+        let problem = match server {
+            None => "no imported file has a server of this name",
+            Some(_) if draft.without_strictness() != Draft::default() => {
+                "it stands in a project's file, and what is put over it may only switch things off"
+            }
+            Some(server) => {
+                *server = draft.stricter(server.clone());
+                return;
+            }
+        };
+        let message = format!("`{label}` is not used: {problem}");
+        self.config.warnings.push(Warning::set_aside(source.place, message));
     }
 
     fn add_project(&mut self, project: &Project, accepted: &Accepted) -> Result<(), ConfigError> {

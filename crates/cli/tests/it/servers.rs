@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use crate::{
     configuring::{run_in, stable},
     home::{Home, Ran, TOOLWAY},
+    servers_of_projects::accept,
 };
 
 const KEPT: &str = r#"// mine
@@ -171,6 +172,24 @@ fn another_hosts_file_is_never_changed() {
         error["message"].as_str().unwrap().ends_with("`Sample` stands in a file of cursor; disable it instead."),
         "{error}"
     );
+    assert_eq!(std::fs::read_to_string(file).unwrap(), theirs);
+}
+
+#[test]
+fn another_hosts_file_of_a_project_can_be_switched_off_and_nothing_else() {
+    let home = Home::new();
+    home.configure("{ \"imports\": [\"claude-code\"] }\n");
+    let theirs = format!(r#"{{ "mcpServers": {{ "Sample": {{ "command": "{TOOLWAY}", "args": ["sample"] }} }} }}"#);
+    let file = home.write("clone/.mcp.json", &theirs);
+    accept(&home, "clone", "sample").ok();
+    run_in(&home, "clone", &["servers", "disable", "sample"]).ok();
+    run_in(&home, "clone", &["ping", "sample"]).failed(2, "disabled");
+    run_in(&home, "clone", &["servers", "enable", "sample"]).ok();
+    let ran = run_in(&home, "clone", &["ping", "sample"]);
+    ran.ok();
+    assert_eq!(ran.talk, "");
+    run_in(&home, "clone", &["servers", "update", "sample", "--env", "TOKEN"]).failed(2, "not_ours");
+    run_in(&home, "clone", &["servers", "remove", "sample"]).failed(2, "not_ours");
     assert_eq!(std::fs::read_to_string(file).unwrap(), theirs);
 }
 

@@ -3,7 +3,11 @@
 use std::path::Path;
 
 use super::{Change, Edit, NewValue, edit_text};
-use crate::{Config, ServerName, document::Document, server::ServerConfig};
+use crate::{
+    Config, ServerName,
+    document::Document,
+    server::{Behind, ServerConfig},
+};
 
 const KEPT: &str = r#"// mine
 {
@@ -153,6 +157,7 @@ fn an_edit_that_would_break_the_file_is_refused() {
 fn another_hosts_server_is_overridden_in_our_file() {
     let mut server = ServerConfig::process(name("theirs"), "x", &[]);
     server.label = "Theirs".to_owned();
+    server.source.behind = Behind::User;
     let on_theirs = |edit: &Edit, text: &str| match edit_text(edit, Some(&server), Path::new("/x/toolway.json"), text) {
         Ok(Change::Text { text, .. }) => text,
         other => panic!("{other:?}"),

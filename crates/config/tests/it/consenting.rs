@@ -195,6 +195,31 @@ fn other_hosts_files_of_a_project_wait_too() {
     assert_ne!(of_project(&loaded), 0);
 }
 
+#[test]
+fn what_the_user_puts_over_a_projects_server_only_switches_off() {
+    let world = World::of_all_hosts();
+    let own =
+        |over: &str| world.write(OWN, &format!(r#"{{ "imports": ["cursor"], "mcpServers": {{ "Here": {over} }} }}"#));
+    own(r#"{ "enabled": false, "excludeTools": ["x"] }"#);
+    let loaded = world.load().unwrap();
+    let waiting = loaded.proposals.iter().find(|proposal| proposal.server.label == "Here").unwrap();
+    assert!(!waiting.server.is_enabled() && !waiting.server.filters.passes_tool("x"));
+    let here = world.load_with(&accept_all(&loaded), Flags::default()).unwrap();
+    assert!(!here.config.find("here").unwrap().is_enabled());
+
+    // What was accepted is what was shown: a secret of the user's own file is not part of it.
+    own(r#"{ "env": { "TOKEN": "${GITHUB_TOKEN}" } }"#);
+    let loaded = world.load_with(&accept_all(&loaded), Flags::default()).unwrap();
+    assert_eq!(world.line(loaded.config.find("here").unwrap()), "here project | in PROJECT");
+    let said: Vec<String> = loaded.config.warnings.iter().map(|warning| world.stable(&warning.to_string())).collect();
+    assert!(
+        said.iter().any(|line| line.ends_with(
+            "`Here` is not used: it stands in a project's file, and what is put over it may only switch things off"
+        )),
+        "{said:#?}"
+    );
+}
+
 /// The same world, seen from a folder and by a user.
 fn load_from(world: &World, directory: &str, user: u32) -> Loaded {
     let directory = world.root().join(directory);

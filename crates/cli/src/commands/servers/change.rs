@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use toolway_config::{
-    Loaded, ServerName,
+    Loaded, ServerConfig, ServerName,
     edit::{Edit, NewValue},
-    server::{Behind, Format},
+    server::{Behind, Format, Source},
 };
 
 use super::{
@@ -165,16 +165,22 @@ fn existing(
     let _lock = lock(app)?;
     let loaded = app.load()?;
     let server = find(&loaded, wanted)?;
-    if server.source.behind == Behind::Project && server.source.format != Format::Toolway {
-        let message = format!(
-            "`{}` stands in a file of {} in this project ({}), which is not changed.",
-            server.name, server.source.format, server.source.place
-        );
-        let hint = format!("It is not used unless you accept it; `toolway servers revoke {}` ends that.", server.name);
-        return Err(Report::usage("not_ours", message).hint(hint));
-    }
     let done = Made { word, name: server.name.clone(), edit: edit(server.name.clone()) };
+    refuse_foreign(server, &done.edit)?;
     done.make(Some(server), &own_file(&loaded)?, app, output)
+}
+
+/// What a project's file of another host says can only be switched off: nobody was shown more.
+fn refuse_foreign(server: &ServerConfig, edit: &Edit) -> Result<(), Report> {
+    let foreign = server.source.behind == Behind::Project && server.source.format != Format::Toolway;
+    if !foreign || matches!(edit, Edit::Enable { .. } | Edit::Disable { .. }) {
+        return Ok(());
+    }
+    let Source { format, place, .. } = &server.source;
+    let message =
+        format!("`{}` stands in a file of {format} in this project ({place}), which is not changed.", server.name);
+    Err(Report::usage("not_ours", message)
+        .hint(format!("`toolway servers disable {}` lets it not be used.", server.name)))
 }
 
 fn refuse_known(loaded: &Loaded, name: &ServerName, file: &Path, whose: Whose) -> Result<(), Report> {
