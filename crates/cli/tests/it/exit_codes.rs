@@ -58,7 +58,8 @@ fn two_is_a_wrong_command_line_or_configuration() {
     let error = home.run(&["tools", "a"]).failed(2, "config");
     let message = error["message"].as_str().unwrap();
     assert!(
-        message.ends_with("toolway.json:3: `a.command` must be the program to start, or `url` an address."),
+        message.contains("toolway.json:3: `")
+            && message.ends_with("a.command` must be the program to start, or `url` an address."),
         "{message}"
     );
 

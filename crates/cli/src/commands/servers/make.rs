@@ -51,7 +51,7 @@ impl Made {
             Change::Lines { file, lines, advice } => {
                 not_written(&file, &lines, &advice, output);
             }
-            Change::Text { file, text } => {
+            Change::Text { file, text, .. } => {
                 let before = values_in(&file, &self.name, &app.load()?);
                 let is_so = std::fs::read_to_string(&file).is_ok_and(|old| old == text);
                 if is_so {
