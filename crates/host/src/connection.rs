@@ -33,7 +33,7 @@ pub use session_memory::SessionMemory;
 pub use set::{Applied, Changed, Effect, Happened, Plan, WantedSet};
 pub use state::{NotConnected, Phase, ServerStatus, Stopped, TransportKind};
 pub use stdio::Program;
-pub use wanted::{WantedServer, Way};
+pub use wanted::{Lists, WantedServer, Way};
 
 pub(crate) use dial::Dialler;
 pub(crate) use live::Order;

@@ -108,7 +108,7 @@ impl Host {
     pub async fn start(config: &Config, ports: HostPorts, options: HostOptions) -> Result<Self, HostError> {
         let events = Events::new();
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
-        let cataloguer = Cataloguer::new(options.copy.clone(), events.clone(), tasks.clone());
+        let cataloguer = Cataloguer::new(options.copy.clone(), events.clone());
         let chance = seal::random_word().ok().and_then(|word| u64::from_str_radix(word.get(..16)?, 16).ok());
         let embedded = options.servers.iter().map(|server| (server.name.clone(), Arc::new(server.clone()))).collect();
         let (slots, policy) = (Slots::new(options.calls), Policy::of(options.stance));
@@ -190,6 +190,13 @@ impl Host {
         self.told(server, Order::Connect).await
     }
 
+    /// Connects a server where that is needed, and waits until what it lists is in the catalog; its state then.
+    pub async fn list(&self, server: &ServerName) -> Result<ServerStatus, HostError> {
+        let connection = self.connection(server)?;
+        self.inner.listed(&connection).await;
+        Ok(connection.status())
+    }
+
     /// Disconnects a server, until somebody connects it.
     pub async fn disconnect(&self, server: &ServerName) -> Result<ServerStatus, HostError> {
         self.told(server, Order::Disconnect).await
@@ -251,11 +258,20 @@ impl Host {
         if missing.is_empty() { Ok(()) } else { Err(missing) }
     }
 
+    /// Waits until what the servers listed so far is kept for the next start.
+    pub async fn kept(&self) {
+        self.inner.cataloguer.copied().await;
+    }
+
     /// Ends everything in good order: calls under way fail, servers are given a moment to leave, records are written.
     pub async fn shutdown(&self) {
         self.inner.stop.cancel();
         self.inner.tasks.close();
-        if tokio::time::timeout(FAREWELL, self.inner.tasks.wait()).await.is_err() {
+        let left = async {
+            self.inner.tasks.wait().await;
+            self.inner.cataloguer.copied().await;
+        };
+        if tokio::time::timeout(FAREWELL, left).await.is_err() {
             tracing::warn!("some servers did not leave in time");
         }
         let flushed = std::panic::AssertUnwindSafe(async { self.inner.room.ports.calls.flush().await });

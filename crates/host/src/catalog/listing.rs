@@ -54,6 +54,8 @@ pub struct Unlisted {
     pub name: Option<String>,
     /// A lower-case fragment.
     pub reason: String,
+    /// Where the whole list cannot be had: why, as a word for programs.
+    pub failed: Option<&'static str>,
 }
 
 /// More items than this that cannot be read are counted, not described.
@@ -87,8 +89,17 @@ impl Listing {
     ///
     /// A list that the server refuses or gets wrong is set aside; the error is a connection that is gone.
     pub async fn take(peer: &Peer, filter: &Filter) -> Result<Self, WireError> {
+        Self::take_some(peer, filter, |_| true).await
+    }
+
+    /// The same, of the kinds that are wanted.
+    pub(crate) async fn take_some(
+        peer: &Peer,
+        filter: &Filter,
+        wanted: impl Fn(ItemKind) -> bool,
+    ) -> Result<Self, WireError> {
         let mut listing = Self::of_profile(peer);
-        let asks = |kind| listing.asks(filter, kind);
+        let asks = |kind| wanted(kind) && listing.asks(filter, kind);
         let (tools, resources, templates, prompts) = futures_util::join!(
             part(asks(ItemKind::Tool).then(|| peer.list_tools())),
             part(asks(ItemKind::Resource).then(|| peer.list_resources())),
@@ -124,6 +135,20 @@ impl Listing {
             List::Tools | List::Prompts | List::Resources => {}
         }
         Ok(listing)
+    }
+
+    /// The same listing with one list of another.
+    #[must_use]
+    pub(crate) fn with(self, kind: ItemKind, other: &Self) -> Self {
+        let mut listing = Self { instructions: other.instructions.clone(), ..self };
+        listing.capabilities = other.capabilities.clone();
+        match kind {
+            ItemKind::Tool => listing.tools.clone_from(&other.tools),
+            ItemKind::Resource => listing.resources.clone_from(&other.resources),
+            ItemKind::Template => listing.templates.clone_from(&other.templates),
+            ItemKind::Prompt => listing.prompts.clone_from(&other.prompts),
+        }
+        listing
     }
 
     /// How long a kind may be answered from here before the server is asked again; `None` until it says so itself.
@@ -191,7 +216,7 @@ impl<T: Offered> Part<T> {
         let mut set_aside: Vec<_> = listed.malformed.iter().take(DESCRIBED).map(Unlisted::malformed::<T>).collect();
         if DESCRIBED < listed.malformed.len() {
             let reason = format!("{} more cannot be read either", listed.malformed.len() - DESCRIBED);
-            set_aside.push(Unlisted { kind: T::KIND, name: None, reason });
+            set_aside.push(Unlisted { kind: T::KIND, name: None, reason, failed: None });
         }
         Self { items: listed.items.into_iter().map(Listed::new).collect(), keeps: Some(listed.cache), set_aside }
     }
@@ -200,7 +225,8 @@ impl<T: Offered> Part<T> {
         // Many servers with resources know no templates, and say so in this way.
         let expected = T::KIND == ItemKind::Template && matches!(error, WireError::Refused(_));
         let reason = format!("the {}s of this server cannot be listed: {error}", T::KIND);
-        let set_aside = (!expected).then_some(Unlisted { kind: T::KIND, name: None, reason });
+        let set_aside =
+            (!expected).then_some(Unlisted { kind: T::KIND, name: None, reason, failed: Some(error.code()) });
         Self { set_aside: set_aside.into_iter().collect(), ..Self::nothing() }
     }
 }
@@ -235,11 +261,11 @@ impl Unlisted {
     fn malformed<T: Offered>(item: &Malformed) -> Self {
         let [name, uri] = item.raw.fields(["name", "uri"]);
         let name = name.or(uri).and_then(|name| name.as_str().map(|name| name.chars().take(200).collect()));
-        Self { kind: T::KIND, name, reason: item.to_string() }
+        Self { kind: T::KIND, name, reason: item.to_string(), failed: None }
     }
 
     pub(super) fn of(&self, server: &ServerName) -> SetAside {
-        let Self { kind, name, reason } = self.clone();
+        let Self { kind, name, reason, failed: _ } = self.clone();
         SetAside { server: server.clone(), kind, name, reason }
     }
 }

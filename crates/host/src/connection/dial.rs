@@ -260,6 +260,16 @@ impl DialError {
         }
     }
 
+    /// A stable word for programs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Configuration(_) => "config",
+            Self::Silent(_) => "timed_out",
+            Self::SignInNeeded { .. } => "unauthorized",
+            Self::Wire(error) => error.code(),
+        }
+    }
+
     /// Who can do something about it.
     pub fn whose_move(&self) -> WhoseMove {
         match self {

@@ -154,6 +154,8 @@ pub struct LastError {
     pub at: SystemTime,
     /// What, redacted.
     pub message: String,
+    /// A stable word for programs.
+    pub code: &'static str,
     /// Who can do something about it.
     pub whose_move: WhoseMove,
 }

@@ -320,7 +320,7 @@ impl Supervisor {
                 return self.suspect(self.generation, &error);
             }
             Heard::NotListed(error) => {
-                self.note(&format!("cannot be listed: {error}"), WhoseMove::after(&error));
+                self.note(&format!("cannot be listed: {error}"), error.code(), WhoseMove::after(&error));
                 self.listed = true;
                 self.publish();
             }

@@ -16,7 +16,7 @@ use toolway_wire::{
 
 use super::address::ServerAddress;
 use crate::catalog::{
-    Filter,
+    Filter, ItemKind,
     filter::{Pattern, Switch},
 };
 
@@ -49,8 +49,24 @@ pub struct WantedServer {
     pub clocks: Timeouts,
     /// What of it is offered.
     pub filter: Arc<Filter>,
+    /// What becomes of its lists.
+    pub lists: Lists,
     /// How it is reached.
     pub way: Way,
+}
+
+/// What becomes of a server's lists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Lists {
+    /// They are asked for when it is connected, and whenever they change.
+    #[default]
+    Followed,
+    /// They are asked for when it is connected; nobody will be there when they change.
+    Once,
+    /// Only this one is asked for, when it is connected.
+    Only(ItemKind),
+    /// They are not asked for.
+    Ignored,
 }
 
 /// How a server is reached.
@@ -97,6 +113,7 @@ impl WantedServer {
             connect: CONNECT,
             clocks: Timeouts::default(),
             filter: Arc::default(),
+            lists: Lists::default(),
             way,
         }
     }
@@ -137,7 +154,7 @@ impl WantedServer {
 
     /// A digest of how it is reached, references as they are written; none where there is nothing to compare the
     /// next start with. What is listed is offered again only under the same one.
-    pub(crate) fn definition(&self) -> Option<String> {
+    pub fn definition(&self) -> Option<String> {
         match &self.way {
             Way::Configured(server) => {
                 let texts = server.transport.texts();
@@ -168,6 +185,19 @@ impl WantedServer {
         ];
         keys.extend(adjusted.into_iter().filter(|(_, same)| !same).map(|(key, _)| key));
         (!keys.is_empty()).then_some(Difference { keys, restart })
+    }
+}
+
+// === impl Lists ===
+
+impl Lists {
+    /// Whether this one is asked for.
+    pub(crate) fn want(self, kind: ItemKind) -> bool {
+        match self {
+            Self::Followed | Self::Once => true,
+            Self::Only(only) => only == kind,
+            Self::Ignored => false,
+        }
     }
 }
 

@@ -28,7 +28,7 @@ use crate::{
         merge,
         pace::{Announce, Pace},
     },
-    connection::{Cataloguing, WantedServer, WantedSet},
+    connection::{Cataloguing, Lists, WantedServer, WantedSet},
     event::{Events, HostEvent},
 };
 
@@ -43,7 +43,8 @@ pub(crate) struct Cataloguer {
     merging: Semaphore,
     copy: Option<DiskCopy>,
     events: Events,
-    tasks: TaskTracker,
+    /// Copies that are being written.
+    copies: TaskTracker,
 }
 
 #[derive(Clone, Default)]
@@ -53,7 +54,7 @@ struct Offers {
 }
 
 impl Cataloguer {
-    pub(crate) fn new(copy: Option<DiskCopy>, events: Events, tasks: TaskTracker) -> Arc<Self> {
+    pub(crate) fn new(copy: Option<DiskCopy>, events: Events) -> Arc<Self> {
         Arc::new(Self {
             offers: Mutex::default(),
             snapshot: watch::Sender::new(Arc::new(Catalog::empty())),
@@ -62,7 +63,7 @@ impl Cataloguer {
             merging: Semaphore::new(1),
             copy,
             events,
-            tasks,
+            copies: TaskTracker::new(),
         })
     }
 
@@ -168,10 +169,22 @@ impl Cataloguer {
         }
     }
 
+    /// Waits until the copies that are being written are.
+    pub(crate) async fn copied(&self) {
+        self.copies.close();
+        self.copies.wait().await;
+        self.copies.reopen();
+    }
+
     fn keep_copy(&self, server: &WantedServer, listing: Arc<Listing>) {
         let (Some(copy), Some(definition)) = (self.copy.clone(), server.definition()) else { return };
-        let name = server.name.clone();
-        self.tasks.spawn_blocking(move || {
+        let (name, lists) = (server.name.clone(), server.lists);
+        self.copies.spawn_blocking(move || {
+            // One list alone takes its place among those that are known.
+            let listing = match (lists, copy.recall(&name, &definition)) {
+                (Lists::Only(kind), Ok(Some(before))) => Arc::new(before.with(kind, &listing)),
+                _ => listing,
+            };
             if let Err(error) = copy.keep(&name, &definition, &listing) {
                 tracing::warn!(server = %name, %error, "what it lists is not kept for the next start");
             }

@@ -58,6 +58,7 @@ fn what_could_not_be_read_is_said_with_the_rest() {
         kind: ItemKind::Tool,
         name: None,
         reason: "tool 3 is malformed: `name` is missing or not a string".to_owned(),
+        failed: None,
     };
     let catalog =
         Sketch::default().named("a", &["x"]).change("a", |listing| listing.set_aside = vec![unlisted]).merge();

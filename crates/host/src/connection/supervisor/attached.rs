@@ -19,12 +19,16 @@ use toolway_wire::{
     up::{Listening, Peer},
 };
 
-use crate::catalog::{Filter, ItemKind, Listing, pace::WINDOW};
+use crate::{
+    catalog::{Filter, ItemKind, Listing, pace::WINDOW},
+    connection::wanted::Lists,
+};
 
 pub(super) struct Attached {
     pub(super) peer: Peer,
     pub(super) since: Instant,
     filter: Arc<Filter>,
+    lists: Lists,
     closed: BoxFuture<'static, WireError>,
     /// What belongs to no request; none when there is no more of it.
     notices: Option<broadcast::Receiver<Notice>>,
@@ -78,10 +82,11 @@ struct Stale {
 const REOPEN: Duration = Duration::from_secs(5);
 
 impl Attached {
-    pub(super) fn new(peer: Peer, filter: Arc<Filter>) -> Self {
+    pub(super) fn new(peer: Peer, filter: Arc<Filter>, lists: Lists) -> Self {
         let mut attached = Self {
             since: Instant::now(),
             filter,
+            lists,
             closed: peer.closed(),
             notices: Some(peer.notices()),
             ear: Ear::None,
@@ -94,8 +99,12 @@ impl Attached {
             keeps_until: None,
             peer,
         };
-        attached.open_ear();
-        attached.refresh();
+        if lists == Lists::Followed {
+            attached.open_ear();
+        }
+        if lists != Lists::Ignored {
+            attached.refresh();
+        }
         attached
     }
 
@@ -193,11 +202,11 @@ impl Attached {
 
     fn ask(&mut self) {
         let stale = std::mem::take(&mut self.stale);
-        let (peer, filter) = (self.peer.clone(), Arc::clone(&self.filter));
+        let (peer, filter, lists) = (self.peer.clone(), Arc::clone(&self.filter), self.lists);
         (self.ask_at, self.asked) = (None, Some(Instant::now()));
         let known = self.known.clone().filter(|_| !stale.everything);
         self.listing = Some(Box::pin(async move {
-            let Some(known) = known else { return Listing::take(&peer, &filter).await };
+            let Some(known) = known else { return Listing::take_some(&peer, &filter, |kind| lists.want(kind)).await };
             let mut listing = Listing::clone(&known);
             for list in stale.lists {
                 listing = listing.again(&peer, &filter, list).await?;

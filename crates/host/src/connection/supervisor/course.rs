@@ -17,6 +17,7 @@ use crate::{
         backoff,
         dial::DialError,
         state::{Phase, Stopped},
+        wanted::Lists,
     },
     record::redact::Redactor,
     whose_move::WhoseMove,
@@ -46,7 +47,8 @@ impl Supervisor {
 
     pub(super) fn attach(&mut self, peer: Peer) {
         self.generation += 1;
-        let mut attached = Attached::new(peer, Arc::clone(&self.wanted.filter));
+        let mut attached = Attached::new(peer, Arc::clone(&self.wanted.filter), self.wanted.lists);
+        self.listed = self.wanted.lists == Lists::Ignored;
         if let Some(level) = self.log_level {
             attached.set_log_level(level);
         }
@@ -57,7 +59,7 @@ impl Supervisor {
     }
 
     pub(super) fn not_dialled(&mut self, error: &DialError) {
-        self.note(&error.to_string(), error.whose_move());
+        self.note(&error.to_string(), error.code(), error.whose_move());
         tracing::warn!(server = %self.wanted.name, error = %self.redactor.text(&error.to_string()), "cannot connect");
         match error {
             DialError::SignInNeeded { challenges } => {
@@ -78,7 +80,7 @@ impl Supervisor {
             _ => return,
         };
         self.status.losses += 1;
-        self.note(&why.to_string(), WhoseMove::after(why));
+        self.note(&why.to_string(), why.code(), WhoseMove::after(why));
         tracing::warn!(server = %self.wanted.name, error = %self.redactor.text(&why.to_string()), "connection lost");
         self.doing = Doing::Resting;
         if self.wanted.start == Start::WhenNeeded && self.connection.shared().uses().is_idle() {
@@ -116,7 +118,7 @@ impl Supervisor {
         if generation != self.generation || !matches!(self.doing, Doing::Serving(_)) {
             return Next::Wait;
         }
-        self.note(&error.to_string(), WhoseMove::after(error));
+        self.note(&error.to_string(), error.code(), WhoseMove::after(error));
         self.status.losses += 1;
         self.go(Aim::Dial, Grace::None)
     }

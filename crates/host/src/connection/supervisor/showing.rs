@@ -64,9 +64,9 @@ impl Supervisor {
         self.publish();
     }
 
-    pub(super) fn note(&mut self, message: &str, whose_move: WhoseMove) {
+    pub(super) fn note(&mut self, message: &str, code: &'static str, whose_move: WhoseMove) {
         let message = self.redactor.text(message);
-        self.status.last_error = Some(LastError { at: SystemTime::now(), message, whose_move });
+        self.status.last_error = Some(LastError { at: SystemTime::now(), message, code, whose_move });
     }
 }
 
