@@ -3,3 +3,4 @@
 mod planning;
 mod starting;
 mod timing;
+mod visiting;
