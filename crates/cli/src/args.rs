@@ -12,6 +12,7 @@ use crate::{
         completions::{CandidatesArgs, CompletionsArgs},
         config::ConfigArgs,
         demo::DemoArgs,
+        doctor::DoctorArgs,
         import::ImportArgs,
         man::{ManArgs, ReferenceArgs},
         ping::PingArgs,
@@ -20,6 +21,7 @@ use crate::{
         rpc::RpcArgs,
         sample::SampleArgs,
         servers::ServersArgs,
+        status::StatusArgs,
         tools::ToolsArgs,
     },
     output::Format,
@@ -64,6 +66,8 @@ pub(crate) enum Command {
     Complete(CompleteArgs),
     Ping(PingArgs),
     Rpc(RpcArgs),
+    Status(StatusArgs),
+    Doctor(DoctorArgs),
     Servers(ServersArgs),
     Import(ImportArgs),
     Config(ConfigArgs),
@@ -128,6 +132,13 @@ pub(crate) struct ShowArgs {
     /// Show every message of the protocol on standard error, secrets masked
     #[arg(long, short, global = true, action = ArgAction::SetTrue)]
     pub(crate) verbose: bool,
+}
+
+impl ReachArgs {
+    /// Whether no option gives a server.
+    pub(crate) fn names_no_server(&self) -> bool {
+        self.stdio.is_none() && self.url.is_none() && self.by_name.is_none()
+    }
 }
 
 /// Which era to speak.

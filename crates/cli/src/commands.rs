@@ -5,6 +5,7 @@ pub(crate) mod complete;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod demo;
+pub(crate) mod doctor;
 pub(crate) mod import;
 pub(crate) mod man;
 pub(crate) mod ping;
@@ -13,6 +14,7 @@ pub(crate) mod resources;
 pub(crate) mod rpc;
 pub(crate) mod sample;
 pub(crate) mod servers;
+pub(crate) mod status;
 pub(crate) mod tools;
 
 use toolway_config::Environment;
@@ -50,6 +52,8 @@ async fn run_of_server(command: &Command, app: &App, output: &mut Output) -> Res
         Command::Complete(args) => complete::run(args, app, output).await,
         Command::Ping(args) => ping::run(args, app, output).await,
         Command::Rpc(args) => rpc::run(args, app, output).await,
+        Command::Status(args) => status::run(args, app, output).await,
+        Command::Doctor(args) => doctor::run(args, app, output).await,
         Command::Servers(args) => servers::run(args, app, output),
         Command::Import(args) => import::run(args, app, output),
         Command::Config(args) => config::run(args, app, output),

@@ -4,10 +4,10 @@
 use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, Command, CommandFactory};
-use toolway_config::{Environment, Loaded, Paths};
+use toolway_config::{Config, Environment, Loaded, Paths};
 use toolway_wire::message::item::Tool;
 
-use crate::{args::Args, disk_copy, loading, schema::Schema};
+use crate::{args::Args, loading, schema::Schema, wiring};
 
 /// The words so far, understood.
 #[derive(Debug, Default)]
@@ -29,7 +29,9 @@ pub(crate) fn candidates(words: &[String], environment: &Environment) -> Vec<Str
     root.build();
     let Some((current, before)) = words.split_last() else { return Vec::new() };
     let (line, command, pending) = understand(&root, before);
-    let known = Known { environment, paths: Paths::of(environment), line: &line };
+    let Loaded { config, proposals, .. } = loading::load_quietly(environment, line.config.as_ref());
+    let waiting = proposals.iter().map(|proposal| proposal.server.name.to_string()).collect();
+    let known = Known { paths: Paths::of(environment), config, waiting, line: &line };
     let found = match pending {
         Some(option) => values_of(option, &known),
         None if current.starts_with('-') => options(command),
@@ -81,31 +83,25 @@ impl Line {
 
 /// What the disk knows.
 struct Known<'a> {
-    environment: &'a Environment,
     paths: Paths,
+    config: Config,
+    /// Servers of the project that nobody has accepted.
+    waiting: Vec<String>,
     line: &'a Line,
 }
 
 impl Known<'_> {
     fn servers(&self) -> Vec<String> {
-        self.loaded().config.servers.keys().map(ToString::to_string).collect()
+        self.config.servers.keys().map(ToString::to_string).collect()
     }
 
-    /// Those of the project that nobody has accepted.
-    fn waiting(&self) -> Vec<String> {
-        self.loaded().proposals.iter().map(|proposal| proposal.server.name.to_string()).collect()
-    }
-
-    fn loaded(&self) -> Loaded {
-        loading::load_quietly(self.environment, self.line.config.as_ref())
-    }
-
+    /// What a server listed when it was last heard, as far as its entry offers it.
     fn tools(&self, server: &str) -> Vec<Tool> {
-        let Some(cache) = self.paths.cache.as_ref().filter(|_| self.servers().iter().any(|known| known == server))
-        else {
-            return Vec::new();
-        };
-        disk_copy::recall(cache, server)
+        let Some(entry) = self.config.find(server) else { return Vec::new() };
+        let recalled = wiring::recalled(&self.paths, &self.config, entry);
+        let tools = recalled.map(|listing| listing.tools).unwrap_or_default();
+        let offered = tools.into_iter().filter(|tool| entry.filters.passes_tool(&tool.item.name));
+        offered.map(|tool| Tool::clone(&tool.item)).collect()
     }
 
     /// The tool a selector means, as far as the disk knows.
@@ -128,17 +124,19 @@ fn words_of(command: &Command, current: &str, known: &Known<'_>) -> Vec<String> 
     }
     let mut found = if line.positionals.is_empty() { subcommands(command) } else { Vec::new() };
     match (line.commands[0].as_str(), line.positionals.first()) {
-        ("call", None) => found.extend(selectors(known)),
+        ("call", None) => found.extend(selectors(current, known)),
         ("call", Some(selector)) => found.extend(known.selected(selector).iter().flat_map(arguments)),
+        ("tools", _) if line.commands.get(1).is_some_and(|inner| inner == "lint") => found.extend(known.servers()),
         ("tools", tool_of) if line.position() == 1 => {
             let server = line.server.as_ref().or(tool_of);
             found.extend(server.iter().flat_map(|server| known.tools(server)).filter_map(|tool| safe(&tool.name)));
         }
+        ("status" | "doctor", _) => found.extend(known.servers()),
         ("tools" | "ping" | "rpc" | "complete" | "resources", _) if line.position() == 0 => {
             found.extend(known.servers())
         }
         ("servers", None) => match line.commands.get(1).map(String::as_str) {
-            Some("accept") => found.extend(known.waiting()),
+            Some("accept") => found.extend(known.waiting.clone()),
             Some("update" | "remove" | "enable" | "disable" | "revoke") => found.extend(known.servers()),
             _ => {}
         },
@@ -152,16 +150,18 @@ fn words_of(command: &Command, current: &str, known: &Known<'_>) -> Vec<String> 
 }
 
 /// Tools as `call` takes them.
-fn selectors(known: &Known<'_>) -> Vec<String> {
+fn selectors(current: &str, known: &Known<'_>) -> Vec<String> {
     if let Some(server) = &known.line.server {
         return known.tools(server).iter().filter_map(|tool| safe(&tool.name)).collect();
     }
     if known.line.elsewhere {
         return Vec::new();
     }
+    // Whoever has begun a public name goes on with one.
+    let joint = if current.contains("__") { "__" } else { "." };
     let of_server = |server: &String| {
         let names: Vec<String> = known.tools(server).iter().filter_map(|tool| safe(&tool.name)).collect();
-        let selectors: Vec<String> = names.iter().map(|name| format!("{server}.{name}")).collect();
+        let selectors: Vec<String> = names.iter().map(|name| format!("{server}{joint}{name}")).collect();
         if selectors.is_empty() { vec![format!("{server}.")] } else { selectors }
     };
     known.servers().iter().flat_map(of_server).collect()

@@ -19,7 +19,7 @@ pub(crate) enum ExitCode {
     ToolError = 5,
     /// The server asks something that nobody answers.
     InputRequired = 6,
-    /// Nobody has accepted it. Policies will refuse this way too.
+    /// It is refused: the server's entry leaves it out, nobody has accepted the server, or a policy says no.
     Denied = 7,
     /// A JSON-RPC error, or a server that breaks the protocol.
     Protocol = 8,
@@ -53,13 +53,19 @@ impl ExitCode {
             Self::Internal => "A fault of Toolway itself, or a result that could not be written.",
             Self::Usage => {
                 "The command line or the configuration is wrong: unknown server, tool or argument, a missing or \
-                 malformed argument, a broken file. Nothing was sent to a tool."
+                 malformed argument, a broken file, an error that `tools lint` found. Nothing was sent to a tool."
             }
             Self::Authorization => "The server wants credentials, or better ones.",
-            Self::Unreachable => "A server cannot be started or reached, ended, or took too long.",
+            Self::Unreachable => {
+                "A server cannot be started or reached, ended, or took too long; `doctor` found one that is not well."
+            }
             Self::ToolError => "The tool ran and says that it failed (`isError`); its result is on standard output.",
             Self::InputRequired => "The server asks for something before it answers, and nobody is there to answer.",
-            Self::Denied => "Refused: a project's server that nobody has accepted. Policies will refuse this way too.",
+            Self::Denied => {
+                "The call is refused and was not sent: the server's entry leaves the tool, prompt or resource out, the \
+                 server comes from a project's file and nobody has accepted it, or a policy says no. The message names \
+                 the file and the line."
+            }
             Self::Protocol => "A JSON-RPC error, or a server that breaks the protocol.",
             Self::Interrupted => "Stopped from the keyboard; the call was cancelled at the server.",
         }

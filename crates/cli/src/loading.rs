@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use toolway_config::{
-    Config, ConfigError, Environment, Loaded, Paths, ServerName, Sources,
+    Config, ConfigError, Environment, Loaded, Paths, ServerName, Settings, Sources,
     consent::{Accepted, Proposal},
     layers::Flags,
     load,
@@ -57,6 +57,20 @@ impl App {
             config.servers.insert(server.name.clone(), server);
         }
         Ok(config)
+    }
+
+    /// What holds where no file is read.
+    pub(crate) fn settings(&self) -> Result<Settings, Report> {
+        let (paths, accepted) = (Paths::default(), Accepted::default());
+        let sources = Sources {
+            environment: &self.environment,
+            paths: &paths,
+            named: None,
+            project: None,
+            flags: Flags::default(),
+            accepted: &accepted,
+        };
+        Ok(load(&sources)?.config.settings)
     }
 
     /// Where what was accepted is kept.

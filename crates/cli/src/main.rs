@@ -6,18 +6,21 @@ mod arguments;
 mod commands;
 mod completion;
 mod consent;
-mod disk_copy;
+mod exclusion;
 mod exit_code;
+mod gathering;
 mod loading;
 mod output;
 mod report;
 mod save;
 mod schema;
+mod server_view;
 mod session;
 mod similar;
 mod stop;
 mod target;
 mod watch;
+mod wiring;
 
 use std::{
     ffi::{OsStr, OsString},

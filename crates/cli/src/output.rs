@@ -5,6 +5,7 @@
 pub(crate) mod clean;
 pub(crate) mod content;
 pub(crate) mod progress;
+pub(crate) mod spinner;
 mod table;
 
 use std::io::{self, IsTerminal, Write};

@@ -4,12 +4,11 @@ use std::{fmt::Write as _, time::Duration};
 
 use serde_json::json;
 use toolway_config::ConfigError;
-use toolway_wire::{
-    error::WireError,
-    exchange::Outcome,
-    json::Raw,
-    message::{RequestProblem, RpcError},
+use toolway_host::{
+    call::{CallError, CallOutcome},
+    policy::Refusal,
 };
+use toolway_wire::{error::WireError, json::Raw, message::RpcError};
 
 use crate::exit_code::ExitCode;
 
@@ -62,24 +61,34 @@ impl Report {
         self
     }
 
-    /// The failure of a handshake, a listing, or anything before there is an outcome.
-    pub(crate) fn of_wire(error: &WireError) -> Self {
-        let exit = match error {
-            WireError::Unauthorized { .. } => ExitCode::Authorization,
-            WireError::Unreachable { .. }
-            | WireError::TimedOut { .. }
-            | WireError::Ended(_)
-            | WireError::Status { .. }
-            | WireError::Redirect { .. }
-            | WireError::Overloaded { .. } => ExitCode::Unreachable,
-            WireError::Handshake(error) => return Self::of_rpc(error, "handshake"),
-            _ => ExitCode::Protocol,
+    /// A failure on the way to a server, by its stable word.
+    pub(crate) fn of_code(code: &'static str, message: &str) -> Self {
+        let (exit, code) = match code {
+            "config" => (ExitCode::Usage, code),
+            "unauthorized" => (ExitCode::Authorization, code),
+            "unreachable" | "timed_out" | "ended" | "http_status" | "redirect" | "overloaded" => {
+                (ExitCode::Unreachable, code)
+            }
+            "handshake" => (ExitCode::Protocol, "rpc_error"),
+            _ => (ExitCode::Protocol, code),
         };
-        let report = Self::new(exit, error.code(), sentence(&error.to_string()));
-        match exit {
-            ExitCode::Authorization => report.hint("Give a token with --header 'Authorization: Bearer …'."),
-            _ => report,
-        }
+        Self::new(exit, code, sentence(message))
+    }
+
+    /// A call that was not sent.
+    pub(crate) fn of_refusal(refusal: &Refusal) -> Self {
+        let exit = match refusal {
+            Refusal::FilteredOut { .. }
+            | Refusal::Denied { .. }
+            | Refusal::Declined { .. }
+            | Refusal::NobodyToAsk(_) => ExitCode::Denied,
+            Refusal::Busy { .. } | Refusal::Changed(_) => ExitCode::Unreachable,
+            Refusal::ShuttingDown => ExitCode::Internal,
+            Refusal::Unknown { .. } | Refusal::UnknownServer(_) | Refusal::Disabled(_) | Refusal::Malformed(_) => {
+                ExitCode::Usage
+            }
+        };
+        Self::new(exit, refusal.code(), sentence(&refusal.to_string()))
     }
 
     /// A JSON-RPC error.
@@ -96,21 +105,25 @@ impl Report {
         Self { error: Some(error.raw().clone()), ..report }
     }
 
-    /// The end of an exchange that gave no result.
-    pub(crate) fn of_outcome(outcome: &Outcome, method: &str) -> Self {
+    /// The end of a call that gave no result.
+    pub(crate) fn of_outcome(outcome: &CallOutcome, method: &str) -> Self {
         match outcome {
-            Outcome::Refused(error) => Self::of_rpc(error, method),
-            Outcome::Failed(error) => Self::of_wire(error),
-            Outcome::TimedOut { clock, limit } => Self::of_wire(&WireError::TimedOut { clock: *clock, limit: *limit }),
-            Outcome::Cancelled => {
+            CallOutcome::Refused(refusal) => Self::of_refusal(refusal),
+            CallOutcome::Failed(CallError::Server(error)) => Self::of_rpc(error, method),
+            CallOutcome::Failed(error) => Self::of_code(error.code(), &error.to_string()),
+            CallOutcome::TimedOut { clock, limit } => {
+                let error = WireError::TimedOut { clock: *clock, limit: *limit };
+                Self::of_code(error.code(), &error.to_string())
+            }
+            CallOutcome::Cancelled => {
                 Self::new(ExitCode::Unreachable, "cancelled", format!("The server gave `{method}` up."))
             }
-            Outcome::HandedOff(task) => {
+            CallOutcome::HandedOff(task) => {
                 let message =
                     format!("The server goes on with a task (`{}`), which this version cannot follow.", task.id);
                 Self { error: Some(task.raw.clone()), ..Self::new(ExitCode::Protocol, "task", message) }
             }
-            Outcome::Answered(_) => Self::new(ExitCode::Internal, "internal", "An answer was taken for a failure."),
+            CallOutcome::Answered(_) => Self::new(ExitCode::Internal, "internal", "An answer was taken for a failure."),
         }
     }
 
@@ -143,14 +156,8 @@ impl From<ConfigError> for Report {
     }
 }
 
-impl From<RequestProblem> for Report {
-    fn from(problem: RequestProblem) -> Self {
-        Self::usage("arguments", sentence(&problem.to_string()))
-    }
-}
-
 /// A fragment as a sentence: capital letter, full stop. A path keeps its letter.
-fn sentence(fragment: &str) -> String {
+pub(crate) fn sentence(fragment: &str) -> String {
     let mut letters = fragment.chars();
     let Some(first) = letters.next() else { return String::new() };
     let rest = letters.as_str();

@@ -1,71 +1,80 @@
-//! One server for the length of one command.
+//! One server for the length of one command: what it lists, and the one way of a call to it.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
+use toolway_config::ServerName;
 use toolway_host::{
-    connection::ServerAddress,
-    keeper::{Custodian, Custody},
+    call::{CallError, CallHappening, CallOutcome, CallRequest, Caller, Target as CallTarget},
+    catalog::{Catalog, Freshness, ItemKind, Origin},
+    connection::{Phase, ServerStatus, TransportKind},
+    host::Host,
+    policy::Refusal,
 };
 use toolway_wire::{
-    error::WireError,
-    exchange::{Answer, Exchange, Happening, LogLevel, Outcome, Request},
+    exchange::{Answer, LogLevel, Terms},
     json::Raw,
-    message::{
-        item::{Item, Tool},
-        splice,
-    },
-    up::{Listing, Peer},
+    message::splice,
 };
 
 use crate::{
     app::App,
-    disk_copy,
+    exclusion::Exclusion,
     exit_code::ExitCode,
+    gathering::UNLISTED,
     output::{Format, Output, progress},
-    report::Report,
+    report::{Report, sentence},
     target::Target,
     watch::Watch,
 };
 
-/// A server that has shaken hands.
+/// A host with one server.
 #[derive(Debug)]
 pub(crate) struct Session {
-    pub(crate) peer: Peer,
+    pub(crate) host: Host,
     pub(crate) target: Target,
-    pub(crate) watch: std::sync::Arc<Watch>,
+    pub(crate) watch: Arc<Watch>,
 }
 
-/// How long a session may take to be given back; the answer is there, and nobody wants to wait.
-const FAREWELL: Duration = Duration::from_millis(250);
 /// How long a cancellation may take to be sent.
 const LAST_MESSAGE: Duration = Duration::from_millis(500);
+/// Lines of standard error that a hint quotes.
+const QUOTED: usize = 5;
 
 impl Session {
-    /// All items of one kind; those that cannot be read are said.
-    pub(crate) async fn list<T: Item>(&self, app: &App, output: &mut Output) -> Result<Listing<T>, Report> {
-        self.listed(app, output, self.peer.list::<T>()).await
+    /// The server's id.
+    pub(crate) fn name(&self) -> &ServerName {
+        &self.target.server.name
     }
 
-    /// All tools; a copy is kept for completion.
-    pub(crate) async fn tools(&self, app: &App, output: &mut Output) -> Result<Listing<Tool>, Report> {
-        let listing = self.listed(app, output, self.peer.list_tools()).await?;
-        if let (Some(cache), Some(server)) = (&app.paths.cache, &self.target.name) {
-            disk_copy::keep(cache, server, &listing.items);
-        }
-        Ok(listing)
+    /// Something of this server, by the server's own name for it.
+    pub(crate) fn origin(&self, raw_name: &str) -> Origin {
+        self.target.origin(raw_name)
     }
 
-    async fn listed<T>(
-        &self,
-        app: &App,
-        output: &mut Output,
-        listing: impl Future<Output = Result<Listing<T>, WireError>>,
-    ) -> Result<Listing<T>, Report> {
-        let listing = app.stop.or(listing).await?.map_err(|error| self.judged(Report::of_wire(&error)))?;
-        for malformed in &listing.malformed {
-            output.say(&format!("toolway: left out: {malformed}"));
+    /// A request on behalf of whoever sits here, in the time they gave.
+    pub(crate) fn request(&self, app: &App, target: CallTarget, arguments: Option<Raw>) -> CallRequest {
+        CallRequest { arguments, terms: app.terms(), ..CallRequest::new(Caller::Terminal, target) }
+    }
+
+    /// Whether the server itself said what it has, and not only a copy.
+    pub(crate) fn is_listed(&self) -> bool {
+        self.host.catalog().freshness_of(self.name()) == Some(Freshness::Verified)
+    }
+
+    /// What is on offer. A list that cannot be had is a failure; single items that cannot be read are said.
+    pub(crate) fn listed(&self, kind: ItemKind, output: &mut Output) -> Result<Arc<Catalog>, Report> {
+        let catalog = self.host.catalog();
+        let unlisted = catalog.listing_of(self.name()).map(|listing| listing.set_aside.as_slice()).unwrap_or_default();
+        for item in unlisted.iter().filter(|item| item.kind == kind) {
+            match item.failed {
+                Some(code) => return Err(self.judged(Report::of_code(code, &item.reason))),
+                None => output.say(&format!("toolway: left out: {}", item.reason)),
+            }
         }
-        Ok(listing)
+        if let Some(exclusion) = self.target.entry.as_ref().and_then(|entry| Exclusion::of_kind(entry, kind)) {
+            output.say(&format!("toolway: no {kind} of `{}` is offered: {exclusion}", self.name()));
+        }
+        Ok(catalog)
     }
 
     /// Goes through to the result of a request: shows what happens on the way, answers nothing, and leaves the server
@@ -73,31 +82,63 @@ impl Session {
     pub(crate) async fn result(
         &self,
         app: &App,
-        mut exchange: Exchange,
+        request: CallRequest,
         method: &str,
         output: &mut Output,
     ) -> Result<Raw, Report> {
+        let mut relay = self.host.open(request);
         let outcome = loop {
             let happening = tokio::select! {
-                happening = exchange.next() => happening,
+                happening = relay.next() => happening,
                 report = app.stop.happens() => {
-                    exchange.cancel(report.code);
+                    relay.cancel(report.code);
                     // The cancellation is in line; closing sends what is.
-                    let _late = tokio::time::timeout(LAST_MESSAGE, self.peer.close()).await;
+                    let _late = tokio::time::timeout(LAST_MESSAGE, self.host.shutdown()).await;
                     return Err(report);
                 }
             };
             match happening {
-                Some(Happening::Ended(outcome)) => break outcome,
-                Some(Happening::Ask(ask)) => ask.answer(Answer::nobody()),
+                Some(CallHappening::Ended(outcome)) => break outcome,
+                Some(CallHappening::Ask(ask)) => ask.answer(Answer::nobody()),
                 Some(other) => show(&other, app, output),
-                None => break Outcome::Failed(WireError::Ended("the exchange was over".to_owned())),
+                None => break CallOutcome::Cancelled,
             }
         };
         match outcome {
-            Outcome::Answered(result) => Ok(result),
-            other => Err(self.judged(Report::of_outcome(&other, method))),
+            CallOutcome::Answered(result) => Ok(result),
+            other => Err(self.report(&other, method)),
         }
+    }
+
+    /// The request that would be sent, exactly; nothing is sent any more.
+    pub(crate) async fn dry_run(&self, app: &App, request: CallRequest, method: &str) -> Result<Raw, Report> {
+        let mut caught = self.watch.catch(method);
+        let mut relay = self.host.open(CallRequest { terms: Some(Terms::unbounded()), ..request });
+        let text = loop {
+            tokio::select! {
+                text = &mut caught => break text.map_err(|_| internal("The request was not made.".to_owned()))?,
+                happening = relay.next() => match happening {
+                    Some(CallHappening::Ended(outcome)) => return Err(self.report(&outcome, method)),
+                    Some(_) => {}
+                    None => return Err(internal("The request was not made.".to_owned())),
+                },
+                report = app.stop.happens() => return Err(report),
+            }
+        };
+        Raw::parse(text).map_err(|error| internal(error.to_string()))
+    }
+
+    /// How a call ended, as a failure.
+    pub(crate) fn report(&self, outcome: &CallOutcome, method: &str) -> Report {
+        let report = match outcome {
+            CallOutcome::Refused(refusal) => self.refused(refusal),
+            CallOutcome::Failed(CallError::NotConnected { why, .. }) => match self.host.status(self.name()) {
+                Ok(status) => self.unavailable(&status),
+                Err(_) => Report::of_code("ended", &why.because),
+            },
+            other => self.hinted(Report::of_outcome(other, method)),
+        };
+        self.judged(report)
     }
 
     /// A failure after the server asked something is about that question: nobody answered it.
@@ -111,49 +152,78 @@ impl Session {
         }
     }
 
-    /// The request that would be sent, exactly; nothing is sent any more.
-    pub(crate) async fn dry_run(&self, app: &App, request: Request) -> Result<Raw, Report> {
-        let caught = self.watch.catch(request.method());
-        let exchange = self.peer.open(request, toolway_wire::exchange::Terms::unbounded());
-        let caught = app.stop.or(caught).await?;
-        drop(exchange);
-        let internal = |problem: String| Report::new(ExitCode::Internal, "internal", problem);
-        let text = caught.map_err(|_| internal("The request was not made.".to_owned()))?;
-        Raw::parse(text).map_err(|error| internal(error.to_string()))
-    }
-
-    /// The answer is there. A session over HTTP is given back; a program is ended by its keeper, or, where there is
-    /// none, by us: nobody else would give it the time to leave.
-    pub(crate) async fn leave(self) {
-        match (&self.target.address, self.custody()) {
-            (ServerAddress::Http { .. }, _) => {
-                let _late = tokio::time::timeout(FAREWELL, self.peer.close()).await;
-            }
-            (ServerAddress::Process(_), Some(Custody::Weaker { .. })) => self.peer.close().await,
-            (ServerAddress::Process(_), _) => {}
+    /// Why the server is not there.
+    pub(crate) fn unavailable(&self, status: &ServerStatus) -> Report {
+        let report = match (&status.last_error, &status.phase) {
+            (Some(error), _) => Report::of_code(error.code, &error.message),
+            (None, Phase::Ready) => Report::of_code("timed_out", UNLISTED),
+            (None, phase) => Report::of_code("ended", &phase.to_string()),
+        };
+        match report.exit {
+            ExitCode::Unreachable if status.transport == TransportKind::Stdio => with_last_words(report, status),
+            _ => self.hinted(report),
         }
     }
 
-    /// How well the server's program is kept; `None` where it is an address.
-    pub(crate) fn custody(&self) -> Option<Custody> {
-        let is_program = matches!(self.target.address, ServerAddress::Process(_));
-        is_program.then(|| Custodian::default().custody())
+    /// Whoever lacks a token is told where it goes.
+    fn hinted(&self, report: Report) -> Report {
+        match (report.exit, &self.target.entry) {
+            (ExitCode::Authorization, None) => report.hint("Give a token with --header 'Authorization: Bearer …'."),
+            (ExitCode::Authorization, Some(entry)) => {
+                report.hint(format!("Put a token into `headers` of its entry ({}).", entry.source.place))
+            }
+            _ => report,
+        }
+    }
+
+    /// A refusal, with the place where somebody said so.
+    fn refused(&self, refusal: &Refusal) -> Report {
+        let report = Report::of_refusal(refusal);
+        let (Refusal::FilteredOut { subject }, Some(entry)) = (refusal, &self.target.entry) else { return report };
+        let kind = match subject.kind {
+            toolway_host::call::CallKind::Prompt => ItemKind::Prompt,
+            toolway_host::call::CallKind::Resource => ItemKind::Resource,
+            toolway_host::call::CallKind::Tool | toolway_host::call::CallKind::Method => ItemKind::Tool,
+        };
+        match Exclusion::of(entry, kind, &subject.raw_name) {
+            Some(exclusion) => {
+                let message =
+                    format!("{kind} `{}` of `{}` is left out by {exclusion}", subject.raw_name, subject.server);
+                Report { message: sentence(&message), ..report }
+            }
+            None => report,
+        }
     }
 }
 
-fn show(happening: &Happening, app: &App, output: &mut Output) {
+/// A program that did not come up has often said why.
+fn with_last_words(report: Report, status: &ServerStatus) -> Report {
+    let spoken: Vec<&str> = status.stderr.iter().map(|line| line.trim()).filter(|line| !line.is_empty()).collect();
+    let quoted = spoken[spoken.len().saturating_sub(QUOTED)..].join(" / ");
+    if quoted.is_empty() || report.message.contains(&quoted) {
+        report
+    } else {
+        report.hint(format!("It said: {quoted}"))
+    }
+}
+
+fn internal(problem: String) -> Report {
+    Report::new(ExitCode::Internal, "internal", problem)
+}
+
+fn show(happening: &CallHappening, app: &App, output: &mut Output) {
     let (method, params) = match happening {
-        Happening::Progress(params) => ("notifications/progress", params),
-        Happening::Log(params) => ("notifications/message", params),
-        Happening::Ask(_) | Happening::Withdrawn(_) | Happening::Ended(_) => return,
+        CallHappening::Progress(params) => ("notifications/progress", params),
+        CallHappening::Log(params) => ("notifications/message", params),
+        CallHappening::Ask(_) | CallHappening::Withdrawn(_) | CallHappening::Ended(_) => return,
     };
     if output.format == Format::Ndjson {
         output.json(&splice::object([("method", &Raw::of(method)), ("params", params)]));
         return;
     }
     match happening {
-        Happening::Progress(params) => output.progress(&progress::line(params)),
-        Happening::Log(params) if app.show.verbose || LogLevel::Warning <= LogLevel::of(params) => {
+        CallHappening::Progress(params) => output.progress(&progress::line(params)),
+        CallHappening::Log(params) if app.show.verbose || LogLevel::Warning <= LogLevel::of(params) => {
             let [logger, data] = params.fields(["logger", "data"]);
             let plain = |raw: Option<Raw>| match raw {
                 Some(raw) => raw.as_str().map_or_else(|| raw.to_string(), std::borrow::Cow::into_owned),

@@ -46,6 +46,12 @@ impl Stop {
         }
     }
 
+    /// Resolves when the person at the keyboard has had enough.
+    pub(crate) async fn interrupted(&self) -> Report {
+        self.interrupted.cancelled().await;
+        Report::interrupted()
+    }
+
     /// What `work` gives, unless the command has to end first; then the work is dropped.
     pub(crate) async fn or<T>(&self, work: impl Future<Output = T>) -> Result<T, Report> {
         tokio::select! {

@@ -1,20 +1,30 @@
 //! Which server a command means: one on the command line, or one by name.
 
-use std::{collections::BTreeMap, ffi::OsStr};
+use std::ffi::OsStr;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use toolway_config::{Config, Endpoint, Environment, NoKeychain, Secret, ServerConfig, server::Standing};
-use toolway_host::connection::{Program, ServerAddress};
+use toolway_config::{
+    Config, Endpoint, Environment, NoKeychain, Prefix, Secret, ServerConfig, ServerName, Settings,
+    server::{Standing, Timeouts, Transport},
+};
+use toolway_host::{
+    catalog::{Listing, Origin},
+    connection::{Program, ServerAddress, WantedServer, Way},
+};
 use url::Url;
 
-use crate::{app::App, output::Output, report::Report, similar};
+use crate::{app::App, output::Output, report::Report, similar, wiring};
 
 /// A server, and what must not be shown of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
-    /// Its name in the configuration, if it has one.
-    pub(crate) name: Option<String>,
-    pub(crate) address: ServerAddress,
+    /// The server as it is wanted.
+    pub(crate) server: WantedServer,
+    /// Its entry, if it has one.
+    pub(crate) entry: Option<ServerConfig>,
+    /// What holds for all servers.
+    pub(crate) settings: Settings,
+    /// What is masked where the wire is shown.
     pub(crate) secrets: Vec<Secret>,
 }
 
@@ -24,7 +34,12 @@ pub(crate) struct Selected {
     pub(crate) target: Target,
     /// The name as the server spells it.
     pub(crate) name: String,
+    /// The whole word, which may be a public name.
+    pub(crate) word: String,
 }
+
+/// What a server is called that has no entry.
+const ONE_OFF: &str = "server";
 
 impl App {
     /// The server of a command whose first word names it unless an option does; the word is taken away.
@@ -39,18 +54,61 @@ impl App {
         self.named(&config, &words.remove(0))
     }
 
+    /// The servers of a command that takes any number of them: those that are named, or the one an option gives, or
+    /// all there are.
+    pub(crate) fn targets(&self, names: &[String], output: &mut Output) -> Result<Vec<Target>, Report> {
+        if let Some(target) = self.target_by_option(output)? {
+            return match names {
+                [] => Ok(vec![target]),
+                _ => Err(Report::usage("arguments", "The server is given twice.")),
+            };
+        }
+        let config = self.config_for(names.iter().map(String::as_str), output)?;
+        if config.servers.is_empty() {
+            return Err(no_server(&config));
+        }
+        if names.is_empty() {
+            return Ok(config.servers.values().map(|server| self.configured(&config, server)).collect());
+        }
+        names.iter().map(|name| entry(&config, name).map(|entry| self.configured(&config, entry))).collect()
+    }
+
     /// The server and the thing that `<server>.<thing>` or `<server>__<thing>` means, or only `<thing>` where an
     /// option names the server.
     pub(crate) fn selected(&self, selector: &str, output: &mut Output) -> Result<Selected, Report> {
+        let word = selector.to_owned();
         if let Some(target) = self.target_by_option(output)? {
-            return Ok(Selected { target, name: selector.to_owned() });
+            return Ok(Selected { target, name: word.clone(), word });
         }
         let config = self.config_for(split(selector).map(|(server, _)| server), output)?;
         let Some((server, name)) = split(selector) else {
-            let message = format!("`{selector}` names no server; say `<server>.{selector}`.");
-            return Err(known_servers(Report::usage("unknown_server", message), &config));
+            return Ok(Selected { target: self.owner(&config, selector)?, name: word.clone(), word });
         };
-        Ok(Selected { target: self.named(&config, server)?, name: name.to_owned() })
+        Ok(Selected { target: self.named(&config, server)?, name: name.to_owned(), word })
+    }
+
+    /// The one server that listed something of this name, where names carry no server's.
+    fn owner(&self, config: &Config, name: &str) -> Result<Target, Report> {
+        let has = |entry: &&ServerConfig| {
+            let listing = wiring::recalled(&self.paths, config, entry);
+            let tool = |listing: &Listing| listing.tools.iter().any(|tool| tool.item.name == name);
+            let prompt = |listing: &Listing| listing.prompts.iter().any(|prompt| prompt.item.name == name);
+            listing.is_some_and(|listing| tool(&listing) || prompt(&listing))
+        };
+        let owners: Vec<&ServerConfig> =
+            config.servers.values().filter(|entry| entry.is_enabled()).filter(has).collect();
+        match owners.as_slice() {
+            [owner] if config.settings.prefix.value != Prefix::Always => Ok(self.configured(config, owner)),
+            [] => {
+                let message = format!("`{name}` names no server; say `<server>.{name}`.");
+                Err(known_servers(Report::usage("unknown_server", message), config))
+            }
+            owners => {
+                let message = format!("`{name}` names no server.");
+                let whole: Vec<String> = owners.iter().map(|owner| format!("`{}.{name}`", owner.name)).collect();
+                Err(Report::usage("unknown_server", message).hint(format!("Did you mean {}?", whole.join(" or "))))
+            }
+        }
     }
 
     fn target_by_option(&self, output: &mut Output) -> Result<Option<Target>, Report> {
@@ -64,7 +122,7 @@ impl App {
             (None, ..) if reach.cwd.is_some() => Err(goes_with("--cwd", "--stdio", "`cwd`")),
             (None, None, None) => Ok(None),
             (Some(command), None, None) => self.process(command).map(Some),
-            (None, Some(url), None) => Target::http(url, &reach.header).map(Some),
+            (None, Some(url), None) => self.address(url).map(Some),
             (None, None, Some(name)) => self.named(&self.config_for([name.as_str()], output)?, name).map(Some),
             _ => Err(Report::usage("arguments", "Give one server: --stdio, --url or a name.")),
         }
@@ -82,7 +140,7 @@ impl App {
         let directory = self.reach.cwd.as_deref().map(std::path::absolute).transpose();
         let directory = directory.map_err(|error| Report::usage("arguments", format!("--cwd: {error}.")))?;
         let program = Program { arguments: words.collect(), directory, variables, ..Program::new(program) };
-        Ok(Target { name: None, address: ServerAddress::Process(program), secrets })
+        self.one_off(ServerAddress::Process(program), secrets)
     }
 
     /// `NAME=value`, or `NAME` for one of ours. What could be a key is not repeated in a message.
@@ -104,74 +162,96 @@ impl App {
     }
 
     fn named(&self, config: &Config, name: &str) -> Result<Target, Report> {
-        let Some(server) = config.find(name) else {
-            let report = Report::usage("unknown_server", format!("There is no server `{name}`."));
-            let names = config.servers.keys().map(|known| known.as_str());
-            let report = match similar::to(name, names) {
-                Some(near) => report.hint(format!("Did you mean `{near}`?")),
-                None => report,
-            };
-            return Err(known_servers(report, config));
-        };
+        let server = entry(config, name)?;
         if server.standing == Standing::Disabled {
             let message = format!("`{}` is disabled in {}.", server.name, server.source.place);
             return Err(Report::usage("disabled", message));
         }
-        Target::configured(server, server.endpoint(&self.environment, &NoKeychain)?)
+        Ok(self.configured(config, server))
+    }
+
+    /// A server as its entry says. What is secret about it is only looked up to be masked.
+    fn configured(&self, config: &Config, entry: &ServerConfig) -> Target {
+        let endpoint = self.show.verbose.then(|| entry.endpoint(&self.environment, &NoKeychain).ok()).flatten();
+        Target {
+            server: WantedServer::configured(config, entry),
+            entry: Some(entry.clone()),
+            settings: config.settings.clone(),
+            secrets: endpoint.map(secrets_of).unwrap_or_default(),
+        }
+    }
+
+    /// A server that no configuration knows, with the clocks of one that says nothing about time.
+    fn one_off(&self, address: ServerAddress, secrets: Vec<Secret>) -> Result<Target, Report> {
+        let settings = self.settings()?;
+        let name = ServerName::from_label(ONE_OFF).map_err(|error| Report::usage("arguments", error.to_string()))?;
+        let mut server = WantedServer::new(name, Way::Address(address));
+        let clocks = Timeouts::default().clocks(settings.request_timeout.value);
+        server.clocks.call = toolway_wire::exchange::Terms { idle: clocks.idle, total: Some(clocks.total) };
+        "the command line".clone_into(&mut server.source);
+        Ok(Target { server, entry: None, settings, secrets })
+    }
+
+    /// The address of `--url`, with the headers of `--header`.
+    fn address(&self, url: &Secret) -> Result<Target, Report> {
+        let parsed = Url::parse(url.expose()).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+        let url = parsed.ok_or_else(|| Report::usage("arguments", "--url needs an http or https address."))?;
+        let (mut headers, mut secrets) = (HeaderMap::new(), Vec::new());
+        for header in &self.reach.header {
+            let wrong = || Report::usage("arguments", "--header needs the form `Name: value`.");
+            let (name, value) = header.expose().split_once(':').ok_or_else(wrong)?;
+            let (name, value) = (name.trim(), value.trim());
+            let bad = || Report::usage("arguments", format!("`{name}` is no header that can be sent."));
+            let mut text = HeaderValue::from_str(value).map_err(|_| bad())?;
+            text.set_sensitive(true);
+            headers.append(name.parse::<HeaderName>().map_err(|_| bad())?, text);
+            secrets.extend(secrets_of_header(&Secret::new(value)));
+        }
+        secrets.extend(secrets_of_url(&url));
+        self.one_off(ServerAddress::Http { url, headers }, secrets)
     }
 }
 
 impl Target {
-    fn http(url: &Secret, headers: &[Secret]) -> Result<Self, Report> {
-        let mut pairs = Vec::new();
-        for header in headers {
-            let (name, value) = header
-                .expose()
-                .split_once(':')
-                .ok_or_else(|| Report::usage("arguments", "--header needs the form `Name: value`."))?;
-            pairs.push((name.trim().to_owned(), Secret::new(value.trim())));
-        }
-        Self::address(None, url, &pairs)
+    /// Something of this server, by the server's own name for it.
+    pub(crate) fn origin(&self, raw_name: &str) -> Origin {
+        Origin { server: self.server.name.clone(), raw_name: raw_name.to_owned() }
     }
 
-    fn configured(server: &ServerConfig, endpoint: Endpoint) -> Result<Self, Report> {
-        let name = Some(server.name.to_string());
-        let (command, arguments, variables, directory) = match endpoint {
-            Endpoint::Http { url, headers, .. } => return Self::address(name, &url, &headers),
-            Endpoint::Process { command, arguments, variables, directory } => {
-                (command, arguments, variables, directory)
-            }
-        };
-        let program = Program {
-            command,
-            arguments: arguments.iter().map(|argument| argument.expose().to_owned()).collect(),
-            directory,
-            variables: variables
-                .iter()
-                .map(|(name, value)| (name.into(), value.expose().into()))
-                .collect::<BTreeMap<_, _>>(),
-        };
-        let secrets = variables.into_iter().map(|(_, value)| value).collect();
-        Ok(Self { name, address: ServerAddress::Process(program), secrets })
+    /// Whether it is a program that is started.
+    pub(crate) fn is_program(&self) -> bool {
+        match &self.server.way {
+            Way::Configured(entry) => matches!(entry.transport, Transport::Process(_)),
+            Way::Address(address) => matches!(address, ServerAddress::Process(_)),
+            Way::InProcess(_) | Way::Custom(_) => false,
+        }
     }
 
-    fn address(name: Option<String>, url: &Secret, headers: &[(String, Secret)]) -> Result<Self, Report> {
-        let parsed = Url::parse(url.expose()).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
-        let url = parsed.ok_or_else(|| Report::usage("arguments", "--url needs an http or https address."))?;
-        let mut map = HeaderMap::new();
-        let mut secrets: Vec<Secret> = url.password().map(Secret::new).into_iter().collect();
-        secrets.extend(url.query_pairs().map(|(_, value)| Secret::new(value)));
-        for (header, value) in headers {
-            let bad = || Report::usage("arguments", format!("`{header}` is no header that can be sent."));
-            let header_name: HeaderName = header.parse().map_err(|_| bad())?;
-            let mut text = HeaderValue::from_str(value.expose()).map_err(|_| bad())?;
-            text.set_sensitive(true);
-            map.append(header_name, text);
-            let bare = value.expose().rsplit(' ').next().unwrap_or_default();
-            secrets.extend([value.clone(), Secret::new(bare)]);
-        }
-        Ok(Self { name, address: ServerAddress::Http { url, headers: map }, secrets })
+    /// Whether it may be used.
+    pub(crate) fn is_enabled(&self) -> bool {
+        self.server.standing == Standing::Enabled
     }
+}
+
+/// What people put keys into.
+fn secrets_of(endpoint: Endpoint) -> Vec<Secret> {
+    match endpoint {
+        Endpoint::Process { variables, .. } => variables.into_iter().map(|(_, value)| value).collect(),
+        Endpoint::Http { url, headers, .. } => {
+            let of_url = Url::parse(url.expose()).map(|url| secrets_of_url(&url)).unwrap_or_default();
+            headers.iter().flat_map(|(_, value)| secrets_of_header(value)).chain(of_url).collect()
+        }
+    }
+}
+
+/// `Bearer <key>`: the key alone is one too.
+fn secrets_of_header(value: &Secret) -> [Secret; 2] {
+    [value.clone(), Secret::new(value.expose().rsplit(' ').next().unwrap_or_default())]
+}
+
+fn secrets_of_url(url: &Url) -> Vec<Secret> {
+    let asked = url.query_pairs().map(|(_, value)| Secret::new(value));
+    url.password().map(Secret::new).into_iter().chain(asked).collect()
 }
 
 /// `<server>.<thing>` or `<server>__<thing>`, whichever comes first: no server's name has either in it.
@@ -181,6 +261,19 @@ pub(crate) fn split(selector: &str) -> Option<(&str, &str)> {
     let (at, length) = dot.into_iter().chain(bars).min()?;
     let (server, thing) = (&selector[..at], &selector[at + length..]);
     (!server.is_empty() && !thing.is_empty()).then_some((server, thing))
+}
+
+/// The entry of this name.
+fn entry<'a>(config: &'a Config, name: &str) -> Result<&'a ServerConfig, Report> {
+    config.find(name).ok_or_else(|| {
+        let report = Report::usage("unknown_server", format!("There is no server `{name}`."));
+        let names = config.servers.keys().map(|known| known.as_str());
+        let report = match similar::to(name, names) {
+            Some(near) => report.hint(format!("Did you mean `{near}`?")),
+            None => report,
+        };
+        known_servers(report, config)
+    })
 }
 
 fn no_server(config: &Config) -> Report {

@@ -16,6 +16,8 @@ use crate::output::clean;
 pub(crate) struct Watch {
     shown: bool,
     secrets: Vec<Secret>,
+    /// Whose messages they are, where there are several.
+    label: String,
     // Nothing awaits under these locks.
     asked: Mutex<Option<String>>,
     hold: Mutex<Hold>,
@@ -50,6 +52,11 @@ impl Watch {
         Self { shown, secrets, ..Self::default() }
     }
 
+    /// The same, where messages of several servers are shown.
+    pub(crate) fn of(self, server: &str) -> Self {
+        Self { label: format!("{server} "), ..self }
+    }
+
     /// The last thing the server asked, if it asked anything.
     pub(crate) fn asked(&self) -> Option<String> {
         self.asked.lock().clone()
@@ -66,7 +73,7 @@ impl Watch {
         if self.shown {
             let text = masked(&String::from_utf8_lossy(text), &self.secrets);
             let mut talk = std::io::stderr();
-            let _gone = writeln!(talk, "{sign} {}", clean::line(&text, SHOWN));
+            let _gone = writeln!(talk, "{}{sign} {}", self.label, clean::line(&text, SHOWN));
         }
     }
 }

@@ -2,10 +2,14 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use toolway_host::{
+    call::{CallRequest, Target},
+    catalog::{Catalog, ItemKind, ToolEntry},
+    connection::Lists,
+};
 use toolway_wire::{
-    exchange::Request,
     json::Raw,
-    message::{item::Tool, result::CallResult, splice},
+    message::{item::Tool, result::CallResult},
 };
 
 use super::tools;
@@ -25,6 +29,7 @@ use crate::{
     save,
     schema::{self, Schema},
     session::Session,
+    target::Selected,
 };
 
 /// Call one tool and print its result
@@ -79,17 +84,23 @@ pub(crate) async fn run(args: &CallArgs, app: &App, output: &mut Output) -> Resu
         return Err(Report::usage("arguments", message));
     }
     let selected = app.selected(form.map_or(args.tool.as_str(), |form| form.tool), output)?;
+    let meant = Target::ToolOf(selected.target.origin(&selected.name));
+    app.refuse_left_out(&selected.target, ItemKind::Tool, meant).await?;
     let stdin = app.stdin(arguments::want_stdin(&args.arguments)).await?;
-    app.visit(selected.target, async |session| {
-        let tools = session.tools(app, output).await?.items;
-        let tool = tools::find(&tools, &selected.name)?;
+    app.visit(selected.target.clone(), Lists::Only(ItemKind::Tool), output, async |session, output| {
+        let catalog = session.listed(ItemKind::Tool, output)?;
+        let entry = find(&catalog, session, &selected)?;
         let read = |schema: &Schema| match &form {
             Some(form) => arguments::read_form(form, schema),
             None => arguments::read(&args.arguments, schema, &stdin),
         };
-        let request = request(tool, read, app, output).await?;
+        let arguments = arguments_of(&entry.item, read, app, output).await?;
+        let request = CallRequest {
+            chosen: Some(entry.fingerprint),
+            ..session.request(app, Target::ToolOf(entry.origin.clone()), Some(arguments))
+        };
         if args.dry_run {
-            let request = session.dry_run(app, request).await?;
+            let request = session.dry_run(app, request, "tools/call").await?;
             output.json(&request);
             return Ok(ExitCode::Ok);
         }
@@ -98,27 +109,37 @@ pub(crate) async fn run(args: &CallArgs, app: &App, output: &mut Output) -> Resu
     .await
 }
 
+/// The tool that is meant: by the server's own name for it, or by the public one.
+fn find<'a>(catalog: &'a Catalog, session: &Session, selected: &Selected) -> Result<&'a ToolEntry, Report> {
+    let public = selected.word.parse().ok();
+    let is_ours = |entry: &&ToolEntry| entry.origin.server == *session.name();
+    let by_public = || public.as_ref().and_then(|name| catalog.find_tool(name)).filter(is_ours);
+    match catalog.tool_at(session.name(), &selected.name).or_else(by_public) {
+        Some(entry) => Ok(entry),
+        None => Err(tools::unknown(catalog.tools_of(session.name()), &selected.name)),
+    }
+}
+
 async fn call(
     session: &Session,
     app: &App,
-    request: Request,
+    request: CallRequest,
     args: &CallArgs,
     output: &mut Output,
 ) -> Result<ExitCode, Report> {
-    let name = request.param("name").as_ref().and_then(Raw::as_str).unwrap_or_default().into_owned();
-    let exchange = session.peer.open(request, app.call_terms());
-    let result = CallResult::view(&session.result(app, exchange, "tools/call", output).await?);
+    let name = request.target.name().to_owned();
+    let result = CallResult::view(&session.result(app, request, "tools/call", output).await?);
     show(&result, args.save.as_ref(), &name, output)?;
     if result.is_error { Err(session.judged(Report::tool_error(&name))) } else { Ok(ExitCode::Ok) }
 }
 
-/// The request that the arguments make, checked.
-async fn request(
+/// The arguments, read and checked.
+async fn arguments_of(
     tool: &Tool,
     read: impl FnOnce(&Schema) -> Result<Raw, Problem>,
     app: &App,
     output: &mut Output,
-) -> Result<Request, Report> {
+) -> Result<Raw, Report> {
     let schema = Schema::new(tool.input_schema.clone());
     let wrong = |sentence: String| {
         let message = format!("`{}`: {sentence}", tool.name);
@@ -133,8 +154,7 @@ async fn request(
         Checked::Wrong(sentences) => return Err(wrong(sentences.join(" "))),
         Checked::Unknown(why) => output.say(&format!("toolway: the arguments are not checked: {why}")),
     }
-    let params = splice::object([("name", &Raw::of(&tool.name)), ("arguments", &arguments)]);
-    Ok(Request::new("tools/call", Some(params))?.with_progress())
+    Ok(arguments)
 }
 
 /// The check, in the time it may take: a schema can be made so that nobody ever comes to its end.

@@ -1,7 +1,11 @@
 //! `toolway complete`: what a server proposes for an argument of a prompt or a template.
 
 use serde_json::{Map, Value};
-use toolway_wire::{json::Raw, up::Reference};
+use toolway_host::{
+    call::{Caller, Completion, beside::CompletionOf},
+    connection::Lists,
+};
+use toolway_wire::json::Raw;
 
 use crate::{
     app::App,
@@ -45,16 +49,18 @@ pub(crate) async fn run(args: &CompleteArgs, app: &App, output: &mut Output) -> 
     let Some((argument, known)) = pairs.split_first() else {
         return Err(Report::usage("arguments", "Which argument? Say `name=beginning`."));
     };
-    let reference = match (&args.prompt, &args.template) {
-        (Some(prompt), _) => Reference::Prompt(prompt.clone()),
-        (None, template) => Reference::Resource(template.clone().unwrap_or_default()),
-    };
     let known: Map<String, Value> = known.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
     let known = (!known.is_empty()).then_some(Value::Object(known));
 
-    app.visit(target, async |session| {
-        let completed = app.stop.or(session.peer.complete(&reference, *argument, known.as_ref())).await?;
-        show(&completed.map_err(|error| session.judged(Report::of_wire(&error)))?, output);
+    let (argument, value) = (argument.0.to_owned(), argument.1.to_owned());
+    app.visit(target, Lists::Ignored, output, async |session, output| {
+        let of = match (&args.prompt, &args.template) {
+            (Some(prompt), _) => CompletionOf::PromptOf(session.origin(prompt)),
+            (None, template) => CompletionOf::TemplateOf(session.origin(template.as_deref().unwrap_or_default())),
+        };
+        let completion = Completion { caller: Caller::Terminal, of, argument, value, known };
+        let completed = app.stop.or(session.host.complete(completion)).await?;
+        show(&completed.map_err(|outcome| session.report(&outcome, "completion/complete"))?, output);
         Ok(ExitCode::Ok)
     })
     .await

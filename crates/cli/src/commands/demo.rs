@@ -9,18 +9,23 @@ use std::{
 use futures_util::future::BoxFuture;
 use serde_json::json;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use toolway_config::{Config, ServerName, server::Start};
 use toolway_host::{
-    connection::{DialOptions, Program, ServerAddress, dial},
-    keeper::Custodian,
+    call::{CallHappening, CallOutcome, CallRequest, Caller, Target},
+    catalog::{ItemKind, Origin},
+    connection::{
+        Lists, Phase, Program, ServerAddress, WantedServer, Way as Reached,
+        client_face::{Asked, ElicitationModes, Elicitor},
+    },
+    host::{Host, HostOptions},
+    ports::HostPorts,
 };
 use toolway_sample::Sample;
 use toolway_wire::{
     down::{self, FaceOptions},
-    error::WireError,
-    exchange::{Answer, AskHandler, Happening, Outcome, Question},
+    exchange::{Answer, Question},
     json::Raw,
-    message::{ClientCapabilities, content::ContentKind, result::CallResult},
-    up::{ConnectOptions, Peer},
+    message::{content::ContentKind, result::CallResult},
 };
 
 use super::{
@@ -47,6 +52,13 @@ struct Way {
     over_http: bool,
 }
 
+/// A host with one server, and whoever answers what that asks.
+struct Stage {
+    host: Host,
+    server: ServerName,
+    person: Arc<Person>,
+}
+
 const WAYS: [Way; 4] = [
     Way { title: "as a child process, with a session", spoken: Spoken::Legacy, over_http: false },
     Way { title: "as a child process, without a session", spoken: Spoken::Modern, over_http: false },
@@ -59,7 +71,7 @@ pub(crate) async fn run(_args: &DemoArgs, output: &mut Output) -> ExitCode {
     for (number, way) in (1..).zip(WAYS) {
         output.line(&format!("\n{number}. The sample server {}", way.title));
         if let Err(error) = show(&way, output).await {
-            return output.failed(ExitCode::Unreachable, &error.to_string());
+            return output.failed(ExitCode::Unreachable, &error);
         }
     }
     output.line("\nOne way to call, whatever a server speaks. Next: `toolway tools --stdio 'toolway sample'`,");
@@ -67,27 +79,26 @@ pub(crate) async fn run(_args: &DemoArgs, output: &mut Output) -> ExitCode {
     ExitCode::Ok
 }
 
-async fn show(way: &Way, output: &mut Output) -> Result<(), WireError> {
-    let (address, _server) = start(way).await.map_err(|error| WireError::Ended(error.to_string()))?;
-    let person = Arc::new(Person { present: output::person_present() });
-    let connect =
-        ConnectOptions { asks: Some(Arc::clone(&person) as Arc<dyn AskHandler>), ..ConnectOptions::default() };
-    let peer = dial(&address, DialOptions { connect, environment: environment(), ..DialOptions::default() }).await?;
-    let profile = peer.profile();
-    output.line(&format!("   speaks {}, calls itself {}", profile.revision, profile.name().unwrap_or_default()));
-
-    if !way.over_http {
-        output.line(&format!("   {}", ping::in_words(&Custodian::default().custody())));
+async fn show(way: &Way, output: &mut Output) -> Result<(), String> {
+    let (address, _server) = start(way).await.map_err(|error| error.to_string())?;
+    let stage = Stage::set(address).await?;
+    let Stage { host, server, .. } = &stage;
+    let status = host.list(server).await.map_err(|error| error.to_string())?;
+    let (Phase::Ready, Some(profile)) = (&status.phase, &status.profile) else { return Err(status.phase.to_string()) };
+    let said = profile.info.get("name").as_ref().and_then(Raw::as_str).unwrap_or_default().into_owned();
+    output.line(&format!("   speaks {}, calls itself {said}", profile.revision));
+    if let Some(custody) = &status.custody {
+        output.line(&format!("   {}", ping::in_words(custody)));
     }
 
-    let tools = peer.list_tools().await?;
-    let names: Vec<&str> = tools.items.iter().map(|tool| tool.name.as_str()).collect();
+    let catalog = host.catalog();
+    let names: Vec<&str> = catalog.tools_of(server).iter().map(|tool| tool.item.name.as_str()).collect();
     output.line(&format!("   offers {} tools: {}", names.len(), names.join(", ")));
 
-    call(&peer, "count", &json!({ "to": 3 }), &person, output).await?;
-    call(&peer, "picture", &json!({}), &person, output).await?;
-    call(&peer, "greet", &json!({}), &person, output).await?;
-    peer.close().await;
+    stage.call("count", &json!({ "to": 3 }), output).await?;
+    stage.call("picture", &json!({}), output).await?;
+    stage.call("greet", &json!({}), output).await?;
+    host.shutdown().await;
     Ok(())
 }
 
@@ -110,42 +121,55 @@ async fn start(way: &Way) -> std::io::Result<(ServerAddress, Option<AbortOnDropH
     Ok((ServerAddress::http(url), Some(AbortOnDropHandle::new(serving))))
 }
 
-async fn call(
-    peer: &Peer,
-    tool: &str,
-    arguments: &serde_json::Value,
-    person: &Person,
-    output: &mut Output,
-) -> Result<(), WireError> {
-    output.line(&format!("   {tool} {arguments}"));
-    let exchange =
-        peer.call_tool(tool, Some(Raw::of(arguments))).map_err(|problem| WireError::Refused(problem.to_string()))?;
-    let mut progress = Vec::new();
-    let outcome = exchange
-        .outcome_with(Some(person), |happening| {
-            if let Happening::Progress(params) = happening {
+impl Stage {
+    async fn set(address: ServerAddress) -> Result<Self, String> {
+        let server = ServerName::from_label("sample").map_err(|error| error.to_string())?;
+        let wanted = WantedServer {
+            start: Start::WhenNeeded,
+            lists: Lists::Only(ItemKind::Tool),
+            ..WantedServer::new(server.clone(), Reached::Address(address))
+        };
+        let person = Arc::new(Person { present: output::person_present() });
+        let ports = HostPorts { elicitor: Arc::clone(&person) as Arc<dyn Elicitor>, ..HostPorts::default() };
+        // What the child process may see of our environment is decided by the host.
+        let environment = std::env::vars_os().collect();
+        let options = HostOptions { servers: vec![wanted], environment, ..HostOptions::default() };
+        let host = Host::start(&Config::default(), ports, options).await.map_err(|error| error.to_string())?;
+        Ok(Self { host, server, person })
+    }
+
+    async fn call(&self, tool: &str, arguments: &serde_json::Value, output: &mut Output) -> Result<(), String> {
+        output.line(&format!("   {tool} {arguments}"));
+        let target = Target::ToolOf(Origin { server: self.server.clone(), raw_name: tool.to_owned() });
+        let request = CallRequest { arguments: Some(Raw::of(arguments)), ..CallRequest::new(Caller::Terminal, target) };
+        let mut progress = Vec::new();
+        let see = |happening: &CallHappening| {
+            if let CallHappening::Progress(params) = happening {
                 progress.push(params.get("message").as_ref().and_then(Raw::as_str).unwrap_or_default().into_owned());
             }
-        })
-        .await;
-    if !progress.is_empty() {
-        output.line(&format!("      progress: {}", progress.join(", ")));
+        };
+        let outcome = self.host.open(request).outcome_with(see).await;
+        if !progress.is_empty() {
+            output.line(&format!("      progress: {}", progress.join(", ")));
+        }
+        if tool == "greet" && !self.person.present {
+            output.line("      asked who you are; no terminal, so the form's default was the answer");
+        }
+        match &outcome {
+            CallOutcome::Answered(result) => tell(&CallResult::view(result), output),
+            other => return Err(other.to_string()),
+        }
+        Ok(())
     }
-    if tool == "greet" && !person.present {
-        output.line("      asked who you are; no terminal, so the form's default was the answer");
-    }
-    let result = match outcome {
-        Outcome::Answered(result) => CallResult::view(&result),
-        Outcome::Failed(error) => return Err(error),
-        other => return Err(WireError::Refused(format!("{other:?}"))),
-    };
+}
+
+fn tell(result: &CallResult, output: &mut Output) {
     for block in &result.content {
         output.line(&format!("      {}", described(&block.kind)));
     }
     if let Some(structured) = &result.structured {
         output.line(&format!("      structured: {structured}"));
     }
-    Ok(())
 }
 
 fn described(content: &ContentKind) -> String {
@@ -165,14 +189,14 @@ struct Person {
     present: bool,
 }
 
-impl AskHandler for Person {
-    fn capabilities(&self) -> ClientCapabilities {
-        ClientCapabilities(Raw::of(&json!({ "elicitation": { "form": {} } })))
+impl Elicitor for Person {
+    fn modes(&self) -> ElicitationModes {
+        ElicitationModes::Forms
     }
 
-    fn answer(&self, question: Question) -> BoxFuture<'_, Answer> {
+    fn elicit(&self, asked: Asked) -> BoxFuture<'_, Answer> {
         Box::pin(async move {
-            let fields = Field::all(&question);
+            let fields = Field::all(&asked.question);
             let present = self.present;
             let content = tokio::task::spawn_blocking(move || filled(&fields, present)).await;
             match content {
@@ -225,9 +249,4 @@ fn asked(field: &Field) -> Option<String> {
         Ok(0) | Err(_) => None,
         Ok(_) => Some(line.trim().to_owned()),
     }
-}
-
-/// What the child process may see of our environment is decided by the host.
-fn environment() -> toolway_host::connection::environment::Environment {
-    std::env::vars_os().collect()
 }

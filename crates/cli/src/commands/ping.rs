@@ -3,8 +3,12 @@
 use std::time::Instant;
 
 use serde_json::json;
-use toolway_host::keeper::Custody;
-use toolway_wire::json::Raw;
+use toolway_host::{
+    call::Target,
+    connection::{Lists, ServerStatus},
+    keeper::Custody,
+};
+use toolway_wire::{json::Raw, revision::Era};
 
 use crate::{
     app::App,
@@ -36,47 +40,62 @@ pub(crate) async fn run(args: &PingArgs, app: &App, output: &mut Output) -> Resu
         return Err(Report::usage("arguments", "The server is given twice."));
     }
     let began = Instant::now();
-    app.visit(target, async |session| {
+    app.visit(target, Lists::Ignored, output, async |session, output| {
         let connected = began.elapsed().as_secs_f64() * 1_000.0;
+        let gone = |_| Report::of_code("ended", "it is no longer there");
+        let status = session.host.status(session.name()).map_err(gone)?;
         let asked = Instant::now();
-        app.stop.or(session.peer.ping()).await?.map_err(|error| session.judged(Report::of_wire(&error)))?;
-        let answered = asked.elapsed().as_secs_f64() * 1_000.0;
-
-        let profile = session.peer.profile();
-        let (name, revision) = (profile.name().unwrap_or_default(), profile.revision);
-        match output.format {
-            Format::Human => {
-                output.line(&format!(
-                    "{name} speaks {revision} ({}); connected in {connected:.1} ms, answered in {answered:.1} ms",
-                    revision.era()
-                ));
-                if let Some(custody) = session.custody() {
-                    output.line(&in_words(&custody));
-                }
-            }
-            Format::Raw => output.content(format!("{revision}\n").as_bytes()),
-            // Ours: the protocol's own answer to a ping is empty.
-            Format::Json | Format::Ndjson => {
-                let mut said = json!({
-                    "name": name,
-                    "protocolVersion": revision.as_str(),
-                    "era": revision.era().to_string(),
-                    "connectMilliseconds": connected,
-                    "pingMilliseconds": answered,
-                });
-                match session.custody() {
-                    Some(Custody::Kept) => said["custody"] = json!("kept"),
-                    Some(Custody::Weaker { why }) => {
-                        (said["custody"], said["custodyReason"]) = (json!("weaker"), json!(why));
-                    }
-                    None => {}
-                }
-                output.json(&Raw::of(&said));
-            }
-        }
+        let method = sign_of_life(&status);
+        let target = Target::Method { server: session.name().clone(), method: method.to_owned() };
+        session.result(app, session.request(app, target, None), method, output).await?;
+        show(&status, connected, asked.elapsed().as_secs_f64() * 1_000.0, output);
         Ok(ExitCode::Ok)
     })
     .await
+}
+
+/// What each era answers without doing anything.
+fn sign_of_life(status: &ServerStatus) -> &'static str {
+    match status.profile.as_ref().map(|profile| profile.era) {
+        Some(Era::Modern) => "server/discover",
+        Some(Era::Legacy) | None => "ping",
+    }
+}
+
+fn show(status: &ServerStatus, connected: f64, answered: f64, output: &mut Output) {
+    let Some(profile) = &status.profile else { return };
+    let name = profile.info.get("name").as_ref().and_then(Raw::as_str).unwrap_or_default().into_owned();
+    let revision = profile.revision;
+    match output.format {
+        Format::Human => {
+            output.line(&format!(
+                "{name} speaks {revision} ({}); connected in {connected:.1} ms, answered in {answered:.1} ms",
+                revision.era()
+            ));
+            if let Some(custody) = &status.custody {
+                output.line(&in_words(custody));
+            }
+        }
+        Format::Raw => output.content(format!("{revision}\n").as_bytes()),
+        // Ours: the protocol's own answer to a ping is empty.
+        Format::Json | Format::Ndjson => {
+            let mut said = json!({
+                "name": name,
+                "protocolVersion": revision.as_str(),
+                "era": revision.era().to_string(),
+                "connectMilliseconds": connected,
+                "pingMilliseconds": answered,
+            });
+            match &status.custody {
+                Some(Custody::Kept) => said["custody"] = json!("kept"),
+                Some(Custody::Weaker { why }) => {
+                    (said["custody"], said["custodyReason"]) = (json!("weaker"), json!(why));
+                }
+                None => {}
+            }
+            output.json(&Raw::of(&said));
+        }
+    }
 }
 
 /// How well a program is kept, as people read it.

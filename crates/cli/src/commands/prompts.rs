@@ -1,7 +1,11 @@
 //! `toolway prompts`: texts a server has prepared for models.
 
+use toolway_host::{
+    call::Target,
+    catalog::{Catalog, ItemKind, PromptEntry},
+    connection::Lists,
+};
 use toolway_wire::{
-    exchange::Request,
     json::Raw,
     message::{content::Content, item::Prompt},
 };
@@ -9,11 +13,17 @@ use toolway_wire::{
 use super::{call, tools};
 use crate::{
     app::App,
-    arguments, disk_copy,
+    arguments,
     exit_code::ExitCode,
-    output::{Format, Output, content::Piece},
+    output::{
+        Format, Output,
+        content::{self, Piece},
+    },
     report::Report,
-    schema, similar,
+    schema,
+    session::Session,
+    similar,
+    target::Selected,
 };
 
 /// List and get the prompts of a server
@@ -70,9 +80,18 @@ async fn list(args: &OfServer, app: &App, output: &mut Output) -> Result<ExitCod
     if !words.is_empty() {
         return Err(Report::usage("arguments", "The server is given twice; `get` gets a prompt."));
     }
-    let prompts = app.visit(target, async |session| Ok(session.list::<Prompt>(app, output).await?.items)).await?;
+    app.visit(target, Lists::Only(ItemKind::Prompt), output, async |session, output| {
+        let catalog = session.listed(ItemKind::Prompt, output)?;
+        show_list(catalog.prompts_of(session.name()), output);
+        Ok(ExitCode::Ok)
+    })
+    .await
+}
+
+fn show_list(entries: &[PromptEntry], output: &mut Output) {
+    let prompts: Vec<&Prompt> = entries.iter().map(|entry| &*entry.item).collect();
     match output.format {
-        Format::Json => output.json(&disk_copy::listed("prompts", prompts.iter().map(|prompt| &prompt.raw))),
+        Format::Json => output.json(&content::listed("prompts", prompts.iter().map(|prompt| &prompt.raw))),
         Format::Ndjson => prompts.iter().for_each(|prompt| output.json(&prompt.raw)),
         Format::Raw => prompts.iter().for_each(|prompt| output.content(format!("{}\n", prompt.name).as_bytes())),
         Format::Human => {
@@ -83,33 +102,41 @@ async fn list(args: &OfServer, app: &App, output: &mut Output) -> Result<ExitCod
             }
         }
     }
-    Ok(ExitCode::Ok)
 }
 
 async fn get(args: &GetArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     let selected = app.selected(&args.prompt, output)?;
+    let meant = Target::PromptOf(selected.target.origin(&selected.name));
+    app.refuse_left_out(&selected.target, ItemKind::Prompt, meant).await?;
     let stdin = app.stdin(arguments::want_stdin(&args.arguments)).await?;
-    app.visit(selected.target, async |session| {
-        let prompts = session.list::<Prompt>(app, output).await?.items;
-        let request = request(find(&prompts, &selected.name)?, &args.arguments, &stdin)?;
-        let exchange = session.peer.open(request, app.call_terms());
-        show(&session.result(app, exchange, "prompts/get", output).await?, output);
+    app.visit(selected.target.clone(), Lists::Only(ItemKind::Prompt), output, async |session, output| {
+        let catalog = session.listed(ItemKind::Prompt, output)?;
+        let entry = find(&catalog, session, &selected)?;
+        let arguments = arguments_of(&entry.item, &args.arguments, &stdin)?;
+        let request = session.request(app, Target::PromptOf(entry.origin.clone()), Some(arguments));
+        show(&session.result(app, request, "prompts/get", output).await?, output);
         Ok(ExitCode::Ok)
     })
     .await
 }
 
-fn find<'a>(prompts: &'a [Prompt], name: &str) -> Result<&'a Prompt, Report> {
-    prompts.iter().find(|prompt| prompt.name == name).ok_or_else(|| {
+/// The prompt that is meant: by the server's own name for it, or by the public one.
+fn find<'a>(catalog: &'a Catalog, session: &Session, selected: &Selected) -> Result<&'a PromptEntry, Report> {
+    let name = &selected.name;
+    let public = selected.word.parse().ok();
+    let is_ours = |entry: &&PromptEntry| entry.origin.server == *session.name();
+    let by_public = || public.as_ref().and_then(|name| catalog.find_prompt(name)).filter(is_ours);
+    catalog.prompt_at(session.name(), name).or_else(by_public).ok_or_else(|| {
         let report = Report::usage("unknown_prompt", format!("The server has no prompt `{name}`."));
-        match similar::to(name, prompts.iter().map(|prompt| prompt.name.as_str())) {
+        let known = catalog.prompts_of(session.name()).iter().map(|entry| entry.item.name.as_str());
+        match similar::to(name, known) {
             Some(near) => report.hint(format!("Did you mean `{near}`?")),
             None => report.hint("`toolway prompts` lists what it has."),
         }
     })
 }
 
-fn request(prompt: &Prompt, words: &[String], stdin: &[u8]) -> Result<Request, Report> {
+fn arguments_of(prompt: &Prompt, words: &[String], stdin: &[u8]) -> Result<Raw, Report> {
     let names: Vec<String> = prompt.arguments.iter().map(|argument| argument.name.clone()).collect();
     let wrong = |sentence: &str| {
         Report::usage("arguments", format!("`{}`: {sentence}", prompt.name))
@@ -122,9 +149,7 @@ fn request(prompt: &Prompt, words: &[String], stdin: &[u8]) -> Result<Request, R
     if let Some(missing) = required.into_iter().find(is_missing) {
         return Err(wrong(&format!("`{missing}` is missing.")));
     }
-    let params = format!("{{\"name\":{},\"arguments\":{arguments}}}", Raw::of(&prompt.name));
-    let params = Raw::parse(params).map_err(|error| wrong(&error.to_string()))?;
-    Ok(Request::new("prompts/get", Some(params))?.with_progress())
+    Ok(arguments)
 }
 
 fn show(result: &Raw, output: &mut Output) {

@@ -2,17 +2,25 @@
 
 use std::path::PathBuf;
 
+use toolway_config::ServerName;
+use toolway_host::{
+    call::Target,
+    catalog::{Catalog, Entry, ItemKind, PublicUri},
+    connection::Lists,
+};
 use toolway_wire::{
     json::Raw,
-    message::item::{Item, Resource, Template},
+    message::item::{Resource, Template},
 };
 
 use super::{call, tools};
 use crate::{
     app::App,
-    disk_copy,
     exit_code::ExitCode,
-    output::{Format, Output, content::Piece},
+    output::{
+        Format, Output,
+        content::{self, Piece},
+    },
     report::Report,
     save,
     session::Session,
@@ -73,7 +81,10 @@ pub(crate) async fn run(args: &ResourcesArgs, app: &App, output: &mut Output) ->
 }
 
 /// What a list of resources or of templates shows of each.
-trait Shown: Item {
+trait Shown: Sized {
+    const KIND: ItemKind;
+    const KEY: &'static str;
+    fn of<'a>(catalog: &'a Catalog, server: &ServerName) -> &'a [Entry<Self, PublicUri>];
     fn address(&self) -> &str;
     fn about(&self) -> String;
     fn raw(&self) -> &Raw;
@@ -85,18 +96,26 @@ async fn list<T: Shown>(args: &OfServer, app: &App, output: &mut Output) -> Resu
     if !words.is_empty() {
         return Err(Report::usage("arguments", "The server is given twice; `read` reads a resource."));
     }
-    let items = app.visit(target, async |session| Ok(session.list::<T>(app, output).await?.items)).await?;
+    app.visit(target, Lists::Only(T::KIND), output, async |session, output| {
+        let catalog = session.listed(T::KIND, output)?;
+        let items: Vec<&T> = T::of(&catalog, session.name()).iter().map(|entry| &*entry.item).collect();
+        show_list(&items, output);
+        Ok(ExitCode::Ok)
+    })
+    .await
+}
+
+fn show_list<T: Shown>(items: &[&T], output: &mut Output) {
     match output.format {
-        Format::Json => output.json(&disk_copy::listed(T::KEY, items.iter().map(Shown::raw))),
+        Format::Json => output.json(&content::listed(T::KEY, items.iter().map(|item| item.raw()))),
         Format::Ndjson => items.iter().for_each(|item| output.json(item.raw())),
         Format::Raw => items.iter().for_each(|item| output.content(format!("{}\n", item.address()).as_bytes())),
         Format::Human => {
-            for item in &items {
+            for item in items {
                 output.entry(item.address(), &format!("  {}", item.about()));
             }
         }
     }
-    Ok(ExitCode::Ok)
 }
 
 async fn read(args: &ReadArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
@@ -105,7 +124,11 @@ async fn read(args: &ReadArgs, app: &App, output: &mut Output) -> Result<ExitCod
     let [uri] = words.as_slice() else {
         return Err(Report::usage("arguments", "Give one URI, after the server if it has a name."));
     };
-    app.visit(target, async |session| read_one(session, app, uri, args.save.as_ref(), output).await).await
+    app.refuse_left_out(&target, ItemKind::Resource, Target::ResourceOf(target.origin(uri))).await?;
+    app.visit(target, Lists::Ignored, output, async |session, output| {
+        read_one(session, app, uri, args.save.as_ref(), output).await
+    })
+    .await
 }
 
 async fn read_one(
@@ -115,8 +138,8 @@ async fn read_one(
     save: Option<&PathBuf>,
     output: &mut Output,
 ) -> Result<ExitCode, Report> {
-    let exchange = session.peer.read_resource(uri);
-    let result = session.result(app, exchange, "resources/read", output).await?;
+    let request = session.request(app, Target::ResourceOf(session.origin(uri)), None);
+    let result = session.result(app, request, "resources/read", output).await?;
     let contents = result.get("contents").map(|list| list.elements()).unwrap_or_default();
     let pieces: Vec<Piece> = contents.iter().map(Piece::of_resource).collect();
     match output.format {
@@ -145,6 +168,13 @@ fn exactly(pieces: &[Piece], output: &mut Output) {
 }
 
 impl Shown for Resource {
+    const KIND: ItemKind = ItemKind::Resource;
+    const KEY: &'static str = "resources";
+
+    fn of<'a>(catalog: &'a Catalog, server: &ServerName) -> &'a [Entry<Self, PublicUri>] {
+        catalog.resources_of(server)
+    }
+
     fn address(&self) -> &str {
         &self.uri
     }
@@ -159,6 +189,13 @@ impl Shown for Resource {
 }
 
 impl Shown for Template {
+    const KIND: ItemKind = ItemKind::Template;
+    const KEY: &'static str = "resourceTemplates";
+
+    fn of<'a>(catalog: &'a Catalog, server: &ServerName) -> &'a [Entry<Self, PublicUri>] {
+        catalog.templates_of(server)
+    }
+
     fn address(&self) -> &str {
         &self.uri_template
     }

@@ -1,9 +1,7 @@
 //! `toolway rpc`: any request of the protocol, by hand.
 
-use toolway_wire::{
-    exchange::Request,
-    json::{Kind, Raw},
-};
+use toolway_host::{call::Target, connection::Lists};
+use toolway_wire::json::{Kind, Raw};
 
 use crate::{
     app::App,
@@ -47,15 +45,15 @@ pub(crate) async fn run(args: &RpcArgs, app: &App, output: &mut Output) -> Resul
         }
         _ => return Err(Report::usage("arguments", "Give a method, and its parameters if it has any.")),
     };
-    let request = Request::new(method.clone(), params)?.with_progress();
-    app.visit(target, async |session| {
+    app.visit(target, Lists::Ignored, output, async |session, output| {
+        let (server, name) = (session.name().clone(), method.clone());
+        let request = session.request(app, Target::Method { server, method: name }, params);
         if args.dry_run {
-            let request = session.dry_run(app, request).await?;
+            let request = session.dry_run(app, request, method).await?;
             output.json(&request);
             return Ok(ExitCode::Ok);
         }
-        let exchange = session.peer.open(request, app.call_terms());
-        let result = session.result(app, exchange, method, output).await?;
+        let result = session.result(app, request, method, output).await?;
         match output.format {
             Format::Human => output.line(&content::indented(&result)),
             Format::Json | Format::Ndjson | Format::Raw => output.json(&result),

@@ -1,77 +1,198 @@
-//! `toolway tools`: what a server can do.
+//! `toolway tools`: what a server can do, or all of them; and what is wrong with that.
 
-use toolway_wire::message::item::Tool;
+mod lint;
+
+use toolway_config::ServerName;
+use toolway_host::{
+    call::Target as CallTarget,
+    catalog::{Catalog, ItemKind, ToolEntry},
+    connection::Lists,
+};
+use toolway_wire::{
+    json::Raw,
+    message::{
+        item::Tool,
+        splice::{self, Edit},
+    },
+};
 
 use crate::{
     app::App,
-    disk_copy,
     exit_code::ExitCode,
+    gathering,
     output::{Format, Output, content},
     report::Report,
     schema::{self, Schema},
     similar,
+    target::Target,
+    wiring,
 };
 
-/// List the tools of a server, or show one of them in full
+/// List the tools of one server or of all, or show one of them in full
+///
+/// Without a server all that are configured are asked, side by side. Those that are not there in time are named on
+/// standard error with the reason, and hold up none of the others; where it is known what they listed before, that is
+/// shown. Tools of several servers have public names, `<server>__<tool>`, which `call` takes.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct ToolsArgs {
-    /// The server, unless --stdio or --url gives it, and a tool to show in full
+    #[command(subcommand)]
+    command: Option<ToolsCommand>,
+
+    #[command(flatten)]
+    list: ListArgs,
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum ToolsCommand {
+    Lint(lint::LintArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ListArgs {
+    /// The server, unless --stdio or --url gives it, and a tool to show in full; all servers where none is given
     #[arg(value_name = "SERVER] [TOOL", num_args = 0..=2)]
     words: Vec<String>,
+
+    /// Only tools that fit these words, the best first
+    #[arg(long, value_name = "WORDS")]
+    search: Option<String>,
 }
+
+/// Tools that a search shows.
+const FOUND: usize = 20;
 
 const EXAMPLES: &str = "\
 Examples:
+  toolway tools                                All tools of all servers
+  toolway tools --search 'read a file'         Those that fit, the best first
   toolway tools files                          Signatures, one per line
   toolway tools files read_file                One tool in full, with its schema
   toolway tools --stdio 'toolway sample'       A server that is not configured
+  toolway tools lint --provider openai         What a model vendor would refuse
   toolway tools files -o json | jq '.tools[].name'";
 
 pub(crate) async fn run(args: &ToolsArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
-    let mut words = args.words.clone();
+    if let Some(ToolsCommand::Lint(args)) = &args.command {
+        return lint::run(args, app, output).await;
+    }
+    let mut words = args.list.words.clone();
+    if words.is_empty() && app.reach.names_no_server() {
+        return all(args.list.search.as_deref(), app, output).await;
+    }
     let target = app.target(&mut words, output)?;
-    app.visit(target, async |session| {
-        let tools = session.tools(app, output).await?.items;
-        match words.as_slice() {
-            [] => list(&tools, output),
-            [name] => one(find(&tools, name)?, output),
-            _ => return Err(Report::usage("arguments", "Give one tool, or none for all of them.")),
+    of_server(target, &words, args.list.search.as_deref(), app, output).await
+}
+
+async fn of_server(
+    target: Target,
+    words: &[String],
+    search: Option<&str>,
+    app: &App,
+    output: &mut Output,
+) -> Result<ExitCode, Report> {
+    if let [name] = words {
+        app.refuse_left_out(&target, ItemKind::Tool, CallTarget::ToolOf(target.origin(name))).await?;
+    }
+    app.visit(target, Lists::Only(ItemKind::Tool), output, async |session, output| {
+        let catalog = session.listed(ItemKind::Tool, output)?;
+        let entries = catalog.tools_of(session.name());
+        match (words, search) {
+            ([], None) => list(&entries.iter().map(Shown::own).collect::<Vec<_>>(), output),
+            ([], Some(search)) => {
+                let found = found(&catalog, search);
+                list(&found.into_iter().map(Shown::own).collect::<Vec<_>>(), output);
+            }
+            ([name], None) => one(find(entries, name)?, output),
+            _ => return Err(Report::usage("arguments", "Give one tool, or words to search for, or neither.")),
         }
         Ok(ExitCode::Ok)
     })
     .await
 }
 
-/// The tool of this name.
-pub(crate) fn find<'a>(tools: &'a [Tool], name: &str) -> Result<&'a Tool, Report> {
-    tools.iter().find(|tool| tool.name == name).ok_or_else(|| {
-        let report = Report::usage("unknown_tool", format!("The server has no tool `{name}`."));
-        match similar::to(name, tools.iter().map(|tool| tool.name.as_str())) {
-            Some(near) => report.hint(format!("Did you mean `{near}`?")),
-            None if tools.is_empty() => report.hint("It has no tools at all."),
-            None => report.hint("`toolway tools` lists what it has."),
-        }
-    })
+async fn all(search: Option<&str>, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
+    let targets = app.targets(&[], output)?;
+    let gathering = app.gather(targets, Lists::Only(ItemKind::Tool), gathering::PATIENCE, output).await?;
+    gathering.say_absent(output);
+    let catalog = gathering.host.catalog();
+    let entries = match search {
+        Some(search) => found(&catalog, search),
+        None => catalog.tools().iter().collect(),
+    };
+    let shown = gathering.refuse_if_nobody();
+    if shown.is_ok() {
+        list(&entries.into_iter().map(Shown::public).collect::<Vec<_>>(), output);
+    }
+    wiring::leave(&gathering.host).await;
+    shown.map(|()| ExitCode::Ok)
 }
 
-fn list(tools: &[Tool], output: &mut Output) {
-    match output.format {
-        Format::Json => output.json(&disk_copy::listed("tools", tools.iter().map(|tool| &tool.raw))),
-        Format::Ndjson => tools.iter().for_each(|tool| output.json(&tool.raw)),
-        Format::Raw => tools.iter().for_each(|tool| output.content(format!("{}\n", tool.name).as_bytes())),
-        Format::Human => {
-            for tool in tools {
-                brief(tool, output);
-            }
-        }
+fn found<'a>(catalog: &'a Catalog, search: &str) -> Vec<&'a ToolEntry> {
+    catalog.search(search, FOUND).into_iter().map(|hit| hit.entry).collect()
+}
+
+/// A tool under the name it is shown with.
+struct Shown<'a> {
+    name: &'a str,
+    tool: &'a Tool,
+    /// Whose it is, where that is not clear.
+    server: Option<&'a ServerName>,
+}
+
+impl<'a> Shown<'a> {
+    /// As its server calls it.
+    fn own(entry: &'a ToolEntry) -> Self {
+        Self { name: &entry.item.name, tool: &entry.item, server: None }
+    }
+
+    /// As it is called among the tools of all servers.
+    fn public(entry: &'a ToolEntry) -> Self {
+        Self { name: entry.public.as_str(), tool: &entry.item, server: Some(&entry.origin.server) }
+    }
+
+    /// The protocol's own object, under this name. What is ours stands in `_meta`.
+    fn object(&self) -> Raw {
+        let Some(server) = self.server else { return self.tool.raw.clone() };
+        let origin = Raw::of(&serde_json::json!({ "server": server.as_str(), "name": self.tool.name }));
+        let meta = self.tool.raw.get("_meta").unwrap_or_else(Raw::empty_object);
+        let meta = splice::edited(&meta, &[Edit::Set("toolway/origin", origin)]);
+        splice::edited(&self.tool.raw, &[Edit::Set("name", Raw::of(self.name)), Edit::Set("_meta", meta)])
     }
 }
 
-fn brief(tool: &Tool, output: &mut Output) {
+/// The tool of this name.
+fn find<'a>(tools: &'a [ToolEntry], name: &str) -> Result<&'a Tool, Report> {
+    tools.iter().find(|tool| tool.item.name == name).map(|tool| &*tool.item).ok_or_else(|| unknown(tools, name))
+}
+
+/// There is no such tool; what there is.
+pub(crate) fn unknown(tools: &[ToolEntry], name: &str) -> Report {
+    let report = Report::usage("unknown_tool", format!("The server has no tool `{name}`."));
+    match similar::to(name, tools.iter().map(|tool| tool.item.name.as_str())) {
+        Some(near) => report.hint(format!("Did you mean `{near}`?")),
+        None if tools.is_empty() => report.hint("It has no tools at all."),
+        None => report.hint("`toolway tools` lists what it has."),
+    }
+}
+
+fn list(tools: &[Shown<'_>], output: &mut Output) {
+    match output.format {
+        Format::Json => {
+            let objects: Vec<Raw> = tools.iter().map(Shown::object).collect();
+            output.json(&content::listed("tools", objects.iter()));
+        }
+        Format::Ndjson => tools.iter().for_each(|tool| output.json(&tool.object())),
+        Format::Raw => tools.iter().for_each(|tool| output.content(format!("{}\n", tool.name).as_bytes())),
+        Format::Human => tools.iter().for_each(|tool| brief(tool, output)),
+    }
+}
+
+fn brief(shown: &Shown<'_>, output: &mut Output) {
+    let Shown { name, tool, .. } = shown;
     let signature = schema::signature(tool);
     let rest = signature.strip_prefix(&tool.name).unwrap_or_default();
-    output.entry(&tool.name, &format!("{rest}{}", tags(tool)));
+    output.entry(name, &format!("{rest}{}", tags(tool)));
     if let Some(description) = &tool.description {
         output.line(&format!("    {}", first_line(description)));
     }

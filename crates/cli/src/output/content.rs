@@ -3,8 +3,24 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD, engine::general_purpose::STANDARD_NO_PAD};
 use toolway_wire::{
     json::Raw,
-    message::content::{Content, ContentKind},
+    message::{
+        content::{Content, ContentKind},
+        splice,
+    },
 };
+
+/// A list result made of items as they came.
+pub(crate) fn listed<'a>(key: &str, items: impl Iterator<Item = &'a Raw>) -> Raw {
+    let mut text = vec![b'['];
+    for (index, item) in items.enumerate() {
+        if 0 < index {
+            text.push(b',');
+        }
+        text.extend_from_slice(item.as_bytes());
+    }
+    text.push(b']');
+    splice::object([(key, &Raw::parse(text).unwrap_or_else(|_| Raw::empty_object()))])
+}
 
 /// One piece of content.
 #[derive(Clone, Debug, PartialEq, Eq)]

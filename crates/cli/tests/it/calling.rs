@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::home::{Home, Ran, sample};
+use crate::home::{Home, Ran, TOOLWAY, odd, sample};
 
 /// The sample server over HTTP, as long as this lives.
 struct Served {
@@ -53,6 +53,37 @@ fn a_tool_is_named_with_its_server_in_three_ways() {
 }
 
 #[test]
+fn a_public_name_that_had_to_be_made_safe_is_understood() {
+    let home = Home::new();
+    let painter = odd("paints");
+    let (program, what) = painter.split_once(' ').unwrap();
+    home.configure(&format!(r#"{{"mcpServers":{{"odd":{{"command":"{program}","args":["{what}"]}}}}}}"#));
+    let listed = home.run(&["tools", "-o", "raw"]);
+    let name = listed.ok().lines().last().unwrap();
+    assert!(name.starts_with("odd____31mred") && name.len() <= 64, "{name}");
+    let called = home.run(&["call", name, "-v", "-o", "json"]);
+    assert!(called.json()["content"].is_array(), "{}", called.talk);
+    assert!(called.talk.contains("\"name\":\"\\u001b[31mred"), "{}", called.talk);
+}
+
+#[test]
+fn a_tool_without_its_server_is_understood_where_names_carry_none_and_hinted_at_elsewhere() {
+    let home = Home::new();
+    let configure = |prefix: &str| {
+        home.configure(&format!(
+            r#"{{"naming":{{"prefix":"{prefix}"}},"mcpServers":{{"it":{{"command":"{TOOLWAY}","args":["sample"]}}}}}}"#
+        ));
+    };
+    configure("auto");
+    home.run(&["call", "echo", "hi"]).failed(2, "unknown_server");
+    assert_eq!(home.run(&["tools", "-o", "raw"]).ok().lines().next(), Some("echo"));
+    assert_eq!(home.run(&["call", "echo", "hi", "-o", "human"]).ok(), "hi\n");
+    configure("always");
+    let error = home.run(&["call", "echo", "hi"]).failed(2, "unknown_server");
+    assert_eq!(error["hint"], "Did you mean `it.echo`?");
+}
+
+#[test]
 fn a_server_is_given_on_the_command_line() {
     let home = Home::new();
     let said = home.run(&["call", "--stdio", &sample(), "echo", "text=a 'b' c", "-o", "human"]);
@@ -76,9 +107,9 @@ fn a_program_gets_the_variables_and_the_folder_it_is_given() {
     let folder = home.write("work/note", "").parent().unwrap().canonicalize().unwrap();
     let teller = "sh -c 'echo \"$GREETING, $HANDED in $(pwd), not ${SHY-seen}\" >&2; exit 3'";
     let mut command = home.command(&["ping", "--stdio", teller, "--env", "GREETING=a=b", "--env", "HANDED"]);
-    let ran = Ran::of(&command.args(["--cwd", "work"]).env("HANDED", "ours").env("SHY", "secret").output().unwrap());
+    let ran = Ran::of(&command.args(["--cwd", "work"]).env("HANDED", "our").env("SHY", "secret").output().unwrap());
     let message = ran.failed(4, "ended")["message"].to_string();
-    assert!(message.contains(&format!("a=b, ours in {}, not seen", folder.display())), "{message}");
+    assert!(message.contains(&format!("a=b, our in {}, not seen", folder.display())), "{message}");
 }
 
 #[test]
@@ -131,7 +162,7 @@ fn a_file_is_given_with_config() {
 fn a_program_sees_what_its_entry_names_and_little_else() {
     let home = Home::new();
     home.configure(
-        r#"{"mcpServers":{"shell":{"command":"sh","args":["-c","echo \"$SECRET|$GIVEN|$HOME\" >&2; exit 3"],
+        r#"{"mcpServers":{"shell":{"command":"sh","args":["-c","echo \"$SECRET|${GIVEN#for }|$GIVEN\" >&2; exit 3"],
             "env":{"GIVEN":"for ${HOME}"}}}}"#,
     );
     let mut command = home.command(&["tools", "shell", "-o", "human"]);
@@ -141,7 +172,8 @@ fn a_program_sees_what_its_entry_names_and_little_else() {
     let place = place.trim_end_matches('/');
     assert_eq!(
         ran.talk,
-        format!("toolway: The connection ended: it exited with status 3; its last words: |for {place}|{place}.\n")
+        format!("toolway: The connection ended: it exited with status 3; its last words: |{place}|[hidden].\n"),
+        "what it is given reaches it, and is not repeated when it says it"
     );
 }
 

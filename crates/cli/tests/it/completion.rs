@@ -14,6 +14,8 @@ fn commands_options_and_servers_are_completed() {
     assert_eq!(candidates(&home, "re"), ["resources"]);
     assert_eq!(candidates(&home, "@"), ["@old-sample", "@sample"]);
     assert_eq!(candidates(&home, "tools o"), ["old-sample"]);
+    assert_eq!(candidates(&home, "doctor sample o"), ["old-sample"]);
+    assert_eq!(candidates(&home, "tools lint s"), ["sample"]);
     assert_eq!(candidates(&home, "resources "), ["list", "templates", "read", "old-sample", "sample"]);
     assert_eq!(candidates(&home, "call --dry"), ["--dry-run"]);
     assert_eq!(candidates(&home, "--era "), ["auto", "legacy", "modern"]);
@@ -31,6 +33,27 @@ fn tools_and_arguments_are_completed_once_they_were_listed() {
     assert_eq!(candidates(&home, "call sample.count "), ["pause=", "to="]);
     assert_eq!(candidates(&home, "call sample.add a=1 b"), ["b="]);
     assert_eq!(candidates(&home, "tools sample w"), ["write_memo"]);
+}
+
+#[test]
+fn what_an_entry_leaves_out_is_not_proposed_nor_what_another_program_listed() {
+    let home = Home::with_sample();
+    home.run(&["call", "sample.echo", "hi"]).ok();
+    assert_eq!(candidates(&home, "call sample__e"), ["sample__echo"]);
+    let text = std::fs::read_to_string(home.path(".config/toolway/toolway.json")).unwrap();
+    home.configure(&text.replace("[\"sample\"] }", "[\"sample\"], \"excludeTools\": [\"echo\"] }"));
+    assert_eq!(candidates(&home, "call sample.e"), Vec::<String>::new());
+    assert_eq!(candidates(&home, "call sample.a"), ["sample.add"]);
+    home.configure(&text.replace("[\"sample\"] }", "[\"sample\", \"--era\", \"modern\"] }"));
+    assert_eq!(candidates(&home, "call s"), ["sample."]);
+}
+
+#[test]
+fn one_list_takes_its_place_in_the_copy_among_the_others() {
+    let home = Home::with_sample();
+    home.run(&["tools", "sample"]).ok();
+    home.run(&["prompts", "sample"]).ok();
+    assert_eq!(candidates(&home, "call sample.e"), ["sample.echo"]);
 }
 
 #[test]

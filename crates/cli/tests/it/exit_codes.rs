@@ -1,4 +1,4 @@
-//! One story per exit code.
+//! One story per exit code. What an entry leaves out is refused with 7 in `filtering`.
 
 use std::{
     io::{Read, Write},
@@ -41,7 +41,8 @@ fn two_is_a_wrong_command_line_or_configuration() {
     assert_eq!(error["message"], "There is no server `sampel`.");
     assert_eq!(error["hint"], "Did you mean `sample`?\nConfigured: old-sample, sample.");
     home.run(&["call", "echo", "text=x"]).failed(2, "unknown_server");
-    home.run(&["tools"]).failed(2, "unknown_server");
+    home.run(&["ping"]).failed(2, "unknown_server");
+    Home::new().run(&["tools"]).failed(2, "unknown_server");
     home.run(&["call", "sample.none"]).failed(2, "unknown_tool");
     home.run(&["call", "sample.echo"]).failed(2, "arguments");
     home.run(&["tools", "--stdio", "a", "--url", "http://b/"]).failed(2, "arguments");
@@ -75,6 +76,13 @@ fn three_is_a_server_that_wants_credentials() {
     );
     let error = Home::new().run(&["tools", "--url", &url]).failed(3, "unauthorized");
     assert_eq!(error["hint"], "Give a token with --header 'Authorization: Bearer …'.");
+
+    let home = Home::new();
+    home.configure(&format!(r#"{{"mcpServers":{{"far":{{"url":"{url}"}}}}}}"#));
+    let error = home.run(&["call", "far.x"]).failed(3, "unauthorized");
+    let place = home.path(".config/toolway/toolway.json");
+    assert_eq!(error["hint"], format!("Put a token into `headers` of its entry ({}:1).", place.display()));
+    assert_eq!(home.run(&["status", "-o", "raw"]).ok(), "far\tsign-in needed\n");
 }
 
 #[test]
@@ -137,8 +145,10 @@ fn eight_is_an_error_of_the_protocol() {
 fn an_interrupt_ends_a_command_wherever_it_waits() {
     let home = Home::with_sample();
     let mute = odd("mute");
-    // For a handshake that does not come, and for a standard input that does not end.
-    for words in [&["tools", "--stdio", &mute][..], &["call", "sample.add", "-"]] {
+    // For a handshake that does not come, for several servers, and for a standard input that does not end.
+    let waiting: [&[&str]; 3] =
+        [&["tools", "--stdio", &mute], &["status", "--stdio", &mute], &["call", "sample.add", "-"]];
+    for words in waiting {
         let mut child =
             home.command(words).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         thread::sleep(Duration::from_millis(300));

@@ -19,7 +19,7 @@ fn the_reference_is_what_the_commands_say_of_themselves() {
 fn every_command_teaches_with_an_example() {
     let home = Home::new();
     let commands = ["tools", "call", "resources", "prompts", "complete", "ping", "rpc", "servers", "import", "config"];
-    for command in commands.into_iter().chain(["completions", "man"]) {
+    for command in commands.into_iter().chain(["status", "doctor", "completions", "man"]) {
         let help = home.run(&[command, "--help"]);
         assert!(help.ok().contains("Examples:\n  "), "{command}");
         let page = home.run(&["man", command]);

@@ -44,7 +44,7 @@ impl Door {
 }
 
 /// Everything somebody may do in a folder before they have read the file in it.
-const USUAL: [&[&str]; 10] = [
+const USUAL: [&[&str]; 14] = [
     &["servers"],
     &["config", "show"],
     &["config", "check"],
@@ -54,6 +54,10 @@ const USUAL: [&[&str]; 10] = [
     &["tools", "theirs"],
     &["call", "theirs.anything"],
     &["ping", "theirs"],
+    &["tools"],
+    &["status"],
+    &["doctor"],
+    &["doctor", "theirs"],
     &["__complete", "--", "call", "theirs."],
 ];
 

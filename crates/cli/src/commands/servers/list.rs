@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use toolway_config::{
-    Loaded, ServerConfig,
+    Config, Loaded, ServerConfig,
     consent::{News, Proposal},
     server::{Behind, HttpKind, Transport},
 };
@@ -10,10 +10,10 @@ use toolway_config::{
 use crate::{
     app::App,
     commands::config::{place, print},
-    disk_copy,
     exit_code::ExitCode,
     output::{Format, Output},
     report::Report,
+    wiring,
 };
 
 /// List the configured servers; the same as `toolway servers` alone
@@ -67,15 +67,14 @@ fn rows<'a>(loaded: &'a Loaded, app: &App) -> Vec<Row<'a>> {
     let mut rows: Vec<Row<'_>> = known.chain(waiting).collect();
     rows.sort_by(|one, other| one.server.name.cmp(&other.server.name));
     for row in &mut rows {
-        row.tools = last_listed(row.server, app);
+        row.tools = last_listed(row.server, &loaded.config, app);
     }
     rows
 }
 
 /// How many tools a server had when they were last listed.
-fn last_listed(server: &ServerConfig, app: &App) -> Option<usize> {
-    let tools = disk_copy::recall(app.paths.cache.as_ref()?, server.name.as_str());
-    (!tools.is_empty()).then_some(tools.len())
+fn last_listed(server: &ServerConfig, config: &Config, app: &App) -> Option<usize> {
+    wiring::recalled(&app.paths, config, server).map(|listing| listing.tools.len())
 }
 
 fn human(rows: &[Row<'_>], output: &mut Output) {

@@ -1,0 +1,203 @@
+//! Many servers for the length of one command: connected side by side, each in its own time, none in the way of
+//! another. Whoever is not there when the time is up is named, with the reason.
+
+use std::time::Duration;
+
+use futures_util::{StreamExt, stream::FuturesUnordered};
+use tokio::time::{Instant, interval_at, sleep_until};
+use toolway_host::{
+    catalog::{Catalog, Freshness},
+    connection::{Lists, Phase, ServerStatus, state::Counts},
+    host::Host,
+};
+
+use crate::{
+    app::App,
+    output::{Output, spinner},
+    report::Report,
+    target::Target,
+    wiring,
+};
+
+/// A host with several servers, and what came of each.
+#[derive(Debug)]
+pub(crate) struct Gathering {
+    pub(crate) host: Host,
+    pub(crate) seen: Vec<Seen>,
+}
+
+/// What came of one server.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    pub(crate) target: Target,
+    pub(crate) status: ServerStatus,
+    /// How long it took until it was connected, or was not.
+    pub(crate) connected: Option<Duration>,
+    /// How long it took to say what it has.
+    pub(crate) listed: Option<Duration>,
+    /// What is shown of it is only a copy of what it listed when it was last heard.
+    pub(crate) copied: bool,
+    /// What of it is offered, where it said what it has.
+    pub(crate) offered: Option<Counts>,
+    patience: Duration,
+}
+
+/// How long the servers are waited for where nothing is said.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+/// How much longer than the clock of the slowest: so that each can say itself what went wrong.
+const TO_HEAR_WHY: Duration = Duration::from_millis(500);
+/// Of a server that is connected and says no more.
+pub(crate) const UNLISTED: &str = "it is connected, and has not said in time what it has";
+/// Names that a line of progress has room for.
+const NAMED: usize = 3;
+
+impl App {
+    /// Connects these servers and asks each what it has; the disabled ones are left alone.
+    pub(crate) async fn gather(
+        &self,
+        targets: Vec<Target>,
+        lists: Lists,
+        patience: Duration,
+        output: &mut Output,
+    ) -> Result<Gathering, Report> {
+        let patience = self.reach.timeout.unwrap_or(patience) + TO_HEAR_WHY;
+        let (host, _watches) = self.start_host(&targets, lists).await?;
+        let mut times = vec![(None, None); targets.len()];
+        let ended = {
+            let ask = |(index, target)| {
+                let host = &host;
+                async move { (index, times_of(host, target).await) }
+            };
+            let enabled = targets.iter().enumerate().filter(|(_, target)| target.is_enabled());
+            let mut asking: FuturesUnordered<_> = enabled.map(ask).collect();
+            self.wait_for(&mut asking, &mut times, &targets, patience, output).await
+        };
+        if let Err(report) = ended {
+            wiring::leave(&host).await;
+            return Err(report);
+        }
+        let catalog = host.catalog();
+        let seen = targets.into_iter().zip(times).filter_map(|(target, (connected, listed))| {
+            let status = host.status(&target.server.name).ok()?;
+            let freshness = catalog.freshness_of(&target.server.name);
+            let copied = freshness == Some(Freshness::Unverified);
+            let offered = (freshness == Some(Freshness::Verified)).then(|| offered(&catalog, &status));
+            Some(Seen { target, status, connected, listed, copied, offered, patience })
+        });
+        let seen = seen.collect();
+        Ok(Gathering { host, seen })
+    }
+
+    async fn wait_for(
+        &self,
+        asking: &mut FuturesUnordered<impl Future<Output = (usize, Times)>>,
+        times: &mut [Times],
+        targets: &[Target],
+        patience: Duration,
+        output: &mut Output,
+    ) -> Result<(), Report> {
+        let deadline = Instant::now() + patience;
+        let mut beat = interval_at(Instant::now() + spinner::PATIENCE, spinner::BEAT);
+        for frame in spinner::FRAMES.iter().cycle() {
+            let mut told = false;
+            while !told {
+                tokio::select! {
+                    done = asking.next() => match done {
+                        Some((index, taken)) => times[index] = taken,
+                        None => return Ok(()),
+                    },
+                    _ = beat.tick() => {
+                        output.progress(&format!("{frame} {}", waiting_for(targets, times)));
+                        told = true;
+                    }
+                    () = sleep_until(deadline) => return Ok(()),
+                    report = self.stop.interrupted() => return Err(report),
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How long connecting and listing took.
+type Times = (Option<Duration>, Option<Duration>);
+
+async fn times_of(host: &Host, target: &Target) -> Times {
+    let (name, began) = (&target.server.name, Instant::now());
+    let connected = host.connect(name).await;
+    let taken = began.elapsed();
+    if !connected.is_ok_and(|status| status.phase == Phase::Ready) {
+        return (Some(taken), None);
+    }
+    let listed = host.list(name).await.is_ok_and(|status| status.phase == Phase::Ready);
+    (Some(taken), listed.then(|| began.elapsed() - taken))
+}
+
+/// What the filters let through.
+fn offered(catalog: &Catalog, status: &ServerStatus) -> Counts {
+    let server = &status.server;
+    Counts {
+        tools: catalog.tools_of(server).len(),
+        resources: catalog.resources_of(server).len(),
+        templates: catalog.templates_of(server).len(),
+        prompts: catalog.prompts_of(server).len(),
+        set_aside: catalog.set_aside().iter().filter(|item| item.server == *server).count(),
+    }
+}
+
+fn waiting_for(targets: &[Target], times: &[Times]) -> String {
+    let waiting = targets.iter().zip(times).filter(|(target, times)| times.0.is_none() && target.is_enabled());
+    let names: Vec<&str> = waiting.map(|(target, _)| target.server.name.as_str()).collect();
+    let shown = names[..names.len().min(NAMED)].join(", ");
+    let more = names.len().saturating_sub(NAMED);
+    let more = if 0 < more { format!(" and {more} more") } else { String::new() };
+    format!("waiting for {shown}{more}")
+}
+
+// === impl Gathering ===
+
+impl Gathering {
+    /// Names those that are not there, each with its reason.
+    pub(crate) fn say_absent(&self, output: &mut Output) {
+        for seen in &self.seen {
+            let Some(problem) = seen.problem() else { continue };
+            let name = &seen.status.server;
+            let fate = if seen.copied { "is shown as it was last listed" } else { "is left out" };
+            output.say(&format!("toolway: `{name}` {fate}: {problem}"));
+        }
+    }
+
+    /// Nobody answered and nothing is known: then there is nothing to show.
+    pub(crate) fn refuse_if_nobody(&self) -> Result<(), Report> {
+        let wanted = |seen: &&Seen| seen.target.is_enabled();
+        let mut wanted = self.seen.iter().filter(wanted).peekable();
+        if wanted.peek().is_none() {
+            return Err(Report::usage("disabled", "Every server is disabled."));
+        }
+        if wanted.any(|seen| seen.problem().is_none() || seen.copied) {
+            return Ok(());
+        }
+        Err(Report::of_code("unreachable", "no server answered").hint("`toolway doctor` says what each of them needs."))
+    }
+}
+
+// === impl Seen ===
+
+impl Seen {
+    /// Why it is not there; none where it is, or where that is as it should be.
+    pub(crate) fn problem(&self) -> Option<String> {
+        match &self.status.phase {
+            Phase::Disabled => None,
+            Phase::Ready if self.offered.is_some() => None,
+            Phase::Ready => Some(self.last_error().unwrap_or_else(|| UNLISTED.to_owned())),
+            Phase::Connecting { .. } if self.connected.is_none() => {
+                Some(format!("still connecting after {:.1} s", self.patience.as_secs_f64()))
+            }
+            phase => Some(self.last_error().unwrap_or_else(|| phase.to_string())),
+        }
+    }
+
+    fn last_error(&self) -> Option<String> {
+        self.status.last_error.as_ref().map(|error| error.message.clone())
+    }
+}

@@ -1,0 +1,156 @@
+//! Twenty servers of which three hang and two crash in a loop: the good ones are there, the bad ones are named.
+
+use std::{
+    fmt::Write as _,
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+use crate::home::{Home, TOOLWAY, odd};
+
+const GOOD: usize = 15;
+/// The clock of those that hang, and what else twenty processes may take on a busy machine.
+const BOUND: Duration = Duration::from_secs(20);
+
+fn twenty() -> Home {
+    let home = Home::new();
+    let mut entries = String::new();
+    for number in 0..GOOD {
+        let era = if number % 2 == 0 { "legacy" } else { "modern" };
+        write!(entries, r#""good-{number:02}":{{"command":"{TOOLWAY}","args":["sample","--era","{era}"]}},"#).unwrap();
+    }
+    let mute = odd("mute");
+    let (program, what) = mute.split_once(' ').unwrap();
+    for number in 0..3 {
+        let clock = r#""timeouts":{"connect":2}"#;
+        write!(entries, r#""hangs-{number}":{{"command":"{program}","args":["{what}"],{clock}}},"#).unwrap();
+    }
+    for number in 0..2 {
+        let script = "echo no licence >&2; exit 3";
+        write!(entries, r#""crashes-{number}":{{"command":"sh","args":["-c","{script}"]}},"#).unwrap();
+    }
+    home.configure(&format!(r#"{{"mcpServers":{{{entries}}}}}"#));
+    home
+}
+
+fn is_bad(name: &str) -> bool {
+    !name.starts_with("good-")
+}
+
+#[test]
+fn tools_of_all_good_servers_are_listed_and_the_bad_ones_are_named() {
+    let home = twenty();
+    let began = Instant::now();
+    let ran = home.run(&["tools"]);
+    assert!(began.elapsed() < BOUND, "{:?}", began.elapsed());
+    let tools = ran.json()["tools"].as_array().unwrap().clone();
+    assert_eq!(tools.len(), GOOD * 7);
+    assert_eq!(tools[0]["name"], "good-00__echo");
+    assert_eq!(tools[0]["_meta"]["toolway/origin"], serde_json::json!({ "server": "good-00", "name": "echo" }));
+    for number in 0..3 {
+        let said =
+            format!("toolway: `hangs-{number}` is left out: no answer to the handshake within 2s (connect timeout)");
+        assert!(ran.talk.contains(&said), "{}", ran.talk);
+    }
+    for number in 0..2 {
+        let said = format!(
+            "toolway: `crashes-{number}` is left out: the connection ended: it exited with status 3; its last words: no licence"
+        );
+        assert!(ran.talk.contains(&said), "{}", ran.talk);
+    }
+    // Whatever is listed can be called.
+    let called = home.run(&["call", tools[7]["name"].as_str().unwrap(), "hello", "-o", "human"]);
+    assert_eq!(called.ok(), "hello\n");
+}
+
+#[test]
+fn the_state_of_each_is_told_and_what_to_do_about_it() {
+    let home = twenty();
+    for (command, code) in [("status", 0), ("doctor", 4)] {
+        let began = Instant::now();
+        let ran = home.run(&[command]);
+        assert!(began.elapsed() < BOUND, "{command}: {:?}", began.elapsed());
+        assert_eq!(ran.code, code, "{command}: {}", ran.talk);
+        let said: Value = serde_json::from_str(&ran.out).unwrap();
+        let servers = said["servers"].as_array().unwrap();
+        assert_eq!(servers.len(), 20);
+        for server in servers {
+            let name = server["name"].as_str().unwrap();
+            let state = if is_bad(name) { "failed" } else { "ready" };
+            assert_eq!((&server["state"], server["reason"].is_string()), (&state.into(), is_bad(name)), "{server}");
+            let code = match name.split('-').next().unwrap() {
+                "hangs" => Value::from("timed_out"),
+                "crashes" => Value::from("ended"),
+                _ => Value::Null,
+            };
+            assert_eq!(server["code"], code, "{server}");
+            if command == "doctor" {
+                assert!(server["advice"].as_str().unwrap().ends_with('.'), "{server}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_server_that_hangs_today_is_shown_as_it_was_listed_yesterday() {
+    let home = Home::new();
+    let script = home.write("server.sh", &format!("exec {TOOLWAY} sample\n"));
+    home.configure(&format!(
+        r#"{{"mcpServers":{{"fickle":{{"command":"sh","args":["{}"],"timeouts":{{"connect":1}}}},
+            "sample":{{"command":"{TOOLWAY}","args":["sample"]}}}}}}"#,
+        script.display()
+    ));
+    assert_eq!(home.run(&["tools"]).json()["tools"].as_array().unwrap().len(), 14);
+    home.write("server.sh", "sleep 60\n");
+    let ran = home.run(&["tools"]);
+    assert_eq!(ran.json()["tools"].as_array().unwrap().len(), 14);
+    assert_eq!(
+        ran.talk,
+        "toolway: `fickle` is shown as it was last listed: no answer to the handshake within 1s (connect timeout)\n"
+    );
+    home.run(&["tools", "fickle"]).failed(4, "timed_out");
+}
+
+#[test]
+fn a_server_that_says_no_more_than_its_name_is_named_too() {
+    let home = Home::new();
+    let reply = r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"n","version":"1"}}}"#;
+    let script = home.write("half.sh", &format!("read line\necho '{reply}'\nexec sleep 60\n"));
+    home.configure(&format!(
+        r#"{{"mcpServers":{{"half":{{"command":"sh","args":["{}"],"era":"legacy","timeouts":{{"connect":1}}}}}}}}"#,
+        script.display()
+    ));
+    let error = home.run(&["tools", "half"]).failed(4, "timed_out");
+    assert_eq!(error["message"], "It is connected, and has not said in time what it has.");
+    let ran = home.run(&["status", "-o", "human"]);
+    assert_eq!(ran.ok(), "half  not listed  it is connected, and has not said in time what it has\n");
+    home.run(&["doctor"]).failed(4, "unwell");
+}
+
+#[test]
+fn the_command_line_has_the_last_word_on_how_long_all_are_waited_for() {
+    let home = Home::new();
+    let mute = odd("mute");
+    let (program, what) = mute.split_once(' ').unwrap();
+    home.configure(&format!(
+        r#"{{"mcpServers":{{"mute":{{"command":"{program}","args":["{what}"]}},
+            "sample":{{"command":"{TOOLWAY}","args":["sample"]}}}}}}"#
+    ));
+    let began = Instant::now();
+    let ran = home.run(&["tools", "--timeout", "1", "-o", "raw"]);
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+    assert_eq!(ran.ok().lines().count(), 7);
+    assert_eq!(ran.talk, "toolway: `mute` is left out: no answer to the handshake within 1s (connect timeout)\n");
+}
+
+#[test]
+fn where_nobody_answers_there_is_nothing_to_list() {
+    let home = Home::new();
+    home.configure(r#"{"mcpServers":{"a":{"command":"/no/such/program"},"b":{"command":"x","disabled":true}}}"#);
+    let ran = home.run(&["tools"]);
+    ran.failed(4, "unreachable");
+    assert_eq!(ran.out, "");
+    home.configure(r#"{"mcpServers":{"b":{"command":"x","disabled":true}}}"#);
+    home.run(&["tools"]).failed(2, "disabled");
+}

@@ -1,0 +1,135 @@
+//! `toolway status`, `toolway doctor`, and tools that are searched for and judged.
+
+use crate::home::{Home, TOOLWAY, odd, sample};
+
+fn home() -> Home {
+    let home = Home::new();
+    home.configure(&format!(
+        r#"{{"mcpServers":{{
+            "sample":{{"command":"{TOOLWAY}","args":["sample"],"env":{{"API_KEY":"sk-t0ps3cret-t0ps3cret"}},"excludeTools":["fail"]}},
+            "broken":{{"command":"sh","args":["-c","echo \"cannot read $TOKEN\" >&2; exit 7"],"env":{{"TOKEN":"t0ps3cret"}}}},
+            "unset":{{"command":"x","env":{{"KEY":"${{NOT_SET}}"}}}},
+            "off":{{"command":"x","disabled":true}}
+        }}}}"#
+    ));
+    home
+}
+
+#[test]
+fn status_is_a_row_for_each_server() {
+    let home = home();
+    let ran = home.run(&["status", "-o", "human"]);
+    let rows: Vec<&str> = ran.ok().lines().collect();
+    assert_eq!(
+        rows[0],
+        "broken  failed    the connection ended: it exited with status 7; its last words: cannot read [hidden]"
+    );
+    assert_eq!(rows[1].trim_end(), "off     disabled");
+    let healthy = "sample  ready     6 tools, 1 resource, 1 template, 1 prompt (1 left out); 2026-07-28; connected in ";
+    assert!(rows[2].starts_with(healthy), "{}", rows[2]);
+    let place = home.path(".config/toolway/toolway.json");
+    assert!(rows[3].starts_with(&format!("unset   failed    {}:4: ", place.display())), "{}", rows[3]);
+    assert_eq!(home.run(&["status", "sample", "off", "-o", "raw"]).ok(), "sample\tready\noff\tdisabled\n");
+    home.run(&["status", "nobody"]).failed(2, "unknown_server");
+}
+
+#[test]
+fn the_end_of_standard_error_is_shown_to_whoever_wants_more() {
+    let home = home();
+    let ran = home.run(&["status", "broken", "--verbose", "-o", "human"]);
+    assert!(ran.ok().contains("\n    cannot read [hidden]\n"), "{}", ran.out);
+    assert!(!ran.out.contains("t0ps3cret") && !ran.talk.contains("t0ps3cret"), "{} {}", ran.out, ran.talk);
+}
+
+#[test]
+fn a_doctor_says_what_was_done_what_came_of_it_and_what_to_do() {
+    let home = home();
+    let ran = home.run(&["doctor", "-o", "human"]);
+    assert_eq!(ran.code, 4);
+    assert_eq!(ran.talk, "toolway: 2 servers are not well.\n");
+    let place = home.path(".config/toolway/toolway.json").display().to_string();
+    for expected in [
+        "broken  failed\n",
+        &format!("    written in     {place}:3\n"),
+        "    environment    HOME, LANG, PATH, TOKEN\n",
+        "    problem        the connection ended: it exited with status 7; its last words: cannot read [hidden]\n",
+        "    standard error cannot read [hidden]\n",
+        "    what to do     Run its command by hand; what it says on standard error is the reason.\n",
+        "    environment    API_KEY, HOME, LANG, PATH\n",
+        "    speaks         2026-07-28 (modern)\n",
+        "    offers         6 tools, 1 resource, 1 template, 1 prompt (1 left out)\n",
+        "    what to do     Nothing; it is well.\n",
+        &format!("    what to do     Put its entry right: {place}:4.\n"),
+        &format!("    what to do     Nothing; it is disabled in {place}:5.\n"),
+    ] {
+        assert!(ran.out.contains(expected), "{expected}\n{}", ran.out);
+    }
+    assert!(!ran.out.contains("t0ps3cret"), "{}", ran.out);
+
+    let well = home.run(&["doctor", "sample"]).json();
+    let server = &well["servers"][0];
+    assert_eq!((&server["state"], &server["era"]), (&"ready".into(), &"modern".into()), "{server}");
+    assert_eq!(server["command"], format!("{TOOLWAY} sample"));
+    assert!(
+        server["connectMilliseconds"].as_f64().unwrap() > 0.0 && server["listMilliseconds"].is_number(),
+        "{server}"
+    );
+}
+
+#[test]
+fn a_doctor_looks_at_a_server_of_the_command_line_too() {
+    let home = Home::new();
+    assert_eq!(home.run(&["doctor", "--stdio", &sample()]).json()["servers"][0]["state"], "ready");
+    let ran = home.run(&["doctor", "--stdio", "/no/such/program", "-o", "human"]);
+    assert_eq!(ran.code, 4);
+    assert!(ran.out.contains("    written in     the command line\n"), "{}", ran.out);
+    assert!(
+        ran.out.contains("what to do     Install the program, or put `command` in the command line right"),
+        "{}",
+        ran.out
+    );
+    home.run(&["doctor", "sample", "--stdio", "x"]).failed(2, "arguments");
+    home.run(&["doctor"]).failed(2, "unknown_server");
+}
+
+#[test]
+fn somebody_who_waits_at_a_terminal_sees_for_whom() {
+    let home = Home::new();
+    let mute = odd("mute");
+    let (program, what) = mute.split_once(' ').unwrap();
+    home.configure(&format!(
+        r#"{{"mcpServers":{{"quiet":{{"command":"{program}","args":["{what}"],"timeouts":{{"connect":1.5}}}}}}}}"#
+    ));
+    let (_, shown) = home.run_at_terminal(home.command(&["status"]), "");
+    assert!(shown.contains("waiting for quiet"), "{shown:?}");
+    let (_, shown) = home.run_at_terminal(home.command(&["tools", "quiet"]), "");
+    assert!(shown.contains("connecting to quiet"), "{shown:?}");
+    assert!(!home.run(&["status"]).talk.contains("waiting"));
+}
+
+#[test]
+fn tools_are_found_by_words() {
+    let home = Home::with_sample();
+    let found = home.run(&["tools", "--search", "add numbers", "-o", "raw"]);
+    assert_eq!(found.ok().lines().take(2).collect::<Vec<_>>(), ["sample__add", "old-sample__add"]);
+    let found = home.run(&["tools", "sample", "--search", "picture", "-o", "raw"]);
+    assert_eq!(found.ok(), "picture\n");
+    assert_eq!(home.run(&["tools", "--search", "xylophone", "-o", "raw"]).ok(), "");
+    home.run(&["tools", "sample", "echo", "--search", "x"]).failed(2, "arguments");
+}
+
+#[test]
+fn tools_are_judged_for_a_vendor() {
+    let home = Home::with_sample();
+    let clean = home.run(&["tools", "lint", "sample", "--provider", "anthropic", "-o", "human"]);
+    assert_eq!((clean.ok(), clean.talk.as_str()), ("", "Nothing is wrong.\n"));
+
+    let painted = home.run(&["tools", "lint", "--stdio", &odd("paints"), "--provider", "gemini"]);
+    painted.failed(2, "lint");
+    let findings: serde_json::Value = serde_json::from_str(&painted.out).unwrap();
+    let first = &findings["findings"][0];
+    assert_eq!((&first["severity"], &first["rule"]), (&"error".into(), &"hidden-text".into()), "{first}");
+    home.run(&["tools", "lint", "nobody"]).failed(2, "unknown_server");
+    home.run(&["tools", "lint", "--provider", "acme"]).failed(2, "usage");
+    assert!(painted.talk.contains("things have to be put right"), "{}", painted.talk);
+}

@@ -1,0 +1,63 @@
+//! The clocks of a call: those of the entry, those of the environment, and the one of the command line.
+
+use std::time::{Duration, Instant};
+
+use crate::home::{Home, Ran, TOOLWAY, odd};
+
+fn home(timeouts: &str) -> Home {
+    let home = Home::new();
+    home.configure(&format!(r#"{{"mcpServers":{{"sample":{{"command":"{TOOLWAY}","args":["sample"]{timeouts}}}}}}}"#));
+    home
+}
+
+/// Counts with so many milliseconds between steps.
+fn count(pause: &str) -> [String; 4] {
+    ["call".to_owned(), "sample.count".to_owned(), "to=3".to_owned(), format!("pause={pause}")]
+}
+
+fn run(home: &Home, words: &[String], variables: &[(&str, &str)]) -> Ran {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    Ran::of(&home.command(&words).envs(variables.iter().copied()).output().unwrap())
+}
+
+#[test]
+fn the_clocks_of_an_entry_bound_a_call_and_are_named() {
+    let total = home(r#","timeouts":{"total":0.3}"#);
+    let error = run(&total, &count("400"), &[]).failed(4, "timed_out");
+    assert_eq!(error["message"], "No answer within 300ms (total timeout).");
+    let idle = home(r#","timeouts":{"idle":0.3}"#);
+    let error = run(&idle, &count("600"), &[]).failed(4, "timed_out");
+    assert_eq!(error["message"], "No answer within 300ms (idle timeout).");
+    // Each step is a sign of life.
+    run(&idle, &count("150"), &[]).ok();
+}
+
+#[test]
+fn the_environment_bounds_calls_whose_entry_says_nothing_and_the_command_line_goes_before_both() {
+    let variable = [("TOOLWAY_REQUEST_TIMEOUT", "0.3")];
+    let error = run(&home(""), &count("400"), &variable).failed(4, "timed_out");
+    assert_eq!(error["message"], "No answer within 300ms (total timeout).");
+    run(&home(r#","timeouts":{"total":"20s"}"#), &count("200"), &variable).ok();
+    let mut words = count("200").to_vec();
+    words.extend(["--timeout".to_owned(), "20".to_owned()]);
+    run(&home(""), &words, &variable).ok();
+
+    let sample = format!("{TOOLWAY} sample");
+    let one_off = ["call", "--stdio", &sample, "count", "to=3", "pause=400"].map(str::to_owned);
+    run(&Home::new(), &one_off, &variable).failed(4, "timed_out");
+    let odd_one = [("TOOLWAY_REQUEST_TIMEOUT", "soon")];
+    run(&Home::new(), &one_off, &odd_one).failed(2, "config");
+}
+
+#[test]
+fn a_server_that_says_nothing_is_given_up_when_its_entry_says_so() {
+    let home = Home::new();
+    let (program, what) = odd("mute").split_once(' ').map(|(one, two)| (one.to_owned(), two.to_owned())).unwrap();
+    home.configure(&format!(
+        r#"{{"mcpServers":{{"mute":{{"command":"{program}","args":["{what}"],"timeouts":{{"connect":0.5}}}}}}}}"#
+    ));
+    let began = Instant::now();
+    let error = home.run(&["call", "mute.odd"]).failed(4, "timed_out");
+    assert_eq!(error["message"], "No answer to the handshake within 500ms (connect timeout).");
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+}
