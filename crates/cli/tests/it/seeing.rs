@@ -1,5 +1,15 @@
 //! `toolway status`, `toolway doctor`, and tools that are searched for and judged.
 
+use std::{
+    io::{Read, Write},
+    net::TcpListener,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
 use crate::home::{Home, TOOLWAY, odd, sample};
 
 fn home() -> Home {
@@ -90,6 +100,50 @@ fn a_doctor_looks_at_a_server_of_the_command_line_too() {
     );
     home.run(&["doctor", "sample", "--stdio", "x"]).failed(2, "arguments");
     home.run(&["doctor"]).failed(2, "unknown_server");
+}
+
+/// An address that shakes hands with anybody and lists nothing without a token; counts the hands.
+fn shy(handshakes: Arc<AtomicUsize>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut request = [0; 8192];
+            let length = stream.read(&mut request).unwrap();
+            let request = String::from_utf8_lossy(&request[..length]).into_owned();
+            let answer = if request.contains("\"initialize\"") {
+                handshakes.fetch_add(1, Ordering::SeqCst);
+                let body = r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"n","version":"1"}}}"#;
+                format!("200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+            } else if request.contains("\"tools/list\"") {
+                "401 Unauthorized\r\nwww-authenticate: Bearer\r\ncontent-length: 0\r\n\r\n".to_owned()
+            } else {
+                let status = if request.starts_with("POST") { "202 Accepted" } else { "405 Method Not Allowed" };
+                format!("{status}\r\ncontent-length: 0\r\n\r\n")
+            };
+            let answer = format!("HTTP/1.1 {}", answer.replacen("\r\n", "\r\nconnection: close\r\n", 1));
+            let _gone = stream.write_all(answer.as_bytes());
+        }
+    });
+    url
+}
+
+#[test]
+fn a_server_that_wants_a_token_for_its_lists_is_not_asked_again_and_again() {
+    let (home, handshakes) = (Home::new(), Arc::default());
+    let url = shy(Arc::clone(&handshakes));
+    let mute = odd("mute");
+    let (program, what) = mute.split_once(' ').unwrap();
+    // The other one keeps the command waiting for a while.
+    home.configure(&format!(
+        r#"{{"mcpServers":{{"shy":{{"url":"{url}","era":"legacy"}},
+            "mute":{{"command":"{program}","args":["{what}"],"timeouts":{{"connect":1.5}}}}}}}}"#
+    ));
+    assert_eq!(home.run(&["status", "-o", "raw"]).ok(), "mute\tfailed\nshy\tsign-in needed\n");
+    assert_eq!(handshakes.load(Ordering::SeqCst), 1);
+    home.run(&["tools", "shy"]).failed(3, "unauthorized");
+    assert_eq!(handshakes.load(Ordering::SeqCst), 2);
 }
 
 #[test]

@@ -316,9 +316,12 @@ impl Supervisor {
                 self.room.cataloguing.listed(&self.wanted, listing);
                 self.tell_profile();
             }
-            Heard::NotListed(error @ (WireError::Unreachable { .. } | WireError::Unauthorized { .. })) => {
-                return self.suspect(self.generation, &error);
+            // Whoever shakes hands and then wants to know who asks would do so again at once.
+            Heard::NotListed(ref error @ WireError::Unauthorized { ref challenges, .. }) => {
+                self.note(&error.to_string(), error.code(), WhoseMove::after(error));
+                return self.go(Aim::Rest(Phase::SignInNeeded { challenges: challenges.clone() }), Grace::None);
             }
+            Heard::NotListed(error @ WireError::Unreachable { .. }) => self.lost(&error),
             Heard::NotListed(error) => {
                 self.note(&format!("cannot be listed: {error}"), error.code(), WhoseMove::after(&error));
                 self.listed = true;
