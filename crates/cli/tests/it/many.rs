@@ -97,7 +97,7 @@ fn a_server_that_hangs_today_is_shown_as_it_was_listed_yesterday() {
     let home = Home::new();
     let script = home.write("server.sh", &format!("exec {TOOLWAY} sample\n"));
     home.configure(&format!(
-        r#"{{"mcpServers":{{"fickle":{{"command":"sh","args":["{}"],"timeouts":{{"connect":1}}}},
+        r#"{{"mcpServers":{{"fickle":{{"command":"sh","args":["{}"],"timeouts":{{"connect":3}}}},
             "sample":{{"command":"{TOOLWAY}","args":["sample"]}}}}}}"#,
         script.display()
     ));
@@ -107,7 +107,7 @@ fn a_server_that_hangs_today_is_shown_as_it_was_listed_yesterday() {
     assert_eq!(ran.json()["tools"].as_array().unwrap().len(), 14);
     assert_eq!(
         ran.talk,
-        "toolway: `fickle` is shown as it was last listed: no answer to the handshake within 1s (connect timeout)\n"
+        "toolway: `fickle` is shown as it was last listed: no answer to the handshake within 3s (connect timeout)\n"
     );
     home.run(&["tools", "fickle"]).failed(4, "timed_out");
 }
@@ -118,7 +118,7 @@ fn a_server_that_says_no_more_than_its_name_is_named_too() {
     let reply = r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"n","version":"1"}}}"#;
     let script = home.write("half.sh", &format!("read line\necho '{reply}'\nexec sleep 60\n"));
     home.configure(&format!(
-        r#"{{"mcpServers":{{"half":{{"command":"sh","args":["{}"],"era":"legacy","timeouts":{{"connect":1}}}}}}}}"#,
+        r#"{{"mcpServers":{{"half":{{"command":"sh","args":["{}"],"era":"legacy","timeouts":{{"connect":2}}}}}}}}"#,
         script.display()
     ));
     let error = home.run(&["tools", "half"]).failed(4, "timed_out");
@@ -138,10 +138,10 @@ fn the_command_line_has_the_last_word_on_how_long_all_are_waited_for() {
             "sample":{{"command":"{TOOLWAY}","args":["sample"]}}}}}}"#
     ));
     let began = Instant::now();
-    let ran = home.run(&["tools", "--timeout", "1", "-o", "raw"]);
+    let ran = home.run(&["tools", "--timeout", "3", "-o", "raw"]);
     assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
     assert_eq!(ran.ok().lines().count(), 7);
-    assert_eq!(ran.talk, "toolway: `mute` is left out: no answer to the handshake within 1s (connect timeout)\n");
+    assert_eq!(ran.talk, "toolway: `mute` is left out: no answer to the handshake within 3s (connect timeout)\n");
 }
 
 #[test]

@@ -22,28 +22,28 @@ fn run(home: &Home, words: &[String], variables: &[(&str, &str)]) -> Ran {
 
 #[test]
 fn the_clocks_of_an_entry_bound_a_call_and_are_named() {
-    let total = home(r#","timeouts":{"total":0.3}"#);
-    let error = run(&total, &count("400"), &[]).failed(4, "timed_out");
-    assert_eq!(error["message"], "No answer within 300ms (total timeout).");
-    let idle = home(r#","timeouts":{"idle":0.3}"#);
-    let error = run(&idle, &count("600"), &[]).failed(4, "timed_out");
-    assert_eq!(error["message"], "No answer within 300ms (idle timeout).");
+    let total = home(r#","timeouts":{"total":0.5}"#);
+    let error = run(&total, &count("1500"), &[]).failed(4, "timed_out");
+    assert_eq!(error["message"], "No answer within 500ms (total timeout).");
+    let idle = home(r#","timeouts":{"idle":1}"#);
+    let error = run(&idle, &count("4000"), &[]).failed(4, "timed_out");
+    assert_eq!(error["message"], "No answer within 1s (idle timeout).");
     // Each step is a sign of life.
-    run(&idle, &count("150"), &[]).ok();
+    run(&idle, &count("400"), &[]).ok();
 }
 
 #[test]
 fn the_environment_bounds_calls_whose_entry_says_nothing_and_the_command_line_goes_before_both() {
-    let variable = [("TOOLWAY_REQUEST_TIMEOUT", "0.3")];
-    let error = run(&home(""), &count("400"), &variable).failed(4, "timed_out");
-    assert_eq!(error["message"], "No answer within 300ms (total timeout).");
-    run(&home(r#","timeouts":{"total":"20s"}"#), &count("200"), &variable).ok();
-    let mut words = count("200").to_vec();
+    let variable = [("TOOLWAY_REQUEST_TIMEOUT", "0.5")];
+    let error = run(&home(""), &count("1500"), &variable).failed(4, "timed_out");
+    assert_eq!(error["message"], "No answer within 500ms (total timeout).");
+    run(&home(r#","timeouts":{"total":"20s"}"#), &count("300"), &variable).ok();
+    let mut words = count("300").to_vec();
     words.extend(["--timeout".to_owned(), "20".to_owned()]);
     run(&home(""), &words, &variable).ok();
 
     let sample = format!("{TOOLWAY} sample");
-    let one_off = ["call", "--stdio", &sample, "count", "to=3", "pause=400"].map(str::to_owned);
+    let one_off = ["call", "--stdio", &sample, "count", "to=3", "pause=1500"].map(str::to_owned);
     run(&Home::new(), &one_off, &variable).failed(4, "timed_out");
     let odd_one = [("TOOLWAY_REQUEST_TIMEOUT", "soon")];
     run(&Home::new(), &one_off, &odd_one).failed(2, "config");
