@@ -129,7 +129,7 @@ pub(crate) struct ShowArgs {
     #[arg(long, short, global = true, value_enum, value_name = "FORM")]
     pub(crate) output: Option<Format>,
 
-    /// Show every message of the protocol on standard error, secrets masked
+    /// Show every message of the protocol and the record of each call on standard error, secrets masked
     #[arg(long, short, global = true, action = ArgAction::SetTrue)]
     pub(crate) verbose: bool,
 }

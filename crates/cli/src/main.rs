@@ -3,6 +3,7 @@
 mod app;
 mod args;
 mod arguments;
+mod call_notes;
 mod commands;
 mod completion;
 mod consent;

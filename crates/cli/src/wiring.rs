@@ -26,6 +26,7 @@ use toolway_wire::{
 use crate::{
     app::App,
     args::EraArg,
+    call_notes::CallNotes,
     exclusion::Exclusion,
     output::{Output, spinner},
     report::Report,
@@ -101,8 +102,9 @@ impl App {
             tap: Some(taps(watches.clone())),
             ..HostOptions::default()
         };
+        let ports = HostPorts { calls: Arc::new(CallNotes { shown: self.show.verbose }), ..HostPorts::default() };
         let settings = targets.first().map(|target| target.settings.clone()).unwrap_or_default();
-        let host = Host::start(&Config { settings, ..Config::default() }, HostPorts::default(), options).await;
+        let host = Host::start(&Config { settings, ..Config::default() }, ports, options).await;
         let failed = |error: toolway_host::host::HostError| Report::usage("config", format!("{error}."));
         Ok((host.map_err(failed)?, watches))
     }

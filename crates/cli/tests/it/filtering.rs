@@ -62,7 +62,9 @@ fn nothing_is_started_for_what_is_refused() {
         words[1],
         record.display()
     ));
-    home.run(&["call", "odd.odd"]).failed(7, "filtered_out");
+    let refused = home.run(&["call", "odd.odd", "-v"]);
+    refused.failed(7, "filtered_out");
+    assert!(refused.talk.starts_with("= tool `odd` of `odd`: refused, "), "{}", refused.talk);
     assert!(!record.exists());
     home.run(&["tools", "odd"]).ok();
     assert!(record.exists());

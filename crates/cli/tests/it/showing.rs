@@ -73,6 +73,28 @@ fn the_wire_is_shown_with_secrets_masked() {
 }
 
 #[test]
+fn each_call_is_recorded_however_it_ends() {
+    let home = Home::with_sample();
+    let record = |words: &[&str], code: i32| {
+        let ran = home.run(words);
+        assert_eq!(ran.code, code, "{}", ran.talk);
+        ran.talk.lines().filter(|line| line.starts_with("= ")).map(str::to_owned).collect::<Vec<_>>().join("\n")
+    };
+    let answered = record(&["call", "sample.echo", "hi", "-v", "-o", "raw"], 0);
+    assert!(
+        answered.starts_with("= tool `echo` of `sample`: answered by the rule `configured`, sent after "),
+        "{answered}"
+    );
+    assert!(answered.contains(", 13 bytes out, "), "{answered}");
+    let read = record(&["resources", "read", "sample", "memo://none", "-v", "-o", "raw"], 8);
+    assert!(read.starts_with("= resource `memo://none` of `sample`: failed by the rule `configured`, "), "{read}");
+    let pinged = record(&["ping", "old-sample", "-v", "-o", "raw"], 0);
+    assert!(pinged.starts_with("= method `ping` of `old-sample`: answered "), "{pinged}");
+    let late = record(&["call", "sample.count", "to=9", "pause=900", "-v", "-o", "raw", "--timeout", "1"], 4);
+    assert!(late.starts_with("= tool `count` of `sample`: cancelled "), "{late}");
+}
+
+#[test]
 fn odd_things_in_the_configuration_are_said() {
     let home = Home::with_sample();
     let text = std::fs::read_to_string(home.path(".config/toolway/toolway.json")).unwrap();
