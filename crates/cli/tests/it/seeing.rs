@@ -147,6 +147,28 @@ fn a_server_that_wants_a_token_for_its_lists_is_not_asked_again_and_again() {
 }
 
 #[test]
+fn what_a_project_brings_is_not_started_to_be_looked_at() {
+    let home = Home::with_sample();
+    let record = home.path("record");
+    let script = format!("touch {}", record.display());
+    home.write(
+        "clone/toolway.json",
+        &format!(r#"{{"mcpServers":{{"theirs":{{"command":"sh","args":["-c","{script}"]}}}}}}"#),
+    );
+    let run = |words: &[&str]| {
+        let output = home.command(words).current_dir(home.path("clone")).output().unwrap();
+        crate::home::Ran::of(&output)
+    };
+    let all = run(&["status", "-o", "raw"]);
+    assert_eq!(all.ok(), "old-sample\tready\nsample\tready\n");
+    assert!(all.talk.contains("not used until you accept it"), "{}", all.talk);
+    for words in [&["doctor", "sample", "theirs"][..], &["status", "theirs"], &["tools", "lint", "theirs"]] {
+        run(words).failed(7, "not_accepted");
+    }
+    assert!(!record.exists());
+}
+
+#[test]
 fn somebody_who_waits_at_a_terminal_sees_for_whom() {
     let home = Home::new();
     let mute = odd("mute");
