@@ -54,7 +54,7 @@ async fn run_of_server(command: &Command, app: &App, output: &mut Output) -> Res
         Command::Rpc(args) => rpc::run(args, app, output).await,
         Command::Status(args) => status::run(args, app, output).await,
         Command::Doctor(args) => doctor::run(args, app, output).await,
-        Command::Servers(args) => servers::run(args, app, output),
+        Command::Servers(args) => servers::run(args, app, output).await,
         Command::Import(args) => import::run(args, app, output),
         Command::Config(args) => config::run(args, app, output),
         Command::Demo(_)

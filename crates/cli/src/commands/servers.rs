@@ -4,11 +4,13 @@ mod accept;
 mod change;
 mod entry;
 pub(crate) mod list;
+mod logs;
 pub(crate) mod make;
 
 use clap::Subcommand;
 use toolway_config::{Loaded, ServerConfig};
 
+use super::status::{self, StatusArgs};
 use crate::{app::App, exit_code::ExitCode, loading, output::Output, report::Report, similar};
 
 /// List the configured servers, or change one of them
@@ -26,6 +28,8 @@ pub(crate) struct ServersArgs {
 #[derive(Debug, Subcommand)]
 enum Action {
     List(list::ListArgs),
+    Status(StatusArgs),
+    Logs(logs::LogsArgs),
     Add(change::AddArgs),
     Update(change::UpdateArgs),
     Remove(change::RemoveArgs),
@@ -41,12 +45,15 @@ Examples:
   toolway servers add files --stdio 'npx -y @modelcontextprotocol/server-filesystem /tmp'
   toolway servers add tickets --url https://example.com/mcp --header 'Authorization: Bearer ${TICKETS_TOKEN}'
   toolway servers disable files
+  toolway servers logs files -n 20                     What its program says on standard error
   toolway servers accept files                         One that a project's file brought along";
 
-pub(crate) fn run(args: &ServersArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
+pub(crate) async fn run(args: &ServersArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     match &args.action {
         None => list::run(&list::ListArgs {}, app, output),
         Some(Action::List(args)) => list::run(args, app, output),
+        Some(Action::Status(args)) => status::run(args, app, output).await,
+        Some(Action::Logs(args)) => logs::run(args, app, output).await,
         Some(Action::Add(args)) => change::add(args, app, output),
         Some(Action::Update(args)) => change::update(args, app, output),
         Some(Action::Remove(args)) => change::remove(args, app, output),

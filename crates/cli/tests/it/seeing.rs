@@ -52,6 +52,21 @@ fn the_end_of_standard_error_is_shown_to_whoever_wants_more() {
 }
 
 #[test]
+fn what_a_program_says_on_standard_error_can_be_read() {
+    let home = home();
+    let ran = home.run(&["servers", "logs", "broken", "-o", "human"]);
+    assert_eq!(ran.ok(), "cannot read [hidden]\n");
+    assert!(ran.talk.starts_with("toolway: broken: the connection ended: it exited with status 7"), "{}", ran.talk);
+    assert_eq!(
+        home.run(&["servers", "logs", "broken", "-o", "json"]).ok(),
+        "{\"lines\":[\"cannot read [hidden]\"],\"server\":\"broken\"}\n"
+    );
+    assert_eq!(home.run(&["servers", "logs", "broken", "-n", "0", "-o", "human"]).ok(), "");
+    home.run(&["servers", "logs", "nobody"]).failed(2, "unknown_server");
+    assert_eq!(home.run(&["servers", "status", "off", "-o", "raw"]).ok(), "off\tdisabled\n");
+}
+
+#[test]
 fn a_doctor_says_what_was_done_what_came_of_it_and_what_to_do() {
     let home = home();
     let ran = home.run(&["doctor", "-o", "human"]);
