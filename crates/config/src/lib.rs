@@ -14,6 +14,7 @@
 //! | [`interpolate`] | references in texts, in the dialects of all hosts |
 //! | [`endpoint`] | how a server is reached now, references put in |
 //! | [`import`] | server lists written for other hosts |
+//! | [`ownership`] | whose a file is, and who else may write it |
 //! | [`edit`] | changes to a file of ours: one member, and nothing else of the text |
 //! | [`keychain`] | where secrets are asked for by name |
 //! | [`secret`] | text that cannot print itself |
@@ -38,6 +39,7 @@ pub mod keychain;
 pub mod layers;
 pub mod load;
 mod mask;
+pub mod ownership;
 pub mod paths;
 pub mod project;
 pub mod schema;

@@ -5,7 +5,6 @@
 
 use std::{
     fs,
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
@@ -13,6 +12,7 @@ use crate::{
     config::FileContents,
     document::Document,
     error::{ConfigError, Place},
+    ownership,
     paths::FILES,
     server::Behind,
     settings::{Origin, Setting},
@@ -105,10 +105,10 @@ fn refusal(folder: &Path, file: &Path, user: u32) -> Option<String> {
             Ok(metadata) => metadata,
             Err(error) => return Some(error.to_string()),
         };
-        if metadata.uid() != user {
-            return Some(format!("{} belongs to another user ({})", path.display(), metadata.uid()));
+        if let Some(owner) = ownership::stranger(&metadata, user) {
+            return Some(format!("{} belongs to another user ({owner})", path.display()));
         }
-        if metadata.mode() & 0o002 != 0 {
+        if ownership::everybody_may_write(&metadata) {
             return Some(format!("everybody may change {}", path.display()));
         }
     }

@@ -3,14 +3,13 @@
 use std::{
     collections::BTreeMap,
     fs, io,
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
 use serde_json::{Value, json};
 
 use super::{Digest, EntryId, Line, Shown};
-use crate::{edit, interpolate::read_bounded, server::ServerName};
+use crate::{edit, interpolate::read_bounded, ownership, server::ServerName};
 
 /// What was accepted, by entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,8 +36,6 @@ pub struct LedgerError {
 
 /// Nobody accepts more than this.
 const MOST: u64 = 4 * 1024 * 1024;
-/// Who else may write: nobody.
-const OTHERS_WRITE: u32 = 0o022;
 
 impl Accepted {
     /// What was accepted for an entry.
@@ -63,7 +60,7 @@ impl Accepted {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
             Err(error) => return Err(failed(error.to_string())),
             // A yes that somebody else can write is none.
-            Ok(found) if found.mode() & OTHERS_WRITE != 0 => return Err(failed("others can write it".to_owned())),
+            Ok(found) if ownership::others_may_write(&found) => return Err(failed("others can write it".to_owned())),
             Ok(_) => read_bounded(file, MOST).map_err(|error| failed(error.to_string()))?,
         };
         let text = String::from_utf8_lossy(&text);
@@ -79,7 +76,9 @@ impl Accepted {
         if let Some(folder) = file.parent() {
             fs::create_dir_all(folder).map_err(|error| failed(&error))?;
         }
-        let lock = private().open(file.with_extension("lock")).map_err(|error| failed(&error))?;
+        let mut lock = ownership::to_write_privately();
+        let lock = lock.create(true).truncate(false).open(file.with_extension("lock"));
+        let lock = lock.map_err(|error| failed(&error))?;
         lock.lock().map_err(|error| failed(&error))?;
         let mut accepted = Self::read(file)?;
         change(&mut accepted);
@@ -91,13 +90,6 @@ impl Accepted {
         let entries: Vec<Value> = self.0.iter().map(|(entry, acceptance)| write_entry(entry, acceptance)).collect();
         format!("{:#}\n", json!({ "accepted": entries }))
     }
-}
-
-/// A file that nobody else reads.
-fn private() -> fs::OpenOptions {
-    let mut options = fs::OpenOptions::new();
-    options.write(true).create(true).truncate(false).mode(0o600);
-    options
 }
 
 fn write_entry(entry: &EntryId, acceptance: &Acceptance) -> Value {

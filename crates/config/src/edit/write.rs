@@ -1,15 +1,13 @@
 //! A file replaced as a whole: by rename, with the permissions it had.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File, Permissions},
     io::{self, Write},
-    os::unix::fs::{OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
     process, thread,
 };
 
-/// What a file of ours may be done with when it is new: nobody else reads it.
-const PRIVATE: u32 = 0o600;
+use crate::ownership;
 
 /// Replaces a file's text. Whoever reads meanwhile sees the old text or the new one; a failure leaves the old one.
 pub fn replace(file: &Path, text: &str) -> io::Result<()> {
@@ -17,15 +15,15 @@ pub fn replace(file: &Path, text: &str) -> io::Result<()> {
     let file = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
-    let mode = fs::metadata(&file).map_or(PRIVATE, |metadata| metadata.permissions().mode() & 0o7777);
+    let permissions = fs::metadata(&file).ok().map(|metadata| metadata.permissions());
     let beside = temporary(&file);
-    let written = write_new(&beside, text, mode).and_then(|()| fs::rename(&beside, &file));
+    let written = write_new(&beside, text, permissions).and_then(|()| fs::rename(&beside, &file));
     if written.is_err() {
         // Best effort: what failed is what is reported.
         let _removed = fs::remove_file(&beside);
         return written;
     }
-    File::open(folder)?.sync_all()
+    sync_folder(folder)
 }
 
 fn temporary(file: &Path) -> PathBuf {
@@ -35,11 +33,18 @@ fn temporary(file: &Path) -> PathBuf {
     file.with_file_name(name)
 }
 
-fn write_new(file: &Path, text: &str, mode: u32) -> io::Result<()> {
+fn write_new(file: &Path, text: &str, permissions: Option<Permissions>) -> io::Result<()> {
     // One of ours that was left behind; a link planted here is not followed, since the file must be new.
     let _removed = fs::remove_file(file);
-    let mut opened = OpenOptions::new().write(true).create_new(true).mode(PRIVATE).open(file)?;
+    let mut opened = ownership::to_write_privately().create_new(true).open(file)?;
     opened.write_all(text.as_bytes())?;
-    opened.set_permissions(fs::Permissions::from_mode(mode))?;
+    if let Some(permissions) = permissions {
+        opened.set_permissions(permissions)?;
+    }
     opened.sync_all()
+}
+
+/// The rename is on disk too. Windows opens no folder as a file, and does not need to.
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    if cfg!(windows) { Ok(()) } else { File::open(folder)?.sync_all() }
 }
