@@ -12,6 +12,7 @@ use toolway_config::{
     project::{self, Search},
     warning::{Warning, WarningKind},
 };
+use toolway_host::private_file::user;
 
 use crate::{app::App, output::Output, report::Report};
 
@@ -115,11 +116,6 @@ fn ledger(paths: &Paths) -> Option<PathBuf> {
 
 fn current_folder() -> Option<PathBuf> {
     std::env::current_dir().ok()
-}
-
-/// Who runs us.
-fn user() -> u32 {
-    rustix::process::geteuid().as_raw()
 }
 
 /// What is odd, as far as everybody has to know it. `config check` shows all.

@@ -8,6 +8,8 @@ use std::{
     path::Path,
 };
 
+use toolway_config::ownership;
+
 /// Makes a folder, and those above it that are missing, for the user alone.
 pub fn make_folder(folder: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
@@ -19,9 +21,17 @@ pub fn make_folder(folder: &Path) -> io::Result<()> {
 
 /// How to open a file for writing; where it is made, it is for the user alone.
 pub fn to_write() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.write(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options
+    ownership::to_write_privately()
+}
+
+/// Who runs us, as a file names its owner.
+#[cfg(unix)]
+pub fn user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// A number that stands for nobody: files name no owner here that it could be compared with.
+#[cfg(not(unix))]
+pub fn user() -> u32 {
+    u32::MAX
 }

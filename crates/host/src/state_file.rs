@@ -6,12 +6,15 @@
 
 use std::{
     ffi::OsString,
-    fs::{self, DirBuilder, File, OpenOptions, TryLockError},
+    fs::{self, File, TryLockError},
     io::{self, Read, Write},
-    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
+
+use toolway_config::ownership;
+
+use crate::private_file;
 
 /// One file, at a path that came in as a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,8 +51,6 @@ pub struct StateLock(#[expect(dead_code, reason = "the lock is held as long as t
 const PATIENCE: Duration = Duration::from_secs(1);
 /// The wait between attempts to get it.
 const ATTEMPT: Duration = Duration::from_millis(5);
-/// Who else may write: nobody.
-const OTHERS_WRITE: u32 = 0o022;
 
 // === impl StateFile ===
 
@@ -83,10 +84,9 @@ impl StateFile {
     /// Waits a moment for the right to write.
     pub fn lock(&self) -> io::Result<StateLock> {
         let folder = self.path.parent().unwrap_or(Path::new("."));
-        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        private_file::make_folder(folder)?;
         // Never removed: whoever waits for it waits for this very file.
-        let file =
-            OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(self.beside(".lock"))?;
+        let file = private_file::to_write().create(true).truncate(false).open(self.beside(".lock"))?;
         let began = Instant::now();
         loop {
             match file.try_lock() {
@@ -108,7 +108,7 @@ impl StateFile {
         }
         let next = self.beside(".new");
         remove(&next)?;
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&next)?;
+        let mut file = private_file::to_write().create_new(true).open(&next)?;
         file.write_all(text)?;
         fs::rename(&next, &self.path)
     }
@@ -130,10 +130,10 @@ fn check(file: &File) -> Result<(), UnreadableState> {
     if !found.is_file() {
         return Err(UnreadableState::NotPlain);
     }
-    if found.uid() != rustix::process::geteuid().as_raw() {
+    if ownership::stranger(&found, private_file::user()).is_some() {
         return Err(UnreadableState::OfAnother);
     }
-    if found.mode() & OTHERS_WRITE != 0 {
+    if ownership::others_may_write(&found) {
         return Err(UnreadableState::OpenToOthers);
     }
     Ok(())
