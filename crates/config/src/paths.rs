@@ -4,7 +4,8 @@
 use std::{
     collections::BTreeMap,
     ffi::{OsStr, OsString},
-    path::PathBuf,
+    fs, io,
+    path::{Path, PathBuf},
 };
 
 /// Variables by name.
@@ -68,11 +69,40 @@ fn absolute(environment: &Environment, name: &str) -> Option<PathBuf> {
     environment.get(OsStr::new(name)).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
+/// Where a path leads, links followed, in a form in which programs can be started there.
+pub(crate) fn real(path: &Path) -> io::Result<PathBuf> {
+    fs::canonicalize(path).map(without_prefix)
+}
+
+/// The longest folder that Windows starts a program in.
+const LONGEST_FOLDER: usize = 247;
+
+/// Windows says `\\?\C:\work` for `C:\work`, where its shell, which runs every `.cmd`, cannot be started. What the
+/// short form cannot say stays as it is: another path than a drive's, a long one, a name that ends with a dot or space.
+fn without_prefix(path: PathBuf) -> PathBuf {
+    let short = path.to_str().and_then(|path| path.strip_prefix(r"\\?\"));
+    let can_be_short = |short: &&str| {
+        let is_of_drive = short.get(1..3) == Some(r":\");
+        is_of_drive && short.len() <= LONGEST_FOLDER && !short.split('\\').any(|name| name.ends_with(['.', ' ']))
+    };
+    short.filter(can_be_short).map(PathBuf::from).unwrap_or(path)
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::Path;
 
-    use super::{Environment, Paths};
+    use super::{Environment, LONGEST_FOLDER, Paths, without_prefix};
+
+    #[test]
+    fn a_real_path_has_the_form_that_programs_can_start_in() {
+        let plain = |path: &str| without_prefix(path.into()).to_str().unwrap().to_owned();
+        assert_eq!(plain(r"\\?\C:\work\toolway"), r"C:\work\toolway");
+        let long = format!(r"\\?\C:\{}", "x".repeat(LONGEST_FOLDER));
+        for same in [r"\\?\UNC\there\share", r"\\?\C:\work.", "/work/toolway", long.as_str()] {
+            assert_eq!(plain(same), same);
+        }
+    }
 
     fn environment(variables: &[(&str, &str)]) -> Environment {
         variables.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()

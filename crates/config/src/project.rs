@@ -13,7 +13,7 @@ use crate::{
     document::Document,
     error::{ConfigError, Place},
     ownership,
-    paths::FILES,
+    paths::{self, FILES},
     server::Behind,
     settings::{Origin, Setting},
     warning::Warning,
@@ -47,8 +47,8 @@ const MAX_LEVELS: usize = 64;
 /// who runs us: a file or a folder of anybody else is refused.
 pub fn search(start: &Path, home: Option<&Path>, user: u32) -> Result<Search, ConfigError> {
     // The real path: a link to a folder elsewhere has that folder's parents, not those of the link.
-    let Ok(start) = fs::canonicalize(start) else { return Ok(Search::default()) };
-    let home = home.and_then(|home| fs::canonicalize(home).ok());
+    let Ok(start) = paths::real(start) else { return Ok(Search::default()) };
+    let home = home.and_then(|home| paths::real(home).ok());
     let is_above_home = home.as_ref().is_some_and(|home| home.starts_with(&start));
     let mut search = Search { folder: Some(start.clone()).filter(|_| !is_above_home), ..Search::default() };
     for folder in start.ancestors().take(MAX_LEVELS) {
@@ -93,7 +93,7 @@ pub(crate) fn file_in(folder: &Path) -> Result<Option<PathBuf>, ConfigError> {
 ///
 /// Files that a group may write are fine, since many systems make them so for groups of one.
 fn refusal(folder: &Path, file: &Path, user: u32) -> Option<String> {
-    let real = match fs::canonicalize(file) {
+    let real = match paths::real(file) {
         Ok(real) => real,
         Err(error) => return Some(error.to_string()),
     };
