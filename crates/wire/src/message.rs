@@ -8,7 +8,6 @@ pub mod capability;
 pub mod compose;
 pub mod content;
 mod error;
-pub(crate) mod filter;
 mod id;
 pub mod item;
 pub mod meta;

@@ -1,6 +1,9 @@
 //! What happens outside any exchange: changes of lists and resources, logs nobody asked for, faults of a peer.
 //!
-//! One era-neutral form for both faces; how a change is announced on the wire is the accents' business.
+//! One era-neutral form for both faces; how a change is announced on the wire is the accents' business. What a listener
+//! wants is written and read in [`filter`].
+
+pub(crate) mod filter;
 
 use crate::{error::WireError, json::Raw};
 

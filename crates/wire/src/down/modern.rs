@@ -16,10 +16,10 @@ use crate::{
     header::{self, Mismatch},
     json::{Kind, Raw},
     message::{
-        ClientCapabilities, Envelope, Id, RpcError, compose, filter, meta,
+        ClientCapabilities, Envelope, Id, RpcError, compose, meta,
         splice::{self, Edit},
     },
-    notice::Notice,
+    notice::{Notice, filter},
     revision::{Era, Revision},
     seal,
 };

@@ -24,8 +24,8 @@ use crate::{
     error::{Clock, WireError},
     exchange::{Outcome, Request, Terms},
     json::Raw,
-    message::{RpcError, filter},
-    notice::{Notice, Wanted},
+    message::RpcError,
+    notice::{Notice, Wanted, filter},
 };
 
 /// How long a server may take to acknowledge a subscription.

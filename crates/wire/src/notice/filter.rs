@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::{json::Raw, notice::Wanted};
+use super::Wanted;
+use crate::json::Raw;
 
 /// The three lists, by the words of the wire.
 const TOOLS: &str = "toolsListChanged";
