@@ -50,34 +50,34 @@ async fn go(host: &Inner, request: CallRequest, recording: &mut Recording) -> Re
     }
     let connection = found.connection;
     let wire_request = compose(&found.subject, &request)?;
-    let permit = permit(host, &connection, found.subject, &request, recording).await?;
+    let grant = granted(host, &connection, found.subject, &request, recording).await?;
+    let not_connected = |why| CallOutcome::Failed(CallError::NotConnected { server: connection.name().clone(), why });
+    // Whoever waits for a server that is still being connected keeps no slot from the others meanwhile.
+    let ready = connection.ready().await.map_err(not_connected)?;
+    let permit = admit(host, &connection, grant).await?;
     let terms = request.terms.unwrap_or_else(|| connection.wanted().terms());
-    match connection.send_within(permit, wire_request, terms).await {
-        Ok(sent) => {
-            recording.sent(connection.name(), sent.permit(), sent.redactor.clone());
-            Ok(sent)
-        }
-        Err(why) => Err(CallOutcome::Failed(CallError::NotConnected { server: connection.name().clone(), why })),
-    }
+    let sent = connection.send_within(permit, wire_request, terms).await.map_err(not_connected)?;
+    drop(ready);
+    recording.sent(connection.name(), sent.permit(), sent.redactor.clone());
+    Ok(sent)
 }
 
-/// Decides, asks a person where that is decided, and waits for a slot.
-async fn permit(
+/// Decides, and asks a person where that is decided.
+async fn granted(
     host: &Inner,
     connection: &Connection,
     subject: Subject,
     request: &CallRequest,
     recording: &Recording,
-) -> Result<Permit, Refusal> {
-    let grant = match host.policy.decide(subject, &request.caller, &connection.wanted().filter) {
-        Decision::Allow(grant) => grant,
+) -> Result<Grant, Refusal> {
+    match host.policy.decide(subject, &request.caller, &connection.wanted().filter) {
+        Decision::Allow(grant) => Ok(grant),
         Decision::Ask(question) => {
             recording.put_to_a_person();
-            approval::put(question, &*host.room.ports.approver).await?
+            approval::put(question, &*host.room.ports.approver).await
         }
-        Decision::Deny(refusal) => return Err(refusal),
-    };
-    admit(host, connection, grant).await
+        Decision::Deny(refusal) => Err(refusal),
+    }
 }
 
 /// Waits for a slot.
@@ -168,12 +168,24 @@ fn refuse_disabled(connection: &Connection) -> Result<(), Refusal> {
 
 /// What a method with these params really asks for: a rule about a tool holds however the tool is asked for.
 fn meant(method: &str, params: Option<&Raw>) -> (CallKind, String) {
-    let text =
-        |key| params.and_then(|params| params.get(key)).and_then(|value| value.as_str().map(|text| text.into_owned()));
+    let member = |key| params.and_then(|params| params.get(key));
+    let text = |value: Option<Raw>| value.and_then(|value| value.as_str().map(Cow::into_owned));
     let (kind, name) = match method {
-        "tools/call" => (CallKind::Tool, text("name")),
-        "prompts/get" => (CallKind::Prompt, text("name")),
-        "resources/read" | "resources/subscribe" => (CallKind::Resource, text("uri")),
+        "tools/call" => (CallKind::Tool, text(member("name"))),
+        "prompts/get" => (CallKind::Prompt, text(member("name"))),
+        "resources/read" | "resources/subscribe" => (CallKind::Resource, text(member("uri"))),
+        "completion/complete" => match member("ref").map(|about| about.fields(["name", "uri"])) {
+            Some([_, Some(uri)]) => (CallKind::Resource, text(Some(uri))),
+            Some([name, None]) => (CallKind::Prompt, text(name)),
+            None => (CallKind::Method, None),
+        },
+        "subscriptions/listen" => {
+            let wanted = member("notifications").and_then(|filter| filter.get("resourceSubscriptions"));
+            match wanted.and_then(|uris| uris.elements().into_iter().next()) {
+                Some(first) => (CallKind::Resource, text(Some(first))),
+                None => (CallKind::Method, None),
+            }
+        }
         _ => (CallKind::Method, None),
     };
     (kind, name.unwrap_or_else(|| method.to_owned()))

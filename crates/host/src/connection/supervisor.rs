@@ -270,8 +270,9 @@ impl Supervisor {
                 finish(done, Next::Wait)
             }
             Order::Toggle(standing, done) => {
-                self.toggled = Some(standing);
-                let next = self.go(self.aim(), Grace::None);
+                let before = self.toggled.replace(standing).unwrap_or(self.wanted.standing);
+                // Said again, it changes nothing.
+                let next = if before == standing { Next::Wait } else { self.go(self.aim(), Grace::None) };
                 finish(done, next)
             }
         }

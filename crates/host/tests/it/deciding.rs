@@ -5,8 +5,8 @@ use serde_json::json;
 use std::sync::Arc;
 use toolway_host::{
     call::{CallRequest, Caller, Target},
-    catalog::{Filter, Origin},
-    connection::{WantedServer, Way},
+    catalog::{Filter, Origin, filter::Switch},
+    connection::{Phase, WantedServer, Way},
     policy::{Answer, Approver, CallLimits, Question, Stance},
     record::Ending,
 };
@@ -15,6 +15,8 @@ use toolway_testkit::{
     test_host::{TestHost, name},
 };
 use toolway_wire::json::Raw;
+
+use crate::fixtures;
 
 fn files() -> FixtureServer {
     FixtureServer::new("files").tool("read", "Read").tool("write", "Write").tool_that("wait", "Wait", Behaviour::Wait)
@@ -39,6 +41,47 @@ async fn what_a_filter_leaves_out_is_neither_listed_nor_called_by_any_name() {
     assert_eq!(around.ending(), Ending::Refused, "{around}");
     assert!(files.seen("tools/call").is_empty());
     assert_eq!(host.records().len(), 3, "refused calls are recorded too");
+}
+
+#[tokio::test]
+async fn a_filter_holds_however_a_prompt_or_a_resource_is_asked_for() {
+    let files = files();
+    let filter = Filter { exclude_prompts: vec!["*".into()], resources: Switch::Off, ..Filter::default() };
+    let server =
+        WantedServer { filter: Arc::new(filter), ..WantedServer::new(name("files"), Way::InProcess(files.service())) };
+    let host = TestHost::new().wanted(server).start().await;
+    host.ready("files").await;
+    let prompt = json!({ "ref": { "type": "ref/prompt", "name": "greet" }, "argument": { "name": "a", "value": "" } });
+    let template = json!({ "ref": { "type": "ref/resource", "uri": "memo://{day}" }, "argument": {} });
+    let listen = json!({ "notifications": { "resourceSubscriptions": ["memo://today"] } });
+    for (method, params) in [
+        ("completion/complete", prompt),
+        ("completion/complete", template),
+        ("subscriptions/listen", listen),
+        ("resources/subscribe", json!({ "uri": "memo://today" })),
+        ("prompts/get", json!({ "name": "greet" })),
+    ] {
+        let target = Target::Method { server: name("files"), method: method.to_owned() };
+        let request = CallRequest { arguments: Some(Raw::of(&params)), ..CallRequest::new(Caller::Terminal, target) };
+        let outcome = host.call_of(request).await;
+        assert!(outcome.to_string().ends_with("is left out by the server's filters"), "{method}: {outcome}");
+    }
+}
+
+#[tokio::test]
+async fn whoever_waits_for_a_server_that_hangs_takes_no_slot_from_others() {
+    let files = files();
+    let mut builder = TestHost::with(&files, "files").wanted(fixtures::process("hanging", &["--hang"]));
+    builder.options.calls = CallLimits { in_all: 1, waiting: 0, ..CallLimits::default() };
+    let host = builder.start().await;
+    host.until("files", |phase| *phase == Phase::Ready).await;
+    let origin = Origin { server: name("hanging"), raw_name: "echo".to_owned() };
+    let mut waiting = Box::pin(host.call_of(CallRequest::new(Caller::Terminal, Target::ToolOf(origin))));
+    assert!(futures_util::poll!(&mut waiting).is_pending());
+    let outcome = host.call("files__read").await;
+    assert_eq!(outcome.ending(), Ending::Answered, "{outcome}");
+    drop(waiting);
+    host.host.shutdown().await;
 }
 
 #[tokio::test]

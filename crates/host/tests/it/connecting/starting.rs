@@ -148,6 +148,12 @@ async fn a_server_can_be_disconnected_connected_reconnected_refreshed_and_toggle
     let status = within("enabling", host.host.toggle(&server, Standing::Enabled)).await.unwrap();
     assert_eq!(status.phase, Phase::Ready);
 
+    // Said again, it changes nothing: nobody's call is cut off.
+    let shaken = files.seen("server/discover").len();
+    within("enabling again", host.host.toggle(&server, Standing::Enabled)).await.unwrap();
+    assert_eq!(host.call("files__read").await.ending(), Ending::Answered);
+    assert_eq!(files.seen("server/discover").len(), shaken);
+
     assert!(host.host.connect(&name("nobody")).await.is_err());
 }
 
