@@ -1,6 +1,7 @@
 //! What a person is asked before a project's server runs or is dialled, and what they accepted before.
 //!
-//! The question shows what would happen; the digest covers all of it, the values of variables and headers included.
+//! The question shows what would happen; the digest covers all of it, the values of variables and headers included,
+//! and what a file of variables holds.
 //! Acceptance is bound to the digest, so anything that changes is asked about again, with the difference.
 
 mod ledger;

@@ -1,11 +1,11 @@
 //! How a server is reached now: every reference put in, or a refusal that names the key, the file and the line.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::{
     address,
     error::ConfigError,
-    interpolate::{Lookup, Template, Unresolved, is_name, read_bounded},
+    interpolate::{Lookup, Template, Unresolved},
     keychain::Keychain,
     paths::Environment,
     secret::Secret,
@@ -36,9 +36,6 @@ pub enum Endpoint {
         kind: HttpKind,
     },
 }
-
-/// More variables than this nobody writes down.
-const MAX_VARIABLES_FILE: u64 = 1024 * 1024;
 
 impl ServerConfig {
     /// How the server is reached, with the variables of this environment and the secrets of this keychain.
@@ -106,9 +103,10 @@ impl Resolving<'_> {
     fn variables(&self, process: &Process) -> Result<Vec<(String, Secret)>, ConfigError> {
         let own = self.pairs("env", &process.variables)?;
         let Some(written) = &process.variables_file else { return Ok(own) };
-        let file = self.path("envFile", written)?;
-        let read = variables_of(&file)
-            .map_err(|problem| self.unresolved("envFile", written.line(), Unresolved::File { file, problem }))?;
+        let (file, line) = (self.path("envFile", &written.path)?, written.path.line());
+        let read = written
+            .variables(&file)
+            .map_err(|problem| self.unresolved("envFile", line, Unresolved::File { file, problem }))?;
         let missing = |(name, _): &(String, Secret)| !own.iter().any(|(known, _)| known == name);
         Ok(read.into_iter().filter(missing).chain(own.iter().cloned()).collect())
     }
@@ -134,28 +132,4 @@ impl Resolving<'_> {
             expected: expected.to_owned(),
         }
     }
-}
-
-/// `NAME=value` on each line; `#` begins a comment line, `export` and quotes are taken away.
-fn variables_of(file: &Path) -> Result<Vec<(String, Secret)>, String> {
-    let bytes = read_bounded(file, MAX_VARIABLES_FILE).map_err(|error| error.to_string())?;
-    let text = String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())?;
-    let mut variables: Vec<(String, Secret)> = Vec::new();
-    for (index, line) in text.lines().enumerate() {
-        let line = line.trim();
-        if line.is_empty() || line.starts_with('#') {
-            continue;
-        }
-        let wrong = || format!("line {} is not `NAME=value`", index + 1);
-        let (name, value) = line.strip_prefix("export ").unwrap_or(line).split_once('=').ok_or_else(wrong)?;
-        let name = Some(name.trim()).filter(|name| is_name(name)).ok_or_else(wrong)?;
-        variables.retain(|(known, _)| known != name);
-        variables.push((name.to_owned(), Secret::new(unquoted(value.trim()))));
-    }
-    Ok(variables)
-}
-
-fn unquoted(value: &str) -> &str {
-    let quoted = |quote: char| value.strip_prefix(quote)?.strip_suffix(quote);
-    quoted('"').or_else(|| quoted('\'')).unwrap_or(value)
 }

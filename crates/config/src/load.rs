@@ -74,11 +74,11 @@ pub fn load(sources: &Sources<'_>) -> Result<Loaded, ConfigError> {
     loaded.add_servers(imported.iter().filter(|server| server.source.behind == Behind::User).cloned());
     let over_projects = loaded.add_user_entries(user.entries)?;
     if let Some(project) = &search.project {
-        loaded.add_project(project, sources.accepted)?;
+        loaded.add_project(project, sources)?;
     }
     let of_project = imported.into_iter().filter(|server| server.source.behind == Behind::Project);
     for server in of_project {
-        loaded.propose(server, sources.accepted);
+        loaded.propose(server, sources);
     }
     for entry in over_projects {
         loaded.restrict(entry);
@@ -193,13 +193,13 @@ impl Loaded {
         self.config.warnings.push(Warning::set_aside(source.place, message));
     }
 
-    fn add_project(&mut self, project: &Project, accepted: &Accepted) -> Result<(), ConfigError> {
+    fn add_project(&mut self, project: &Project, sources: &Sources<'_>) -> Result<(), ConfigError> {
         let mut contents = project.read()?;
         self.config.warnings.append(&mut contents.warnings);
         self.files.push(project.file.clone());
         for entry in contents.entries {
             if entry.draft.is_whole() {
-                self.propose(entry.finish()?, accepted);
+                self.propose(entry.finish()?, sources);
                 continue;
             }
             match self.config.servers.remove(&entry.name) {
@@ -216,7 +216,7 @@ impl Loaded {
     }
 
     /// A server that somebody else wrote down: it is used if exactly this was accepted.
-    fn propose(&mut self, server: ServerConfig, accepted: &Accepted) {
+    fn propose(&mut self, server: ServerConfig, sources: &Sources<'_>) {
         if let Some(known) = self.config.servers.get(&server.name) {
             self.config.warnings.push(shadowed(&server, known));
             return;
@@ -224,7 +224,8 @@ impl Loaded {
         if self.proposals.iter().any(|other| other.server.name == server.name) {
             return;
         }
-        match Proposal::of(&server, accepted) {
+        let server = server.with_variables_held(sources.environment);
+        match Proposal::of(&server, sources.accepted) {
             Some(proposal) => self.proposals.push(proposal),
             None => {
                 self.config.servers.insert(server.name.clone(), server);

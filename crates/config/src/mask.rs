@@ -52,7 +52,7 @@ const PLAIN: [&str; 10] = ["", "0", "1", "true", "false", "yes", "no", "on", "of
 const LONG: usize = 20;
 
 /// What is shown in the place of a secret.
-const MASK: &str = "•••";
+pub(crate) const MASK: &str = "•••";
 
 /// A variable's value as it may be shown.
 pub(crate) fn variable(name: &str, value: &Template) -> String {

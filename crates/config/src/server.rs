@@ -8,6 +8,7 @@ mod read;
 mod source;
 pub mod timeouts;
 mod transport;
+mod variables;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -16,6 +17,7 @@ pub use name::{InvalidServerName, ServerName};
 pub use source::{Behind, Format, Source};
 pub use timeouts::{Clocks, Timeouts};
 pub use transport::{Http, HttpKind, PlainHttp, Process, Transport};
+pub use variables::{Held, VariablesFile};
 
 pub(crate) use draft::{Draft, Kind, all_but, only};
 pub(crate) use keys::{KEYS, OF_OTHERS, kind};

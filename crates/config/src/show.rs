@@ -124,7 +124,7 @@ impl Showing<'_> {
                     self.text(&format!("env.{name}"), "env", value, &mask::variable(name, value));
                 }
                 if let Some(file) = &process.variables_file {
-                    self.text("envFile", "envFile", file, &mask::text(file));
+                    self.text("envFile", "envFile", &file.path, &mask::text(&file.path));
                 }
                 match &process.directory {
                     Some(directory) => self.text("cwd", "cwd", directory, &mask::text(directory)),

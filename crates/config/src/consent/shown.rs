@@ -6,7 +6,7 @@ use super::{Difference, Digest};
 use crate::{
     interpolate::{Reference, Template},
     mask,
-    server::{Era, HttpKind, PlainHttp, Process, ServerConfig, Transport},
+    server::{Era, HttpKind, PlainHttp, Process, ServerConfig, Transport, VariablesFile},
 };
 
 /// What would happen, line by line.
@@ -77,7 +77,22 @@ impl Shown {
             self.add(&format!("variable {name}"), &mask::variable(name, value), value.written().expose());
         }
         if let Some(file) = &process.variables_file {
-            self.add("variables of file", &written(file), file.written().expose());
+            self.variables_file(file);
+        }
+    }
+
+    /// The names in it and not the values: such files are for secrets.
+    fn variables_file(&mut self, file: &VariablesFile) {
+        let mut text = written(&file.path);
+        if let Some(outside) = file.held.as_ref().and_then(|held| held.outside.as_ref()) {
+            text.push_str(&format!(", which is outside of the project: {}", outside.display()));
+        }
+        if let Some(Err(problem)) = file.held.as_ref().map(|held| &held.variables) {
+            text.push_str(&format!(", which cannot be used: {problem}"));
+        }
+        self.add("variables of file", &text, file.path.written().expose());
+        for (name, value) in file.held.iter().filter_map(|held| held.variables.as_ref().ok()).flatten() {
+            self.add(&format!("variable {name} of the file"), mask::MASK, value.expose());
         }
     }
 

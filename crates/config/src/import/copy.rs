@@ -74,7 +74,7 @@ impl Copying<'_> {
         let variables = self.pairs("env", &process.variables, Role::Variable)?;
         self.put_pairs("env", variables);
         if let Some(file) = &process.variables_file {
-            let file = self.path("envFile", file)?;
+            let file = self.path("envFile", &file.path)?;
             self.put("envFile", NewValue::Text(file));
         }
         match (&process.directory, &self.server.source.folder) {

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use super::{
     Era, Filters, Http, HttpKind, NameFilter, Need, Offered, PlainHttp, Process, ServerConfig, ServerName, Source,
-    Standing, Start, Timeouts, Transport,
+    Standing, Start, Timeouts, Transport, VariablesFile,
 };
 use crate::{
     address,
@@ -89,7 +89,7 @@ impl Draft {
             Transport::Process(process) => Transport::Process(Process {
                 arguments: self.arguments.unwrap_or(process.arguments),
                 variables: replaced(process.variables, self.variables),
-                variables_file: self.variables_file.or(process.variables_file),
+                variables_file: self.variables_file.map(VariablesFile::at).or(process.variables_file),
                 directory: self.directory.or(process.directory),
                 ..process
             }),
@@ -163,7 +163,7 @@ impl Draft {
             command,
             arguments: self.arguments.clone().unwrap_or_default(),
             variables: self.variables.clone(),
-            variables_file: self.variables_file.clone(),
+            variables_file: self.variables_file.clone().map(VariablesFile::at),
             directory: self.directory.clone(),
         }))
     }

@@ -1,5 +1,6 @@
 //! How a server is reached, as it was written: a program to start or an address to dial.
 
+use super::VariablesFile;
 use crate::interpolate::Template;
 
 /// How a server is reached; references are put in when it is started or dialled. Two are equal if they say the
@@ -21,8 +22,8 @@ pub struct Process {
     pub arguments: Vec<Template>,
     /// Variables it is given besides what every server sees.
     pub variables: Vec<(String, Template)>,
-    /// A file of further variables, `NAME=value` on each line; what the entry itself says goes before it.
-    pub variables_file: Option<Template>,
+    /// A file of further variables; what the entry itself says goes before it.
+    pub variables_file: Option<VariablesFile>,
     /// Where it runs.
     pub directory: Option<Template>,
 }
@@ -71,7 +72,7 @@ impl Transport {
                 texts.push(("command".to_owned(), &process.command));
                 texts.extend(process.arguments.iter().map(|argument| ("args".to_owned(), argument)));
                 texts.extend(named("env", &process.variables));
-                texts.extend(process.variables_file.iter().map(|file| ("envFile".to_owned(), file)));
+                texts.extend(process.variables_file.iter().map(|file| ("envFile".to_owned(), &file.path)));
                 texts.extend(process.directory.iter().map(|directory| ("cwd".to_owned(), directory)));
             }
             Self::Http(http) => {

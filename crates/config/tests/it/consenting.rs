@@ -118,6 +118,79 @@ fn what_changes_after_a_yes_is_asked_about_again_with_the_difference() {
     }
 }
 
+const WITH_FILE: &str = r#"{ "mcpServers": { "a": { "command": "x", "envFile": ".env" } } }"#;
+
+#[test]
+fn a_file_of_variables_is_part_of_what_is_accepted() {
+    let world = World::empty();
+    world.write(PROJECT, WITH_FILE);
+    world.write("project/.env", "MODE=hunter2\nSIZE=3\n");
+    let loaded = world.load().unwrap();
+    assert_eq!(
+        shown(&world, &loaded.proposals[0]),
+        "command: x\n\
+         directory: PROJECT\n\
+         variables of file: .env\n\
+         variable MODE of the file: •••\n\
+         variable SIZE of the file: •••\n"
+    );
+    let accepted = accept_all(&loaded);
+    for (text, said) in [
+        ("MODE=hunter2\nSIZE=3\nLD_PRELOAD=./x.so", "variable LD_PRELOAD of the file: (nothing) -> •••"),
+        ("MODE=hunter3\nSIZE=3\n", "variable MODE of the file: ••• -> ••• (another value)"),
+        ("MODE=hunter2\n", "variable SIZE of the file: ••• -> (nothing)"),
+    ] {
+        world.write("project/.env", text);
+        let loaded = world.load_with(&accepted, Flags::default()).unwrap();
+        assert!(loaded.config.servers.is_empty(), "{text}");
+        let News::Changed(differences) = &loaded.proposals[0].news else { panic!("{text}") };
+        let word = |text: &Option<String>| text.clone().unwrap_or_else(|| "(nothing)".to_owned());
+        let lines = differences.iter().map(|it| format!("{}: {} -> {}", it.what, word(&it.before), word(&it.now)));
+        assert_eq!(lines.collect::<Vec<_>>(), [said]);
+    }
+}
+
+#[test]
+fn what_a_file_of_variables_held_when_it_was_accepted_is_what_is_used() {
+    let world = World::empty();
+    world.write(PROJECT, WITH_FILE);
+    world.write("project/.env", "MODE=one\n");
+    let accepted = accept_all(&world.load().unwrap());
+    // A comment changes nothing.
+    world.write("project/.env", "# again\nMODE=one\n");
+    let loaded = world.load_with(&accepted, Flags::default()).unwrap();
+    world.write("project/.env", "PATH=./bin\n");
+    let server = loaded.config.find("a").unwrap();
+    assert_eq!(world.line(server), "x | MODE=one | in PROJECT");
+
+    world.write("project/.env", "MODE=two\n");
+    let again = world.load_with(&accept_all(&world.load().unwrap()), Flags::default()).unwrap();
+    assert!(!again.config.find("a").unwrap().same_connection(server));
+}
+
+#[test]
+fn a_file_of_variables_that_cannot_be_used_or_leads_elsewhere_says_so() {
+    let world = World::empty();
+    world.write(PROJECT, WITH_FILE);
+    let line = || shown(&world, &world.load().unwrap().proposals[0]).lines().nth(2).unwrap().to_owned();
+    assert_eq!(line(), "variables of file: .env, which cannot be used: No such file or directory (os error 2)");
+    let accepted = accept_all(&world.load().unwrap());
+    let loaded = world.load_with(&accepted, Flags::default()).unwrap();
+
+    let file = world.write("project/.env", "PATH=./bin\n");
+    assert_eq!(world.load_with(&accepted, Flags::default()).unwrap().proposals.len(), 1);
+    assert!(world.line(loaded.config.find("a").unwrap()).starts_with("refused: "));
+
+    world.write("project/.env", &(0..257).map(|index| format!("A{index}=\n")).collect::<String>());
+    assert_eq!(line(), "variables of file: .env, which cannot be used: it has more than 256 variables");
+    world.write("project/.env", &format!("A={}", "x".repeat(64 * 1024)));
+    assert_eq!(line(), "variables of file: .env, which cannot be used: it is larger than 65536 bytes");
+
+    fs::remove_file(&file).unwrap();
+    std::os::unix::fs::symlink(world.write("home/private", "KEY=x"), &file).unwrap();
+    assert_eq!(line(), "variables of file: .env, which is outside of the project: HOME/private");
+}
+
 #[test]
 fn what_a_stranger_wrote_cannot_repaint_the_terminal() {
     let world = World::empty();
