@@ -1,15 +1,20 @@
 //! Whether a text that stands in a file looks like a secret, and the text without it.
 
-use crate::interpolate::{Piece, Template};
+mod stretch;
+
+pub(crate) use stretch::{REFERENCE, Role, secrets};
+
+use crate::interpolate::{Piece, Reference, Template};
 
 /// Parts of a name that mean: this is secret.
-const NAMES: [&str; 15] = [
+const NAMES: [&str; 17] = [
     "token",
     "key",
     "secret",
     "password",
     "passwd",
     "passphrase",
+    "passcode",
     "pwd",
     "auth",
     "credential",
@@ -18,6 +23,7 @@ const NAMES: [&str; 15] = [
     "bearer",
     "private",
     "signature",
+    "sig",
     "pat",
 ];
 
@@ -56,24 +62,75 @@ pub(crate) const MASK: &str = "•••";
 
 /// A variable's value as it may be shown.
 pub(crate) fn variable(name: &str, value: &Template) -> String {
-    shown(value, |text| looks_secret(name, text))
+    shown(value, Role::Variable(name))
 }
 
 /// A header's value as it may be shown.
 pub(crate) fn header(name: &str, value: &Template) -> String {
-    shown(value, |text| is_secret_header(name, text.trim_start_matches("Bearer ").trim()))
+    let is_secret = |text: &str| is_secret_header(name, text.trim_start_matches("Bearer ").trim());
+    if has_secret(&value.pieces(), is_secret) { MASK.to_owned() } else { shown(value, Role::Plain) }
 }
 
-/// An argument or an address as it may be shown.
+/// A command, a path or an address as it may be shown.
 pub(crate) fn text(value: &Template) -> String {
-    shown(value, |text| text.split(['=', '/', '&', '?', ' ', ':', '@']).any(is_secret_text))
+    if has_secret_part(value) { MASK.to_owned() } else { shown(value, Role::Plain) }
 }
 
-/// As it was written, unless a stretch of it that is no reference is a secret.
-fn shown(value: &Template, is_secret: impl Fn(&str) -> bool) -> String {
-    let pieces = value.pieces();
-    let secret = pieces.iter().any(|piece| matches!(piece, Piece::Text(text) if is_secret(text)));
-    if secret { MASK.to_owned() } else { value.written().expose().to_owned() }
+/// Arguments as they may be shown; one may say that the next is a secret.
+pub(crate) fn arguments(arguments: &[Template]) -> Vec<String> {
+    let mut before = "";
+    let argument = |argument| {
+        let text = shown(argument, Role::Argument(before));
+        before = argument.written().expose();
+        if text == *before && has_secret_part(argument) { MASK.to_owned() } else { text }
+    };
+    arguments.iter().map(argument).collect()
+}
+
+/// As it was written, without the stretches that are secrets; nothing is left where those are among references.
+fn shown(value: &Template, role: Role<'_>) -> String {
+    let (pieces, written) = (value.pieces(), value.written().expose());
+    let ranges = secrets(&joined(&pieces), role);
+    let is_plain = matches!(pieces.as_slice(), [Piece::Text(text)] if text == written);
+    if !ranges.is_empty() && !is_plain || has_secret_default(&pieces) {
+        return MASK.to_owned();
+    }
+    let mut shown = written.to_owned();
+    ranges.into_iter().rev().for_each(|range| shown.replace_range(range, MASK));
+    shown
+}
+
+/// The text with a mark for each reference.
+fn joined(pieces: &[Piece]) -> String {
+    let mut text = String::new();
+    for piece in pieces {
+        match piece {
+            Piece::Text(plain) => text.push_str(plain),
+            Piece::Reference(_) => text.push(REFERENCE),
+        }
+    }
+    text
+}
+
+fn has_secret(pieces: &[Piece], is_secret: impl Fn(&str) -> bool) -> bool {
+    pieces.iter().any(|piece| matches!(piece, Piece::Text(text) if is_secret(text)))
+}
+
+fn has_secret_part(value: &Template) -> bool {
+    has_secret(&value.pieces(), |text| text.split(['=', '/', '&', '?', ' ', ':', '@']).any(is_secret_text))
+}
+
+/// Whether what stands in for a variable is a secret.
+fn has_secret_default(pieces: &[Piece]) -> bool {
+    pieces.iter().any(|piece| match piece {
+        Piece::Reference(Reference::Variable { name, default: Some(default) }) => is_secret_default(name, default),
+        _ => false,
+    })
+}
+
+/// Whether what stands in for a variable of this name is a secret.
+pub(crate) fn is_secret_default(name: &str, default: &[Piece]) -> bool {
+    !secrets(&joined(default), Role::Variable(name)).is_empty() || has_secret_default(default)
 }
 
 /// Whether the value of a variable or an option of this name looks like a secret.
@@ -102,6 +159,9 @@ pub(crate) fn names_secret(name: &str) -> bool {
         before = letter;
     }
     let secret = |word: &String| {
+        if word.trim_end_matches(|letter: char| letter.is_ascii_digit()).ends_with("pass") {
+            return !["compass", "bypass"].contains(&word.as_str());
+        }
         let word = word.trim_end_matches('s');
         NAMES.contains(&word) || ["apikey", "authorization", "accesskey", "privatekey"].contains(&word)
     };
@@ -126,10 +186,20 @@ mod tests {
 
     #[test]
     fn names_of_secrets_are_known_by_their_words() {
-        for name in ["GITHUB_TOKEN", "apiKey", "API_KEYS", "DB_PASSWORD", "x-api-key", "--auth-token", "CLIENTSECRET"] {
+        for name in [
+            "GITHUB_TOKEN",
+            "apiKey",
+            "API_KEYS",
+            "DB_PASSWORD",
+            "x-api-key",
+            "--auth-token",
+            "CLIENTSECRET",
+            "MYPASS",
+            "DB_PASS",
+        ] {
             assert!(names_secret(name), "{name}");
         }
-        for name in ["MONKEY", "KEYBOARD", "LOG_LEVEL", "PATH", "HOME", "AUTHOR"] {
+        for name in ["MONKEY", "KEYBOARD", "LOG_LEVEL", "PATH", "HOME", "AUTHOR", "COMPASS", "PASSIVE"] {
             assert!(!names_secret(name), "{name}");
         }
     }

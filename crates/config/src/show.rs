@@ -118,8 +118,7 @@ impl Showing<'_> {
         match &self.server.transport {
             Transport::Process(process) => {
                 self.text("command", "command", &process.command, &mask::text(&process.command));
-                let arguments: Vec<String> = process.arguments.iter().map(mask::text).collect();
-                self.add("args", "args", json!(arguments));
+                self.add("args", "args", json!(mask::arguments(&process.arguments)));
                 for (name, value) in &process.variables {
                     self.text(&format!("env.{name}"), "env", value, &mask::variable(name, value));
                 }

@@ -67,6 +67,38 @@ fn every_value_says_where_it_came_from_and_no_secret_is_shown() {
 }
 
 #[test]
+fn no_secret_of_an_argument_a_variable_or_an_address_is_shown() {
+    let world = World::empty();
+    world.write(
+        OWN,
+        r#"{ "mcpServers": {
+            "a": { "command": "x", "args": ["--token", "hunter2", "--password=hunter3", "postgres://u:hunter4@db/x",
+                "--level", "debug", "--key=${KEY:-hunter5}", "http://u:hunter6${TAIL}@h", "--token", "${TOKEN}"],
+                "env": { "MYPASS": "hunter7", "DATABASE_URL": "postgres://u:hunter8@db", "MODE": "fast" } },
+            "b": { "url": "https://user:hunter9@example.org/mcp?api_key=hunter10&page=2" } } }"#,
+    );
+    let shown = show(&world.load().unwrap().config);
+    let value = |key: &str| shown.iter().find(|value| value.key == format!("mcpServers.{key}")).unwrap().value.clone();
+    let arguments = [
+        "--token",
+        "•••",
+        "--password=•••",
+        "postgres://u:•••@db/x",
+        "--level",
+        "debug",
+        "•••",
+        "•••",
+        "--token",
+        "${TOKEN}",
+    ];
+    assert_eq!(value("a.args"), serde_json::json!(arguments));
+    assert_eq!(value("a.env.MYPASS"), "•••");
+    assert_eq!(value("a.env.DATABASE_URL"), "postgres://u:•••@db");
+    assert_eq!(value("a.env.MODE"), "fast");
+    assert_eq!(value("b.url"), "https://user:•••@example.org/mcp?api_key=•••&page=2");
+}
+
+#[test]
 fn a_check_finds_what_would_fail_later() {
     let world = World::empty();
     world.write(
