@@ -101,7 +101,7 @@ fn shown(value: &Template, role: Role<'_>) -> String {
 }
 
 /// The text with a mark for each reference.
-fn joined(pieces: &[Piece]) -> String {
+pub(crate) fn joined(pieces: &[Piece]) -> String {
     let mut text = String::new();
     for piece in pieces {
         match piece {
@@ -116,7 +116,8 @@ fn has_secret(pieces: &[Piece], is_secret: impl Fn(&str) -> bool) -> bool {
     pieces.iter().any(|piece| matches!(piece, Piece::Text(text) if is_secret(text)))
 }
 
-fn has_secret_part(value: &Template) -> bool {
+/// Whether a part of it by itself looks like a secret.
+pub(crate) fn has_secret_part(value: &Template) -> bool {
     has_secret(&value.pieces(), |text| text.split(['=', '/', '&', '?', ' ', ':', '@']).any(is_secret_text))
 }
 

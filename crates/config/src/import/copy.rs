@@ -1,12 +1,12 @@
 //! An entry of another host as one of ours: the same server, without the secrets.
 
-use std::path::Path;
+use std::{ops::Range, path::Path};
 
 use crate::{
     edit::NewValue,
     error::ConfigError,
     interpolate::{INPUTS, Piece, Reference, Template},
-    mask::{is_secret_header, is_secret_text, looks_secret, names_secret},
+    mask::{self, REFERENCE, Role, is_secret_default, secrets},
     server::{Era, Http, HttpKind, NameFilter, PlainHttp, Process, ServerConfig, Source, Transport},
 };
 
@@ -50,16 +50,6 @@ struct Copying<'a> {
     left_out: Vec<LeftOut>,
 }
 
-/// What a text is for, which decides what in it is a secret.
-#[derive(Clone, Copy)]
-enum Role<'a> {
-    Plain,
-    Variable(&'a str),
-    Header(&'a str),
-    /// After an option of this name.
-    Argument(&'a str),
-}
-
 impl Copying<'_> {
     fn process(&mut self, process: &Process) -> Result<(), ConfigError> {
         let command = self.text("command", &process.command, Role::Plain)?;
@@ -68,7 +58,6 @@ impl Copying<'_> {
         for argument in &process.arguments {
             arguments.push(NewValue::Text(self.text("args", argument, Role::Argument(before))?));
             before = argument.written().expose();
-            before = if before.contains('=') { "" } else { before };
         }
         self.put_unless_empty("args", arguments);
         let variables = self.pairs("env", &process.variables, Role::Variable)?;
@@ -91,8 +80,7 @@ impl Copying<'_> {
     }
 
     fn http(&mut self, http: &Http) -> Result<(), ConfigError> {
-        let url = self.text("url", &http.url, Role::Plain)?;
-        let url = self.without_secrets(&url);
+        let url = self.address(&http.url)?;
         self.put("url", NewValue::Text(url));
         let headers = self.pairs("headers", &http.headers, Role::Header)?;
         self.put_pairs("headers", headers);
@@ -153,45 +141,51 @@ impl Copying<'_> {
         Ok(copied)
     }
 
-    /// A text in our own words; a stretch of it that is a secret becomes a variable.
+    /// A text in our own words; each stretch of it that is a secret becomes a variable.
     fn text(&mut self, key: &str, template: &Template, role: Role<'_>) -> Result<String, ConfigError> {
-        let mut text = String::new();
-        for piece in template.pieces() {
-            match piece {
-                Piece::Text(plain) => text.push_str(&self.plain(key, &plain, role)),
-                Piece::Reference(reference) => {
-                    let known = ours(&reference, self.server);
-                    text.push_str(&known.ok_or_else(|| self.unknown(key, template))?);
-                }
-            }
+        let pieces = template.pieces();
+        let joined = mask::joined(&pieces);
+        let mut ranges = secrets(&joined, role);
+        if matches!(role, Role::Variable(_)) && !ranges.is_empty() {
+            let whole = 0..joined.len();
+            ranges = vec![whole];
+        }
+        let left_out = ranges.into_iter().map(|range| {
+            let variable = self.leave_out(key, named(&joined, &range, role));
+            (range, format!("${{{variable}}}"))
+        });
+        let left_out: Vec<_> = left_out.collect();
+        let (mut text, mut at) = (String::new(), 0);
+        for piece in pieces {
+            let (length, kept) = match &piece {
+                Piece::Text(plain) => (plain.len(), None),
+                Piece::Reference(reference) => (REFERENCE.len_utf8(), Some(self.reference(key, reference, template)?)),
+            };
+            put_without(&mut text, &joined, at..at + length, kept, &left_out);
+            at += length;
         }
         Ok(text)
     }
 
-    fn plain(&mut self, key: &str, text: &str, role: Role<'_>) -> String {
-        // The word before a token is not secret: `Bearer`, `--token=`.
-        let start = text.rfind([' ', '=']).map_or(0, |at| at + 1);
-        let (before, token) = text.split_at(start);
-        let secret = match role {
-            Role::Plain => false,
-            Role::Variable(name) => looks_secret(name, token) || looks_secret(name, text),
-            Role::Header(name) => is_secret_header(name, token),
-            Role::Argument(option) if option.starts_with('-') && !text.starts_with('-') => {
-                looks_secret(option, text) || (before.is_empty() && is_secret_text(token))
+    /// A reference in our own words; what stands in for it is left out if that is a secret.
+    fn reference(&mut self, key: &str, reference: &Reference, template: &Template) -> Result<String, ConfigError> {
+        match reference {
+            Reference::Variable { name, default: Some(default) } if is_secret_default(name, default) => {
+                self.left_out.push(LeftOut { key: key.to_owned(), variable: name.clone() });
+                Ok(format!("${{{name}}}"))
             }
-            Role::Argument(_) => {
-                is_secret_text(token) || (!before.is_empty() && names_secret(before) && !token.is_empty())
-            }
-        };
-        if !secret {
-            return escaped(text);
+            _ => ours(reference, self.server).ok_or_else(|| self.unknown(key, template)),
         }
-        let option = before.strip_suffix('=').filter(|option| option.starts_with('-'));
-        let variable = self.leave_out(key, option.map_or(role, Role::Argument));
-        match role {
-            Role::Variable(_) => format!("${{{variable}}}"),
-            _ => format!("{}${{{variable}}}", escaped(before)),
+    }
+
+    /// An address; one with a key in its path or its query is a secret as a whole.
+    fn address(&mut self, template: &Template) -> Result<String, ConfigError> {
+        let joined = mask::joined(&template.pieces());
+        let is_key = |range: &Range<usize>| !joined[range.end..].starts_with('@');
+        if mask::has_secret_part(template) || secrets(&joined, Role::Plain).iter().any(is_key) {
+            return Ok(format!("${{{}}}", self.leave_out("url", Role::Header("url"))));
         }
+        self.text("url", template, Role::Plain)
     }
 
     /// Names the variable that stands for a secret from now on.
@@ -211,25 +205,16 @@ impl Copying<'_> {
         };
         let wanted =
             if wanted.starts_with(|first: char| first.is_ascii_digit()) { format!("_{wanted}") } else { wanted };
-        self.left_out.push(LeftOut { key: key.to_owned(), variable: wanted.clone() });
-        wanted
+        let variable = self.free(wanted);
+        self.left_out.push(LeftOut { key: key.to_owned(), variable: variable.clone() });
+        variable
     }
 
-    /// An address without the passwords and keys in it.
-    fn without_secrets(&mut self, url: &str) -> String {
-        let Ok(mut parsed) = url::Url::parse(url) else { return url.to_owned() };
-        let query = parsed.query_pairs().any(|(name, value)| !value.starts_with("${") && looks_secret(&name, &value));
-        let path = parsed.path().split('/').any(is_secret_text);
-        if parsed.password().is_none() && !query && !path {
-            return url.to_owned();
-        }
-        if query || path {
-            return format!("${{{}}}", self.leave_out("url", Role::Header("url")));
-        }
-        let variable = self.leave_out("url", Role::Header("password"));
-        // Cannot fail: an address with a password can have another one.
-        let _replaced = parsed.set_password(Some("TOOLWAY"));
-        parsed.to_string().replacen(":TOOLWAY@", &format!(":${{{variable}}}@"), 1)
+    /// The name, with a number behind it where it stands for another secret already.
+    fn free(&self, wanted: String) -> String {
+        let is_free = |name: &String| self.left_out.iter().all(|left| left.variable != *name);
+        let numbered = (2_usize..).map(|number| format!("{wanted}_{number}"));
+        std::iter::once(wanted.clone()).chain(numbered).find(is_free).unwrap_or(wanted)
     }
 
     /// A path that does not depend on where the entry stands.
@@ -260,6 +245,43 @@ impl Copying<'_> {
             place: self.server.source.place.at(template.line()),
             problem: format!("`{}.{key}` has a placeholder that nothing here can fill in", self.server.label),
         }
+    }
+}
+
+/// What a secret is called: by the key before it, if there is one, else by what the text is for.
+fn named<'a>(text: &'a str, range: &Range<usize>, role: Role<'a>) -> Role<'a> {
+    if matches!(role, Role::Variable(_) | Role::Header(_)) {
+        return role;
+    }
+    if text[range.end..].starts_with('@') {
+        return Role::Header("password");
+    }
+    let key = text[..range.start].strip_suffix('=').and_then(|before| before.rsplit(['?', '&', ';', '#', ' ']).next());
+    let key = key.map(|key| key.trim_start_matches('-')).filter(|key| !key.is_empty());
+    key.map_or(role, Role::Header)
+}
+
+/// Puts a stretch of a text, or what is `kept` in its place, without what is left out of it.
+fn put_without(
+    text: &mut String,
+    joined: &str,
+    stretch: Range<usize>,
+    kept: Option<String>,
+    left_out: &[(Range<usize>, String)],
+) {
+    let mut at = stretch.start;
+    for (range, variable) in left_out.iter().filter(|(range, _)| range.start < stretch.end && stretch.start < range.end)
+    {
+        text.push_str(&escaped(&joined[at..range.start.max(at)]));
+        if stretch.start <= range.start {
+            text.push_str(variable);
+        }
+        at = range.end.min(stretch.end);
+    }
+    match kept {
+        Some(kept) if at == stretch.start => text.push_str(&kept),
+        Some(_) => {}
+        None => text.push_str(&escaped(&joined[at..stretch.end])),
     }
 }
 

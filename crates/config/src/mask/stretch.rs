@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{is_secret_text, looks_secret, names_secret};
+use super::{is_secret_header, is_secret_text, looks_secret, names_secret};
 
 /// What a text is for, which decides what in it is a secret.
 #[derive(Clone, Copy)]
@@ -10,6 +10,7 @@ pub(crate) enum Role<'a> {
     /// A command, a path or an address.
     Plain,
     Variable(&'a str),
+    Header(&'a str),
     /// After an argument, which may be an option that says what this one is.
     Argument(&'a str),
 }
@@ -24,6 +25,10 @@ pub(crate) fn secrets(text: &str, role: Role<'_>) -> Vec<Range<usize>> {
         Role::Variable(name) => {
             let token = &text[last_word(text)..];
             (looks_secret(name, token) || looks_secret(name, text)).then_some(0..text.len())
+        }
+        Role::Header(name) => {
+            let start = last_word(text);
+            is_secret_header(name, &text[start..]).then_some(start..text.len())
         }
         Role::Argument(before) => in_argument(text, before),
     };
@@ -58,7 +63,7 @@ fn in_argument(text: &str, before: &str) -> Option<Range<usize>> {
     is_secret_text(&text[start..]).then_some(start..text.len())
 }
 
-/// The user part and the keys in the query of every address.
+/// The user part and the keys in the path and the query of every address.
 fn in_addresses(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut from = 0;
@@ -72,6 +77,7 @@ fn in_addresses(text: &str) -> Vec<Range<usize>> {
         if let Some(user_ends) = user_ends {
             found.extend(in_user_part(scheme, &text[start..user_ends]).map(|it| start + it.start..start + it.end));
         }
+        found.extend(in_path(text, user_ends.unwrap_or(start), end));
         found.extend(in_query(text, user_ends.unwrap_or(start), end));
         from = end;
     }
@@ -105,6 +111,20 @@ fn in_user_part(scheme: &str, user: &str) -> Option<Range<usize>> {
         Some((name, _)) => Some(name.len() + 1..user.len()),
         None => (is_web || is_secret_text(user)).then_some(0..user.len()),
     }
+}
+
+fn in_path(text: &str, start: usize, end: usize) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let end = text[start..end].find(['?', '#']).map_or(end, |length| start + length);
+    let mut at = start;
+    // The first is the host.
+    for (index, segment) in text[start..end].split('/').enumerate() {
+        if 0 < index && is_secret_text(segment) {
+            found.push(at..at + segment.len());
+        }
+        at += segment.len() + 1;
+    }
+    found
 }
 
 fn in_query(text: &str, start: usize, end: usize) -> Vec<Range<usize>> {
@@ -145,6 +165,7 @@ mod tests {
             ("redis://:pw@cache", "redis://:*@cache"),
             ("amqp://a:x@one,amqp://b:y@two", "amqp://a:*@one,amqp://b:*@two"),
             ("see https://example.org/#access_token=x now", "see https://example.org/#access_token=* now"),
+            ("https://example.org/sk-abcdef123/mcp?sig=x", "https://example.org/*/mcp?sig=*"),
             ("ssh://git@example.org/a", "ssh://git@example.org/a"),
             ("https://example.org:8080/@scope/a?page=2", "https://example.org:8080/@scope/a?page=2"),
             ("postgres://u:\u{fffc}@db", "postgres://u:\u{fffc}@db"),

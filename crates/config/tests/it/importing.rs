@@ -476,3 +476,44 @@ fn each_secret_that_was_left_out_is_named() {
     );
     assert_eq!(copied[2].entry.json()["url"], "${KEYED_URL}");
 }
+
+#[test]
+fn no_secret_inside_an_argument_or_a_variable_is_copied() {
+    let world = World::empty();
+    let text = r#"{ "mcpServers": { "Db": {
+        "command": "x",
+        "args": ["postgres://u:hunter1@db/x", "--url=http://a:hunter2@h/?token=hunter3&page=2", "--password=hunter4=5",
+            "-e", "MYPASS=hunter6", "--header", "Authorization: Bearer hunter7", "redis://:${PW}@cache", "plain"],
+        "env": { "DATABASE_URL": "postgres://u:hunter8@db/x", "MYPASS": "hunter9", "MODE": "${MODE:-fast}",
+            "API_KEY": "${API_KEY:-hunter10}" } } } }"#;
+    world.write("home/.claude.json", text);
+    let servers = world.import(&[Format::ClaudeCode]).servers;
+    let copied = copy(&servers[0], Some(&world.home())).unwrap();
+    let left_out: Vec<_> = copied.left_out.iter().map(|left| format!("{} {}", left.key, left.variable)).collect();
+    assert_eq!(
+        copied.entry.json(),
+        json!({
+            "command": "x",
+            "args": ["postgres://u:${DB_PASSWORD}@db/x",
+                "--url=http://a:${DB_PASSWORD_2}@h/?token=${DB_TOKEN}&page=2", "--password=${DB_PASSWORD_3}",
+                "-e", "MYPASS=${DB_MYPASS}", "--header", "Authorization: Bearer ${DB_HEADER}",
+                "redis://:${PW}@cache", "plain"],
+            "env": { "DATABASE_URL": "${DATABASE_URL}", "MYPASS": "${MYPASS}", "MODE": "${MODE:-fast}",
+                "API_KEY": "${API_KEY}" },
+        })
+    );
+    assert_eq!(
+        left_out,
+        [
+            "args DB_PASSWORD",
+            "args DB_PASSWORD_2",
+            "args DB_TOKEN",
+            "args DB_PASSWORD_3",
+            "args DB_MYPASS",
+            "args DB_HEADER",
+            "env.DATABASE_URL DATABASE_URL",
+            "env.MYPASS MYPASS",
+            "env.API_KEY API_KEY",
+        ]
+    );
+}
