@@ -132,6 +132,12 @@ proptest! {
     }
 
     #[test]
+    fn random_addresses_are_shown_and_copied(text in "(a|--key=|)(://|https://)[:/@?#&=;,a7 \u{e9}\u{fffc}$\\{\\}\"-]{0,40}") {
+        let entry = serde_json::json!({ "command": "x", "args": ["--token", text, text], "env": { "A": text } });
+        use_it("x.json", &serde_json::json!({ "mcpServers": { "a": entry } }).to_string());
+    }
+
+    #[test]
     fn random_texts_are_cut_and_put_together_again(text in "[$\\{\\}:a-cA-C/~ \u{e9}-]{0,40}") {
         for dialect in [
             Dialect::Literal, Dialect::Toolway, Dialect::ToolwayValue, Dialect::Shell, Dialect::Gemini, Dialect::VsCode,
