@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use tokio::time::{Instant, interval_at, sleep_until};
+use toolway_config::server::Need;
 use toolway_host::{
     catalog::{Catalog, Freshness},
     connection::{Lists, Phase, ServerStatus, state::Counts},
@@ -13,6 +14,7 @@ use toolway_host::{
 
 use crate::{
     app::App,
+    exit_code::ExitCode,
     output::{Output, spinner},
     report::Report,
     target::Target,
@@ -164,6 +166,18 @@ impl Gathering {
             let name = &seen.status.server;
             let fate = if seen.copied { "is shown as it was last listed" } else { "is left out" };
             output.say(&format!("toolway: `{name}` {fate}: {problem}"));
+        }
+    }
+
+    /// What was shown is not all where a server without which nothing goes on is not there.
+    pub(crate) fn refuse_without_required(&self) -> Result<(), Report> {
+        let required = |seen: &&Seen| seen.target.server.need == Need::Required && seen.problem().is_some();
+        match self.seen.iter().find(required) {
+            None => Ok(()),
+            Some(missing) => {
+                let sentence = format!("The server `{}` is required, and is not there.", missing.status.server);
+                Err(Report::new(ExitCode::Unreachable, "required_missing", sentence))
+            }
         }
     }
 

@@ -125,7 +125,7 @@ async fn all(search: Option<&str>, app: &App, output: &mut Output) -> Result<Exi
         list(&entries.into_iter().map(Shown::public).collect::<Vec<_>>(), output);
     }
     wiring::leave(&gathering.host).await;
-    shown.map(|()| ExitCode::Ok)
+    shown.and_then(|()| gathering.refuse_without_required()).map(|()| ExitCode::Ok)
 }
 
 fn found<'a>(catalog: &'a Catalog, search: &str) -> Vec<&'a ToolEntry> {

@@ -52,6 +52,20 @@ fn the_end_of_standard_error_is_shown_to_whoever_wants_more() {
 }
 
 #[test]
+fn without_a_server_that_is_required_the_list_of_all_is_no_success() {
+    let home = Home::new();
+    home.configure(&format!(
+        r#"{{"mcpServers":{{
+            "sample":{{"command":"{TOOLWAY}","args":["sample"]}},
+            "broken":{{"command":"sh","args":["-c","exit 7"],"required":true}}
+        }}}}"#
+    ));
+    let ran = home.run(&["tools"]);
+    ran.failed(4, "required_missing");
+    assert!(ran.out.contains("sample__echo"), "what there is, is shown: {}", ran.out);
+}
+
+#[test]
 fn what_a_program_says_on_standard_error_can_be_read() {
     let home = home();
     let ran = home.run(&["servers", "logs", "broken", "-o", "human"]);

@@ -159,7 +159,8 @@ pub(crate) const KEYS: &[Key<Draft>] = &[
     Key {
         name: "required",
         shape: Shape::Flag,
-        doc: "Whether everything fails where this server cannot be reached; false unless said.",
+        doc: "Whether listing all servers fails where this one cannot be reached (exit code 4), and an embedding program's \
+              wait for what it needs; false unless said.",
         example: "true",
         set: |draft, field| put(&mut draft.need, Some(if field.flag()? { Need::Required } else { Need::Optional })),
     },
