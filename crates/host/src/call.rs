@@ -33,7 +33,7 @@ impl Host {
             caller: request.caller.clone(),
             kind: request.target.kind(),
             name: request.target.name().to_owned(),
-            argument_bytes: request.arguments.as_ref().map_or(0, |arguments| arguments.as_bytes().len()),
+            argument_bytes: request.content().map_or(0, |content| content.as_bytes().len()),
         };
         let id = draft.id;
         let recording = Recording::begin(draft, Arc::clone(&inner.room.ports.calls), inner.room.events.clone());

@@ -18,6 +18,7 @@ mod core;
 mod request;
 
 use std::{
+    fmt,
     future::poll_fn,
     sync::Arc,
     task::{Context, Poll},
@@ -44,9 +45,30 @@ use crate::{
 /// The caller's end. Dropping it before the end cancels the request, in the way its server asks for.
 #[derive(Debug)]
 pub struct Exchange {
-    core: Arc<Core>,
-    alarm: Alarm,
+    source: Source,
     ended: bool,
+}
+
+/// Where what happens comes from.
+#[derive(Debug)]
+enum Source {
+    /// The [`Feed`] at the other end.
+    Feed { core: Arc<Core>, alarm: Alarm },
+    /// Somebody who stands in between.
+    Between(Box<dyn Between>),
+}
+
+/// Somebody between a caller and whoever answers: what happens passes through as it is looked at, so that standing in
+/// between takes no task and no queue. Dropped before the end, it cancels.
+pub trait Between: fmt::Debug + Send {
+    /// The next thing that happens; `None` after the end.
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Happening>>;
+
+    /// The outcome is no longer wanted; the end is then [`Outcome::Cancelled`].
+    fn cancel(&mut self, reason: &str);
+
+    /// How many progress and log happenings were dropped because nobody took them.
+    fn missed(&self) -> u64;
 }
 
 /// The answering end: tells, asks, and ends it once.
@@ -116,7 +138,8 @@ pub fn pair(terms: Terms, unread: usize) -> (Exchange, Feed) {
 /// As [`pair`], with the alarms of a connection.
 pub(crate) fn pair_with(terms: Terms, unread: usize, alarms: Option<Alarms>) -> (Exchange, Feed) {
     let core = Arc::new(Core::new(terms, unread));
-    (Exchange { core: Arc::clone(&core), alarm: Alarm::new(alarms), ended: false }, Feed { core })
+    let source = Source::Feed { core: Arc::clone(&core), alarm: Alarm::new(alarms) };
+    (Exchange { source, ended: false }, Feed { core })
 }
 
 // === impl Exchange ===
@@ -129,6 +152,11 @@ impl Exchange {
         exchange
     }
 
+    /// An exchange with somebody in between.
+    pub fn through(between: impl Between + 'static) -> Self {
+        Self { source: Source::Between(Box::new(between)), ended: false }
+    }
+
     /// The next thing that happens; `None` after the end.
     pub async fn next(&mut self) -> Option<Happening> {
         poll_fn(|context| self.poll_next(context)).await
@@ -139,40 +167,31 @@ impl Exchange {
         if self.ended {
             return Poll::Ready(None);
         }
-        // Whoever never falls silent must not keep the caller from noticing that time is up.
-        if let Some(limit) = self.core.overdue() {
-            return Poll::Ready(Some(self.time_out(Clock::Total, limit)));
-        }
-        let deadline = match self.core.poll(context) {
-            Poll::Ready(happening) => {
-                self.ended = matches!(happening, Happening::Ended(_));
-                return Poll::Ready(Some(happening));
-            }
-            Poll::Pending => self.core.deadline(),
+        let happening = match &mut self.source {
+            Source::Feed { core, alarm } => fed(core, alarm, context),
+            Source::Between(between) => between.poll_next(context),
         };
-        let Some((at, clock, limit)) = deadline else { return Poll::Pending };
-        if self.alarm.poll(at, context).is_pending() {
-            return Poll::Pending;
+        if let Poll::Ready(happening) = &happening {
+            self.ended = matches!(happening, Some(Happening::Ended(_)) | None);
         }
-        Poll::Ready(Some(self.time_out(clock, limit)))
-    }
-
-    fn time_out(&mut self, clock: Clock, limit: std::time::Duration) -> Happening {
-        self.ended = true;
-        self.core.leave("timed out");
-        Happening::Ended(Outcome::TimedOut { clock, limit })
+        happening
     }
 
     /// Says that the outcome is no longer wanted; the end is then [`Outcome::Cancelled`].
     pub fn cancel(&mut self, reason: &str) {
-        if !self.ended {
-            self.core.cancel(reason);
+        match &mut self.source {
+            _ if self.ended => {}
+            Source::Feed { core, .. } => core.cancel(reason),
+            Source::Between(between) => between.cancel(reason),
         }
     }
 
     /// How many progress and log happenings were dropped because nobody took them.
     pub fn missed(&self) -> u64 {
-        self.core.missed()
+        match &self.source {
+            Source::Feed { core, .. } => core.missed(),
+            Source::Between(between) => between.missed(),
+        }
     }
 
     /// Goes through to the end; nobody answers questions and nobody looks at progress.
@@ -226,10 +245,33 @@ impl Exchange {
 
 impl Drop for Exchange {
     fn drop(&mut self) {
-        if !self.ended {
-            self.core.leave("the caller went away");
+        match &self.source {
+            Source::Feed { core, .. } if !self.ended => core.leave("the caller went away"),
+            Source::Feed { .. } | Source::Between(_) => {}
         }
     }
+}
+
+/// The next thing that the feed tells, or that a clock has run out.
+fn fed(core: &Core, alarm: &mut Alarm, context: &mut Context<'_>) -> Poll<Option<Happening>> {
+    // Whoever never falls silent must not keep the caller from noticing that time is up.
+    if let Some(limit) = core.overdue() {
+        return Poll::Ready(Some(time_out(core, Clock::Total, limit)));
+    }
+    let deadline = match core.poll(context) {
+        Poll::Ready(happening) => return Poll::Ready(Some(happening)),
+        Poll::Pending => core.deadline(),
+    };
+    let Some((at, clock, limit)) = deadline else { return Poll::Pending };
+    if alarm.poll(at, context).is_pending() {
+        return Poll::Pending;
+    }
+    Poll::Ready(Some(time_out(core, clock, limit)))
+}
+
+fn time_out(core: &Core, clock: Clock, limit: std::time::Duration) -> Happening {
+    core.leave("timed out");
+    Happening::Ended(Outcome::TimedOut { clock, limit })
 }
 
 // === impl Feed ===

@@ -4,7 +4,7 @@ use std::fmt;
 
 use toolway_config::ServerName;
 use toolway_wire::{
-    exchange::{LogLevel, Progress, Terms},
+    exchange::{LogLevel, Progress, Request, Terms},
     json::Raw,
     message::ClientCapabilities,
 };
@@ -31,6 +31,8 @@ pub struct CallRequest {
     pub chosen: Option<Fingerprint>,
     /// Other clocks than the server's.
     pub terms: Option<Terms>,
+    /// The request as a caller sent it; then only the name in it is put back to the server's own.
+    pub whole: Option<Request>,
 }
 
 /// What is asked for, and how it was named.
@@ -91,6 +93,18 @@ impl CallRequest {
             capabilities: None,
             chosen: None,
             terms: None,
+            whole: None,
+        }
+    }
+
+    /// Hands on a request that came in over a wire, with everything that is in it.
+    pub fn relayed(caller: Caller, target: Target, request: Request) -> Self {
+        Self {
+            progress: request.progress,
+            log_level: request.log_level,
+            capabilities: request.capabilities.clone(),
+            whole: Some(request),
+            ..Self::new(caller, target)
         }
     }
 
@@ -107,6 +121,11 @@ impl CallRequest {
     /// Reads a resource.
     pub fn read(caller: Caller, uri: impl Into<String>) -> Self {
         Self::new(caller, Target::Resource(uri.into()))
+    }
+
+    /// What goes with it: the arguments, or the params of a method.
+    pub(crate) fn content(&self) -> Option<&Raw> {
+        self.arguments.as_ref().or_else(|| self.whole.as_ref().and_then(Request::params))
     }
 }
 

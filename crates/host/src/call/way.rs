@@ -4,7 +4,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use futures_util::future::BoxFuture;
 use toolway_config::ServerName;
-use toolway_wire::{exchange::Request, json::Raw};
+use toolway_wire::{exchange::Request, json::Raw, message::splice};
 use tracing::Instrument;
 
 use super::{CallError, CallKind, CallOutcome, CallRequest, Target};
@@ -43,7 +43,7 @@ pub(super) fn prepare(
 }
 
 async fn go(host: &Inner, request: CallRequest, recording: &mut Recording) -> Result<Sent, CallOutcome> {
-    let found = find(host, &request.target, request.arguments.as_ref()).await?;
+    let found = find(host, &request.target, request.content()).await?;
     recording.found(&found.subject);
     if found.fingerprint.zip(request.chosen).is_some_and(|(now, chosen)| now != chosen) {
         return Err(Refusal::Changed(request.target.name().to_owned()).into());
@@ -193,36 +193,39 @@ fn meant(method: &str, params: Option<&Raw>) -> (CallKind, String) {
 
 /// The request as it goes to the server.
 fn compose(subject: &Subject, request: &CallRequest) -> Result<Request, Refusal> {
-    let malformed = |problem: String| Refusal::Malformed(format!("the request cannot be sent: {problem}"));
+    if let Some(whole) = &request.whole {
+        return Ok(readdressed(whole.clone(), subject, &request.target));
+    }
     let (method, params): (Cow<'static, str>, _) = match &request.target {
         Target::Method { method, .. } => (method.clone().into(), request.arguments.clone()),
         Target::Resource(_) | Target::ResourceOf(_) => {
-            ("resources/read".into(), Some(Raw::of(&serde_json::json!({ "uri": subject.raw_name }))))
+            ("resources/read".into(), Some(splice::object([("uri", &Raw::of(&subject.raw_name))])))
         }
-        Target::Tool(_) | Target::ToolOf(_) => {
-            ("tools/call".into(), Some(named_params(subject, request).map_err(malformed)?))
-        }
-        Target::Prompt(_) | Target::PromptOf(_) => {
-            ("prompts/get".into(), Some(named_params(subject, request).map_err(malformed)?))
-        }
+        Target::Tool(_) | Target::ToolOf(_) => ("tools/call".into(), Some(named_params(subject, request))),
+        Target::Prompt(_) | Target::PromptOf(_) => ("prompts/get".into(), Some(named_params(subject, request))),
     };
-    let mut composed = Request::new(method, params).map_err(|problem| malformed(problem.to_string()))?;
+    let malformed = |problem| Refusal::Malformed(format!("the request cannot be sent: {problem}"));
+    let mut composed = Request::new(method, params).map_err(malformed)?;
     composed.progress = request.progress;
     composed.log_level = request.log_level;
     composed.capabilities = request.capabilities.clone();
     Ok(composed)
 }
 
-/// `name` and, as they are, `arguments`.
-fn named_params(subject: &Subject, request: &CallRequest) -> Result<Raw, String> {
-    let mut params = Vec::from(*b"{\"name\":");
-    params.extend_from_slice(Raw::of(&subject.raw_name).as_bytes());
-    if let Some(arguments) = &request.arguments {
-        params.extend_from_slice(b",\"arguments\":");
-        params.extend_from_slice(arguments.as_bytes());
+/// A caller's own request, with the server's own name in it.
+fn readdressed(whole: Request, subject: &Subject, target: &Target) -> Request {
+    match target.kind() {
+        CallKind::Tool | CallKind::Prompt => whole.with_param("name", Raw::of(&subject.raw_name)),
+        CallKind::Resource => whole.with_param("uri", Raw::of(&subject.raw_name)),
+        CallKind::Method => whole,
     }
-    params.push(b'}');
-    Raw::parse(params).map_err(|error| error.to_string())
+}
+
+/// `name` and, as they are, `arguments`.
+fn named_params(subject: &Subject, request: &CallRequest) -> Raw {
+    let name = Raw::of(&subject.raw_name);
+    let arguments = request.arguments.iter().map(|arguments| ("arguments", arguments));
+    splice::object([("name", &name)].into_iter().chain(arguments))
 }
 
 /// The name that was probably meant.

@@ -20,7 +20,7 @@ use toolway_testkit::{
     test_host::{TestHost, name, within},
 };
 use toolway_wire::{
-    exchange::{Answer, LogLevel},
+    exchange::{Answer, LogLevel, Request},
     json::Raw,
 };
 
@@ -176,6 +176,20 @@ async fn a_log_that_panics_takes_no_answer_with_it() {
     host.ready("files").await;
     assert_eq!(host.call("files__read").await.ending(), Ending::Answered);
     host.host.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_relayed_request_arrives_as_it_came_but_for_its_name() {
+    let files = files();
+    let host = TestHost::with(&files, "files").start().await;
+    host.ready("files").await;
+    let params = r#"{ "name":"files__read","vendor":1.50,  "arguments":{"n":123456789012345678901234567890}}"#;
+    let request = Request::new("tools/call", Some(Raw::parse(params.to_owned()).unwrap())).unwrap();
+    let target = Target::Tool("files__read".parse().unwrap());
+    let outcome = host.call_of(CallRequest::relayed(Caller::Program, target, request)).await;
+    assert_eq!(outcome.ending(), Ending::Answered, "{outcome}");
+    let seen = files.seen("tools/call").remove(0);
+    assert_eq!(seen.params().unwrap().to_string(), params.replace("files__read", "read"));
 }
 
 #[tokio::test]

@@ -4,7 +4,10 @@ use std::{borrow::Cow, fmt, str::FromStr};
 
 use crate::{
     json::Raw,
-    message::{ClientCapabilities, RequestProblem, Seen, refuse_ambiguity, splice::Edit},
+    message::{
+        ClientCapabilities, RequestProblem, Seen, refuse_ambiguity,
+        splice::{self, Edit},
+    },
 };
 
 /// One request. Its params hold nothing that belongs to a hop: no token, no version, no capability.
@@ -80,6 +83,17 @@ impl Request {
     #[must_use]
     pub(crate) fn with_params(mut self, params: Option<Raw>) -> Self {
         self.params = params;
+        self
+    }
+
+    /// The same with this member of its params set to `value`; every other byte stays as it is.
+    #[must_use]
+    pub fn with_param(mut self, key: &'static str, value: Raw) -> Self {
+        let unchanged = self.param(key).is_some_and(|now| now.as_bytes() == value.as_bytes());
+        if !unchanged {
+            let params = self.params.take().unwrap_or_else(Raw::empty_object);
+            self.params = Some(splice::edited(&params, &[Edit::Set(key, value)]));
+        }
         self
     }
 

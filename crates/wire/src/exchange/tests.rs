@@ -5,10 +5,11 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    task::{Context, Poll},
     time::Duration,
 };
 
-use super::{Answer, AskId, Cause, Exchange, Feed, Happening, Outcome, Question, Terms, pair};
+use super::{Answer, AskId, Between, Cause, Exchange, Feed, Happening, Outcome, Question, Terms, pair};
 use crate::{error::Clock, json::Raw};
 
 fn raw(text: &str) -> Raw {
@@ -151,4 +152,51 @@ async fn progress_without_end_does_not_outlast_the_total() {
         }
     }
     panic!("it never ends");
+}
+
+/// Changes every answer on its way, and nothing else.
+#[derive(Debug)]
+struct Signed(Exchange);
+
+impl Between for Signed {
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Happening>> {
+        self.0.poll_next(context).map(|happening| match happening {
+            Some(Happening::Ended(Outcome::Answered(_))) => {
+                Some(Happening::Ended(Outcome::Answered(raw(r#"{"signed":true}"#))))
+            }
+            other => other,
+        })
+    }
+
+    fn cancel(&mut self, reason: &str) {
+        self.0.cancel(reason);
+    }
+
+    fn missed(&self) -> u64 {
+        self.0.missed()
+    }
+}
+
+#[tokio::test]
+async fn somebody_in_between_sees_everything_and_holds_nothing_up() {
+    let (exchange, feed) = timed();
+    let mut exchange = Exchange::through(Signed(exchange));
+    feed.progress(raw("{}"));
+    assert!(matches!(exchange.next().await, Some(Happening::Progress(_))));
+    feed.end(Outcome::Answered(raw("{}")));
+    let Some(Happening::Ended(Outcome::Answered(result))) = exchange.next().await else { panic!("no answer") };
+    assert_eq!(result.to_string(), r#"{"signed":true}"#);
+    assert!(exchange.next().await.is_none());
+}
+
+#[tokio::test]
+async fn leaving_somebody_in_between_cancels_at_the_other_end() {
+    let (exchange, feed) = timed();
+    drop(Exchange::through(Signed(exchange)));
+    assert!(feed.is_cancelled());
+    let (exchange, feed) = timed();
+    let mut exchange = Exchange::through(Signed(exchange));
+    exchange.cancel("not needed");
+    assert!(feed.is_cancelled());
+    assert!(matches!(exchange.next().await, Some(Happening::Ended(Outcome::Cancelled))));
 }
