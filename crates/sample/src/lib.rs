@@ -8,6 +8,7 @@ mod tools;
 
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use serde_json::json;
 use tokio::sync::{broadcast, mpsc};
 use toolway_wire::{
@@ -98,7 +99,7 @@ impl Service for Sample {
         exchange
     }
 
-    fn listen(&self, wanted: Wanted, _caller: &Caller) -> Heard {
+    fn listen<'a>(&'a self, wanted: Wanted, _caller: &'a Caller) -> BoxFuture<'a, Heard> {
         let (sender, notices) = mpsc::channel(NOTICES);
         let honoured = Wanted { uris: shelf::known(&wanted.uris), ..wanted };
         let (mut source, filter) = (self.shared.notices.subscribe(), honoured.clone());
@@ -115,7 +116,7 @@ impl Service for Sample {
                 }
             }
         });
-        Heard { honoured, notices }
+        Box::pin(std::future::ready(Heard { honoured, notices }))
     }
 }
 

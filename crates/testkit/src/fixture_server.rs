@@ -13,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::{
@@ -319,7 +320,7 @@ impl Service for FixtureServer {
         exchange
     }
 
-    fn listen(&self, wanted: Wanted, _caller: &Caller) -> Heard {
+    fn listen<'a>(&'a self, wanted: Wanted, _caller: &'a Caller) -> BoxFuture<'a, Heard> {
         let (sender, notices) = mpsc::channel(UNREAD);
         let (mut source, filter) = (self.shared.notices.subscribe(), wanted.clone());
         tokio::runtime::Handle::current().spawn(async move {
@@ -335,7 +336,7 @@ impl Service for FixtureServer {
                 }
             }
         });
-        Heard { honoured: wanted, notices }
+        Box::pin(std::future::ready(Heard { honoured: wanted, notices }))
     }
 }
 

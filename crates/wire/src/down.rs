@@ -15,6 +15,7 @@ pub mod stdio;
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use futures_util::future::BoxFuture;
 use tokio::sync::mpsc;
 
 use crate::{
@@ -38,8 +39,9 @@ pub trait Service: Send + Sync + 'static {
     /// Answers one request. A method it does not know ends in `METHOD_NOT_FOUND`.
     fn open(&self, request: Request, caller: &Caller) -> Exchange;
 
-    /// Tells of changes from now on; the receiver ends when there is no more to tell.
-    fn listen(&self, wanted: Wanted, caller: &Caller) -> Heard;
+    /// Tells of changes from now on; the receiver ends when there is no more to tell. Waited for, because what is
+    /// honoured may be another server's word.
+    fn listen<'a>(&'a self, wanted: Wanted, caller: &'a Caller) -> BoxFuture<'a, Heard>;
 
     /// Which arguments of a tool must be repeated in headers.
     fn param_headers(&self, _tool: &str, _caller: &Caller) -> Vec<ParamHeader> {
@@ -91,6 +93,8 @@ pub struct FaceOptions {
     pub park: Duration,
     /// How often a silent stream gets a sign of life.
     pub keep_alive: Duration,
+    /// What seals the handles that pass through callers' hands; without one, a key that lives as long as the face.
+    pub sealer: Option<Arc<Sealer>>,
 }
 
 /// What all connections of one face share.
@@ -107,13 +111,18 @@ impl Default for FaceOptions {
             limits: Limits::default(),
             park: Duration::from_secs(600),
             keep_alive: Duration::from_secs(15),
+            sealer: None,
         }
     }
 }
 
 impl Face {
     pub(crate) fn new(service: Arc<dyn Service>, options: FaceOptions) -> Result<Arc<Self>, NoRandomness> {
-        let parked = ParkingLot::new(Sealer::generated()?, options.limits.parked_calls, options.park);
+        let sealer = match &options.sealer {
+            Some(given) => Arc::clone(given),
+            None => Arc::new(Sealer::generated()?),
+        };
+        let parked = ParkingLot::new(sealer, options.limits.parked_calls, options.park);
         Ok(Arc::new(Self { service, options, parked }))
     }
 

@@ -40,8 +40,8 @@ use crate::{
 pub struct HttpFaceOptions {
     /// What every face has.
     pub face: FaceOptions,
-    /// The one path.
-    pub path: String,
+    /// The one path; none where whoever stands in front has looked at it already.
+    pub path: Option<String>,
     /// Who may come in.
     pub guard: HostGuard,
 }
@@ -54,7 +54,7 @@ pub struct Principal(pub Arc<str>);
 #[derive(Debug)]
 pub struct HttpFace {
     face: Arc<Face>,
-    path: String,
+    path: Option<String>,
     guard: HostGuard,
     sessions: Sessions,
     tasks: TaskTracker,
@@ -71,7 +71,7 @@ const BODY_TIME: Duration = Duration::from_secs(120);
 
 impl Default for HttpFaceOptions {
     fn default() -> Self {
-        Self { face: FaceOptions::default(), path: "/mcp".to_owned(), guard: HostGuard::loopback() }
+        Self { face: FaceOptions::default(), path: Some("/mcp".to_owned()), guard: HostGuard::loopback() }
     }
 }
 
@@ -147,7 +147,7 @@ impl HttpFace {
         if let Err(reason) = self.guard.admit(request.headers()) {
             return plain(StatusCode::FORBIDDEN, reason);
         }
-        if request.uri().path() != self.path {
+        if self.path.as_ref().is_some_and(|path| request.uri().path() != path) {
             return plain(StatusCode::NOT_FOUND, "nothing here");
         }
         let principal = request.extensions().get::<Principal>().map_or_else(|| Arc::from(""), |who| Arc::clone(&who.0));

@@ -21,16 +21,24 @@ use crate::{
 };
 
 /// One request being answered, message by message.
-#[derive(Debug)]
 pub(super) struct Reply {
     session: Arc<Session>,
     id: Id,
     token: Option<Raw>,
-    exchange: Option<Exchange>,
+    source: Source,
     /// Questions the caller has been sent.
     asked: FuturesUnordered<BoxFuture<'static, AskId>>,
     open: Vec<(AskId, Id)>,
     unsaid: VecDeque<Said>,
+}
+
+enum Source {
+    /// An exchange.
+    Exchange(Exchange),
+    /// An answer of the face's own that takes its time.
+    Here(BoxFuture<'static, Result<Raw, RpcError>>),
+    /// Everything is said.
+    Nothing,
 }
 
 impl Reply {
@@ -45,14 +53,18 @@ impl Reply {
                 Err(error) => Said::error(Some(&id), &error, StatusCode::OK),
             });
         }
-        let request =
-            session::neutral(session, envelope).map_err(|error| Said::error(Some(&id), &error, StatusCode::OK))?;
-        let exchange = session.open(request);
+        let source = if envelope.method() == "resources/subscribe" {
+            Source::Here(Box::pin(Arc::clone(session).subscribe(envelope.params())))
+        } else {
+            let request =
+                session::neutral(session, envelope).map_err(|error| Said::error(Some(&id), &error, StatusCode::OK))?;
+            Source::Exchange(session.open(request))
+        };
         Ok(Self {
             session: Arc::clone(session),
             id,
             token: accent::progress_token(envelope),
-            exchange: Some(exchange),
+            source,
             asked: FuturesUnordered::new(),
             open: Vec::new(),
             unsaid: VecDeque::new(),
@@ -65,7 +77,15 @@ impl Reply {
             if let Some(said) = self.unsaid.pop_front() {
                 return Some(said);
             }
-            let exchange = self.exchange.as_mut()?;
+            let exchange = match &mut self.source {
+                Source::Nothing => return None,
+                Source::Exchange(exchange) => exchange,
+                Source::Here(answer) => {
+                    let answer = answer.await;
+                    self.end(answer.map_or_else(Outcome::Refused, Outcome::Answered));
+                    continue;
+                }
+            };
             tokio::select! {
                 happening = exchange.next() => self.take(happening),
                 Some(ask) = self.asked.next(), if !self.asked.is_empty() => self.open.retain(|(open, _)| *open != ask),
@@ -89,7 +109,7 @@ impl Reply {
             Some(Happening::Ask(ask)) => self.ask(ask),
             Some(Happening::Withdrawn(ask)) => self.withdraw(ask),
             Some(Happening::Ended(outcome)) => self.end(outcome),
-            None => self.exchange = None,
+            None => self.source = Source::Nothing,
         }
     }
 
@@ -128,7 +148,7 @@ impl Reply {
     }
 
     fn end(&mut self, outcome: Outcome) {
-        self.exchange = None;
+        self.source = Source::Nothing;
         let error = |code, message: &str| RpcError::new(code, message);
         let said = match outcome {
             Outcome::Answered(result) => Said::last(compose::result(&self.id, &result, &without_modern(&result))),

@@ -2,6 +2,7 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
+use futures_util::future::BoxFuture;
 use http::{HeaderMap, StatusCode};
 use serde_json::json;
 use tokio::time::Instant;
@@ -38,7 +39,6 @@ const CACHEABLE: [&str; 6] =
     ["server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read"];
 
 /// One request being answered, message by message.
-#[derive(Debug)]
 pub(super) struct Reply {
     face: Arc<Face>,
     caller: Caller,
@@ -52,10 +52,11 @@ pub(super) struct Reply {
     unsaid: VecDeque<Said>,
 }
 
-#[derive(Debug)]
 enum Source {
     /// An exchange, and the questions gathered from it for one round.
     Exchange { exchange: Exchange, asks: Vec<Ask>, since: Option<Instant> },
+    /// A subscription that is not yet acknowledged.
+    Subscribing(BoxFuture<'static, super::Heard>),
     /// A subscription.
     Listening(super::Heard),
     /// Everything is said.
@@ -120,6 +121,10 @@ impl Reply {
             }
             match &mut self.source {
                 Source::Nothing => return None,
+                Source::Subscribing(heard) => {
+                    let heard = heard.await;
+                    self.acknowledge(heard);
+                }
                 Source::Listening(heard) => {
                     let notice = heard.notices.recv().await;
                     self.hear(notice);
@@ -162,6 +167,7 @@ impl Reply {
                 self.resume(parked.map_err(|error| invalid(&error.to_string()))?, responses);
             }
             (_, None) => {
+                self.request.answers = responses.cloned();
                 let exchange = self.face.service.open(self.request.clone(), &self.caller);
                 self.source = Source::Exchange { exchange, asks: Vec::new(), since: None };
             }
@@ -183,7 +189,12 @@ impl Reply {
 
     fn listen(&mut self) {
         let wanted = filter::read(self.request.params());
-        let heard = self.face.service.listen(wanted, &self.caller);
+        let (face, caller) = (Arc::clone(&self.face), self.caller.clone());
+        let heard = async move { face.service.listen(wanted, &caller).await };
+        self.source = Source::Subscribing(Box::pin(heard));
+    }
+
+    fn acknowledge(&mut self, heard: super::Heard) {
         let acknowledged = filter::written(&heard.honoured);
         self.say_notification("notifications/subscriptions/acknowledged", Some(&acknowledged));
         self.source = Source::Listening(heard);

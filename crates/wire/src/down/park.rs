@@ -23,7 +23,7 @@ pub(crate) struct ParkingLot {
 
 #[derive(Debug)]
 struct Inner {
-    sealer: Sealer,
+    sealer: Arc<Sealer>,
     limit: usize,
     patience: Duration,
     // Nothing awaits under this lock.
@@ -73,7 +73,7 @@ pub(crate) enum Dishonoured {
 }
 
 impl ParkingLot {
-    pub(crate) fn new(sealer: Sealer, limit: usize, patience: Duration) -> Self {
+    pub(crate) fn new(sealer: Arc<Sealer>, limit: usize, patience: Duration) -> Self {
         Self { inner: Arc::new(Inner { sealer, limit, patience, places: Mutex::default() }) }
     }
 
@@ -115,7 +115,7 @@ impl ParkingLot {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::{sync::Arc, time::Duration};
 
     use super::{CannotPark, Dishonoured, Parked, ParkingLot};
     use crate::{
@@ -124,7 +124,7 @@ mod tests {
     };
 
     fn lot() -> ParkingLot {
-        ParkingLot::new(Sealer::generated().unwrap(), 2, Duration::from_secs(600))
+        ParkingLot::new(Arc::new(Sealer::generated().unwrap()), 2, Duration::from_secs(600))
     }
 
     fn call() -> (Parked, crate::exchange::Feed) {

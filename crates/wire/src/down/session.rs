@@ -153,13 +153,12 @@ impl Session {
         self.level.lock().is_none_or(|wanted| wanted <= level)
     }
 
-    /// What the face itself answers: `ping`, the log level, subscriptions. `None` for everything else.
+    /// What the face itself answers at once: `ping`, the log level, the end of a subscription.
     pub(super) fn answer_here(&self, envelope: &Envelope) -> Option<Result<Raw, RpcError>> {
         let params = envelope.params();
         match envelope.method() {
             "ping" => Some(Ok(Raw::empty_object())),
             "logging/setLevel" => Some(self.set_level(params.as_ref())),
-            "resources/subscribe" => Some(self.subscribe(params.as_ref())),
             "resources/unsubscribe" => Some(self.unsubscribe(params.as_ref())),
             _ => None,
         }
@@ -231,18 +230,21 @@ impl Session {
         }
     }
 
-    fn subscribe(&self, params: Option<&Raw>) -> Result<Raw, RpcError> {
-        let uri = uri(params)?;
+    /// Answers `resources/subscribe`: with what the service honours.
+    pub(super) async fn subscribe(self: Arc<Self>, params: Option<Raw>) -> Result<Raw, RpcError> {
+        let uri = uri(params.as_ref())?;
         let limit = self.face.options.limits.concurrent_requests;
         if limit <= self.subscriptions.lock().len() {
             return Err(accent::too_many(limit));
         }
-        let heard = self.face.service.listen(Wanted::resource(&uri), &self.caller);
+        let heard = self.face.service.listen(Wanted::resource(&uri), &self.caller).await;
         if !heard.honoured.uris.contains(&uri) {
             let message = format!("`{uri}` cannot be subscribed to");
             return Err(RpcError::new(RpcError::INVALID_PARAMS, &message));
         }
-        self.subscriptions.lock().insert(uri, self.forward(heard.notices));
+        let forwarding = forward(heard.notices, self.standing.lock().clone());
+        let forwarding = AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(forwarding));
+        self.subscriptions.lock().insert(uri, forwarding);
         Ok(Raw::empty_object())
     }
 
@@ -253,26 +255,29 @@ impl Session {
 
     /// From the end of the handshake on, changes of lists are told without being asked for.
     fn tell_of_lists(&self) {
-        let heard = self.face.service.listen(Wanted::lists(), &self.caller);
-        *self.list_changes.lock() = Some(self.forward(heard.notices));
-    }
-
-    fn forward(&self, mut notices: mpsc::Receiver<Notice>) -> AbortOnDropHandle<()> {
-        let standing = self.standing.lock().clone();
-        AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(async move {
-            while let Some(notice) = notices.recv().await {
-                let Some(message) = announced(&notice) else { continue };
-                if standing.as_ref().is_some_and(|standing| standing.try_send(message).is_err()) {
-                    tracing::warn!("a caller does not read its standing stream; a notice was dropped");
-                }
-            }
-        }))
+        let (face, caller, standing) = (Arc::clone(&self.face), self.caller.clone(), self.standing.lock().clone());
+        let telling = async move {
+            let heard = face.service.listen(Wanted::lists(), &caller).await;
+            forward(heard.notices, standing).await;
+        };
+        let telling = AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(telling));
+        *self.list_changes.lock() = Some(telling);
     }
 }
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
         self.session.under_way.lock().remove(&self.id);
+    }
+}
+
+/// Puts notices on the standing stream; those that do not fit are dropped.
+async fn forward(mut notices: mpsc::Receiver<Notice>, standing: Option<mpsc::Sender<Bytes>>) {
+    while let Some(notice) = notices.recv().await {
+        let Some(message) = announced(&notice) else { continue };
+        if standing.as_ref().is_some_and(|standing| standing.try_send(message).is_err()) {
+            tracing::warn!("a caller does not read its standing stream; a notice was dropped");
+        }
     }
 }
 

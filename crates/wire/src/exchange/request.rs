@@ -22,6 +22,8 @@ pub struct Request {
     pub log_level: Option<LogLevel>,
     /// What its caller's side can be asked; `None`: what the connection declares.
     pub capabilities: Option<ClientCapabilities>,
+    /// Answers its caller brings along although nothing was asked, by the keys it expects; an object of objects.
+    pub answers: Option<Raw>,
 }
 
 /// Whether progress is reported.
@@ -69,7 +71,7 @@ impl Request {
     /// A request whose params were made here, with neither a task nor a `_meta` in them.
     pub(crate) fn trusted(method: impl Into<Cow<'static, str>>, params: Option<Raw>) -> Self {
         let (seen, progress) = (Seen::default(), Progress::Unwanted);
-        Self { method: method.into(), params, seen, progress, log_level: None, capabilities: None }
+        Self { method: method.into(), params, seen, progress, log_level: None, capabilities: None, answers: None }
     }
 
     /// The same, with its caller looking at progress.

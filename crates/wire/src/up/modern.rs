@@ -50,6 +50,9 @@ impl Accent for Modern {
 
     fn request(&self, id: u64, request: &Request, round: Option<&Round>) -> Outbound {
         let mut edits = vec![self.meta(id, request)];
+        if round.is_none() {
+            edits.extend(request.answers.iter().map(|answers| Edit::Set("inputResponses", answers.clone())));
+        }
         if let Some(round) = round {
             edits.extend(round.answers.iter().map(|answers| Edit::Set("inputResponses", answers.clone())));
             edits.push(match &round.state {

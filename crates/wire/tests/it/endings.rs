@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
 use toolway_wire::{
@@ -35,12 +36,12 @@ impl Service for Ending {
         Exchange::ended(self.0.clone())
     }
 
-    fn listen(&self, wanted: Wanted, _caller: &Caller) -> Heard {
+    fn listen<'a>(&'a self, wanted: Wanted, _caller: &'a Caller) -> BoxFuture<'a, Heard> {
         let (sender, notices) = mpsc::channel(8);
         let other = Notice::Other { method: "notifications/of/tomorrow".to_owned(), params: None };
         let told = [Notice::Changed(List::Prompts), Notice::Changed(List::Resources), Notice::Missed(3), other];
         told.into_iter().for_each(|notice| sender.try_send(notice).unwrap());
-        Heard { honoured: wanted, notices }
+        Box::pin(std::future::ready(Heard { honoured: wanted, notices }))
     }
 }
 
@@ -82,8 +83,8 @@ impl Service for Fickle {
         exchange
     }
 
-    fn listen(&self, wanted: Wanted, _caller: &Caller) -> Heard {
-        Heard { honoured: wanted, notices: mpsc::channel(1).1 }
+    fn listen<'a>(&'a self, wanted: Wanted, _caller: &'a Caller) -> BoxFuture<'a, Heard> {
+        Box::pin(std::future::ready(Heard { honoured: wanted, notices: mpsc::channel(1).1 }))
     }
 }
 

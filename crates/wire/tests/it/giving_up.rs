@@ -120,8 +120,8 @@ impl Service for Asks {
         exchange
     }
 
-    fn listen(&self, wanted: Wanted, _caller: &Caller) -> Heard {
-        Heard { honoured: wanted, notices: tokio::sync::mpsc::channel(1).1 }
+    fn listen<'a>(&'a self, wanted: Wanted, _caller: &'a Caller) -> BoxFuture<'a, Heard> {
+        Box::pin(std::future::ready(Heard { honoured: wanted, notices: tokio::sync::mpsc::channel(1).1 }))
     }
 }
 

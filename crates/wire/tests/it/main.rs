@@ -1,6 +1,7 @@
 //! The stories of the wire, told against both faces at once.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a story that cannot go on says so by panicking")]
 
+mod ahead;
 mod batches;
 mod by_hand;
 mod callers;

@@ -1,5 +1,6 @@
 //! The shortest relay: whatever is asked of it, it asks of its server.
 
+use futures_util::future::BoxFuture;
 use tokio::sync::mpsc;
 use toolway_wire::{
     down::{Caller, Heard, Profile, Service},
@@ -24,7 +25,7 @@ impl Service for Relay {
         self.0.open(request, Terms::call())
     }
 
-    fn listen(&self, _wanted: Wanted, _caller: &Caller) -> Heard {
-        Heard { honoured: Wanted::default(), notices: mpsc::channel(1).1 }
+    fn listen<'a>(&'a self, _wanted: Wanted, _caller: &'a Caller) -> BoxFuture<'a, Heard> {
+        Box::pin(std::future::ready(Heard { honoured: Wanted::default(), notices: mpsc::channel(1).1 }))
     }
 }

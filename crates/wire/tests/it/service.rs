@@ -5,6 +5,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
+use futures_util::future::BoxFuture;
 use serde_json::json;
 use tokio::sync::{broadcast, mpsc};
 use toolway_wire::{
@@ -104,7 +105,7 @@ impl Service for Parrot {
         exchange
     }
 
-    fn listen(&self, wanted: Wanted, _caller: &Caller) -> Heard {
+    fn listen<'a>(&'a self, wanted: Wanted, _caller: &'a Caller) -> BoxFuture<'a, Heard> {
         let (sender, notices) = mpsc::channel(64);
         let (mut source, filter) = (self.notices.subscribe(), wanted.clone());
         tokio::runtime::Handle::current().spawn(async move {
@@ -120,7 +121,7 @@ impl Service for Parrot {
                 }
             }
         });
-        Heard { honoured: wanted, notices }
+        Box::pin(std::future::ready(Heard { honoured: wanted, notices }))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, mpsc};
@@ -135,7 +136,7 @@ impl Service for Librarian {
         exchange
     }
 
-    fn listen(&self, wanted: Wanted, _caller: &Caller) -> Heard {
+    fn listen<'a>(&'a self, wanted: Wanted, _caller: &'a Caller) -> BoxFuture<'a, Heard> {
         let (sender, notices) = mpsc::channel(16);
         let (mut source, filter) = (self.shared.notices.subscribe(), wanted.clone());
         tokio::runtime::Handle::current().spawn(async move {
@@ -151,6 +152,6 @@ impl Service for Librarian {
                 }
             }
         });
-        Heard { honoured: wanted, notices }
+        Box::pin(std::future::ready(Heard { honoured: wanted, notices }))
     }
 }
