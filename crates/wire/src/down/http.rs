@@ -6,20 +6,22 @@
 
 mod body;
 mod guard;
+mod serving;
 mod sessions;
 
-use std::{io, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use hyper::{body::Body, server::conn::http1, service::service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::{net::TcpListener, sync::mpsc};
+use hyper::body::{Body, Incoming};
+use tokio::sync::mpsc;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use body::FaceBody;
 pub use guard::HostGuard;
+pub use serving::{Responder, serve};
 
 use self::sessions::Sessions;
 use super::{
@@ -30,6 +32,7 @@ use super::{
 };
 use crate::{
     header as mcp,
+    limit::Limits,
     message::{BadMessage, Envelope, Kind, Problem, RpcError, compose},
     revision::{Era, Revision},
     seal::NoRandomness,
@@ -64,9 +67,7 @@ pub struct HttpFace {
 
 /// Messages of one request that wait for its reader.
 const UNREAD: usize = 16;
-/// A caller that takes longer to send its headers is not one.
-const HEADER_TIME: Duration = Duration::from_secs(30);
-/// Nor one that takes longer to send its body.
+/// A caller that takes longer to send its body is not one.
 const BODY_TIME: Duration = Duration::from_secs(120);
 
 impl Default for HttpFaceOptions {
@@ -75,52 +76,22 @@ impl Default for HttpFaceOptions {
     }
 }
 
-/// Serves until told to stop; requests under way are let go then.
-pub async fn serve(listener: TcpListener, face: Arc<HttpFace>, stop: CancellationToken) -> io::Result<()> {
-    let tasks = TaskTracker::new();
-    loop {
-        let accepted = tokio::select! {
-            () = stop.cancelled() => break,
-            accepted = listener.accept() => accepted,
-        };
-        let (stream, _) = match accepted {
-            Ok(accepted) => accepted,
-            // Out of file descriptors, most likely: the next connection may fare better.
-            Err(error) => {
-                tracing::warn!(%error, "a connection was not accepted");
-                tokio::time::sleep(Duration::from_millis(50)).await;
-                continue;
-            }
-        };
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "a connection was gone at once");
-            continue;
-        }
-        let (face, stop) = (Arc::clone(&face), stop.clone());
-        tasks.spawn(async move {
-            let answer = service_fn(|request| {
-                let face = Arc::clone(&face);
-                async move { Ok::<_, std::convert::Infallible>(face.respond(request).await) }
-            });
-            let limits = &face.face.options.limits;
-            let serving = http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(HEADER_TIME)
-                .max_headers(limits.header_count)
-                .max_buf_size(limits.header_bytes.max(8 * 1024))
-                .serve_connection(TokioIo::new(stream), answer);
-            tokio::select! {
-                () = stop.cancelled() => {}
-                served = serving => if let Err(error) = served { tracing::debug!(%error, "a connection broke") },
-            }
-        });
+impl Responder for HttpFace {
+    fn respond(&self, request: Request<Incoming>) -> BoxFuture<'_, Response<FaceBody>> {
+        Box::pin(self.respond(request))
     }
-    face.stop.cancel();
-    tasks.close();
-    tasks.wait().await;
-    face.tasks.close();
-    face.tasks.wait().await;
-    Ok(())
+
+    fn limits(&self) -> &Limits {
+        &self.face.options.limits
+    }
+
+    fn finish(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            self.stop.cancel();
+            self.tasks.close();
+            self.tasks.wait().await;
+        })
+    }
 }
 
 impl HttpFace {

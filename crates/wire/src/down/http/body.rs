@@ -37,7 +37,8 @@ struct Alive {
 }
 
 impl FaceBody {
-    pub(super) fn whole(message: Bytes) -> Self {
+    /// A body of one piece.
+    pub fn whole(message: Bytes) -> Self {
         Self(Kind::Whole(Some(message).filter(|message| !message.is_empty())))
     }
 
