@@ -170,10 +170,13 @@ mod tests {
         let file = file(&folder);
         assert_eq!(file.read().unwrap(), None);
         write(&file, b"one").unwrap();
+        fs::write(file.beside(".new"), "left behind by a write that was cut short").unwrap();
         write(&file, b"two").unwrap();
+        assert!(!file.beside(".new").exists());
         assert_eq!(file.read().unwrap().unwrap(), b"two");
         let mode = |path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(file.path()), mode(file.path().parent().unwrap())), (0o600, 0o700));
+        assert_eq!(mode(&file.beside(".lock")), 0o600);
         file.remove(&file.lock().unwrap()).unwrap();
         assert_eq!(file.read().unwrap(), None);
     }

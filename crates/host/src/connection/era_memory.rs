@@ -1,18 +1,10 @@
 //! Which era each server speaks, kept on disk between runs.
 //!
-//! One small JSON file that several processes share: written to a neighbour and renamed, by whoever holds the lock
-//! file beside it, so that nobody reads half of it and nobody loses what another wrote. It is a memory and not a
-//! record: a file that is missing, broken or too large is an empty one. What is found out, and when it turns out
-//! wrong, is decided in [`toolway_wire::up`].
+//! One small JSON file that several processes share ([`crate::state_file`] says how), so that nobody loses what another
+//! wrote. It is a memory and not a record: a file that is missing, broken or too large is an empty one. What is found
+//! out, and when it turns out wrong, is decided in [`toolway_wire::up`].
 
-use std::{
-    collections::BTreeMap,
-    ffi::OsString,
-    fs::{self, File, TryLockError},
-    io::{self, Read, Write},
-    path::{Path, PathBuf},
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, io, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 use toolway_wire::{
@@ -23,22 +15,18 @@ use toolway_wire::{
 use url::Url;
 
 use super::stdio::Program;
-use crate::private_file;
+use crate::state_file::StateFile;
 
 /// The memory in one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskEraMemory {
-    path: PathBuf,
+    file: StateFile,
 }
 
 /// A larger file is not ours.
-const FILE_BYTES: u64 = 4 * 1024 * 1024;
+const FILE_BYTES: usize = 4 * 1024 * 1024;
 /// A memory this full is begun anew: nobody has that many servers, but somebody may have a script that makes some.
 const ENTRIES: usize = 4_096;
-/// How long another process may hold the lock; after that this once is not remembered.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// The wait between attempts to get it.
-const ATTEMPT: Duration = Duration::from_millis(5);
 
 /// The key of a program: its command, arguments and directory. Variables are no part of it; they hold secrets.
 pub fn process_key(program: &Program) -> String {
@@ -75,63 +63,28 @@ enum Entry {
 impl DiskEraMemory {
     /// The memory at `path`; the file and its folder are made when there is something to remember.
     pub fn at(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into() }
+        Self { file: StateFile::at(path, FILE_BYTES) }
     }
 
     fn read(&self) -> Known {
-        let mut text = Vec::new();
-        let read = File::open(&self.path).and_then(|file| file.take(FILE_BYTES + 1).read_to_end(&mut text));
-        match read {
-            Ok(length) if length as u64 <= FILE_BYTES => serde_json::from_slice(&text).unwrap_or_default(),
-            _ => Known::default(),
-        }
+        let text = self.file.read().ok().flatten().unwrap_or_default();
+        serde_json::from_slice(&text).unwrap_or_default()
     }
 
     /// Reads, changes and writes while nobody else does. A change that changes nothing is not written.
     fn change(&self, change: impl FnOnce(&mut BTreeMap<String, Entry>) -> Changed) {
-        let changed = self.lock().and_then(|_lock| {
-            let mut known = self.read();
-            match change(&mut known.servers) {
-                Changed::Yes => self.write(&known),
-                Changed::No => Ok(()),
-            }
-        });
-        if let Err(error) = changed {
-            tracing::debug!(%error, path = %self.path.display(), "the era of a server is not remembered");
+        if let Err(error) = self.changed(change) {
+            tracing::debug!(%error, path = %self.file.path().display(), "the era of a server is not remembered");
         }
     }
 
-    /// The lock, until the file is let go. It is never removed: whoever waits for it waits for this very file.
-    fn lock(&self) -> io::Result<File> {
-        if let Some(folder) = self.path.parent() {
-            private_file::make_folder(folder)?;
+    fn changed(&self, change: impl FnOnce(&mut BTreeMap<String, Entry>) -> Changed) -> io::Result<()> {
+        let lock = self.file.lock()?;
+        let mut known = self.read();
+        match change(&mut known.servers) {
+            Changed::Yes => self.file.replace(&lock, &serde_json::to_vec(&known)?),
+            Changed::No => Ok(()),
         }
-        let lock = private_file::to_write().create(true).truncate(false).open(self.beside(".lock"))?;
-        let began = Instant::now();
-        loop {
-            match lock.try_lock() {
-                Ok(()) => return Ok(lock),
-                Err(TryLockError::Error(error)) => return Err(error),
-                Err(TryLockError::WouldBlock) if PATIENCE < began.elapsed() => {
-                    return Err(io::Error::new(io::ErrorKind::TimedOut, "another process holds the lock"));
-                }
-                Err(TryLockError::WouldBlock) => std::thread::sleep(ATTEMPT),
-            }
-        }
-    }
-
-    fn write(&self, known: &Known) -> io::Result<()> {
-        let next = self.beside(".new");
-        remove(&next)?;
-        let mut file = private_file::to_write().create_new(true).open(&next)?;
-        file.write_all(&serde_json::to_vec(known)?)?;
-        fs::rename(&next, &self.path)
-    }
-
-    fn beside(&self, suffix: &str) -> PathBuf {
-        let mut name = OsString::from(&self.path);
-        name.push(suffix);
-        name.into()
     }
 }
 
@@ -192,14 +145,6 @@ impl Entry {
     }
 }
 
-/// Removes what an interrupted write left behind.
-fn remove(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::{fs, thread};
@@ -233,27 +178,12 @@ mod tests {
         assert_eq!(["a", "b", "c"].map(|key| memory(&folder).recall(key)), [Some(STATELESS), None, Some(STATELESS)]);
     }
 
-    #[cfg(unix)]
-    #[test]
-    fn nobody_else_can_read_it() {
-        use std::os::unix::fs::PermissionsExt;
-
-        let folder = tempfile::tempdir().unwrap();
-        memory(&folder).remember("a", SESSION);
-        let mode = |path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        assert_eq!(mode(memory(&folder).path), 0o600);
-        assert_eq!(mode(memory(&folder).beside(".lock")), 0o600);
-        assert_eq!(mode(folder.path().join("state/toolway")), 0o700);
-        assert!(!memory(&folder).beside(".new").exists());
-    }
-
     #[test]
     fn a_broken_file_is_an_empty_one_and_is_mended() {
         let folder = tempfile::tempdir().unwrap();
         memory(&folder).remember("a", SESSION);
         for broken in ["", "{", "[]", r#"{"servers":{"a":"from-the-future"}}"#, "\u{0}"] {
-            fs::write(memory(&folder).path, broken).unwrap();
-            fs::write(memory(&folder).beside(".new"), "left behind").unwrap();
+            fs::write(memory(&folder).file.path(), broken).unwrap();
             assert_eq!(memory(&folder).recall("a"), None, "{broken}");
             memory(&folder).remember("b", SESSION);
             assert_eq!(memory(&folder).recall("b"), Some(SESSION), "{broken}");
@@ -282,7 +212,7 @@ mod tests {
         assert_eq!(memory(&folder).recall("a"), None);
 
         let folder = tempfile::tempdir().unwrap();
-        let lock = memory(&folder).lock().unwrap();
+        let lock = memory(&folder).file.lock().unwrap();
         memory(&folder).remember("a", SESSION);
         assert_eq!(memory(&folder).recall("a"), None);
         drop(lock);
