@@ -15,7 +15,7 @@ use crate::{
 /// The six ports. A port that panics answers its caller all the same: with a refusal, or not at all.
 #[derive(Clone)]
 pub struct HostPorts {
-    /// Where calls are written down; in memory, the last thousand.
+    /// Where calls are written down; in memory, the last thousand or four megabytes of them.
     pub calls: Arc<dyn CallLog>,
     /// Who is asked before a call; nobody, which is a refusal.
     pub approver: Arc<dyn Approver>,

@@ -17,7 +17,7 @@ use std::{
 use futures_util::future::BoxFuture;
 use toolway_config::ServerName;
 
-pub use memory::{KEPT_RECORDS, MemoryCallLog};
+pub use memory::{KEPT_BYTES, KEPT_RECORDS, MemoryCallLog};
 pub(crate) use recording::{Draft, Recording};
 
 use crate::{

@@ -1,4 +1,5 @@
-//! The default call log: the last calls, in memory, and no more of them than a bound.
+//! The default call log: the last calls, in memory, and no more of them than two bounds: a number and a size. Names and
+//! messages come from strangers, so a number alone bounds nothing.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -10,6 +11,7 @@ use super::{CallLog, CallRecord};
 #[derive(Debug)]
 pub struct MemoryCallLog {
     most: usize,
+    most_bytes: usize,
     // Nothing awaits under this lock.
     kept: Mutex<Kept>,
 }
@@ -17,16 +19,25 @@ pub struct MemoryCallLog {
 #[derive(Debug, Default)]
 struct Kept {
     records: VecDeque<Arc<CallRecord>>,
+    bytes: usize,
     forgotten: u64,
 }
 
 /// Records kept where nothing is said: a few hundred kilobytes.
 pub const KEPT_RECORDS: usize = 1_000;
+/// Bytes of records kept where nothing is said: more than a thousand of the usual ones.
+pub const KEPT_BYTES: usize = 4 * 1024 * 1024;
 
 impl MemoryCallLog {
-    /// A log of at most so many calls.
+    /// A log of at most so many calls, and of at most [`KEPT_BYTES`].
     pub fn keeping(most: usize) -> Self {
-        Self { most, kept: Mutex::default() }
+        Self { most, most_bytes: KEPT_BYTES, kept: Mutex::default() }
+    }
+
+    /// The same log, of at most so many bytes.
+    #[must_use]
+    pub fn of_bytes(self, most_bytes: usize) -> Self {
+        Self { most_bytes, ..self }
     }
 
     /// The calls that are kept, oldest first.
@@ -49,10 +60,68 @@ impl Default for MemoryCallLog {
 impl CallLog for MemoryCallLog {
     fn append(&self, record: Arc<CallRecord>) {
         let mut kept = self.kept.lock();
+        kept.bytes += weight(&record);
         kept.records.push_back(record);
-        while self.most < kept.records.len() {
-            kept.records.pop_front();
+        while self.most < kept.records.len() || self.most_bytes < kept.bytes {
+            let Some(oldest) = kept.records.pop_front() else { break };
+            kept.bytes -= weight(&oldest);
             kept.forgotten += 1;
         }
+    }
+}
+
+/// What a record takes, its texts included.
+fn weight(record: &CallRecord) -> usize {
+    let texts = [Some(&record.name), record.raw_name.as_ref(), record.message.as_ref()];
+    size_of::<CallRecord>() + texts.into_iter().flatten().map(String::len).sum::<usize>()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Arc, time::SystemTime};
+
+    use super::{CallLog, CallRecord, KEPT_RECORDS, MemoryCallLog, weight};
+    use crate::{
+        call::{CallId, CallKind, Caller},
+        record::Ending,
+    };
+
+    fn record(number: u64, name: &str) -> Arc<CallRecord> {
+        Arc::new(CallRecord {
+            id: CallId { run: 1, number },
+            caller: Caller::Terminal,
+            kind: CallKind::Tool,
+            name: name.to_owned(),
+            server: None,
+            raw_name: None,
+            started_at: SystemTime::UNIX_EPOCH,
+            waited: std::time::Duration::ZERO,
+            took: std::time::Duration::ZERO,
+            ending: Ending::Answered,
+            tool_error: false,
+            message: None,
+            rule: None,
+            argument_bytes: 0,
+            result_bytes: 0,
+            asks: 0,
+            progress: 0,
+        })
+    }
+
+    #[test]
+    fn the_oldest_give_way_to_a_number_and_to_a_size() {
+        let log = MemoryCallLog::keeping(2);
+        (0..3).for_each(|number| log.append(record(number, "short")));
+        assert_eq!((log.records().len(), log.forgotten()), (2, 1));
+
+        let long = "x".repeat(10_000);
+        let log = MemoryCallLog::keeping(KEPT_RECORDS).of_bytes(3 * weight(&record(0, &long)));
+        (0..5).for_each(|number| log.append(record(number, &long)));
+        let kept: Vec<u64> = log.records().iter().map(|record| record.id.number).collect();
+        assert_eq!((kept, log.forgotten()), (vec![2, 3, 4], 2));
+        log.append(record(5, "short"));
+        assert_eq!(log.records().len(), 3);
+        log.append(record(6, &"x".repeat(100_000)));
+        assert!(log.records().is_empty(), "one that is larger than all is not kept");
     }
 }
