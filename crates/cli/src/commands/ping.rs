@@ -4,11 +4,11 @@ use std::time::Instant;
 
 use serde_json::json;
 use toolway_host::{
-    call::Target,
+    call::Caller,
     connection::{Lists, ServerStatus},
     keeper::Custody,
 };
-use toolway_wire::{json::Raw, revision::Era};
+use toolway_wire::json::Raw;
 
 use crate::{
     app::App,
@@ -45,21 +45,12 @@ pub(crate) async fn run(args: &PingArgs, app: &App, output: &mut Output) -> Resu
         let gone = |_| Report::of_code("ended", "it is no longer there");
         let status = session.host.status(session.name()).map_err(gone)?;
         let asked = Instant::now();
-        let method = sign_of_life(&status);
-        let target = Target::Method { server: session.name().clone(), method: method.to_owned() };
-        session.result(app, session.request(app, target, None), method, output).await?;
+        let pinged = app.stop.or(session.host.ping(&Caller::Terminal, session.name())).await?;
+        pinged.map_err(|outcome| session.report(&outcome, "ping"))?;
         show(&status, connected, asked.elapsed().as_secs_f64() * 1_000.0, output);
         Ok(ExitCode::Ok)
     })
     .await
-}
-
-/// What each era answers without doing anything.
-fn sign_of_life(status: &ServerStatus) -> &'static str {
-    match status.profile.as_ref().map(|profile| profile.era) {
-        Some(Era::Modern) => "server/discover",
-        Some(Era::Legacy) | None => "ping",
-    }
 }
 
 fn show(status: &ServerStatus, connected: f64, answered: f64, output: &mut Output) {

@@ -1,10 +1,14 @@
-//! What goes the way of a call without being one: completing an argument, and hearing of updates of a resource.
+//! What goes the way of a call without being one: completing an argument, hearing of updates of a resource, and a sign of
+//! life.
 //!
-//! Both are found, decided and admitted like a call. Neither is recorded: a completion happens with each key, and what
+//! All are found, decided, admitted and recorded like a call, sizes only. A completion happens with each key, so there
+//! are many records of them: each is of the kind [`CallKind::Method`] under the method's name, so that whoever keeps or
+//! shows calls can tell them from those, and a log is bounded anyway. A subscription is recorded when it has begun; what
 //! is read after an update is a call of its own.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
+use toolway_config::ServerName;
 use toolway_wire::{
     json::Raw,
     notice::{Notice, Wanted},
@@ -12,14 +16,15 @@ use toolway_wire::{
 };
 
 use super::{
-    CallError, CallOutcome, Caller, Target,
+    CallError, CallKind, CallOutcome, Caller, Target,
     way::{self, Found},
 };
 use crate::{
     catalog::{Origin, PublicName},
-    connection::{Connection, Ear, NotConnected},
+    connection::{Connection, Ear, NotConnected, Ready},
     host::{Host, Inner},
     policy::{Decision, Permit, Refusal, approval},
+    record::{Draft, Recording},
 };
 
 /// An argument to complete.
@@ -75,37 +80,136 @@ const AGAIN: Duration = Duration::from_secs(1);
 impl Host {
     /// Completes an argument: the result as it came.
     pub async fn complete(&self, completion: Completion) -> Result<Raw, CallOutcome> {
-        let Completion { caller, of, argument, value, known } = completion;
-        let inner = self.inner();
-        let target = match of.clone() {
-            CompletionOf::Prompt(name) => Target::Prompt(name),
-            CompletionOf::PromptOf(origin) => Target::PromptOf(origin),
-            CompletionOf::TemplateOf(origin) => Target::ResourceOf(origin),
-        };
-        let found = way::find(inner, &target, None).await?;
-        let reference = match of {
-            CompletionOf::Prompt(_) | CompletionOf::PromptOf(_) => Reference::Prompt(found.subject.raw_name.clone()),
-            CompletionOf::TemplateOf(_) => Reference::Resource(found.subject.raw_name.clone()),
-        };
-        let (connection, _permit) = permitted(inner, found, &caller).await?;
-        let ready = connection.ready().await.map_err(|why| not_connected(&connection, why))?;
-        if !ready.peer.profile().capabilities.has("completions") {
-            return Err(Refusal::Malformed(format!("`{}` completes nothing", connection.name())).into());
-        }
-        let completed = ready.peer.complete(&reference, (&argument, &value), known.as_ref()).await;
-        completed.map_err(|error| CallOutcome::Failed(CallError::Wire(error)))
+        let mut recording = self.inner().begin(&completion.caller, "completion/complete", completion.bytes());
+        let completed = completed(self.inner(), completion, &mut recording).await;
+        recording.end(&outcome_of(completed.clone()));
+        completed
     }
 
     /// Hears of updates of a resource from now on.
     pub async fn subscribe(&self, caller: &Caller, uri: &str) -> Result<Subscription, CallOutcome> {
-        let inner = self.inner();
-        let found = way::find(inner, &Target::Resource(uri.to_owned()), None).await?;
-        let uri = found.subject.raw_name.clone();
-        // The slot is for beginning it; hearing takes none.
-        let (connection, _permit) = permitted(inner, found, caller).await?;
-        let listening = listen(&connection, &uri).await?;
-        let ear = connection.ear();
-        Ok(Subscription { connection, uri, listening: Some(listening), _ear: ear })
+        let mut recording = self.inner().begin(caller, "resources/subscribe", uri.len());
+        let target = Target::Resource(uri.to_owned());
+        let subscribed = subscribed(self.inner(), caller, &target, &mut recording).await;
+        recording.end(&outcome_of(subscribed.as_ref().map(|_| Raw::empty_object()).map_err(CallOutcome::clone)));
+        subscribed
+    }
+
+    /// Asks a server for a sign of life, in the words of its era.
+    pub async fn ping(&self, caller: &Caller, server: &ServerName) -> Result<(), CallOutcome> {
+        let mut recording = self.inner().begin(caller, PING, 0);
+        let pinged = pinged(self.inner(), caller, server, &mut recording).await;
+        recording.end(&outcome_of(pinged.clone()));
+        pinged.map(drop)
+    }
+}
+
+/// What a sign of life is called in records, whatever the server calls it.
+const PING: &str = "ping";
+
+async fn completed(host: &Inner, completion: Completion, recording: &mut Recording) -> Result<Raw, CallOutcome> {
+    let Completion { caller, of, argument, value, known } = completion;
+    let target = match of.clone() {
+        CompletionOf::Prompt(name) => Target::Prompt(name),
+        CompletionOf::PromptOf(origin) => Target::PromptOf(origin),
+        CompletionOf::TemplateOf(origin) => Target::ResourceOf(origin),
+    };
+    let reached = reach(host, &caller, &target, recording).await?;
+    let raw_name = reached.permit.subject().raw_name.clone();
+    let reference = match of {
+        CompletionOf::Prompt(_) | CompletionOf::PromptOf(_) => Reference::Prompt(raw_name),
+        CompletionOf::TemplateOf(_) => Reference::Resource(raw_name),
+    };
+    let peer = &reached.ready.peer;
+    if !peer.profile().capabilities.has("completions") {
+        return Err(Refusal::Malformed(format!("`{}` completes nothing", reached.connection.name())).into());
+    }
+    let completed = peer.complete(&reference, (&argument, &value), known.as_ref()).await;
+    completed.map_err(|error| CallOutcome::Failed(CallError::Wire(error)))
+}
+
+async fn subscribed(
+    host: &Inner,
+    caller: &Caller,
+    target: &Target,
+    recording: &mut Recording,
+) -> Result<Subscription, CallOutcome> {
+    // The slot is for beginning it; hearing takes none.
+    let Reached { connection, permit, .. } = &reach(host, caller, target, recording).await?;
+    let uri = permit.subject().raw_name.clone();
+    let listening = listen(connection, &uri).await?;
+    Ok(Subscription { uri, listening: Some(listening), _ear: connection.ear(), connection: connection.clone() })
+}
+
+async fn pinged(
+    host: &Inner,
+    caller: &Caller,
+    server: &ServerName,
+    recording: &mut Recording,
+) -> Result<Raw, CallOutcome> {
+    let target = Target::Method { server: server.clone(), method: PING.to_owned() };
+    let reached = reach(host, caller, &target, recording).await?;
+    let failed = |error| CallOutcome::Failed(CallError::Wire(error));
+    let request = reached.ready.peer.sign_of_life().map_err(failed)?;
+    let terms = reached.connection.wanted().clocks.list;
+    match reached.ready.peer.open(request, terms).outcome().await.into() {
+        CallOutcome::Answered(answer) => Ok(answer),
+        other => Err(other),
+    }
+}
+
+/// A server that was found, may be asked and can be.
+struct Reached {
+    connection: Connection,
+    ready: Ready,
+    permit: Permit,
+}
+
+/// Goes the way as far as the server. Whoever waits for it to be connected keeps no slot from the others meanwhile.
+async fn reach(
+    host: &Inner,
+    caller: &Caller,
+    target: &Target,
+    recording: &mut Recording,
+) -> Result<Reached, CallOutcome> {
+    let Found { connection, subject, .. } = way::find(host, target, None).await?;
+    recording.found(&subject);
+    let grant = match host.policy.decide(subject, caller, &connection.wanted().filter) {
+        Decision::Allow(grant) => grant,
+        Decision::Ask(question) => {
+            recording.put_to_a_person();
+            approval::put(question, &*host.room.ports.approver).await?
+        }
+        Decision::Deny(refusal) => return Err(refusal.into()),
+    };
+    let ready = connection.ready().await.map_err(|why| not_connected(&connection, why))?;
+    let permit = way::admit(host, &connection, grant).await?;
+    recording.sent(connection.name(), &permit, ready.redactor.clone());
+    Ok(Reached { connection, ready, permit })
+}
+
+fn outcome_of(result: Result<Raw, CallOutcome>) -> CallOutcome {
+    result.map_or_else(|outcome| outcome, CallOutcome::Answered)
+}
+
+impl Inner {
+    fn begin(&self, caller: &Caller, method: &'static str, argument_bytes: usize) -> Recording {
+        let draft = Draft {
+            id: self.next_call(),
+            caller: caller.clone(),
+            kind: CallKind::Method,
+            name: method.to_owned(),
+            argument_bytes,
+        };
+        Recording::begin(draft, Arc::clone(&self.room.ports.calls), self.room.events.clone())
+    }
+}
+
+impl Completion {
+    /// How much of it is the caller's.
+    fn bytes(&self) -> usize {
+        let known = self.known.as_ref().map_or(0, |known| known.to_string().len());
+        self.argument.len() + self.value.len() + known
     }
 }
 
@@ -145,17 +249,6 @@ async fn listen(connection: &Connection, uri: &str) -> Result<Listening, CallOut
         return Err(Refusal::Malformed(format!("`{}` does not tell of updates of this", connection.name())).into());
     }
     Ok(listening)
-}
-
-async fn permitted(host: &Inner, found: Found, caller: &Caller) -> Result<(Connection, Permit), CallOutcome> {
-    let Found { connection, subject, .. } = found;
-    let grant = match host.policy.decide(subject, caller, &connection.wanted().filter) {
-        Decision::Allow(grant) => grant,
-        Decision::Ask(question) => approval::put(question, &*host.room.ports.approver).await?,
-        Decision::Deny(refusal) => return Err(refusal.into()),
-    };
-    let permit = way::admit(host, &connection, grant).await?;
-    Ok((connection, permit))
 }
 
 fn not_connected(connection: &Connection, why: NotConnected) -> CallOutcome {

@@ -3,16 +3,22 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use serde_json::json;
+use toolway_config::server::Start;
 use toolway_host::{
     call::{
         CallHappening, CallKind, CallOutcome, CallRequest, Caller, Completion, Target,
         beside::{CompletionOf, Update},
     },
     catalog::Origin,
-    connection::client_face::{Asked, ElicitationModes, Elicitor},
+    connection::{
+        WantedServer,
+        client_face::{Asked, ElicitationModes, Elicitor},
+        tap::{Passage, Tap},
+    },
     event::{CallStage, HostEvent},
-    policy::RuleId,
+    policy::{CallLimits, RuleId},
     record::{CallLog, CallRecord, Ending},
 };
 use toolway_testkit::{
@@ -22,7 +28,11 @@ use toolway_testkit::{
 use toolway_wire::{
     exchange::{Answer, LogLevel, Request},
     json::Raw,
+    revision::Era,
+    up::transport::Outbound,
 };
+
+use crate::fixtures;
 
 fn files() -> FixtureServer {
     FixtureServer::new("files")
@@ -230,7 +240,8 @@ async fn completion_and_subscriptions_have_a_way_too() {
         value: "A".to_owned(),
         known: None,
     };
-    assert!(host.host.complete(completion).await.unwrap().to_string().contains("Ada"));
+    let completed = host.host.complete(completion).await.unwrap();
+    assert!(completed.to_string().contains("Ada"), "{completed}");
 
     let mut updates = host.host.subscribe(&Caller::Terminal, "files://one").await.unwrap();
     files.touch("files://one");
@@ -238,6 +249,82 @@ async fn completion_and_subscriptions_have_a_way_too() {
     assert!(matches!(update, Some(Update::Changed { uri }) if uri == "files://one"));
     host.host.set_log_level(&name("files"), LogLevel::Warning).await.unwrap();
     assert!(host.host.subscribe(&Caller::Terminal, "nobody://one").await.is_err());
+
+    let shown = |record: &Arc<CallRecord>| {
+        let raw_name = record.raw_name.clone().unwrap_or_default();
+        (record.kind, record.name.clone(), raw_name, record.ending, record.result_bytes)
+    };
+    let records: Vec<_> = host.records().iter().map(shown).collect();
+    let record = |name: &str, raw_name: &str, ending, bytes| {
+        (CallKind::Method, name.to_owned(), raw_name.to_owned(), ending, bytes)
+    };
+    assert_eq!(
+        records,
+        [
+            record("completion/complete", "hello", Ending::Answered, completed.as_bytes().len()),
+            record("resources/subscribe", "files://one", Ending::Answered, 2),
+            record("resources/subscribe", "", Ending::Refused, 0),
+        ]
+    );
+    assert_eq!(host.records()[0].argument_bytes, 4);
+}
+
+#[tokio::test]
+async fn a_server_of_either_era_is_asked_for_a_sign_of_life_in_its_own_words() {
+    for (era, method) in [(Era::Legacy, "ping"), (Era::Modern, "server/discover")] {
+        let fixture = files().over_http(Some(era)).await.unwrap();
+        let mut builder = TestHost::new().wanted(fixtures::address("files", &fixture.url()));
+        let sent = Arc::new(Sent::default());
+        let tap = Arc::clone(&sent);
+        builder.options.tap = Some(Arc::new(move |_| tap.clone()));
+        let host = builder.start().await;
+        host.ready("files").await;
+        sent.methods.lock().clear();
+        host.host.ping(&Caller::Terminal, &name("files")).await.unwrap();
+        assert_eq!(*sent.methods.lock(), [method]);
+        let unknown = host.host.ping(&Caller::Terminal, &name("nobody")).await.unwrap_err();
+        assert_eq!(unknown.to_string(), "refused: there is no server `nobody`");
+        let records: Vec<_> = host.records().iter().map(|record| (record.name.clone(), record.ending)).collect();
+        assert_eq!(records, [("ping".to_owned(), Ending::Answered), ("ping".to_owned(), Ending::Refused)]);
+    }
+}
+
+/// The methods that were sent.
+#[derive(Default)]
+struct Sent {
+    methods: Mutex<Vec<String>>,
+}
+
+impl Tap for Sent {
+    fn outgoing(&self, outbound: &Outbound) -> Passage {
+        let message: serde_json::Value = serde_json::from_slice(&outbound.message).unwrap();
+        self.methods.lock().extend(message["method"].as_str().map(str::to_owned));
+        Passage::Pass
+    }
+
+    fn incoming(&self, _text: &bytes::Bytes) {}
+}
+
+#[tokio::test]
+async fn whoever_waits_for_a_server_to_be_connected_keeps_no_slot_meanwhile() {
+    let files = files();
+    let hangs = WantedServer { start: Start::WhenNeeded, ..fixtures::process("hangs", &["--hang"]) };
+    let mut builder = TestHost::with(&files, "files").wanted(hangs);
+    builder.options.calls = CallLimits { in_all: 1, waiting: 0, ..CallLimits::default() };
+    let host = builder.start().await;
+    host.ready("files").await;
+    let completion = Completion {
+        caller: Caller::Terminal,
+        of: CompletionOf::PromptOf(Origin { server: name("hangs"), raw_name: "hello".to_owned() }),
+        argument: "who".to_owned(),
+        value: String::new(),
+        known: None,
+    };
+    let mut waiting = Box::pin(host.host.complete(completion));
+    assert!(futures_util::poll!(&mut waiting).is_pending());
+    assert_eq!(host.call("files__read").await.ending(), Ending::Answered);
+    drop(waiting);
+    within("the shutdown", host.host.shutdown()).await;
 }
 
 #[tokio::test]

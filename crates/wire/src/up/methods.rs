@@ -132,8 +132,12 @@ impl Peer {
 
     /// Asks for a sign of life.
     pub async fn ping(&self) -> Result<(), WireError> {
-        let method = self.router().accent()?.sign_of_life();
-        self.answer(Request::trusted(method, None), self.timeouts().list).await.map(drop)
+        self.answer(self.sign_of_life()?, self.timeouts().list).await.map(drop)
+    }
+
+    /// The request that a server answers without doing anything.
+    pub fn sign_of_life(&self) -> Result<Request, WireError> {
+        Ok(Request::trusted(self.router().accent()?.sign_of_life(), None))
     }
 
     /// The result of a request in which nothing is asked and nothing else can happen.
