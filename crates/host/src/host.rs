@@ -258,6 +258,13 @@ impl Host {
         if missing.is_empty() { Ok(()) } else { Err(missing) }
     }
 
+    /// Servers without which nothing goes on and which are not ready at this moment.
+    pub fn missing(&self) -> Vec<ServerStatus> {
+        let required = |connection: &Connection| connection.wanted().need == Need::Required;
+        let statuses = self.connections().into_iter().filter(required).map(|connection| connection.status());
+        statuses.filter(|status| status.phase != Phase::Ready).collect()
+    }
+
     /// Waits until what the servers listed so far is kept for the next start.
     pub async fn kept(&self) {
         self.inner.cataloguer.copied().await;

@@ -69,6 +69,8 @@ pub enum Update {
     Changed {
         /// The URI the server named.
         uri: String,
+        /// All that it said.
+        params: Raw,
     },
     /// The connection was lost and is back: it may have changed meanwhile.
     Resumed,
@@ -87,10 +89,9 @@ impl Host {
     }
 
     /// Hears of updates of a resource from now on.
-    pub async fn subscribe(&self, caller: &Caller, uri: &str) -> Result<Subscription, CallOutcome> {
-        let mut recording = self.inner().begin(caller, "resources/subscribe", uri.len());
-        let target = Target::Resource(uri.to_owned());
-        let subscribed = subscribed(self.inner(), caller, &target, &mut recording).await;
+    pub async fn subscribe(&self, caller: &Caller, resource: Target) -> Result<Subscription, CallOutcome> {
+        let mut recording = self.inner().begin(caller, "resources/subscribe", resource.name().len());
+        let subscribed = subscribed(self.inner(), caller, &resource, &mut recording).await;
         recording.end(&outcome_of(subscribed.as_ref().map(|_| Raw::empty_object()).map_err(CallOutcome::clone)));
         subscribed
     }
@@ -214,12 +215,17 @@ impl Completion {
 }
 
 impl Subscription {
+    /// The resource, as its server calls it.
+    pub fn uri(&self) -> &str {
+        &self.uri
+    }
+
     /// The next update; `None` when there will be no more, because the server is no longer wanted or does not tell.
     pub async fn next(&mut self) -> Option<Update> {
         loop {
             if let Some(listening) = &mut self.listening {
                 match listening.next().await {
-                    Some(Notice::Updated { uri, .. }) => return Some(Update::Changed { uri }),
+                    Some(Notice::Updated { uri, params }) => return Some(Update::Changed { uri, params }),
                     Some(Notice::Missed(_)) => return Some(Update::Resumed),
                     Some(_) => continue,
                     None => self.listening = None,

@@ -126,6 +126,14 @@ impl Relay {
         }
     }
 
+    /// How many progress and log happenings were dropped because nobody took them.
+    pub fn missed(&self) -> u64 {
+        match &self.stage {
+            Stage::Under(sent, _) => sent.exchange.missed(),
+            Stage::Preparing(_) | Stage::CalledOff | Stage::Ended => 0,
+        }
+    }
+
     /// Says that the outcome is no longer wanted; the end is then [`CallOutcome::Cancelled`].
     pub fn cancel(&mut self, reason: &str) {
         match &mut self.stage {

@@ -243,12 +243,12 @@ async fn completion_and_subscriptions_have_a_way_too() {
     let completed = host.host.complete(completion).await.unwrap();
     assert!(completed.to_string().contains("Ada"), "{completed}");
 
-    let mut updates = host.host.subscribe(&Caller::Terminal, "files://one").await.unwrap();
+    let mut updates = host.host.subscribe(&Caller::Terminal, Target::Resource("files://one".into())).await.unwrap();
     files.touch("files://one");
     let update = within("an update", updates.next()).await;
-    assert!(matches!(update, Some(Update::Changed { uri }) if uri == "files://one"));
+    assert!(matches!(update, Some(Update::Changed { uri, .. }) if uri == "files://one"));
     host.host.set_log_level(&name("files"), LogLevel::Warning).await.unwrap();
-    assert!(host.host.subscribe(&Caller::Terminal, "nobody://one").await.is_err());
+    assert!(host.host.subscribe(&Caller::Terminal, Target::Resource("nobody://one".into())).await.is_err());
 
     let shown = |record: &Arc<CallRecord>| {
         let raw_name = record.raw_name.clone().unwrap_or_default();

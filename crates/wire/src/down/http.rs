@@ -15,12 +15,14 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use hyper::body::{Body, Incoming};
+use hyper::body::Body;
 use tokio::sync::mpsc;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use body::FaceBody;
 pub use guard::HostGuard;
+/// The body of a request as it comes in.
+pub use hyper::body::Incoming;
 pub use serving::{Responder, serve};
 
 use self::sessions::Sessions;

@@ -76,6 +76,19 @@ pub fn object<'a>(members: impl IntoIterator<Item = (&'a str, &'a Raw)>) -> Raw 
     Raw::checked(out.into())
 }
 
+/// An array of these, each as it is.
+pub fn array<'a>(items: impl IntoIterator<Item = &'a Raw>) -> Raw {
+    let mut out = Vec::from(*b"[");
+    for item in items {
+        if 1 < out.len() {
+            out.push(b',');
+        }
+        out.extend_from_slice(item.as_bytes());
+    }
+    out.push(b']');
+    Raw::checked(out.into())
+}
+
 /// The object with every member of `other` set.
 pub(crate) fn merged(object: &Raw, other: &Raw) -> Raw {
     let members = other.members();

@@ -94,7 +94,11 @@ async fn a_server_somebody_listens_to_is_not_idle() {
     let server = WantedServer { idle_stop: Some(Duration::from_millis(50)), ..lazy(&files) };
     let host = TestHost::new().wanted(server).start().await;
     host.call("files__read").await.result().unwrap();
-    let mut updates = host.host.subscribe(&toolway_host::call::Caller::Terminal, "files://one").await.unwrap();
+    let mut updates = host
+        .host
+        .subscribe(&toolway_host::call::Caller::Terminal, toolway_host::call::Target::Resource("files://one".into()))
+        .await
+        .unwrap();
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert_eq!(host.status("files").phase, Phase::Ready);
     files.touch("files://one");
@@ -112,7 +116,13 @@ async fn what_a_server_did_not_declare_is_not_asked() {
     for method in ["resources/list", "resources/templates/list", "prompts/list", "logging/setLevel"] {
         assert!(files.seen(method).is_empty(), "{method}");
     }
-    let refused = host.host.subscribe(&toolway_host::call::Caller::Terminal, "toolway+files:files://one").await;
+    let refused = host
+        .host
+        .subscribe(
+            &toolway_host::call::Caller::Terminal,
+            toolway_host::call::Target::Resource("toolway+files:files://one".into()),
+        )
+        .await;
     assert!(refused.is_err());
     assert!(files.seen("resources/subscribe").is_empty());
 }

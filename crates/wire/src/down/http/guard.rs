@@ -23,7 +23,8 @@ impl HostGuard {
         guard
     }
 
-    pub(super) fn admit(&self, headers: &HeaderMap) -> Result<(), &'static str> {
+    /// Whether a request with these headers may come in; else why not.
+    pub fn admit(&self, headers: &HeaderMap) -> Result<(), &'static str> {
         let Some(host) = headers.get(header::HOST) else { return Err("no Host header") };
         if !host.to_str().is_ok_and(|host| self.knows(host)) {
             return Err("not a name of this server");

@@ -1,0 +1,20 @@
+//! One MCP server made of many: callers, routes, and what a [`Host`](toolway_host::Host) offers as a
+//! [`Service`](toolway_wire::down::Service).
+//!
+//! | module | in one sentence |
+//! |---|---|
+//! | [`gateway`] | everything behind one address: routes, faces, their end |
+//! | [`access`] | who may come in, and which servers each sees |
+//! | [`service`] | the whole catalog under public names, or one server under its own |
+//!
+//! How a caller speaks is [`toolway_wire`]'s business, and what becomes of its call is [`toolway_host`]'s.
+#![warn(missing_docs)]
+
+pub mod access;
+pub mod gateway;
+mod reply;
+mod route;
+pub mod service;
+mod view;
+
+pub use gateway::{Gateway, GatewayOptions};

@@ -1,0 +1,170 @@
+//! What a host offers, as a service: everything under public names, or one server under its own.
+//!
+//! Listings are answered from the catalog ([`pages`]); whatever concerns one server goes the way of a call and comes
+//! back through [`relaying`]. Nothing here knows in which era either side speaks.
+
+mod annotation;
+mod listening;
+mod pages;
+mod profile;
+mod relaying;
+mod scope;
+mod uris;
+
+use std::{fmt, sync::Arc};
+
+use futures_util::future::BoxFuture;
+use toolway_host::{
+    Host,
+    call::{CallRequest, Caller as HostCaller, Target},
+    catalog::{ItemKind, Origin},
+};
+use toolway_wire::{
+    down::{Caller, Heard, Profile, Service},
+    exchange::{Exchange, Outcome, Request},
+    header::{self, ParamHeader},
+    json::Raw,
+    message::{
+        RpcError,
+        splice::{self, Edit},
+    },
+    notice::Wanted,
+};
+
+pub use scope::Scope;
+
+use self::{pages::Pages, relaying::Relaying, uris::Uris};
+use crate::access::{Access, Client};
+
+/// A host as a service for callers of a gateway.
+pub struct HostService {
+    host: Host,
+    access: Arc<Access>,
+    scope: Scope,
+    pages: Pages,
+}
+
+// === impl HostService ===
+
+impl HostService {
+    /// What `host` offers within `scope` to whoever is let in.
+    pub fn new(host: Host, access: Arc<Access>, scope: Scope) -> Result<Self, toolway_wire::seal::NoRandomness> {
+        Ok(Self { host, access, scope, pages: Pages::new()? })
+    }
+
+    fn answer(&self, request: Request, caller: &Caller) -> Result<Exchange, RpcError> {
+        let client = self.client(caller)?;
+        let text = |key| request.param(key).as_ref().and_then(Raw::as_str).map(std::borrow::Cow::into_owned);
+        let missing = |key: &str| invalid(&format!("`{key}` is missing or no text"));
+        let target = match request.method() {
+            "tools/list" => return self.listed(ItemKind::Tool, &request, &client),
+            "prompts/list" => return self.listed(ItemKind::Prompt, &request, &client),
+            "resources/list" => return self.listed(ItemKind::Resource, &request, &client),
+            "resources/templates/list" => return self.listed(ItemKind::Template, &request, &client),
+            "completion/complete" => return self.complete(request, &client),
+            "tools/call" => self.scope.tool(&text("name").ok_or_else(|| missing("name"))?)?,
+            "prompts/get" => self.scope.prompt(&text("name").ok_or_else(|| missing("name"))?)?,
+            "resources/read" => self.scope.resource(text("uri").ok_or_else(|| missing("uri"))?),
+            method => self.scope.method(method)?,
+        };
+        self.relay(target, request, &client)
+    }
+
+    fn relay(&self, target: Target, request: Request, client: &Client) -> Result<Exchange, RpcError> {
+        let catalog = self.host.catalog();
+        let server = self.scope.server(&catalog, &target);
+        if server.as_ref().is_some_and(|server| !client.sees(server)) {
+            return Err(not_offered(&target));
+        }
+        let uris = server.filter(|_| self.scope == Scope::All).and_then(|server| Uris::of(&catalog, &server));
+        let caller = HostCaller::Client(Arc::clone(&client.name));
+        let kind = target.kind();
+        let relay = self.host.open(CallRequest::relayed(caller, target, request));
+        Ok(Exchange::through(Relaying::new(relay, kind, uris)))
+    }
+
+    fn listed(&self, kind: ItemKind, request: &Request, client: &Client) -> Result<Exchange, RpcError> {
+        if !self.scope.offers(&self.host, kind) {
+            return Err(unknown_method(request.method()));
+        }
+        let page =
+            self.pages.page(&self.host.catalog(), &self.scope, client, kind, request.param("cursor").as_ref())?;
+        Ok(Exchange::ended(Outcome::Answered(page)))
+    }
+
+    /// Puts the server's own name in the place of ours, and lets that server complete it.
+    fn complete(&self, request: Request, client: &Client) -> Result<Exchange, RpcError> {
+        let about = request.param("ref").ok_or_else(|| invalid("`ref` is missing"))?;
+        let (key, named) = match about.fields(["name", "uri"]) {
+            [_, Some(uri)] => ("uri", uri),
+            [Some(name), None] => ("name", name),
+            [None, None] => return Err(invalid("`ref` names neither a prompt nor a resource")),
+        };
+        let named = named.as_str().ok_or_else(|| invalid("`ref` names nothing"))?;
+        let Origin { server, raw_name } = self.scope.referred(&self.host.catalog(), key, &named)?;
+        let about = splice::edited(&about, &[Edit::Set(key, Raw::of(&raw_name))]);
+        let target = Target::Method { server, method: request.method().to_owned() };
+        self.relay(target, request.with_param("ref", about), client)
+    }
+
+    /// Whoever this is; refused where the key has been taken back since.
+    fn client(&self, caller: &Caller) -> Result<Arc<Client>, RpcError> {
+        let gone = || RpcError::new(RpcError::INVALID_REQUEST, "the key of this caller is no longer good");
+        self.access.client(&caller.principal).ok_or_else(gone)
+    }
+}
+
+impl Service for HostService {
+    fn profile(&self, caller: &Caller) -> Profile {
+        profile::of(&self.host, &self.scope, self.client(caller).ok().as_deref())
+    }
+
+    fn open(&self, request: Request, caller: &Caller) -> Exchange {
+        self.answer(request, caller).unwrap_or_else(|error| Exchange::ended(Outcome::Refused(error)))
+    }
+
+    fn listen<'a>(&'a self, wanted: Wanted, caller: &'a Caller) -> BoxFuture<'a, Heard> {
+        let client = self.client(caller);
+        Box::pin(async move {
+            match client {
+                Ok(client) => listening::listen(&self.host, &self.scope, client, wanted).await,
+                Err(_) => listening::nothing(),
+            }
+        })
+    }
+
+    fn param_headers(&self, tool: &str, _caller: &Caller) -> Vec<ParamHeader> {
+        let catalog = self.host.catalog();
+        let tool = match &self.scope {
+            // There they are not shown, so nobody owes them.
+            Scope::All => None,
+            Scope::One(server) => catalog.tool_at(server, tool),
+        };
+        let schema = tool.and_then(|tool| tool.item.raw.get("inputSchema"));
+        schema.and_then(|schema| header::annotated(&schema).ok()).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for HostService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HostService").field("scope", &self.scope).finish_non_exhaustive()
+    }
+}
+
+fn invalid(message: &str) -> RpcError {
+    RpcError::new(RpcError::INVALID_PARAMS, message)
+}
+
+fn unknown_method(method: &str) -> RpcError {
+    RpcError::new(RpcError::METHOD_NOT_FOUND, &format!("unknown method `{method}`"))
+}
+
+/// What nobody offers, or nobody this caller sees: told apart by nobody.
+fn not_offered(target: &Target) -> RpcError {
+    let (kind, name) = (target.kind(), target.name());
+    let code = match kind {
+        toolway_host::call::CallKind::Resource => RpcError::RESOURCE_NOT_FOUND,
+        _ => RpcError::INVALID_PARAMS,
+    };
+    RpcError::new(code, &format!("there is no {kind} `{name}`"))
+}

@@ -1,0 +1,176 @@
+//! What changes, told to whoever wants to hear it: lists by the catalog, resources by their servers.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::sync::mpsc;
+use toolway_config::ServerName;
+use toolway_host::{
+    Host,
+    call::{Caller as HostCaller, Subscription, beside::Update},
+    catalog::{Catalog, Diff, ItemKind},
+};
+use toolway_wire::{
+    down::Heard,
+    json::Raw,
+    message::splice::{self, Edit},
+    notice::{List, Notice, Wanted},
+};
+
+use super::Scope;
+use crate::access::Client;
+
+/// Notices that wait for one listener; over the bound the listener is told that it missed some.
+const UNHEARD: usize = 64;
+/// How long a server may take to say whether it tells of a resource.
+const TO_HONOUR: Duration = Duration::from_millis(500);
+/// Resources of one subscription.
+const MOST_URIS: usize = 1_000;
+
+/// Listens to nothing.
+pub(super) fn nothing() -> Heard {
+    let (_, notices) = mpsc::channel(1);
+    Heard { honoured: Wanted::default(), notices }
+}
+
+/// Begins to listen. What no server tells of is not honoured.
+pub(super) async fn listen(host: &Host, scope: &Scope, client: Arc<Client>, wanted: Wanted) -> Heard {
+    let (sender, notices) = mpsc::channel(UNHEARD);
+    // From here on nothing is lost: what changes while servers are asked is seen by comparison.
+    let mut catalogs = host.watch_catalog();
+    let known = Arc::clone(&catalogs.borrow_and_update());
+    let subscriptions = subscribed(host, scope, &client, &wanted.uris).await;
+    let uris = subscriptions.iter().map(|(uri, _)| uri.clone()).collect();
+    let honoured = Wanted { uris, ..wanted.clone() };
+    let lists = Lists { scope: scope.clone(), client, wanted };
+    let tasks = tokio::runtime::Handle::current();
+    if lists.wanted.tools || lists.wanted.prompts || lists.wanted.resources {
+        tasks.spawn(lists.tell(catalogs, known, sender.clone()));
+    }
+    for (uri, subscription) in subscriptions {
+        tasks.spawn(tell_of(uri, subscription, sender.clone()));
+    }
+    Heard { honoured, notices }
+}
+
+async fn subscribed(host: &Host, scope: &Scope, client: &Client, uris: &[String]) -> Vec<(String, Subscription)> {
+    let caller = HostCaller::Client(Arc::clone(&client.name));
+    let asked = uris.iter().take(MOST_URIS).map(|uri| {
+        let target = scope.resource(uri.clone());
+        let caller = caller.clone();
+        async move {
+            let hidden = scope.server(&host.catalog(), &target).is_some_and(|server| !client.sees(&server));
+            if hidden {
+                return None;
+            }
+            let subscribing = host.subscribe(&caller, target);
+            let subscription = tokio::time::timeout(TO_HONOUR, subscribing).await.ok()?.ok()?;
+            Some((uri.clone(), subscription))
+        }
+    });
+    futures_util::future::join_all(asked).await.into_iter().flatten().collect()
+}
+
+struct Lists {
+    scope: Scope,
+    client: Arc<Client>,
+    wanted: Wanted,
+}
+
+impl Lists {
+    /// Tells of each change of a list; ends with its listener.
+    async fn tell(
+        self,
+        mut catalogs: tokio::sync::watch::Receiver<Arc<Catalog>>,
+        mut known: Arc<Catalog>,
+        sender: mpsc::Sender<Notice>,
+    ) {
+        loop {
+            tokio::select! {
+                () = sender.closed() => return,
+                changed = catalogs.changed() => if changed.is_err() { return },
+            }
+            let current = Arc::clone(&catalogs.borrow_and_update());
+            let diff = Diff::between(&known, &current);
+            known = current;
+            for list in [List::Tools, List::Prompts, List::Resources] {
+                if self.concerns(&diff, list) && sender.send(Notice::Changed(list)).await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn concerns(&self, diff: &Diff, list: List) -> bool {
+        let wanted = match list {
+            List::Tools => self.wanted.tools,
+            List::Prompts => self.wanted.prompts,
+            List::Resources => self.wanted.resources,
+        };
+        wanted && diff.changes.iter().any(|change| is_of(change.kind, list) && self.covers(&change.server))
+    }
+
+    fn covers(&self, server: &ServerName) -> bool {
+        let within = match &self.scope {
+            Scope::All => true,
+            Scope::One(one) => one == server,
+        };
+        within && self.client.sees(server)
+    }
+}
+
+fn is_of(kind: ItemKind, list: List) -> bool {
+    match kind {
+        ItemKind::Tool => list == List::Tools,
+        ItemKind::Prompt => list == List::Prompts,
+        ItemKind::Resource | ItemKind::Template => list == List::Resources,
+    }
+}
+
+/// Tells of updates of one resource, under the URI it was asked for; ends with its listener.
+async fn tell_of(public: String, mut subscription: Subscription, sender: mpsc::Sender<Notice>) {
+    loop {
+        let update = tokio::select! {
+            () = sender.closed() => return,
+            update = subscription.next() => update,
+        };
+        let Some(update) = update else { return };
+        let notice = match update {
+            Update::Changed { uri, params } => {
+                let uri = named_here(&uri, subscription.uri(), &public);
+                let params = splice::edited(&params, &[Edit::Set("uri", Raw::of(&uri))]);
+                Notice::Updated { uri, params }
+            }
+            // It may have changed while nobody listened.
+            Update::Resumed => updated(&public),
+        };
+        if sender.send(notice).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// A server may name a part of what was asked for; then the part is named as the whole was.
+fn named_here(named: &str, asked: &str, public: &str) -> String {
+    match (named.strip_prefix(asked), public.strip_suffix(asked)) {
+        (Some(part), _) => format!("{public}{part}"),
+        (None, Some(front)) => format!("{front}{named}"),
+        (None, None) => named.to_owned(),
+    }
+}
+
+fn updated(uri: &str) -> Notice {
+    Notice::Updated { uri: uri.to_owned(), params: Raw::of(&serde_json::json!({ "uri": uri })) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::named_here;
+
+    #[test]
+    fn a_part_is_named_as_the_whole_was() {
+        assert_eq!(named_here("r://a", "r://a", "toolway+x:r://a"), "toolway+x:r://a");
+        assert_eq!(named_here("r://a/part", "r://a", "toolway+x:r://a"), "toolway+x:r://a/part");
+        assert_eq!(named_here("r://b", "r://a", "toolway+x:r://a"), "toolway+x:r://b");
+        assert_eq!(named_here("r://a/part", "r://a", "r://a"), "r://a/part");
+    }
+}

@@ -1,0 +1,192 @@
+//! Listings in prepared pages: made once for each snapshot of the catalog and each set of servers somebody sees.
+//!
+//! A cursor is sealed and bound to its caller, its list and its snapshot. Whoever pages through a list sees one snapshot
+//! to the end, as long as that is kept; then they are told to begin again.
+
+use std::{
+    collections::{BTreeSet, VecDeque},
+    fmt,
+    sync::Arc,
+};
+
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use toolway_config::ServerName;
+use toolway_host::catalog::{
+    Catalog, ItemKind,
+    entry::{Entry, Offered},
+};
+use toolway_wire::{
+    json::Raw,
+    message::{
+        RpcError,
+        splice::{self, Edit},
+    },
+    seal::{NoRandomness, Sealer},
+};
+
+use super::{
+    Scope,
+    annotation::{self, Shown},
+    invalid,
+};
+use crate::access::Client;
+
+/// Items of one page.
+pub(super) const PAGE: usize = 500;
+/// Lists that are kept: of several snapshots, for several callers.
+const KEPT: usize = 64;
+
+/// The pages of one service.
+pub(super) struct Pages {
+    sealer: Sealer,
+    // Nothing awaits under this lock.
+    made: Mutex<VecDeque<Arc<PreparedList>>>,
+}
+
+/// One list, cut into pages.
+struct PreparedList {
+    key: Key,
+    pages: Vec<Raw>,
+}
+
+/// Which list it is.
+#[derive(Clone, PartialEq, Eq)]
+struct Key {
+    revision: u64,
+    kind: u8,
+    servers: Option<BTreeSet<ServerName>>,
+}
+
+/// Where somebody is in a list.
+#[derive(Serialize, Deserialize)]
+struct Cursor {
+    caller: String,
+    revision: u64,
+    kind: u8,
+    page: usize,
+}
+
+impl Pages {
+    pub(super) fn new() -> Result<Self, NoRandomness> {
+        Ok(Self { sealer: Sealer::generated()?, made: Mutex::default() })
+    }
+
+    /// The page a cursor stands for, or the first.
+    pub(super) fn page(
+        &self,
+        catalog: &Catalog,
+        scope: &Scope,
+        client: &Client,
+        kind: ItemKind,
+        cursor: Option<&Raw>,
+    ) -> Result<Raw, RpcError> {
+        let (revision, page) = match cursor {
+            None => (catalog.revision(), 0),
+            Some(cursor) => self.at(cursor, client, kind)?,
+        };
+        let key = Key { revision, kind: number(kind), servers: client.servers.clone() };
+        let list = self.kept(&key).or_else(|| {
+            let current = revision == catalog.revision();
+            current.then(|| self.keep(PreparedList { pages: prepared(catalog, scope, client, kind), key }))
+        });
+        let list = list.ok_or_else(|| invalid("this list has changed since; begin again without a cursor"))?;
+        let items = list.pages.get(page).ok_or_else(|| invalid("there is no such page"))?;
+        let next = (page + 1 < list.pages.len()).then(|| self.cursor(client, &list.key, page + 1)).transpose()?;
+        Ok(assembled(kind, items, next.as_deref()))
+    }
+
+    fn at(&self, cursor: &Raw, client: &Client, kind: ItemKind) -> Result<(u64, usize), RpcError> {
+        let unknown = || invalid("this cursor was not given to you for this list");
+        let text = cursor.as_str().ok_or_else(unknown)?;
+        let content = self.sealer.open(&text).ok_or_else(unknown)?;
+        let cursor: Cursor = serde_json::from_slice(&content).map_err(|_| unknown())?;
+        let good = *cursor.caller == *client.name && cursor.kind == number(kind);
+        if good { Ok((cursor.revision, cursor.page)) } else { Err(unknown()) }
+    }
+
+    fn cursor(&self, client: &Client, key: &Key, page: usize) -> Result<String, RpcError> {
+        let cursor = Cursor { caller: client.name.to_string(), revision: key.revision, kind: key.kind, page };
+        let internal = |problem: &dyn fmt::Display| RpcError::new(RpcError::INTERNAL, &problem.to_string());
+        let text = serde_json::to_vec(&cursor).map_err(|error| internal(&error))?;
+        self.sealer.seal(&text).map_err(|error| internal(&error))
+    }
+
+    fn kept(&self, key: &Key) -> Option<Arc<PreparedList>> {
+        self.made.lock().iter().find(|list| list.key == *key).cloned()
+    }
+
+    fn keep(&self, list: PreparedList) -> Arc<PreparedList> {
+        let list = Arc::new(list);
+        let mut made = self.made.lock();
+        if KEPT <= made.len() {
+            made.pop_front();
+        }
+        made.push_back(Arc::clone(&list));
+        list
+    }
+}
+
+fn number(kind: ItemKind) -> u8 {
+    match kind {
+        ItemKind::Tool => 0,
+        ItemKind::Resource => 1,
+        ItemKind::Template => 2,
+        ItemKind::Prompt => 3,
+    }
+}
+
+/// What a list of this kind is called in its result.
+fn member(kind: ItemKind) -> &'static str {
+    match kind {
+        ItemKind::Tool => "tools",
+        ItemKind::Resource => "resources",
+        ItemKind::Template => "resourceTemplates",
+        ItemKind::Prompt => "prompts",
+    }
+}
+
+fn assembled(kind: ItemKind, items: &Raw, next: Option<&str>) -> Raw {
+    let next = next.map(Raw::of);
+    splice::object([(member(kind), items)].into_iter().chain(next.iter().map(|next| ("nextCursor", next))))
+}
+
+fn prepared(catalog: &Catalog, scope: &Scope, client: &Client, kind: ItemKind) -> Vec<Raw> {
+    match kind {
+        ItemKind::Tool => {
+            let shown = if *scope == Scope::All { Shown::Never } else { Shown::Valid };
+            let fit = |raw: &Raw| annotation::fitted(raw, shown);
+            cut(catalog.tools(), scope, client, "name", fit)
+        }
+        ItemKind::Prompt => cut(catalog.prompts(), scope, client, "name", Raw::clone),
+        ItemKind::Resource => cut(catalog.resources(), scope, client, "uri", Raw::clone),
+        ItemKind::Template => cut(catalog.templates(), scope, client, "uriTemplate", Raw::clone),
+    }
+}
+
+/// The pages: each an array, each item under the name it has here and otherwise as it came. There is at least one.
+fn cut<T: Offered, K: AsRef<str>>(
+    entries: &[Entry<T, K>],
+    scope: &Scope,
+    client: &Client,
+    key: &'static str,
+    fit: impl Fn(&Raw) -> Raw,
+) -> Vec<Raw> {
+    let within = |server: &ServerName| match scope {
+        Scope::All => client.sees(server),
+        Scope::One(one) => one == server && client.sees(server),
+    };
+    let shown = |entry: &Entry<T, K>| {
+        let (item, public) = (fit(entry.item.raw()), entry.public.as_ref());
+        let renamed = *scope == Scope::All && public != entry.origin.raw_name;
+        if renamed { splice::edited(&item, &[Edit::Set(key, Raw::of(public))]) } else { item }
+    };
+    let items: Vec<Raw> = entries.iter().filter(|entry| within(&entry.origin.server)).map(shown).collect();
+    if items.is_empty() { vec![splice::array([])] } else { items.chunks(PAGE).map(splice::array).collect() }
+}
+
+impl fmt::Debug for Pages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Pages")
+    }
+}

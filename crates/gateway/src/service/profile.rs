@@ -1,0 +1,90 @@
+//! What a service says of itself: who it is, what it offers, how it wants to be used.
+
+use serde_json::{Map, Value, json};
+use toolway_config::ServerName;
+use toolway_host::{Host, catalog::Catalog};
+use toolway_wire::{down::Profile, json::Raw, message::ServerCapabilities};
+
+use super::Scope;
+use crate::access::Client;
+
+/// Longer instructions of one server are cut when those of many are put together.
+const OF_ONE: usize = 4 * 1024;
+/// And all of them together here.
+const OF_ALL: usize = 64 * 1024;
+
+pub(super) fn of(host: &Host, scope: &Scope, client: Option<&Client>) -> Profile {
+    let catalog = host.catalog();
+    match scope {
+        Scope::All => Profile {
+            info: ours(),
+            capabilities: of_everything(),
+            instructions: client.and_then(|client| instructions(&catalog, client)),
+        },
+        Scope::One(server) => of_one(host, &catalog, server),
+    }
+}
+
+/// A server alone is shown as itself: what it declared, as far as it goes through here.
+fn of_one(host: &Host, catalog: &Catalog, server: &ServerName) -> Profile {
+    let known = host.status(server).ok().and_then(|status| status.profile);
+    let listing = catalog.listing_of(server);
+    let capabilities = known.as_ref().map(|known| &known.capabilities);
+    let capabilities = capabilities.or_else(|| listing.map(|listing| &listing.capabilities));
+    Profile {
+        info: known.as_ref().map_or_else(ours, |known| known.info.clone()),
+        capabilities: capabilities.map_or_else(Raw::empty_object, passed_on),
+        instructions: listing.and_then(|listing| listing.instructions.clone()),
+    }
+}
+
+fn ours() -> Raw {
+    Raw::of(&json!({ "name": "toolway", "title": "Toolway", "version": env!("CARGO_PKG_VERSION") }))
+}
+
+/// More than is there now, so that a server that joins later needs no new handshake.
+fn of_everything() -> Raw {
+    Raw::of(&json!({
+        "tools": { "listChanged": true },
+        "prompts": { "listChanged": true },
+        "resources": { "subscribe": true, "listChanged": true },
+        "completions": {},
+        "logging": {},
+    }))
+}
+
+fn passed_on(declared: &ServerCapabilities) -> Raw {
+    let mut passed = Map::new();
+    for list in ["tools", "prompts", "resources"] {
+        if declared.has(list) {
+            // Told by us, whatever the server does: its lists are watched.
+            let mut says = json!({ "listChanged": true });
+            if list == "resources" && declared.flag("resources", "subscribe") {
+                says["subscribe"] = Value::Bool(true);
+            }
+            passed.insert(list.to_owned(), says);
+        }
+    }
+    for plain in ["completions", "logging"] {
+        if declared.has(plain) {
+            passed.insert(plain.to_owned(), json!({}));
+        }
+    }
+    Raw::of(&Value::Object(passed))
+}
+
+/// What each server a client sees says about its use, under the server's name.
+fn instructions(catalog: &Catalog, client: &Client) -> Option<String> {
+    let mut all = String::new();
+    for (server, offer) in catalog.servers().filter(|(server, _)| client.sees(server)) {
+        let Some(text) = offer.listing.instructions.as_deref().filter(|text| !text.trim().is_empty()) else { continue };
+        let end = text.floor_char_boundary(OF_ONE);
+        let part = format!("## {server}\n\n{}\n\n", &text[..end]);
+        if OF_ALL < all.len() + part.len() {
+            break;
+        }
+        all.push_str(&part);
+    }
+    let all = all.trim_end();
+    (!all.is_empty()).then(|| all.to_owned())
+}

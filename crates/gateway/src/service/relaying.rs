@@ -1,0 +1,111 @@
+//! A call of the host as an exchange of the wire: what happens passes through, and its end is said in the wire's words.
+
+use std::{
+    fmt,
+    task::{Context, Poll},
+};
+
+use serde_json::json;
+use toolway_host::{
+    call::{CallError, CallHappening, CallKind, CallOutcome, Relay},
+    policy::Refusal,
+};
+use toolway_wire::{
+    exchange::{Between, Happening, Outcome},
+    json::Raw,
+    message::RpcError,
+};
+
+use super::uris::Uris;
+
+/// A call under way for a caller of ours.
+pub(super) struct Relaying {
+    relay: Relay,
+    kind: CallKind,
+    uris: Option<Uris>,
+}
+
+impl Relaying {
+    pub(super) fn new(relay: Relay, kind: CallKind, uris: Option<Uris>) -> Self {
+        Self { relay, kind, uris }
+    }
+
+    fn named_here(&self, outcome: Outcome) -> Outcome {
+        match (outcome, &self.uris) {
+            (Outcome::Answered(result), Some(uris)) => Outcome::Answered(uris.put_back(&result)),
+            (other, _) => other,
+        }
+    }
+}
+
+impl Between for Relaying {
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Happening>> {
+        self.relay.poll_next(context).map(|happening| {
+            Some(match happening? {
+                CallHappening::Progress(params) => Happening::Progress(params),
+                CallHappening::Log(params) => Happening::Log(params),
+                CallHappening::Ask(ask) => Happening::Ask(ask),
+                CallHappening::Withdrawn(ask) => Happening::Withdrawn(ask),
+                CallHappening::Ended(outcome) => Happening::Ended(self.named_here(said(outcome, self.kind))),
+            })
+        })
+    }
+
+    fn cancel(&mut self, reason: &str) {
+        self.relay.cancel(reason);
+    }
+
+    fn missed(&self) -> u64 {
+        self.relay.missed()
+    }
+}
+
+/// The end of a call, as the wire says it.
+fn said(outcome: CallOutcome, kind: CallKind) -> Outcome {
+    match outcome {
+        CallOutcome::Answered(result) => Outcome::Answered(result),
+        CallOutcome::HandedOff(task) => Outcome::HandedOff(task),
+        CallOutcome::Cancelled => Outcome::Cancelled,
+        CallOutcome::Refused(refusal) => refused(&refusal, kind),
+        CallOutcome::Failed(CallError::Server(error)) => Outcome::Refused(error),
+        CallOutcome::Failed(error) => failed(&error.to_string(), kind),
+        CallOutcome::TimedOut { clock, limit } => failed(&format!("no answer within {limit:?} ({clock})"), kind),
+    }
+}
+
+/// What was not sent. What is wrong with the request is the caller's to mend; the rest a model can read and react to.
+fn refused(refusal: &Refusal, kind: CallKind) -> Outcome {
+    let error = |code| Outcome::Refused(RpcError::new(code, &refusal.to_string()));
+    match refusal {
+        Refusal::Unknown { kind: CallKind::Resource, .. } => error(RpcError::RESOURCE_NOT_FOUND),
+        Refusal::Unknown { .. } | Refusal::UnknownServer(_) | Refusal::Malformed(_) | Refusal::FilteredOut { .. } => {
+            error(RpcError::INVALID_PARAMS)
+        }
+        Refusal::Disabled(_)
+        | Refusal::Denied { .. }
+        | Refusal::Declined { .. }
+        | Refusal::NobodyToAsk(_)
+        | Refusal::Busy { .. }
+        | Refusal::Changed(_)
+        | Refusal::ShuttingDown => failed(&refusal.to_string(), kind),
+    }
+}
+
+/// A failure on the way: of a tool it is a result that says so, so that a model can react.
+fn failed(message: &str, kind: CallKind) -> Outcome {
+    match kind {
+        CallKind::Tool => Outcome::Answered(Raw::of(&json!({
+            "content": [{ "type": "text", "text": message }],
+            "isError": true,
+        }))),
+        CallKind::Prompt | CallKind::Resource | CallKind::Method => {
+            Outcome::Refused(RpcError::new(RpcError::INTERNAL, message))
+        }
+    }
+}
+
+impl fmt::Debug for Relaying {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Relaying").field("relay", &self.relay).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,74 @@
+//! Callers and servers of either era: what is called and what comes back is the same in all four combinations.
+
+use serde_json::json;
+use toolway_testkit::{
+    fixture_server::{Behaviour, FixtureServer},
+    test_host::{TestHost, within},
+};
+use toolway_wire::{
+    exchange::{Happening, Outcome, Request, Terms},
+    json::Raw,
+    revision::Era,
+    up::Peer,
+};
+
+use crate::stage::{Stage, behind};
+
+fn files() -> FixtureServer {
+    FixtureServer::new("files")
+        .tool("echo", "Give it back")
+        .tool_that("count", "Count", Behaviour::Count)
+        .tool_that("greet", "Greet", Behaviour::Greet)
+        .tool_that("fail", "Fail", Behaviour::Fail)
+}
+
+async fn called(client: &Peer, tool: &str, arguments: serde_json::Value) -> (Outcome, usize) {
+    let params = Raw::of(&json!({ "name": tool, "arguments": arguments }));
+    let request = Request::new("tools/call", Some(params)).unwrap().with_progress();
+    let exchange = client.open(request, Terms::call());
+    let mut progress = 0;
+    let outcome = within(
+        tool,
+        exchange.outcome_with(Some(&crate::stage::Ada), |happening| {
+            progress += usize::from(matches!(happening, Happening::Progress(_)));
+        }),
+    );
+    (outcome.await, progress)
+}
+
+fn text(outcome: Outcome) -> String {
+    match outcome {
+        Outcome::Answered(result) => result.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_call_goes_through_in_all_four_combinations() {
+    for up in [Era::Legacy, Era::Modern] {
+        let files = files();
+        let (_fixture, wanted) = behind(&files, up).await;
+        let mut builder = TestHost::new().wanted(wanted);
+        builder.options.declared = Some(toolway_wire::exchange::AskHandler::capabilities(&crate::stage::Ada));
+        let stage = Stage::with(builder).await;
+        stage.host.ready("files").await;
+        for down in [Era::Legacy, Era::Modern] {
+            for (path, prefix) in [("/mcp", "files__"), ("/servers/files/mcp", "")] {
+                let client = stage.client(path, down).await;
+                let tools = client.list_tools().await.unwrap();
+                let names: Vec<_> = tools.items.iter().map(|tool| tool.name.clone()).collect();
+                let expected = ["echo", "count", "greet", "fail"].map(|tool| format!("{prefix}{tool}"));
+                assert_eq!(names, expected, "{down:?} {up:?} {path}");
+                let name = |tool: &str| format!("{prefix}{tool}");
+                let (echoed, _) = called(&client, &name("echo"), json!({ "n": 1 })).await;
+                assert!(text(echoed).contains(r#"{\"n\":1}"#));
+                let (counted, progress) = called(&client, &name("count"), json!({})).await;
+                assert!(text(counted).contains("three"));
+                assert_eq!(progress, 3, "{down:?} {up:?} {path}");
+                let (greeted, _) = called(&client, &name("greet"), json!({})).await;
+                assert!(text(greeted).contains("Ada"), "{down:?} {up:?} {path}");
+                client.close().await;
+            }
+        }
+    }
+}

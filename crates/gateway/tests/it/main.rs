@@ -1,0 +1,6 @@
+//! The gateway from outside: real sockets in front, real servers behind.
+#![expect(clippy::unwrap_used, reason = "what a story tells with is part of the test")]
+
+mod callers;
+mod crossing;
+mod stage;

@@ -1,0 +1,121 @@
+//! A gateway with servers behind it, and clients of either era in front.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use futures_util::future::BoxFuture;
+use serde_json::json;
+use tokio_util::{
+    sync::{CancellationToken, DropGuard},
+    task::AbortOnDropHandle,
+};
+use toolway_config::Secret;
+use toolway_gateway::{Gateway, GatewayOptions, access::Access};
+use toolway_host::{
+    connection::{ServerAddress, WantedServer, Way},
+    host::Host,
+};
+use toolway_testkit::{
+    fixture_server::{FixtureServer, HttpFixture},
+    test_host::{TestHost, TestHostBuilder, name, within},
+};
+use toolway_wire::{
+    exchange::{Answer, AskHandler, Question},
+    json::Raw,
+    limit::Limits,
+    message::ClientCapabilities,
+    revision::Era,
+    up::{
+        ConnectOptions, EraChoice, Peer, client::HttpClient, connector::HttpOptions, credential::NoCredentials,
+        http::HttpTransport,
+    },
+};
+
+/// A gateway that serves.
+pub(crate) struct Stage {
+    pub(crate) host: TestHost,
+    pub(crate) address: SocketAddr,
+    pub(crate) key: Option<Secret>,
+    _serving: AbortOnDropHandle<()>,
+    _stop: DropGuard,
+}
+
+/// Somebody who answers every form with `Ada`.
+pub(crate) struct Ada;
+
+impl AskHandler for Ada {
+    fn capabilities(&self) -> ClientCapabilities {
+        ClientCapabilities(Raw::of(&json!({ "elicitation": { "form": {} }, "sampling": {}, "roots": {} })))
+    }
+
+    fn answer(&self, question: Question) -> BoxFuture<'_, Answer> {
+        Box::pin(async move {
+            Answer::Given(Raw::of(&match question.method.as_str() {
+                "elicitation/create" => json!({ "action": "accept", "content": { "name": "Ada" } }),
+                "roots/list" => json!({ "roots": [{ "uri": "file:///work" }] }),
+                _ => json!({
+                    "role": "assistant",
+                    "model": "none",
+                    "content": { "type": "text", "text": "Ada" },
+                }),
+            }))
+        })
+    }
+}
+
+/// A server behind a gateway, over HTTP in one era.
+pub(crate) async fn behind(server: &FixtureServer, era: Era) -> (HttpFixture, WantedServer) {
+    let fixture = server.over_http(Some(era)).await.unwrap();
+    let address = ServerAddress::http(fixture.url().parse().unwrap());
+    let wanted = WantedServer::new(name("files"), Way::Address(address));
+    (fixture, wanted)
+}
+
+impl Stage {
+    /// Serves what these offer to whoever brings the key of the run.
+    pub(crate) async fn with(builder: TestHostBuilder) -> Self {
+        let (access, key) = Access::of_keys(None).unwrap();
+        Self::open_to(builder, access, key).await
+    }
+
+    pub(crate) async fn open_to(builder: TestHostBuilder, access: Access, key: Option<Secret>) -> Self {
+        let host = builder.start().await;
+        let gateway = gateway(&host.host, access);
+        let listener = gateway.bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let stop = CancellationToken::new();
+        let serving = AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn({
+            let stop = stop.clone();
+            async move { gateway.serve(listener, stop).await.unwrap() }
+        }));
+        Self { host, address, key, _serving: serving, _stop: stop.drop_guard() }
+    }
+
+    /// A client of one era at this path.
+    pub(crate) async fn client(&self, path: &str, era: Era) -> Peer {
+        self.client_with(path, era, self.key.as_ref().map(Secret::expose)).await.unwrap()
+    }
+
+    pub(crate) async fn client_with(
+        &self,
+        path: &str,
+        era: Era,
+        key: Option<&str>,
+    ) -> Result<Peer, toolway_wire::error::WireError> {
+        let limits = Limits::default();
+        let client = HttpClient::new(HttpOptions::default(), &limits);
+        let mut headers = http::HeaderMap::new();
+        if let Some(key) = key {
+            headers.insert("authorization", format!("Bearer {key}").parse().unwrap());
+        }
+        let url = format!("http://{}{path}", self.address).parse().unwrap();
+        let transport = HttpTransport::new(client, url, headers, Arc::new(NoCredentials), limits);
+        let choice = if era == Era::Legacy { EraChoice::Legacy } else { EraChoice::Modern };
+        let options = ConnectOptions { era: choice, asks: Some(Arc::new(Ada)), ..ConnectOptions::default() };
+        within("a handshake", Peer::connect(Arc::new(transport), options)).await
+    }
+}
+
+fn gateway(host: &Host, access: Access) -> Arc<Gateway> {
+    let options = GatewayOptions { access, hosts: Vec::new(), sealer: None, limits: Limits::default() };
+    Gateway::new(host.clone(), options).unwrap()
+}
