@@ -14,7 +14,11 @@ use toolway_config::{
 };
 use toolway_host::private_file::user;
 
-use crate::{app::App, output::Output, report::Report};
+use crate::{
+    app::App,
+    output::Output,
+    report::{Report, sentence},
+};
 
 /// Warnings that a command shows which is not about the configuration.
 const SHOWN: usize = 5;
@@ -82,7 +86,7 @@ impl App {
     /// The project that the current folder is in.
     pub(crate) fn project(&self) -> Result<Search, Report> {
         let directory = current_folder().ok_or_else(|| Report::usage("config", "The current folder is gone."))?;
-        Ok(project::search(&directory, self.paths.home.as_deref(), user())?)
+        Ok(project::search(&directory, self.paths.home.as_deref(), user()))
     }
 }
 
@@ -90,6 +94,17 @@ impl App {
 pub(crate) fn proposal_of<'a>(loaded: &'a Loaded, wanted: &str) -> Option<&'a Proposal> {
     let name = ServerName::from_label(wanted).ok()?;
     loaded.proposals.iter().find(|proposal| proposal.server.name == name)
+}
+
+/// Why an entry of this name is not used, if one stands there that is not.
+pub(crate) fn gap<'a>(config: &'a Config, wanted: &str) -> Option<&'a Warning> {
+    let name = ServerName::from_label(wanted).ok()?;
+    config.warnings.iter().find(|warning| warning.is_a_gap() && warning.is_about(&name))
+}
+
+/// The failure of a command that names such an entry.
+pub(crate) fn unusable(gap: &Warning) -> Report {
+    Report::usage("config", sentence(&gap.to_string())).hint("The other servers can be used.")
 }
 
 /// Everything as completion sees it: what cannot be read is as good as empty.
@@ -122,7 +137,9 @@ fn current_folder() -> Option<PathBuf> {
 fn say_odd(loaded: &Loaded, output: &mut Output) {
     let is_theirs = |warning: &Warning| !loaded.files.contains(&warning.place.file);
     let is_news = |warning: &&Warning| warning.kind != WarningKind::IgnoredKey || !is_theirs(warning);
-    let warnings: Vec<&Warning> = loaded.config.warnings.iter().filter(is_news).collect();
+    let mut warnings: Vec<&Warning> = loaded.config.warnings.iter().filter(is_news).collect();
+    // What is missed comes first.
+    warnings.sort_by_key(|warning| !warning.is_a_gap());
     for warning in warnings.iter().take(SHOWN) {
         output.say(&format!("toolway: {warning}"));
     }

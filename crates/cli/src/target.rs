@@ -13,7 +13,7 @@ use toolway_host::{
 };
 use url::Url;
 
-use crate::{app::App, output::Output, report::Report, similar, wiring};
+use crate::{app::App, loading, output::Output, report::Report, similar, wiring};
 
 /// A server, and what must not be shown of it.
 #[derive(Clone, Debug)]
@@ -266,6 +266,9 @@ pub(crate) fn split(selector: &str) -> Option<(&str, &str)> {
 /// The entry of this name.
 fn entry<'a>(config: &'a Config, name: &str) -> Result<&'a ServerConfig, Report> {
     config.find(name).ok_or_else(|| {
+        if let Some(gap) = loading::gap(config, name) {
+            return loading::unusable(gap);
+        }
         let report = Report::usage("unknown_server", format!("There is no server `{name}`."));
         let names = config.servers.keys().map(|known| known.as_str());
         let report = match similar::to(name, names) {

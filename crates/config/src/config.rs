@@ -1,7 +1,7 @@
 //! The whole document: servers by name, what holds for all of them, and what was odd about it.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
 };
 
@@ -26,9 +26,11 @@ pub struct Config {
 }
 
 /// What one file of ours says.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct FileContents {
     pub(crate) entries: Vec<Entry>,
+    /// Entries that cannot be read, each with its label.
+    pub(crate) broken: Vec<(String, ConfigError)>,
     pub(crate) settings: Settings,
     pub(crate) warnings: Warnings,
     /// Keys of the document that nobody knows.
@@ -50,19 +52,29 @@ const NOT_ODD: [&str; 1] = ["$schema"];
 // === impl Config ===
 
 impl Config {
-    /// Reads one file; `folder` is where its programs run when an entry does not say.
+    /// Reads one file, all of it or nothing; `folder` is where its programs run when an entry does not say.
     pub fn read(file: &Path, folder: Option<&PathBuf>) -> Result<Self, ConfigError> {
         Self::of(&Document::read(file)?, folder)
     }
 
-    /// Reads one document.
+    /// Reads one document, all of it or nothing.
     pub fn of(document: &Document, folder: Option<&PathBuf>) -> Result<Self, ConfigError> {
         let contents = FileContents::of(document, Behind::User, folder)?;
+        if let Some((_, error)) = contents.broken.into_iter().next() {
+            return Err(error);
+        }
         let mut config = Self { settings: contents.settings, warnings: contents.warnings, ..Self::default() };
         for entry in contents.entries {
             config.servers.insert(entry.name.clone(), entry.finish()?);
         }
         Ok(config)
+    }
+
+    /// The names a document gives, those of entries that cannot be used included.
+    pub fn names(document: &Document) -> Result<BTreeSet<ServerName>, ConfigError> {
+        let contents = FileContents::of(document, Behind::User, None)?;
+        let broken = contents.broken.iter().filter_map(|(label, _)| ServerName::from_label(label).ok());
+        Ok(broken.chain(contents.entries.iter().map(|entry| entry.name.clone())).collect())
     }
 
     /// The server a person means: by name, or by the label as it was pasted.
@@ -93,8 +105,10 @@ impl FileContents {
             }
         }
         if let Some(mut entries) = root.take_section("mcpServers")? {
-            for (label, entry) in entries.take_sections()? {
-                contents.add(label, entry, behind, folder)?;
+            for (label, entry) in entries.take_sections() {
+                if let Err(error) = entry.and_then(|entry| contents.add(label, entry, behind, folder)) {
+                    contents.broken.push((label.to_owned(), error));
+                }
             }
         }
         let known = || SETTINGS.iter().map(|key| key.name).chain(["mcpServers"]);
@@ -103,6 +117,15 @@ impl FileContents {
             contents.warnings.push(Warning::unknown(document.place(line), key, key, known()));
         }
         Ok(contents)
+    }
+
+    /// The label that gives a name, and where it stands; one that cannot be used has it too.
+    pub(crate) fn label_of(&self, name: &ServerName) -> Option<(&str, Place)> {
+        let own = self.entries.iter().find(|entry| entry.name == *name);
+        let own = own.map(|entry| (entry.label.as_str(), entry.source.place.clone()));
+        let gives = |label: &str| ServerName::from_label(label).as_ref() == Ok(name);
+        let broken = || self.broken.iter().find(|(label, _)| gives(label));
+        own.or_else(|| broken().map(|(label, error)| (label.as_str(), error.place())))
     }
 
     fn add(

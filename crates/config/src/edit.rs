@@ -125,7 +125,7 @@ impl Change {
 pub fn edit_text(edit: &Edit, foreign: Option<&ServerConfig>, file: &Path, text: &str) -> Result<Change, ConfigError> {
     let contents = FileContents::of(&Document::of(file, text)?, Behind::User, None)?;
     let label = |name: &ServerName| {
-        let own = contents.entries.iter().find(|entry| entry.name == *name).map(|entry| entry.label.clone());
+        let own = contents.label_of(name).map(|(label, _)| label.to_owned());
         own.or_else(|| foreign.map(|server| server.label.clone())).ok_or_else(|| ConfigError::Refused {
             place: Place { file: file.to_owned(), line: 0 },
             problem: format!("there is no server `{name}`"),
@@ -158,12 +158,12 @@ fn refuse_known(contents: &FileContents, label: &str, file: &Path) -> Result<(),
     let place = Place { file: file.to_owned(), line: 0 };
     let name =
         ServerName::from_label(label).map_err(|error| ConfigError::Refused { place, problem: error.to_string() })?;
-    match contents.entries.iter().find(|entry| entry.name == name) {
+    match contents.label_of(&name) {
         None => Ok(()),
-        Some(other) => Err(ConfigError::SameName {
-            place: other.source.place.clone(),
+        Some((other, place)) => Err(ConfigError::SameName {
+            place,
             label: label.to_owned(),
-            other: other.label.clone(),
+            other: other.to_owned(),
             name: name.to_string(),
         }),
     }
@@ -189,13 +189,21 @@ impl Step {
             Self::Members(label, changes) => jsonc::change(&file, before, label, changes),
             Self::Remove(label) => jsonc::remove(&file, before, label),
         }?;
-        // An edit that would break the file is refused before anything is written.
-        for entry in FileContents::of(&Document::of(&file, &text)?, Behind::User, None)?.entries {
-            if entry.draft.is_whole() {
-                entry.finish()?;
-            }
-        }
+        self.refuse_broken(FileContents::of(&Document::of(&file, &text)?, Behind::User, None)?)?;
         Ok(Change::Text { file, before: before.to_owned(), text })
+    }
+
+    /// An edit that would break its entry is refused before anything is written. What its neighbours say is not its
+    /// business.
+    fn refuse_broken(&self, contents: FileContents) -> Result<(), ConfigError> {
+        let (Self::Put(own, _) | Self::Members(own, _) | Self::Remove(own)) = self;
+        if let Some((_, error)) = contents.broken.into_iter().find(|(label, _)| label == own) {
+            return Err(error);
+        }
+        match contents.entries.into_iter().find(|entry| entry.label == *own && entry.draft.is_whole()) {
+            Some(entry) => entry.finish().map(drop),
+            None => Ok(()),
+        }
     }
 
     fn lines(&self, file: &Path) -> (String, String) {

@@ -95,6 +95,12 @@ impl ConfigError {
             | Self::Refused { place, .. } => place.clone(),
         }
     }
+
+    /// What is wrong, for whoever says the place in another way.
+    pub fn problem(&self) -> String {
+        let whole = self.to_string();
+        whole.strip_prefix(&format!("{}: ", self.place())).map(str::to_owned).unwrap_or(whole)
+    }
 }
 
 impl Place {

@@ -30,7 +30,7 @@ use crate::{
     error::ConfigError,
     interpolate::Reference,
     server::{Behind, Format, ServerConfig},
-    warning::{Warning, Warnings},
+    warning::{Warning, WarningKind},
 };
 
 pub use copy::{CopiedEntry, copy};
@@ -128,7 +128,7 @@ pub fn read_all(formats: &[Format], search: &SearchIn<'_>) -> Imported {
 
 fn unreadable(file: &Path, error: &ConfigError) -> Warning {
     let place = crate::error::Place { file: file.to_owned(), line: 0 };
-    Warning::set_aside(place, format!("the file is not used: {error}"))
+    Warning::of_file(WarningKind::SetAside, place, "the file", error.to_string())
 }
 
 impl Imported {
@@ -145,9 +145,5 @@ impl Imported {
         let texts = server.transport.texts();
         let references: Vec<Reference> = texts.iter().flat_map(|(_, text)| text.references()).collect();
         self.inputs.iter().filter(move |input| references.contains(&Reference::Input(input.id.clone())))
-    }
-
-    fn warnings_mut(&mut self) -> &mut Warnings {
-        &mut self.warnings
     }
 }

@@ -14,8 +14,8 @@ use crate::{
     layers::{self, Flags},
     paths::{Environment, Paths},
     project::{self, Project, file_in, not_for_projects},
-    server::{Behind, Draft, ServerConfig},
-    warning::Warning,
+    server::{Behind, Draft, ServerConfig, ServerName},
+    warning::{Warning, WarningKind},
 };
 
 /// Where to look, and what is known already. Nothing here is found by itself.
@@ -64,7 +64,7 @@ pub fn load(sources: &Sources<'_>) -> Result<Loaded, ConfigError> {
     let mut loaded = Loaded::default();
     let user = loaded.read_user_file(sources)?;
     let search = match (sources.named, sources.project) {
-        (None, Some(from)) => project::search(from.directory, sources.paths.home.as_deref(), from.user)?,
+        (None, Some(from)) => project::search(from.directory, sources.paths.home.as_deref(), from.user),
         _ => project::Search::default(),
     };
     loaded.config.warnings.extend(search.refused);
@@ -72,9 +72,9 @@ pub fn load(sources: &Sources<'_>) -> Result<Loaded, ConfigError> {
         user.settings.under(layers::of_environment(sources.environment)?).under(sources.flags.settings());
     let imported = loaded.import(sources, search.folder.as_deref());
     loaded.add_servers(imported.iter().filter(|server| server.source.behind == Behind::User).cloned());
-    let over_projects = loaded.add_user_entries(user.entries)?;
+    let over_projects = loaded.add_user_entries(user.entries, &user.broken);
     if let Some(project) = &search.project {
-        loaded.add_project(project, sources)?;
+        loaded.add_project(project, sources);
     }
     let of_project = imported.into_iter().filter(|server| server.source.behind == Behind::Project);
     for server in of_project {
@@ -156,61 +156,91 @@ impl Loaded {
 
     /// The user's own entries replace imported ones, or change them where they do not say how a server is reached.
     /// Those that found none may mean one of the project.
-    fn add_user_entries(&mut self, entries: Vec<Entry>) -> Result<Vec<Entry>, ConfigError> {
+    fn add_user_entries(&mut self, entries: Vec<Entry>, broken: &[(String, ConfigError)]) -> Vec<Entry> {
         let mut over_projects = Vec::new();
+        for (label, error) in broken {
+            // It may have switched the imported one off; what cannot be read is not guessed at.
+            ServerName::from_label(label).ok().and_then(|name| self.config.servers.remove(&name));
+            self.set_aside(label, error);
+        }
         for entry in entries {
-            let known = self.config.servers.remove(&entry.name);
-            let server = match known {
-                Some(known) if !entry.draft.is_whole() => entry.draft.over(known),
-                None if !entry.draft.is_whole() && !self.config.settings.imports.value.is_empty() => {
+            let label = entry.label.clone();
+            let server = match self.config.servers.remove(&entry.name) {
+                Some(known) if !entry.draft.is_whole() => Ok(entry.draft.over(known)),
+                None if !entry.draft.is_whole() => {
                     over_projects.push(entry);
                     continue;
                 }
-                _ => entry.finish()?,
+                _ => entry.finish(),
             };
-            self.config.servers.insert(server.name.clone(), server);
+            match server {
+                Ok(server) => drop(self.config.servers.insert(server.name.clone(), server)),
+                Err(error) => self.set_aside(&label, &error),
+            }
         }
-        Ok(over_projects)
+        over_projects
+    }
+
+    /// An entry of ours that is not used until it is put right; the others are.
+    fn set_aside(&mut self, label: &str, error: &ConfigError) {
+        let warning = Warning::of_entry(WarningKind::Broken, error.place(), label, error.problem());
+        self.config.warnings.push(warning);
+    }
+
+    /// Whether the user has an entry of this name that cannot be read: nobody knows whether it switches off.
+    fn is_barred(&self, name: &ServerName) -> bool {
+        let is_own = |warning: &&Warning| Some(&warning.place.file) == self.own_file.as_ref();
+        let broken = self.config.warnings.iter().filter(|warning| warning.kind == WarningKind::Broken);
+        broken.filter(is_own).any(|warning| warning.is_about(name))
     }
 
     /// What the user puts over a project's server may only switch things off: who accepted the server has not seen what
     /// else it would be handed.
     fn restrict(&mut self, entry: Entry) {
-        let Entry { name, label, source, draft } = entry;
+        let Entry { name, label, source, draft } = &entry;
         let waiting = self.proposals.iter_mut().map(|proposal| &mut proposal.server);
-        let server = self.config.servers.get_mut(&name).or_else(|| waiting.into_iter().find(|it| it.name == name));
-        let problem = match server {
-            None => "no imported file has a server of this name",
-            Some(_) if draft.without_strictness() != Draft::default() => {
-                "it stands in a project's file, and what is put over it may only switch things off"
-            }
-            Some(server) => {
-                *server = draft.stricter(server.clone());
-                return;
-            }
-        };
-        let message = format!("`{label}` is not used: {problem}");
-        self.config.warnings.push(Warning::set_aside(source.place, message));
+        let server = self.config.servers.get_mut(name).or_else(|| waiting.into_iter().find(|it| it.name == *name));
+        let Some(server) = server else { return self.set_aside_leftover(entry) };
+        if draft.without_strictness() == Draft::default() {
+            *server = entry.draft.stricter(server.clone());
+            return;
+        }
+        let reason = "it stands in a project's file, and what is put over it may only switch things off";
+        self.config.warnings.push(Warning::of_entry(WarningKind::Broken, source.place.clone(), label, reason));
     }
 
-    fn add_project(&mut self, project: &Project, sources: &Sources<'_>) -> Result<(), ConfigError> {
-        let mut contents = project.read()?;
-        self.config.warnings.append(&mut contents.warnings);
+    /// What changes a server that is not there, or forgot to say how it is reached.
+    fn set_aside_leftover(&mut self, entry: Entry) {
+        let label = entry.label.clone();
+        let Err(error) = entry.finish() else { return };
+        let mut reason = error.problem();
+        if !self.config.settings.imports.value.is_empty() {
+            reason.push_str("; no imported file has a server of this name");
+        }
+        self.config.warnings.push(Warning::of_entry(WarningKind::Broken, error.place(), &label, reason));
+    }
+
+    /// A file that says what it may not takes nothing away from the user: it is not used, and that is said.
+    fn add_project(&mut self, project: &Project, sources: &Sources<'_>) {
         self.files.push(project.file.clone());
+        let mut contents = match project.read() {
+            Ok(contents) => contents,
+            Err(error) => return self.config.warnings.push(project::broken(&error)),
+        };
+        self.config.warnings.append(&mut contents.warnings);
+        contents.broken.iter().for_each(|(label, error)| self.set_aside(label, error));
         for entry in contents.entries {
-            if entry.draft.is_whole() {
-                self.propose(entry.finish()?, sources);
-                continue;
+            let label = entry.label.clone();
+            if let Err(error) = self.add_project_entry(entry, sources) {
+                self.set_aside(&label, &error);
             }
-            match self.config.servers.remove(&entry.name) {
-                Some(known) => {
-                    let name = known.name.clone();
-                    self.config.servers.insert(name, stricter(entry, known)?);
-                }
-                None => {
-                    entry.finish()?;
-                }
-            }
+        }
+    }
+
+    fn add_project_entry(&mut self, entry: Entry, sources: &Sources<'_>) -> Result<(), ConfigError> {
+        match self.config.servers.get_mut(&entry.name) {
+            Some(known) if !entry.draft.is_whole() => *known = stricter(entry, known.clone())?,
+            _ => self.propose(entry.finish()?, sources),
         }
         Ok(())
     }
@@ -219,6 +249,9 @@ impl Loaded {
     fn propose(&mut self, server: ServerConfig, sources: &Sources<'_>) {
         if let Some(known) = self.config.servers.get(&server.name) {
             self.config.warnings.push(shadowed(&server, known));
+            return;
+        }
+        if self.is_barred(&server.name) {
             return;
         }
         if self.proposals.iter().any(|other| other.server.name == server.name) {
@@ -244,6 +277,6 @@ fn stricter(entry: Entry, known: ServerConfig) -> Result<ServerConfig, ConfigErr
 }
 
 fn shadowed(server: &ServerConfig, known: &ServerConfig) -> Warning {
-    let message = format!("`{}` is not used: {} has one of this name", server.label, known.source.place);
-    Warning::set_aside(server.source.place.clone(), message)
+    let reason = format!("{} has one of this name", known.source.place);
+    Warning::of_entry(WarningKind::Shadowed, server.source.place.clone(), &server.label, reason)
 }

@@ -16,7 +16,7 @@ use crate::{
     paths::{self, FILES},
     server::Behind,
     settings::{Origin, Setting},
-    warning::Warning,
+    warning::{Warning, WarningKind},
 };
 
 /// A project and its file.
@@ -40,14 +40,17 @@ pub struct Search {
     pub refused: Vec<Warning>,
 }
 
+/// How a project's file is called where it is not used.
+const WHOSE: &str = "the project's file";
+
 /// No project is nested deeper.
 const MAX_LEVELS: usize = 64;
 
 /// Looks for a project's file from `start` upwards, up to the repository's root, and not as far as the home. `user` is
 /// who runs us: a file or a folder of anybody else is refused.
-pub fn search(start: &Path, home: Option<&Path>, user: u32) -> Result<Search, ConfigError> {
+pub fn search(start: &Path, home: Option<&Path>, user: u32) -> Search {
     // The real path: a link to a folder elsewhere has that folder's parents, not those of the link.
-    let Ok(start) = paths::real(start) else { return Ok(Search::default()) };
+    let Ok(start) = paths::real(start) else { return Search::default() };
     let home = home.and_then(|home| paths::real(home).ok());
     let is_above_home = home.as_ref().is_some_and(|home| home.starts_with(&start));
     let mut search = Search { folder: Some(start.clone()).filter(|_| !is_above_home), ..Search::default() };
@@ -59,21 +62,34 @@ pub fn search(start: &Path, home: Option<&Path>, user: u32) -> Result<Search, Co
         if is_root {
             search.folder = Some(folder.to_owned());
         }
-        if let Some(file) = file_in(folder)? {
-            match refusal(folder, &file, user) {
-                None => {
-                    search.folder = Some(folder.to_owned());
-                    search.project = Some(Project { folder: folder.to_owned(), file });
-                }
-                Some(reason) => search.refused.push(refused(&file, &reason)),
-            }
-            break;
-        }
-        if is_root {
+        let is_there = search.look_in(folder, user);
+        if is_there || is_root {
             break;
         }
     }
-    Ok(search)
+    search
+}
+
+impl Search {
+    /// Whether a file is in this folder, which is then used or refused.
+    fn look_in(&mut self, folder: &Path, user: u32) -> bool {
+        let file = match file_in(folder) {
+            Ok(None) => return false,
+            Ok(Some(file)) => file,
+            Err(error) => {
+                self.refused.push(broken(&error));
+                return true;
+            }
+        };
+        match refusal(folder, &file, user) {
+            None => {
+                self.folder = Some(folder.to_owned());
+                self.project = Some(Project { folder: folder.to_owned(), file });
+            }
+            Some(reason) => self.refused.push(refused(&file, &reason)),
+        }
+        true
+    }
 }
 
 /// The file of ours in a folder; two would leave open which one counts.
@@ -117,7 +133,12 @@ fn refusal(folder: &Path, file: &Path, user: u32) -> Option<String> {
 
 fn refused(file: &Path, reason: &str) -> Warning {
     let place = Place { file: file.to_owned(), line: 0 };
-    Warning::set_aside(place, format!("the project's file is not used: {reason}"))
+    Warning::of_file(WarningKind::SetAside, place, WHOSE, reason)
+}
+
+/// The warning about a project's file that says what it may not, or cannot be read.
+pub(crate) fn broken(error: &ConfigError) -> Warning {
+    Warning::of_file(WarningKind::Broken, error.place(), WHOSE, error.problem())
 }
 
 /// The warning about a file of another host in a project, if it is refused.

@@ -96,8 +96,9 @@ pub fn reference() -> String {
     rows(SETTINGS, &mut page);
     page.push_str("| `mcpServers` | an object of servers | The servers by label; the id is made from the label. |\n");
     page.push_str(
-        "\nA key that is not here changes nothing and is named in a warning; inside `naming` it is an error, and so it is\n\
-         inside a server's `timeouts`.\n",
+        "\nA key that is not here changes nothing and is named in a warning; inside `naming` it is an error. A server whose\n\
+         entry says what it may not (an empty `command`, a number among its variables, an unknown key of `timeouts`) is\n\
+         not used: `config check` fails on it with file and line, every other server works.\n",
     );
     page.push_str("\n## A server\n\n| key | takes | meaning |\n|---|---|---|\n");
     rows(KEYS, &mut page);
@@ -177,7 +178,8 @@ const TAIL: &str = "
 
 It is looked for from the current directory upwards, as far as the repository's root (the folder with `.git`) and not
 as far as the home directory. It may add servers, switch servers of the user off and narrow what they offer, nothing
-else: anything else in it is an error. A server it adds is neither started nor dialled before a person has accepted it;
+else: a file with anything else in it is not used, which is said with file and line and takes nothing away from the
+user; a single entry that cannot be used leaves the others. A server it adds is neither started nor dialled before a person has accepted it;
 acceptance is bound to command, arguments, directory, variables, address and headers, and a change of any of them is
 asked about again. Where the user has a server of the same name, the user's is used.
 

@@ -17,6 +17,8 @@ use crate::{
     warning::Warning,
 };
 
+pub use crate::warning::Strictness;
+
 /// One value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShownValue {
@@ -35,15 +37,6 @@ pub struct Checked {
     pub problems: Vec<ConfigError>,
     /// What is odd.
     pub warnings: Vec<Warning>,
-}
-
-/// Whether odd things are taken for wrong ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Strictness {
-    /// Keys that nobody knows are odd.
-    Usual,
-    /// Keys that nobody knows are wrong.
-    Strict,
 }
 
 /// Every value that holds, those of all servers and then those of each.
@@ -71,7 +64,7 @@ pub fn check(loaded: &Loaded, environment: &Environment, keychain: &dyn Keychain
     let enabled = loaded.config.servers.values().filter(|server| server.is_enabled());
     checked.problems.extend(enabled.filter_map(|server| server.endpoint(environment, keychain).err()));
     for warning in &loaded.config.warnings {
-        match warning.when_strict().filter(|_| strictness == Strictness::Strict) {
+        match warning.as_error(strictness) {
             Some(problem) => checked.problems.push(problem),
             None => checked.warnings.push(warning.clone()),
         }

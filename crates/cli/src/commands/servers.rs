@@ -68,6 +68,9 @@ pub(crate) async fn run(args: &ServersArgs, app: &App, output: &mut Output) -> R
 fn find<'a>(loaded: &'a Loaded, wanted: &str) -> Result<&'a ServerConfig, Report> {
     let waiting = || loading::proposal_of(loaded, wanted).map(|proposal| &proposal.server);
     loaded.config.find(wanted).or_else(waiting).ok_or_else(|| {
+        if let Some(gap) = loading::gap(&loaded.config, wanted) {
+            return loading::unusable(gap);
+        }
         let report = Report::usage("unknown_server", format!("There is no server `{wanted}`."));
         match similar::to(wanted, loaded.config.servers.keys().map(|name| name.as_str())) {
             Some(near) => report.hint(format!("Did you mean `{near}`?")),

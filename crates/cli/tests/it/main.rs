@@ -20,6 +20,7 @@ mod reference;
 mod seeing;
 mod servers;
 mod servers_of_projects;
+mod setting_aside;
 mod shells;
 mod showing;
 mod timing;

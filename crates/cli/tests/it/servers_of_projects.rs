@@ -165,7 +165,7 @@ fn a_project_cannot_loosen_what_the_user_said() {
     let home = Home::new();
     let ran = home.path("ran");
     home.configure(&trap(&ran).replace("\"command\"", "\"enabled\": false, \"excludeTools\": [\"x\"], \"command\""));
-    let may = "is not for a project's file: it may add servers and switch things off, nothing else.";
+    let may = "is not for a project's file: it may add servers and switch things off, nothing else";
     for (text, key) in [
         (r#"{ "policy": { "default": "allow" } }"#, "policy"),
         (r#"{ "imports": ["cursor"] }"#, "imports"),
@@ -174,9 +174,10 @@ fn a_project_cannot_loosen_what_the_user_said() {
         (r#"{ "mcpServers": { "theirs": { "env": { "LD_PRELOAD": "x" } } } }"#, "mcpServers.theirs of the user"),
     ] {
         home.write("clone/toolway.json", text);
-        let error = run_in(&home, "clone", &["ping", "theirs"]).failed(2, "config");
-        let message = stable(&home, error["message"].as_str().unwrap());
-        assert_eq!(message, format!("HOME/clone/toolway.json:1: `{key}` {may}"));
+        let refused = run_in(&home, "clone", &["ping", "theirs"]);
+        refused.failed(2, "disabled");
+        let talk = stable(&home, &refused.talk);
+        assert!(talk.contains(&format!("is not used: `{key}` {may}\n")), "{talk}");
         let checked = run_in(&home, "clone", &["config", "check"]);
         checked.failed(2, "config");
         assert!(checked.out.contains("is not for a project's file"), "{checked:?}");

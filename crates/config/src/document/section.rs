@@ -55,11 +55,11 @@ impl<'a> Section<'a> {
         self.take(key).map(|node| Self::of(self.document, name, node)).transpose()
     }
 
-    /// Takes every object under every key, each with its key and line.
-    pub(crate) fn take_sections(&mut self) -> Result<Vec<(&'a str, Self)>, ConfigError> {
+    /// Takes every object under every key, each with its key; what is none has its own error.
+    pub(crate) fn take_sections(&mut self) -> Vec<(&'a str, Result<Self, ConfigError>)> {
         let section = |member: &&'a Member| {
             let name = self.name(&member.key);
-            Ok((member.key.as_str(), Self::of(self.document, name, &member.node)?))
+            (member.key.as_str(), Self::of(self.document, name, &member.node))
         };
         let said = self.members.iter().filter(|member| member.node.value != Value::Null);
         let sections = said.map(section).collect();

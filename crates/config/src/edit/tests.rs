@@ -154,6 +154,18 @@ fn an_edit_that_would_break_the_file_is_refused() {
 }
 
 #[test]
+fn a_broken_entry_can_be_put_right_or_taken_away_and_keeps_nobody_else_from_it() {
+    let broken = KEPT.replace("\"X\": \"1\"", "\"X\": 1");
+    let changes = vec![("env".to_owned(), None)];
+    let right = edited(&Edit::Update { name: name("b"), changes }, &broken);
+    Config::of(&Document::of(Path::new("/x/toolway.json"), &right).unwrap(), None).unwrap();
+    assert!(!edited(&Edit::Remove { name: name("b") }, &broken).contains("\"b\""));
+    assert!(edited(&Edit::Disable { name: name("my-files") }, &broken).contains("\"enabled\": false"));
+    let again = Edit::Add { label: "B".to_owned(), entry: entry() };
+    assert_eq!(problem(&again, &broken), "/x/toolway.json:10: `B` and `b` would both be called `b`; rename one");
+}
+
+#[test]
 fn another_hosts_server_is_overridden_in_our_file() {
     let mut server = ServerConfig::process(name("theirs"), "x", &[]);
     server.label = "Theirs".to_owned();

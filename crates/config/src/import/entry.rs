@@ -65,14 +65,17 @@ impl<'a> Reading<'a> {
 
     /// Reads each entry of an object.
     pub(super) fn entries(&mut self, mut entries: Section<'_>, how: &Entries) {
-        match entries.take_sections() {
-            Ok(sections) => {
-                for (label, entry) in sections {
-                    self.entry(label, entry, how);
-                }
+        for (label, entry) in entries.take_sections() {
+            match entry {
+                Ok(entry) => self.entry(label, entry, how),
+                Err(error) => self.broken(label, &error),
             }
-            Err(error) => self.imported.warnings_mut().push(super::unreadable(&self.found.file, &error)),
         }
+    }
+
+    /// An entry that cannot be read.
+    pub(super) fn broken(&mut self, label: &str, error: &ConfigError) {
+        self.set_aside(error.place(), label, &error.problem());
     }
 
     /// Reads one entry, or sets it aside.
@@ -81,7 +84,7 @@ impl<'a> Reading<'a> {
         match self.server(label, entry, how) {
             Ok(Ok(server)) => self.imported.servers.push(server),
             Ok(Err(reason)) => self.set_aside(place, label, &reason),
-            Err(error) => self.set_aside(place, label, &error.to_string()),
+            Err(error) => self.broken(label, &error),
         }
     }
 
@@ -124,7 +127,7 @@ impl<'a> Reading<'a> {
     }
 
     fn set_aside(&mut self, place: crate::error::Place, label: &str, reason: &str) {
-        self.imported.warnings.push(Warning::set_aside(place, format!("`{label}` is not used: {reason}")));
+        self.imported.warnings.push(Warning::of_entry(WarningKind::SetAside, place, label, reason));
     }
 
     /// Adds something a person has to be asked for.

@@ -49,9 +49,11 @@ fn unusable(_draft: &Draft, entry: &Section<'_>) -> Option<String> {
 
 fn read(reading: &mut Reading<'_>) -> Result<(), ConfigError> {
     let Some(mut extensions) = reading.document.root()?.take_section("extensions")? else { return Ok(()) };
-    for (label, entry) in extensions.take_sections()? {
-        if is_server(&entry) {
-            reading.entry(label, entry, &ENTRIES);
+    for (label, entry) in extensions.take_sections() {
+        match entry {
+            Ok(entry) if is_server(&entry) => reading.entry(label, entry, &ENTRIES),
+            Ok(_) => {}
+            Err(error) => reading.broken(label, &error),
         }
     }
     Ok(())

@@ -219,7 +219,11 @@ fn a_project_may_not_say_what_holds_for_all_or_loosen_anything() {
         (r#"{ "mcpServers": { "files": { "args": ["x"], "enabled": false } } }"#, "mcpServers.files of the user"),
     ] {
         world.write(PROJECT, text);
-        assert_eq!(world.problem(), format!("PROJECT/toolway.json:1: `{key}` {may}"));
+        let what = if key.starts_with("mcpServers") { "`files`" } else { "the project's file" };
+        assert_eq!(world.set_aside(), [format!("PROJECT/toolway.json:1: {what} is not used: `{key}` {may}")]);
+        let loaded = world.load().unwrap();
+        let files = loaded.config.find("files").unwrap();
+        assert!(!files.is_enabled() && !files.filters.passes_tool("write"), "the user's own stays as it is");
     }
 }
 
@@ -409,5 +413,9 @@ fn a_projects_file_cannot_keep_us_busy() {
     world.write(PROJECT, &server(&"${".repeat(400 * 1024)));
     assert_eq!(world.load().unwrap().proposals.len(), 1);
     world.write(PROJECT, &server(&"x".repeat(1024 * 1024)));
-    assert_eq!(world.problem(), "cannot read PROJECT/toolway.json: it is larger than 1048576 bytes");
+    assert_eq!(
+        world.set_aside(),
+        ["PROJECT/toolway.json: the project's file is not used: cannot read PROJECT/toolway.json: it is larger than \
+          1048576 bytes"]
+    );
 }

@@ -348,8 +348,7 @@ fn what_cannot_be_used_is_set_aside_with_its_reason() {
         [
             "PROJECT/.mcp.json:18: `Untyped` is not used: it has a `url` but no `type`, which that host takes for a \
              program",
-            "PROJECT/.vscode/mcp.json:16: `Socket` is not used: PROJECT/.vscode/mcp.json:16: `Socket.url` must be an \
-             http or https address",
+            "PROJECT/.vscode/mcp.json:16: `Socket` is not used: `Socket.url` must be an http or https address",
             "HOME/.config/zed/settings.json:9: `Extension` is not used: it belongs to an extension of that editor, \
              which knows how to start it",
             "HOME/.config/goose/config.yaml:31: `Socket` is not used: it is reached through a socket, which is not \

@@ -5,6 +5,7 @@ mod consenting;
 mod describing;
 mod importing;
 mod loading;
+mod setting_aside;
 mod showing;
 mod surviving;
 mod world;

@@ -113,6 +113,13 @@ impl World {
         })
     }
 
+    /// What is not used although it stands there, and why.
+    pub(crate) fn set_aside(&self) -> Vec<String> {
+        let loaded = self.load().unwrap();
+        let gaps = loaded.config.warnings.iter().filter(|warning| warning.is_a_gap());
+        gaps.map(|warning| self.stable(&warning.to_string())).collect()
+    }
+
     /// Why everything cannot be put together.
     pub(crate) fn problem(&self) -> String {
         self.stable(&self.load().unwrap_err().to_string())

@@ -16,7 +16,7 @@ use crate::{
 
 /// Check the configuration: exit code 0 if it can be used, 2 if not
 ///
-/// Found are broken files, wrong values, variables that are not set, and keys that nobody knows. Servers that are
+/// Found are broken files, entries that are not used because something in them is wrong, variables that are not set, and keys that nobody knows. Servers that are
 /// disabled or not yet accepted are not looked into. Nothing is started or dialled.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]

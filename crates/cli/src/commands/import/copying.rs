@@ -86,7 +86,7 @@ struct Copying<'a> {
 
 impl<'a> Copying<'a> {
     fn new(file: &'a Path, text: &str, folder: Option<PathBuf>, whose: Whose) -> Result<Self, Report> {
-        let known = Config::of(&Document::of(file, text)?, None)?.servers.into_keys().collect();
+        let known = Config::names(&Document::of(file, text)?)?;
         Ok(Self { file, text: text.to_owned(), folder, whose, known, entries: Vec::new() })
     }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use toolway_config::{
-    Loaded, ServerConfig, ServerName,
+    Loaded, ServerConfig, ServerName, Warning,
     edit::{Edit, NewValue},
     server::{Behind, Format, Source},
 };
@@ -164,10 +164,21 @@ fn existing(
 ) -> Result<ExitCode, Report> {
     let _lock = lock(app)?;
     let loaded = app.load()?;
+    if let Some(gap) = own_gap(&loaded, wanted) {
+        // What is not used can still be put right, or taken away.
+        let name = ServerName::from_label(wanted).map_err(|error| wrong(format!("{error}.")))?;
+        return Made { word, edit: edit(name.clone()), name }.make(None, &gap.place.file, app, output);
+    }
     let server = find(&loaded, wanted)?;
     let done = Made { word, name: server.name.clone(), edit: edit(server.name.clone()) };
     refuse_foreign(server, &done.edit)?;
     done.make(Some(server), &own_file(&loaded)?, app, output)
+}
+
+/// The entry of a file of ours that is meant and that is not used, where no other of its name is.
+fn own_gap<'a>(loaded: &'a Loaded, wanted: &str) -> Option<&'a Warning> {
+    let is_there = find(loaded, wanted).is_ok();
+    loading::gap(&loaded.config, wanted).filter(|gap| !is_there && loaded.files.contains(&gap.place.file))
 }
 
 /// What a project's file of another host says can only be switched off: nobody was shown more.

@@ -1,0 +1,68 @@
+//! One bad entry, or one bad file of a project: everything else works, and nobody has to guess why that one does not.
+
+use crate::{
+    configuring::{run_in, stable},
+    home::{Home, TOOLWAY},
+};
+
+const OWN: &str = "HOME/.config/toolway/toolway.json";
+const REASON: &str = "`mcpServers.Bad.env.A` must be a string";
+
+/// The sample server, an entry that says what it may not, and one that changes a server that is not there any more.
+fn one_bad() -> Home {
+    let home = Home::new();
+    home.configure(&format!(
+        "{{ \"mcpServers\": {{\n\"good\": {{ \"command\": \"{TOOLWAY}\", \"args\": [\"sample\"] }},\n\
+         \"Bad\": {{ \"command\": \"x\", \"env\": {{ \"A\": 5 }} }},\n\"gone\": {{ \"enabled\": false }}\n}} }}"
+    ));
+    home
+}
+
+#[test]
+fn one_bad_entry_leaves_the_others_and_is_explained() {
+    let home = one_bad();
+    let said = home.run(&["call", "good.echo", "text=hi", "-o", "raw"]);
+    assert_eq!(said.ok(), "hi\n");
+    assert!(
+        stable(&home, &said.talk).contains(&format!("toolway: {OWN}:3: `Bad` is not used: {REASON}\n")),
+        "{said:?}"
+    );
+    assert_eq!(home.run(&["tools"]).json()["tools"].as_array().unwrap().len(), 7);
+
+    for words in [&["call", "bad.echo"][..], &["tools", "Bad"], &["status", "bad"], &["@bad", "ping"]] {
+        let failure = home.run(words).failed(2, "config");
+        let message = stable(&home, failure["message"].as_str().unwrap());
+        assert_eq!(message, format!("{OWN}:3: `Bad` is not used: {REASON}."), "{words:?}");
+    }
+    let checked = home.run(&["config", "check", "-o", "human"]);
+    assert_eq!(checked.code, 2);
+    let gone = "`mcpServers.gone.command` must be the program to start, or `url` an address";
+    assert_eq!(
+        stable(&home, &checked.out),
+        format!("{OWN}:3: `Bad` is not used: {REASON}\n{OWN}:4: `gone` is not used: {gone}\n")
+    );
+}
+
+#[test]
+fn what_is_not_used_can_be_put_right_or_taken_away() {
+    let home = one_bad();
+    home.run(&["servers", "update", "bad", "--unset", "env", "--stdio", &format!("{TOOLWAY} sample")]).ok();
+    home.run(&["ping", "bad"]).ok();
+    home.run(&["servers", "remove", "gone"]).ok();
+    home.run(&["config", "check"]).ok();
+    home.run(&["servers", "remove", "gone"]).failed(2, "unknown_server");
+}
+
+#[test]
+fn a_projects_file_that_says_what_it_may_not_takes_nothing_away() {
+    let home = Home::with_sample();
+    for text in ["{ \"autoConnect\": true }", "{ \"policy\": {} }", "{ \"mcpServers\": [,"] {
+        home.write("work/toolway.json", text);
+        let said = run_in(&home, "work", &["call", "sample.echo", "text=hi", "-o", "raw"]);
+        assert_eq!(said.ok(), "hi\n", "{text}");
+        let talk = stable(&home, &said.talk);
+        assert!(talk.starts_with("toolway: HOME/work/toolway.json:1: the project's file is not used: "), "{talk}");
+        assert_eq!(run_in(&home, "work", &["config", "check"]).code, 2, "{text}");
+    }
+    assert_eq!(home.run(&["call", "sample.echo", "text=hi"]).talk, "", "elsewhere nobody hears of it");
+}
