@@ -87,6 +87,14 @@ fn introduction(proposal: &Proposal) -> String {
     }
 }
 
+/// Why a project's server waits, in few words.
+pub(crate) fn news(proposal: &Proposal) -> &'static str {
+    match proposal.news {
+        News::New => "it comes from a project's file and is not used until you accept it",
+        News::Changed(_) => "it has changed in a project's file and is not used until you accept it again",
+    }
+}
+
 fn details(proposal: &Proposal) -> String {
     let mut text = String::new();
     if let News::Changed(differences) = &proposal.news {

@@ -148,6 +148,13 @@ fn say_odd(loaded: &Loaded, output: &mut Output) {
     }
 }
 
+/// The same, for a command that shows what is not used itself.
+pub(crate) fn say_odd_but_gaps(loaded: &Loaded, output: &mut Output) {
+    let mut rest = loaded.clone();
+    rest.config.warnings.retain(|warning| !warning.is_a_gap());
+    say_odd(&rest, output);
+}
+
 fn say_waiting(proposals: &[Proposal], output: &mut Output) {
     let names: Vec<&str> = proposals.iter().map(|proposal| proposal.server.name.as_str()).collect();
     if let Some(first) = names.first() {

@@ -20,6 +20,7 @@ mod session;
 mod similar;
 mod stop;
 mod target;
+mod unused;
 mod watch;
 mod wiring;
 

@@ -4,8 +4,13 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use toolway_host::connection::Phase;
+use toolway_wire::json::Raw;
 
-use crate::gathering::Seen;
+use crate::{
+    gathering::Seen,
+    output::{Format, Output},
+    unused::Unused,
+};
 
 /// Lines of standard error that programs are given.
 const STDERR: usize = 50;
@@ -50,6 +55,17 @@ pub(crate) fn object(seen: &Seen) -> Map<String, Value> {
     put("listMilliseconds", json!(seen.listed.map(milliseconds)));
     put("stderr", json!(tail(seen, STDERR)));
     object
+}
+
+/// All of them for programs: the servers with those that wait for a person, and what was set aside.
+pub(crate) fn print(mut servers: Vec<Value>, unused: &[Unused], output: &mut Output) {
+    let (waiting, aside): (Vec<&Unused>, Vec<&Unused>) = unused.iter().partition(|unused| unused.is_server());
+    servers.extend(waiting.into_iter().map(Unused::object));
+    let aside: Vec<Value> = aside.into_iter().map(Unused::object).collect();
+    match output.format {
+        Format::Ndjson => servers.iter().chain(&aside).for_each(|object| output.json(&Raw::of(object))),
+        _ => output.json(&Raw::of(&json!({ "servers": servers, "setAside": aside }))),
+    }
 }
 
 /// The state as a word.

@@ -13,7 +13,7 @@ use toolway_host::{
 };
 use url::Url;
 
-use crate::{app::App, loading, output::Output, report::Report, similar, wiring};
+use crate::{app::App, loading, output::Output, report::Report, similar, unused::Unused, wiring};
 
 /// A server, and what must not be shown of it.
 #[derive(Clone, Debug)]
@@ -71,6 +71,26 @@ impl App {
             return Ok(config.servers.values().map(|server| self.configured(&config, server)).collect());
         }
         names.iter().map(|name| entry(&config, name).map(|entry| self.configured(&config, entry))).collect()
+    }
+
+    /// The servers a command looks at, and where it looks at all: what else stands in the files and is not used.
+    pub(crate) fn looked_at(
+        &self,
+        names: &[String],
+        output: &mut Output,
+    ) -> Result<(Vec<Target>, Vec<Unused>), Report> {
+        if !names.is_empty() || !self.reach.names_no_server() {
+            return Ok((self.targets(names, output)?, Vec::new()));
+        }
+        let loaded = self.load()?;
+        loading::say_odd_but_gaps(&loaded, output);
+        let mut unused = Unused::waiting(&loaded);
+        unused.extend(Unused::set_aside(&loaded));
+        let config = &loaded.config;
+        if config.servers.is_empty() && unused.is_empty() {
+            return Err(no_server(config));
+        }
+        Ok((config.servers.values().map(|server| self.configured(config, server)).collect(), unused))
     }
 
     /// The server and the thing that `<server>.<thing>` or `<server>__<thing>` means, or only `<thing>` where an

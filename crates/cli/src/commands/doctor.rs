@@ -7,7 +7,6 @@ use toolway_host::{
     keeper::Custody,
     whose_move::WhoseMove,
 };
-use toolway_wire::json::Raw;
 
 use super::ping;
 use crate::{
@@ -18,6 +17,7 @@ use crate::{
     report::Report,
     server_view,
     target::Target,
+    unused::{Unused, Why},
     wiring,
 };
 
@@ -25,8 +25,9 @@ use crate::{
 ///
 /// Of each: the command with the names of its variables or the address, the revision it speaks, how long it took to
 /// connect and to say what it has, how its program ended and what that said last on standard error. Each is given as
-/// long as its entry says (`timeouts`, 30 seconds unless said), or --timeout. The exit code is 0 where all are well
-/// and 4 where one is not.
+/// long as its entry says (`timeouts`, 30 seconds unless said), or --timeout. What stands in the files and is not used
+/// is named with the reason. The exit code is 0 where all are well and 4 where one is not, or where an entry or a
+/// project's file has to be put right.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DoctorArgs {
@@ -45,13 +46,14 @@ Examples:
   toolway doctor -o json | jq '.servers[] | {name, state, advice}'";
 
 pub(crate) async fn run(args: &DoctorArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
-    let targets = app.targets(&args.servers, output)?;
+    let (targets, unused) = app.looked_at(&args.servers, output)?;
     // Connecting has its clock, and what is listed then has as long again.
     let slowest = targets.iter().map(|target| target.server.connect).max().unwrap_or_default();
     let gathering = app.gather(targets, Lists::Once, 2 * slowest, output).await?;
     let findings: Vec<Finding<'_>> = gathering.seen.iter().map(|seen| Finding::of(seen, app)).collect();
-    show(&findings, output);
-    let ill = findings.iter().filter(|finding| finding.seen.problem().is_some()).count();
+    show(&findings, &unused, output);
+    let broken = unused.iter().filter(|unused| unused.why == Why::Broken).count();
+    let ill = broken + findings.iter().filter(|finding| finding.seen.problem().is_some()).count();
     wiring::leave(&gathering.host).await;
     match ill {
         0 => Ok(ExitCode::Ok),
@@ -129,17 +131,29 @@ impl<'a> Finding<'a> {
     }
 }
 
-fn show(findings: &[Finding<'_>], output: &mut Output) {
-    let objects = || findings.iter().map(Finding::object);
+fn show(findings: &[Finding<'_>], unused: &[Unused], output: &mut Output) {
     match output.format {
-        Format::Json => output.json(&Raw::of(&json!({ "servers": objects().collect::<Vec<_>>() }))),
-        Format::Ndjson => objects().for_each(|object| output.json(&Raw::of(&object))),
-        Format::Raw => {
-            let line = |finding: &Finding<'_>| format!("{}\t{}\n", finding.seen.status.server, finding.advice);
-            findings.iter().for_each(|finding| output.content(line(finding).as_bytes()));
+        Format::Json | Format::Ndjson => {
+            server_view::print(findings.iter().map(Finding::object).collect(), unused, output);
         }
-        Format::Human => findings.iter().for_each(|finding| finding.tell(output)),
+        Format::Raw => {
+            let asked = findings.iter().map(|finding| (finding.seen.status.server.to_string(), finding.advice.clone()));
+            let unused = unused.iter().map(|unused| (unused.title(), unused.advice()));
+            let lines = asked.chain(unused).map(|(name, advice)| format!("{name}\t{advice}\n"));
+            lines.for_each(|line| output.content(line.as_bytes()));
+        }
+        Format::Human => {
+            findings.iter().for_each(|finding| finding.tell(output));
+            unused.iter().for_each(|unused| tell_unused(unused, output));
+        }
     }
+}
+
+fn tell_unused(unused: &Unused, output: &mut Output) {
+    output.entry(&unused.title(), &format!("  {}", unused.state()));
+    output.line(&format!("    written in     {}", unused.place()));
+    output.line(&format!("    problem        {}", unused.reason));
+    output.line(&format!("    what to do     {}", unused.advice()));
 }
 
 /// The command and its arguments as they are written, or the address; what looks like a secret is masked.

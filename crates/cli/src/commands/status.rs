@@ -1,8 +1,7 @@
 //! `toolway status`: how each server is, at this moment.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use toolway_host::connection::Lists;
-use toolway_wire::json::Raw;
 
 use crate::{
     app::App,
@@ -10,13 +9,16 @@ use crate::{
     gathering::{self, Gathering, Seen},
     output::{Format, Output},
     report::Report,
-    server_view, wiring,
+    server_view,
+    unused::Unused,
+    wiring,
 };
 
 /// Say how each server is: connects, reports, leaves
 ///
 /// All servers are connected side by side; one that takes longer than ten seconds, or than --timeout, is reported as
-/// it is then. The exit code is 0 whatever their states are; `doctor` says what to do about them. With --verbose the
+/// it is then. What stands in the files and is not used is shown too, with the reason. The exit code is 0 whatever the
+/// states are; `doctor` says what to do about them. With --verbose the
 /// end of what each program said on standard error is shown too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -35,35 +37,58 @@ Examples:
   toolway status -o json | jq '.servers[] | select(.state != \"ready\") | .name'";
 
 pub(crate) async fn run(args: &StatusArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
-    let targets = app.targets(&args.servers, output)?;
+    let (targets, unused) = app.looked_at(&args.servers, output)?;
     let gathering = app.gather(targets, Lists::Once, gathering::PATIENCE, output).await?;
-    show(&gathering, app, output);
+    show(&gathering, &unused, app, output);
     wiring::leave(&gathering.host).await;
     Ok(ExitCode::Ok)
 }
 
-fn show(gathering: &Gathering, app: &App, output: &mut Output) {
+/// One line of the table.
+struct Row<'a> {
+    name: String,
+    state: &'static str,
+    remark: String,
+    /// What its program said last on standard error.
+    tail: &'a [String],
+}
+
+fn show(gathering: &Gathering, unused: &[Unused], app: &App, output: &mut Output) {
     let seen = &gathering.seen;
-    let objects = || seen.iter().map(|seen| Value::Object(server_view::object(seen)));
+    let objects = seen.iter().map(|seen| Value::Object(server_view::object(seen)));
     match output.format {
-        Format::Json => output.json(&Raw::of(&json!({ "servers": objects().collect::<Vec<_>>() }))),
-        Format::Ndjson => objects().for_each(|object| output.json(&Raw::of(&object))),
+        Format::Json | Format::Ndjson => server_view::print(objects.collect(), unused, output),
         Format::Raw => {
-            let line = |seen: &Seen| format!("{}\t{}\n", seen.status.server, server_view::state(seen));
-            seen.iter().for_each(|seen| output.content(line(seen).as_bytes()));
+            let line = |row: &Row<'_>| format!("{}\t{}\n", row.name, row.state);
+            rows(seen, unused).iter().for_each(|row| output.content(line(row).as_bytes()));
         }
-        Format::Human => table(seen, app, output),
+        Format::Human => table(&rows(seen, unused), app, output),
     }
 }
 
-fn table(seen: &[Seen], app: &App, output: &mut Output) {
-    let names = seen.iter().map(|seen| seen.status.server.as_str().len()).max().unwrap_or_default();
-    let states = seen.iter().map(|seen| server_view::state(seen).len()).max().unwrap_or_default();
-    for seen in seen {
-        let (name, state) = (seen.status.server.as_str(), server_view::state(seen));
-        output.entry(&format!("{name:<names$}"), &format!("  {state:<states$}  {}", remark(seen)));
+fn rows<'a>(seen: &'a [Seen], unused: &[Unused]) -> Vec<Row<'a>> {
+    let asked = seen.iter().map(|seen| Row {
+        name: seen.status.server.to_string(),
+        state: server_view::state(seen),
+        remark: remark(seen),
+        tail: server_view::tail(seen, TAIL),
+    });
+    let unused = unused.iter().map(|unused| Row {
+        name: unused.title(),
+        state: unused.state(),
+        remark: format!("{}: {}", unused.place(), unused.reason),
+        tail: &[],
+    });
+    asked.chain(unused).collect()
+}
+
+fn table(rows: &[Row<'_>], app: &App, output: &mut Output) {
+    let names = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or_default();
+    let states = rows.iter().map(|row| row.state.len()).max().unwrap_or_default();
+    for Row { name, state, remark, tail } in rows {
+        output.entry(&format!("{name:<names$}"), &format!("  {state:<states$}  {remark}"));
         if app.show.verbose {
-            server_view::tail(seen, TAIL).iter().for_each(|line| output.line(&format!("    {line}")));
+            tail.iter().for_each(|line| output.line(&format!("    {line}")));
         }
     }
 }

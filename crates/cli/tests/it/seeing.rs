@@ -189,8 +189,9 @@ fn what_a_project_brings_is_not_started_to_be_looked_at() {
         crate::home::Ran::of(&output)
     };
     let all = run(&["status", "-o", "raw"]);
-    assert_eq!(all.ok(), "old-sample\tready\nsample\tready\n");
-    assert!(all.talk.contains("not used until you accept it"), "{}", all.talk);
+    assert_eq!(all.ok(), "old-sample\tready\nsample\tready\ntheirs\tnot accepted\n");
+    let told = run(&["status", "-o", "human"]);
+    assert!(told.ok().contains("is not used until you accept it"), "{told:?}");
     for words in [&["doctor", "sample", "theirs"][..], &["status", "theirs"], &["tools", "lint", "theirs"]] {
         run(words).failed(7, "not_accepted");
     }

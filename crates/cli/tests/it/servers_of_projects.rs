@@ -306,6 +306,21 @@ fn at_a_terminal_the_person_is_asked() {
 }
 
 #[test]
+fn a_yes_and_its_end_are_told_to_programs() {
+    let home = Home::new();
+    home.write("clone/toolway.json", r#"{ "mcpServers": { "theirs": { "command": "x" } } }"#);
+    let told = |ran: Ran| {
+        let said = ran.json();
+        (said["changed"].clone(), said["server"]["name"].clone(), said["server"]["state"].clone())
+    };
+    let expected = |changed: bool, state: &str| (changed.into(), "theirs".into(), state.into());
+    assert_eq!(told(accept(&home, "clone", "theirs")), expected(true, "enabled"));
+    assert_eq!(told(run_in(&home, "clone", &["servers", "accept", "theirs"])), expected(false, "enabled"));
+    assert_eq!(told(run_in(&home, "clone", &["servers", "revoke", "theirs"])), expected(true, "not accepted"));
+    assert_eq!(told(run_in(&home, "clone", &["servers", "revoke", "theirs"])), expected(false, "not accepted"));
+}
+
+#[test]
 fn what_one_adds_oneself_needs_no_yes() {
     let home = Home::new();
     std::fs::create_dir_all(home.path("work/deep")).unwrap();

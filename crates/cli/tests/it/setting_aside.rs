@@ -1,5 +1,7 @@
 //! One bad entry, or one bad file of a project: everything else works, and nobody has to guess why that one does not.
 
+use serde_json::{Value, json};
+
 use crate::{
     configuring::{run_in, stable},
     home::{Home, TOOLWAY},
@@ -65,4 +67,45 @@ fn a_projects_file_that_says_what_it_may_not_takes_nothing_away() {
         assert_eq!(run_in(&home, "work", &["config", "check"]).code, 2, "{text}");
     }
     assert_eq!(home.run(&["call", "sample.echo", "text=hi"]).talk, "", "elsewhere nobody hears of it");
+}
+
+#[test]
+fn what_is_not_used_is_shown_with_its_reason_wherever_servers_are() {
+    let home = one_bad();
+    home.write(
+        "work/toolway.json",
+        r#"{ "mcpServers": { "theirs": { "command": "x" }, "worse": { "url": "ftp://x" } } }"#,
+    );
+    for (command, code) in [("servers", 0), ("status", 0), ("doctor", 4)] {
+        let ran = run_in(&home, "work", &[command]);
+        assert_eq!(ran.code, code, "{ran:?}");
+        let said: Value = serde_json::from_str(&ran.out).unwrap();
+        let names = |key: &str| said[key].as_array().unwrap().iter().map(|it| it["name"].clone()).collect::<Vec<_>>();
+        assert_eq!(
+            (names("servers"), names("setAside")),
+            (vec![json!("good"), json!("theirs")], ["bad", "worse", "gone"].map(Value::from).to_vec()),
+            "{command}"
+        );
+        assert_eq!(said["servers"][1]["state"], "not accepted");
+        let bad = &said["setAside"][0];
+        assert_eq!(
+            (&bad["state"], &bad["reason"], &bad["source"]["line"]),
+            (&json!("set aside"), &json!(REASON), &json!(3))
+        );
+
+        let human = run_in(&home, "work", &[command, "-o", "human"]);
+        let lines = stable(&home, &human.out);
+        assert!(lines.contains("set aside") && lines.contains(REASON), "{command}: {lines}");
+        assert!(!human.talk.contains(REASON), "it is said once: {}", human.talk);
+        let rows = run_in(&home, "work", &[command, "-o", "ndjson"]).out.lines().count();
+        assert_eq!(rows, 5, "{command}");
+    }
+    home.write("work/toolway.json", r#"{ "autoConnect": true }"#);
+    for command in ["servers", "status", "doctor"] {
+        let said: Value = serde_json::from_str(&run_in(&home, "work", &[command]).out).unwrap();
+        let file = said["setAside"].as_array().unwrap().iter().find(|it| it.get("label").is_none()).unwrap();
+        let reason = file["reason"].as_str().unwrap();
+        assert!(reason.starts_with("`autoConnect` is not for a project's file"), "{command}: {reason}");
+        assert!(file["source"]["file"].as_str().unwrap().ends_with("work/toolway.json"), "{command}");
+    }
 }

@@ -1,12 +1,24 @@
 //! `toolway servers accept` and `revoke`: a person's yes to a project's server, and taking it back.
 
+use serde_json::json;
 use toolway_config::{
+    ServerConfig,
     consent::{Accepted, EntryId},
     server::Behind,
 };
 
-use super::find;
-use crate::{app::App, exit_code::ExitCode, loading, output::Output, report::Report};
+use super::{
+    find,
+    list::{State, view},
+};
+use crate::{
+    app::App,
+    commands::config::print,
+    exit_code::ExitCode,
+    loading,
+    output::{Format, Output},
+    report::Report,
+};
 
 /// Accept a server that a project's file brought along
 ///
@@ -46,7 +58,8 @@ pub(super) fn run(args: &AcceptArgs, app: &App, output: &mut Output) -> Result<E
     let Some(proposal) = loading::proposal_of(&loaded, &args.name) else {
         let server = find(&loaded, &args.name)?;
         let why = if server.source.behind == Behind::Project { "is accepted already" } else { "is your own" };
-        output.say(&format!("`{}` {why} ({}).", server.name, server.source.place));
+        let sentence = format!("`{}` {why} ({}).", server.name, server.source.place);
+        tell(server, State::of(server), News::None, &sentence, output);
         return Ok(ExitCode::Ok);
     };
     match &args.digest {
@@ -55,7 +68,9 @@ pub(super) fn run(args: &AcceptArgs, app: &App, output: &mut Output) -> Result<E
             app.consent(proposal, output)?;
         }
     }
-    output.say(&format!("Accepted: `{}` of {}.", proposal.server.name, proposal.server.source.place));
+    let server = &proposal.server;
+    let sentence = format!("Accepted: `{}` of {}.", server.name, server.source.place);
+    tell(server, State::of(server), News::Some, &sentence, output);
     Ok(ExitCode::Ok)
 }
 
@@ -69,6 +84,23 @@ pub(super) fn revoke(args: &RevokeArgs, app: &App, output: &mut Output) -> Resul
         kept.map_err(|error| Report::new(ExitCode::Internal, "state", format!("It is not kept: {error}.")))?;
     }
     let what = if was_accepted { "is no longer accepted" } else { "was not accepted, so nothing changes" };
-    output.say(&format!("`{}` of {} {what}.", server.name, server.source.place));
+    let sentence = format!("`{}` of {} {what}.", server.name, server.source.place);
+    let state = if server.source.behind == Behind::Project { State::NotAccepted } else { State::of(server) };
+    tell(server, state, if was_accepted { News::Some } else { News::None }, &sentence, output);
     Ok(ExitCode::Ok)
+}
+
+/// Whether anything is different now.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum News {
+    Some,
+    None,
+}
+
+/// A sentence for people, and the server as it is now for programs.
+fn tell(server: &ServerConfig, state: State, news: News, sentence: &str, output: &mut Output) {
+    output.say(sentence);
+    if matches!(output.format, Format::Json | Format::Ndjson) {
+        print(&json!({ "changed": news == News::Some, "server": view(server, state) }), output);
+    }
 }

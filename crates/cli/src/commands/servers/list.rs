@@ -9,16 +9,19 @@ use toolway_config::{
 
 use crate::{
     app::App,
-    commands::config::{place, print},
+    commands::config::place,
     exit_code::ExitCode,
     output::{Format, Output},
     report::Report,
+    server_view,
+    unused::Unused,
     wiring,
 };
 
 /// List the configured servers; the same as `toolway servers` alone
 ///
-/// Nothing is started or dialled for it; what a server offers is what it offered when it was last listed.
+/// Nothing is started or dialled for it; what a server offers is what it offered when it was last listed. An entry or a
+/// file that is not used, because something in it is wrong, is shown with the reason.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ListArgs {}
@@ -37,8 +40,8 @@ struct Row<'a> {
 }
 
 /// What may be done with a server now.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
     Enabled,
     Disabled,
     NotAccepted,
@@ -48,11 +51,11 @@ pub(super) enum State {
 pub(super) fn run(ListArgs {}: &ListArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     let loaded = app.load()?;
     let rows = rows(&loaded, app);
+    let aside = Unused::set_aside(&loaded);
     match output.format {
-        Format::Json => print(&json!({ "servers": rows.iter().map(Row::view).collect::<Vec<_>>() }), output),
-        Format::Ndjson => rows.iter().for_each(|row| print(&row.view(), output)),
+        Format::Json | Format::Ndjson => server_view::print(rows.iter().map(Row::view).collect(), &aside, output),
         Format::Raw => rows.iter().for_each(|row| output.line(row.server.name.as_str())),
-        Format::Human => human(&rows, output),
+        Format::Human => human(&rows, &aside, output),
     }
     Ok(ExitCode::Ok)
 }
@@ -77,8 +80,8 @@ fn last_listed(server: &ServerConfig, config: &Config, app: &App) -> Option<usiz
     wiring::recalled(&app.paths, config, server).map(|listing| listing.tools.len())
 }
 
-fn human(rows: &[Row<'_>], output: &mut Output) {
-    if rows.is_empty() {
+fn human(rows: &[Row<'_>], aside: &[Unused], output: &mut Output) {
+    if rows.is_empty() && aside.is_empty() {
         output.say("No server is configured. `toolway servers add` makes one, `toolway import` finds those of others.");
         return;
     }
@@ -89,8 +92,16 @@ fn human(rows: &[Row<'_>], output: &mut Output) {
         let transport = transport(server).to_owned();
         [name, label, transport, row.state.words().to_owned(), tools, server.source.place.to_string()]
     };
-    let rows: Vec<_> = rows.iter().map(row).collect();
+    let none = || "-".to_owned();
+    let unused = |unused: &Unused| {
+        let place = unused.place().to_string();
+        [unused.title(), unused.label().unwrap_or("-").to_owned(), none(), unused.state().to_owned(), none(), place]
+    };
+    let rows: Vec<_> = rows.iter().map(row).chain(aside.iter().map(unused)).collect();
     output.table(["NAME", "LABEL", "TRANSPORT", "STATE", "TOOLS", "DEFINED IN"], &rows);
+    for unused in aside {
+        output.line(&format!("{} is set aside: {}", unused.title(), unused.reason));
+    }
 }
 
 impl Row<'_> {
@@ -104,7 +115,7 @@ impl Row<'_> {
 }
 
 /// One server for programs.
-pub(super) fn view(server: &ServerConfig, state: State) -> Value {
+pub(crate) fn view(server: &ServerConfig, state: State) -> Value {
     let mut source = place(&server.source.place);
     source["host"] = server.source.format.word().into();
     source["project"] = (server.source.behind == Behind::Project).into();
@@ -132,14 +143,14 @@ impl State {
         if server.is_enabled() { Self::Enabled } else { Self::Disabled }
     }
 
-    pub(super) fn of_proposal(proposal: &Proposal) -> Self {
+    pub(crate) fn of_proposal(proposal: &Proposal) -> Self {
         match proposal.news {
             News::New => Self::NotAccepted,
             News::Changed(_) => Self::Changed,
         }
     }
 
-    fn words(self) -> &'static str {
+    pub(crate) fn words(self) -> &'static str {
         match self {
             Self::Enabled => "enabled",
             Self::Disabled => "disabled",
