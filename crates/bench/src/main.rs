@@ -3,7 +3,8 @@
 //! `cargo run --release -p toolway-bench` prints one line per measurement and fails when a ratio is under its
 //! budget. The server ([`peer`]) is hand-written and the same for all loops; the raw loop ([`raw`]) does what a client
 //! cannot avoid: it frames messages and looks once whether they are JSON. A loop over bytes alone is printed beside
-//! it. Rounds alternate, so that a busy machine slows all of them. `quick` as argument makes short rounds;
+//! it. Rounds are short and alternate, so that a busy machine slows both; each gives a ratio, and the median of those with
+//! its quartiles is printed. `quick` as argument makes few rounds;
 //! `loop <way> <raw|ours> <small|big|list> <width> <count>` runs one loop alone, for a profiler. While it measures, a
 //! process of the lowest priority keeps the cores awake ([`awake`]).
 

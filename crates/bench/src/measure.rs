@@ -1,10 +1,6 @@
 //! Rounds that alternate between the raw loop and ours, and the table they end in.
 
-use std::{
-    io,
-    process::ExitCode,
-    time::{Duration, Instant},
-};
+use std::{io, process::ExitCode, time::Instant};
 
 use crate::{
     ours,
@@ -12,7 +8,10 @@ use crate::{
     raw::{self, Look},
 };
 
-/// How long the rounds are.
+/// Seconds that one loop takes in one round.
+const ROUND: f64 = 0.025;
+
+/// How many rounds there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Size {
     Full,
@@ -38,7 +37,8 @@ pub(crate) struct Line {
     kept: bool,
 }
 
-/// Alternates between the two; the median round of each counts.
+/// Alternates between the loops in many short rounds. A machine that slows down for a while slows the neighbours of one
+/// round alike, so each round gives a ratio of its own, and the median of those counts.
 #[expect(clippy::too_many_arguments, reason = "the arguments of one row, in the order of its columns")]
 pub(crate) async fn compare(
     way: Way,
@@ -50,27 +50,29 @@ pub(crate) async fn compare(
     what: &'static str,
     width: usize,
 ) -> io::Result<Line> {
-    let rounds = if size == Size::Full { 15 } else { 5 };
-    let count = trips(raw, what, width, size).await?;
-    ours.round_trips(what, count.div_ceil(4), width).await?;
-    raw.round_trips(Look::Once, what, count.div_ceil(4), width).await?;
+    let count = trips(raw, what, width).await?;
+    ours.round_trips(what, count, width).await?;
+    raw.round_trips(Look::Once, what, count, width).await?;
     let (mut bare, mut theirs, mut own) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..rounds {
-        let begun = Instant::now();
-        raw.round_trips(Look::Never, what, count, width).await?;
-        bare.push(begun.elapsed());
-        let begun = Instant::now();
-        raw.round_trips(Look::Once, what, count, width).await?;
-        theirs.push(begun.elapsed());
-        let begun = Instant::now();
-        ours.round_trips(what, count, width).await?;
-        own.push(begun.elapsed());
+    for round in 0..size.rounds() {
+        // Whoever comes second finds warmer cores: they take turns.
+        let ours_first = round % 2 == 1;
+        if ours_first {
+            own.push(timed(ours.round_trips(what, count, width)).await?);
+        }
+        theirs.push(timed(raw.round_trips(Look::Once, what, count, width)).await?);
+        if !ours_first {
+            own.push(timed(ours.round_trips(what, count, width)).await?);
+        }
+        if round % 4 == 0 {
+            bare.push(timed(raw.round_trips(Look::Never, what, count, width)).await?);
+        }
     }
-    let (bare, theirs, own) = (median(bare), median(theirs), median(own));
-    let ratio = theirs.as_secs_f64() / own.as_secs_f64();
-    let each = |time: Duration| time.as_secs_f64() * 1e6 / (count * width) as f64;
+    let ratios = theirs.iter().zip(&own).map(|(theirs, own)| theirs / own).collect();
+    let [low, ratio, high] = quartiles(ratios);
+    let each = |times| quartiles(times)[1] * 1e6 / (count * width) as f64;
     let text = format!(
-        "{:<12} {name:<27} bytes {:>8.1} µs   raw {:>8.1} µs   ours {:>8.1} µs   ratio {ratio:.2} (at least {budget})",
+        "{:<12} {name:<27} bytes {:>8.1} µs   raw {:>8.1} µs   ours {:>8.1} µs   ratio {ratio:.2} [{low:.2} {high:.2}] (at least {budget})",
         format!("{way:?}"),
         each(bare),
         each(theirs),
@@ -79,20 +81,35 @@ pub(crate) async fn compare(
     Ok(Line { text, kept: budget <= ratio })
 }
 
-/// Round trips that take a tenth of a second, or a third of that.
-async fn trips(raw: &mut raw::Client, what: &'static str, width: usize, size: Size) -> io::Result<usize> {
-    raw.round_trips(Look::Never, what, 3, width).await?;
+/// How long a loop took, in seconds.
+async fn timed(work: impl Future<Output = io::Result<()>>) -> io::Result<f64> {
     let begun = Instant::now();
-    raw.round_trips(Look::Never, what, 10, width).await?;
-    let target = if size == Size::Full { 0.1 } else { 0.03 };
-    let trips = target / (begun.elapsed().as_secs_f64() / 10.0);
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small positive number")]
-    Ok((trips as usize).clamp(5, 10_000))
+    work.await?;
+    Ok(begun.elapsed().as_secs_f64())
 }
 
-fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort_unstable();
-    times[times.len() / 2]
+/// Round trips that take about [`ROUND`].
+async fn trips(raw: &mut raw::Client, what: &'static str, width: usize) -> io::Result<usize> {
+    const LOOK: usize = 20;
+    raw.round_trips(Look::Once, what, LOOK, width).await?;
+    let each = timed(raw.round_trips(Look::Once, what, LOOK, width)).await? / LOOK as f64;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small positive number")]
+    Ok(((ROUND / each) as usize).clamp(2, 10_000))
+}
+
+/// The quartiles and, between them, the median.
+fn quartiles(mut values: Vec<f64>) -> [f64; 3] {
+    values.sort_unstable_by(f64::total_cmp);
+    [1, 2, 3].map(|quarter| values.get(values.len() * quarter / 4).copied().unwrap_or(f64::NAN))
+}
+
+impl Size {
+    fn rounds(self) -> usize {
+        match self {
+            Self::Full => 80,
+            Self::Quick => 16,
+        }
+    }
 }
 
 impl Line {
