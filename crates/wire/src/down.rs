@@ -12,6 +12,7 @@ mod modern;
 mod park;
 mod session;
 pub mod stdio;
+mod stream;
 
 use std::{fmt, sync::Arc, time::Duration};
 

@@ -41,6 +41,16 @@ pub const RESUMPTIONS: usize = 5;
 pub const RETRY_MILLIS: u64 = 60_000;
 /// Redirects followed for one request, all on the same origin.
 pub const REDIRECTS: usize = 3;
+/// Events of one stream that are kept for a caller that is slow or has lost its connection; see `down::stream`.
+pub const STREAM_EVENTS: usize = 256;
+/// Bytes of them; one event always has room.
+pub const STREAM_BYTES: usize = 1024 * 1024;
+/// Streams of one session that are over and that nobody has taken yet.
+pub const KEPT_STREAMS: usize = 32;
+/// Bytes of them; the newest always has room.
+pub const KEPT_STREAM_BYTES: usize = MESSAGE_BYTES;
+/// A larger stream is let go as soon as it was handed to its connection.
+pub const TAKEN_STREAM_BYTES: usize = 16 * 1024;
 /// Calls that wait for their caller to come back with answers, per face.
 pub const PARKED_CALLS: usize = 100;
 /// Legacy sessions of one face.
@@ -87,6 +97,10 @@ pub struct Limits {
     pub retry_millis: u64,
     /// See [`REDIRECTS`].
     pub redirects: usize,
+    /// See [`STREAM_EVENTS`].
+    pub stream_events: usize,
+    /// See [`STREAM_BYTES`].
+    pub stream_bytes: usize,
     /// See [`PARKED_CALLS`].
     pub parked_calls: usize,
     /// See [`SESSIONS`].
@@ -115,6 +129,8 @@ impl Default for Limits {
             resumptions: RESUMPTIONS,
             retry_millis: RETRY_MILLIS,
             redirects: REDIRECTS,
+            stream_events: STREAM_EVENTS,
+            stream_bytes: STREAM_BYTES,
             parked_calls: PARKED_CALLS,
             sessions: SESSIONS,
         }

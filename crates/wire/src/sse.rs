@@ -60,6 +60,21 @@ pub fn encode(message: Bytes) -> Bytes {
     event.into()
 }
 
+/// A message as an event of its own that can be named later.
+pub fn event(id: &str, message: Bytes) -> Bytes {
+    let line = json::one_line(message);
+    let mut event = Vec::with_capacity(line.len() + id.len() + 32);
+    for part in [b"id: ", id.as_bytes(), b"\nevent: message\ndata: ", &line, b"\n\n"] {
+        event.extend_from_slice(part);
+    }
+    event.into()
+}
+
+/// The beginning of a stream that can be taken up again: where it stands, how long to wait, and nothing else.
+pub fn beginning(id: &str, retry_millis: u64) -> Bytes {
+    format!("id: {id}\nretry: {retry_millis}\ndata: \n\n").into()
+}
+
 /// A sign of life that is no event.
 pub fn comment() -> Bytes {
     Bytes::from_static(b": still here\n\n")

@@ -19,6 +19,16 @@ pub(super) struct Said {
     pub(super) last: bool,
     /// The HTTP status, where it is the only message.
     pub(super) status: StatusCode,
+    weight: Weight,
+}
+
+/// What becomes of a message that nobody reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Weight {
+    /// It may give way to later ones.
+    Light,
+    /// Somebody waits for it.
+    Heavy,
 }
 
 /// What a request declares itself to be.
@@ -33,16 +43,27 @@ pub(super) enum Declared {
 }
 
 impl Said {
+    /// A notification.
     pub(super) fn more(message: Bytes) -> Self {
-        Self { message, last: false, status: StatusCode::OK }
+        Self { message, last: false, status: StatusCode::OK, weight: Weight::Light }
+    }
+
+    /// A request to the caller.
+    pub(super) fn question(message: Bytes) -> Self {
+        Self { weight: Weight::Heavy, ..Self::more(message) }
     }
 
     pub(super) fn last(message: Bytes) -> Self {
-        Self { message, last: true, status: StatusCode::OK }
+        Self { message, last: true, status: StatusCode::OK, weight: Weight::Heavy }
+    }
+
+    /// Whether it may be dropped where nobody reads.
+    pub(super) fn is_notification(&self) -> bool {
+        self.weight == Weight::Light
     }
 
     pub(super) fn error(id: Option<&Id>, error: &RpcError, status: StatusCode) -> Self {
-        Self { message: compose::error(id, error), last: true, status }
+        Self { status, ..Self::last(compose::error(id, error)) }
     }
 }
 

@@ -127,7 +127,8 @@ impl Reply {
         }
         let (id, answer) = self.session.ask();
         let params = question.params.as_ref();
-        self.say(compose::request(&id, &question.method, params, &only_with_a_session(params)));
+        let message = compose::request(&id, &question.method, params, &only_with_a_session(params));
+        self.unsaid.push_back(Said::question(message));
         let number = question.id;
         self.open.push((number, id));
         self.asked.push(Box::pin(async move {

@@ -1,5 +1,7 @@
 //! One caller that keeps a session: what it said in the handshake, what it was asked, what it has under way.
 
+mod streams;
+
 use std::{
     collections::HashMap,
     sync::{
@@ -17,7 +19,12 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use super::{Caller, Face, accent};
+use self::streams::Streams;
+use super::{
+    Caller, Face,
+    accent::{self, Said},
+    stream::{Bounds, Reader, Stream, Writer},
+};
 use crate::{
     exchange::{Answer, LogLevel},
     json::{Kind, Raw},
@@ -28,9 +35,6 @@ use crate::{
     notice::{Notice, Wanted},
     revision::{Era, Revision},
 };
-
-/// Messages that wait for the standing stream of a session; over the bound they are dropped.
-const STANDING: usize = 256;
 
 /// A session.
 #[derive(Debug)]
@@ -44,9 +48,10 @@ pub(super) struct Session {
     under_way: Mutex<HashMap<Id, CancellationToken>>,
     subscriptions: Mutex<HashMap<String, AbortOnDropHandle<()>>>,
     list_changes: Mutex<Option<AbortOnDropHandle<()>>>,
-    /// Gone when the session has ended.
-    standing: Mutex<Option<mpsc::Sender<Bytes>>>,
-    unread_standing: Mutex<Option<mpsc::Receiver<Bytes>>>,
+    /// The stream of what belongs to no request; nobody writes on it when the session has ended.
+    pub(super) standing: Arc<Stream>,
+    standing_writer: Mutex<Option<Writer>>,
+    pub(super) streams: Mutex<Streams>,
     used: Mutex<Instant>,
     ended: CancellationToken,
 }
@@ -97,7 +102,9 @@ impl Session {
     }
 
     fn new(face: &Arc<Face>, caller: Caller) -> Arc<Self> {
-        let (standing, unread) = mpsc::channel(STANDING);
+        let limits = &face.options.limits;
+        let bounds = Bounds { events: limits.stream_events, bytes: limits.stream_bytes };
+        let (standing, writer) = Stream::new(0, bounds);
         Arc::new(Self {
             caller,
             face: Arc::clone(face),
@@ -107,8 +114,9 @@ impl Session {
             under_way: Mutex::default(),
             subscriptions: Mutex::default(),
             list_changes: Mutex::default(),
-            standing: Mutex::new(Some(standing)),
-            unread_standing: Mutex::new(Some(unread)),
+            standing,
+            standing_writer: Mutex::new(Some(writer)),
+            streams: Mutex::new(Streams::new(bounds)),
             used: Mutex::new(Instant::now()),
             ended: CancellationToken::new(),
         })
@@ -119,7 +127,7 @@ impl Session {
         self.ended.cancel();
         self.subscriptions.lock().clear();
         self.list_changes.lock().take();
-        self.standing.lock().take();
+        self.standing_writer.lock().take();
     }
 
     /// The caller was heard of.
@@ -133,19 +141,25 @@ impl Session {
         idle.then(|| *self.used.lock())
     }
 
+    /// Whether the caller reads a stream.
+    pub(super) fn is_read(&self) -> bool {
+        self.standing.has_reader() || self.streams.lock().has_reader()
+    }
+
     /// Puts a request to the service.
     pub(super) fn open(&self, request: crate::exchange::Request) -> crate::exchange::Exchange {
         self.face.service.open(request, &self.caller)
     }
 
-    /// The stream of what belongs to no request; there is one.
-    pub(super) fn standing_stream(&self) -> Option<mpsc::Receiver<Bytes>> {
-        self.unread_standing.lock().take()
-    }
-
-    /// Gives the stream back when its reader has gone.
-    pub(super) fn return_stream(&self, stream: mpsc::Receiver<Bytes>) {
-        *self.unread_standing.lock() = Some(stream);
+    /// Takes up the stream that this event was the last one of; none where it is gone.
+    pub(super) fn resume(&self, last: &str) -> Option<Reader> {
+        let (name, number) = last.split_once('-')?;
+        let (name, number) = (name.parse().ok()?, number.parse::<u64>().ok()?);
+        let stream = match name {
+            0 => Arc::clone(&self.standing),
+            name => self.streams.lock().find(name)?,
+        };
+        stream.knows(number).then(|| stream.read_from(number))
     }
 
     /// From which level on the caller wants logs; everything until it says.
@@ -242,7 +256,7 @@ impl Session {
             let message = format!("`{uri}` cannot be subscribed to");
             return Err(RpcError::new(RpcError::INVALID_PARAMS, &message));
         }
-        let forwarding = forward(heard.notices, self.standing.lock().clone());
+        let forwarding = forward(heard.notices, self.standing_writer.lock().clone());
         let forwarding = AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(forwarding));
         self.subscriptions.lock().insert(uri, forwarding);
         Ok(Raw::empty_object())
@@ -255,7 +269,8 @@ impl Session {
 
     /// From the end of the handshake on, changes of lists are told without being asked for.
     fn tell_of_lists(&self) {
-        let (face, caller, standing) = (Arc::clone(&self.face), self.caller.clone(), self.standing.lock().clone());
+        let (face, caller, standing) =
+            (Arc::clone(&self.face), self.caller.clone(), self.standing_writer.lock().clone());
         let telling = async move {
             let heard = face.service.listen(Wanted::lists(), &caller).await;
             forward(heard.notices, standing).await;
@@ -271,11 +286,11 @@ impl Drop for UnderWay {
     }
 }
 
-/// Puts notices on the standing stream; those that do not fit are dropped.
-async fn forward(mut notices: mpsc::Receiver<Notice>, standing: Option<mpsc::Sender<Bytes>>) {
+/// Puts notices on the standing stream; those that a slow reader leaves no room for are dropped.
+async fn forward(mut notices: mpsc::Receiver<Notice>, standing: Option<Writer>) {
     while let Some(notice) = notices.recv().await {
-        let Some(message) = announced(&notice) else { continue };
-        if standing.as_ref().is_some_and(|standing| standing.try_send(message).is_err()) {
+        let (Some(message), Some(standing)) = (announced(&notice), &standing) else { continue };
+        if !standing.try_say(Said::more(message)) {
             tracing::warn!("a caller does not read its standing stream; a notice was dropped");
         }
     }

@@ -132,14 +132,14 @@ impl LineFace {
     }
 
     fn forward_standing(self: &Arc<Self>, session: &Session) {
-        let Some(mut standing) = session.standing_stream() else { return };
+        let Some(standing) = session.standing.read() else { return };
         let me = Arc::clone(self);
         self.tasks.spawn(async move {
             loop {
                 tokio::select! {
                     () = me.stop.cancelled() => return,
-                    message = standing.recv() => match message {
-                        Some(message) => me.say(message),
+                    event = standing.next() => match event {
+                        Some(event) => me.say(event.said.message),
                         None => return,
                     },
                 }

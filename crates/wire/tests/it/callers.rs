@@ -94,11 +94,20 @@ impl Reply {
         serde_json::from_str(&self.text).unwrap()
     }
 
+    /// The events of a stream.
+    pub(crate) fn events(&self) -> Vec<sse::Event> {
+        assert_eq!(self.headers["content-type"], "text/event-stream", "{}", self.text);
+        sse::Decoder::new(1 << 20).push(Bytes::from(self.text.clone())).unwrap()
+    }
+
     /// The messages of a stream.
     pub(crate) fn messages(&self) -> Vec<Value> {
-        assert_eq!(self.headers["content-type"], "text/event-stream", "{}", self.text);
-        let events = sse::Decoder::new(1 << 20).push(Bytes::from(self.text.clone())).unwrap();
-        events.iter().map(|event| serde_json::from_slice(&event.data).unwrap()).collect()
+        let events = self.events();
+        events
+            .iter()
+            .filter(|event| !event.data.is_empty())
+            .map(|event| serde_json::from_slice(&event.data).unwrap())
+            .collect()
     }
 }
 

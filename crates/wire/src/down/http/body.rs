@@ -17,17 +17,34 @@ use tokio::{
 };
 
 use crate::{
-    down::{accent::Said, session::Session},
+    down::{
+        accent::Said,
+        session::Session,
+        stream::{Event, Reader},
+    },
     sse,
 };
+
+/// How long a caller that lost its stream waits before it asks for the rest.
+const RETRY_MILLIS: u64 = 1_000;
 
 /// The body of a response.
 pub struct FaceBody(Kind);
 
 enum Kind {
     Whole(Option<Bytes>),
-    Events { first: Option<Said>, rest: mpsc::Receiver<Said>, alive: Alive },
-    Standing { session: Arc<Session>, messages: Option<mpsc::Receiver<Bytes>>, alive: Alive },
+    Events {
+        first: Option<Said>,
+        rest: mpsc::Receiver<Said>,
+        alive: Alive,
+    },
+    /// Of a session: it begins with the place where it stands.
+    Stream {
+        session: Arc<Session>,
+        reader: Reader,
+        begun: bool,
+        alive: Alive,
+    },
 }
 
 /// Speaks when nobody else does.
@@ -46,8 +63,8 @@ impl FaceBody {
         Self(Kind::Events { first: Some(first), rest, alive: Alive::new(keep_alive) })
     }
 
-    pub(super) fn standing(session: Arc<Session>, messages: mpsc::Receiver<Bytes>, keep_alive: Duration) -> Self {
-        Self(Kind::Standing { session, messages: Some(messages), alive: Alive::new(keep_alive) })
+    pub(super) fn stream(session: Arc<Session>, reader: Reader, keep_alive: Duration) -> Self {
+        Self(Kind::Stream { session, reader, begun: false, alive: Alive::new(keep_alive) })
     }
 }
 
@@ -59,21 +76,33 @@ impl Body for FaceBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let (message, alive) = match &mut self.0 {
+        let (event, alive) = match &mut self.0 {
             Kind::Whole(message) => return Poll::Ready(message.take().map(|message| Ok(Frame::data(message)))),
             Kind::Events { first, rest, alive } => match first.take() {
-                Some(said) => (Poll::Ready(Some(said.message)), alive),
-                None => (rest.poll_recv(context).map(|said| said.map(|said| said.message)), alive),
+                Some(said) => (Poll::Ready(Some(sse::encode(said.message))), alive),
+                None => (rest.poll_recv(context).map(|said| said.map(|said| sse::encode(said.message))), alive),
             },
-            Kind::Standing { messages, alive, .. } => match messages {
-                Some(messages) => (messages.poll_recv(context), alive),
-                None => return Poll::Ready(None),
+            Kind::Stream { reader, begun, alive, .. } if !*begun => {
+                *begun = true;
+                (Poll::Ready(Some(sse::beginning(&place(reader, reader.position()), RETRY_MILLIS))), alive)
+            }
+            Kind::Stream { session, reader, alive, .. } => match reader.poll_next(context) {
+                Poll::Ready(Some(Event { number, said })) => {
+                    (Poll::Ready(Some(sse::event(&place(reader, number + 1), said.message))), alive)
+                }
+                Poll::Ready(None) => {
+                    if reader.stream().is_over() {
+                        session.streams.lock().taken(reader.stream());
+                    }
+                    return Poll::Ready(None);
+                }
+                Poll::Pending => (Poll::Pending, alive),
             },
         };
-        match message {
-            Poll::Ready(Some(message)) => {
+        match event {
+            Poll::Ready(Some(event)) => {
                 alive.wind();
-                Poll::Ready(Some(Ok(Frame::data(sse::encode(message)))))
+                Poll::Ready(Some(Ok(Frame::data(event))))
             }
             Poll::Ready(None) => Poll::Ready(None),
             Poll::Pending => alive.poll(context).map(|()| Some(Ok(Frame::data(sse::comment())))),
@@ -87,19 +116,23 @@ impl Body for FaceBody {
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
             Kind::Whole(message) => SizeHint::with_exact(message.as_ref().map_or(0, |message| message.len() as u64)),
-            Kind::Events { .. } | Kind::Standing { .. } => SizeHint::default(),
+            Kind::Events { .. } | Kind::Stream { .. } => SizeHint::default(),
         }
     }
 }
 
 impl Drop for FaceBody {
     fn drop(&mut self) {
-        if let Kind::Standing { session, messages, .. } = &mut self.0
-            && let Some(messages) = messages.take()
-        {
-            session.return_stream(messages);
+        // It was not idle until now.
+        if let Kind::Stream { session, .. } = &self.0 {
+            session.touch();
         }
     }
+}
+
+/// The name of a place on a stream: which stream, and which event comes next.
+fn place(reader: &Reader, next: u64) -> String {
+    format!("{}-{next}", reader.stream().name)
 }
 
 impl Alive {

@@ -31,8 +31,8 @@ impl Sessions {
         let mut sessions = self.sessions.lock();
         if self.limit <= sessions.len() {
             let own = sessions.iter().filter(|(_, other)| other.caller.principal == session.caller.principal);
-            let idle = own.filter_map(|(name, other)| Some((other.idle_since()?, name.clone())));
-            let (_, longest) = idle.min()?;
+            let idle = own.filter_map(|(name, other)| Some((other.is_read(), other.idle_since()?, name.clone())));
+            let (_, _, longest) = idle.min()?;
             sessions.remove(&longest)?.end();
         }
         sessions.insert(word.clone(), session);

@@ -1,0 +1,47 @@
+//! Requests that say all themselves: one message back, or a stream that ends with its reader.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, Response, StatusCode};
+use tokio::sync::mpsc;
+
+use super::{FaceBody, HttpFace, reply};
+use crate::{down::modern, message::Envelope};
+
+/// Messages of one request that wait for its reader; the next one waits with the exchange, which has bounds of its own.
+const UNREAD: usize = 16;
+
+impl HttpFace {
+    /// Answers a stateless request; whoever hangs up gives it up.
+    pub(super) async fn answer_modern(
+        &self,
+        headers: &HeaderMap,
+        envelope: &Envelope,
+        principal: &Arc<str>,
+    ) -> Response<FaceBody> {
+        let mut answer = match modern::Reply::begin(&self.face, envelope, principal, Some(headers)) {
+            Ok(answer) => answer,
+            Err(said) => return reply::json(said.status, said.message),
+        };
+        // Let go of here, the reply is dropped and the request cancelled.
+        let first = match answer.next().await {
+            Some(said) if said.last => return reply::json(said.status, said.message),
+            Some(said) => said,
+            None => return reply::empty(StatusCode::INTERNAL_SERVER_ERROR),
+        };
+        let (sender, receiver) = mpsc::channel(UNREAD);
+        self.tasks.spawn(async move {
+            loop {
+                let said = tokio::select! {
+                    () = sender.closed() => return,
+                    said = answer.next() => said,
+                };
+                let Some(said) = said else { return };
+                if sender.send(said).await.is_err() {
+                    return;
+                }
+            }
+        });
+        reply::stream(FaceBody::events(first, receiver, self.face.options.keep_alive))
+    }
+}
