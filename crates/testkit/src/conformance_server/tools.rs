@@ -1,0 +1,154 @@
+//! The tools: what they are called, what they take, and what each does.
+
+mod interactive;
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use toolway_wire::{
+    exchange::{Feed, Outcome, Request},
+    json::Raw,
+    message::RpcError,
+    notice::List,
+};
+
+use super::{ConformanceServer, content, schemas};
+
+/// Time between two things a tool tells, so that they do not arrive together.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// The tools without arguments and what they do, in a word.
+const PLAIN: [(&str, &str); 24] = [
+    ("test_simple_text", "Gives a text"),
+    ("test_image_content", "Gives a picture"),
+    ("test_audio_content", "Gives a sound"),
+    ("test_embedded_resource", "Gives a resource"),
+    ("test_multiple_content_types", "Gives a text, a picture and a resource"),
+    ("test_tool_with_logging", "Logs three lines"),
+    ("test_error_handling", "Says that it failed"),
+    ("test_tool_with_progress", "Tells of its progress"),
+    ("test_reconnection", "Tells something before it answers"),
+    ("test_elicitation_sep1034_defaults", "Asks with a form full of defaults"),
+    ("test_elicitation_sep1330_enums", "Asks with a form full of choices"),
+    ("test_missing_capability", "Needs the caller's model"),
+    ("test_streaming_elicitation", "Asks for a name"),
+    ("test_logging_tool", "Logs a line"),
+    ("test_trigger_tool_change", "Changes the list of tools"),
+    ("test_trigger_prompt_change", "Changes the list of prompts"),
+    ("test_input_required_result_elicitation", "Asks for a name, then greets"),
+    ("test_input_required_result_sampling", "Asks the caller's model for a capital"),
+    ("test_input_required_result_list_roots", "Asks for the caller's folders"),
+    ("test_input_required_result_request_state", "Asks for a confirmation"),
+    ("test_input_required_result_multiple_inputs", "Asks three things at once"),
+    ("test_input_required_result_multi_round", "Asks one thing after the other"),
+    ("test_input_required_result_tampered_state", "Asks for a confirmation that cannot be forged"),
+    ("test_input_required_result_capabilities", "Asks only what the caller declared"),
+];
+
+/// All of them; `changes` is how often the list was changed, and one of the tools says so.
+pub(super) fn list(changes: usize) -> Raw {
+    let tool = |name: &str, description: &str, schema: Value| json!({ "name": name, "description": description, "inputSchema": schema });
+    let mut tools: Vec<Value> =
+        PLAIN.iter().map(|(name, description)| tool(name, description, schemas::nothing())).collect();
+    for (name, description) in WITH_ARGUMENTS {
+        tools.extend(schema_of(name).map(|schema| tool(name, description, schema)));
+    }
+    tools.push(tool("test_changing_tool", &format!("Changed {changes} times"), schemas::nothing()));
+    Raw::of(&json!({ "tools": tools }))
+}
+
+/// The tools with arguments and what they do.
+const WITH_ARGUMENTS: [(&str, &str); 4] = [
+    ("test_sampling", "Asks the caller's model"),
+    ("test_elicitation", "Asks the caller"),
+    ("test_x_mcp_header", "Says where it looked"),
+    ("json_schema_2020_12_tool", "Tool with JSON Schema 2020-12 features"),
+];
+
+/// What a tool takes, where it takes anything.
+pub(super) fn schema_of(tool: &str) -> Option<Value> {
+    match tool {
+        "test_sampling" => Some(schemas::one("prompt", "The prompt to send to the model")),
+        "test_elicitation" => Some(schemas::one("message", "The message to show the user")),
+        "test_x_mcp_header" => Some(schemas::in_a_header()),
+        "json_schema_2020_12_tool" => Some(schemas::vocabulary()),
+        _ => None,
+    }
+}
+
+pub(super) async fn call(server: &ConformanceServer, request: &Request, feed: &Feed) -> Outcome {
+    let name = request.param("name").and_then(|name| name.as_str().map(|name| name.into_owned())).unwrap_or_default();
+    match run(server, &name, request, feed).await {
+        Ok(result) => Outcome::Answered(result),
+        Err(error) => Outcome::Refused(error),
+    }
+}
+
+async fn run(server: &ConformanceServer, name: &str, request: &Request, feed: &Feed) -> Result<Raw, RpcError> {
+    Ok(match name {
+        "test_simple_text" => content::said("This is a simple text response for testing."),
+        "test_image_content" => content::result(&[content::picture()]),
+        "test_audio_content" => content::result(&[content::sound()]),
+        "test_embedded_resource" => content::result(&[content::resource(
+            "test://embedded-resource",
+            "text/plain",
+            "This is an embedded resource content.",
+        )]),
+        "test_multiple_content_types" => content::result(&[
+            content::text("Multiple content types test:"),
+            content::picture(),
+            content::resource("test://mixed-content-resource", "application/json", r#"{"test":"data","value":123}"#),
+        ]),
+        "test_error_handling" => content::failed("This tool intentionally returns an error for testing"),
+        "test_tool_with_logging" => {
+            log(feed, &["Tool execution started", "Tool processing data", "Tool execution completed"]).await;
+            content::said("Three lines were logged.")
+        }
+        "test_logging_tool" | "test_reconnection" => {
+            log(feed, &["Something happens"]).await;
+            content::said("Something happened.")
+        }
+        "test_tool_with_progress" => {
+            progress(feed).await;
+            content::said("It is done.")
+        }
+        "test_trigger_tool_change" => {
+            server.change(List::Tools);
+            content::said("The tools are not what they were.")
+        }
+        "test_trigger_prompt_change" => {
+            server.change(List::Prompts);
+            content::said("The prompts are not what they were.")
+        }
+        "test_x_mcp_header" => content::said(&format!("Looked in {}.", argument(request, "region"))),
+        "test_changing_tool" => content::said("Its description changes."),
+        "json_schema_2020_12_tool" => {
+            content::said(&request.param("arguments").unwrap_or_else(Raw::empty_object).text())
+        }
+        other => match interactive::run(other, request, feed).await {
+            Some(answer) => return answer,
+            None => return Err(RpcError::new(RpcError::INVALID_PARAMS, &format!("unknown tool `{other}`"))),
+        },
+    })
+}
+
+/// Logs these lines, one after the other.
+async fn log(feed: &Feed, lines: &[&str]) {
+    for line in lines {
+        feed.log(Raw::of(&json!({ "level": "info", "logger": "conformance", "data": line })));
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+async fn progress(feed: &Feed) {
+    for done in [0, 50, 100] {
+        feed.progress(Raw::of(&json!({ "progress": done, "total": 100, "message": format!("{done} of 100") })));
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// An argument that is a text.
+fn argument(request: &Request, name: &str) -> String {
+    let value = request.param("arguments").and_then(|arguments| arguments.get(name));
+    value.as_ref().and_then(Raw::as_str).unwrap_or_default().into_owned()
+}
