@@ -8,6 +8,7 @@ use toolway_config::Secret;
 use crate::{
     commands::{
         call::CallArgs,
+        clients::ClientsArgs,
         complete::CompleteArgs,
         completions::{CandidatesArgs, CompletionsArgs},
         config::ConfigArgs,
@@ -20,6 +21,7 @@ use crate::{
         resources::ResourcesArgs,
         rpc::RpcArgs,
         sample::SampleArgs,
+        serve::ServeArgs,
         servers::ServersArgs,
         status::StatusArgs,
         tools::ToolsArgs,
@@ -69,6 +71,8 @@ pub(crate) enum Command {
     Status(StatusArgs),
     Doctor(DoctorArgs),
     Servers(ServersArgs),
+    Serve(ServeArgs),
+    Clients(ClientsArgs),
     Import(ImportArgs),
     Config(ConfigArgs),
     Sample(SampleArgs),
@@ -85,7 +89,7 @@ pub(crate) enum Command {
 #[command(next_help_heading = "Server")]
 pub(crate) struct ReachArgs {
     /// Start this program and speak to it; split into words as a shell does, but no shell runs
-    #[arg(long, global = true, value_name = "COMMAND", value_parser = secret)]
+    #[arg(long, global = true, value_name = "COMMAND", value_parser = secret, num_args = 0..=1, default_missing_value = "")]
     pub(crate) stdio: Option<Secret>,
 
     /// Give the program this variable, or hand on one of yours with `--env NAME`; can be given several times

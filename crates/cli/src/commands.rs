@@ -1,6 +1,7 @@
 //! The list of commands.
 
 pub(crate) mod call;
+pub(crate) mod clients;
 pub(crate) mod complete;
 pub(crate) mod completions;
 pub(crate) mod config;
@@ -13,6 +14,7 @@ pub(crate) mod prompts;
 pub(crate) mod resources;
 pub(crate) mod rpc;
 pub(crate) mod sample;
+pub(crate) mod serve;
 pub(crate) mod servers;
 pub(crate) mod status;
 pub(crate) mod tools;
@@ -55,6 +57,8 @@ async fn run_of_server(command: &Command, app: &App, output: &mut Output) -> Res
         Command::Status(args) => status::run(args, app, output).await,
         Command::Doctor(args) => doctor::run(args, app, output).await,
         Command::Servers(args) => servers::run(args, app, output).await,
+        Command::Serve(args) => serve::run(args, app, output).await,
+        Command::Clients(args) => clients::run(args, app, output),
         Command::Import(args) => import::run(args, app, output),
         Command::Config(args) => config::run(args, app, output),
         Command::Demo(_)

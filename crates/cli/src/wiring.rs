@@ -162,12 +162,12 @@ impl App {
     }
 
     /// Where eras are remembered; one that was chosen says nothing about the server.
-    fn era_memory(&self) -> Option<Arc<dyn EraMemory>> {
+    pub(crate) fn era_memory(&self) -> Option<Arc<dyn EraMemory>> {
         let folder = self.paths.state.as_ref().filter(|_| self.reach.era == EraArg::Auto)?;
         Some(Arc::new(DiskEraMemory::at(folder.join("eras.json"))))
     }
 
-    fn http_options(&self) -> HttpOptions {
+    pub(crate) fn http_options(&self) -> HttpOptions {
         let variable = |names: [&str; 2]| {
             let set = names.iter().find_map(|name| self.environment.get(OsStr::new(name)));
             set.and_then(|value| value.to_str()).filter(|value| !value.is_empty()).map(str::to_owned)

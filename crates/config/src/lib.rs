@@ -11,6 +11,7 @@
 //! | [`config`] | the whole document: servers by name, settings, and what was odd about it |
 //! | [`server`] | one server as it was written |
 //! | [`settings`] | what holds for all servers, each value with where it came from |
+//! | [`gateway`] | who may come in to the gateway, and where it listens |
 //! | [`interpolate`] | references in texts, in the dialects of all hosts |
 //! | [`endpoint`] | how a server is reached now, references put in |
 //! | [`import`] | server lists written for other hosts |
@@ -33,6 +34,7 @@ pub mod document;
 pub mod edit;
 pub mod endpoint;
 pub mod error;
+pub mod gateway;
 pub mod import;
 pub mod interpolate;
 pub mod keychain;
@@ -54,10 +56,12 @@ pub use address::is_web_address;
 pub use config::Config;
 pub use endpoint::Endpoint;
 pub use error::{ConfigError, Place};
+pub use gateway::{GatewayAccess, GatewaySettings};
 pub use keychain::{Keychain, NoKeychain};
 pub use load::{Loaded, Sources, load};
 pub use paths::{Environment, Paths};
 pub use secret::Secret;
 pub use server::{ServerConfig, ServerName};
 pub use settings::{Origin, Prefix, Setting, Settings};
+pub use shape::read_time;
 pub use warning::Warning;

@@ -26,6 +26,11 @@ pub fn others_may_write(found: &Metadata) -> bool {
     rights(found).is_some_and(|rights| rights.mode & 0o022 != 0)
 }
 
+/// Whether anybody but its owner may read it.
+pub fn others_may_read(found: &Metadata) -> bool {
+    rights(found).is_some_and(|rights| rights.mode & 0o044 != 0)
+}
+
 /// How to open a file for writing; where it is made, it is for the user alone.
 pub fn to_write_privately() -> OpenOptions {
     let mut options = OpenOptions::new();

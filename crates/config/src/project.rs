@@ -163,7 +163,10 @@ fn refuse_settings(contents: &FileContents) -> Result<(), ConfigError> {
     refuse(&settings.start, "autoConnect")?;
     refuse(&settings.request_timeout, "requestTimeout")?;
     refuse(&settings.prefix, "naming.prefix")?;
-    refuse(&settings.imports, "imports")
+    refuse(&settings.imports, "imports")?;
+    refuse(&settings.gateway.access, "gateway.access")?;
+    refuse(&settings.gateway.listen, "gateway.listen")?;
+    refuse(&settings.gateway.hosts, "gateway.hosts")
 }
 
 fn refuse<T>(setting: &Setting<T>, key: &str) -> Result<(), ConfigError> {

@@ -68,6 +68,7 @@ fn of_shape(shape: Shape) -> Value {
         Shape::WordOrAlias(words, aliases) => json!({ "anyOf": [{ "enum": words }, { "enum": aliases }] }),
         Shape::Words(words) => json!({ "type": "array", "items": { "enum": words } }),
         Shape::Times(clocks) => object(clocks.iter().map(|clock| (*clock, of_shape(Shape::Time)))),
+        Shape::Members(members) => object(members.iter().map(|(key, shape)| (*key, of_shape(*shape)))),
         Shape::Choices(choices) => object(choices.iter().map(|(key, words)| (*key, json!({ "enum": words })))),
     }
 }
@@ -96,7 +97,7 @@ pub fn reference() -> String {
     rows(SETTINGS, &mut page);
     page.push_str("| `mcpServers` | an object of servers | The servers by label; the id is made from the label. |\n");
     page.push_str(
-        "\nA key that is not here changes nothing and is named in a warning; inside `naming` it is an error. A server whose\n\
+        "\nA key that is not here changes nothing and is named in a warning; inside `naming` and `gateway` it is an error. A server whose\n\
          entry says what it may not (an empty `command`, a number among its variables, an unknown key of `timeouts`) is\n\
          not used: `config check` fails on it with file and line, every other server works.\n",
     );

@@ -4,6 +4,7 @@ use std::{fmt, time::Duration};
 
 use crate::{
     error::{ConfigError, Place},
+    gateway::{GATEWAY, GatewaySettings},
     server::{Format, Start},
     shape::{Field, Key, Shape, put},
 };
@@ -54,6 +55,8 @@ pub struct Settings {
     pub prefix: Setting<Prefix>,
     /// Whose files are read besides ours.
     pub imports: Setting<Vec<Format>>,
+    /// What holds for the gateway.
+    pub gateway: GatewaySettings,
 }
 
 /// The words of `naming.prefix`.
@@ -114,6 +117,7 @@ pub(crate) const SETTINGS: &[Key<Settings>] = &[
         example: r#"["cursor", "claude-code"]"#,
         set: |settings, field| put(&mut settings.imports, field.setting(imports(field)?)),
     },
+    GATEWAY,
 ];
 
 fn naming(settings: &mut Settings, field: &Field<'_>) -> Result<(), ConfigError> {
@@ -150,7 +154,7 @@ impl<T> Setting<T> {
 }
 
 impl Field<'_> {
-    fn setting<T>(&self, value: T) -> Setting<T> {
+    pub(crate) fn setting<T>(&self, value: T) -> Setting<T> {
         Setting::new(value, Origin::File(self.document.place(self.node.line)))
     }
 }
@@ -166,6 +170,7 @@ impl Settings {
             request_timeout: self.request_timeout.or_nearer(nearer.request_timeout),
             prefix: self.prefix.or_nearer(nearer.prefix),
             imports: self.imports.or_nearer(nearer.imports),
+            gateway: self.gateway.under(nearer.gateway),
         }
     }
 }

@@ -43,6 +43,8 @@ pub(crate) enum Shape {
     Words(&'static [&'static str]),
     /// An object of times under these keys.
     Times(&'static [&'static str]),
+    /// An object of these under these keys.
+    Members(&'static [(&'static str, Shape)]),
     /// An object of these words under these keys.
     Choices(&'static [(&'static str, &'static [&'static str])]),
 }
@@ -74,7 +76,7 @@ impl Shape {
             Self::Count => "a whole number".to_owned(),
             Self::Time => "seconds, or a text such as `500ms`, `30s`, `5m` or `2h`".to_owned(),
             Self::Texts => "a list of strings".to_owned(),
-            Self::Pairs | Self::Times(_) | Self::Choices(_) => "an object".to_owned(),
+            Self::Pairs | Self::Times(_) | Self::Choices(_) | Self::Members(_) => "an object".to_owned(),
             Self::Word(words) | Self::WordOrAlias(words, _) => or(words),
             Self::Words(words) => format!("a list of {}", or(words)),
         }
@@ -209,7 +211,7 @@ pub(crate) fn seconds_of(seconds: f64) -> Option<Duration> {
 pub(crate) const TIME_PATTERN: &str = r"^[0-9]+(\.[0-9]+)?(ms|s|m|min|h)?$";
 
 /// `500ms`, `30s`, `5m`, `2h`, or a number of seconds.
-pub(crate) fn read_time(text: &str) -> Option<Duration> {
+pub fn read_time(text: &str) -> Option<Duration> {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let unit = match &text[digits.len()..] {
         "ms" => 0.001,

@@ -51,6 +51,9 @@ pub fn show(config: &Config) -> Vec<ShownValue> {
             &settings.imports,
             json!(settings.imports.value.iter().map(|format| format.word()).collect::<Vec<_>>()),
         ),
+        shown("gateway.access", &settings.gateway.access, json!(settings.gateway.access.value.word())),
+        shown("gateway.listen", &settings.gateway.listen, json!(settings.gateway.listen.value)),
+        shown("gateway.hosts", &settings.gateway.hosts, json!(settings.gateway.hosts.value)),
     ];
     for server in config.servers.values() {
         Showing { server, config, values: &mut values }.all();

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`gateway`] | everything behind one address: routes, faces, their end |
 //! | [`access`] | who may come in, and which servers each sees |
+//! | [`sealing`] | the key that seals handles |
 //! | [`service`] | the whole catalog under public names, or one server under its own |
 //!
 //! How a caller speaks is [`toolway_wire`]'s business, and what becomes of its call is [`toolway_host`]'s.
@@ -14,6 +15,7 @@ pub mod access;
 pub mod gateway;
 mod reply;
 mod route;
+pub mod sealing;
 pub mod service;
 mod view;
 

@@ -1,0 +1,195 @@
+//! `toolway serve`: one address, or one pair of pipes, for all servers.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use toolway_config::{Config, GatewayAccess, Secret, ServerName};
+use toolway_gateway::{
+    Gateway, GatewayOptions,
+    access::Access,
+    gateway::GatewayError,
+    sealing,
+    service::{HostService, Scope},
+};
+use toolway_host::{
+    connection::{WantedServer, Way},
+    host::{Host, HostOptions},
+    ports::HostPorts,
+};
+use toolway_sample::Sample;
+use toolway_wire::{
+    down::{self, FaceOptions},
+    json::Raw,
+    limit::Limits,
+    seal::Sealer,
+    up::client::HttpClient,
+};
+
+use super::clients;
+use crate::{
+    app::App,
+    call_notes::CallNotes,
+    exit_code::ExitCode,
+    output::{Format, Output},
+    report::Report,
+};
+
+/// Serve all configured servers as one
+///
+/// Clients of any revision reach servers of any revision: everything at /mcp under public names, each server alone at
+/// /servers/<name>/mcp under its own. Without a configuration the embedded sample server is served. Whoever comes in
+/// brings a key (`toolway clients add`); the first start prints one for this run.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ServeArgs {
+    /// Listen here [default: 127.0.0.1:7717]
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
+}
+
+/// Where it listens when nothing is said.
+const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7717);
+
+pub(crate) async fn run(args: &ServeArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
+    refuse_other_servers(app)?;
+    let config = app.config(output)?;
+    let host = start(app, &config).await?;
+    let served = match &app.reach.stdio {
+        Some(_) => over_pipes(app, &host).await,
+        None => over_http(args, app, &config, &host, output).await,
+    };
+    host.shutdown().await;
+    served
+}
+
+/// What is served is what is configured.
+fn refuse_other_servers(app: &App) -> Result<(), Report> {
+    let reach = &app.reach;
+    let program = reach.stdio.as_ref().is_some_and(|command| !command.expose().is_empty());
+    if program || reach.url.is_some() || reach.by_name.is_some() {
+        let hint = "Put it into toolway.json; `serve --stdio` without a command speaks to whoever started it.";
+        return Err(Report::usage("usage", "What is served is what is configured.").hint(hint));
+    }
+    Ok(())
+}
+
+async fn start(app: &App, config: &Config) -> Result<Host, Report> {
+    let sample = || {
+        let name: Option<ServerName> = "sample".parse().ok();
+        name.map(|name| WantedServer::new(name, Way::InProcess(Arc::new(Sample::new()))))
+    };
+    let options = HostOptions {
+        servers: if config.servers.is_empty() { sample().into_iter().collect() } else { Vec::new() },
+        environment: app.environment.clone(),
+        http: HttpClient::new(app.http_options(), &Limits::default()),
+        memory: app.era_memory(),
+        copy: app.disk_copy(),
+        ..HostOptions::default()
+    };
+    let ports = HostPorts { calls: Arc::new(CallNotes { shown: app.show.verbose }), ..HostPorts::default() };
+    Host::start(config, ports, options).await.map_err(|error| Report::usage("config", format!("{error}.")))
+}
+
+/// Speaks to whoever started us; they are whoever they are.
+async fn over_pipes(app: &App, host: &Host) -> Result<ExitCode, Report> {
+    let internal = |problem: &dyn std::fmt::Display| Report::new(ExitCode::Internal, "internal", format!("{problem}."));
+    let service =
+        HostService::new(host.clone(), Arc::new(Access::Open), Scope::All).map_err(|error| internal(&error))?;
+    let options = FaceOptions { sealer: sealer(app)?, ..FaceOptions::default() };
+    let stop = CancellationToken::new();
+    let serving = down::stdio::serve(tokio::io::stdin(), tokio::io::stdout(), Arc::new(service), options, stop.clone());
+    tokio::select! {
+        served = serving => served.map(|()| ExitCode::Ok).map_err(|error| internal(&error)),
+        () = told_to_stop(app) => Ok(ExitCode::Ok),
+    }
+}
+
+async fn over_http(
+    args: &ServeArgs,
+    app: &App,
+    config: &Config,
+    host: &Host,
+    output: &mut Output,
+) -> Result<ExitCode, Report> {
+    let settings = &config.settings.gateway;
+    let (access, key) = match settings.access.value {
+        GatewayAccess::Open => (Access::Open, None),
+        GatewayAccess::Keys => Access::of_keys(clients::file(app).ok())?,
+    };
+    let hosts = settings.hosts.value.clone();
+    let options = GatewayOptions { access, hosts, sealer: sealer(app)?, limits: Limits::default() };
+    let internal = |problem: &dyn std::fmt::Display| Report::new(ExitCode::Internal, "internal", format!("{problem}."));
+    let gateway = Gateway::new(host.clone(), options).map_err(|error| internal(&error))?;
+    let address = args.listen.or(settings.listen.value).unwrap_or(LISTEN);
+    let listener = gateway.bind(address).await.map_err(|error| unbound(&error))?;
+    let address = listener.local_addr().map_err(|error| internal(&error))?;
+    announce(address, key.as_ref(), settings.access.value, output);
+    let stop = CancellationToken::new();
+    let serving = gateway.serve(listener, stop.clone());
+    tokio::pin!(serving);
+    tokio::select! {
+        served = &mut serving => return served.map(|()| ExitCode::Ok).map_err(|error| internal(&error)),
+        () = told_to_stop(app) => stop.cancel(),
+    }
+    serving.await.map(|()| ExitCode::Ok).map_err(|error| internal(&error))
+}
+
+fn unbound(error: &GatewayError) -> Report {
+    match error {
+        GatewayError::OpenToAll(_) => Report::usage("open_access", format!("{error}.")),
+        GatewayError::Address { .. } => Report::new(ExitCode::Unreachable, "address", format!("{error}."))
+            .hint("Another one is chosen with --listen, e.g. --listen 127.0.0.1:0 for any free port."),
+        GatewayError::NoRandomness(_) => Report::new(ExitCode::Internal, "internal", format!("{error}.")),
+    }
+}
+
+/// Handles outlive a restart where there is somewhere to keep the key.
+fn sealer(app: &App) -> Result<Option<Arc<Sealer>>, Report> {
+    let Some(folder) = &app.paths.state else { return Ok(None) };
+    let kept = sealing::kept_at(&folder.join("gateway.key"));
+    let failed = |error| Report::new(ExitCode::Internal, "sealing_key", format!("{error}."));
+    kept.map(|sealer| Some(Arc::new(sealer))).map_err(failed)
+}
+
+/// What to paste into a client.
+fn announce(address: SocketAddr, key: Option<&Secret>, access: GatewayAccess, output: &mut Output) {
+    let url = format!("http://{address}/mcp");
+    if output.format != Format::Human {
+        output.json(&Raw::of(&json!({ "listening": url, "access": access.word(), "key": key.map(Secret::expose) })));
+        return;
+    }
+    let mut entry = json!({ "type": "http", "url": url });
+    match (key, access) {
+        (Some(key), _) => entry["headers"] = json!({ "Authorization": format!("Bearer {}", key.expose()) }),
+        (None, GatewayAccess::Keys) => entry["headers"] = json!({ "Authorization": "Bearer <key>" }),
+        (None, GatewayAccess::Open) => {}
+    }
+    let snippet = json!({ "mcpServers": { "toolway": entry } });
+    output.line(&format!("listening on {url}\n"));
+    output.line("Put this into a client's configuration:\n");
+    output.line(&serde_json::to_string_pretty(&snippet).unwrap_or_default());
+    output.line(match (key, access) {
+        (Some(_), _) => "\nThe key is good for this run; `toolway clients add <name>` makes one that stays.",
+        (None, GatewayAccess::Keys) => "\nA key is made with `toolway clients add <name>`.",
+        (None, GatewayAccess::Open) => "\nAccess is open: everybody on this machine can come in.",
+    });
+}
+
+/// Resolves when somebody wants us to end: the keyboard, or whoever keeps us.
+async fn told_to_stop(app: &App) {
+    #[cfg(unix)]
+    {
+        let ended = async {
+            match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+                Ok(mut signal) => drop(signal.recv().await),
+                Err(_) => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = ended => {}
+            _report = app.stop.happens() => {}
+        }
+    }
+    #[cfg(not(unix))]
+    drop(app.stop.happens().await);
+}

@@ -1,0 +1,90 @@
+//! What the operator says about the gateway: who may come in, and where it listens.
+
+use std::net::SocketAddr;
+
+use crate::{
+    error::ConfigError,
+    settings::{Setting, Settings},
+    shape::{Field, Key, Shape, put},
+};
+
+/// Who may come in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GatewayAccess {
+    /// Whoever brings a key.
+    #[default]
+    Keys,
+    /// Everybody on this machine.
+    Open,
+}
+
+/// What holds for the gateway.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GatewaySettings {
+    /// Who may come in.
+    pub access: Setting<GatewayAccess>,
+    /// Where it listens; a port of this machine where nothing is said.
+    pub listen: Setting<Option<SocketAddr>>,
+    /// Names under which it is reached, beside those of this machine.
+    pub hosts: Setting<Vec<String>>,
+}
+
+const ACCESS: &[(&str, GatewayAccess)] = &[("keys", GatewayAccess::Keys), ("open", GatewayAccess::Open)];
+const ACCESS_WORDS: &[&str] = &["keys", "open"];
+
+/// What stands under `gateway`.
+const MEMBERS: &[(&str, Shape)] =
+    &[("access", Shape::Word(ACCESS_WORDS)), ("listen", Shape::Text), ("hosts", Shape::Texts)];
+
+/// The key of the document.
+pub(crate) const GATEWAY: Key<Settings> = Key {
+    name: "gateway",
+    shape: Shape::Members(MEMBERS),
+    doc: "For `toolway serve`: `access` is `keys` unless said, or `open` for everybody on this machine; `listen` is the \
+          address, `127.0.0.1:7717` unless said; `hosts` are names under which it is reached beside those of this \
+          machine.",
+    example: r#"{"access": "keys", "listen": "127.0.0.1:7717"}"#,
+    set: read,
+};
+
+fn read(settings: &mut Settings, field: &Field<'_>) -> Result<(), ConfigError> {
+    let gateway = &mut settings.gateway;
+    for (key, field) in field.members()? {
+        match key {
+            "access" => {
+                let access = field.word(ACCESS, Shape::Word(ACCESS_WORDS))?;
+                put(&mut gateway.access, field.setting(access))?;
+            }
+            "listen" => {
+                let address =
+                    field.text()?.parse().map_err(|_| field.expected("an address such as `127.0.0.1:7717`"))?;
+                put(&mut gateway.listen, field.setting(Some(address)))?;
+            }
+            "hosts" => put(&mut gateway.hosts, field.setting(field.texts()?))?,
+            _ => return Err(field.unknown(MEMBERS.iter().map(|(key, _)| *key))),
+        }
+    }
+    Ok(())
+}
+
+impl GatewaySettings {
+    /// These, with what was said nearer put over them.
+    #[must_use]
+    pub(crate) fn under(self, nearer: Self) -> Self {
+        Self {
+            access: self.access.or_nearer(nearer.access),
+            listen: self.listen.or_nearer(nearer.listen),
+            hosts: self.hosts.or_nearer(nearer.hosts),
+        }
+    }
+}
+
+impl GatewayAccess {
+    /// As it is written.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Keys => "keys",
+            Self::Open => "open",
+        }
+    }
+}
