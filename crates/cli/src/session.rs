@@ -155,7 +155,10 @@ impl Session {
     /// Why the server is not there.
     pub(crate) fn unavailable(&self, status: &ServerStatus) -> Report {
         let report = match (&status.last_error, &status.phase) {
-            (Some(error), _) => Report::of_code(error.code, &error.message),
+            (Some(error), _) => {
+                let refused = error.error.as_ref().map(|refused| refused.raw().clone());
+                Report { error: refused, ..Report::of_code(error.code, &error.message) }
+            }
             (None, Phase::Ready) => Report::of_code("timed_out", UNLISTED),
             (None, phase) => Report::of_code("ended", &phase.to_string()),
         };

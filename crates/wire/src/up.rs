@@ -22,7 +22,11 @@ mod router;
 pub mod stdio;
 pub mod transport;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use futures_util::future::BoxFuture;
 use tokio::sync::broadcast;
@@ -53,6 +57,12 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Peer {
     inner: Arc<Inner>,
+}
+
+/// A server that is connected only as long as somebody else holds it.
+#[derive(Clone, Debug)]
+pub struct WeakPeer {
+    inner: Weak<Inner>,
 }
 
 struct Inner {
@@ -264,12 +274,24 @@ impl Peer {
         }
     }
 
+    /// The same, without keeping it connected.
+    pub fn downgrade(&self) -> WeakPeer {
+        WeakPeer { inner: Arc::downgrade(&self.inner) }
+    }
+
     pub(crate) fn router(&self) -> &Arc<Router> {
         &self.inner.opening.router
     }
 
     pub(crate) fn timeouts(&self) -> Timeouts {
         self.inner.terms
+    }
+}
+
+impl WeakPeer {
+    /// The server, where somebody still holds it.
+    pub fn upgrade(&self) -> Option<Peer> {
+        self.inner.upgrade().map(|inner| Peer { inner })
     }
 }
 

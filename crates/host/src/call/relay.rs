@@ -22,9 +22,12 @@ use toolway_wire::{
     json::Raw,
 };
 
-use super::{CallId, CallOutcome, CallRequest, way};
+use super::{
+    CallId, CallOutcome, CallRequest,
+    way::{self, Earlier},
+};
 use crate::{
-    connection::{Order, Sent, client_face::ClientFace},
+    connection::{Sent, client_face::ClientFace},
     host::Inner,
     record::Recording,
 };
@@ -67,7 +70,7 @@ enum Stage {
 
 impl Relay {
     pub(super) fn new(host: Arc<Inner>, request: CallRequest, id: CallId, recording: Recording) -> Self {
-        let stage = Stage::Preparing(way::prepare(Arc::clone(&host), request.clone(), recording));
+        let stage = Stage::Preparing(way::prepare(Arc::clone(&host), request.clone(), None, recording));
         Self { id, stage, host, request, retried: false }
     }
 
@@ -190,15 +193,14 @@ impl Relay {
         if let Outcome::Failed(error) = &outcome
             && makes_suspect(error)
         {
-            let (generation, error) = (sent.generation, error.clone());
-            sent.connection.order(Order::Suspect { generation, error });
+            sent.suspect(error);
         }
         // Nobody was there to take it: the server may be back in a moment.
         if matches!(&outcome, Outcome::Failed(error) if sent.reached_nobody(error)) && !self.retried {
             self.retried = true;
-            drop(sent);
+            let earlier = Earlier { fingerprint: sent.fingerprint, grant: sent.into_permit().into_grant() };
             let (host, request) = (Arc::clone(&self.host), self.request.clone());
-            self.stage = Stage::Preparing(way::prepare(host, request, *recording));
+            self.stage = Stage::Preparing(way::prepare(host, request, Some(earlier), *recording));
             return None;
         }
         sent.look_at_session();
@@ -212,10 +214,12 @@ impl Relay {
     }
 }
 
-/// Errors after which a peer is better dialled anew: it is not there, or no longer what it was.
+/// Errors after which a peer is better dialled anew: it is not there, or no longer what it was. Whoever may not do one
+/// thing (403) may still do others, so that says nothing of the connection.
 fn makes_suspect(error: &WireError) -> bool {
     match error {
-        WireError::Unreachable { .. } | WireError::Unauthorized { .. } | WireError::NoCommonRevision { .. } => true,
+        WireError::Unreachable { .. } | WireError::NoCommonRevision { .. } => true,
+        WireError::Unauthorized { status, .. } => status.as_u16() == 401,
         WireError::Status { status, .. } => matches!(status.as_u16(), 404 | 405 | 410),
         _ => false,
     }

@@ -23,6 +23,12 @@ pub(super) struct Found {
     pub(super) fingerprint: Option<Fingerprint>,
 }
 
+/// What was decided when the same call was tried before.
+pub(super) struct Earlier {
+    pub(super) grant: Grant,
+    pub(super) fingerprint: Option<Fingerprint>,
+}
+
 /// Names that are compared with one that was not found.
 const COMPARED: usize = 5_000;
 /// How alike two names are that are worth a hint.
@@ -32,50 +38,63 @@ const ALIKE: f64 = 0.7;
 pub(super) fn prepare(
     host: Arc<Inner>,
     request: CallRequest,
+    earlier: Option<Earlier>,
     mut recording: Recording,
 ) -> BoxFuture<'static, (Recording, Result<Sent, CallOutcome>)> {
     let span = tracing::debug_span!("call", caller = %request.caller, name = request.target.name());
     let work = async move {
-        let sent = go(&host, request, &mut recording).await;
+        let sent = go(&host, request, earlier, &mut recording).await;
         (recording, sent)
     };
     Box::pin(work.instrument(span))
 }
 
-async fn go(host: &Inner, request: CallRequest, recording: &mut Recording) -> Result<Sent, CallOutcome> {
+async fn go(
+    host: &Inner,
+    request: CallRequest,
+    earlier: Option<Earlier>,
+    recording: &mut Recording,
+) -> Result<Sent, CallOutcome> {
     let found = find(host, &request.target, request.content()).await?;
     recording.found(&found.subject);
     if found.fingerprint.zip(request.chosen).is_some_and(|(now, chosen)| now != chosen) {
         return Err(Refusal::Changed(request.target.name().to_owned()).into());
     }
-    let connection = found.connection;
     let wire_request = compose(&found.subject, &request)?;
-    let grant = granted(host, &connection, found.subject, &request, recording).await?;
+    let Found { connection, fingerprint, .. } = &found;
+    let grant = granted(host, &found, earlier, &request, recording).await?;
     let not_connected = |why| CallOutcome::Failed(CallError::NotConnected { server: connection.name().clone(), why });
     // Whoever waits for a server that is still being connected keeps no slot from the others meanwhile.
     let ready = connection.ready().await.map_err(not_connected)?;
-    let permit = admit(host, &connection, grant).await?;
+    let permit = admit(host, connection, grant).await?;
     let terms = request.terms.unwrap_or_else(|| connection.wanted().terms());
-    let sent = connection.send_within(permit, wire_request, terms).await.map_err(not_connected)?;
+    let mut sent = connection.send_within(permit, wire_request, terms).await.map_err(not_connected)?;
     drop(ready);
+    sent.fingerprint = *fingerprint;
     recording.sent(connection.name(), sent.permit(), sent.redactor.clone());
     Ok(sent)
 }
 
-/// Decides, and asks a person where that is decided.
+/// Decides, and asks a person where that is decided; not again about the same thing in the same call.
 async fn granted(
     host: &Inner,
-    connection: &Connection,
-    subject: Subject,
+    found: &Found,
+    earlier: Option<Earlier>,
     request: &CallRequest,
     recording: &Recording,
 ) -> Result<Grant, Refusal> {
-    match host.policy.decide(subject, &request.caller, &connection.wanted().filter) {
+    let same =
+        |earlier: &Earlier| *earlier.grant.subject() == found.subject && earlier.fingerprint == found.fingerprint;
+    let earlier = earlier.filter(same);
+    match host.policy.decide(found.subject.clone(), &request.caller, &found.connection.wanted().filter) {
         Decision::Allow(grant) => Ok(grant),
-        Decision::Ask(question) => {
-            recording.put_to_a_person();
-            approval::put(question, &*host.room.ports.approver).await
-        }
+        Decision::Ask(question) => match earlier {
+            Some(earlier) => Ok(earlier.grant),
+            None => {
+                recording.put_to_a_person();
+                approval::put(question, &*host.room.ports.approver).await
+            }
+        },
         Decision::Deny(refusal) => Err(refusal),
     }
 }

@@ -18,7 +18,12 @@ use super::{
     uses::{Ear, Use, Uses},
     wanted::WantedServer,
 };
-use crate::{catalog::Listing, policy::Permit, record::redact::Redactor, whose_move::WhoseMove};
+use crate::{
+    catalog::{Fingerprint, Listing},
+    policy::Permit,
+    record::redact::Redactor,
+    whose_move::WhoseMove,
+};
 
 /// One server. Cloning is cheap; every clone is the same connection.
 #[derive(Clone)]
@@ -90,10 +95,12 @@ pub(crate) struct Ready {
 pub struct Sent {
     /// What happens from now on.
     pub exchange: Exchange,
-    pub(crate) generation: u64,
     pub(crate) connection: Connection,
     pub(crate) redactor: Redactor,
-    pub(crate) permit: Permit,
+    /// The definition it was decided about, where there is one.
+    pub(crate) fingerprint: Option<Fingerprint>,
+    generation: u64,
+    permit: Permit,
     session: Option<String>,
     peer: Peer,
     /// The process it went to, and what that had taken before.
@@ -156,7 +163,18 @@ impl Connection {
         let life = self.shared.pulse.now();
         let life = (Arc::clone(&life), life.taken());
         let exchange = peer.open(request, terms);
-        Ok(Sent { exchange, generation, connection: self.clone(), redactor, permit, session, peer, life, _use: use_of })
+        Ok(Sent {
+            exchange,
+            generation,
+            connection: self.clone(),
+            redactor,
+            fingerprint: None,
+            permit,
+            session,
+            peer,
+            life,
+            _use: use_of,
+        })
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
@@ -196,11 +214,11 @@ impl Connection {
         let patience = self.wanted().connect + TO_HEAR_WHY;
         let live = tokio::time::timeout(patience, self.woken()).await.unwrap_or_else(|_| {
             let because = format!("not connected within {patience:?} (connect timeout)");
-            Err(NotConnected { because, whose_move: WhoseMove::Supervisor })
+            Err(NotConnected { because, whose_move: WhoseMove::Supervisor, error: None })
         })?;
         match live.open_peer() {
             Some((generation, peer)) => Ok(Ready { peer, generation, redactor: live.redactor.clone(), use_of }),
-            None => Err(live.status.phase.why_not()),
+            None => Err(live.status.why_not()),
         }
     }
 
@@ -263,13 +281,13 @@ impl Connection {
             match wake(&live.status) {
                 Wake::Now => drop(self.order(Order::Wake)),
                 Wake::Soon => {}
-                Wake::No => return Err(live.status.phase.why_not()),
+                Wake::No => return Err(live.status.why_not()),
             }
         }
         let over = |live: &Arc<Live>| live.open_peer().is_some() || seen < live.dials && live.status.phase.is_settled();
         match changes.wait_for(over).await {
             Ok(live) => Ok(Arc::clone(&live)),
-            Err(_) => Err(self.live().status.phase.why_not()),
+            Err(_) => Err(self.live().status.why_not()),
         }
     }
 }
@@ -324,6 +342,16 @@ impl Sent {
     /// What the permit was given for.
     pub fn permit(&self) -> &Permit {
         &self.permit
+    }
+
+    /// It is over; what it was permitted by is left.
+    pub(crate) fn into_permit(self) -> Permit {
+        self.permit
+    }
+
+    /// It ended in a way that speaks against the peer it went to.
+    pub(crate) fn suspect(&self, error: &WireError) {
+        self.connection.order(Order::Suspect { generation: self.generation, error: error.clone() });
     }
 
     /// Whether it certainly reached nobody: there was nobody there, or whoever was has taken nothing since.

@@ -9,7 +9,7 @@ use std::{
 use toolway_config::ServerName;
 use toolway_wire::{
     json::Raw,
-    message::ServerCapabilities,
+    message::{RpcError, ServerCapabilities},
     revision::{Era, Revision},
 };
 
@@ -158,6 +158,8 @@ pub struct LastError {
     pub code: &'static str,
     /// Who can do something about it.
     pub whose_move: WhoseMove,
+    /// What the server refused the handshake with, as it came.
+    pub error: Option<RpcError>,
 }
 
 /// Why a call finds no connection.
@@ -167,6 +169,8 @@ pub struct NotConnected {
     pub because: String,
     /// Who can do something about it.
     pub whose_move: WhoseMove,
+    /// What the server refused the handshake with, as it came.
+    pub error: Option<RpcError>,
 }
 
 // === impl ServerStatus ===
@@ -175,6 +179,15 @@ impl ServerStatus {
     /// How long it has been ready; none where it is not.
     pub fn uptime(&self) -> Option<Duration> {
         (self.phase == Phase::Ready).then(|| self.since.elapsed().unwrap_or_default())
+    }
+
+    /// What a call is told that finds it so.
+    pub(crate) fn why_not(&self) -> NotConnected {
+        let (because, whose_move) = self.phase.why_not();
+        // What went wrong before has nothing to do with a server that is switched off or asleep.
+        let failed = matches!(self.phase, Phase::Waiting { .. } | Phase::Failed { .. });
+        let error = self.last_error.as_ref().filter(|_| failed).and_then(|last| last.error.clone());
+        NotConnected { because, whose_move, error }
     }
 }
 
@@ -199,15 +212,14 @@ impl Phase {
         !matches!(self, Self::Connecting { .. })
     }
 
-    /// What a call is told that finds it so.
-    pub(crate) fn why_not(&self) -> NotConnected {
+    fn why_not(&self) -> (String, WhoseMove) {
         let whose_move = match self {
             Self::Connecting { .. } | Self::Ready | Self::Waiting { .. } => WhoseMove::Supervisor,
             Self::SignInNeeded { .. } => WhoseMove::User,
             Self::Failed { whose_move, .. } => *whose_move,
             Self::Disabled | Self::Stopped(_) => WhoseMove::Operator,
         };
-        NotConnected { because: self.to_string(), whose_move }
+        (self.to_string(), whose_move)
     }
 }
 

@@ -19,7 +19,12 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 use toolway_config::server::{Standing, Start};
-use toolway_wire::{error::WireError, exchange::LogLevel, json::Raw, up::Peer};
+use toolway_wire::{
+    error::WireError,
+    exchange::LogLevel,
+    json::Raw,
+    up::{Peer, WeakPeer},
+};
 use tracing::Instrument;
 
 pub(crate) use self::surroundings::{Cataloguing, Surroundings};
@@ -50,6 +55,8 @@ struct Supervisor {
     log_level: Option<LogLevel>,
     redactor: Redactor,
     status: ServerStatus,
+    /// Connections that were given up while calls were under way on them; they end with the last of those.
+    lingering: Vec<WeakPeer>,
 }
 
 /// What a supervisor is doing, and what belongs to it.
@@ -143,6 +150,7 @@ impl Supervisor {
             log_level: None,
             redactor: Redactor::default(),
             status,
+            lingering: Vec::new(),
         };
         (connection, supervisor, orders)
     }

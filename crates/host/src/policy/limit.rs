@@ -150,6 +150,11 @@ impl Permit {
     pub fn rule(&self) -> RuleId {
         self.grant.rule()
     }
+
+    /// Frees the slot and keeps the yes, for another try of the same call.
+    pub(crate) fn into_grant(self) -> Grant {
+        self.grant
+    }
 }
 
 #[cfg(test)]

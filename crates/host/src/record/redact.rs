@@ -6,6 +6,7 @@
 use std::{borrow::Cow, fmt, sync::Arc};
 
 use toolway_config::Secret;
+use toolway_wire::{json::Raw, message::RpcError};
 use url::Url;
 
 /// Takes the secrets of one server out of what is said about it. Cloning is cheap.
@@ -19,6 +20,8 @@ pub struct Redactor {
 const SHORTEST: usize = 4;
 /// Letters of a message that are kept.
 const LETTERS: usize = 600;
+/// Bytes of an error that are kept as they came.
+const ERROR_BYTES: usize = 16 * 1024;
 /// What stands in the place of a secret.
 const HIDDEN: &str = "[hidden]";
 
@@ -42,6 +45,20 @@ impl Redactor {
             kept.push('…');
         }
         kept
+    }
+
+    /// The error as it came; one that is too long or holds a secret, only with its code and what may be said of it.
+    pub fn error(&self, error: &RpcError) -> RpcError {
+        let text = error.raw().to_string();
+        // A secret may be spelt otherwise in JSON than it is.
+        let told = |secret: &&Secret| {
+            let spelt = Raw::of(secret.expose()).to_string();
+            text.contains(secret.expose()) || text.contains(spelt.trim_matches('"'))
+        };
+        if text.len() <= ERROR_BYTES && self.secrets.iter().find(told).is_none() {
+            return error.clone();
+        }
+        RpcError::new(error.code(), &self.text(&error.message()))
     }
 }
 
@@ -68,6 +85,7 @@ impl fmt::Debug for Redactor {
 #[cfg(test)]
 mod tests {
     use toolway_config::Secret;
+    use toolway_wire::message::RpcError;
 
     use super::{LETTERS, Redactor, uri};
 
@@ -86,6 +104,17 @@ mod tests {
         let long = Redactor::default().text(&"x".repeat(10_000));
         assert_eq!(long.chars().count(), LETTERS + 1);
         assert!(long.ends_with('…'));
+    }
+
+    #[test]
+    fn an_error_stays_as_it_came_unless_it_tells_a_secret() {
+        let redactor = Redactor::new([Secret::new("s3\"cret")]);
+        let plain = RpcError::with_data(-32000, "no licence", [1]);
+        assert_eq!(redactor.error(&plain), plain);
+        let telling = RpcError::with_data(-32000, "the key s3\"cret is old", ["s3\"cret"]);
+        assert_eq!(redactor.error(&telling), RpcError::new(-32000, "the key [hidden] is old"));
+        let long = redactor.error(&RpcError::with_data(-32000, "x", "y".repeat(20_000)));
+        assert_eq!(long, RpcError::new(-32000, "x"));
     }
 
     #[test]

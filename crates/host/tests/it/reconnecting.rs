@@ -12,14 +12,19 @@ use std::{
 use serde_json::json;
 use tokio::sync::mpsc;
 use toolway_host::{
+    call::{CallError, CallOutcome, CallRequest, Caller, Target},
     catalog::Catalog,
-    connection::{Phase, SessionMemory, WantedServer, Way},
+    connection::{
+        Phase, SessionMemory, WantedServer, Way,
+        tap::{Passage, Tap},
+    },
+    policy::Answer,
     record::Ending,
 };
 use toolway_testkit::{
     fixture_server::{Behaviour, FixtureServer, HttpFixture},
     odd::{
-        http::{Act, OddHttp, Reply, event},
+        http::{Act, OddHttp, Reply, Seen, event, polite_http},
         polite::Speaks,
     },
     test_host::{TestHost, name, within},
@@ -29,7 +34,7 @@ use toolway_wire::{
     revision::Era,
     up::{
         EraChoice, in_process,
-        transport::{Link, Manner, Shape, Sink, Transport},
+        transport::{Link, Manner, Outbound, Shape, Sink, Transport},
     },
 };
 
@@ -303,6 +308,138 @@ async fn a_server_that_crashes_again_and_again_is_named_and_holds_up_nobody() {
     let outcome = host.call("broken__anything").await;
     assert_eq!(outcome.ending(), Ending::Refused, "{outcome}");
     assert_eq!(host.call("files__read").await.ending(), Ending::Answered);
+}
+
+/// Waits until a connection was lost and there is another one.
+async fn lost(host: &TestHost, server: &str) {
+    let again = async {
+        while host.status(server).losses == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    within("a loss", again).await;
+    host.ready(server).await;
+}
+
+/// Which way a call is to go.
+fn way(seen: &Seen) -> &str {
+    seen.message()["params"]["arguments"]["way"].as_str().unwrap_or_default()
+}
+
+/// A modern server of which one call is under way when another one meets this status.
+async fn while_another_call_is_under_way(status: u16) -> (OddHttp, TestHost, CallOutcome, CallOutcome) {
+    let (voice, speech) = mpsc::channel(1);
+    let speech = parking_lot::Mutex::new(Some(speech));
+    let odd = OddHttp::start(move |seen| match way(seen) {
+        "slow" => Reply::events("").then(Act::Relay(speech.lock().take().unwrap())),
+        "closed" => Reply::empty(status),
+        _ => polite_http(Speaks::Modern, seen),
+    });
+    let odd = odd.await.unwrap();
+    let host = TestHost::new().wanted(fixtures::address("odd", &odd.url())).start().await;
+    host.ready("odd").await;
+    let slow = host.call_with("odd__hello", Some(json!({ "way": "slow" })));
+    let meanwhile = async {
+        odd.until(|seen| seen.iter().any(|seen| way(seen) == "slow")).await;
+        let closed = host.call_with("odd__hello", Some(json!({ "way": "closed" }))).await;
+        if matches!(status, 401 | 404) {
+            lost(&host, "odd").await;
+        }
+        let seen = odd.seen().into_iter().find(|seen| way(seen) == "slow").unwrap();
+        let answer = Speaks::Modern.answer(seen.message()).unwrap();
+        voice.send(event(&answer).into_bytes()).await.unwrap();
+        closed
+    };
+    let (slow, closed) = tokio::join!(slow, meanwhile);
+    (odd, host, slow, closed)
+}
+
+#[tokio::test]
+async fn a_call_that_meets_a_bad_answer_does_not_end_the_others() {
+    for (status, losses) in [(404, 1), (401, 1), (403, 0), (500, 0)] {
+        let (_odd, host, slow, closed) = while_another_call_is_under_way(status).await;
+        assert_eq!(slow.ending(), Ending::Answered, "{status}: {slow}");
+        assert_eq!(closed.ending(), Ending::Failed, "{status}: {closed}");
+        assert_eq!(host.status("odd").losses, losses, "{status}");
+        within("the shutdown", host.host.shutdown()).await;
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_is_under_way_on_an_old_connection_ends_with_the_server() {
+    let odd = OddHttp::start(move |seen| match way(seen) {
+        "slow" => Reply::events("").then(Act::Hang),
+        "closed" => Reply::empty(404),
+        _ => polite_http(Speaks::Modern, seen),
+    });
+    let odd = odd.await.unwrap();
+    let host = TestHost::new().wanted(fixtures::address("odd", &odd.url())).start().await;
+    host.ready("odd").await;
+    let mut slow = Box::pin(host.call_with("odd__hello", Some(json!({ "way": "slow" }))));
+    assert!(futures_util::poll!(&mut slow).is_pending());
+    drop(host.call_with("odd__hello", Some(json!({ "way": "closed" }))).await);
+    lost(&host, "odd").await;
+    host.host.disconnect(&name("odd")).await.unwrap();
+    let outcome = within("its end", slow).await;
+    assert_eq!(outcome.to_string(), "failed: the connection ended: closed by us");
+}
+
+/// Starts a server again when it is dialled for the second time.
+struct Starter {
+    fixture: parking_lot::Mutex<Option<HttpFixture>>,
+    dials: AtomicUsize,
+}
+
+impl Tap for Starter {
+    fn outgoing(&self, outbound: &Outbound) -> Passage {
+        let dials = String::from_utf8_lossy(&outbound.message).contains("server/discover");
+        if dials && self.dials.fetch_add(1, Ordering::Relaxed) == 1 {
+            let mut fixture = self.fixture.lock().take().unwrap();
+            tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(fixture.start())).unwrap();
+            *self.fixture.lock() = Some(fixture);
+        }
+        Passage::Pass
+    }
+
+    fn incoming(&self, _text: &bytes::Bytes) {}
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_is_asked_once_about_a_call_that_is_sent_twice() {
+    let files = FixtureServer::new("files").tool("read", "Read");
+    let mut fixture = files.over_http(Some(Era::Modern)).await.unwrap();
+    let starter = Arc::new(Starter { fixture: parking_lot::Mutex::default(), dials: AtomicUsize::new(0) });
+    let wanted = WantedServer { era: EraChoice::Modern, ..fixtures::address("files", &fixture.url()) };
+    let mut builder = TestHost::new().wanted(wanted).asking(Answer::Yes);
+    let tap = Arc::clone(&starter);
+    builder.options.tap = Some(Arc::new(move |_| tap.clone()));
+    let host = builder.start().await;
+    host.ready("files").await;
+    fixture.stop().await;
+    *starter.fixture.lock() = Some(fixture);
+    let outcome = host.call("files__read").await;
+    assert_eq!(outcome.ending(), Ending::Answered, "{outcome}");
+    assert_eq!(host.asked().len(), 1, "{:?}", host.asked());
+    assert_eq!(host.status("files").losses, 1, "it was sent to somebody who was not there");
+}
+
+#[tokio::test]
+async fn a_call_to_a_server_that_refused_the_handshake_is_told_its_error() {
+    let odd = OddHttp::start(|seen| {
+        let id = seen.message().get("id").cloned().unwrap_or_default();
+        let refusal =
+            json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32000, "message": "no licence", "data": 7 } });
+        Reply::json(200, &refusal)
+    });
+    let odd = odd.await.unwrap();
+    let host = TestHost::new().wanted(fixtures::address("odd", &odd.url())).start().await;
+    host.until("odd", |phase| matches!(phase, Phase::Waiting { .. } | Phase::Failed { .. })).await;
+    let origin = toolway_host::catalog::Origin { server: name("odd"), raw_name: "hello".to_owned() };
+    let request = CallRequest::new(Caller::Program, Target::ToolOf(origin));
+    let outcome = host.call_of(request).await;
+    let CallOutcome::Failed(CallError::NotConnected { why, .. }) = &outcome else { panic!("{outcome}") };
+    let error = why.error.as_ref().unwrap();
+    assert_eq!((error.code(), error.data().unwrap().to_string()), (-32000, "7".to_owned()));
 }
 
 #[tokio::test]

@@ -6,10 +6,16 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use futures_util::FutureExt;
+use futures_util::{
+    FutureExt,
+    future::{join, join_all},
+};
 use tokio::{sync::Semaphore, time::Instant};
 use toolway_config::server::Start;
-use toolway_wire::{error::WireError, up::Peer};
+use toolway_wire::{
+    error::WireError,
+    up::{Peer, WeakPeer},
+};
 
 use super::{Aim, Attached, Doing, Grace, Next, Supervisor};
 use crate::{
@@ -59,7 +65,7 @@ impl Supervisor {
     }
 
     pub(super) fn not_dialled(&mut self, error: &DialError) {
-        self.note(&error.to_string(), error.code(), error.whose_move());
+        self.note_dial(error);
         tracing::warn!(server = %self.wanted.name, error = %self.redactor.text(&error.to_string()), "cannot connect");
         match error {
             DialError::SignInNeeded { challenges } => {
@@ -113,47 +119,57 @@ impl Supervisor {
         self.rest(Phase::Failed { because: self.redactor.text(because), whose_move });
     }
 
-    /// A call found that the peer does not answer as it should.
+    /// A call found that the peer does not answer as it should: it is dialled anew. Other calls under way may be fine, so
+    /// the old connection lasts until the last of them has ended.
     pub(super) fn suspect(&mut self, generation: u64, error: &WireError) -> Next {
         if generation != self.generation || !matches!(self.doing, Doing::Serving(_)) {
             return Next::Wait;
         }
         self.note(&error.to_string(), error.code(), WhoseMove::after(error));
         self.status.losses += 1;
-        self.go(Aim::Dial, Grace::None)
+        if let Doing::Serving(attached) = std::mem::replace(&mut self.doing, Doing::Resting) {
+            self.lingering.retain(|peer| peer.upgrade().is_some());
+            self.lingering.push(attached.peer.downgrade());
+        }
+        self.dial();
+        Next::Wait
     }
 
     /// Ends a connection that is there, and then does what is aimed at; at once where there is none.
     pub(super) fn go(&mut self, aim: Aim, grace: Grace) -> Next {
-        match std::mem::replace(&mut self.doing, Doing::Resting) {
-            Doing::Serving(attached) => {
-                let uses = Arc::clone(self.connection.shared().uses());
-                let peer = attached.peer.clone();
-                let (room, wanted) = (Arc::clone(&self.room), Arc::clone(&self.wanted));
-                // Only when all of us goes: then somebody may come back for it.
-                let for_good = !matches!((&aim, grace), (Aim::Leave, Grace::None));
-                drop(attached);
-                self.doing = Doing::Closing(
-                    Box::pin(async move {
-                        if matches!(grace, Grace::Moment) {
-                            drop(tokio::time::timeout(MOMENT, uses.none()).await);
-                        }
-                        if for_good {
-                            peer.close().await;
-                        } else {
-                            room.dialler.leave(&wanted, &peer).await;
-                        }
-                    }),
-                    Aim::Leave,
-                );
-                self.redirect(aim)
+        let others = self.others();
+        let (before, peer) = match std::mem::replace(&mut self.doing, Doing::Resting) {
+            Doing::Serving(attached) => (None, Some(attached.peer.clone())),
+            Doing::Closing(work, _) => (Some(work), None),
+            Doing::Resting | Doing::Dialling(_) | Doing::Waiting(_) if others.is_empty() => return self.arrive(aim),
+            Doing::Resting | Doing::Dialling(_) | Doing::Waiting(_) => (None, None),
+        };
+        let uses = Arc::clone(self.connection.shared().uses());
+        let (room, wanted) = (Arc::clone(&self.room), Arc::clone(&self.wanted));
+        // Only when all of us goes: then somebody may come back for it.
+        let for_good = !matches!((&aim, grace), (Aim::Leave, Grace::None));
+        let closing = async move {
+            match before {
+                Some(before) => before.await,
+                None if matches!(grace, Grace::Moment) => drop(tokio::time::timeout(MOMENT, uses.none()).await),
+                None => {}
             }
-            Doing::Closing(work, _) => {
-                self.doing = Doing::Closing(work, Aim::Leave);
-                self.redirect(aim)
-            }
-            Doing::Resting | Doing::Dialling(_) | Doing::Waiting(_) => self.arrive(aim),
-        }
+            let own = async {
+                match &peer {
+                    Some(peer) if for_good => peer.close().await,
+                    Some(peer) => room.dialler.leave(&wanted, peer).await,
+                    None => {}
+                }
+            };
+            join(own, join_all(others.iter().map(Peer::close))).await;
+        };
+        self.doing = Doing::Closing(Box::pin(closing), Aim::Leave);
+        self.redirect(aim)
+    }
+
+    /// What is connected to the server besides the connection itself.
+    fn others(&mut self) -> Vec<Peer> {
+        std::mem::take(&mut self.lingering).iter().filter_map(WeakPeer::upgrade).collect()
     }
 
     /// While a connection is being ended: where to go then. Callers see it at once.

@@ -3,12 +3,13 @@
 use std::{sync::Arc, time::SystemTime};
 
 use toolway_config::server::{Standing, Start, Transport};
-use toolway_wire::up::Peer;
+use toolway_wire::{error::WireError, up::Peer};
 
 use super::{Doing, Supervisor, Surroundings};
 use crate::{
     catalog::Listing,
     connection::{
+        dial::DialError,
         live::Live,
         state::{Counts, LastError, Phase, Profile, ServerStatus, Stopped, TransportKind},
         wanted::{WantedServer, Way},
@@ -66,7 +67,15 @@ impl Supervisor {
 
     pub(super) fn note(&mut self, message: &str, code: &'static str, whose_move: WhoseMove) {
         let message = self.redactor.text(message);
-        self.status.last_error = Some(LastError { at: SystemTime::now(), message, code, whose_move });
+        self.status.last_error = Some(LastError { at: SystemTime::now(), message, code, whose_move, error: None });
+    }
+
+    /// As [`Self::note`], of a dial.
+    pub(super) fn note_dial(&mut self, error: &DialError) {
+        self.note(&error.to_string(), error.code(), error.whose_move());
+        if let (Some(last), DialError::Wire(WireError::Handshake(refused))) = (&mut self.status.last_error, error) {
+            last.error = Some(self.redactor.error(refused));
+        }
     }
 }
 
