@@ -1,11 +1,13 @@
 //! Many servers for the length of one command: connected side by side, each in its own time, none in the way of
 //! another. Whoever is not there when the time is up is named, with the reason.
 
+mod patience;
+
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use tokio::time::{Instant, interval_at, sleep_until};
-use toolway_config::server::Need;
+use toolway_config::ServerName;
 use toolway_host::{
     catalog::{Catalog, Freshness},
     connection::{Lists, Phase, ServerStatus, state::Counts},
@@ -21,11 +23,15 @@ use crate::{
     wiring,
 };
 
+use patience::{Course, Missing};
+pub(crate) use patience::{LONGEST, Patience};
+
 /// A host with several servers, and what came of each.
 #[derive(Debug)]
 pub(crate) struct Gathering {
     pub(crate) host: Host,
     pub(crate) seen: Vec<Seen>,
+    patience: Patience,
 }
 
 /// What came of one server.
@@ -41,13 +47,10 @@ pub(crate) struct Seen {
     pub(crate) copied: bool,
     /// What of it is offered, where it said what it has.
     pub(crate) offered: Option<Counts>,
-    patience: Duration,
+    /// How long it was waited for.
+    waited: Duration,
 }
 
-/// How long the servers are waited for where nothing is said.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
-/// How much longer than the clock of the slowest: so that each can say itself what went wrong.
-const TO_HEAR_WHY: Duration = Duration::from_millis(500);
 /// Of a server that is connected and says no more.
 pub(crate) const UNLISTED: &str = "it is connected, and has not said in time what it has";
 /// Names that a line of progress has room for.
@@ -59,12 +62,14 @@ impl App {
         &self,
         targets: Vec<Target>,
         lists: Lists,
-        patience: Duration,
+        patience: Patience,
         output: &mut Output,
     ) -> Result<Gathering, Report> {
-        let patience = self.reach.timeout.unwrap_or(patience) + TO_HEAR_WHY;
+        // Whoever gives a time means all of it.
+        let patience = self.reach.timeout.map_or(patience, Patience::Whole);
+        let began = Instant::now();
         let (host, _watches) = self.start_host(&targets, lists).await?;
-        let mut times = vec![(None, None); targets.len()];
+        let mut waiting = Waiting::new(&host, &targets, patience);
         let ended = {
             let ask = |(index, target)| {
                 let host = &host;
@@ -72,52 +77,98 @@ impl App {
             };
             let enabled = targets.iter().enumerate().filter(|(_, target)| target.is_enabled());
             let mut asking: FuturesUnordered<_> = enabled.map(ask).collect();
-            self.wait_for(&mut asking, &mut times, &targets, patience, output).await
+            self.wait_for(&mut asking, &mut waiting, output).await
         };
+        let times = waiting.times;
         if let Err(report) = ended {
             wiring::leave(&host).await;
             return Err(report);
         }
-        let catalog = host.catalog();
+        let (catalog, waited) = (host.catalog(), began.elapsed());
         let seen = targets.into_iter().zip(times).filter_map(|(target, (connected, listed))| {
             let status = host.status(&target.server.name).ok()?;
             let freshness = catalog.freshness_of(&target.server.name);
             let copied = freshness == Some(Freshness::Unverified);
             let offered = (freshness == Some(Freshness::Verified)).then(|| offered(&catalog, &status));
-            Some(Seen { target, status, connected, listed, copied, offered, patience })
+            Some(Seen { target, status, connected, listed, copied, offered, waited })
         });
         let seen = seen.collect();
-        Ok(Gathering { host, seen })
+        Ok(Gathering { host, seen, patience })
     }
 
     async fn wait_for(
         &self,
         asking: &mut FuturesUnordered<impl Future<Output = (usize, Times)>>,
-        times: &mut [Times],
-        targets: &[Target],
-        patience: Duration,
+        waiting: &mut Waiting<'_>,
         output: &mut Output,
     ) -> Result<(), Report> {
-        let deadline = Instant::now() + patience;
         let mut beat = interval_at(Instant::now() + spinner::PATIENCE, spinner::BEAT);
         for frame in spinner::FRAMES.iter().cycle() {
             let mut told = false;
             while !told {
                 tokio::select! {
                     done = asking.next() => match done {
-                        Some((index, taken)) => times[index] = taken,
+                        Some((index, taken)) => waiting.answered(index, taken),
                         None => return Ok(()),
                     },
                     _ = beat.tick() => {
-                        output.progress(&format!("{frame} {}", waiting_for(targets, times)));
+                        output.progress(&format!("{frame} {}", waiting.whom()));
                         told = true;
                     }
-                    () = sleep_until(deadline) => return Ok(()),
+                    () = sleep_until(waiting.ends()) => return Ok(()),
                     report = self.stop.interrupted() => return Err(report),
                 }
             }
         }
         Ok(())
+    }
+}
+
+/// Who has answered, and who is waited for.
+struct Waiting<'a> {
+    host: &'a Host,
+    targets: &'a [Target],
+    times: Vec<Times>,
+    patience: Patience,
+    began: Instant,
+    last_answer: Option<Instant>,
+}
+
+impl<'a> Waiting<'a> {
+    fn new(host: &'a Host, targets: &'a [Target], patience: Patience) -> Self {
+        let times = vec![(None, None); targets.len()];
+        Self { host, targets, times, patience, began: Instant::now(), last_answer: None }
+    }
+
+    fn answered(&mut self, index: usize, taken: Times) {
+        self.times[index] = taken;
+        if taken.1.is_some() {
+            self.last_answer = Some(Instant::now());
+        }
+    }
+
+    fn missing(&self) -> impl Iterator<Item = &'a Target> {
+        let all = self.targets.iter().zip(&self.times);
+        all.filter(|(target, times)| times.0.is_none() && target.is_enabled()).map(|(target, _)| target)
+    }
+
+    /// When waiting ends, as it looks now.
+    fn ends(&self) -> Instant {
+        let catalog = self.host.catalog();
+        let is_known = |target: &Target| catalog.freshness_of(&target.server.name).is_some();
+        let anything = self.targets.iter().any(is_known);
+        let course = Course { began: self.began, last_answer: self.last_answer, anything };
+        let missing = |target: &Target| Missing { known: is_known(target), required: target.is_required() };
+        self.patience.ends(course, self.missing().map(missing))
+    }
+
+    /// The names, as far as a line of progress has room.
+    fn whom(&self) -> String {
+        let names: Vec<&str> = self.missing().map(|target| target.server.name.as_str()).collect();
+        let shown = names[..names.len().min(NAMED)].join(", ");
+        let more = names.len().saturating_sub(NAMED);
+        let more = if 0 < more { format!(" and {more} more") } else { String::new() };
+        format!("waiting for {shown}{more}")
     }
 }
 
@@ -147,15 +198,6 @@ fn offered(catalog: &Catalog, status: &ServerStatus) -> Counts {
     }
 }
 
-fn waiting_for(targets: &[Target], times: &[Times]) -> String {
-    let waiting = targets.iter().zip(times).filter(|(target, times)| times.0.is_none() && target.is_enabled());
-    let names: Vec<&str> = waiting.map(|(target, _)| target.server.name.as_str()).collect();
-    let shown = names[..names.len().min(NAMED)].join(", ");
-    let more = names.len().saturating_sub(NAMED);
-    let more = if 0 < more { format!(" and {more} more") } else { String::new() };
-    format!("waiting for {shown}{more}")
-}
-
 // === impl Gathering ===
 
 impl Gathering {
@@ -167,11 +209,19 @@ impl Gathering {
             let fate = if seen.copied { "is shown as it was last listed" } else { "is left out" };
             output.say(&format!("toolway: `{name}` {fate}: {problem}"));
         }
+        if self.patience == Patience::Short && self.seen.iter().any(Seen::is_under_way) {
+            output.say("toolway: `--timeout SECONDS` waits longer for those that have not answered.");
+        }
+    }
+
+    /// Whether what is shown of a server is only what it listed when it was last heard.
+    pub(crate) fn is_copied(&self, server: &ServerName) -> bool {
+        self.seen.iter().any(|seen| seen.copied && seen.status.server == *server)
     }
 
     /// What was shown is not all where a server without which nothing goes on is not there.
     pub(crate) fn refuse_without_required(&self) -> Result<(), Report> {
-        let required = |seen: &&Seen| seen.target.server.need == Need::Required && seen.problem().is_some();
+        let required = |seen: &&Seen| seen.target.is_required() && seen.problem().is_some();
         match self.seen.iter().find(required) {
             None => Ok(()),
             Some(missing) => {
@@ -205,10 +255,16 @@ impl Seen {
             Phase::Ready if self.offered.is_some() => None,
             Phase::Ready => Some(self.last_error().unwrap_or_else(|| UNLISTED.to_owned())),
             Phase::Connecting { .. } if self.connected.is_none() => {
-                Some(format!("still connecting after {:.1} s", self.patience.as_secs_f64()))
+                Some(format!("still connecting after {:.1} s", self.waited.as_secs_f64()))
             }
             phase => Some(self.last_error().unwrap_or_else(|| phase.to_string())),
         }
+    }
+
+    /// Whether something may still come of it.
+    fn is_under_way(&self) -> bool {
+        let unsettled = matches!(self.status.phase, Phase::Connecting { .. } | Phase::Ready);
+        unsettled && self.connected.is_none() && self.offered.is_none()
     }
 
     fn last_error(&self) -> Option<String> {

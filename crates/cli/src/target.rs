@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use toolway_config::{
     Config, Endpoint, Environment, NoKeychain, Prefix, Secret, ServerConfig, ServerName, Settings,
-    server::{Standing, Timeouts, Transport},
+    server::{Need, Standing, Timeouts, Transport},
 };
 use toolway_host::{
     catalog::{Listing, Origin},
@@ -245,6 +245,11 @@ impl Target {
             Way::Address(address) => matches!(address, ServerAddress::Process(_)),
             Way::InProcess(_) | Way::Custom(_) => false,
         }
+    }
+
+    /// Whether nothing goes on without it.
+    pub(crate) fn is_required(&self) -> bool {
+        self.server.need == Need::Required
     }
 
     /// Whether it may be used.

@@ -12,7 +12,7 @@ use super::ping;
 use crate::{
     app::App,
     exit_code::ExitCode,
-    gathering::Seen,
+    gathering::{Patience, Seen},
     output::{Format, Output},
     report::Report,
     server_view,
@@ -49,7 +49,7 @@ pub(crate) async fn run(args: &DoctorArgs, app: &App, output: &mut Output) -> Re
     let (targets, unused) = app.looked_at(&args.servers, output)?;
     // Connecting has its clock, and what is listed then has as long again.
     let slowest = targets.iter().map(|target| target.server.connect).max().unwrap_or_default();
-    let gathering = app.gather(targets, Lists::Once, 2 * slowest, output).await?;
+    let gathering = app.gather(targets, Lists::Once, Patience::Whole(2 * slowest), output).await?;
     let findings: Vec<Finding<'_>> = gathering.seen.iter().map(|seen| Finding::of(seen, app)).collect();
     show(&findings, &unused, output);
     let broken = unused.iter().filter(|unused| unused.why == Why::Broken).count();

@@ -6,7 +6,7 @@ use toolway_host::connection::Lists;
 use crate::{
     app::App,
     exit_code::ExitCode,
-    gathering::{self, Gathering, Seen},
+    gathering::{Gathering, Patience, Seen},
     output::{Format, Output},
     report::Report,
     server_view,
@@ -16,8 +16,8 @@ use crate::{
 
 /// Say how each server is: connects, reports, leaves
 ///
-/// All servers are connected side by side; one that takes longer than ten seconds, or than --timeout, is reported as
-/// it is then. What stands in the files and is not used is shown too, with the reason. The exit code is 0 whatever the
+/// All servers are connected side by side; one that is still connecting a moment after the others, or after --timeout,
+/// is reported so. What stands in the files and is not used is shown too, with the reason. The exit code is 0 whatever the
 /// states are; `doctor` says what to do about them. With --verbose the
 /// end of what each program said on standard error is shown too.
 #[derive(Debug, clap::Args)]
@@ -38,7 +38,7 @@ Examples:
 
 pub(crate) async fn run(args: &StatusArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     let (targets, unused) = app.looked_at(&args.servers, output)?;
-    let gathering = app.gather(targets, Lists::Once, gathering::PATIENCE, output).await?;
+    let gathering = app.gather(targets, Lists::Once, Patience::Short, output).await?;
     show(&gathering, &unused, app, output);
     wiring::leave(&gathering.host).await;
     Ok(ExitCode::Ok)

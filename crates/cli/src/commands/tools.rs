@@ -19,7 +19,7 @@ use toolway_wire::{
 use crate::{
     app::App,
     exit_code::ExitCode,
-    gathering,
+    gathering::{Gathering, Patience},
     output::{Format, Output, content},
     report::Report,
     schema::{self, Schema},
@@ -30,9 +30,9 @@ use crate::{
 
 /// List the tools of one server or of all, or show one of them in full
 ///
-/// Without a server all that are configured are asked, side by side. Those that are not there in time are named on
-/// standard error with the reason, and hold up none of the others; where it is known what they listed before, that is
-/// shown. Tools of several servers have public names, `<server>__<tool>`, which `call` takes.
+/// Without a server all that are configured are asked, side by side. Those that are not there a moment after the others
+/// are named on standard error with the reason; where it is known what they listed before, that is shown and marked.
+/// With --timeout all are waited for that long. Tools of several servers have public names, `<server>__<tool>`, which `call` takes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct ToolsArgs {
@@ -113,7 +113,7 @@ async fn of_server(
 
 async fn all(search: Option<&str>, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     let targets = app.targets(&[], output)?;
-    let gathering = app.gather(targets, Lists::Only(ItemKind::Tool), gathering::PATIENCE, output).await?;
+    let gathering = app.gather(targets, Lists::Only(ItemKind::Tool), Patience::Short, output).await?;
     gathering.say_absent(output);
     let catalog = gathering.host.catalog();
     let entries = match search {
@@ -122,7 +122,7 @@ async fn all(search: Option<&str>, app: &App, output: &mut Output) -> Result<Exi
     };
     let shown = gathering.refuse_if_nobody();
     if shown.is_ok() {
-        list(&entries.into_iter().map(Shown::public).collect::<Vec<_>>(), output);
+        list(&entries.into_iter().map(|entry| Shown::public(entry, &gathering)).collect::<Vec<_>>(), output);
     }
     wiring::leave(&gathering.host).await;
     shown.and_then(|()| gathering.refuse_without_required()).map(|()| ExitCode::Ok)
@@ -138,23 +138,38 @@ struct Shown<'a> {
     tool: &'a Tool,
     /// Whose it is, where that is not clear.
     server: Option<&'a ServerName>,
+    news: News,
+}
+
+/// Whether a server says now that it has something.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum News {
+    Now,
+    /// It is not there; it said so when it was last listed.
+    LastTime,
 }
 
 impl<'a> Shown<'a> {
     /// As its server calls it.
     fn own(entry: &'a ToolEntry) -> Self {
-        Self { name: &entry.item.name, tool: &entry.item, server: None }
+        Self { name: &entry.item.name, tool: &entry.item, server: None, news: News::Now }
     }
 
     /// As it is called among the tools of all servers.
-    fn public(entry: &'a ToolEntry) -> Self {
-        Self { name: entry.public.as_str(), tool: &entry.item, server: Some(&entry.origin.server) }
+    fn public(entry: &'a ToolEntry, gathering: &Gathering) -> Self {
+        let server = &entry.origin.server;
+        let news = if gathering.is_copied(server) { News::LastTime } else { News::Now };
+        Self { name: entry.public.as_str(), tool: &entry.item, server: Some(server), news }
     }
 
     /// The protocol's own object, under this name. What is ours stands in `_meta`.
     fn object(&self) -> Raw {
         let Some(server) = self.server else { return self.tool.raw.clone() };
-        let origin = Raw::of(&serde_json::json!({ "server": server.as_str(), "name": self.tool.name }));
+        let mut origin = serde_json::json!({ "server": server.as_str(), "name": self.tool.name });
+        if self.news == News::LastTime {
+            origin["fromLastTime"] = true.into();
+        }
+        let origin = Raw::of(&origin);
         let meta = self.tool.raw.get("_meta").unwrap_or_else(Raw::empty_object);
         let meta = splice::edited(&meta, &[Edit::Set("toolway/origin", origin)]);
         splice::edited(&self.tool.raw, &[Edit::Set("name", Raw::of(self.name)), Edit::Set("_meta", meta)])
@@ -189,10 +204,11 @@ fn list(tools: &[Shown<'_>], output: &mut Output) {
 }
 
 fn brief(shown: &Shown<'_>, output: &mut Output) {
-    let Shown { name, tool, .. } = shown;
+    let Shown { name, tool, news, .. } = shown;
     let signature = schema::signature(tool);
     let rest = signature.strip_prefix(&tool.name).unwrap_or_default();
-    output.entry(name, &format!("{rest}{}", tags(tool)));
+    let old = if *news == News::LastTime { "  (as last listed)" } else { "" };
+    output.entry(name, &format!("{rest}{}{old}", tags(tool)));
     if let Some(description) = &tool.description {
         output.line(&format!("    {}", first_line(description)));
     }

@@ -7,7 +7,7 @@ use toolway_wire::json::Raw;
 use crate::{
     app::App,
     exit_code::ExitCode,
-    gathering,
+    gathering::{LONGEST, Patience},
     output::{Format, Output},
     report::Report,
     server_view, wiring,
@@ -29,7 +29,7 @@ pub(crate) struct LogsArgs {
 
 pub(crate) async fn run(args: &LogsArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     let targets = app.targets(std::slice::from_ref(&args.server), output)?;
-    let gathering = app.gather(targets, Lists::Once, gathering::PATIENCE, output).await?;
+    let gathering = app.gather(targets, Lists::Once, Patience::Whole(LONGEST), output).await?;
     for seen in &gathering.seen {
         let lines = server_view::tail(seen, args.lines);
         match output.format {

@@ -13,7 +13,7 @@ use toolway_wire::json::Raw;
 use crate::{
     app::App,
     exit_code::ExitCode,
-    gathering,
+    gathering::Patience,
     output::{Format, Output},
     report::Report,
     wiring,
@@ -50,7 +50,7 @@ Examples:
 
 pub(crate) async fn run(args: &LintArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     let targets = app.targets(&args.servers, output)?;
-    let gathering = app.gather(targets, Lists::Only(ItemKind::Tool), gathering::PATIENCE, output).await?;
+    let gathering = app.gather(targets, Lists::Only(ItemKind::Tool), Patience::Short, output).await?;
     gathering.say_absent(output);
     let catalog = gathering.host.catalog();
     let linted = gathering.refuse_if_nobody();
