@@ -92,6 +92,8 @@ pub struct FaceOptions {
     pub limits: Limits,
     /// How long a call waits for its caller to come back with answers.
     pub park: Duration,
+    /// How long a session may be left alone: nothing under way, no stream read, nothing heard of its caller.
+    pub session_idle: Duration,
     /// How often a silent stream gets a sign of life.
     pub keep_alive: Duration,
     /// What seals the handles that pass through callers' hands; without one, a key that lives as long as the face.
@@ -111,6 +113,7 @@ impl Default for FaceOptions {
             revisions: Revision::ALL.to_vec(),
             limits: Limits::default(),
             park: Duration::from_secs(600),
+            session_idle: Duration::from_secs(1_800),
             keep_alive: Duration::from_secs(15),
             sealer: None,
         }

@@ -54,7 +54,9 @@ pub const TAKEN_STREAM_BYTES: usize = 16 * 1024;
 /// Calls that wait for their caller to come back with answers, per face.
 pub const PARKED_CALLS: usize = 100;
 /// Legacy sessions of one face.
-pub const SESSIONS: usize = 1_000;
+pub const SESSIONS: usize = 4_096;
+/// Those of one caller; with more, its own that was left alone for longest gives way.
+pub const SESSIONS_PER_CALLER: usize = 1_024;
 
 /// The bounds in force for one connection or one face.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,6 +107,8 @@ pub struct Limits {
     pub parked_calls: usize,
     /// See [`SESSIONS`].
     pub sessions: usize,
+    /// See [`SESSIONS_PER_CALLER`].
+    pub sessions_per_caller: usize,
 }
 
 impl Default for Limits {
@@ -133,6 +137,7 @@ impl Default for Limits {
             stream_bytes: STREAM_BYTES,
             parked_calls: PARKED_CALLS,
             sessions: SESSIONS,
+            sessions_per_caller: SESSIONS_PER_CALLER,
         }
     }
 }

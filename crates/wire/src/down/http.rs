@@ -31,12 +31,11 @@ use self::sessions::Sessions;
 use super::{
     Face, FaceOptions, Service,
     accent::{self, Declared},
-    session,
 };
 use crate::{
     header as mcp,
     limit::Limits,
-    message::{Envelope, Kind, Problem, RpcError, compose},
+    message::{Envelope, Kind, Problem, compose},
     revision::{Era, Revision},
     seal::NoRandomness,
 };
@@ -98,7 +97,7 @@ impl Responder for HttpFace {
 impl HttpFace {
     /// A face of this service.
     pub fn new(service: Arc<dyn Service>, options: HttpFaceOptions) -> Result<Arc<Self>, NoRandomness> {
-        let sessions = Sessions::new(options.face.limits.sessions);
+        let sessions = Sessions::new(options.face.limits.clone(), options.face.session_idle);
         let face = Face::new(service, options.face)?;
         Ok(Arc::new(Self {
             face,
@@ -127,7 +126,7 @@ impl HttpFace {
             Method::POST => self.post(request, &principal).await,
             Method::GET => self.stand(request.headers(), &principal),
             Method::DELETE => self.end_session(request.headers(), &principal),
-            _ => reply::plain(StatusCode::METHOD_NOT_ALLOWED, "POST, GET or DELETE"),
+            _ => reply::not_allowed("POST, GET, DELETE"),
         }
     }
 
@@ -175,23 +174,15 @@ impl HttpFace {
             (Declared::Handshake, Kind::Request) => self.initialize(envelope, principal),
             (_, Kind::Request) if era == Some(Era::Modern) => self.answer_modern(headers, envelope, principal).await,
             (_, Kind::Notification) if era == Some(Era::Modern) => reply::empty(StatusCode::ACCEPTED),
-            (_, kind) => match self.sessions.find(headers, principal) {
+            (_, kind) => match self.sessions.find(&self.face, headers, principal) {
                 Ok(session) if kind == Kind::Request => self.answer_legacy(&session, &[envelope]).await,
                 Ok(session) => {
                     session.take(envelope);
                     reply::empty(StatusCode::ACCEPTED)
                 }
-                Err(status) => self.no_session(status, envelope),
+                Err(none) => reply::json(none.status(), compose::error(envelope.id(), &none.error())),
             },
         }
-    }
-
-    fn no_session(&self, status: StatusCode, envelope: &Envelope) -> Response<FaceBody> {
-        let error = match status {
-            StatusCode::NOT_FOUND => RpcError::new(RpcError::INVALID_REQUEST, "no such session; begin a new one"),
-            _ => session::no_session(),
-        };
-        reply::json(status, compose::error(envelope.id(), &error))
     }
 }
 

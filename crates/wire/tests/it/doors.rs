@@ -170,7 +170,12 @@ async fn a_session_has_to_be_named_and_has_one_stream() {
     let session = door.session("2025-11-25").await;
     let ours = [("mcp-session-id", session.as_str())];
     let odd = [ours[0], ("mcp-protocol-version", "1999-01-01")];
-    assert_eq!(get(&odd).await.status(), 405, "a version nobody speaks");
+    assert_eq!(get(&odd).await.status(), 400, "a version nobody speaks");
+    assert_eq!(door.post(&odd, &call(1, "echo")).await.status, 400);
+    let stateless = [ours[0], ("mcp-protocol-version", MODERN)];
+    assert_eq!(get(&stateless).await.status(), 400, "a version without sessions");
+    let older = [ours[0], ("mcp-protocol-version", "2025-06-18")];
+    assert_eq!(door.post(&older, &call(1, "echo")).await.status, 200, "another that has them");
     let first = get(&ours).await;
     assert_eq!(first.status(), 200);
     assert_eq!(get(&ours).await.status(), 409);

@@ -13,6 +13,7 @@ mod giving_up;
 mod golden_corpus;
 mod kept_quiet;
 mod leaving;
+mod left_alone;
 mod lines;
 mod odd_answers;
 mod oracle;

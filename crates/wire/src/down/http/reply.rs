@@ -26,6 +26,13 @@ pub(super) fn plain(status: StatusCode, text: &'static str) -> Response<FaceBody
     respond(status, "text/plain; charset=utf-8", FaceBody::whole(Bytes::from_static(text.as_bytes())))
 }
 
+/// The method is none of these.
+pub(super) fn not_allowed(allowed: &'static str) -> Response<FaceBody> {
+    let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, allowed);
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
+    response
+}
+
 pub(super) fn empty(status: StatusCode) -> Response<FaceBody> {
     let mut response = Response::new(FaceBody::whole(Bytes::new()));
     *response.status_mut() = status;

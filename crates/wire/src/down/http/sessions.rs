@@ -1,66 +1,167 @@
-//! The sessions of the HTTP face: unguessable names, bound to whoever began them, bounded in number.
+//! The sessions of the HTTP face: unguessable names, bound to whoever began them, bounded in number and in time.
+//!
+//! A session ends when its caller says so, when it was left alone for too long, or when its own caller begins more than
+//! there is room for. What is under way and a stream that is read keep it from being left alone.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use http::{HeaderMap, HeaderValue, StatusCode};
 use parking_lot::Mutex;
+use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
-    down::session::Session,
+    down::{
+        Face,
+        session::{self, Session},
+    },
     header as mcp,
-    revision::{Era, Revision},
+    limit::Limits,
+    message::RpcError,
+    revision::Revision,
     seal,
 };
 
 #[derive(Debug)]
 pub(super) struct Sessions {
-    limit: usize,
-    // Nothing awaits under this lock.
+    limits: Limits,
+    /// How long a session may be left alone.
+    patience: Duration,
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    // Nothing awaits under these locks.
     sessions: Mutex<HashMap<String, Arc<Session>>>,
+    /// Looks for those left alone; there as long as there are sessions.
+    watch: Mutex<Option<AbortOnDropHandle<()>>>,
+}
+
+/// Why a request has no session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NoSession {
+    /// It names none.
+    Unnamed,
+    /// It names one that is not there, or not this caller's.
+    Unknown,
+    /// It names a revision that no session here speaks.
+    ForeignVersion,
 }
 
 impl Sessions {
-    pub(super) fn new(limit: usize) -> Self {
-        Self { limit, sessions: Mutex::default() }
+    pub(super) fn new(limits: Limits, patience: Duration) -> Self {
+        Self { limits, patience, inner: Arc::default() }
     }
 
     /// Keeps a new session; gives its name, or nothing when there are too many. Where there are, the caller's own that
     /// was left alone for longest gives way; nobody's session gives way to another caller.
     pub(super) fn keep(&self, session: Arc<Session>) -> Option<HeaderValue> {
         let word = seal::random_word().ok()?;
-        let mut sessions = self.sessions.lock();
-        if self.limit <= sessions.len() {
-            let own = sessions.iter().filter(|(_, other)| other.caller.principal == session.caller.principal);
-            let idle = own.filter_map(|(name, other)| Some((other.is_read(), other.idle_since()?, name.clone())));
-            let (_, _, longest) = idle.min()?;
+        let name = HeaderValue::from_str(&word).ok()?;
+        let mut sessions = self.inner.sessions.lock();
+        let own = sessions.values().filter(|other| other.caller.principal == session.caller.principal).count();
+        if self.limits.sessions <= sessions.len() || self.limits.sessions_per_caller <= own {
+            let longest = left_alone_longest(&sessions, &session.caller.principal)?;
             sessions.remove(&longest)?.end();
         }
-        sessions.insert(word.clone(), session);
-        HeaderValue::from_str(&word).ok()
+        sessions.insert(word, session);
+        drop(sessions);
+        self.inner.watch.lock().get_or_insert_with(|| watch(&self.inner, self.patience));
+        Some(name)
     }
 
-    /// The session a request belongs to: 400 without a name or with a foreign version, 404 for an unknown name.
+    /// The session a request belongs to.
     ///
     /// CVE-2026-52869: a name alone authorises nothing, so another caller's session is unknown too.
-    pub(super) fn find(&self, headers: &HeaderMap, principal: &Arc<str>) -> Result<Arc<Session>, StatusCode> {
-        let name = headers.get(mcp::SESSION_ID).and_then(|name| name.to_str().ok()).ok_or(StatusCode::BAD_REQUEST)?;
-        let session = self.sessions.lock().get(name).cloned().ok_or(StatusCode::NOT_FOUND)?;
-        if session.caller.principal != *principal {
-            return Err(StatusCode::NOT_FOUND);
-        }
+    pub(super) fn find(&self, face: &Face, headers: &HeaderMap, principal: &str) -> Result<Arc<Session>, NoSession> {
+        let name = headers.get(mcp::SESSION_ID).ok_or(NoSession::Unnamed)?;
+        let name = name.to_str().map_err(|_| NoSession::Unknown)?;
+        let session = self.inner.sessions.lock().get(name).cloned();
+        let session = session.filter(|session| *session.caller.principal == *principal).ok_or(NoSession::Unknown)?;
         session.touch();
         let Some(version) = headers.get(mcp::PROTOCOL_VERSION) else { return Ok(session) };
-        match version.to_str().ok().and_then(|version| version.parse::<Revision>().ok()) {
-            Some(revision) if revision.era() == Era::Legacy => Ok(session),
-            _ => Err(StatusCode::BAD_REQUEST),
-        }
+        let version = version.to_str().ok().and_then(|version| version.parse::<Revision>().ok());
+        let spoken = |revision| face.revisions(session.caller.revision.era()).contains(&revision);
+        if version.is_some_and(spoken) { Ok(session) } else { Err(NoSession::ForeignVersion) }
     }
 
-    pub(super) fn end(&self, headers: &HeaderMap, principal: &Arc<str>) -> Result<(), StatusCode> {
-        let session = self.find(headers, principal)?;
+    pub(super) fn end(&self, face: &Face, headers: &HeaderMap, principal: &str) -> Result<(), NoSession> {
+        let session = self.find(face, headers, principal)?;
         let name = headers.get(mcp::SESSION_ID).and_then(|name| name.to_str().ok()).unwrap_or_default();
-        self.sessions.lock().remove(name);
+        self.inner.sessions.lock().remove(name);
         session.end();
         Ok(())
     }
+}
+
+impl NoSession {
+    pub(super) fn status(self) -> StatusCode {
+        match self {
+            Self::Unknown => StatusCode::NOT_FOUND,
+            Self::Unnamed | Self::ForeignVersion => StatusCode::BAD_REQUEST,
+        }
+    }
+
+    pub(super) fn error(self) -> RpcError {
+        match self {
+            Self::Unnamed => session::no_session(),
+            Self::Unknown => RpcError::new(RpcError::INVALID_REQUEST, "no such session; begin a new one"),
+            Self::ForeignVersion => {
+                let message = format!("{} names no revision that sessions here speak", mcp::PROTOCOL_VERSION);
+                RpcError::new(RpcError::INVALID_REQUEST, &message)
+            }
+        }
+    }
+}
+
+/// The session of this caller that can be spared first: nobody reads its streams, and it was left alone for longest.
+fn left_alone_longest(sessions: &HashMap<String, Arc<Session>>, principal: &str) -> Option<String> {
+    let own = sessions.iter().filter(|(_, session)| *session.caller.principal == *principal);
+    let idle = own.filter_map(|(name, session)| Some((session.is_read(), session.idle_since()?, name)));
+    idle.min().map(|(_, _, name)| name.clone())
+}
+
+/// Ends sessions that were left alone for too long, until there are none.
+fn watch(inner: &Arc<Inner>, patience: Duration) -> AbortOnDropHandle<()> {
+    let inner = Arc::downgrade(inner);
+    AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(async move {
+        let mut next = Instant::now() + patience;
+        loop {
+            tokio::time::sleep_until(next).await;
+            match sweep(&inner, patience) {
+                Some(until) => next = until,
+                None => return,
+            }
+        }
+    }))
+}
+
+/// Ends what was left alone; gives the time to look again, or nothing where nobody needs to.
+fn sweep(inner: &Weak<Inner>, patience: Duration) -> Option<Instant> {
+    let inner = inner.upgrade()?;
+    let now = Instant::now();
+    let (mut due, mut next) = (Vec::new(), now + patience / 4);
+    let mut sessions = inner.sessions.lock();
+    sessions.retain(|_, session| match session.idle_since().filter(|_| !session.is_read()) {
+        Some(since) if since + patience <= now => {
+            due.push(Arc::clone(session));
+            false
+        }
+        Some(since) => {
+            next = next.min(since + patience);
+            true
+        }
+        None => true,
+    });
+    if sessions.is_empty() {
+        *inner.watch.lock() = None;
+    }
+    drop(sessions);
+    due.iter().for_each(|session| session.end());
+    Some(next)
 }

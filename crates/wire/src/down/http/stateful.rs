@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
 
-use super::{FaceBody, HttpFace, reply};
+use super::{FaceBody, HttpFace, reply, sessions::NoSession};
 use crate::{
     down::{
         accent::Said,
@@ -105,17 +105,18 @@ impl HttpFace {
         });
     }
 
-    /// An array of messages, in a session that has them.
+    /// An array of messages, in a session that has them; none where there is no such session.
     pub(super) async fn batch(
         &self,
         headers: &HeaderMap,
         text: &Bytes,
         principal: &Arc<str>,
     ) -> Option<Response<FaceBody>> {
-        let session = self.sessions.find(headers, principal).ok()?;
-        if !session.caller.revision.has_batches() {
-            return None;
-        }
+        let session = match self.sessions.find(&self.face, headers, principal) {
+            Ok(session) if session.caller.revision.has_batches() => session,
+            Ok(_) | Err(NoSession::Unnamed) => return None,
+            Err(none) => return Some(reply::json(none.status(), compose::error(None, &none.error()))),
+        };
         let limits = &self.face.options.limits;
         let parts = Envelope::split_batch(text, limits)?.ok()?;
         let read = parts.into_iter().map(|part| Envelope::read(part, limits)).collect::<Result<Vec<_>, _>>();
@@ -133,10 +134,9 @@ impl HttpFace {
 
     /// The standing stream of a session, or one that was lost, from where it was lost.
     pub(super) fn stand(&self, headers: &HeaderMap, principal: &Arc<str>) -> Response<FaceBody> {
-        let session = match self.sessions.find(headers, principal) {
+        let session = match self.sessions.find(&self.face, headers, principal) {
             Ok(session) => session,
-            Err(StatusCode::NOT_FOUND) => return reply::plain(StatusCode::NOT_FOUND, "no such session"),
-            Err(_) => return reply::plain(StatusCode::METHOD_NOT_ALLOWED, "POST"),
+            Err(none) => return without_session(none),
         };
         let last = headers.get(LAST_EVENT_ID).map(|last| last.to_str().unwrap_or_default());
         let reader = match last {
@@ -150,10 +150,18 @@ impl HttpFace {
     }
 
     pub(super) fn end_session(&self, headers: &HeaderMap, principal: &Arc<str>) -> Response<FaceBody> {
-        match self.sessions.end(headers, principal) {
+        match self.sessions.end(&self.face, headers, principal) {
             Ok(()) => reply::empty(StatusCode::OK),
-            Err(StatusCode::NOT_FOUND) => reply::plain(StatusCode::NOT_FOUND, "no such session"),
-            Err(_) => reply::plain(StatusCode::METHOD_NOT_ALLOWED, "POST"),
+            Err(none) => without_session(none),
         }
+    }
+}
+
+/// Without a session there is nothing to read and nothing to end.
+fn without_session(none: NoSession) -> Response<FaceBody> {
+    match none {
+        NoSession::Unnamed => reply::not_allowed("POST"),
+        NoSession::Unknown => reply::plain(none.status(), "no such session"),
+        NoSession::ForeignVersion => reply::plain(none.status(), "no session here speaks this revision"),
     }
 }
