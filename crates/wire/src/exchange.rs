@@ -15,6 +15,7 @@ mod alarm;
 mod ask;
 mod clock;
 mod core;
+mod errand;
 mod request;
 
 use std::{
@@ -34,8 +35,8 @@ pub use ask::{Answer, Ask, AskId, Cause, Question};
 pub use clock::Terms;
 pub use request::{LogLevel, Progress, Request};
 
-pub(crate) use self::alarm::Alarms;
 use self::{alarm::Alarm, core::Core};
+pub(crate) use self::{alarm::Alarms, errand::Errand};
 use crate::{
     error::{Clock, WireError},
     json::Raw,
@@ -53,7 +54,7 @@ pub struct Exchange {
 #[derive(Debug)]
 enum Source {
     /// The [`Feed`] at the other end.
-    Feed { core: Arc<Core>, alarm: Alarm },
+    Feed { core: Arc<Core>, alarm: Alarm, errand: Errand },
     /// Somebody who stands in between.
     Between(Box<dyn Between>),
 }
@@ -138,7 +139,7 @@ pub fn pair(terms: Terms, unread: usize) -> (Exchange, Feed) {
 /// As [`pair`], with the alarms of a connection.
 pub(crate) fn pair_with(terms: Terms, unread: usize, alarms: Option<Alarms>) -> (Exchange, Feed) {
     let core = Arc::new(Core::new(terms, unread));
-    let source = Source::Feed { core: Arc::clone(&core), alarm: Alarm::new(alarms) };
+    let source = Source::Feed { core: Arc::clone(&core), alarm: Alarm::new(alarms), errand: Errand::none() };
     (Exchange { source, ended: false }, Feed { core })
 }
 
@@ -157,6 +158,14 @@ impl Exchange {
         Self { source: Source::Between(Box::new(between)), ended: false }
     }
 
+    /// The same; whoever waits for it does this meanwhile.
+    pub(crate) fn with_errand(mut self, work: Errand) -> Self {
+        if let Source::Feed { errand, .. } = &mut self.source {
+            *errand = work;
+        }
+        self
+    }
+
     /// The next thing that happens; `None` after the end.
     pub async fn next(&mut self) -> Option<Happening> {
         poll_fn(|context| self.poll_next(context)).await
@@ -168,7 +177,7 @@ impl Exchange {
             return Poll::Ready(None);
         }
         let happening = match &mut self.source {
-            Source::Feed { core, alarm } => fed(core, alarm, context),
+            Source::Feed { core, alarm, errand } => fed(core, alarm, errand, context),
             Source::Between(between) => between.poll_next(context),
         };
         if let Poll::Ready(happening) = &happening {
@@ -181,7 +190,10 @@ impl Exchange {
     pub fn cancel(&mut self, reason: &str) {
         match &mut self.source {
             _ if self.ended => {}
-            Source::Feed { core, .. } => core.cancel(reason),
+            Source::Feed { core, errand, .. } => {
+                core.cancel(reason);
+                *errand = Errand::none();
+            }
             Source::Between(between) => between.cancel(reason),
         }
     }
@@ -253,19 +265,26 @@ impl Drop for Exchange {
 }
 
 /// The next thing that the feed tells, or that a clock has run out.
-fn fed(core: &Core, alarm: &mut Alarm, context: &mut Context<'_>) -> Poll<Option<Happening>> {
-    // Whoever never falls silent must not keep the caller from noticing that time is up.
-    if let Some(limit) = core.overdue() {
-        return Poll::Ready(Some(time_out(core, Clock::Total, limit)));
+fn fed(core: &Core, alarm: &mut Alarm, errand: &mut Errand, context: &mut Context<'_>) -> Poll<Option<Happening>> {
+    if errand.is_open() {
+        // What comes of it is seen right below.
+        core.is_looking();
+        errand.go_on(context);
     }
-    let deadline = match core.poll(context) {
-        Poll::Ready(happening) => return Poll::Ready(Some(happening)),
-        Poll::Pending => core.deadline(),
+    let (at, clock, limit) = match core.poll(context) {
+        Ok(end @ Happening::Ended(_)) => return Poll::Ready(Some(end)),
+        // Whoever never falls silent must not keep the caller from noticing that time is up.
+        Ok(happening) => match core.overdue() {
+            Some(limit) => (None, Clock::Total, limit),
+            None => return Poll::Ready(Some(happening)),
+        },
+        Err(None) => return Poll::Pending,
+        Err(Some((at, clock, limit))) => (Some(at), clock, limit),
     };
-    let Some((at, clock, limit)) = deadline else { return Poll::Pending };
-    if alarm.poll(at, context).is_pending() {
+    if at.is_some_and(|at| alarm.poll(at, context).is_pending()) {
         return Poll::Pending;
     }
+    *errand = Errand::none();
     Poll::Ready(Some(time_out(core, clock, limit)))
 }
 

@@ -134,10 +134,14 @@ impl Envelope {
         }
     }
 
+    /// Whether a text looks like a batch.
+    pub(crate) fn is_batch(text: &[u8]) -> bool {
+        text.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[')
+    }
+
     /// Splits a batch into its messages' texts; `None` when the text is not an array.
     pub fn split_batch(text: &Bytes, limits: &Limits) -> Option<Result<Vec<Bytes>, Problem>> {
-        let first = text.iter().find(|byte| !byte.is_ascii_whitespace())?;
-        if *first != b'[' {
+        if !Self::is_batch(text) {
             return None;
         }
         let mut scanner = Scanner::new(text, limits.depth.saturating_add(1));
@@ -241,11 +245,11 @@ impl Parts {
     }
 
     fn into_envelope(self, text: Bytes) -> Result<Envelope, BadMessage> {
-        let kind = match self.judge(&text) {
+        let id = self.id_in(&text);
+        let kind = match self.judge(&text, id.as_ref()) {
             Ok(kind) => kind,
             Err(problem) => return Err(self.into_bad(&text, problem)),
         };
-        let id = self.id_in(&text);
         let body = match kind {
             Kind::Request | Kind::Notification => self.params,
             Kind::Result => self.result,
@@ -255,8 +259,8 @@ impl Parts {
         Ok(Envelope { text, kind, id, method, body })
     }
 
-    /// Which kind the members add up to.
-    fn judge(&self, text: &Bytes) -> Result<Kind, Problem> {
+    /// Which kind the members add up to; `id` is the one they hold, where it is one.
+    fn judge(&self, text: &Bytes, id: Option<&Id>) -> Result<Kind, Problem> {
         if let Some(key) = self.twice {
             return Err(RequestProblem::Twice { key: key.to_owned(), place: "the message" }.into());
         }
@@ -281,7 +285,7 @@ impl Parts {
             }
         }
         let id_is_null = self.id.as_ref().is_some_and(|span| &text[span.clone()] == b"null");
-        if self.id.is_some() && self.id_in(text).is_none() && (kind == Kind::Request || !id_is_null) {
+        if self.id.is_some() && id.is_none() && (kind == Kind::Request || !id_is_null) {
             return Err(Problem::BadId);
         }
         if kind == Kind::Request
@@ -293,7 +297,7 @@ impl Parts {
     }
 
     fn id_in(&self, text: &Bytes) -> Option<Id> {
-        self.id.clone().and_then(|span| Id::from_raw(Raw::checked(text.slice(span))))
+        self.id.clone().and_then(|span| Id::from_checked(text, span))
     }
 
     fn into_bad(self, text: &Bytes, problem: Problem) -> BadMessage {

@@ -143,7 +143,7 @@ impl Reply {
             let (_, id) = self.open.swap_remove(index);
             self.session.forget_ask(&id);
             let params = Raw::of(&json!({ "reason": "no longer needed" }));
-            let edit = [Edit::Set("requestId", id.raw().clone())];
+            let edit = [Edit::Set("requestId", id.raw())];
             self.say(compose::notification("notifications/cancelled", Some(&params), &edit));
         }
     }

@@ -209,7 +209,7 @@ impl Reply {
             Some(Notice::Other { method, params }) => self.say_notification(&method, params.as_ref()),
             Some(Notice::Log(_) | Notice::Fault(_) | Notice::Missed(_)) => {}
             None => {
-                let tag = Edit::Set(meta::SUBSCRIPTION_ID, self.id.raw().clone());
+                let tag = Edit::Set(meta::SUBSCRIPTION_ID, self.id.raw());
                 let result = splice::edited(&Raw::empty_object(), &[meta::with_keys(None, &[tag])]);
                 let said = self.answered(&result);
                 self.unsaid.push_back(said);
@@ -220,7 +220,7 @@ impl Reply {
 
     /// A notification on this subscription, tagged with it.
     fn say_notification(&mut self, method: &str, params: Option<&Raw>) {
-        let tag = Edit::Set(meta::SUBSCRIPTION_ID, self.id.raw().clone());
+        let tag = Edit::Set(meta::SUBSCRIPTION_ID, self.id.raw());
         let edit = meta::with_keys(params, &[tag]);
         self.unsaid.push_back(Said::more(compose::notification(method, params, &[edit])));
     }

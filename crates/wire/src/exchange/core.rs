@@ -27,6 +27,8 @@ pub(super) struct Core {
 
 struct State {
     queue: VecDeque<Happening>,
+    /// The end, behind everything in the queue.
+    end: Option<Outcome>,
     clocks: Clocks,
     caller: Option<Waker>,
     feeder: Option<Waker>,
@@ -42,6 +44,7 @@ impl Core {
     pub(super) fn new(terms: Terms, unread: usize) -> Self {
         let state = State {
             queue: VecDeque::new(),
+            end: None,
             clocks: Clocks::new(terms),
             caller: None,
             feeder: None,
@@ -54,19 +57,22 @@ impl Core {
         Self { state: Mutex::new(state), unread }
     }
 
-    pub(super) fn poll(&self, context: &Context<'_>) -> Poll<Happening> {
+    /// What has happened; if nothing has, wakes when something does, and says which clock runs out first, and when.
+    pub(super) fn poll(&self, context: &Context<'_>) -> Result<Happening, Option<(Instant, Clock, Duration)>> {
         let mut state = self.state.lock();
-        match state.queue.pop_front() {
-            Some(happening) => Poll::Ready(happening),
-            None => {
-                remember(&mut state.caller, context);
-                Poll::Pending
-            }
+        if let Some(happening) = state.queue.pop_front() {
+            return Ok(happening);
         }
+        if let Some(outcome) = state.end.take() {
+            return Ok(Happening::Ended(outcome));
+        }
+        remember(&mut state.caller, context);
+        Err(state.clocks.deadline())
     }
 
-    pub(super) fn deadline(&self) -> Option<(Instant, Clock, Duration)> {
-        self.state.lock().clocks.deadline()
+    /// The caller is about to look: nobody need wake it.
+    pub(super) fn is_looking(&self) {
+        self.state.lock().caller = None;
     }
 
     /// The total, where it has run out before the end has come.
@@ -126,9 +132,10 @@ impl Core {
         }
         state.ended = true;
         let on_cancel = state.on_cancel.take();
-        state.queue.push_back(Happening::Ended(outcome));
-        wake(state.caller.take());
+        state.end = Some(outcome);
+        let caller = state.caller.take();
         drop(state);
+        wake(caller);
         drop(on_cancel);
         true
     }
@@ -142,7 +149,7 @@ impl Core {
             }
             state.ended = true;
             state.left = true;
-            state.queue.push_back(Happening::Ended(Outcome::Cancelled));
+            state.end = Some(Outcome::Cancelled);
             wake(state.feeder.take());
             state.on_cancel.take()
         };
@@ -159,7 +166,8 @@ impl Core {
             state.left = true;
             state.ended = true;
             wake(state.feeder.take());
-            (std::mem::take(&mut state.queue), state.on_cancel.take().filter(|_| unended))
+            let unread = (std::mem::take(&mut state.queue), state.end.take());
+            (unread, state.on_cancel.take().filter(|_| unended))
         };
         // Outside the lock: an unanswered question closes itself through this core.
         drop(unread);

@@ -37,6 +37,8 @@ pub enum JsonError {
 pub(crate) struct Scanner<'a> {
     bytes: &'a [u8],
     at: usize,
+    /// Whether there was an escape since the last key began.
+    escaped: bool,
     depth_limit: usize,
 }
 
@@ -47,6 +49,19 @@ enum Stop {
     Here,
     /// One bracket too many.
     Deep,
+}
+
+/// A member that was found.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    /// Whose it is.
+    pub(crate) level: Level,
+    /// Its key, quotes included.
+    pub(crate) key: Range<usize>,
+    /// Whether the key reads as it is spelled, without escapes.
+    pub(crate) plain: bool,
+    /// Its value.
+    pub(crate) value: Range<usize>,
 }
 
 /// Whose member was found.
@@ -107,7 +122,7 @@ pub(crate) fn key_is(literal: &[u8], key: &str) -> bool {
 
 impl<'a> Scanner<'a> {
     pub(crate) fn new(bytes: &'a [u8], depth_limit: usize) -> Self {
-        Self { bytes, at: 0, depth_limit: depth_limit.min(MAX_DEPTH) }
+        Self { bytes, at: 0, escaped: false, depth_limit: depth_limit.min(MAX_DEPTH) }
     }
 
     /// Crosses one value of any kind; gives its span.
@@ -121,24 +136,21 @@ impl<'a> Scanner<'a> {
     }
 
     /// As [`Scanner::members`]; where the value of this key is an object, its own members are reported first.
-    pub(crate) fn members_with(
-        &mut self,
-        opened: &[u8],
-        mut visit: impl FnMut(Level, Range<usize>, Range<usize>),
-    ) -> Result<(), JsonError> {
+    pub(crate) fn members_with(&mut self, opened: &[u8], mut visit: impl FnMut(Found)) -> Result<(), JsonError> {
         let inner = self.depth_limit.saturating_sub(1);
         let crossed = self.cross_object(self.depth_limit, |scanner, key| {
-            let start = scanner.at;
+            let (start, plain) = (scanner.at, !scanner.escaped);
             if &scanner.bytes[key.clone()] == opened && scanner.byte() == b'{' {
                 scanner.cross_object(inner, |scanner, key| {
+                    let plain = !scanner.escaped;
                     let value = scanner.cross_value(inner.saturating_sub(1))?;
-                    visit(Level::Inner, key, value);
+                    visit(Found { level: Level::Inner, key, plain, value });
                     Ok(())
                 })?;
             } else {
                 scanner.cross_value(inner)?;
             }
-            visit(Level::Outer, key, start..scanner.at);
+            visit(Found { level: Level::Outer, key, plain, value: start..scanner.at });
             Ok(())
         });
         crossed.map_err(|stop| self.explained(stop))
@@ -331,6 +343,7 @@ impl<'a> Scanner<'a> {
         if self.byte() != b'"' {
             return Err(Stop::Here);
         }
+        self.escaped = false;
         self.string()?;
         let key = start..self.at;
         self.space();
@@ -339,7 +352,22 @@ impl<'a> Scanner<'a> {
         Ok(key)
     }
 
+    /// Crosses a string. Most are shorter than a word, and those are not worth a call.
+    #[inline]
     fn string(&mut self) -> Result<(), Stop> {
+        let start = self.at + 1;
+        if let Some(word) = self.bytes.get(start..).and_then(<[u8]>::first_chunk) {
+            let special = special_bytes(u64::from_le_bytes(*word));
+            let end = start + (special.trailing_zeros() / 8) as usize;
+            if special != 0 && self.bytes.get(end) == Some(&b'"') {
+                self.at = end + 1;
+                return Ok(());
+            }
+        }
+        self.longer_string()
+    }
+
+    fn longer_string(&mut self) -> Result<(), Stop> {
         self.at += 1;
         loop {
             self.plain();
@@ -357,10 +385,8 @@ impl<'a> Scanner<'a> {
     /// Crosses what stands for itself in a string: by the word at first, in windows once it is long.
     fn plain(&mut self) {
         let start = self.at;
-        while let Some(word) = self.bytes.get(self.at..self.at + 8) {
-            let mut bytes = [0; 8];
-            bytes.copy_from_slice(word);
-            let special = special_bytes(u64::from_le_bytes(bytes));
+        while let Some(word) = self.bytes.get(self.at..).and_then(<[u8]>::first_chunk) {
+            let special = special_bytes(u64::from_le_bytes(*word));
             if special != 0 {
                 self.at += (special.trailing_zeros() / 8) as usize;
                 return;
@@ -393,6 +419,7 @@ impl<'a> Scanner<'a> {
     }
 
     fn escape(&mut self) -> Result<(), Stop> {
+        self.escaped = true;
         self.at += 1;
         match self.byte() {
             b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => {
@@ -458,8 +485,10 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
+    #[inline]
     fn space(&mut self) {
-        while matches!(self.byte(), b' ' | b'\t' | b'\n' | b'\r') {
+        // Nearly always there is none.
+        while self.byte() <= b' ' && matches!(self.byte(), b' ' | b'\t' | b'\n' | b'\r') {
             self.at += 1;
         }
     }

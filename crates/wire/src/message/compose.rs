@@ -12,9 +12,9 @@ use crate::json::Raw;
 
 /// A request; `edits` are made to the params on the way.
 pub fn request(id: &Id, method: &str, params: Option<&Raw>, edits: &[Edit<'_>]) -> Bytes {
-    let mut out = start(id.raw().as_bytes().len() + method.len() + body_size(params, edits));
+    let mut out = start(id.as_bytes().len() + method.len() + body_size(params, edits));
     out.extend_from_slice(b",\"id\":");
-    out.extend_from_slice(id.raw().as_bytes());
+    out.extend_from_slice(id.as_bytes());
     call(&mut out, method, params, edits);
     finish(out)
 }
@@ -28,9 +28,9 @@ pub fn notification(method: &str, params: Option<&Raw>, edits: &[Edit<'_>]) -> B
 
 /// A good answer; `edits` are made to the result on the way.
 pub fn result(id: &Id, result: &Raw, edits: &[Edit<'_>]) -> Bytes {
-    let mut out = start(id.raw().as_bytes().len() + body_size(Some(result), edits));
+    let mut out = start(id.as_bytes().len() + body_size(Some(result), edits));
     out.extend_from_slice(b",\"id\":");
-    out.extend_from_slice(id.raw().as_bytes());
+    out.extend_from_slice(id.as_bytes());
     out.extend_from_slice(b",\"result\":");
     splice::write(&mut out, result, edits);
     finish(out)
@@ -41,7 +41,7 @@ pub fn error(id: Option<&Id>, error: &RpcError) -> Bytes {
     let mut out = start(error.raw().as_bytes().len() + 64);
     if let Some(id) = id {
         out.extend_from_slice(b",\"id\":");
-        out.extend_from_slice(id.raw().as_bytes());
+        out.extend_from_slice(id.as_bytes());
     }
     out.extend_from_slice(b",\"error\":");
     out.extend_from_slice(error.raw().as_bytes());

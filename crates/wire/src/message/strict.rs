@@ -8,10 +8,10 @@ use std::borrow::Cow;
 
 use crate::json::{
     MAX_DEPTH, Raw,
-    scan::{self, Level, Scanner},
+    scan::{self, Found, Level, Scanner},
 };
 
-/// Keys of an object up to which each is compared with those before it; beyond, they are sorted.
+/// Keys of an object up to which each is compared with those before it; with more, they are sorted.
 const FEW: usize = 8;
 
 /// The keys of a message.
@@ -111,24 +111,24 @@ pub fn refuse_ambiguity(params: &Raw) -> Result<Seen, RequestProblem> {
     let (mut seen, mut escaped) = (Seen::default(), None);
     let (mut own, mut of_arguments) = (Keys::new("params"), Keys::new("arguments"));
     // The text was checked when this value was made, so nothing can fail here.
-    let _checked = Scanner::new(text, MAX_DEPTH).members_with(ARGUMENTS, |level, name, value| {
-        let literal = &text[name];
+    let _checked = Scanner::new(text, MAX_DEPTH).members_with(ARGUMENTS, |Found { level, key, plain, value }| {
+        let literal = &text[key];
         match level {
-            Level::Outer => match own.add(literal, &PARAMS_KEYS) {
+            Level::Outer => match own.add(literal, plain, &PARAMS_KEYS) {
                 Some(b"task") => seen.task = true,
                 Some(b"_meta") => seen.meta = true,
                 Some(b"arguments") if literal != ARGUMENTS => escaped = Some(value),
                 _ => {}
             },
             Level::Inner => {
-                of_arguments.add(literal, &[]);
+                of_arguments.add(literal, plain, &[]);
             }
         }
     });
     // `arguments` with escapes in its name are arguments all the same, and were not looked into yet.
     if let Some(inner) = escaped.map(|span| &text[span]).filter(|inner| inner.starts_with(b"{")) {
         let _checked = Scanner::new(inner, MAX_DEPTH).members(|name, _| {
-            of_arguments.add(&inner[name], &[]);
+            of_arguments.add(&inner[name], false, &[]);
         });
     }
     own.verdict()?;
@@ -155,44 +155,57 @@ pub(super) fn odd_envelope_key(literal: &[u8]) -> Option<RequestProblem> {
 /// The keys of one object, as far as they have been read.
 struct Keys<'a> {
     place: &'static str,
-    keys: Vec<Key<'a>>,
+    /// The first few, where none of them has escapes: nearly always all of them.
+    few: [&'a [u8]; FEW],
+    count: usize,
+    /// All others.
+    more: Vec<Key<'a>>,
     problem: Option<RequestProblem>,
 }
 
 impl<'a> Keys<'a> {
     fn new(place: &'static str) -> Self {
-        Self { place, keys: Vec::with_capacity(FEW), problem: None }
+        Self { place, few: [&[]; FEW], count: 0, more: Vec::new(), problem: None }
     }
 
-    /// Takes a key; gives it as it reads.
-    fn add(&mut self, literal: &'a [u8], protocol_keys: &[&'static str]) -> Option<&[u8]> {
-        let Some(key) = Key::read(literal) else {
+    /// Takes a key, quotes included, and whether it is `plain`: without escapes. Gives it as it reads.
+    fn add(&mut self, literal: &'a [u8], plain: bool, protocol_keys: &[&'static str]) -> Option<&[u8]> {
+        let read = if plain { literal.get(1..literal.len() - 1).map(Key::plain) } else { Key::read(literal) };
+        let Some(key) = read else {
             self.problem.get_or_insert(RequestProblem::NotText { place: self.place });
             return None;
         };
         if self.problem.is_none() {
             self.problem = key.problem(self.place, protocol_keys);
         }
-        self.keys.push(key);
-        self.keys.last().map(|key| &*key.0)
+        if let (Cow::Borrowed(key), Some(slot)) = (&key.0, self.few.get_mut(self.count)) {
+            self.count += 1;
+            *slot = key;
+            return Some(slot);
+        }
+        self.more.push(key);
+        self.more.last().map(|key| &*key.0)
     }
 
     fn verdict(mut self) -> Result<(), RequestProblem> {
-        match (self.problem.take(), repeated(&mut self.keys)) {
+        let place = self.place;
+        match (self.problem.take(), self.repeated()) {
             (Some(problem), _) => Err(problem),
-            (None, Some(key)) => Err(RequestProblem::Twice { key: key.text(), place: self.place }),
+            (None, Some(key)) => Err(RequestProblem::Twice { key, place }),
             (None, None) => Ok(()),
         }
     }
-}
 
-/// A key that occurs twice.
-fn repeated<'a, 'k>(keys: &'a mut [Key<'k>]) -> Option<&'a Key<'k>> {
-    if FEW < keys.len() {
-        keys.sort_unstable();
-        return keys.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| &pair[0]);
+    /// A key that occurs twice.
+    fn repeated(mut self) -> Option<String> {
+        let few = &self.few[..self.count];
+        if self.more.is_empty() {
+            return few.iter().enumerate().find(|(index, key)| few[..*index].contains(key)).map(|(_, key)| text(key));
+        }
+        self.more.extend(few.iter().map(|key| Key::plain(key)));
+        self.more.sort_unstable();
+        self.more.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| text(&pair[0].0))
     }
-    keys.iter().enumerate().find(|(index, key)| keys[..*index].contains(key)).map(|(_, key)| key)
 }
 
 /// A key as it reads, escapes resolved; bytes, because most are only compared.
@@ -204,9 +217,14 @@ impl<'a> Key<'a> {
     fn read(literal: &'a [u8]) -> Option<Self> {
         let inside = literal.get(1..literal.len().checked_sub(1)?)?;
         if !inside.contains(&b'\\') {
-            return Some(Self(Cow::Borrowed(inside)));
+            return Some(Self::plain(inside));
         }
         scan::decode_string(literal).map(|key| Self(Cow::Owned(key.into_owned().into_bytes())))
+    }
+
+    /// A key without escapes.
+    fn plain(key: &'a [u8]) -> Self {
+        Self(Cow::Borrowed(key))
     }
 
     fn problem(&self, place: &'static str, protocol_keys: &[&'static str]) -> Option<RequestProblem> {
@@ -218,6 +236,9 @@ impl<'a> Key<'a> {
         if matches!(self.0, Cow::Owned(_)) && self.0.contains(&0) {
             return Some(RequestProblem::Nul { place });
         }
+        if protocol_keys.is_empty() {
+            return None;
+        }
         // Most keys differ from all of the protocol's in length or at once; those with letters outside ASCII may fold
         // to another length, and are rare.
         let (ascii, first) = (self.0.is_ascii(), initial(&self.0));
@@ -228,8 +249,12 @@ impl<'a> Key<'a> {
     }
 
     fn text(&self) -> String {
-        String::from_utf8_lossy(&self.0).into_owned()
+        text(&self.0)
     }
+}
+
+fn text(key: &[u8]) -> String {
+    String::from_utf8_lossy(key).into_owned()
 }
 
 /// The first byte, whatever its case.

@@ -8,18 +8,18 @@ use std::{
     time::Duration,
 };
 
-use futures_util::future::join_all;
+use futures_util::future::{BoxFuture, join_all};
 use parking_lot::Mutex;
 
 use super::{
     accent::{Reply, Round},
     handshake,
     router::{Router, Waiting},
-    transport::{LaneEnd, Outbound},
+    transport::{LaneEnd, Link, Outbound},
 };
 use crate::{
     error::WireError,
-    exchange::{self, Answer, AskId, Exchange, Feed, Outcome, Question, Request, Terms},
+    exchange::{self, Answer, AskId, Errand, Exchange, Feed, Outcome, Question, Request, Terms},
     json::{Kind, Raw},
     message::{Envelope, RpcError, splice},
 };
@@ -80,8 +80,10 @@ fn begin(router: &Arc<Router>, request: Request, terms: Terms, used: Used) -> Ex
             used: Mutex::new(used),
         }
     });
-    call.send(router);
-    exchange
+    match call.start(router) {
+        Some(work) => exchange.with_errand(Errand::new(work)),
+        None => exchange,
+    }
 }
 
 impl Call {
@@ -97,13 +99,35 @@ impl Call {
         self.feed.end(Outcome::Refused(error));
     }
 
-    /// Puts it on the wire under a new id, unless the caller has left in the meantime.
+    /// Puts it on the wire for the first time; what is left to do is for whoever waits for it.
+    fn start(self: &Arc<Self>, router: &Router) -> Option<BoxFuture<'static, ()>> {
+        self.put(router, |link, outbound| link.start(outbound))
+    }
+
+    /// Puts it on the wire again, unless the caller has left in the meantime.
     fn send(self: &Arc<Self>, router: &Router) {
+        self.put(router, |link, outbound| link.send(outbound).map(|()| None::<()>));
+    }
+
+    /// Puts it on the wire under a new id.
+    fn put<T>(
+        self: &Arc<Self>,
+        router: &Router,
+        send: impl FnOnce(&dyn Link, Outbound) -> Result<Option<T>, WireError>,
+    ) -> Option<T> {
         if self.feed.is_cancelled() {
-            return;
+            return None;
         }
-        if router.link().is_ok_and(|link| link.has_lost_session()) {
-            return self.renew_session(router);
+        let link = match router.link() {
+            Ok(link) => link,
+            Err(error) => {
+                self.fail(error);
+                return None;
+            }
+        };
+        if link.has_lost_session() {
+            self.renew_session(router);
+            return None;
         }
         let id = router.new_id();
         self.id.store(id, Ordering::Relaxed);
@@ -111,17 +135,19 @@ impl Call {
         let sent = router.accent().and_then(|accent| {
             let outbound = accent.request(id, &self.request, round.as_deref());
             router.wait_for(id, Waiting::Call(Arc::clone(self)))?;
-            router.send(outbound)
+            send(&*link, outbound)
         });
-        if let Err(error) = sent {
+        let sent = sent.unwrap_or_else(|error| {
             router.forget(id);
             self.fail(error);
-        }
+            None
+        });
         // Left while it was being sent: whoever left may have spoken before the request did. Twice does no harm.
         if self.feed.is_cancelled() {
             router.forget(id);
             self.call_off(router, id, "the caller went away");
         }
+        sent
     }
 
     /// The caller has left: the server is told in the way it wants to be told.

@@ -10,7 +10,10 @@ use std::{
     future::poll_fn,
     io,
     pin::{Pin, pin},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll, Waker},
     time::{Duration, Instant},
 };
@@ -87,8 +90,13 @@ impl HttpClient {
         Self { pool: Arc::new(Pool { connector, builder, header_bytes, idle: Mutex::default() }) }
     }
 
-    /// Sends a request to its target; path and host are filled in here.
-    pub(super) async fn send(&self, target: &Target, mut request: Request<Full<Bytes>>) -> Result<Reply, WireError> {
+    /// Sends a request to its target; path and host are filled in here. `taken` is set before a connection writes it.
+    pub(super) async fn send(
+        &self,
+        target: &Target,
+        mut request: Request<Full<Bytes>>,
+        taken: Option<&AtomicBool>,
+    ) -> Result<Reply, WireError> {
         *request.uri_mut() = target.path.clone();
         request.headers_mut().insert(header::HOST, target.host.clone());
         let origin = &target.origin;
@@ -100,6 +108,9 @@ impl HttpClient {
                 // Rare and large: on the heap, so that whoever waits for a reply stays small.
                 None => Box::pin(self.pool.open(target.uri.clone())).await?,
             };
+            if let Some(taken) = taken {
+                taken.store(true, Ordering::Relaxed);
+            }
             match line.exchange(request).await {
                 Ok(response) => {
                     let (parts, body) = response.into_parts();

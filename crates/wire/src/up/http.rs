@@ -11,13 +11,26 @@ mod lanes;
 mod request;
 mod session;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
 
 use futures_util::future::BoxFuture;
-use http::{HeaderMap, HeaderValue, Method, header};
+use http::{HeaderMap, HeaderValue, header};
+use tokio::runtime::Handle;
 use url::Url;
 
-use self::{lanes::Lanes, request::Headers, session::Session};
+use self::{
+    lanes::Lanes,
+    request::{Headers, Outgoing},
+    session::Session,
+};
 use super::{
     client::{HttpClient, Reply, Target, shown},
     credential::Credentials,
@@ -55,6 +68,8 @@ struct Shared {
     lanes: Arc<Lanes>,
 }
 
+/// A request up to this size is written without waiting, over a connection that was idle.
+const AT_ONCE: usize = 16 * 1024;
 /// How long the server may take to give a session back.
 const LAST_REQUEST: Duration = Duration::from_secs(5);
 
@@ -110,6 +125,36 @@ impl Link for HttpLink {
     fn send(&self, outbound: Outbound) -> Result<(), WireError> {
         let (shared, request) = (Arc::clone(&self.shared), outbound.request);
         self.shared.lanes.begin(request, Box::pin(async move { Some(shared.post(outbound).await) }))
+    }
+
+    /// Over a connection that is there, a request of the usual size is written at once, and one body is soon read: no
+    /// task is needed for that. Everything else becomes one.
+    fn start(&self, outbound: Outbound) -> Result<Option<BoxFuture<'static, ()>>, WireError> {
+        let usual = outbound.message.len() <= AT_ONCE && Handle::try_current().is_ok();
+        let Some(request) = outbound.request.filter(|_| usual) else {
+            return self.send(outbound).map(|()| None);
+        };
+        self.shared.lanes.check()?;
+        let (shared, taken) = (Arc::clone(&self.shared), Arc::new(AtomicBool::new(false)));
+        let mut lane = Box::pin({
+            let taken = Arc::clone(&taken);
+            async move {
+                if let Some(end) = shared.post_in_place(request, outbound, &taken).await {
+                    shared.lanes.sink().lane_ended(request, end);
+                }
+            }
+        });
+        match lane.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(()) => Ok(None),
+            Poll::Pending if taken.load(Ordering::Relaxed) => Ok(Some(lane)),
+            Poll::Pending => {
+                let lane = async move {
+                    lane.await;
+                    None
+                };
+                self.shared.lanes.begin(Some(request), Box::pin(lane)).map(|()| None)
+            }
+        }
     }
 
     fn deliver(&self, outbound: Outbound) -> BoxFuture<'_, Result<(), WireError>> {
@@ -179,11 +224,8 @@ impl Link for HttpLink {
 impl Shared {
     /// POSTs one message and reads its lane to the end.
     async fn post(self: &Arc<Self>, outbound: Outbound) -> LaneEnd {
-        let mut headers = outbound.headers;
-        headers.push((header::CONTENT_TYPE, HeaderValue::from_static("application/json")));
-        headers.push((header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream")));
-        let session = self.session.as_ref().and_then(|session| session.mark(&mut headers));
-        let response = match self.endpoint.send(Method::POST, &headers, outbound.message).await {
+        let (headers, session) = self.headers(outbound.headers);
+        let response = match self.endpoint.send(Outgoing::post(&headers, outbound.message)).await {
             Ok(response) => response,
             Err(error) => return LaneEnd::Failed(error),
         };
@@ -191,6 +233,30 @@ impl Shared {
             None => lane::acknowledged(response, &self.endpoint.limits).await,
             Some(request) => self.read(request, session, response).await,
         }
+    }
+
+    /// POSTs a request; an answer that is one body is read here, and any other lane goes on by itself.
+    async fn post_in_place(self: &Arc<Self>, request: u64, outbound: Outbound, taken: &AtomicBool) -> Option<LaneEnd> {
+        let (headers, session) = self.headers(outbound.headers);
+        let outgoing = Outgoing::post(&headers, outbound.message).watched(taken);
+        let response = match self.endpoint.send(outgoing).await {
+            Ok(response) => response,
+            Err(error) => return Some(LaneEnd::Failed(error)),
+        };
+        if lane::is_one_body(&response) {
+            return Some(self.read(request, session, response).await);
+        }
+        let shared = Arc::clone(self);
+        let rest = Box::pin(async move { Some(shared.read(request, session, response).await) });
+        self.lanes.begin(Some(request), rest).err().map(LaneEnd::Failed)
+    }
+
+    /// The headers of a POST, and the session it is sent in.
+    fn headers(&self, mut headers: Headers) -> (Headers, Option<String>) {
+        headers.push((header::CONTENT_TYPE, HeaderValue::from_static("application/json")));
+        headers.push((header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream")));
+        let session = self.session.as_ref().and_then(|session| session.mark(&mut headers));
+        (headers, session)
     }
 
     async fn read(self: &Arc<Self>, request: u64, session: Option<String>, response: Reply) -> LaneEnd {

@@ -8,7 +8,8 @@ mod asking;
 mod sink;
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
+    hash::{BuildHasherDefault, Hasher},
     sync::{
         Arc, Weak,
         atomic::{AtomicU64, Ordering},
@@ -61,8 +62,8 @@ pub(crate) struct Router {
     /// Questions that belong to no request and are being answered.
     standing_asks: Arc<Semaphore>,
     next_id: AtomicU64,
-    // Nothing awaits under these locks. Ids are our own and count up, so that few keys need no hashing.
-    waiting: Mutex<BTreeMap<u64, Waiting>>,
+    // Nothing awaits under these locks.
+    waiting: Mutex<HashMap<u64, Waiting, BuildHasherDefault<Counted>>>,
     questions: Mutex<HashMap<Id, (Weak<Call>, AskId)>>,
     link: RwLock<Option<Arc<dyn Link>>>,
     accent: RwLock<Option<Arc<dyn Accent>>>,
@@ -311,7 +312,7 @@ impl Router {
         let waiting = self.waiting.lock();
         // An earlier step may still wait for an answer that is late.
         let shaking = waiting.values().all(|waiting| matches!(waiting, Waiting::Handshake(_)));
-        let newest = waiting.last_key_value().map(|(id, _)| *id);
+        let newest = waiting.keys().max().copied();
         newest.filter(|_| shaking && envelope.kind() == Kind::Error)
     }
 
@@ -436,6 +437,25 @@ impl Router {
 
     fn takes_batches(&self) -> bool {
         self.accent.read().as_ref().is_some_and(|accent| accent.revision().has_batches())
+    }
+}
+
+/// Ids are our own and count up: nobody can choose them to collide.
+#[derive(Default)]
+struct Counted(u64);
+
+impl Hasher for Counted {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, id: u64) {
+        // The odd number next to 2^64 divided by the golden ratio: neighbours end up far apart.
+        self.0 = (self.0 ^ id).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 }
 

@@ -3,13 +3,14 @@
 //! What opens the streams is a port ([`OpenStreams`]): the process behind them belongs to the host, which spawns it,
 //! keeps its stderr and knows how it ended.
 
-use std::{fmt, io, pin::pin, sync::Arc};
+use std::{fmt, io, sync::Arc};
 
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     sync::oneshot,
+    task::AbortHandle,
 };
 use tokio_util::task::AbortOnDropHandle;
 
@@ -64,6 +65,8 @@ struct StdioLink {
     writer: LineWriter,
     keeper: Option<Arc<dyn Keeper>>,
     _reading: AbortOnDropHandle<()>,
+    /// Apart from reading, so that a message that comes in is no business of it.
+    _parting: AbortOnDropHandle<()>,
     writing: Mutex<Option<AbortOnDropHandle<()>>>,
 }
 
@@ -88,40 +91,32 @@ impl Transport for StdioTransport {
             let streams = self.streams.open().await?;
             let keeper: Option<Arc<dyn Keeper>> = streams.keeper.map(Arc::from);
             let (writer, writing) = LineWriter::new(streams.write, self.limits.unsent_bytes);
+            let reader = LineReader::new(streams.read, self.limits.message_bytes);
+            let reading = read(reader, Arc::clone(&sink), keeper.clone(), self.limits.message_bytes);
+            let runtime = tokio::runtime::Handle::current();
+            let reading = AbortOnDropHandle::new(runtime.spawn(reading));
             let (broke, broken) = oneshot::channel();
+            let parting = part(broken, reading.abort_handle(), sink);
             let writing = async move {
                 if let Err(error) = writing.await {
-                    // Whoever reads may have ended before.
+                    // Whoever hears of it may have gone.
                     drop(broke.send(error));
                 }
             };
-            let reader = LineReader::new(streams.read, self.limits.message_bytes);
-            let reading = read(reader, broken, sink, keeper.clone(), self.limits.message_bytes);
-            let runtime = tokio::runtime::Handle::current();
             Ok(Arc::new(StdioLink {
                 writer,
                 keeper,
-                _reading: AbortOnDropHandle::new(runtime.spawn(reading)),
+                _reading: reading,
+                _parting: AbortOnDropHandle::new(runtime.spawn(parting)),
                 writing: Mutex::new(Some(AbortOnDropHandle::new(runtime.spawn(writing)))),
             }) as Arc<dyn Link>)
         })
     }
 }
 
-async fn read(
-    mut reader: LineReader<ReadStream>,
-    broken: oneshot::Receiver<io::Error>,
-    sink: Arc<dyn Sink>,
-    keeper: Option<Arc<dyn Keeper>>,
-    limit: usize,
-) {
-    let mut deaf = pin!(no_longer_reads(broken));
+async fn read(mut reader: LineReader<ReadStream>, sink: Arc<dyn Sink>, keeper: Option<Arc<dyn Keeper>>, limit: usize) {
     let end = loop {
-        let line = tokio::select! {
-            line = reader.next() => line,
-            why = &mut deaf => return sink.closed(why),
-        };
-        match line {
+        match reader.next().await {
             // Cut off in the middle of a message: what ended is the server, not its manners.
             Ok(Some(Line::Message(text))) if reader.ended_inside() && Raw::parse(text.clone()).is_err() => {}
             Ok(Some(Line::Message(text))) => drop(sink.message(Lane::Shared, text)),
@@ -141,15 +136,14 @@ async fn read(
     sink.closed(WireError::Ended(why));
 }
 
-/// The other side takes nothing more, and has had time to say its last words or to end.
-async fn no_longer_reads(broken: oneshot::Receiver<io::Error>) -> WireError {
-    match broken.await {
-        Ok(error) => {
-            tokio::time::sleep(LAST_READS).await;
-            WireError::Ended(format!("it no longer reads: {error}"))
-        }
-        // Closed in good order: reading goes on.
-        Err(_) => std::future::pending().await,
+/// Where the other side takes nothing more, it is given time to say its last words or to end. Where the writer was closed
+/// in good order, reading goes on.
+async fn part(broken: oneshot::Receiver<io::Error>, reading: AbortHandle, sink: Arc<dyn Sink>) {
+    let Ok(error) = broken.await else { return };
+    tokio::time::sleep(LAST_READS).await;
+    if !reading.is_finished() {
+        reading.abort();
+        sink.closed(WireError::Ended(format!("it no longer reads: {error}")));
     }
 }
 

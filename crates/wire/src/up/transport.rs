@@ -30,6 +30,13 @@ pub trait Link: Send + Sync + fmt::Debug {
     /// Sends one message; never waits. Failures on the way are told to the sink.
     fn send(&self, outbound: Outbound) -> Result<(), WireError>;
 
+    /// As [`Link::send`], for a request somebody waits for. What is left to be done may be given back, for whoever waits
+    /// to do meanwhile: the request is out by then, and as long as nobody does the rest only its answer is late. Let go
+    /// before it is done, it is given up as by [`Link::abandon`].
+    fn start(&self, outbound: Outbound) -> Result<Option<BoxFuture<'static, ()>>, WireError> {
+        self.send(outbound).map(|()| None)
+    }
+
     /// Sends a message that is no request, and waits until the server has taken it.
     fn deliver(&self, outbound: Outbound) -> BoxFuture<'_, Result<(), WireError>> {
         let sent = self.send(outbound);

@@ -2,15 +2,19 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use http::{HeaderValue, Method, header};
+use http::{HeaderValue, header};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio_util::task::AbortOnDropHandle;
 use url::Url;
 
-use super::{Endpoint, lane, lanes::Lanes, mark_revision, request::Headers};
+use super::{
+    Endpoint, lane,
+    lanes::Lanes,
+    mark_revision,
+    request::{Headers, Outgoing},
+};
 use crate::{
     error::{Clock, WireError},
     revision::Revision,
@@ -38,7 +42,7 @@ struct EventStreamLink {
 /// Opens the stream and waits for the address.
 pub(super) async fn open(endpoint: Arc<Endpoint>, sink: Arc<dyn Sink>) -> Result<Arc<dyn Link>, WireError> {
     let headers = vec![(header::ACCEPT, HeaderValue::from_static("text/event-stream"))];
-    let response = endpoint.send(Method::GET, &headers, Bytes::new()).await?;
+    let response = endpoint.send(Outgoing::get(&headers)).await?;
     let kind = response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if !response.status().is_success() || !kind.starts_with("text/event-stream") {
         let kind = kind.to_owned();
@@ -157,7 +161,7 @@ impl EventStreamLink {
             let mut headers = Headers::new();
             headers.push((header::CONTENT_TYPE, HeaderValue::from_static("application/json")));
             mark_revision(&mut headers, revision);
-            match endpoint.send_to(&address, Method::POST, &headers, outbound.message).await {
+            match endpoint.send_to(&address, Outgoing::post(&headers, outbound.message)).await {
                 Ok(response) => lane::acknowledged(response, &endpoint.limits).await,
                 Err(error) => LaneEnd::Failed(error),
             }

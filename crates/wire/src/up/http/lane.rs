@@ -50,14 +50,24 @@ pub(super) async fn read(sink: &dyn Sink, lane: Lane, response: Reply, limits: &
     if !status.is_success() {
         return End::Lane(status_end(response, limits).await);
     }
-    let kind = response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let kind = kind(&response).to_ascii_lowercase();
     match kind.as_str() {
         "text/event-stream" => read_events(sink, lane, response, limits).await,
         "application/json" => End::Lane(read_json(sink, lane, response, limits).await),
         _ if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) => End::Lane(LaneEnd::Accepted),
         _ => End::Lane(LaneEnd::Failed(WireError::protocol(format!("an answer of type `{kind}`")))),
     }
+}
+
+/// Whether a good answer comes as one body, with nothing before it.
+pub(super) fn is_one_body(response: &Reply) -> bool {
+    response.status() == StatusCode::OK && kind(response).eq_ignore_ascii_case("application/json")
+}
+
+/// The type of a reply, without its parameters.
+fn kind(response: &Reply) -> &str {
+    let kind = response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    kind.split(';').next().unwrap_or_default().trim()
 }
 
 /// Reads the events of a stream to its end.

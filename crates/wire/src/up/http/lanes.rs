@@ -51,15 +51,18 @@ impl Lanes {
         &self.runtime
     }
 
+    /// Whether anything may begin.
+    pub(super) fn check(&self) -> Result<(), WireError> {
+        if self.closed.is_cancelled() { Err(WireError::Ended("closed by us".to_owned())) } else { Ok(()) }
+    }
+
     /// Lets a POST go on by itself. How the lane of a request ends is told to the sink, unless there is nothing to tell.
     pub(super) fn begin(
         self: &Arc<Self>,
         request: Option<u64>,
         post: BoxFuture<'static, Option<LaneEnd>>,
     ) -> Result<(), WireError> {
-        if self.closed.is_cancelled() {
-            return Err(WireError::Ended("closed by us".to_owned()));
-        }
+        self.check()?;
         match request {
             Some(request) => self.begin_lane(request, post),
             // Requests are counted where they are made; what a server makes us say is counted here.

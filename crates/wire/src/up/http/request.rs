@@ -1,5 +1,7 @@
 //! One HTTP request of ours: credentials asked for, redirects judged, refusals reported.
 
+use std::sync::atomic::AtomicBool;
+
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
 use http_body_util::Full;
@@ -17,20 +19,42 @@ use crate::{
 /// The headers of one request, in the order they were made.
 pub(super) type Headers = Vec<(HeaderName, HeaderValue)>;
 
+/// What is sent.
+pub(super) struct Outgoing<'a> {
+    method: Method,
+    headers: &'a Headers,
+    body: Bytes,
+    /// Set when a connection takes it.
+    taken: Option<&'a AtomicBool>,
+}
+
+impl<'a> Outgoing<'a> {
+    pub(super) fn get(headers: &'a Headers) -> Self {
+        Self { method: Method::GET, headers, body: Bytes::new(), taken: None }
+    }
+
+    pub(super) fn delete(headers: &'a Headers) -> Self {
+        Self { method: Method::DELETE, headers, body: Bytes::new(), taken: None }
+    }
+
+    pub(super) fn post(headers: &'a Headers, body: Bytes) -> Self {
+        Self { method: Method::POST, headers, body, taken: None }
+    }
+
+    /// The same; this is set when a connection takes it, so that it is written by whoever polls.
+    pub(super) fn watched(self, taken: &'a AtomicBool) -> Self {
+        Self { taken: Some(taken), ..self }
+    }
+}
+
 impl Endpoint {
     /// Sends a request to the server's address.
-    pub(super) async fn send(&self, method: Method, headers: &Headers, body: Bytes) -> Result<Reply, WireError> {
-        self.send_to(&self.url, method, headers, body).await
+    pub(super) async fn send(&self, outgoing: Outgoing<'_>) -> Result<Reply, WireError> {
+        self.send_to(&self.url, outgoing).await
     }
 
     /// Sends a request to an address of the same origin.
-    pub(super) async fn send_to(
-        &self,
-        url: &Url,
-        method: Method,
-        headers: &Headers,
-        body: Bytes,
-    ) -> Result<Reply, WireError> {
+    pub(super) async fn send_to(&self, url: &Url, outgoing: Outgoing<'_>) -> Result<Reply, WireError> {
         let elsewhere;
         let target = match &self.target {
             Some(target) if *url == self.url => target,
@@ -39,25 +63,18 @@ impl Endpoint {
                 &*elsewhere
             }
         };
-        let first = self.send_once(target, url, &method, headers, body.clone()).await?;
+        let first = self.send_once(target, url, &outgoing).await?;
         match first.status() {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {}
             status if status.is_redirection() && status != StatusCode::NOT_MODIFIED => {}
             _ => return Ok(first),
         }
         // Rare, so that the common way stays small.
-        Box::pin(self.follow(first, url.clone(), method, headers, body)).await
+        Box::pin(self.follow(first, url.clone(), outgoing)).await
     }
 
     /// Goes where a redirect leads and asks for better credentials, each within its bound.
-    async fn follow(
-        &self,
-        mut response: Reply,
-        mut url: Url,
-        method: Method,
-        headers: &Headers,
-        body: Bytes,
-    ) -> Result<Reply, WireError> {
+    async fn follow(&self, mut response: Reply, mut url: Url, outgoing: Outgoing<'_>) -> Result<Reply, WireError> {
         let (mut redirects, mut challenged) = (0, false);
         loop {
             match response.status() {
@@ -66,7 +83,7 @@ impl Endpoint {
                     redirects += 1;
                 }
                 status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
-                    let challenge = challenge(status, &method, &url, response.headers());
+                    let challenge = challenge(status, &outgoing.method, &url, response.headers());
                     let challenges = challenge.challenges.clone();
                     if challenged || self.credentials.challenged(challenge).await == Next::GiveUp {
                         return Err(WireError::Unauthorized { status, challenges });
@@ -75,19 +92,13 @@ impl Endpoint {
                 }
                 _ => return Ok(response),
             }
-            response = self.send_once(&Target::of(&url)?, &url, &method, headers, body.clone()).await?;
+            response = self.send_once(&Target::of(&url)?, &url, &outgoing).await?;
         }
     }
 
-    async fn send_once(
-        &self,
-        target: &Target,
-        url: &Url,
-        method: &Method,
-        headers: &Headers,
-        body: Bytes,
-    ) -> Result<Reply, WireError> {
-        let mut request = Request::new(Full::new(body));
+    async fn send_once(&self, target: &Target, url: &Url, outgoing: &Outgoing<'_>) -> Result<Reply, WireError> {
+        let Outgoing { method, headers, body, taken } = outgoing;
+        let mut request = Request::new(Full::new(body.clone()));
         *request.method_mut() = method.clone();
         let mut own = HeaderMap::with_capacity(self.headers.len() + headers.len() + 4);
         own.extend(self.headers.iter().map(|(name, value)| (name.clone(), value.clone())));
@@ -95,11 +106,11 @@ impl Endpoint {
             own.insert(name, value);
         }
         // What the protocol needs cannot be overridden.
-        for (name, value) in headers {
+        for (name, value) in *headers {
             own.insert(name.clone(), value.clone());
         }
         *request.headers_mut() = own;
-        self.client.send(target, request).await
+        self.client.send(target, request, *taken).await
     }
 
     /// Where a redirect leads, if it may be followed: same origin, a few times, method and body kept.

@@ -5,8 +5,7 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio_util::task::AbortOnDropHandle;
@@ -15,7 +14,7 @@ use super::{
     Endpoint, Shared,
     lane::{self, Broken, End},
     mark_revision,
-    request::Headers,
+    request::{Headers, Outgoing},
 };
 use crate::{
     error::WireError,
@@ -181,7 +180,7 @@ impl Session {
         self.standing.lock().take();
         let mut headers = Headers::new();
         if self.mark(&mut headers).is_some()
-            && let Err(error) = endpoint.send(Method::DELETE, &headers, Bytes::new()).await
+            && let Err(error) = endpoint.send(Outgoing::delete(&headers)).await
         {
             tracing::debug!(%error, "the session was not given back");
         }
@@ -194,7 +193,7 @@ impl Session {
         if let Some(last_event) = last_event.and_then(|id| HeaderValue::from_str(id).ok()) {
             headers.push((mcp::LAST_EVENT_ID, last_event));
         }
-        shared.endpoint.send(Method::GET, &headers, Bytes::new()).await
+        shared.endpoint.send(Outgoing::get(&headers)).await
     }
 }
 

@@ -19,13 +19,13 @@ use crate::{
 
 impl Sink for Router {
     fn message(&self, lane: Lane, text: Bytes) -> Flow {
-        let bad = match Envelope::read(text.clone(), &self.limits) {
-            Ok(envelope) => return self.take(lane, envelope),
-            Err(bad) => bad,
+        // Only a batch is looked at twice.
+        let batch = Envelope::is_batch(&text).then(|| text.clone());
+        let (bad, text) = match (Envelope::read(text, &self.limits), batch) {
+            (Ok(envelope), _) => return self.take(lane, envelope),
+            (Err(bad), Some(text)) if bad.problem == Problem::Batch => (bad, text),
+            (Err(bad), _) => return self.bad(lane, bad),
         };
-        if bad.problem != Problem::Batch {
-            return self.bad(lane, bad);
-        }
         let flows: Vec<Flow> = match Envelope::split_batch(&text, &self.limits) {
             Some(Ok(parts)) if self.takes_batches() => parts.into_iter().map(|part| self.message(lane, part)).collect(),
             Some(Ok(parts)) => parts.into_iter().filter_map(|part| self.batched(lane, part)).collect(),
