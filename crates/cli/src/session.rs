@@ -182,7 +182,7 @@ impl Session {
     /// A refusal, with the place where somebody said so.
     fn refused(&self, refusal: &Refusal) -> Report {
         let report = Report::of_refusal(refusal);
-        let (Refusal::FilteredOut { subject }, Some(entry)) = (refusal, &self.target.entry) else { return report };
+        let (Refusal::FilteredOut { subject, .. }, Some(entry)) = (refusal, &self.target.entry) else { return report };
         let kind = match subject.kind {
             toolway_host::call::CallKind::Prompt => ItemKind::Prompt,
             toolway_host::call::CallKind::Resource => ItemKind::Resource,

@@ -119,6 +119,11 @@ impl App {
             config.servers.values().filter(|entry| entry.is_enabled()).filter(has).collect();
         match owners.as_slice() {
             [owner] if config.settings.prefix.value != Prefix::Always => Ok(self.configured(config, owner)),
+            [] if config.find(name).is_some() => {
+                let message = format!("`{name}` is a server; which of its tools? Say `{name}.<tool>`.");
+                let hint = format!("`toolway tools {name}` lists what it has.");
+                Err(Report::usage("unknown_tool", message).hint(hint))
+            }
             [] => {
                 let message = format!("`{name}` names no server; say `<server>.{name}`.");
                 Err(known_servers(Report::usage("unknown_server", message), config))

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use crate::{
     address,
     error::ConfigError,
+    header,
     interpolate::{Lookup, Template, Unresolved},
     keychain::Keychain,
     paths::Environment,
@@ -80,7 +81,18 @@ impl Resolving<'_> {
         let url = self.value("url", &http.url)?;
         address::check(url.expose(), http.plain)
             .map_err(|refused| self.expected("url", http.url.line(), refused.expected()))?;
-        Ok(Endpoint::Http { url, headers: self.pairs("headers", &http.headers)?, kind: http.kind })
+        Ok(Endpoint::Http { url, headers: self.headers(http)?, kind: http.kind })
+    }
+
+    /// A header's value may only be known now.
+    fn headers(&self, http: &Http) -> Result<Vec<(String, Secret)>, ConfigError> {
+        let headers = self.pairs("headers", &http.headers)?;
+        for ((name, value), (_, written)) in headers.iter().zip(&http.headers) {
+            if let Some(expected) = header::problem(name, value.expose()) {
+                return Err(self.expected(&format!("headers.{name}"), written.line(), expected));
+            }
+        }
+        Ok(headers)
     }
 
     /// A `~/` at the start of a path; the program is started without a shell that would do it.

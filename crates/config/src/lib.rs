@@ -35,6 +35,7 @@ pub mod edit;
 pub mod endpoint;
 pub mod error;
 pub mod gateway;
+mod header;
 pub mod import;
 pub mod interpolate;
 pub mod keychain;

@@ -16,7 +16,7 @@ pub use trust::{MemoryTrust, TrustLedger};
 
 use crate::{
     call::{CallKind, Caller},
-    catalog::{Filter, ItemKind, filter::Switch},
+    catalog::{Filter, ItemKind},
 };
 
 /// What is decided where no rule says anything else.
@@ -46,8 +46,8 @@ impl Policy {
     /// Decides about one request. `filter` is what the operator left out in the server's entry: it holds for a call
     /// as it does for a listing.
     pub fn decide(&self, subject: Subject, caller: &Caller, filter: &Filter) -> Decision {
-        if is_left_out(&subject, filter) {
-            return Decision::Deny(Refusal::FilteredOut { subject });
+        if let Some(key) = left_out_by(&subject, filter) {
+            return Decision::Deny(Refusal::FilteredOut { subject, key });
         }
         match self.stance {
             Stance::Allow => Decision::Allow(Grant::new(subject, RuleId::CONFIGURED)),
@@ -57,14 +57,14 @@ impl Policy {
     }
 }
 
-fn is_left_out(subject: &Subject, filter: &Filter) -> bool {
+fn left_out_by(subject: &Subject, filter: &Filter) -> Option<&'static str> {
     let kind = match subject.kind {
         CallKind::Tool => ItemKind::Tool,
         CallKind::Prompt => ItemKind::Prompt,
         CallKind::Resource => ItemKind::Resource,
-        CallKind::Method => return false,
+        CallKind::Method => return None,
     };
-    filter.switch(kind) == Switch::Off || filter.objection(kind, &subject.raw_name).is_some()
+    filter.key_against(kind, &subject.raw_name)
 }
 
 #[cfg(test)]
@@ -85,9 +85,13 @@ mod tests {
         let decide = |kind, name| Policy::default().decide(subject(kind, name), &Caller::Terminal, &filter);
         let Decision::Allow(grant) = decide(CallKind::Tool, "read") else { panic!("allowed") };
         assert_eq!(grant.rule(), RuleId::CONFIGURED);
-        for (kind, name) in [(CallKind::Tool, "write_all"), (CallKind::Resource, "file:///x")] {
+        for (kind, name, key) in
+            [(CallKind::Tool, "write_all", "excludeTools"), (CallKind::Resource, "file:///x", "resources: false")]
+        {
             let Decision::Deny(refusal) = decide(kind, name) else { panic!("refused") };
             assert_eq!(refusal.code(), "filtered_out");
+            let said = refusal.to_string();
+            assert!(said.ends_with(&format!("of `files` is left out by `{key}` of its entry")), "{said}");
         }
     }
 

@@ -42,6 +42,8 @@ fn two_is_a_wrong_command_line_or_configuration() {
     assert_eq!(error["hint"], "Did you mean `sample`?\nConfigured: old-sample, sample.");
     home.run(&["call", "echo", "text=x"]).failed(2, "unknown_server");
     home.run(&["ping"]).failed(2, "unknown_server");
+    let no_tool = home.run(&["call", "sample"]).failed(2, "unknown_tool");
+    assert_eq!(no_tool["hint"], "`toolway tools sample` lists what it has.");
     Home::new().run(&["tools"]).failed(2, "unknown_server");
     home.run(&["call", "sample.none"]).failed(2, "unknown_tool");
     home.run(&["call", "sample.echo"]).failed(2, "arguments");

@@ -9,6 +9,7 @@ use super::{
 use crate::{
     address,
     error::{ConfigError, Place},
+    header,
     interpolate::Template,
 };
 
@@ -177,8 +178,18 @@ impl Draft {
     }
 }
 
-/// An address without references is checked when it is read, others when they are dialled.
+/// An address without references is checked when it is read, others when they are dialled; headers too.
 fn checked(http: Http, source: &Source, label: &str) -> Result<Http, ConfigError> {
+    for (name, value) in &http.headers {
+        let written = if value.is_literal() { value.written().expose() } else { "" };
+        if let Some(expected) = header::problem(name, written) {
+            return Err(ConfigError::Expected {
+                place: source.place.at(value.line()),
+                key: source.key(label, &format!("headers.{}", name.escape_debug())),
+                expected: expected.to_owned(),
+            });
+        }
+    }
     if http.url.is_literal() {
         address::check(http.url.written().expose(), http.plain).map_err(|refused| ConfigError::Expected {
             place: source.place.at(http.url.line()),

@@ -48,6 +48,16 @@ fn one_bad_entry_of_the_user_leaves_the_others() {
             2,
             "`mcpServers.a.timeouts.idel` is unknown; did you mean `idle`?",
         ),
+        (
+            "{ \"url\": \"https://example.org/\", \"headers\": {\n\"X Y\": \"1\" } }",
+            3,
+            "`mcpServers.a.headers.X Y` must be a header whose name is letters, digits and `-`",
+        ),
+        (
+            r#"{ "url": "https://example.org/", "headers": { "X": "a\nb" } }"#,
+            2,
+            "`mcpServers.a.headers.X` must be on one line, in plain ASCII letters",
+        ),
         (r#"{ "command": "x", "retries": 1.5 }"#, 2, "`mcpServers.a.retries` must be a whole number"),
         (r#""x""#, 2, "`mcpServers.a` must be an object"),
         (r#"{ "enabled": false }"#, 2, program),
@@ -62,6 +72,17 @@ fn one_bad_entry_of_the_user_leaves_the_others() {
     world.write(OWN, r#"{ "mcpServers": { "a": { "url": "http://example.org/", "allowInsecureHttp": true } } }"#);
     assert_eq!(world.line(world.load().unwrap().config.find("a").unwrap()), "auto http://example.org/");
     assert_eq!(world.set_aside(), [] as [&str; 0]);
+}
+
+#[test]
+fn a_header_that_cannot_be_sent_is_found_before_it_is() {
+    let mut world = World::empty();
+    world.environment.insert("TWO_LINES".into(), "one\ntwo".into());
+    world.write(OWN, "{ \"mcpServers\": { \"a\": { \"url\": \"https://example.org/\", \"headers\": {\n\"X\": \"${TWO_LINES}\" } } } }");
+    assert_eq!(
+        problems(&world, &world.load().unwrap()),
+        ["HOME/.config/toolway/toolway.json:2: `a.headers.X` must be on one line, in plain ASCII letters"]
+    );
 }
 
 #[test]

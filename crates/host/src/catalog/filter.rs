@@ -33,6 +33,14 @@ pub enum Switch {
     Off,
 }
 
+/// What leaves one item out.
+enum Exclusion<'a> {
+    /// A pattern of what is excluded.
+    By(&'a Pattern),
+    /// It is not among what is included.
+    NotIncluded,
+}
+
 /// A name in which `*` stands for any number of characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern(String);
@@ -49,18 +57,41 @@ impl Filter {
         }
     }
 
+    /// The key of the server's entry that leaves an item out; `None` when it is offered.
+    pub(crate) fn key_against(&self, kind: ItemKind, raw_name: &str) -> Option<&'static str> {
+        let (off, include, exclude) = match kind {
+            ItemKind::Tool => ("tools: false", "includeTools", "excludeTools"),
+            ItemKind::Prompt => ("prompts: false", "includePrompts", "excludePrompts"),
+            ItemKind::Resource | ItemKind::Template => ("resources: false", "", ""),
+        };
+        if self.switch(kind) == Switch::Off {
+            return Some(off);
+        }
+        match self.exclusion(kind, raw_name)? {
+            Exclusion::By(_) => Some(exclude),
+            Exclusion::NotIncluded => Some(include),
+        }
+    }
+
     /// Why an item is not offered; `None` when it is.
     pub(crate) fn objection(&self, kind: ItemKind, raw_name: &str) -> Option<String> {
+        Some(match self.exclusion(kind, raw_name)? {
+            Exclusion::By(pattern) => format!("left out by `{}` of the configuration", pattern.as_str()),
+            Exclusion::NotIncluded => "not among those the configuration includes".to_owned(),
+        })
+    }
+
+    fn exclusion(&self, kind: ItemKind, raw_name: &str) -> Option<Exclusion<'_>> {
         let (include, exclude) = match kind {
             ItemKind::Tool => (&self.include_tools, &self.exclude_tools),
             ItemKind::Prompt => (&self.include_prompts, &self.exclude_prompts),
             ItemKind::Resource | ItemKind::Template => return None,
         };
         if let Some(pattern) = exclude.iter().find(|pattern| pattern.matches(raw_name)) {
-            return Some(format!("left out by `{}` of the configuration", pattern.as_str()));
+            return Some(Exclusion::By(pattern));
         }
         let included = include.as_ref().is_none_or(|list| list.iter().any(|pattern| pattern.matches(raw_name)));
-        (!included).then(|| "not among those the configuration includes".to_owned())
+        (!included).then_some(Exclusion::NotIncluded)
     }
 }
 

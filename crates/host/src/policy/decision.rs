@@ -78,10 +78,12 @@ pub enum Refusal {
     #[error("the server `{0}` is disabled")]
     Disabled(ServerName),
     /// The server's entry leaves it out.
-    #[error("{} `{}` of `{}` is left out by the server's filters", subject.kind, subject.raw_name, subject.server)]
+    #[error("{} `{}` of `{}` is left out by `{key}` of its entry", subject.kind, subject.raw_name, subject.server)]
     FilteredOut {
         /// What was asked for.
         subject: Subject,
+        /// What of the entry leaves it out: `includeTools`, `excludePrompts`, `resources: false` …
+        key: &'static str,
     },
     /// A rule says no.
     #[error("refused by the rule `{rule}`")]

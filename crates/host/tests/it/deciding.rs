@@ -34,7 +34,7 @@ async fn what_a_filter_leaves_out_is_neither_listed_nor_called_by_any_name() {
     assert_eq!(host.call("files__write").await.ending(), Ending::Refused);
     let origin = Origin { server: name("files"), raw_name: "write".to_owned() };
     let raw = host.call_of(CallRequest::new(Caller::Terminal, Target::ToolOf(origin))).await;
-    assert_eq!(raw.to_string(), "refused: tool `write` of `files` is left out by the server's filters");
+    assert_eq!(raw.to_string(), "refused: tool `write` of `files` is left out by `excludeTools` of its entry");
     let method = Target::Method { server: name("files"), method: "tools/call".to_owned() };
     let params = Some(Raw::of(&json!({ "name": "write" })));
     let around = host.call_of(CallRequest { arguments: params, ..CallRequest::new(Caller::Terminal, method) }).await;
@@ -64,7 +64,12 @@ async fn a_filter_holds_however_a_prompt_or_a_resource_is_asked_for() {
         let target = Target::Method { server: name("files"), method: method.to_owned() };
         let request = CallRequest { arguments: Some(Raw::of(&params)), ..CallRequest::new(Caller::Terminal, target) };
         let outcome = host.call_of(request).await;
-        assert!(outcome.to_string().ends_with("is left out by the server's filters"), "{method}: {outcome}");
+        let said = outcome.to_string();
+        let keys = ["excludePrompts", "resources: false"];
+        assert!(
+            keys.iter().any(|key| said.ends_with(&format!("left out by `{key}` of its entry"))),
+            "{method}: {said}"
+        );
     }
 }
 
