@@ -370,7 +370,9 @@ impl HttpFixture {
     }
 
     fn serve(&mut self, listener: TcpListener) -> io::Result<()> {
-        let face = FaceOptions { revisions: self.revisions.clone(), ..FaceOptions::default() };
+        // It ends as a process does that is killed.
+        let drain = Duration::ZERO;
+        let face = FaceOptions { revisions: self.revisions.clone(), drain, ..FaceOptions::default() };
         let options = HttpFaceOptions { face, ..HttpFaceOptions::default() };
         let face = HttpFace::new(self.server.service(), options).map_err(io::Error::other)?;
         self.stop = CancellationToken::new();

@@ -18,6 +18,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     exchange::{Exchange, Request},
@@ -96,6 +97,8 @@ pub struct FaceOptions {
     pub session_idle: Duration,
     /// How often a silent stream gets a sign of life.
     pub keep_alive: Duration,
+    /// How long requests under way are given to end by themselves when the face is told to stop.
+    pub drain: Duration,
     /// What seals the handles that pass through callers' hands; without one, a key that lives as long as the face.
     pub sealer: Option<Arc<Sealer>>,
 }
@@ -105,6 +108,8 @@ pub(crate) struct Face {
     pub(crate) service: Arc<dyn Service>,
     pub(crate) options: FaceOptions,
     pub(crate) parked: ParkingLot,
+    /// The end is near: whoever listens is told that there is no more to hear.
+    pub(crate) draining: CancellationToken,
 }
 
 impl Default for FaceOptions {
@@ -115,6 +120,7 @@ impl Default for FaceOptions {
             park: Duration::from_secs(600),
             session_idle: Duration::from_secs(1_800),
             keep_alive: Duration::from_secs(15),
+            drain: http::DRAIN_TIME,
             sealer: None,
         }
     }
@@ -127,7 +133,7 @@ impl Face {
             None => Arc::new(Sealer::generated()?),
         };
         let parked = ParkingLot::new(sealer, options.limits.parked_calls, options.park);
-        Ok(Arc::new(Self { service, options, parked }))
+        Ok(Arc::new(Self { service, options, parked, draining: CancellationToken::new() }))
     }
 
     /// The revisions of one era, newest first.

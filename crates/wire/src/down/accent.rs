@@ -1,6 +1,9 @@
 //! Which era is this request? Decided by its metadata, never by its method; and what both accents share.
 
+use std::panic::{self, AssertUnwindSafe};
+
 use bytes::Bytes;
+use futures_util::FutureExt;
 use http::StatusCode;
 
 use super::Face;
@@ -99,6 +102,21 @@ pub(super) fn neutral(envelope: &Envelope) -> Result<Request, RpcError> {
         request = request.with_progress();
     }
     Ok(request)
+}
+
+/// Does what is somebody else's; where that panics, its caller gets an answer and nobody else notices.
+pub(super) fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, RpcError> {
+    panic::catch_unwind(AssertUnwindSafe(work)).map_err(|_| broken())
+}
+
+/// As [`guarded`], for what takes its time.
+pub(super) async fn guarded_future<T>(work: impl Future<Output = T>) -> Result<T, RpcError> {
+    AssertUnwindSafe(work).catch_unwind().await.map_err(|_| broken())
+}
+
+fn broken() -> RpcError {
+    tracing::error!("whoever answers a request panicked; only that request is lost");
+    RpcError::new(RpcError::INTERNAL, "whoever was to answer this broke")
 }
 
 /// The token its progress is reported under, as it was spelled.

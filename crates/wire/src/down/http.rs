@@ -6,6 +6,7 @@
 
 mod body;
 mod guard;
+mod patient;
 mod reply;
 mod serving;
 mod sessions;
@@ -25,7 +26,7 @@ pub use body::FaceBody;
 pub use guard::HostGuard;
 /// The body of a request as it comes in.
 pub use hyper::body::Incoming;
-pub use serving::{Responder, serve};
+pub use serving::{DRAIN_TIME, Responder, WRITE_TIME, serve};
 
 use self::sessions::Sessions;
 use super::{
@@ -49,6 +50,8 @@ pub struct HttpFaceOptions {
     pub path: Option<String>,
     /// Who may come in.
     pub guard: HostGuard,
+    /// A connection whose reader takes nothing for this long is closed.
+    pub write_time: Duration,
 }
 
 /// Who a request is from, as whoever stands in front of the face found out; an extension of the request.
@@ -61,6 +64,7 @@ pub struct HttpFace {
     face: Arc<Face>,
     path: Option<String>,
     guard: HostGuard,
+    write_time: Duration,
     sessions: Sessions,
     tasks: TaskTracker,
     /// Ends the requests of sessions, which do not end with their connections.
@@ -72,7 +76,12 @@ const BODY_TIME: Duration = Duration::from_secs(120);
 
 impl Default for HttpFaceOptions {
     fn default() -> Self {
-        Self { face: FaceOptions::default(), path: Some("/mcp".to_owned()), guard: HostGuard::loopback() }
+        Self {
+            face: FaceOptions::default(),
+            path: Some("/mcp".to_owned()),
+            guard: HostGuard::loopback(),
+            write_time: WRITE_TIME,
+        }
     }
 }
 
@@ -83,6 +92,19 @@ impl Responder for HttpFace {
 
     fn limits(&self) -> &Limits {
         &self.face.options.limits
+    }
+
+    fn drain(&self) {
+        self.face.draining.cancel();
+        self.sessions.rest();
+    }
+
+    fn drain_time(&self) -> Duration {
+        self.face.options.drain
+    }
+
+    fn write_time(&self) -> Duration {
+        self.write_time
     }
 
     fn finish(&self) -> BoxFuture<'_, ()> {
@@ -103,6 +125,7 @@ impl HttpFace {
             face,
             path: options.path,
             guard: options.guard,
+            write_time: options.write_time,
             sessions,
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),

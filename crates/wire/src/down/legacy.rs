@@ -44,6 +44,11 @@ enum Source {
 impl Reply {
     /// Begins to answer a request of a session.
     pub(super) fn begin(session: &Arc<Session>, envelope: &Envelope) -> Result<Self, Said> {
+        accent::guarded(|| Self::start(session, envelope))
+            .unwrap_or_else(|broken| Err(Said::error(envelope.id(), &broken, StatusCode::OK)))
+    }
+
+    fn start(session: &Arc<Session>, envelope: &Envelope) -> Result<Self, Said> {
         let id = envelope.id().cloned().ok_or_else(|| {
             Said::error(None, &RpcError::new(RpcError::INVALID_REQUEST, "a request has an id"), StatusCode::BAD_REQUEST)
         })?;
@@ -73,6 +78,17 @@ impl Reply {
 
     /// The next message; after the last one there is none.
     pub(super) async fn next(&mut self) -> Option<Said> {
+        match accent::guarded_future(self.go_on()).await {
+            Ok(said) => said,
+            Err(broken) => {
+                self.source = Source::Nothing;
+                self.unsaid.clear();
+                Some(self.refused(&broken))
+            }
+        }
+    }
+
+    async fn go_on(&mut self) -> Option<Said> {
         loop {
             if let Some(said) = self.unsaid.pop_front() {
                 return Some(said);

@@ -73,6 +73,16 @@ impl Reply {
         principal: &Arc<str>,
         headers: Option<&HeaderMap>,
     ) -> Result<Self, Said> {
+        accent::guarded(|| Self::start(face, envelope, principal, headers))
+            .unwrap_or_else(|broken| Err(Said::error(envelope.id(), &broken, StatusCode::OK)))
+    }
+
+    fn start(
+        face: &Arc<Face>,
+        envelope: &Envelope,
+        principal: &Arc<str>,
+        headers: Option<&HeaderMap>,
+    ) -> Result<Self, Said> {
         let id = envelope.id().cloned().ok_or_else(|| {
             Said::error(None, &RpcError::new(RpcError::INVALID_REQUEST, "a request has an id"), StatusCode::BAD_REQUEST)
         })?;
@@ -115,6 +125,17 @@ impl Reply {
 
     /// The next message; after the last one there is none.
     pub(super) async fn next(&mut self) -> Option<Said> {
+        match accent::guarded_future(self.go_on()).await {
+            Ok(said) => said,
+            Err(broken) => {
+                self.source = Source::Nothing;
+                self.unsaid.clear();
+                Some(Said::error(Some(&self.id), &broken, StatusCode::OK))
+            }
+        }
+    }
+
+    async fn go_on(&mut self) -> Option<Said> {
         loop {
             if let Some(said) = self.unsaid.pop_front() {
                 return Some(said);
@@ -126,7 +147,10 @@ impl Reply {
                     self.acknowledge(heard);
                 }
                 Source::Listening(heard) => {
-                    let notice = heard.notices.recv().await;
+                    let notice = tokio::select! {
+                        () = self.face.draining.cancelled() => None,
+                        notice = heard.notices.recv() => notice,
+                    };
                     self.hear(notice);
                 }
                 Source::Exchange { exchange, since, .. } => {

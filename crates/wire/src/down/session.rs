@@ -88,7 +88,7 @@ impl Session {
             info: params.get("clientInfo"),
             principal: Arc::clone(principal),
         };
-        let profile = face.service.profile(&caller);
+        let profile = accent::guarded(|| face.service.profile(&caller))?;
         let mut edits = vec![
             Edit::Set("protocolVersion", Raw::of(revision.as_str())),
             Edit::Set("capabilities", profile.capabilities),
@@ -125,6 +125,11 @@ impl Session {
     /// Ends it: what is under way is cancelled, what stands is closed.
     pub(super) fn end(&self) {
         self.ended.cancel();
+        self.rest();
+    }
+
+    /// Tells of no more changes; the standing stream ends.
+    pub(super) fn rest(&self) {
         self.subscriptions.lock().clear();
         self.list_changes.lock().take();
         self.standing_writer.lock().take();
@@ -272,7 +277,7 @@ impl Session {
         let (face, caller, standing) =
             (Arc::clone(&self.face), self.caller.clone(), self.standing_writer.lock().clone());
         let telling = async move {
-            let heard = face.service.listen(Wanted::lists(), &caller).await;
+            let Ok(heard) = accent::guarded_future(face.service.listen(Wanted::lists(), &caller)).await else { return };
             forward(heard.notices, standing).await;
         };
         let telling = AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(telling));

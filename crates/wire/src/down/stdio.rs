@@ -19,7 +19,8 @@ use crate::{
     seal::NoRandomness,
 };
 
-/// Serves one caller until it hangs up or `stop` is cancelled.
+/// Serves one caller until it hangs up, or until `stop` is cancelled: then requests under way may end, in the time the
+/// options give them, and nothing new is begun.
 pub async fn serve<R, W>(
     read: R,
     write: W,
@@ -31,7 +32,7 @@ where
     R: AsyncRead + Unpin + Send,
     W: AsyncWrite + Unpin + Send + 'static,
 {
-    let limits = options.limits.clone();
+    let (limits, drain) = (options.limits.clone(), options.drain);
     let face = Face::new(service, options)?;
     let (writer, writing) = LineWriter::new(write, limits.unsent_bytes);
     let tasks = TaskTracker::new();
@@ -41,22 +42,27 @@ where
         writer: writer.clone(),
         session: Mutex::default(),
         modern: Mutex::default(),
+        requests: TaskTracker::new(),
         tasks: tasks.clone(),
-        stop: stop.child_token(),
+        stop: CancellationToken::new(),
     });
     let mut reader = LineReader::new(read, limits.message_bytes);
-    loop {
-        let read = tokio::select! {
-            () = stop.cancelled() => break,
-            read = reader.next() => read,
-        };
-        match read {
-            Ok(Some(Line::Message(text))) => line.take(&text),
-            Ok(Some(Line::TooLong(skimmed))) => line.too_long(skimmed),
-            Ok(None) | Err(_) => break,
+    tokio::select! {
+        () = line.converse(&mut reader) => {}
+        () = stop.cancelled() => {}
+    }
+    if stop.is_cancelled() {
+        line.face.draining.cancel();
+        line.requests.close();
+        tokio::select! {
+            () = line.converse(&mut reader) => {}
+            () = line.requests.wait() => {}
+            () = tokio::time::sleep(drain) => {}
         }
     }
     line.stop.cancel();
+    line.requests.close();
+    line.requests.wait().await;
     writer.close();
     tasks.close();
     tasks.wait().await;
@@ -70,11 +76,23 @@ struct LineFace {
     session: Mutex<Option<Arc<Session>>>,
     /// Stateless requests under way, by id.
     modern: Mutex<std::collections::HashMap<Id, CancellationToken>>,
+    requests: TaskTracker,
     tasks: TaskTracker,
     stop: CancellationToken,
 }
 
 impl LineFace {
+    /// Takes what the caller says until it hangs up.
+    async fn converse<R: AsyncRead + Unpin>(self: &Arc<Self>, reader: &mut LineReader<R>) {
+        loop {
+            match reader.next().await {
+                Ok(Some(Line::Message(text))) => self.take(&text),
+                Ok(Some(Line::TooLong(skimmed))) => self.too_long(skimmed),
+                Ok(None) | Err(_) => return,
+            }
+        }
+    }
+
     fn take(self: &Arc<Self>, text: &bytes::Bytes) {
         match Envelope::read(text.clone(), &self.face.options.limits) {
             Ok(envelope) => self.read(&envelope),
@@ -91,6 +109,10 @@ impl LineFace {
     fn read(self: &Arc<Self>, envelope: &Envelope) {
         let session = self.session.lock().clone();
         match envelope.kind() {
+            Kind::Request if self.face.draining.is_cancelled() => {
+                let error = RpcError::new(RpcError::INTERNAL, "this server is about to end; nothing new is begun");
+                self.say(compose::error(envelope.id(), &error));
+            }
             Kind::Request => self.request(envelope, session),
             Kind::Notification if envelope.method() == "notifications/cancelled" => {
                 self.cancel(envelope.params().as_ref());
@@ -158,7 +180,7 @@ impl LineFace {
             Err(said) => return self.say(said.message),
         };
         let me = Arc::clone(self);
-        self.tasks.spawn(async move {
+        self.requests.spawn(async move {
             loop {
                 let said = tokio::select! {
                     () = me.stop.cancelled() => return,
@@ -197,7 +219,7 @@ impl LineFace {
             }
         };
         let me = Arc::clone(self);
-        self.tasks.spawn(async move {
+        self.requests.spawn(async move {
             loop {
                 let said = tokio::select! {
                     () = me.stop.cancelled() => None,

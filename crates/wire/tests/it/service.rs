@@ -1,8 +1,11 @@
 //! A service for the stories of this crate: it tells, asks, waits and echoes what it was given, byte for byte.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use futures_util::future::BoxFuture;
@@ -61,6 +64,20 @@ impl Parrot {
                 let params = Raw::of(&json!({ "uri": "memo://one" }));
                 drop(self.notices.send(Notice::Updated { uri: "memo://one".to_owned(), params }));
                 Outcome::Answered(text("changed"))
+            }
+            "slow" => {
+                tokio::time::sleep(Duration::from_millis(300)).await;
+                Outcome::Answered(text("at last"))
+            }
+            "flood" => {
+                for step in 1..=10_000 {
+                    feed.log(Raw::of(&json!({ "level": "info", "data": format!("{step} {}", "x".repeat(2_000)) })));
+                    tokio::task::yield_now().await;
+                }
+                if tokio::time::timeout(Duration::from_secs(5), feed.cancelled()).await.is_ok() {
+                    self.cancelled.fetch_add(1, Ordering::Relaxed);
+                }
+                Outcome::Answered(text("flooded"))
             }
             "bulk" => {
                 let size = request.param("arguments").and_then(|arguments| arguments.get("size"));

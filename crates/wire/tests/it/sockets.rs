@@ -8,25 +8,29 @@ use http_body_util::{BodyExt, Full};
 use hyper::{body::Incoming, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
+use tokio::{
+    io::AsyncWriteExt,
+    net::{TcpListener, TcpStream},
+};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use toolway_wire::{
-    down::{Service, http::HttpFaceOptions},
+    down::{
+        Service,
+        http::{HttpFace, HttpFaceOptions, serve},
+    },
     sse::{self, Event},
 };
 
-use crate::{
-    callers::{notification, request},
-    ways,
-};
+use crate::callers::{notification, request};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A face behind a socket.
 pub(crate) struct Served {
-    authority: String,
+    pub(crate) authority: String,
     pub(crate) session: Option<String>,
-    _stop: tokio_util::sync::DropGuard,
+    stop: CancellationToken,
+    serving: AbortOnDropHandle<std::io::Result<()>>,
 }
 
 /// One response being read; letting go of it closes its connection.
@@ -41,10 +45,35 @@ pub(crate) struct Open {
 
 impl Served {
     pub(crate) async fn start(service: Arc<dyn Service>, options: HttpFaceOptions) -> Self {
-        let stop = CancellationToken::new();
-        let address = ways::served(service, options, &stop).await;
-        let authority = address.trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
-        Self { authority, session: None, _stop: stop.drop_guard() }
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let authority = listener.local_addr().unwrap().to_string();
+        let (face, stop) = (HttpFace::new(service, options).unwrap(), CancellationToken::new());
+        let serving = tokio::runtime::Handle::current().spawn(serve(listener, face, stop.clone()));
+        Self { authority, session: None, stop, serving: AbortOnDropHandle::new(serving) }
+    }
+
+    /// Tells it to stop.
+    pub(crate) fn stop(&self) {
+        self.stop.cancel();
+    }
+
+    /// Waits until it has stopped.
+    pub(crate) async fn stopped(self) {
+        tokio::time::timeout(PATIENCE, self.serving).await.expect("it stops").unwrap().unwrap();
+    }
+
+    /// Posts a message on a connection of its own and reads nothing of what comes back.
+    pub(crate) async fn post_and_ignore(&self, headers: &[(&str, &str)], message: &Value) -> TcpStream {
+        let session = self.session.as_deref().map(|session| ("mcp-session-id", session));
+        let body = message.to_string();
+        let mut text = format!("POST /mcp HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\n", self.authority);
+        for (name, value) in headers.iter().copied().chain(session) {
+            text += &format!("{name}: {value}\r\n");
+        }
+        text += &format!("content-length: {}\r\n\r\n{body}", body.len());
+        let mut stream = TcpStream::connect(&self.authority).await.unwrap();
+        stream.write_all(text.as_bytes()).await.unwrap();
+        stream
     }
 
     /// A request on a connection of its own.
@@ -105,6 +134,12 @@ impl Open {
         self.events.pop_front()
     }
 
+    /// The next piece of the body as it comes.
+    pub(crate) async fn piece(&mut self) -> Option<Bytes> {
+        let frame = tokio::time::timeout(PATIENCE, self.body.frame()).await.expect("a frame")?;
+        frame.unwrap().into_data().ok()
+    }
+
     /// The next message; none at the end.
     pub(crate) async fn message(&mut self) -> Option<Value> {
         loop {
@@ -113,5 +148,11 @@ impl Open {
                 return Some(serde_json::from_slice(&event.data).unwrap());
             }
         }
+    }
+
+    /// The whole of a reply that is no stream.
+    pub(crate) async fn whole(self) -> Value {
+        let body = tokio::time::timeout(PATIENCE, self.body.collect()).await.expect("an end").unwrap();
+        serde_json::from_slice(&body.to_bytes()).unwrap()
     }
 }

@@ -59,8 +59,8 @@ impl FaceBody {
         Self(Kind::Whole(Some(message).filter(|message| !message.is_empty())))
     }
 
-    pub(super) fn events(first: Said, rest: mpsc::Receiver<Said>, keep_alive: Duration) -> Self {
-        Self(Kind::Events { first: Some(first), rest, alive: Alive::new(keep_alive) })
+    pub(super) fn events(first: Option<Said>, rest: mpsc::Receiver<Said>, keep_alive: Duration) -> Self {
+        Self(Kind::Events { first, rest, alive: Alive::new(keep_alive) })
     }
 
     pub(super) fn stream(session: Arc<Session>, reader: Reader, keep_alive: Duration) -> Self {

@@ -1,6 +1,6 @@
 //! Connections of one listener, from the first byte to the last, whoever answers on them.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{io, pin::pin, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use http::{Request, Response};
@@ -9,7 +9,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::FaceBody;
+use super::{FaceBody, patient::Patient};
 use crate::limit::Limits;
 
 /// Whoever answers the requests of a listener: a face, or somebody who has several of them.
@@ -20,16 +20,34 @@ pub trait Responder: Send + Sync + 'static {
     /// The bounds on what comes in.
     fn limits(&self) -> &Limits;
 
+    /// The end is near: nothing new comes in, and whoever only listens should be told.
+    fn drain(&self) {}
+
+    /// How long requests under way are given then to end by themselves.
+    fn drain_time(&self) -> Duration {
+        DRAIN_TIME
+    }
+
+    /// A connection whose reader takes nothing for this long is closed.
+    fn write_time(&self) -> Duration {
+        WRITE_TIME
+    }
+
     /// Ends what outlives its connection; called when the connections are gone.
     fn finish(&self) -> BoxFuture<'_, ()>;
 }
+
+/// What requests under way are given to end by themselves, unless somebody says otherwise.
+pub const DRAIN_TIME: Duration = Duration::from_secs(10);
+/// Nobody who is there takes longer to read anything at all.
+pub const WRITE_TIME: Duration = Duration::from_secs(60);
 
 /// A caller that takes longer to send its headers is not one.
 const HEADER_TIME: Duration = Duration::from_secs(30);
 /// How long to wait when a connection could not be accepted.
 const BREATH: Duration = Duration::from_millis(50);
 
-/// Serves until told to stop; requests under way are let go then.
+/// Serves until told to stop; requests under way may end then, in the time the responder gives them.
 pub async fn serve<R: Responder>(listener: TcpListener, responder: Arc<R>, stop: CancellationToken) -> io::Result<()> {
     let tasks = TaskTracker::new();
     loop {
@@ -46,6 +64,8 @@ pub async fn serve<R: Responder>(listener: TcpListener, responder: Arc<R>, stop:
             }
         }
     }
+    drop(listener);
+    responder.drain();
     tasks.close();
     tasks.wait().await;
     responder.finish().await;
@@ -66,9 +86,16 @@ async fn converse<R: Responder>(stream: TcpStream, responder: Arc<R>, stop: Canc
         .header_read_timeout(HEADER_TIME)
         .max_headers(limits.header_count)
         .max_buf_size(limits.header_bytes.max(8 * 1024))
-        .serve_connection(TokioIo::new(stream), answer);
-    tokio::select! {
-        () = stop.cancelled() => {}
-        served = serving => if let Err(error) = served { tracing::debug!(%error, "a connection broke") },
+        .serve_connection(TokioIo::new(Patient::new(stream, responder.write_time())), answer);
+    let mut serving = pin!(serving);
+    let served = tokio::select! {
+        served = &mut serving => served,
+        () = stop.cancelled() => {
+            serving.as_mut().graceful_shutdown();
+            tokio::time::timeout(responder.drain_time(), serving).await.unwrap_or(Ok(()))
+        }
+    };
+    if let Err(error) = served {
+        tracing::debug!(%error, "a connection broke");
     }
 }

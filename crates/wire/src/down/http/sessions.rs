@@ -97,6 +97,10 @@ impl Sessions {
         session.end();
         Ok(())
     }
+    /// Ends the streams that stand, for want of anything more to tell.
+    pub(super) fn rest(&self) {
+        self.inner.sessions.lock().values().for_each(|session| session.rest());
+    }
 }
 
 impl NoSession {

@@ -24,10 +24,12 @@ impl HttpFace {
             Err(said) => return reply::json(said.status, said.message),
         };
         // Let go of here, the reply is dropped and the request cancelled.
-        let first = match answer.next().await {
-            Some(said) if said.last => return reply::json(said.status, said.message),
-            Some(said) => said,
-            None => return reply::empty(StatusCode::INTERNAL_SERVER_ERROR),
+        let first = match tokio::time::timeout(self.face.options.keep_alive, answer.next()).await {
+            Ok(Some(said)) if said.last => return reply::json(said.status, said.message),
+            Ok(Some(said)) => Some(said),
+            Ok(None) => return reply::empty(StatusCode::INTERNAL_SERVER_ERROR),
+            // Somebody on the way may take silence for the end.
+            Err(_) => None,
         };
         let (sender, receiver) = mpsc::channel(UNREAD);
         self.tasks.spawn(async move {
