@@ -175,7 +175,10 @@ fn face_of(
     guard: &HostGuard,
 ) -> Result<Arc<HttpFace>, NoRandomness> {
     let service = HostService::new(host.clone(), Arc::clone(access), scope)?;
-    HttpFace::new(Arc::new(service), HttpFaceOptions { face: face.clone(), path: None, guard: guard.clone() })
+    HttpFace::new(
+        Arc::new(service),
+        HttpFaceOptions { face: face.clone(), path: None, guard: guard.clone(), ..HttpFaceOptions::default() },
+    )
 }
 
 /// The refusal of a method that would change something where nothing can be changed.
