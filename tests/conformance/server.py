@@ -5,7 +5,9 @@ control: what does not pass there is the fixture's fault, not that of whatever s
 """
 
 import contextlib
+import itertools
 import json
+import os
 import subprocess
 import tempfile
 from pathlib import Path
@@ -29,8 +31,42 @@ def direct(programs, era):
             server.terminate()
 
 
-# A run's name: its requirement set, and what gives the address when it is given the folder of our programs.
-RUNS = {f"direct {era}": (era, lambda programs, era=era: direct(programs, era)) for era in suite.REVISIONS}
+@contextlib.contextmanager
+def through(programs, era, way):
+    """A gateway with the fixture server of one era behind it, on a port or as a process; gives where that server is."""
+    with contextlib.ExitStack() as stack:
+        home = stack.enter_context(tempfile.TemporaryDirectory())
+        if way == "http":
+            entry = {"type": "http", "url": stack.enter_context(direct(programs, era))}
+        else:
+            words = ["--era", era, "--stdio"]
+            entry = {"command": str(programs / "conformance-server"), "args": words}
+        config = Path(home, "toolway.json")
+        config.write_text(json.dumps({"gateway": {"access": "open"}, "mcpServers": {"fixture": entry}}))
+        words = [programs / "toolway", "serve", "--config", config, "--listen", "127.0.0.1:0", "--output", "json"]
+        # Nothing of whoever runs this: neither their servers nor their keys.
+        environment = {"HOME": home, "PATH": os.environ.get("PATH", "")}
+        gateway = subprocess.Popen(
+            words, cwd=home, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
+        )
+        try:
+            listening = json.loads(gateway.stdout.readline())["listening"]
+            yield listening.removesuffix("/mcp") + "/servers/fixture/mcp"
+        finally:
+            gateway.terminate()
+            gateway.wait()
+
+
+def runs():
+    """A run's name: its requirement set, and what gives the address when it is given the folder of our programs."""
+    for era in suite.REVISIONS:
+        yield f"direct {era}", (era, lambda programs, era=era: direct(programs, era))
+    for set_, era, way in itertools.product(suite.REVISIONS, suite.REVISIONS, ["http", "stdio"]):
+        start = lambda programs, era=era, way=way: through(programs, era, way)  # noqa: E731
+        yield f"{set_} to {era} over {way}", (set_, start)
+
+
+RUNS = dict(runs())
 
 
 def main(words):
