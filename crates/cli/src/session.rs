@@ -168,13 +168,20 @@ impl Session {
         }
     }
 
+    /// A program that never answered may have said something else instead.
+    pub(crate) fn with_stray_output(&self, report: Report) -> Report {
+        let error = self.host.status(self.name()).ok().and_then(|status| status.last_error);
+        let stray = error.map(|error| error.message).filter(|message| message.contains("its standard output"));
+        match stray {
+            Some(message) => report.hint(sentence(&message)),
+            None => report,
+        }
+    }
+
     /// Whoever lacks a token is told where it goes.
     fn hinted(&self, report: Report) -> Report {
-        match (report.exit, &self.target.entry) {
-            (ExitCode::Authorization, None) => report.hint("Give a token with --header 'Authorization: Bearer …'."),
-            (ExitCode::Authorization, Some(entry)) => {
-                report.hint(format!("Put a token into `headers` of its entry ({}).", entry.source.place))
-            }
+        match report.exit {
+            ExitCode::Authorization => report.hint(self.target.what_it_lacks()),
             _ => report,
         }
     }

@@ -243,6 +243,19 @@ impl Target {
         Origin { server: self.server.name.clone(), raw_name: raw_name.to_owned() }
     }
 
+    /// What to do where the server wants a credential, or a better one.
+    pub(crate) fn what_it_lacks(&self) -> String {
+        match (self.server.credential(), &self.entry) {
+            (Some(header), Some(entry)) => {
+                let place = entry.origins.get("headers").unwrap_or(&entry.source.place);
+                format!("What `headers` of its entry sends in `{header}` is not, or no longer, accepted: {place}.")
+            }
+            (Some(header), None) => format!("What --header sends in `{header}` is not accepted."),
+            (None, Some(entry)) => format!("Put a token into `headers` of its entry ({}).", entry.source.place),
+            (None, None) => "Give a token with --header 'Authorization: Bearer …'.".to_owned(),
+        }
+    }
+
     /// Whether it is a program that is started.
     pub(crate) fn is_program(&self) -> bool {
         match &self.server.way {

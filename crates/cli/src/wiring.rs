@@ -3,7 +3,7 @@
 //!
 //! Every command that speaks to a server goes this way. Only the servers that a command needs are connected.
 
-use std::{collections::BTreeMap, ffi::OsStr, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, ffi::OsStr, pin::pin, sync::Arc, time::Duration};
 
 use toolway_config::{
     Config, Paths, ServerConfig, ServerName,
@@ -39,6 +39,8 @@ use crate::{
 const CONNECT: Duration = Duration::from_secs(30);
 /// How long sessions may take to be given back; the answer is there, and nobody wants to wait.
 const FAREWELL: Duration = Duration::from_millis(250);
+/// How much longer than `--timeout` a server has to say what it waits for.
+const TO_HEAR_WHY: Duration = Duration::from_millis(100);
 /// How long the copy of what was listed may hold up a command; it is begun long before.
 const TO_BE_KEPT: Duration = Duration::from_millis(500);
 
@@ -135,7 +137,16 @@ impl App {
             }
         };
         let line = format!("connecting to {}", session.target.server.label);
-        let status = self.stop.or(spinner::while_waiting(&line, connecting, output)).await?;
+        let mut connecting = pin!(connecting);
+        let status = match self.stop.or(spinner::while_waiting(&line, &mut connecting, output)).await {
+            Ok(status) => status,
+            Err(report) if report.code == "timed_out" => {
+                // The server's own clock runs out in the same moment, and knows more.
+                let _late = tokio::time::timeout(TO_HEAR_WHY, connecting).await;
+                return Err(session.with_stray_output(report));
+            }
+            Err(report) => return Err(report),
+        };
         let status = status.map_err(|error| Report::usage("unknown_server", format!("{error}.")))?;
         let listed = lists == Lists::Ignored || session.is_listed();
         if status.phase == Phase::Ready && listed { Ok(()) } else { Err(session.judged(session.unavailable(&status))) }

@@ -60,6 +60,7 @@ pub use error::{ConfigError, Place};
 pub use gateway::{GatewayAccess, GatewaySettings};
 pub use keychain::{Keychain, NoKeychain};
 pub use load::{Loaded, Sources, load};
+pub use mask::names_secret;
 pub use paths::{Environment, Paths};
 pub use secret::Secret;
 pub use server::{ServerConfig, ServerName};

@@ -146,7 +146,7 @@ pub(crate) fn is_secret_header(name: &str, value: &str) -> bool {
 }
 
 /// Whether a name says that what it holds is secret; it is cut into words first, so that `monkey` has no key.
-pub(crate) fn names_secret(name: &str) -> bool {
+pub fn names_secret(name: &str) -> bool {
     let mut words = Vec::from([String::new()]);
     let mut before = '_';
     for letter in name.chars() {

@@ -198,7 +198,7 @@ fn advice(seen: &Seen) -> String {
     };
     match (error.code, error.whose_move) {
         ("config", _) => format!("Put its entry right: {place}."),
-        ("unauthorized", _) => format!("Put a token into `headers` of its entry ({place})."),
+        ("unauthorized", _) => seen.target.what_it_lacks(),
         ("unreachable", _) if seen.target.is_program() => {
             format!("Install the program, or put `command` in {place} right; a full path is safest.")
         }

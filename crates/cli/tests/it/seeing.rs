@@ -175,6 +175,79 @@ fn a_server_that_wants_a_token_for_its_lists_is_not_asked_again_and_again() {
     assert_eq!(handshakes.load(Ordering::SeqCst), 2);
 }
 
+/// An address that turns everybody away.
+fn bouncer(status: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _read = stream.read(&mut [0; 8192]).unwrap();
+            let answer = format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
+            let _gone = stream.write_all(answer.as_bytes());
+        }
+    });
+    url
+}
+
+#[test]
+fn a_credential_that_is_refused_is_not_asked_for_again_but_named() {
+    let home = Home::new();
+    for (status, header) in [("403 Forbidden", "Authorization"), ("401 Unauthorized", "X-Api-Key")] {
+        let url = bouncer(status);
+        let number = &status[..3];
+        home.configure(&format!(
+            "{{ \"mcpServers\": {{ \"lake\": {{ \"url\": \"{url}\",\n\"headers\": {{ \"{header}\": \"s3cret\" }} }} }} }}"
+        ));
+        let said = format!("it refused the configured `{header}` header (HTTP {number})");
+        let error = home.run(&["ping", "lake"]).failed(3, "unauthorized");
+        assert_eq!(error["message"].as_str().unwrap().to_lowercase(), format!("{said}.").to_lowercase());
+        let place = home.path(".config/toolway/toolway.json");
+        let hint = format!(
+            "What `headers` of its entry sends in `{header}` is not, or no longer, accepted: {}:2.",
+            place.display()
+        );
+        assert_eq!(error["hint"], hint);
+        let status = home.run(&["status"]).json()["servers"][0].clone();
+        assert_eq!((&status["state"], &status["reason"]), (&"failed".into(), &said.as_str().into()));
+        assert_eq!(status["whoseMove"], "operator");
+        let advice: serde_json::Value = serde_json::from_str(&home.run(&["doctor"]).out).unwrap();
+        assert_eq!(advice["servers"][0]["advice"], hint);
+
+        let given = home.run(&["ping", "--url", &url, "--header", "authorization: Bearer s3cret"]);
+        let error = given.failed(3, "unauthorized");
+        assert_eq!(error["hint"], "What --header sends in `authorization` is not accepted.");
+        assert!(
+            home.run(&["ping", "--url", &url]).failed(3, "unauthorized")["hint"]
+                .as_str()
+                .unwrap()
+                .starts_with("Give a token")
+        );
+    }
+}
+
+#[test]
+fn a_program_that_talks_on_its_standard_output_is_quoted() {
+    let home = Home::new();
+    let script = r#"printf 'Listening on \033[1m3000\n'; sleep 60"#;
+    let entry = serde_json::json!({ "command": "sh", "args": ["-c", script], "timeouts": { "connect": 1 } });
+    home.configure(&serde_json::json!({ "mcpServers": { "chatty": entry } }).to_string());
+    let stray = "its standard output is no MCP: \"Listening on \\u{1b}[1m3000\"";
+    let error = home.run(&["tools", "chatty"]).failed(4, "timed_out");
+    assert_eq!(error["message"], format!("No answer to the handshake within 1s (connect timeout); {stray}."));
+    let status = home.run(&["status"]).json()["servers"][0].clone();
+    assert!(status["reason"].as_str().unwrap().ends_with(stray), "{status}");
+
+    let command = format!("sh -c \"{}\"", script.replace('\\', "\\\\"));
+    let error = home.run(&["tools", "--stdio", &command, "--timeout", "1"]).failed(4, "timed_out");
+    assert!(error["hint"].as_str().unwrap().contains(stray), "{error}");
+    let error = home.run(&["tools", "--stdio", "sh -c 'echo Usage: x; exit 2'"]).failed(4, "ended");
+    assert_eq!(
+        error["message"],
+        "The connection ended: it exited with status 2; its standard output is no MCP: \"Usage: x\"."
+    );
+}
+
 #[test]
 fn what_a_project_brings_is_not_started_to_be_looked_at() {
     let home = Home::with_sample();

@@ -68,6 +68,24 @@ pub enum DialError {
     /// It took longer than it may to start and shake hands.
     #[error("no answer to the handshake within {0:?} (connect timeout)")]
     Silent(Duration),
+    /// The same, and what it said instead was no message.
+    #[error(
+        "no answer to the handshake within {limit:?} (connect timeout); its standard output is no MCP: \"{stray}\""
+    )]
+    Garbled {
+        /// How long it may take.
+        limit: Duration,
+        /// How its output begins, escaped.
+        stray: String,
+    },
+    /// The credential of its entry is not good enough.
+    #[error("it refused the configured `{header}` header (HTTP {status})")]
+    CredentialRefused {
+        /// The header that was sent.
+        header: String,
+        /// 401 or 403.
+        status: u16,
+    },
     /// Somebody has to sign in.
     #[error("somebody has to sign in")]
     SignInNeeded {
@@ -143,8 +161,14 @@ impl Dialler {
             Err(_) => return (Redactor::default(), Err(DialError::Silent(wanted.connect))),
         };
         let redactor = Redactor::new(place.secrets());
+        let heard = last_words.clone();
         let dialled = timeout_at(deadline, self.shake_hands(wanted, place, face, (last_words, pulse))).await;
-        (redactor, dialled.unwrap_or(Err(DialError::Silent(wanted.connect))))
+        let limit = wanted.connect;
+        let silent = |_| match heard.stray() {
+            Some(stray) => Err(DialError::Garbled { limit, stray }),
+            None => Err(DialError::Silent(limit)),
+        };
+        (redactor, dialled.unwrap_or_else(silent))
     }
 
     async fn shake_hands(
@@ -167,7 +191,9 @@ impl Dialler {
         let address = match place {
             Place::Address(address) => address,
             Place::Over(transport) => {
-                return Peer::connect(tapped(transport, tap), connect).await.map_err(DialError::of);
+                return Peer::connect(tapped(transport, tap), connect)
+                    .await
+                    .map_err(|error| DialError::of(error, None));
             }
         };
         let options = DialOptions {
@@ -182,7 +208,7 @@ impl Dialler {
             memory: self.memory.clone(),
             tap,
         };
-        dial(&address, options).await.map_err(DialError::of)
+        dial(&address, options).await.map_err(|error| DialError::of(error, wanted.credential()))
     }
 
     /// The session in which this server was left, if there is one.
@@ -253,10 +279,14 @@ impl fmt::Debug for Dialler {
 // === impl DialError ===
 
 impl DialError {
-    fn of(error: WireError) -> Self {
-        match error {
-            WireError::Unauthorized { challenges, .. } => Self::SignInNeeded { challenges },
-            other => Self::Wire(other),
+    /// What an error on the wire means for a server that is sent a credential in this header.
+    pub(super) fn of(error: WireError, credential: Option<String>) -> Self {
+        match (error, credential) {
+            (WireError::Unauthorized { status, .. }, Some(header)) => {
+                Self::CredentialRefused { header, status: status.as_u16() }
+            }
+            (WireError::Unauthorized { challenges, .. }, None) => Self::SignInNeeded { challenges },
+            (other, _) => Self::Wire(other),
         }
     }
 
@@ -264,8 +294,8 @@ impl DialError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::Configuration(_) => "config",
-            Self::Silent(_) => "timed_out",
-            Self::SignInNeeded { .. } => "unauthorized",
+            Self::Silent(_) | Self::Garbled { .. } => "timed_out",
+            Self::CredentialRefused { .. } | Self::SignInNeeded { .. } => "unauthorized",
             Self::Wire(error) => error.code(),
         }
     }
@@ -273,8 +303,8 @@ impl DialError {
     /// Who can do something about it.
     pub fn whose_move(&self) -> WhoseMove {
         match self {
-            Self::Configuration(_) => WhoseMove::Operator,
-            Self::Silent(_) => WhoseMove::Supervisor,
+            Self::Configuration(_) | Self::CredentialRefused { .. } => WhoseMove::Operator,
+            Self::Silent(_) | Self::Garbled { .. } => WhoseMove::Supervisor,
             Self::SignInNeeded { .. } => WhoseMove::User,
             Self::Wire(error) => WhoseMove::after(error),
         }

@@ -22,6 +22,8 @@ struct Ring {
     kept: usize,
     /// The line being said, as far as it is kept.
     unfinished: Vec<u8>,
+    /// What stood on its standard output before any message, escaped.
+    stray: Option<String>,
 }
 
 /// Bytes kept of one server: some hundred lines, enough for any stack trace.
@@ -58,6 +60,16 @@ impl LastWords {
             (false, 0) => Some(end),
             (false, _) => Some(format!("…{end}")),
         }
+    }
+
+    /// The first thing on its standard output that is no message, escaped; `None` where there is none.
+    pub fn stray(&self) -> Option<String> {
+        self.ring.lock().stray.clone()
+    }
+
+    /// Something stands on its standard output that is no message.
+    pub(super) fn note_stray(&self, said: String) {
+        self.ring.lock().stray = Some(said);
     }
 
     /// A new process begins: what the one before it said is over.

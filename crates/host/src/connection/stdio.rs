@@ -1,7 +1,7 @@
 //! A server that is a program: what it is given, and who starts it.
 //!
 //! It is started by the [keeper](crate::keeper) (`kept`), or by ourselves where there is none (`plain`); what it says
-//! on its standard error is heard in `hearing`. The messages over its standard input and output are
+//! on its standard error is heard in `hearing`, and what it wrongly says on its standard output in `stray`. The messages over its standard input and output are
 //! [`toolway_wire::up::stdio`]'s. No shell is involved anywhere.
 
 mod hearing;
@@ -9,6 +9,7 @@ mod hearing;
 mod kept;
 mod plain;
 mod pulse;
+mod stray;
 
 use std::{fmt, io, path::PathBuf};
 
@@ -123,7 +124,8 @@ impl OpenStreams for Launcher {
         Box::pin(async move {
             let unreachable =
                 |error: io::Error| WireError::Unreachable { target: self.target(), reason: self.why_not(&error) };
-            self.launch().await.map_err(unreachable)
+            let streams = self.launch().await.map_err(unreachable)?;
+            Ok(Streams { read: stray::listened(streams.read, self.last_words.clone()), ..streams })
         })
     }
 }

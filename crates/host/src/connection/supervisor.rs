@@ -326,10 +326,7 @@ impl Supervisor {
                 self.tell_profile();
             }
             // Whoever shakes hands and then wants to know who asks would do so again at once.
-            Heard::NotListed(ref error @ WireError::Unauthorized { ref challenges, .. }) => {
-                self.note(&error.to_string(), error.code(), WhoseMove::after(error));
-                return self.go(Aim::Rest(Phase::SignInNeeded { challenges: challenges.clone() }), Grace::None);
-            }
+            Heard::NotListed(error @ WireError::Unauthorized { .. }) => return self.turned_away(error),
             Heard::NotListed(error @ WireError::Unreachable { .. }) => self.lost(&error),
             Heard::NotListed(error) => {
                 self.note(&format!("cannot be listed: {error}"), error.code(), WhoseMove::after(&error));

@@ -4,7 +4,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use toolway_config::{
-    Config, ServerConfig, ServerName,
+    Config, ServerConfig, ServerName, names_secret,
     server::{Era, Http, HttpKind, Need, Offered, Standing, Start, Transport},
 };
 use toolway_wire::{
@@ -115,6 +115,23 @@ impl WantedServer {
             filter: Arc::default(),
             lists: Lists::default(),
             way,
+        }
+    }
+
+    /// The header in which it is sent a credential, as it is configured; none where none is.
+    pub fn credential(&self) -> Option<String> {
+        let is_one = |name: &&str| names_secret(name);
+        match &self.way {
+            Way::Configured(server) => match &server.transport {
+                Transport::Http(http) => {
+                    http.headers.iter().map(|(name, _)| name.as_str()).find(is_one).map(str::to_owned)
+                }
+                Transport::Process(_) => None,
+            },
+            Way::Address(ServerAddress::Http { headers, .. }) => {
+                headers.keys().map(http::HeaderName::as_str).find(is_one).map(str::to_owned)
+            }
+            Way::Address(ServerAddress::Process(_)) | Way::InProcess(_) | Way::Custom(_) => None,
         }
     }
 

@@ -48,6 +48,10 @@ impl Hearing {
             }
             Err(_) => "it closed its output but goes on running".to_owned(),
         };
+        let how = match self.last_words.stray() {
+            Some(stray) => format!("{how}; its standard output is no MCP: \"{stray}\""),
+            None => how,
+        };
         match self.last_words.quote() {
             Some(words) => format!("{how}; its last words: {words}"),
             None => how,

@@ -72,11 +72,25 @@ impl Supervisor {
                 self.rest(Phase::SignInNeeded { challenges: challenges.clone() });
             }
             DialError::Configuration(_)
+            | DialError::CredentialRefused { .. }
             | DialError::Wire(WireError::NoCommonRevision { .. } | WireError::Redirect { .. }) => {
                 self.give_up(&error.to_string(), error.whose_move());
             }
-            DialError::Silent(_) | DialError::Wire(_) => self.fail(&error.to_string(), error.whose_move()),
+            DialError::Silent(_) | DialError::Garbled { .. } | DialError::Wire(_) => {
+                self.fail(&error.to_string(), error.whose_move())
+            }
         }
+    }
+
+    /// It does not let us look: somebody has to sign in, or the configured credential is not good enough.
+    pub(super) fn turned_away(&mut self, error: WireError) -> Next {
+        let error = DialError::of(error, self.wanted.credential());
+        self.note(&error.to_string(), error.code(), error.whose_move());
+        let phase = match &error {
+            DialError::SignInNeeded { challenges } => Phase::SignInNeeded { challenges: challenges.clone() },
+            other => Phase::Failed { because: self.redactor.text(&other.to_string()), whose_move: other.whose_move() },
+        };
+        self.go(Aim::Rest(phase), Grace::None)
     }
 
     /// A connection that stood is gone.
