@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use toolway_config::{
-    Config, Endpoint, Environment, NoKeychain, Prefix, Secret, ServerConfig, ServerName, Settings,
+    Config, Environment, NoKeychain, Prefix, Secret, ServerConfig, ServerName, Settings,
     server::{Need, Standing, Timeouts, Transport},
 };
 use toolway_host::{
@@ -202,7 +202,7 @@ impl App {
             server: WantedServer::configured(config, entry),
             entry: Some(entry.clone()),
             settings: config.settings.clone(),
-            secrets: endpoint.map(secrets_of).unwrap_or_default(),
+            secrets: endpoint.map(|endpoint| entry.secrets(&endpoint)).unwrap_or_default(),
         }
     }
 
@@ -273,17 +273,6 @@ impl Target {
     /// Whether it may be used.
     pub(crate) fn is_enabled(&self) -> bool {
         self.server.standing == Standing::Enabled
-    }
-}
-
-/// What people put keys into.
-fn secrets_of(endpoint: Endpoint) -> Vec<Secret> {
-    match endpoint {
-        Endpoint::Process { variables, .. } => variables.into_iter().map(|(_, value)| value).collect(),
-        Endpoint::Http { url, headers, .. } => {
-            let of_url = Url::parse(url.expose()).map(|url| secrets_of_url(&url)).unwrap_or_default();
-            headers.iter().flat_map(|(_, value)| secrets_of_header(value)).chain(of_url).collect()
-        }
     }
 }
 

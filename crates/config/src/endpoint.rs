@@ -1,6 +1,10 @@
 //! How a server is reached now: every reference put in, or a refusal that names the key, the file and the line.
 
+mod secrets;
+
 use std::path::PathBuf;
+
+pub use secrets::{secrets_of_address, secrets_of_variables};
 
 use crate::{
     address,

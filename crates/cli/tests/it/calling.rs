@@ -163,16 +163,13 @@ fn a_program_sees_what_its_entry_names_and_little_else() {
     let home = Home::new();
     home.configure(
         r#"{"mcpServers":{"shell":{"command":"sh","args":["-c","echo \"$SECRET|${GIVEN#for }|$GIVEN\" >&2; exit 3"],
-            "env":{"GIVEN":"for ${HOME}"}}}}"#,
+            "env":{"GIVEN":"for ${PLACE}"}}}}"#,
     );
     let mut command = home.command(&["tools", "shell", "-o", "human"]);
-    let ran = crate::home::Ran::of(&command.env("SECRET", "s3cret").output().unwrap());
+    let ran = crate::home::Ran::of(&command.env("SECRET", "s3cret").env("PLACE", "over there").output().unwrap());
     assert_eq!(ran.code, 4);
-    let place = home.path("").display().to_string();
-    let place = place.trim_end_matches('/');
     assert_eq!(
-        ran.talk,
-        format!("toolway: The connection ended: it exited with status 3; its last words: |{place}|[hidden].\n"),
+        ran.talk, "toolway: The connection ended: it exited with status 3; its last words: |over there|[hidden].\n",
         "what it is given reaches it, and is not repeated when it says it"
     );
 }

@@ -52,6 +52,21 @@ fn the_end_of_standard_error_is_shown_to_whoever_wants_more() {
 }
 
 #[test]
+fn ordinary_values_of_an_entry_are_not_taken_for_secrets() {
+    let home = Home::new();
+    let script = "echo \"$NODE_ENV $DATA $VERBOSE $API_KEY\" >&2; exit 7";
+    let env = serde_json::json!({
+        "NODE_ENV": "production", "DATA": "/srv/data", "VERBOSE": "true", "API_KEY": "hunter2", "FROM": "${WORD}",
+    });
+    let entry = serde_json::json!({ "command": "sh", "args": ["-c", format!("echo $FROM >&2; {script}")], "env": env });
+    home.configure(&serde_json::json!({ "mcpServers": { "a": entry } }).to_string());
+    let ran = crate::home::Ran::of(
+        &home.command(&["servers", "logs", "a", "-o", "raw"]).env("WORD", "ordinary").output().unwrap(),
+    );
+    assert_eq!(ran.ok(), "[hidden]\nproduction /srv/data true [hidden]\n");
+}
+
+#[test]
 fn without_a_server_that_is_required_the_list_of_all_is_no_success() {
     let home = Home::new();
     home.configure(&format!(

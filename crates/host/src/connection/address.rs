@@ -3,7 +3,10 @@
 use std::fmt;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use toolway_config::{Endpoint, Secret};
+use toolway_config::{
+    Endpoint, Secret,
+    endpoint::{secrets_of_address, secrets_of_variables},
+};
 use url::Url;
 
 use super::{dial::DialError, era_memory, state::TransportKind, stdio::Program};
@@ -44,19 +47,17 @@ impl ServerAddress {
         })
     }
 
-    /// Everything in it that people put keys into.
+    /// What in it is called a secret or looks like one.
     pub(super) fn secrets(&self) -> Vec<Secret> {
         match self {
             Self::Process(program) => {
-                let values = program.variables.values().filter_map(|value| value.to_str());
-                values.map(Secret::new).collect()
+                let pairs =
+                    program.variables.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
+                secrets_of_variables(pairs)
             }
             Self::Http { url, headers } => {
-                let values = headers.values().filter_map(|value| value.to_str().ok());
-                // `Bearer <key>`: the key alone is one too.
-                let parts = values.flat_map(|value| [Some(value), value.rsplit(' ').next()]).flatten();
-                let asked = url.query_pairs().map(|(_, value)| Secret::new(value));
-                parts.chain(url.password()).map(Secret::new).chain(asked).collect()
+                let pairs = headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
+                secrets_of_address(url.as_str(), pairs)
             }
         }
     }

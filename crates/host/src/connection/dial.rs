@@ -155,12 +155,12 @@ impl Dialler {
         (last_words, pulse): (LastWords, Pulse),
     ) -> (Redactor, Result<Peer, DialError>) {
         let deadline = Instant::now() + wanted.connect;
-        let place = match timeout_at(deadline, self.place(&wanted.way)).await {
-            Ok(Ok(place)) => place,
+        let (place, secrets) = match timeout_at(deadline, self.place(&wanted.way)).await {
+            Ok(Ok(found)) => found,
             Ok(Err(error)) => return (Redactor::default(), Err(error)),
             Err(_) => return (Redactor::default(), Err(DialError::Silent(wanted.connect))),
         };
-        let redactor = Redactor::new(place.secrets());
+        let redactor = Redactor::new(secrets);
         let heard = last_words.clone();
         let dialled = timeout_at(deadline, self.shake_hands(wanted, place, face, (last_words, pulse))).await;
         let limit = wanted.connect;
@@ -228,23 +228,25 @@ impl Dialler {
         }
     }
 
-    /// Where a server is now.
-    async fn place(&self, way: &Way) -> Result<Place, DialError> {
+    /// Where a server is now, and what must not be shown of it.
+    async fn place(&self, way: &Way) -> Result<(Place, Vec<Secret>), DialError> {
         match way {
-            Way::Configured(server) => self.resolve(Arc::clone(server)).await.map(Place::Address),
-            Way::Address(address) => Ok(Place::Address(address.clone())),
-            Way::InProcess(service) => Ok(Place::Over(in_process::transport(service))),
-            Way::Custom(transport) => Ok(Place::Over(Arc::clone(transport))),
+            Way::Configured(server) => self.resolve(Arc::clone(server)).await,
+            Way::Address(address) => Ok((Place::Address(address.clone()), address.secrets())),
+            Way::InProcess(service) => Ok((Place::Over(in_process::transport(service)), Vec::new())),
+            Way::Custom(transport) => Ok((Place::Over(Arc::clone(transport)), Vec::new())),
         }
     }
 
     /// Puts the references of an entry in; files may be read for it, and a keychain may take its time.
-    async fn resolve(&self, server: Arc<ServerConfig>) -> Result<ServerAddress, DialError> {
+    async fn resolve(&self, server: Arc<ServerConfig>) -> Result<(Place, Vec<Secret>), DialError> {
         let (environment, keychain) = (Arc::clone(&self.environment), Arc::clone(&self.keychain));
-        let resolved = tokio::task::spawn_blocking(move || server.endpoint(&environment, &*keychain)).await;
+        let entry = Arc::clone(&server);
+        let resolved = tokio::task::spawn_blocking(move || entry.endpoint(&environment, &*keychain)).await;
         let failed = |error: ConfigError| DialError::Configuration(error.to_string());
         let endpoint = resolved.map_err(|error| DialError::Configuration(error.to_string()))?.map_err(failed)?;
-        ServerAddress::resolved(endpoint)
+        let secrets = server.secrets(&endpoint);
+        Ok((Place::Address(ServerAddress::resolved(endpoint)?), secrets))
     }
 }
 
@@ -252,15 +254,6 @@ impl Dialler {
 enum Place {
     Address(ServerAddress),
     Over(Arc<dyn Transport>),
-}
-
-impl Place {
-    fn secrets(&self) -> Vec<Secret> {
-        match self {
-            Self::Address(address) => address.secrets(),
-            Self::Over(_) => Vec::new(),
-        }
-    }
 }
 
 fn tapped(transport: Arc<dyn Transport>, tap: Option<Arc<dyn Tap>>) -> Arc<dyn Transport> {

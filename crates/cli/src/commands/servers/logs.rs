@@ -16,7 +16,7 @@ use crate::{
 /// Start a server and show what its program says on standard error
 ///
 /// It is started, shakes hands, says what it has, and is left again; what it said meanwhile goes to standard output, the
-/// last lines of it where there are many. Nothing keeps it between two commands. The values of its variables are hidden.
+/// last lines of it where there are many. Nothing keeps it between two commands. Secrets of its entry are hidden.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LogsArgs {
     /// The server
