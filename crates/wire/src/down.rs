@@ -5,6 +5,7 @@
 //! and let the accent speak; what a service does knows no year.
 
 mod accent;
+mod hosted_tasks;
 pub mod http;
 
 mod legacy;
@@ -13,6 +14,7 @@ mod park;
 mod session;
 pub mod stdio;
 mod stream;
+mod tasks;
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -31,6 +33,9 @@ use crate::{
     seal::{NoRandomness, Sealer},
 };
 
+pub use hosted_tasks::{HostedTasks, Keeping};
+pub use tasks::{Tasks, undeclared as tasks_undeclared};
+
 use self::park::ParkingLot;
 
 /// Whoever answers.
@@ -44,6 +49,11 @@ pub trait Service: Send + Sync + 'static {
     /// Tells of changes from now on; the receiver ends when there is no more to tell. Waited for, because what is
     /// honoured may be another server's word.
     fn listen<'a>(&'a self, wanted: Wanted, caller: &'a Caller) -> BoxFuture<'a, Heard>;
+
+    /// Who keeps the tasks it hands requests over to; nobody where it never does. Both eras are told accordingly.
+    fn tasks(&self, _caller: &Caller) -> Option<&dyn Tasks> {
+        None
+    }
 
     /// Which arguments of a tool must be repeated in headers.
     fn param_headers(&self, _tool: &str, _caller: &Caller) -> Vec<ParamHeader> {

@@ -33,14 +33,15 @@ use futures_util::{
 
 pub use ask::{Answer, Ask, AskId, Cause, Question};
 pub use clock::Terms;
-pub use request::{LogLevel, Progress, Request};
+pub use request::{Handover, LogLevel, Progress, Request};
 
 use self::{alarm::Alarm, core::Core};
 pub(crate) use self::{alarm::Alarms, errand::Errand};
 use crate::{
     error::{Clock, WireError},
     json::Raw,
-    message::{ClientCapabilities, RpcError, result::Task},
+    message::{ClientCapabilities, RpcError},
+    task::Task,
 };
 
 /// The caller's end. Dropping it before the end cancels the request, in the way its server asks for.
@@ -112,7 +113,7 @@ pub enum Outcome {
         limit: std::time::Duration,
     },
     /// A task goes on in its place.
-    HandedOff(Task),
+    HandedOff(Box<Task>),
 }
 
 /// Answers questions on behalf of a caller: a person, a model, a configuration.

@@ -7,6 +7,7 @@
 //! | [`json`] | text that was checked once and is carried unread |
 //! | [`message`] | one JSON-RPC message, views of it, and the only edits |
 //! | [`exchange`] | one request and everything until its one end, without a year |
+//! | [`task`] | a request that goes on after its exchange |
 //! | [`notice`] | what happens outside any exchange |
 //! | [`up`] | a server as we reach it: the accents, the probe, the transports |
 //! | [`down`] | a service as others reach it: the same, the other way round |
@@ -31,4 +32,5 @@ mod property;
 pub mod revision;
 pub mod seal;
 pub mod sse;
+pub mod task;
 pub mod up;

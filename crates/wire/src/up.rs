@@ -20,6 +20,7 @@ mod modern;
 mod probe;
 mod router;
 pub mod stdio;
+mod tasks;
 pub mod transport;
 
 use std::{
@@ -36,6 +37,7 @@ pub use kept_session::KeptSession;
 pub use listen::Listening;
 pub use methods::{Listing, Reference};
 pub use probe::{EraChoice, EraMemory, Found, HttpWay};
+pub use tasks::PeerTasks;
 
 use self::{
     handshake::Hello,
@@ -71,6 +73,7 @@ struct Inner {
     profile: ServerProfile,
     found: Found,
     terms: Timeouts,
+    followed: Arc<tasks::Followed>,
 }
 
 /// How to connect.
@@ -188,7 +191,8 @@ impl Peer {
     }
 
     fn of(transport: Arc<dyn Transport>, met: probe::Acquaintance, opening: Opening, terms: Timeouts) -> Self {
-        Self { inner: Arc::new(Inner { opening, transport, profile: met.profile, found: met.found, terms }) }
+        let followed = Arc::default();
+        Self { inner: Arc::new(Inner { opening, transport, profile: met.profile, found: met.found, terms, followed }) }
     }
 
     /// Begins a request; whatever happens, happens in the exchange.

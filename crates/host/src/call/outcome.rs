@@ -7,7 +7,8 @@ use toolway_wire::{
     error::{Clock, WireError},
     exchange::Outcome,
     json::Raw,
-    message::{RpcError, result::Task},
+    message::RpcError,
+    task::Task,
 };
 
 use crate::{connection::NotConnected, policy::Refusal, record::Ending, whose_move::WhoseMove};
@@ -19,7 +20,7 @@ pub enum CallOutcome {
     /// A result, as it came; a tool may say in it that it failed.
     Answered(Raw),
     /// A task goes on in its place.
-    HandedOff(Task),
+    HandedOff(Box<Task>),
     /// It was not sent, and why.
     Refused(Refusal),
     /// It went wrong on the way, or the server answered with an error.

@@ -2,13 +2,14 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use futures_util::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use futures_util::{StreamExt, TryFutureExt, future::BoxFuture, stream::FuturesUnordered};
 use http::StatusCode;
 use serde_json::json;
 
 use super::{
     accent::{self, Said},
     session::{self, Session},
+    tasks::{self, InSession, Later},
 };
 use crate::{
     exchange::{Answer, Ask, AskId, Exchange, Happening, LogLevel, Outcome},
@@ -18,6 +19,7 @@ use crate::{
         splice::{self, Edit},
     },
     seal,
+    task::spelling,
 };
 
 /// One request being answered, message by message.
@@ -26,6 +28,8 @@ pub(super) struct Reply {
     id: Id,
     token: Option<Raw>,
     source: Source,
+    /// The task that is followed, where one is.
+    task: Option<String>,
     /// Questions the caller has been sent.
     asked: FuturesUnordered<BoxFuture<'static, AskId>>,
     open: Vec<(AskId, Id)>,
@@ -36,7 +40,7 @@ enum Source {
     /// An exchange.
     Exchange(Exchange),
     /// An answer of the face's own that takes its time.
-    Here(BoxFuture<'static, Result<Raw, RpcError>>),
+    Here(Later),
     /// Everything is said.
     Nothing,
 }
@@ -58,18 +62,27 @@ impl Reply {
                 Err(error) => Said::error(Some(&id), &error, StatusCode::OK),
             });
         }
+        let (mut task, refuse) = (None, |error| Said::error(Some(&id), &error, StatusCode::OK));
         let source = if envelope.method() == "resources/subscribe" {
-            Source::Here(Box::pin(Arc::clone(session).subscribe(envelope.params())))
+            let subscribed = Arc::clone(session).subscribe(envelope.params());
+            Source::Here(Box::pin(subscribed.map_ok_or_else(Outcome::Refused, Outcome::Answered)))
         } else {
-            let request =
-                session::neutral(session, envelope).map_err(|error| Said::error(Some(&id), &error, StatusCode::OK))?;
-            Source::Exchange(session.open(request))
+            let request = session::neutral(session, envelope).map_err(refuse)?;
+            match session.about_tasks(&request).transpose().map_err(refuse)? {
+                None => Source::Exchange(session.open(request)),
+                Some(InSession::Later(answer)) => Source::Here(answer),
+                Some(InSession::Following(exchange, id)) => {
+                    task = Some(id);
+                    Source::Exchange(exchange)
+                }
+            }
         };
         Ok(Self {
             session: Arc::clone(session),
             id,
             token: accent::progress_token(envelope),
             source,
+            task,
             asked: FuturesUnordered::new(),
             open: Vec::new(),
             unsaid: VecDeque::new(),
@@ -97,8 +110,8 @@ impl Reply {
                 Source::Nothing => return None,
                 Source::Exchange(exchange) => exchange,
                 Source::Here(answer) => {
-                    let answer = answer.await;
-                    self.end(answer.map_or_else(Outcome::Refused, Outcome::Answered));
+                    let outcome = answer.await;
+                    self.end(outcome);
                     continue;
                 }
             };
@@ -143,7 +156,9 @@ impl Reply {
         }
         let (id, answer) = self.session.ask();
         let params = question.params.as_ref();
-        let message = compose::request(&id, &question.method, params, &only_with_a_session(params));
+        let mut edits = only_with_a_session(params);
+        edits.extend(self.task.as_ref().map(|task| tasks::related(params, task)));
+        let message = compose::request(&id, &question.method, params, &edits);
         self.unsaid.push_back(Said::question(message));
         let number = question.id;
         self.open.push((number, id));
@@ -168,8 +183,15 @@ impl Reply {
         self.source = Source::Nothing;
         let error = |code, message: &str| RpcError::new(code, message);
         let said = match outcome {
-            Outcome::Answered(result) => Said::last(compose::result(&self.id, &result, &without_modern(&result))),
-            Outcome::HandedOff(task) => Said::last(compose::result(&self.id, &task.raw, &without_modern(&task.raw))),
+            Outcome::Answered(result) => {
+                let mut edits = without_modern(&result);
+                if let Some(task) = &self.task {
+                    edits.retain(|edit| edit.key() != "_meta");
+                    edits.push(tasks::related(Some(&meta::without_hop_keys(&result)), task));
+                }
+                Said::last(compose::result(&self.id, &result, &edits))
+            }
+            Outcome::HandedOff(task) => Said::last(compose::result(&self.id, &spelling::legacy_created(&task), &[])),
             Outcome::Refused(refusal) => self.refused(&translated(refusal)),
             Outcome::Failed(problem) => self.refused(&error(RpcError::INTERNAL, &problem.to_string())),
             Outcome::TimedOut { clock, limit } => {
@@ -225,6 +247,10 @@ fn translated(error: RpcError) -> RpcError {
     match error.code() {
         RpcError::HEADER_MISMATCH | RpcError::UNSUPPORTED_VERSION => {
             RpcError::new(RpcError::INTERNAL, &format!("between here and the server: {error}"))
+        }
+        // Here the call itself says that it takes a task.
+        RpcError::MISSING_CAPABILITY if tasks::are_needed(&error) => {
+            RpcError::new(RpcError::METHOD_NOT_FOUND, "this tool runs only as a task: call it with `task`")
         }
         RpcError::MISSING_CAPABILITY => {
             RpcError::from_raw(splice::edited(error.raw(), &[Edit::Set("code", Raw::of(&RpcError::INTERNAL))]))

@@ -11,6 +11,7 @@ use super::{
     Caller, Face,
     accent::{self, Said},
     park::Parked,
+    tasks::{self, Later},
 };
 use crate::{
     exchange::{Answer, Ask, Exchange, Happening, LogLevel, Outcome, Request},
@@ -23,6 +24,7 @@ use crate::{
     notice::{Notice, filter},
     revision::{Era, Revision},
     seal,
+    task::spelling,
 };
 
 /// Further questions are waited for this long after each one, so that they go out together …
@@ -55,6 +57,8 @@ pub(super) struct Reply {
 enum Source {
     /// An exchange, and the questions gathered from it for one round.
     Exchange { exchange: Exchange, asks: Vec<Ask>, since: Option<Instant> },
+    /// An answer of the face's own that takes its time.
+    Here(Later),
     /// A subscription that is not yet acknowledged.
     Subscribing(BoxFuture<'static, super::Heard>),
     /// A subscription.
@@ -107,6 +111,7 @@ impl Reply {
         }
         request.capabilities = Some(caller.capabilities.clone());
         request.log_level = level;
+        tasks::allow(face, &caller, &mut request);
         let digest = digest(&request);
         let mut reply = Self {
             face: Arc::clone(face),
@@ -119,7 +124,10 @@ impl Reply {
             unsaid: VecDeque::new(),
             id: id.clone(),
         };
-        reply.open(responses.as_ref(), state.as_ref()).map_err(|error| refuse(error, StatusCode::OK))?;
+        reply.open(responses.as_ref(), state.as_ref()).map_err(|error| {
+            let status = status_of(&error);
+            refuse(error, status)
+        })?;
         Ok(reply)
     }
 
@@ -142,6 +150,10 @@ impl Reply {
             }
             match &mut self.source {
                 Source::Nothing => return None,
+                Source::Here(answer) => {
+                    let outcome = answer.await;
+                    self.end(outcome);
+                }
                 Source::Subscribing(heard) => {
                     let heard = heard.await;
                     self.acknowledge(heard);
@@ -185,6 +197,9 @@ impl Reply {
         match (self.request.method(), state) {
             ("server/discover", _) => self.discover(),
             ("subscriptions/listen", _) => self.listen(),
+            (method, _) if tasks::is_about(method) => {
+                self.source = Source::Here(tasks::on_its_own(&self.face, &self.caller, &self.request, responses)?);
+            }
             (_, Some(state)) => {
                 let state = state.as_str().ok_or_else(|| invalid("requestState must be a string"))?;
                 let parked = self.face.parked.claim(&state, &self.caller.principal, &self.digest);
@@ -202,8 +217,9 @@ impl Reply {
     fn discover(&mut self) {
         let profile = self.face.service.profile(&self.caller);
         let versions: Vec<&str> = self.face.revisions(Era::Modern).into_iter().map(Revision::as_str).collect();
+        let capabilities = tasks::offered(&self.face, &self.caller, &profile.capabilities);
         let mut edits =
-            vec![Edit::Set("supportedVersions", Raw::of(&versions)), Edit::Set("capabilities", profile.capabilities)];
+            vec![Edit::Set("supportedVersions", Raw::of(&versions)), Edit::Set("capabilities", capabilities)];
         if let Some(instructions) = profile.instructions {
             edits.push(Edit::Set("instructions", Raw::of(&instructions)));
         }
@@ -357,7 +373,10 @@ impl Reply {
         self.source = Source::Nothing;
         let said = match outcome {
             Outcome::Answered(result) => self.answered(&result),
-            Outcome::HandedOff(task) => Said::last(compose::result(&self.id, &task.raw, &[])),
+            Outcome::HandedOff(task) => {
+                let result = spelling::modern(&task);
+                Said::last(compose::result(&self.id, &result, &[self.signed(&result)]))
+            }
             Outcome::Refused(error) => {
                 let error = self.translated(error);
                 Said::error(Some(&self.id), &error, status_of(&error))

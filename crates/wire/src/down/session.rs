@@ -24,9 +24,10 @@ use super::{
     Caller, Face,
     accent::{self, Said},
     stream::{Bounds, Reader, Stream, Writer},
+    tasks::{self, InSession},
 };
 use crate::{
-    exchange::{Answer, LogLevel},
+    exchange::{Answer, LogLevel, Request},
     json::{Kind, Raw},
     message::{
         ClientCapabilities, Envelope, Id, RpcError, compose,
@@ -88,10 +89,14 @@ impl Session {
             info: params.get("clientInfo"),
             principal: Arc::clone(principal),
         };
-        let profile = accent::guarded(|| face.service.profile(&caller))?;
+        let (profile, capabilities) = accent::guarded(|| {
+            let profile = face.service.profile(&caller);
+            let capabilities = tasks::offered(face, &caller, &profile.capabilities);
+            (profile, capabilities)
+        })?;
         let mut edits = vec![
             Edit::Set("protocolVersion", Raw::of(revision.as_str())),
-            Edit::Set("capabilities", profile.capabilities),
+            Edit::Set("capabilities", capabilities),
             Edit::Set("serverInfo", profile.info),
         ];
         if let Some(instructions) = profile.instructions {
@@ -181,6 +186,11 @@ impl Session {
             "resources/unsubscribe" => Some(self.unsubscribe(params.as_ref())),
             _ => None,
         }
+    }
+
+    /// The answer to a request about tasks; `None` for everything else.
+    pub(super) fn about_tasks(&self, request: &Request) -> Option<Result<InSession, RpcError>> {
+        tasks::is_about(request.method()).then(|| tasks::in_session(&self.face, &self.caller, request))
     }
 
     /// Takes a notification or a response of the caller's.
@@ -327,9 +337,10 @@ pub(super) fn no_session() -> RpcError {
 }
 
 /// Reads the request of a session; refused where it is ambiguous.
-pub(super) fn neutral(session: &Session, envelope: &Envelope) -> Result<crate::exchange::Request, RpcError> {
+pub(super) fn neutral(session: &Session, envelope: &Envelope) -> Result<Request, RpcError> {
     let mut request = accent::neutral(envelope)?;
     request.capabilities = Some(session.caller.capabilities.clone());
     request.log_level = *session.level.lock();
+    tasks::allow(&session.face, &session.caller, &mut request);
     Ok(request)
 }

@@ -1,6 +1,6 @@
 //! What is asked of a server, without a word about how it travels.
 
-use std::{borrow::Cow, fmt, str::FromStr};
+use std::{borrow::Cow, fmt, str::FromStr, time::Duration};
 
 use crate::{
     json::Raw,
@@ -24,6 +24,19 @@ pub struct Request {
     pub capabilities: Option<ClientCapabilities>,
     /// Answers its caller brings along although nothing was asked, by the keys it expects; an object of objects.
     pub answers: Option<Raw>,
+    /// Whether a task may stand for the answer.
+    pub handover: Handover,
+}
+
+/// Whether a task may stand for the answer to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handover {
+    /// Its caller waits for the answer.
+    Never,
+    /// Its caller takes a task where the answering side prefers one.
+    Allowed,
+    /// Its caller would rather have a task than wait, kept this long if it says.
+    Wanted(Option<Duration>),
 }
 
 /// Whether progress is reported.
@@ -70,8 +83,17 @@ impl Request {
 
     /// A request whose params were made here, with neither a task nor a `_meta` in them.
     pub(crate) fn trusted(method: impl Into<Cow<'static, str>>, params: Option<Raw>) -> Self {
-        let (seen, progress) = (Seen::default(), Progress::Unwanted);
-        Self { method: method.into(), params, seen, progress, log_level: None, capabilities: None, answers: None }
+        let (seen, progress, handover) = (Seen::default(), Progress::Unwanted, Handover::Never);
+        Self {
+            method: method.into(),
+            params,
+            seen,
+            progress,
+            log_level: None,
+            capabilities: None,
+            answers: None,
+            handover,
+        }
     }
 
     /// The same, with its caller looking at progress.
@@ -126,7 +148,23 @@ impl Request {
 
     /// Whether its caller would rather have a task than wait.
     pub(crate) fn asks_for_task(&self) -> bool {
-        self.seen.task && self.method == "tools/call"
+        self.method == "tools/call" && (self.seen.task || matches!(self.handover, Handover::Wanted(_)))
+    }
+
+    /// The edit that says so in a session, where its params do not say it already.
+    pub(crate) fn edit_task(&self) -> Option<Edit<'static>> {
+        let Handover::Wanted(keeps) = self.handover else { return None };
+        let keeps = keeps.and_then(|keeps| u64::try_from(keeps.as_millis()).ok());
+        let task = keeps.map_or_else(Raw::empty_object, |keeps| Raw::of(&serde_json::json!({ "ttl": keeps })));
+        (self.method == "tools/call" && !self.seen.task).then_some(Edit::Set("task", task))
+    }
+
+    /// The same without the wish for a task in its params; gives what that was.
+    pub(crate) fn take_task(&mut self) -> Option<Raw> {
+        let task = self.param("task").filter(|_| self.seen.task)?;
+        self.params = self.params.as_ref().map(|params| splice::edited(params, &[Edit::Remove("task")]));
+        self.seen.task = false;
+        Some(task)
     }
 
     /// Whether a server may ask something before it answers this.

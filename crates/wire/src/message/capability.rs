@@ -1,6 +1,10 @@
 //! Views of capabilities: what a server offers, and what a caller's side can be asked.
 
+use super::splice::{self, Edit};
 use crate::json::{Kind, Raw};
+
+/// The extension of tasks.
+pub const TASKS: &str = "io.modelcontextprotocol/tasks";
 
 /// A server's capabilities.
 #[derive(Clone, Debug)]
@@ -44,6 +48,33 @@ impl ClientCapabilities {
             "roots/list" => declared(&self.0, "roots").is_none().then(|| needed(r#"{"roots":{}}"#)),
             _ => Some(Raw::empty_object()),
         }
+    }
+
+    /// Whether this extension is declared.
+    pub fn extension(&self, id: &str) -> bool {
+        declared(&self.0, "extensions").is_some_and(|extensions| extensions.get(id).is_some())
+    }
+
+    /// The same with an extension declared.
+    #[must_use]
+    pub fn with_extension(&self, id: &str) -> Self {
+        if self.extension(id) {
+            return self.clone();
+        }
+        let extensions = declared(&self.0, "extensions").unwrap_or_else(Raw::empty_object);
+        let extensions = splice::edited(&extensions, &[Edit::Set(id, Raw::empty_object())]);
+        Self(splice::edited(&self.0, &[Edit::Set("extensions", extensions)]))
+    }
+
+    /// The same with an extension not declared.
+    #[must_use]
+    pub fn without_extension(&self, id: &str) -> Self {
+        let Some(extensions) = declared(&self.0, "extensions").filter(|_| self.extension(id)) else {
+            return self.clone();
+        };
+        let rest = splice::edited(&extensions, &[Edit::Remove(id)]);
+        let edit = if rest.members().is_empty() { Edit::Remove("extensions") } else { Edit::Set("extensions", rest) };
+        Self(splice::edited(&self.0, &[edit]))
     }
 
     fn lacks_elicitation(&self, params: Option<&Raw>) -> Option<Raw> {
@@ -116,6 +147,17 @@ mod tests {
         }
         assert!(client.lacks("roots/list", None).is_some());
         assert!(client.lacks("anything/else", None).is_some());
+    }
+
+    #[test]
+    fn an_extension_is_declared_and_taken_back_and_nothing_else_changes() {
+        let client = ClientCapabilities(raw(r#"{"sampling":{}}"#));
+        let with = client.with_extension("a/b");
+        assert_eq!(with.0.to_string(), r#"{"sampling":{},"extensions":{"a/b":{}}}"#);
+        assert!(with.extension("a/b") && !client.extension("a/b"));
+        assert_eq!(with.without_extension("a/b"), client);
+        let two = with.with_extension("c/d").without_extension("a/b");
+        assert_eq!(two.0.to_string(), r#"{"sampling":{},"extensions":{"c/d":{}}}"#);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::content::Content;
-use crate::json::{Kind, Raw};
+use crate::json::Raw;
 
 /// The result of `tools/call`.
 #[derive(Clone, Debug)]
@@ -49,17 +49,6 @@ pub enum ResultType {
     Task,
     /// Something this program does not know.
     Unknown(String),
-}
-
-/// A task in the place of an answer, of either kind: core task or extension.
-#[derive(Clone, Debug)]
-pub struct Task {
-    /// The server's name for it.
-    pub id: String,
-    /// `working`, `input_required`, `completed`, `failed`, `cancelled`.
-    pub status: String,
-    /// The whole result that announced it.
-    pub raw: Raw,
 }
 
 // === impl CallResult ===
@@ -107,15 +96,5 @@ impl ResultType {
             Some("task") => Self::Task,
             _ => Self::Unknown(said.to_string()),
         }
-    }
-}
-
-impl Task {
-    /// The view of a flat task, or of one under `task`.
-    pub fn view(result: &Raw) -> Option<Self> {
-        let task = result.get("task").filter(|task| task.kind() == Kind::Object);
-        let task = task.as_ref().unwrap_or(result);
-        let text = |key| task.get(key).as_ref().and_then(Raw::as_str).map(std::borrow::Cow::into_owned);
-        Some(Self { id: text("taskId")?, status: text("status")?, raw: result.clone() })
     }
 }

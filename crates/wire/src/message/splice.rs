@@ -124,7 +124,8 @@ pub(crate) fn write_string(out: &mut Vec<u8>, text: &str) {
 // === impl Edit ===
 
 impl Edit<'_> {
-    fn key(&self) -> &str {
+    /// The member it is about.
+    pub(crate) fn key(&self) -> &str {
         match self {
             Self::Set(key, _) | Self::Add(key, _) | Self::Remove(key) => key,
         }

@@ -10,8 +10,9 @@ use super::transport::Outbound;
 use crate::{
     exchange::{LogLevel, Question, Request},
     json::Raw,
-    message::{RpcError, item::Tool, result::Task},
+    message::{RpcError, item::Tool},
     revision::Revision,
+    task::Task,
 };
 
 /// One era, spoken to a server.
@@ -47,6 +48,9 @@ pub(crate) trait Accent: Send + Sync + fmt::Debug {
 
     /// How the server tells of changes.
     fn tells(&self) -> Tells;
+
+    /// How the server keeps tasks, where it does.
+    fn keeps_tasks(&self) -> KeepsTasks;
 
     /// The method that asks for a sign of life.
     fn sign_of_life(&self) -> &'static str;
@@ -108,6 +112,15 @@ pub(crate) enum Tells {
     ByItself,
     /// On a stream that is asked for.
     OnAStream,
+}
+
+/// How a server keeps tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeepsTasks {
+    /// Results and questions come on a stream that is held open for them.
+    InASession,
+    /// All there is to a task is in one answer.
+    OnTheirOwn,
 }
 
 /// The answers of one round on their way back.

@@ -91,6 +91,14 @@ impl Call {
         self.request.is_interactive()
     }
 
+    /// Whether it waits for the result of this task, as a message of that task names it.
+    pub(crate) fn follows(&self, related: &Raw) -> bool {
+        let task = related.get("taskId").filter(|_| self.request.method() == "tasks/result");
+        task.as_ref().and_then(Raw::as_str).is_some_and(|task| {
+            self.request.param("taskId").as_ref().and_then(Raw::as_str).is_some_and(|own| own == task)
+        })
+    }
+
     pub(crate) fn fail(&self, error: WireError) {
         self.feed.end(Outcome::Failed(error));
     }
@@ -189,7 +197,7 @@ impl Call {
             }
             Reply::Refused(error) => self.refused(error),
             Reply::Task(task) => {
-                self.feed.end(Outcome::HandedOff(task));
+                self.feed.end(Outcome::HandedOff(Box::new(task)));
             }
             Reply::Invalid(problem) => self.fail(WireError::Protocol(problem)),
             Reply::TooLarge(what, limit) => self.fail(WireError::TooLarge { what, limit }),

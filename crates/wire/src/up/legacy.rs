@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::{
-    accent::{Accent, Asked, Reply, Round, Tells, Withdraws},
+    accent::{Accent, Asked, KeepsTasks, Reply, Round, Tells, Withdraws},
     transport::Outbound,
 };
 use crate::{
@@ -11,10 +11,10 @@ use crate::{
     json::{Kind, Raw},
     message::{
         ClientCapabilities, Id, RpcError, compose, meta,
-        result::Task,
         splice::{self, Edit},
     },
     revision::Revision,
+    task::Task,
 };
 
 /// A session with a server of 2024-11-05 to 2025-11-25.
@@ -31,14 +31,12 @@ impl Accent for Legacy {
     }
 
     fn request(&self, id: u64, request: &Request, _round: Option<&Round>) -> Outbound {
-        let edits = match request.progress {
-            Progress::Wanted => {
-                let token = Edit::Set(meta::PROGRESS_TOKEN, Raw::of(&id));
-                let meta = request.meta().filter(|meta| meta.kind() == Kind::Object).unwrap_or_else(Raw::empty_object);
-                vec![request.edit_meta(splice::edited(&meta, &[token]))]
-            }
-            Progress::Unwanted => Vec::new(),
-        };
+        let mut edits: Vec<Edit<'_>> = request.edit_task().into_iter().collect();
+        if request.progress == Progress::Wanted {
+            let token = Edit::Set(meta::PROGRESS_TOKEN, Raw::of(&id));
+            let meta = request.meta().filter(|meta| meta.kind() == Kind::Object).unwrap_or_else(Raw::empty_object);
+            edits.push(request.edit_meta(splice::edited(&meta, &[token])));
+        }
         let message = compose::request(&Id::number(id), request.method(), request.params(), &edits);
         Outbound::plain(message, Some(id))
     }
@@ -77,6 +75,10 @@ impl Accent for Legacy {
 
     fn cancellation(&self, id: u64, reason: &str) -> Option<Bytes> {
         Some(cancelled(id, reason))
+    }
+
+    fn keeps_tasks(&self) -> KeepsTasks {
+        KeepsTasks::InASession
     }
 
     fn tells(&self) -> Tells {

@@ -7,24 +7,25 @@ use http::{HeaderName, HeaderValue};
 use parking_lot::Mutex;
 
 use super::{
-    accent::{Accent, Asked, Reply, Round, Tells, Withdraws},
+    accent::{Accent, Asked, KeepsTasks, Reply, Round, Tells, Withdraws},
     handshake::{self, Hello},
     legacy,
     transport::{Outbound, Shape},
 };
 use crate::{
-    exchange::{AskId, Cause, LogLevel, Progress, Question, Request},
+    exchange::{AskId, Cause, Handover, LogLevel, Progress, Question, Request},
     header::{self, ParamHeader},
     json::{Kind, Raw},
     limit::Limits,
     message::{
-        ClientCapabilities, Id, RpcError, compose,
+        ClientCapabilities, Id, RpcError, capability, compose,
         item::{self, Tool},
         meta,
-        result::{ResultType, Task},
+        result::ResultType,
         splice::{self, Edit},
     },
     revision::{Era, Revision},
+    task::Task,
 };
 
 /// A server of 2026-07-28.
@@ -133,6 +134,10 @@ impl Accent for Modern {
         }
     }
 
+    fn keeps_tasks(&self) -> KeepsTasks {
+        KeepsTasks::OnTheirOwn
+    }
+
     fn tells(&self) -> Tells {
         Tells::OnAStream
     }
@@ -168,8 +173,8 @@ impl Modern {
     /// The request's `_meta`, with what this era says in every request.
     fn meta(&self, id: u64, request: &Request) -> Edit<'static> {
         let mut keys = Vec::new();
-        if let Some(capabilities) = &request.capabilities {
-            keys.push(Edit::Set(meta::CLIENT_CAPABILITIES, capabilities.0.clone()));
+        if let Some(capabilities) = self.declared(request) {
+            keys.push(Edit::Set(meta::CLIENT_CAPABILITIES, capabilities.0));
         }
         if let Some(level) = request.log_level.or(*self.log_level.lock()) {
             keys.push(Edit::Set(meta::LOG_LEVEL, Raw::of(level.as_str())));
@@ -182,6 +187,16 @@ impl Modern {
             Some(theirs) => splice::merged(&theirs, &ours),
             None => ours,
         })
+    }
+
+    /// What a request declares, where that is not what all do.
+    fn declared(&self, request: &Request) -> Option<ClientCapabilities> {
+        match (request.handover, &request.capabilities) {
+            (Handover::Never, given) => given.as_ref().map(|given| given.without_extension(capability::TASKS)),
+            (Handover::Allowed | Handover::Wanted(_), given) => {
+                Some(given.as_ref().unwrap_or(&self.capabilities).with_extension(capability::TASKS))
+            }
+        }
     }
 
     fn headers(&self, request: &Request) -> Vec<(HeaderName, HeaderValue)> {

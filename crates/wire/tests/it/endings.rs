@@ -10,8 +10,9 @@ use toolway_wire::{
     error::{Clock, WireError},
     exchange::{self, AskId, Cause, Exchange, Feed, Outcome, Question, Request, Terms},
     json::Raw,
-    message::{RpcError, result::Task},
+    message::RpcError,
     notice::{List, Notice, Wanted},
+    task::Task,
 };
 
 use crate::{
@@ -135,10 +136,21 @@ async fn an_error_about_the_next_hop_is_not_mistaken_for_one_about_this_one() {
 
 #[tokio::test]
 async fn a_task_in_the_place_of_a_result_is_handed_on() {
-    let task = json!({ "resultType": "task", "taskId": "t1", "status": "working" });
-    let [stateful, stateless] = read(&Outcome::HandedOff(Task::view(&Raw::of(&task)).unwrap())).await;
-    assert_eq!(stateful["result"], json!({ "taskId": "t1", "status": "working" }));
-    assert_eq!(stateless["result"], task);
+    let dates = json!({ "createdAt": "2026-11-16T05:00:00Z", "lastUpdatedAt": "2026-11-16T05:00:00Z" });
+    let task = |more: serde_json::Value| {
+        let mut task = dates.clone();
+        for (key, value) in more.as_object().unwrap() {
+            task[key] = value.clone();
+        }
+        task
+    };
+    let modern = task(json!({ "resultType": "task", "taskId": "t1", "status": "working", "ttlMs": 60000 }));
+    let handed = Task::view(&Raw::of(&modern)).unwrap();
+    let [stateful, mut stateless] = read(&Outcome::HandedOff(Box::new(handed))).await;
+    let legacy = task(json!({ "taskId": "t1", "status": "working", "ttl": 60000 }));
+    assert_eq!(stateful["result"], json!({ "task": legacy }));
+    assert!(stateless["result"].as_object_mut().unwrap().remove("_meta").is_some(), "who answers is said");
+    assert_eq!(stateless["result"], modern);
 }
 
 #[tokio::test]

@@ -27,4 +27,5 @@ mod slow_readers;
 mod sockets;
 mod standing;
 mod subscribing;
+mod tasks;
 mod ways;

@@ -3,10 +3,12 @@
 use futures_util::future::BoxFuture;
 use tokio::sync::mpsc;
 use toolway_wire::{
-    down::{Caller, Heard, Profile, Service},
+    down::{Caller, Heard, Profile, Service, Tasks},
     exchange::{Exchange, Request, Terms},
+    json::Raw,
     notice::Wanted,
-    up::Peer,
+    task::{Depth, Support, Task, TaskPage, Unanswered},
+    up::{Peer, PeerTasks},
 };
 
 /// A relay to one server. That nothing in it names an era is the point of the whole design.
@@ -21,11 +23,45 @@ impl Service for Relay {
         }
     }
 
-    fn open(&self, request: Request, _caller: &Caller) -> Exchange {
+    fn open(&self, mut request: Request, _caller: &Caller) -> Exchange {
+        // All tools of these stories can.
+        request.handover = Support::Optional.wish(request.handover);
         self.0.open(request, Terms::call())
+    }
+
+    fn tasks(&self, _caller: &Caller) -> Option<&dyn Tasks> {
+        Some(self)
     }
 
     fn listen<'a>(&'a self, _wanted: Wanted, _caller: &'a Caller) -> BoxFuture<'a, Heard> {
         Box::pin(std::future::ready(Heard { honoured: Wanted::default(), notices: mpsc::channel(1).1 }))
+    }
+}
+
+impl Relay {
+    fn of(&self, caller: &Caller) -> PeerTasks {
+        self.0.tasks(Some(caller.capabilities.clone()))
+    }
+}
+
+impl Tasks for Relay {
+    fn look<'a>(&'a self, id: &'a str, depth: Depth, caller: &'a Caller) -> BoxFuture<'a, Result<Task, Unanswered>> {
+        Box::pin(async move { self.of(caller).look(id, depth).await })
+    }
+
+    fn see_through(&self, id: &str, caller: &Caller) -> Exchange {
+        self.of(caller).see_through(id, Terms::call())
+    }
+
+    fn answer<'a>(&'a self, id: &'a str, answers: Raw, caller: &'a Caller) -> BoxFuture<'a, Result<(), Unanswered>> {
+        Box::pin(async move { self.of(caller).answer(id, answers).await })
+    }
+
+    fn cancel<'a>(&'a self, id: &'a str, caller: &'a Caller) -> BoxFuture<'a, Result<Task, Unanswered>> {
+        Box::pin(async move { self.of(caller).cancel(id).await })
+    }
+
+    fn list<'a>(&'a self, from: Option<Raw>, caller: &'a Caller) -> BoxFuture<'a, Result<TaskPage, Unanswered>> {
+        Box::pin(async move { self.of(caller).list(from).await })
     }
 }

@@ -7,7 +7,7 @@ use crate::{
     error::WireError,
     exchange::{Answer, AskId, Cause, Question},
     json::Raw,
-    message::{Envelope, Id, RpcError, compose},
+    message::{Envelope, Id, RpcError, compose, meta},
     notice::Notice,
     up::{
         accent::Asked,
@@ -29,7 +29,11 @@ impl Router {
             Asked::Question => {
                 let owner = match lane {
                     Lane::Of(request) => self.call(request),
-                    Lane::Shared | Lane::Standing => self.only_call(Call::is_interactive),
+                    Lane::Shared | Lane::Standing => match meta::value(params.as_ref(), meta::RELATED_TASK) {
+                        // Named by the task it belongs to, so certain.
+                        Some(task) => self.only_call(|call| call.follows(&task)),
+                        None => self.only_call(Call::is_interactive),
+                    },
                 };
                 let number = AskId(self.new_id());
                 let cause = if owner.is_some() { Cause::Request } else { Cause::Standing };

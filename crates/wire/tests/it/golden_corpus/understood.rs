@@ -10,8 +10,9 @@ use toolway_wire::{
         content::{Content, ContentKind},
         item::{Item, Prompt, Resource, Template, Tool, read_items},
         meta, refuse_ambiguity,
-        result::{CacheHint, CallResult, ResultType, Task},
+        result::{CacheHint, CallResult, ResultType},
     },
+    task::Task,
 };
 
 /// What is understood of a message, or of each message of a batch.

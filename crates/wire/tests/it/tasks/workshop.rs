@@ -1,0 +1,101 @@
+//! A service whose every tool can run as a task.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use serde_json::json;
+use tokio::sync::mpsc;
+use toolway_wire::{
+    down::{Caller, Heard, HostedTasks, Keeping, Profile, Service, Tasks},
+    exchange::{self, Answer, AskId, Cause, Exchange, Feed, Handover, Outcome, Question, Request, Terms},
+    json::Raw,
+    message::RpcError,
+    notice::Wanted,
+};
+
+/// The service.
+pub(super) struct Workshop(HostedTasks);
+
+impl Workshop {
+    pub(super) fn new() -> Arc<Self> {
+        let keeping = Keeping { poll: std::time::Duration::from_millis(100), ..Keeping::default() };
+        Arc::new(Self(HostedTasks::new(keeping)))
+    }
+}
+
+impl Service for Workshop {
+    fn profile(&self, _caller: &Caller) -> Profile {
+        Profile {
+            info: Raw::of(&json!({ "name": "workshop", "version": "1" })),
+            capabilities: Raw::of(&json!({ "tools": {} })),
+            instructions: None,
+        }
+    }
+
+    fn open(&self, request: Request, caller: &Caller) -> Exchange {
+        let name = request.param("name").and_then(|name| name.as_str().map(String::from)).unwrap_or_default();
+        let work = work(name);
+        match request.handover {
+            Handover::Never => work,
+            Handover::Allowed => self.hand_over(work, None, caller),
+            Handover::Wanted(keeps) => self.hand_over(work, keeps, caller),
+        }
+    }
+
+    fn listen<'a>(&'a self, _wanted: Wanted, _caller: &'a Caller) -> BoxFuture<'a, Heard> {
+        Box::pin(std::future::ready(Heard { honoured: Wanted::default(), notices: mpsc::channel(1).1 }))
+    }
+
+    fn tasks(&self, _caller: &Caller) -> Option<&dyn Tasks> {
+        Some(&self.0)
+    }
+}
+
+impl Workshop {
+    fn hand_over(&self, work: Exchange, keeps: Option<std::time::Duration>, caller: &Caller) -> Exchange {
+        // Without a session nobody says how long; these stories want to see the same in either era.
+        let keeps = keeps.unwrap_or(std::time::Duration::from_secs(60));
+        let task = self.0.keep(work, Some(keeps), caller).unwrap();
+        Exchange::ended(Outcome::HandedOff(Box::new(task)))
+    }
+}
+
+fn work(tool: String) -> Exchange {
+    let (exchange, feed) = exchange::pair(Terms::unbounded(), 64);
+    tokio::runtime::Handle::current().spawn(async move {
+        let outcome = tokio::select! {
+            outcome = run(&tool, &feed) => outcome,
+            () = feed.cancelled() => Outcome::Cancelled,
+        };
+        feed.end(outcome);
+    });
+    exchange
+}
+
+async fn run(tool: &str, feed: &Feed) -> Outcome {
+    let said = |text: &str| json!({ "content": [{ "type": "text", "text": text }] });
+    match tool {
+        "ask" => match feed.ask(question()).await {
+            Answer::Given(answer) => {
+                let name = answer.get("content").and_then(|content| content.get("name"));
+                let name = name.as_ref().and_then(Raw::as_str).unwrap_or_default().into_owned();
+                Outcome::Answered(Raw::of(&said(&format!("hello {name}"))))
+            }
+            Answer::Refused(error) => Outcome::Refused(error),
+        },
+        "fail" => Outcome::Answered(Raw::of(&json!({ "content": [], "isError": true }))),
+        "break" => Outcome::Refused(RpcError::new(RpcError::INTERNAL, "it broke")),
+        _ => std::future::pending().await,
+    }
+}
+
+fn question() -> Question {
+    let schema = json!({ "type": "object", "properties": { "name": { "type": "string" } } });
+    Question {
+        id: AskId(1),
+        key: Some("name".to_owned()),
+        method: "elicitation/create".to_owned(),
+        params: Some(Raw::of(&json!({ "message": "Who are you?", "requestedSchema": schema }))),
+        cause: Cause::Request,
+    }
+}
