@@ -8,18 +8,22 @@ mod content;
 mod prompts;
 mod resources;
 mod schemas;
+mod tasks;
 mod tools;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use futures_util::future::{self, BoxFuture};
 use serde_json::json;
 use tokio::sync::{broadcast, mpsc};
 use toolway_wire::{
-    down::{Caller, FaceOptions, Heard, Profile, Service},
+    down::{Caller, FaceOptions, Heard, HostedTasks, Keeping, Profile, Service, Tasks},
     exchange::{self, Exchange, Feed, Outcome, Request, Terms},
     header::{self, ParamHeader},
     json::Raw,
@@ -40,10 +44,13 @@ struct Shared {
     /// How often the tools and the prompts were changed.
     tool_changes: AtomicUsize,
     prompt_changes: AtomicUsize,
+    tasks: HostedTasks,
 }
 
 /// Happenings of one exchange, or notices, that wait for whoever reads them.
 const UNREAD: usize = 64;
+/// How often to look at a task.
+const POLL: Duration = Duration::from_millis(100);
 
 impl Default for ConformanceServer {
     fn default() -> Self {
@@ -58,6 +65,7 @@ impl ConformanceServer {
             notices: broadcast::Sender::new(UNREAD),
             tool_changes: AtomicUsize::new(0),
             prompt_changes: AtomicUsize::new(0),
+            tasks: HostedTasks::new(Keeping { poll: POLL, ..Keeping::default() }),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -77,18 +85,18 @@ impl ConformanceServer {
         drop(self.shared.notices.send(Notice::Changed(list)));
     }
 
-    async fn answer(self, request: Request, feed: Feed) {
+    async fn answer(self, request: Request, caller: Caller, feed: Feed) {
         let outcome = tokio::select! {
-            outcome = self.outcome(&request, &feed) => outcome,
+            outcome = self.outcome(&request, &caller, &feed) => outcome,
             () = feed.cancelled() => Outcome::Cancelled,
         };
         feed.end(outcome);
     }
 
-    async fn outcome(&self, request: &Request, feed: &Feed) -> Outcome {
+    async fn outcome(&self, request: &Request, caller: &Caller, feed: &Feed) -> Outcome {
         let answer = match request.method() {
             "tools/list" => Ok(tools::list(self.shared.tool_changes.load(Ordering::Relaxed))),
-            "tools/call" => return tools::call(self, request, feed).await,
+            "tools/call" => return tasks::call(self, request, caller, feed).await,
             "resources/list" => Ok(resources::list()),
             "resources/templates/list" => Ok(resources::templates()),
             "resources/read" => resources::read(request),
@@ -119,10 +127,10 @@ impl Service for ConformanceServer {
         }
     }
 
-    fn open(&self, request: Request, _caller: &Caller) -> Exchange {
+    fn open(&self, request: Request, caller: &Caller) -> Exchange {
         let (exchange, feed) = exchange::pair(Terms::unbounded(), UNREAD);
         // It ends with its exchange: when the caller leaves, so does the work.
-        tokio::runtime::Handle::current().spawn(self.clone().answer(request, feed));
+        tokio::runtime::Handle::current().spawn(self.clone().answer(request, caller.clone(), feed));
         exchange
     }
 
@@ -144,6 +152,10 @@ impl Service for ConformanceServer {
             }
         });
         Box::pin(future::ready(Heard { honoured, notices }))
+    }
+
+    fn tasks(&self, _caller: &Caller) -> Option<&dyn Tasks> {
+        Some(&self.shared.tasks)
     }
 
     fn param_headers(&self, tool: &str, _caller: &Caller) -> Vec<ParamHeader> {

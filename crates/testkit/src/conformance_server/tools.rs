@@ -12,7 +12,7 @@ use toolway_wire::{
     notice::List,
 };
 
-use super::{ConformanceServer, content, schemas};
+use super::{ConformanceServer, content, schemas, tasks};
 
 /// Time between two things a tool tells, so that they do not arrive together.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -53,12 +53,14 @@ pub(super) fn list(changes: usize) -> Raw {
     for (name, description) in WITH_ARGUMENTS {
         tools.extend(schema_of(name).map(|schema| tool(name, description, schema)));
     }
+    tools.extend(tasks::list());
     tools.push(tool("test_changing_tool", &format!("Changed {changes} times"), schemas::nothing()));
     Raw::of(&json!({ "tools": tools }))
 }
 
 /// The tools with arguments and what they do.
-const WITH_ARGUMENTS: [(&str, &str); 4] = [
+const WITH_ARGUMENTS: [(&str, &str); 5] = [
+    ("greet", "Greets"),
     ("test_sampling", "Asks the caller's model"),
     ("test_elicitation", "Asks the caller"),
     ("test_x_mcp_header", "Says where it looked"),
@@ -68,6 +70,7 @@ const WITH_ARGUMENTS: [(&str, &str); 4] = [
 /// What a tool takes, where it takes anything.
 pub(super) fn schema_of(tool: &str) -> Option<Value> {
     match tool {
+        "greet" => Some(schemas::one("name", "Who to greet")),
         "test_sampling" => Some(schemas::one("prompt", "The prompt to send to the model")),
         "test_elicitation" => Some(schemas::one("message", "The message to show the user")),
         "test_x_mcp_header" => Some(schemas::in_a_header()),
@@ -77,8 +80,7 @@ pub(super) fn schema_of(tool: &str) -> Option<Value> {
 }
 
 pub(super) async fn call(server: &ConformanceServer, request: &Request, feed: &Feed) -> Outcome {
-    let name = request.param("name").and_then(|name| name.as_str().map(|name| name.into_owned())).unwrap_or_default();
-    match run(server, &name, request, feed).await {
+    match run(server, &name_of(request), request, feed).await {
         Ok(result) => Outcome::Answered(result),
         Err(error) => Outcome::Refused(error),
     }
@@ -121,6 +123,7 @@ async fn run(server: &ConformanceServer, name: &str, request: &Request, feed: &F
             content::said("The prompts are not what they were.")
         }
         "test_x_mcp_header" => content::said(&format!("Looked in {}.", argument(request, "region"))),
+        "greet" => content::said(&format!("Hello, {}!", argument(request, "name"))),
         "test_changing_tool" => content::said("Its description changes."),
         "json_schema_2020_12_tool" => {
             content::said(&request.param("arguments").unwrap_or_else(Raw::empty_object).text())
@@ -147,8 +150,13 @@ async fn progress(feed: &Feed) {
     }
 }
 
+/// Which tool is called.
+pub(super) fn name_of(request: &Request) -> String {
+    request.param("name").as_ref().and_then(Raw::as_str).unwrap_or_default().into_owned()
+}
+
 /// An argument that is a text.
-fn argument(request: &Request, name: &str) -> String {
+pub(super) fn argument(request: &Request, name: &str) -> String {
     let value = request.param("arguments").and_then(|arguments| arguments.get(name));
     value.as_ref().and_then(Raw::as_str).unwrap_or_default().into_owned()
 }
