@@ -57,11 +57,13 @@ pub struct Mismatch {
 
 /// The headers every stateless request carries.
 pub(crate) fn standard(revision: Revision, method: &str, params: Option<&Raw>) -> Vec<(HeaderName, HeaderValue)> {
-    let mut headers = vec![(PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str()))];
+    // With room for what every POST adds.
+    let mut headers = Vec::with_capacity(8);
+    headers.push((PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str())));
     if let Some(value) = plain_method(method).or_else(|| encode(method)) {
         headers.push((METHOD, value));
     }
-    if let Some(name) = named(method, params).as_ref().and_then(Raw::as_str).and_then(|name| encode(&name)) {
+    if let Some(name) = named(method, params).and_then(|name| encode_raw(&name)) {
         headers.push((NAME, name));
     }
     headers
@@ -82,6 +84,18 @@ fn named(method: &str, params: Option<&Raw>) -> Option<Raw> {
         _ => return None,
     };
     params.and_then(|params| params.get(key))
+}
+
+/// As [`encode`], of a JSON string; one that is plain is not copied.
+fn encode_raw(value: &Raw) -> Option<HeaderValue> {
+    let text = value.as_bytes();
+    let plain = |byte: &u8| (0x21..=0x7e).contains(byte) && !matches!(byte, b'\\' | b'=');
+    match text {
+        [b'"', inside @ .., b'"'] if inside.iter().all(plain) => {
+            HeaderValue::from_maybe_shared(value.bytes().slice(1..text.len() - 1)).ok()
+        }
+        _ => encode(&value.as_str()?),
+    }
 }
 
 /// A value as a header spells it: plain where it can be, else base64 between markers.

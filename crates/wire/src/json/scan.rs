@@ -111,10 +111,13 @@ pub(crate) fn decode_string(literal: &[u8]) -> Option<Cow<'_, str>> {
 }
 
 /// Whether a key literal (quotes included) says `key`.
+#[inline]
 pub(crate) fn key_is(literal: &[u8], key: &str) -> bool {
     match literal.get(1..literal.len().saturating_sub(1)) {
-        Some(plain) if memchr::memchr(b'\\', plain).is_none() => plain == key.as_bytes(),
-        _ => decode_string(literal).is_some_and(|text| text == key),
+        Some(plain) if plain == key.as_bytes() => memchr::memchr(b'\\', plain).is_none(),
+        // An escape makes a key longer than it reads.
+        Some(other) if other.len() <= key.len() => false,
+        _ => memchr::memchr(b'\\', literal).is_some() && decode_string(literal).is_some_and(|text| text == key),
     }
 }
 
@@ -353,7 +356,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Crosses a string. Most are shorter than a word, and those are not worth a call.
-    #[inline]
+    #[inline(always)]
     fn string(&mut self) -> Result<(), Stop> {
         let start = self.at + 1;
         if let Some(word) = self.bytes.get(start..).and_then(<[u8]>::first_chunk) {
@@ -367,6 +370,7 @@ impl<'a> Scanner<'a> {
         self.longer_string()
     }
 
+    #[inline(never)]
     fn longer_string(&mut self) -> Result<(), Stop> {
         self.at += 1;
         loop {

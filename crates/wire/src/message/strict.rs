@@ -169,9 +169,17 @@ impl<'a> Keys<'a> {
     }
 
     /// Takes a key, quotes included, and whether it is `plain`: without escapes. Gives it as it reads.
+    #[inline]
     fn add(&mut self, literal: &'a [u8], plain: bool, protocol_keys: &[&'static str]) -> Option<&[u8]> {
-        let read = if plain { literal.get(1..literal.len() - 1).map(Key::plain) } else { Key::read(literal) };
-        let Some(key) = read else {
+        if plain
+            && (protocol_keys.is_empty() || is_usual(literal))
+            && let Some(slot) = self.few.get_mut(self.count)
+        {
+            self.count += 1;
+            *slot = literal.get(1..literal.len() - 1).unwrap_or_default();
+            return Some(slot);
+        }
+        let Some(key) = Key::read(literal) else {
             self.problem.get_or_insert(RequestProblem::NotText { place: self.place });
             return None;
         };
@@ -228,10 +236,6 @@ impl<'a> Key<'a> {
     }
 
     fn problem(&self, place: &'static str, protocol_keys: &[&'static str]) -> Option<RequestProblem> {
-        // Nearly every key that is a protocol's.
-        if matches!(&*self.0, b"name" | b"arguments" | b"uri" | b"_meta") {
-            return None;
-        }
         // In a literal NUL can only be an escape, so that a key without any has none.
         if matches!(self.0, Cow::Owned(_)) && self.0.contains(&0) {
             return Some(RequestProblem::Nul { place });
@@ -255,6 +259,12 @@ impl<'a> Key<'a> {
 
 fn text(key: &[u8]) -> String {
     String::from_utf8_lossy(key).into_owned()
+}
+
+/// Nearly every key that is a protocol's; quotes included.
+#[inline]
+fn is_usual(literal: &[u8]) -> bool {
+    matches!(literal, b"\"name\"" | b"\"arguments\"" | b"\"uri\"" | b"\"_meta\"")
 }
 
 /// The first byte, whatever its case.
