@@ -1,6 +1,6 @@
 //! Everything behind one address: who is let in, which path leads where, and how it ends.
 
-use std::{collections::HashMap, fmt, io, net::SocketAddr, sync::Arc};
+use std::{collections::HashMap, fmt, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use http::{Method, Request, Response, StatusCode};
@@ -48,6 +48,8 @@ pub struct Gateway {
     whole: Arc<HttpFace>,
     // Nothing awaits under this lock.
     alone: Mutex<HashMap<ServerName, Arc<HttpFace>>>,
+    /// The end is near; a face that is made after that is told so too.
+    draining: CancellationToken,
 }
 
 /// Why a gateway does not start.
@@ -81,7 +83,15 @@ impl Gateway {
         let face = FaceOptions { limits: options.limits, sealer: Some(sealer), ..FaceOptions::default() };
         let (access, guard) = (Arc::new(options.access), HostGuard::and_hosts(options.hosts));
         let whole = face_of(&host, &access, Scope::All, &face, &guard)?;
-        Ok(Arc::new(Self { host, access, guard, face, whole, alone: Mutex::default() }))
+        Ok(Arc::new(Self {
+            host,
+            access,
+            guard,
+            face,
+            whole,
+            alone: Mutex::default(),
+            draining: CancellationToken::new(),
+        }))
     }
 
     /// Listens; refused where everybody on the network could come in.
@@ -144,8 +154,17 @@ impl Gateway {
             return Ok(Arc::clone(face));
         }
         let face = face_of(&self.host, &self.access, Scope::One(server.clone()), &self.face, &self.guard)?;
+        if self.draining.is_cancelled() {
+            face.drain();
+        }
         alone.insert(server, Arc::clone(&face));
         Ok(face)
+    }
+
+    /// Every face there is.
+    fn faces(&self) -> Vec<Arc<HttpFace>> {
+        let alone = self.alone.lock();
+        alone.values().chain([&self.whole]).cloned().collect()
     }
 }
 
@@ -158,11 +177,23 @@ impl Responder for Gateway {
         &self.face.limits
     }
 
+    fn drain(&self) {
+        self.draining.cancel();
+        self.faces().iter().for_each(|face| face.drain());
+    }
+
+    fn drain_time(&self) -> Duration {
+        self.face.drain
+    }
+
+    fn write_time(&self) -> Duration {
+        self.whole.write_time()
+    }
+
     fn finish(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
-            let alone: Vec<_> = self.alone.lock().values().cloned().collect();
-            let all = alone.iter().chain([&self.whole]).map(|face| face.finish());
-            futures_util::future::join_all(all).await;
+            let faces = self.faces();
+            futures_util::future::join_all(faces.iter().map(|face| face.finish())).await;
         })
     }
 }

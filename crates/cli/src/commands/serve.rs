@@ -98,10 +98,12 @@ async fn over_pipes(app: &App, host: &Host) -> Result<ExitCode, Report> {
     let options = FaceOptions { sealer: sealer(app)?, ..FaceOptions::default() };
     let stop = CancellationToken::new();
     let serving = down::stdio::serve(tokio::io::stdin(), tokio::io::stdout(), Arc::new(service), options, stop.clone());
+    tokio::pin!(serving);
     tokio::select! {
-        served = serving => served.map(|()| ExitCode::Ok).map_err(|error| internal(&error)),
-        () = told_to_stop(app) => Ok(ExitCode::Ok),
+        served = &mut serving => return served.map(|()| ExitCode::Ok).map_err(|error| internal(&error)),
+        () = told_to_stop(app) => stop.cancel(),
     }
+    serving.await.map(|()| ExitCode::Ok).map_err(|error| internal(&error))
 }
 
 async fn over_http(

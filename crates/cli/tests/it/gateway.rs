@@ -1,0 +1,161 @@
+//! A gateway as a process of its own, and callers over real sockets.
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    process::{Child, Stdio},
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::home::{Home, wait};
+
+/// `toolway serve`, as long as this lives.
+pub(crate) struct Serving {
+    child: Child,
+    /// What it said about itself first.
+    pub(crate) said: Value,
+    pub(crate) authority: String,
+    talk: Option<JoinHandle<String>>,
+}
+
+/// What came back of a request.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: String,
+}
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+impl Serving {
+    /// Starts it on a port of its own; `words` are further options.
+    pub(crate) fn start(home: &Home, words: &[&str]) -> Self {
+        let mut command = home.command(&["serve", "--listen", "127.0.0.1:0", "-o", "json"]);
+        let mut child = command.args(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let mut stderr = child.stderr.take().unwrap();
+        let talk = thread::spawn(move || {
+            let mut talk = Vec::new();
+            stderr.read_to_end(&mut talk).unwrap();
+            String::from_utf8_lossy(&talk).into_owned()
+        });
+        let said: Value = match serde_json::from_str(&line) {
+            Ok(said) => said,
+            Err(_) => panic!("{line:?} {}", talk.join().unwrap()),
+        };
+        let url = said["listening"].as_str().unwrap();
+        let authority = url.trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
+        Self { child, said, authority, talk: Some(talk) }
+    }
+
+    /// The key that was printed.
+    pub(crate) fn key(&self) -> &str {
+        self.said["key"].as_str().unwrap()
+    }
+
+    /// Asks for a path with this key.
+    pub(crate) fn get(&self, path: &str, key: &str) -> Answer {
+        Answer::of(self.send("GET", path, &[("authorization", &format!("Bearer {key}"))], ""))
+    }
+
+    /// A stateless request of this method, with the printed key; what is said back is read from the stream.
+    pub(crate) fn call(&self, method: &str, params: Value) -> TcpStream {
+        let mut params = params;
+        params["_meta"] = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": { "name": "story", "version": "1" },
+            "io.modelcontextprotocol/clientCapabilities": {},
+            "progressToken": "steps",
+        });
+        let name = params["name"].as_str().map(str::to_owned);
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
+        let bearer = format!("Bearer {}", self.key());
+        let mut headers = vec![
+            ("authorization", bearer.as_str()),
+            ("content-type", "application/json"),
+            ("accept", "application/json, text/event-stream"),
+            ("mcp-protocol-version", "2026-07-28"),
+            ("mcp-method", method),
+        ];
+        headers.extend(name.as_deref().map(|name| ("mcp-name", name)));
+        self.send("POST", "/mcp", &headers, &body)
+    }
+
+    /// Sends a request on a connection of its own.
+    pub(crate) fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> TcpStream {
+        let mut text = format!("{method} {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n", self.authority);
+        for (name, value) in headers {
+            text += &format!("{name}: {value}\r\n");
+        }
+        text += &format!("content-length: {}\r\n\r\n{body}", body.len());
+        let mut stream = TcpStream::connect(&self.authority).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(text.as_bytes()).unwrap();
+        stream
+    }
+
+    /// Tells it to end, as whoever keeps it does.
+    pub(crate) fn terminate(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+    }
+
+    /// Waits for its end; gives its exit code and what it said on standard error.
+    pub(crate) fn ended(mut self) -> (Option<i32>, String) {
+        let status = wait(&mut self.child, PATIENCE);
+        (status.code(), self.talk.take().unwrap().join().unwrap())
+    }
+
+    /// Ends it; gives what it said on standard error.
+    pub(crate) fn stop(self) -> String {
+        self.terminate();
+        let (code, talk) = self.ended();
+        assert_eq!(code, Some(0), "{talk}");
+        talk
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // It may be gone already.
+        let _gone = self.child.kill();
+        let _gone = self.child.wait();
+    }
+}
+
+impl Answer {
+    /// Everything that comes until the other side hangs up.
+    pub(crate) fn of(mut stream: TcpStream) -> Self {
+        let mut text = Vec::new();
+        stream.read_to_end(&mut text).unwrap();
+        Self::read(&String::from_utf8_lossy(&text))
+    }
+
+    pub(crate) fn read(text: &str) -> Self {
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{text:?}"));
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap();
+        Self { status, head: head.to_owned(), body: body.to_owned() }
+    }
+
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
+/// Reads a stream until it has said this; gives all it said.
+#[track_caller]
+pub(crate) fn until(stream: &mut TcpStream, word: &str) -> String {
+    let (mut said, mut chunk) = (String::new(), [0; 4096]);
+    while !said.contains(word) {
+        let length = stream.read(&mut chunk).unwrap();
+        assert_ne!(length, 0, "it ended before `{word}`: {said}");
+        said += &String::from_utf8_lossy(&chunk[..length]);
+    }
+    said
+}
