@@ -52,6 +52,8 @@ pub struct ServerConfig {
     pub start: Option<Start>,
     /// Disconnected after so long without use.
     pub idle_stop: Option<Duration>,
+    /// Who shares a connection to it.
+    pub sharing: Sharing,
     /// For people.
     pub description: Option<String>,
     /// Where each key stands, by our name for it; what is not here nobody said.
@@ -88,6 +90,18 @@ pub enum Era {
     Legacy,
     /// 2026-07-28.
     Modern,
+}
+
+/// Who shares a connection to a server whose sessions remember who is there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sharing {
+    /// Each caller has one.
+    #[default]
+    Caller,
+    /// All callers have one, as long as they cannot be asked anything.
+    Shared,
+    /// Each session of each caller has one.
+    Session,
 }
 
 /// When a server is connected.
@@ -137,6 +151,7 @@ impl ServerConfig {
             retries: None,
             start: None,
             idle_stop: None,
+            sharing: Sharing::default(),
             description: None,
             origins: BTreeMap::new(),
         }

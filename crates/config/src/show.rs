@@ -12,7 +12,7 @@ use crate::{
     load::Loaded,
     mask,
     paths::Environment,
-    server::{Era, HttpKind, Need, Offered, PlainHttp, ServerConfig, Start, Transport},
+    server::{Era, HttpKind, Need, Offered, PlainHttp, ServerConfig, Sharing, Start, Transport},
     settings::{Origin, Setting},
     warning::Warning,
 };
@@ -107,6 +107,12 @@ impl Showing<'_> {
         self.add_if_said("retries", json!(server.retries));
         self.start();
         self.add_if_said("idleStop", json!(server.idle_stop.map(seconds)));
+        let sharing = match server.sharing {
+            Sharing::Caller => "caller",
+            Sharing::Shared => "shared",
+            Sharing::Session => "session",
+        };
+        self.add("sharing", "sharing", json!(sharing));
         self.add_if_said("description", json!(server.description));
     }
 

@@ -1,7 +1,8 @@
 //! testkit's fixture server as a real process: what it is called, which era it speaks and what it does are arguments.
 //!
-//! `stdio_fixture <name> [--era legacy|modern] [--hang] [--crash] [--say <text>]`. With `--hang` it never answers, with
-//! `--crash` it says why and ends; `--say` is what it says on its standard error first.
+//! `stdio_fixture <name> [--era legacy|modern] [--asks] [--hang] [--crash] [--say <text>]`. With `--asks` it has a
+//! tool that asks something, with `--hang` it never answers, with `--crash` it says why and ends; `--say` is what it says
+//! on its standard error first.
 
 use std::io::{self, Write};
 
@@ -36,6 +37,11 @@ fn main() -> io::Result<()> {
         .tool_that("wait", "Wait", Behaviour::Wait)
         .tool_that("grow", "Grow", Behaviour::Grow)
         .tool_that("crash", "Crash", Behaviour::Crash);
+    let server = if words.iter().any(|word| word == "--asks") {
+        server.tool_that("greet", "Greet", Behaviour::Greet)
+    } else {
+        server
+    };
     let options = FaceOptions { revisions, ..FaceOptions::default() };
     let serving = down::stdio::serve(
         tokio::io::stdin(),

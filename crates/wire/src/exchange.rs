@@ -123,6 +123,9 @@ pub trait AskHandler: Send + Sync {
 
     /// Answers one question.
     fn answer(&self, question: Question) -> BoxFuture<'_, Answer>;
+
+    /// A question came that could be about any of several requests, so nobody was shown it.
+    fn ambiguous(&self, _question: &Question) {}
 }
 
 impl Outcome {

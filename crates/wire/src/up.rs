@@ -32,6 +32,7 @@ use std::{
 use futures_util::future::BoxFuture;
 use tokio::sync::broadcast;
 
+pub use accent::Declares;
 pub use handshake::ServerProfile;
 pub use kept_session::KeptSession;
 pub use listen::Listening;
@@ -208,6 +209,11 @@ impl Peer {
     /// What was found out about it.
     pub fn found(&self) -> Found {
         self.inner.found
+    }
+
+    /// When it is told what a caller's side can be asked.
+    pub fn declares(&self) -> Result<Declares, WireError> {
+        Ok(self.inner.opening.router.accent()?.declares())
     }
 
     /// The address or command.

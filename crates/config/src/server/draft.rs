@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{
-    Era, Filters, Http, HttpKind, NameFilter, Need, Offered, PlainHttp, Process, ServerConfig, ServerName, Source,
-    Standing, Start, Timeouts, Transport, VariablesFile,
+    Era, Filters, Http, HttpKind, NameFilter, Need, Offered, PlainHttp, Process, ServerConfig, ServerName, Sharing,
+    Source, Standing, Start, Timeouts, Transport, VariablesFile,
 };
 use crate::{
     address,
@@ -33,6 +33,7 @@ pub(crate) struct Draft {
     pub(crate) retries: Option<u32>,
     pub(crate) start: Option<Start>,
     pub(crate) idle_stop: Option<Duration>,
+    pub(crate) sharing: Option<Sharing>,
     pub(crate) description: Option<String>,
     /// Where each key stands, by our name for it.
     pub(crate) origins: BTreeMap<&'static str, Place>,
@@ -79,6 +80,7 @@ impl Draft {
             retries: self.retries,
             start: self.start,
             idle_stop: self.idle_stop,
+            sharing: self.sharing.unwrap_or_default(),
             description: self.description,
             origins: self.origins,
         })
@@ -114,6 +116,7 @@ impl Draft {
             retries: self.retries.or(server.retries),
             start: self.start.or(server.start),
             idle_stop: self.idle_stop.or(server.idle_stop),
+            sharing: self.sharing.unwrap_or(server.sharing),
             description: self.description.or(server.description),
             origins: joined(server.origins, self.origins),
             ..server

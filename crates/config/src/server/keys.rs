@@ -1,7 +1,7 @@
 //! The keys of an entry of `mcpServers`: ours, those we read as others write them, and those we know and do not use.
 
 use super::{
-    Era, HttpKind, Need, Start, Timeouts,
+    Era, HttpKind, Need, Sharing, Start, Timeouts,
     draft::{Draft, Kind, all_but, offered, only},
 };
 use crate::{
@@ -28,6 +28,9 @@ const KIND: Shape = Shape::WordOrAlias(
     &["local", "streamable-http", "streamableHttp", "streamable_http", "remote"],
 );
 const ERAS: &[(&str, Era)] = &[("auto", Era::Auto), ("legacy", Era::Legacy), ("modern", Era::Modern)];
+const SHARING: &[(&str, Sharing)] =
+    &[("caller", Sharing::Caller), ("shared", Sharing::Shared), ("session", Sharing::Session)];
+const SHARINGS: Shape = Shape::Word(&["caller", "shared", "session"]);
 const CLOCKS: &[&str] = &["connect", "idle", "total"];
 
 /// `type` as other hosts spell it too.
@@ -252,6 +255,15 @@ pub(crate) const KEYS: &[Key<Draft>] = &[
         doc: "Disconnects a server that nobody has used for this long; the next call connects it again.",
         example: r#""10m""#,
         set: |draft, field| put(&mut draft.idle_stop, Some(field.time()?)),
+    },
+    Key {
+        name: "sharing",
+        shape: SHARINGS,
+        doc: "Who of the gateway's clients shares a connection or process, where the server keeps a session: each `caller` \
+              has its own; `shared` is one for all who cannot be asked anything; `session` is one for each session of a \
+              client. `caller` unless said.",
+        example: r#""shared""#,
+        set: |draft, field| put(&mut draft.sharing, Some(field.word(SHARING, SHARINGS)?)),
     },
     Key {
         name: "description",

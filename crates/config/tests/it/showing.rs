@@ -47,6 +47,7 @@ fn every_value_says_where_it_came_from_and_no_secret_is_shown() {
             "mcpServers.Files.resources = true (default)".to_owned(),
             "mcpServers.Files.prompts = true (default)".to_owned(),
             "mcpServers.Files.lazy = false (default)".to_owned(),
+            "mcpServers.Files.sharing = \"caller\" (default)".to_owned(),
             format!("mcpServers.Remote.url = \"https://example.org/\" ({own}:7)"),
             format!("mcpServers.Remote.headers.Authorization = \"•••\" ({own}:9)"),
             format!("mcpServers.Remote.headers.X-Key = \"${{TOKEN}}\" ({own}:10)"),
@@ -62,6 +63,7 @@ fn every_value_says_where_it_came_from_and_no_secret_is_shown() {
             "mcpServers.Remote.resources = true (default)".to_owned(),
             "mcpServers.Remote.prompts = true (default)".to_owned(),
             "mcpServers.Remote.lazy = false (default)".to_owned(),
+            "mcpServers.Remote.sharing = \"caller\" (default)".to_owned(),
         ]
     );
 }

@@ -20,6 +20,7 @@ use toolway_wire::{
     error::WireError,
     exchange::{Answer, Ask, AskHandler, AskId, Happening, Outcome},
     json::Raw,
+    message::RpcError,
 };
 
 use super::{
@@ -108,10 +109,15 @@ impl Relay {
                             return Poll::Ready(Some(CallHappening::Progress(params)));
                         }
                         Happening::Log(params) => return Poll::Ready(Some(CallHappening::Log(params))),
-                        Happening::Ask(ask) => {
-                            recording.asked(&ask.question.method);
-                            return Poll::Ready(Some(CallHappening::Ask(ask)));
-                        }
+                        Happening::Ask(ask) => match sent.park(&self.host.slots, &self.request.caller) {
+                            Ok(()) => {
+                                recording.asked(&ask.question.method);
+                                return Poll::Ready(Some(CallHappening::Ask(ask)));
+                            }
+                            Err(full) => {
+                                ask.answer(Answer::Refused(RpcError::new(RpcError::INTERNAL, &full.to_string())))
+                            }
+                        },
                         Happening::Withdrawn(ask) => return Poll::Ready(Some(CallHappening::Withdrawn(ask))),
                         Happening::Ended(outcome) => {
                             if let Some(ended) = self.answered(outcome) {

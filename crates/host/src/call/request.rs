@@ -1,6 +1,6 @@
 //! What is asked for: one tool, prompt, resource or method, and everything that goes with it.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use toolway_config::ServerName;
 use toolway_wire::{
@@ -25,6 +25,8 @@ pub struct CallRequest {
     pub progress: Progress,
     /// From which level on the caller wants logs of this call; none: what the connection is set to.
     pub log_level: Option<LogLevel>,
+    /// The caller's session, where servers are shared by session.
+    pub session: Option<Arc<str>>,
     /// What the caller's side can be asked; none: what the host's ports can answer.
     pub capabilities: Option<ClientCapabilities>,
     /// The definition the caller chose; where it has changed since, the call is refused.
@@ -90,6 +92,7 @@ impl CallRequest {
             arguments: None,
             progress: Progress::Wanted,
             log_level: None,
+            session: None,
             capabilities: None,
             chosen: None,
             terms: None,

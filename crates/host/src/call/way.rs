@@ -10,7 +10,10 @@ use tracing::Instrument;
 use super::{CallError, CallKind, CallOutcome, CallRequest, Target};
 use crate::{
     catalog::{Catalog, Fingerprint, NoOwner, Origin, PublicName, uri},
-    connection::{Connection, Sent},
+    connection::{
+        Connection, Sent,
+        lines::{Asker, NoSeat},
+    },
     host::Inner,
     policy::{Decision, Grant, Permit, Refusal, Subject, approval},
     record::Recording,
@@ -66,9 +69,19 @@ async fn go(
     let not_connected = |why| CallOutcome::Failed(CallError::NotConnected { server: connection.name().clone(), why });
     // Whoever waits for a server that is still being connected keeps no slot from the others meanwhile.
     let ready = connection.ready().await.map_err(not_connected)?;
+    let asker = Asker {
+        caller: &request.caller,
+        capabilities: wire_request.capabilities.as_ref(),
+        session: request.session.as_ref(),
+    };
+    let seat = connection.seat(&ready, asker, &wire_request, host.slots.patience()).await;
+    let seat = seat.map_err(|no_seat| match no_seat {
+        NoSeat::NotConnected(why) => not_connected(why),
+        NoSeat::Refused(refusal) => refusal.into(),
+    })?;
     let permit = admit(host, connection, grant).await?;
     let terms = request.terms.unwrap_or_else(|| connection.wanted().terms());
-    let mut sent = connection.send_within(permit, wire_request, terms).await.map_err(not_connected)?;
+    let mut sent = connection.send_over(seat, permit, wire_request, terms).await.map_err(not_connected)?;
     drop(ready);
     sent.fingerprint = *fingerprint;
     recording.sent(connection.name(), sent.permit(), sent.redactor.clone());

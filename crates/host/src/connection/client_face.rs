@@ -3,7 +3,14 @@
 //! A surface that answers the questions of its own calls takes them from the call
 //! ([`Relay::next`](crate::call::Relay::next)) and never comes here.
 
-use std::{fmt, panic::AssertUnwindSafe, sync::Arc};
+use std::{
+    fmt,
+    panic::AssertUnwindSafe,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use futures_util::{FutureExt, future::BoxFuture};
 use serde_json::{Map, Value, json};
@@ -53,7 +60,7 @@ pub enum ElicitationModes {
 }
 
 /// What can be sampled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SamplingOffer {
     /// Nothing.
     Nothing,
@@ -85,6 +92,8 @@ pub(crate) struct ClientFace {
     pub(crate) roots: Arc<[Root]>,
     /// Declared instead of what the ports offer, where surfaces answer for themselves.
     pub(crate) declared: Option<ClientCapabilities>,
+    /// Set when the server asks something that could be about several calls.
+    pub(crate) asks: Option<Arc<AtomicBool>>,
 }
 
 impl Elicitor for NobodyAnswers {
@@ -132,6 +141,12 @@ impl AskHandler for ClientFace {
                 Answer::Refused(RpcError::new(RpcError::INTERNAL, "whoever answers this failed"))
             })
         })
+    }
+
+    fn ambiguous(&self, _question: &Question) {
+        if let Some(asks) = &self.asks {
+            asks.store(true, Ordering::SeqCst);
+        }
     }
 }
 

@@ -112,6 +112,15 @@ pub(crate) struct Dialler {
     pub(crate) tap: Option<TapMaker>,
 }
 
+/// Which session a server is greeted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Session {
+    /// The one it was left in, where there is one.
+    Kept,
+    /// A new one.
+    New,
+}
+
 /// Makes a tap for each server.
 pub type TapMaker = Arc<dyn Fn(&ServerName) -> Arc<dyn Tap> + Send + Sync>;
 
@@ -152,7 +161,8 @@ impl Dialler {
         &self,
         wanted: &WantedServer,
         face: Arc<dyn AskHandler>,
-        (last_words, pulse): (LastWords, Pulse),
+        senses: (LastWords, Pulse),
+        session: Session,
     ) -> (Redactor, Result<Peer, DialError>) {
         let deadline = Instant::now() + wanted.connect;
         let (place, secrets) = match timeout_at(deadline, self.place(&wanted.way)).await {
@@ -161,8 +171,8 @@ impl Dialler {
             Err(_) => return (Redactor::default(), Err(DialError::Silent(wanted.connect))),
         };
         let redactor = Redactor::new(secrets);
-        let heard = last_words.clone();
-        let dialled = timeout_at(deadline, self.shake_hands(wanted, place, face, (last_words, pulse))).await;
+        let heard = senses.0.clone();
+        let dialled = timeout_at(deadline, self.shake_hands(wanted, place, face, senses, session)).await;
         let limit = wanted.connect;
         let silent = |_| match heard.stray() {
             Some(stray) => Err(DialError::Garbled { limit, stray }),
@@ -177,14 +187,19 @@ impl Dialler {
         place: Place,
         face: Arc<dyn AskHandler>,
         (last_words, pulse): (LastWords, Pulse),
+        session: Session,
     ) -> Result<Peer, DialError> {
+        let resume = match session {
+            Session::Kept => self.kept_session(wanted).await,
+            Session::New => None,
+        };
         let connect = ConnectOptions {
             asks: Some(face),
             era: wanted.era,
             http: wanted.way.http(),
             limits: self.limits.clone(),
             timeouts: wanted.clocks,
-            resume: self.kept_session(wanted).await,
+            resume,
             ..ConnectOptions::default()
         };
         let tap = self.tap.as_ref().map(|make| make(&wanted.name));
@@ -281,6 +296,10 @@ impl DialError {
             (WireError::Unauthorized { challenges, .. }, None) => Self::SignInNeeded { challenges },
             (other, _) => Self::Wire(other),
         }
+    }
+
+    pub(crate) fn panicked() -> Self {
+        Self::Configuration("the transport panicked".to_owned())
     }
 
     /// A stable word for programs.

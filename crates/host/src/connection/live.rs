@@ -1,26 +1,36 @@
 //! A connection as others hold it: its state at the moment, the way to its peer, and what can be ordered of its
 //! supervisor.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
-use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use toolway_config::ServerName;
 use toolway_wire::{
     error::WireError,
     exchange::{Exchange, LogLevel, Request},
-    up::Peer,
+    up::{Declares, Peer},
 };
 
 use super::{
     last_words::LastWords,
+    lines::{Asker, LineKey, LineSeat, Lines, Need, NoSeat},
     state::{NotConnected, Phase, ServerStatus, Stopped},
     stdio::{Life, Pulse},
+    supervisor::Surroundings,
     uses::{Ear, Use, Uses},
     wanted::WantedServer,
 };
 use crate::{
+    call::Caller,
     catalog::{Fingerprint, Listing},
-    policy::Permit,
+    policy::{Permit, Refusal, limit::Slots},
     record::redact::Redactor,
     whose_move::WhoseMove,
 };
@@ -39,6 +49,9 @@ pub(crate) struct Shared {
     pub(crate) pulse: Pulse,
     wanted: watch::Sender<Arc<WantedServer>>,
     orders: mpsc::Sender<Order>,
+    pub(crate) lines: Arc<Lines>,
+    /// The last peer that did not answer as it should.
+    suspected: AtomicU64,
     slots: Arc<Semaphore>,
     uses: Arc<Uses>,
 }
@@ -99,13 +112,27 @@ pub struct Sent {
     pub(crate) redactor: Redactor,
     /// The definition it was decided about, where there is one.
     pub(crate) fingerprint: Option<Fingerprint>,
-    generation: u64,
     permit: Permit,
-    session: Option<String>,
     peer: Peer,
     /// The process it went to, and what that had taken before.
     life: (Arc<Life>, u64),
-    _use: Use,
+    via: Via,
+}
+
+/// Over which connection a request goes.
+#[derive(Debug)]
+pub(crate) enum Seat {
+    /// The first one; in its turn, where there are turns.
+    Base(Option<OwnedSemaphorePermit>),
+    /// One of its caller's own.
+    Line(LineSeat),
+}
+
+/// Over which connection a request went.
+#[derive(Debug)]
+enum Via {
+    Base { generation: u64, session: Option<String>, _turn: Option<OwnedSemaphorePermit>, _use: Use },
+    Line(LineSeat),
 }
 
 /// Orders that wait for a supervisor; it takes each at once, so more are not needed.
@@ -118,17 +145,25 @@ const BETWEEN_WAKES: Duration = super::backoff::SHORTEST;
 // === impl Connection ===
 
 impl Connection {
-    pub(crate) fn new(wanted: Arc<WantedServer>, live: Live, slots: Arc<Semaphore>) -> (Self, mpsc::Receiver<Order>) {
+    pub(crate) fn new(
+        wanted: Arc<WantedServer>,
+        live: Live,
+        slots: Arc<Semaphore>,
+        (room, seed): (&Arc<Surroundings>, u64),
+    ) -> (Self, mpsc::Receiver<Order>) {
         let (orders, inbox) = mpsc::channel(ORDERS);
+        let uses = Uses::new();
         let shared = Shared {
             name: wanted.name.clone(),
             live: watch::Sender::new(Arc::new(live)),
             last_words: LastWords::default(),
             pulse: Pulse::default(),
-            wanted: watch::Sender::new(wanted),
             orders,
+            lines: Lines::new(wanted.name.clone(), Arc::clone(room), Arc::clone(&uses), seed),
+            wanted: watch::Sender::new(wanted),
+            suspected: AtomicU64::new(0),
             slots,
-            uses: Uses::new(),
+            uses,
         };
         (Self { shared: Arc::new(shared) }, inbox)
     }
@@ -142,39 +177,60 @@ impl Connection {
     pub fn status(&self) -> ServerStatus {
         let live = self.live();
         let stderr = self.shared.last_words.lines().iter().map(|line| live.redactor.text(line)).collect();
-        ServerStatus { stderr, ..ServerStatus::clone(&live.status) }
+        ServerStatus { stderr, lines: self.shared.lines.status(), ..ServerStatus::clone(&live.status) }
     }
 
     /// Sends a request; only a permit opens this way. Waits until there is a connection.
     pub async fn send(&self, permit: Permit, request: Request) -> Result<Sent, NotConnected> {
         let terms = self.wanted().terms();
-        self.send_within(permit, request, terms).await
+        self.send_over(Seat::Base(None), permit, request, terms).await
     }
 
-    /// The same, with other clocks than the server's.
-    pub async fn send_within(
+    /// Chooses the connection a request goes over, and waits until it is its turn there.
+    pub(crate) async fn seat(
         &self,
+        ready: &Ready,
+        asker: Asker<'_>,
+        request: &Request,
+        patience: Duration,
+    ) -> Result<Seat, NoSeat> {
+        let (lines, wanted) = (&self.shared.lines, self.wanted());
+        let need = if request.is_interactive() { Need::Askable } else { Need::Carried };
+        // One that has just closed is seen by whoever sends.
+        let declares = ready.peer.declares().unwrap_or(Declares::EachTime);
+        let Some(key) = LineKey::of(asker, declares, wanted.sharing, lines.base()) else {
+            if declares == Declares::EachTime {
+                return Ok(Seat::Base(None));
+            }
+            return lines.base_turn(need, patience).await.map(Seat::Base).map_err(NoSeat::Refused);
+        };
+        let seat = lines.seat(&key, need, patience, (&wanted, &ready.peer)).await?;
+        seat.log_from(request.log_level).await;
+        Ok(Seat::Line(seat))
+    }
+
+    /// Sends a request over the connection that was chosen for it.
+    pub(crate) async fn send_over(
+        &self,
+        seat: Seat,
         permit: Permit,
         request: Request,
         terms: toolway_wire::exchange::Terms,
     ) -> Result<Sent, NotConnected> {
-        let Ready { peer, generation, redactor, use_of } = self.ready().await?;
-        let session = peer.session();
-        let life = self.shared.pulse.now();
+        let (peer, redactor, life, via) = match seat {
+            Seat::Base(turn) => {
+                let Ready { peer, generation, redactor, use_of } = self.ready().await?;
+                let via = Via::Base { generation, session: peer.session(), _turn: turn, _use: use_of };
+                (peer, redactor, self.shared.pulse.now(), via)
+            }
+            Seat::Line(seat) => {
+                let (peer, redactor) = seat.peer().ok_or_else(|| self.live().status.why_not())?;
+                (peer.clone(), redactor.clone(), seat.life(), Via::Line(seat))
+            }
+        };
         let life = (Arc::clone(&life), life.taken());
         let exchange = peer.open(request, terms);
-        Ok(Sent {
-            exchange,
-            generation,
-            connection: self.clone(),
-            redactor,
-            fingerprint: None,
-            permit,
-            session,
-            peer,
-            life,
-            _use: use_of,
-        })
+        Ok(Sent { exchange, connection: self.clone(), redactor, fingerprint: None, permit, peer, life, via })
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
@@ -206,7 +262,7 @@ impl Connection {
     pub(crate) async fn ready(&self) -> Result<Ready, NotConnected> {
         let use_of = Use::begin(&self.shared.uses);
         let live = self.live();
-        if let Some((generation, peer)) = live.open_peer() {
+        if let Some((generation, peer)) = self.open_peer(&live) {
             return Ok(Ready { peer, generation, redactor: live.redactor.clone(), use_of });
         }
         drop(live);
@@ -216,7 +272,7 @@ impl Connection {
             let because = format!("not connected within {patience:?} (connect timeout)");
             Err(NotConnected { because, whose_move: WhoseMove::Supervisor, error: None })
         })?;
-        match live.open_peer() {
+        match self.open_peer(&live) {
             Some((generation, peer)) => Ok(Ready { peer, generation, redactor: live.redactor.clone(), use_of }),
             None => Err(live.status.why_not()),
         }
@@ -272,6 +328,19 @@ impl Connection {
         }
     }
 
+    /// The peer, unless it has closed or is under suspicion already and its supervisor does not know yet.
+    fn open_peer(&self, live: &Live) -> Option<(u64, Peer)> {
+        let suspected = self.shared.suspected.load(Ordering::SeqCst);
+        live.peer.clone().filter(|(generation, peer)| suspected < *generation && !peer.is_closed())
+    }
+
+    /// A peer does not answer as it should; nobody is sent to it any more.
+    fn suspect(&self, generation: u64, error: &WireError) {
+        if self.order(Order::Suspect { generation, error: error.clone() }) {
+            self.shared.suspected.fetch_max(generation, Ordering::SeqCst);
+        }
+    }
+
     async fn woken(&self) -> Result<Arc<Live>, NotConnected> {
         let mut changes = self.shared.live.subscribe();
         let seen = changes.borrow_and_update().dials;
@@ -284,7 +353,8 @@ impl Connection {
                 Wake::No => return Err(live.status.why_not()),
             }
         }
-        let over = |live: &Arc<Live>| live.open_peer().is_some() || seen < live.dials && live.status.phase.is_settled();
+        let over =
+            |live: &Arc<Live>| self.open_peer(live).is_some() || seen < live.dials && live.status.phase.is_settled();
         match changes.wait_for(over).await {
             Ok(live) => Ok(Arc::clone(&live)),
             Err(_) => Err(self.live().status.why_not()),
@@ -319,15 +389,6 @@ fn wake(status: &ServerStatus) -> Wake {
     }
 }
 
-// === impl Live ===
-
-impl Live {
-    /// The peer, unless it has closed already and its supervisor does not know yet.
-    fn open_peer(&self) -> Option<(u64, Peer)> {
-        self.peer.clone().filter(|(_, peer)| !peer.is_closed())
-    }
-}
-
 // === impl Shared ===
 
 impl Shared {
@@ -349,9 +410,21 @@ impl Sent {
         self.permit
     }
 
+    /// The server asked something: from here on it waits for its caller's side, and keeps no slot from the others.
+    pub(crate) fn park(&mut self, slots: &Slots, caller: &Caller) -> Result<(), Refusal> {
+        self.permit.park(slots, caller)?;
+        if let Via::Line(seat) = &mut self.via {
+            seat.park();
+        }
+        Ok(())
+    }
+
     /// It ended in a way that speaks against the peer it went to.
     pub(crate) fn suspect(&self, error: &WireError) {
-        self.connection.order(Order::Suspect { generation: self.generation, error: error.clone() });
+        match &self.via {
+            Via::Base { generation, .. } => self.connection.suspect(*generation, error),
+            Via::Line(seat) => seat.discard(),
+        }
     }
 
     /// Whether it certainly reached nobody: there was nobody there, or whoever was has taken nothing since.
@@ -366,8 +439,11 @@ impl Sent {
 
     /// It has ended: a session that was begun anew meanwhile means that what is listed may be old.
     pub(crate) fn look_at_session(&self) {
-        if self.session.is_some() && self.peer.session() != self.session {
-            self.connection.order(Order::SessionChanged { generation: self.generation });
+        if let Via::Base { generation, session, .. } = &self.via
+            && session.is_some()
+            && self.peer.session() != *session
+        {
+            self.connection.order(Order::SessionChanged { generation: *generation });
         }
     }
 }

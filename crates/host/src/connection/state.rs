@@ -8,12 +8,14 @@ use std::{
 
 use toolway_config::ServerName;
 use toolway_wire::{
+    error::WireError,
     json::Raw,
     message::{RpcError, ServerCapabilities},
     revision::{Era, Revision},
 };
 
-use crate::{keeper::Custody, whose_move::WhoseMove};
+use super::{dial::DialError, lines::LineStatus};
+use crate::{keeper::Custody, record::redact::Redactor, whose_move::WhoseMove};
 
 /// What is known of one server. A copy: it holds no connection and keeps nothing alive.
 #[derive(Clone, Debug)]
@@ -48,6 +50,8 @@ pub struct ServerStatus {
     pub losses: u32,
     /// The end of what its process said on standard error. Filled in when a status is asked for, not in events.
     pub stderr: Vec<String>,
+    /// Further connections to it, for callers who must not share the first. Filled in likewise.
+    pub lines: Vec<LineStatus>,
 }
 
 /// Where a connection is.
@@ -257,6 +261,17 @@ impl TransportKind {
             Self::InProcess => "in process",
             Self::Custom => "custom",
         }
+    }
+}
+
+impl NotConnected {
+    /// What a call is told for which a connection could not be had.
+    pub(crate) fn after(error: &DialError, redactor: &Redactor) -> Self {
+        let refused = match error {
+            DialError::Wire(WireError::Handshake(refused)) => Some(redactor.error(refused)),
+            _ => None,
+        };
+        Self { because: redactor.text(&error.to_string()), whose_move: error.whose_move(), error: refused }
     }
 }
 

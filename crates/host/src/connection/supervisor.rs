@@ -90,6 +90,8 @@ enum Happening {
     Closed,
     Heard(Heard),
     IdleDue,
+    /// There is a line to look after, or one that may have to end.
+    LinesDue,
 }
 
 enum Next {
@@ -134,8 +136,9 @@ impl Supervisor {
             listing: None,
             redactor: Redactor::default(),
         };
-        let (connection, orders) = Connection::new(Arc::clone(&wanted), live, slots);
-        let backoff = Backoff::seeded(room.seed ^ hash(wanted.name.as_str()));
+        let seed = room.seed ^ hash(wanted.name.as_str());
+        let (connection, orders) = Connection::new(Arc::clone(&wanted), live, slots, (&room, seed));
+        let backoff = Backoff::seeded(seed);
         let supervisor = Self {
             connection: connection.clone(),
             room,
@@ -161,7 +164,8 @@ impl Supervisor {
         self.begin();
         let mut stopping = false;
         loop {
-            let idle = self.idle_at();
+            let (idle, lines_due) = (self.idle_at(), self.lines_due());
+            let shared = Arc::clone(self.connection.shared());
             let happening = select! {
                 () = stop.cancelled(), if !stopping => Happening::Stop(Grace::None),
                 () = removed.cancelled(), if !stopping => Happening::Stop(Grace::Moment),
@@ -169,6 +173,8 @@ impl Supervisor {
                 Some(order) = orders.recv(), if !stopping => Happening::Ordered(order),
                 happening = self.doing.next() => happening,
                 () = at(idle) => Happening::IdleDue,
+                () = shared.lines.begun() => Happening::LinesDue,
+                () = at(lines_due) => Happening::LinesDue,
             };
             stopping |= matches!(happening, Happening::Stop(_));
             match self.handle(happening, &mut wishes) {
@@ -202,6 +208,7 @@ impl Supervisor {
             }
             Happening::Heard(heard) => return self.heard(heard),
             Happening::IdleDue => return self.stop_if_idle(),
+            Happening::LinesDue => self.end_idle_lines(),
         }
         Next::Wait
     }
@@ -296,6 +303,9 @@ impl Supervisor {
             if let Doing::Serving(attached) = &mut self.doing {
                 attached.refilter(Arc::clone(&self.wanted.filter));
             }
+        }
+        if old.sharing != self.wanted.sharing {
+            self.connection.shared().lines.retire();
         }
         let moved = old.standing != self.wanted.standing || difference.restart;
         // What somebody said about the old entry does not hold for another one.

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use toolway_config::{
     Config, ServerConfig, ServerName, names_secret,
-    server::{Era, Http, HttpKind, Need, Offered, Standing, Start, Transport},
+    server::{Era, Http, HttpKind, Need, Offered, Sharing, Standing, Start, Transport},
 };
 use toolway_wire::{
     down::Service,
@@ -39,6 +39,8 @@ pub struct WantedServer {
     pub need: Need,
     /// After how long without a call it is stopped, until the next one.
     pub idle_stop: Option<Duration>,
+    /// Who shares a connection to it, where it keeps a session.
+    pub sharing: Sharing,
     /// How often a failed start is tried again; for ever where nothing is said.
     pub retries: Option<u32>,
     /// Which era to speak.
@@ -108,6 +110,7 @@ impl WantedServer {
             start: Start::AtOnce,
             need: Need::Optional,
             idle_stop: None,
+            sharing: Sharing::default(),
             retries: None,
             era: EraChoice::Auto,
             connect: CONNECT,
@@ -146,6 +149,7 @@ impl WantedServer {
             start: config.start(server),
             need: server.need,
             idle_stop: server.idle_stop,
+            sharing: server.sharing,
             retries: server.retries,
             era: match server.era {
                 Era::Auto => EraChoice::Auto,
@@ -198,6 +202,7 @@ impl WantedServer {
             ("lazy", self.start == other.start),
             ("required", self.need == other.need),
             ("idleStop", self.idle_stop == other.idle_stop),
+            ("sharing", self.sharing == other.sharing),
             ("retries", self.retries == other.retries),
         ];
         keys.extend(adjusted.into_iter().filter(|(_, same)| !same).map(|(key, _)| key));

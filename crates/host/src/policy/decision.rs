@@ -105,7 +105,7 @@ pub enum Refusal {
     Busy {
         /// How many may be.
         limit: usize,
-        /// `to this server` or `in all`.
+        /// `to this server`, `in all` …
         whose: &'static str,
         /// How long it waited.
         waited: Duration,

@@ -1,6 +1,7 @@
 //! How many calls run side by side, in all and to one server; turns a grant into a permit.
 
 use std::{
+    collections::HashMap,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -8,12 +9,14 @@ use std::{
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::Instant,
 };
 
 use super::decision::{Grant, Refusal, RuleId, Subject};
+use crate::call::Caller;
 
 /// A grant with a free slot; dropping it frees the slot.
 ///
@@ -45,8 +48,21 @@ use super::decision::{Grant, Refusal, RuleId, Subject};
 #[derive(Debug)]
 pub struct Permit {
     grant: Grant,
-    _of_server: OwnedSemaphorePermit,
-    _of_all: OwnedSemaphorePermit,
+    held: Held,
+}
+
+/// What a permit holds; it comes back when this is gone.
+#[derive(Debug)]
+enum Held {
+    Slots { _of_server: OwnedSemaphorePermit, _of_all: OwnedSemaphorePermit },
+    Parked { _place: ParkedPlace },
+}
+
+/// A place among the calls of one caller that wait for an answer.
+#[derive(Debug)]
+struct ParkedPlace {
+    caller: Caller,
+    parked: Arc<Mutex<HashMap<Caller, usize>>>,
 }
 
 /// How many calls may run side by side.
@@ -60,6 +76,8 @@ pub struct CallLimits {
     pub waiting: usize,
     /// How long a call waits for a slot before it is refused.
     pub patience: Duration,
+    /// Calls of one caller that may wait for an answer to what their server asked; they take none of the slots.
+    pub parked: usize,
 }
 
 /// The slots there are. Cloning is cheap; every clone hands out the same slots.
@@ -68,11 +86,13 @@ pub(crate) struct Slots {
     limits: CallLimits,
     in_all: Arc<Semaphore>,
     waiting: Arc<AtomicUsize>,
+    /// Calls that wait for an answer, by caller. Nothing awaits under this lock.
+    parked: Arc<Mutex<HashMap<Caller, usize>>>,
 }
 
 impl Default for CallLimits {
     fn default() -> Self {
-        Self { in_all: 1_024, per_server: 128, waiting: 4_096, patience: Duration::from_secs(60) }
+        Self { in_all: 1_024, per_server: 128, waiting: 4_096, patience: Duration::from_secs(60), parked: 100 }
     }
 }
 
@@ -80,7 +100,23 @@ impl Default for CallLimits {
 
 impl Slots {
     pub(crate) fn new(limits: CallLimits) -> Self {
-        Self { limits, in_all: Arc::new(slots(limits.in_all)), waiting: Arc::default() }
+        Self { limits, in_all: Arc::new(slots(limits.in_all)), waiting: Arc::default(), parked: Arc::default() }
+    }
+
+    /// How long a call waits for its turn.
+    pub(crate) fn patience(&self) -> Duration {
+        self.limits.patience
+    }
+
+    fn park(&self, caller: &Caller) -> Result<ParkedPlace, Refusal> {
+        let mut parked = self.parked.lock();
+        let of_caller = parked.entry(caller.clone()).or_default();
+        if self.limits.parked <= *of_caller {
+            let whose = "of this caller that wait for an answer";
+            return Err(Refusal::Busy { limit: self.limits.parked, whose, waited: Duration::ZERO });
+        }
+        *of_caller += 1;
+        Ok(ParkedPlace { caller: caller.clone(), parked: Arc::clone(&self.parked) })
     }
 
     /// The slots of one more server.
@@ -92,7 +128,7 @@ impl Slots {
     pub(crate) async fn admit(&self, grant: Grant, server: &Arc<Semaphore>) -> Result<Permit, Refusal> {
         let of_server = self.slot(server, self.limits.per_server, "to this server").await?;
         let of_all = self.slot(&self.in_all, self.limits.in_all, "in all").await?;
-        Ok(Permit { grant, _of_server: of_server, _of_all: of_all })
+        Ok(Permit { grant, held: Held::Slots { _of_server: of_server, _of_all: of_all } })
     }
 
     async fn slot(
@@ -151,9 +187,29 @@ impl Permit {
         self.grant.rule()
     }
 
+    /// Its server has asked something: its slots are free from here to its end, within a bound of their own.
+    pub(crate) fn park(&mut self, slots: &Slots, caller: &Caller) -> Result<(), Refusal> {
+        if matches!(self.held, Held::Slots { .. }) {
+            self.held = Held::Parked { _place: slots.park(caller)? };
+        }
+        Ok(())
+    }
+
     /// Frees the slot and keeps the yes, for another try of the same call.
     pub(crate) fn into_grant(self) -> Grant {
         self.grant
+    }
+}
+
+impl Drop for ParkedPlace {
+    fn drop(&mut self) {
+        let mut parked = self.parked.lock();
+        if let Some(left) = parked.get_mut(&self.caller) {
+            *left -= 1;
+            if *left == 0 {
+                parked.remove(&self.caller);
+            }
+        }
     }
 }
 
@@ -161,7 +217,7 @@ impl Permit {
 mod tests {
     use std::time::Duration;
 
-    use super::{CallLimits, Grant, Refusal, RuleId, Slots, Subject};
+    use super::{CallLimits, Caller, Grant, Refusal, RuleId, Slots, Subject};
     use crate::call::CallKind;
 
     fn grant() -> Grant {
@@ -170,7 +226,27 @@ mod tests {
     }
 
     fn limits(in_all: usize, per_server: usize) -> CallLimits {
-        CallLimits { in_all, per_server, waiting: 1, patience: Duration::from_secs(5) }
+        CallLimits { in_all, per_server, waiting: 1, patience: Duration::from_secs(5), parked: 1 }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_is_parked_takes_no_slot_and_there_are_only_so_many() {
+        let slots = Slots::new(limits(1, 1));
+        let files = slots.of_server();
+        let (ada, ben) = (Caller::Client("ada".into()), Caller::Client("ben".into()));
+        let mut first = slots.admit(grant(), &files).await.unwrap();
+        first.park(&slots, &ada).unwrap();
+        first.park(&slots, &ada).unwrap();
+        let mut second = slots.admit(grant(), &files).await.unwrap();
+        let refused = second.park(&slots, &ada).unwrap_err();
+        let said = refused.to_string();
+        assert_eq!(said, "no free slot within 0ns: 1 calls of this caller that wait for an answer are under way");
+        second.park(&slots, &ben).unwrap();
+        drop(first);
+        let mut third = slots.admit(grant(), &files).await.unwrap();
+        third.park(&slots, &ada).unwrap();
+        drop((second, third));
+        assert!(slots.parked.lock().is_empty());
     }
 
     #[tokio::test(start_paused = true)]

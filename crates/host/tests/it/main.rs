@@ -9,6 +9,7 @@ mod deciding;
 mod embedding;
 mod fixtures;
 mod interop;
+mod lines;
 mod peers;
 mod process;
 mod reconnecting;

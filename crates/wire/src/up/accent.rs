@@ -46,6 +46,9 @@ pub(crate) trait Accent: Send + Sync + fmt::Debug {
         None
     }
 
+    /// When the server is told what a caller's side can be asked.
+    fn declares(&self) -> Declares;
+
     /// How the server tells of changes.
     fn tells(&self) -> Tells;
 
@@ -60,6 +63,15 @@ pub(crate) trait Accent: Send + Sync + fmt::Debug {
 
     /// Logs are wanted from this level on: the request that says so, where it is not said with each request.
     fn log_from(&self, level: LogLevel) -> Option<Request>;
+}
+
+/// When a server is told what a caller's side can be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Declares {
+    /// With each request: callers who can be asked different things share a connection.
+    EachTime,
+    /// When the connection begins: it says the same for all who use it.
+    Once,
 }
 
 /// What a reply means.

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::{
-    accent::{Accent, Asked, KeepsTasks, Reply, Round, Tells, Withdraws},
+    accent::{Accent, Asked, Declares, KeepsTasks, Reply, Round, Tells, Withdraws},
     transport::Outbound,
 };
 use crate::{
@@ -79,6 +79,10 @@ impl Accent for Legacy {
 
     fn keeps_tasks(&self) -> KeepsTasks {
         KeepsTasks::InASession
+    }
+
+    fn declares(&self) -> Declares {
+        Declares::Once
     }
 
     fn tells(&self) -> Tells {

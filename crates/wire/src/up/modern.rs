@@ -7,7 +7,7 @@ use http::{HeaderName, HeaderValue};
 use parking_lot::Mutex;
 
 use super::{
-    accent::{Accent, Asked, KeepsTasks, Reply, Round, Tells, Withdraws},
+    accent::{Accent, Asked, Declares, KeepsTasks, Reply, Round, Tells, Withdraws},
     handshake::{self, Hello},
     legacy,
     transport::{Outbound, Shape},
@@ -136,6 +136,10 @@ impl Accent for Modern {
 
     fn keeps_tasks(&self) -> KeepsTasks {
         KeepsTasks::OnTheirOwn
+    }
+
+    fn declares(&self) -> Declares {
+        Declares::EachTime
     }
 
     fn tells(&self) -> Tells {

@@ -54,6 +54,16 @@ pub enum HttpWay {
     EventStream,
 }
 
+impl Found {
+    /// The choice that says the same, so that nobody has to find out again.
+    pub fn choice(self) -> EraChoice {
+        match self.era {
+            Era::Legacy => EraChoice::Legacy,
+            Era::Modern => EraChoice::Modern,
+        }
+    }
+}
+
 /// Keeps what was found out, under a digest of command or address; a port.
 pub trait EraMemory: Send + Sync {
     /// What is known.

@@ -408,6 +408,12 @@ impl Router {
         }
     }
 
+    /// Calls under way that a server may ask about.
+    fn interactive_calls(&self) -> usize {
+        let is_one = |waiting: &&Waiting| matches!(waiting, Waiting::Call(call) if call.is_interactive());
+        self.waiting.lock().values().filter(is_one).count()
+    }
+
     fn bad(&self, lane: Lane, bad: BadMessage) -> Flow {
         let named = bad.id.as_ref().and_then(Id::as_u64);
         let answered = match lane {

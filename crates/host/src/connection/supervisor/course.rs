@@ -10,7 +10,7 @@ use futures_util::{
     FutureExt,
     future::{join, join_all},
 };
-use tokio::{sync::Semaphore, time::Instant};
+use tokio::time::Instant;
 use toolway_config::server::Start;
 use toolway_wire::{
     error::WireError,
@@ -21,7 +21,8 @@ use super::{Aim, Attached, Doing, Grace, Next, Supervisor};
 use crate::{
     connection::{
         backoff,
-        dial::DialError,
+        dial::{DialError, Session},
+        lines,
         state::{Phase, Stopped},
         wanted::Lists,
     },
@@ -33,20 +34,17 @@ use crate::{
 const STABLE: Duration = Duration::from_secs(10);
 /// How long calls under way may take to finish when a server is changed or no longer wanted.
 const MOMENT: Duration = Duration::from_secs(5);
-/// How long a server may take of the number that may be starting; one that hangs holds up no other.
-const STARTING: Duration = Duration::from_secs(2);
 
 impl Supervisor {
     pub(super) fn dial(&mut self) {
         self.listed = false;
         let (room, wanted) = (Arc::clone(&self.room), Arc::clone(&self.wanted));
-        let face = Arc::new(room.face(&wanted.name));
         let shared = self.connection.shared();
+        let face = Arc::new(shared.lines.base_face());
         let senses = (shared.last_words.clone(), shared.pulse.clone());
         self.doing = Doing::Dialling(Box::pin(async move {
-            let dialling = AssertUnwindSafe(room.dialler.connect(&wanted, face, senses)).catch_unwind();
-            let failed = |_| (Redactor::default(), Err(DialError::Configuration("the transport panicked".to_owned())));
-            started_in_turn(&room.starting, dialling).await.unwrap_or_else(failed)
+            let dialling = AssertUnwindSafe(room.dialler.connect(&wanted, face, senses, Session::Kept)).catch_unwind();
+            room.in_turn(dialling).await.unwrap_or_else(|_| (Redactor::default(), Err(DialError::panicked())))
         }));
         self.enter(Phase::Connecting { attempt: self.backoff.failures() + 1 });
     }
@@ -59,6 +57,7 @@ impl Supervisor {
             attached.set_log_level(level);
         }
         self.doing = Doing::Serving(Box::new(attached));
+        self.connection.shared().lines.open();
         self.describe();
         self.enter(Phase::Ready);
         tracing::info!(server = %self.wanted.name, "connected");
@@ -183,7 +182,23 @@ impl Supervisor {
 
     /// What is connected to the server besides the connection itself.
     fn others(&mut self) -> Vec<Peer> {
-        std::mem::take(&mut self.lingering).iter().filter_map(WeakPeer::upgrade).collect()
+        let mut others = self.connection.shared().lines.close();
+        others.extend(std::mem::take(&mut self.lingering).iter().filter_map(WeakPeer::upgrade));
+        others
+    }
+
+    /// How long a line lasts that nobody uses.
+    fn line_idle(&self) -> Duration {
+        self.wanted.idle_stop.unwrap_or(lines::IDLE)
+    }
+
+    /// When there may be a line to end.
+    pub(super) fn lines_due(&self) -> Option<Instant> {
+        self.connection.shared().lines.due(self.line_idle())
+    }
+
+    pub(super) fn end_idle_lines(&self) {
+        self.connection.shared().lines.reap(self.line_idle());
     }
 
     /// While a connection is being ended: where to go then. Callers see it at once.
@@ -246,15 +261,4 @@ impl Supervisor {
         }
         self.go(Aim::Rest(Phase::Stopped(Stopped::Idle)), Grace::None)
     }
-}
-
-/// Only so many start at a time; whoever takes long lets the next one start meanwhile.
-async fn started_in_turn<T>(turns: &Semaphore, work: impl Future<Output = T>) -> T {
-    let turn = turns.acquire().await;
-    let mut work = std::pin::pin!(work);
-    if let Ok(done) = tokio::time::timeout(STARTING, &mut work).await {
-        return done;
-    }
-    drop(turn);
-    work.await
 }

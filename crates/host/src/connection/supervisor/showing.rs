@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::SystemTime};
 
 use toolway_config::server::{Standing, Start, Transport};
-use toolway_wire::{error::WireError, up::Peer};
+use toolway_wire::up::Peer;
 
 use super::{Doing, Supervisor, Surroundings};
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
     connection::{
         dial::DialError,
         live::Live,
-        state::{Counts, LastError, Phase, Profile, ServerStatus, Stopped, TransportKind},
+        state::{Counts, LastError, NotConnected, Phase, Profile, ServerStatus, Stopped, TransportKind},
         wanted::{WantedServer, Way},
     },
     event::HostEvent,
@@ -73,8 +73,8 @@ impl Supervisor {
     /// As [`Self::note`], of a dial.
     pub(super) fn note_dial(&mut self, error: &DialError) {
         self.note(&error.to_string(), error.code(), error.whose_move());
-        if let (Some(last), DialError::Wire(WireError::Handshake(refused))) = (&mut self.status.last_error, error) {
-            last.error = Some(self.redactor.error(refused));
+        if let Some(last) = &mut self.status.last_error {
+            last.error = NotConnected::after(error, &self.redactor).error;
         }
     }
 }
@@ -124,6 +124,7 @@ pub(super) fn first_status(wanted: &WantedServer, room: &Surroundings) -> Server
         custody: (transport == TransportKind::Stdio).then(|| room.dialler.custodian.custody()),
         losses: 0,
         stderr: Vec::new(),
+        lines: Vec::new(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What all supervisors of a host share: how to dial, who answers servers, and who wants to hear of them.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use tokio::sync::Semaphore;
 use toolway_config::ServerName;
@@ -30,6 +30,9 @@ pub(crate) struct Surroundings {
     pub(crate) seed: u64,
 }
 
+/// How long a server may take of the number that may be starting; one that hangs holds up no other.
+const STARTING: Duration = Duration::from_secs(2);
+
 /// Hears what each server lists.
 pub(crate) trait Cataloguing: Send + Sync {
     /// A server was heard.
@@ -43,6 +46,17 @@ pub(crate) trait Cataloguing: Send + Sync {
 // === impl Surroundings ===
 
 impl Surroundings {
+    /// Only so many servers start at a time; whoever takes long lets the next one start meanwhile.
+    pub(crate) async fn in_turn<T>(&self, work: impl Future<Output = T>) -> T {
+        let turn = self.starting.acquire().await;
+        let mut work = std::pin::pin!(work);
+        if let Ok(done) = tokio::time::timeout(STARTING, &mut work).await {
+            return done;
+        }
+        drop(turn);
+        work.await
+    }
+
     /// Our face towards a server.
     pub(crate) fn face(&self, server: &ServerName) -> ClientFace {
         ClientFace {
@@ -51,6 +65,7 @@ impl Surroundings {
             sampler: Arc::clone(&self.ports.sampler),
             roots: Arc::clone(&self.roots),
             declared: self.declared.clone(),
+            asks: None,
         }
     }
 }

@@ -40,7 +40,12 @@ impl Router {
                 let question = Question { id: number, key: None, method, params, cause };
                 match owner {
                     Some(call) => self.ask_caller(&call, id, question),
-                    None => self.ask_configuration(id, question),
+                    None => {
+                        if let (Some(asks), true) = (&self.asks, 1 < self.interactive_calls()) {
+                            asks.ambiguous(&question);
+                        }
+                        self.ask_configuration(id, question);
+                    }
                 }
             }
         }

@@ -1,0 +1,373 @@
+//! Lines: further connections to one server, for callers who must not share the first.
+//!
+//! A server that keeps a session is told once what can be asked, and nothing in what it asks says whom it means. So each
+//! client of the gateway has connections of its own, by what its side can be asked; the first connection, which the
+//! catalog is made from, serves everybody else. Which line a request needs is in [`key`], which it gets in [`pool`].
+//!
+//! Calls run side by side on a line. Where the server asks something that could be about several of them, nobody is
+//! shown it, and from then on it is sent one call at a time; a call that waits for an answer keeps no other waiting, for
+//! those get another line, up to a bound. A line is dialled when it is first needed, by whoever needs it; it ends when
+//! nobody has used it for a while, and with the connection of its server.
+
+pub(crate) mod key;
+mod line;
+mod pool;
+mod trouble;
+
+use std::{
+    panic::AssertUnwindSafe,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::FutureExt;
+use parking_lot::Mutex;
+use tokio::{
+    sync::{Notify, OwnedSemaphorePermit, Semaphore},
+    time::Instant,
+};
+use toolway_config::ServerName;
+use toolway_wire::{
+    exchange::LogLevel,
+    up::{EraChoice, Peer},
+};
+
+pub use self::key::CapabilityProfile;
+pub(crate) use self::{
+    key::{Asker, LineKey},
+    pool::Need,
+};
+use self::{
+    line::{Line, Stands},
+    pool::{Manners, Pick, Pool, Turn},
+    trouble::Rest,
+};
+use super::{
+    client_face::ClientFace,
+    dial::{DialError, Session},
+    state::NotConnected,
+    stdio::Life,
+    supervisor::Surroundings,
+    uses::{Use, Uses},
+    wanted::{Lists, WantedServer},
+};
+use crate::{call::Caller, policy::Refusal, record::redact::Redactor, whose_move::WhoseMove};
+
+/// The lines of one server.
+pub(crate) struct Lines {
+    server: ServerName,
+    room: Arc<Surroundings>,
+    // Nothing awaits under this lock.
+    pool: Mutex<Pool>,
+    /// There is a line to look after that there was not before.
+    begun: Notify,
+    /// The server asked something that could have been about several calls.
+    asks: Arc<AtomicBool>,
+    /// What the first connection declares.
+    base: CapabilityProfile,
+    /// One call at a time on the first connection, once the server is known to ask.
+    base_turn: Arc<Semaphore>,
+    uses: Arc<Uses>,
+}
+
+/// A seat on a line; dropping it leaves the line.
+pub(crate) struct LineSeat {
+    lines: Arc<Lines>,
+    line: Arc<Line>,
+    need: Need,
+    parked: bool,
+    _use: Use,
+}
+
+/// Why there is no seat.
+#[derive(Debug)]
+pub(crate) enum NoSeat {
+    /// The server cannot be reached, or not like this.
+    NotConnected(NotConnected),
+    /// It is too busy.
+    Refused(Refusal),
+}
+
+/// A line, as it is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineStatus {
+    /// Whose it is.
+    pub caller: Caller,
+    /// What the server was told that this side can be asked.
+    pub profile: CapabilityProfile,
+    /// Calls under way on it.
+    pub calls: usize,
+    /// Of them, those that the server has asked something about.
+    pub parked: usize,
+    /// The number of its process, where it has one.
+    pub process: Option<u32>,
+}
+
+/// How long a line lasts that nobody uses, where the server's entry says nothing.
+pub(crate) const IDLE: Duration = Duration::from_secs(5 * 60);
+/// Calls that may wait for a seat on one line; one more is refused at once.
+const WAITING: usize = 256;
+
+// === impl Lines ===
+
+impl Lines {
+    pub(crate) fn new(server: ServerName, room: Arc<Surroundings>, uses: Arc<Uses>, seed: u64) -> Arc<Self> {
+        let declared = toolway_wire::exchange::AskHandler::capabilities(&room.face(&server));
+        Arc::new(Self {
+            server,
+            room,
+            pool: Mutex::new(Pool::new(seed)),
+            begun: Notify::new(),
+            asks: Arc::default(),
+            base: CapabilityProfile::of(&declared),
+            base_turn: Arc::new(Semaphore::new(1)),
+            uses,
+        })
+    }
+
+    /// What the first connection declares.
+    pub(crate) fn base(&self) -> CapabilityProfile {
+        self.base
+    }
+
+    /// Our face towards the server on the first connection.
+    pub(crate) fn base_face(&self) -> ClientFace {
+        ClientFace { asks: Some(Arc::clone(&self.asks)), ..self.room.face(&self.server) }
+    }
+
+    /// Waits for its turn on the first connection, where the server is known to ask.
+    pub(crate) async fn base_turn(
+        &self,
+        need: Need,
+        patience: Duration,
+    ) -> Result<Option<OwnedSemaphorePermit>, Refusal> {
+        if need == Need::Carried || self.base == CapabilityProfile::NOTHING || !self.asks.load(Ordering::SeqCst) {
+            return Ok(None);
+        }
+        let turn = tokio::time::timeout(patience, Arc::clone(&self.base_turn).acquire_owned()).await;
+        // Nobody closes it; if somebody did, there would be no turn.
+        turn.ok().and_then(Result::ok).map(Some).ok_or_else(|| one_at_a_time(patience))
+    }
+
+    /// From now on there may be lines.
+    pub(crate) fn open(&self) {
+        self.pool.lock().open = true;
+    }
+
+    /// Ends all lines, until they are opened again; gives what has to be closed.
+    pub(crate) fn close(&self) -> Vec<Peer> {
+        self.pool.lock().close()
+    }
+
+    /// Lets all lines end as soon as the calls on them have ended.
+    pub(crate) fn retire(&self) {
+        let mut pool = self.pool.lock();
+        let lines: Vec<_> = pool.lines.iter().map(|entry| Arc::clone(&entry.line)).collect();
+        lines.iter().for_each(|line| pool.end(line));
+    }
+
+    /// Ends the lines that nobody has used for so long.
+    pub(crate) fn reap(&self, idle: Duration) {
+        self.pool.lock().reap(idle, Instant::now());
+    }
+
+    /// When there may be one to end.
+    pub(crate) fn due(&self, idle: Duration) -> Option<Instant> {
+        self.pool.lock().due(idle, Instant::now())
+    }
+
+    /// Resolves when there is a line to look after that there was not before.
+    pub(crate) async fn begun(&self) {
+        self.begun.notified().await;
+    }
+
+    /// Those there are.
+    pub(crate) fn status(&self) -> Vec<LineStatus> {
+        let pool = self.pool.lock();
+        let shown = |entry: &pool::Entry| LineStatus {
+            caller: entry.line.key.caller.clone(),
+            profile: entry.line.key.profile,
+            calls: entry.calls,
+            parked: entry.parked,
+            process: entry.line.pulse.process().filter(|_| entry.line.peer().is_some()),
+        };
+        pool.lines.iter().map(shown).collect()
+    }
+
+    /// A seat on a line of this key, connected.
+    pub(crate) async fn seat(
+        self: &Arc<Self>,
+        key: &LineKey,
+        need: Need,
+        patience: Duration,
+        (wanted, base): (&WantedServer, &Peer),
+    ) -> Result<LineSeat, NoSeat> {
+        // Whoever cannot be asked need not be the only one.
+        let need = if key.profile == CapabilityProfile::NOTHING { Need::Carried } else { need };
+        let waiting = tokio::time::timeout(patience, self.seated(key, need)).await;
+        let seat = waiting.unwrap_or_else(|_| Err(NoSeat::Refused(one_at_a_time(patience))))?;
+        let dialled = seat.line.stands.get_or_try_init(|| self.dial(&seat.line, wanted, base)).await;
+        dialled.map_err(NoSeat::NotConnected)?;
+        Ok(seat)
+    }
+
+    /// A seat on a line that may have to be dialled first.
+    async fn seated(self: &Arc<Self>, key: &LineKey, need: Need) -> Result<LineSeat, NoSeat> {
+        let mut queue = match self.pick(key, need, Turn::JustCame)? {
+            Ok(seat) => return Ok(seat),
+            Err(queue) => queue,
+        };
+        let first = Arc::clone(&queue);
+        let _place = first.join(WAITING).ok_or_else(|| NoSeat::Refused(one_at_a_time(Duration::ZERO)))?;
+        let _front = first.front.acquire().await;
+        loop {
+            let here = Arc::clone(&queue);
+            // Listened for before it is looked at: nothing that moves in between is missed.
+            let moved = here.moved.notified();
+            match self.pick(key, need, Turn::Waited)? {
+                Ok(seat) => return Ok(seat),
+                Err(other) if !Arc::ptr_eq(&other, &here) => queue = other,
+                Err(_) => moved.await,
+            }
+        }
+    }
+
+    fn pick(
+        self: &Arc<Self>,
+        key: &LineKey,
+        need: Need,
+        turn: Turn,
+    ) -> Result<Result<LineSeat, Arc<line::Queue>>, NoSeat> {
+        let manners = if self.asks.load(Ordering::SeqCst) { Manners::Asks } else { Manners::Unknown };
+        let mut pool = self.pool.lock();
+        let before = pool.lines.len();
+        let pick = pool.pick(key, need, manners, turn, Instant::now());
+        if before < pool.lines.len() {
+            self.begun.notify_one();
+        }
+        match pick {
+            Pick::Seat(line) => {
+                let (lines, _use) = (Arc::clone(self), Use::begin(&self.uses));
+                Ok(Ok(LineSeat { lines, line, need, parked: false, _use }))
+            }
+            Pick::Wait(queue) => Ok(Err(queue)),
+            Pick::Full(limit, whose) => Err(NoSeat::Refused(Refusal::Busy { limit, whose, waited: Duration::ZERO })),
+            Pick::Closed => Err(NoSeat::NotConnected(disconnected())),
+        }
+    }
+
+    async fn dial(&self, line: &Arc<Line>, wanted: &WantedServer, base: &Peer) -> Result<Stands, NotConnected> {
+        loop {
+            let (rest, last) = {
+                let pool = self.pool.lock();
+                (pool.trouble.rest(Instant::now()), pool.trouble.last())
+            };
+            match rest {
+                // Somebody else has tried.
+                _ if line.ended.is_cancelled() => return Err(last.unwrap_or_else(disconnected)),
+                Rest::No => break,
+                Rest::For(pause) => tokio::time::sleep(pause).await,
+                Rest::Refused(why) => return self.not_dialled(line, why),
+            }
+        }
+        let wanted = WantedServer { era: era_of(base, wanted), lists: Lists::Ignored, ..wanted.clone() };
+        let face = ClientFace { declared: Some(line.key.profile.capabilities()), ..self.base_face() };
+        let senses = (line.last_words.clone(), line.pulse.clone());
+        let dialling = self.room.dialler.connect(&wanted, Arc::new(face), senses, Session::New);
+        let dialling = self.room.in_turn(AssertUnwindSafe(dialling).catch_unwind());
+        let (redactor, dialled) = tokio::select! {
+            dialled = dialling => dialled.unwrap_or_else(|_| (Redactor::default(), Err(DialError::panicked()))),
+            () = line.ended.cancelled() => return Err(disconnected()),
+        };
+        match dialled {
+            Ok(peer) => Ok(Stands::new(peer, redactor)),
+            Err(error) => {
+                let why = NotConnected::after(&error, &redactor);
+                tracing::warn!(server = %self.server, error = %why.because, "cannot connect for a caller");
+                self.pool.lock().trouble.fail(why.clone(), Instant::now());
+                self.not_dialled(line, why)
+            }
+        }
+    }
+
+    /// Whoever comes next begins another one.
+    fn not_dialled(&self, line: &Arc<Line>, why: NotConnected) -> Result<Stands, NotConnected> {
+        self.pool.lock().end(line);
+        Err(why)
+    }
+}
+
+fn era_of(base: &Peer, wanted: &WantedServer) -> EraChoice {
+    if wanted.era == EraChoice::Auto { base.found().choice() } else { wanted.era }
+}
+
+fn one_at_a_time(waited: Duration) -> Refusal {
+    Refusal::Busy { limit: 1, whose: "to a server that asks", waited }
+}
+
+fn disconnected() -> NotConnected {
+    NotConnected { because: "disconnected meanwhile".to_owned(), whose_move: WhoseMove::Operator, error: None }
+}
+
+// === impl LineSeat ===
+
+impl LineSeat {
+    /// The peer, and what must not be shown of it. A seat is handed out when it stands.
+    pub(crate) fn peer(&self) -> Option<(&Peer, &Redactor)> {
+        self.line.stands.get().map(|stands| (&stands.peer, &stands.redactor))
+    }
+
+    /// Sees to it that the server logs from this level on.
+    pub(crate) async fn log_from(&self, level: Option<LogLevel>) {
+        if let Some(level) = level {
+            self.line.log_from(level).await;
+        }
+    }
+
+    pub(crate) fn life(&self) -> Arc<Life> {
+        self.line.pulse.now()
+    }
+
+    /// The server asked something: others need not wait for the answer.
+    pub(crate) fn park(&mut self) {
+        if !std::mem::replace(&mut self.parked, true) && self.need == Need::Askable {
+            if let Some(entry) = self.lines.pool.lock().entry(&self.line) {
+                entry.parked += 1;
+            }
+            self.line.queue.moved.notify_waiters();
+        }
+    }
+
+    /// The line is not what it was: nobody is given a seat on it any more.
+    pub(crate) fn discard(&self) {
+        self.lines.pool.lock().end(&self.line);
+    }
+}
+
+impl Drop for LineSeat {
+    fn drop(&mut self) {
+        let askable = self.need == Need::Askable;
+        if let Some(entry) = self.lines.pool.lock().entry(&self.line) {
+            entry.calls -= 1;
+            entry.interactive -= usize::from(askable);
+            entry.parked -= usize::from(askable && self.parked);
+            entry.last = Instant::now();
+        }
+        self.line.queue.moved.notify_waiters();
+    }
+}
+
+impl std::fmt::Debug for Lines {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Lines").field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for LineSeat {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LineSeat").field("key", &self.line.key).finish_non_exhaustive()
+    }
+}

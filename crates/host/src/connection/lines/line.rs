@@ -1,0 +1,139 @@
+//! One line: a further connection to a server, for the calls of one key.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use futures_util::FutureExt;
+use parking_lot::Mutex;
+use tokio::{
+    sync::{Notify, OnceCell, Semaphore},
+    time::{Duration, Instant},
+};
+use tokio_util::sync::CancellationToken;
+use toolway_wire::{exchange::LogLevel, up::Peer};
+
+use super::key::LineKey;
+use crate::{
+    connection::{last_words::LastWords, state::NotConnected, stdio::Pulse},
+    record::redact::Redactor,
+    whose_move::WhoseMove,
+};
+
+/// A further connection.
+#[derive(Debug)]
+pub(crate) struct Line {
+    pub(super) key: LineKey,
+    /// There is none before somebody has dialled it.
+    pub(super) stands: OnceCell<Stands>,
+    pub(super) ended: CancellationToken,
+    pub(super) last_words: LastWords,
+    pub(super) pulse: Pulse,
+    /// Shared by all lines of the key.
+    pub(super) queue: Arc<Queue>,
+    /// From which level on the server was told to log. Nothing awaits under this lock.
+    level: Mutex<Option<LogLevel>>,
+}
+
+/// A connection that stands.
+#[derive(Debug)]
+pub(super) struct Stands {
+    pub(super) peer: Peer,
+    pub(super) redactor: Redactor,
+    since: Instant,
+}
+
+/// Those who wait for a seat on one of the lines of a key, in the order in which they came.
+#[derive(Debug)]
+pub(super) struct Queue {
+    /// Held by the one at the front.
+    pub(super) front: Semaphore,
+    /// Somebody left, or waits for an answer.
+    pub(super) moved: Notify,
+    waiting: AtomicUsize,
+}
+
+/// A place in the queue; dropping it leaves the queue.
+pub(super) struct Place(Arc<Queue>);
+
+impl Line {
+    pub(super) fn new(key: LineKey, queue: Arc<Queue>) -> Self {
+        Self {
+            key,
+            stands: OnceCell::new(),
+            ended: CancellationToken::new(),
+            last_words: LastWords::default(),
+            pulse: Pulse::default(),
+            queue,
+            level: Mutex::default(),
+        }
+    }
+
+    pub(super) fn peer(&self) -> Option<&Peer> {
+        self.stands.get().map(|stands| &stands.peer)
+    }
+
+    /// Whether it stood and does no more.
+    pub(super) fn is_gone(&self) -> bool {
+        self.peer().is_some_and(Peer::is_closed)
+    }
+
+    /// For how long it has.
+    pub(super) fn stood(&self, now: Instant) -> Option<Duration> {
+        self.stands.get().map(|stands| now.saturating_duration_since(stands.since))
+    }
+
+    pub(super) fn why_gone(&self) -> NotConnected {
+        let why = self.peer().and_then(|peer| peer.closed().now_or_never());
+        let whose_move = why.as_ref().map_or(WhoseMove::Supervisor, WhoseMove::after);
+        let because = why.map(|why| why.to_string()).unwrap_or_default();
+        let because = self.stands.get().map_or_else(String::new, |stands| stands.redactor.text(&because));
+        NotConnected { because, whose_move, error: None }
+    }
+
+    /// Sees to it that the server logs from this level on; never from a less verbose one than before.
+    pub(super) async fn log_from(&self, level: LogLevel) {
+        let Some(peer) = self.peer().filter(|peer| peer.profile().capabilities.has("logging")) else { return };
+        {
+            let mut told = self.level.lock();
+            if told.is_some_and(|told| told <= level) {
+                return;
+            }
+            *told = Some(level);
+        }
+        if let Err(error) = peer.set_log_level(level).await {
+            tracing::debug!(%error, "the log level was not set");
+        }
+    }
+}
+
+impl Stands {
+    pub(super) fn new(peer: Peer, redactor: Redactor) -> Self {
+        Self { peer, redactor, since: Instant::now() }
+    }
+}
+
+impl Queue {
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::SeqCst)
+    }
+
+    /// A place at the end; none where it is as long as it may be.
+    pub(super) fn join(self: &Arc<Self>, most: usize) -> Option<Place> {
+        let place = Place(Arc::clone(self));
+        (self.waiting.fetch_add(1, Ordering::SeqCst) < most).then_some(place)
+    }
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Self { front: Semaphore::new(1), moved: Notify::new(), waiting: AtomicUsize::new(0) }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,209 @@
+//! The lines of one server there are, and which of them a request takes. Decides; nothing here dials or waits.
+
+use std::sync::Arc;
+
+use tokio::time::{Duration, Instant};
+use toolway_wire::up::Peer;
+
+use super::{
+    key::LineKey,
+    line::{Line, Queue},
+    trouble::Trouble,
+};
+
+/// Lines of one key: as many calls of it can wait for an answer while others go on.
+pub(super) const PER_KEY: usize = 4;
+/// Lines of one caller to one server: sessions and profiles are a stranger's to choose.
+const PER_CALLER: usize = 16;
+/// Lines to one server in all.
+const PER_SERVER: usize = 64;
+/// A line that stood so long was a good one.
+const STABLE: Duration = Duration::from_secs(10);
+
+/// The lines there are.
+#[derive(Debug)]
+pub(super) struct Pool {
+    /// Whether there may be any: while the server is connected.
+    pub(super) open: bool,
+    /// Oldest first: what a server keeps in a session, it keeps in the first.
+    pub(super) lines: Vec<Entry>,
+    pub(super) trouble: Trouble,
+}
+
+/// A line and who is on it.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) line: Arc<Line>,
+    pub(super) calls: usize,
+    /// Of them, those during which the server may ask something.
+    pub(super) interactive: usize,
+    /// Of those, the ones that it has asked about.
+    pub(super) parked: usize,
+    pub(super) last: Instant,
+}
+
+/// What a request needs of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// Only to be carried.
+    Carried,
+    /// To be the one that is asked.
+    Askable,
+}
+
+/// What is known of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Manners {
+    /// It has not been seen to ask while several calls were under way.
+    Unknown,
+    /// It has: nobody can say which call it means, so there is only one at a time.
+    Asks,
+}
+
+/// Whether a request waited already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    JustCame,
+    Waited,
+}
+
+/// What a request does.
+#[derive(Debug)]
+pub(super) enum Pick {
+    /// It has a seat on this line.
+    Seat(Arc<Line>),
+    /// It waits until somebody leaves.
+    Wait(Arc<Queue>),
+    /// There are too many lines already, and all are in use.
+    Full(usize, &'static str),
+    /// There is no server to have a line to.
+    Closed,
+}
+
+impl Pool {
+    pub(super) fn new(seed: u64) -> Self {
+        Self { open: false, lines: Vec::new(), trouble: Trouble::seeded(seed) }
+    }
+
+    /// Finds a seat, on a line that is there or a new one.
+    pub(super) fn pick(&mut self, key: &LineKey, need: Need, manners: Manners, turn: Turn, now: Instant) -> Pick {
+        if !self.open {
+            return Pick::Closed;
+        }
+        self.prune(now);
+        let own = self.lines.iter().filter(|entry| entry.line.key == *key);
+        let in_line = own.clone().map(|entry| &entry.line.queue).find(|queue| 0 < queue.waiting());
+        if let (Need::Askable, Turn::JustCame, Some(queue)) = (need, turn, in_line) {
+            return Pick::Wait(Arc::clone(queue));
+        }
+        let found = own.clone().find(|entry| entry.is_free(need, manners)).map(|entry| Arc::clone(&entry.line));
+        if let Some(line) = found {
+            return self.seat(&line, need);
+        }
+        let queue = own.clone().next().map(|entry| Arc::clone(&entry.line.queue));
+        let runs = manners == Manners::Asks && own.clone().any(Entry::runs);
+        match queue {
+            Some(queue) if runs || PER_KEY <= own.count() => Pick::Wait(queue),
+            queue => self.begin(key, queue.unwrap_or_default(), need, now),
+        }
+    }
+
+    fn seat(&mut self, line: &Arc<Line>, need: Need) -> Pick {
+        if let Some(entry) = self.entry(line) {
+            entry.calls += 1;
+            entry.interactive += usize::from(need == Need::Askable);
+        }
+        Pick::Seat(Arc::clone(line))
+    }
+
+    fn begin(&mut self, key: &LineKey, queue: Arc<Queue>, need: Need, now: Instant) -> Pick {
+        let of_caller = |entry: &Entry| entry.line.key.caller == key.caller;
+        if PER_CALLER <= self.lines.iter().filter(|entry| of_caller(entry)).count() && !self.evict(of_caller) {
+            return Pick::Full(PER_CALLER, "on connections of this caller");
+        }
+        if PER_SERVER <= self.lines.len() && !self.evict(|_| true) {
+            return Pick::Full(PER_SERVER, "on connections of all callers");
+        }
+        let line = Arc::new(Line::new(key.clone(), queue));
+        self.lines.push(Entry { line: Arc::clone(&line), calls: 0, interactive: 0, parked: 0, last: now });
+        self.seat(&line, need)
+    }
+
+    /// Ends the one that was idle for the longest; whether there was one.
+    fn evict(&mut self, such: impl Fn(&Entry) -> bool) -> bool {
+        let idle = self.lines.iter().filter(|entry| entry.calls == 0 && such(entry));
+        let Some(oldest) = idle.min_by_key(|entry| entry.last).map(|entry| Arc::clone(&entry.line)) else {
+            return false;
+        };
+        self.end(&oldest);
+        true
+    }
+
+    pub(super) fn entry(&mut self, line: &Arc<Line>) -> Option<&mut Entry> {
+        self.lines.iter_mut().find(|entry| Arc::ptr_eq(&entry.line, line))
+    }
+
+    /// Nobody is given a seat on it any more; it ends with the last call that is on it.
+    pub(super) fn end(&mut self, line: &Arc<Line>) {
+        self.lines.retain(|entry| !Arc::ptr_eq(&entry.line, line));
+        line.ended.cancel();
+    }
+
+    /// Ends those that nobody has used for so long.
+    pub(super) fn reap(&mut self, idle: Duration, now: Instant) {
+        self.prune(now);
+        let (kept, over) =
+            std::mem::take(&mut self.lines).into_iter().partition(|entry| 0 < entry.calls || now < entry.last + idle);
+        self.lines = kept;
+        over.iter().for_each(|entry: &Entry| entry.line.ended.cancel());
+    }
+
+    /// When the next one may have been idle for so long.
+    pub(super) fn due(&self, idle: Duration, now: Instant) -> Option<Instant> {
+        let due = |entry: &Entry| if entry.calls == 0 { entry.last + idle } else { now + idle };
+        self.lines.iter().map(due).min()
+    }
+
+    /// Ends all of them, until the server is connected again; gives what has to be closed.
+    pub(super) fn close(&mut self) -> Vec<Peer> {
+        self.open = false;
+        let lines = std::mem::take(&mut self.lines);
+        lines
+            .iter()
+            .filter_map(|entry| {
+                entry.line.ended.cancel();
+                entry.line.queue.moved.notify_waiters();
+                entry.line.peer().cloned()
+            })
+            .collect()
+    }
+
+    /// Leaves out what has gone by itself. A server that does not stay is not started again and again.
+    fn prune(&mut self, now: Instant) {
+        let (gone, kept): (Vec<Entry>, Vec<Entry>) =
+            std::mem::take(&mut self.lines).into_iter().partition(|entry| entry.line.is_gone());
+        self.lines = kept;
+        for entry in gone {
+            match entry.line.stood(now) {
+                Some(stood) if stood < STABLE => self.trouble.fail(entry.line.why_gone(), now),
+                _ => self.trouble.succeed(),
+            }
+        }
+    }
+}
+
+impl Entry {
+    fn is_free(&self, need: Need, manners: Manners) -> bool {
+        match (need, manners) {
+            (Need::Carried, _) => true,
+            (Need::Askable, Manners::Asks) => self.interactive == 0,
+            // Whoever waits for an answer would be mistaken for the one who is asked next.
+            (Need::Askable, Manners::Unknown) => self.parked == 0,
+        }
+    }
+
+    /// Whether it will be free when a call goes on that nobody has to answer anything about.
+    fn runs(&self) -> bool {
+        self.parked < self.interactive
+    }
+}

@@ -1,0 +1,104 @@
+//! A server that asks: one call at a time on each line, and whoever waits for an answer keeps nobody waiting.
+
+use std::time::Duration;
+
+use serde_json::json;
+use toolway_host::{policy::CallLimits, record::Ending};
+use toolway_testkit::test_host::{TestHost, within};
+use toolway_wire::exchange::Answer;
+
+use super::{answer, asked, call_of, ended, files, forms, in_sessions, said};
+
+/// A host whose server has asked something while two calls were under way.
+async fn known_to_ask(limits: CallLimits) -> TestHost {
+    let files = files();
+    let mut builder = TestHost::new().wanted(in_sessions(&files));
+    builder.options.calls = limits;
+    let host = builder.start().await;
+    host.ready("files").await;
+    // It waits for nothing but its end, so that the next one is not alone.
+    let mut waits = Box::pin(host.host.call(call_of("ada", "wait", &forms())));
+    assert!(futures_util::poll!(&mut waits).is_pending());
+    tokio::select! {
+        () = within("the call", files.reached("tools/call", 1)) => {}
+        outcome = &mut waits => panic!("{outcome}"),
+    }
+    let refused = said(&host.call_of(call_of("ada", "greet", &forms())).await);
+    assert!(refused.contains("no single request can be named"), "{refused}");
+    drop(waits);
+    host
+}
+
+#[tokio::test]
+async fn what_could_be_about_two_calls_is_shown_to_nobody_and_then_there_is_one_at_a_time() {
+    let host = known_to_ask(CallLimits::default()).await;
+    let mut first = host.host.open(call_of("ada", "wait", &forms()));
+    assert!(futures_util::poll!(Box::pin(first.next())).is_pending());
+    let mut second = host.host.open(call_of("ada", "greet", &forms()));
+    // It waits for the first one to end, which is never by itself.
+    assert!(tokio::time::timeout(Duration::from_millis(200), second.next()).await.is_err());
+    assert_eq!(host.status("files").lines.len(), 1);
+    // What nobody can be asked about, and what others do, goes on.
+    assert_eq!(host.call_of(call_of("ada", "echo", &json!({}))).await.ending(), Ending::Answered);
+    assert_eq!(host.call_of(call_of("ben", "echo", &forms())).await.ending(), Ending::Answered);
+    drop(first);
+    answer(asked(&mut second).await, "Ada");
+    assert!(said(&ended(second).await).contains("Ada"));
+}
+
+#[tokio::test]
+async fn a_call_that_waits_for_an_answer_keeps_no_other_waiting_up_to_four() {
+    let host = known_to_ask(CallLimits::default()).await;
+    let mut parked = Vec::new();
+    for number in 1..=4 {
+        let mut call = host.host.open(call_of("ada", "greet", &forms()));
+        let ask = asked(&mut call).await;
+        parked.push((call, ask));
+        assert_eq!(host.status("files").lines.len(), number);
+    }
+    let mut fifth = host.host.open(call_of("ada", "greet", &forms()));
+    assert!(tokio::time::timeout(Duration::from_millis(200), fifth.next()).await.is_err());
+    let status = host.status("files");
+    assert_eq!(status.lines.iter().map(|line| line.parked).collect::<Vec<_>>(), [1, 1, 1, 1]);
+    // Each answer finds its own call.
+    for (number, (call, ask)) in parked.into_iter().enumerate().rev() {
+        answer(ask, &format!("Ada {number}"));
+        let end = said(&ended(call).await);
+        assert!(end.contains(&format!("Ada {number}")), "{end}");
+    }
+    answer(asked(&mut fifth).await, "the fifth");
+    assert!(said(&ended(fifth).await).contains("the fifth"));
+    assert_eq!(host.status("files").lines.len(), 4);
+}
+
+#[tokio::test]
+async fn whoever_waits_too_long_for_a_turn_is_told_so() {
+    let limits = CallLimits { patience: Duration::from_millis(300), ..CallLimits::default() };
+    let host = known_to_ask(limits).await;
+    let mut first = host.host.open(call_of("ada", "wait", &forms()));
+    assert!(futures_util::poll!(Box::pin(first.next())).is_pending());
+    let outcome = host.call_of(call_of("ada", "greet", &forms())).await;
+    assert_eq!(outcome.to_string(), "refused: no free slot within 300ms: 1 calls to a server that asks are under way");
+}
+
+#[tokio::test]
+async fn a_call_that_waits_for_an_answer_takes_no_slot_and_only_so_many_may() {
+    let mut builder = TestHost::new().wanted(in_sessions(&files()));
+    builder.options.calls = CallLimits { in_all: 1, per_server: 1, waiting: 0, parked: 1, ..CallLimits::default() };
+    let host = builder.start().await;
+    host.ready("files").await;
+    let mut first = host.host.open(call_of("ada", "greet", &forms()));
+    let ask = asked(&mut first).await;
+    assert_eq!(host.call_of(call_of("ada", "echo", &forms())).await.ending(), Ending::Answered);
+    let mut second = host.host.open(call_of("ada", "greet", &forms()));
+    let outcome = within("the end", async { second.next().await }).await;
+    let said_so = format!("{outcome:?}");
+    assert!(said_so.contains("1 calls of this caller that wait for an answer are under way"), "{said_so}");
+    let mut other = host.host.open(call_of("ben", "greet", &forms()));
+    asked(&mut other).await.answer(Answer::nobody());
+    assert_eq!(ended(other).await.ending(), Ending::Answered);
+    answer(ask, "Ada");
+    assert!(said(&ended(first).await).contains("Ada"));
+    let asks: Vec<u32> = host.records().iter().map(|record| record.asks).collect();
+    assert_eq!(asks, [0, 0, 1, 1]);
+}
