@@ -48,9 +48,7 @@ async fn a_call_goes_through_in_all_four_combinations() {
     for up in [Era::Legacy, Era::Modern] {
         let files = files();
         let (_fixture, wanted) = behind(&files, up).await;
-        let mut builder = TestHost::new().wanted(wanted);
-        builder.options.declared = Some(toolway_wire::exchange::AskHandler::capabilities(&crate::stage::Ada));
-        let stage = Stage::with(builder).await;
+        let stage = Stage::with(TestHost::new().wanted(wanted)).await;
         stage.host.ready("files").await;
         for down in [Era::Legacy, Era::Modern] {
             for (path, prefix) in [("/mcp", "files__"), ("/servers/files/mcp", "")] {
