@@ -127,7 +127,7 @@ impl Service for HostService {
         let client = self.client(caller);
         Box::pin(async move {
             match client {
-                Ok(client) => listening::listen(&self.host, &self.scope, client, wanted).await,
+                Ok(client) => listening::listen(&self.host, &self.scope, client, caller, wanted).await,
                 Err(_) => listening::nothing(),
             }
         })

@@ -13,8 +13,8 @@ mod way;
 
 use std::sync::Arc;
 
-pub use beside::{Completion, Subscription};
-pub use caller::Caller;
+pub use beside::{Completion, Subscription, TasksOf};
+pub use caller::{Caller, OnBehalf};
 pub use outcome::{CallError, CallOutcome};
 pub use relay::{CallHappening, Relay};
 pub use request::{CallId, CallKind, CallRequest, Target};

@@ -38,6 +38,6 @@ pub use stdio::Program;
 pub use wanted::{Lists, WantedServer, Way};
 
 pub(crate) use dial::Dialler;
-pub(crate) use live::{Order, Ready};
+pub(crate) use live::{Order, Ready, Seat};
 pub(crate) use supervisor::{Cataloguing, Surroundings, supervise};
 pub(crate) use uses::Ear;

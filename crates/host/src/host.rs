@@ -227,6 +227,11 @@ impl Host {
         Ok(())
     }
 
+    /// A session of a caller is over: what servers were kept for it ends with the calls that are under way.
+    pub fn end_session(&self, caller: &crate::call::Caller, session: &str) {
+        self.connections().iter().for_each(|connection| connection.shared().lines.leave(caller, session));
+    }
+
     /// Waits until every server that is wanted at once has been listed or has failed, and no longer than `patience`.
     /// Gives those that are not there.
     pub async fn gather(&self, patience: Duration) -> Vec<ServerStatus> {

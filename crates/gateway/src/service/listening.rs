@@ -6,11 +6,11 @@ use tokio::sync::mpsc;
 use toolway_config::ServerName;
 use toolway_host::{
     Host,
-    call::{Caller as HostCaller, Subscription, beside::Update},
+    call::{Caller as HostCaller, OnBehalf, Subscription, beside::Update},
     catalog::{Catalog, Diff, ItemKind},
 };
 use toolway_wire::{
-    down::Heard,
+    down::{Caller, Heard},
     json::Raw,
     message::splice::{self, Edit},
     notice::{List, Notice, Wanted},
@@ -33,12 +33,12 @@ pub(super) fn nothing() -> Heard {
 }
 
 /// Begins to listen. What no server tells of is not honoured.
-pub(super) async fn listen(host: &Host, scope: &Scope, client: Arc<Client>, wanted: Wanted) -> Heard {
+pub(super) async fn listen(host: &Host, scope: &Scope, client: Arc<Client>, caller: &Caller, wanted: Wanted) -> Heard {
     let (sender, notices) = mpsc::channel(UNHEARD);
     // From here on nothing is lost: what changes while servers are asked is seen by comparison.
     let mut catalogs = host.watch_catalog();
     let known = Arc::clone(&catalogs.borrow_and_update());
-    let subscriptions = subscribed(host, scope, &client, &wanted.uris).await;
+    let subscriptions = subscribed(host, scope, (&client, caller), &wanted.uris).await;
     let uris = subscriptions.iter().map(|(uri, _)| uri.clone()).collect();
     let honoured = Wanted { uris, ..wanted.clone() };
     let lists = Lists { scope: scope.clone(), client, wanted };
@@ -52,17 +52,26 @@ pub(super) async fn listen(host: &Host, scope: &Scope, client: Arc<Client>, want
     Heard { honoured, notices }
 }
 
-async fn subscribed(host: &Host, scope: &Scope, client: &Client, uris: &[String]) -> Vec<(String, Subscription)> {
-    let caller = HostCaller::Client(Arc::clone(&client.name));
+async fn subscribed(
+    host: &Host,
+    scope: &Scope,
+    (client, caller): (&Client, &Caller),
+    uris: &[String],
+) -> Vec<(String, Subscription)> {
+    let on_behalf = OnBehalf {
+        caller: HostCaller::Client(Arc::clone(&client.name)),
+        capabilities: Some(caller.capabilities.clone()),
+        session: None,
+    };
     let asked = uris.iter().take(MOST_URIS).map(|uri| {
         let target = scope.resource(uri.clone());
-        let caller = caller.clone();
+        let on_behalf = on_behalf.clone();
         async move {
             let hidden = scope.server(&host.catalog(), &target).is_some_and(|server| !client.sees(&server));
             if hidden {
                 return None;
             }
-            let subscribing = host.subscribe(&caller, target);
+            let subscribing = host.subscribe(on_behalf, target);
             let subscription = tokio::time::timeout(TO_HONOUR, subscribing).await.ok()?.ok()?;
             Some((uri.clone(), subscription))
         }

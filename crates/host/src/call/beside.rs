@@ -12,16 +12,19 @@ use toolway_config::ServerName;
 use toolway_wire::{
     json::Raw,
     notice::{Notice, Wanted},
-    up::{Listening, Reference},
+    up::{Listening, PeerTasks, Reference},
 };
 
 use super::{
-    CallError, CallKind, CallOutcome, Caller, Target,
+    CallError, CallKind, CallOutcome, Caller, OnBehalf, Target,
     way::{self, Found},
 };
 use crate::{
     catalog::{Origin, PublicName},
-    connection::{Connection, Ear, NotConnected, Ready},
+    connection::{
+        Connection, Ear, NotConnected, Ready, Seat,
+        lines::{Asker, LineSeat, Need},
+    },
     host::{Host, Inner},
     policy::{Decision, Permit, Refusal, approval},
     record::{Draft, Recording},
@@ -58,8 +61,30 @@ pub enum CompletionOf {
 pub struct Subscription {
     connection: Connection,
     uri: String,
-    listening: Option<Listening>,
-    _ear: Ear,
+    on_behalf: OnBehalf,
+    patience: Duration,
+    heard: Option<Heard>,
+}
+
+/// A subscription that stands, and what it stands on.
+#[derive(Debug)]
+struct Heard {
+    listening: Listening,
+    ground: Ground,
+}
+
+/// What a subscription stands on; while it does, that is not stopped for want of use.
+#[derive(Debug)]
+enum Ground {
+    Connection { _ear: Ear },
+    Line(LineSeat),
+}
+
+/// The tasks that a server keeps for a caller, over the connection they go on on. It holds a slot like a call.
+#[derive(Debug)]
+pub struct TasksOf {
+    tasks: PeerTasks,
+    _held: (Permit, Ready, Seat),
 }
 
 /// What a subscriber hears.
@@ -89,11 +114,41 @@ impl Host {
     }
 
     /// Hears of updates of a resource from now on.
-    pub async fn subscribe(&self, caller: &Caller, resource: Target) -> Result<Subscription, CallOutcome> {
-        let mut recording = self.inner().begin(caller, "resources/subscribe", resource.name().len());
-        let subscribed = subscribed(self.inner(), caller, &resource, &mut recording).await;
+    pub async fn subscribe(
+        &self,
+        on_behalf: impl Into<OnBehalf>,
+        resource: Target,
+    ) -> Result<Subscription, CallOutcome> {
+        let on_behalf = on_behalf.into();
+        let mut recording = self.inner().begin(&on_behalf.caller, "resources/subscribe", resource.name().len());
+        let subscribed = subscribed(self.inner(), on_behalf, &resource, &mut recording).await;
         recording.end(&outcome_of(subscribed.as_ref().map(|_| Raw::empty_object()).map_err(CallOutcome::clone)));
         subscribed
+    }
+
+    /// The tasks that a server keeps for a caller; `task` is the one that matters, where there is one. Looking at tasks
+    /// is decided and admitted like a call and not recorded: what began them was.
+    pub async fn tasks(
+        &self,
+        on_behalf: impl Into<OnBehalf>,
+        server: &ServerName,
+        task: Option<&str>,
+    ) -> Result<TasksOf, CallOutcome> {
+        let (on_behalf, inner) = (on_behalf.into(), self.inner());
+        let target = Target::Method { server: server.clone(), method: "tasks/get".to_owned() };
+        let Found { connection, subject, .. } = way::find(inner, &target, None).await?;
+        let grant = match inner.policy.decide(subject, &on_behalf.caller, &connection.wanted().filter) {
+            Decision::Allow(grant) => grant,
+            Decision::Ask(question) => approval::put(question, &*inner.room.ports.approver).await?,
+            Decision::Deny(refusal) => return Err(refusal.into()),
+        };
+        let ready = connection.ready().await.map_err(|why| not_connected(&connection, why))?;
+        let asker = Asker { task, ..Asker::of(&on_behalf) };
+        let seat = connection.seat(&ready, asker, Need::Carried, inner.slots.patience()).await;
+        let seat = seat.map_err(|no_seat| way::unseated(&connection, no_seat))?;
+        let permit = way::admit(inner, &connection, grant).await?;
+        let tasks = seat.peer(&ready).tasks(on_behalf.capabilities);
+        Ok(TasksOf { tasks, _held: (permit, ready, seat) })
     }
 
     /// Asks a server for a sign of life, in the words of its era.
@@ -131,15 +186,16 @@ async fn completed(host: &Inner, completion: Completion, recording: &mut Recordi
 
 async fn subscribed(
     host: &Inner,
-    caller: &Caller,
+    on_behalf: OnBehalf,
     target: &Target,
     recording: &mut Recording,
 ) -> Result<Subscription, CallOutcome> {
     // The slot is for beginning it; hearing takes none.
-    let Reached { connection, permit, .. } = &reach(host, caller, target, recording).await?;
-    let uri = permit.subject().raw_name.clone();
-    let listening = listen(connection, &uri).await?;
-    Ok(Subscription { uri, listening: Some(listening), _ear: connection.ear(), connection: connection.clone() })
+    let Reached { connection, permit, .. } = &reach(host, &on_behalf.caller, target, recording).await?;
+    let (uri, patience) = (permit.subject().raw_name.clone(), host.slots.patience());
+    let mut subscription = Subscription { uri, on_behalf, patience, heard: None, connection: connection.clone() };
+    subscription.heard = Some(subscription.listen().await?);
+    Ok(subscription)
 }
 
 async fn pinged(
@@ -223,17 +279,17 @@ impl Subscription {
     /// The next update; `None` when there will be no more, because the server is no longer wanted or does not tell.
     pub async fn next(&mut self) -> Option<Update> {
         loop {
-            if let Some(listening) = &mut self.listening {
-                match listening.next().await {
+            if let Some(heard) = &mut self.heard {
+                match heard.next().await {
                     Some(Notice::Updated { uri, params }) => return Some(Update::Changed { uri, params }),
                     Some(Notice::Missed(_)) => return Some(Update::Resumed),
                     Some(_) => continue,
-                    None => self.listening = None,
+                    None => self.heard = None,
                 }
             }
-            match listen(&self.connection, &self.uri).await {
-                Ok(listening) => {
-                    self.listening = Some(listening);
+            match self.listen().await {
+                Ok(heard) => {
+                    self.heard = Some(heard);
                     return Some(Update::Resumed);
                 }
                 Err(CallOutcome::Refused(_)) => return None,
@@ -242,19 +298,47 @@ impl Subscription {
             }
         }
     }
+
+    /// Subscribes over the connection that its caller's calls go over: there may be no other on which it is told.
+    async fn listen(&self) -> Result<Heard, CallOutcome> {
+        let connection = &self.connection;
+        let ready = connection.ready().await.map_err(|why| not_connected(connection, why))?;
+        if !ready.peer.profile().capabilities.flag("resources", "subscribe") {
+            return Err(Refusal::Malformed(format!("`{}` does not tell of updates", connection.name())).into());
+        }
+        let seat = connection.seat(&ready, Asker::of(&self.on_behalf), Need::Carried, self.patience).await;
+        let seat = seat.map_err(|no_seat| way::unseated(connection, no_seat))?;
+        let listening = seat.peer(&ready).listen(Wanted::resource(&self.uri)).await;
+        let listening = listening.map_err(|error| CallOutcome::Failed(CallError::Wire(error)))?;
+        if listening.honoured().uris.is_empty() {
+            return Err(Refusal::Malformed(format!("`{}` does not tell of updates of this", connection.name())).into());
+        }
+        let ground = match seat {
+            Seat::Base(_) => Ground::Connection { _ear: connection.ear() },
+            Seat::Line(seat) => Ground::Line(seat.listening()),
+        };
+        Ok(Heard { listening, ground })
+    }
 }
 
-async fn listen(connection: &Connection, uri: &str) -> Result<Listening, CallOutcome> {
-    let ready = connection.ready().await.map_err(|why| not_connected(connection, why))?;
-    if !ready.peer.profile().capabilities.flag("resources", "subscribe") {
-        return Err(Refusal::Malformed(format!("`{}` does not tell of updates", connection.name())).into());
+impl Heard {
+    /// The next notice; none when it is over, or somebody else is told from now on.
+    async fn next(&mut self) -> Option<Notice> {
+        match &self.ground {
+            Ground::Connection { .. } => self.listening.next().await,
+            Ground::Line(seat) => tokio::select! {
+                notice = self.listening.next() => notice,
+                () = seat.ended() => None,
+            },
+        }
     }
-    let listening = ready.peer.listen(Wanted::resource(uri)).await;
-    let listening = listening.map_err(|error| CallOutcome::Failed(CallError::Wire(error)))?;
-    if listening.honoured().uris.is_empty() {
-        return Err(Refusal::Malformed(format!("`{}` does not tell of updates of this", connection.name())).into());
+}
+
+impl TasksOf {
+    /// Themselves.
+    pub fn tasks(&self) -> &PeerTasks {
+        &self.tasks
     }
-    Ok(listening)
 }
 
 fn not_connected(connection: &Connection, why: NotConnected) -> CallOutcome {

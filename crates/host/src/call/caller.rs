@@ -2,6 +2,8 @@
 
 use std::{fmt, sync::Arc};
 
+use toolway_wire::message::ClientCapabilities;
+
 /// Whoever asked. A name is what the surface that let it in knows; it is never taken from the request itself.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Caller {
@@ -15,6 +17,23 @@ pub enum Caller {
     Client(Arc<str>),
     /// The operator at the console.
     Console,
+}
+
+/// A caller, and what matters of it to a server that keeps a session.
+#[derive(Clone, Debug)]
+pub struct OnBehalf {
+    /// Who.
+    pub caller: Caller,
+    /// What its side can be asked; none: what the host's ports can answer.
+    pub capabilities: Option<ClientCapabilities>,
+    /// Its session, where servers are shared by session.
+    pub session: Option<Arc<str>>,
+}
+
+impl From<&Caller> for OnBehalf {
+    fn from(caller: &Caller) -> Self {
+        Self { caller: caller.clone(), capabilities: None, session: None }
+    }
 }
 
 impl fmt::Display for Caller {

@@ -210,6 +210,9 @@ impl Relay {
             return None;
         }
         sent.look_at_session();
+        if let Outcome::HandedOff(task) = &outcome {
+            sent.handed_off(task);
+        }
         Some(self.end(*recording, outcome.into()))
     }
 

@@ -12,7 +12,7 @@ use crate::{
     catalog::{Catalog, Fingerprint, NoOwner, Origin, PublicName, uri},
     connection::{
         Connection, Sent,
-        lines::{Asker, NoSeat},
+        lines::{Asker, Need, NoSeat},
     },
     host::Inner,
     policy::{Decision, Grant, Permit, Refusal, Subject, approval},
@@ -69,16 +69,18 @@ async fn go(
     let not_connected = |why| CallOutcome::Failed(CallError::NotConnected { server: connection.name().clone(), why });
     // Whoever waits for a server that is still being connected keeps no slot from the others meanwhile.
     let ready = connection.ready().await.map_err(not_connected)?;
+    let task = Some(&wire_request).filter(|request| request.method().starts_with("tasks/"));
+    let task = task.and_then(|request| request.param("taskId"));
+    let task = task.as_ref().and_then(Raw::as_str);
     let asker = Asker {
         caller: &request.caller,
         capabilities: wire_request.capabilities.as_ref(),
         session: request.session.as_ref(),
+        task: task.as_deref(),
     };
-    let seat = connection.seat(&ready, asker, &wire_request, host.slots.patience()).await;
-    let seat = seat.map_err(|no_seat| match no_seat {
-        NoSeat::NotConnected(why) => not_connected(why),
-        NoSeat::Refused(refusal) => refusal.into(),
-    })?;
+    let need = if wire_request.is_interactive() { Need::Askable } else { Need::Carried };
+    let seat = connection.seat(&ready, asker, need, host.slots.patience()).await;
+    let seat = seat.map_err(|no_seat| unseated(connection, no_seat))?;
     let permit = admit(host, connection, grant).await?;
     let terms = request.terms.unwrap_or_else(|| connection.wanted().terms());
     let mut sent = connection.send_over(seat, permit, wire_request, terms).await.map_err(not_connected)?;
@@ -86,6 +88,16 @@ async fn go(
     sent.fingerprint = *fingerprint;
     recording.sent(connection.name(), sent.permit(), sent.redactor.clone());
     Ok(sent)
+}
+
+/// Why a call found no seat on a connection.
+pub(super) fn unseated(connection: &Connection, no_seat: NoSeat) -> CallOutcome {
+    match no_seat {
+        NoSeat::NotConnected(why) => {
+            CallOutcome::Failed(CallError::NotConnected { server: connection.name().clone(), why })
+        }
+        NoSeat::Refused(refusal) => refusal.into(),
+    }
 }
 
 /// Decides, and asks a person where that is decided; not again about the same thing in the same call.

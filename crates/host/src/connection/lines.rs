@@ -32,6 +32,7 @@ use tokio::{
 use toolway_config::ServerName;
 use toolway_wire::{
     exchange::LogLevel,
+    task::Task,
     up::{EraChoice, Peer},
 };
 
@@ -51,7 +52,7 @@ use super::{
     state::NotConnected,
     stdio::Life,
     supervisor::Surroundings,
-    uses::{Use, Uses},
+    uses::{Ear, Use, Uses},
     wanted::{Lists, WantedServer},
 };
 use crate::{call::Caller, policy::Refusal, record::redact::Redactor, whose_move::WhoseMove};
@@ -79,7 +80,16 @@ pub(crate) struct LineSeat {
     line: Arc<Line>,
     need: Need,
     parked: bool,
-    _use: Use,
+    _hold: Hold,
+}
+
+/// How a line is used.
+#[derive(Debug)]
+pub(crate) enum Hold {
+    /// By somebody who is waited for when the server is ended.
+    Call { _use: Use },
+    /// By somebody who only listens.
+    Ear { _ear: Ear },
 }
 
 /// Why there is no seat.
@@ -204,11 +214,18 @@ impl Lines {
         need: Need,
         patience: Duration,
         (wanted, base): (&WantedServer, &Peer),
+        task: Option<&str>,
     ) -> Result<LineSeat, NoSeat> {
         // Whoever cannot be asked need not be the only one.
         let need = if key.profile == CapabilityProfile::NOTHING { Need::Carried } else { need };
-        let waiting = tokio::time::timeout(patience, self.seated(key, need)).await;
-        let seat = waiting.unwrap_or_else(|_| Err(NoSeat::Refused(one_at_a_time(patience))))?;
+        let at_task = task.and_then(|task| self.pool.lock().seat_at_task(task, key, need));
+        let seat = match at_task {
+            Some(line) => self.seat_on(line, need),
+            None => {
+                let waiting = tokio::time::timeout(patience, self.seated(key, need)).await;
+                waiting.unwrap_or_else(|_| Err(NoSeat::Refused(one_at_a_time(patience))))?
+            }
+        };
         let dialled = seat.line.stands.get_or_try_init(|| self.dial(&seat.line, wanted, base)).await;
         dialled.map_err(NoSeat::NotConnected)?;
         Ok(seat)
@@ -249,14 +266,24 @@ impl Lines {
             self.begun.notify_one();
         }
         match pick {
-            Pick::Seat(line) => {
-                let (lines, _use) = (Arc::clone(self), Use::begin(&self.uses));
-                Ok(Ok(LineSeat { lines, line, need, parked: false, _use }))
-            }
+            Pick::Seat(line) => Ok(Ok(self.seat_on(line, need))),
             Pick::Wait(queue) => Ok(Err(queue)),
             Pick::Full(limit, whose) => Err(NoSeat::Refused(Refusal::Busy { limit, whose, waited: Duration::ZERO })),
             Pick::Closed => Err(NoSeat::NotConnected(disconnected())),
         }
+    }
+
+    fn seat_on(self: &Arc<Self>, line: Arc<Line>, need: Need) -> LineSeat {
+        let hold = Hold::Call { _use: Use::begin(&self.uses) };
+        LineSeat { lines: Arc::clone(self), line, need, parked: false, _hold: hold }
+    }
+
+    /// Lets the lines of one session of a caller end as soon as the calls on them have ended.
+    pub(crate) fn leave(&self, caller: &Caller, session: &str) {
+        let mut pool = self.pool.lock();
+        let theirs = |key: &LineKey| key.caller == *caller && key.session.as_deref() == Some(session);
+        let lines: Vec<_> = pool.lines.iter().map(|entry| Arc::clone(&entry.line)).collect();
+        lines.iter().filter(|line| theirs(&line.key)).for_each(|line| pool.end(line));
     }
 
     async fn dial(&self, line: &Arc<Line>, wanted: &WantedServer, base: &Peer) -> Result<Stands, NotConnected> {
@@ -339,6 +366,22 @@ impl LineSeat {
             }
             self.line.queue.moved.notify_waiters();
         }
+    }
+
+    /// From here on somebody only listens on it, and is not waited for.
+    pub(crate) fn listening(mut self) -> Self {
+        self._hold = Hold::Ear { _ear: Ear::open(&self.lines.uses) };
+        self
+    }
+
+    /// Resolves when nobody is given a seat on it any more.
+    pub(crate) async fn ended(&self) {
+        self.line.ended.cancelled().await;
+    }
+
+    /// A task goes on on it: whoever asks about that finds it here, and the line lasts as long.
+    pub(crate) fn keep_task(&self, task: &Task) {
+        self.lines.pool.lock().keep_task(task.id.clone(), task.keeps, &self.line, Instant::now());
     }
 
     /// The line is not what it was: nobody is given a seat on it any more.

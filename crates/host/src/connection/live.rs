@@ -15,6 +15,7 @@ use toolway_config::ServerName;
 use toolway_wire::{
     error::WireError,
     exchange::{Exchange, LogLevel, Request},
+    task::Task,
     up::{Declares, Peer},
 };
 
@@ -191,11 +192,10 @@ impl Connection {
         &self,
         ready: &Ready,
         asker: Asker<'_>,
-        request: &Request,
+        need: Need,
         patience: Duration,
     ) -> Result<Seat, NoSeat> {
         let (lines, wanted) = (&self.shared.lines, self.wanted());
-        let need = if request.is_interactive() { Need::Askable } else { Need::Carried };
         // One that has just closed is seen by whoever sends.
         let declares = ready.peer.declares().unwrap_or(Declares::EachTime);
         let Some(key) = LineKey::of(asker, declares, wanted.sharing, lines.base()) else {
@@ -204,9 +204,7 @@ impl Connection {
             }
             return lines.base_turn(need, patience).await.map(Seat::Base).map_err(NoSeat::Refused);
         };
-        let seat = lines.seat(&key, need, patience, (&wanted, &ready.peer)).await?;
-        seat.log_from(request.log_level).await;
-        Ok(Seat::Line(seat))
+        lines.seat(&key, need, patience, (&wanted, &ready.peer), asker.task).await.map(Seat::Line)
     }
 
     /// Sends a request over the connection that was chosen for it.
@@ -224,6 +222,7 @@ impl Connection {
                 (peer, redactor, self.shared.pulse.now(), via)
             }
             Seat::Line(seat) => {
+                seat.log_from(request.log_level).await;
                 let (peer, redactor) = seat.peer().ok_or_else(|| self.live().status.why_not())?;
                 (peer.clone(), redactor.clone(), seat.life(), Via::Line(seat))
             }
@@ -397,6 +396,18 @@ impl Shared {
     }
 }
 
+// === impl Seat ===
+
+impl Seat {
+    /// The peer it is a seat with.
+    pub(crate) fn peer<'a>(&'a self, base: &'a Ready) -> &'a Peer {
+        match self {
+            Self::Base(_) => &base.peer,
+            Self::Line(seat) => seat.peer().map_or(&base.peer, |(peer, _)| peer),
+        }
+    }
+}
+
 // === impl Sent ===
 
 impl Sent {
@@ -408,6 +419,13 @@ impl Sent {
     /// It is over; what it was permitted by is left.
     pub(crate) fn into_permit(self) -> Permit {
         self.permit
+    }
+
+    /// A task goes on in its place.
+    pub(crate) fn handed_off(&self, task: &Task) {
+        if let Via::Line(seat) = &self.via {
+            seat.keep_task(task);
+        }
     }
 
     /// The server asked something: from here on it waits for its caller's side, and keeps no slot from the others.

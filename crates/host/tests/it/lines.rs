@@ -3,6 +3,7 @@
 
 mod ending;
 mod queueing;
+mod standing;
 
 use std::sync::Arc;
 

@@ -6,7 +6,10 @@ use serde_json::{Map, Value, json};
 use toolway_config::server::Sharing;
 use toolway_wire::{json::Raw, message::ClientCapabilities, up::Declares};
 
-use crate::{call::Caller, connection::client_face::SamplingOffer};
+use crate::{
+    call::{Caller, OnBehalf},
+    connection::client_face::SamplingOffer,
+};
 
 /// Requests with the same key can share a line.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -36,10 +39,23 @@ pub(crate) struct Asker<'a> {
     pub(crate) caller: &'a Caller,
     pub(crate) capabilities: Option<&'a ClientCapabilities>,
     pub(crate) session: Option<&'a Arc<str>>,
+    /// The task it is about.
+    pub(crate) task: Option<&'a str>,
 }
 
 static WITH_TOOLS: LazyLock<Raw> = LazyLock::new(|| Raw::of(&json!({ "tools": [] })));
 static BY_ADDRESS: LazyLock<Raw> = LazyLock::new(|| Raw::of(&json!({ "mode": "url" })));
+
+impl<'a> Asker<'a> {
+    pub(crate) fn of(on_behalf: &'a OnBehalf) -> Self {
+        Self {
+            caller: &on_behalf.caller,
+            capabilities: on_behalf.capabilities.as_ref(),
+            session: on_behalf.session.as_ref(),
+            task: None,
+        }
+    }
+}
 
 impl LineKey {
     /// The line a request needs; none where the connection itself serves it: a server that is told with each request
@@ -140,7 +156,7 @@ mod tests {
         let (ada, session) = (Caller::Client("ada".into()), Arc::from("s1"));
         let forms = capabilities(&json!({ "elicitation": {} }));
         let key = |caller, capabilities, declares, sharing| {
-            let asker = Asker { caller, capabilities, session: Some(&session) };
+            let asker = Asker { caller, capabilities, session: Some(&session), task: None };
             LineKey::of(asker, declares, sharing, CapabilityProfile::NOTHING)
         };
         let once = |capabilities, sharing| key(&ada, capabilities, Declares::Once, sharing);
@@ -152,7 +168,7 @@ mod tests {
         assert_eq!(once(None, Sharing::Session).unwrap().session, Some(session.clone()));
         assert_ne!(once(None, Sharing::Caller), once(Some(&forms), Sharing::Caller));
         let told_more = CapabilityProfile::of(&forms);
-        let asker = Asker { caller: &ada, capabilities: None, session: None };
+        let asker = Asker { caller: &ada, capabilities: None, session: None, task: None };
         assert!(LineKey::of(asker, Declares::Once, Sharing::Shared, told_more).is_some());
     }
 }

@@ -1,6 +1,9 @@
 //! The lines of one server there are, and which of them a request takes. Decides; nothing here dials or waits.
 
-use std::sync::Arc;
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Weak},
+};
 
 use tokio::time::{Duration, Instant};
 use toolway_wire::up::Peer;
@@ -17,6 +20,10 @@ pub(super) const PER_KEY: usize = 4;
 const PER_CALLER: usize = 16;
 /// Lines to one server in all.
 const PER_SERVER: usize = 64;
+/// Tasks of one server whose lines are known; the oldest give way.
+const TASKS: usize = 1_024;
+/// A line is kept no longer than this for a task that nobody asks about.
+const TASK_LASTS: Duration = Duration::from_secs(3_600);
 /// A line that stood so long was a good one.
 const STABLE: Duration = Duration::from_secs(10);
 
@@ -28,6 +35,15 @@ pub(super) struct Pool {
     /// Oldest first: what a server keeps in a session, it keeps in the first.
     pub(super) lines: Vec<Entry>,
     pub(super) trouble: Trouble,
+    /// Which line keeps which task.
+    tasks: VecDeque<Kept>,
+}
+
+/// A task that goes on in a session.
+#[derive(Debug)]
+struct Kept {
+    task: String,
+    line: Weak<Line>,
 }
 
 /// A line and who is on it.
@@ -40,6 +56,8 @@ pub(super) struct Entry {
     /// Of those, the ones that it has asked about.
     pub(super) parked: usize,
     pub(super) last: Instant,
+    /// It keeps a task at least until then.
+    until: Option<Instant>,
 }
 
 /// What a request needs of a line.
@@ -82,7 +100,29 @@ pub(super) enum Pick {
 
 impl Pool {
     pub(super) fn new(seed: u64) -> Self {
-        Self { open: false, lines: Vec::new(), trouble: Trouble::seeded(seed) }
+        Self { open: false, lines: Vec::new(), trouble: Trouble::seeded(seed), tasks: VecDeque::new() }
+    }
+
+    /// A task goes on on this line.
+    pub(super) fn keep_task(&mut self, task: String, lasts: Option<Duration>, line: &Arc<Line>, now: Instant) {
+        let until = now + lasts.unwrap_or(TASK_LASTS).min(TASK_LASTS);
+        let Some(entry) = self.entry(line) else { return };
+        entry.until = entry.until.max(Some(until));
+        self.tasks.push_back(Kept { task, line: Arc::downgrade(line) });
+        if TASKS < self.tasks.len() {
+            self.tasks.pop_front();
+        }
+    }
+
+    /// A seat on the line that keeps this task, where the caller has one.
+    pub(super) fn seat_at_task(&mut self, task: &str, key: &LineKey, need: Need) -> Option<Arc<Line>> {
+        let kept = self.tasks.iter().find(|kept| kept.task == task)?.line.upgrade()?;
+        let is_theirs = kept.key.caller == key.caller && kept.key.session == key.session;
+        if !self.open || !is_theirs || kept.is_gone() || self.entry(&kept).is_none() {
+            return None;
+        }
+        self.seat(&kept, need);
+        Some(kept)
     }
 
     /// Finds a seat, on a line that is there or a new one.
@@ -125,7 +165,7 @@ impl Pool {
             return Pick::Full(PER_SERVER, "on connections of all callers");
         }
         let line = Arc::new(Line::new(key.clone(), queue));
-        self.lines.push(Entry { line: Arc::clone(&line), calls: 0, interactive: 0, parked: 0, last: now });
+        self.lines.push(Entry { line: Arc::clone(&line), calls: 0, interactive: 0, parked: 0, last: now, until: None });
         self.seat(&line, need)
     }
 
@@ -153,15 +193,14 @@ impl Pool {
     pub(super) fn reap(&mut self, idle: Duration, now: Instant) {
         self.prune(now);
         let (kept, over) =
-            std::mem::take(&mut self.lines).into_iter().partition(|entry| 0 < entry.calls || now < entry.last + idle);
+            std::mem::take(&mut self.lines).into_iter().partition(|entry| now < entry.over_at(idle, now));
         self.lines = kept;
         over.iter().for_each(|entry: &Entry| entry.line.ended.cancel());
     }
 
     /// When the next one may have been idle for so long.
     pub(super) fn due(&self, idle: Duration, now: Instant) -> Option<Instant> {
-        let due = |entry: &Entry| if entry.calls == 0 { entry.last + idle } else { now + idle };
-        self.lines.iter().map(due).min()
+        self.lines.iter().map(|entry| entry.over_at(idle, now)).min()
     }
 
     /// Ends all of them, until the server is connected again; gives what has to be closed.
@@ -193,6 +232,12 @@ impl Pool {
 }
 
 impl Entry {
+    /// When it will have been idle for so long, as far as can be said now.
+    fn over_at(&self, idle: Duration, now: Instant) -> Instant {
+        let over = if self.calls == 0 { self.last + idle } else { now + idle };
+        self.until.map_or(over, |until| over.max(until))
+    }
+
     fn is_free(&self, need: Need, manners: Manners) -> bool {
         match (need, manners) {
             (Need::Carried, _) => true,

@@ -1,0 +1,151 @@
+//! What outlives a call: subscriptions and tasks are where their caller's calls are.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use serde_json::json;
+use toolway_config::server::Sharing;
+use toolway_host::{
+    call::{CallOutcome, CallRequest, Caller, OnBehalf, Target, beside::Update},
+    connection::WantedServer,
+    record::Ending,
+};
+use toolway_testkit::{
+    odd::{
+        http::{Act, OddHttp, Reply, Seen, event, polite_http},
+        polite::{self, Speaks},
+    },
+    test_host::{TestHost, name, within},
+};
+use toolway_wire::{json::Raw, message::ClientCapabilities, task::Depth};
+
+use super::{asked, call_of, files, forms, in_sessions};
+use crate::fixtures;
+
+fn ada() -> OnBehalf {
+    let capabilities = Some(ClientCapabilities(Raw::of(&forms())));
+    OnBehalf { caller: Caller::Client("ada".into()), capabilities, session: None }
+}
+
+fn one() -> Target {
+    Target::Resource("files://one".to_owned())
+}
+
+#[tokio::test]
+async fn a_subscription_is_where_the_calls_of_its_caller_are_and_moves_with_them() {
+    let server = WantedServer {
+        idle_stop: Some(Duration::from_millis(300)),
+        ..fixtures::process("files", &["--era", "legacy"])
+    };
+    let host = TestHost::new().wanted(server).start().await;
+    host.ready("files").await;
+    let mut updates = host.host.subscribe(ada(), one()).await.unwrap();
+    assert_eq!(host.call_of(call_of("ada", "echo", &forms())).await.ending(), Ending::Answered);
+    // Longer than a line lasts that nobody uses.
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    let lines = host.status("files").lines;
+    assert_eq!(lines.iter().map(|line| line.calls).collect::<Vec<_>>(), [1]);
+    let process = lines[0].process.unwrap();
+    fixtures::kill(process);
+    assert!(matches!(within("another one", updates.next()).await, Some(Update::Resumed)));
+    let again = host.status("files").lines[0].process.unwrap();
+    assert_ne!(again, process);
+    drop(updates);
+    within("the end of a process", fixtures::gone(again)).await;
+    within("the shutdown", host.host.shutdown()).await;
+}
+
+#[tokio::test]
+async fn a_subscriber_is_told() {
+    let files = files();
+    let host = TestHost::new().wanted(in_sessions(&files)).start().await;
+    host.ready("files").await;
+    let mut updates = host.host.subscribe(ada(), one()).await.unwrap();
+    files.touch("files://one");
+    let update = within("an update", updates.next()).await;
+    assert!(matches!(update, Some(Update::Changed { uri, .. }) if uri == "files://one"));
+    host.host.disconnect(&name("files")).await.unwrap();
+    assert!(within("the end", updates.next()).await.is_none());
+}
+
+#[tokio::test]
+async fn a_session_that_is_over_takes_its_lines_along() {
+    let files = files();
+    let host = TestHost::new().wanted(WantedServer { sharing: Sharing::Session, ..in_sessions(&files) }).start().await;
+    host.ready("files").await;
+    for session in ["1", "2"] {
+        let request = CallRequest { session: Some(Arc::from(session)), ..call_of("ada", "echo", &forms()) };
+        assert_eq!(host.call_of(request).await.ending(), Ending::Answered);
+    }
+    host.host.end_session(&Caller::Client("ben".into()), "1");
+    assert_eq!(host.status("files").lines.len(), 2);
+    host.host.end_session(&Caller::Client("ada".into()), "1");
+    assert_eq!(host.status("files").lines.len(), 1);
+}
+
+/// Has a session for each who comes. The tool `odd` asks and never ends; a task is known in its own session only.
+async fn workshop() -> OddHttp {
+    let sessions = AtomicUsize::new(0);
+    let task = json!({
+        "taskId": "t1", "status": "working", "ttl": 60_000,
+        "createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z",
+    });
+    let odd = OddHttp::start(move |seen| match (seen.method(), seen.tool()) {
+        ("initialize", _) => {
+            let capabilities = json!({ "tools": {}, "tasks": { "requests": { "tools": { "call": {} } } } });
+            let mut result = polite::initialized(polite::LEGACY);
+            result["capabilities"] = capabilities;
+            let session = format!("s{}", sessions.fetch_add(1, Ordering::Relaxed));
+            Reply::json(200, &polite::answered(seen.id(), &result)).header("Mcp-Session-Id", session)
+        }
+        (_, "odd") => {
+            let question = json!({ "message": "Who?", "requestedSchema": { "type": "object", "properties": {} } });
+            let question = polite::request(&json!("q"), "elicitation/create", &question);
+            Reply::events(event(&question)).then(Act::Hang)
+        }
+        ("tools/call", _) => Reply::json(200, &polite::answered(seen.id(), &json!({ "task": task }))),
+        ("tasks/get", _) => Reply::json(200, &polite::answered(seen.id(), &task)),
+        _ => polite_http(Speaks::Legacy, seen),
+    });
+    odd.await.unwrap()
+}
+
+#[tokio::test]
+async fn a_task_is_asked_about_where_it_goes_on() {
+    let odd = workshop().await;
+    let host = TestHost::new().wanted(fixtures::address("files", &odd.url())).start().await;
+    host.ready("files").await;
+    let mut parked = host.host.open(call_of("ada", "odd", &forms()));
+    let _ask = asked(&mut parked).await;
+    let method = |method: &str, params| {
+        let target = Target::Method { server: name("files"), method: method.to_owned() };
+        CallRequest { target, arguments: Some(Raw::of(&params)), ..call_of("ada", "", &forms()) }
+    };
+    let request = method("tools/call", json!({ "name": "hello", "task": { "ttl": 60_000 } }));
+    let outcome = host.call_of(request).await;
+    assert!(matches!(&outcome, CallOutcome::HandedOff(task) if task.id == "t1"), "{outcome}");
+    let session_of = |such: &dyn Fn(&Seen) -> bool| {
+        let seen = odd.seen().into_iter().rfind(|seen| such(seen)).unwrap();
+        seen.header("Mcp-Session-Id").unwrap().to_owned()
+    };
+    let began = session_of(&|seen| seen.tool() == "hello");
+    assert_ne!(began, session_of(&|seen| seen.tool() == "odd"));
+    assert_eq!(host.call_of(method("tasks/get", json!({ "taskId": "t1" }))).await.ending(), Ending::Answered);
+    assert_eq!(session_of(&|seen| seen.method() == "tasks/get"), began);
+
+    let tasks = host.host.tasks(ada(), &name("files"), Some("t1")).await.unwrap();
+    let before = odd.seen().len();
+    assert_eq!(tasks.tasks().look("t1", Depth::Status).await.unwrap().id, "t1");
+    assert_eq!(session_of(&|seen| seen.method() == "tasks/get"), began);
+    assert!(before < odd.seen().len());
+    // Somebody else's task is not there for anybody.
+    let bens = OnBehalf { caller: Caller::Client("ben".into()), ..ada() };
+    let tasks = host.host.tasks(bens, &name("files"), Some("t1")).await.unwrap();
+    drop(tasks.tasks().look("t1", Depth::Status).await);
+    assert_ne!(session_of(&|seen| seen.method() == "tasks/get"), began);
+}
