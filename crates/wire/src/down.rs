@@ -109,8 +109,19 @@ pub struct FaceOptions {
     pub keep_alive: Duration,
     /// How long requests under way are given to end by themselves when the face is told to stop.
     pub drain: Duration,
+    /// What a caller that keeps a session may be asked.
+    pub asks: Asks,
     /// What seals the handles that pass through callers' hands; without one, a key that lives as long as the face.
     pub sealer: Option<Arc<Sealer>>,
+}
+
+/// What a caller that keeps a session may be asked. Without one nobody is ever asked what it did not declare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asks {
+    /// What it declared; anything else is refused in its place.
+    Declared,
+    /// Anything, as many servers do: what it did not declare it refuses itself.
+    Anything,
 }
 
 /// What all connections of one face share.
@@ -131,6 +142,7 @@ impl Default for FaceOptions {
             session_idle: Duration::from_secs(1_800),
             keep_alive: Duration::from_secs(15),
             drain: http::DRAIN_TIME,
+            asks: Asks::Declared,
             sealer: None,
         }
     }

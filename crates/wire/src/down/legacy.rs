@@ -7,12 +7,13 @@ use http::StatusCode;
 use serde_json::json;
 
 use super::{
+    Asks,
     accent::{self, Said},
     session::{self, Session},
     tasks::{self, InSession, Later},
 };
 use crate::{
-    exchange::{Answer, Ask, AskId, Exchange, Happening, LogLevel, Outcome},
+    exchange::{Answer, Ask, AskId, Exchange, Happening, LogLevel, Outcome, Question},
     json::Raw,
     message::{
         Envelope, Id, RpcError, compose, meta,
@@ -150,14 +151,15 @@ impl Reply {
         let question = &ask.question;
         let caller = &self.session.caller;
         let too_old = question.method.starts_with("elicitation/") && !caller.revision.has_elicitation();
-        if too_old || caller.capabilities.lacks(&question.method, question.params.as_ref()).is_some() {
+        let undeclared = caller.capabilities.lacks(&question.method, question.params.as_ref()).is_some();
+        if too_old || (undeclared && self.session.asks() == Asks::Declared) {
             let message = format!("the caller cannot be asked `{}`", question.method);
             return ask.answer(Answer::Refused(RpcError::new(RpcError::METHOD_NOT_FOUND, &message)));
         }
         let (id, answer) = self.session.ask();
         let params = question.params.as_ref();
         let mut edits = only_with_a_session(params);
-        edits.extend(self.task.as_ref().map(|task| tasks::related(params, task)));
+        edits.extend(self.beside_the_point(question));
         let message = compose::request(&id, &question.method, params, &edits);
         self.unsaid.push_back(Said::question(message));
         let number = question.id;
@@ -166,6 +168,14 @@ impl Reply {
             ask.answer(answer.await.unwrap_or_else(|_| Answer::nobody()));
             number
         }));
+    }
+
+    /// What is said of a question beside the point: its task and its key, where it has them.
+    fn beside_the_point(&self, question: &Question) -> Option<Edit<'static>> {
+        let task = self.task.as_ref().map(|task| Edit::Set(meta::RELATED_TASK, Raw::of(&json!({ "taskId": task }))));
+        let key = question.key.as_ref().map(|key| Edit::Set(meta::ASK_KEY, Raw::of(key)));
+        let keys: Vec<Edit<'_>> = task.into_iter().chain(key).collect();
+        (!keys.is_empty()).then(|| meta::with_keys(question.params.as_ref(), &keys))
     }
 
     /// The server no longer wants to know: neither does the caller have to answer.

@@ -21,7 +21,7 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use self::streams::Streams;
 use super::{
-    Caller, Face,
+    Asks, Caller, Face,
     accent::{self, Said},
     stream::{Bounds, Reader, Stream, Writer},
     tasks::{self, InSession},
@@ -186,6 +186,11 @@ impl Session {
             "resources/unsubscribe" => Some(self.unsubscribe(params.as_ref())),
             _ => None,
         }
+    }
+
+    /// What its caller may be asked.
+    pub(super) fn asks(&self) -> Asks {
+        self.face.options.asks
     }
 
     /// The answer to a request about tasks; `None` for everything else.

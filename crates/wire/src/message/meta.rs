@@ -17,11 +17,13 @@ pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 /// Legacy: which task a message belongs to.
 pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
+/// Ours, in a session: what the asking side calls its question, where it has a name for it. So a key survives a session.
+pub const ASK_KEY: &str = "toolway/ask-key";
 /// Both: under which token progress is reported.
 pub const PROGRESS_TOKEN: &str = "progressToken";
 
 /// Keys that say something about one hop and never cross to the next.
-pub const HOP_KEYS: [&str; 8] = [
+pub const HOP_KEYS: [&str; 9] = [
     PROTOCOL_VERSION,
     CLIENT_CAPABILITIES,
     CLIENT_INFO,
@@ -29,6 +31,7 @@ pub const HOP_KEYS: [&str; 8] = [
     LOG_LEVEL,
     SUBSCRIPTION_ID,
     RELATED_TASK,
+    ASK_KEY,
     PROGRESS_TOKEN,
 ];
 

@@ -102,7 +102,9 @@ pub(crate) enum Asked {
     Ping,
     /// A question for the caller's side.
     Question,
-    /// Something we did not declare or do not know.
+    /// A question we did not declare that we take, and how it is refused.
+    Undeclared(RpcError),
+    /// Something we do not know.
     Refuse(RpcError),
     /// This server may not send requests at all.
     Violation,

@@ -1,6 +1,7 @@
 //! One call, from the first send to its one end: rounds of questions, second chances, cancellation.
 
 use std::{
+    collections::HashSet,
     sync::{
         Arc, Weak,
         atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -27,6 +28,9 @@ use crate::{
 /// The first wait before a server that only wants to be asked again is asked again; doubled each time.
 const FIRST_BACKOFF: Duration = Duration::from_millis(100);
 
+/// Names of questions that are remembered of one call; whoever has more to ask than this needs none.
+const NAMES: usize = 256;
+
 /// A call under way.
 #[derive(Debug)]
 pub(crate) struct Call {
@@ -40,6 +44,8 @@ pub(crate) struct Call {
     // Nothing awaits under these locks.
     /// What goes back with it: the answers of the last round, kept for a second chance.
     round: Mutex<Option<Arc<Round>>>,
+    /// The names its questions had in a session.
+    keys: Mutex<HashSet<String>>,
     used: Mutex<Used>,
 }
 
@@ -77,6 +83,7 @@ fn begin(router: &Arc<Router>, request: Request, terms: Terms, used: Used) -> Ex
             rounds: AtomicUsize::new(0),
             asked: AtomicU64::new(0),
             round: Mutex::default(),
+            keys: Mutex::default(),
             used: Mutex::new(used),
         }
     });
@@ -89,6 +96,22 @@ fn begin(router: &Arc<Router>, request: Request, terms: Terms, used: Used) -> Ex
 impl Call {
     pub(crate) fn is_interactive(&self) -> bool {
         self.request.is_interactive()
+    }
+
+    /// Whether it is made on behalf of somebody whose capabilities are known.
+    pub(crate) fn is_relayed(&self) -> bool {
+        self.request.capabilities.is_some()
+    }
+
+    /// Whether no question of this call had this name before.
+    pub(crate) fn first_use(&self, key: &str) -> bool {
+        let mut keys = self.keys.lock();
+        keys.len() < NAMES && keys.insert(key.to_owned())
+    }
+
+    /// The answer its caller brought along to the question of this name.
+    pub(crate) fn answer_brought(&self, key: &str) -> Option<Raw> {
+        self.request.answers.as_ref().and_then(|answers| answers.get(key))
     }
 
     /// Whether it waits for the result of this task, as a message of that task names it.

@@ -62,7 +62,7 @@ impl Accent for Legacy {
             "elicitation/create" | "sampling/createMessage" | "roots/list" => {
                 match self.capabilities.lacks(method, params) {
                     None => Asked::Question,
-                    Some(_) => Asked::Refuse(self.undeclared(method)),
+                    Some(_) => Asked::Undeclared(self.undeclared(method)),
                 }
             }
             other => Asked::Refuse(RpcError::new(RpcError::METHOD_NOT_FOUND, &format!("unknown method `{other}`"))),

@@ -13,6 +13,7 @@ mod four_combinations;
 mod giving_up;
 mod golden_corpus;
 mod kept_quiet;
+mod keys;
 mod leaving;
 mod left_alone;
 mod lines;

@@ -1,6 +1,6 @@
 //! What a server asks of us: answered at once, put to whoever made the call, left to configuration, or refused.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use super::Router;
 use crate::{
@@ -16,6 +16,9 @@ use crate::{
     },
 };
 
+/// A longer name of a question is none.
+const KEY_BYTES: usize = 128;
+
 impl Router {
     pub(super) fn asked(&self, lane: Lane, envelope: &Envelope) {
         let (Some(id), Ok(accent)) = (envelope.id().cloned(), self.accent()) else {
@@ -26,29 +29,38 @@ impl Router {
             Asked::Ping => self.reply(&id, &Answer::Given(Raw::empty_object())),
             Asked::Refuse(error) => self.reply(&id, &Answer::Refused(error)),
             Asked::Violation => self.fault(WireError::protocol(format!("the server sent a request (`{method}`)"))),
-            Asked::Question => {
-                let owner = match lane {
-                    Lane::Of(request) => self.call(request),
-                    Lane::Shared | Lane::Standing => match meta::value(params.as_ref(), meta::RELATED_TASK) {
-                        // Named by the task it belongs to, so certain.
-                        Some(task) => self.only_call(|call| call.follows(&task)),
-                        None => self.only_call(Call::is_interactive),
-                    },
-                };
-                let number = AskId(self.new_id());
-                let cause = if owner.is_some() { Cause::Request } else { Cause::Standing };
-                let question = Question { id: number, key: None, method, params, cause };
-                match owner {
-                    Some(call) => self.ask_caller(&call, id, question),
-                    None => {
-                        if let (Some(asks), true) = (&self.asks, 1 < self.interactive_calls()) {
-                            asks.ambiguous(&question);
-                        }
-                        self.ask_configuration(id, question);
+            // Whoever made the call on another's behalf has words for it; else it is refused here.
+            Asked::Undeclared(error) => match self.owner(lane, params.as_ref()).filter(|call| call.is_relayed()) {
+                Some(call) => self.ask_caller(&call, id, self.question(method, params, Cause::Request)),
+                None => self.reply(&id, &Answer::Refused(error)),
+            },
+            Asked::Question => match self.owner(lane, params.as_ref()) {
+                Some(call) => self.ask_caller(&call, id, self.question(method, params, Cause::Request)),
+                None => {
+                    let question = self.question(method, params, Cause::Standing);
+                    if let (Some(asks), true) = (&self.asks, 1 < self.interactive_calls()) {
+                        asks.ambiguous(&question);
                     }
+                    self.ask_configuration(id, question);
                 }
-            }
+            },
         }
+    }
+
+    /// The call that made the server ask; none where that is not certain.
+    fn owner(&self, lane: Lane, params: Option<&Raw>) -> Option<Arc<Call>> {
+        match (lane, meta::value(params, meta::RELATED_TASK)) {
+            (Lane::Of(request), _) => self.call(request),
+            // Named by the task it belongs to, so certain.
+            (Lane::Shared | Lane::Standing, Some(task)) => self.only_call(|call| call.follows(&task)),
+            (Lane::Shared | Lane::Standing, None) => self.only_call(Call::is_interactive),
+        }
+    }
+
+    fn question(&self, method: String, params: Option<Raw>, cause: Cause) -> Question {
+        let key = meta::value(params.as_ref(), meta::ASK_KEY);
+        let key = key.as_ref().and_then(Raw::as_str).filter(|key| key.len() <= KEY_BYTES).map(Cow::into_owned);
+        Question { id: AskId(self.new_id()), key, method, params, cause }
     }
 
     /// A request during the handshake: only a ping can be answered then.
@@ -62,7 +74,11 @@ impl Router {
         }
     }
 
-    fn ask_caller(&self, call: &Arc<Call>, id: Id, question: Question) {
+    fn ask_caller(&self, call: &Arc<Call>, id: Id, mut question: Question) {
+        question.key = question.key.filter(|key| call.first_use(key));
+        if let Some(given) = question.key.as_deref().and_then(|key| call.answer_brought(key)) {
+            return self.reply(&id, &Answer::Given(given));
+        }
         if self.limits.asks_per_round <= call.feed.open_asks() {
             let message = format!("more than {} questions at once", self.limits.asks_per_round);
             return self.reply(&id, &Answer::Refused(RpcError::new(RpcError::INTERNAL, &message)));

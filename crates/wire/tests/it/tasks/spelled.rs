@@ -39,7 +39,8 @@ async fn in_a_session_a_result_is_waited_for_and_names_its_task() {
 
     let asked = wire.ask(&about(2, "tasks/result", id)).await;
     let related = json!({ "io.modelcontextprotocol/related-task": { "taskId": id } });
-    assert_eq!((&asked["method"], &asked["params"]["_meta"]), (&json!("elicitation/create"), &related));
+    let named = json!({ "io.modelcontextprotocol/related-task": { "taskId": id }, "toolway/ask-key": "name" });
+    assert_eq!((&asked["method"], &asked["params"]["_meta"]), (&json!("elicitation/create"), &named));
     let got = wire.ask(&about(3, "tasks/get", id)).await;
     assert_eq!(got["result"]["status"], "input_required");
     assert!(got["result"].get("inputRequests").is_none(), "that is for others: {got}");

@@ -1,0 +1,94 @@
+//! Questions of a server with sessions, relayed to callers without: under the name the server gave them, answered by
+//! what the caller brought along, and refused in the caller's own words where it did not declare them.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use toolway_wire::{
+    down::{Asks, FaceOptions},
+    revision::{Era, Revision},
+    up::{ConnectOptions, Peer, in_process},
+};
+
+use crate::{
+    callers::{Door, Wire, call, refused, stateless},
+    relay::Relay,
+    service::Parrot,
+    ways::{Ada, Way},
+};
+
+const MODERN: &str = "2026-07-28";
+
+/// A relay to a server with sessions that asks whatever it likes; `declares`: whether the relay takes questions.
+async fn relay(declares: bool) -> Arc<Relay> {
+    let revisions = Revision::of(Era::Legacy).collect();
+    let face = FaceOptions { revisions, asks: Asks::Anything, ..FaceOptions::default() };
+    let options = if declares {
+        ConnectOptions { asks: Some(Arc::new(Ada)), ..ConnectOptions::default() }
+    } else {
+        ConnectOptions::default()
+    };
+    let transport = Arc::new(in_process::transport(Parrot::new(), face));
+    Arc::new(Relay(Peer::connect(transport, options).await.unwrap()))
+}
+
+fn answer() -> Value {
+    json!({ "action": "accept", "content": { "name": "Ada" } })
+}
+
+#[tokio::test]
+async fn a_question_keeps_its_name_across_a_session() {
+    for way in [Way::LinesLegacy, Way::HttpLegacy] {
+        let behind = way.connect(Parrot::new()).await;
+        let mut wire = Wire::to(Arc::new(Relay(behind.peer.clone())), FaceOptions::default());
+        let asked = wire.ask(&stateless(call(1, "ask"), MODERN)).await;
+        let question = &asked["result"]["inputRequests"]["name"];
+        assert_eq!(question["method"], "elicitation/create", "{way:?}: {asked}");
+        assert!(question["params"].get("_meta").is_none(), "{way:?}: the name is the session's business: {asked}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_was_brought_along_is_not_asked_for() {
+    let mut wire = Wire::to(relay(true).await, FaceOptions::default());
+    let mut message = stateless(call(1, "ask"), MODERN);
+    message["params"]["inputResponses"] = json!({ "name": answer(), "other": {} });
+    let answered = wire.ask(&message).await;
+    assert_eq!(answered["result"]["resultType"], "complete", "{answered}");
+    let said: Value = serde_json::from_str(answered["result"]["content"][0]["text"].as_str().unwrap()).unwrap();
+    assert_eq!(said, answer());
+
+    message["params"]["inputResponses"] = json!({ "other": {} });
+    message["id"] = json!(2);
+    assert_eq!(wire.ask(&message).await["result"]["resultType"], "input_required");
+}
+
+#[tokio::test]
+async fn a_question_the_caller_did_not_declare_names_what_is_missing() {
+    let door = Door::with(relay(false).await, FaceOptions::default());
+    let mut message = stateless(call(1, "ask"), MODERN);
+    message["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
+    let headers = [("mcp-protocol-version", MODERN), ("mcp-method", "tools/call"), ("mcp-name", "ask")];
+    let reply = door.post(&headers, &message).await;
+    assert_eq!((reply.status.as_u16(), refused(&reply.message()).1), (400, -32021), "{}", reply.text);
+    let needed = &reply.message()["error"]["data"]["requiredCapabilities"];
+    assert_eq!(*needed, json!({ "elicitation": { "form": {} } }));
+}
+
+#[tokio::test]
+async fn in_a_session_the_server_hears_that_nobody_can_be_asked() {
+    let mut wire = Wire::to(relay(false).await, FaceOptions::default());
+    let hello =
+        json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "x", "version": "1" } });
+    wire.ask(&crate::callers::request(0, "initialize", hello)).await;
+    let answered = wire.ask(&call(1, "ask")).await;
+    assert_eq!(refused(&answered), (json!(1), -32601), "its own words: {answered}");
+}
+
+#[tokio::test]
+async fn a_caller_of_our_own_is_asked_only_what_it_declared() {
+    let relay = relay(false).await;
+    let outcome = relay.0.call_tool("ask", None).unwrap().outcome_with(Some(&Ada), |_| {}).await;
+    let toolway_wire::exchange::Outcome::Refused(error) = outcome else { panic!("{outcome:?}") };
+    assert_eq!(error.code(), -32601, "{error}");
+}
