@@ -23,7 +23,7 @@ use futures_util::future::{self, BoxFuture};
 use serde_json::json;
 use tokio::sync::{broadcast, mpsc};
 use toolway_wire::{
-    down::{Caller, FaceOptions, Heard, HostedTasks, Keeping, Profile, Service, Tasks},
+    down::{Asks, Caller, FaceOptions, Heard, HostedTasks, Keeping, Profile, Service, Tasks},
     exchange::{self, Exchange, Feed, Outcome, Request, Terms},
     header::{self, ParamHeader},
     json::Raw,
@@ -70,9 +70,9 @@ impl ConformanceServer {
         Self { shared: Arc::new(shared) }
     }
 
-    /// How a face behaves that serves it in this revision alone.
+    /// How a face behaves that serves it in this revision alone. It asks whatever its tools ask, as many servers do.
     pub fn face(revision: Revision) -> FaceOptions {
-        FaceOptions { revisions: vec![revision], ..FaceOptions::default() }
+        FaceOptions { revisions: vec![revision], asks: Asks::Anything, ..FaceOptions::default() }
     }
 
     /// Changes a list, and tells.
