@@ -18,7 +18,7 @@ pub(super) const HOST: Host =
 
 const ENTRIES: Entries = Entries {
     dialect: Dialect::Shell,
-    rules: &[
+    rules: &[&[
         ("type", Rule::Kind),
         ("command", Rule::Command),
         ("args", Rule::Arguments),
@@ -29,7 +29,7 @@ const ENTRIES: Entries = Entries {
         ("timeout", Rule::LongTime(Clock::Total, MILLISECONDS)),
         ("headersHelper", Rule::Ignored("no program is run for headers")),
         ("oauth", Rule::Ignored("signing in is not taken over")),
-    ],
+    ]],
     unusable,
 };
 

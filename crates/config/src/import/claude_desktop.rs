@@ -2,11 +2,11 @@
 
 use super::{
     Host,
-    entry::{Entries, Reading, usable},
+    entry::{Entries, usable},
     find::Spot,
     rules::Rule,
 };
-use crate::{error::ConfigError, interpolate::Dialect, server::Format};
+use crate::{interpolate::Dialect, server::Format};
 
 pub(super) const HOST: Host = Host {
     format: Format::ClaudeDesktop,
@@ -14,18 +14,11 @@ pub(super) const HOST: Host = Host {
         Spot::Config("Claude/claude_desktop_config.json"),
         Spot::Home("Library/Application Support/Claude/claude_desktop_config.json"),
     ],
-    read,
+    read: |reading| reading.container("mcpServers", &ENTRIES),
 };
 
 const ENTRIES: Entries = Entries {
     dialect: Dialect::Literal,
-    rules: &[("command", Rule::Command), ("args", Rule::Arguments), ("env", Rule::Environment)],
+    rules: &[&[("command", Rule::Command), ("args", Rule::Arguments), ("env", Rule::Environment)]],
     unusable: usable,
 };
-
-fn read(reading: &mut Reading<'_>) -> Result<(), ConfigError> {
-    if let Some(entries) = reading.document.root()?.take_section("mcpServers")? {
-        reading.entries(entries, &ENTRIES);
-    }
-    Ok(())
-}

@@ -2,11 +2,11 @@
 
 use super::{
     Host,
-    entry::{Entries, Reading, usable},
+    entry::{Entries, usable},
     find::Spot,
-    rules::{Clock, Rule, SECONDS},
+    rules::{Clock, Rule, SECONDS, USUAL},
 };
-use crate::{error::ConfigError, interpolate::Dialect, server::Format};
+use crate::{interpolate::Dialect, server::Format};
 
 pub(super) const HOST: Host = Host {
     format: Format::Cline,
@@ -18,33 +18,22 @@ pub(super) const HOST: Host = Host {
         Spot::Config("Code/User/globalStorage/rooveterinaryinc.roo-cline/settings/cline_mcp_settings.json"),
         Spot::Config("Code/User/globalStorage/kilocode.kilo-code/settings/mcp_settings.json"),
     ],
-    read,
+    read: |reading| reading.container("mcpServers", &ENTRIES),
 };
 
 const ENTRIES: Entries = Entries {
     // Only Roo fills these in; elsewhere a guessed text would be sent as a credential.
     dialect: Dialect::Roo,
     rules: &[
-        ("type", Rule::Kind),
-        ("transportType", Rule::Kind),
-        ("command", Rule::Command),
-        ("args", Rule::Arguments),
-        ("env", Rule::Environment),
-        ("cwd", Rule::Directory),
-        ("url", Rule::Url),
-        ("headers", Rule::Headers),
-        ("disabled", Rule::Disabled),
-        ("disabledTools", Rule::Without),
-        ("timeout", Rule::Time(Clock::Total, SECONDS)),
-        ("alwaysAllow", Rule::Ignored("approvals are not taken over")),
-        ("autoApprove", Rule::Ignored("approvals are not taken over")),
+        USUAL,
+        &[
+            ("transportType", Rule::Kind),
+            ("disabled", Rule::Disabled),
+            ("disabledTools", Rule::Without),
+            ("timeout", Rule::Time(Clock::Total, SECONDS)),
+            ("alwaysAllow", Rule::Ignored("approvals are not taken over")),
+            ("autoApprove", Rule::Ignored("approvals are not taken over")),
+        ],
     ],
     unusable: usable,
 };
-
-fn read(reading: &mut Reading<'_>) -> Result<(), ConfigError> {
-    if let Some(entries) = reading.document.root()?.take_section("mcpServers")? {
-        reading.entries(entries, &ENTRIES);
-    }
-    Ok(())
-}

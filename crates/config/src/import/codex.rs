@@ -2,11 +2,11 @@
 
 use super::{
     Host,
-    entry::{Entries, Reading, usable},
+    entry::{Entries, usable},
     find::Spot,
     rules::{Clock, MILLISECONDS, Rule, SECONDS},
 };
-use crate::{error::ConfigError, interpolate::Dialect, server::Format};
+use crate::{interpolate::Dialect, server::Format};
 
 pub(super) const HOST: Host = Host {
     format: Format::Codex,
@@ -14,12 +14,12 @@ pub(super) const HOST: Host = Host {
         Spot::Project(".codex/config.toml"),
         Spot::Folder { variable: "CODEX_HOME", file: "config.toml", otherwise: ".codex" },
     ],
-    read,
+    read: |reading| reading.container("mcp_servers", &ENTRIES),
 };
 
 const ENTRIES: Entries = Entries {
     dialect: Dialect::Literal,
-    rules: &[
+    rules: &[&[
         ("command", Rule::Command),
         ("args", Rule::Arguments),
         ("env", Rule::Environment),
@@ -45,13 +45,6 @@ const ENTRIES: Entries = Entries {
         ("tools", Rule::Ignored("approvals are not taken over")),
         ("omit_tools_from", Rule::Nothing),
         ("supports_parallel_tool_calls", Rule::Nothing),
-    ],
+    ]],
     unusable: usable,
 };
-
-fn read(reading: &mut Reading<'_>) -> Result<(), ConfigError> {
-    if let Some(entries) = reading.document.root()?.take_section("mcp_servers")? {
-        reading.entries(entries, &ENTRIES);
-    }
-    Ok(())
-}

@@ -2,11 +2,11 @@
 
 use super::{
     Host,
-    entry::{Entries, Reading, usable},
+    entry::{Entries, usable},
     find::Spot,
-    rules::Rule,
+    rules::{Rule, USUAL},
 };
-use crate::{error::ConfigError, interpolate::Dialect, server::Format};
+use crate::{interpolate::Dialect, server::Format};
 
 pub(super) const HOST: Host = Host {
     format: Format::CopilotCli,
@@ -15,29 +15,18 @@ pub(super) const HOST: Host = Host {
         Spot::Project(".github/mcp.json"),
         Spot::Folder { variable: "COPILOT_HOME", file: "mcp-config.json", otherwise: ".copilot" },
     ],
-    read,
+    read: |reading| reading.container("mcpServers", &ENTRIES),
 };
 
 const ENTRIES: Entries = Entries {
     dialect: Dialect::Braces,
     rules: &[
-        ("type", Rule::Kind),
-        ("command", Rule::Command),
-        ("args", Rule::Arguments),
-        ("env", Rule::Environment),
-        ("cwd", Rule::Directory),
-        ("url", Rule::Url),
-        ("headers", Rule::Headers),
-        // `["*"]` is all of them.
-        ("tools", Rule::Only),
-        ("disabled", Rule::Disabled),
+        USUAL,
+        &[
+            // `["*"]` is all of them.
+            ("tools", Rule::Only),
+            ("disabled", Rule::Disabled),
+        ],
     ],
     unusable: usable,
 };
-
-fn read(reading: &mut Reading<'_>) -> Result<(), ConfigError> {
-    if let Some(entries) = reading.document.root()?.take_section("mcpServers")? {
-        reading.entries(entries, &ENTRIES);
-    }
-    Ok(())
-}

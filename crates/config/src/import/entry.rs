@@ -26,9 +26,16 @@ pub(super) struct Reading<'a> {
 #[derive(Clone, Copy)]
 pub(super) struct Entries {
     pub(super) dialect: Dialect,
-    pub(super) rules: &'static [(&'static str, Rule)],
+    /// What the keys mean, in the order they are read.
+    pub(super) rules: &'static [&'static [(&'static str, Rule)]],
     /// Why an entry that was read is not used after all.
     pub(super) unusable: fn(&Draft, &Section<'_>) -> Option<String>,
+}
+
+impl Entries {
+    fn rules(&self) -> impl Iterator<Item = &'static (&'static str, Rule)> {
+        self.rules.iter().copied().flatten()
+    }
 }
 
 /// Every entry is used.
@@ -61,6 +68,14 @@ impl<'a> Reading<'a> {
     pub(super) fn set_folder(&mut self, folder: &Path) {
         self.folder = Some(folder.to_owned());
         self.base = folder.to_owned();
+    }
+
+    /// Reads the entries under one key of the document, which is all that most hosts have.
+    pub(super) fn container(&mut self, key: &str, how: &Entries) -> Result<(), ConfigError> {
+        if let Some(entries) = self.document.root()?.take_section(key)? {
+            self.entries(entries, how);
+        }
+        Ok(())
     }
 
     /// Reads each entry of an object.
@@ -97,7 +112,7 @@ impl<'a> Reading<'a> {
         let place = entry.place();
         let whole = entry.clone();
         let mut draft = Draft::default();
-        for (key, rule) in how.rules {
+        for (key, rule) in how.rules() {
             let (name, line) = (entry.name(key), entry.line(key));
             let Some(node) = entry.take(key) else { continue };
             if let Some(ours) = rule.ours() {
@@ -110,7 +125,7 @@ impl<'a> Reading<'a> {
             }
         }
         for (key, line) in entry.keys() {
-            let known = how.rules.iter().map(|(key, _)| *key);
+            let known = how.rules().map(|(key, _)| *key);
             let warning = Warning::unknown(place.at(line), &entry.name(key), key, known);
             // Another host's file is that host's to be strict about.
             self.imported.warnings.push(Warning { kind: WarningKind::IgnoredKey, ..warning });

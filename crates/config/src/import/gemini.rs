@@ -21,7 +21,7 @@ pub(super) const HOST: Host = Host {
 
 const ENTRIES: Entries = Entries {
     dialect: Dialect::Gemini,
-    rules: &[
+    rules: &[&[
         ("type", Rule::Kind),
         ("command", Rule::Command),
         ("args", Rule::Arguments),
@@ -39,7 +39,7 @@ const ENTRIES: Entries = Entries {
         ("authProviderType", Rule::Ignored("signing in is not taken over")),
         ("targetAudience", Rule::Ignored("signing in is not taken over")),
         ("targetServiceAccount", Rule::Ignored("signing in is not taken over")),
-    ],
+    ]],
     unusable: usable,
 };
 

@@ -17,7 +17,7 @@ pub(super) const HOST: Host = Host { format: Format::Goose, spots: &[Spot::Confi
 
 const ENTRIES: Entries = Entries {
     dialect: Dialect::Literal,
-    rules: &[
+    rules: &[&[
         ("type", Rule::Kind),
         ("cmd", Rule::Command),
         ("args", Rule::Arguments),
@@ -35,7 +35,7 @@ const ENTRIES: Entries = Entries {
         ("display_name", Rule::Nothing),
         ("bundled", Rule::Nothing),
         ("socket", Rule::Nothing),
-    ],
+    ]],
     unusable,
 };
 

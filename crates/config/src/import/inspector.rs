@@ -2,39 +2,32 @@
 
 use super::{
     Host,
-    entry::{Entries, Reading, usable},
+    entry::{Entries, usable},
     find::Spot,
-    rules::{Clock, MILLISECONDS, Rule},
+    rules::{Clock, MILLISECONDS, Rule, USUAL},
 };
-use crate::{error::ConfigError, interpolate::Dialect, server::Format};
+use crate::{interpolate::Dialect, server::Format};
 
-pub(super) const HOST: Host = Host { format: Format::Inspector, spots: &[Spot::Home(".mcp-inspector/mcp.json")], read };
+pub(super) const HOST: Host = Host {
+    format: Format::Inspector,
+    spots: &[Spot::Home(".mcp-inspector/mcp.json")],
+    read: |reading| reading.container("mcpServers", &ENTRIES),
+};
 
 const ENTRIES: Entries = Entries {
     dialect: Dialect::Literal,
     rules: &[
-        ("type", Rule::Kind),
-        ("command", Rule::Command),
-        ("args", Rule::Arguments),
-        ("env", Rule::Environment),
-        ("cwd", Rule::Directory),
-        ("url", Rule::Url),
-        ("headers", Rule::Headers),
-        ("protocolEra", Rule::Era),
-        ("connectionTimeout", Rule::Time(Clock::Connect, MILLISECONDS)),
-        ("requestTimeout", Rule::Time(Clock::Total, MILLISECONDS)),
-        ("oauth", Rule::Ignored("signing in is not taken over")),
-        ("roots", Rule::Ignored("they are not configured per server")),
-        ("metadata", Rule::Nothing),
-        ("taskTtl", Rule::Nothing),
-        ("paginatedLists", Rule::Nothing),
+        USUAL,
+        &[
+            ("protocolEra", Rule::Era),
+            ("connectionTimeout", Rule::Time(Clock::Connect, MILLISECONDS)),
+            ("requestTimeout", Rule::Time(Clock::Total, MILLISECONDS)),
+            ("oauth", Rule::Ignored("signing in is not taken over")),
+            ("roots", Rule::Ignored("they are not configured per server")),
+            ("metadata", Rule::Nothing),
+            ("taskTtl", Rule::Nothing),
+            ("paginatedLists", Rule::Nothing),
+        ],
     ],
     unusable: usable,
 };
-
-fn read(reading: &mut Reading<'_>) -> Result<(), ConfigError> {
-    if let Some(entries) = reading.document.root()?.take_section("mcpServers")? {
-        reading.entries(entries, &ENTRIES);
-    }
-    Ok(())
-}

@@ -2,11 +2,11 @@
 
 use super::{
     Host,
-    entry::{Entries, Reading, usable},
+    entry::{Entries, usable},
     find::Spot,
     rules::Rule,
 };
-use crate::{error::ConfigError, interpolate::Dialect, server::Format};
+use crate::{interpolate::Dialect, server::Format};
 
 pub(super) const HOST: Host = Host {
     format: Format::Mcporter,
@@ -16,12 +16,12 @@ pub(super) const HOST: Host = Host {
         Spot::Home(".mcporter/mcporter.json"),
         Spot::Home(".mcporter/mcporter.jsonc"),
     ],
-    read,
+    read: |reading| reading.container("mcpServers", &ENTRIES),
 };
 
 const ENTRIES: Entries = Entries {
     dialect: Dialect::Mcporter,
-    rules: &[
+    rules: &[&[
         ("type", Rule::Kind),
         ("command", Rule::CommandWords),
         ("args", Rule::Arguments),
@@ -39,13 +39,6 @@ const ENTRIES: Entries = Entries {
         ("lifecycle", Rule::Ignored("write `lazy` or `idleStop`")),
         ("auth", Rule::Ignored("signing in is not taken over")),
         ("logging", Rule::Nothing),
-    ],
+    ]],
     unusable: usable,
 };
-
-fn read(reading: &mut Reading<'_>) -> Result<(), ConfigError> {
-    if let Some(entries) = reading.document.root()?.take_section("mcpServers")? {
-        reading.entries(entries, &ENTRIES);
-    }
-    Ok(())
-}

@@ -30,7 +30,7 @@ pub(super) const HOST_TWO: Host = Host { format: Format::OpencodeTwo, spots: SPO
 
 const ENTRIES: Entries = Entries {
     dialect: Dialect::Opencode,
-    rules: &[
+    rules: &[&[
         ("type", Rule::Kind),
         ("command", Rule::CommandWords),
         ("environment", Rule::Environment),
@@ -41,7 +41,7 @@ const ENTRIES: Entries = Entries {
         // For starting and listing, not for calls.
         ("timeout", Rule::Time(Clock::Connect, MILLISECONDS)),
         ("oauth", Rule::Ignored("signing in is not taken over")),
-    ],
+    ]],
     unusable: usable,
 };
 
@@ -49,7 +49,7 @@ const CLOCKS: &[(&str, Clock)] = &[("startup", Clock::Connect), ("request", Cloc
 
 const ENTRIES_TWO: Entries = Entries {
     dialect: Dialect::Opencode,
-    rules: &[
+    rules: &[&[
         ("type", Rule::Kind),
         ("command", Rule::CommandWords),
         ("environment", Rule::Environment),
@@ -59,7 +59,7 @@ const ENTRIES_TWO: Entries = Entries {
         ("disabled", Rule::Disabled),
         ("timeout", Rule::Times(CLOCKS, MILLISECONDS)),
         ("oauth", Rule::Ignored("signing in is not taken over")),
-    ],
+    ]],
     unusable: usable,
 };
 

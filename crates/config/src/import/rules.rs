@@ -60,6 +60,17 @@ pub(super) enum Rule {
     Ignored(&'static str),
 }
 
+/// The keys that most hosts have taken over from each other.
+pub(super) const USUAL: &[(&str, Rule)] = &[
+    ("type", Rule::Kind),
+    ("command", Rule::Command),
+    ("args", Rule::Arguments),
+    ("env", Rule::Environment),
+    ("cwd", Rule::Directory),
+    ("url", Rule::Url),
+    ("headers", Rule::Headers),
+];
+
 /// Which clock a time is for.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Clock {

@@ -4,7 +4,7 @@ use super::{
     Echo, Host, Input,
     entry::{Entries, Reading, usable},
     find::Spot,
-    rules::Rule,
+    rules::{Rule, USUAL},
 };
 use crate::{
     document::{Section, Value},
@@ -28,19 +28,15 @@ pub(super) const HOST: Host = Host {
 const ENTRIES: Entries = Entries {
     dialect: Dialect::VsCode,
     rules: &[
-        ("type", Rule::Kind),
-        ("command", Rule::Command),
-        ("args", Rule::Arguments),
-        ("env", Rule::Environment),
-        ("envFile", Rule::EnvironmentFile),
-        ("cwd", Rule::Directory),
-        ("url", Rule::Url),
-        ("headers", Rule::Headers),
-        ("sandboxEnabled", Rule::Ignored("programs are not confined here")),
-        ("sandbox", Rule::Ignored("programs are not confined here")),
-        ("dev", Rule::Nothing),
-        ("gallery", Rule::Nothing),
-        ("version", Rule::Nothing),
+        USUAL,
+        &[
+            ("envFile", Rule::EnvironmentFile),
+            ("sandboxEnabled", Rule::Ignored("programs are not confined here")),
+            ("sandbox", Rule::Ignored("programs are not confined here")),
+            ("dev", Rule::Nothing),
+            ("gallery", Rule::Nothing),
+            ("version", Rule::Nothing),
+        ],
     ],
     unusable: usable,
 };

@@ -2,21 +2,21 @@
 
 use super::{
     Host,
-    entry::{Entries, Reading, usable},
+    entry::{Entries, usable},
     find::Spot,
     rules::Rule,
 };
-use crate::{error::ConfigError, interpolate::Dialect, server::Format};
+use crate::{interpolate::Dialect, server::Format};
 
 pub(super) const HOST: Host = Host {
     format: Format::Windsurf,
     spots: &[Spot::Home(".codeium/windsurf/mcp_config.json"), Spot::Home(".codeium/mcp_config.json")],
-    read,
+    read: |reading| reading.container("mcpServers", &ENTRIES),
 };
 
 const ENTRIES: Entries = Entries {
     dialect: Dialect::Windsurf,
-    rules: &[
+    rules: &[&[
         ("type", Rule::Kind),
         ("command", Rule::Command),
         ("args", Rule::Arguments),
@@ -26,13 +26,6 @@ const ENTRIES: Entries = Entries {
         ("headers", Rule::Headers),
         ("disabled", Rule::Disabled),
         ("disabledTools", Rule::Without),
-    ],
+    ]],
     unusable: usable,
 };
-
-fn read(reading: &mut Reading<'_>) -> Result<(), ConfigError> {
-    if let Some(entries) = reading.document.root()?.take_section("mcpServers")? {
-        reading.entries(entries, &ENTRIES);
-    }
-    Ok(())
-}

@@ -21,7 +21,7 @@ pub(super) const HOST: Host = Host {
 
 const ENTRIES: Entries = Entries {
     dialect: Dialect::Literal,
-    rules: &[
+    rules: &[&[
         ("command", Rule::CommandOrObject),
         ("args", Rule::Arguments),
         ("env", Rule::Environment),
@@ -33,7 +33,7 @@ const ENTRIES: Entries = Entries {
         ("source", Rule::Nothing),
         ("remote", Rule::Nothing),
         ("settings", Rule::Nothing),
-    ],
+    ]],
     unusable,
 };
 

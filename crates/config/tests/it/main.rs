@@ -2,10 +2,12 @@
 #![expect(clippy::unwrap_used, reason = "what a story tells with is part of the test")]
 
 mod consenting;
+mod copying;
 mod describing;
 mod importing;
 mod loading;
 mod setting_aside;
 mod showing;
 mod surviving;
+mod translating;
 mod world;

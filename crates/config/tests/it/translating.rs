@@ -1,0 +1,127 @@
+//! What other hosts say in their own words: units of time, filters, what cannot be used, whose a file is.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use toolway_config::{
+    server::{Behind, Format},
+    warning::WarningKind,
+};
+
+use crate::{importing::reached, world::World};
+
+#[test]
+fn each_host_has_its_own_unit_of_time() {
+    let world = World::of_all_hosts();
+    let seconds = |time: Option<Duration>| time.map(|time| time.as_secs_f64());
+    let mut times = BTreeMap::new();
+    for format in Format::OTHERS {
+        for server in world.import(&[format]).servers {
+            let (connect, total) = (seconds(server.timeouts.connect), seconds(server.timeouts.total));
+            if server.label == "Files" || connect.is_some() {
+                times.entry(format!("{format} {}", server.label)).or_insert((connect, total));
+            }
+        }
+    }
+    times.retain(|_, times| *times != (None, None));
+    let expected = [
+        // The others of one file: claude-code's is milliseconds, and five of them say nothing.
+        ("claude-code Files", (None, Some(120.0))),
+        ("cline Files", (None, Some(120.0))),
+        ("codex Files", (Some(20.0), Some(90.0))),
+        ("codex Remote", (Some(2.5), None)),
+        ("gemini Files", (None, Some(90.0))),
+        ("goose Files", (None, Some(300.0))),
+        ("inspector Files", (Some(8.0), Some(60.0))),
+        ("opencode Files", (Some(7.0), None)),
+        ("opencode-v2 Files", (Some(9.0), Some(4.0))),
+        ("opencode-v2 Off", (Some(9.0), None)),
+        ("opencode-v2 Remote", (Some(9.0), None)),
+        ("opencode-v2 Unset", (Some(9.0), None)),
+        ("zed Files", (None, Some(45.0))),
+    ];
+    assert_eq!(times, expected.map(|(name, times)| (name.to_owned(), times)).into());
+}
+
+#[test]
+fn filters_are_kept() {
+    let world = World::of_all_hosts();
+    for (format, label, passes) in [
+        (Format::CopilotCli, "Files", [true, false]),
+        (Format::CopilotCli, "All", [true, true]),
+        (Format::Codex, "Files", [true, false]),
+        (Format::GeminiCli, "Files", [true, false]),
+        (Format::Opencode, "Files", [true, false]),
+        (Format::Opencode, "Remote", [false, false]),
+        (Format::Windsurf, "Files", [true, false]),
+        (Format::Goose, "Files", [true, false]),
+        (Format::Goose, "Remote", [true, true]),
+        (Format::Kiro, "Files", [true, false]),
+        (Format::Cline, "Files", [true, false]),
+        (Format::Mcporter, "Files", [true, false]),
+        (Format::ClaudeCode, "Remote", [true, true]),
+    ] {
+        let imported = world.import(&[format]);
+        let last = imported.servers.iter().rfind(|server| server.label == label).unwrap();
+        let got = ["read", "write"].map(|tool| last.filters.passes_tool(tool));
+        assert_eq!(got, passes, "{format} {label}");
+    }
+}
+
+#[test]
+fn what_cannot_be_used_is_set_aside_with_its_reason() {
+    let world = World::of_all_hosts();
+    let imported = world.import(&Format::OTHERS);
+    let aside = imported.warnings.iter().filter(|warning| warning.kind == WarningKind::SetAside);
+    let aside: Vec<String> = aside.map(|warning| world.stable(&warning.to_string())).collect();
+    assert_eq!(
+        aside,
+        [
+            "PROJECT/.mcp.json:18: `Untyped` is not used: it has a `url` but no `type`, which that host takes for a \
+             program",
+            "PROJECT/.vscode/mcp.json:16: `Socket` is not used: `Socket.url` must be an http or https address",
+            "HOME/.config/zed/settings.json:9: `Extension` is not used: it belongs to an extension of that editor, \
+             which knows how to start it",
+            "HOME/.config/goose/config.yaml:31: `Socket` is not used: it is reached through a socket, which is not \
+             supported",
+        ]
+    );
+    let ignored = imported.warnings.iter().filter(|warning| warning.kind == WarningKind::IgnoredKey);
+    let ignored: Vec<String> = ignored.map(|warning| world.stable(&warning.to_string())).collect();
+    assert!(
+        ignored.contains(
+            &"PROJECT/.vscode/mcp.json:12: `servers.Files.sandboxEnabled` is known from other hosts and changes \
+              nothing here: programs are not confined here"
+                .to_owned()
+        ),
+        "{ignored:#?}"
+    );
+}
+
+#[test]
+fn a_project_stands_behind_its_own_files_only() {
+    let world = World::of_all_hosts();
+    for server in world.import(&Format::OTHERS).servers {
+        let of_project = server.source.place.file.starts_with(world.project());
+        assert_eq!(server.source.behind == Behind::Project, of_project, "{}", server.source.place);
+    }
+}
+
+#[test]
+fn a_host_can_be_told_where_its_file_is() {
+    let mut world = World::of_all_hosts();
+    let elsewhere = world.root().join("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    std::fs::write(elsewhere.join("config.toml"), "[mcp_servers.There]\ncommand = \"there\"\n").unwrap();
+    world.environment.insert("CODEX_HOME".into(), elsewhere.into());
+    assert_eq!(reached(&world, Format::Codex), ["There: there | in HOME"]);
+}
+
+#[test]
+fn a_file_that_cannot_be_read_does_not_hide_the_others() {
+    let world = World::of_all_hosts();
+    std::fs::write(world.project().join(".cursor/mcp.json"), "{ not json").unwrap();
+    let imported = world.import(&[Format::Cursor]);
+    assert!(imported.servers.iter().any(|server| server.label == "Files"));
+    let said = world.stable(&imported.warnings[0].to_string());
+    assert!(said.starts_with("PROJECT/.cursor/mcp.json: the file is not used: PROJECT/.cursor/mcp.json:1: "), "{said}");
+}
