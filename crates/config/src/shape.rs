@@ -44,7 +44,7 @@ pub(crate) enum Shape {
     /// An object of times under these keys.
     Times(&'static [&'static str]),
     /// An object of these under these keys.
-    Members(&'static [(&'static str, Shape)]),
+    Members(&'static [(&'static str, Self)]),
     /// An object of these words under these keys.
     Choices(&'static [(&'static str, &'static [&'static str])]),
 }
