@@ -3,7 +3,7 @@
 use std::{convert::Infallible, ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::{ArgAction, Parser, Subcommand, ValueEnum};
-use toolway_config::Secret;
+use toolway_config::{Prefix, Secret, layers::Flags, server::Start};
 
 use crate::{
     commands::{
@@ -123,6 +123,14 @@ pub(crate) struct ReachArgs {
     /// Give up after so many seconds in all
     #[arg(long, global = true, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) timeout: Option<Duration>,
+
+    /// Connect servers at the start, or with `false` each when it is first needed; also from TOOLWAY_AUTO_CONNECT
+    #[arg(long, global = true, value_name = "BOOL", action = ArgAction::Set)]
+    pub(crate) auto_connect: Option<bool>,
+
+    /// When public names carry their server's name; also from TOOLWAY_NAMING_PREFIX
+    #[arg(long, global = true, value_enum, value_name = "WHEN")]
+    pub(crate) prefix: Option<PrefixArg>,
 }
 
 /// What is shown, and how.
@@ -139,6 +147,17 @@ pub(crate) struct ShowArgs {
 }
 
 impl ReachArgs {
+    /// What the command line says about all servers.
+    pub(crate) fn flags(&self) -> Flags {
+        let start = |connect| if connect { Start::AtOnce } else { Start::WhenNeeded };
+        let prefix = |prefix| match prefix {
+            PrefixArg::Always => Prefix::Always,
+            PrefixArg::Auto => Prefix::Auto,
+            PrefixArg::Never => Prefix::Never,
+        };
+        Flags { start: self.auto_connect.map(start), request_timeout: self.timeout, prefix: self.prefix.map(prefix) }
+    }
+
     /// Whether no option gives a server.
     pub(crate) fn names_no_server(&self) -> bool {
         self.stdio.is_none() && self.url.is_none() && self.by_name.is_none()
@@ -156,9 +175,33 @@ pub(crate) enum EraArg {
     Modern,
 }
 
+/// When public names carry their server's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PrefixArg {
+    /// So that no name changes when a neighbour appears
+    Always,
+    /// Only where two would be the same
+    Auto,
+    /// Of two with one name only the first is offered
+    Never,
+}
+
 /// Options that take a value in the next word.
-const WITH_VALUE: [&str; 11] =
-    ["--stdio", "--env", "--cwd", "--url", "--header", "--server", "--config", "--era", "--timeout", "--output", "-o"];
+const WITH_VALUE: [&str; 13] = [
+    "--stdio",
+    "--env",
+    "--cwd",
+    "--url",
+    "--header",
+    "--server",
+    "--config",
+    "--era",
+    "--timeout",
+    "--auto-connect",
+    "--prefix",
+    "--output",
+    "-o",
+];
 
 /// `@server` in front of the command, as the option it stands for.
 pub(crate) fn expand_at(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {

@@ -1,15 +1,15 @@
 //! Many servers for the length of one command: connected side by side, each in its own time, none in the way of
 //! another. Whoever is not there when the time is up is named, with the reason.
 
+mod origin;
 mod patience;
 
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use tokio::time::{Instant, interval_at, sleep_until};
-use toolway_config::ServerName;
 use toolway_host::{
-    catalog::{Catalog, Freshness},
+    catalog::{Catalog, Freshness, ItemKind},
     connection::{Lists, Phase, ServerStatus, state::Counts},
     host::Host,
 };
@@ -23,6 +23,7 @@ use crate::{
     wiring,
 };
 
+pub(crate) use origin::News;
 use patience::{Course, Missing};
 pub(crate) use patience::{LONGEST, Patience};
 
@@ -94,6 +95,24 @@ impl App {
         });
         let seen = seen.collect();
         Ok(Gathering { host, seen, patience })
+    }
+
+    /// Shows things of one kind of all servers there are; whoever is not there is named.
+    pub(crate) async fn of_all(
+        &self,
+        kind: ItemKind,
+        output: &mut Output,
+        show: impl FnOnce(&Gathering, &mut Output),
+    ) -> Result<ExitCode, Report> {
+        let targets = self.targets(&[], output)?;
+        let gathering = self.gather(targets, Lists::Only(kind), Patience::Short, output).await?;
+        gathering.say_absent(output);
+        let shown = gathering.refuse_if_nobody();
+        if shown.is_ok() {
+            show(&gathering, output);
+        }
+        wiring::leave(&gathering.host).await;
+        shown.and_then(|()| gathering.refuse_without_required()).map(|()| ExitCode::Ok)
     }
 
     async fn wait_for(
@@ -212,11 +231,6 @@ impl Gathering {
         if self.patience == Patience::Short && self.seen.iter().any(Seen::is_under_way) {
             output.say("toolway: `--timeout SECONDS` waits longer for those that have not answered.");
         }
-    }
-
-    /// Whether what is shown of a server is only what it listed when it was last heard.
-    pub(crate) fn is_copied(&self, server: &ServerName) -> bool {
-        self.seen.iter().any(|seen| seen.copied && seen.status.server == *server)
     }
 
     /// What was shown is not all where a server without which nothing goes on is not there.

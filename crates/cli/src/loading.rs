@@ -31,8 +31,7 @@ impl App {
 
     /// The same, for whoever looks into what is wrong.
     pub(crate) fn try_load(&self) -> Result<Loaded, ConfigError> {
-        let flags = Flags { request_timeout: self.reach.timeout, ..Flags::default() };
-        load_with(&self.environment, &self.paths, self.reach.config.as_ref(), flags)
+        load_with(&self.environment, &self.paths, self.reach.config.as_ref(), self.reach.flags())
     }
 
     /// What may be used. What is odd is said, and which servers of the project wait.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use toolway_host::connection::Phase;
+use toolway_host::{connection::Phase, keeper::HowEnded};
 use toolway_wire::json::Raw;
 
 use crate::{
@@ -49,6 +49,11 @@ pub(crate) fn object(seen: &Seen) -> Map<String, Value> {
         put("resourceTemplates", json!(counts.templates));
         put("prompts", json!(counts.prompts));
         put("setAside", json!(counts.set_aside));
+    }
+    match status.ended {
+        Some(HowEnded::Exited(status)) => put("exitStatus", json!(status)),
+        Some(HowEnded::Signalled(signal)) => put("exitSignal", json!(signal)),
+        Some(HowEnded::Unknown) | None => {}
     }
     put("process", json!(status.process));
     put("connectMilliseconds", json!(seen.connected.map(milliseconds)));

@@ -3,7 +3,11 @@
 //! A Unix says so with every file. Elsewhere nobody is asked: a file counts as the user's own and as closed to others,
 //! and what keeps strangers out are the rights of the folder it is in.
 
-use std::fs::{Metadata, OpenOptions};
+use std::{
+    fs::{DirBuilder, Metadata, OpenOptions},
+    io,
+    path::Path,
+};
 
 /// The owner's number and the mode of a file, where files have them.
 struct Rights {
@@ -29,6 +33,15 @@ pub fn others_may_write(found: &Metadata) -> bool {
 /// Whether anybody but its owner may read it.
 pub fn others_may_read(found: &Metadata) -> bool {
     rights(found).is_some_and(|rights| rights.mode & 0o044 != 0)
+}
+
+/// Makes a folder, and those above it that are missing, for the user alone.
+pub fn make_private_folder(folder: &Path) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
 }
 
 /// How to open a file for writing; where it is made, it is for the user alone.

@@ -92,6 +92,9 @@ pub enum HostError {
     /// There is no such server.
     #[error("there is no server `{0}`")]
     UnknownServer(ServerName),
+    /// The operator has switched it off; [`Host::toggle`] switches it on.
+    #[error("the server `{0}` is disabled")]
+    Disabled(ServerName),
     /// It is too late.
     #[error("the host is shut down")]
     ShutDown,
@@ -187,6 +190,7 @@ impl Host {
 
     /// Connects a server, whatever it was doing; its state when that has come to an end.
     pub async fn connect(&self, server: &ServerName) -> Result<ServerStatus, HostError> {
+        self.refuse_disabled(server)?;
         self.told(server, Order::Connect).await
     }
 
@@ -204,6 +208,7 @@ impl Host {
 
     /// Ends a server's connection and begins another.
     pub async fn reconnect(&self, server: &ServerName) -> Result<ServerStatus, HostError> {
+        self.refuse_disabled(server)?;
         self.told(server, Order::Reconnect).await
     }
 
@@ -334,6 +339,13 @@ impl Host {
         connection.ask(order).await;
         connection.settled().await;
         Ok(connection.status())
+    }
+
+    fn refuse_disabled(&self, server: &ServerName) -> Result<(), HostError> {
+        match self.connection(server)?.status().phase {
+            Phase::Disabled => Err(HostError::Disabled(server.clone())),
+            _ => Ok(()),
+        }
     }
 
     fn connection(&self, server: &ServerName) -> Result<Connection, HostError> {

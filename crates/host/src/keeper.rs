@@ -23,7 +23,7 @@ use linux as system;
 pub use custodian::{Custodian, Custody};
 pub use patience::Patience;
 
-pub(crate) use how_ended::HowEnded;
+pub use how_ended::HowEnded;
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{Link, NotStarted, Start, Ward};
 

@@ -2,21 +2,13 @@
 //!
 //! On a Unix that is said when they are made. Elsewhere they inherit it from the user's own folders, in which they are.
 
-use std::{
-    fs::{DirBuilder, OpenOptions},
-    io,
-    path::Path,
-};
+use std::{fs::OpenOptions, io, path::Path};
 
 use toolway_config::ownership;
 
 /// Makes a folder, and those above it that are missing, for the user alone.
 pub fn make_folder(folder: &Path) -> io::Result<()> {
-    let mut builder = DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)
+    ownership::make_private_folder(folder)
 }
 
 /// How to open a file for writing; where it is made, it is for the user alone.

@@ -15,6 +15,7 @@ use crate::{
     app::App,
     arguments,
     exit_code::ExitCode,
+    gathering::{Gathering, News},
     output::{
         Format, Output,
         content::{self, Piece},
@@ -26,7 +27,10 @@ use crate::{
     target::Selected,
 };
 
-/// List and get the prompts of a server
+/// List and get the prompts of one server or of all
+///
+/// Without a server those of all that are configured are listed, under public names, `<server>__<prompt>`, which `get`
+/// takes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct PromptsArgs {
@@ -47,7 +51,7 @@ pub(crate) enum PromptsCommand {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct OfServer {
-    /// The server, unless --stdio or --url gives it
+    /// The server, unless --stdio or --url gives it; all where none is given
     server: Option<String>,
 }
 
@@ -63,6 +67,7 @@ pub(crate) struct GetArgs {
 
 const EXAMPLES: &str = "\
 Examples:
+  toolway prompts                              Those of all servers
   toolway prompts files
   toolway prompts get --stdio 'toolway sample' introduce name=Ada";
 
@@ -76,29 +81,61 @@ pub(crate) async fn run(args: &PromptsArgs, app: &App, output: &mut Output) -> R
 
 async fn list(args: &OfServer, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     let mut words: Vec<String> = args.server.iter().cloned().collect();
+    if words.is_empty() && app.reach.names_no_server() {
+        return app
+            .of_all(ItemKind::Prompt, output, |gathering, output| {
+                let catalog = gathering.host.catalog();
+                show_list(
+                    &catalog.prompts().iter().map(|entry| Shown::public(entry, gathering)).collect::<Vec<_>>(),
+                    output,
+                );
+            })
+            .await;
+    }
     let target = app.target(&mut words, output)?;
     if !words.is_empty() {
         return Err(Report::usage("arguments", "The server is given twice; `get` gets a prompt."));
     }
     app.visit(target, Lists::Only(ItemKind::Prompt), output, async |session, output| {
         let catalog = session.listed(ItemKind::Prompt, output)?;
-        show_list(catalog.prompts_of(session.name()), output);
+        show_list(&catalog.prompts_of(session.name()).iter().map(Shown::own).collect::<Vec<_>>(), output);
         Ok(ExitCode::Ok)
     })
     .await
 }
 
-fn show_list(entries: &[PromptEntry], output: &mut Output) {
-    let prompts: Vec<&Prompt> = entries.iter().map(|entry| &*entry.item).collect();
+/// A prompt under the name it is shown with.
+struct Shown<'a> {
+    name: &'a str,
+    prompt: &'a Prompt,
+    object: Raw,
+    news: News,
+}
+
+impl<'a> Shown<'a> {
+    /// As its server calls it.
+    fn own(entry: &'a PromptEntry) -> Self {
+        let prompt = &*entry.item;
+        Self { name: &prompt.name, prompt, object: prompt.raw.clone(), news: News::Now }
+    }
+
+    /// As it is called among the prompts of all servers.
+    fn public(entry: &'a PromptEntry, gathering: &Gathering) -> Self {
+        let (name, news) = (entry.public.as_str(), gathering.news_of(&entry.origin));
+        Self { name, prompt: &entry.item, object: news.marked(&entry.item.raw, &entry.origin, Some(name)), news }
+    }
+}
+
+fn show_list(prompts: &[Shown<'_>], output: &mut Output) {
     match output.format {
-        Format::Json => output.json(&content::listed("prompts", prompts.iter().map(|prompt| &prompt.raw))),
-        Format::Ndjson => prompts.iter().for_each(|prompt| output.json(&prompt.raw)),
-        Format::Raw => prompts.iter().for_each(|prompt| output.content(format!("{}\n", prompt.name).as_bytes())),
+        Format::Json => output.json(&content::listed("prompts", prompts.iter().map(|shown| &shown.object))),
+        Format::Ndjson => prompts.iter().for_each(|shown| output.json(&shown.object)),
+        Format::Raw => prompts.iter().for_each(|shown| output.content(format!("{}\n", shown.name).as_bytes())),
         Format::Human => {
-            for prompt in &prompts {
+            for Shown { name, prompt, news, .. } in prompts {
                 let signature = schema::prompt_signature("", &prompt.arguments);
                 let about = prompt.description.as_ref().map(|text| format!("  {}", tools::first_line(text)));
-                output.entry(&prompt.name, &format!("{signature}{}", about.unwrap_or_default()));
+                output.entry(name, &format!("{signature}{}{}", about.unwrap_or_default(), news.remark()));
             }
         }
     }

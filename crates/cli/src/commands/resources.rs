@@ -17,6 +17,7 @@ use super::{call, tools};
 use crate::{
     app::App,
     exit_code::ExitCode,
+    gathering::Gathering,
     output::{
         Format, Output,
         content::{self, Piece},
@@ -26,7 +27,9 @@ use crate::{
     session::Session,
 };
 
-/// List, read and describe the resources of a server
+/// List, read and describe the resources of one server or of all
+///
+/// Without a server those of all that are configured are listed, each with its server, which `read` takes before the URI.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct ResourcesArgs {
@@ -49,7 +52,7 @@ pub(crate) enum ResourcesCommand {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct OfServer {
-    /// The server, unless --stdio or --url gives it
+    /// The server, unless --stdio or --url gives it; all where none is given
     server: Option<String>,
 }
 
@@ -66,6 +69,7 @@ pub(crate) struct ReadArgs {
 
 const EXAMPLES: &str = "\
 Examples:
+  toolway resources                            Those of all servers
   toolway resources files
   toolway resources read --stdio 'toolway sample' memo://today
   toolway resources read files file:///notes.txt --save notes.txt
@@ -85,6 +89,7 @@ trait Shown: Sized {
     const KIND: ItemKind;
     const KEY: &'static str;
     fn of<'a>(catalog: &'a Catalog, server: &ServerName) -> &'a [Entry<Self, PublicUri>];
+    fn all(catalog: &Catalog) -> &[Entry<Self, PublicUri>];
     fn address(&self) -> &str;
     fn about(&self) -> String;
     fn raw(&self) -> &Raw;
@@ -92,6 +97,9 @@ trait Shown: Sized {
 
 async fn list<T: Shown>(args: &OfServer, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     let mut words: Vec<String> = args.server.iter().cloned().collect();
+    if words.is_empty() && app.reach.names_no_server() {
+        return app.of_all(T::KIND, output, show_all::<T>).await;
+    }
     let target = app.target(&mut words, output)?;
     if !words.is_empty() {
         return Err(Report::usage("arguments", "The server is given twice; `read` reads a resource."));
@@ -113,6 +121,31 @@ fn show_list<T: Shown>(items: &[&T], output: &mut Output) {
         Format::Human => {
             for item in items {
                 output.entry(item.address(), &format!("  {}", item.about()));
+            }
+        }
+    }
+}
+
+fn show_all<T: Shown>(gathering: &Gathering, output: &mut Output) {
+    let catalog = gathering.host.catalog();
+    let entries = T::all(&catalog);
+    let object =
+        |entry: &Entry<T, PublicUri>| gathering.news_of(&entry.origin).marked(entry.item.raw(), &entry.origin, None);
+    match output.format {
+        Format::Json => {
+            let objects: Vec<Raw> = entries.iter().map(object).collect();
+            output.json(&content::listed(T::KEY, objects.iter()));
+        }
+        Format::Ndjson => entries.iter().for_each(|entry| output.json(&object(entry))),
+        Format::Raw => {
+            let line = |entry: &Entry<T, PublicUri>| format!("{}\t{}\n", entry.origin.server, entry.item.address());
+            entries.iter().for_each(|entry| output.content(line(entry).as_bytes()));
+        }
+        Format::Human => {
+            for entry in entries {
+                let (server, item) = (&entry.origin.server, &entry.item);
+                let remark = gathering.news_of(&entry.origin).remark();
+                output.entry(&format!("{server} {}", item.address()), &format!("  {}{remark}", item.about()));
             }
         }
     }
@@ -175,6 +208,10 @@ impl Shown for Resource {
         catalog.resources_of(server)
     }
 
+    fn all(catalog: &Catalog) -> &[Entry<Self, PublicUri>] {
+        catalog.resources()
+    }
+
     fn address(&self) -> &str {
         &self.uri
     }
@@ -194,6 +231,10 @@ impl Shown for Template {
 
     fn of<'a>(catalog: &'a Catalog, server: &ServerName) -> &'a [Entry<Self, PublicUri>] {
         catalog.templates_of(server)
+    }
+
+    fn all(catalog: &Catalog) -> &[Entry<Self, PublicUri>] {
+        catalog.templates()
     }
 
     fn address(&self) -> &str {

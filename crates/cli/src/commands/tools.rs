@@ -2,30 +2,22 @@
 
 mod lint;
 
-use toolway_config::ServerName;
 use toolway_host::{
     call::Target as CallTarget,
-    catalog::{Catalog, ItemKind, ToolEntry},
+    catalog::{Catalog, ItemKind, Origin, ToolEntry},
     connection::Lists,
 };
-use toolway_wire::{
-    json::Raw,
-    message::{
-        item::Tool,
-        splice::{self, Edit},
-    },
-};
+use toolway_wire::{json::Raw, message::item::Tool};
 
 use crate::{
     app::App,
     exit_code::ExitCode,
-    gathering::{Gathering, Patience},
+    gathering::{Gathering, News},
     output::{Format, Output, content},
     report::Report,
     schema::{self, Schema},
     similar,
     target::Target,
-    wiring,
 };
 
 /// List the tools of one server or of all, or show one of them in full
@@ -112,20 +104,15 @@ async fn of_server(
 }
 
 async fn all(search: Option<&str>, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
-    let targets = app.targets(&[], output)?;
-    let gathering = app.gather(targets, Lists::Only(ItemKind::Tool), Patience::Short, output).await?;
-    gathering.say_absent(output);
-    let catalog = gathering.host.catalog();
-    let entries = match search {
-        Some(search) => found(&catalog, search),
-        None => catalog.tools().iter().collect(),
-    };
-    let shown = gathering.refuse_if_nobody();
-    if shown.is_ok() {
-        list(&entries.into_iter().map(|entry| Shown::public(entry, &gathering)).collect::<Vec<_>>(), output);
-    }
-    wiring::leave(&gathering.host).await;
-    shown.and_then(|()| gathering.refuse_without_required()).map(|()| ExitCode::Ok)
+    app.of_all(ItemKind::Tool, output, |gathering, output| {
+        let catalog = gathering.host.catalog();
+        let entries = match search {
+            Some(search) => found(&catalog, search),
+            None => catalog.tools().iter().collect(),
+        };
+        list(&entries.into_iter().map(|entry| Shown::public(entry, gathering)).collect::<Vec<_>>(), output);
+    })
+    .await
 }
 
 fn found<'a>(catalog: &'a Catalog, search: &str) -> Vec<&'a ToolEntry> {
@@ -137,42 +124,28 @@ struct Shown<'a> {
     name: &'a str,
     tool: &'a Tool,
     /// Whose it is, where that is not clear.
-    server: Option<&'a ServerName>,
+    origin: Option<&'a Origin>,
     news: News,
-}
-
-/// Whether a server says now that it has something.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum News {
-    Now,
-    /// It is not there; it said so when it was last listed.
-    LastTime,
 }
 
 impl<'a> Shown<'a> {
     /// As its server calls it.
     fn own(entry: &'a ToolEntry) -> Self {
-        Self { name: &entry.item.name, tool: &entry.item, server: None, news: News::Now }
+        Self { name: &entry.item.name, tool: &entry.item, origin: None, news: News::Now }
     }
 
     /// As it is called among the tools of all servers.
     fn public(entry: &'a ToolEntry, gathering: &Gathering) -> Self {
-        let server = &entry.origin.server;
-        let news = if gathering.is_copied(server) { News::LastTime } else { News::Now };
-        Self { name: entry.public.as_str(), tool: &entry.item, server: Some(server), news }
+        let (origin, news) = (Some(&entry.origin), gathering.news_of(&entry.origin));
+        Self { name: entry.public.as_str(), tool: &entry.item, origin, news }
     }
 
     /// The protocol's own object, under this name. What is ours stands in `_meta`.
     fn object(&self) -> Raw {
-        let Some(server) = self.server else { return self.tool.raw.clone() };
-        let mut origin = serde_json::json!({ "server": server.as_str(), "name": self.tool.name });
-        if self.news == News::LastTime {
-            origin["fromLastTime"] = true.into();
+        match self.origin {
+            Some(origin) => self.news.marked(&self.tool.raw, origin, Some(self.name)),
+            None => self.tool.raw.clone(),
         }
-        let origin = Raw::of(&origin);
-        let meta = self.tool.raw.get("_meta").unwrap_or_else(Raw::empty_object);
-        let meta = splice::edited(&meta, &[Edit::Set("toolway/origin", origin)]);
-        splice::edited(&self.tool.raw, &[Edit::Set("name", Raw::of(self.name)), Edit::Set("_meta", meta)])
     }
 }
 
@@ -207,8 +180,7 @@ fn brief(shown: &Shown<'_>, output: &mut Output) {
     let Shown { name, tool, news, .. } = shown;
     let signature = schema::signature(tool);
     let rest = signature.strip_prefix(&tool.name).unwrap_or_default();
-    let old = if *news == News::LastTime { "  (as last listed)" } else { "" };
-    output.entry(name, &format!("{rest}{}{old}", tags(tool)));
+    output.entry(name, &format!("{rest}{}{}", tags(tool), news.remark()));
     if let Some(description) = &tool.description {
         output.line(&format!("    {}", first_line(description)));
     }

@@ -1,6 +1,6 @@
 //! `toolway tools`, and `toolway ping`.
 
-use crate::home::{Home, sample};
+use crate::home::{Home, TOOLWAY, sample};
 
 #[test]
 fn tools_are_listed_as_signatures() {
@@ -76,4 +76,39 @@ fn a_ping_says_which_revision_is_spoken() {
     assert_eq!(home.run(&["ping", "sample", "--era", "legacy", "-o", "raw"]).ok(), "2025-11-25\n");
     // What was chosen once is not remembered.
     assert_eq!(home.run(&["ping", "sample", "-o", "raw"]).ok(), "2026-07-28\n");
+}
+
+#[test]
+fn resources_and_prompts_of_all_servers_are_listed_with_whose_they_are() {
+    let home = Home::with_sample();
+    assert_eq!(home.run(&["resources", "-o", "raw"]).ok(), "old-sample\tmemo://today\nsample\tmemo://today\n");
+    let said = home.run(&["resources", "templates"]).json();
+    let templates = said["resourceTemplates"].as_array().unwrap();
+    let servers: Vec<_> = templates.iter().map(|it| it["_meta"]["toolway/origin"]["server"].clone()).collect();
+    assert_eq!(servers, ["old-sample", "sample"]);
+    let human = home.run(&["resources", "-o", "human"]);
+    assert!(human.ok().starts_with("old-sample memo://today  "), "{human:?}");
+
+    let names = home.run(&["prompts", "-o", "raw"]);
+    let names: Vec<&str> = names.ok().lines().collect();
+    assert_eq!(names, ["old-sample__introduce", "sample__introduce"]);
+    let prompts = home.run(&["prompts"]).json();
+    let origin = &prompts["prompts"][0]["_meta"]["toolway/origin"];
+    assert_eq!(*origin, serde_json::json!({ "server": "old-sample", "name": "introduce" }));
+    home.run(&["prompts", "get", names[0], "name=Ada"]).ok();
+}
+
+#[test]
+fn an_option_says_how_names_are_made_and_when_servers_are_connected() {
+    let home = Home::new();
+    home.configure(&format!(
+        r#"{{ "naming": {{ "prefix": "always" }}, "mcpServers": {{ "only": {{ "command": "{TOOLWAY}", "args": ["sample"] }} }} }}"#
+    ));
+    let first = |words: &[&str]| home.run(words).ok().lines().next().unwrap().to_owned();
+    assert_eq!(first(&["tools", "-o", "raw"]), "only__echo");
+    assert_eq!(first(&["tools", "-o", "raw", "--prefix", "auto"]), "echo");
+    assert_eq!(first(&["--auto-connect", "false", "config", "show", "autoConnect", "-o", "raw"]), "autoConnect=false");
+    let shown = home.run(&["config", "show", "naming.prefix", "--prefix", "never"]).json();
+    assert_eq!(shown["values"][0]["origin"], serde_json::json!({ "from": "option", "name": "--prefix" }));
+    home.run(&["tools", "--prefix", "sometimes"]).failed(2, "usage");
 }

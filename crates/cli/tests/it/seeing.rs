@@ -131,6 +131,19 @@ fn a_doctor_says_what_was_done_what_came_of_it_and_what_to_do() {
 }
 
 #[test]
+fn how_a_program_ended_is_told_to_programs() {
+    let home = Home::new();
+    home.configure(
+        r#"{"mcpServers":{"left":{"command":"sh","args":["-c","exit 7"]},
+            "shot":{"command":"sh","args":["-c","kill -9 $$"]}}}"#,
+    );
+    let said: serde_json::Value = serde_json::from_str(&home.run(&["doctor"]).out).unwrap();
+    let ends = |server: &serde_json::Value| (server["exitStatus"].as_i64(), server["exitSignal"].as_i64());
+    assert_eq!(ends(&said["servers"][0]), (Some(7), None), "{said}");
+    assert_eq!(ends(&said["servers"][1]), (None, Some(9)), "{said}");
+}
+
+#[test]
 fn a_doctor_looks_at_a_server_of_the_command_line_too() {
     let home = Home::new();
     assert_eq!(home.run(&["doctor", "--stdio", &sample()]).json()["servers"][0]["state"], "ready");

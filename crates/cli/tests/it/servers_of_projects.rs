@@ -315,6 +315,8 @@ fn a_yes_and_its_end_are_told_to_programs() {
     };
     let expected = |changed: bool, state: &str| (changed.into(), "theirs".into(), state.into());
     assert_eq!(told(accept(&home, "clone", "theirs")), expected(true, "enabled"));
+    let state = std::fs::metadata(home.path(".local/state/toolway")).unwrap();
+    assert_eq!(std::os::unix::fs::PermissionsExt::mode(&state.permissions()) & 0o777, 0o700, "for the user alone");
     assert_eq!(told(run_in(&home, "clone", &["servers", "accept", "theirs"])), expected(false, "enabled"));
     assert_eq!(told(run_in(&home, "clone", &["servers", "revoke", "theirs"])), expected(true, "not accepted"));
     assert_eq!(told(run_in(&home, "clone", &["servers", "revoke", "theirs"])), expected(false, "not accepted"));

@@ -74,7 +74,7 @@ impl Accepted {
     pub fn update(file: &Path, change: impl FnOnce(&mut Self)) -> Result<Self, LedgerError> {
         let failed = |error: &io::Error| LedgerError { file: file.to_owned(), problem: error.to_string() };
         if let Some(folder) = file.parent() {
-            fs::create_dir_all(folder).map_err(|error| failed(&error))?;
+            ownership::make_private_folder(folder).map_err(|error| failed(&error))?;
         }
         let mut lock = ownership::to_write_privately();
         let lock = lock.create(true).truncate(false).open(file.with_extension("lock"));

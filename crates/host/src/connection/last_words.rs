@@ -8,6 +8,8 @@ use std::{collections::VecDeque, fmt, sync::Arc};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
+use crate::keeper::HowEnded;
+
 /// What was said last. Cloning is cheap; every clone hears the same server.
 #[derive(Clone, Default)]
 pub struct LastWords {
@@ -24,6 +26,8 @@ struct Ring {
     unfinished: Vec<u8>,
     /// What stood on its standard output before any message, escaped.
     stray: Option<String>,
+    /// How the process ended, once it has.
+    ended: Option<HowEnded>,
 }
 
 /// Bytes kept of one server: some hundred lines, enough for any stack trace.
@@ -65,6 +69,16 @@ impl LastWords {
     /// The first thing on its standard output that is no message, escaped; `None` where there is none.
     pub fn stray(&self) -> Option<String> {
         self.ring.lock().stray.clone()
+    }
+
+    /// How the process ended; `None` while it runs, or where nobody knows.
+    pub fn ended(&self) -> Option<HowEnded> {
+        self.ring.lock().ended
+    }
+
+    /// The process ended.
+    pub(super) fn note_end(&self, how: HowEnded) {
+        self.ring.lock().ended = Some(how);
     }
 
     /// Something stands on its standard output that is no message.

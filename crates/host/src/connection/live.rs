@@ -178,7 +178,8 @@ impl Connection {
     pub fn status(&self) -> ServerStatus {
         let live = self.live();
         let stderr = self.shared.last_words.lines().iter().map(|line| live.redactor.text(line)).collect();
-        ServerStatus { stderr, lines: self.shared.lines.status(), ..ServerStatus::clone(&live.status) }
+        let (ended, lines) = (self.shared.last_words.ended(), self.shared.lines.status());
+        ServerStatus { stderr, ended, lines, ..ServerStatus::clone(&live.status) }
     }
 
     /// Sends a request; only a permit opens this way. Waits until there is a connection.

@@ -15,7 +15,11 @@ use toolway_wire::{
 };
 
 use super::{dial::DialError, lines::LineStatus};
-use crate::{keeper::Custody, record::redact::Redactor, whose_move::WhoseMove};
+use crate::{
+    keeper::{Custody, HowEnded},
+    record::redact::Redactor,
+    whose_move::WhoseMove,
+};
 
 /// What is known of one server. A copy: it holds no connection and keeps nothing alive.
 #[derive(Clone, Debug)]
@@ -48,6 +52,8 @@ pub struct ServerStatus {
     pub custody: Option<Custody>,
     /// How often a connection that stood was lost.
     pub losses: u32,
+    /// How its process ended, where it has. Filled in when a status is asked for, not in events.
+    pub ended: Option<HowEnded>,
     /// The end of what its process said on standard error. Filled in when a status is asked for, not in events.
     pub stderr: Vec<String>,
     /// Further connections to it, for callers who must not share the first. Filled in likewise.

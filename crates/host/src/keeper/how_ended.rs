@@ -4,7 +4,7 @@ use std::fmt;
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub(crate) enum HowEnded {
+pub enum HowEnded {
     /// By itself, with this status.
     Exited(i32),
     /// By this signal.

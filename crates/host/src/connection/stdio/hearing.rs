@@ -44,6 +44,7 @@ impl Hearing {
             Ok(how) => {
                 // Something it started may hold its standard error for longer; its own lines are in by then.
                 drop(timeout(LAST_LINES, self.silence()).await);
+                how.iter().for_each(|how| self.last_words.note_end(*how));
                 how.map_or_else(str::to_owned, |how| how.to_string())
             }
             Err(_) => "it closed its output but goes on running".to_owned(),

@@ -123,6 +123,7 @@ pub(super) fn first_status(wanted: &WantedServer, room: &Surroundings) -> Server
         process: None,
         custody: (transport == TransportKind::Stdio).then(|| room.dialler.custodian.custody()),
         losses: 0,
+        ended: None,
         stderr: Vec::new(),
         lines: Vec::new(),
     }

@@ -154,6 +154,10 @@ async fn a_server_can_be_disconnected_connected_reconnected_refreshed_and_toggle
 
     let status = within("disabling", host.host.toggle(&server, Standing::Disabled)).await.unwrap();
     assert_eq!(status.phase, Phase::Disabled);
+    for refused in [host.host.connect(&server).await, host.host.reconnect(&server).await] {
+        assert_eq!(refused.unwrap_err().to_string(), "the server `files` is disabled");
+    }
+    assert_eq!(host.status("files").phase, Phase::Disabled, "only switching it on does");
     assert_eq!(host.call("files__read").await.to_string(), "refused: the server `files` is disabled");
     let status = within("enabling", host.host.toggle(&server, Standing::Enabled)).await.unwrap();
     assert_eq!(status.phase, Phase::Ready);
