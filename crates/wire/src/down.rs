@@ -154,7 +154,7 @@ impl Face {
             Some(given) => Arc::clone(given),
             None => Arc::new(Sealer::generated()?),
         };
-        let parked = ParkingLot::new(sealer, options.limits.parked_calls, options.park);
+        let parked = ParkingLot::new(sealer, &options.limits, options.park)?;
         Ok(Arc::new(Self { service, options, parked, draining: CancellationToken::new() }))
     }
 

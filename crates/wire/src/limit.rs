@@ -52,7 +52,9 @@ pub const KEPT_STREAM_BYTES: usize = MESSAGE_BYTES;
 /// A larger stream is let go as soon as it was handed to its connection.
 pub const TAKEN_STREAM_BYTES: usize = 16 * 1024;
 /// Calls that wait for their caller to come back with answers, per face.
-pub const PARKED_CALLS: usize = 100;
+pub const PARKED_CALLS: usize = 1_000;
+/// Those of one caller.
+pub const PARKED_CALLS_PER_CALLER: usize = 100;
 /// Legacy sessions of one face.
 pub const SESSIONS: usize = 4_096;
 /// Those of one caller; with more, its own that was left alone for longest gives way.
@@ -105,6 +107,8 @@ pub struct Limits {
     pub stream_bytes: usize,
     /// See [`PARKED_CALLS`].
     pub parked_calls: usize,
+    /// See [`PARKED_CALLS_PER_CALLER`].
+    pub parked_calls_per_caller: usize,
     /// See [`SESSIONS`].
     pub sessions: usize,
     /// See [`SESSIONS_PER_CALLER`].
@@ -136,6 +140,7 @@ impl Default for Limits {
             stream_events: STREAM_EVENTS,
             stream_bytes: STREAM_BYTES,
             parked_calls: PARKED_CALLS,
+            parked_calls_per_caller: PARKED_CALLS_PER_CALLER,
             sessions: SESSIONS,
             sessions_per_caller: SESSIONS_PER_CALLER,
         }

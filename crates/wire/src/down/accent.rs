@@ -5,6 +5,7 @@ use std::panic::{self, AssertUnwindSafe};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use http::StatusCode;
+use serde_json::json;
 
 use super::Face;
 use crate::{
@@ -117,6 +118,11 @@ pub(super) async fn guarded_future<T>(work: impl Future<Output = T>) -> Result<T
 fn broken() -> RpcError {
     tracing::error!("whoever answers a request panicked; only that request is lost");
     RpcError::new(RpcError::INTERNAL, "whoever was to answer this broke")
+}
+
+/// The result of a tool that could not be used, for whoever called it to read.
+pub(super) fn tool_error(text: &str) -> Raw {
+    Raw::of(&json!({ "content": [{ "type": "text", "text": text }], "isError": true }))
 }
 
 /// The token its progress is reported under, as it was spelled.

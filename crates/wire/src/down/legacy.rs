@@ -19,6 +19,7 @@ use crate::{
         Envelope, Id, RpcError, compose, meta,
         splice::{self, Edit},
     },
+    revision::Revision,
     seal,
     task::spelling,
 };
@@ -28,6 +29,7 @@ pub(super) struct Reply {
     session: Arc<Session>,
     id: Id,
     token: Option<Raw>,
+    is_tool_call: bool,
     source: Source,
     /// The task that is followed, where one is.
     task: Option<String>,
@@ -82,6 +84,7 @@ impl Reply {
             session: Arc::clone(session),
             id,
             token: accent::progress_token(envelope),
+            is_tool_call: envelope.method() == "tools/call",
             source,
             task,
             asked: FuturesUnordered::new(),
@@ -202,6 +205,9 @@ impl Reply {
                 Said::last(compose::result(&self.id, &result, &edits))
             }
             Outcome::HandedOff(task) => Said::last(compose::result(&self.id, &spelling::legacy_created(&task), &[])),
+            Outcome::Refused(refusal) if refusal.code() == RpcError::URL_ELICITATION_REQUIRED => {
+                self.page_first(&refusal)
+            }
             Outcome::Refused(refusal) => self.refused(&translated(refusal)),
             Outcome::Failed(problem) => self.refused(&error(RpcError::INTERNAL, &problem.to_string())),
             Outcome::TimedOut { clock, limit } => {
@@ -210,6 +216,25 @@ impl Reply {
             Outcome::Cancelled => self.refused(&error(RpcError::INTERNAL, "the request was given up")),
         };
         self.unsaid.push_back(said);
+    }
+
+    /// A page has to be opened first: said as it was, where the caller knows what that means, else in a sentence.
+    fn page_first(&self, error: &RpcError) -> Said {
+        let caller = &self.session.caller;
+        let url = Raw::of(&json!({ "mode": "url" }));
+        let understood = Revision::V2025_11_25 <= caller.revision;
+        if understood && caller.capabilities.lacks("elicitation/create", Some(&url)).is_none() {
+            return self.refused(error);
+        }
+        let pages = error.data().and_then(|data| data.get("elicitations")).map(|pages| pages.elements());
+        let pages = pages.unwrap_or_default();
+        let addresses: Vec<String> =
+            pages.iter().filter_map(|page| page.get("url")?.as_str().map(String::from)).collect();
+        let sentence = format!("{}; open {} first, then call again", error.message(), addresses.join(" and "));
+        if self.is_tool_call {
+            return Said::last(compose::result(&self.id, &accent::tool_error(&sentence), &[]));
+        }
+        self.refused(&RpcError::new(RpcError::INTERNAL, &sentence))
     }
 
     fn refused(&self, error: &RpcError) -> Said {

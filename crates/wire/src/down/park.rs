@@ -1,9 +1,14 @@
 //! Calls that wait for their caller to come back with answers.
 //!
 //! A stateless caller's request ends when a question comes up; the exchange behind it goes on here until the retry
-//! arrives. Its handle is sealed, bound to caller, request and time, and good for one use.
+//! arrives. Its handle is sealed, bound to caller, request and time, and good for one use. An abandoned call is
+//! answered in the negative and given up on the other side.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -11,8 +16,10 @@ use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
-    exchange::{Ask, Exchange},
-    seal::{self, Sealer},
+    exchange::{Answer, Ask, Exchange},
+    limit::Limits,
+    message::RpcError,
+    seal::{self, NoRandomness, Sealer},
 };
 
 /// The parked calls of one face.
@@ -24,7 +31,11 @@ pub(crate) struct ParkingLot {
 #[derive(Debug)]
 struct Inner {
     sealer: Arc<Sealer>,
+    /// Which run of which program this is: others may hold the same key.
+    instance: String,
+    began: Instant,
     limit: usize,
+    limit_per_caller: usize,
     patience: Duration,
     // Nothing awaits under this lock.
     places: Mutex<HashMap<String, Place>>,
@@ -33,23 +44,41 @@ struct Inner {
 #[derive(Debug)]
 struct Place {
     parked: Parked,
-    expires: Instant,
+    principal: String,
     _expiry: AbortOnDropHandle<()>,
 }
 
-/// An exchange and the questions its caller has been shown.
+/// An exchange and the questions its caller has been shown, by their keys.
 #[derive(Debug)]
 pub(crate) struct Parked {
     pub(crate) exchange: Exchange,
     pub(crate) asks: Vec<(String, Ask)>,
 }
 
-/// What a handle binds.
+/// What a handle stands for.
+#[derive(Debug)]
+pub(crate) enum Claimed {
+    /// A call that waits.
+    Parked(Parked),
+    /// A call to be made again.
+    Again,
+}
+
+/// What is sealed.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Handle {
-    place: String,
+    stands_for: StandsFor,
     principal: String,
     request: String,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum StandsFor {
+    /// A place of one instance, which is given up so many milliseconds after it began.
+    Place { instance: String, place: String, until: u64 },
+    /// The request, made again before this second.
+    Again { until: u64 },
 }
 
 /// Why a call could not be parked.
@@ -57,8 +86,10 @@ struct Handle {
 pub(crate) enum CannotPark {
     #[error("too many calls wait for answers")]
     Full,
+    #[error("too many calls of yours wait for answers; answer or give up some of them")]
+    FullForCaller,
     #[error(transparent)]
-    NoRandomness(#[from] seal::NoRandomness),
+    NoRandomness(#[from] NoRandomness),
 }
 
 /// Why a handle was not honoured.
@@ -68,97 +99,121 @@ pub(crate) enum Dishonoured {
     NotOurs,
     #[error("this requestState belongs to another caller or another request")]
     Mismatch,
-    #[error("this requestState was used already, or its time is over; make the request again")]
-    Gone,
+    #[error("this requestState was used already; make the request again")]
+    Used,
+    /// Its time is over, or whoever kept it is.
+    #[error("what this requestState stands for is over; make the request again")]
+    Over,
 }
 
 impl ParkingLot {
-    pub(crate) fn new(sealer: Arc<Sealer>, limit: usize, patience: Duration) -> Self {
-        Self { inner: Arc::new(Inner { sealer, limit, patience, places: Mutex::default() }) }
+    pub(crate) fn new(sealer: Arc<Sealer>, limits: &Limits, patience: Duration) -> Result<Self, NoRandomness> {
+        let inner = Inner {
+            sealer,
+            instance: seal::random_word()?,
+            began: Instant::now(),
+            limit: limits.parked_calls,
+            limit_per_caller: limits.parked_calls_per_caller,
+            patience,
+            places: Mutex::default(),
+        };
+        Ok(Self { inner: Arc::new(inner) })
     }
 
     /// Parks a call; gives its handle.
     pub(crate) fn park(&self, parked: Parked, principal: &str, request: &str) -> Result<String, CannotPark> {
-        let place = seal::random_word()?;
-        let handle = Handle { place: place.clone(), principal: principal.to_owned(), request: request.to_owned() };
-        let handle = self.inner.sealer.seal(serde_json::to_string(&handle).unwrap_or_default().as_bytes())?;
-        let mut places = self.inner.places.lock();
-        if self.inner.limit <= places.len() {
-            return Err(CannotPark::Full);
-        }
+        let parked = match self.admit(principal) {
+            Ok(()) => parked,
+            Err(full) => {
+                parked.abandon();
+                return Err(full);
+            }
+        };
+        let (place, instance) = (seal::random_word()?, self.inner.instance.clone());
         let expires = Instant::now() + self.inner.patience;
-        places.insert(place.clone(), Place { parked, expires, _expiry: self.expiry(place, expires) });
+        let until = millis(expires.duration_since(self.inner.began));
+        let handle = self.sealed(StandsFor::Place { instance, place: place.clone(), until }, principal, request)?;
+        let waiting = Place { parked, principal: principal.to_owned(), _expiry: self.expiry(place.clone(), expires) };
+        self.inner.places.lock().insert(place, waiting);
         Ok(handle)
     }
 
-    /// The call a handle stands for; a handle is good for one use.
-    pub(crate) fn claim(&self, handle: &str, principal: &str, request: &str) -> Result<Parked, Dishonoured> {
+    fn admit(&self, principal: &str) -> Result<(), CannotPark> {
+        let places = self.inner.places.lock();
+        if self.inner.limit <= places.len() {
+            return Err(CannotPark::Full);
+        }
+        let own = places.values().filter(|place| place.principal == principal).count();
+        if self.inner.limit_per_caller <= own { Err(CannotPark::FullForCaller) } else { Ok(()) }
+    }
+
+    /// A handle for a request that is to be made again; nothing waits for it.
+    pub(crate) fn again(&self, principal: &str, request: &str) -> Result<String, NoRandomness> {
+        let until = now() + self.inner.patience.as_secs();
+        self.sealed(StandsFor::Again { until }, principal, request)
+    }
+
+    fn sealed(&self, stands_for: StandsFor, principal: &str, request: &str) -> Result<String, NoRandomness> {
+        let handle = Handle { stands_for, principal: principal.to_owned(), request: request.to_owned() };
+        self.inner.sealer.seal(serde_json::to_string(&handle).unwrap_or_default().as_bytes())
+    }
+
+    /// What a handle stands for; a place is good for one use.
+    pub(crate) fn claim(&self, handle: &str, principal: &str, request: &str) -> Result<Claimed, Dishonoured> {
         let content = self.inner.sealer.open(handle).ok_or(Dishonoured::NotOurs)?;
         let handle: Handle = serde_json::from_slice(&content).map_err(|_| Dishonoured::NotOurs)?;
         if handle.principal != principal || handle.request != request {
             return Err(Dishonoured::Mismatch);
         }
-        let place = self.inner.places.lock().remove(&handle.place).ok_or(Dishonoured::Gone)?;
-        if place.expires <= Instant::now() { Err(Dishonoured::Gone) } else { Ok(place.parked) }
+        match handle.stands_for {
+            StandsFor::Again { until } if now() < until => Ok(Claimed::Again),
+            StandsFor::Place { instance, place, until } if instance == self.inner.instance => {
+                let waiting = self.inner.places.lock().remove(&place);
+                let over = until <= millis(self.inner.began.elapsed());
+                let absent = if over { Dishonoured::Over } else { Dishonoured::Used };
+                waiting.map(|waiting| Claimed::Parked(waiting.parked)).ok_or(absent)
+            }
+            StandsFor::Again { .. } | StandsFor::Place { .. } => Err(Dishonoured::Over),
+        }
     }
 
-    /// Gives the place up when its time is over; the exchange is dropped, which cancels it on the other side.
+    /// Gives the place up when its time is over.
     fn expiry(&self, place: String, expires: Instant) -> AbortOnDropHandle<()> {
         let lot = Arc::downgrade(&self.inner);
         AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(async move {
             tokio::time::sleep_until(expires).await;
             let abandoned = lot.upgrade().and_then(|lot| lot.places.lock().remove(&place));
-            drop(abandoned);
+            if let Some(Place { parked, .. }) = abandoned {
+                parked.abandon();
+            }
         }))
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::{sync::Arc, time::Duration};
-
-    use super::{CannotPark, Dishonoured, Parked, ParkingLot};
-    use crate::{
-        exchange::{Terms, pair},
-        seal::Sealer,
-    };
-
-    fn lot() -> ParkingLot {
-        ParkingLot::new(Arc::new(Sealer::generated().unwrap()), 2, Duration::from_secs(600))
-    }
-
-    fn call() -> (Parked, crate::exchange::Feed) {
-        let (exchange, feed) = pair(Terms::unbounded(), 8);
-        (Parked { exchange, asks: Vec::new() }, feed)
-    }
-
-    #[tokio::test]
-    async fn a_handle_is_good_once_for_its_caller_and_its_request() {
-        let lot = lot();
-        let (parked, _feed) = call();
-        let handle = lot.park(parked, "ada", "call x").unwrap();
-        assert_eq!(lot.claim(&handle, "bob", "call x").unwrap_err(), Dishonoured::Mismatch);
-        assert_eq!(lot.claim(&handle, "ada", "call y").unwrap_err(), Dishonoured::Mismatch);
-        assert_eq!(lot.claim("made up", "ada", "call x").unwrap_err(), Dishonoured::NotOurs);
-        assert!(lot.claim(&handle, "ada", "call x").is_ok());
-        assert_eq!(lot.claim(&handle, "ada", "call x").unwrap_err(), Dishonoured::Gone);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn an_abandoned_call_is_cancelled_when_its_time_is_over() {
-        let lot = lot();
-        let (parked, feed) = call();
-        let handle = lot.park(parked, "ada", "call x").unwrap();
-        feed.cancelled().await;
-        assert_eq!(lot.claim(&handle, "ada", "call x").unwrap_err(), Dishonoured::Gone);
-    }
-
-    #[tokio::test]
-    async fn places_are_bounded() {
-        let lot = lot();
-        let parked: Vec<_> = (0..3).map(|_| call()).collect();
-        let mut results = parked.into_iter().map(|(parked, feed)| (lot.park(parked, "", "").err(), feed));
-        assert!(results.next().unwrap().0.is_none() && results.next().unwrap().0.is_none());
-        assert_eq!(results.next().unwrap().0, Some(CannotPark::Full));
+impl Parked {
+    /// Nobody comes back: each question gets the answer that says so in its own words, then the call is cancelled.
+    fn abandon(self) {
+        for (_, ask) in self.asks {
+            let answer = match ask.question.method.as_str() {
+                "elicitation/create" => Answer::dismissed(),
+                "sampling/createMessage" => {
+                    Answer::Refused(RpcError::new(RpcError::REJECTED_BY_USER, "nobody came back with an answer"))
+                }
+                _ => Answer::nobody(),
+            };
+            ask.answer(answer);
+        }
+        drop(self.exchange);
     }
 }
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+#[cfg(test)]
+mod tests;

@@ -19,6 +19,7 @@ mod left_alone;
 mod lines;
 mod odd_answers;
 mod oracle;
+mod parking;
 mod relay;
 mod resuming;
 mod rounds;

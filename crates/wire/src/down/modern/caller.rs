@@ -1,0 +1,72 @@
+//! Who asks, by what a stateless request says of itself, and whether its headers say the same.
+
+use std::sync::Arc;
+
+use http::HeaderMap;
+use serde_json::json;
+
+use crate::{
+    down::{Caller, Face},
+    exchange::LogLevel,
+    header::{self, Mismatch},
+    json::{Kind, Raw},
+    message::{ClientCapabilities, Envelope, RpcError, meta},
+    revision::{Era, Revision},
+};
+
+/// Who asks, by what the request says of itself; refused where it says too little or something we do not speak.
+pub(super) fn read(
+    face: &Face,
+    envelope: &Envelope,
+    principal: &Arc<str>,
+    headers: Option<&HeaderMap>,
+) -> Result<(Caller, Option<LogLevel>), RpcError> {
+    let params = envelope.params();
+    let header = headers.map(|headers| headers.get(header::PROTOCOL_VERSION).ok_or("is missing")).transpose();
+    let header = header.map_err(|problem| mismatched(&format!("{} {problem}", header::PROTOCOL_VERSION)))?;
+    let invalid = |message: &str| RpcError::new(RpcError::INVALID_PARAMS, message);
+    let version = meta::value(params.as_ref(), meta::PROTOCOL_VERSION);
+    let version = version.as_ref().and_then(Raw::as_str).ok_or_else(|| invalid("_meta lacks the protocol version"))?;
+    let capabilities = meta::value(params.as_ref(), meta::CLIENT_CAPABILITIES)
+        .filter(|capabilities| capabilities.kind() == Kind::Object)
+        .ok_or_else(|| invalid("_meta lacks the client's capabilities"))?;
+    if header.is_some_and(|header| header.as_bytes() != version.as_bytes()) {
+        return Err(mismatched(&format!("{} does not match the body", header::PROTOCOL_VERSION)));
+    }
+    let supported = face.revisions(Era::Modern);
+    let Some(revision) = supported.iter().copied().find(|revision| revision.as_str() == version) else {
+        let listed: Vec<&str> = supported.into_iter().map(Revision::as_str).collect();
+        let data = json!({ "supported": listed, "requested": version });
+        return Err(RpcError::with_data(RpcError::UNSUPPORTED_VERSION, "unsupported protocol version", data));
+    };
+    let level = match meta::value(params.as_ref(), meta::LOG_LEVEL) {
+        None => None,
+        Some(level) => {
+            let level = level.as_str().and_then(|level| level.parse().ok());
+            Some(level.ok_or_else(|| invalid("unknown log level"))?)
+        }
+    };
+    let info = meta::value(params.as_ref(), meta::CLIENT_INFO);
+    let capabilities = ClientCapabilities(capabilities);
+    Ok((Caller { revision, capabilities, info, principal: Arc::clone(principal) }, level))
+}
+
+pub(super) fn check_headers(
+    face: &Face,
+    envelope: &Envelope,
+    caller: &Caller,
+    headers: &HeaderMap,
+) -> Result<(), Mismatch> {
+    let params = envelope.params();
+    let annotated = match (envelope.method(), params.as_ref().and_then(|params| params.get("name"))) {
+        ("tools/call", Some(name)) => {
+            name.as_str().map(|name| face.service.param_headers(&name, caller)).unwrap_or_default()
+        }
+        _ => Vec::new(),
+    };
+    header::check(headers, envelope.method(), params.as_ref(), &annotated)
+}
+
+pub(super) fn mismatched(problem: &dyn std::fmt::Display) -> RpcError {
+    RpcError::new(RpcError::HEADER_MISMATCH, &problem.to_string())
+}

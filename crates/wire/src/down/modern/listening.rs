@@ -1,0 +1,54 @@
+//! A subscription of a stateless caller: acknowledged first, each item tagged with it, ended with a result.
+
+use std::sync::Arc;
+
+use super::{Reply, Source};
+use crate::{
+    down::{Heard, accent::Said},
+    json::Raw,
+    message::{
+        compose, meta,
+        splice::{self, Edit},
+    },
+    notice::{Notice, filter},
+};
+
+impl Reply {
+    pub(super) fn listen(&mut self) {
+        let wanted = filter::read(self.request.params());
+        let (face, caller) = (Arc::clone(&self.face), self.caller.clone());
+        let heard = async move { face.service.listen(wanted, &caller).await };
+        self.source = Source::Subscribing(Box::pin(heard));
+    }
+
+    pub(super) fn acknowledge(&mut self, heard: Heard) {
+        let acknowledged = filter::written(&heard.honoured);
+        self.say_notification("notifications/subscriptions/acknowledged", Some(&acknowledged));
+        self.source = Source::Listening(heard);
+    }
+
+    pub(super) fn hear(&mut self, notice: Option<Notice>) {
+        match notice {
+            Some(Notice::Changed(list)) => self.say_notification(list.changed_method(), None),
+            Some(Notice::Updated { params, .. }) => {
+                self.say_notification("notifications/resources/updated", Some(&params))
+            }
+            Some(Notice::Other { method, params }) => self.say_notification(&method, params.as_ref()),
+            Some(Notice::Log(_) | Notice::Fault(_) | Notice::Missed(_)) => {}
+            None => {
+                let tag = Edit::Set(meta::SUBSCRIPTION_ID, self.id.raw());
+                let result = splice::edited(&Raw::empty_object(), &[meta::with_keys(None, &[tag])]);
+                let said = self.answered(&result);
+                self.unsaid.push_back(said);
+                self.source = Source::Nothing;
+            }
+        }
+    }
+
+    /// A notification on this subscription, tagged with it.
+    fn say_notification(&mut self, method: &str, params: Option<&Raw>) {
+        let tag = Edit::Set(meta::SUBSCRIPTION_ID, self.id.raw());
+        let edit = meta::with_keys(params, &[tag]);
+        self.unsaid.push_back(Said::more(compose::notification(method, params, &[edit])));
+    }
+}

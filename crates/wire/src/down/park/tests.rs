@@ -1,0 +1,91 @@
+use std::{sync::Arc, time::Duration};
+
+use super::{CannotPark, Claimed, Dishonoured, Parked, ParkingLot};
+use crate::{
+    exchange::{Answer, AskId, Cause, Feed, Happening, Question, Terms, pair},
+    json::Raw,
+    limit::Limits,
+    seal::Sealer,
+};
+
+fn lot() -> ParkingLot {
+    lot_with(&Arc::new(Sealer::generated().unwrap()))
+}
+
+fn lot_with(sealer: &Arc<Sealer>) -> ParkingLot {
+    let limits = Limits { parked_calls: 3, parked_calls_per_caller: 2, ..Limits::default() };
+    ParkingLot::new(Arc::clone(sealer), &limits, Duration::from_secs(600)).unwrap()
+}
+
+fn call() -> (Parked, Feed) {
+    let (exchange, feed) = pair(Terms::unbounded(), 8);
+    (Parked { exchange, asks: Vec::new() }, feed)
+}
+
+fn claim(lot: &ParkingLot, handle: &str, principal: &str, request: &str) -> Result<(), Dishonoured> {
+    lot.claim(handle, principal, request).map(drop)
+}
+
+#[tokio::test]
+async fn a_handle_is_good_once_for_its_caller_and_its_request() {
+    let lot = lot();
+    let (parked, _feed) = call();
+    let handle = lot.park(parked, "ada", "call x").unwrap();
+    assert_eq!(claim(&lot, &handle, "bob", "call x"), Err(Dishonoured::Mismatch));
+    assert_eq!(claim(&lot, &handle, "ada", "call y"), Err(Dishonoured::Mismatch));
+    assert_eq!(claim(&lot, "made up", "ada", "call x"), Err(Dishonoured::NotOurs));
+    assert_eq!(claim(&lot, &handle, "ada", "call x"), Ok(()));
+    assert_eq!(claim(&lot, &handle, "ada", "call x"), Err(Dishonoured::Used));
+}
+
+#[tokio::test]
+async fn another_instance_with_the_same_key_knows_that_it_is_over() {
+    let sealer = Arc::new(Sealer::generated().unwrap());
+    let (before, after) = (lot_with(&sealer), lot_with(&sealer));
+    let (parked, _feed) = call();
+    let handle = before.park(parked, "ada", "call x").unwrap();
+    assert_eq!(claim(&after, &handle, "ada", "call x"), Err(Dishonoured::Over));
+    assert_eq!(claim(&after, &handle, "bob", "call x"), Err(Dishonoured::Mismatch));
+    let again = before.again("ada", "call x").unwrap();
+    assert!(matches!(after.claim(&again, "ada", "call x"), Ok(Claimed::Again)));
+    let other = sealer.seal(br#"{"stands_for":{"Again":{"until":99999999999}},"principal":"a","request":"b","c":1}"#);
+    assert_eq!(claim(&after, &other.unwrap(), "a", "b"), Err(Dishonoured::NotOurs), "sealed for another purpose");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_abandoned_call_is_answered_in_the_negative_and_cancelled() {
+    let lot = lot();
+    let (mut parked, feed) = call();
+    let ask = |number, method: &str| {
+        let id = AskId(number);
+        feed.ask(Question { id, key: None, method: method.to_owned(), params: None, cause: Cause::Request })
+    };
+    let answers = [ask(1, "elicitation/create"), ask(2, "sampling/createMessage"), ask(3, "roots/list")];
+    for key in ["a", "b", "c"] {
+        let Some(Happening::Ask(ask)) = parked.exchange.next().await else { panic!("a question") };
+        parked.asks.push((key.to_owned(), ask));
+    }
+    let handle = lot.park(parked, "ada", "call x").unwrap();
+    let [form, sample, roots] = futures_util::future::join_all(answers).await.try_into().unwrap();
+    assert!(matches!(form, Answer::Given(said) if said == Raw::parse(r#"{"action":"cancel"}"#).unwrap()));
+    assert!(matches!(sample, Answer::Refused(error) if error.code() == -1));
+    assert!(matches!(roots, Answer::Refused(error) if error.code() == -32603));
+    feed.cancelled().await;
+    assert_eq!(claim(&lot, &handle, "ada", "call x"), Err(Dishonoured::Over));
+}
+
+#[tokio::test]
+async fn places_are_bounded_for_each_caller_and_in_all() {
+    let lot = lot();
+    let mut feeds = Vec::new();
+    let mut park = |who: &str| {
+        let (parked, feed) = call();
+        feeds.push(feed);
+        lot.park(parked, who, "").err()
+    };
+    assert_eq!([park("ada"), park("ada")], [None, None]);
+    assert_eq!(park("ada"), Some(CannotPark::FullForCaller));
+    assert_eq!(park("bob"), None);
+    assert_eq!(park("bob"), Some(CannotPark::Full));
+    assert!(feeds[2].is_cancelled() && !feeds[3].is_cancelled(), "what has no place is given up");
+}
