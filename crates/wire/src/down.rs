@@ -5,12 +5,15 @@
 //! and let the accent speak; what a service does knows no year.
 
 mod accent;
+mod dialect;
 mod hosted_tasks;
 pub mod http;
 
 mod legacy;
 mod modern;
 mod park;
+mod progress;
+mod refusal;
 mod session;
 pub mod stdio;
 mod stream;

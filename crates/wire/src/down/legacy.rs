@@ -9,16 +9,16 @@ use serde_json::json;
 use super::{
     Asks,
     accent::{self, Said},
+    dialect,
+    progress::Meter,
+    refusal,
     session::{self, Session},
     tasks::{self, InSession, Later},
 };
 use crate::{
     exchange::{Answer, Ask, AskId, Exchange, Happening, LogLevel, Outcome, Question},
     json::Raw,
-    message::{
-        Envelope, Id, RpcError, compose, meta,
-        splice::{self, Edit},
-    },
+    message::{Envelope, Id, RpcError, compose, meta, splice::Edit},
     revision::Revision,
     seal,
     task::spelling,
@@ -29,7 +29,8 @@ pub(super) struct Reply {
     session: Arc<Session>,
     id: Id,
     token: Option<Raw>,
-    is_tool_call: bool,
+    method: String,
+    meter: Meter,
     source: Source,
     /// The task that is followed, where one is.
     task: Option<String>,
@@ -84,7 +85,8 @@ impl Reply {
             session: Arc::clone(session),
             id,
             token: accent::progress_token(envelope),
-            is_tool_call: envelope.method() == "tools/call",
+            method: envelope.method().to_owned(),
+            meter: Meter::new(),
             source,
             task,
             asked: FuturesUnordered::new(),
@@ -121,6 +123,11 @@ impl Reply {
             };
             tokio::select! {
                 happening = exchange.next() => self.take(happening),
+                () = self.meter.due() => {
+                    if let Some(params) = self.meter.release() {
+                        self.report(&params);
+                    }
+                }
                 Some(ask) = self.asked.next(), if !self.asked.is_empty() => self.open.retain(|(open, _)| *open != ask),
             }
         }
@@ -128,12 +135,12 @@ impl Reply {
 
     fn take(&mut self, happening: Option<Happening>) {
         match happening {
-            Some(Happening::Progress(params)) => {
-                if let Some(token) = &self.token {
-                    let edit = [Edit::Set("progressToken", token.clone())];
-                    self.say(compose::notification("notifications/progress", Some(&params), &edit));
+            Some(Happening::Progress(params)) if self.token.is_some() => {
+                if let Some(params) = self.meter.take(params) {
+                    self.report(&params);
                 }
             }
+            Some(Happening::Progress(_)) => {}
             Some(Happening::Log(params)) => {
                 if self.session.wants(LogLevel::of(&params)) {
                     self.say(compose::notification("notifications/message", Some(&params), &[]));
@@ -144,6 +151,12 @@ impl Reply {
             Some(Happening::Ended(outcome)) => self.end(outcome),
             None => self.source = Source::Nothing,
         }
+    }
+
+    fn report(&mut self, params: &Raw) {
+        let token = self.token.clone().map(|token| Edit::Set("progressToken", token));
+        let edits: Vec<_> = token.into_iter().chain(dialect::progress(self.session.caller.revision)).collect();
+        self.say(compose::notification("notifications/progress", Some(params), &edits));
     }
 
     fn say(&mut self, message: bytes::Bytes) {
@@ -159,8 +172,20 @@ impl Reply {
             let message = format!("the caller cannot be asked `{}`", question.method);
             return ask.answer(Answer::Refused(RpcError::new(RpcError::METHOD_NOT_FOUND, &message)));
         }
+        let params = match question.params.as_ref() {
+            Some(params) => dialect::question(caller.revision, &question.method, params).map(Some),
+            None => Ok(None),
+        };
+        let params = match params {
+            Ok(params) => params,
+            Err(inexpressible) => {
+                let told = dialect::told(&inexpressible);
+                self.say(compose::notification("notifications/message", Some(&told), &[]));
+                return ask.answer(Answer::dismissed());
+            }
+        };
         let (id, answer) = self.session.ask();
-        let params = question.params.as_ref();
+        let params = params.as_ref();
         let mut edits = only_with_a_session(params);
         edits.extend(self.beside_the_point(question));
         let message = compose::request(&id, &question.method, params, &edits);
@@ -194,10 +219,12 @@ impl Reply {
 
     fn end(&mut self, outcome: Outcome) {
         self.source = Source::Nothing;
-        let error = |code, message: &str| RpcError::new(code, message);
+        if let Some(params) = self.meter.release() {
+            self.report(&params);
+        }
         let said = match outcome {
             Outcome::Answered(result) => {
-                let mut edits = without_modern(&result);
+                let mut edits = dialect::result(self.session.caller.revision, &self.method, &result);
                 if let Some(task) = &self.task {
                     edits.retain(|edit| edit.key() != "_meta");
                     edits.push(tasks::related(Some(&meta::without_hop_keys(&result)), task));
@@ -208,12 +235,10 @@ impl Reply {
             Outcome::Refused(refusal) if refusal.code() == RpcError::URL_ELICITATION_REQUIRED => {
                 self.page_first(&refusal)
             }
-            Outcome::Refused(refusal) => self.refused(&translated(refusal)),
-            Outcome::Failed(problem) => self.refused(&error(RpcError::INTERNAL, &problem.to_string())),
-            Outcome::TimedOut { clock, limit } => {
-                self.refused(&error(RpcError::INTERNAL, &format!("no answer within {limit:?} ({clock})")))
-            }
-            Outcome::Cancelled => self.refused(&error(RpcError::INTERNAL, "the request was given up")),
+            Outcome::Refused(error) => self.refused(&refusal::to_stateful(error)),
+            Outcome::Failed(problem) => self.failed(&problem),
+            Outcome::TimedOut { clock, limit } => self.failed(&format!("no answer within {limit:?} ({clock})")),
+            Outcome::Cancelled => self.failed(&"the request was given up"),
         };
         self.unsaid.push_back(said);
     }
@@ -231,10 +256,14 @@ impl Reply {
         let addresses: Vec<String> =
             pages.iter().filter_map(|page| page.get("url")?.as_str().map(String::from)).collect();
         let sentence = format!("{}; open {} first, then call again", error.message(), addresses.join(" and "));
-        if self.is_tool_call {
+        if self.method == "tools/call" {
             return Said::last(compose::result(&self.id, &accent::tool_error(&sentence), &[]));
         }
         self.refused(&RpcError::new(RpcError::INTERNAL, &sentence))
+    }
+
+    fn failed(&self, problem: &dyn std::fmt::Display) -> Said {
+        self.refused(&RpcError::new(RpcError::INTERNAL, &problem.to_string()))
     }
 
     fn refused(&self, error: &RpcError) -> Said {
@@ -258,38 +287,5 @@ fn only_with_a_session(params: Option<&Raw>) -> Vec<Edit<'static>> {
     match seal::random_word() {
         Ok(word) if url && !named => vec![Edit::Set("elicitationId", Raw::of(&word))],
         _ => Vec::new(),
-    }
-}
-
-/// What only a stateless result carries.
-fn without_modern(result: &Raw) -> Vec<Edit<'static>> {
-    let mut edits = Vec::new();
-    result.each_key(|key| match key {
-        "resultType" => edits.push(Edit::Remove("resultType")),
-        "ttlMs" => edits.push(Edit::Remove("ttlMs")),
-        "cacheScope" => edits.push(Edit::Remove("cacheScope")),
-        _ => {}
-    });
-    if meta::value(Some(result), meta::SERVER_INFO).is_some() {
-        let rest = meta::without_hop_keys(result).get("_meta");
-        edits.push(rest.map_or(Edit::Remove("_meta"), |rest| Edit::Set("_meta", rest)));
-    }
-    edits
-}
-
-/// Codes that would mislead a caller about this hop.
-fn translated(error: RpcError) -> RpcError {
-    match error.code() {
-        RpcError::HEADER_MISMATCH | RpcError::UNSUPPORTED_VERSION => {
-            RpcError::new(RpcError::INTERNAL, &format!("between here and the server: {error}"))
-        }
-        // Here the call itself says that it takes a task.
-        RpcError::MISSING_CAPABILITY if tasks::are_needed(&error) => {
-            RpcError::new(RpcError::METHOD_NOT_FOUND, "this tool runs only as a task: call it with `task`")
-        }
-        RpcError::MISSING_CAPABILITY => {
-            RpcError::from_raw(splice::edited(error.raw(), &[Edit::Set("code", Raw::of(&RpcError::INTERNAL))]))
-        }
-        _ => error,
     }
 }

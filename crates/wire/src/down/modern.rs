@@ -8,12 +8,14 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, StatusCode};
-use serde_json::json;
 use tokio::time::Instant;
 
 use super::{
     Caller, Face,
     accent::{self, Said},
+    dialect,
+    progress::Meter,
+    refusal,
     tasks::{self, Later},
 };
 use crate::{
@@ -46,6 +48,7 @@ pub(super) struct Reply {
     caller: Caller,
     id: Id,
     token: Option<Raw>,
+    meter: Meter,
     level: Option<LogLevel>,
     request: Request,
     /// What a handle of this request is bound to.
@@ -117,6 +120,7 @@ impl Reply {
             face: Arc::clone(face),
             caller,
             token: accent::progress_token(envelope),
+            meter: Meter::new(),
             level,
             request,
             digest,
@@ -167,7 +171,13 @@ impl Reply {
                 }
                 Source::Exchange { exchange, since, .. } => {
                     let happening = match *since {
-                        None => exchange.next().await,
+                        None => tokio::select! {
+                            happening = exchange.next() => happening,
+                            () = self.meter.due() => {
+                                self.catch_up();
+                                continue;
+                            }
+                        },
                         Some(since) => {
                             let until = (Instant::now() + NEXT_ASK).min(since + ALL_ASKS);
                             match tokio::time::timeout_at(until, exchange.next()).await {
@@ -223,16 +233,12 @@ impl Reply {
 
     fn take(&mut self, happening: Option<Happening>) {
         match happening {
-            Some(Happening::Progress(params)) => {
-                if let Some(token) = &self.token {
-                    let edit = [Edit::Set("progressToken", token.clone())];
-                    self.unsaid.push_back(Said::more(compose::notification(
-                        "notifications/progress",
-                        Some(&params),
-                        &edit,
-                    )));
+            Some(Happening::Progress(params)) if self.token.is_some() => {
+                if let Some(params) = self.meter.take(params) {
+                    self.report(&params);
                 }
             }
+            Some(Happening::Progress(_)) => {}
             Some(Happening::Log(params)) => {
                 if self.level.is_some_and(|level| level <= LogLevel::of(&params)) {
                     self.unsaid.push_back(Said::more(compose::notification(
@@ -258,6 +264,7 @@ impl Reply {
 
     fn end(&mut self, outcome: Outcome) {
         self.source = Source::Nothing;
+        self.catch_up();
         let said = match outcome {
             Outcome::Answered(result) => self.answered(&result),
             Outcome::HandedOff(task) => {
@@ -270,7 +277,8 @@ impl Reply {
                 self.page_first(&error)
             }
             Outcome::Refused(error) => {
-                let error = self.translated(error);
+                let uri = self.request.param("uri");
+                let error = refusal::to_stateless(error, uri.as_ref(), &self.caller.capabilities);
                 Said::error(Some(&self.id), &error, status_of(&error))
             }
             Outcome::Failed(error) => self.failed(&error),
@@ -280,13 +288,27 @@ impl Reply {
         self.unsaid.push_back(said);
     }
 
+    fn report(&mut self, params: &Raw) {
+        let token = self.token.clone().map(|token| Edit::Set("progressToken", token));
+        let message = compose::notification("notifications/progress", Some(params), token.as_slice());
+        self.unsaid.push_back(Said::more(message));
+    }
+
+    /// Says what was held back of the progress.
+    fn catch_up(&mut self) {
+        if let Some(params) = self.meter.release() {
+            self.report(&params);
+        }
+    }
+
     fn failed(&self, problem: &dyn std::fmt::Display) -> Said {
         Said::error(Some(&self.id), &RpcError::new(RpcError::INTERNAL, &problem.to_string()), StatusCode::OK)
     }
 
     /// The result with what this revision requires: its type, who answers, how long it keeps.
     fn answered(&self, result: &Raw) -> Said {
-        let mut edits = vec![self.signed(result)];
+        let mut edits = dialect::result(self.caller.revision, self.request.method(), result);
+        edits.push(self.signed(result));
         if result.get("resultType").is_none() {
             edits.push(Edit::Set("resultType", Raw::of("complete")));
         }
@@ -304,25 +326,6 @@ impl Reply {
     fn signed(&self, result: &Raw) -> Edit<'static> {
         let info = self.face.service.profile(&self.caller).info;
         meta::with_keys(Some(result), &[Edit::Set(meta::SERVER_INFO, info)])
-    }
-
-    /// Codes that mean something else to this caller, or would mislead it about this hop.
-    fn translated(&self, error: RpcError) -> RpcError {
-        match error.code() {
-            RpcError::RESOURCE_NOT_FOUND => {
-                let uri = self.request.param("uri").as_ref().and_then(Raw::as_str).map(std::borrow::Cow::into_owned);
-                RpcError::with_data(RpcError::INVALID_PARAMS, &error.message(), json!({ "uri": uri }))
-            }
-            RpcError::HEADER_MISMATCH | RpcError::UNSUPPORTED_VERSION => {
-                RpcError::new(RpcError::INTERNAL, &format!("between here and the server: {error}"))
-            }
-            RpcError::MISSING_CAPABILITY => error,
-            code if (-32099..=-32000).contains(&code) => {
-                let data = json!({ "upstream": { "code": code, "message": error.message() } });
-                RpcError::with_data(RpcError::INTERNAL, &error.message(), data)
-            }
-            _ => error,
-        }
     }
 }
 

@@ -23,6 +23,7 @@ use self::streams::Streams;
 use super::{
     Asks, Caller, Face,
     accent::{self, Said},
+    dialect,
     stream::{Bounds, Reader, Stream, Writer},
     tasks::{self, InSession},
 };
@@ -30,7 +31,7 @@ use crate::{
     exchange::{Answer, LogLevel, Request},
     json::{Kind, Raw},
     message::{
-        ClientCapabilities, Envelope, Id, RpcError, compose,
+        Envelope, Id, RpcError, compose,
         splice::{self, Edit},
     },
     notice::{Notice, Wanted},
@@ -85,7 +86,7 @@ impl Session {
         let capabilities = params.get("capabilities").filter(|value| value.kind() == Kind::Object);
         let caller = Caller {
             revision,
-            capabilities: ClientCapabilities(capabilities.unwrap_or_else(Raw::empty_object)),
+            capabilities: dialect::capabilities(revision, &capabilities.unwrap_or_else(Raw::empty_object)),
             info: params.get("clientInfo"),
             principal: Arc::clone(principal),
         };

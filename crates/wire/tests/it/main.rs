@@ -5,6 +5,7 @@ mod ahead;
 mod batches;
 mod by_hand;
 mod callers;
+mod dialects;
 mod doors;
 mod endings;
 mod endings_of_servers;

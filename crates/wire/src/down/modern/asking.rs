@@ -50,6 +50,7 @@ impl Reply {
         let Source::Exchange { exchange, asks, .. } = std::mem::replace(&mut self.source, Source::Nothing) else {
             return;
         };
+        self.catch_up();
         let requests = asked(&asks);
         let parked = Parked { exchange, asks };
         let said = match self.face.parked.park(parked, &self.caller.principal, &self.digest) {

@@ -1,0 +1,138 @@
+//! What may be asked of a caller of each revision, and in which words.
+
+use std::borrow::Cow;
+
+use serde_json::json;
+
+use super::{content, each, lacks};
+use crate::{
+    json::{Kind, Raw},
+    message::{
+        ClientCapabilities,
+        splice::{self, Edit},
+    },
+    revision::Revision,
+};
+
+/// Why a question cannot be put to this caller.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("revision {revision} cannot say {what}")]
+pub(in crate::down) struct Inexpressible {
+    revision: Revision,
+    what: &'static str,
+}
+
+/// What a caller declared, as far as its revision has it and it means anything beyond this hop.
+pub(in crate::down) fn capabilities(revision: Revision, declared: &Raw) -> ClientCapabilities {
+    let mut edits = vec![Edit::Remove("tasks")];
+    for member in declared.members() {
+        match member.key.as_str() {
+            "roots" => edits.push(Edit::Set("roots", splice::edited(&member.value, &[Edit::Remove("listChanged")]))),
+            "elicitation" if revision < Revision::V2025_06_18 => edits.push(Edit::Remove("elicitation")),
+            "elicitation" if revision < Revision::V2025_11_25 => {
+                edits.push(Edit::Set("elicitation", Raw::empty_object()));
+            }
+            "sampling" if revision < Revision::V2025_11_25 => edits.push(Edit::Set("sampling", Raw::empty_object())),
+            _ => {}
+        }
+    }
+    let changes = |edit: &Edit<'_>| match edit {
+        Edit::Remove(key) => declared.get(key).is_some(),
+        Edit::Set(key, value) | Edit::Add(key, value) => declared.get(key).as_ref() != Some(value),
+    };
+    edits.retain(changes);
+    ClientCapabilities(splice::edited(declared, &edits))
+}
+
+/// The params of a question as this revision has them; as they came where nothing has to change.
+pub(in crate::down) fn question(revision: Revision, method: &str, params: &Raw) -> Result<Raw, Inexpressible> {
+    match method {
+        "elicitation/create" if revision < Revision::V2025_11_25 => form(revision, params),
+        "sampling/createMessage" if revision < Revision::V2025_11_25 => Ok(sampling(revision, params)),
+        _ => Ok(params.clone()),
+    }
+}
+
+/// A form of 2025-06-18: one value per field, choices by name, defaults only for yes and no.
+fn form(revision: Revision, params: &Raw) -> Result<Raw, Inexpressible> {
+    let mut edits = vec![Edit::Remove("mode"), Edit::Remove("task")];
+    if let Some(schema) = params.get("requestedSchema")
+        && let Some(properties) = schema.get("properties")
+    {
+        let members = properties.members();
+        let mut fields = Vec::new();
+        for member in &members {
+            let field = field(&member.value).map_err(|what| Inexpressible { revision, what })?;
+            fields.extend(field.map(|field| Edit::Set(&member.key, field)));
+        }
+        if !fields.is_empty() {
+            let properties = splice::edited(&properties, &fields);
+            edits.push(Edit::Set("requestedSchema", splice::edited(&schema, &[Edit::Set("properties", properties)])));
+        }
+    }
+    Ok(splice::edited(params, &edits))
+}
+
+/// One field, where it had to change.
+fn field(field: &Raw) -> Result<Option<Raw>, &'static str> {
+    let [kind, choices, default] = field.fields(["type", "oneOf", "default"]);
+    let kind = kind.as_ref().and_then(Raw::as_str).unwrap_or_default();
+    if kind == "array" {
+        return Err("a choice of several");
+    }
+    let mut edits = Vec::new();
+    if let Some(choices) = choices.filter(|choices| choices.kind() == Kind::Array) {
+        let word = |choice: &Raw, key| choice.get(key).as_ref().and_then(Raw::as_str).map(Cow::into_owned);
+        let values: Vec<_> = choices.elements().iter().filter_map(|choice| word(choice, "const")).collect();
+        let names: Vec<_> = choices
+            .elements()
+            .iter()
+            .filter_map(|choice| word(choice, "title").or_else(|| word(choice, "const")))
+            .collect();
+        edits.extend([
+            Edit::Remove("oneOf"),
+            Edit::Set("enum", Raw::of(&values)),
+            Edit::Set("enumNames", Raw::of(&names)),
+        ]);
+    }
+    if default.is_some() && kind != "boolean" {
+        edits.push(Edit::Remove("default"));
+    }
+    Ok((!edits.is_empty()).then(|| splice::edited(field, &edits)))
+}
+
+/// A conversation of before 2025-11-25: one block per message.
+fn sampling(revision: Revision, params: &Raw) -> Raw {
+    let messages = params.get("messages").unwrap_or_else(|| splice::array([]));
+    let several = |message: &Raw| message.get("content").is_some_and(|content| content.kind() == Kind::Array);
+    let mut all = messages.elements();
+    let split = all.iter().any(several);
+    if split {
+        all = all.iter().flat_map(one_block_each).collect();
+    }
+    let whole = if split { splice::array(&all) } else { messages.clone() };
+    let fitted = each(&whole, |message| {
+        let content = content::block(lacks(revision), &message.get("content")?)?;
+        Some(splice::edited(message, &[Edit::Set("content", content)]))
+    });
+    match fitted.or(split.then_some(whole)) {
+        Some(messages) => splice::edited(params, &[Edit::Set("messages", messages), Edit::Remove("task")]),
+        None if params.get("task").is_some() => splice::edited(params, &[Edit::Remove("task")]),
+        None => params.clone(),
+    }
+}
+
+fn one_block_each(message: &Raw) -> Vec<Raw> {
+    match message.get("content").filter(|content| content.kind() == Kind::Array) {
+        None => vec![message.clone()],
+        Some(content) => {
+            let with = |block: &Raw| splice::edited(message, &[Edit::Set("content", block.clone())]);
+            content.elements().iter().map(with).collect()
+        }
+    }
+}
+
+/// Why nobody was asked, as a log line for whoever would have been.
+pub(in crate::down) fn told(inexpressible: &Inexpressible) -> Raw {
+    Raw::of(&json!({ "level": "warning", "data": format!("a question was not shown: {inexpressible}") }))
+}

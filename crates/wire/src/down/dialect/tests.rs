@@ -1,0 +1,183 @@
+use serde_json::json;
+
+use super::{capabilities, question, result};
+use crate::{json::Raw, message::splice, revision::Revision};
+
+const OLDEST: Revision = Revision::V2024_11_05;
+const BATCHES: Revision = Revision::V2025_03_26;
+const FORMS: Revision = Revision::V2025_06_18;
+const TASKS: Revision = Revision::V2025_11_25;
+const MODERN: Revision = Revision::V2026_07_28;
+
+fn raw(text: &str) -> Raw {
+    Raw::parse(text.to_owned()).unwrap()
+}
+
+fn fitted(revision: Revision, method: &str, text: &str) -> String {
+    let whole = raw(text);
+    splice::edited(&whole, &result(revision, method, &whole)).to_string()
+}
+
+/// Method, result, and what callers of these revisions read; every other revision reads it as it is.
+type Row = (&'static str, &'static str, &'static [(&'static [Revision], &'static str)]);
+
+const LEGACY: &[Revision] = &[OLDEST, BATCHES, FORMS, TASKS];
+const OLD: &[Revision] = &[OLDEST, BATCHES];
+
+const RESULTS: &[Row] = &[
+    ("ping", r#"{"resultType":"complete", "x": 1}"#, &[(LEGACY, r#"{"x": 1}"#)]),
+    ("tools/list", r#"{"tools":[ ],"ttlMs":5,"cacheScope":"private"}"#, &[(LEGACY, r#"{"tools":[ ]}"#)]),
+    (
+        "tools/list",
+        r#"{"tools":[{"name":"a","execution":{"taskSupport":"optional"}}, {"name":"b"}]}"#,
+        &[(&[OLDEST, BATCHES, FORMS, MODERN], r#"{"tools":[{"name":"a"},{"name":"b"}]}"#)],
+    ),
+    (
+        "tools/list",
+        r#"{"tools":[{"name":"a","inputSchema":{"type":"object","properties":{"x":true,"y":false,"z":{"const":true}}}}]}"#,
+        &[(
+            LEGACY,
+            r#"{"tools":[{"name":"a","inputSchema":{"type":"object","properties":{"x":{},"y":{"not":{}},"z":{"const":true}}}}]}"#,
+        )],
+    ),
+    (
+        "tools/list",
+        r#"{"tools":[{"name":"a","outputSchema":{"type":"array"}}]}"#,
+        &[(LEGACY, r#"{"tools":[{"name":"a"}]}"#)],
+    ),
+    (
+        "tools/list",
+        r#"{"tools":[{"name":"a","title":"A","outputSchema":{"type":"object"},"_meta":{"k":1}}]}"#,
+        &[(OLD, r#"{"tools":[{"name":"a"}]}"#)],
+    ),
+    (
+        "tools/list",
+        r#"{"tools":[{"name":"a","annotations":{"readOnlyHint":true}}]}"#,
+        &[(&[OLDEST], r#"{"tools":[{"name":"a"}]}"#)],
+    ),
+    (
+        "prompts/list",
+        r#"{"prompts":[{"name":"p","title":"P","arguments":[{"name":"a","title":"A"}]}]}"#,
+        &[(OLD, r#"{"prompts":[{"name":"p","arguments":[{"name":"a"}]}]}"#)],
+    ),
+    (
+        "resources/list",
+        r#"{"resources":[{"uri":"a:b","name":"n","title":"N"}]}"#,
+        &[(OLD, r#"{"resources":[{"uri":"a:b","name":"n"}]}"#)],
+    ),
+    (
+        "tools/call",
+        r#"{"content":[],"structuredContent":{"a":1}}"#,
+        &[(OLD, r#"{"content":[{"text":"{\"a\":1}","type":"text"}]}"#)],
+    ),
+    (
+        "tools/call",
+        r#"{"content":[{"type":"text","text":"{ \"a\":1 }"}],"structuredContent":{"a":1}}"#,
+        &[(OLD, r#"{"content":[{"type":"text","text":"{ \"a\":1 }"}]}"#)],
+    ),
+    (
+        "tools/call",
+        r#"{"content":[{"type":"text","text":"x"}],"structuredContent":[1,2]}"#,
+        &[(LEGACY, r#"{"content":[{"type":"text","text":"x"},{"text":"[1,2]","type":"text"}]}"#)],
+    ),
+    (
+        "tools/call",
+        r#"{"content":[{"type":"resource_link","uri":"a:b","name":"n"}]}"#,
+        &[(OLD, r#"{"content":[{"text":"n: a:b","type":"text"}]}"#)],
+    ),
+    (
+        "tools/call",
+        r#"{"content":[{"type":"audio","data":"","mimeType":"audio/wav"}, {"type":"text","text":"t"}]}"#,
+        &[(
+            &[OLDEST],
+            r#"{"content":[{"text":"[audio (audio/wav) left out: this client's revision has none]","type":"text"},{"type":"text","text":"t"}]}"#,
+        )],
+    ),
+    (
+        "prompts/get",
+        r#"{"messages":[{"role":"user","content":{"type":"text","text":"t","_meta":{}}}]}"#,
+        &[(OLD, r#"{"messages":[{"role":"user","content":{"type":"text","text":"t"}}]}"#)],
+    ),
+    (
+        "tools/call",
+        r#"{"content":[],"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"x"},"k":1}}"#,
+        &[(LEGACY, r#"{"content":[],"_meta":{"k":1}}"#)],
+    ),
+];
+
+#[test]
+fn each_revision_reads_what_it_knows_and_the_rest_byte_for_byte() {
+    for (method, text, expected) in RESULTS {
+        for revision in Revision::ALL {
+            let changed = expected.iter().find(|(revisions, _)| revisions.contains(&revision));
+            let wanted = changed.map_or(*text, |(_, wanted)| wanted);
+            assert_eq!(fitted(revision, method, text), wanted, "{method} for {revision}: {text}");
+        }
+    }
+}
+
+#[test]
+fn what_is_no_list_and_no_block_is_left_alone() {
+    for text in [r#"{"tools":7}"#, r#"{"tools":[7,null,"x"]}"#, r#"{"content":"x"}"#, r#"{"content":[7,{"type":9}]}"#] {
+        for revision in Revision::ALL {
+            for method in ["tools/list", "tools/call", "prompts/list", "prompts/get", "resources/read"] {
+                assert_eq!(fitted(revision, method, text), text, "{method} for {revision}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_caller_can_do_what_its_revision_has() {
+    let declared = raw(
+        r#"{"roots":{"listChanged":true},"sampling":{"tools":{}},"elicitation":{"form":{},"url":{}},"tasks":{},"x":1}"#,
+    );
+    let table = [
+        (OLDEST, r#"{"roots":{},"sampling":{},"x":1}"#),
+        (BATCHES, r#"{"roots":{},"sampling":{},"x":1}"#),
+        (FORMS, r#"{"roots":{},"sampling":{},"elicitation":{},"x":1}"#),
+        (TASKS, r#"{"roots":{},"sampling":{"tools":{}},"elicitation":{"form":{},"url":{}},"x":1}"#),
+    ];
+    for (revision, expected) in table {
+        assert_eq!(capabilities(revision, &declared).0.to_string(), expected, "{revision}");
+    }
+    let plain = raw(r#"{ "elicitation" : {} }"#);
+    assert_eq!(capabilities(FORMS, &plain).0.to_string(), plain.to_string(), "nothing to change");
+}
+
+#[test]
+fn a_form_of_before_has_choices_by_name_and_no_choice_of_several() {
+    let params = raw(r#"{"mode":"form","message":"m","requestedSchema":{"type":"object","properties":{
+            "one":{"type":"string","oneOf":[{"const":"a","title":"A"},{"const":"b"}],"default":"a"},
+            "yes":{"type":"boolean","default":true},"plain":{"type":"string"}}}}"#);
+    let form = question(FORMS, "elicitation/create", &params).unwrap();
+    let form: serde_json::Value = form.read().unwrap();
+    assert_eq!(
+        form,
+        json!({ "message": "m", "requestedSchema": { "type": "object", "properties": {
+            "one": { "type": "string", "enum": ["a", "b"], "enumNames": ["A", "b"] },
+            "yes": { "type": "boolean", "default": true },
+            "plain": { "type": "string" },
+        } } })
+    );
+    assert_eq!(question(TASKS, "elicitation/create", &params).unwrap().to_string(), params.to_string());
+    let several = raw(r#"{"message":"m","requestedSchema":{"properties":{"many":{"type":"array"}}}}"#);
+    let refusal = question(FORMS, "elicitation/create", &several).unwrap_err();
+    assert_eq!(refusal.to_string(), "revision 2025-06-18 cannot say a choice of several");
+}
+
+#[test]
+fn a_conversation_of_before_has_one_block_per_message() {
+    let params = raw(
+        r#"{"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"audio","data":"","mimeType":"m"}]}],"maxTokens":5}"#,
+    );
+    let sampled = |revision| question(revision, "sampling/createMessage", &params).unwrap().to_string();
+    assert_eq!(sampled(TASKS), params.to_string());
+    assert_eq!(
+        sampled(FORMS),
+        r#"{"messages":[{"role":"user","content":{"type":"text","text":"a"}},{"role":"user","content":{"type":"audio","data":"","mimeType":"m"}}],"maxTokens":5}"#
+    );
+    assert!(sampled(OLDEST).contains("left out"), "{}", sampled(OLDEST));
+    let plain = raw(r#"{"messages":[{"role":"user","content":{"type":"text","text":"a"}}] }"#);
+    assert_eq!(question(OLDEST, "sampling/createMessage", &plain).unwrap().to_string(), plain.to_string());
+}

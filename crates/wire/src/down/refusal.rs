@@ -1,0 +1,122 @@
+//! Errors of servers as callers of each era may see them: none that would mislead a caller about this hop, and none
+//! that its revision does not define.
+
+use serde_json::json;
+
+use super::tasks;
+use crate::{
+    json::Raw,
+    message::{ClientCapabilities, RpcError},
+};
+
+/// Codes that the stateless revision defines in the range it reserves; there are no others in it.
+const RESERVED: std::ops::RangeInclusive<i64> = -32099..=-32020;
+/// Codes whose meaning is each implementation's own.
+const IMPLEMENTATION: std::ops::RangeInclusive<i64> = -32019..=-32000;
+
+/// An error for a caller without a session.
+pub(super) fn to_stateless(error: RpcError, uri: Option<&Raw>, declared: &ClientCapabilities) -> RpcError {
+    match error.code() {
+        RpcError::RESOURCE_NOT_FOUND => {
+            let uri = uri.and_then(Raw::as_str);
+            RpcError::with_data(RpcError::INVALID_PARAMS, &error.message(), json!({ "uri": uri }))
+        }
+        RpcError::HEADER_MISMATCH | RpcError::UNSUPPORTED_VERSION => between(&error),
+        // Where the caller declared it, it is not the caller who lacks it.
+        RpcError::MISSING_CAPABILITY if concerns(&error, declared) => error,
+        code if RESERVED.contains(&code) || IMPLEMENTATION.contains(&code) => upstream(&error),
+        _ => error,
+    }
+}
+
+/// An error for a caller with a session.
+pub(super) fn to_stateful(error: RpcError) -> RpcError {
+    match error.code() {
+        RpcError::HEADER_MISMATCH | RpcError::UNSUPPORTED_VERSION => between(&error),
+        // Here the call itself says that it takes a task.
+        RpcError::MISSING_CAPABILITY if tasks::are_needed(&error) => {
+            RpcError::new(RpcError::METHOD_NOT_FOUND, "this tool runs only as a task: call it with `task`")
+        }
+        RpcError::MISSING_CAPABILITY => {
+            let data = error.data();
+            let data = data.as_ref().and_then(|data| data.read::<serde_json::Value>().ok());
+            RpcError::with_data(RpcError::INTERNAL, &error.message(), data)
+        }
+        // Any other code was a server's own then.
+        _ => error,
+    }
+}
+
+fn concerns(error: &RpcError, declared: &ClientCapabilities) -> bool {
+    let needed = error.data().and_then(|data| data.get("requiredCapabilities"));
+    let needed = needed.map(|needed| needed.members()).unwrap_or_default();
+    let covered = |name: &str, needed: &Raw| {
+        let has = declared.0.get(name);
+        has.is_some_and(|has| needed.members().iter().all(|part| has.get(&part.key).is_some()))
+    };
+    needed.is_empty() || needed.iter().any(|part| !covered(&part.key, &part.value))
+}
+
+fn between(error: &RpcError) -> RpcError {
+    RpcError::new(RpcError::INTERNAL, &format!("between here and the server: {error}"))
+}
+
+fn upstream(error: &RpcError) -> RpcError {
+    let data = json!({ "upstream": { "code": error.code(), "message": error.message() } });
+    RpcError::with_data(RpcError::INTERNAL, &error.message(), data)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{to_stateful, to_stateless};
+    use crate::{
+        json::Raw,
+        message::{ClientCapabilities, RpcError},
+    };
+
+    /// From a server · to a stateless caller · to a stateful one.
+    const TABLE: [(i64, i64, i64); 14] = [
+        (-32002, -32602, -32002),
+        (-32602, -32602, -32602),
+        (-32601, -32601, -32601),
+        (-32600, -32600, -32600),
+        (-32603, -32603, -32603),
+        (-32042, -32603, -32042),
+        (-32020, -32603, -32603),
+        (-32022, -32603, -32603),
+        (-32021, -32021, -32603),
+        (-32000, -32603, -32000),
+        (-32019, -32603, -32019),
+        (-32023, -32603, -32023),
+        (-32099, -32603, -32099),
+        (-1, -1, -1),
+    ];
+
+    #[test]
+    fn each_code_means_to_each_era_what_it_may_mean() {
+        for (code, stateless, stateful) in TABLE {
+            let error = RpcError::new(code, "what happened");
+            let uri = Raw::of("memo://one");
+            let to_stateless = to_stateless(error.clone(), Some(&uri), &ClientCapabilities::none());
+            let to_stateful = to_stateful(error);
+            assert_eq!((to_stateless.code(), to_stateful.code()), (stateless, stateful), "{code}");
+            assert!(
+                to_stateless.message().contains("what happened") && to_stateful.message().contains("what happened")
+            );
+        }
+    }
+
+    #[test]
+    fn a_missing_capability_is_the_callers_only_where_it_is_the_callers() {
+        let data = json!({ "requiredCapabilities": { "sampling": { "tools": {} } } });
+        let error = RpcError::with_data(RpcError::MISSING_CAPABILITY, "needs more", data);
+        for (declared, code) in
+            [("{}", -32021), (r#"{"sampling":{}}"#, -32021), (r#"{"sampling":{"tools":{}}}"#, -32603)]
+        {
+            let declared = ClientCapabilities(Raw::parse(declared.to_owned()).unwrap());
+            assert_eq!(to_stateless(error.clone(), None, &declared).code(), code, "{declared:?}");
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Callers of every revision read what their revision can say.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use toolway_wire::{
+    down::{Caller, FaceOptions, Heard, Profile, Service},
+    exchange::{self, Answer, AskId, Cause, Exchange, Feed, Outcome, Question, Request, Terms},
+    json::Raw,
+    notice::Wanted,
+};
+
+use crate::{
+    callers::{Wire, call, request, stateless},
+    service::Parrot,
+};
+
+const MODERN: &str = "2026-07-28";
+
+/// Says everything the newest revision can say.
+#[derive(Clone)]
+struct Eloquent;
+
+impl Eloquent {
+    async fn call(name: String, feed: Feed) {
+        let result = match name.as_str() {
+            "ask" => {
+                let fields = json!({ "several": { "type": "array", "items": { "type": "string", "enum": ["a"] } } });
+                let schema = json!({ "type": "object", "properties": fields });
+                let answer = feed.ask(Question {
+                    id: AskId(1),
+                    key: None,
+                    method: "elicitation/create".to_owned(),
+                    params: Some(Raw::of(&json!({ "mode": "form", "message": "Which?", "requestedSchema": schema }))),
+                    cause: Cause::Request,
+                });
+                match answer.await {
+                    Answer::Given(given) => json!({ "content": [{ "type": "text", "text": given.to_string() }] }),
+                    Answer::Refused(error) => json!({ "content": [{ "type": "text", "text": error.to_string() }] }),
+                }
+            }
+            "count" => {
+                for step in (1..=1_000).chain(1..=10) {
+                    feed.progress(Raw::of(&json!({ "progress": step, "message": "on it" })));
+                    tokio::task::yield_now().await;
+                }
+                json!({ "content": [] })
+            }
+            _ => json!({
+                "content": [{ "type": "resource_link", "uri": "memo://one", "name": "one" }],
+                "structuredContent": [1, 2], "resultType": "complete", "ttlMs": 5,
+            }),
+        };
+        feed.end(Outcome::Answered(Raw::of(&result)));
+    }
+}
+
+impl Service for Eloquent {
+    fn profile(&self, caller: &Caller) -> Profile {
+        Parrot::new().profile(caller)
+    }
+
+    fn open(&self, request: Request, _caller: &Caller) -> Exchange {
+        if request.method() == "tools/list" {
+            let tool = json!({ "name": "a", "title": "A", "inputSchema": { "type": "object", "properties": { "x": true } },
+                "outputSchema": { "type": "array" }, "execution": { "taskSupport": "optional" } });
+            return Exchange::ended(Outcome::Answered(Raw::of(&json!({ "tools": [tool] }))));
+        }
+        let (exchange, feed) = exchange::pair(Terms::unbounded(), 2_000);
+        let name = request.param("name").and_then(|name| name.as_str().map(String::from)).unwrap_or_default();
+        tokio::runtime::Handle::current().spawn(Self::call(name, feed));
+        exchange
+    }
+
+    fn listen<'a>(&'a self, wanted: Wanted, _caller: &'a Caller) -> BoxFuture<'a, Heard> {
+        Box::pin(std::future::ready(Heard { honoured: wanted, notices: mpsc::channel(1).1 }))
+    }
+}
+
+async fn session(revision: &str) -> Wire {
+    let mut wire = Wire::to(Arc::new(Eloquent), FaceOptions::default());
+    wire.session(revision).await;
+    wire
+}
+
+#[tokio::test]
+async fn each_revision_is_told_what_it_can_understand() {
+    let text = |text: &str| json!({ "type": "text", "text": text });
+    let link = json!({ "type": "resource_link", "uri": "memo://one", "name": "one" });
+    for (revision, content) in [
+        ("2024-11-05", json!([text("one: memo://one"), text("[1,2]")])),
+        ("2025-03-26", json!([text("one: memo://one"), text("[1,2]")])),
+        ("2025-06-18", json!([link, text("[1,2]")])),
+        ("2025-11-25", json!([link, text("[1,2]")])),
+    ] {
+        let mut wire = session(revision).await;
+        assert_eq!(wire.ask(&call(1, "tell")).await["result"], json!({ "content": content }), "{revision}");
+        let listed = wire.ask(&request(2, "tools/list", json!({}))).await["result"]["tools"][0].clone();
+        assert_eq!(listed["inputSchema"]["properties"], json!({ "x": {} }), "{revision}");
+        let has = |key: &str| listed.get(key).is_some();
+        assert_eq!((has("outputSchema"), has("execution")), (false, revision == "2025-11-25"), "{revision}");
+        assert_eq!(has("title"), "2025-06-18" <= revision, "{revision}");
+    }
+    let mut wire = Wire::to(Arc::new(Eloquent), FaceOptions::default());
+    let told = wire.ask(&stateless(call(1, "tell"), MODERN)).await["result"].clone();
+    assert_eq!((&told["content"], &told["structuredContent"]), (&json!([link]), &json!([1, 2])));
+    let listed = wire.ask(&stateless(request(2, "tools/list", json!({})), MODERN)).await["result"]["tools"][0].clone();
+    assert_eq!(listed.get("execution"), None);
+    assert_eq!(listed["outputSchema"], json!({ "type": "array" }));
+}
+
+#[tokio::test]
+async fn a_question_that_cannot_be_put_is_closed_and_its_caller_told_why() {
+    let mut older = session("2025-06-18").await;
+    let told = older.ask(&call(1, "ask")).await;
+    assert_eq!(told["method"], "notifications/message");
+    assert!(told["params"]["data"].as_str().unwrap().contains("a choice of several"), "{told}");
+    assert_eq!(older.hear().await["result"]["content"][0]["text"], r#"{"action":"cancel"}"#);
+
+    let mut newer = session("2025-11-25").await;
+    assert_eq!(newer.ask(&call(1, "ask")).await["method"], "elicitation/create");
+}
+
+#[tokio::test]
+async fn progress_goes_forward_at_a_pace_somebody_can_follow_and_the_last_is_not_lost() {
+    let mut wire = Wire::to(Arc::new(Eloquent), FaceOptions::default());
+    wire.session("2024-11-05").await;
+    let mut counting = call(1, "count");
+    counting["params"]["_meta"] = json!({ "progressToken": "t" });
+    let mut modern = stateless(call(2, "count"), MODERN);
+    modern["params"]["_meta"]["progressToken"] = json!(7);
+    for (message, id, token) in [(counting, 1, json!("t")), (modern, 2, json!(7))] {
+        wire.say(&message).await;
+        let mut steps = Vec::new();
+        let end = loop {
+            let said = wire.hear().await;
+            if said["id"] == id {
+                break said;
+            }
+            assert_eq!(said["params"]["progressToken"], token);
+            assert_eq!(said["params"].get("message").is_some(), id == 2, "the oldest revision has no message");
+            steps.push(said["params"]["progress"].as_u64().unwrap());
+        };
+        assert!(end["result"].is_object(), "{end}");
+        assert!(steps.is_sorted_by(|one, next| one < next), "{steps:?}");
+        assert_eq!(steps.last(), Some(&1_000));
+        assert!((50..500).contains(&steps.len()), "{}", steps.len());
+    }
+}
+
+#[tokio::test]
+async fn capabilities_are_what_the_revision_knows_of_them() {
+    let parrot = Parrot::new();
+    let mut wire = Wire::to(parrot.clone(), FaceOptions::default());
+    let declared = json!({ "elicitation": { "url": {} }, "roots": { "listChanged": true }, "tasks": {} });
+    let params = json!({ "protocolVersion": "2025-06-18", "capabilities": declared });
+    wire.ask(&request(0, "initialize", params)).await;
+    wire.ask(&call(1, "echo")).await;
+    let told: Value = parrot.seen()[0].capabilities.as_ref().unwrap().0.read().unwrap();
+    assert_eq!(told, json!({ "elicitation": {}, "roots": {} }));
+}
