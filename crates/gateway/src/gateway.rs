@@ -45,6 +45,7 @@ pub struct Gateway {
     access: Arc<Access>,
     guard: HostGuard,
     face: FaceOptions,
+    sealer: Arc<Sealer>,
     whole: Arc<HttpFace>,
     // Nothing awaits under this lock.
     alone: Mutex<HashMap<ServerName, Arc<HttpFace>>>,
@@ -80,14 +81,15 @@ impl Gateway {
             Some(given) => given,
             None => Arc::new(Sealer::generated()?),
         };
-        let face = FaceOptions { limits: options.limits, sealer: Some(sealer), ..FaceOptions::default() };
+        let face = FaceOptions { limits: options.limits, sealer: Some(Arc::clone(&sealer)), ..FaceOptions::default() };
         let (access, guard) = (Arc::new(options.access), HostGuard::and_hosts(options.hosts));
-        let whole = face_of(&host, &access, Scope::All, &face, &guard)?;
+        let whole = face_of(&host, &access, Scope::All, (&face, &sealer), &guard)?;
         Ok(Arc::new(Self {
             host,
             access,
             guard,
             face,
+            sealer,
             whole,
             alone: Mutex::default(),
             draining: CancellationToken::new(),
@@ -153,7 +155,8 @@ impl Gateway {
         if let Some(face) = alone.get(&server) {
             return Ok(Arc::clone(face));
         }
-        let face = face_of(&self.host, &self.access, Scope::One(server.clone()), &self.face, &self.guard)?;
+        let face =
+            face_of(&self.host, &self.access, Scope::One(server.clone()), (&self.face, &self.sealer), &self.guard)?;
         if self.draining.is_cancelled() {
             face.drain();
         }
@@ -202,10 +205,10 @@ fn face_of(
     host: &Host,
     access: &Arc<Access>,
     scope: Scope,
-    face: &FaceOptions,
+    (face, sealer): (&FaceOptions, &Arc<Sealer>),
     guard: &HostGuard,
 ) -> Result<Arc<HttpFace>, NoRandomness> {
-    let service = HostService::new(host.clone(), Arc::clone(access), scope)?;
+    let service = HostService::new(host.clone(), Arc::clone(access), scope, Arc::clone(sealer));
     HttpFace::new(
         Arc::new(service),
         HttpFaceOptions { face: face.clone(), path: None, guard: guard.clone(), ..HttpFaceOptions::default() },

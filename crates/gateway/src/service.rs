@@ -4,11 +4,13 @@
 //! back through [`relaying`]. Nothing here knows in which era either side speaks.
 
 mod annotation;
+mod driven;
 mod listening;
 mod pages;
 mod profile;
 mod relaying;
 mod scope;
+mod tasks;
 mod uris;
 
 use std::{fmt, sync::Arc};
@@ -20,7 +22,7 @@ use toolway_host::{
     catalog::{ItemKind, Origin},
 };
 use toolway_wire::{
-    down::{Caller, Heard, Profile, Service},
+    down::{self, Caller, Heard, Profile, Service, Tasks},
     exchange::{Exchange, Outcome, Request},
     header::{self, ParamHeader},
     json::Raw,
@@ -29,11 +31,17 @@ use toolway_wire::{
         splice::{self, Edit},
     },
     notice::Wanted,
+    seal::Sealer,
 };
 
 pub use scope::Scope;
 
-use self::{pages::Pages, relaying::Relaying, uris::Uris};
+use self::{
+    pages::Pages,
+    relaying::{Relaying, Renamed},
+    tasks::{Course, GatewayTasks},
+    uris::Uris,
+};
 use crate::access::{Access, Client};
 
 /// A host as a service for callers of a gateway.
@@ -42,14 +50,16 @@ pub struct HostService {
     access: Arc<Access>,
     scope: Scope,
     pages: Pages,
+    tasks: Arc<GatewayTasks>,
 }
 
 // === impl HostService ===
 
 impl HostService {
-    /// What `host` offers within `scope` to whoever is let in.
-    pub fn new(host: Host, access: Arc<Access>, scope: Scope) -> Result<Self, toolway_wire::seal::NoRandomness> {
-        Ok(Self { host, access, scope, pages: Pages::new()? })
+    /// What `host` offers within `scope` to whoever is let in; names of tasks and places in lists are sealed.
+    pub fn new(host: Host, access: Arc<Access>, scope: Scope, sealer: Arc<Sealer>) -> Self {
+        let tasks = Arc::new(GatewayTasks::new(host.clone(), scope.clone(), Arc::clone(&sealer)));
+        Self { host, access, scope, pages: Pages::new(sealer), tasks }
     }
 
     fn answer(&self, request: Request, caller: &Caller) -> Result<Exchange, RpcError> {
@@ -67,7 +77,42 @@ impl HostService {
             "resources/read" => self.scope.resource(text("uri").ok_or_else(|| missing("uri"))?),
             method => self.scope.method(method)?,
         };
-        self.relay(target, request, &client)
+        match &target {
+            Target::Tool(_) | Target::ToolOf(_) => self.call(target, request, &client, caller),
+            _ => self.relay(target, request, &client),
+        }
+    }
+
+    /// Calls a tool: the one request that a task may stand for.
+    fn call(
+        &self,
+        target: Target,
+        mut request: Request,
+        client: &Client,
+        caller: &Caller,
+    ) -> Result<Exchange, RpcError> {
+        let catalog = self.host.catalog();
+        let found = match &target {
+            Target::Tool(name) => catalog.find_tool(name).map(|tool| tool.origin.clone()),
+            Target::ToolOf(origin) => Some(origin.clone()),
+            _ => None,
+        };
+        let Some(Origin { server, raw_name }) = found else { return self.relay(target, request, client) };
+        if self.scope != Scope::All && self.tasks.lacks(&catalog, &server, &raw_name, caller) {
+            return Err(down::tasks_undeclared());
+        }
+        let wished = request.clone();
+        let course = self.tasks.course(&catalog, &server, &raw_name, &mut request);
+        let exchange = self.relay(target, request, client)?;
+        let driven = |exchange| driven::driven(self.host.clone(), tasks::on_behalf(caller), server.clone(), exchange);
+        match course {
+            Course::Handed => Ok(Exchange::through(Renamed::new(exchange, &self.tasks, server, caller))),
+            Course::Driven => Ok(driven(exchange)),
+            Course::Hosted => {
+                let task = self.tasks.keep(driven(exchange), &wished, caller)?;
+                Ok(Exchange::ended(Outcome::HandedOff(Box::new(task))))
+            }
+        }
     }
 
     fn relay(&self, target: Target, request: Request, client: &Client) -> Result<Exchange, RpcError> {
@@ -131,6 +176,10 @@ impl Service for HostService {
                 Err(_) => listening::nothing(),
             }
         })
+    }
+
+    fn tasks(&self, _caller: &Caller) -> Option<&dyn Tasks> {
+        self.tasks.are_offered().then_some(&*self.tasks)
     }
 
     fn param_headers(&self, tool: &str, _caller: &Caller) -> Vec<ParamHeader> {

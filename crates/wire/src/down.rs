@@ -136,6 +136,13 @@ pub(crate) struct Face {
     pub(crate) draining: CancellationToken,
 }
 
+impl Caller {
+    /// Whether it can be told which capability a request of its would have needed: only where it declares them with each.
+    pub fn says_what_it_lacks(&self) -> bool {
+        self.revision.era() == crate::revision::Era::Modern
+    }
+}
+
 impl Default for FaceOptions {
     fn default() -> Self {
         Self {

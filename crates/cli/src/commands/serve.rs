@@ -93,9 +93,12 @@ async fn start(app: &App, config: &Config) -> Result<Host, Report> {
 /// Speaks to whoever started us; they are whoever they are.
 async fn over_pipes(app: &App, host: &Host) -> Result<ExitCode, Report> {
     let internal = |problem: &dyn std::fmt::Display| Report::new(ExitCode::Internal, "internal", format!("{problem}."));
-    let service =
-        HostService::new(host.clone(), Arc::new(Access::Open), Scope::All).map_err(|error| internal(&error))?;
-    let options = FaceOptions { sealer: sealer(app)?, ..FaceOptions::default() };
+    let sealer = match sealer(app)? {
+        Some(kept) => kept,
+        None => Arc::new(Sealer::generated().map_err(|error| internal(&error))?),
+    };
+    let service = HostService::new(host.clone(), Arc::new(Access::Open), Scope::All, Arc::clone(&sealer));
+    let options = FaceOptions { sealer: Some(sealer), ..FaceOptions::default() };
     let stop = CancellationToken::new();
     let serving = down::stdio::serve(tokio::io::stdin(), tokio::io::stdout(), Arc::new(service), options, stop.clone());
     tokio::pin!(serving);

@@ -22,7 +22,7 @@ use toolway_wire::{
         RpcError,
         splice::{self, Edit},
     },
-    seal::{NoRandomness, Sealer},
+    seal::Sealer,
 };
 
 use super::{
@@ -39,7 +39,7 @@ const KEPT: usize = 64;
 
 /// The pages of one service.
 pub(super) struct Pages {
-    sealer: Sealer,
+    sealer: Arc<Sealer>,
     // Nothing awaits under this lock.
     made: Mutex<VecDeque<Arc<PreparedList>>>,
 }
@@ -68,8 +68,8 @@ struct Cursor {
 }
 
 impl Pages {
-    pub(super) fn new() -> Result<Self, NoRandomness> {
-        Ok(Self { sealer: Sealer::generated()?, made: Mutex::default() })
+    pub(super) fn new(sealer: Arc<Sealer>) -> Self {
+        Self { sealer, made: Mutex::default() }
     }
 
     /// The page a cursor stands for, or the first.

@@ -2,21 +2,25 @@
 
 use std::{
     fmt,
+    sync::Arc,
     task::{Context, Poll},
 };
 
 use serde_json::json;
+use toolway_config::ServerName;
 use toolway_host::{
     call::{CallError, CallHappening, CallKind, CallOutcome, Relay},
     policy::Refusal,
 };
 use toolway_wire::{
-    exchange::{Between, Happening, Outcome},
+    down::Caller,
+    exchange::{Between, Exchange, Happening, Outcome},
     json::Raw,
     message::RpcError,
+    task::Task,
 };
 
-use super::uris::Uris;
+use super::{tasks::GatewayTasks, uris::Uris};
 
 /// A call under way for a caller of ours.
 pub(super) struct Relaying {
@@ -57,6 +61,45 @@ impl Between for Relaying {
 
     fn missed(&self) -> u64 {
         self.relay.missed()
+    }
+}
+
+/// A call that may be handed over to a task, whose name is then one of ours.
+#[derive(Debug)]
+pub(super) struct Renamed {
+    exchange: Exchange,
+    tasks: Arc<GatewayTasks>,
+    server: ServerName,
+    principal: Arc<str>,
+}
+
+impl Renamed {
+    pub(super) fn new(exchange: Exchange, tasks: &Arc<GatewayTasks>, server: ServerName, caller: &Caller) -> Self {
+        Self { exchange, tasks: Arc::clone(tasks), server, principal: Arc::clone(&caller.principal) }
+    }
+
+    fn handed(&self, task: Task) -> Outcome {
+        match self.tasks.named(task, &self.server, &self.principal) {
+            Ok(task) => Outcome::HandedOff(Box::new(task)),
+            Err(error) => Outcome::Refused(error),
+        }
+    }
+}
+
+impl Between for Renamed {
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Happening>> {
+        self.exchange.poll_next(context).map(|happening| match happening {
+            Some(Happening::Ended(Outcome::HandedOff(task))) => Some(Happening::Ended(self.handed(*task))),
+            other => other,
+        })
+    }
+
+    fn cancel(&mut self, reason: &str) {
+        self.exchange.cancel(reason);
+    }
+
+    fn missed(&self) -> u64 {
+        self.exchange.missed()
     }
 }
 
