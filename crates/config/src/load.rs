@@ -201,8 +201,9 @@ impl Loaded {
         let waiting = self.proposals.iter_mut().map(|proposal| &mut proposal.server);
         let server = self.config.servers.get_mut(name).or_else(|| waiting.into_iter().find(|it| it.name == *name));
         let Some(server) = server else { return self.set_aside_leftover(entry) };
+        // Who switches something off and says more than may be said means the switch all the same.
+        *server = draft.clone().stricter(server.clone());
         if draft.without_strictness() == Draft::default() {
-            *server = entry.draft.stricter(server.clone());
             return;
         }
         let reason = "it stands in a project's file, and what is put over it may only switch things off";

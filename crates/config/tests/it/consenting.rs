@@ -295,6 +295,11 @@ fn what_the_user_puts_over_a_projects_server_only_switches_off() {
         )),
         "{said:#?}"
     );
+    // Who says more than may be said, and off, means off.
+    own(r#"{ "enabled": false, "env": { "TOKEN": "x" } }"#);
+    let loaded = world.load_with(&accept_all(&here), Flags::default()).unwrap();
+    assert!(loaded.config.find("here").is_none_or(|server| !server.is_enabled()));
+    assert!(loaded.proposals.iter().all(|proposal| proposal.server.label != "Here" || !proposal.server.is_enabled()));
 }
 
 /// The same world, seen from a folder and by a user.
