@@ -1,8 +1,8 @@
 //! testkit's fixture server as a real process: what it is called, which era it speaks and what it does are arguments.
 //!
-//! `stdio_fixture <name> [--era legacy|modern] [--asks] [--hang] [--crash] [--say <text>]`. With `--asks` it has a
-//! tool that asks something, with `--hang` it never answers, with `--crash` it says why and ends; `--say` is what it says
-//! on its standard error first.
+//! `stdio_fixture <name> [--era legacy|modern] [--asks] [--slow <milliseconds>] [--hang] [--crash] [--say <text>]`. With
+//! `--asks` it has a tool that asks something, with `--slow` it takes its time to start, with `--hang` it never answers,
+//! with `--crash` it says why and ends; `--say` is what it says on its standard error first.
 
 use std::io::{self, Write};
 
@@ -18,6 +18,9 @@ fn main() -> io::Result<()> {
     let after = |flag: &str| words.iter().position(|word| word == flag).and_then(|at| words.get(at + 1));
     if let Some(text) = after("--say") {
         writeln!(io::stderr(), "{text}")?;
+    }
+    if let Some(pause) = after("--slow").and_then(|pause| pause.parse().ok()) {
+        std::thread::sleep(std::time::Duration::from_millis(pause));
     }
     if words.iter().any(|word| word == "--crash") {
         return Err(io::Error::other("cannot go on"));

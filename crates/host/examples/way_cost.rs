@@ -1,9 +1,10 @@
 //! What the way of a call adds to a bare call of a peer, and what connecting many servers costs against the slowest.
 //!
 //! `way_cost calls <number>` prints microseconds per call: bare, and through a host with policy, limits and log.
-//! `way_cost connect <number> <program>` prints milliseconds: one of `<program>` alone, and so many of them through a
-//! host. `way_cost memory <number> <program or address>` prints what a host and its keeper weigh that idle with so many
-//! of them. Build it with `--release`; a ratio within one run is all that counts.
+//! `way_cost connect <number> <program>` prints how long one of `<program>` takes alone, so many of them through a host,
+//! and the ratio (`stdio_fixture s --slow 250` is a program that takes its time). `way_cost memory <number> <program or
+//! address>` prints what a host and its keeper weigh that idle with so many of them (`toolway sample --http` prints an
+//! address). Build it with `--release`; a ratio within one run is all that counts.
 
 use std::{
     io::{self, Write},
@@ -119,7 +120,8 @@ async fn memory(number: usize, place: &str) -> Result<(), Problem> {
 async fn connect(number: usize, program: &str) -> Result<(), Problem> {
     let alone = connected(wanted(1, program)?).await?;
     let all = connected(wanted(number, program)?).await?;
-    say(&format!("one alone {alone:?}, {number} of them {all:?}"))?;
+    let ratio = all.as_secs_f64() / alone.as_secs_f64();
+    say(&format!("one alone {alone:?}, {number} of them {all:?}, which is {ratio:.2} times as long"))?;
     Ok(())
 }
 

@@ -39,5 +39,5 @@ pub use wanted::{Lists, WantedServer, Way};
 
 pub(crate) use dial::Dialler;
 pub(crate) use live::{Order, Ready, Seat};
-pub(crate) use supervisor::{Cataloguing, Surroundings, supervise};
+pub(crate) use supervisor::{Cataloguing, Surroundings, Turns, supervise};
 pub(crate) use uses::Ear;

@@ -18,7 +18,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio_util::{
     sync::{CancellationToken, DropGuard},
     task::TaskTracker,
@@ -36,7 +36,7 @@ use crate::{
     call::CallId,
     catalog::{Catalog, Naming},
     connection::{
-        Applied, Connection, Dialler, Order, Phase, Plan, ServerStatus, Surroundings, WantedServer, WantedSet,
+        Applied, Connection, Dialler, Order, Phase, Plan, ServerStatus, Surroundings, Turns, WantedServer, WantedSet,
         supervise,
     },
     event::{Events, HostEvent, Listener},
@@ -434,7 +434,7 @@ fn surroundings(
         roots: options.roots.into(),
         declared: options.declared,
         events,
-        starting: Arc::new(Semaphore::new(options.starting.clamp(1, Semaphore::MAX_PERMITS))),
+        starting: Turns::new(options.starting),
         cataloguing: Arc::clone(cataloguer) as Arc<dyn crate::connection::Cataloguing>,
         seed,
     }

@@ -304,7 +304,7 @@ impl Lines {
         let face = ClientFace { declared: Some(line.key.profile.capabilities()), ..self.base_face() };
         let senses = (line.last_words.clone(), line.pulse.clone());
         let dialling = self.room.dialler.connect(&wanted, Arc::new(face), senses, Session::New);
-        let dialling = self.room.in_turn(AssertUnwindSafe(dialling).catch_unwind());
+        let dialling = self.room.starting.take(AssertUnwindSafe(dialling).catch_unwind());
         let (redactor, dialled) = tokio::select! {
             dialled = dialling => dialled.unwrap_or_else(|_| (Redactor::default(), Err(DialError::panicked()))),
             () = line.ended.cancelled() => return Err(disconnected()),

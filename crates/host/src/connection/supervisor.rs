@@ -27,7 +27,7 @@ use toolway_wire::{
 };
 use tracing::Instrument;
 
-pub(crate) use self::surroundings::{Cataloguing, Surroundings};
+pub(crate) use self::surroundings::{Cataloguing, Surroundings, Turns};
 
 use self::attached::{Attached, Heard};
 use super::{

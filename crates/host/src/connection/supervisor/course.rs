@@ -44,7 +44,7 @@ impl Supervisor {
         let senses = (shared.last_words.clone(), shared.pulse.clone());
         self.doing = Doing::Dialling(Box::pin(async move {
             let dialling = AssertUnwindSafe(room.dialler.connect(&wanted, face, senses, Session::Kept)).catch_unwind();
-            room.in_turn(dialling).await.unwrap_or_else(|_| (Redactor::default(), Err(DialError::panicked())))
+            room.starting.take(dialling).await.unwrap_or_else(|_| (Redactor::default(), Err(DialError::panicked())))
         }));
         self.enter(Phase::Connecting { attempt: self.backoff.failures() + 1 });
     }

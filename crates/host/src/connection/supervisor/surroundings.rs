@@ -24,14 +24,25 @@ pub(crate) struct Surroundings {
     pub(crate) declared: Option<toolway_wire::message::ClientCapabilities>,
     pub(crate) events: Events,
     /// Servers that may be starting at the same moment.
-    pub(crate) starting: Arc<Semaphore>,
+    pub(crate) starting: Turns,
     pub(crate) cataloguing: Arc<dyn Cataloguing>,
     /// What the waits of a server follow from.
     pub(crate) seed: u64,
 }
 
-/// How long a server may take of the number that may be starting; one that hangs holds up no other.
-const STARTING: Duration = Duration::from_secs(2);
+/// Whose turn it is to start. Some begin at the same moment and more are on their way, so that many that only take long
+/// take no longer than one, and many that work hard do not all work at once.
+pub(crate) struct Turns {
+    beginning: Semaphore,
+    on_their_way: Semaphore,
+}
+
+/// How long a server counts as one that begins.
+const BEGINNING: Duration = Duration::from_millis(20);
+/// How long one counts as on its way; one that hangs holds up no other.
+const ON_ITS_WAY: Duration = Duration::from_secs(2);
+/// Servers on their way for each that may begin at the same moment.
+const FOR_EACH: usize = 4;
 
 /// Hears what each server lists.
 pub(crate) trait Cataloguing: Send + Sync {
@@ -43,20 +54,35 @@ pub(crate) trait Cataloguing: Send + Sync {
     fn withdrawn(&self, server: &ServerName);
 }
 
-// === impl Surroundings ===
+// === impl Turns ===
 
-impl Surroundings {
-    /// Only so many servers start at a time; whoever takes long lets the next one start meanwhile.
-    pub(crate) async fn in_turn<T>(&self, work: impl Future<Output = T>) -> T {
-        let turn = self.starting.acquire().await;
+impl Turns {
+    /// So many may begin at the same moment.
+    pub(crate) fn new(number: usize) -> Self {
+        let slots = |number: usize| Semaphore::new(number.clamp(1, Semaphore::MAX_PERMITS));
+        Self { beginning: slots(number), on_their_way: slots(number.saturating_mul(FOR_EACH)) }
+    }
+
+    /// Does it when there is room for it; whoever takes long makes room meanwhile.
+    pub(crate) async fn take<T>(&self, work: impl Future<Output = T>) -> T {
+        let place = self.on_their_way.acquire().await;
+        let turn = self.beginning.acquire().await;
         let mut work = std::pin::pin!(work);
-        if let Ok(done) = tokio::time::timeout(STARTING, &mut work).await {
+        if let Ok(done) = tokio::time::timeout(BEGINNING, &mut work).await {
             return done;
         }
         drop(turn);
+        if let Ok(done) = tokio::time::timeout(ON_ITS_WAY, &mut work).await {
+            return done;
+        }
+        drop(place);
         work.await
     }
+}
 
+// === impl Surroundings ===
+
+impl Surroundings {
     /// Our face towards a server.
     pub(crate) fn face(&self, server: &ServerName) -> ClientFace {
         ClientFace {
@@ -67,5 +93,31 @@ impl Surroundings {
             declared: self.declared.clone(),
             asks: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use futures_util::future::join_all;
+    use tokio::time::{Instant, sleep};
+
+    use super::Turns;
+
+    async fn all_take(number: usize, each: Duration) -> Duration {
+        let (turns, began) = (Turns::new(16), Instant::now());
+        join_all((0..number).map(|_| turns.take(async move { sleep(each).await }))).await;
+        began.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_that_only_take_long_take_little_longer_than_one() {
+        let slow = Duration::from_millis(250);
+        let took = all_take(50, slow).await;
+        assert!(slow.mul_f64(1.2) < took && took < slow.mul_f64(1.5), "{took:?}");
+        // Whoever hangs makes room.
+        let took = all_take(128, Duration::from_secs(60)).await;
+        assert!(took < Duration::from_secs(63), "{took:?}");
     }
 }
