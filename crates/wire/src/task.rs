@@ -146,6 +146,14 @@ impl Task {
         Self { id: id.to_owned(), ..self }
     }
 
+    /// How long to wait before it is looked at again: what its keeper says, within reason.
+    pub(crate) fn interval(&self) -> Duration {
+        const USUAL: Duration = Duration::from_secs(1);
+        const LEAST: Duration = Duration::from_millis(100);
+        const MOST: Duration = Duration::from_secs(60);
+        self.poll.unwrap_or(USUAL).clamp(LEAST, MOST)
+    }
+
     /// It has changed just now.
     pub(crate) fn touch(&mut self, status: Status) {
         self.status = status;

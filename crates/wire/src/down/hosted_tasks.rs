@@ -135,6 +135,13 @@ impl Tasks for HostedTasks {
         })))
     }
 
+    fn changed<'a>(&'a self, seen: &'a Task, caller: &'a Caller) -> BoxFuture<'a, ()> {
+        let Ok(hosted) = self.find(&seen.id, caller) else { return Box::pin(future::ready(())) };
+        // Two changes within one tick of the clock look alike; then it is the interval that tells.
+        let other = |task: &Task| task.status != seen.status || task.updated != seen.updated;
+        Box::pin(async move { drop(hosted.until(seen.interval(), other).await) })
+    }
+
     fn list<'a>(&'a self, _from: Option<Raw>, caller: &'a Caller) -> BoxFuture<'a, Result<TaskPage, Unanswered>> {
         let tasks = self.inner.tasks.lock();
         let own = tasks.values().filter(|kept| kept.principal == caller.principal);

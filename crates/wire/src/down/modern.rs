@@ -3,6 +3,7 @@
 mod asking;
 mod caller;
 mod listening;
+mod watching;
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -10,6 +11,7 @@ use futures_util::future::BoxFuture;
 use http::{HeaderMap, StatusCode};
 use tokio::time::Instant;
 
+use self::watching::Subscription;
 use super::{
     Caller, Face,
     accent::{self, Said},
@@ -63,9 +65,9 @@ enum Source {
     /// An answer of the face's own that takes its time.
     Here(Later),
     /// A subscription that is not yet acknowledged.
-    Subscribing(BoxFuture<'static, super::Heard>),
+    Subscribing(BoxFuture<'static, Subscription>),
     /// A subscription.
-    Listening(super::Heard),
+    Listening(Subscription),
     /// Everything is said.
     Nothing,
 }
@@ -158,14 +160,14 @@ impl Reply {
                     let outcome = answer.await;
                     self.end(outcome);
                 }
-                Source::Subscribing(heard) => {
-                    let heard = heard.await;
-                    self.acknowledge(heard);
+                Source::Subscribing(subscribing) => {
+                    let subscription = subscribing.await;
+                    self.acknowledge(subscription);
                 }
-                Source::Listening(heard) => {
+                Source::Listening(subscription) => {
                     let notice = tokio::select! {
                         () = self.face.draining.cancelled() => None,
-                        notice = heard.notices.recv() => notice,
+                        notice = subscription.heard.notices.recv() => notice,
                     };
                     self.hear(notice);
                 }
@@ -199,7 +201,7 @@ impl Reply {
         responses.map(asking::well_formed).transpose()?;
         match (self.request.method(), state) {
             ("server/discover", _) => self.discover(),
-            ("subscriptions/listen", _) => self.listen(),
+            ("subscriptions/listen", _) => self.listen()?,
             (method, _) if tasks::is_about(method) => {
                 self.source = Source::Here(tasks::on_its_own(&self.face, &self.caller, &self.request, responses)?);
             }

@@ -34,6 +34,11 @@ pub trait Tasks: Send + Sync {
     /// Stops a task; gives how it stands then. One that is over stays as it is.
     fn cancel<'a>(&'a self, id: &'a str, caller: &'a Caller) -> BoxFuture<'a, Result<Task, Unanswered>>;
 
+    /// Resolves when a task may be other than it was seen; as often as its keeper says where nobody can tell.
+    fn changed<'a>(&'a self, seen: &'a Task, _caller: &'a Caller) -> BoxFuture<'a, ()> {
+        Box::pin(tokio::time::sleep(seen.interval()))
+    }
+
     /// The caller's tasks, from where a page said that the next begins.
     fn list<'a>(&'a self, from: Option<Raw>, caller: &'a Caller) -> BoxFuture<'a, Result<TaskPage, Unanswered>>;
 }

@@ -12,13 +12,31 @@ const RESOURCES: &str = "resourcesListChanged";
 /// Resources by URI.
 const URIS: &str = "resourceSubscriptions";
 
+/// Tasks by name.
+const TASKS: &str = "taskIds";
+
+/// The tasks that params name.
+pub(crate) fn tasks(params: Option<&Raw>) -> Vec<String> {
+    let named = params.and_then(|params| params.get("notifications")).and_then(|filter| filter.get(TASKS));
+    let named = named.map(|named| named.elements()).unwrap_or_default();
+    named.iter().filter_map(|id| id.as_str().map(Cow::into_owned)).collect()
+}
+
 /// The params that hold the filter.
 pub(crate) fn written(wanted: &Wanted) -> Raw {
+    written_with(wanted, &[])
+}
+
+/// As [`written`], with tasks.
+pub(crate) fn written_with(wanted: &Wanted, tasks: &[String]) -> Raw {
     let lists = [(TOOLS, wanted.tools), (PROMPTS, wanted.prompts), (RESOURCES, wanted.resources)];
     let lists = lists.into_iter().filter(|(_, on)| *on).map(|(key, on)| (key.to_owned(), on.into()));
     let mut filter: serde_json::Map<String, serde_json::Value> = lists.collect();
     if !wanted.uris.is_empty() {
         filter.insert(URIS.to_owned(), wanted.uris.clone().into());
+    }
+    if !tasks.is_empty() {
+        filter.insert(TASKS.to_owned(), tasks.into());
     }
     Raw::of(&serde_json::json!({ "notifications": filter }))
 }

@@ -48,10 +48,6 @@ struct Waited {
 const SAYING: Duration = Duration::from_secs(2);
 /// Nobody comes back to a task after so long.
 const FOLLOWED: Duration = Duration::from_secs(3_600);
-/// How often a task is looked at whose keeper does not say …
-const POLL: Duration = Duration::from_secs(1);
-/// … and the bounds on what it says.
-const POLLS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(60)];
 
 impl Peer {
     /// The server's tasks, on behalf of a caller with these capabilities; without any, with those of the connection.
@@ -278,7 +274,6 @@ impl Watched for Polled {
     }
 
     fn changed(&self, task: &Task) -> BoxFuture<'_, ()> {
-        let [least, most] = POLLS;
-        Box::pin(tokio::time::sleep(task.poll.unwrap_or(POLL).clamp(least, most)))
+        Box::pin(tokio::time::sleep(task.interval()))
     }
 }

@@ -2,29 +2,39 @@
 
 use std::sync::Arc;
 
-use super::{Reply, Source};
+use super::{Reply, Source, watching::Subscription};
 use crate::{
-    down::{Heard, accent::Said},
+    down::{
+        accent::{self, Said},
+        tasks,
+    },
     json::Raw,
     message::{
-        compose, meta,
+        RpcError, capability, compose, meta,
         splice::{self, Edit},
     },
     notice::{Notice, filter},
 };
 
 impl Reply {
-    pub(super) fn listen(&mut self) {
-        let wanted = filter::read(self.request.params());
-        let (face, caller) = (Arc::clone(&self.face), self.caller.clone());
-        let heard = async move { face.service.listen(wanted, &caller).await };
-        self.source = Source::Subscribing(Box::pin(heard));
+    pub(super) fn listen(&mut self) -> Result<(), RpcError> {
+        let (wanted, ids) = (filter::read(self.request.params()), filter::tasks(self.request.params()));
+        if !ids.is_empty() && !self.caller.capabilities.extension(capability::TASKS) {
+            return Err(tasks::undeclared());
+        }
+        let limit = self.face.options.limits.concurrent_requests;
+        if limit < ids.len() {
+            return Err(accent::too_many(limit));
+        }
+        let subscribing = Subscription::to(Arc::clone(&self.face), self.caller.clone(), wanted, ids);
+        self.source = Source::Subscribing(Box::pin(subscribing));
+        Ok(())
     }
 
-    pub(super) fn acknowledge(&mut self, heard: Heard) {
-        let acknowledged = filter::written(&heard.honoured);
+    pub(super) fn acknowledge(&mut self, subscription: Subscription) {
+        let acknowledged = filter::written_with(&subscription.heard.honoured, &subscription.tasks);
         self.say_notification("notifications/subscriptions/acknowledged", Some(&acknowledged));
-        self.source = Source::Listening(heard);
+        self.source = Source::Listening(subscription);
     }
 
     pub(super) fn hear(&mut self, notice: Option<Notice>) {

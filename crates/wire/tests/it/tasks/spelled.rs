@@ -1,10 +1,16 @@
 //! Tasks letter by letter, as callers of each era write and read them.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
-use toolway_wire::down::{FaceOptions, http::Principal};
+use toolway_wire::down::{FaceOptions, Service, http::Principal};
 
 use super::workshop::Workshop;
-use crate::callers::{Door, Wire, call, refused, request, stateless, with};
+use crate::{
+    callers::{Door, Wire, call, refused, request, stateless, with},
+    relay::Relay,
+    ways::Way,
+};
 
 const MODERN: &str = "2026-07-28";
 const EXTENSION: &str = "io.modelcontextprotocol/tasks";
@@ -160,4 +166,59 @@ async fn nobody_sees_the_task_of_another() {
     }
     let update = knowing(request(3, "tasks/update", json!({ "taskId": id, "inputResponses": {} })));
     assert_eq!(refused(&send("bob", id, update).await).1, -32602);
+}
+
+#[tokio::test]
+async fn whoever_listens_to_a_task_hears_of_every_change_whatever_keeps_it() {
+    for relayed in [None, Some(Way::LinesLegacy), Some(Way::HttpLegacy), Some(Way::LinesModern), Some(Way::HttpModern)]
+    {
+        let behind = match relayed {
+            Some(way) => Some(way.connect(Workshop::new()).await),
+            None => None,
+        };
+        let service: Arc<dyn Service> = match &behind {
+            Some(behind) => Arc::new(Relay(behind.peer.clone())),
+            None => Workshop::new(),
+        };
+        let mut wire = Wire::to(service, FaceOptions::default());
+        let made = wire.ask(&knowing(call(1, "ask"))).await;
+        let id = made["result"]["taskId"].as_str().unwrap().to_owned();
+        wire.say(&knowing(request(7, "subscriptions/listen", json!({ "notifications": { "taskIds": [id, "t0"] } }))))
+            .await;
+        let acknowledged = wire.hear().await;
+        assert_eq!(acknowledged["params"]["notifications"], json!({ "taskIds": [id] }), "{relayed:?}: {acknowledged}");
+
+        let asking = loop {
+            let got = wire.ask(&knowing(about(2, "tasks/get", &json!(id)))).await;
+            // What is told of meanwhile is not what was asked for.
+            let got = if got.get("id").is_some() { got } else { wire.hear().await };
+            if got["result"]["status"] == "input_required" {
+                break got;
+            }
+        };
+        let key = asking["result"]["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
+        let answers = json!({ key: { "action": "accept", "content": { "name": "Ada" } } });
+        wire.say(&knowing(request(3, "tasks/update", json!({ "taskId": id, "inputResponses": answers })))).await;
+        let mut told = Vec::new();
+        let end = loop {
+            let heard = wire.hear().await;
+            if heard["method"] == "notifications/tasks" {
+                assert_eq!(heard["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 7, "{relayed:?}");
+                told.push(heard["params"].clone());
+            } else if heard["id"] == 7 {
+                break heard;
+            }
+        };
+        let last = told.last().unwrap_or_else(|| panic!("{relayed:?}: nothing was told"));
+        assert_eq!(last["status"], "completed", "{relayed:?}: {told:?}");
+        assert_eq!(last["result"]["content"][0]["text"], "hello Ada", "{relayed:?}");
+        assert_eq!(end["result"]["resultType"], "complete", "{relayed:?}: there is no more to tell: {end}");
+    }
+}
+
+#[tokio::test]
+async fn whoever_did_not_say_that_it_knows_of_tasks_cannot_listen_to_one() {
+    let mut wire = wire();
+    let listen = request(7, "subscriptions/listen", json!({ "notifications": { "taskIds": ["t0"] } }));
+    assert_eq!(refused(&wire.ask(&stateless(listen, MODERN)).await), (json!(7), -32021));
 }
