@@ -271,8 +271,21 @@ pub(crate) fn check(
     Ok(())
 }
 
+/// The one value of a header: where there are two, whoever reads the first and whoever reads the last disagree.
+pub(crate) fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<&'a HeaderValue, &'static str> {
+    let mut given = headers.get_all(name).iter();
+    match (given.next(), given.next()) {
+        (None, _) => Err("is missing"),
+        (Some(value), None) => Ok(value),
+        (Some(_), Some(_)) => Err("is given twice"),
+    }
+}
+
 fn expect(headers: &HeaderMap, name: &HeaderName, value: &str) -> Result<(), Mismatch> {
-    let Some(given) = headers.get(name) else { return mismatch(name, "is missing") };
+    let given = match only(headers, name) {
+        Ok(given) => given,
+        Err(problem) => return mismatch(name, problem),
+    };
     match decode(given) {
         None => mismatch(name, "is malformed"),
         Some(given) if given == value => Ok(()),

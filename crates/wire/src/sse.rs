@@ -75,6 +75,11 @@ pub fn beginning(id: &str, retry_millis: u64) -> Bytes {
     format!("id: {id}\nretry: {retry_millis}\ndata: \n\n").into()
 }
 
+/// Where the old transport's messages are posted: the first event of its stream.
+pub fn endpoint(path: &str) -> Bytes {
+    format!("event: endpoint\ndata: {path}\n\n").into()
+}
+
 /// A sign of life that is no event.
 pub fn comment() -> Bytes {
     Bytes::from_static(b": still here\n\n")

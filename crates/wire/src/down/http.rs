@@ -12,6 +12,7 @@ mod serving;
 mod sessions;
 mod stateful;
 mod stateless;
+mod two_paths;
 
 use std::{sync::Arc, time::Duration};
 
@@ -27,8 +28,9 @@ pub use guard::HostGuard;
 /// The body of a request as it comes in.
 pub use hyper::body::Incoming;
 pub use serving::{DRAIN_TIME, Responder, WRITE_TIME, serve};
+pub use two_paths::TwoPaths;
 
-use self::sessions::Sessions;
+use self::{sessions::Sessions, two_paths::Conversations};
 use super::{
     Face, FaceOptions, Service,
     accent::{self, Declared},
@@ -48,6 +50,8 @@ pub struct HttpFaceOptions {
     pub face: FaceOptions,
     /// The one path; none where whoever stands in front has looked at it already.
     pub path: Option<String>,
+    /// Where the transport of 2024-11-05 is reached; nowhere unless somebody asks for it.
+    pub two_paths: Option<TwoPaths>,
     /// Who may come in.
     pub guard: HostGuard,
     /// A connection whose reader takes nothing for this long is closed.
@@ -63,6 +67,8 @@ pub struct Principal(pub Arc<str>);
 pub struct HttpFace {
     face: Arc<Face>,
     path: Option<String>,
+    two_paths: Option<TwoPaths>,
+    conversations: Arc<Conversations>,
     guard: HostGuard,
     write_time: Duration,
     sessions: Sessions,
@@ -79,6 +85,7 @@ impl Default for HttpFaceOptions {
         Self {
             face: FaceOptions::default(),
             path: Some("/mcp".to_owned()),
+            two_paths: None,
             guard: HostGuard::loopback(),
             write_time: WRITE_TIME,
         }
@@ -97,6 +104,7 @@ impl Responder for HttpFace {
     fn drain(&self) {
         self.face.draining.cancel();
         self.sessions.rest();
+        self.conversations.end_all();
     }
 
     fn drain_time(&self) -> Duration {
@@ -124,6 +132,8 @@ impl HttpFace {
         Ok(Arc::new(Self {
             face,
             path: options.path,
+            two_paths: options.two_paths,
+            conversations: Arc::default(),
             guard: options.guard,
             write_time: options.write_time,
             sessions,
@@ -141,12 +151,21 @@ impl HttpFace {
         if let Err(reason) = self.guard.admit(request.headers()) {
             return reply::plain(StatusCode::FORBIDDEN, reason);
         }
+        if let Some(paths) = self.two_paths.as_ref().filter(|paths| paths.have(request.uri().path())) {
+            return self.respond_on_two_paths(request, &paths.messages).await;
+        }
         if self.path.as_ref().is_some_and(|path| request.uri().path() != path) {
             return reply::plain(StatusCode::NOT_FOUND, "nothing here");
         }
-        let principal = request.extensions().get::<Principal>().map_or_else(|| Arc::from(""), |who| Arc::clone(&who.0));
+        let (principal, headers) = (Principal::of(&request), request.headers());
         match *request.method() {
+            Method::POST if !accepts(headers, &["application/json", "text/event-stream"]) => {
+                reply::plain(StatusCode::NOT_ACCEPTABLE, "accept application/json and text/event-stream")
+            }
             Method::POST => self.post(request, &principal).await,
+            Method::GET if !accepts(headers, &["text/event-stream"]) => {
+                reply::plain(StatusCode::NOT_ACCEPTABLE, "this is a stream: accept text/event-stream")
+            }
             Method::GET => self.stand(request.headers(), &principal),
             Method::DELETE => self.end_session(request.headers(), &principal),
             _ => reply::not_allowed("POST, GET, DELETE"),
@@ -158,26 +177,11 @@ impl HttpFace {
         B: Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        // CVE-2026-33252: a cross-site form cannot send this type.
-        if !is_json(request.headers()) {
-            return reply::plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body must be application/json");
-        }
-        let (parts, body) = request.into_parts();
+        let (parts, text) = match self.body(request).await {
+            Ok(read) => read,
+            Err(refusal) => return refusal,
+        };
         let limits = &self.face.options.limits;
-        let collected = tokio::time::timeout(BODY_TIME, Limited::new(body, limits.message_bytes).collect()).await;
-        let Ok(collected) = collected else {
-            return reply::plain(StatusCode::REQUEST_TIMEOUT, "the body took too long");
-        };
-        let text = match collected {
-            Ok(body) => body.to_bytes(),
-            Err(error) if error.is::<LengthLimitError>() => {
-                return reply::refusal(
-                    &reply::bad(Problem::TooLarge { limit: limits.message_bytes }),
-                    StatusCode::PAYLOAD_TOO_LARGE,
-                );
-            }
-            Err(_) => return reply::plain(StatusCode::BAD_REQUEST, "the body broke off"),
-        };
         match Envelope::read(text.clone(), limits) {
             Ok(envelope) => self.take(&parts.headers, &envelope, principal).await,
             Err(problem) if problem.problem == Problem::Batch => self
@@ -185,6 +189,28 @@ impl HttpFace {
                 .await
                 .unwrap_or_else(|| reply::refusal(&problem, StatusCode::BAD_REQUEST)),
             Err(problem) => reply::refusal(&problem, StatusCode::BAD_REQUEST),
+        }
+    }
+
+    /// The body of a POST, whole; refused where it is not JSON, too large or too slow.
+    async fn body<B>(&self, request: Request<B>) -> Result<(http::request::Parts, Bytes), Response<FaceBody>>
+    where
+        B: Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        // CVE-2026-33252: a cross-site form cannot send this type.
+        if !is_json(request.headers()) {
+            return Err(reply::plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body must be application/json"));
+        }
+        let (parts, body) = request.into_parts();
+        let limit = self.face.options.limits.message_bytes;
+        match tokio::time::timeout(BODY_TIME, Limited::new(body, limit).collect()).await {
+            Err(_) => Err(reply::plain(StatusCode::REQUEST_TIMEOUT, "the body took too long")),
+            Ok(Ok(body)) => Ok((parts, body.to_bytes())),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => {
+                Err(reply::refusal(&reply::bad(Problem::TooLarge { limit }), StatusCode::PAYLOAD_TOO_LARGE))
+            }
+            Ok(Err(_)) => Err(reply::plain(StatusCode::BAD_REQUEST, "the body broke off")),
         }
     }
 
@@ -207,6 +233,34 @@ impl HttpFace {
             },
         }
     }
+}
+
+impl Principal {
+    /// Whoever a request is from; nobody in particular where nobody asked.
+    fn of<B>(request: &Request<B>) -> Arc<str> {
+        request.extensions().get::<Self>().map_or_else(|| Arc::from(""), |who| Arc::clone(&who.0))
+    }
+}
+
+impl TwoPaths {
+    fn have(&self, path: &str) -> bool {
+        path == self.stream || path == self.messages
+    }
+}
+
+/// Whether one of these kinds is welcome. Whoever says nothing takes what comes.
+fn accepts(headers: &HeaderMap, kinds: &[&str]) -> bool {
+    let mut said = headers.get_all(header::ACCEPT).iter().peekable();
+    let welcome = |range: &str| {
+        let range = range.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        let fits = |kind: &&str| match range.strip_suffix("/*") {
+            Some("*") => true,
+            Some(family) => kind.split('/').next() == Some(family),
+            None => range == **kind,
+        };
+        kinds.iter().any(fits)
+    };
+    said.peek().is_none() || said.any(|value| value.to_str().unwrap_or_default().split(',').any(welcome))
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

@@ -13,6 +13,7 @@ mod every_way;
 mod four_combinations;
 mod giving_up;
 mod golden_corpus;
+mod hostile;
 mod kept_quiet;
 mod keys;
 mod leaving;

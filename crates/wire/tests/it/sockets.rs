@@ -36,7 +36,7 @@ pub(crate) struct Served {
 /// One response being read; letting go of it closes its connection.
 pub(crate) struct Open {
     pub(crate) status: u16,
-    headers: http::HeaderMap,
+    pub(crate) headers: http::HeaderMap,
     body: Incoming,
     decoder: sse::Decoder,
     events: VecDeque<Event>,
@@ -78,14 +78,28 @@ impl Served {
 
     /// A request on a connection of its own.
     pub(crate) async fn send(&self, method: &str, headers: &[(&str, &str)], body: impl Into<Bytes>) -> Open {
+        self.send_to("/mcp", method, headers, body).await
+    }
+
+    /// As [`Served::send`], to this path, as JSON unless a header says otherwise.
+    pub(crate) async fn send_to(
+        &self,
+        path: &str,
+        method: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Bytes>,
+    ) -> Open {
         let stream = TcpStream::connect(&self.authority).await.unwrap();
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
         let connection = tokio::runtime::Handle::current().spawn(async move { drop(connection.await) });
-        let mut request = Request::builder().method(method).uri("/mcp").header("host", &self.authority);
+        let mut request = Request::builder().method(method).uri(path).header("host", &self.authority);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let request = request.header("content-type", "application/json").body(Full::new(body.into())).unwrap();
+        if headers.iter().all(|(name, _)| *name != "content-type") {
+            request = request.header("content-type", "application/json");
+        }
+        let request = request.body(Full::new(body.into())).unwrap();
         let response = tokio::time::timeout(PATIENCE, sender.send_request(request)).await.expect("a response").unwrap();
         let (parts, body) = response.into_parts();
         Open {

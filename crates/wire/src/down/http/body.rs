@@ -16,6 +16,7 @@ use tokio::{
     time::{Instant, Sleep},
 };
 
+use super::two_paths::Hold;
 use crate::{
     down::{
         accent::Said,
@@ -36,6 +37,13 @@ enum Kind {
     Events {
         first: Option<Said>,
         rest: mpsc::Receiver<Said>,
+        alive: Alive,
+    },
+    /// The one stream of the old transport: it begins with where to post.
+    Conversation {
+        _hold: Hold,
+        endpoint: Option<Bytes>,
+        reader: Reader,
         alive: Alive,
     },
     /// Of a session: it begins with the place where it stands.
@@ -63,6 +71,11 @@ impl FaceBody {
         Self(Kind::Events { first, rest, alive: Alive::new(keep_alive) })
     }
 
+    pub(super) fn conversation(hold: Hold, endpoint: Bytes, reader: Reader, keep_alive: Duration) -> Self {
+        let (endpoint, alive) = (Some(endpoint), Alive::new(keep_alive));
+        Self(Kind::Conversation { _hold: hold, endpoint, reader, alive })
+    }
+
     pub(super) fn stream(session: Arc<Session>, reader: Reader, keep_alive: Duration) -> Self {
         Self(Kind::Stream { session, reader, begun: false, alive: Alive::new(keep_alive) })
     }
@@ -81,6 +94,10 @@ impl Body for FaceBody {
             Kind::Events { first, rest, alive } => match first.take() {
                 Some(said) => (Poll::Ready(Some(sse::encode(said.message))), alive),
                 None => (rest.poll_recv(context).map(|said| said.map(|said| sse::encode(said.message))), alive),
+            },
+            Kind::Conversation { endpoint, reader, alive, .. } => match endpoint.take() {
+                Some(endpoint) => (Poll::Ready(Some(endpoint)), alive),
+                None => (reader.poll_next(context).map(|event| event.map(|it| sse::encode(it.said.message))), alive),
             },
             Kind::Stream { reader, begun, alive, .. } if !*begun => {
                 *begun = true;
@@ -116,7 +133,7 @@ impl Body for FaceBody {
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
             Kind::Whole(message) => SizeHint::with_exact(message.as_ref().map_or(0, |message| message.len() as u64)),
-            Kind::Events { .. } | Kind::Stream { .. } => SizeHint::default(),
+            Kind::Events { .. } | Kind::Stream { .. } | Kind::Conversation { .. } => SizeHint::default(),
         }
     }
 }

@@ -79,7 +79,8 @@ impl Sessions {
     ///
     /// CVE-2026-52869: a name alone authorises nothing, so another caller's session is unknown too.
     pub(super) fn find(&self, face: &Face, headers: &HeaderMap, principal: &str) -> Result<Arc<Session>, NoSession> {
-        let name = headers.get(mcp::SESSION_ID).ok_or(NoSession::Unnamed)?;
+        let mut names = headers.get_all(mcp::SESSION_ID).iter();
+        let name = names.next().filter(|_| names.next().is_none()).ok_or(NoSession::Unnamed)?;
         let name = name.to_str().map_err(|_| NoSession::Unknown)?;
         let session = self.inner.sessions.lock().get(name).cloned();
         let session = session.filter(|session| *session.caller.principal == *principal).ok_or(NoSession::Unknown)?;

@@ -68,21 +68,14 @@ impl HttpFace {
         reply::stream(FaceBody::stream(Arc::clone(session), reader, self.face.options.keep_alive))
     }
 
-    fn pump(&self, session: &Arc<Session>, envelope: &Envelope, writer: Writer) {
+    pub(super) fn pump(&self, session: &Arc<Session>, envelope: &Envelope, writer: Writer) {
         let Some(id) = envelope.id() else { return };
         let stop = self.stop.clone();
         let under_way = match session.under_way(id) {
             Ok(under_way) => under_way,
             Err(error) => {
                 // In a batch there can be more of them than the stream has room for.
-                let refusal = Said::error(Some(id), &error, StatusCode::OK);
-                self.tasks.spawn(async move {
-                    tokio::select! {
-                        () = stop.cancelled() => {}
-                        () = writer.say(refusal) => {}
-                    }
-                });
-                return;
+                return self.say_later(writer, Said::error(Some(id), &error, StatusCode::OK));
             }
         };
         let begun = legacy::Reply::begin(session, envelope);
@@ -101,6 +94,17 @@ impl HttpFace {
                 () = stop.cancelled() => {}
                 () = under_way.cancelled.cancelled() => {}
                 () = saying => {}
+            }
+        });
+    }
+
+    /// Says something as soon as there is room for it.
+    pub(super) fn say_later(&self, writer: Writer, said: Said) {
+        let stop = self.stop.clone();
+        self.tasks.spawn(async move {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = writer.say(said) => {}
             }
         });
     }

@@ -22,7 +22,7 @@ pub(super) fn read(
     headers: Option<&HeaderMap>,
 ) -> Result<(Caller, Option<LogLevel>), RpcError> {
     let params = envelope.params();
-    let header = headers.map(|headers| headers.get(header::PROTOCOL_VERSION).ok_or("is missing")).transpose();
+    let header = headers.map(|headers| header::only(headers, &header::PROTOCOL_VERSION)).transpose();
     let header = header.map_err(|problem| mismatched(&format!("{} {problem}", header::PROTOCOL_VERSION)))?;
     let invalid = |message: &str| RpcError::new(RpcError::INVALID_PARAMS, message);
     let version = meta::value(params.as_ref(), meta::PROTOCOL_VERSION);

@@ -1,0 +1,247 @@
+//! What strangers send to the HTTP face, what each of it is answered with, and that the service never hears of it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use http::HeaderName;
+use http_body_util::{BodyExt, Full};
+use serde_json::{Value, json};
+use toolway_wire::{
+    down::{
+        Caller, FaceOptions, Heard, Profile, Service,
+        http::{HttpFace, HttpFaceOptions, Principal, Responder, TwoPaths},
+    },
+    exchange::{Exchange, Request},
+    header::ParamHeader,
+    limit::Limits,
+    notice::Wanted,
+};
+
+use crate::{
+    callers::{call, notification, request, stateless},
+    service::Parrot,
+    sockets::{Open, Served},
+};
+
+const MODERN: &str = "2026-07-28";
+const HEADERS: [(&str, &str); 4] =
+    [("mcp-protocol-version", MODERN), ("mcp-method", "tools/call"), ("mcp-name", "echo"), ("mcp-param-city", "Riga")];
+
+/// A parrot whose tool wants one argument in a header.
+struct Annotated(Arc<Parrot>);
+
+impl Service for Annotated {
+    fn profile(&self, caller: &Caller) -> Profile {
+        self.0.profile(caller)
+    }
+
+    fn open(&self, request: Request, caller: &Caller) -> Exchange {
+        self.0.open(request, caller)
+    }
+
+    fn listen<'a>(&'a self, wanted: Wanted, caller: &'a Caller) -> BoxFuture<'a, Heard> {
+        self.0.listen(wanted, caller)
+    }
+
+    fn param_headers(&self, tool: &str, _caller: &Caller) -> Vec<ParamHeader> {
+        let name = HeaderName::from_static("mcp-param-city");
+        let city = ParamHeader { name, path: vec!["city".to_owned()], integer: false };
+        if tool == "echo" { vec![city] } else { Vec::new() }
+    }
+}
+
+async fn served() -> (Arc<Parrot>, Served) {
+    let parrot = Parrot::new();
+    let limits = Limits { message_bytes: 4_000, depth: 20, ..Limits::default() };
+    let face = FaceOptions { limits, ..FaceOptions::default() };
+    let paths = TwoPaths { stream: "/sse".to_owned(), messages: "/messages".to_owned() };
+    let options = HttpFaceOptions { face, two_paths: Some(paths), ..HttpFaceOptions::default() };
+    (Arc::clone(&parrot), Served::start(Arc::new(Annotated(parrot)), options).await)
+}
+
+fn good() -> String {
+    let mut message = stateless(call(1, "echo"), MODERN);
+    message["params"]["arguments"] = json!({ "city": "Riga" });
+    message.to_string()
+}
+
+/// The usual headers, with some of them changed or left out.
+fn headers<'a>(changed: &[(&'a str, Option<&'a str>)]) -> Vec<(&'a str, &'a str)> {
+    let kept = HEADERS.into_iter().filter(|(name, _)| changed.iter().all(|(other, _)| other != name));
+    kept.chain(changed.iter().filter_map(|(name, value)| Some((*name, (*value)?)))).collect()
+}
+
+async fn outcome(reply: Open) -> (u16, Option<i64>) {
+    let status = reply.status;
+    let json = reply.headers.get("content-type").is_some_and(|kind| kind == "application/json");
+    let code = if json { reply.whole().await["error"]["code"].as_i64() } else { None };
+    (status, code)
+}
+
+#[tokio::test]
+async fn each_body_and_each_header_is_refused_with_its_status_and_code() {
+    let (parrot, served) = served().await;
+    let deep = format!("{}{}", "[".repeat(100), "]".repeat(100));
+    let with = |from: &str, to: &str| good().replacen(from, to, 1);
+    let bodies = [
+        ("a key twice", with(r#""id":1"#, r#""id":1,"id":2"#), 400, -32600),
+        ("an argument twice", with(r#""city":"Riga""#, r#""city":"Riga","city":"Oslo""#), 200, -32602),
+        ("nested too deep", with(r#""Riga""#, &deep), 400, -32700),
+        ("too large", with("Riga", &"x".repeat(5_000)), 413, -32600),
+        ("no JSON", "{\"jsonrpc\":".to_owned(), 400, -32700),
+        ("no UTF-8 escape", with("Riga", "\\ud800"), 400, -32020),
+        ("a batch", format!("[{}]", good()), 400, -32600),
+        ("a response", json!({ "jsonrpc": "2.0", "id": 1, "result": {} }).to_string(), 400, -32600),
+        ("a number", "7".to_owned(), 400, -32600),
+        ("another city", with("Riga", "Oslo"), 400, -32020),
+        ("another tool", with("\"echo\"", "\"wait\""), 400, -32020),
+        ("another method", with("tools/call", "tools/list"), 400, -32020),
+        ("another revision", with(MODERN, "2025-11-25"), 400, -32020),
+    ];
+    for (name, body, status, code) in bodies {
+        let said = outcome(served.send("POST", &HEADERS, body).await).await;
+        assert_eq!(said, (status, Some(code)), "{name}");
+    }
+    let odd = [
+        ("no revision", vec![("mcp-protocol-version", None)]),
+        ("no method", vec![("mcp-method", None)]),
+        ("no name", vec![("mcp-name", None)]),
+        ("no city", vec![("mcp-param-city", None)]),
+        ("bad base64", vec![("mcp-name", Some("=?base64?%%?="))]),
+        ("another case", vec![("mcp-method", Some("Tools/Call"))]),
+        ("two names", vec![("mcp-name", Some("echo")), ("mcp-name", Some("wait"))]),
+        ("two cities", vec![("mcp-param-city", Some("Riga")), ("mcp-param-city", Some("Oslo"))]),
+        ("two revisions", vec![("mcp-protocol-version", Some(MODERN)), ("mcp-protocol-version", Some("2025-11-25"))]),
+    ];
+    for (name, changed) in odd {
+        let said = outcome(served.send("POST", &headers(&changed), good()).await).await;
+        assert_eq!(said, (400, Some(-32020)), "{name}");
+    }
+    assert!(parrot.seen().is_empty(), "{:?}", parrot.seen());
+    assert_eq!(outcome(served.send("POST", &HEADERS, good()).await).await, (200, None));
+    let encoded = headers(&[("mcp-name", Some("=?base64?ZWNobw==?="))]);
+    assert_eq!(outcome(served.send("POST", &encoded, good()).await).await, (200, None));
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_or_written_is_refused_at_the_door() {
+    let (parrot, mut served) = served().await;
+    let refused = [
+        ("POST", vec![("content-type", "text/plain")], 415),
+        ("POST", vec![("content-type", "application/x-www-form-urlencoded")], 415),
+        ("POST", vec![("content-type", "")], 415),
+        ("POST", vec![("accept", "text/html")], 406),
+        ("GET", vec![("accept", "application/json")], 406),
+        ("GET", vec![], 405),
+        ("DELETE", vec![], 405),
+        ("PUT", vec![], 405),
+        ("OPTIONS", vec![], 405),
+        ("GET", vec![("mcp-protocol-version", MODERN)], 405),
+        ("POST", vec![("origin", "https://evil.example")], 403),
+        ("POST", vec![("origin", "null")], 403),
+        ("GET", vec![("origin", "https://evil.example")], 403),
+    ];
+    for (method, extra, status) in refused {
+        let all: Vec<_> = HEADERS.into_iter().filter(|_| method == "POST").chain(extra.clone()).collect();
+        let reply = served.send(method, &all, good()).await;
+        assert_eq!(reply.status, status, "{method} {extra:?}");
+        assert_eq!(reply.headers.contains_key("allow"), status == 405, "{method} {extra:?}");
+    }
+    for accept in ["*/*", "application/json, text/event-stream", "application/*;q=0.5", "TEXT/EVENT-STREAM"] {
+        let all: Vec<_> = HEADERS.into_iter().chain([("accept", accept)]).collect();
+        assert_eq!(served.send("POST", &all, good()).await.status, 200, "{accept}");
+    }
+    let heard = parrot.seen().len();
+    assert_eq!(heard, 4);
+
+    served.begin().await;
+    let session = served.session.clone().unwrap();
+    let twice = [("mcp-session-id", session.as_str()), ("mcp-session-id", "other")];
+    assert_eq!(served.send("POST", &twice, call(1, "echo").to_string()).await.status, 400);
+    assert_eq!(parrot.seen().len(), heard);
+}
+
+#[tokio::test]
+async fn the_oldest_clients_have_a_stream_and_post_beside_it() {
+    let (parrot, served) = served().await;
+    let mut stream = served.send_to("/sse", "GET", &[("accept", "text/event-stream")], "").await;
+    assert_eq!((stream.status, stream.headers["content-type"].as_bytes()), (200, &b"text/event-stream"[..]));
+    let endpoint = stream.event().await.unwrap();
+    assert_eq!(endpoint.name.as_deref(), Some("endpoint"));
+    let endpoint = String::from_utf8(endpoint.data.to_vec()).unwrap();
+    assert!(endpoint.starts_with("/messages?session="), "{endpoint}");
+    let post = async |message: Value| served.send_to(&endpoint, "POST", &[], message.to_string()).await.status;
+
+    assert_eq!(post(call(9, "echo")).await, 202);
+    assert_eq!(stream.message().await.unwrap()["error"]["code"], -32600, "no session yet");
+    let capabilities = json!({ "sampling": {}, "elicitation": {} });
+    let params = json!({ "protocolVersion": "2024-11-05", "capabilities": capabilities });
+    assert_eq!(post(request(0, "initialize", params)).await, 202);
+    assert_eq!(stream.message().await.unwrap()["result"]["protocolVersion"], "2024-11-05");
+    assert_eq!(post(notification("notifications/initialized", json!({}))).await, 202);
+    assert_eq!(post(call(1, "count")).await, 202);
+    let mut said = Vec::new();
+    while said.last().is_none_or(|last: &Value| last["id"] != 1) {
+        said.push(stream.message().await.unwrap());
+    }
+    assert_eq!(said.len(), 4, "three logs and the answer: {said:?}");
+    assert_eq!(post(call(2, "change")).await, 202);
+    let told = [stream.message().await.unwrap(), stream.message().await.unwrap()];
+    assert!(told.iter().any(|one| one["method"] == "notifications/tools/list_changed"), "{told:?}");
+    assert_eq!(post(request(3, "ping", json!({}))).await, 202);
+    assert_eq!(stream.message().await.unwrap()["result"], json!({}));
+
+    assert_eq!(served.send_to(&endpoint, "POST", &[("content-type", "text/plain")], "{}").await.status, 415);
+    assert_eq!(served.send_to(&endpoint, "POST", &[], "{").await.status, 400);
+    assert_eq!(served.send_to("/messages?session=guessed", "POST", &[], good()).await.status, 404);
+    assert_eq!(served.send_to("/messages", "POST", &[], good()).await.status, 404);
+    assert_eq!(served.send_to("/sse", "DELETE", &[], "").await.status, 405);
+    assert_eq!(served.send_to("/sse", "GET", &[("accept", "text/html")], "").await.status, 406);
+    assert_eq!(served.send_to("/sse", "GET", &[("origin", "null")], "").await.status, 403);
+
+    // The stream is the session: what is under way ends with it.
+    assert_eq!(post(call(4, "wait")).await, 202);
+    while parrot.seen().len() < 3 {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    drop(stream);
+    while parrot.cancelled() == 0 {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    assert_eq!(post(call(5, "echo")).await, 404);
+}
+
+#[tokio::test]
+async fn the_old_transport_is_off_unless_somebody_asks_for_it() {
+    let served = Served::start(Parrot::new(), HttpFaceOptions::default()).await;
+    assert_eq!(served.send_to("/sse", "GET", &[], "").await.status, 404);
+}
+
+/// CVE-2026-52869: the name of a stream alone opens nothing.
+#[tokio::test]
+async fn a_stream_of_the_old_transport_is_its_openers_alone() {
+    let paths = TwoPaths { stream: "/sse".to_owned(), messages: "/messages".to_owned() };
+    let limits = Limits { sessions_per_caller: 1, ..Limits::default() };
+    let face = FaceOptions { limits, ..FaceOptions::default() };
+    let options = HttpFaceOptions { face, two_paths: Some(paths), ..HttpFaceOptions::default() };
+    let face = HttpFace::new(Parrot::new(), options).unwrap();
+    let by = |who: &str, method: &str, path: &str, body: &str| {
+        let request = http::Request::builder().method(method).uri(path).header("host", "localhost");
+        let request = request.header("content-type", "application/json").extension(Principal(Arc::from(who)));
+        face.respond(request.body(Full::new(Bytes::from(body.to_owned()))).unwrap())
+    };
+    let mut stream = by("ada", "GET", "/sse", "").await.into_body();
+    let first = stream.frame().await.unwrap().unwrap().into_data().unwrap();
+    let text = String::from_utf8(first.to_vec()).unwrap();
+    let endpoint = text.lines().find_map(|line| line.strip_prefix("data: ")).unwrap().to_owned();
+    let initialize = request(0, "initialize", json!({ "protocolVersion": "2024-11-05" })).to_string();
+    assert_eq!(by("mallory", "POST", &endpoint, &initialize).await.status(), 404);
+    assert_eq!(by("ada", "POST", &endpoint, &initialize).await.status(), 202);
+    assert_eq!(by("ada", "GET", "/sse", "").await.status(), 503, "one each");
+    assert_eq!(by("mallory", "GET", "/sse", "").await.status(), 200);
+    Responder::drain(&*face);
+    while let Some(frame) = stream.frame().await {
+        assert!(frame.is_ok(), "told to stop, it says what it has to say and ends");
+    }
+}
