@@ -7,13 +7,22 @@
 //! its quartiles is printed. `quick` as argument makes few rounds;
 //! `loop <way> <raw|ours> <small|big|list> <width> <count>` runs one loop alone, for a profiler. While it measures, a
 //! process of the lowest priority keeps the cores awake ([`awake`]).
+//!
+//! `gateway` as argument measures `toolway serve` beside a raw relay instead ([`gateway`], [`relay`]); `gateway load <way>
+//! <legacy|modern> <small|big|list> <width> <seconds>` puts one load on it, for a profiler.
 
 mod allocation;
 mod awake;
+mod gateway;
+mod load;
 mod measure;
+mod memory;
+mod nginx;
 mod ours;
 mod peer;
 mod raw;
+mod relay;
+mod served;
 
 use std::{io, process::ExitCode};
 
@@ -26,8 +35,17 @@ fn main() -> io::Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["awake"] => awake::stay().map(|()| ExitCode::SUCCESS),
-        ["peer", "stdio", era] => peer::stdio(era.parse()?).map(|()| ExitCode::SUCCESS),
-        ["peer", "http", era] => peer::http(era.parse()?).map(|()| ExitCode::SUCCESS),
+        ["peer", "stdio", era, tools] => peer::stdio(era.parse()?, number(tools)?).map(|()| ExitCode::SUCCESS),
+        ["peer", "http", era, tools] => peer::http(era.parse()?, number(tools)?).map(|()| ExitCode::SUCCESS),
+        ["relay", "http", address] => relay::run(relay::Behind::http(address)),
+        ["relay", "stdio", era] => relay::run(relay::Behind::stdio(era.parse()?)),
+        ["nginx", folder] => nginx::keep(folder.as_ref()),
+        ["gateway"] => gateway::run(measure::Size::Full),
+        ["gateway", "quick"] => gateway::run(measure::Size::Quick),
+        ["gateway", "load", way, era, what, width, seconds] => {
+            let what = ["small", "big", "list"].into_iter().find(|known| *known == what).unwrap_or("small");
+            gateway::alone(way.parse()?, era.parse()?, what, number(width)?, number(seconds)?)
+        }
         [] => run(measure::Size::Full),
         ["quick"] => run(measure::Size::Quick),
         ["loop", way, whose, what, width, count] => {
@@ -36,7 +54,7 @@ fn main() -> io::Result<ExitCode> {
             alone(way.parse()?, whose == "raw", what, width, count)
         }
         _ => {
-            eprintln!("usage: toolway-bench [quick]");
+            eprintln!("usage: toolway-bench [gateway] [quick]");
             Ok(ExitCode::from(2))
         }
     }

@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Seconds that one loop takes in one round.
-const ROUND: f64 = 0.025;
+pub(crate) const ROUND: f64 = 0.025;
 
 /// How many rounds there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +82,7 @@ pub(crate) async fn compare(
 }
 
 /// How long a loop took, in seconds.
-async fn timed(work: impl Future<Output = io::Result<()>>) -> io::Result<f64> {
+pub(crate) async fn timed(work: impl Future<Output = io::Result<()>>) -> io::Result<f64> {
     let begun = Instant::now();
     work.await?;
     Ok(begun.elapsed().as_secs_f64())
@@ -98,13 +98,13 @@ async fn trips(raw: &mut raw::Client, what: &'static str, width: usize) -> io::R
 }
 
 /// The quartiles and, between them, the median.
-fn quartiles(mut values: Vec<f64>) -> [f64; 3] {
+pub(crate) fn quartiles(mut values: Vec<f64>) -> [f64; 3] {
     values.sort_unstable_by(f64::total_cmp);
     [1, 2, 3].map(|quarter| values.get(values.len() * quarter / 4).copied().unwrap_or(f64::NAN))
 }
 
 impl Size {
-    fn rounds(self) -> usize {
+    pub(crate) fn rounds(self) -> usize {
         match self {
             Self::Full => 80,
             Self::Quick => 16,
@@ -113,6 +113,20 @@ impl Size {
 }
 
 impl Line {
+    pub(crate) fn new(text: String, kept: bool) -> Self {
+        Self { text, kept }
+    }
+
+    /// A value and its budget.
+    pub(crate) fn at_most(name: &str, value: f64, budget: f64, unit: &str) -> Self {
+        Self { text: format!("{name:<70} {value:>8.1} {unit} (at most {budget})"), kept: value <= budget }
+    }
+
+    /// A value without a budget.
+    pub(crate) fn told(name: &str, value: f64, unit: &str) -> Self {
+        Self { text: format!("{name:<70} {value:>8.1} {unit}"), kept: true }
+    }
+
     pub(crate) fn allocations(way: Way, count: usize) -> Self {
         let text = format!("{:<12} allocations of the size of a 1 MB result: {count} (at most 1)", format!("{way:?}"));
         Self { text, kept: count <= 1 }

@@ -7,6 +7,7 @@ use std::{
     str::FromStr,
 };
 
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::{
     io::{AsyncBufReadExt, BufReader as AsyncBufReader},
     process::{Child, ChildStdin, ChildStdout, Command},
@@ -15,7 +16,7 @@ use tokio::{
 /// Bytes of text in the large result.
 pub(crate) const BIG: usize = 1_000_000;
 /// Tools in the long list.
-const TOOLS: usize = 10_000;
+pub(crate) const TOOLS: usize = 10_000;
 
 /// A transport and an era.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +36,7 @@ pub(crate) enum Era {
 /// A running server.
 pub(crate) struct Started {
     pub(crate) way: Way,
-    _child: Child,
+    child: Child,
     pub(crate) pipes: Option<(ChildStdin, AsyncBufReader<ChildStdout>)>,
     /// `host:port`, over HTTP.
     pub(crate) address: String,
@@ -48,10 +49,26 @@ impl Way {
         matches!(self, Self::HttpLegacy | Self::HttpModern)
     }
 
+    /// The arguments that make this program such a server.
+    pub(crate) fn role(self, tools: usize) -> [String; 4] {
+        let transport = if self.is_http() { "http" } else { "stdio" };
+        ["peer".to_owned(), transport.to_owned(), self.era().word().to_owned(), tools.to_string()]
+    }
+
     pub(crate) fn era(self) -> Era {
         match self {
             Self::StdioLegacy | Self::HttpLegacy => Era::Legacy,
             Self::StdioModern | Self::HttpModern => Era::Modern,
+        }
+    }
+}
+
+impl Era {
+    /// As the command line says it.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Legacy => "legacy",
+            Self::Modern => "modern",
         }
     }
 }
@@ -79,11 +96,15 @@ impl FromStr for Era {
 
 impl Started {
     /// Starts this program again in the role of the server.
-    #[expect(clippy::disallowed_methods, reason = "the bench has no host to start programs")]
     pub(crate) async fn new(way: Way) -> io::Result<Self> {
-        let era = if way.era() == Era::Legacy { "legacy" } else { "modern" };
+        Self::with_tools(way, TOOLS).await
+    }
+
+    /// As [`Started::new`], with so many tools in its list.
+    #[expect(clippy::disallowed_methods, reason = "the bench has no host to start programs")]
+    pub(crate) async fn with_tools(way: Way, tools: usize) -> io::Result<Self> {
         let mut child = Command::new(std::env::current_exe()?)
-            .args(["peer", if way.is_http() { "http" } else { "stdio" }, era])
+            .args(way.role(tools))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)
@@ -96,13 +117,22 @@ impl Started {
             stdout.read_line(&mut address).await?;
         }
         let address = address.trim().to_owned();
-        Ok(Self { way, _child: child, pipes: Some((stdin, stdout)), address })
+        Ok(Self { way, child, pipes: Some((stdin, stdout)), address })
+    }
+}
+
+impl Started {
+    /// It does nothing more, whatever it is asked.
+    pub(crate) fn sleep(&self) -> io::Result<()> {
+        let process = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        let process = process.ok_or_else(|| io::Error::other("the server has ended"))?;
+        Ok(kill_process(process, Signal::STOP)?)
     }
 }
 
 /// Serves standard input and output.
-pub(crate) fn stdio(era: Era) -> io::Result<()> {
-    let replies = Replies::new(era);
+pub(crate) fn stdio(era: Era, tools: usize) -> io::Result<()> {
+    let replies = Replies::new(era, tools);
     let (mut input, mut output) = (BufReader::with_capacity(64 * 1024, io::stdin().lock()), io::stdout().lock());
     let (mut line, mut reply) = (Vec::new(), Vec::new());
     while input.read_until(b'\n', &mut line)? != 0 {
@@ -117,10 +147,10 @@ pub(crate) fn stdio(era: Era) -> io::Result<()> {
 }
 
 /// Serves connections on a free port, a thread each; prints the address.
-pub(crate) fn http(era: Era) -> io::Result<()> {
+pub(crate) fn http(era: Era, tools: usize) -> io::Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     println!("{}", listener.local_addr()?);
-    let replies = std::sync::Arc::new(Replies::new(era));
+    let replies = std::sync::Arc::new(Replies::new(era, tools));
     std::thread::spawn(|| {
         // Whoever started this has gone when its end of the pipe closes.
         let _gone = io::stdin().read_to_end(&mut Vec::new());
@@ -179,7 +209,7 @@ struct Replies {
 }
 
 impl Replies {
-    fn new(era: Era) -> Self {
+    fn new(era: Era, tools: usize) -> Self {
         let complete = if era == Era::Modern { "\"resultType\":\"complete\"," } else { "" };
         let cached = if era == Era::Modern { "\"ttlMs\":0,\"cacheScope\":\"private\"," } else { "" };
         let hello = match era {
@@ -190,11 +220,13 @@ impl Replies {
             format!("{{{complete}\"content\":[{{\"type\":\"text\",\"text\":\"{text}\"}}],\"isError\":false}}")
         };
         let tool = |number: usize| {
+            // The first two can be called under the names by which the loops know them.
+            let name = ["small", "big"].get(number).map_or_else(|| format!("tool_{number}"), |name| (*name).to_owned());
             format!(
-                r#"{{"name":"tool_{number}","title":"Tool {number}","description":"Does the thing number {number} with a path and an optional limit, and says what came of it.","inputSchema":{{"type":"object","properties":{{"path":{{"type":"string","description":"Where"}},"limit":{{"type":"integer"}}}},"required":["path"]}}}}"#
+                r#"{{"name":"{name}","title":"Tool {number}","description":"Does the thing number {number} with a path and an optional limit, and says what came of it.","inputSchema":{{"type":"object","properties":{{"path":{{"type":"string","description":"Where"}},"limit":{{"type":"integer"}}}},"required":["path"]}}}}"#
             )
         };
-        let tools: Vec<String> = (0..TOOLS).map(tool).collect();
+        let tools: Vec<String> = (0..tools).map(tool).collect();
         let list = format!("{{{complete}{cached}\"tools\":[{}]}}", tools.join(","));
         Self { hello, small: text("hello Ada, this is a small result"), big: text(&"x".repeat(BIG)), list }
     }

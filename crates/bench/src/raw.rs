@@ -110,9 +110,7 @@ impl Client {
             }
             (Self::Http { era, address, lines, .. }, Look::Once) => {
                 while lines.len() < width {
-                    let (sender, driver) =
-                        http1::handshake(TokioIo::new(dialled(address).await?)).await.map_err(io::Error::other)?;
-                    lines.push(Line { sender, driver: Box::pin(driver) });
+                    lines.push(Line::dial(address).await?);
                 }
                 let mut tasks = JoinSet::new();
                 for mut line in lines.drain(..).take(width).collect::<Vec<_>>() {
@@ -133,7 +131,7 @@ impl Client {
     }
 }
 
-async fn dialled(address: &str) -> io::Result<TcpStream> {
+pub(crate) async fn dialled(address: &str) -> io::Result<TcpStream> {
     let stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
     Ok(stream)
@@ -145,7 +143,22 @@ fn looked_at(message: &[u8]) -> io::Result<()> {
 }
 
 impl Line {
+    /// A new connection.
+    pub(crate) async fn dial(address: &str) -> io::Result<Self> {
+        let stream = TokioIo::new(dialled(address).await?);
+        let (sender, driver) = http1::handshake(stream).await.map_err(io::Error::other)?;
+        Ok(Self { sender, driver: Box::pin(driver) })
+    }
+
     async fn round_trip(&mut self, request: http::Request<Full<Bytes>>) -> io::Result<()> {
+        looked_at(&self.exchange(request).await?.1)
+    }
+
+    /// Sends a request; gives the head of the reply and its whole body.
+    pub(crate) async fn exchange(
+        &mut self,
+        request: http::Request<Full<Bytes>>,
+    ) -> io::Result<(http::response::Parts, Vec<u8>)> {
         let mut sending = pin!(self.sender.send_request(request));
         let driver = &mut self.driver;
         let response = poll_fn(|context| {
@@ -155,12 +168,12 @@ impl Line {
             let _ended = driver.as_mut().poll(context);
             sending.as_mut().poll(context)
         });
-        let mut body = response.await.map_err(io::Error::other)?.into_body();
+        let (head, mut body) = response.await.map_err(io::Error::other)?.into_parts();
         let mut whole = Vec::with_capacity(usize::try_from(body.size_hint().lower()).unwrap_or_default());
         while let Some(chunk) = self.chunk(&mut body).await? {
             whole.extend_from_slice(&chunk);
         }
-        looked_at(&whole)
+        Ok((head, whole))
     }
 
     async fn chunk(&mut self, body: &mut Incoming) -> io::Result<Option<Bytes>> {
@@ -224,7 +237,7 @@ fn request(era: Era, address: &str, what: &str) -> io::Result<http::Request<Full
     request.body(Full::new(Bytes::from(message(era, what)))).map_err(io::Error::other)
 }
 
-fn message(era: Era, what: &str) -> String {
+pub(crate) fn message(era: Era, what: &str) -> String {
     let meta = match era {
         Era::Legacy => "",
         Era::Modern => {

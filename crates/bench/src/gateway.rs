@@ -1,0 +1,226 @@
+//! What the gateway costs: the same load through it and through the raw relay, in one run.
+//!
+//! `cargo run --release -p toolway-bench -- gateway` builds the program and prints the table of what it must cost. Load,
+//! gateway, relay, nginx and servers are processes of their own and share the machine. Rounds are short and alternate;
+//! each gives a ratio, and the median of those with its quartiles is printed. A relay cannot translate: where client and
+//! server are of different eras, the limit is the relay between two of the client's.
+
+use std::{io, process::ExitCode};
+
+use crate::{
+    awake,
+    load::Load,
+    measure::{Line, Size, Table, quartiles, timed},
+    memory,
+    nginx::Nginx,
+    peer::{BIG, Era, Started, TOOLS, Way},
+    served::{self, Relay, Served},
+};
+
+mod holding;
+
+/// Connections at once.
+const WIDTHS: [usize; 3] = [1, 16, 64];
+/// At least this part of the relay's throughput.
+const RATIO: f64 = 0.8;
+/// At least this part of nginx's, for the relay.
+const OF_NGINX: f64 = 0.6;
+/// Tools of a server that is called.
+const FEW: usize = 2;
+
+pub(crate) fn run(size: Size) -> io::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let measuring = runtime.spawn(async move {
+        let program = served::program().await?;
+        let _awake = awake::keep()?;
+        let mut table = Table::default();
+        let bench = Bench::start(&program).await?;
+        bench.yardstick(size, &mut table).await?;
+        for way in Way::ALL {
+            for client in [Era::Legacy, Era::Modern] {
+                bench.calls(way, client, size, &mut table).await?;
+            }
+        }
+        bench.peak(&mut table).await?;
+        drop(bench);
+        holding::list(&program, &mut table).await?;
+        holding::memory(&program, &mut table).await?;
+        holding::beginnings(&program, &mut table).await?;
+        io::Result::Ok(table.verdict())
+    });
+    runtime.block_on(measuring).map_err(io::Error::other)?
+}
+
+/// A load on the gateway and nothing else, for so many seconds; prints the process to look at.
+pub(crate) fn alone(way: Way, client: Era, what: &'static str, width: usize, seconds: usize) -> io::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let loading = runtime.spawn(async move {
+        let bench = Bench::start(&served::program().await?).await?;
+        let mut own = bench.gateway.load(client, id(way)).await?;
+        println!("process {}", bench.gateway.process());
+        let (begun, mut calls) = (std::time::Instant::now(), 0);
+        while begun.elapsed().as_secs() < seconds as u64 {
+            own.round_trips(what, 20, width).await?;
+            calls += 20 * width;
+        }
+        println!("{calls} calls, {:.1} µs each", begun.elapsed().as_secs_f64() * 1e6 / calls as f64);
+        io::Result::Ok(ExitCode::SUCCESS)
+    });
+    runtime.block_on(loading).map_err(io::Error::other)?
+}
+
+/// The gateway with one server of each kind behind it, and a relay to each kind.
+struct Bench {
+    gateway: Served,
+    relays: Vec<(Way, Relay)>,
+    servers: Vec<Started>,
+}
+
+impl Bench {
+    async fn start(program: &std::path::Path) -> io::Result<Self> {
+        let (mut entries, mut relays, mut servers) = (serde_json::Map::new(), Vec::new(), Vec::new());
+        for way in Way::ALL {
+            let server = if way.is_http() { Some(Started::with_tools(way, FEW).await?) } else { None };
+            entries.insert(id(way).to_owned(), served::entry(way, server.as_ref(), FEW)?);
+            relays.push((
+                way,
+                match &server {
+                    Some(server) => Relay::over_http(server).await?,
+                    None => Relay::over_pipes(way.era()).await?,
+                },
+            ));
+            servers.extend(server);
+        }
+        let gateway = Served::start(program, entries.into()).await?;
+        gateway.offers(&Way::ALL.map(|way| format!("{}__small", id(way)))).await?;
+        Ok(Self { gateway, relays, servers })
+    }
+
+    /// The relay to a server of this kind.
+    fn relay(&self, way: Way) -> io::Result<&Relay> {
+        let found = self.relays.iter().find(|(known, _)| *known == way);
+        found.map(|(_, relay)| relay).ok_or_else(|| io::Error::other("no such relay"))
+    }
+
+    /// The relay beside nginx.
+    async fn yardstick(&self, size: Size, table: &mut Table) -> io::Result<()> {
+        let Some(server) = self.servers.iter().find(|server| server.way == Way::HttpModern) else { return Ok(()) };
+        let Some(nginx) = Nginx::start(&server.address).await? else {
+            println!("     nginx is not installed: the relay was not compared with it");
+            return Ok(());
+        };
+        let target =
+            crate::load::Target { address: nginx.address.clone(), era: Era::Modern, prefix: String::new(), key: None };
+        let (mut limit, mut own) = (Load::new(target).await?, self.relay(Way::HttpModern)?.load(Era::Modern).await?);
+        for width in WIDTHS {
+            let pair = Pair::measure(&mut limit, &mut own, "small", width, size).await?;
+            let name = format!("relay, http behind, {width} connections");
+            table.add(pair.line(&name, "nginx", "relay", OF_NGINX));
+        }
+        Ok(())
+    }
+
+    /// Calls of a client of this era to a server of this kind.
+    async fn calls(&self, way: Way, client: Era, size: Size, table: &mut Table) -> io::Result<()> {
+        let alike = Way::ALL.into_iter().find(|other| other.is_http() == way.is_http() && other.era() == client);
+        let mut limit = self.relay(alike.unwrap_or(way))?.load(client).await?;
+        let mut own = self.gateway.load(client, id(way)).await?;
+        let story = format!("{} client, {}", client.word(), id(way));
+        for width in WIDTHS {
+            let pair = Pair::measure(&mut limit, &mut own, "small", width, size).await?;
+            table.add(pair.line(&format!("call, {story}, {width} connections"), "relay", "gateway", RATIO));
+            if width == 1 {
+                table.add(pair.added(&format!("added to one call, {story}"), way.is_http()));
+            }
+        }
+        let pair = Pair::measure(&mut limit, &mut own, "big", 1, size).await?;
+        table.add(pair.line(&format!("1 MB result, {story}"), "relay", "gateway", RATIO));
+        Ok(())
+    }
+
+    /// Memory while sixteen large results go through at once.
+    async fn peak(&self, table: &mut Table) -> io::Result<()> {
+        const AT_ONCE: usize = 16;
+        for way in [Way::HttpModern, Way::StdioModern] {
+            let mut load = self.gateway.load(Era::Modern, id(way)).await?;
+            load.round_trips("small", 2, AT_ONCE).await?;
+            memory::forget_peak(self.gateway.process())?;
+            let before = memory::peak(self.gateway.process())?;
+            load.round_trips("big", 1, AT_ONCE).await?;
+            let grown = memory::peak(self.gateway.process())?.saturating_sub(before);
+            let bodies = grown as f64 / (AT_ONCE * BIG) as f64;
+            let name = format!("memory for each of {AT_ONCE} results of 1 MB at once, {}", id(way));
+            table.add(Line::at_most(&name, bodies, 2.0, "bodies"));
+        }
+        Ok(())
+    }
+}
+
+/// The id of a server of this kind.
+fn id(way: Way) -> &'static str {
+    match way {
+        Way::StdioLegacy => "stdio-legacy",
+        Way::StdioModern => "stdio-modern",
+        Way::HttpLegacy => "http-legacy",
+        Way::HttpModern => "http-modern",
+    }
+}
+
+/// Two loads, measured in turns.
+struct Pair {
+    /// Quartiles of the ratio of the throughputs, own to limit.
+    ratio: [f64; 3],
+    /// Microseconds for each call.
+    limit: f64,
+    own: f64,
+}
+
+impl Pair {
+    async fn measure(
+        limit: &mut Load,
+        own: &mut Load,
+        what: &'static str,
+        width: usize,
+        size: Size,
+    ) -> io::Result<Self> {
+        let count = trips(limit, what, width).await?;
+        own.round_trips(what, count, width).await?;
+        let (mut limits, mut owns) = (Vec::new(), Vec::new());
+        for round in 0..size.rounds() / 2 {
+            // Whoever comes second finds warmer cores: they take turns.
+            if round % 2 == 1 {
+                owns.push(timed(own.round_trips(what, count, width)).await?);
+                limits.push(timed(limit.round_trips(what, count, width)).await?);
+            } else {
+                limits.push(timed(limit.round_trips(what, count, width)).await?);
+                owns.push(timed(own.round_trips(what, count, width)).await?);
+            }
+        }
+        let ratio = quartiles(limits.iter().zip(&owns).map(|(limit, own)| limit / own).collect());
+        let each = |times| quartiles(times)[1] * 1e6 / (count * width) as f64;
+        Ok(Self { ratio, limit: each(limits), own: each(owns) })
+    }
+
+    fn line(&self, name: &str, limit: &str, own: &str, budget: f64) -> Line {
+        let [low, ratio, high] = self.ratio;
+        let text = format!(
+            "{name:<62} {limit:<5} {:>8.1} µs   {own:<7} {:>8.1} µs   ratio {ratio:.2} [{low:.2} {high:.2}] (at least {budget})",
+            self.limit, self.own
+        );
+        Line::new(text, budget <= ratio)
+    }
+
+    /// What the gateway adds to the time of one call alone.
+    fn added(&self, name: &str, http: bool) -> Line {
+        Line::at_most(name, self.own - self.limit, if http { 20.0 } else { 12.0 }, "µs more than the relay")
+    }
+}
+
+/// Round trips that take about as long as a round.
+async fn trips(load: &mut Load, what: &'static str, width: usize) -> io::Result<usize> {
+    const LOOK: usize = 5;
+    load.round_trips(what, LOOK, width).await?;
+    let each = timed(load.round_trips(what, LOOK, width)).await? / LOOK as f64;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small positive number")]
+    Ok(((crate::measure::ROUND / each) as usize).clamp(2, 10_000))
+}

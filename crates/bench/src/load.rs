@@ -1,0 +1,216 @@
+//! The load: connections that send one request after another and read until the reply is whole.
+//!
+//! Nothing is understood beyond the framing of a reply and its status, so that the load costs as little as it can and
+//! the same for everyone it is put on.
+
+use std::{io, time::Instant};
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    task::JoinSet,
+};
+
+use crate::{
+    peer::Era,
+    raw::{dialled, message},
+};
+
+/// Whom the load is put on, and how it is spoken to.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    /// `host:port`
+    pub(crate) address: String,
+    /// The era the load speaks.
+    pub(crate) era: Era,
+    /// What stands before the names of tools.
+    pub(crate) prefix: String,
+    /// The key to come in with.
+    pub(crate) key: Option<String>,
+}
+
+/// A load on one target.
+pub(crate) struct Load {
+    target: Target,
+    session: Option<String>,
+    sockets: Vec<Socket>,
+}
+
+struct Socket {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+}
+
+impl Load {
+    /// Shakes hands where the era wants it.
+    pub(crate) async fn new(target: Target) -> io::Result<Self> {
+        let mut load = Self { target, session: None, sockets: Vec::new() };
+        if load.target.era == Era::Legacy {
+            load.session = load.begin_session().await?;
+        }
+        Ok(load)
+    }
+
+    /// Begins one more session; gives its id, where there is one.
+    pub(crate) async fn begin_session(&mut self) -> io::Result<Option<String>> {
+        let hello = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"load","version":"1"}}}"#;
+        let ready = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+        let mut socket = self.take().await?;
+        socket.round_trip(&self.target.post(None, hello, "initialize", "")).await?;
+        let session = header(socket.head()?, "mcp-session-id").map(str::to_owned);
+        socket.round_trip(&self.target.post(session.as_deref(), ready, "notifications/initialized", "")).await?;
+        self.sockets.push(socket);
+        Ok(session)
+    }
+
+    /// Makes `count` round trips on each of `width` connections.
+    pub(crate) async fn round_trips(&mut self, what: &'static str, count: usize, width: usize) -> io::Result<()> {
+        let mut tasks = JoinSet::new();
+        for number in 0..width {
+            let (mut socket, request) = (self.take().await?, self.request(what, number));
+            tasks.spawn(async move {
+                for _ in 0..count {
+                    socket.round_trip(&request).await?;
+                    socket.good()?;
+                }
+                io::Result::Ok(socket)
+            });
+        }
+        while let Some(done) = tasks.join_next().await {
+            self.sockets.push(done.map_err(io::Error::other)??);
+        }
+        Ok(())
+    }
+
+    /// Seconds until the first byte of a reply, and the whole reply.
+    pub(crate) async fn first_byte(&mut self, what: &'static str) -> io::Result<(f64, Vec<u8>)> {
+        let (mut socket, request) = (self.take().await?, self.request(what, 0));
+        let begun = Instant::now();
+        socket.stream.write_all(&request).await?;
+        socket.stream.readable().await?;
+        let waited = begun.elapsed().as_secs_f64();
+        socket.read_whole().await?;
+        socket.good()?;
+        let reply = socket.buffer.clone();
+        self.sockets.push(socket);
+        Ok((waited, reply))
+    }
+
+    /// A request; at one time no two of a session may have the same id, so that each connection has its own.
+    fn request(&self, what: &str, number: usize) -> Vec<u8> {
+        let (method, name) = match what {
+            "list" => ("tools/list", String::new()),
+            name => ("tools/call", format!("{}{name}", self.target.prefix)),
+        };
+        let body = message(self.target.era, if what == "list" { what } else { &name });
+        let body = body.replacen("\"id\":7", &format!("\"id\":{}", 100 + number), 1);
+        self.target.post(self.session.as_deref(), &body, method, &name)
+    }
+
+    async fn take(&mut self) -> io::Result<Socket> {
+        match self.sockets.pop() {
+            Some(socket) => Ok(socket),
+            None => Ok(Socket { stream: dialled(&self.target.address).await?, buffer: Vec::new() }),
+        }
+    }
+}
+
+impl Target {
+    /// A POST, head and body.
+    fn post(&self, session: Option<&str>, body: &str, method: &str, name: &str) -> Vec<u8> {
+        let mut head = format!(
+            "POST /mcp HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nContent-Length: {}\r\n",
+            self.address,
+            body.len()
+        );
+        let mut add = |name: &str, value: &str| head.push_str(&format!("{name}: {value}\r\n"));
+        if let Some(key) = &self.key {
+            add("Authorization", &format!("Bearer {key}"));
+        }
+        match self.era {
+            Era::Legacy if method == "initialize" => {}
+            Era::Legacy => add("MCP-Protocol-Version", "2025-11-25"),
+            Era::Modern => {
+                add("MCP-Protocol-Version", "2026-07-28");
+                add("Mcp-Method", method);
+                if !name.is_empty() {
+                    add("Mcp-Name", name);
+                }
+            }
+        }
+        if let Some(session) = session {
+            add("Mcp-Session-Id", session);
+        }
+        format!("{head}\r\n{body}").into_bytes()
+    }
+}
+
+impl Socket {
+    async fn round_trip(&mut self, request: &[u8]) -> io::Result<()> {
+        self.stream.write_all(request).await?;
+        self.read_whole().await
+    }
+
+    async fn read_whole(&mut self) -> io::Result<()> {
+        self.buffer.clear();
+        let mut end = None;
+        loop {
+            self.buffer.reserve(64 * 1024);
+            if self.stream.read_buf(&mut self.buffer).await? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            if end.is_none() {
+                end = End::of(&self.buffer)?;
+            }
+            match end {
+                Some(End::At(end)) if end <= self.buffer.len() => return Ok(()),
+                Some(End::LastChunk) if self.buffer.ends_with(b"\r\n0\r\n\r\n") => return Ok(()),
+                _ => {}
+            }
+        }
+    }
+
+    fn head(&self) -> io::Result<&str> {
+        let end = memchr::memmem::find(&self.buffer, b"\r\n\r\n").unwrap_or_default();
+        std::str::from_utf8(&self.buffer[..end]).map_err(io::Error::other)
+    }
+
+    /// Whether the reply is a result.
+    fn good(&self) -> io::Result<()> {
+        let begin = &self.buffer[..self.buffer.len().min(600)];
+        if begin.starts_with(b"HTTP/1.1 200") && memchr::memmem::find(begin, b"\"result\":").is_some() {
+            return Ok(());
+        }
+        Err(io::Error::other(format!("no result but: {}", String::from_utf8_lossy(begin))))
+    }
+}
+
+/// Where a reply ends.
+#[derive(Clone, Copy)]
+enum End {
+    At(usize),
+    LastChunk,
+}
+
+impl End {
+    /// None until the head is there.
+    fn of(bytes: &[u8]) -> io::Result<Option<Self>> {
+        let Some(end) = memchr::memmem::find(bytes, b"\r\n\r\n") else { return Ok(None) };
+        let head = std::str::from_utf8(&bytes[..end]).map_err(io::Error::other)?;
+        match header(head, "content-length") {
+            Some(length) => {
+                let length: usize = length.parse().map_err(io::Error::other)?;
+                Ok(Some(Self::At(end + 4 + length)))
+            }
+            None if header(head, "transfer-encoding").is_some() => Ok(Some(Self::LastChunk)),
+            None => Ok(Some(Self::At(end + 4))),
+        }
+    }
+}
+
+/// The value of a header.
+fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+    let named = |line: &&str| line.len() > name.len() && line.as_bytes()[name.len()] == b':';
+    let line = head.lines().filter(named).find(|line| line[..name.len()].eq_ignore_ascii_case(name))?;
+    Some(line[name.len() + 1..].trim())
+}

@@ -1,0 +1,154 @@
+//! `toolway serve` as a process of its own, and the relays beside it.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::{Child, ChildStdin, Command},
+};
+
+use crate::{
+    load::{Load, Target},
+    memory,
+    peer::{Era, Started, Way},
+};
+
+/// A gateway that runs.
+pub(crate) struct Served {
+    process: u32,
+    address: String,
+    key: Option<String>,
+    _child: Child,
+    _home: tempfile::TempDir,
+}
+
+/// A relay that runs.
+pub(crate) struct Relay {
+    pub(crate) address: String,
+    _child: Child,
+    _alive: ChildStdin,
+}
+
+impl Served {
+    /// Starts it with these servers, and a key that is good for this run.
+    pub(crate) async fn start(program: &Path, servers: Value) -> io::Result<Self> {
+        let home = tempfile::tempdir()?;
+        let config = home.path().join("toolway.json");
+        fs::write(&config, json!({ "mcpServers": servers }).to_string())?;
+        let mut command = command(program, home.path());
+        let mut child = command
+            .args(["serve", "--output", "json", "--listen", "127.0.0.1:0", "--config"])
+            .arg(&config)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        let stdout = child.stdout.take().ok_or_else(|| io::Error::other("the gateway has no output"))?;
+        let mut line = String::new();
+        BufReader::new(stdout).read_line(&mut line).await?;
+        let said: Value = serde_json::from_str(&line).map_err(io::Error::other)?;
+        let url = said["listening"].as_str().unwrap_or_default();
+        let address = url.trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
+        let key = said["key"].as_str().map(str::to_owned);
+        let process = child.id().ok_or_else(|| io::Error::other("the gateway ended"))?;
+        Ok(Self { process, address, key, _child: child, _home: home })
+    }
+
+    /// A load of this era on it, for tools of this server.
+    pub(crate) async fn load(&self, era: Era, server: &str) -> io::Result<Load> {
+        let (address, key) = (self.address.clone(), self.key.clone());
+        Load::new(Target { address, era, prefix: format!("{server}__"), key }).await
+    }
+
+    /// Waits until its list holds all of these; gives how long that took.
+    pub(crate) async fn offers(&self, names: &[String]) -> io::Result<Duration> {
+        let begun = Instant::now();
+        let mut load = self.load(Era::Modern, "").await?;
+        while begun.elapsed() < Duration::from_secs(60) {
+            let (_, reply) = load.first_byte("list").await?;
+            if names.iter().all(|name| memchr::memmem::find(&reply, name.as_bytes()).is_some()) {
+                return Ok(begun.elapsed());
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        Err(io::Error::other(format!("the gateway does not offer {names:?}")))
+    }
+
+    /// Bytes it holds, its keeper included.
+    pub(crate) fn memory(&self) -> io::Result<u64> {
+        memory::held(self.process)
+    }
+
+    pub(crate) fn process(&self) -> u32 {
+        self.process
+    }
+}
+
+impl Relay {
+    /// Starts one to a server over HTTP.
+    pub(crate) async fn over_http(server: &Started) -> io::Result<Self> {
+        Self::start(&["relay", "http", &server.address]).await
+    }
+
+    /// Starts one to a process of its own.
+    pub(crate) async fn over_pipes(era: Era) -> io::Result<Self> {
+        Self::start(&["relay", "stdio", era.word()]).await
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the bench has no host to start programs")]
+    async fn start(arguments: &[&str]) -> io::Result<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        let mut child =
+            command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true).spawn()?;
+        let (Some(alive), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(io::Error::other("the relay has no pipes"));
+        };
+        let mut address = String::new();
+        BufReader::new(stdout).read_line(&mut address).await?;
+        Ok(Self { address: address.trim().to_owned(), _child: child, _alive: alive })
+    }
+
+    /// A load of this era on it.
+    pub(crate) async fn load(&self, era: Era) -> io::Result<Load> {
+        let address = self.address.clone();
+        Load::new(Target { address, era, prefix: String::new(), key: None }).await
+    }
+}
+
+/// The entry of a server in a configuration.
+pub(crate) fn entry(way: Way, server: Option<&Started>, tools: usize) -> io::Result<Value> {
+    match server {
+        Some(server) if way.is_http() => Ok(json!({ "type": "http", "url": format!("http://{}/mcp", server.address) })),
+        _ => Ok(json!({ "command": std::env::current_exe()?, "args": way.role(tools) })),
+    }
+}
+
+/// The program, built where cargo runs this; else the one beside this.
+#[expect(clippy::disallowed_methods, reason = "the bench has no host to start programs, and is no part of one")]
+pub(crate) async fn program() -> io::Result<PathBuf> {
+    if let Some(cargo) = std::env::var_os("CARGO") {
+        let built = Command::new(cargo).args(["build", "--quiet", "--release", "-p", "toolway-cli"]).status().await?;
+        if !built.success() {
+            return Err(io::Error::other("the program cannot be built"));
+        }
+    }
+    let beside = std::env::current_exe()?.with_file_name("toolway");
+    if beside.exists() { Ok(beside) } else { Err(io::Error::other(format!("there is no {}", beside.display()))) }
+}
+
+/// The program in a home of its own, where nobody's configuration and no proxy plays a part.
+#[expect(clippy::disallowed_methods, reason = "the bench has no host to start programs")]
+pub(crate) fn command(program: &Path, home: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.env_clear().env("HOME", home).current_dir(home);
+    for name in ["CONFIG", "STATE", "CACHE", "DATA"] {
+        command.env(format!("XDG_{name}_HOME"), home.join(name.to_lowercase()));
+    }
+    command
+}
