@@ -18,7 +18,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tokio::sync::watch;
+use tokio::sync::{broadcast, watch};
 use tokio_util::{
     sync::{CancellationToken, DropGuard},
     task::TaskTracker,
@@ -36,8 +36,8 @@ use crate::{
     call::CallId,
     catalog::{Catalog, Naming},
     connection::{
-        Applied, Connection, Dialler, Order, Phase, Plan, ServerStatus, Surroundings, Turns, WantedServer, WantedSet,
-        supervise,
+        Applied, Connection, Dialler, Order, OwnChange, Phase, Plan, ServerStatus, Surroundings, Turns, WantedServer,
+        WantedSet, supervise,
     },
     event::{Events, HostEvent, Listener},
     policy::{Policy, limit::Slots},
@@ -100,6 +100,8 @@ pub enum HostError {
     ShutDown,
 }
 
+/// Changes in callers' own processes that wait for one listener.
+const UNHEARD: usize = 256;
 /// How long the servers may take to leave in good order.
 const FAREWELL: Duration = Duration::from_secs(10);
 
@@ -171,6 +173,11 @@ impl Host {
     /// This snapshot and all that follow.
     pub fn watch_catalog(&self) -> watch::Receiver<Arc<Catalog>> {
         self.inner.cataloguer.watch()
+    }
+
+    /// Lists that change from now on in the process that a caller has for itself: the catalog does not see them.
+    pub fn own_changes(&self) -> broadcast::Receiver<OwnChange> {
+        self.inner.room.own_changes.subscribe()
     }
 
     /// Everything that happens from now on.
@@ -431,6 +438,7 @@ fn surroundings(
             tap: options.tap,
         },
         ports,
+        own_changes: broadcast::Sender::new(UNHEARD),
         roots: options.roots.into(),
         declared: options.declared,
         events,

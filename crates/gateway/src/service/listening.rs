@@ -2,12 +2,16 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::sync::mpsc;
+use tokio::sync::{
+    broadcast::{self, error::RecvError},
+    mpsc, watch,
+};
 use toolway_config::ServerName;
 use toolway_host::{
     Host,
     call::{Caller as HostCaller, OnBehalf, Subscription, beside::Update},
     catalog::{Catalog, Diff, ItemKind},
+    connection::OwnChange,
 };
 use toolway_wire::{
     down::{Caller, Heard},
@@ -38,13 +42,14 @@ pub(super) async fn listen(host: &Host, scope: &Scope, client: Arc<Client>, call
     // From here on nothing is lost: what changes while servers are asked is seen by comparison.
     let mut catalogs = host.watch_catalog();
     let known = Arc::clone(&catalogs.borrow_and_update());
+    let own = host.own_changes();
     let subscriptions = subscribed(host, scope, (&client, caller), &wanted.uris).await;
     let uris = subscriptions.iter().map(|(uri, _)| uri.clone()).collect();
     let honoured = Wanted { uris, ..wanted.clone() };
     let lists = Lists { scope: scope.clone(), client, wanted };
     let tasks = tokio::runtime::Handle::current();
     if lists.wanted.tools || lists.wanted.prompts || lists.wanted.resources {
-        tasks.spawn(lists.tell(catalogs, known, sender.clone()));
+        tasks.spawn(lists.tell((catalogs, known), own, sender.clone()));
     }
     for (uri, subscription) in subscriptions {
         tasks.spawn(tell_of(uri, subscription, sender.clone()));
@@ -89,14 +94,28 @@ impl Lists {
     /// Tells of each change of a list; ends with its listener.
     async fn tell(
         self,
-        mut catalogs: tokio::sync::watch::Receiver<Arc<Catalog>>,
-        mut known: Arc<Catalog>,
+        (mut catalogs, mut known): (watch::Receiver<Arc<Catalog>>, Arc<Catalog>),
+        mut own: broadcast::Receiver<OwnChange>,
         sender: mpsc::Sender<Notice>,
     ) {
         loop {
             tokio::select! {
                 () = sender.closed() => return,
                 changed = catalogs.changed() => if changed.is_err() { return },
+                change = own.recv() => {
+                    let theirs = match change {
+                        Ok(change) => self.is_theirs(&change).then_some(change.list),
+                        // Too many at once: what was missed may have been theirs, and is seen with the next one.
+                        Err(RecvError::Lagged(_)) => None,
+                        Err(RecvError::Closed) => return,
+                    };
+                    if let Some(list) = theirs
+                        && sender.send(Notice::Changed(list)).await.is_err()
+                    {
+                        return;
+                    }
+                    continue;
+                }
             }
             let current = Arc::clone(&catalogs.borrow_and_update());
             let diff = Diff::between(&known, &current);
@@ -109,13 +128,22 @@ impl Lists {
         }
     }
 
+    /// A change in the listener's own process of a server.
+    fn is_theirs(&self, change: &OwnChange) -> bool {
+        let own = matches!(&change.caller, HostCaller::Client(name) if *name == self.client.name);
+        own && self.wants(change.list) && self.covers(&change.server)
+    }
+
     fn concerns(&self, diff: &Diff, list: List) -> bool {
-        let wanted = match list {
+        self.wants(list) && diff.changes.iter().any(|change| is_of(change.kind, list) && self.covers(&change.server))
+    }
+
+    fn wants(&self, list: List) -> bool {
+        match list {
             List::Tools => self.wanted.tools,
             List::Prompts => self.wanted.prompts,
             List::Resources => self.wanted.resources,
-        };
-        wanted && diff.changes.iter().any(|change| is_of(change.kind, list) && self.covers(&change.server))
+        }
     }
 
     fn covers(&self, server: &ServerName) -> bool {

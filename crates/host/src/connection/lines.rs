@@ -26,12 +26,14 @@ use std::{
 use futures_util::FutureExt;
 use parking_lot::Mutex;
 use tokio::{
-    sync::{Notify, OwnedSemaphorePermit, Semaphore},
+    sync::{Notify, OwnedSemaphorePermit, Semaphore, broadcast::error::RecvError},
     time::Instant,
 };
+use tokio_util::task::AbortOnDropHandle;
 use toolway_config::ServerName;
 use toolway_wire::{
     exchange::LogLevel,
+    notice::{List, Notice},
     task::Task,
     up::{EraChoice, Peer},
 };
@@ -114,6 +116,17 @@ pub struct LineStatus {
     pub parked: usize,
     /// The number of its process, where it has one.
     pub process: Option<u32>,
+}
+
+/// A list of a server that changed in a process that one caller has for itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnChange {
+    /// Whose list.
+    pub server: ServerName,
+    /// Whose process.
+    pub caller: Caller,
+    /// Which list.
+    pub list: List,
 }
 
 /// How long a line lasts that nobody uses, where the server's entry says nothing.
@@ -310,7 +323,10 @@ impl Lines {
             () = line.ended.cancelled() => return Err(disconnected()),
         };
         match dialled {
-            Ok(peer) => Ok(Stands::new(peer, redactor)),
+            Ok(peer) => {
+                let watching = wanted.is_process().then(|| self.watch(&peer, &line.key.caller));
+                Ok(Stands::new(peer, redactor, watching))
+            }
             Err(error) => {
                 let why = NotConnected::after(&error, &redactor);
                 tracing::warn!(server = %self.server, error = %why.because, "cannot connect for a caller");
@@ -318,6 +334,24 @@ impl Lines {
                 self.not_dialled(line, why)
             }
         }
+    }
+
+    /// Tells of lists that change in a process that is one caller's alone; others hear of theirs by the catalog.
+    fn watch(&self, peer: &Peer, caller: &Caller) -> AbortOnDropHandle<()> {
+        let (mut notices, told) = (peer.notices(), self.room.own_changes.clone());
+        let (server, caller) = (self.server.clone(), caller.clone());
+        AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(async move {
+            loop {
+                match notices.recv().await {
+                    // Nobody may be listening.
+                    Ok(Notice::Changed(list)) => {
+                        drop(told.send(OwnChange { server: server.clone(), caller: caller.clone(), list }));
+                    }
+                    Ok(_) | Err(RecvError::Lagged(_)) => {}
+                    Err(RecvError::Closed) => return,
+                }
+            }
+        }))
     }
 
     /// Whoever comes next begins another one.

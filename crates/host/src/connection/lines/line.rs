@@ -11,7 +11,7 @@ use tokio::{
     sync::{Notify, OnceCell, Semaphore},
     time::{Duration, Instant},
 };
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use toolway_wire::{exchange::LogLevel, up::Peer};
 
 use super::key::LineKey;
@@ -42,6 +42,7 @@ pub(super) struct Stands {
     pub(super) peer: Peer,
     pub(super) redactor: Redactor,
     since: Instant,
+    _watching: Option<AbortOnDropHandle<()>>,
 }
 
 /// Those who wait for a seat on one of the lines of a key, in the order in which they came.
@@ -109,8 +110,8 @@ impl Line {
 }
 
 impl Stands {
-    pub(super) fn new(peer: Peer, redactor: Redactor) -> Self {
-        Self { peer, redactor, since: Instant::now() }
+    pub(super) fn new(peer: Peer, redactor: Redactor, watching: Option<AbortOnDropHandle<()>>) -> Self {
+        Self { peer, redactor, since: Instant::now(), _watching: watching }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, broadcast};
 use toolway_config::ServerName;
 
 use crate::{
@@ -10,6 +10,7 @@ use crate::{
     connection::{
         client_face::{ClientFace, Root},
         dial::Dialler,
+        lines::OwnChange,
         wanted::WantedServer,
     },
     event::Events,
@@ -23,6 +24,8 @@ pub(crate) struct Surroundings {
     pub(crate) roots: Arc<[Root]>,
     pub(crate) declared: Option<toolway_wire::message::ClientCapabilities>,
     pub(crate) events: Events,
+    /// Lists that changed in a caller's own process.
+    pub(crate) own_changes: broadcast::Sender<OwnChange>,
     /// Servers that may be starting at the same moment.
     pub(crate) starting: Turns,
     pub(crate) cataloguing: Arc<dyn Cataloguing>,
