@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use serde_json::json;
 use toolway_host::{
     call::{CallHappening, CallOutcome, CallRequest},
     connection::{WantedServer, Way},
@@ -9,6 +10,10 @@ use toolway_host::{
 };
 use toolway_testkit::{
     fixture_server::{Behaviour, FixtureServer},
+    odd::{
+        http::{Act, OddHttp, Reply, event, polite_http},
+        polite::{self, Speaks},
+    },
     test_host::{TestHost, name, within},
 };
 use toolway_wire::{error::Clock, exchange::Terms};
@@ -96,4 +101,27 @@ async fn the_servers_own_clocks_hold_where_the_caller_says_nothing() {
     let host = TestHost::new().wanted(server).start().await;
     host.ready("files").await;
     assert_eq!(host.call("files__wait").await.ending(), Ending::TimedOut);
+}
+
+/// Side by side, so that some go over a connection that is there and some over a new one; each is answered by a stream.
+#[tokio::test]
+async fn a_stream_that_nobody_waits_for_any_more_is_let_go() {
+    let odd = OddHttp::start(|seen| match seen.method() {
+        "tools/call" => {
+            let token = &seen.message()["params"]["_meta"]["progressToken"];
+            let progress = json!({ "progressToken": token, "progress": 1 });
+            Reply::events(event(&polite::notification("notifications/progress", &progress))).then(Act::Hang)
+        }
+        _ => polite_http(Speaks::Modern, seen),
+    });
+    let odd = odd.await.unwrap();
+    let host = TestHost::new().wanted(crate::fixtures::address("odd", &odd.url())).start().await;
+    host.ready("odd").await;
+    let mut calls: Vec<_> = (0..4).map(|_| host.host.open(host.request("odd__hello", None))).collect();
+    let begun = calls.iter_mut().map(|call| call.next());
+    let begun = within("the beginning", futures_util::future::join_all(begun)).await;
+    assert!(begun.iter().all(|begun| matches!(begun, Some(CallHappening::Progress(_)))), "{begun:?}");
+    drop(calls);
+    // Closing it is how this era says that the answer is not wanted; at most one is kept for the next request.
+    within("the end of the streams", odd.until_open(1)).await;
 }

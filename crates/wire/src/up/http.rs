@@ -68,6 +68,15 @@ struct Shared {
     lanes: Arc<Lanes>,
 }
 
+/// What is known of a POST while it is driven.
+#[derive(Default)]
+struct Watch {
+    /// A connection that was there took it.
+    taken: AtomicBool,
+    /// It became a task.
+    by_itself: AtomicBool,
+}
+
 /// A request up to this size is written without waiting, over a connection that was idle.
 const AT_ONCE: usize = 16 * 1024;
 /// How long the server may take to give a session back.
@@ -135,19 +144,20 @@ impl Link for HttpLink {
             return self.send(outbound).map(|()| None);
         };
         self.shared.lanes.check()?;
-        let (shared, taken) = (Arc::clone(&self.shared), Arc::new(AtomicBool::new(false)));
+        let (shared, watch) = (Arc::clone(&self.shared), Arc::new(Watch::default()));
         let mut lane = Box::pin({
-            let taken = Arc::clone(&taken);
+            let watch = Arc::clone(&watch);
             async move {
-                if let Some(end) = shared.post_in_place(request, outbound, &taken).await {
+                if let Some(end) = shared.post_in_place(request, outbound, &watch).await {
                     shared.lanes.sink().lane_ended(request, end);
                 }
             }
         });
         match lane.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(()) => Ok(None),
-            Poll::Pending if taken.load(Ordering::Relaxed) => Ok(Some(lane)),
+            Poll::Pending if watch.taken.load(Ordering::Relaxed) => Ok(Some(lane)),
             Poll::Pending => {
+                watch.by_itself.store(true, Ordering::Relaxed);
                 let lane = async move {
                     lane.await;
                     None
@@ -236,14 +246,15 @@ impl Shared {
     }
 
     /// POSTs a request; an answer that is one body is read here, and any other lane goes on by itself.
-    async fn post_in_place(self: &Arc<Self>, request: u64, outbound: Outbound, taken: &AtomicBool) -> Option<LaneEnd> {
+    async fn post_in_place(self: &Arc<Self>, request: u64, outbound: Outbound, watch: &Watch) -> Option<LaneEnd> {
         let (headers, session) = self.headers(outbound.headers);
-        let outgoing = Outgoing::post(&headers, outbound.message).watched(taken);
+        let outgoing = Outgoing::post(&headers, outbound.message).watched(&watch.taken);
         let response = match self.endpoint.send(outgoing).await {
             Ok(response) => response,
             Err(error) => return Some(LaneEnd::Failed(error)),
         };
-        if lane::is_one_body(&response) {
+        // One that goes on by itself already is known by its request: it must not begin a second time.
+        if watch.by_itself.load(Ordering::Relaxed) || lane::is_one_body(&response) {
             return Some(self.read(request, session, response).await);
         }
         let shared = Arc::clone(self);
