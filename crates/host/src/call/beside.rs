@@ -84,7 +84,7 @@ enum Ground {
 #[derive(Debug)]
 pub struct TasksOf {
     tasks: PeerTasks,
-    _held: (Permit, Ready, Seat),
+    _held: Box<(Permit, Ready, Seat)>,
 }
 
 /// What a subscriber hears.
@@ -148,7 +148,7 @@ impl Host {
         let seat = seat.map_err(|no_seat| way::unseated(&connection, no_seat))?;
         let permit = way::admit(inner, &connection, grant).await?;
         let tasks = seat.peer(&ready).tasks(on_behalf.capabilities);
-        Ok(TasksOf { tasks, _held: (permit, ready, seat) })
+        Ok(TasksOf { tasks, _held: Box::new((permit, ready, seat)) })
     }
 
     /// Asks a server for a sign of life, in the words of its era.
