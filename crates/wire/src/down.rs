@@ -26,7 +26,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    exchange::{Exchange, Request},
+    exchange::{Exchange, LogLevel, Request},
     header::ParamHeader,
     json::Raw,
     limit::Limits,
@@ -114,6 +114,8 @@ pub struct FaceOptions {
     pub drain: Duration,
     /// What a caller that keeps a session may be asked.
     pub asks: Asks,
+    /// Which logs a caller gets that keeps a session and never said, of servers that log only when told to.
+    pub usual_log_level: Option<LogLevel>,
     /// What seals the handles that pass through callers' hands; without one, a key that lives as long as the face.
     pub sealer: Option<Arc<Sealer>>,
 }
@@ -153,6 +155,7 @@ impl Default for FaceOptions {
             keep_alive: Duration::from_secs(15),
             drain: http::DRAIN_TIME,
             asks: Asks::Declared,
+            usual_log_level: Some(LogLevel::Info),
             sealer: None,
         }
     }

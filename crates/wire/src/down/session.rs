@@ -347,6 +347,7 @@ pub(super) fn neutral(session: &Session, envelope: &Envelope) -> Result<Request,
     let mut request = accent::neutral(envelope)?;
     request.capabilities = Some(session.caller.capabilities.clone());
     request.log_level = *session.level.lock();
+    request.usual_log_level = session.face.options.usual_log_level;
     tasks::allow(&session.face, &session.caller, &mut request);
     Ok(request)
 }

@@ -20,6 +20,8 @@ pub struct Request {
     pub progress: Progress,
     /// From which level on its caller wants to hear logs; `None`: what the connection was set to.
     pub log_level: Option<LogLevel>,
+    /// From which level on where nobody says one, for servers that log only when told to; `None`: nothing.
+    pub usual_log_level: Option<LogLevel>,
     /// What its caller's side can be asked; `None`: what the connection declares.
     pub capabilities: Option<ClientCapabilities>,
     /// Answers its caller brings along although nothing was asked, by the keys it expects; an object of objects.
@@ -90,6 +92,7 @@ impl Request {
             seen,
             progress,
             log_level: None,
+            usual_log_level: None,
             capabilities: None,
             answers: None,
             handover,

@@ -180,7 +180,7 @@ impl Modern {
         if let Some(capabilities) = self.declared(request) {
             keys.push(Edit::Set(meta::CLIENT_CAPABILITIES, capabilities.0));
         }
-        if let Some(level) = request.log_level.or(*self.log_level.lock()) {
+        if let Some(level) = request.log_level.or(*self.log_level.lock()).or(request.usual_log_level) {
             keys.push(Edit::Set(meta::LOG_LEVEL, Raw::of(level.as_str())));
         }
         if request.progress == Progress::Wanted {

@@ -117,3 +117,27 @@ async fn a_subscription_is_acknowledged_when_the_service_knows_what_it_honours()
     let said = [wire.hear().await, wire.hear().await];
     assert!(said.iter().any(|said| said["id"] == 4 && said["result"] == json!({})), "{said:?}");
 }
+
+#[tokio::test]
+async fn a_session_that_never_said_which_logs_it_wants_gets_the_usual_ones_of_a_stateless_server() {
+    let level = |server: &ByHand| server.params("tools/call")[0]["_meta"]["io.modelcontextprotocol/logLevel"].clone();
+    let (server, mut wire) = relayed(EraChoice::Modern).await;
+    wire.session(LEGACY).await;
+    wire.ask(&call(1, "any")).await;
+    assert_eq!(level(&server), "info");
+
+    let (server, mut wire) = relayed(EraChoice::Modern).await;
+    wire.session(LEGACY).await;
+    wire.ask(&request(1, "logging/setLevel", json!({ "level": "error" }))).await;
+    wire.ask(&call(2, "any")).await;
+    assert_eq!(level(&server), "error", "what it said counts");
+
+    let (server, mut wire) = relayed(EraChoice::Modern).await;
+    wire.ask(&stateless(call(1, "any"), MODERN)).await;
+    assert_eq!(level(&server), Value::Null, "without a session nothing said means nothing wanted");
+
+    let (server, mut wire) = relayed(EraChoice::Legacy).await;
+    wire.session(LEGACY).await;
+    wire.ask(&call(1, "any")).await;
+    assert!(!server.methods().contains(&"logging/setLevel".to_owned()), "that server makes its own choice");
+}
