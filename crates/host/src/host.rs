@@ -195,6 +195,11 @@ impl Host {
         self.connection(server).map(|connection| connection.status())
     }
 
+    /// Whether there is such a server.
+    pub fn has(&self, server: &ServerName) -> bool {
+        self.inner.set.lock().members.contains_key(server)
+    }
+
     /// Connects a server, whatever it was doing; its state when that has come to an end.
     pub async fn connect(&self, server: &ServerName) -> Result<ServerStatus, HostError> {
         self.refuse_disabled(server)?;
@@ -280,6 +285,11 @@ impl Host {
         let required = |connection: &Connection| connection.wanted().need == Need::Required;
         let statuses = self.connections().into_iter().filter(required).map(|connection| connection.status());
         statuses.filter(|status| status.phase != Phase::Ready).collect()
+    }
+
+    /// Calls under way at servers at this moment.
+    pub fn calls_under_way(&self) -> usize {
+        self.inner.slots.taken()
     }
 
     /// Waits until what the servers listed so far is kept for the next start.

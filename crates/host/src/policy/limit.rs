@@ -119,6 +119,11 @@ impl Slots {
         Ok(ParkedPlace { caller: caller.clone(), parked: Arc::clone(&self.parked) })
     }
 
+    /// Calls that have a slot at this moment.
+    pub(crate) fn taken(&self) -> usize {
+        self.limits.in_all.clamp(1, Semaphore::MAX_PERMITS).saturating_sub(self.in_all.available_permits())
+    }
+
     /// The slots of one more server.
     pub(crate) fn of_server(&self) -> Arc<Semaphore> {
         Arc::new(slots(self.limits.per_server))

@@ -6,6 +6,7 @@
 
 mod body;
 mod guard;
+mod oversight;
 mod patient;
 mod reply;
 mod serving;

@@ -177,6 +177,20 @@ impl ParkingLot {
         }
     }
 
+    /// How many calls are parked.
+    pub(crate) fn count(&self) -> usize {
+        self.inner.places.lock().len()
+    }
+
+    /// Gives up the places of a caller.
+    pub(crate) fn let_go(&self, principal: &str) {
+        let mut places = self.inner.places.lock();
+        let own: Vec<_> = places.extract_if(|_, place| place.principal == principal).collect();
+        drop(places);
+        // Without the lock: it cancels the exchanges on the other side.
+        drop(own);
+    }
+
     /// Gives the place up when its time is over.
     fn expiry(&self, place: String, expires: Instant) -> AbortOnDropHandle<()> {
         let lot = Arc::downgrade(&self.inner);

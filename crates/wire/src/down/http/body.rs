@@ -15,6 +15,7 @@ use tokio::{
     sync::mpsc,
     time::{Instant, Sleep},
 };
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::two_paths::Hold;
 use crate::{
@@ -53,6 +54,11 @@ enum Kind {
         begun: bool,
         alive: Alive,
     },
+    /// One that ends when its reader may no longer read it.
+    Until {
+        body: Box<FaceBody>,
+        over: Pin<Box<WaitForCancellationFutureOwned>>,
+    },
 }
 
 /// Speaks when nobody else does.
@@ -65,6 +71,15 @@ impl FaceBody {
     /// A body of one piece.
     pub fn whole(message: Bytes) -> Self {
         Self(Kind::Whole(Some(message).filter(|message| !message.is_empty())))
+    }
+
+    /// The same body, which ends when `over` is cancelled. One of a single piece is as good as sent.
+    #[must_use]
+    pub fn until(self, over: CancellationToken) -> Self {
+        match self.0 {
+            Kind::Whole(_) => self,
+            _ => Self(Kind::Until { body: Box::new(self), over: Box::pin(over.cancelled_owned()) }),
+        }
     }
 
     pub(super) fn events(first: Option<Said>, rest: mpsc::Receiver<Said>, keep_alive: Duration) -> Self {
@@ -90,6 +105,10 @@ impl Body for FaceBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let (event, alive) = match &mut self.0 {
+            Kind::Until { body, over } => match over.as_mut().poll(context) {
+                Poll::Ready(()) => return Poll::Ready(None),
+                Poll::Pending => return Pin::new(&mut **body).poll_frame(context),
+            },
             Kind::Whole(message) => return Poll::Ready(message.take().map(|message| Ok(Frame::data(message)))),
             Kind::Events { first, rest, alive } => match first.take() {
                 Some(said) => (Poll::Ready(Some(sse::encode(said.message))), alive),
@@ -133,7 +152,9 @@ impl Body for FaceBody {
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
             Kind::Whole(message) => SizeHint::with_exact(message.as_ref().map_or(0, |message| message.len() as u64)),
-            Kind::Events { .. } | Kind::Stream { .. } | Kind::Conversation { .. } => SizeHint::default(),
+            Kind::Events { .. } | Kind::Stream { .. } | Kind::Conversation { .. } | Kind::Until { .. } => {
+                SizeHint::default()
+            }
         }
     }
 }

@@ -98,6 +98,20 @@ impl Sessions {
         session.end();
         Ok(())
     }
+
+    /// Ends all sessions of a caller.
+    pub(super) fn expel(&self, principal: &str) {
+        let mut sessions = self.inner.sessions.lock();
+        let own: Vec<_> = sessions.extract_if(|_, session| *session.caller.principal == *principal).collect();
+        drop(sessions);
+        own.iter().for_each(|(_, session)| session.end());
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.inner.sessions.lock().len()
+    }
+
     /// Ends the streams that stand, for want of anything more to tell.
     pub(super) fn rest(&self) {
         self.inner.sessions.lock().values().for_each(|session| session.rest());
