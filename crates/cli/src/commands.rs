@@ -60,7 +60,7 @@ async fn run_of_server(command: &Command, app: &App, output: &mut Output) -> Res
         Command::Serve(args) => serve::run(args, app, output).await,
         Command::Clients(args) => clients::run(args, app, output),
         Command::Import(args) => import::run(args, app, output),
-        Command::Config(args) => config::run(args, app, output),
+        Command::Config(args) => config::run(args, app, output).await,
         Command::Demo(_)
         | Command::Sample(_)
         | Command::Completions(_)

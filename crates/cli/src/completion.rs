@@ -137,7 +137,10 @@ fn words_of(command: &Command, current: &str, known: &Known<'_>) -> Vec<String> 
         }
         ("servers", None) => match line.commands.get(1).map(String::as_str) {
             Some("accept") => found.extend(known.waiting.clone()),
-            Some("update" | "remove" | "enable" | "disable" | "revoke") => found.extend(known.servers()),
+            Some(
+                "update" | "remove" | "enable" | "disable" | "revoke" | "status" | "logs" | "connect" | "disconnect"
+                | "restart" | "refresh",
+            ) => found.extend(known.servers()),
             _ => {}
         },
         ("import", None) => found.extend(positional_values(command)),

@@ -34,6 +34,19 @@ impl App {
         load_with(&self.environment, &self.paths, self.reach.config.as_ref(), self.reach.flags())
     }
 
+    /// Reads everything again, whenever it is asked to; what `config check` finds fault with is refused.
+    pub(crate) fn reload(&self) -> impl Fn() -> Result<Config, String> + Send + Sync + use<> {
+        let (environment, paths, named) = (self.environment.clone(), self.paths.clone(), self.reach.config.clone());
+        let limit = self.reach.timeout;
+        move || {
+            let flags = Flags { request_timeout: limit, ..Flags::default() };
+            let loaded = load_with(&environment, &paths, named.as_ref(), flags).map_err(|error| error.to_string())?;
+            let broken = loaded.config.warnings.iter().filter(|warning| warning.kind == WarningKind::Broken);
+            let broken: Vec<String> = broken.map(ToString::to_string).collect();
+            if broken.is_empty() { Ok(loaded.config) } else { Err(broken.join("; ")) }
+        }
+    }
+
     /// What may be used. What is odd is said, and which servers of the project wait.
     pub(crate) fn config(&self, output: &mut Output) -> Result<Config, Report> {
         let loaded = self.load()?;

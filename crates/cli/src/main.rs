@@ -9,6 +9,7 @@ mod completion;
 mod consent;
 mod exclusion;
 mod exit_code;
+mod gateway_line;
 mod gathering;
 mod loading;
 mod output;

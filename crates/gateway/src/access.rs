@@ -8,6 +8,7 @@ pub mod keys;
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use http::{HeaderMap, header};
+use tokio_util::sync::CancellationToken;
 use toolway_config::{Secret, ServerName};
 
 pub use keys::{KeyFile, KeyProblem, KnownClient};
@@ -29,12 +30,14 @@ pub struct Keys {
 }
 
 /// Somebody who came in.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Client {
     /// As the operator named it; calls are recorded under it.
     pub name: Arc<str>,
     /// The servers it sees; none: all.
     pub servers: Option<BTreeSet<ServerName>>,
+    /// Its key is no longer good: what is open ends.
+    pub(crate) gone: CancellationToken,
 }
 
 /// Why somebody may not come in. What is wrong with a key is not said.
@@ -44,6 +47,8 @@ pub struct Stranger;
 
 /// Whoever comes in where nobody has to say who they are.
 const ANYBODY: &str = "anybody";
+/// Whoever brings the key of this run: a name that no client of the file can have.
+const FIRST: &str = "@first";
 
 // === impl Access ===
 
@@ -55,10 +60,7 @@ impl Access {
             Some(ring) if !ring.is_empty() => None,
             _ => Some(keys::new_key()?),
         };
-        let client = |key: &Secret| {
-            let name = Arc::from("first");
-            (Digest::of(key.expose()), Arc::new(Client { name, servers: None }))
-        };
+        let client = |key: &Secret| (Digest::of(key.expose()), Arc::new(Client::new(FIRST, None)));
         let of_this_run = made.as_ref().map(client);
         Ok((Self::Keys(Box::new(Keys { ring, of_this_run })), made))
     }
@@ -66,7 +68,7 @@ impl Access {
     /// Who sends this.
     pub fn admit(&self, headers: &HeaderMap) -> Result<Arc<Client>, Stranger> {
         match self {
-            Self::Open => Ok(Arc::new(Client { name: Arc::from(ANYBODY), servers: None })),
+            Self::Open => Ok(Arc::new(Client::new(ANYBODY, None))),
             Self::Keys(keys) => keys.admit(&Digest::of(bearer(headers).ok_or(Stranger)?)),
         }
     }
@@ -74,8 +76,16 @@ impl Access {
     /// Somebody by the name under which they came in; nobody once their key is gone.
     pub fn client(&self, name: &str) -> Option<Arc<Client>> {
         match self {
-            Self::Open => Some(Arc::new(Client { name: Arc::from(ANYBODY), servers: None })),
+            Self::Open => Some(Arc::new(Client::new(ANYBODY, None))),
             Self::Keys(keys) => keys.named(name),
+        }
+    }
+
+    /// Looks at the keys again; gives the clients whose keys are no longer good since the last look.
+    pub(crate) fn gone(&self) -> Vec<Arc<Client>> {
+        match self {
+            Self::Open => Vec::new(),
+            Self::Keys(keys) => keys.ring.as_ref().map(KeyRing::gone).unwrap_or_default(),
         }
     }
 }
@@ -94,11 +104,23 @@ impl Keys {
 }
 
 impl Client {
+    pub(crate) fn new(name: &str, servers: Option<BTreeSet<ServerName>>) -> Self {
+        Self { name: Arc::from(name), servers, gone: CancellationToken::new() }
+    }
+
     /// Whether it sees this server.
     pub fn sees(&self, server: &ServerName) -> bool {
         self.servers.as_ref().is_none_or(|servers| servers.contains(server))
     }
 }
+
+impl PartialEq for Client {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.name, &self.servers) == (&other.name, &other.servers)
+    }
+}
+
+impl Eq for Client {}
 
 /// The token of `Authorization: Bearer …`. A token in the address would end in logs, so it is not looked for there.
 fn bearer(headers: &HeaderMap) -> Option<&str> {
@@ -138,7 +160,7 @@ mod tests {
         let key = key.unwrap();
         for scheme in ["Bearer", "bearer"] {
             let client = access.admit(&with(&format!("{scheme} {}", key.expose()))).unwrap();
-            assert_eq!((&*client.name, client.servers.is_none()), ("first", true));
+            assert_eq!((&*client.name, client.servers.is_none()), ("@first", true));
         }
         for wrong in ["Bearer", "Bearer ", "Basic YTpi", "Bearer tw_wrong"] {
             assert_eq!(access.admit(&with(wrong)), Err(Stranger), "{wrong}");

@@ -1,29 +1,29 @@
-//! Everything behind one address: who is let in, which path leads where, and how it ends.
+//! Everything behind one address: its faces, the keys it watches, and how it ends. One request is [`answering`]'s.
+
+mod answering;
 
 use std::{collections::HashMap, fmt, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
-use http::{Method, Request, Response, StatusCode};
+use http::{Request, Response};
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use toolway_config::ServerName;
-use toolway_host::{Host, catalog::Freshness};
+use toolway_host::Host;
 use toolway_wire::{
     down::{
         self, FaceOptions,
-        http::{FaceBody, HostGuard, HttpFace, HttpFaceOptions, Incoming, Principal, Responder},
+        http::{FaceBody, HostGuard, HttpFace, HttpFaceOptions, Incoming, Responder},
     },
     limit::Limits,
     seal::{NoRandomness, Sealer},
 };
 
 use crate::{
-    access::{Access, Client},
-    reply,
-    route::Route,
+    access::Access,
+    records::{Records, figures::Standing},
     service::{HostService, Scope},
-    view,
 };
 
 /// How a gateway behaves.
@@ -37,6 +37,8 @@ pub struct GatewayOptions {
     pub sealer: Option<Arc<Sealer>>,
     /// The bounds on callers.
     pub limits: Limits,
+    /// Where figures and lines about requests go; the host writes its calls to the same.
+    pub records: Arc<Records>,
 }
 
 /// Many servers behind one address.
@@ -46,6 +48,7 @@ pub struct Gateway {
     guard: HostGuard,
     face: FaceOptions,
     sealer: Arc<Sealer>,
+    records: Arc<Records>,
     whole: Arc<HttpFace>,
     // Nothing awaits under this lock.
     alone: Mutex<HashMap<ServerName, Arc<HttpFace>>>,
@@ -72,6 +75,9 @@ pub enum GatewayError {
     NoRandomness(#[from] NoRandomness),
 }
 
+/// How often keys are looked at while nobody comes: one that is taken back is good for less than a second.
+const LOOK_AT_KEYS: Duration = Duration::from_millis(250);
+
 // === impl Gateway ===
 
 impl Gateway {
@@ -90,6 +96,7 @@ impl Gateway {
             guard,
             face,
             sealer,
+            records: options.records,
             whole,
             alone: Mutex::default(),
             draining: CancellationToken::new(),
@@ -106,47 +113,31 @@ impl Gateway {
 
     /// Serves until told to stop.
     pub async fn serve(self: Arc<Self>, listener: TcpListener, stop: CancellationToken) -> io::Result<()> {
+        let gateway = Arc::clone(&self);
+        let watching = async move { tokio::join!(gateway.watch_keys(), gateway.records.watch_servers(&gateway.host)) };
+        let _watching = AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(watching));
         down::http::serve(listener, self, stop).await
     }
 
-    async fn answer(&self, mut request: Request<Incoming>) -> Response<FaceBody> {
-        // Before anything is looked at: a page in somebody's browser may have sent this.
-        if let Err(reason) = self.guard.admit(request.headers()) {
-            return reply::text(StatusCode::FORBIDDEN, reason);
-        }
-        let Some(route) = Route::of(request.uri().path()) else {
-            return reply::text(StatusCode::NOT_FOUND, "nothing here; MCP is at /mcp");
-        };
-        if route == Route::Health {
-            return read_only(&request).unwrap_or_else(|| reply::text(StatusCode::OK, "ok"));
-        }
-        let client = match self.access.admit(request.headers()) {
-            Ok(client) => client,
-            Err(stranger) => return reply::stranger(stranger.to_string()),
-        };
-        request.extensions_mut().insert(Principal(Arc::clone(&client.name)));
-        match route {
-            Route::Health => reply::text(StatusCode::OK, "ok"),
-            Route::Mcp => self.whole.respond(request).await,
-            Route::Server(server) => self.alone(server, &client, request).await,
-            Route::Ready => read_only(&request).unwrap_or_else(|| view::ready(&self.host)),
-            Route::Servers => read_only(&request).unwrap_or_else(|| view::servers(&self.host, &client)),
+    /// Ends what is open for clients whose keys are no longer good, also while they say nothing.
+    async fn watch_keys(&self) {
+        loop {
+            tokio::time::sleep(LOOK_AT_KEYS).await;
+            for client in self.access.gone() {
+                tracing::info!(client = &*client.name, "its key is no longer good");
+                self.faces().iter().for_each(|face| face.expel(&client.name));
+            }
         }
     }
 
-    /// One server under its own names.
-    async fn alone(&self, server: ServerName, client: &Client, request: Request<Incoming>) -> Response<FaceBody> {
-        let known = client.sees(&server) && self.host.status(&server).is_ok();
-        if !known {
-            return reply::text(StatusCode::NOT_FOUND, "there is no such server");
-        }
-        // What it offers is its own word: the first caller waits until it has been heard.
-        if self.host.catalog().freshness_of(&server) != Some(Freshness::Verified) {
-            drop(self.host.list(&server).await);
-        }
-        match self.face(server) {
-            Ok(face) => face.respond(request).await,
-            Err(problem) => reply::text(StatusCode::INTERNAL_SERVER_ERROR, problem.to_string()),
+    /// How it stands at this moment.
+    fn standing(&self) -> Standing {
+        let faces = self.faces();
+        Standing {
+            sessions: faces.iter().map(|face| face.session_count()).sum(),
+            parked: faces.iter().map(|face| face.parked_count()).sum(),
+            under_way: self.host.calls_under_way(),
+            lost_lines: self.records.lost_lines(),
         }
     }
 
@@ -213,12 +204,6 @@ fn face_of(
         Arc::new(service),
         HttpFaceOptions { face: face.clone(), path: None, guard: guard.clone(), ..HttpFaceOptions::default() },
     )
-}
-
-/// The refusal of a method that would change something where nothing can be changed.
-fn read_only(request: &Request<Incoming>) -> Option<Response<FaceBody>> {
-    let reads = matches!(*request.method(), Method::GET | Method::HEAD);
-    (!reads).then(|| reply::text(StatusCode::METHOD_NOT_ALLOWED, "GET"))
 }
 
 impl fmt::Debug for Gateway {

@@ -18,6 +18,18 @@ pub(crate) fn json(status: StatusCode, value: &impl Serialize) -> Response<FaceB
     }
 }
 
+/// Figures, as Prometheus reads them.
+pub(crate) fn figures(text: String) -> Response<FaceBody> {
+    respond(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text.into())
+}
+
+/// A method that means nothing here.
+pub(crate) fn not_allowed(allowed: &'static str) -> Response<FaceBody> {
+    let mut response = text(StatusCode::METHOD_NOT_ALLOWED, allowed);
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
+    response
+}
+
 /// Somebody who may not come in.
 pub(crate) fn stranger(message: String) -> Response<FaceBody> {
     let mut response = text(StatusCode::UNAUTHORIZED, message);

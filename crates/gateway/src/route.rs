@@ -1,29 +1,46 @@
-//! Which path leads where. There are no others.
+//! Which path leads where, and who may go there. There are no others.
 
 use toolway_config::ServerName;
 
 /// Where a path leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Route {
+pub enum Route {
     /// `/health`: whether anybody is there; open to all.
     Health,
     /// `/ready`: whether everything that is required is.
     Ready,
     /// `/servers`: the state of each server.
     Servers,
+    /// `/metrics`: figures.
+    Metrics,
     /// `/mcp`: everything, under public names.
     Mcp,
     /// `/servers/<id>/mcp`: one server, under its own names.
     Server(ServerName),
 }
 
+/// Who may go somewhere. Whatever it is, a foreign `Host` or `Origin` has been turned away before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guard {
+    /// Everybody.
+    Nobody,
+    /// Whoever brings a key.
+    Key,
+}
+
+// === impl Route ===
+
 impl Route {
+    /// The routes as they are written down, in their order.
+    pub const WORDS: [&str; 6] = ["/health", "/ready", "/servers", "/metrics", "/mcp", "/servers/<id>/mcp"];
+
     /// Where this path leads, if anywhere.
-    pub(crate) fn of(path: &str) -> Option<Self> {
+    pub fn of(path: &str) -> Option<Self> {
         match path {
             "/health" => Some(Self::Health),
             "/ready" => Some(Self::Ready),
             "/servers" => Some(Self::Servers),
+            "/metrics" => Some(Self::Metrics),
             "/mcp" => Some(Self::Mcp),
             _ => {
                 let server = path.strip_prefix("/servers/")?.strip_suffix("/mcp")?;
@@ -31,11 +48,64 @@ impl Route {
             }
         }
     }
+
+    /// Who may go there.
+    pub fn guard(&self) -> Guard {
+        match self {
+            Self::Health => Guard::Nobody,
+            Self::Ready | Self::Servers | Self::Metrics | Self::Mcp | Self::Server(_) => Guard::Key,
+        }
+    }
+
+    /// The methods that mean something there.
+    pub fn methods(&self) -> &'static str {
+        match self {
+            Self::Health | Self::Ready | Self::Servers | Self::Metrics => "GET, HEAD",
+            Self::Mcp | Self::Server(_) => "POST, GET, DELETE",
+        }
+    }
+
+    /// Every route there is; the one that has a server in it with this one.
+    pub fn every(server: &ServerName) -> Vec<Self> {
+        std::iter::successors(Some(Self::Health), |route| route.next(server)).collect()
+    }
+
+    /// Its path.
+    pub fn path(&self) -> String {
+        match self {
+            Self::Server(server) => format!("/servers/{server}/mcp"),
+            fixed => Self::WORDS[fixed.number()].to_owned(),
+        }
+    }
+
+    /// Its place among [`Route::WORDS`].
+    pub(crate) fn number(&self) -> usize {
+        match self {
+            Self::Health => 0,
+            Self::Ready => 1,
+            Self::Servers => 2,
+            Self::Metrics => 3,
+            Self::Mcp => 4,
+            Self::Server(_) => 5,
+        }
+    }
+
+    /// The one after it. A new route cannot be left out of this chain without leaving out another.
+    fn next(&self, server: &ServerName) -> Option<Self> {
+        match self {
+            Self::Health => Some(Self::Ready),
+            Self::Ready => Some(Self::Servers),
+            Self::Servers => Some(Self::Metrics),
+            Self::Metrics => Some(Self::Mcp),
+            Self::Mcp => Some(Self::Server(server.clone())),
+            Self::Server(_) => None,
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Route;
+    use super::{Guard, Route};
 
     #[test]
     fn a_path_leads_to_one_place_or_nowhere() {
@@ -44,5 +114,16 @@ mod tests {
         for nowhere in ["", "/", "/mcp/", "/MCP", "/servers/", "/servers//mcp", "/servers/a/b/mcp", "/servers/../mcp"] {
             assert_eq!(Route::of(nowhere), None, "{nowhere}");
         }
+    }
+
+    #[test]
+    fn every_route_is_written_down_and_only_one_is_open() {
+        let every = Route::every(&"files".parse().unwrap());
+        assert_eq!(every.iter().map(Route::number).collect::<Vec<_>>(), (0..Route::WORDS.len()).collect::<Vec<_>>());
+        for route in &every {
+            assert_eq!(Route::of(&route.path()).as_ref(), Some(route));
+        }
+        let open: Vec<_> = every.iter().filter(|route| route.guard() == Guard::Nobody).collect();
+        assert_eq!(open, [&Route::Health]);
     }
 }

@@ -1,6 +1,6 @@
 //! What the gateway says about itself and its servers, for people and programs.
 
-use http::{Response, StatusCode};
+use http::{HeaderMap, Response, StatusCode, header};
 use serde_json::{Value, json};
 use toolway_host::{
     Host,
@@ -10,18 +10,31 @@ use toolway_wire::down::http::FaceBody;
 
 use crate::{access::Client, reply};
 
-/// Whether every server that is required is there.
-pub(crate) fn ready(host: &Host) -> Response<FaceBody> {
-    let missing: Vec<String> = host.missing().iter().map(|status| status.server.to_string()).collect();
+/// Whether every server that is required is there; which are not, as far as this client sees them.
+pub(crate) fn ready(host: &Host, client: &Client) -> Response<FaceBody> {
+    let missing = host.missing();
     let status = if missing.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    reply::json(status, &json!({ "ready": missing.is_empty(), "missing": missing }))
+    let seen = missing.iter().filter(|status| client.sees(&status.server));
+    let named: Vec<Value> =
+        seen.map(|status| json!({ "name": status.server.as_str(), "because": because(status) })).collect();
+    reply::json(status, &json!({ "ready": missing.is_empty(), "missing": named }))
 }
 
-/// The state of each server that a client sees.
-pub(crate) fn servers(host: &Host, client: &Client) -> Response<FaceBody> {
-    let seen = host.servers().into_iter().filter(|status| client.sees(&status.server));
-    let servers: Vec<Value> = seen.map(|status| server(&status)).collect();
+/// The state of each server that a client sees: a document, or a table for somebody who asks for text first.
+pub(crate) fn servers(host: &Host, client: &Client, headers: &HeaderMap) -> Response<FaceBody> {
+    let seen: Vec<_> = host.servers().into_iter().filter(|status| client.sees(&status.server)).collect();
+    if wants_text(headers) {
+        return reply::text(StatusCode::OK, table(&seen));
+    }
+    let servers: Vec<Value> = seen.iter().map(server).collect();
     reply::json(StatusCode::OK, &json!({ "servers": servers }))
+}
+
+/// Whether the first thing asked for is text, as a browser does.
+fn wants_text(headers: &HeaderMap) -> bool {
+    let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+    let first = accept.split([',', ';']).next().unwrap_or_default().trim();
+    first.eq_ignore_ascii_case("text/html") || first.eq_ignore_ascii_case("text/plain")
 }
 
 /// One server; its address and what it wrote to standard error are the operator's business.
@@ -38,22 +51,64 @@ fn server(status: &ServerStatus) -> Value {
         "name": status.server.as_str(),
         "label": status.label,
         "description": status.description,
-        "state": word(&status.phase),
-        "because": because(&status.phase),
+        "state": status.phase.word(),
+        "because": because(status),
         "revision": status.profile.as_ref().map(|profile| profile.revision.as_str()),
         "counts": counts,
         "path": format!("/servers/{}/mcp", status.server),
     })
 }
 
-fn word(phase: &Phase) -> &'static str {
-    phase.word()
+fn table(servers: &[ServerStatus]) -> String {
+    let row = |status: &ServerStatus| {
+        let counts = status.counts.unwrap_or_default();
+        let [tools, resources, prompts] =
+            [counts.tools, counts.resources, counts.prompts].map(|count| match status.counts {
+                Some(_) => count.to_string(),
+                None => "-".to_owned(),
+            });
+        [
+            status.server.to_string(),
+            status.phase.word().to_owned(),
+            tools,
+            resources,
+            prompts,
+            because(status).unwrap_or_default(),
+        ]
+    };
+    let head = ["NAME", "STATE", "TOOLS", "RESOURCES", "PROMPTS", "BECAUSE"].map(str::to_owned);
+    let rows: Vec<[String; 6]> = std::iter::once(head).chain(servers.iter().map(row)).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
+    let widths: [usize; 6] = std::array::from_fn(width);
+    let line = |row: &[String; 6]| {
+        let cells: Vec<_> = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        format!("{}\n", cells.join("  ").trim_end())
+    };
+    rows.iter().map(line).collect()
 }
 
-/// Why it is not there; none where it is.
-fn because(phase: &Phase) -> Option<String> {
-    match phase {
-        Phase::Ready => None,
-        other => Some(other.to_string()),
+/// Why it is not there, or not all of it; none where it is. On one line, whatever a server said.
+pub(crate) fn because(status: &ServerStatus) -> Option<String> {
+    let reason = match &status.phase {
+        Phase::Ready if status.counts.is_none() => "it has not said yet what it offers".to_owned(),
+        Phase::Ready => return None,
+        other => other.to_string(),
+    };
+    Some(reason.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderMap, HeaderValue, header};
+
+    use super::wants_text;
+
+    #[test]
+    fn people_are_shown_text_and_programs_a_document() {
+        let wants = |accept: &'static str| {
+            wants_text(&HeaderMap::from_iter([(header::ACCEPT, HeaderValue::from_static(accept))]))
+        };
+        assert!(wants("text/html,application/xhtml+xml,*/*;q=0.8") && wants("text/plain; q=1"));
+        assert!(!wants("application/json, text/plain") && !wants("*/*") && !wants_text(&HeaderMap::new()));
     }
 }

@@ -2,6 +2,7 @@
 
 mod check;
 mod path;
+mod reload;
 mod show;
 
 use clap::Subcommand;
@@ -27,6 +28,7 @@ enum Action {
     Show(show::ShowConfigArgs),
     Check(check::CheckArgs),
     Path(path::PathArgs),
+    Reload(reload::ReloadArgs),
     Schema(SchemaArgs),
 }
 
@@ -39,17 +41,19 @@ const EXAMPLES: &str = "\
 Examples:
   toolway config show                   Every value, and the file and line it comes from
   toolway config check                  What is wrong or odd, each with file and line
-  toolway config path                   Which files are read";
+  toolway config path                   Which files are read
+  toolway config reload                 Let the gateway that runs read them again";
 
 const SCHEMA_EXAMPLES: &str = "\
 Examples:
   toolway config schema > toolway.schema.json     Then: { \"$schema\": \"./toolway.schema.json\", … }";
 
-pub(crate) fn run(args: &ConfigArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
+pub(crate) async fn run(args: &ConfigArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     match &args.action {
         Action::Show(args) => show::run(args, app, output),
         Action::Check(args) => check::run(args, app, output),
         Action::Path(args) => path::run(args, app, output),
+        Action::Reload(args) => reload::run(args, app, output).await,
         Action::Schema(SchemaArgs {}) => {
             output.content(format!("{:#}\n", schema::schema()).as_bytes());
             Ok(ExitCode::Ok)

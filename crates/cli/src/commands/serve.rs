@@ -1,14 +1,18 @@
 //! `toolway serve`: one address, or one pair of pipes, for all servers.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
+use clap::ValueEnum;
 use serde_json::json;
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use toolway_config::{Config, GatewayAccess, Secret, ServerName};
+#[cfg(unix)]
+use toolway_gateway::control::Control;
 use toolway_gateway::{
     Gateway, GatewayOptions,
     access::Access,
     gateway::GatewayError,
+    records::{AccessLog, LogForm, Records},
     sealing,
     service::{HostService, Scope},
 };
@@ -29,7 +33,6 @@ use toolway_wire::{
 use super::clients;
 use crate::{
     app::App,
-    call_notes::CallNotes,
     exit_code::ExitCode,
     output::{Format, Output},
     report::Report,
@@ -45,18 +48,36 @@ pub(crate) struct ServeArgs {
     /// Listen here [default: 127.0.0.1:7717]
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
+
+    /// Write a line of each call and each refused request to standard error, without arguments and keys
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = LogArg::Text)]
+    log: LogArg,
 }
 
+/// In which form calls and refused requests are written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum LogArg {
+    /// For people
+    Text,
+    /// One object per line
+    Json,
+    /// Not at all
+    Off,
+}
+
+/// When servers that are not there are named.
+const MOMENT: Duration = Duration::from_secs(1);
 /// Where it listens when nothing is said.
 const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7717);
 
 pub(crate) async fn run(args: &ServeArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     refuse_other_servers(app)?;
     let config = app.config(output)?;
-    let host = start(app, &config).await?;
+    let records = records(args.log)?;
+    let host = start(app, &config, Arc::clone(&records)).await?;
     let served = match &app.reach.stdio {
         Some(_) => over_pipes(app, &host).await,
-        None => over_http(args, app, &config, &host, output).await,
+        None => over_http(args, app, &config, &host, records, output).await,
     };
     host.shutdown().await;
     served
@@ -73,7 +94,19 @@ fn refuse_other_servers(app: &App) -> Result<(), Report> {
     Ok(())
 }
 
-async fn start(app: &App, config: &Config) -> Result<Host, Report> {
+/// Figures, and lines on standard error where they are wanted.
+fn records(log: LogArg) -> Result<Arc<Records>, Report> {
+    let form = match log {
+        LogArg::Off => return Ok(Arc::default()),
+        LogArg::Text => LogForm::Text,
+        LogArg::Json => LogForm::Json,
+    };
+    let failed = |error| Report::new(ExitCode::Internal, "internal", format!("The log cannot be written: {error}."));
+    let log = AccessLog::to(Box::new(std::io::stderr()), form).map_err(failed)?;
+    Ok(Arc::new(Records::logged(log)))
+}
+
+async fn start(app: &App, config: &Config, records: Arc<Records>) -> Result<Host, Report> {
     let sample = || {
         let name: Option<ServerName> = "sample".parse().ok();
         name.map(|name| WantedServer::new(name, Way::InProcess(Arc::new(Sample::new()))))
@@ -86,7 +119,7 @@ async fn start(app: &App, config: &Config) -> Result<Host, Report> {
         copy: app.disk_copy(),
         ..HostOptions::default()
     };
-    let ports = HostPorts { calls: Arc::new(CallNotes { shown: app.show.verbose }), ..HostPorts::default() };
+    let ports = HostPorts { calls: records, ..HostPorts::default() };
     Host::start(config, ports, options).await.map_err(|error| Report::usage("config", format!("{error}.")))
 }
 
@@ -114,6 +147,7 @@ async fn over_http(
     app: &App,
     config: &Config,
     host: &Host,
+    records: Arc<Records>,
     output: &mut Output,
 ) -> Result<ExitCode, Report> {
     let settings = &config.settings.gateway;
@@ -122,21 +156,54 @@ async fn over_http(
         GatewayAccess::Keys => Access::of_keys(clients::file(app).ok())?,
     };
     let hosts = settings.hosts.value.clone();
-    let options = GatewayOptions { access, hosts, sealer: sealer(app)?, limits: Limits::default() };
+    let options = GatewayOptions { access, hosts, sealer: sealer(app)?, limits: Limits::default(), records };
     let internal = |problem: &dyn std::fmt::Display| Report::new(ExitCode::Internal, "internal", format!("{problem}."));
     let gateway = Gateway::new(host.clone(), options).map_err(|error| internal(&error))?;
     let address = args.listen.or(settings.listen.value).unwrap_or(LISTEN);
     let listener = gateway.bind(address).await.map_err(|error| unbound(&error))?;
     let address = listener.local_addr().map_err(|error| internal(&error))?;
-    announce(address, key.as_ref(), settings.access.value, output);
     let stop = CancellationToken::new();
+    let _heard = heard(app, host, &stop, output);
+    announce(address, key.as_ref(), settings.access.value, output);
     let serving = gateway.serve(listener, stop.clone());
     tokio::pin!(serving);
     tokio::select! {
         served = &mut serving => return served.map(|()| ExitCode::Ok).map_err(|error| internal(&error)),
         () = told_to_stop(app) => stop.cancel(),
+        never = name_missing(host, output) => match never {},
     }
     serving.await.map(|()| ExitCode::Ok).map_err(|error| internal(&error))
+}
+
+/// Names the servers that are not there a moment after the start. Nobody waited for them.
+async fn name_missing(host: &Host, output: &mut Output) -> std::convert::Infallible {
+    for status in host.gather(MOMENT).await {
+        output.say(&format!("toolway: `{}` is not there yet: {}", status.server, status.phase));
+    }
+    std::future::pending().await
+}
+
+/// Listens to the user's own commands; without that the gateway works all the same.
+#[cfg(unix)]
+fn heard(app: &App, host: &Host, stop: &CancellationToken, output: &mut Output) -> Option<AbortOnDropHandle<()>> {
+    let place = app.control_place()?;
+    match Control::bind(&place) {
+        Ok(control) => {
+            let listening = control.serve(host.clone(), Arc::new(app.reload()), stop.clone());
+            Some(AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(listening)))
+        }
+        Err(error) => {
+            output.say(&format!(
+                "toolway: commands such as `toolway servers status` cannot speak to this gateway: {error}"
+            ));
+            None
+        }
+    }
+}
+
+#[cfg(not(unix))]
+fn heard(_app: &App, _host: &Host, _stop: &CancellationToken, _output: &mut Output) -> Option<AbortOnDropHandle<()>> {
+    None
 }
 
 fn unbound(error: &GatewayError) -> Report {

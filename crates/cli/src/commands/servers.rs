@@ -6,6 +6,7 @@ mod entry;
 pub(crate) mod list;
 mod logs;
 pub(crate) mod make;
+mod order;
 
 use clap::Subcommand;
 use toolway_config::{Loaded, ServerConfig};
@@ -30,6 +31,10 @@ enum Action {
     List(list::ListArgs),
     Status(StatusArgs),
     Logs(logs::LogsArgs),
+    Connect(order::ConnectArgs),
+    Disconnect(order::DisconnectArgs),
+    Restart(order::RestartArgs),
+    Refresh(order::RefreshArgs),
     Add(change::AddArgs),
     Update(change::UpdateArgs),
     Remove(change::RemoveArgs),
@@ -46,6 +51,7 @@ Examples:
   toolway servers add tickets --url https://example.com/mcp --header 'Authorization: Bearer ${TICKETS_TOKEN}'
   toolway servers disable files
   toolway servers logs files -n 20                     What its program says on standard error
+  toolway servers restart files                        In the gateway that runs
   toolway servers accept files                         One that a project's file brought along";
 
 pub(crate) async fn run(args: &ServersArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
@@ -54,6 +60,10 @@ pub(crate) async fn run(args: &ServersArgs, app: &App, output: &mut Output) -> R
         Some(Action::List(args)) => list::run(args, app, output),
         Some(Action::Status(args)) => status::run(args, app, output).await,
         Some(Action::Logs(args)) => logs::run(args, app, output).await,
+        Some(Action::Connect(args)) => order::run(args.into(), app, output).await,
+        Some(Action::Disconnect(args)) => order::run(args.into(), app, output).await,
+        Some(Action::Restart(args)) => order::run(args.into(), app, output).await,
+        Some(Action::Refresh(args)) => order::run(args.into(), app, output).await,
         Some(Action::Add(args)) => change::add(args, app, output),
         Some(Action::Update(args)) => change::update(args, app, output),
         Some(Action::Remove(args)) => change::remove(args, app, output),

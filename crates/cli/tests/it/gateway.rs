@@ -5,7 +5,7 @@ use std::{
     net::TcpStream,
     process::{Child, Stdio},
     thread::{self, JoinHandle},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -35,7 +35,13 @@ const PATIENCE: Duration = Duration::from_secs(20);
 impl Serving {
     /// Starts it on a port of its own; `words` are further options.
     pub(crate) fn start(home: &Home, words: &[&str]) -> Self {
+        Self::start_with(home, words, &[])
+    }
+
+    /// The same, with these variables.
+    pub(crate) fn start_with(home: &Home, words: &[&str], variables: &[(&str, &str)]) -> Self {
         let mut command = home.command(&["serve", "--listen", "127.0.0.1:0", "-o", "json"]);
+        command.envs(variables.iter().copied());
         let mut child = command.args(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -117,6 +123,24 @@ impl Serving {
         let (code, talk) = self.ended();
         assert_eq!(code, Some(0), "{talk}");
         talk
+    }
+}
+
+impl Home {
+    /// Waits until a server of the gateway is in this state; gives what the gateway says of it.
+    #[track_caller]
+    pub(crate) fn settled(&self, serving: &Serving, server: &str, state: &str) -> Value {
+        let began = Instant::now();
+        loop {
+            let servers = serving.get("/servers", serving.key()).json();
+            let found = servers["servers"].as_array().unwrap().iter().find(|found| found["name"] == server);
+            let heard = |found: &&Value| state != "ready" || found["counts"].is_object();
+            if let Some(found) = found.filter(|found| found["state"] == state).filter(heard) {
+                return found.clone();
+            }
+            assert!(began.elapsed() < PATIENCE, "{servers}");
+            thread::sleep(Duration::from_millis(20));
+        }
     }
 }
 

@@ -5,6 +5,7 @@ mod arguments;
 mod calling;
 mod completion;
 mod configuring;
+mod controlling;
 mod demo;
 mod everything;
 mod exit_codes;

@@ -1,12 +1,15 @@
 //! `toolway serve`, as an operator runs it.
 
-use std::io::{Read, Write};
+use std::{
+    io::{Read, Write},
+    time::{Duration, Instant},
+};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
-    gateway::{Serving, until},
-    home::{Home, wait},
+    gateway::{Answer, Serving, until},
+    home::{Home, TOOLWAY, wait},
 };
 
 #[test]
@@ -59,4 +62,166 @@ fn whoever_started_it_can_speak_to_it_over_its_pipes() {
     assert_eq!(answer(2)["result"]["content"][0]["text"], "over a pipe");
     drop(stdin);
     assert_eq!(wait(&mut child, std::time::Duration::from_secs(20)).code(), Some(0));
+}
+
+#[test]
+fn each_call_is_a_line_and_a_figure() {
+    let home = Home::with_sample();
+    let serving = Serving::start(&home, &["--log", "json"]);
+    home.settled(&serving, "sample", "ready");
+    let called =
+        Answer::of(serving.call("tools/call", json!({ "name": "sample__echo", "arguments": { "text": "hunter2" } })));
+    assert!(called.body.contains("hunter2"), "{called:?}");
+    assert_eq!(serving.get("/servers", "tw_wrong").status, 401);
+    let figures = serving.get("/metrics", serving.key());
+    assert!(figures.head.contains("text/plain; version=0.0.4"), "{figures:?}");
+    assert!(
+        figures.body.contains(r#"toolway_calls_total{server="sample",kind="tool",ending="answered"} 1"#),
+        "{figures:?}"
+    );
+    let key = serving.key().to_owned();
+    let talk = serving.stop();
+    let lines: Vec<Value> = talk.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let call = lines.iter().find(|line| line["event"] == "call").unwrap();
+    assert_eq!(
+        (&call["name"], &call["server"], &call["outcome"]),
+        (&"sample__echo".into(), &"sample".into(), &"answered".into())
+    );
+    assert!(lines.iter().any(|line| line["event"] == "refused" && line["status"] == 401), "{talk}");
+    assert!(!talk.contains("hunter2") && !talk.contains(&key), "{talk}");
+
+    let quiet = Serving::start(&home, &["--log", "off"]);
+    assert_eq!(quiet.get("/servers", "tw_wrong").status, 401);
+    assert!(!quiet.stop().contains("401"));
+}
+
+#[test]
+fn servers_that_hang_hold_up_no_first_answer_and_are_named() {
+    let home = Home::new();
+    home.configure(
+        r#"{ "mcpServers": {
+            "one": { "command": "sleep", "args": ["1000"] },
+            "two": { "command": "sleep", "args": ["1000"] },
+            "three": { "command": "sleep", "args": ["1000"] } } }"#,
+    );
+    // The machine may be busy with something else; a gateway that waits for its servers is late every time.
+    let in_time = (0..5).any(|_| {
+        let began = Instant::now();
+        let serving = Serving::start(&home, &[]);
+        let listed = Answer::of(serving.call("tools/list", json!({})));
+        let took = began.elapsed();
+        assert!(listed.body.contains(r#""tools":[]"#), "{listed:?}");
+        took < Duration::from_millis(200)
+    });
+    assert!(in_time, "the first answer takes longer than 200 ms");
+
+    let serving = Serving::start(&home, &[]);
+    let servers = serving.get("/servers", serving.key()).json();
+    for server in servers["servers"].as_array().unwrap() {
+        assert_eq!((&server["state"], &server["because"]), (&"connecting".into(), &"connecting".into()), "{servers}");
+    }
+    std::thread::sleep(Duration::from_millis(1_500));
+    let talk = serving.stop();
+    for name in ["one", "two", "three"] {
+        assert!(talk.contains(&format!("toolway: `{name}` is not there yet: connecting")), "{talk}");
+    }
+}
+
+#[test]
+fn a_server_that_goes_is_named_with_its_reason() {
+    let home = Home::new();
+    home.configure(r#"{ "mcpServers": { "gone": { "command": "false" } } }"#);
+    let serving = Serving::start(&home, &[]);
+    let gone = home.settled(&serving, "gone", "waiting");
+    assert!(gone["because"].as_str().unwrap().contains("ended"), "{gone}");
+    std::thread::sleep(Duration::from_millis(1_200));
+    let talk = serving.stop();
+    assert!(
+        talk.lines().any(|line| line.contains(" server name=gone state=\"") && line.contains("because=")),
+        "{talk}"
+    );
+}
+
+#[test]
+fn open_access_is_for_this_machine_only_and_names_have_to_be_known() {
+    let home = Home::new();
+    home.configure(r#"{ "gateway": { "access": "open", "hosts": ["tools.example"] } }"#);
+    let error = home.run(&["serve", "--listen", "0.0.0.0:0"]).failed(2, "open_access");
+    assert!(error["message"].as_str().unwrap().contains("use keys"), "{error}");
+    let serving = Serving::start(&home, &[]);
+    assert_eq!((&serving.said["access"], &serving.said["key"]), (&"open".into(), &Value::Null));
+    let status = |host: &str| {
+        let mut stream = std::net::TcpStream::connect(&serving.authority).unwrap();
+        write!(stream, "GET /servers HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n").unwrap();
+        Answer::of(stream).status
+    };
+    assert_eq!((status("tools.example"), status("localhost"), status("evil.example")), (200, 200, 403));
+    drop(serving);
+    // With keys it may be reached from elsewhere.
+    home.configure(r#"{ "gateway": { "listen": "0.0.0.0:0" } }"#);
+    let mut child = home.command(&["serve", "-o", "json"]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut line).unwrap();
+    assert!(line.contains("http://0.0.0.0:") && line.contains("tw_"), "{line}");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn another_file_can_be_served() {
+    let home = Home::new();
+    let file = home.write(
+        "other.json",
+        &format!(r#"{{ "mcpServers": {{ "mine": {{ "command": "{TOOLWAY}", "args": ["sample"] }} }} }}"#),
+    );
+    let serving = Serving::start(&home, &["--config", file.to_str().unwrap()]);
+    let mine = home.settled(&serving, "mine", "ready");
+    assert_eq!((&mine["counts"]["tools"], &mine["path"]), (&7.into(), &"/servers/mine/mcp".into()));
+}
+
+#[test]
+fn what_to_paste_into_a_client_is_printed_with_its_key() {
+    let home = Home::new();
+    let mut child = home
+        .command(&["serve", "--listen", "127.0.0.1:0", "-o", "human"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+    let mut said = String::new();
+    for line in lines {
+        said += &line.unwrap();
+        said.push('\n');
+        if said.contains("The key is good for this run") {
+            break;
+        }
+    }
+    let snippet = &said[said.find('{').unwrap()..=said.rfind('}').unwrap()];
+    let snippet: Value = serde_json::from_str(snippet).unwrap();
+    let entry = &snippet["mcpServers"]["toolway"];
+    // The snippet works where it is pasted.
+    let client = Home::new();
+    client.configure(&snippet.to_string());
+    assert_eq!(client.run(&["call", "toolway.sample__echo", "text=hi", "-o", "raw"]).ok(), "hi\n", "{entry}");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_key_that_was_taken_back_is_refused_by_the_gateway_that_runs() {
+    let home = Home::with_sample();
+    let key = home.run(&["clients", "add", "editor", "--servers", "sample", "-o", "raw"]).ok().trim().to_owned();
+    let key: String =
+        serde_json::from_str::<Value>(&key).map_or(key.clone(), |said| said["key"].as_str().unwrap().to_owned());
+    let serving = Serving::start(&home, &[]);
+    assert_eq!(serving.said["key"], Value::Null);
+    let seen = serving.get("/servers", &key).json();
+    assert_eq!(seen["servers"].as_array().unwrap().len(), 1, "{seen}");
+    assert!(!std::fs::read_to_string(home.path(".local/state/toolway/clients.json")).unwrap().contains(&key));
+    home.run(&["clients", "revoke", "editor"]).ok();
+    let began = Instant::now();
+    while serving.get("/servers", &key).status == 200 {
+        assert!(began.elapsed() < Duration::from_secs(2));
+    }
+    assert_eq!(serving.get("/servers", &key).status, 401);
 }

@@ -108,6 +108,8 @@ struct Read {
     clients: Vec<(Digest, Option<u64>, Arc<Client>)>,
     changed: Option<SystemTime>,
     looked: Option<Instant>,
+    /// Clients whose keys are no longer good, and of whom nobody has been told yet.
+    gone: Vec<Arc<Client>>,
 }
 
 /// Bytes of the file.
@@ -115,7 +117,7 @@ const MOST_BYTES: usize = 4 * 1024 * 1024;
 /// Clients of one gateway.
 const MOST_CLIENTS: usize = 10_000;
 /// How long a key that was taken back may still be good.
-const LOOK_AGAIN: Duration = Duration::from_millis(500);
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
 /// What every key begins with, so that scanners of repositories know one when they see it.
 const MARK: &str = "tw_";
 
@@ -235,13 +237,25 @@ impl KeyRing {
         })
     }
 
+    /// Those whose keys were taken back or whose time is over since this was last asked. What they have open is told.
+    pub(super) fn gone(&self) -> Vec<Arc<Client>> {
+        self.with_current(|_| ());
+        let mut state = self.state.lock();
+        let over = |(_, expires, client): &&(Digest, Option<u64>, Arc<Client>)| {
+            !is_good(*expires) && !client.gone.is_cancelled()
+        };
+        let over: Vec<_> = state.clients.iter().filter(over).map(|(_, _, client)| Arc::clone(client)).collect();
+        over.iter().for_each(|client| client.gone.cancel());
+        state.gone.drain(..).chain(over).collect()
+    }
+
     fn with_current<T>(&self, look: impl FnOnce(&[(Digest, Option<u64>, Arc<Client>)]) -> T) -> T {
         let mut state = self.state.lock();
         if state.looked.is_none_or(|looked| LOOK_AGAIN <= looked.elapsed()) {
             state.looked = Some(Instant::now());
             if state.changed != self.file.changed() {
                 match self.read() {
-                    Ok(read) => *state = read,
+                    Ok(read) => state.follow(read),
                     // Whoever was let in before still is; nobody else.
                     Err(problem) => tracing::error!(%problem, "the keys of clients cannot be read again"),
                 }
@@ -256,10 +270,27 @@ impl KeyRing {
         let client = |known: KnownClient| {
             // A name that is none is a server that is never there.
             let servers = known.servers.map(|servers| servers.iter().filter_map(|name| name.parse().ok()).collect());
-            (known.key, known.expires, Arc::new(Client { name: Arc::from(known.name), servers }))
+            (known.key, known.expires, Arc::new(Client::new(&known.name, servers)))
         };
         let clients = self.file.list()?.into_iter().map(client).collect();
-        Ok(Read { clients, changed, looked: Some(Instant::now()) })
+        Ok(Read { clients, changed, looked: Some(Instant::now()), gone: Vec::new() })
+    }
+}
+
+impl Read {
+    /// Becomes what was read now. Who is still there as before is the same client; who is not is gone.
+    fn follow(&mut self, mut next: Self) {
+        next.gone.append(&mut self.gone);
+        for (digest, _, client) in self.clients.drain(..) {
+            match next.clients.iter_mut().find(|(known, _, same)| *known == digest && *same == client) {
+                Some((_, _, same)) => *same = client,
+                None => {
+                    client.gone.cancel();
+                    next.gone.push(client);
+                }
+            }
+        }
+        *self = next;
     }
 }
 

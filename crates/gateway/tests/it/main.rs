@@ -2,5 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "what a story tells with is part of the test")]
 
 mod callers;
+mod counting;
 mod crossing;
+mod guards;
+mod knocking;
 mod stage;

@@ -9,11 +9,8 @@ use tokio_util::{
     task::AbortOnDropHandle,
 };
 use toolway_config::Secret;
-use toolway_gateway::{Gateway, GatewayOptions, access::Access};
-use toolway_host::{
-    connection::{ServerAddress, WantedServer, Way},
-    host::Host,
-};
+use toolway_gateway::{Gateway, GatewayOptions, access::Access, records::Records};
+use toolway_host::connection::{ServerAddress, WantedServer, Way};
 use toolway_testkit::{
     fixture_server::{FixtureServer, HttpFixture},
     test_host::{TestHost, TestHostBuilder, name, within},
@@ -78,8 +75,30 @@ impl Stage {
     }
 
     pub(crate) async fn open_to(builder: TestHostBuilder, access: Access, key: Option<Secret>) -> Self {
+        Self::recorded(builder, access, key, Arc::default()).await
+    }
+
+    /// The same, with what is written down of calls and requests.
+    pub(crate) async fn recorded(
+        mut builder: TestHostBuilder,
+        access: Access,
+        key: Option<Secret>,
+        records: Arc<Records>,
+    ) -> Self {
+        builder.ports.calls = records.clone();
+        let options = GatewayOptions { access, hosts: Vec::new(), sealer: None, limits: Limits::default(), records };
+        Self::behind(builder, options, key).await
+    }
+
+    /// The same, with bounds of its own.
+    pub(crate) async fn bounded(builder: TestHostBuilder, access: Access, limits: Limits) -> Self {
+        let records = Arc::default();
+        Self::behind(builder, GatewayOptions { access, hosts: Vec::new(), sealer: None, limits, records }, None).await
+    }
+
+    async fn behind(builder: TestHostBuilder, options: GatewayOptions, key: Option<Secret>) -> Self {
         let host = builder.start().await;
-        let gateway = gateway(&host.host, access);
+        let gateway = Gateway::new(host.host.clone(), options).unwrap();
         let listener = gateway.bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let address = listener.local_addr().unwrap();
         let stop = CancellationToken::new();
@@ -113,9 +132,4 @@ impl Stage {
         let options = ConnectOptions { era: choice, asks: Some(Arc::new(Ada)), ..ConnectOptions::default() };
         within("a handshake", Peer::connect(Arc::new(transport), options)).await
     }
-}
-
-fn gateway(host: &Host, access: Access) -> Arc<Gateway> {
-    let options = GatewayOptions { access, hosts: Vec::new(), sealer: None, limits: Limits::default() };
-    Gateway::new(host.clone(), options).unwrap()
 }

@@ -187,8 +187,7 @@ impl ParkingLot {
         let mut places = self.inner.places.lock();
         let own: Vec<_> = places.extract_if(|_, place| place.principal == principal).collect();
         drop(places);
-        // Without the lock: it cancels the exchanges on the other side.
-        drop(own);
+        own.into_iter().for_each(|(_, place)| place.parked.abandon());
     }
 
     /// Gives the place up when its time is over.

@@ -1,6 +1,7 @@
 //! `toolway servers logs`: what a server's program says on standard error.
 
-use serde_json::json;
+use serde_json::{Value, json};
+use toolway_gateway::control::Order;
 use toolway_host::connection::Lists;
 use toolway_wire::json::Raw;
 
@@ -28,22 +29,30 @@ pub(crate) struct LogsArgs {
 }
 
 pub(crate) async fn run(args: &LogsArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
+    let order = Order::Logs { server: args.server.clone(), lines: args.lines };
+    if let Some(answer) = app.ask_gateway(&order).await? {
+        let lines: Vec<String> = serde_json::from_value(answer.value["lines"].clone()).unwrap_or_default();
+        print(&answer.value["server"], &lines, output);
+        return Ok(ExitCode::Ok);
+    }
     let targets = app.targets(std::slice::from_ref(&args.server), output)?;
     let gathering = app.gather(targets, Lists::Once, Patience::Whole(LONGEST), output).await?;
     for seen in &gathering.seen {
         let lines = server_view::tail(seen, args.lines);
-        match output.format {
-            Format::Json => {
-                output.json(&Raw::of(&json!({ "server": seen.status.server.as_str(), "lines": lines })));
-            }
-            Format::Ndjson => lines.iter().for_each(|line| output.json(&Raw::of(&json!({ "line": line })))),
-            Format::Raw => lines.iter().for_each(|line| output.content(format!("{line}\n").as_bytes())),
-            Format::Human => lines.iter().for_each(|line| output.line(line)),
-        }
+        print(&json!(seen.status.server.as_str()), lines, output);
         if let Some(problem) = seen.problem() {
             output.say(&format!("toolway: {}: {problem}", seen.status.server));
         }
     }
     wiring::leave(&gathering.host).await;
     Ok(ExitCode::Ok)
+}
+
+fn print(server: &Value, lines: &[String], output: &mut Output) {
+    match output.format {
+        Format::Json => output.json(&Raw::of(&json!({ "server": server, "lines": lines }))),
+        Format::Ndjson => lines.iter().for_each(|line| output.json(&Raw::of(&json!({ "line": line })))),
+        Format::Raw => lines.iter().for_each(|line| output.content(format!("{line}\n").as_bytes())),
+        Format::Human => lines.iter().for_each(|line| output.line(line)),
+    }
 }

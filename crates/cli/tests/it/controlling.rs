@@ -1,0 +1,185 @@
+//! Commands that speak to a gateway that runs, over its private socket.
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    os::unix::{fs::PermissionsExt, net::UnixStream},
+};
+
+use serde_json::Value;
+
+use crate::{
+    gateway::Serving,
+    home::{Home, TOOLWAY},
+};
+
+fn one_server() -> Home {
+    let home = Home::new();
+    home.configure(&config(""));
+    home
+}
+
+fn config(more: &str) -> String {
+    format!(r#"{{ "mcpServers": {{ "sample": {{ "command": "{TOOLWAY}", "args": ["sample"] }}{more} }} }}"#)
+}
+
+#[test]
+fn without_a_gateway_there_is_nobody_to_tell() {
+    let home = one_server();
+    for words in [
+        &["servers", "connect", "sample"][..],
+        &["servers", "disconnect", "sample"],
+        &["servers", "restart", "sample"],
+        &["servers", "refresh", "sample"],
+        &["config", "reload"],
+    ] {
+        let error = home.run(words).failed(2, "no_gateway");
+        assert_eq!(error["message"], "No gateway runs.");
+        assert!(error["hint"].as_str().unwrap().contains("toolway serve"), "{error}");
+    }
+    // What can be done without one is done.
+    assert_eq!(home.run(&["servers", "status", "-o", "raw"]).ok(), "sample\tready\n");
+}
+
+#[test]
+fn a_server_is_looked_at_connected_and_disconnected_where_it_runs() {
+    let home = one_server();
+    let serving = Serving::start(&home, &[]);
+    home.settled(&serving, "sample", "ready");
+    let status = home.run(&["servers", "status"]);
+    assert!(status.talk.starts_with("toolway: as the gateway has them that runs (process "), "{status:?}");
+    let before = status.json()["servers"][0].clone();
+    assert_eq!((&before["name"], &before["state"], &before["tools"]), (&"sample".into(), &"ready".into(), &7.into()));
+    let process = |view: &Value| view["process"].as_u64().unwrap();
+
+    let again = home.run(&["servers", "restart", "sample"]).json()["servers"][0].clone();
+    assert_ne!(process(&again), process(&before), "another process runs");
+    let refreshed = home.run(&["servers", "refresh", "sample", "-o", "human"]);
+    assert!(refreshed.ok().starts_with("sample  ready  7 tools; "), "{refreshed:?}");
+
+    let gone = home.run(&["servers", "disconnect", "sample", "-o", "raw"]);
+    assert_eq!(gone.ok(), "sample\tstopped\n");
+    assert_eq!(home.settled(&serving, "sample", "stopped")["because"], "disconnected");
+    assert_eq!(home.run(&["servers", "connect", "Sample", "-o", "raw"]).ok(), "sample\tready\n");
+    let error = home.run(&["servers", "connect", "nothing"]).failed(2, "unknown_server");
+    assert_eq!(error["message"], "There is no server `nothing`.");
+}
+
+#[test]
+fn what_a_program_said_is_kept_by_the_gateway_that_runs_it() {
+    let home = one_server();
+    home.write("talk.sh", &format!("echo started >&2\nexec {TOOLWAY} sample\n"));
+    let script = home.path("talk.sh").display().to_string();
+    home.configure(&format!(r#"{{ "mcpServers": {{ "talk": {{ "command": "sh", "args": ["{script}"] }} }} }}"#));
+    let serving = Serving::start(&home, &[]);
+    let process = || home.run(&["servers", "status"]).json()["servers"][0]["process"].clone();
+    home.settled(&serving, "talk", "ready");
+    let before = process();
+    assert_eq!(home.run(&["servers", "logs", "talk", "-o", "raw"]).ok(), "started\n");
+    assert_eq!(home.run(&["servers", "logs", "talk"]).json()["lines"][0], "started");
+    assert_eq!(process(), before, "nothing was started for it");
+    drop(serving);
+}
+
+#[test]
+fn a_reload_says_what_happened_to_each_server() {
+    let home = one_server();
+    let serving = Serving::start(&home, &[]);
+    home.settled(&serving, "sample", "ready");
+    let more = format!(r#", "more": {{ "command": "{TOOLWAY}", "args": ["sample", "--era", "legacy"] }}"#);
+    home.configure(&config(&more));
+    assert_eq!(home.run(&["config", "reload", "-o", "human"]).ok(), "more: started\nsample: kept\n");
+    home.settled(&serving, "more", "ready");
+
+    // An edit that is wrong changes nothing and says why.
+    for (wrong, why) in [
+        (config(&format!("{more}, \"broken\": {{ \"comand\": 1 }}")), "broken"),
+        (config("").replace('}', ""), "toolway.json"),
+        (config(r#", "sample": { "command": "x" }"#), "sample"),
+    ] {
+        home.configure(&wrong);
+        let error = home.run(&["config", "reload"]).failed(2, "config");
+        assert!(error["message"].as_str().unwrap().contains(why), "{error}");
+        assert_eq!(error["hint"], "Nothing has changed.");
+        let servers = serving.get("/servers", serving.key()).json();
+        let states: Vec<_> = servers["servers"].as_array().unwrap().iter().map(|server| &server["state"]).collect();
+        assert_eq!(states, ["ready", "ready"], "{servers}");
+    }
+
+    home.configure(&config("").replace(r#"["sample"]"#, r#"["sample", "--era", "legacy"]"#));
+    let said = home.run(&["config", "reload"]).json();
+    assert_eq!(said["servers"][0], serde_json::json!({ "name": "more", "happened": "closed" }));
+    assert_eq!(said["servers"][1]["happened"], "connected anew because of args");
+}
+
+#[test]
+fn the_socket_is_its_users_alone_and_takes_only_what_it_knows() {
+    let home = one_server();
+    let serving = Serving::start(&home, &[]);
+    let folder = home.path(".local/state/toolway/run");
+    assert_eq!(std::fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
+    let socket = folder.join("gateway.sock");
+    assert_eq!(std::fs::metadata(&socket).unwrap().permissions().mode() & 0o777, 0o600);
+    let say = |text: &[u8]| {
+        let mut stream = UnixStream::connect(&socket).unwrap();
+        let mut read = BufReader::new(stream.try_clone().unwrap());
+        let mut greeting = String::new();
+        read.read_line(&mut greeting).unwrap();
+        // It may hang up in the middle.
+        let _gone = stream.write_all(text);
+        let _gone = stream.shutdown(std::net::Shutdown::Write);
+        let mut said = String::new();
+        let _gone = read.read_to_string(&mut said);
+        (greeting, said)
+    };
+    let (greeting, said) = say(b"{\"order\":\"exec\",\"command\":\"id\"}\n");
+    let greeting: Value = serde_json::from_str(&greeting).unwrap();
+    assert_eq!((&greeting["toolway"], &greeting["control"]), (&env!("CARGO_PKG_VERSION").into(), &1.into()));
+    assert!(said.contains("\"failed\"") && said.contains("\"order\""), "{said}");
+    assert_eq!(say(b"no line").1, "");
+    assert_eq!(say(&[b'x'; 200_000]).1, "");
+    assert!(home.run(&["servers", "status"]).ok().contains("sample"));
+
+    // Whoever can enter the folder could stand in for the gateway, so nobody speaks to it there.
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let error = home.run(&["servers", "status"]).failed(4, "control");
+    assert!(error["message"].as_str().unwrap().contains("can be entered by others"), "{error}");
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).unwrap();
+
+    // Another gateway of the same configuration works, and says that commands reach the first.
+    let other = Serving::start(&home, &[]);
+    assert!(other.stop().contains("another gateway runs with this configuration"));
+    assert!(home.run(&["servers", "status"]).ok().contains("sample"));
+    serving.stop();
+    assert!(!socket.exists());
+}
+
+#[test]
+fn a_socket_that_was_left_behind_is_taken_over() {
+    let home = one_server();
+    drop(Serving::start(&home, &[]));
+    assert!(home.path(".local/state/toolway/run/gateway.sock").exists(), "it was killed");
+    home.run(&["config", "reload"]).failed(2, "no_gateway");
+    let serving = Serving::start(&home, &[]);
+    home.settled(&serving, "sample", "ready");
+    assert_eq!(home.run(&["config", "reload", "-o", "human"]).ok(), "sample: kept\n");
+}
+
+#[test]
+fn a_runtime_folder_and_another_file_have_sockets_of_their_own() {
+    let home = one_server();
+    let run = home.path("run");
+    std::fs::create_dir(&run).unwrap();
+    let file = home.write("other.json", &config(""));
+    let words = ["--config", file.to_str().unwrap()];
+    let serving = Serving::start_with(&home, &words, &[("XDG_RUNTIME_DIR", run.to_str().unwrap())]);
+    let names: Vec<_> =
+        std::fs::read_dir(run.join("toolway")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(names.iter().any(|name| name.to_string_lossy().starts_with("gateway-")), "{names:?}");
+    let reload = |words: &[&str]| {
+        let output = home.command(words).env("XDG_RUNTIME_DIR", &run).output().unwrap();
+        output.status.code()
+    };
+    assert_eq!(reload(&["config", "reload"]), Some(2), "that is another configuration");
+    assert_eq!(reload(&["config", "reload", "--config", file.to_str().unwrap()]), Some(0));
+    drop(serving);
+}

@@ -1,0 +1,196 @@
+//! Figures and lines about what happened, and what never stands in them.
+
+use std::{io::Write, sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio_util::task::AbortOnDropHandle;
+use toolway_gateway::{
+    access::{Access, KeyFile},
+    records::{AccessLog, LogForm, Records},
+};
+use toolway_host::record::CallLog;
+use toolway_testkit::{
+    fixture_server::{Behaviour, FixtureServer},
+    test_host::{TestHost, within},
+};
+
+use crate::{knocking::Knocker, stage::Stage};
+
+#[derive(Clone, Default)]
+struct Paper(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Paper {
+    fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().extend_from_slice(text);
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Paper {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().clone()).unwrap()
+    }
+}
+
+fn files() -> FixtureServer {
+    FixtureServer::new("files")
+        .tool("echo", "Give it back")
+        .tool_that("fail", "Fail", Behaviour::Fail)
+        .tool_that("refuse", "Refuse", Behaviour::Refuse)
+        .tool_that("wait", "Wait", Behaviour::Wait)
+        .tool_that("greet", "Greet", Behaviour::Greet)
+}
+
+async fn figures(knocker: &Knocker) -> String {
+    knocker.at("/metrics").get().await.text().await
+}
+
+#[track_caller]
+fn says(figures: &str, line: &str) {
+    assert!(figures.lines().any(|said| said == line), "{line}\n{figures}");
+}
+
+#[tokio::test]
+async fn calls_are_counted_by_server_kind_and_ending() {
+    let files = files();
+    let stage = Stage::with(TestHost::with(&files, "files")).await;
+    stage.host.ready("files").await;
+    let caller = stage.knocker("/mcp", Some(stage.key.as_ref().unwrap().expose()));
+    for tool in ["files__echo", "files__echo", "files__fail", "files__refuse", "files__nothing", "x"] {
+        caller.asked("tools/call", json!({ "name": tool, "arguments": {} })).await;
+    }
+    caller.asked("prompts/get", json!({ "name": "files__hello" })).await;
+    let _session = caller.clone().begun().await;
+    caller.asked("tools/call", json!({ "name": "files__greet" })).await;
+    let _waiting = AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn({
+        let caller = caller.clone();
+        async move { caller.asked("tools/call", json!({ "name": "files__wait" })).await }
+    }));
+    within("the call", files.reached("tools/call", 6)).await;
+
+    let text = figures(&caller).await;
+    says(&text, r#"toolway_calls_total{server="files",kind="tool",ending="answered"} 3"#);
+    says(&text, r#"toolway_calls_total{server="files",kind="prompt",ending="answered"} 1"#);
+    says(&text, r#"toolway_tool_errors_total{server="files"} 1"#);
+    says(&text, r#"toolway_call_duration_seconds_bucket{server="files",le="+Inf"} 5"#);
+    says(&text, r#"toolway_call_duration_seconds_count{server="files"} 5"#);
+    says(&text, r#"toolway_server_ready{server="files"} 1"#);
+    says(&text, r#"toolway_servers{state="ready"} 1"#);
+    says(&text, "toolway_sessions 1");
+    says(&text, "toolway_parked_calls 1");
+    assert!(text.contains("\ntoolway_calls_under_way "), "{text}");
+    assert!(!text.contains("toolway_calls_under_way 0"), "{text}");
+    assert!(text.contains(r#"toolway_http_requests_total{route="/mcp",code="2xx"}"#), "{text}");
+    // What a caller says is never a label.
+    assert!(!text.contains("nothing") && !text.contains("echo"), "{text}");
+}
+
+#[tokio::test]
+async fn a_key_sees_the_figures_of_its_servers_and_of_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = KeyFile::at(folder.path().join("clients.json"));
+    let all = file.add("operator", None, None).unwrap();
+    let one = file.add("editor", None, Some(std::iter::once("mail".parse().unwrap()).collect())).unwrap();
+    let (access, _) = Access::of_keys(Some(file)).unwrap();
+    let mail = FixtureServer::new("mail").tool("send", "Send it");
+    let builder = TestHost::with(&files(), "files").server("mail", &mail);
+    let stage = Stage::open_to(builder, access, None).await;
+    stage.host.ready("files").await;
+    stage.host.ready("mail").await;
+    let (operator, editor) = (stage.knocker("/mcp", Some(all.expose())), stage.knocker("/mcp", Some(one.expose())));
+    operator.asked("tools/call", json!({ "name": "files__echo" })).await;
+    operator.asked("tools/call", json!({ "name": "mail__send" })).await;
+    assert!(figures(&operator).await.contains(r#"server="files""#));
+    let text = figures(&editor).await;
+    says(&text, r#"toolway_calls_total{server="mail",kind="tool",ending="answered"} 1"#);
+    for hidden in ["files", "toolway_sessions", "toolway_http_requests_total"] {
+        assert!(!text.contains(hidden), "{hidden}\n{text}");
+    }
+}
+
+async fn logged(form: LogForm) -> String {
+    let paper = Paper::default();
+    let records = Arc::new(Records::logged(AccessLog::to(Box::new(paper.clone()), form).unwrap()));
+    let (access, key) = Access::of_keys(None).unwrap();
+    let stage = Stage::recorded(TestHost::with(&files(), "files"), access, key, Arc::clone(&records)).await;
+    stage.host.ready("files").await;
+    let key = stage.key.as_ref().unwrap().expose();
+    let caller = stage.knocker("/mcp", Some(key));
+    let secret = json!({ "password": "hunter2" });
+    caller.asked("tools/call", json!({ "name": "files__echo", "arguments": secret })).await;
+    // What the server says about it repeats the arguments.
+    caller.asked("tools/call", json!({ "name": "files__refuse", "arguments": secret })).await;
+    stage.knocker("/servers?key=tw_secret", Some("tw_guess")).get().await;
+    caller.at("/servers/none/mcp").get().await;
+    records.flush().await;
+    let text = paper.text();
+    for hidden in ["hunter2", "password", "tw_", key] {
+        assert!(!text.contains(hidden), "{hidden}\n{text}");
+    }
+    text
+}
+
+#[tokio::test]
+async fn each_call_and_each_refused_request_is_a_line_without_arguments_and_keys() {
+    let text = logged(LogForm::Text).await;
+    let lines: Vec<&str> = text.lines().map(|line| line.split_once(' ').unwrap().1).collect();
+    assert_eq!(lines.len(), 4, "{text}");
+    assert!(
+        lines[0].starts_with(
+            r#"call caller=@first kind=tool name="files__echo" server=files outcome=answered asks=0 waited_ms="#
+        ),
+        "{text}"
+    );
+    assert!(lines[1].contains(r#"name="files__refuse" server=files outcome="#), "{text}");
+    assert!(lines[2].starts_with(r#"refused caller=- method="GET" path="/servers" status=401 took_ms="#), "{text}");
+    assert!(
+        lines[3].starts_with(r#"refused caller=@first method="GET" path="/servers/none/mcp" status=404"#),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn programs_are_given_an_object_per_line() {
+    let text = logged(LogForm::Json).await;
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((&lines[0]["event"], &lines[0]["caller"]), (&"call".into(), &"@first".into()));
+    assert_eq!((&lines[0]["server"], &lines[0]["outcome"]), (&"files".into(), &"answered".into()));
+    assert!(22 <= lines[0]["argumentBytes"].as_u64().unwrap(), "{text}");
+    assert!(0.0 < lines[0]["tookMilliseconds"].as_f64().unwrap(), "{text}");
+    assert_eq!(
+        (&lines[2]["event"], &lines[2]["status"], &lines[2]["caller"]),
+        (&"refused".into(), &401.into(), &Value::Null)
+    );
+}
+
+/// A log that nobody reads holds up nobody.
+#[tokio::test]
+async fn a_log_that_is_stuck_holds_up_no_call() {
+    struct Stuck;
+    impl Write for Stuck {
+        fn write(&mut self, _text: &[u8]) -> std::io::Result<usize> {
+            std::thread::sleep(Duration::from_secs(2));
+            Err(std::io::Error::other("gone"))
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let records = Arc::new(Records::logged(AccessLog::to(Box::new(Stuck), LogForm::Text).unwrap()));
+    let (access, key) = Access::of_keys(None).unwrap();
+    let stage = Stage::recorded(TestHost::with(&files(), "files"), access, key, records).await;
+    stage.host.ready("files").await;
+    let caller = stage.knocker("/mcp", Some(stage.key.as_ref().unwrap().expose()));
+    let began = std::time::Instant::now();
+    for _ in 0..20 {
+        caller.asked("tools/call", json!({ "name": "files__echo" })).await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(began.elapsed() < Duration::from_millis(1_900), "{:?}", began.elapsed());
+}
