@@ -5,5 +5,8 @@ mod callers;
 mod counting;
 mod crossing;
 mod guards;
+mod hostile;
 mod knocking;
 mod stage;
+mod tap;
+mod two_callers;

@@ -1,0 +1,214 @@
+//! Callers that lie, flood, stall and send what no parser should see; others are served meanwhile.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+use toolway_gateway::access::{Access, KeyFile};
+use toolway_testkit::{
+    fixture_server::FixtureServer,
+    test_host::{TestHost, within},
+};
+use toolway_wire::limit::Limits;
+
+use crate::{
+    knocking::{Knocker, request, with_meta},
+    stage::Stage,
+};
+
+const JSON: (&str, &str) = ("content-type", "application/json");
+
+/// A gateway with small bounds.
+struct Small {
+    stage: Stage,
+    _keys: tempfile::TempDir,
+}
+
+/// It, and two callers.
+async fn small(files: &FixtureServer) -> (Small, Knocker, Knocker) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = KeyFile::at(folder.path().join("clients.json"));
+    let keys = ["mallory", "bob"].map(|name| file.add(name, None, None).unwrap());
+    let (access, _) = Access::of_keys(Some(file)).unwrap();
+    let limits = Limits { message_bytes: 256 * 1024, sessions_per_caller: 4, sessions: 64, ..Limits::default() };
+    let stage = Stage::bounded(TestHost::with(files, "files"), access, limits).await;
+    stage.host.ready("files").await;
+    let [mallory, bob] = keys.map(|key| stage.knocker("/mcp", Some(key.expose())));
+    (Small { stage, _keys: folder }, mallory, bob)
+}
+
+fn files() -> FixtureServer {
+    FixtureServer::new("files").tool("echo", "Give it back")
+}
+
+async fn is_served(bob: &Knocker) {
+    let served = bob.asked("tools/call", json!({ "name": "files__echo", "arguments": { "text": "hi" } }));
+    let served = within("another caller", served).await;
+    assert_eq!(served["result"]["isError"], false, "{served}");
+}
+
+#[tokio::test]
+async fn a_header_that_says_something_else_than_the_body_is_refused() {
+    let files = files();
+    let (_small, mallory, bob) = small(&files).await;
+    let params = with_meta(json!({ "name": "files__echo", "arguments": {} }));
+    let message = request(1, "tools/call", params);
+    let version = ("mcp-protocol-version", "2026-07-28");
+    for headers in [
+        vec![JSON, version, ("mcp-method", "tools/list"), ("mcp-name", "files__echo")],
+        vec![JSON, version, ("mcp-method", "tools/call"), ("mcp-name", "files__other")],
+        vec![JSON, version, ("mcp-name", "files__echo")],
+        vec![JSON, version, ("mcp-method", "tools/call")],
+        vec![JSON, ("mcp-protocol-version", "2025-11-25"), ("mcp-method", "tools/call"), ("mcp-name", "files__echo")],
+    ] {
+        let refused = mallory.send("POST", &headers, message.to_string()).await;
+        assert_eq!(refused.status, 400, "{headers:?}");
+    }
+    assert!(files.seen("tools/call").is_empty());
+    is_served(&bob).await;
+}
+
+/// CVE-2026-27896, GHSA-f897-62hf-6gxq: bounds and duplicates before anything looks at the content.
+#[tokio::test]
+async fn what_no_parser_should_see_is_refused_and_reaches_nobody() {
+    let files = files();
+    let (_small, mallory, bob) = small(&files).await;
+    let deep =
+        format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}1{}}}"#, "[".repeat(200), "]".repeat(200));
+    let large = request(
+        1,
+        "tools/call",
+        with_meta(json!({ "name": "files__echo", "arguments": { "text": "x".repeat(300_000) } })),
+    );
+    let twice =
+        r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","method":"tools/call","params":{"name":"files__echo"}}"#;
+    let named_twice = request(1, "tools/call", with_meta(json!({ "name": "files__echo" })))
+        .to_string()
+        .replace(r#""name":"files__echo""#, r#""name":"files__echo","name":"files__other""#);
+    for (what, body, status) in [
+        ("deep", deep.as_str(), 400),
+        ("large", &large.to_string(), 413),
+        ("two methods", twice, 400),
+        ("two names", &named_twice, 200),
+        ("half", r#"{"jsonrpc":"2.0","id":1"#, 400),
+        ("nothing", "", 400),
+        ("no text", "\u{0}\u{1}", 400),
+        ("a batch", "[]", 400),
+    ] {
+        let headers =
+            [JSON, ("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/call"), ("mcp-name", "files__echo")];
+        let refused = mallory.send("POST", &headers, body.to_owned()).await;
+        assert_eq!(refused.status, status, "{what}");
+        let said = refused.answer().await;
+        assert!(said["error"]["code"].is_i64() && said["result"].is_null(), "{what}: {said}");
+    }
+    for kind in ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""] {
+        let body = request(1, "tools/list", json!({})).to_string();
+        assert_eq!(mallory.send("POST", &[("content-type", kind)], body).await.status, 415, "{kind}");
+    }
+    assert!(files.seen("tools/call").is_empty());
+    is_served(&bob).await;
+}
+
+/// CVE-2026-63128: sessions are bounded per caller; a flood costs its own author.
+#[tokio::test]
+async fn a_flood_of_sessions_ends_its_authors_own() {
+    let files = files();
+    let (small, mallory, bob) = small(&files).await;
+    let bobs = bob.clone().begun().await;
+    let mut first = None;
+    for _ in 0..20 {
+        let session = mallory.clone().begun().await;
+        first.get_or_insert(session);
+    }
+    let figures = bob.at("/metrics").get().await.text().await;
+    assert!(figures.lines().any(|line| line == "toolway_sessions 5"), "{figures}");
+    let call = request(1, "tools/call", json!({ "name": "files__echo", "arguments": {} }));
+    assert_eq!(first.unwrap().post(&call).await.status, 404);
+    assert_eq!(bobs.post(&call).await.status, 200);
+    drop(small);
+}
+
+#[tokio::test]
+async fn whoever_does_not_read_or_does_not_finish_holds_up_nobody() {
+    let files = files();
+    let (small, mallory, bob) = small(&files).await;
+    let text = "x".repeat(200_000);
+    let message = request(1, "tools/call", with_meta(json!({ "name": "files__echo", "arguments": { "text": text } })));
+    let key = mallory.key().to_owned();
+    let head = |length: usize| {
+        format!(
+            "POST /mcp HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {key}\r\ncontent-type: application/json\r\n\
+             mcp-protocol-version: 2026-07-28\r\nmcp-method: tools/call\r\nmcp-name: files__echo\r\n\
+             content-length: {length}\r\n\r\n",
+            small.stage.address
+        )
+    };
+    let mut stuck = Vec::new();
+    for number in 0..24 {
+        let mut stream = TcpStream::connect(small.stage.address).await.unwrap();
+        let body = message.to_string();
+        match number % 3 {
+            // Reads nothing of what comes back.
+            0 => stream.write_all(format!("{}{body}", head(body.len())).as_bytes()).await.unwrap(),
+            // Never finishes its body.
+            1 => stream.write_all(format!("{}{{", head(body.len())).as_bytes()).await.unwrap(),
+            // Never finishes its headers.
+            _ => stream.write_all(b"POST /mcp HTTP/1.1\r\nhost: loc").await.unwrap(),
+        }
+        stuck.push(stream);
+    }
+    let began = Instant::now();
+    for _ in 0..10 {
+        is_served(&bob).await;
+    }
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn two_requests_in_one_are_not_two() {
+    let files = files();
+    let (small, mallory, bob) = small(&files).await;
+    // Both lengths at once: which of them holds is what smuggling is about.
+    let mut stream = TcpStream::connect(small.stage.address).await.unwrap();
+    let text = format!(
+        "POST /mcp HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\n\
+         content-length: 4\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\nGET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n",
+        small.stage.address,
+        mallory.key()
+    );
+    stream.write_all(text.as_bytes()).await.unwrap();
+    let mut said = Vec::new();
+    let reading = tokio::time::timeout(Duration::from_secs(2), stream.read_to_end(&mut said));
+    drop(reading.await);
+    let said = String::from_utf8_lossy(&said);
+    assert!(!said.contains("toolway_calls_total"), "{said}");
+    assert!(said.starts_with("HTTP/1.1 400"), "{said}");
+    is_served(&bob).await;
+}
+
+#[tokio::test]
+async fn a_name_from_outside_cannot_become_a_line_or_a_path() {
+    let files = files();
+    let (_small, mallory, bob) = small(&files).await;
+    for path in [
+        "/servers/..%2f..%2fmcp",
+        "/servers/%66iles/mcp",
+        "/servers/files%00/mcp",
+        "//mcp",
+        "/mcp/..",
+        "/servers/files/mcp/",
+    ] {
+        assert_eq!(mallory.at(path).get().await.status, 404, "{path}");
+    }
+    for name in ["files__echo\r\n{\"jsonrpc\":\"2.0\"}", "../files__echo", "files__echo\u{0}"] {
+        let message = request(1, "tools/call", with_meta(json!({ "name": name })));
+        let refused: Value = mallory.post(&message).await.answer().await;
+        assert!(refused["error"].is_object(), "{name:?} {refused}");
+    }
+    assert!(files.seen("tools/call").is_empty());
+    is_served(&bob).await;
+}
