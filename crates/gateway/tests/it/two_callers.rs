@@ -298,3 +298,22 @@ async fn the_key_of_a_client_is_never_sent_to_a_server() {
         }
     }
 }
+
+/// CVE-2026-111767.
+#[tokio::test]
+async fn a_task_is_its_callers() {
+    let three = Three::start(files()).await;
+    let (ada, bob) = (three.ada("/mcp").begun().await, three.bob("/mcp").begun().await);
+    let call = json!({ "name": "files__echo", "arguments": { "text": "ada's" }, "task": { "ttl": 60_000 } });
+    let made = ada.post(&request(1, "tools/call", call)).await.answer().await;
+    let id = made["result"]["task"]["taskId"].as_str().unwrap_or_else(|| panic!("{made}")).to_owned();
+    for method in ["tasks/get", "tasks/result", "tasks/cancel"] {
+        let refused = bob.post(&request(2, method, json!({ "taskId": id }))).await.answer().await;
+        assert!(refused["error"].is_object(), "{method} {refused}");
+        assert!(!refused.to_string().contains("ada's"), "{method} {refused}");
+    }
+    let listed = bob.post(&request(3, "tasks/list", json!({}))).await.answer().await;
+    assert!(!listed.to_string().contains(&id), "{listed}");
+    let done = ada.post(&request(4, "tasks/result", json!({ "taskId": id }))).await.answer().await;
+    assert!(done.to_string().contains("ada's"), "{done}");
+}
