@@ -225,7 +225,7 @@ impl HttpFace {
             (_, Kind::Request) if era == Some(Era::Modern) => self.answer_modern(headers, envelope, principal).await,
             (_, Kind::Notification) if era == Some(Era::Modern) => reply::empty(StatusCode::ACCEPTED),
             (_, kind) => match self.sessions.find(&self.face, headers, principal) {
-                Ok(session) if kind == Kind::Request => self.answer_legacy(&session, &[envelope]).await,
+                Ok(session) if kind == Kind::Request => self.answer_legacy(&session, envelope).await,
                 Ok(session) => {
                     session.take(envelope);
                     reply::empty(StatusCode::ACCEPTED)

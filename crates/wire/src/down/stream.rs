@@ -215,35 +215,22 @@ impl Reader {
 
     /// The next event; none when the stream is over, or another reader has come.
     pub(super) fn poll_next(&self, context: &Context<'_>) -> Poll<Option<Event>> {
-        let event = self.poll_peek(context);
-        if let Poll::Ready(Some(event)) = &event {
-            let mut state = self.stream.state.lock();
-            state.unread = event.number + 1;
-            state.trim(self.stream.bounds);
-            state.waiting_writers.drain(..).for_each(Waker::wake);
-        }
-        event
-    }
-
-    fn poll_peek(&self, context: &Context<'_>) -> Poll<Option<Event>> {
         let mut state = self.stream.state.lock();
         if state.reader != Some(self.number) {
             return Poll::Ready(None);
         }
         let index = state.kept.partition_point(|event| event.number < state.unread);
-        if let Some(event) = state.kept.get(index) {
-            return Poll::Ready(Some(event.clone()));
-        }
-        if state.writers == 0 {
-            return Poll::Ready(None);
-        }
-        state.waiting_reader = Some(context.waker().clone());
-        Poll::Pending
-    }
-
-    /// The next event, which is still the next one afterwards.
-    pub(super) async fn peek(&self) -> Option<Event> {
-        poll_fn(|context| self.poll_peek(context)).await
+        let Some(event) = state.kept.get(index).cloned() else {
+            if state.writers == 0 {
+                return Poll::Ready(None);
+            }
+            state.waiting_reader = Some(context.waker().clone());
+            return Poll::Pending;
+        };
+        state.unread = event.number + 1;
+        state.trim(self.stream.bounds);
+        state.waiting_writers.drain(..).for_each(Waker::wake);
+        Poll::Ready(Some(event))
     }
 
     /// The next event, waited for.

@@ -1,3 +1,5 @@
+//! What each revision reads, row by row.
+
 use serde_json::json;
 
 use super::{capabilities, question, result};

@@ -10,7 +10,7 @@ use crate::{
     down::{
         accent::Said,
         legacy,
-        session::Session,
+        session::{Session, UnderWay},
         stream::{Reader, Writer},
     },
     header as mcp,
@@ -41,51 +41,72 @@ impl HttpFace {
         }
     }
 
-    /// Answers the requests of one POST. They go on when the caller hangs up: hanging up is not cancelling.
-    pub(super) async fn answer_legacy(&self, session: &Arc<Session>, envelopes: &[&Envelope]) -> Response<FaceBody> {
+    /// Answers one request: with one message, if it does not take too long to come, else with a stream. It goes on
+    /// when the caller hangs up: hanging up is not cancelling.
+    pub(super) async fn answer_legacy(&self, session: &Arc<Session>, envelope: &Envelope) -> Response<FaceBody> {
+        let work = match Work::begin(session, envelope) {
+            Ok(work) => work,
+            Err(said) => return reply::json(said.status, said.message),
+        };
+        let mut waited = Waited { face: self, work: Some(work) };
+        let first = waited.first().await;
+        let Some(work) = waited.work.take() else { return reply::empty(StatusCode::NO_CONTENT) };
+        match first {
+            First::Said(said) if said.last => reply::json(said.status, said.message),
+            // There is nothing to say.
+            First::Cancelled => reply::empty(StatusCode::NO_CONTENT),
+            First::Said(said) => self.stream_of(session, work, Some(said)),
+            First::Nothing => self.stream_of(session, work, None),
+        }
+    }
+
+    fn stream_of(&self, session: &Arc<Session>, work: Work, first: Option<Said>) -> Response<FaceBody> {
         let (stream, writer) = session.streams.lock().begin();
         let reader = stream.read_from(0);
+        session.streams.lock().announce(&stream);
+        self.go_on(work, first, Some(writer));
+        self.events(session, reader)
+    }
+
+    /// Answers the requests of one array, each when it is ready.
+    fn answer_batch(&self, session: &Arc<Session>, envelopes: &[&Envelope]) -> Response<FaceBody> {
+        let (stream, writer) = session.streams.lock().begin();
+        let reader = stream.read_from(0);
+        session.streams.lock().announce(&stream);
         for envelope in envelopes {
             self.pump(session, envelope, writer.clone());
         }
         drop(writer);
-        // One message is no stream, if it does not take too long to come.
-        let first = tokio::time::timeout(self.face.options.keep_alive, reader.peek()).await;
-        match first {
-            Ok(Some(event)) if event.said.last && envelopes.len() == 1 => {
-                reply::json(event.said.status, event.said.message)
-            }
-            // Cancelled: there is nothing to say.
-            Ok(None) => reply::empty(StatusCode::NO_CONTENT),
-            Ok(Some(_)) | Err(_) => {
-                session.streams.lock().announce(&stream);
-                self.events(session, reader)
-            }
-        }
+        self.events(session, reader)
     }
 
     fn events(&self, session: &Arc<Session>, reader: Reader) -> Response<FaceBody> {
         reply::stream(FaceBody::stream(Arc::clone(session), reader, self.face.options.keep_alive))
     }
 
+    /// Answers a request on a stream.
     pub(super) fn pump(&self, session: &Arc<Session>, envelope: &Envelope, writer: Writer) {
-        let Some(id) = envelope.id() else { return };
+        match Work::begin(session, envelope) {
+            Ok(work) => self.go_on(work, None, Some(writer)),
+            // In a batch there can be more of them than the stream has room for.
+            Err(said) => self.say_later(writer, said),
+        }
+    }
+
+    /// Goes on with a request by itself: on this stream, or without anybody who hears of it.
+    fn go_on(&self, work: Work, first: Option<Said>, writer: Option<Writer>) {
+        let Work { mut answer, under_way } = work;
         let stop = self.stop.clone();
-        let under_way = match session.under_way(id) {
-            Ok(under_way) => under_way,
-            Err(error) => {
-                // In a batch there can be more of them than the stream has room for.
-                return self.say_later(writer, Said::error(Some(id), &error, StatusCode::OK));
-            }
-        };
-        let begun = legacy::Reply::begin(session, envelope);
         let saying = async move {
-            let mut answer = match begun {
-                Ok(answer) => answer,
-                Err(said) => return writer.say(said).await,
-            };
-            while let Some(said) = answer.next().await {
-                writer.say(said).await;
+            let mut next = first;
+            loop {
+                if let (Some(said), Some(writer)) = (next, &writer) {
+                    writer.say(said).await;
+                }
+                next = answer.next().await;
+                if next.is_none() {
+                    return;
+                }
             }
         };
         // Also a caller that does not read can be stopped.
@@ -133,7 +154,7 @@ impl HttpFace {
         if requests.is_empty() {
             return Some(reply::empty(StatusCode::ACCEPTED));
         }
-        Some(self.answer_legacy(&session, &requests).await)
+        Some(self.answer_batch(&session, &requests))
     }
 
     /// The standing stream of a session, or one that was lost, from where it was lost.
@@ -157,6 +178,61 @@ impl HttpFace {
         match self.sessions.end(&self.face, headers, principal) {
             Ok(()) => reply::empty(StatusCode::OK),
             Err(none) => without_session(none),
+        }
+    }
+}
+
+/// A request of a session that is being answered.
+struct Work {
+    answer: legacy::Reply,
+    under_way: UnderWay,
+}
+
+/// A request whose caller waits for the first message; without the caller it goes on by itself.
+struct Waited<'a> {
+    face: &'a HttpFace,
+    work: Option<Work>,
+}
+
+/// What came of waiting.
+enum First {
+    Said(Said),
+    /// It takes its time.
+    Nothing,
+    Cancelled,
+}
+
+impl Work {
+    fn begin(session: &Arc<Session>, envelope: &Envelope) -> Result<Self, Said> {
+        let nameless = || RpcError::new(RpcError::INVALID_REQUEST, "a request has an id");
+        let id = envelope.id().ok_or_else(|| Said::error(None, &nameless(), StatusCode::BAD_REQUEST))?;
+        let under_way = session.under_way(id).map_err(|error| Said::error(Some(id), &error, StatusCode::OK))?;
+        let answer = legacy::Reply::begin(session, envelope)?;
+        Ok(Self { answer, under_way })
+    }
+}
+
+impl Waited<'_> {
+    async fn first(&mut self) -> First {
+        let Some(Work { answer, under_way }) = &mut self.work else { return First::Cancelled };
+        // Somebody on the way may take silence for the end.
+        let patience = self.face.face.options.keep_alive;
+        tokio::select! {
+            () = self.face.stop.cancelled() => First::Cancelled,
+            () = under_way.cancelled.cancelled() => First::Cancelled,
+            said = tokio::time::timeout(patience, answer.next()) => match said {
+                Ok(Some(said)) => First::Said(said),
+                Ok(None) => First::Cancelled,
+                Err(_) => First::Nothing,
+            },
+        }
+    }
+}
+
+impl Drop for Waited<'_> {
+    fn drop(&mut self) {
+        if let Some(work) = self.work.take() {
+            self.face.go_on(work, None, None);
         }
     }
 }

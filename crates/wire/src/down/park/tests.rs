@@ -1,3 +1,5 @@
+//! Handles honoured once, calls given up in words, and room for so many.
+
 use std::{sync::Arc, time::Duration};
 
 use super::{CannotPark, Claimed, Dishonoured, Parked, ParkingLot};
