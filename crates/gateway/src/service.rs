@@ -164,6 +164,10 @@ impl Service for HostService {
         profile::of(&self.host, &self.scope, self.client(caller).ok().as_deref())
     }
 
+    fn info(&self, _caller: &Caller) -> Raw {
+        profile::info(&self.host, &self.scope)
+    }
+
     fn open(&self, request: Request, caller: &Caller) -> Exchange {
         self.answer(request, caller).unwrap_or_else(|error| Exchange::ended(Outcome::Refused(error)))
     }

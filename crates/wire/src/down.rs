@@ -46,6 +46,11 @@ pub trait Service: Send + Sync + 'static {
     /// What it says of itself to this caller.
     fn profile(&self, caller: &Caller) -> Profile;
 
+    /// Who answers: the `info` of its profile, which every stateless result carries.
+    fn info(&self, caller: &Caller) -> Raw {
+        self.profile(caller).info
+    }
+
     /// Answers one request. A method it does not know ends in `METHOD_NOT_FOUND`.
     fn open(&self, request: Request, caller: &Caller) -> Exchange;
 

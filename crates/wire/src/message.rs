@@ -27,7 +27,7 @@ pub use strict::{RequestProblem, Seen, refuse_ambiguity};
 use crate::{
     json::{
         JsonError, Raw,
-        scan::Scanner,
+        scan::{Found, Level, Scanner, key_is},
         skim::{Skimmed, Skimmer},
     },
     limit::Limits,
@@ -42,6 +42,8 @@ pub struct Envelope {
     method: Option<Range<usize>>,
     /// `params`, `result` or `error`, whichever the kind calls for.
     body: Option<Range<usize>>,
+    /// `_meta`, where it stands in `params`.
+    meta: Option<Range<usize>>,
 }
 
 /// What a message is.
@@ -182,6 +184,11 @@ impl Envelope {
         matches!(self.kind, Kind::Request | Kind::Notification).then(|| self.body()).flatten()
     }
 
+    /// `_meta` of the params: seen when the message was read, and not looked for again.
+    pub fn meta(&self) -> Option<Raw> {
+        self.meta.clone().map(|span| Raw::checked(self.text.slice(span)))
+    }
+
     /// `result`, of a good answer.
     pub fn result(&self) -> Option<Raw> {
         (self.kind == Kind::Result).then(|| self.body()).flatten()
@@ -203,6 +210,8 @@ struct Parts {
     id: Option<Range<usize>>,
     method: Option<Range<usize>>,
     params: Option<Range<usize>>,
+    /// `_meta`, where it stands in `params`.
+    meta: Option<Range<usize>>,
     result: Option<Range<usize>>,
     error: Option<Range<usize>>,
     twice: Option<&'static str>,
@@ -221,7 +230,11 @@ impl Parts {
             None => return Err(JsonError::Truncated.into()),
         }
         let mut scanner = Scanner::new(text, depth);
-        scanner.members(|key, value| self.take(&text[key], value))?;
+        scanner.members_with(b"\"params\"", |Found { level, key, value, .. }| match level {
+            Level::Outer => self.take(&text[key], value),
+            Level::Inner if self.meta.is_none() && key_is(&text[key], "_meta") => self.meta = Some(value),
+            Level::Inner => {}
+        })?;
         scanner.end()?;
         Ok(())
     }
@@ -256,7 +269,8 @@ impl Parts {
             Kind::Error => self.error,
         };
         let method = self.method.map(|span| span.start + 1..span.end - 1);
-        Ok(Envelope { text, kind, id, method, body })
+        let meta = self.meta.filter(|_| matches!(kind, Kind::Request | Kind::Notification));
+        Ok(Envelope { text, kind, id, method, body, meta })
     }
 
     /// Which kind the members add up to; `id` is the one they hold, where it is one.

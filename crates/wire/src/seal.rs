@@ -80,7 +80,9 @@ pub fn fingerprint<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
         context.update(&(part.len() as u64).to_be_bytes());
         context.update(part);
     }
-    context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or_default();
+    let digest = context.finish();
+    digest.as_ref().iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 impl fmt::Debug for Sealer {

@@ -1,5 +1,7 @@
 //! What a service says of itself: who it is, what it offers, how it wants to be used.
 
+use std::sync::LazyLock;
+
 use serde_json::{Map, Value, json};
 use toolway_config::ServerName;
 use toolway_host::{Host, catalog::Catalog};
@@ -38,8 +40,21 @@ fn of_one(host: &Host, catalog: &Catalog, server: &ServerName) -> Profile {
     }
 }
 
+/// Who answers, and no more of it: every result says so.
+pub(super) fn info(host: &Host, scope: &Scope) -> Raw {
+    match scope {
+        Scope::All => ours(),
+        Scope::One(server) => {
+            host.status(server).ok().and_then(|status| status.profile).map_or_else(ours, |known| known.info)
+        }
+    }
+}
+
 fn ours() -> Raw {
-    Raw::of(&json!({ "name": "toolway", "title": "Toolway", "version": env!("CARGO_PKG_VERSION") }))
+    static OURS: LazyLock<Raw> = LazyLock::new(|| {
+        Raw::of(&json!({ "name": "toolway", "title": "Toolway", "version": env!("CARGO_PKG_VERSION") }))
+    });
+    OURS.clone()
 }
 
 /// More than is there now, so that a server that joins later needs no new handshake.

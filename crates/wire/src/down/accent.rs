@@ -74,7 +74,7 @@ impl Said {
 /// What the request itself says about its era. A face without stateless revisions has never heard of them.
 pub(super) fn declared(face: &Face, envelope: &Envelope) -> Declared {
     let knows_modern = face.options.revisions.iter().any(|revision| revision.era() == Era::Modern);
-    if knows_modern && meta::value(envelope.params().as_ref(), meta::PROTOCOL_VERSION).is_some() {
+    if knows_modern && envelope.meta().is_some_and(|meta| meta.get(meta::PROTOCOL_VERSION).is_some()) {
         Declared::Modern
     } else if envelope.method() == "initialize" {
         Declared::Handshake
@@ -97,12 +97,10 @@ pub(super) fn neutral(envelope: &Envelope) -> Result<Request, RpcError> {
     let invalid = |problem: &dyn std::fmt::Display| RpcError::new(RpcError::INVALID_PARAMS, &problem.to_string());
     let method = envelope.method().to_owned();
     let request = Request::new(method, envelope.params()).map_err(|problem| invalid(&problem))?;
-    let params = request.params().map(meta::without_hop_keys);
-    let mut request = request.with_params(params);
-    if progress_token(envelope).is_some() {
-        request = request.with_progress();
-    }
-    Ok(request)
+    let Some(meta) = envelope.meta() else { return Ok(request) };
+    let params = request.params().map(|params| meta::without_hop_keys_of(params, &meta));
+    let request = request.with_params(params);
+    Ok(if meta.get(meta::PROGRESS_TOKEN).is_some() { request.with_progress() } else { request })
 }
 
 /// Does what is somebody else's; where that panics, its caller gets an answer and nobody else notices.
@@ -127,7 +125,7 @@ pub(super) fn tool_error(text: &str) -> Raw {
 
 /// The token its progress is reported under, as it was spelled.
 pub(super) fn progress_token(envelope: &Envelope) -> Option<Raw> {
-    meta::value(envelope.params().as_ref(), meta::PROGRESS_TOKEN)
+    envelope.meta().and_then(|meta| meta.get(meta::PROGRESS_TOKEN))
 }
 
 /// The refusal of an id that is in use.

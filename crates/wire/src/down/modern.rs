@@ -5,7 +5,11 @@ mod caller;
 mod listening;
 mod watching;
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, StatusCode};
@@ -22,7 +26,7 @@ use super::{
 };
 use crate::{
     exchange::{Ask, Exchange, Happening, LogLevel, Outcome, Request},
-    json::Raw,
+    json::{Kind, Raw},
     message::{
         Envelope, Id, RpcError, compose, meta,
         splice::{self, Edit},
@@ -54,7 +58,7 @@ pub(super) struct Reply {
     level: Option<LogLevel>,
     request: Request,
     /// What a handle of this request is bound to.
-    digest: String,
+    digest: OnceLock<String>,
     source: Source,
     unsaid: VecDeque<Said>,
 }
@@ -117,7 +121,6 @@ impl Reply {
         request.capabilities = Some(caller.capabilities.clone());
         request.log_level = level;
         tasks::allow(face, &caller, &mut request);
-        let digest = asking::digest(&request);
         let mut reply = Self {
             face: Arc::clone(face),
             caller,
@@ -125,7 +128,7 @@ impl Reply {
             meter: Meter::new(),
             level,
             request,
-            digest,
+            digest: OnceLock::new(),
             source: Source::Nothing,
             unsaid: VecDeque::new(),
             id: id.clone(),
@@ -310,24 +313,41 @@ impl Reply {
     /// The result with what this revision requires: its type, who answers, how long it keeps.
     fn answered(&self, result: &Raw) -> Said {
         let mut edits = dialect::result(self.caller.revision, self.request.method(), result);
-        edits.push(self.signed(result));
-        if result.get("resultType").is_none() {
-            edits.push(Edit::Set("resultType", Raw::of("complete")));
+        let [meta, kind, ttl, scope] = result.fields(["_meta", "resultType", "ttlMs", "cacheScope"]);
+        edits.push(self.signature(meta.as_ref()));
+        if kind.is_none() {
+            edits.push(Edit::Add("resultType", Raw::of("complete")));
         }
         if CACHEABLE.contains(&self.request.method()) {
-            if result.get("ttlMs").is_none() {
-                edits.push(Edit::Set("ttlMs", Raw::of(&0)));
+            if ttl.is_none() {
+                edits.push(Edit::Add("ttlMs", Raw::of(&0)));
             }
-            if result.get("cacheScope").is_none() {
-                edits.push(Edit::Set("cacheScope", Raw::of("private")));
+            if scope.is_none() {
+                edits.push(Edit::Add("cacheScope", Raw::of("private")));
             }
         }
         Said::last(compose::result(&self.id, result, &edits))
     }
 
     fn signed(&self, result: &Raw) -> Edit<'static> {
-        let info = self.face.service.profile(&self.caller).info;
-        meta::with_keys(Some(result), &[Edit::Set(meta::SERVER_INFO, info)])
+        self.signature(meta::of(Some(result)).as_ref())
+    }
+
+    /// Who answers, said in the `_meta` of a result that has this one.
+    fn signature(&self, meta: Option<&Raw>) -> Edit<'static> {
+        let info = self.face.service.info(&self.caller);
+        match meta {
+            None => Edit::Add("_meta", splice::object([(meta::SERVER_INFO, &info)])),
+            Some(meta) if meta.kind() == Kind::Object => {
+                Edit::Set("_meta", splice::edited(meta, &[Edit::Set(meta::SERVER_INFO, info)]))
+            }
+            Some(_) => Edit::Set("_meta", splice::object([(meta::SERVER_INFO, &info)])),
+        }
+    }
+
+    /// What a handle of this request is bound to. Few requests ever get one.
+    fn digest(&self) -> &str {
+        self.digest.get_or_init(|| asking::digest(&self.request))
     }
 }
 

@@ -1,7 +1,7 @@
 //! `_meta`: the keys the protocol owns, and which of them belong to one hop only.
 
 use super::splice::{self, Edit};
-use crate::json::{Kind, Raw};
+use crate::json::{Kind, Raw, scan};
 
 /// Modern: the revision of this request.
 pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -47,15 +47,31 @@ pub fn value(body: Option<&Raw>, key: &str) -> Option<Raw> {
 
 /// The params with everything removed that belongs to the hop they came over.
 pub fn without_hop_keys(params: &Raw) -> Raw {
-    let Some(meta) = params.get("_meta") else { return params.clone() };
-    let present = |key: &&str| meta.get(key).is_some();
-    let edits: Vec<Edit<'_>> = HOP_KEYS.iter().filter(|key| present(key)).map(|key| Edit::Remove(key)).collect();
-    if edits.is_empty() {
-        return params.clone();
+    match params.get("_meta") {
+        Some(meta) => without_hop_keys_of(params, &meta),
+        None => params.clone(),
     }
-    let rest = splice::edited(&meta, &edits);
-    let edit = if rest.members().is_empty() { Edit::Remove("_meta") } else { Edit::Set("_meta", rest) };
-    splice::edited(params, &[edit])
+}
+
+/// As [`without_hop_keys`], for whoever has `_meta` at hand.
+pub(crate) fn without_hop_keys_of(params: &Raw, meta: &Raw) -> Raw {
+    let (mut of_hop, mut others) = (false, false);
+    meta.each_member(|key, _| match is_hop_key(&meta.as_bytes()[key]) {
+        true => of_hop = true,
+        false => others = true,
+    });
+    match (of_hop, others) {
+        (false, _) => params.clone(),
+        (true, false) => splice::edited(params, &[Edit::Remove("_meta")]),
+        (true, true) => {
+            let rest = splice::edited(meta, &HOP_KEYS.map(Edit::Remove));
+            splice::edited(params, &[Edit::Set("_meta", rest)])
+        }
+    }
+}
+
+fn is_hop_key(literal: &[u8]) -> bool {
+    HOP_KEYS.iter().any(|key| scan::key_is(literal, key))
 }
 
 /// The `_meta` of `params` with further keys set, as an edit of the params; what is no object gives way to one.
@@ -75,6 +91,10 @@ mod tests {
         assert_eq!(without_hop_keys(&params).to_string(), r#"{"name":"x","_meta":{"traceparent":"00-a-b-01"}}"#);
         let params = Raw::parse(r#"{"_meta":{"progressToken":7},"name":"x"}"#).unwrap();
         assert_eq!(without_hop_keys(&params).to_string(), r#"{"name":"x"}"#);
+        let params = Raw::parse(r#"{"_meta":{"a":1,"progress\u0054oken":7,"b":2},"name":"x"}"#).unwrap();
+        assert_eq!(without_hop_keys(&params).to_string(), r#"{"_meta":{"a":1,"b":2},"name":"x"}"#);
+        let params = Raw::parse(r#"{"_meta":{"a":1},"name":"x"}"#).unwrap();
+        assert_eq!(without_hop_keys(&params), params);
     }
 
     #[test]

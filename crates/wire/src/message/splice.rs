@@ -33,8 +33,8 @@ pub fn write(out: &mut Vec<u8>, object: &Raw, edits: &[Edit<'_>]) {
         out.extend_from_slice(text);
         return;
     }
-    if let [Edit::Add(key, value)] = edits {
-        return append(out, text, key, value);
+    if edits.iter().all(|edit| matches!(edit, Edit::Add(..))) {
+        return append(out, text, edits);
     }
     let mut members: Vec<(Range<usize>, Range<usize>)> = Vec::new();
     object.each_member(|key, value| members.push((key, value)));
@@ -96,17 +96,21 @@ pub(crate) fn merged(object: &Raw, other: &Raw) -> Raw {
     edited(object, &edits)
 }
 
-/// Appends an object with one member more, as its last.
-fn append(out: &mut Vec<u8>, object: &[u8], key: &str, value: &Raw) {
+/// Appends an object with these members more, as its last.
+fn append(out: &mut Vec<u8>, object: &[u8], edits: &[Edit<'_>]) {
     let members = object.strip_suffix(b"}").unwrap_or(object);
     out.extend_from_slice(members);
     // Nothing but whitespace after the bracket: the first member.
-    if members.trim_ascii_end().len() != 1 {
-        out.push(b',');
+    let mut first = members.trim_ascii_end().len() == 1;
+    for edit in edits {
+        let (Edit::Set(key, value) | Edit::Add(key, value)) = edit else { continue };
+        if !std::mem::take(&mut first) {
+            out.push(b',');
+        }
+        write_string(out, key);
+        out.push(b':');
+        out.extend_from_slice(value.as_bytes());
     }
-    write_string(out, key);
-    out.push(b':');
-    out.extend_from_slice(value.as_bytes());
     out.push(b'}');
 }
 

@@ -53,7 +53,7 @@ impl Reply {
         self.catch_up();
         let requests = asked(&asks);
         let parked = Parked { exchange, asks };
-        let said = match self.face.parked.park(parked, &self.caller.principal, &self.digest) {
+        let said = match self.face.parked.park(parked, &self.caller.principal, self.digest()) {
             Ok(state) => self.input_required(&state, requests),
             Err(error) => self.failed(&error),
         };
@@ -70,7 +70,7 @@ impl Reply {
     pub(super) fn go_on_with(&mut self, state: &Raw, responses: Option<&Raw>) -> Result<(), RpcError> {
         let invalid = |message: &str| RpcError::new(RpcError::INVALID_PARAMS, message);
         let state = state.as_str().ok_or_else(|| invalid("requestState must be a string"))?;
-        match self.face.parked.claim(&state, &self.caller.principal, &self.digest) {
+        match self.face.parked.claim(&state, &self.caller.principal, self.digest()) {
             Ok(Claimed::Parked(parked)) => self.resume(parked, responses),
             Ok(Claimed::Again) => self.again(responses),
             Err(Dishonoured::Over) => {
@@ -130,7 +130,7 @@ impl Reply {
         }
         let keys: Vec<String> = (1..=pages.len()).map(|number| format!("page-{number}")).collect();
         let requests = splice::object(keys.iter().map(String::as_str).zip(&pages));
-        match self.face.parked.again(&self.caller.principal, &self.digest) {
+        match self.face.parked.again(&self.caller.principal, self.digest()) {
             Ok(state) => self.input_required(&state, requests),
             Err(error) => self.failed(&error),
         }

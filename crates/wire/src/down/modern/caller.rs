@@ -21,13 +21,14 @@ pub(super) fn read(
     principal: &Arc<str>,
     headers: Option<&HeaderMap>,
 ) -> Result<(Caller, Option<LogLevel>), RpcError> {
-    let params = envelope.params();
+    let said = envelope.meta().unwrap_or_else(Raw::empty_object);
+    let [version, capabilities, level, info] =
+        said.fields([meta::PROTOCOL_VERSION, meta::CLIENT_CAPABILITIES, meta::LOG_LEVEL, meta::CLIENT_INFO]);
     let header = headers.map(|headers| header::only(headers, &header::PROTOCOL_VERSION)).transpose();
     let header = header.map_err(|problem| mismatched(&format!("{} {problem}", header::PROTOCOL_VERSION)))?;
     let invalid = |message: &str| RpcError::new(RpcError::INVALID_PARAMS, message);
-    let version = meta::value(params.as_ref(), meta::PROTOCOL_VERSION);
     let version = version.as_ref().and_then(Raw::as_str).ok_or_else(|| invalid("_meta lacks the protocol version"))?;
-    let capabilities = meta::value(params.as_ref(), meta::CLIENT_CAPABILITIES)
+    let capabilities = capabilities
         .filter(|capabilities| capabilities.kind() == Kind::Object)
         .ok_or_else(|| invalid("_meta lacks the client's capabilities"))?;
     if header.is_some_and(|header| header.as_bytes() != version.as_bytes()) {
@@ -39,14 +40,13 @@ pub(super) fn read(
         let data = json!({ "supported": listed, "requested": version });
         return Err(RpcError::with_data(RpcError::UNSUPPORTED_VERSION, "unsupported protocol version", data));
     };
-    let level = match meta::value(params.as_ref(), meta::LOG_LEVEL) {
+    let level = match level {
         None => None,
         Some(level) => {
             let level = level.as_str().and_then(|level| level.parse().ok());
             Some(level.ok_or_else(|| invalid("unknown log level"))?)
         }
     };
-    let info = meta::value(params.as_ref(), meta::CLIENT_INFO);
     let capabilities = ClientCapabilities(capabilities);
     Ok((Caller { revision, capabilities, info, principal: Arc::clone(principal) }, level))
 }
