@@ -13,7 +13,7 @@ use toolway_fuzz::{
     message::{
         BadMessage, ClientCapabilities, Envelope, Id, Kind, Problem, ServerCapabilities, compose, item, meta,
         refuse_ambiguity,
-        result::{CacheHint, CallResult, ResultType, Task},
+        result::{CacheHint, CallResult, ResultType},
     },
 };
 
@@ -108,7 +108,7 @@ fn views(message: &Envelope) {
     drop(item::read_items::<item::Resource>(&result));
     drop(item::read_items::<item::Template>(&result));
     drop(item::read_items::<item::Prompt>(&result));
-    drop((CallResult::view(&result), CacheHint::view(&result), ResultType::view(&result), Task::view(&result)));
+    drop((CallResult::view(&result), CacheHint::view(&result), ResultType::view(&result)));
     let server = ServerCapabilities(result.get("capabilities").unwrap_or_else(Raw::empty_object));
     let _ = (server.has("tools"), server.flag("resources", "subscribe"), server.extension("a/b"));
 }

@@ -40,7 +40,7 @@ fn check(text: &[u8], limit: usize, lines: &[Line]) {
     for line in text.split(|byte| *byte == b'\n') {
         if limit < line.len() {
             let Some(Line::TooLong(id)) = lines.next() else { panic!("a line over the bound was given out") };
-            check_id(line, id.as_ref().map(|id| id.raw().as_bytes()));
+            check_id(line, id.as_ref().map(|id| id.as_bytes()));
         } else if !line.trim_ascii().is_empty() {
             assert_eq!(lines.next(), Some(&Line::Message(Bytes::copy_from_slice(line.trim_ascii()))));
         }
