@@ -53,6 +53,9 @@ pub struct HostService {
     tasks: Arc<GatewayTasks>,
 }
 
+/// Somebody who was let in, and how they speak.
+type Who<'a> = (&'a Client, &'a Caller);
+
 // === impl HostService ===
 
 impl HostService {
@@ -71,7 +74,7 @@ impl HostService {
             "prompts/list" => return self.listed(ItemKind::Prompt, &request, &client),
             "resources/list" => return self.listed(ItemKind::Resource, &request, &client),
             "resources/templates/list" => return self.listed(ItemKind::Template, &request, &client),
-            "completion/complete" => return self.complete(request, &client),
+            "completion/complete" => return self.complete(request, (&client, caller)),
             "tools/call" => self.scope.tool(&text("name").ok_or_else(|| missing("name"))?)?,
             "prompts/get" => self.scope.prompt(&text("name").ok_or_else(|| missing("name"))?)?,
             "resources/read" => self.scope.resource(text("uri").ok_or_else(|| missing("uri"))?),
@@ -79,7 +82,7 @@ impl HostService {
         };
         match &target {
             Target::Tool(_) | Target::ToolOf(_) => self.call(target, request, &client, caller),
-            _ => self.relay(target, request, &client),
+            _ => self.relay(target, request, (&client, caller)),
         }
     }
 
@@ -97,13 +100,13 @@ impl HostService {
             Target::ToolOf(origin) => Some(origin.clone()),
             _ => None,
         };
-        let Some(Origin { server, raw_name }) = found else { return self.relay(target, request, client) };
+        let Some(Origin { server, raw_name }) = found else { return self.relay(target, request, (client, caller)) };
         if self.scope != Scope::All && self.tasks.lacks(&catalog, &server, &raw_name, caller) {
             return Err(down::tasks_undeclared());
         }
         let wished = request.clone();
         let course = self.tasks.course(&catalog, &server, &raw_name, &mut request);
-        let exchange = self.relay(target, request, client)?;
+        let exchange = self.relay(target, request, (client, caller))?;
         let driven = |exchange| driven::driven(self.host.clone(), tasks::on_behalf(caller), server.clone(), exchange);
         match course {
             Course::Handed => Ok(Exchange::through(Renamed::new(exchange, &self.tasks, server, caller))),
@@ -115,7 +118,7 @@ impl HostService {
         }
     }
 
-    fn relay(&self, target: Target, request: Request, client: &Client) -> Result<Exchange, RpcError> {
+    fn relay(&self, target: Target, request: Request, (client, asking): Who<'_>) -> Result<Exchange, RpcError> {
         let catalog = self.host.catalog();
         let server = self.scope.server(&catalog, &target);
         if server.as_ref().is_some_and(|server| !client.sees(server)) {
@@ -123,8 +126,8 @@ impl HostService {
         }
         let uris = server.filter(|_| self.scope == Scope::All).and_then(|server| Uris::of(&catalog, &server));
         let caller = HostCaller::Client(Arc::clone(&client.name));
-        let kind = target.kind();
-        let relay = self.host.open(CallRequest::relayed(caller, target, request));
+        let (kind, session) = (target.kind(), asking.session.clone());
+        let relay = self.host.open(CallRequest { session, ..CallRequest::relayed(caller, target, request) });
         Ok(Exchange::through(Relaying::new(relay, kind, uris)))
     }
 
@@ -138,7 +141,7 @@ impl HostService {
     }
 
     /// Puts the server's own name in the place of ours, and lets that server complete it.
-    fn complete(&self, request: Request, client: &Client) -> Result<Exchange, RpcError> {
+    fn complete(&self, request: Request, who: Who<'_>) -> Result<Exchange, RpcError> {
         let about = request.param("ref").ok_or_else(|| invalid("`ref` is missing"))?;
         let (key, named) = match about.fields(["name", "uri"]) {
             [_, Some(uri)] => ("uri", uri),
@@ -149,7 +152,7 @@ impl HostService {
         let Origin { server, raw_name } = self.scope.referred(&self.host.catalog(), key, &named)?;
         let about = splice::edited(&about, &[Edit::Set(key, Raw::of(&raw_name))]);
         let target = Target::Method { server, method: request.method().to_owned() };
-        self.relay(target, request.with_param("ref", about), client)
+        self.relay(target, request.with_param("ref", about), who)
     }
 
     /// Whoever this is; refused where the key has been taken back since.
@@ -180,6 +183,12 @@ impl Service for HostService {
                 Err(_) => listening::nothing(),
             }
         })
+    }
+
+    fn left(&self, caller: &Caller) {
+        if let Some(session) = &caller.session {
+            self.host.end_session(&HostCaller::Client(Arc::clone(&caller.principal)), session);
+        }
     }
 
     fn tasks(&self, _caller: &Caller) -> Option<&dyn Tasks> {

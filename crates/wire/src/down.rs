@@ -63,6 +63,9 @@ pub trait Service: Send + Sync + 'static {
         None
     }
 
+    /// A caller's session is over.
+    fn left(&self, _caller: &Caller) {}
+
     /// Which arguments of a tool must be repeated in headers.
     fn param_headers(&self, _tool: &str, _caller: &Caller) -> Vec<ParamHeader> {
         Vec::new()
@@ -100,6 +103,8 @@ pub struct Caller {
     pub info: Option<Raw>,
     /// Who it is, as far as whoever let it in knows; empty where nobody asked.
     pub principal: Arc<str>,
+    /// A name for its session, where it keeps one; not the one it is known by on the wire.
+    pub session: Option<Arc<str>>,
 }
 
 /// How a face behaves.

@@ -9,7 +9,7 @@ use tokio::sync::{
 use toolway_config::ServerName;
 use toolway_host::{
     Host,
-    call::{Caller as HostCaller, OnBehalf, Subscription, beside::Update},
+    call::{Caller as HostCaller, Subscription, beside::Update},
     catalog::{Catalog, Diff, ItemKind},
     connection::OwnChange,
 };
@@ -20,7 +20,7 @@ use toolway_wire::{
     notice::{List, Notice, Wanted},
 };
 
-use super::Scope;
+use super::{Scope, tasks};
 use crate::access::Client;
 
 /// Notices that wait for one listener; over the bound the listener is told that it missed some.
@@ -63,11 +63,7 @@ async fn subscribed(
     (client, caller): (&Client, &Caller),
     uris: &[String],
 ) -> Vec<(String, Subscription)> {
-    let on_behalf = OnBehalf {
-        caller: HostCaller::Client(Arc::clone(&client.name)),
-        capabilities: Some(caller.capabilities.clone()),
-        session: None,
-    };
+    let on_behalf = tasks::on_behalf(caller);
     let asked = uris.iter().take(MOST_URIS).map(|uri| {
         let target = scope.resource(uri.clone());
         let on_behalf = on_behalf.clone();

@@ -161,7 +161,7 @@ impl GatewayTasks {
     }
 
     async fn of_server(&self, server: &ServerName, id: Option<&str>, caller: &Caller) -> Result<TasksOf, Unanswered> {
-        self.host.tasks(on_behalf(caller), server, id).await.map_err(unanswered)
+        self.host.tasks(on_behalf(caller), server, id).await.map_err(|outcome| unanswered(&outcome))
     }
 
     async fn listed(&self, server: &ServerName, from: Option<Raw>, caller: &Caller) -> Result<TaskPage, Unanswered> {
@@ -273,11 +273,11 @@ pub(super) fn on_behalf(caller: &Caller) -> OnBehalf {
     OnBehalf {
         caller: HostCaller::Client(Arc::clone(&caller.principal)),
         capabilities: Some(caller.capabilities.clone()),
-        session: None,
+        session: caller.session.clone(),
     }
 }
 
-fn unanswered(outcome: CallOutcome) -> Unanswered {
+fn unanswered(outcome: &CallOutcome) -> Unanswered {
     let message = outcome.message().unwrap_or_default();
     Unanswered::Failed(WireError::Refused(message))
 }

@@ -168,7 +168,13 @@ mod tests {
 
     fn ada() -> Caller {
         let capabilities = ClientCapabilities::none();
-        Caller { revision: Revision::NEWEST_MODERN, capabilities, info: None, principal: Arc::from("ada") }
+        Caller {
+            revision: Revision::NEWEST_MODERN,
+            capabilities,
+            info: None,
+            principal: Arc::from("ada"),
+            session: None,
+        }
     }
 
     fn question(id: u64, key: Option<&str>) -> Question {

@@ -36,6 +36,7 @@ use crate::{
     },
     notice::{Notice, Wanted},
     revision::{Era, Revision},
+    seal,
 };
 
 /// A session.
@@ -89,6 +90,7 @@ impl Session {
             capabilities: dialect::capabilities(revision, &capabilities.unwrap_or_else(Raw::empty_object)),
             info: params.get("clientInfo"),
             principal: Arc::clone(principal),
+            session: seal::random_word().ok().map(Arc::from),
         };
         let (profile, capabilities) = accent::guarded(|| {
             let profile = face.service.profile(&caller);
@@ -132,6 +134,7 @@ impl Session {
     pub(super) fn end(&self) {
         self.ended.cancel();
         self.rest();
+        self.face.service.left(&self.caller);
     }
 
     /// Tells of no more changes; the standing stream ends.

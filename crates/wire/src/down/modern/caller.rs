@@ -48,7 +48,7 @@ pub(super) fn read(
         }
     };
     let capabilities = ClientCapabilities(capabilities);
-    Ok((Caller { revision, capabilities, info, principal: Arc::clone(principal) }, level))
+    Ok((Caller { revision, capabilities, info, principal: Arc::clone(principal), session: None }, level))
 }
 
 pub(super) fn check_headers(
