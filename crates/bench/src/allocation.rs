@@ -1,11 +1,13 @@
 //! Counts allocations that are proportional to a body.
 
 use std::{
-    alloc::{GlobalAlloc, Layout, System},
+    alloc::{GlobalAlloc, Layout},
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-/// The system's allocator, counting the large ones.
+use mimalloc::MiMalloc;
+
+/// The allocator of the program, counting large allocations.
 pub(crate) struct Counting;
 
 static LARGE: AtomicUsize = AtomicUsize::new(usize::MAX);
@@ -29,29 +31,29 @@ fn note(size: usize) {
     }
 }
 
-#[expect(unsafe_code, reason = "an allocator is unsafe by contract; every call goes to the system's unchanged")]
-// SAFETY: each method passes its arguments to `System` and returns what it returns.
+#[expect(unsafe_code, reason = "an allocator is unsafe by contract; every call goes to the program's own unchanged")]
+// SAFETY: each method passes its arguments to `MiMalloc` and returns what it returns.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         note(layout.size());
         // SAFETY: as promised by our caller.
-        unsafe { System.alloc(layout) }
+        unsafe { MiMalloc.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         // SAFETY: as promised by our caller.
-        unsafe { System.dealloc(pointer, layout) }
+        unsafe { MiMalloc.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         note(size);
         // SAFETY: as promised by our caller.
-        unsafe { System.realloc(pointer, layout, size) }
+        unsafe { MiMalloc.realloc(pointer, layout, size) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         note(layout.size());
         // SAFETY: as promised by our caller.
-        unsafe { System.alloc_zeroed(layout) }
+        unsafe { MiMalloc.alloc_zeroed(layout) }
     }
 }

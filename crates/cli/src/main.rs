@@ -39,6 +39,10 @@ use exit_code::ExitCode;
 use output::{Colour, Format, Output};
 use report::Report;
 
+/// Large results are kept and given back without a word to the system each time (docs/decisions/0008-allocator.md).
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// How long a look-up of a name may hold up the end of the program.
 const LAST_WORK: Duration = Duration::from_millis(100);
 
