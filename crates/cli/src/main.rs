@@ -39,7 +39,7 @@ use exit_code::ExitCode;
 use output::{Colour, Format, Output};
 use report::Report;
 
-/// Large results are kept and given back without a word to the system each time (docs/decisions/0008-allocator.md).
+/// Large results are kept and given back without a word to the system each time (docs/decisions/0009-allocator.md).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
