@@ -1,6 +1,9 @@
 //! Callers that lie, flood, stall and send what no parser should see; others are served meanwhile.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use serde_json::{Value, json};
 use tokio::{
@@ -9,10 +12,10 @@ use tokio::{
 };
 use toolway_gateway::access::{Access, KeyFile};
 use toolway_testkit::{
-    fixture_server::FixtureServer,
+    fixture_server::{Behaviour, FixtureServer},
     test_host::{TestHost, within},
 };
-use toolway_wire::limit::Limits;
+use toolway_wire::{limit::Limits, seal::Sealer};
 
 use crate::{
     knocking::{Knocker, request, with_meta},
@@ -211,4 +214,32 @@ async fn a_name_from_outside_cannot_become_a_line_or_a_path() {
     }
     assert!(files.seen("tools/call").is_empty());
     is_served(&bob).await;
+}
+
+/// A handle outlives the gateway that sealed it, and what it stands for does not; one of another gateway is nobody's.
+#[tokio::test]
+async fn a_handle_of_before_a_restart_and_one_from_elsewhere_are_told_apart_and_open_nothing() {
+    let files = FixtureServer::new("files").tool_that("greet", "Greet", Behaviour::Greet);
+    let folder = tempfile::tempdir().unwrap();
+    let file = KeyFile::at(folder.path().join("clients.json"));
+    let key = file.add("ada", None, None).unwrap();
+    let (ours, theirs) = (Arc::new(Sealer::generated().unwrap()), Arc::new(Sealer::generated().unwrap()));
+    let start = async |sealer: &Arc<Sealer>| {
+        let (access, _) = Access::of_keys(Some(file.clone())).unwrap();
+        let stage = Stage::sealed(TestHost::with(&files, "files"), access, Arc::clone(sealer)).await;
+        stage.host.ready("files").await;
+        stage
+    };
+    let (before, after, elsewhere) = (start(&ours).await, start(&ours).await, start(&theirs).await);
+    let asked = before.knocker("/mcp", Some(key.expose())).asked("tools/call", json!({ "name": "files__greet" })).await;
+    let state = &asked["result"]["requestState"];
+    assert!(state.is_string(), "{asked}");
+    let answers = json!({ "name": { "action": "accept", "content": { "name": "Ada" } } });
+    let retry = json!({ "name": "files__greet", "requestState": state, "inputResponses": answers });
+    for (stage, why) in [(&after, "interaction expired, call again"), (&elsewhere, "was not issued here")] {
+        let refused = stage.knocker("/mcp", Some(key.expose())).asked("tools/call", retry.clone()).await;
+        assert!(refused["error"].is_object() || refused["result"]["isError"] == true, "{refused}");
+        assert!(refused.to_string().contains(why), "{refused}");
+    }
+    assert_eq!(files.seen("tools/call").len(), 1, "nothing was called again");
 }

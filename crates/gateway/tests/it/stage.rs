@@ -21,6 +21,7 @@ use toolway_wire::{
     limit::Limits,
     message::ClientCapabilities,
     revision::Era,
+    seal::Sealer,
     up::{
         ConnectOptions, EraChoice, Peer, client::HttpClient, connector::HttpOptions, credential::NoCredentials,
         http::HttpTransport,
@@ -88,6 +89,13 @@ impl Stage {
         builder.ports.calls = records.clone();
         let options = GatewayOptions { access, hosts: Vec::new(), sealer: None, limits: Limits::default(), records };
         Self::behind(builder, options, key).await
+    }
+
+    /// The same, with a key for handles that others may have too.
+    pub(crate) async fn sealed(builder: TestHostBuilder, access: Access, sealer: Arc<Sealer>) -> Self {
+        let (records, limits) = (Arc::default(), Limits::default());
+        let options = GatewayOptions { access, hosts: Vec::new(), sealer: Some(sealer), limits, records };
+        Self::behind(builder, options, None).await
     }
 
     /// The same, with bounds of its own.
