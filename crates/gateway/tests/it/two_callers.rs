@@ -102,8 +102,9 @@ async fn a_parked_call_is_its_callers() {
             json!({ "name": format!("{prefix}greet"), "arguments": arguments, "requestState": state, "inputResponses": answers })
         };
         let mut tampered = state.clone();
-        let last = if tampered.ends_with('A') { 'B' } else { 'A' };
-        tampered.replace_range(state.len() - 8..state.len() - 7, &last.to_string());
+        let place = state.len() - 8..state.len() - 7;
+        let other = if &state[place.clone()] == "A" { "B" } else { "A" };
+        tampered.replace_range(place, other);
         let elsewhere = PATHS.iter().find(|(other, _)| *other != path).unwrap();
         let mut at_the_other = retry(&state, json!({ "n": 1 }));
         at_the_other["name"] = format!("{}greet", elsewhere.1).into();
