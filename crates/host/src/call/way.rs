@@ -169,7 +169,7 @@ async fn named(host: &Inner, kind: CallKind, name: &PublicName, find: Find) -> R
     }
     if let Some(connection) = host.owner_by_prefix(name.as_str()) {
         refuse_disabled(&connection)?;
-        host.listed(&connection).await;
+        Box::pin(host.listed(&connection)).await;
     }
     let catalog = host.cataloguer.catalog();
     match find(&catalog, name) {
@@ -183,7 +183,7 @@ async fn located(host: &Inner, uri: &str) -> Result<Found, Refusal> {
         Err(NoOwner::Unknown(_)) => {
             if let Some(connection) = uri::split_owned(uri).and_then(|(server, _)| host.connection(&server)) {
                 refuse_disabled(&connection)?;
-                host.listed(&connection).await;
+                Box::pin(host.listed(&connection)).await;
             }
             host.cataloguer.catalog().owner(uri)
         }

@@ -239,7 +239,8 @@ impl Lines {
                 waiting.unwrap_or_else(|_| Err(NoSeat::Refused(one_at_a_time(patience))))?
             }
         };
-        let dialled = seat.line.stands.get_or_try_init(|| self.dial(&seat.line, wanted, base)).await;
+        // In a box: it is large, done once, and every call would carry it about otherwise.
+        let dialled = seat.line.stands.get_or_try_init(|| Box::pin(self.dial(&seat.line, wanted, base))).await;
         dialled.map_err(NoSeat::NotConnected)?;
         Ok(seat)
     }
