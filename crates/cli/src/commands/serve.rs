@@ -125,6 +125,7 @@ async fn start(app: &App, config: &Config, records: Arc<Records>) -> Result<Host
 
 /// Speaks to whoever started us; they are whoever they are.
 async fn over_pipes(app: &App, host: &Host) -> Result<ExitCode, Report> {
+    let mut ending = Ending::watch();
     let internal = |problem: &dyn std::fmt::Display| Report::new(ExitCode::Internal, "internal", format!("{problem}."));
     let sealer = match sealer(app)? {
         Some(kept) => kept,
@@ -137,7 +138,7 @@ async fn over_pipes(app: &App, host: &Host) -> Result<ExitCode, Report> {
     tokio::pin!(serving);
     tokio::select! {
         served = &mut serving => return served.map(|()| ExitCode::Ok).map_err(|error| internal(&error)),
-        () = told_to_stop(app) => stop.cancel(),
+        () = ending.told(app) => stop.cancel(),
     }
     serving.await.map(|()| ExitCode::Ok).map_err(|error| internal(&error))
 }
@@ -150,6 +151,8 @@ async fn over_http(
     records: Arc<Records>,
     output: &mut Output,
 ) -> Result<ExitCode, Report> {
+    // Before anything is printed: whoever reads it may want us to end at once.
+    let mut ending = Ending::watch();
     let settings = &config.settings.gateway;
     let (access, key) = match settings.access.value {
         GatewayAccess::Open => (Access::Open, None),
@@ -169,7 +172,7 @@ async fn over_http(
     tokio::pin!(serving);
     tokio::select! {
         served = &mut serving => return served.map(|()| ExitCode::Ok).map_err(|error| internal(&error)),
-        () = told_to_stop(app) => stop.cancel(),
+        () = ending.told(app) => stop.cancel(),
         never = name_missing(host, output) => match never {},
     }
     serving.await.map(|()| ExitCode::Ok).map_err(|error| internal(&error))
@@ -247,21 +250,31 @@ fn announce(address: SocketAddr, key: Option<&Secret>, access: GatewayAccess, ou
     });
 }
 
-/// Resolves when somebody wants us to end: the keyboard, or whoever keeps us.
-async fn told_to_stop(app: &App) {
+/// Whoever keeps us tells us to end by a signal; it is heard from the moment this is made.
+struct Ending {
     #[cfg(unix)]
-    {
-        let ended = async {
-            match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
-                Ok(mut signal) => drop(signal.recv().await),
-                Err(_) => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            () = ended => {}
-            _report = app.stop.happens() => {}
+    signal: Option<tokio::signal::unix::Signal>,
+}
+
+impl Ending {
+    /// Begins to listen; where that cannot be done, only the keyboard is heard.
+    fn watch() -> Self {
+        Self {
+            #[cfg(unix)]
+            signal: tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).ok(),
         }
     }
-    #[cfg(not(unix))]
-    drop(app.stop.happens().await);
+
+    /// Resolves when somebody wants us to end: the keyboard, or whoever keeps us.
+    async fn told(&mut self, app: &App) {
+        #[cfg(unix)]
+        if let Some(signal) = &mut self.signal {
+            tokio::select! {
+                _told = signal.recv() => {}
+                _report = app.stop.happens() => {}
+            }
+            return;
+        }
+        drop(app.stop.happens().await);
+    }
 }
