@@ -11,6 +11,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use futures_util::FutureExt;
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::{
@@ -295,10 +296,14 @@ impl Session {
     fn tell_of_lists(&self) {
         let (face, caller, standing) =
             (Arc::clone(&self.face), self.caller.clone(), self.standing_writer.lock().clone());
-        let telling = async move {
+        let mut telling = Box::pin(async move {
             let Ok(heard) = accent::guarded_future(face.service.listen(Wanted::lists(), &caller)).await else { return };
             forward(heard.notices, standing).await;
-        };
+        });
+        // Begun here and not when the task has its first turn: the caller's next request may be what changes a list.
+        if (&mut telling).now_or_never().is_some() {
+            return;
+        }
         let telling = AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(telling));
         *self.list_changes.lock() = Some(telling);
     }
