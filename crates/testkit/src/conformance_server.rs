@@ -12,6 +12,7 @@ mod tasks;
 mod tools;
 
 use std::{
+    collections::HashSet,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -20,6 +21,7 @@ use std::{
 };
 
 use futures_util::future::{self, BoxFuture};
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::{broadcast, mpsc};
 use toolway_wire::{
@@ -44,6 +46,9 @@ struct Shared {
     /// How often the tools and the prompts were changed.
     tool_changes: AtomicUsize,
     prompt_changes: AtomicUsize,
+    /// Calls whose callers have left, and addresses that were opened, by the labels they were given.
+    left: Mutex<HashSet<String>>,
+    opened: Mutex<HashSet<String>>,
     tasks: HostedTasks,
 }
 
@@ -65,6 +70,8 @@ impl ConformanceServer {
             notices: broadcast::Sender::new(UNREAD),
             tool_changes: AtomicUsize::new(0),
             prompt_changes: AtomicUsize::new(0),
+            left: Mutex::default(),
+            opened: Mutex::default(),
             tasks: HostedTasks::new(Keeping { poll: POLL, ..Keeping::default() }),
         };
         Self { shared: Arc::new(shared) }
@@ -83,6 +90,13 @@ impl ConformanceServer {
         };
         // Nobody may be listening.
         drop(self.shared.notices.send(Notice::Changed(list)));
+    }
+
+    /// Says that a resource is not what it was.
+    fn touch(&self, uri: &str) {
+        let notice = Notice::Updated { uri: uri.to_owned(), params: Raw::of(&json!({ "uri": uri })) };
+        // Nobody may be listening.
+        drop(self.shared.notices.send(notice));
     }
 
     async fn answer(self, request: Request, caller: Caller, feed: Feed) {

@@ -1,6 +1,7 @@
 //! The gateway from outside: real sockets in front, real servers behind.
 #![expect(clippy::unwrap_used, reason = "what a story tells with is part of the test")]
 
+mod bridge;
 mod callers;
 mod counting;
 mod crossing;

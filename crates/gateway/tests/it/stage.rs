@@ -16,6 +16,7 @@ use toolway_testkit::{
     test_host::{TestHost, TestHostBuilder, name, within},
 };
 use toolway_wire::{
+    error::WireError,
     exchange::{Answer, AskHandler, Question},
     json::Raw,
     limit::Limits,
@@ -122,12 +123,22 @@ impl Stage {
         self.client_with(path, era, self.key.as_ref().map(Secret::expose)).await.unwrap()
     }
 
-    pub(crate) async fn client_with(
+    /// A client of one era at this path, whose questions this one answers.
+    pub(crate) async fn client_of(&self, path: &str, era: Era, asks: Arc<dyn AskHandler>) -> Peer {
+        self.connect(path, era, self.key.as_ref().map(Secret::expose), asks).await.unwrap()
+    }
+
+    pub(crate) async fn client_with(&self, path: &str, era: Era, key: Option<&str>) -> Result<Peer, WireError> {
+        self.connect(path, era, key, Arc::new(Ada)).await
+    }
+
+    async fn connect(
         &self,
         path: &str,
         era: Era,
         key: Option<&str>,
-    ) -> Result<Peer, toolway_wire::error::WireError> {
+        asks: Arc<dyn AskHandler>,
+    ) -> Result<Peer, WireError> {
         let limits = Limits::default();
         let client = HttpClient::new(HttpOptions::default(), &limits);
         let mut headers = http::HeaderMap::new();
@@ -137,7 +148,7 @@ impl Stage {
         let url = format!("http://{}{path}", self.address).parse().unwrap();
         let transport = HttpTransport::new(client, url, headers, Arc::new(NoCredentials), limits);
         let choice = if era == Era::Legacy { EraChoice::Legacy } else { EraChoice::Modern };
-        let options = ConnectOptions { era: choice, asks: Some(Arc::new(Ada)), ..ConnectOptions::default() };
+        let options = ConnectOptions { era: choice, asks: Some(asks), ..ConnectOptions::default() };
         within("a handshake", Peer::connect(Arc::new(transport), options)).await
     }
 }

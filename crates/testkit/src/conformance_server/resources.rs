@@ -7,7 +7,8 @@ use super::content;
 
 const TEXT: &str = "test://static-text";
 const BINARY: &str = "test://static-binary";
-const WATCHED: &str = "test://watched-resource";
+/// What can be watched, and changes when a tool is told to change it.
+pub(super) const WATCHED: &str = "test://watched-resource";
 const TEMPLATE: (&str, &str) = ("test://template/", "/data");
 
 pub(super) fn list() -> Raw {

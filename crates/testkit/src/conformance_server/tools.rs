@@ -1,5 +1,6 @@
 //! The tools: what they are called, what they take, and what each does.
 
+mod beyond;
 mod interactive;
 
 use std::time::Duration;
@@ -54,6 +55,7 @@ pub(super) fn list(changes: usize) -> Raw {
         tools.extend(schema_of(name).map(|schema| tool(name, description, schema)));
     }
     tools.extend(tasks::list());
+    tools.extend(beyond::list());
     tools.push(tool("test_changing_tool", &format!("Changed {changes} times"), schemas::nothing()));
     Raw::of(&json!({ "tools": tools }))
 }
@@ -130,7 +132,10 @@ async fn run(server: &ConformanceServer, name: &str, request: &Request, feed: &F
         }
         other => match interactive::run(other, request, feed).await {
             Some(answer) => return answer,
-            None => return Err(RpcError::new(RpcError::INVALID_PARAMS, &format!("unknown tool `{other}`"))),
+            None => {
+                let unknown = || Err(RpcError::new(RpcError::INVALID_PARAMS, &format!("unknown tool `{other}`")));
+                return beyond::run(server, other, request, feed).await.unwrap_or_else(unknown);
+            }
         },
     })
 }

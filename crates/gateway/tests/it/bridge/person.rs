@@ -1,0 +1,61 @@
+//! Somebody who answers whatever may be asked, and remembers it.
+
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use toolway_wire::{
+    exchange::{Answer, AskHandler, Question},
+    json::Raw,
+    message::ClientCapabilities,
+};
+
+/// A person with a model and a folder.
+#[derive(Default)]
+pub(super) struct Person {
+    asked: Mutex<Vec<(String, Value)>>,
+}
+
+impl Person {
+    /// What was asked since the last look: the method and the params of each.
+    pub(super) fn asked(&self) -> Vec<(String, Value)> {
+        std::mem::take(&mut *self.asked.lock())
+    }
+}
+
+impl AskHandler for Person {
+    fn capabilities(&self) -> ClientCapabilities {
+        let declared = json!({ "elicitation": { "form": {}, "url": {} }, "sampling": { "tools": {} }, "roots": {} });
+        ClientCapabilities(Raw::of(&declared))
+    }
+
+    fn answer(&self, question: Question) -> BoxFuture<'_, Answer> {
+        let params = question.params.map(|params| params.read().unwrap()).unwrap_or_default();
+        let answer = answer(&question.method, &params);
+        self.asked.lock().push((question.method, params));
+        Box::pin(async move { Answer::Given(Raw::of(&answer)) })
+    }
+}
+
+fn answer(method: &str, params: &Value) -> Value {
+    match method {
+        "elicitation/create" if params["mode"] == "url" => json!({ "action": "accept" }),
+        "elicitation/create" => json!({ "action": "accept", "content": filled_in(&params["requestedSchema"]) }),
+        "roots/list" => json!({ "roots": [{ "uri": "file:///work", "name": "work" }] }),
+        _ if params["tools"].is_array() => sampled(
+            &json!([{ "type": "tool_use", "id": "use-1", "name": "weather", "input": { "city": "Paris" } }]),
+            "toolUse",
+        ),
+        _ => sampled(&json!({ "type": "text", "text": "Paris" }), "endTurn"),
+    }
+}
+
+fn sampled(content: &Value, reason: &str) -> Value {
+    json!({ "role": "assistant", "model": "none", "content": content, "stopReason": reason })
+}
+
+/// Every field of a form: `Ada` where a text is wanted, yes where a yes or no is.
+fn filled_in(schema: &Value) -> Value {
+    let fields = schema["properties"].as_object().unwrap();
+    let value = |field: &Value| if field["type"] == "boolean" { json!(true) } else { json!("Ada") };
+    fields.iter().map(|(name, field)| (name.clone(), value(field))).collect()
+}
