@@ -79,6 +79,13 @@ enum Aim {
     Leave,
 }
 
+impl Aim {
+    /// Whether somebody who needs the server may have it woken.
+    fn is_sleep(&self) -> bool {
+        matches!(self, Self::Rest(Phase::Stopped(Stopped::Idle | Stopped::NotNeededYet)))
+    }
+}
+
 /// Everything that can wake a supervisor.
 #[derive(Debug)]
 enum Happening {
@@ -237,8 +244,11 @@ impl Supervisor {
                 let sleeps = Phase::Stopped(Stopped::NotNeededYet) == self.status.phase
                     || Phase::Stopped(Stopped::Idle) == self.status.phase
                     || matches!(self.status.phase, Phase::Waiting { .. } | Phase::Failed { .. });
-                if sleeps && matches!(self.doing, Doing::Resting | Doing::Waiting(_)) {
-                    self.dial();
+                match &mut self.doing {
+                    Doing::Resting | Doing::Waiting(_) if sleeps => self.dial(),
+                    // It is being stopped for want of use, and is not unwanted any more.
+                    Doing::Closing(_, aim) if sleeps && aim.is_sleep() => *aim = Aim::Dial,
+                    _ => {}
                 }
                 Next::Wait
             }
