@@ -27,6 +27,8 @@ pub struct GatewaySettings {
     pub listen: Setting<Option<SocketAddr>>,
     /// Names under which it is reached, beside those of this machine.
     pub hosts: Setting<Vec<String>>,
+    /// Whether the oldest clients may come in too, over HTTP+SSE of 2024-11-05.
+    pub sse: Setting<bool>,
 }
 
 const ACCESS: &[(&str, GatewayAccess)] = &[("keys", GatewayAccess::Keys), ("open", GatewayAccess::Open)];
@@ -34,7 +36,7 @@ const ACCESS_WORDS: &[&str] = &["keys", "open"];
 
 /// What stands under `gateway`.
 const MEMBERS: &[(&str, Shape)] =
-    &[("access", Shape::Word(ACCESS_WORDS)), ("listen", Shape::Text), ("hosts", Shape::Texts)];
+    &[("access", Shape::Word(ACCESS_WORDS)), ("listen", Shape::Text), ("hosts", Shape::Texts), ("sse", Shape::Flag)];
 
 /// The key of the document.
 pub(crate) const GATEWAY: Key<Settings> = Key {
@@ -42,7 +44,7 @@ pub(crate) const GATEWAY: Key<Settings> = Key {
     shape: Shape::Members(MEMBERS),
     doc: "For `toolway serve`: `access` is `keys` unless said, or `open` for everybody on this machine; `listen` is the \
           address, `127.0.0.1:7717` unless said; `hosts` are names under which it is reached beside those of this \
-          machine.",
+          machine; with `sse` the oldest clients come in too, over HTTP+SSE at `/sse`, which they may not unless said.",
     example: r#"{"access": "keys", "listen": "127.0.0.1:7717"}"#,
     set: read,
 };
@@ -61,6 +63,7 @@ fn read(settings: &mut Settings, field: &Field<'_>) -> Result<(), ConfigError> {
                 put(&mut gateway.listen, field.setting(Some(address)))?;
             }
             "hosts" => put(&mut gateway.hosts, field.setting(field.texts()?))?,
+            "sse" => put(&mut gateway.sse, field.setting(field.flag()?))?,
             _ => return Err(field.unknown(MEMBERS.iter().map(|(key, _)| *key))),
         }
     }
@@ -75,6 +78,7 @@ impl GatewaySettings {
             access: self.access.or_nearer(nearer.access),
             listen: self.listen.or_nearer(nearer.listen),
             hosts: self.hosts.or_nearer(nearer.hosts),
+            sse: self.sse.or_nearer(nearer.sse),
         }
     }
 }

@@ -166,7 +166,8 @@ fn refuse_settings(contents: &FileContents) -> Result<(), ConfigError> {
     refuse(&settings.imports, "imports")?;
     refuse(&settings.gateway.access, "gateway.access")?;
     refuse(&settings.gateway.listen, "gateway.listen")?;
-    refuse(&settings.gateway.hosts, "gateway.hosts")
+    refuse(&settings.gateway.hosts, "gateway.hosts")?;
+    refuse(&settings.gateway.sse, "gateway.sse")
 }
 
 fn refuse<T>(setting: &Setting<T>, key: &str) -> Result<(), ConfigError> {

@@ -54,6 +54,7 @@ pub fn show(config: &Config) -> Vec<ShownValue> {
         shown("gateway.access", &settings.gateway.access, json!(settings.gateway.access.value.word())),
         shown("gateway.listen", &settings.gateway.listen, json!(settings.gateway.listen.value)),
         shown("gateway.hosts", &settings.gateway.hosts, json!(settings.gateway.hosts.value)),
+        shown("gateway.sse", &settings.gateway.sse, json!(settings.gateway.sse.value)),
     ];
     for server in config.servers.values() {
         Showing { server, config, values: &mut values }.all();

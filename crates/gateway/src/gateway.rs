@@ -39,6 +39,18 @@ pub struct GatewayOptions {
     pub limits: Limits,
     /// Where figures and lines about requests go; the host writes its calls to the same.
     pub records: Arc<Records>,
+    /// Whether the oldest clients come in.
+    pub oldest: Oldest,
+}
+
+/// Whether clients of 2024-11-05 come in over the transport of their time, a stream and a path beside it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Oldest {
+    /// They do not.
+    #[default]
+    TurnedAway,
+    /// They do.
+    LetIn,
 }
 
 /// Many servers behind one address.
@@ -54,6 +66,7 @@ pub struct Gateway {
     alone: Mutex<HashMap<ServerName, Arc<HttpFace>>>,
     /// The end is near; a face that is made after that is told so too.
     draining: CancellationToken,
+    oldest: Oldest,
 }
 
 /// Why a gateway does not start.
@@ -100,6 +113,7 @@ impl Gateway {
             whole,
             alone: Mutex::default(),
             draining: CancellationToken::new(),
+            oldest: options.oldest,
         }))
     }
 

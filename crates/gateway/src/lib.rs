@@ -24,4 +24,4 @@ pub mod sealing;
 pub mod service;
 mod view;
 
-pub use gateway::{Gateway, GatewayOptions};
+pub use gateway::{Gateway, GatewayOptions, Oldest};

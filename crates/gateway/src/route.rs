@@ -17,6 +17,10 @@ pub enum Route {
     Mcp,
     /// `/servers/<id>/mcp`: one server, under its own names.
     Server(ServerName),
+    /// `/sse`: the stream of the oldest clients, where they may come in.
+    Sse,
+    /// `/messages`: what they say.
+    Messages,
 }
 
 /// Who may go somewhere. Whatever it is, a foreign `Host` or `Origin` has been turned away before.
@@ -32,7 +36,10 @@ pub enum Guard {
 
 impl Route {
     /// The routes as they are written down, in their order.
-    pub const WORDS: [&str; 6] = ["/health", "/ready", "/servers", "/metrics", "/mcp", "/servers/<id>/mcp"];
+    pub const WORDS: [&str; 8] =
+        ["/health", "/ready", "/servers", "/metrics", "/mcp", "/servers/<id>/mcp", "/sse", Self::MESSAGES];
+    /// Where the oldest clients post what they say.
+    pub(crate) const MESSAGES: &str = "/messages";
 
     /// Where this path leads, if anywhere.
     pub fn of(path: &str) -> Option<Self> {
@@ -42,6 +49,8 @@ impl Route {
             "/servers" => Some(Self::Servers),
             "/metrics" => Some(Self::Metrics),
             "/mcp" => Some(Self::Mcp),
+            "/sse" => Some(Self::Sse),
+            Self::MESSAGES => Some(Self::Messages),
             _ => {
                 let server = path.strip_prefix("/servers/")?.strip_suffix("/mcp")?;
                 server.parse().ok().map(Self::Server)
@@ -53,7 +62,9 @@ impl Route {
     pub fn guard(&self) -> Guard {
         match self {
             Self::Health => Guard::Nobody,
-            Self::Ready | Self::Servers | Self::Metrics | Self::Mcp | Self::Server(_) => Guard::Key,
+            Self::Ready | Self::Servers | Self::Metrics | Self::Mcp | Self::Server(_) | Self::Sse | Self::Messages => {
+                Guard::Key
+            }
         }
     }
 
@@ -62,6 +73,8 @@ impl Route {
         match self {
             Self::Health | Self::Ready | Self::Servers | Self::Metrics => "GET, HEAD",
             Self::Mcp | Self::Server(_) => "POST, GET, DELETE",
+            Self::Sse => "GET",
+            Self::Messages => "POST",
         }
     }
 
@@ -87,6 +100,8 @@ impl Route {
             Self::Metrics => 3,
             Self::Mcp => 4,
             Self::Server(_) => 5,
+            Self::Sse => 6,
+            Self::Messages => 7,
         }
     }
 
@@ -98,7 +113,9 @@ impl Route {
             Self::Servers => Some(Self::Metrics),
             Self::Metrics => Some(Self::Mcp),
             Self::Mcp => Some(Self::Server(server.clone())),
-            Self::Server(_) => None,
+            Self::Server(_) => Some(Self::Sse),
+            Self::Sse => Some(Self::Messages),
+            Self::Messages => None,
         }
     }
 }

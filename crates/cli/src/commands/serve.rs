@@ -9,7 +9,7 @@ use toolway_config::{Config, GatewayAccess, Secret, ServerName};
 #[cfg(unix)]
 use toolway_gateway::control::Control;
 use toolway_gateway::{
-    Gateway, GatewayOptions,
+    Gateway, GatewayOptions, Oldest,
     access::Access,
     gateway::GatewayError,
     records::{AccessLog, LogForm, Records},
@@ -159,7 +159,8 @@ async fn over_http(
         GatewayAccess::Keys => Access::of_keys(clients::file(app).ok())?,
     };
     let hosts = settings.hosts.value.clone();
-    let options = GatewayOptions { access, hosts, sealer: sealer(app)?, limits: Limits::default(), records };
+    let oldest = if settings.sse.value { Oldest::LetIn } else { Oldest::TurnedAway };
+    let options = GatewayOptions { access, hosts, sealer: sealer(app)?, limits: Limits::default(), records, oldest };
     let internal = |problem: &dyn std::fmt::Display| Report::new(ExitCode::Internal, "internal", format!("{problem}."));
     let gateway = Gateway::new(host.clone(), options).map_err(|error| internal(&error))?;
     let address = args.listen.or(settings.listen.value).unwrap_or(LISTEN);

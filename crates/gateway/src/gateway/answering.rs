@@ -7,7 +7,7 @@ use toolway_config::ServerName;
 use toolway_host::catalog::Freshness;
 use toolway_wire::down::http::{FaceBody, Incoming, Principal};
 
-use super::Gateway;
+use super::{Gateway, Oldest};
 use crate::{
     access::{Client, Stranger},
     records::Answered,
@@ -71,6 +71,12 @@ impl Gateway {
         match route {
             Route::Mcp => self.whole.respond(request).await,
             Route::Server(server) => self.alone(server, client, request).await,
+            Route::Sse | Route::Messages if self.oldest == Oldest::TurnedAway => {
+                reply::text(StatusCode::NOT_FOUND, "the oldest clients may not come in here (`gateway.sse`)")
+            }
+            Route::Sse if *request.method() == Method::GET => self.on_two_paths(request).await,
+            Route::Messages if *request.method() == Method::POST => self.on_two_paths(request).await,
+            Route::Sse | Route::Messages => reply::not_allowed(route.methods()),
             // Nothing can be changed there.
             other if !reads => reply::not_allowed(other.methods()),
             Route::Health => health(&route, &request),
@@ -78,6 +84,10 @@ impl Gateway {
             Route::Servers => view::servers(&self.host, client, request.headers()),
             Route::Metrics => reply::figures(self.records.figures.text(&self.host, client, self.standing())),
         }
+    }
+
+    async fn on_two_paths(&self, request: Request<Incoming>) -> Response<FaceBody> {
+        self.whole.respond_on_two_paths(request, Route::MESSAGES).await
     }
 
     /// One server under its own names.

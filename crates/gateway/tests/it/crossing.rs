@@ -70,3 +70,16 @@ async fn a_call_goes_through_in_all_four_combinations() {
         }
     }
 }
+
+#[tokio::test]
+async fn the_oldest_clients_come_in_over_the_transport_of_their_time() {
+    let files = files();
+    let stage = Stage::with(TestHost::with(&files, "files")).await;
+    stage.host.ready("files").await;
+    let client = stage.oldest_client("/sse").await;
+    let names: Vec<_> = client.list_tools().await.unwrap().items.iter().map(|tool| tool.name.clone()).collect();
+    assert_eq!(names.len(), 4, "{names:?}");
+    let (echoed, _) = called(&client, "files__echo", json!({ "n": 1 })).await;
+    assert!(text(echoed).contains(r#"{\"n\":1}"#));
+    client.close().await;
+}

@@ -48,7 +48,16 @@ async fn every_route_is_guarded() {
         let patched = with.send("PATCH", &[], "").await;
         assert_eq!((patched.status, patched.headers["allow"].to_str().unwrap()), (405, route.methods()), "{path}");
         assert_eq!(without.send("PATCH", &[], "").await.status, if stranger == 401 { 401 } else { 405 }, "{path}");
-        let expected = if method(&route) == "POST" { 400 } else { 200 };
+        // A stream does not end by itself; its story is in `crossing`.
+        if route == Route::Sse {
+            continue;
+        }
+        let expected = match (&route, method(&route)) {
+            // What is said there belongs to a stream, and there is none.
+            (Route::Messages, _) => 404,
+            (_, "POST") => 400,
+            _ => 200,
+        };
         assert_eq!(status(&with, &route, &[]).await, expected, "{path}: nothing is wrong but an empty message");
     }
     assert_eq!(stage.knocker("/nowhere", Some(key)).get().await.status, 404);

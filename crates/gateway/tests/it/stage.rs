@@ -9,7 +9,7 @@ use tokio_util::{
     task::AbortOnDropHandle,
 };
 use toolway_config::Secret;
-use toolway_gateway::{Gateway, GatewayOptions, access::Access, records::Records};
+use toolway_gateway::{Gateway, GatewayOptions, Oldest, access::Access, records::Records};
 use toolway_host::connection::{ServerAddress, WantedServer, Way};
 use toolway_testkit::{
     fixture_server::{FixtureServer, HttpFixture},
@@ -24,8 +24,8 @@ use toolway_wire::{
     revision::Era,
     seal::Sealer,
     up::{
-        ConnectOptions, EraChoice, Peer, client::HttpClient, connector::HttpOptions, credential::NoCredentials,
-        http::HttpTransport,
+        ConnectOptions, EraChoice, HttpWay, Peer, client::HttpClient, connector::HttpOptions,
+        credential::NoCredentials, http::HttpTransport,
     },
 };
 
@@ -88,21 +88,40 @@ impl Stage {
         records: Arc<Records>,
     ) -> Self {
         builder.ports.calls = records.clone();
-        let options = GatewayOptions { access, hosts: Vec::new(), sealer: None, limits: Limits::default(), records };
+        let options = GatewayOptions {
+            access,
+            hosts: Vec::new(),
+            sealer: None,
+            limits: Limits::default(),
+            records,
+            oldest: Oldest::LetIn,
+        };
         Self::behind(builder, options, key).await
     }
 
     /// The same, with a key for handles that others may have too.
     pub(crate) async fn sealed(builder: TestHostBuilder, access: Access, sealer: Arc<Sealer>) -> Self {
         let (records, limits) = (Arc::default(), Limits::default());
-        let options = GatewayOptions { access, hosts: Vec::new(), sealer: Some(sealer), limits, records };
+        let options = GatewayOptions {
+            access,
+            hosts: Vec::new(),
+            sealer: Some(sealer),
+            limits,
+            records,
+            oldest: Oldest::TurnedAway,
+        };
         Self::behind(builder, options, None).await
     }
 
     /// The same, with bounds of its own.
     pub(crate) async fn bounded(builder: TestHostBuilder, access: Access, limits: Limits) -> Self {
         let records = Arc::default();
-        Self::behind(builder, GatewayOptions { access, hosts: Vec::new(), sealer: None, limits, records }, None).await
+        Self::behind(
+            builder,
+            GatewayOptions { access, hosts: Vec::new(), sealer: None, limits, records, oldest: Oldest::LetIn },
+            None,
+        )
+        .await
     }
 
     async fn behind(builder: TestHostBuilder, options: GatewayOptions, key: Option<Secret>) -> Self {
@@ -132,6 +151,13 @@ impl Stage {
         self.connect(path, era, key, Arc::new(Ada)).await
     }
 
+    /// A client that knows no other transport than the first one.
+    pub(crate) async fn oldest_client(&self, path: &str) -> Peer {
+        let options =
+            ConnectOptions { era: EraChoice::Legacy, http: HttpWay::EventStream, ..ConnectOptions::default() };
+        self.connect_with(path, self.key.as_ref().map(Secret::expose), options).await.unwrap()
+    }
+
     async fn connect(
         &self,
         path: &str,
@@ -139,6 +165,11 @@ impl Stage {
         key: Option<&str>,
         asks: Arc<dyn AskHandler>,
     ) -> Result<Peer, WireError> {
+        let era = if era == Era::Legacy { EraChoice::Legacy } else { EraChoice::Modern };
+        self.connect_with(path, key, ConnectOptions { era, asks: Some(asks), ..ConnectOptions::default() }).await
+    }
+
+    async fn connect_with(&self, path: &str, key: Option<&str>, options: ConnectOptions) -> Result<Peer, WireError> {
         let limits = Limits::default();
         let client = HttpClient::new(HttpOptions::default(), &limits);
         let mut headers = http::HeaderMap::new();
@@ -147,8 +178,6 @@ impl Stage {
         }
         let url = format!("http://{}{path}", self.address).parse().unwrap();
         let transport = HttpTransport::new(client, url, headers, Arc::new(NoCredentials), limits);
-        let choice = if era == Era::Legacy { EraChoice::Legacy } else { EraChoice::Modern };
-        let options = ConnectOptions { era: choice, asks: Some(asks), ..ConnectOptions::default() };
         within("a handshake", Peer::connect(Arc::new(transport), options)).await
     }
 }
