@@ -20,7 +20,7 @@ did.revision = (await said("--method", "initialize")).result.protocolVersion;
 did.tools = (await said("--method", "tools/list")).result.tools.length;
 did.called = (await call(plan.call)).result.content[0].text;
 // It declares no elicitation, so nobody may ask it; the call says why it ends.
-did.refused = (await call(plan.elicit)).error.message;
+if (plan.elicit) did.refused = (await call(plan.elicit)).error.message;
 did.subscribed = null;
 console.log(JSON.stringify(did));
 

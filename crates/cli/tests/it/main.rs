@@ -15,6 +15,7 @@ mod guides;
 mod home;
 mod hostile;
 mod importing;
+mod interop_clients;
 mod listing;
 mod many;
 mod reading;
