@@ -12,6 +12,7 @@ mod refusing;
 mod scene;
 mod tasking;
 mod telling;
+mod undeclared;
 
 use std::panic::AssertUnwindSafe;
 
@@ -70,8 +71,8 @@ rows! {
     "task with input": "A task asks one thing, another one two at once; both go on with the answers." ""
         tasking::input;
     "error codes": "Unknown things, failed tools and codes of the server's own are told in the caller's era."
-        "A 2026 server says -32602 of a resource it does not have, and at `/servers/<id>/mcp` a 2025 caller hears that; \
-         at `/mcp`, where the gateway knows that nobody has it, -32002."
+        "A 2026 server says -32602 of a resource it does not have, and at `/servers/<id>/mcp` a 2025 caller hears \
+         that; at `/mcp`, where the gateway knows that nobody has it, -32002."
         refusing::codes;
 }
 

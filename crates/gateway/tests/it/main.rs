@@ -5,6 +5,7 @@ mod bridge;
 mod callers;
 mod counting;
 mod crossing;
+mod differential;
 mod guards;
 mod hostile;
 mod knocking;

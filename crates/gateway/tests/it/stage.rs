@@ -144,11 +144,16 @@ impl Stage {
 
     /// A client of one era at this path, whose questions this one answers.
     pub(crate) async fn client_of(&self, path: &str, era: Era, asks: Arc<dyn AskHandler>) -> Peer {
-        self.connect(path, era, self.key.as_ref().map(Secret::expose), asks).await.unwrap()
+        self.connect(path, era, self.key.as_ref().map(Secret::expose), Some(asks)).await.unwrap()
+    }
+
+    /// A client of one era at this path that nobody can ask anything.
+    pub(crate) async fn client_nobody(&self, path: &str, era: Era) -> Peer {
+        self.connect(path, era, self.key.as_ref().map(Secret::expose), None).await.unwrap()
     }
 
     pub(crate) async fn client_with(&self, path: &str, era: Era, key: Option<&str>) -> Result<Peer, WireError> {
-        self.connect(path, era, key, Arc::new(Ada)).await
+        self.connect(path, era, key, Some(Arc::new(Ada))).await
     }
 
     /// A client that knows no other transport than the first one.
@@ -163,10 +168,10 @@ impl Stage {
         path: &str,
         era: Era,
         key: Option<&str>,
-        asks: Arc<dyn AskHandler>,
+        asks: Option<Arc<dyn AskHandler>>,
     ) -> Result<Peer, WireError> {
         let era = if era == Era::Legacy { EraChoice::Legacy } else { EraChoice::Modern };
-        self.connect_with(path, key, ConnectOptions { era, asks: Some(asks), ..ConnectOptions::default() }).await
+        self.connect_with(path, key, ConnectOptions { era, asks, ..ConnectOptions::default() }).await
     }
 
     async fn connect_with(&self, path: &str, key: Option<&str>, options: ConnectOptions) -> Result<Peer, WireError> {

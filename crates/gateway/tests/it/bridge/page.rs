@@ -2,7 +2,12 @@
 
 use std::{fmt::Write, path::PathBuf};
 
-use super::{Proven, Row, scene::Column};
+use super::{
+    Proven, Row,
+    scene::{self, Column},
+    undeclared,
+};
+use crate::differential::edits::{Edits, Kind, KnownEdit};
 
 const HEAD: &str = "# The bridge
 
@@ -13,6 +18,29 @@ told in that run, at `/mcp` and at `/servers/<id>/mcp`, by a real client to a re
 
 2025 is the era with sessions, spoken here as 2025-11-25; 2026 is the era without, spoken as 2026-07-28. Callers come
 over HTTP; the server behind is a process (stdio) or an address (HTTP).
+";
+
+const UNDECLARED: &str = "
+## What a caller cannot be asked
+
+No question reaches a caller that did not declare it, and no server is told that a caller can do what it cannot. A call
+that needs it all the same is refused; `data.requiredCapabilities` says what would have to be declared. Between two
+sessions the server hears of it and ends the call in its own words.
+
+| caller → server | code | sentence | names what is lacking |
+|---|---|---|---|
+";
+
+const EDITS: &str = "
+## What the gateway edits
+
+Where both sides speak the same era, what a server says arrives at `/servers/<id>/mcp` byte for byte: results, errors,
+steps of progress, and each item of a list. The differences are these, and `crates/gateway/tests/it/differential`
+compares servers of ours and of others, directly and through the gateway, to show that there are no more. *Hello* is the
+first answer: `initialize` or `server/discover`.
+
+| in | era | where | what differs | why |
+|---|---|---|---|---|
 ";
 
 /// The page, from a row's cells in each column.
@@ -29,7 +57,27 @@ pub(super) fn rendered(rows: &[Row], columns: &[Vec<Proven>]) -> String {
     for row in rows {
         line(&mut page, &format!("| {} |", row.name), &[row.proves.to_owned(), row.note.to_owned()]);
     }
+    page.push_str(UNDECLARED);
+    for said in undeclared::SAID {
+        let (client, server) = (scene::year(said.client), scene::year(said.server));
+        let named = if said.names_it { "yes" } else { "no" };
+        let cells = [said.code.to_string(), said.sentence.replace("{}", "…"), named.to_owned()];
+        line(&mut page, &format!("| {client} → {server} |"), &cells);
+    }
+    page.push_str(EDITS);
+    Edits::read().all().iter().for_each(|edit| edited(&mut page, edit));
     page
+}
+
+fn edited(page: &mut String, edit: &KnownEdit) {
+    let place = if edit.place.is_empty() { "the whole".to_owned() } else { format!("`{}`", edit.place.join(" › ")) };
+    let differs = match edit.kind {
+        Kind::Order => "the order of its members",
+        Kind::No => "left out where it says no",
+        Kind::Own => "the gateway's own",
+    };
+    let cells = [&edit.era, &place, differs, &edit.why].map(str::to_owned);
+    line(page, &format!("| {} |", edit.about), &cells);
 }
 
 fn line(page: &mut String, first: &str, cells: &[String]) {

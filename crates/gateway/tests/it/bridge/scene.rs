@@ -96,14 +96,25 @@ impl Column {
 
 impl fmt::Display for Column {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let year = |era| if era == Era::Legacy { "2025" } else { "2026" };
         let behind = if self.behind == Behind::Stdio { "stdio" } else { "HTTP" };
         write!(f, "{} → {}, {behind}", year(self.client), year(self.server))
     }
 }
 
+/// What an era is called on the page.
+pub(super) fn year(era: Era) -> &'static str {
+    if era == Era::Legacy { "2025" } else { "2026" }
+}
+
 impl Door {
     pub(super) const BOTH: [Self; 2] = [Self::One, Self::All];
+
+    fn path(self) -> &'static str {
+        match self {
+            Self::One => "/servers/files/mcp",
+            Self::All => "/mcp",
+        }
+    }
 }
 
 // === impl House ===
@@ -126,13 +137,15 @@ impl House {
     }
 
     pub(super) async fn scene(&self, door: Door) -> Scene {
-        let path = match door {
-            Door::One => format!("/servers/{SERVER}/mcp"),
-            Door::All => "/mcp".to_owned(),
-        };
         let person = Arc::new(Person::default());
-        let client = self.stage.client_of(&path, self.column.client, Arc::clone(&person) as _).await;
+        let client = self.stage.client_of(door.path(), self.column.client, Arc::clone(&person) as _).await;
         Scene { column: self.column, door, client, person }
+    }
+
+    /// With a client that can be asked nothing.
+    pub(super) async fn scene_of_nobody(&self, door: Door) -> Scene {
+        let client = self.stage.client_nobody(door.path(), self.column.client).await;
+        Scene { column: self.column, door, client, person: Arc::default() }
     }
 }
 

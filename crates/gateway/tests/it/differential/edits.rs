@@ -1,0 +1,102 @@
+//! The edits that the gateway makes in what a server says, as data.
+
+use std::collections::BTreeSet;
+
+use serde::Deserialize;
+use toolway_wire::{
+    json::Raw,
+    message::splice::{self, Edit},
+    revision::Era,
+};
+
+/// All of them, in the order in which they are made and shown.
+pub(crate) struct Edits(Vec<KnownEdit>);
+
+/// One place where the gateway says something of its own.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct KnownEdit {
+    /// What it is an edit of: `hello`, `lists` or a method.
+    pub(crate) about: String,
+    /// In which era: `2025`, `2026` or `both`.
+    pub(crate) era: String,
+    /// Where: from member to member.
+    pub(crate) place: Vec<String>,
+    pub(crate) kind: Kind,
+    pub(crate) why: String,
+}
+
+/// What may differ at a place.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Kind {
+    /// The order of the members.
+    Order,
+    /// Whether there is a member that says no.
+    No,
+    /// Whatever is there.
+    Own,
+}
+
+impl Edits {
+    pub(crate) fn read() -> Self {
+        Self(serde_json::from_str(include_str!("edits.json")).unwrap())
+    }
+
+    pub(crate) fn all(&self) -> &[KnownEdit] {
+        &self.0
+    }
+
+    /// Both sides without what may differ; says which of the edits made a difference.
+    pub(super) fn made(
+        &self,
+        what: &str,
+        era: Era,
+        (direct, through): (&Raw, &Raw),
+        used: &mut BTreeSet<usize>,
+    ) -> (Raw, Raw) {
+        let (mut direct, mut through) = (direct.clone(), through.clone());
+        for (at, edit) in self.0.iter().enumerate().filter(|(_, edit)| edit.concerns(what, era)) {
+            let before = direct.as_bytes() == through.as_bytes();
+            let (left, right) = (edit.made(&direct, &edit.place), edit.made(&through, &edit.place));
+            let changed = left.as_bytes() != direct.as_bytes() || right.as_bytes() != through.as_bytes();
+            if changed && !before {
+                used.insert(at);
+            }
+            (direct, through) = (left, right);
+        }
+        (direct, through)
+    }
+}
+
+impl KnownEdit {
+    fn concerns(&self, what: &str, era: Era) -> bool {
+        let year = if era == Era::Legacy { "2025" } else { "2026" };
+        let meant = self.about == what || (self.about == "lists" && what.ends_with("/list"));
+        meant && (self.era == "both" || self.era == year)
+    }
+
+    /// The value without what may differ, and without what is empty then.
+    fn made(&self, value: &Raw, place: &[String]) -> Raw {
+        match (place, self.kind) {
+            ([], Kind::Order) => sorted(value),
+            ([], Kind::No | Kind::Own) => value.clone(),
+            ([last], Kind::Own) => splice::edited(value, &[Edit::Remove(last)]),
+            ([last], Kind::No) => match value.get(last).and_then(|said| said.as_bool()) {
+                Some(false) => splice::edited(value, &[Edit::Remove(last)]),
+                _ => value.clone(),
+            },
+            ([member, rest @ ..], _) => match value.get(member).map(|inner| self.made(&inner, rest)) {
+                Some(inner) if inner.as_bytes() == b"{}" => splice::edited(value, &[Edit::Remove(member)]),
+                Some(inner) => splice::edited(value, &[Edit::Set(member, inner)]),
+                None => value.clone(),
+            },
+        }
+    }
+}
+
+fn sorted(object: &Raw) -> Raw {
+    let mut members = object.members();
+    members.sort_by(|one, other| one.key.cmp(&other.key));
+    splice::object(members.iter().map(|member| (&*member.key, &member.value)))
+}
