@@ -52,14 +52,10 @@ pub(super) async fn all(folder: &Path) -> Vec<Compared> {
     for era in [EraChoice::Legacy, EraChoice::Modern] {
         let words = ["-m", "mcp_server_time", "--local-timezone", "Etc/UTC"];
         all.push(python("mcp-server-time", &words, folder).asked(era, time_asked()));
-        for (name, script, asked) in [
-            ("fastmcp", "fastmcp_server.py", fastmcp_asked()),
-            ("python sdk", "python_sdk_server.py", python_sdk_asked()),
-        ] {
-            let script = root().join("tests/interop/servers").join(script);
-            all.push(python(name, &[script.to_str().unwrap(), "--transport", "stdio"], folder).asked(era, asked));
-        }
+        all.push(python("fastmcp", &script("fastmcp_server.py"), folder).asked(era, fastmcp_asked()));
     }
+    let words = script("python_sdk_server.py");
+    all.push(python("python sdk", &words, folder).asked(EraChoice::Modern, python_sdk_asked()));
     let files = files.canonicalize().unwrap();
     let words = [files.to_str().unwrap()];
     let legacy = EraChoice::Legacy;
@@ -185,8 +181,15 @@ async fn served(
 }
 
 /// Servers of somebody else's, as processes.
-fn python(name: &'static str, words: &[&str], folder: &Path) -> Compared {
-    started(name, &installed("venv/bin/python"), words, folder)
+fn python<W: AsRef<str>>(name: &'static str, words: &[W], folder: &Path) -> Compared {
+    let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
+    started(name, &installed("venv/bin/python"), &words, folder)
+}
+
+/// One of the scripts of the interop stories, as a process.
+fn script(name: &str) -> [String; 3] {
+    let path = root().join("tests/interop/servers").join(name);
+    [path.to_str().unwrap(), "--transport", "stdio"].map(str::to_owned)
 }
 
 fn node(name: &'static str, words: &[&str], folder: &Path) -> Compared {
