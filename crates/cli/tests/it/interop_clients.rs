@@ -16,7 +16,7 @@ use crate::{
 
 const PAGE: &str = "docs/reference/clients.md";
 /// What the conformance server offers.
-const TOOLS: usize = 36;
+const TOOLS: usize = 43;
 /// A handshake first, or whichever era the other side speaks.
 const BOTH: [&str; 2] = ["legacy", "auto"];
 
