@@ -34,8 +34,10 @@ use crate::access::Client;
 
 /// Items of one page.
 pub(super) const PAGE: usize = 500;
-/// Lists that are kept: of several snapshots, for several callers.
+/// Lists that are kept: of several snapshots, for several callers …
 const KEPT: usize = 64;
+/// … and their bytes: a server that changes a long list all the time makes no more of them than this.
+const KEPT_BYTES: usize = 32 * 1024 * 1024;
 
 /// The pages of one service.
 pub(super) struct Pages {
@@ -119,11 +121,18 @@ impl Pages {
     fn keep(&self, list: PreparedList) -> Arc<PreparedList> {
         let list = Arc::new(list);
         let mut made = self.made.lock();
-        if KEPT <= made.len() {
+        made.push_back(Arc::clone(&list));
+        // The newest stays, however long it is: it is being read.
+        while 1 < made.len() && (KEPT < made.len() || KEPT_BYTES < made.iter().map(|list| list.bytes()).sum()) {
             made.pop_front();
         }
-        made.push_back(Arc::clone(&list));
         list
+    }
+}
+
+impl PreparedList {
+    fn bytes(&self) -> usize {
+        self.pages.iter().map(|page| page.as_bytes().len()).sum()
     }
 }
 
@@ -188,5 +197,30 @@ fn cut<T: Offered, K: AsRef<str>>(
 impl fmt::Debug for Pages {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Pages")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use toolway_wire::{json::Raw, seal::Sealer};
+
+    use super::{KEPT, KEPT_BYTES, Key, Pages, PreparedList};
+
+    fn kept(pages: &Pages, lists: u64, bytes: usize) -> usize {
+        for revision in 0..lists {
+            let page = Raw::of(&"x".repeat(bytes));
+            pages.keep(PreparedList { key: Key { revision, kind: 0, servers: None }, pages: vec![page] });
+        }
+        pages.made.lock().len()
+    }
+
+    #[test]
+    fn lists_are_kept_within_a_number_and_within_bytes() {
+        let pages = || Pages::new(Arc::new(Sealer::generated().unwrap()));
+        assert_eq!(kept(&pages(), 100, 10), KEPT);
+        assert_eq!(kept(&pages(), 10, KEPT_BYTES / 4), 3);
+        assert_eq!(kept(&pages(), 3, KEPT_BYTES + 1), 1, "the newest stays");
     }
 }
