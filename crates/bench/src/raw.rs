@@ -1,7 +1,8 @@
-//! The limit: loops that send prepared bytes and read until the reply is whole, on the same runtime as ours.
+//! The limit: loops that send a request and read until the reply is whole, on the same runtime as ours.
 //!
-//! [`Look::Once`] does what no client can avoid: it frames a message, over HTTP with the same library as ours, and
-//! looks once whether it is JSON. [`Look::Never`] only moves bytes, over bare sockets; it is printed for comparison.
+//! [`Look::Once`] does what no client can avoid: it writes each request under a number of its own, frames it, over HTTP
+//! with the same library as ours, and looks once whether what comes back is JSON. [`Look::Never`] only moves prepared
+//! bytes, over bare sockets; it is printed for comparison.
 
 use std::{
     future::poll_fn,
@@ -75,9 +76,11 @@ impl Client {
     ) -> io::Result<()> {
         match (self, look) {
             (Self::Stdio { era, stdin, stdout, line }, look) => {
-                let mut request = message(*era, what);
-                request.push('\n');
-                for _ in 0..count * width {
+                let mut request = message(*era, what) + "\n";
+                for number in 0..count * width {
+                    if look == Look::Once {
+                        request = numbered(number, *era, what) + "\n";
+                    }
                     stdin.write_all(request.as_bytes()).await?;
                     stdin.flush().await?;
                     line.clear();
@@ -116,8 +119,8 @@ impl Client {
                 for mut line in lines.drain(..).take(width).collect::<Vec<_>>() {
                     let (era, address) = (*era, address.clone());
                     tasks.spawn(async move {
-                        for _ in 0..count {
-                            line.round_trip(request(era, &address, what)?).await?;
+                        for number in 0..count {
+                            line.round_trip(request(number, era, &address, what)?).await?;
                         }
                         io::Result::Ok(line)
                     });
@@ -222,7 +225,7 @@ fn whole(bytes: &[u8]) -> Option<usize> {
 }
 
 /// The request the HTTP library sends.
-fn request(era: Era, address: &str, what: &str) -> io::Result<http::Request<Full<Bytes>>> {
+fn request(number: usize, era: Era, address: &str, what: &str) -> io::Result<http::Request<Full<Bytes>>> {
     let mut request = http::Request::post("/mcp")
         .header("host", address)
         .header("content-type", "application/json")
@@ -234,10 +237,15 @@ fn request(era: Era, address: &str, what: &str) -> io::Result<http::Request<Full
             .header("mcp-method", "tools/call")
             .header("mcp-name", what),
     };
-    request.body(Full::new(Bytes::from(message(era, what)))).map_err(io::Error::other)
+    request.body(Full::new(Bytes::from(numbered(number, era, what)))).map_err(io::Error::other)
 }
 
+/// A request under a number that is always the same.
 pub(crate) fn message(era: Era, what: &str) -> String {
+    numbered(7, era, what)
+}
+
+fn numbered(number: usize, era: Era, what: &str) -> String {
     let meta = match era {
         Era::Legacy => "",
         Era::Modern => {
@@ -246,10 +254,11 @@ pub(crate) fn message(era: Era, what: &str) -> String {
     };
     match what {
         "list" => {
-            format!(r#"{{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{{{}}}}}"#, meta.trim_start_matches(','))
+            let meta = meta.trim_start_matches(',');
+            format!(r#"{{"jsonrpc":"2.0","id":{number},"method":"tools/list","params":{{{meta}}}}}"#)
         }
         name => format!(
-            r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{{"name":"{name}","arguments":{{"path":"/srv/demo","limit":10}}{meta}}}}}"#
+            r#"{{"jsonrpc":"2.0","id":{number},"method":"tools/call","params":{{"name":"{name}","arguments":{{"path":"/srv/demo","limit":10}}{meta}}}}}"#
         ),
     }
 }

@@ -17,11 +17,12 @@ mod strict;
 
 use std::{ops::Range, str};
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 
 pub use capability::{ClientCapabilities, ServerCapabilities};
 pub use error::RpcError;
 pub use id::Id;
+use result::ResultType;
 pub use strict::{RequestProblem, Seen, refuse_ambiguity};
 
 use crate::{
@@ -44,6 +45,8 @@ pub struct Envelope {
     body: Option<Range<usize>>,
     /// `_meta`, where it stands in `params`.
     meta: Option<Range<usize>>,
+    /// `resultType`, where it stands in `result`.
+    result_type: Option<Range<usize>>,
 }
 
 /// What a message is.
@@ -194,6 +197,19 @@ impl Envelope {
         (self.kind == Kind::Result).then(|| self.body()).flatten()
     }
 
+    /// What the result says it is: seen when the message was read, and not looked for again.
+    pub(crate) fn result_type(&self) -> ResultType {
+        self.result_type.clone().map_or(ResultType::Complete, |span| ResultType::read(&self.text[span]))
+    }
+
+    /// As [`Envelope::result`], for whoever needs nothing else of the message.
+    pub(crate) fn into_result(mut self) -> Option<Raw> {
+        let span = self.body.filter(|_| self.kind == Kind::Result)?;
+        self.text.truncate(span.end);
+        self.text.advance(span.start);
+        Some(Raw::checked(self.text))
+    }
+
     /// `error`, of a bad one.
     pub fn error(&self) -> Option<RpcError> {
         (self.kind == Kind::Error).then(|| self.body()).flatten().map(RpcError::from_raw)
@@ -212,6 +228,8 @@ struct Parts {
     params: Option<Range<usize>>,
     /// `_meta`, where it stands in `params`.
     meta: Option<Range<usize>>,
+    /// `resultType`, where it stands in `result`.
+    result_type: Option<Range<usize>>,
     result: Option<Range<usize>>,
     error: Option<Range<usize>>,
     twice: Option<&'static str>,
@@ -230,10 +248,15 @@ impl Parts {
             None => return Err(JsonError::Truncated.into()),
         }
         let mut scanner = Scanner::new(text, depth);
-        scanner.members_with(b"\"params\"", |Found { level, key, value, .. }| match level {
-            Level::Outer => self.take(&text[key], value),
-            Level::Inner if self.meta.is_none() && key_is(&text[key], "_meta") => self.meta = Some(value),
-            Level::Inner => {}
+        scanner.members_with(&[b"\"params\"", b"\"result\""], |Found { level, key, plain, value }| {
+            let (slot, name) = match level {
+                Level::Outer => return self.take(&text[key], value),
+                Level::Inner(0) => (&mut self.meta, "_meta"),
+                Level::Inner(_) => (&mut self.result_type, "resultType"),
+            };
+            if slot.is_none() && (!plain || key.len() == name.len() + 2) && key_is(&text[key], name) {
+                *slot = Some(value);
+            }
         })?;
         scanner.end()?;
         Ok(())
@@ -270,7 +293,8 @@ impl Parts {
         };
         let method = self.method.map(|span| span.start + 1..span.end - 1);
         let meta = self.meta.filter(|_| matches!(kind, Kind::Request | Kind::Notification));
-        Ok(Envelope { text, kind, id, method, body, meta })
+        let result_type = self.result_type.filter(|_| kind == Kind::Result);
+        Ok(Envelope { text, kind, id, method, body, meta, result_type })
     }
 
     /// Which kind the members add up to; `id` is the one they hold, where it is one.

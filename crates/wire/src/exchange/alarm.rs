@@ -1,8 +1,8 @@
 //! Alarms that are used again.
 //!
 //! An exchange needs one from its first wait on, and few ever go off. To take one out of the runtime's clockwork and
-//! put the next one in costs more than the rest of a wait; to set one further ahead costs nothing. So an alarm that did
-//! not go off waits, still running, for the next exchange of the same connection.
+//! put the next one in costs more than the rest of a wait. So an alarm that did not go off waits, still running, for the
+//! next exchange of the same connection, and is set further ahead only if it goes off too early for that one.
 
 use std::{
     fmt,
@@ -51,10 +51,18 @@ impl Alarm {
                 self.sleep.insert(kept.unwrap_or_else(|| Box::pin(tokio::time::sleep_until(at))))
             }
         };
-        if sleep.deadline() != at {
+        if at < sleep.deadline() {
             sleep.as_mut().reset(at);
         }
-        sleep.as_mut().poll(context)
+        if sleep.as_mut().poll(context).is_pending() {
+            return Poll::Pending;
+        }
+        if sleep.deadline() < at {
+            // Set by an exchange that is over: nearly all are over long before one goes off.
+            sleep.as_mut().reset(at);
+            return sleep.as_mut().poll(context);
+        }
+        Poll::Ready(())
     }
 }
 

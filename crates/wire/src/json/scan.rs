@@ -69,8 +69,8 @@ pub(crate) struct Found {
 pub(crate) enum Level {
     /// The object's own.
     Outer,
-    /// One of the object inside it.
-    Inner,
+    /// One of an object inside it: that of this place among the opened keys.
+    Inner(usize),
 }
 
 /// The open brackets: one bit each, set for an object.
@@ -85,6 +85,8 @@ enum Open {
     Nothing,
 }
 
+/// Words that a short string has at most.
+const SHORT: usize = 2;
 /// A string that has gone on for this long is likely to go on; then wider instructions pay.
 const LONG: usize = 64;
 /// Bytes looked at twice while they are in the nearest cache.
@@ -138,20 +140,21 @@ impl<'a> Scanner<'a> {
         self.cross_members(visit).map_err(|stop| self.explained(stop))
     }
 
-    /// As [`Scanner::members`]; where the value of this key is an object, its own members are reported first.
-    pub(crate) fn members_with(&mut self, opened: &[u8], mut visit: impl FnMut(Found)) -> Result<(), JsonError> {
+    /// As [`Scanner::members`]; where the value of one of these keys is an object, its own members are reported first.
+    #[inline]
+    pub(crate) fn members_with(&mut self, opened: &[&[u8]], mut visit: impl FnMut(Found)) -> Result<(), JsonError> {
         let inner = self.depth_limit.saturating_sub(1);
         let crossed = self.cross_object(self.depth_limit, |scanner, key| {
             let (start, plain) = (scanner.at, !scanner.escaped);
-            if &scanner.bytes[key.clone()] == opened && scanner.byte() == b'{' {
-                scanner.cross_object(inner, |scanner, key| {
+            let literal = &scanner.bytes[key.clone()];
+            match opened.iter().position(|opened| *opened == literal).filter(|_| scanner.byte() == b'{') {
+                Some(place) => scanner.cross_object(inner, |scanner, key| {
                     let plain = !scanner.escaped;
                     let value = scanner.cross_value(inner.saturating_sub(1))?;
-                    visit(Found { level: Level::Inner, key, plain, value });
+                    visit(Found { level: Level::Inner(place), key, plain, value });
                     Ok(())
-                })?;
-            } else {
-                scanner.cross_value(inner)?;
+                })?,
+                None => scanner.cross_value(inner).map(|_| ())?,
             }
             visit(Found { level: Level::Outer, key, plain, value: start..scanner.at });
             Ok(())
@@ -197,6 +200,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
+    #[inline]
     fn cross_value(&mut self, limit: usize) -> Result<Range<usize>, Stop> {
         self.space();
         let start = self.at;
@@ -208,6 +212,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Crosses an object or an array with everything in it.
+    #[inline(never)]
     fn nested(&mut self, limit: usize) -> Result<(), Stop> {
         let mut nesting = Nesting { bits: [0; MAX_DEPTH / 64], depth: 0 };
         loop {
@@ -341,7 +346,23 @@ impl<'a> Scanner<'a> {
     }
 
     /// A key, its colon and the whitespace after it; gives the span of the key.
+    #[inline]
     fn key(&mut self) -> Result<Range<usize>, Stop> {
+        let start = self.at;
+        // Nearly all keys are short and plain, with the value right after the colon.
+        if let Some(end) = self.quoted()
+            && let Some([b':', b'!'..=u8::MAX]) = self.bytes.get(end..end + 2)
+        {
+            self.escaped = false;
+            self.at = end + 1;
+            return Ok(start..end);
+        }
+        self.spaced_key()
+    }
+
+    /// As [`Scanner::key`], whatever it looks like.
+    #[inline(never)]
+    fn spaced_key(&mut self) -> Result<Range<usize>, Stop> {
         let start = self.at;
         if self.byte() != b'"' {
             return Err(Stop::Here);
@@ -355,24 +376,38 @@ impl<'a> Scanner<'a> {
         Ok(key)
     }
 
-    /// Crosses a string. Most are shorter than a word, and those are not worth a call.
+    /// Where the string that begins here ends, if it is plain and not long.
+    #[inline(always)]
+    fn quoted(&self) -> Option<usize> {
+        if self.byte() != b'"' {
+            return None;
+        }
+        let mut at = self.at + 1;
+        for _ in 0..SHORT {
+            let special = special_bytes(u64::from_le_bytes(*self.bytes.get(at..)?.first_chunk()?));
+            if special != 0 {
+                at += (special.trailing_zeros() / 8) as usize;
+                return (self.bytes.get(at) == Some(&b'"')).then_some(at + 1);
+            }
+            at += 8;
+        }
+        None
+    }
+
+    /// Crosses a string. Most are short and plain, and those are not worth a call.
     #[inline(always)]
     fn string(&mut self) -> Result<(), Stop> {
-        let start = self.at + 1;
-        if let Some(word) = self.bytes.get(start..).and_then(<[u8]>::first_chunk) {
-            let special = special_bytes(u64::from_le_bytes(*word));
-            let end = start + (special.trailing_zeros() / 8) as usize;
-            if special != 0 && self.bytes.get(end) == Some(&b'"') {
-                self.at = end + 1;
-                return Ok(());
-            }
+        if let Some(end) = self.quoted() {
+            self.at = end;
+            return Ok(());
         }
+        self.at += 1;
         self.longer_string()
     }
 
+    /// A string after its quote, whatever it looks like.
     #[inline(never)]
     fn longer_string(&mut self) -> Result<(), Stop> {
-        self.at += 1;
         loop {
             self.plain();
             match self.byte() {
@@ -514,6 +549,14 @@ impl Nesting {
         let Some(last) = self.depth.checked_sub(1) else { return Open::Nothing };
         if self.bits[last / 64] >> (last % 64) & 1 == 1 { Open::Object } else { Open::Array }
     }
+}
+
+/// Whether a text can stand between quotes as it is.
+pub(crate) fn is_plain(text: &str) -> bool {
+    let (words, rest) = text.as_bytes().as_chunks::<8>();
+    let mut last = [b' '; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    words.iter().chain([&last]).all(|word| special_bytes(u64::from_le_bytes(*word)) == 0)
 }
 
 /// Ends a string, begins an escape, or cannot stand in a string.

@@ -12,8 +12,8 @@ use crate::json::Raw;
 
 /// A request; `edits` are made to the params on the way.
 pub fn request(id: &Id, method: &str, params: Option<&Raw>, edits: &[Edit<'_>]) -> Bytes {
-    let mut out = start(id.as_bytes().len() + method.len() + body_size(params, edits));
-    out.extend_from_slice(b",\"id\":");
+    let mut out = start(ID.len() + id.as_bytes().len() + call_size(method, params, edits));
+    out.extend_from_slice(ID);
     out.extend_from_slice(id.as_bytes());
     call(&mut out, method, params, edits);
     finish(out)
@@ -21,35 +21,43 @@ pub fn request(id: &Id, method: &str, params: Option<&Raw>, edits: &[Edit<'_>]) 
 
 /// A notification.
 pub fn notification(method: &str, params: Option<&Raw>, edits: &[Edit<'_>]) -> Bytes {
-    let mut out = start(method.len() + body_size(params, edits));
+    let mut out = start(call_size(method, params, edits));
     call(&mut out, method, params, edits);
     finish(out)
 }
 
 /// A good answer; `edits` are made to the result on the way.
 pub fn result(id: &Id, result: &Raw, edits: &[Edit<'_>]) -> Bytes {
-    let mut out = start(id.as_bytes().len() + body_size(Some(result), edits));
-    out.extend_from_slice(b",\"id\":");
+    let mut out = start(ID.len() + id.as_bytes().len() + RESULT.len() + body_size(result, edits));
+    out.extend_from_slice(ID);
     out.extend_from_slice(id.as_bytes());
-    out.extend_from_slice(b",\"result\":");
+    out.extend_from_slice(RESULT);
     splice::write(&mut out, result, edits);
     finish(out)
 }
 
 /// A bad answer; without an id where none could be read.
 pub fn error(id: Option<&Id>, error: &RpcError) -> Bytes {
-    let mut out = start(error.raw().as_bytes().len() + 64);
+    let id_size = id.map_or(0, |id| ID.len() + id.as_bytes().len());
+    let mut out = start(id_size + ERROR.len() + error.raw().as_bytes().len());
     if let Some(id) = id {
-        out.extend_from_slice(b",\"id\":");
+        out.extend_from_slice(ID);
         out.extend_from_slice(id.as_bytes());
     }
-    out.extend_from_slice(b",\"error\":");
+    out.extend_from_slice(ERROR);
     out.extend_from_slice(error.raw().as_bytes());
     finish(out)
 }
 
+const OPENING: &[u8] = b"{\"jsonrpc\":\"2.0\"";
+const ID: &[u8] = b",\"id\":";
+const METHOD: &[u8] = b",\"method\":";
+const PARAMS: &[u8] = b",\"params\":";
+const RESULT: &[u8] = b",\"result\":";
+const ERROR: &[u8] = b",\"error\":";
+
 fn call(out: &mut Vec<u8>, method: &str, params: Option<&Raw>, edits: &[Edit<'_>]) {
-    out.extend_from_slice(b",\"method\":");
+    out.extend_from_slice(METHOD);
     splice::write_string(out, method);
     let empty = Raw::empty_object();
     let params = match params {
@@ -57,18 +65,29 @@ fn call(out: &mut Vec<u8>, method: &str, params: Option<&Raw>, edits: &[Edit<'_>
         None => &empty,
         Some(params) => params,
     };
-    out.extend_from_slice(b",\"params\":");
+    out.extend_from_slice(PARAMS);
     splice::write(out, params, edits);
 }
 
-fn body_size(body: Option<&Raw>, edits: &[Edit<'_>]) -> usize {
-    body.map_or(2, |body| body.as_bytes().len()) + edits.iter().map(Edit::growth).sum::<usize>()
+/// Bytes that [`call`] writes, where the method needs no escapes.
+fn call_size(method: &str, params: Option<&Raw>, edits: &[Edit<'_>]) -> usize {
+    let quoted = METHOD.len() + method.len() + 2;
+    match params {
+        None if edits.is_empty() => quoted,
+        None => quoted + PARAMS.len() + body_size(&Raw::empty_object(), edits),
+        Some(params) => quoted + PARAMS.len() + body_size(params, edits),
+    }
 }
 
+/// Bytes of the body with these edits: just so many where they only add, and otherwise no less.
+fn body_size(body: &Raw, edits: &[Edit<'_>]) -> usize {
+    body.as_bytes().len() + edits.iter().map(Edit::growth).sum::<usize>()
+}
+
+/// The beginning of a message with room for `size` bytes and its end: a buffer that is full is shared as it is.
 fn start(size: usize) -> Vec<u8> {
-    const AROUND: usize = 80;
-    let mut out = Vec::with_capacity(size + AROUND);
-    out.extend_from_slice(b"{\"jsonrpc\":\"2.0\"");
+    let mut out = Vec::with_capacity(OPENING.len() + size + 1);
+    out.extend_from_slice(OPENING);
     out
 }
 

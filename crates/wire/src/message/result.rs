@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::content::Content;
-use crate::json::Raw;
+use crate::json::{Raw, scan};
 
 /// The result of `tools/call`.
 #[derive(Clone, Debug)]
@@ -79,22 +79,22 @@ impl CacheHint {
     }
 }
 
-/// Bytes from which on a result is long.
-const LONG: usize = 4096;
-
 impl ResultType {
     /// What the result says it is.
     pub fn view(result: &Raw) -> Self {
-        // In a long text, a look for the word is cheaper than crossing it.
-        if LONG < result.as_bytes().len() && !result.may_mention("resultType") {
+        result.get("resultType").map_or(Self::Complete, |said| Self::read(said.as_bytes()))
+    }
+
+    /// What a result is whose `resultType` is this.
+    pub(super) fn read(said: &[u8]) -> Self {
+        if said == b"\"complete\"" {
             return Self::Complete;
         }
-        let Some(said) = result.get("resultType") else { return Self::Complete };
-        match said.as_str().as_deref() {
+        match scan::decode_string(said).as_deref() {
             Some("complete") => Self::Complete,
             Some("input_required") => Self::InputRequired,
             Some("task") => Self::Task,
-            _ => Self::Unknown(said.to_string()),
+            _ => Self::Unknown(String::from_utf8_lossy(said).into_owned()),
         }
     }
 }

@@ -116,7 +116,7 @@ fn append(out: &mut Vec<u8>, object: &[u8], edits: &[Edit<'_>]) {
 
 /// Appends a string of our own; those that need no escapes, which is all we name, need no second buffer.
 pub(crate) fn write_string(out: &mut Vec<u8>, text: &str) {
-    if text.bytes().all(|byte| (0x20..0x7f).contains(&byte) && byte != b'"' && byte != b'\\') {
+    if scan::is_plain(text) {
         out.push(b'"');
         out.extend_from_slice(text.as_bytes());
         out.push(b'"');

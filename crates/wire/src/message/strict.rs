@@ -111,7 +111,7 @@ pub fn refuse_ambiguity(params: &Raw) -> Result<Seen, RequestProblem> {
     let (mut seen, mut escaped) = (Seen::default(), None);
     let (mut own, mut of_arguments) = (Keys::new("params"), Keys::new("arguments"));
     // The text was checked when this value was made, so nothing can fail here.
-    let _checked = Scanner::new(text, MAX_DEPTH).members_with(ARGUMENTS, |Found { level, key, plain, value }| {
+    let _checked = Scanner::new(text, MAX_DEPTH).members_with(&[ARGUMENTS], |Found { level, key, plain, value }| {
         let literal = &text[key];
         match level {
             Level::Outer => match own.add(literal, plain, &PARAMS_KEYS) {
@@ -120,7 +120,7 @@ pub fn refuse_ambiguity(params: &Raw) -> Result<Seen, RequestProblem> {
                 Some(b"arguments") if literal != ARGUMENTS => escaped = Some(value),
                 _ => {}
             },
-            Level::Inner => {
+            Level::Inner(_) => {
                 of_arguments.add(literal, plain, &[]);
             }
         }
@@ -195,7 +195,7 @@ impl<'a> Keys<'a> {
         self.more.last().map(|key| &*key.0)
     }
 
-    fn verdict(mut self) -> Result<(), RequestProblem> {
+    fn verdict(&mut self) -> Result<(), RequestProblem> {
         let place = self.place;
         match (self.problem.take(), self.repeated()) {
             (Some(problem), _) => Err(problem),
@@ -205,7 +205,7 @@ impl<'a> Keys<'a> {
     }
 
     /// A key that occurs twice.
-    fn repeated(mut self) -> Option<String> {
+    fn repeated(&mut self) -> Option<String> {
         let few = &self.few[..self.count];
         if self.more.is_empty() {
             return few.iter().enumerate().find(|(index, key)| few[..*index].contains(key)).map(|(_, key)| text(key));

@@ -10,7 +10,7 @@ use super::transport::Outbound;
 use crate::{
     exchange::{LogLevel, Question, Request},
     json::Raw,
-    message::{RpcError, item::Tool},
+    message::{RpcError, item::Tool, result::ResultType},
     revision::Revision,
     task::Task,
 };
@@ -23,8 +23,8 @@ pub(crate) trait Accent: Send + Sync + fmt::Debug {
     /// The request as it goes out under this id; `round` holds what an earlier reply asked for.
     fn request(&self, id: u64, request: &Request, round: Option<&Round>) -> Outbound;
 
-    /// What a good reply to this request means.
-    fn result(&self, request: &Request, result: Raw) -> Reply;
+    /// What a good reply to this request means, which says of itself that it is this.
+    fn result(&self, request: &Request, result: Raw, said: ResultType) -> Reply;
 
     /// What a bad reply means.
     fn error(&self, request: &Request, error: RpcError) -> Reply;

@@ -201,13 +201,14 @@ impl Call {
     }
 
     /// An answer came.
-    pub(crate) fn replied(self: &Arc<Self>, router: &Router, envelope: &Envelope) {
+    pub(crate) fn replied(self: &Arc<Self>, router: &Router, envelope: Envelope) {
         let accent = match router.accent() {
             Ok(accent) => accent,
             Err(error) => return self.fail(error),
         };
-        let reply = match (envelope.result(), envelope.error()) {
-            (Some(result), _) => accent.result(&self.request, result),
+        let (said, error) = (envelope.result_type(), envelope.error());
+        let reply = match (envelope.into_result(), error) {
+            (Some(result), _) => accent.result(&self.request, result, said),
             (None, Some(error)) => accent.error(&self.request, error),
             (None, None) => Reply::Invalid("neither result nor error".to_owned()),
         };
@@ -241,7 +242,7 @@ impl Call {
             LaneEnd::Failed(error) => self.fail(error),
             LaneEnd::SessionGone => self.renew_session(router),
             LaneEnd::Status { status, body } => match handshake::json_rpc_answer(&body) {
-                Some(answer) => self.replied(router, &answer),
+                Some(answer) => self.replied(router, answer),
                 None => {
                     let body = String::from_utf8_lossy(&body).into_owned();
                     self.fail(WireError::Status { status, body });

@@ -11,6 +11,7 @@ use crate::{
     json::{Kind, Raw},
     message::{
         ClientCapabilities, Id, RpcError, compose, meta,
+        result::ResultType,
         splice::{self, Edit},
     },
     revision::Revision,
@@ -41,7 +42,7 @@ impl Accent for Legacy {
         Outbound::plain(message, Some(id))
     }
 
-    fn result(&self, request: &Request, result: Raw) -> Reply {
+    fn result(&self, request: &Request, result: Raw, _said: ResultType) -> Reply {
         // A task stands for the answer only where one was asked for.
         if request.asks_for_task() && result.get("task").is_some() {
             return match Task::view(&result) {

@@ -50,18 +50,20 @@ impl Accent for Modern {
     }
 
     fn request(&self, id: u64, request: &Request, round: Option<&Round>) -> Outbound {
-        let mut edits = vec![self.meta(id, request)];
-        if round.is_none() {
-            edits.extend(request.answers.iter().map(|answers| Edit::Set("inputResponses", answers.clone())));
-        }
-        if let Some(round) = round {
-            edits.extend(round.answers.iter().map(|answers| Edit::Set("inputResponses", answers.clone())));
-            edits.push(match &round.state {
-                Some(state) => Edit::Set("requestState", state.clone()),
-                None => Edit::Remove("requestState"),
-            });
-        }
-        let message = compose::request(&Id::number(id), request.method(), request.params(), &edits);
+        let meta = self.meta(id, request);
+        let message = match (round, &request.answers) {
+            (None, None) => compose::request(&Id::number(id), request.method(), request.params(), &[meta]),
+            (round, brought) => {
+                let answers = round.map_or(brought, |round| &round.answers);
+                let mut edits = vec![meta];
+                edits.extend(answers.iter().map(|answers| Edit::Set("inputResponses", answers.clone())));
+                edits.extend(round.map(|round| match &round.state {
+                    Some(state) => Edit::Set("requestState", state.clone()),
+                    None => Edit::Remove("requestState"),
+                }));
+                compose::request(&Id::number(id), request.method(), request.params(), &edits)
+            }
+        };
         let headers = match self.shape {
             Shape::Http => self.headers(request),
             Shape::Stream => Vec::new(),
@@ -69,8 +71,8 @@ impl Accent for Modern {
         Outbound { message, request: Some(id), headers }
     }
 
-    fn result(&self, request: &Request, result: Raw) -> Reply {
-        match ResultType::view(&result) {
+    fn result(&self, request: &Request, result: Raw, said: ResultType) -> Reply {
+        match said {
             ResultType::Complete => Reply::Complete(result),
             ResultType::InputRequired if request.is_interactive() => self.questions(request, &result),
             ResultType::Task if request.method() == "tools/call" => match Task::view(&result) {

@@ -273,7 +273,7 @@ impl Router {
         let Some(id) = self.answers(lane, &envelope) else { return Flow::GoOn };
         match self.forget(id) {
             Some(Waiting::Handshake(sender)) => drop(sender.send(HandshakeReply::Message(envelope))),
-            Some(Waiting::Call(call)) => call.replied(self, &envelope),
+            Some(Waiting::Call(call)) => call.replied(self, envelope),
             Some(Waiting::Listen(listen)) => listen.ended(envelope.error()),
             None if id < self.next_id.load(Ordering::Relaxed) => {
                 self.fault(WireError::protocol(format!("a second answer to request {id}, or one that was given up")));
