@@ -49,20 +49,24 @@ struct Pool {
     builder: http1::Builder,
     /// The bound on a reply's head, for messages.
     header_bytes: usize,
-    // Nothing awaits under this lock.
-    idle: Mutex<HashMap<Arc<str>, Idle>>,
+    /// By origin; looked up once for each target. Nothing awaits under this lock.
+    idle: Mutex<HashMap<String, Arc<Idle>>>,
 }
 
-/// Connections that wait for a request, and since when.
-type Idle = Vec<(Instant, Line)>;
+/// The connections to one origin that wait for a request, and since when.
+#[derive(Default)]
+struct Idle {
+    // Nothing awaits under this lock.
+    lines: Mutex<Vec<(Instant, Line)>>,
+}
 
 /// Where requests go: read once from an address, used for each of them.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Target {
     uri: Uri,
     path: Uri,
     host: HeaderValue,
-    origin: Arc<str>,
+    idle: Arc<Idle>,
 }
 
 /// One connection.
@@ -78,7 +82,7 @@ pub(super) struct Reply {
     body: Option<Incoming>,
     line: Option<Line>,
     pool: Arc<Pool>,
-    origin: Arc<str>,
+    idle: Arc<Idle>,
 }
 
 impl HttpClient {
@@ -99,9 +103,8 @@ impl HttpClient {
     ) -> Result<Reply, WireError> {
         *request.uri_mut() = target.path.clone();
         request.headers_mut().insert(header::HOST, target.host.clone());
-        let origin = &target.origin;
         loop {
-            let kept = self.pool.take(origin);
+            let kept = target.idle.take();
             let fresh = kept.is_none();
             let mut line = match kept {
                 Some(line) => line,
@@ -114,14 +117,14 @@ impl HttpClient {
             match line.exchange(request).await {
                 Ok(response) => {
                     let (parts, body) = response.into_parts();
-                    let (pool, origin) = (Arc::clone(&self.pool), Arc::clone(origin));
+                    let (pool, idle) = (Arc::clone(&self.pool), Arc::clone(&target.idle));
                     let reply = Reply {
                         status: parts.status,
                         headers: parts.headers,
                         body: Some(body),
                         line: Some(line),
                         pool,
-                        origin,
+                        idle,
                     };
                     return Ok(reply);
                 }
@@ -139,19 +142,17 @@ struct Failure {
     unsent: Option<Box<Request<Full<Bytes>>>>,
 }
 
-// === impl Target ===
-
-impl Target {
+impl HttpClient {
     /// The target an address names.
-    pub(super) fn of(url: &Url) -> Result<Self, WireError> {
+    pub(super) fn target(&self, url: &Url) -> Result<Target, WireError> {
         let unreachable = |reason: &str| WireError::Unreachable { target: shown(url), reason: reason.to_owned() };
         let uri: Uri = url.as_str().parse().map_err(|_| unreachable("not an address HTTP can carry"))?;
         let authority = uri.authority().ok_or_else(|| unreachable("the address has no host"))?;
         let host = authority.as_str().rsplit('@').next().unwrap_or_default();
-        let origin = Arc::from(format!("{}://{host}", url.scheme()));
+        let idle = Arc::clone(self.pool.idle.lock().entry(format!("{}://{host}", url.scheme())).or_default());
         let host = HeaderValue::from_str(host).map_err(|_| unreachable("the host cannot be named in a header"))?;
         let path = uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
-        Ok(Self { path: Uri::from(path), uri, host, origin })
+        Ok(Target { path: Uri::from(path), uri, host, idle })
     }
 }
 
@@ -237,7 +238,32 @@ impl Reply {
         if let Some(mut line) = self.line.take()
             && line.is_usable()
         {
-            self.pool.keep(&self.origin, line);
+            self.idle.keep(line);
+        }
+    }
+}
+
+// === impl Idle ===
+
+impl Idle {
+    /// The connection used last that is still good. Looking at one takes a system call, so it is not done under the
+    /// lock.
+    fn take(&self) -> Option<Line> {
+        loop {
+            let (since, mut line) = self.lines.lock().pop()?;
+            if since.elapsed() < IDLE && line.is_usable() {
+                return Some(line);
+            }
+        }
+    }
+
+    fn keep(&self, line: Line) {
+        let (now, mut lines) = (Instant::now(), self.lines.lock());
+        // The oldest stand first.
+        let late = lines.partition_point(|(since, _)| IDLE <= now.saturating_duration_since(*since));
+        lines.drain(..late);
+        if lines.len() < KEPT {
+            lines.push((now, line));
         }
     }
 }
@@ -245,26 +271,6 @@ impl Reply {
 // === impl Pool ===
 
 impl Pool {
-    /// The connection used last that is still good. Looking at one takes a system call, so it is not done under the
-    /// lock.
-    fn take(&self, origin: &str) -> Option<Line> {
-        loop {
-            let (since, mut line) = self.idle.lock().get_mut(origin)?.pop()?;
-            if since.elapsed() < IDLE && line.is_usable() {
-                return Some(line);
-            }
-        }
-    }
-
-    fn keep(&self, origin: &Arc<str>, line: Line) {
-        let mut idle = self.idle.lock();
-        let lines = idle.entry(Arc::clone(origin)).or_default();
-        lines.retain(|(since, _)| since.elapsed() < IDLE);
-        if lines.len() < KEPT {
-            lines.push((Instant::now(), line));
-        }
-    }
-
     async fn open(&self, uri: Uri) -> Result<Line, WireError> {
         let target = uri.host().unwrap_or_default().to_owned();
         let stream = self.connector.open(uri).await?;

@@ -93,7 +93,7 @@ impl HttpTransport {
         credentials: Arc<dyn Credentials>,
         limits: Limits,
     ) -> Self {
-        let target = Target::of(&url).ok();
+        let target = client.target(&url).ok();
         let mut headers = headers;
         // Headers are how people configure keys: none of them prints itself.
         headers.values_mut().for_each(|value| value.set_sensitive(true));
@@ -263,14 +263,14 @@ impl Shared {
     }
 
     /// The headers of a POST, and the session it is sent in.
-    fn headers(&self, mut headers: Headers) -> (Headers, Option<String>) {
+    fn headers(&self, mut headers: Headers) -> (Headers, Option<HeaderValue>) {
         headers.push((header::CONTENT_TYPE, HeaderValue::from_static("application/json")));
         headers.push((header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream")));
         let session = self.session.as_ref().and_then(|session| session.mark(&mut headers));
         (headers, session)
     }
 
-    async fn read(self: &Arc<Self>, request: u64, session: Option<String>, response: Reply) -> LaneEnd {
+    async fn read(self: &Arc<Self>, request: u64, session: Option<HeaderValue>, response: Reply) -> LaneEnd {
         match (&self.session, session) {
             (Some(own), Some(used)) if response.status() == http::StatusCode::NOT_FOUND => {
                 return Box::pin(self.session_gone(own, &used, response)).await;
@@ -293,7 +293,7 @@ impl Shared {
     }
 
     /// A 404 means that the session is gone, unless it carries an answer of the server's own.
-    async fn session_gone(&self, own: &Session, used: &str, response: Reply) -> LaneEnd {
+    async fn session_gone(&self, own: &Session, used: &HeaderValue, response: Reply) -> LaneEnd {
         match lane::acknowledged(response, &self.endpoint.limits).await {
             LaneEnd::Status { body, .. } if method_not_found(&body) => {
                 LaneEnd::Status { status: http::StatusCode::NOT_FOUND, body }

@@ -23,6 +23,9 @@ const SMALL: usize = 4 * 1024;
 /// How long a stream may stay open after its answer.
 const LAST_CHUNK: Duration = Duration::from_millis(250);
 
+/// The type of one body.
+const JSON: &str = "application/json";
+
 /// How a lane ended.
 pub(super) enum End {
     /// For good.
@@ -47,26 +50,31 @@ pub(super) struct Broken {
 /// Reads a lane to its end, handing every message to the sink.
 pub(super) async fn read(sink: &dyn Sink, lane: Lane, response: Reply, limits: &Limits) -> End {
     let status = response.status();
+    // All but one body is large to wait for, and on the heap: most wait for one body.
     if !status.is_success() {
-        return End::Lane(status_end(response, limits).await);
+        return End::Lane(Box::pin(status_end(response, limits)).await);
     }
-    let kind = kind(&response).to_ascii_lowercase();
-    match kind.as_str() {
-        "text/event-stream" => read_events(sink, lane, response, limits).await,
-        "application/json" => End::Lane(read_json(sink, lane, response, limits).await),
+    match kind(&response) {
+        kind if kind.eq_ignore_ascii_case(JSON) => End::Lane(read_json(sink, lane, response, limits).await),
+        kind if kind.eq_ignore_ascii_case("text/event-stream") => {
+            Box::pin(read_events(sink, lane, response, limits)).await
+        }
         _ if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) => End::Lane(LaneEnd::Accepted),
-        _ => End::Lane(LaneEnd::Failed(WireError::protocol(format!("an answer of type `{kind}`")))),
+        kind => End::Lane(LaneEnd::Failed(WireError::protocol(format!("an answer of type `{kind}`")))),
     }
 }
 
 /// Whether a good answer comes as one body, with nothing before it.
 pub(super) fn is_one_body(response: &Reply) -> bool {
-    response.status() == StatusCode::OK && kind(response).eq_ignore_ascii_case("application/json")
+    response.status() == StatusCode::OK && kind(response).eq_ignore_ascii_case(JSON)
 }
 
 /// The type of a reply, without its parameters.
 fn kind(response: &Reply) -> &str {
     let kind = response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if kind == JSON {
+        return kind;
+    }
     kind.split(';').next().unwrap_or_default().trim()
 }
 

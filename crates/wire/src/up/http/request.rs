@@ -59,7 +59,7 @@ impl Endpoint {
         let target = match &self.target {
             Some(target) if *url == self.url => target,
             _ => {
-                elsewhere = Box::new(Target::of(url)?);
+                elsewhere = Box::new(self.client.target(url)?);
                 &*elsewhere
             }
         };
@@ -92,7 +92,7 @@ impl Endpoint {
                 }
                 _ => return Ok(response),
             }
-            response = self.send_once(&Target::of(&url)?, &url, &outgoing).await?;
+            response = self.send_once(&self.client.target(&url)?, &url, &outgoing).await?;
         }
     }
 

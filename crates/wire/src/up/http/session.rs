@@ -100,9 +100,9 @@ impl Session {
     }
 
     /// The server no longer knows this session; a newer one is kept.
-    pub(super) fn forget(&self, gone: &str) {
+    pub(super) fn forget(&self, gone: &HeaderValue) {
         let mut state = self.state.lock();
-        if state.id().is_some_and(|id| id.as_bytes() == gone.as_bytes()) {
+        if state.id().is_some_and(|id| id == gone) {
             *state = State::Shaking { id: None, again: true };
         }
     }
@@ -115,13 +115,13 @@ impl Session {
     }
 
     /// Adds session and revision to the headers; gives the session used. A handshake carries neither.
-    pub(super) fn mark(&self, headers: &mut Headers) -> Option<String> {
+    pub(super) fn mark(&self, headers: &mut Headers) -> Option<HeaderValue> {
         let state = self.state.lock();
         let (State::Agreed { id, revision, .. } | State::Open { id, revision }) = &*state else { return None };
         mark_revision(headers, Some(*revision));
         let id = id.clone()?;
         headers.push((mcp::SESSION_ID, id.clone()));
-        id.to_str().ok().map(str::to_owned)
+        Some(id)
     }
 
     /// Takes a broken stream up again, as often as it makes progress.
@@ -265,7 +265,7 @@ impl Session {
     /// Looks for a standing stream. Where there never was one, a 404 only says that there is none: many servers give it
     /// to any GET.
     async fn outlook(&self, shared: &Shared, last_event: Option<&str>, had: bool) -> Outlook {
-        let used = self.id();
+        let used = self.state.lock().id().cloned();
         let response = match self.get(shared, last_event).await {
             Ok(response) => response,
             Err(WireError::Unauthorized { .. } | WireError::Redirect { .. } | WireError::Refused(_)) => {
