@@ -9,16 +9,18 @@ use super::Finding;
 /// Each crate and the ones of ours that it may use. A crate that is not here has not been thought about.
 const EDGES: &[(&str, &[&str])] = &[
     ("agent", &["config", "host"]),
+    ("auth", &["config", "wire"]),
     ("bench", &["host", "testkit", "wire"]),
-    ("cli", &["agent", "config", "console", "gateway", "host", "sample", "store", "wire"]),
+    ("cli", &["agent", "auth", "config", "console", "gateway", "host", "sample", "store", "vault", "wire"]),
     ("config", &[]),
     ("console", &["config", "host", "store"]),
     ("gateway", &["config", "host", "wire"]),
-    ("host", &["config", "wire"]),
+    ("host", &["auth", "config", "wire"]),
     ("rmcp-peer", &["host", "testkit", "wire"]),
     ("sample", &["wire"]),
     ("store", &["config", "host"]),
-    ("testkit", &["config", "host", "sample", "wire"]),
+    ("testkit", &["auth", "config", "host", "sample", "wire"]),
+    ("vault", &["auth", "config"]),
     ("wire", &[]),
     ("xtask", &["config"]),
 ];

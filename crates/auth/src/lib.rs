@@ -1,0 +1,14 @@
+//! From a server's refusal to a credential it takes.
+//!
+//! | read | for |
+//! |---|---|
+//! | [`credential`] | what is kept of a sign-in, and under which key |
+//! | [`vault`] | where it is kept, and whose turn it is to renew it |
+//! | [`fetch`] | the one way to authorization servers and metadata |
+//!
+//! Nothing here knows MCP messages, the terminal or a browser. A credential belongs to one principal, one issuer, one
+//! client and one resource; everything that is asked for, kept or sent is bound to all four.
+
+pub mod credential;
+pub mod fetch;
+pub mod vault;
