@@ -157,7 +157,11 @@ impl GatewayTasks {
             (Scope::One(_), None) | (Scope::All, _) => true,
         };
         let theirs = *sealed.caller == *caller.principal;
-        if theirs && ours { Ok(Name { server, id: sealed.task }) } else { Err(Unanswered::unknown(id)) }
+        match (theirs && ours, &server) {
+            (false, _) => Err(Unanswered::unknown(id)),
+            (true, None) if !self.hosted.keeps(&sealed.task, caller) => Err(over()),
+            (true, _) => Ok(Name { server, id: sealed.task }),
+        }
     }
 
     async fn of_server(&self, server: &ServerName, id: Option<&str>, caller: &Caller) -> Result<TasksOf, Unanswered> {
@@ -280,6 +284,13 @@ pub(super) fn on_behalf(caller: &Caller) -> OnBehalf {
 fn unanswered(outcome: &CallOutcome) -> Unanswered {
     let message = outcome.message().unwrap_or_default();
     Unanswered::Failed(WireError::Refused(message))
+}
+
+/// A task of ours that was there once.
+fn over() -> Unanswered {
+    let why =
+        "this task was kept by the gateway and is over: its time was up, or it ended with the gateway; call again";
+    Unanswered::Refused(RpcError::new(RpcError::INVALID_PARAMS, why))
 }
 
 /// The clocks of whoever follows a task: it may take as long as it takes.

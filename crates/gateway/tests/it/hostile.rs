@@ -243,3 +243,30 @@ async fn a_handle_of_before_a_restart_and_one_from_elsewhere_are_told_apart_and_
     }
     assert_eq!(files.seen("tools/call").len(), 1, "nothing was called again");
 }
+
+/// A task that the gateway keeps itself ends with it, and the caller that still knows its name is told so.
+#[tokio::test]
+async fn a_task_that_a_gateway_kept_is_over_for_the_next_one_which_says_so() {
+    let files = files();
+    let folder = tempfile::tempdir().unwrap();
+    let file = KeyFile::at(folder.path().join("clients.json"));
+    let key = file.add("ada", None, None).unwrap();
+    let sealer = Arc::new(Sealer::generated().unwrap());
+    let start = async || {
+        let (access, _) = Access::of_keys(Some(file.clone())).unwrap();
+        let stage = Stage::sealed(TestHost::with(&files, "files"), access, Arc::clone(&sealer)).await;
+        stage.host.ready("files").await;
+        stage
+    };
+    let (before, after) = (start().await, start().await);
+    let session = async |stage: &Stage| stage.knocker("/mcp", Some(key.expose())).begun().await;
+    let call = json!({ "name": "files__echo", "arguments": {}, "task": { "ttl": 60_000 } });
+    let made = session(&before).await.post(&request(1, "tools/call", call)).await.answer().await;
+    let id = made["result"]["task"]["taskId"].as_str().unwrap_or_else(|| panic!("{made}"));
+    let again = session(&after).await;
+    for method in ["tasks/get", "tasks/result", "tasks/cancel"] {
+        let refused = again.post(&request(2, method, json!({ "taskId": id }))).await.answer().await;
+        let why = refused["error"]["message"].as_str().unwrap_or_else(|| panic!("{method}: {refused}"));
+        assert!(why.contains("it ended with the gateway"), "{method}: {refused}");
+    }
+}

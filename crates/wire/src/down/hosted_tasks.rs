@@ -91,6 +91,11 @@ impl HostedTasks {
         Ok(task)
     }
 
+    /// Whether a task of this caller's is kept under this name.
+    pub fn keeps(&self, id: &str, caller: &Caller) -> bool {
+        self.find(id, caller).is_ok()
+    }
+
     fn expiry(&self, id: String, time: Duration) -> impl Future<Output = ()> + Send + 'static {
         let inner = Arc::downgrade(&self.inner);
         async move {
