@@ -37,6 +37,8 @@ pub(super) struct Reply {
     /// Questions the caller has been sent.
     asked: FuturesUnordered<BoxFuture<'static, AskId>>,
     open: Vec<(AskId, Id)>,
+    /// Nobody will ever hear what is said.
+    unheard: bool,
     unsaid: VecDeque<Said>,
 }
 
@@ -91,8 +93,28 @@ impl Reply {
             task,
             asked: FuturesUnordered::new(),
             open: Vec::new(),
+            unheard: false,
             unsaid: VecDeque::new(),
         })
+    }
+
+    /// Goes on without anybody who hears it: what was asked, and what will be, is answered by nobody.
+    pub(super) fn unheard(mut self) -> Self {
+        self.unheard = true;
+        self.leave_unanswered();
+        self
+    }
+
+    /// Whether the caller has been sent a question that it has not answered.
+    pub(super) fn is_asking(&self) -> bool {
+        !self.open.is_empty()
+    }
+
+    /// What was asked is answered by nobody.
+    pub(super) fn leave_unanswered(&mut self) {
+        for (_, id) in &self.open {
+            self.session.forget_ask(id);
+        }
     }
 
     /// The next message; after the last one there is none.
@@ -164,6 +186,9 @@ impl Reply {
     }
 
     fn ask(&mut self, ask: Ask) {
+        if self.unheard {
+            return ask.answer(Answer::nobody());
+        }
         let question = &ask.question;
         let caller = &self.session.caller;
         let too_old = question.method.starts_with("elicitation/") && !caller.revision.has_elicitation();
@@ -273,9 +298,7 @@ impl Reply {
 
 impl Drop for Reply {
     fn drop(&mut self) {
-        for (_, id) in &self.open {
-            self.session.forget_ask(id);
-        }
+        self.leave_unanswered();
     }
 }
 

@@ -9,9 +9,11 @@ use std::{
     future::poll_fn,
     sync::Arc,
     task::{Context, Poll, Waker},
+    time::Duration,
 };
 
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use super::accent::Said;
 
@@ -44,6 +46,8 @@ struct State {
     /// Who reads, by number; the newest is the one.
     reader: Option<u64>,
     readers: u64,
+    /// Since when nobody reads.
+    left: Option<Instant>,
     waiting_reader: Option<Waker>,
     waiting_writers: Vec<Waker>,
 }
@@ -69,7 +73,7 @@ pub(super) struct Reader {
 impl Stream {
     /// A stream and the first who writes on it.
     pub(super) fn new(name: u64, bounds: Bounds) -> (Arc<Self>, Writer) {
-        let state = State { writers: 1, ..State::default() };
+        let state = State { writers: 1, left: Some(Instant::now()), ..State::default() };
         let stream = Arc::new(Self { name, bounds, state: Mutex::new(state) });
         (Arc::clone(&stream), Writer(stream))
     }
@@ -87,6 +91,7 @@ impl Stream {
         let mut state = self.state.lock();
         state.readers += 1;
         state.reader = Some(state.readers);
+        state.left = None;
         state.unread = number.min(state.next);
         state.waiting_reader.take().into_iter().for_each(Waker::wake);
         Reader { stream: Arc::clone(self), number: state.readers }
@@ -173,6 +178,19 @@ impl Writer {
         room
     }
 
+    /// Resolves when nobody has read for so long.
+    pub(super) async fn unheard(&self, time: Duration) {
+        loop {
+            let now = Instant::now();
+            let left = self.0.state.lock().left;
+            match left.unwrap_or(now) + time {
+                over if over <= now => return,
+                // A reader that leaves meanwhile is found out then.
+                later => tokio::time::sleep_until(later).await,
+            }
+        }
+    }
+
     fn poll_room(&self, context: &Context<'_>) -> Poll<()> {
         let mut state = self.0.state.lock();
         if state.reader.is_none() || !state.is_full(self.0.bounds, state.unread) {
@@ -244,6 +262,7 @@ impl Drop for Reader {
         let mut state = self.stream.state.lock();
         if state.reader == Some(self.number) {
             state.reader = None;
+            state.left = Some(Instant::now());
             state.waiting_writers.drain(..).for_each(Waker::wake);
         }
     }

@@ -73,6 +73,52 @@ async fn work_under_way_and_a_stream_that_is_read_keep_a_session() {
     assert_eq!((status(&door, &works).await, status(&door, &reads).await), (404, 404));
 }
 
+/// A call that asks something goes on without anybody to answer it: it ends, and does not keep its session for ever.
+#[tokio::test(start_paused = true)]
+async fn a_question_that_nobody_can_hear_is_answered_by_nobody() {
+    let (parrot, door) = door(Limits::default());
+    let (early, late) = (door.session("2025-11-25").await, door.session("2025-11-25").await);
+    let ask = |session: &str| posting().header("mcp-session-id", session).body(whole(&call(1, "ask"))).unwrap();
+    // Hangs up before anything was said: there is no stream that it could ask for.
+    let mut asking = Box::pin(door.0.respond(ask(&early)));
+    assert!(futures_util::poll!(&mut asking).is_pending());
+    drop(asking);
+    // Hangs up when it was asked, and is not back in time.
+    let asked = door.0.respond(ask(&late)).await;
+    assert_eq!(asked.headers()["content-type"], "text/event-stream");
+    drop(asked);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(parrot.seen().len(), 2);
+    for session in [&early, &late] {
+        let again = door.post(&[("mcp-session-id", session)], &call(1, "echo")).await;
+        assert!(again.message()["result"].is_object(), "the call is over, its id is free: {}", again.text);
+    }
+    tokio::time::sleep(IDLE * 2).await;
+    assert_eq!((status(&door, &early).await, status(&door, &late).await), (404, 404));
+}
+
+/// Whoever lost its connection has time to come back and answer.
+#[tokio::test(start_paused = true)]
+async fn a_question_waits_for_a_caller_that_takes_its_stream_up_again() {
+    let (_, door) = door(Limits::default());
+    let session = door.session("2025-11-25").await;
+    let asking = posting().header("mcp-session-id", &session).body(whole(&call(1, "ask"))).unwrap();
+    drop(door.0.respond(asking).await);
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    let resuming = Request::get("/mcp").header("host", "localhost").header("mcp-session-id", &session);
+    let resuming = resuming.header("last-event-id", "1-0").body(Full::<Bytes>::default()).unwrap();
+    let stream = door.0.respond(resuming).await;
+    assert_eq!(stream.status(), 200);
+    // Somebody reads: a person may take their time.
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let answer =
+        json!({ "jsonrpc": "2.0", "id": "ask-1", "result": { "action": "accept", "content": { "name": "Ada" } } });
+    assert_eq!(door.post(&[("mcp-session-id", &session)], &answer).await.status, 202);
+    let text = http_body_util::BodyExt::collect(stream.into_body()).await.unwrap().to_bytes();
+    let text = String::from_utf8_lossy(&text);
+    assert!(text.contains("elicitation/create") && text.contains("Ada"), "{text}");
+}
+
 fn whole(message: &Value) -> Full<Bytes> {
     Full::new(message.to_string().into())
 }

@@ -1,6 +1,6 @@
 //! Requests of sessions: they go on when the caller hangs up, and what is said meanwhile can be asked for again.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
@@ -19,6 +19,9 @@ use crate::{
 
 /// Where a caller says which event was the last it saw.
 const LAST_EVENT_ID: &str = "last-event-id";
+/// How long a question waits for somebody to read the stream it was asked on. Whoever lost a connection and wants to go
+/// on is back sooner; for anybody else the server would wait, and its other callers for the server.
+const UNHEARD: Duration = Duration::from_secs(30);
 
 impl HttpFace {
     pub(super) fn initialize(&self, envelope: &Envelope, principal: &Arc<str>) -> Response<FaceBody> {
@@ -103,7 +106,7 @@ impl HttpFace {
                 if let (Some(said), Some(writer)) = (next, &writer) {
                     writer.say(said).await;
                 }
-                next = answer.next().await;
+                next = next_heard(&mut answer, writer.as_ref()).await;
                 if next.is_none() {
                     return;
                 }
@@ -232,9 +235,21 @@ impl Waited<'_> {
 impl Drop for Waited<'_> {
     fn drop(&mut self) {
         if let Some(work) = self.work.take() {
-            self.face.go_on(work, None, None);
+            // Nothing was said yet, so that there is no stream which the caller could ask for.
+            self.face.go_on(Work { answer: work.answer.unheard(), ..work }, None, None);
         }
     }
+}
+
+/// What is said next. A question on a stream that nobody has read for a while is answered by nobody.
+async fn next_heard(answer: &mut legacy::Reply, writer: Option<&Writer>) -> Option<Said> {
+    if let Some(writer) = writer.filter(|_| answer.is_asking()) {
+        tokio::select! {
+            said = answer.next() => return said,
+            () = writer.unheard(UNHEARD) => answer.leave_unanswered(),
+        }
+    }
+    answer.next().await
 }
 
 /// Without a session there is nothing to read and nothing to end.
