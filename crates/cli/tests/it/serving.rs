@@ -64,6 +64,30 @@ fn whoever_started_it_can_speak_to_it_over_its_pipes() {
     assert_eq!(wait(&mut child, std::time::Duration::from_secs(20)).code(), Some(0));
 }
 
+/// `printf '…' | toolway serve --stdio`, as people try a server.
+#[test]
+fn what_is_asked_before_the_end_of_input_is_answered_before_it_leaves() {
+    let home = Home::with_sample();
+    let count = |server: &str| json!({ "name": format!("{server}__count"), "arguments": { "to": 3, "pause": 100 } });
+    let begin = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "pipe", "version": "1" } });
+    let input: String = [
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": begin }),
+        json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }),
+        json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": count("sample") }),
+        json!({ "jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": count("old-sample") }),
+    ]
+    .iter()
+    .map(|message| format!("{message}\n"))
+    .collect();
+    let ran = home.run_with_input(&["serve", "--stdio"], &input);
+    let said: Vec<Value> = ran.ok().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |id: u64| said.iter().find(|said| said["id"] == id).unwrap_or_else(|| panic!("{id}: {ran:?}"));
+    assert_eq!(of(1)["result"]["serverInfo"]["name"], "toolway");
+    for id in [2, 3] {
+        assert_eq!(of(id)["result"]["content"][0]["text"], "Counted to 3.", "{ran:?}");
+    }
+}
+
 #[test]
 fn each_call_is_a_line_and_a_figure() {
     let home = Home::with_sample();

@@ -6,7 +6,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -49,6 +49,8 @@ pub(super) struct Session {
     // Nothing awaits under these locks.
     level: Mutex<Option<LogLevel>>,
     asked: Mutex<HashMap<Id, oneshot::Sender<Answer>>>,
+    /// Nothing more is heard of the caller.
+    silent: AtomicBool,
     under_way: Mutex<HashMap<Id, CancellationToken>>,
     subscriptions: Mutex<HashMap<String, AbortOnDropHandle<()>>>,
     list_changes: Mutex<Option<AbortOnDropHandle<()>>>,
@@ -120,6 +122,7 @@ impl Session {
             next_ask: AtomicU64::new(1),
             level: Mutex::default(),
             asked: Mutex::default(),
+            silent: AtomicBool::new(false),
             under_way: Mutex::default(),
             subscriptions: Mutex::default(),
             list_changes: Mutex::default(),
@@ -231,8 +234,19 @@ impl Session {
     pub(super) fn ask(&self) -> (Id, oneshot::Receiver<Answer>) {
         let (sender, receiver) = oneshot::channel();
         let id = Id::string(&format!("ask-{}", self.next_ask.fetch_add(1, Ordering::Relaxed)));
-        self.asked.lock().insert(id.clone(), sender);
+        let mut asked = self.asked.lock();
+        if !self.silent.load(Ordering::Relaxed) {
+            asked.insert(id.clone(), sender);
+        }
+        drop(asked);
         (id, receiver)
+    }
+
+    /// The caller answers nothing any more: what it was asked, and what it will be, is answered by nobody.
+    pub(super) fn no_more_answers(&self) {
+        let mut asked = self.asked.lock();
+        self.silent.store(true, Ordering::Relaxed);
+        asked.clear();
     }
 
     /// The question is no longer of interest.

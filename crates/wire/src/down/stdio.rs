@@ -19,8 +19,8 @@ use crate::{
     seal::NoRandomness,
 };
 
-/// Serves one caller until it hangs up, or until `stop` is cancelled: then requests under way may end, in the time the
-/// options give them, and nothing new is begun.
+/// Serves one caller until its side ends, or until `stop` is cancelled: then requests under way may end, in the time the
+/// options give them, and nothing new is begun. When both has happened, nothing is waited for.
 pub async fn serve<R, W>(
     read: R,
     write: W,
@@ -47,21 +47,23 @@ where
         stop: CancellationToken::new(),
     });
     let mut reader = LineReader::new(read, limits.message_bytes);
-    tokio::select! {
-        () = line.converse(&mut reader) => {}
-        () = stop.cancelled() => {}
+    let hung_up = tokio::select! {
+        () = line.converse(&mut reader) => true,
+        () = stop.cancelled() => false,
+    };
+    line.face.draining.cancel();
+    line.requests.close();
+    if hung_up {
+        // Whoever has said everything may still read the answers, but gives none.
+        line.session.lock().iter().for_each(|session| session.no_more_answers());
     }
-    if stop.is_cancelled() {
-        line.face.draining.cancel();
-        line.requests.close();
-        tokio::select! {
-            () = line.converse(&mut reader) => {}
-            () = line.requests.wait() => {}
-            () = tokio::time::sleep(drain) => {}
-        }
+    tokio::select! {
+        () = line.converse(&mut reader), if !hung_up => {}
+        () = stop.cancelled(), if hung_up => {}
+        () = line.requests.wait() => {}
+        () = tokio::time::sleep(drain) => {}
     }
     line.stop.cancel();
-    line.requests.close();
     line.requests.wait().await;
     writer.close();
     tasks.close();
@@ -261,6 +263,10 @@ impl LineFace {
     fn say(&self, message: bytes::Bytes) {
         if let Err(error) = self.writer.send(message) {
             tracing::debug!(%error, "the caller no longer reads");
+            // Once it has no more to say either, there is nobody to answer.
+            if self.face.draining.is_cancelled() {
+                self.stop.cancel();
+            }
         }
     }
 }

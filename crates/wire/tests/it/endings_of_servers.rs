@@ -95,6 +95,46 @@ async fn a_line_ends_as_gently() {
     serving.await.unwrap().unwrap();
 }
 
+/// Whoever writes all it has to say and closes its side reads every answer that comes in time.
+#[tokio::test(start_paused = true)]
+async fn what_was_asked_before_the_end_of_a_line_is_answered_after_it() {
+    let (ours, theirs) = tokio::io::duplex(1 << 20);
+    let (read, write) = tokio::io::split(theirs);
+    let parrot = Parrot::new();
+    let options = FaceOptions { drain: Duration::from_secs(5), ..FaceOptions::default() };
+    let serving = stdio::serve(read, write, Arc::clone(&parrot) as Arc<dyn Service>, options, CancellationToken::new());
+    let serving = tokio::runtime::Handle::current().spawn(serving);
+    let (read, mut write) = tokio::io::split(ours);
+    let begin = json!({ "protocolVersion": "2025-11-25", "capabilities": { "elicitation": { "form": {} } },
+        "clientInfo": { "name": "by hand", "version": "1" } });
+    let messages = [
+        request(1, "initialize", begin),
+        call(2, "slow"),
+        call(3, "ask"),
+        call(4, "wait"),
+        stateless(call(5, "slow"), MODERN),
+        listening(6),
+    ];
+    for message in messages {
+        write.write_all(format!("{message}\n").as_bytes()).await.unwrap();
+    }
+    write.shutdown().await.unwrap();
+    let began = tokio::time::Instant::now();
+    let (mut lines, mut said) = (BufReader::new(read).lines(), Vec::new());
+    while let Some(line) = lines.next_line().await.unwrap() {
+        said.push(serde_json::from_str::<Value>(&line).unwrap());
+    }
+    let of = |id: u64| said.iter().find(|said| said["id"] == id && said.get("method").is_none());
+    assert_eq!(of(1).unwrap()["result"]["protocolVersion"], "2025-11-25");
+    assert_eq!(of(2).unwrap()["result"]["content"][0]["text"], "at last");
+    assert!(of(3).is_some(), "nobody answers its question, and it goes on: {said:?}");
+    assert_eq!(of(5).unwrap()["result"]["content"][0]["text"], "at last");
+    assert_eq!(of(6).unwrap()["result"]["resultType"], "complete");
+    assert!(of(4).is_none(), "what takes longer is given up");
+    assert_eq!((began.elapsed().as_secs(), parrot.cancelled()), (5, 1));
+    serving.await.unwrap().unwrap();
+}
+
 /// Breaks where the name of the tool says.
 struct Clumsy;
 
