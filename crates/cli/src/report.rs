@@ -82,7 +82,7 @@ impl Report {
             | Refusal::Denied { .. }
             | Refusal::Declined { .. }
             | Refusal::NobodyToAsk(_) => ExitCode::Denied,
-            Refusal::Busy { .. } | Refusal::Changed(_) => ExitCode::Unreachable,
+            Refusal::Busy { .. } | Refusal::TooMany { .. } | Refusal::Changed(_) => ExitCode::Unreachable,
             Refusal::ShuttingDown => ExitCode::Internal,
             Refusal::Unknown { .. } | Refusal::UnknownServer(_) | Refusal::Disabled(_) | Refusal::Malformed(_) => {
                 ExitCode::Usage

@@ -29,14 +29,21 @@ pub struct GatewaySettings {
     pub hosts: Setting<Vec<String>>,
     /// Whether the oldest clients may come in too, over HTTP+SSE of 2024-11-05.
     pub sse: Setting<bool>,
+    /// How many calls of one client may be under way at once; the host's own bound where nothing is said.
+    pub calls_per_client: Setting<Option<u32>>,
 }
 
 const ACCESS: &[(&str, GatewayAccess)] = &[("keys", GatewayAccess::Keys), ("open", GatewayAccess::Open)];
 const ACCESS_WORDS: &[&str] = &["keys", "open"];
 
 /// What stands under `gateway`.
-const MEMBERS: &[(&str, Shape)] =
-    &[("access", Shape::Word(ACCESS_WORDS)), ("listen", Shape::Text), ("hosts", Shape::Texts), ("sse", Shape::Flag)];
+const MEMBERS: &[(&str, Shape)] = &[
+    ("access", Shape::Word(ACCESS_WORDS)),
+    ("listen", Shape::Text),
+    ("hosts", Shape::Texts),
+    ("sse", Shape::Flag),
+    ("callsPerClient", Shape::Count),
+];
 
 /// The key of the document.
 pub(crate) const GATEWAY: Key<Settings> = Key {
@@ -44,7 +51,8 @@ pub(crate) const GATEWAY: Key<Settings> = Key {
     shape: Shape::Members(MEMBERS),
     doc: "For `toolway serve`: `access` is `keys` unless said, or `open` for everybody on this machine; `listen` is the \
           address, `127.0.0.1:7717` unless said; `hosts` are names under which it is reached beside those of this \
-          machine; with `sse` the oldest clients come in too, over HTTP+SSE at `/sse`, which they may not unless said.",
+          machine; with `sse` the oldest clients come in too, over HTTP+SSE at `/sse`, which they may not unless said; `callsPerClient` \
+          is how many calls of one client may be under way at once, 256 unless said.",
     example: r#"{"access": "keys", "listen": "127.0.0.1:7717"}"#,
     set: read,
 };
@@ -64,6 +72,11 @@ fn read(settings: &mut Settings, field: &Field<'_>) -> Result<(), ConfigError> {
             }
             "hosts" => put(&mut gateway.hosts, field.setting(field.texts()?))?,
             "sse" => put(&mut gateway.sse, field.setting(field.flag()?))?,
+            "callsPerClient" => {
+                let calls = Some(field.count()?).filter(|calls| 0 < *calls);
+                let calls = calls.ok_or_else(|| field.expected("a whole number from one"))?;
+                put(&mut gateway.calls_per_client, field.setting(Some(calls)))?;
+            }
             _ => return Err(field.unknown(MEMBERS.iter().map(|(key, _)| *key))),
         }
     }
@@ -79,6 +92,7 @@ impl GatewaySettings {
             listen: self.listen.or_nearer(nearer.listen),
             hosts: self.hosts.or_nearer(nearer.hosts),
             sse: self.sse.or_nearer(nearer.sse),
+            calls_per_client: self.calls_per_client.or_nearer(nearer.calls_per_client),
         }
     }
 }

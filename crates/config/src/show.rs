@@ -55,6 +55,11 @@ pub fn show(config: &Config) -> Vec<ShownValue> {
         shown("gateway.listen", &settings.gateway.listen, json!(settings.gateway.listen.value)),
         shown("gateway.hosts", &settings.gateway.hosts, json!(settings.gateway.hosts.value)),
         shown("gateway.sse", &settings.gateway.sse, json!(settings.gateway.sse.value)),
+        shown(
+            "gateway.callsPerClient",
+            &settings.gateway.calls_per_client,
+            json!(settings.gateway.calls_per_client.value),
+        ),
     ];
     for server in config.servers.values() {
         Showing { server, config, values: &mut values }.all();

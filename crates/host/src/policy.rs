@@ -7,11 +7,12 @@
 pub mod approval;
 pub mod decision;
 pub mod limit;
+mod tally;
 pub mod trust;
 
 pub use approval::{Answer, Approver, NobodyApproves};
 pub use decision::{Decision, Grant, Question, Refusal, RuleId, Subject};
-pub use limit::{CallLimits, Permit};
+pub use limit::{CALLS_PER_CLIENT, CallLimits, Permit};
 pub use trust::{MemoryTrust, TrustLedger};
 
 use crate::{

@@ -19,6 +19,7 @@ use toolway_gateway::{
 use toolway_host::{
     connection::{WantedServer, Way},
     host::{Host, HostOptions},
+    policy::{CALLS_PER_CLIENT, CallLimits},
     ports::HostPorts,
 };
 use toolway_sample::Sample;
@@ -111,7 +112,9 @@ async fn start(app: &App, config: &Config, records: Arc<Records>) -> Result<Host
         let name: Option<ServerName> = "sample".parse().ok();
         name.map(|name| WantedServer::new(name, Way::InProcess(Arc::new(Sample::new()))))
     };
+    let per_client = config.settings.gateway.calls_per_client.value.map(|calls| calls as usize);
     let options = HostOptions {
+        calls: CallLimits { per_client: per_client.unwrap_or(CALLS_PER_CLIENT), ..CallLimits::default() },
         servers: if config.servers.is_empty() { sample().into_iter().collect() } else { Vec::new() },
         environment: app.environment.clone(),
         http: HttpClient::new(app.http_options(), &Limits::default()),

@@ -129,6 +129,7 @@ fn refused(refusal: &Refusal, kind: CallKind) -> Outcome {
         | Refusal::Declined { .. }
         | Refusal::NobodyToAsk(_)
         | Refusal::Busy { .. }
+        | Refusal::TooMany { .. }
         | Refusal::Changed(_)
         | Refusal::ShuttingDown => failed(&refusal.to_string(), kind),
     }

@@ -6,6 +6,7 @@ mod callers;
 mod counting;
 mod crossing;
 mod differential;
+mod fairness;
 mod guards;
 mod hostile;
 mod knocking;

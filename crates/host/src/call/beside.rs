@@ -136,6 +136,7 @@ impl Host {
     ) -> Result<TasksOf, CallOutcome> {
         let (on_behalf, inner) = (on_behalf.into(), self.inner());
         let target = Target::Method { server: server.clone(), method: "tasks/get".to_owned() };
+        let entry = inner.slots.enter(&on_behalf.caller)?;
         let Found { connection, subject, .. } = way::find(inner, &target, None).await?;
         let grant = match inner.policy.decide(subject, &on_behalf.caller, &connection.wanted().filter) {
             Decision::Allow(grant) => grant,
@@ -146,7 +147,7 @@ impl Host {
         let asker = Asker { task, ..Asker::of(&on_behalf) };
         let seat = connection.seat(&ready, asker, Need::Carried, inner.slots.patience()).await;
         let seat = seat.map_err(|no_seat| way::unseated(&connection, no_seat))?;
-        let permit = way::admit(inner, &connection, grant).await?;
+        let permit = way::admit(inner, &connection, grant, entry).await?;
         let tasks = seat.peer(&ready).tasks(on_behalf.capabilities);
         Ok(TasksOf { tasks, _held: Box::new((permit, ready, seat)) })
     }
@@ -229,6 +230,7 @@ async fn reach(
     target: &Target,
     recording: &mut Recording,
 ) -> Result<Reached, CallOutcome> {
+    let entry = host.slots.enter(caller)?;
     let Found { connection, subject, .. } = way::find(host, target, None).await?;
     recording.found(&subject);
     let grant = match host.policy.decide(subject, caller, &connection.wanted().filter) {
@@ -240,7 +242,7 @@ async fn reach(
         Decision::Deny(refusal) => return Err(refusal.into()),
     };
     let ready = connection.ready().await.map_err(|why| not_connected(&connection, why))?;
-    let permit = way::admit(host, &connection, grant).await?;
+    let permit = way::admit(host, &connection, grant, entry).await?;
     recording.sent(connection.name(), &permit, ready.redactor.clone());
     Ok(Reached { connection, ready, permit })
 }

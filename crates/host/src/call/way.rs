@@ -15,7 +15,7 @@ use crate::{
         lines::{Asker, Need, NoSeat},
     },
     host::Inner,
-    policy::{Decision, Grant, Permit, Refusal, Subject, approval},
+    policy::{Decision, Grant, Permit, Refusal, Subject, approval, limit::Entry},
     record::Recording,
 };
 
@@ -58,6 +58,7 @@ async fn go(
     earlier: Option<Earlier>,
     recording: &mut Recording,
 ) -> Result<Sent, CallOutcome> {
+    let entry = host.slots.enter(&request.caller)?;
     let found = find(host, &request.target, request.content()).await?;
     recording.found(&found.subject);
     if found.fingerprint.zip(request.chosen).is_some_and(|(now, chosen)| now != chosen) {
@@ -81,7 +82,7 @@ async fn go(
     let need = if wire_request.is_interactive() { Need::Askable } else { Need::Carried };
     let seat = connection.seat(&ready, asker, need, host.slots.patience()).await;
     let seat = seat.map_err(|no_seat| unseated(connection, no_seat))?;
-    let permit = admit(host, connection, grant).await?;
+    let permit = admit(host, connection, grant, entry).await?;
     let terms = request.terms.unwrap_or_else(|| connection.wanted().terms());
     let mut sent = connection.send_over(seat, permit, wire_request, terms).await.map_err(not_connected)?;
     drop(ready);
@@ -125,8 +126,13 @@ async fn granted(
 }
 
 /// Waits for a slot.
-pub(super) async fn admit(host: &Inner, connection: &Connection, grant: Grant) -> Result<Permit, Refusal> {
-    host.slots.admit(grant, connection.slots()).await
+pub(super) async fn admit(
+    host: &Inner,
+    connection: &Connection,
+    grant: Grant,
+    entry: Entry,
+) -> Result<Permit, Refusal> {
+    host.slots.admit(grant, connection.slots(), entry).await
 }
 
 /// Finds the server and its own name for what is asked for. A server that is not listed yet is waited for where the

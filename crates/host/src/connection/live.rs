@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 use toolway_config::ServerName;
 use toolway_wire::{
     error::WireError,
@@ -31,7 +31,10 @@ use super::{
 use crate::{
     call::Caller,
     catalog::{Fingerprint, Listing},
-    policy::{Permit, Refusal, limit::Slots},
+    policy::{
+        Permit, Refusal,
+        limit::{ServerSlots, Slots},
+    },
     record::redact::Redactor,
     whose_move::WhoseMove,
 };
@@ -53,7 +56,7 @@ pub(crate) struct Shared {
     pub(crate) lines: Arc<Lines>,
     /// The last peer that did not answer as it should.
     suspected: AtomicU64,
-    slots: Arc<Semaphore>,
+    slots: Arc<ServerSlots>,
     uses: Arc<Uses>,
 }
 
@@ -149,7 +152,7 @@ impl Connection {
     pub(crate) fn new(
         wanted: Arc<WantedServer>,
         live: Live,
-        slots: Arc<Semaphore>,
+        slots: Arc<ServerSlots>,
         (room, seed): (&Arc<Surroundings>, u64),
     ) -> (Self, mpsc::Receiver<Order>) {
         let (orders, inbox) = mpsc::channel(ORDERS);
@@ -245,7 +248,7 @@ impl Connection {
         Arc::clone(&self.shared.wanted.borrow())
     }
 
-    pub(crate) fn slots(&self) -> &Arc<Semaphore> {
+    pub(crate) fn slots(&self) -> &Arc<ServerSlots> {
         &self.shared.slots
     }
 

@@ -14,7 +14,7 @@ use std::{future::pending, sync::Arc};
 use futures_util::future::BoxFuture;
 use tokio::{
     select,
-    sync::{Semaphore, mpsc, oneshot, watch},
+    sync::{mpsc, oneshot, watch},
     time::{Instant, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
@@ -37,7 +37,9 @@ use super::{
     state::{Counts, Phase, ServerStatus, Stopped},
     wanted::WantedServer,
 };
-use crate::{catalog::Listing, event::HostEvent, record::redact::Redactor, whose_move::WhoseMove};
+use crate::{
+    catalog::Listing, event::HostEvent, policy::limit::ServerSlots, record::redact::Redactor, whose_move::WhoseMove,
+};
 
 /// Owns one connection.
 struct Supervisor {
@@ -117,7 +119,7 @@ enum Grace {
 /// A new connection, and the work that supervises it until the host stops or it is no longer wanted.
 pub(crate) fn supervise(
     wanted: Arc<WantedServer>,
-    slots: Arc<Semaphore>,
+    slots: Arc<ServerSlots>,
     room: Arc<Surroundings>,
     stop: CancellationToken,
     removed: CancellationToken,
@@ -131,7 +133,7 @@ impl Supervisor {
     /// A new connection and what supervises it; nothing happens before it is run.
     fn new(
         wanted: Arc<WantedServer>,
-        slots: Arc<Semaphore>,
+        slots: Arc<ServerSlots>,
         room: Arc<Surroundings>,
     ) -> (Connection, Self, mpsc::Receiver<Order>) {
         let status = showing::first_status(&wanted, &room);

@@ -110,6 +110,12 @@ pub enum Refusal {
         /// How long it waited.
         waited: Duration,
     },
+    /// This client has as many calls on the way as it may.
+    #[error("{limit} calls of this client are under way, as many as one may have; wait until some of them have ended")]
+    TooMany {
+        /// How many may be.
+        limit: usize,
+    },
     /// The definition is not the one the caller chose.
     #[error("`{0}` has changed since it was listed; list again and look at it")]
     Changed(String),
@@ -206,6 +212,7 @@ impl Refusal {
             Self::Declined { .. } => "declined",
             Self::NobodyToAsk(_) => "nobody_to_ask",
             Self::Busy { .. } => "busy",
+            Self::TooMany { .. } => "too_many_calls",
             Self::Changed(_) => "changed",
             Self::Malformed(_) => "malformed",
             Self::ShuttingDown => "shutting_down",

@@ -1,4 +1,7 @@
-//! How many calls run side by side, in all and to one server; turns a grant into a permit.
+//! How many calls run side by side, in all, to one server and of one client; turns a grant into a permit.
+//!
+//! A client has only so many calls on the way at once, whether they run or wait: one more is refused at once, so that it
+//! fills no line that others stand in. Of one server's slots it has a share; beyond that its calls wait for each other.
 
 use std::{
     collections::HashMap,
@@ -15,7 +18,10 @@ use tokio::{
     time::Instant,
 };
 
-use super::decision::{Grant, Refusal, RuleId, Subject};
+use super::{
+    decision::{Grant, Refusal, RuleId, Subject},
+    tally::{Place, Tally},
+};
 use crate::call::Caller;
 
 /// A grant with a free slot; dropping it frees the slot.
@@ -54,24 +60,31 @@ pub struct Permit {
 /// What a permit holds; it comes back when this is gone.
 #[derive(Debug)]
 enum Held {
-    Slots { _of_server: OwnedSemaphorePermit, _of_all: OwnedSemaphorePermit },
-    Parked { _place: ParkedPlace },
+    Slots { _of_server: ServerSlot, _of_all: OwnedSemaphorePermit, _entry: Entry },
+    Parked { _place: Place },
 }
 
-/// A place among the calls of one caller that wait for an answer.
+/// A slot at a server, and one of what its client has of them.
 #[derive(Debug)]
-struct ParkedPlace {
-    caller: Caller,
-    parked: Arc<Mutex<HashMap<Caller, usize>>>,
+struct ServerSlot {
+    _slot: OwnedSemaphorePermit,
+    _of_share: Option<OwnedSemaphorePermit>,
 }
+
+/// A call that was let onto the way, where its caller's are counted; dropping it leaves the way.
+#[must_use]
+#[derive(Debug)]
+pub(crate) struct Entry(Option<Place>);
 
 /// How many calls may run side by side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallLimits {
     /// In all.
     pub in_all: usize,
-    /// To one server.
+    /// To one server; one client has at most three quarters of them.
     pub per_server: usize,
+    /// Of one client, under way or waiting; one more is refused at once.
+    pub per_client: usize,
     /// Calls that may wait for a slot; one more is refused at once.
     pub waiting: usize,
     /// How long a call waits for a slot before it is refused.
@@ -86,13 +99,38 @@ pub(crate) struct Slots {
     limits: CallLimits,
     in_all: Arc<Semaphore>,
     waiting: Arc<AtomicUsize>,
-    /// Calls that wait for an answer, by caller. Nothing awaits under this lock.
-    parked: Arc<Mutex<HashMap<Caller, usize>>>,
+    /// Calls on the way, by client.
+    entered: Tally,
+    /// Calls that wait for an answer, by caller.
+    parked: Tally,
 }
+
+/// The slots of one server.
+#[derive(Debug)]
+pub(crate) struct ServerSlots {
+    all: Arc<Semaphore>,
+    /// How many of them one client has at most.
+    share: usize,
+    /// What each client has of them. Nothing awaits under this lock.
+    shares: Mutex<HashMap<Caller, Arc<Semaphore>>>,
+}
+
+/// Calls of one client that are under way or wait, unless the operator says otherwise: more than a client with many agents
+/// has at once, and few enough that it takes many clients to fill every line.
+pub const CALLS_PER_CLIENT: usize = 256;
+/// Clients whose shares of a server are kept while they have nothing under way there.
+const IDLE_SHARES: usize = 64;
 
 impl Default for CallLimits {
     fn default() -> Self {
-        Self { in_all: 1_024, per_server: 128, waiting: 4_096, patience: Duration::from_secs(60), parked: 100 }
+        Self {
+            in_all: 1_024,
+            per_server: 128,
+            per_client: CALLS_PER_CLIENT,
+            waiting: 4_096,
+            patience: Duration::from_secs(60),
+            parked: 100,
+        }
     }
 }
 
@@ -100,7 +138,18 @@ impl Default for CallLimits {
 
 impl Slots {
     pub(crate) fn new(limits: CallLimits) -> Self {
-        Self { limits, in_all: Arc::new(slots(limits.in_all)), waiting: Arc::default(), parked: Arc::default() }
+        let (entered, parked) = (Tally::new(limits.per_client.max(1)), Tally::new(limits.parked));
+        Self { limits, in_all: Arc::new(slots(limits.in_all)), waiting: Arc::default(), entered, parked }
+    }
+
+    /// Lets a call onto the way; refused at once where its client has as many there as it may. Whoever is no client of
+    /// ours is not counted: that is the user, or the program that we are part of.
+    pub(crate) fn enter(&self, caller: &Caller) -> Result<Entry, Refusal> {
+        if !matches!(caller, Caller::Client(_)) {
+            return Ok(Entry(None));
+        }
+        let place = self.entered.take(caller).ok_or(Refusal::TooMany { limit: self.limits.per_client.max(1) })?;
+        Ok(Entry(Some(place)))
     }
 
     /// How long a call waits for its turn.
@@ -108,15 +157,10 @@ impl Slots {
         self.limits.patience
     }
 
-    fn park(&self, caller: &Caller) -> Result<ParkedPlace, Refusal> {
-        let mut parked = self.parked.lock();
-        let of_caller = parked.entry(caller.clone()).or_default();
-        if self.limits.parked <= *of_caller {
-            let whose = "of this caller that wait for an answer";
-            return Err(Refusal::Busy { limit: self.limits.parked, whose, waited: Duration::ZERO });
-        }
-        *of_caller += 1;
-        Ok(ParkedPlace { caller: caller.clone(), parked: Arc::clone(&self.parked) })
+    fn park(&self, caller: &Caller) -> Result<Place, Refusal> {
+        let whose = "of this caller that wait for an answer";
+        let full = Refusal::Busy { limit: self.limits.parked, whose, waited: Duration::ZERO };
+        self.parked.take(caller).ok_or(full)
     }
 
     /// Calls that have a slot at this moment.
@@ -125,15 +169,30 @@ impl Slots {
     }
 
     /// The slots of one more server.
-    pub(crate) fn of_server(&self) -> Arc<Semaphore> {
-        Arc::new(slots(self.limits.per_server))
+    pub(crate) fn of_server(&self) -> Arc<ServerSlots> {
+        let per_server = self.limits.per_server.max(1);
+        let share = per_server - per_server / 4;
+        Arc::new(ServerSlots { all: Arc::new(slots(per_server)), share, shares: Mutex::default() })
     }
 
     /// Waits for a slot at the server, then for one of all: whoever waits for a busy server keeps no other waiting.
-    pub(crate) async fn admit(&self, grant: Grant, server: &Arc<Semaphore>) -> Result<Permit, Refusal> {
-        let of_server = self.slot(server, self.limits.per_server, "to this server").await?;
+    pub(crate) async fn admit(&self, grant: Grant, server: &ServerSlots, entry: Entry) -> Result<Permit, Refusal> {
+        let of_server = self.server_slot(server, &entry).await?;
         let of_all = self.slot(&self.in_all, self.limits.in_all, "in all").await?;
-        Ok(Permit { grant, held: Held::Slots { _of_server: of_server, _of_all: of_all } })
+        Ok(Permit { grant, held: Held::Slots { _of_server: of_server, _of_all: of_all, _entry: entry } })
+    }
+
+    /// First one of its client's share: whoever has a whole share under way waits in no line with others.
+    async fn server_slot(&self, server: &ServerSlots, entry: &Entry) -> Result<ServerSlot, Refusal> {
+        let of_share = match &entry.0 {
+            Some(place) => {
+                let share = server.share_of(place.caller());
+                Some(self.slot(&share, server.share, "of this client to this server").await?)
+            }
+            None => None,
+        };
+        let slot = self.slot(&server.all, self.limits.per_server, "to this server").await?;
+        Ok(ServerSlot { _slot: slot, _of_share: of_share })
     }
 
     async fn slot(
@@ -179,6 +238,25 @@ impl Drop for InLine<'_> {
     }
 }
 
+// === impl ServerSlots ===
+
+impl ServerSlots {
+    /// What a client has of them.
+    fn share_of(&self, caller: &Caller) -> Arc<Semaphore> {
+        let mut shares = self.shares.lock();
+        if let Some(share) = shares.get(caller) {
+            return Arc::clone(share);
+        }
+        if IDLE_SHARES <= shares.len() {
+            // One that is only held here has nothing under way, and nobody waits for it.
+            shares.retain(|_, share| 1 < Arc::strong_count(share));
+        }
+        let share = Arc::new(slots(self.share));
+        shares.insert(caller.clone(), Arc::clone(&share));
+        share
+    }
+}
+
 // === impl Permit ===
 
 impl Permit {
@@ -206,23 +284,11 @@ impl Permit {
     }
 }
 
-impl Drop for ParkedPlace {
-    fn drop(&mut self) {
-        let mut parked = self.parked.lock();
-        if let Some(left) = parked.get_mut(&self.caller) {
-            *left -= 1;
-            if *left == 0 {
-                parked.remove(&self.caller);
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use super::{CallLimits, Caller, Grant, Refusal, RuleId, Slots, Subject};
+    use super::{CallLimits, Caller, Entry, Grant, IDLE_SHARES, Refusal, RuleId, Slots, Subject};
     use crate::call::CallKind;
 
     fn grant() -> Grant {
@@ -231,7 +297,15 @@ mod tests {
     }
 
     fn limits(in_all: usize, per_server: usize) -> CallLimits {
-        CallLimits { in_all, per_server, waiting: 1, patience: Duration::from_secs(5), parked: 1 }
+        CallLimits { in_all, per_server, per_client: 8, waiting: 1, patience: Duration::from_secs(5), parked: 1 }
+    }
+
+    fn program(slots: &Slots) -> Entry {
+        slots.enter(&Caller::Program).unwrap()
+    }
+
+    fn client(name: &str) -> Caller {
+        Caller::Client(name.into())
     }
 
     #[tokio::test(start_paused = true)]
@@ -239,29 +313,29 @@ mod tests {
         let slots = Slots::new(limits(1, 1));
         let files = slots.of_server();
         let (ada, ben) = (Caller::Client("ada".into()), Caller::Client("ben".into()));
-        let mut first = slots.admit(grant(), &files).await.unwrap();
+        let mut first = slots.admit(grant(), &files, program(&slots)).await.unwrap();
         first.park(&slots, &ada).unwrap();
         first.park(&slots, &ada).unwrap();
-        let mut second = slots.admit(grant(), &files).await.unwrap();
+        let mut second = slots.admit(grant(), &files, program(&slots)).await.unwrap();
         let refused = second.park(&slots, &ada).unwrap_err();
         let said = refused.to_string();
         assert_eq!(said, "no free slot within 0ns: 1 calls of this caller that wait for an answer are under way");
         second.park(&slots, &ben).unwrap();
         drop(first);
-        let mut third = slots.admit(grant(), &files).await.unwrap();
+        let mut third = slots.admit(grant(), &files, program(&slots)).await.unwrap();
         third.park(&slots, &ada).unwrap();
         drop((second, third));
-        assert!(slots.parked.lock().is_empty());
+        assert!(slots.parked.is_empty());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_slot_comes_back_with_its_permit() {
         let slots = Slots::new(limits(10, 1));
         let files = slots.of_server();
-        let first = slots.admit(grant(), &files).await.unwrap();
-        let refused = slots.admit(grant(), &files).await.unwrap_err();
+        let first = slots.admit(grant(), &files, program(&slots)).await.unwrap();
+        let refused = slots.admit(grant(), &files, program(&slots)).await.unwrap_err();
         assert_eq!(refused, Refusal::Busy { limit: 1, whose: "to this server", waited: Duration::from_secs(5) });
-        let (second, ()) = tokio::join!(slots.admit(grant(), &files), async { drop(first) });
+        let (second, ()) = tokio::join!(slots.admit(grant(), &files, program(&slots)), async { drop(first) });
         assert!(second.is_ok());
     }
 
@@ -269,13 +343,74 @@ mod tests {
     async fn a_busy_server_takes_no_slot_of_the_others() {
         let slots = Slots::new(limits(2, 1));
         let (busy, idle) = (slots.of_server(), slots.of_server());
-        let _held = slots.admit(grant(), &busy).await.unwrap();
-        let waiting = slots.admit(grant(), &busy);
+        let _held = slots.admit(grant(), &busy, program(&slots)).await.unwrap();
+        let waiting = slots.admit(grant(), &busy, program(&slots));
         tokio::pin!(waiting);
         assert!(futures_util::poll!(&mut waiting).is_pending());
-        assert!(slots.admit(grant(), &idle).await.is_ok());
+        assert!(slots.admit(grant(), &idle, program(&slots)).await.is_ok());
         // The line is as long as it may be.
-        let refused = slots.admit(grant(), &busy).await.unwrap_err();
+        let refused = slots.admit(grant(), &busy, program(&slots)).await.unwrap_err();
         assert_eq!(refused.code(), "busy");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_has_so_many_calls_on_the_way_and_the_next_is_refused_at_once() {
+        let slots = Slots::new(limits(100, 100));
+        let (ada, files) = (client("ada"), slots.of_server());
+        let mut held = Vec::new();
+        for _ in 0..8 {
+            let entry = slots.enter(&ada).unwrap();
+            held.push(slots.admit(grant(), &files, entry).await.unwrap());
+        }
+        let refused = slots.enter(&ada).unwrap_err();
+        assert_eq!(refused, Refusal::TooMany { limit: 8 });
+        assert_eq!(refused.code(), "too_many_calls");
+        assert!(slots.enter(&client("ben")).is_ok() && slots.enter(&Caller::Program).is_ok());
+        // One that waits for an answer is counted elsewhere.
+        held[0].park(&slots, &ada).unwrap();
+        assert!(slots.enter(&ada).is_ok());
+        held.clear();
+        assert!(slots.entered.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_with_its_whole_share_of_a_server_stands_in_nobodys_way() {
+        let slots = Slots::new(CallLimits { waiting: 4, ..limits(100, 4) });
+        let (ada, ben, files) = (client("ada"), client("ben"), slots.of_server());
+        let admitted = |caller: &Caller| {
+            let entry = slots.enter(caller).unwrap();
+            slots.admit(grant(), &files, entry)
+        };
+        let first = admitted(&ada).await.unwrap();
+        let _held = [admitted(&ada).await.unwrap(), admitted(&ada).await.unwrap()];
+        // The fourth waits, though the server has a slot left: that is for others.
+        let fourth = admitted(&ada);
+        tokio::pin!(fourth);
+        assert!(futures_util::poll!(&mut fourth).is_pending());
+        let bens = admitted(&ben).await.unwrap();
+        // Ben waits for the server, ahead of Ada: she waits for herself.
+        let waiting = admitted(&ben);
+        tokio::pin!(waiting);
+        assert!(futures_util::poll!(&mut waiting).is_pending());
+        drop(first);
+        assert!(futures_util::poll!(&mut fourth).is_pending());
+        assert!(waiting.await.is_ok());
+        drop(bens);
+        assert!(fourth.await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn shares_of_clients_that_are_gone_are_forgotten() {
+        let slots = Slots::new(limits(100, 4));
+        let files = slots.of_server();
+        let entry = slots.enter(&client("ada")).unwrap();
+        let held = slots.admit(grant(), &files, entry).await.unwrap();
+        for number in 0..IDLE_SHARES * 3 {
+            let entry = slots.enter(&client(&number.to_string())).unwrap();
+            drop(slots.admit(grant(), &files, entry).await.unwrap());
+        }
+        let shares = files.shares.lock();
+        assert!(shares.len() <= IDLE_SHARES && shares.contains_key(&client("ada")), "{}", shares.len());
+        drop((shares, held));
     }
 }

@@ -1,0 +1,131 @@
+//! What one client may have of a gateway at once, and that the others do not notice when it has all of that.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio_util::task::AbortOnDropHandle;
+use toolway_gateway::access::{Access, KeyFile};
+use toolway_host::policy::CallLimits;
+use toolway_testkit::{
+    fixture_server::{Behaviour, FixtureServer},
+    test_host::{TestHost, TestHostBuilder, within},
+};
+
+use crate::{
+    knocking::{Knocker, request},
+    stage::Stage,
+};
+
+/// A gateway with two clients.
+pub(crate) struct Two {
+    pub(crate) stage: Stage,
+    keys: [String; 2],
+    _folder: tempfile::TempDir,
+}
+
+impl Two {
+    pub(crate) async fn start(builder: TestHostBuilder) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let file = KeyFile::at(folder.path().join("clients.json"));
+        let keys = ["ada", "bob"].map(|name| file.add(name, None, None).unwrap().expose().to_owned());
+        let (access, _) = Access::of_keys(Some(file)).unwrap();
+        let stage = Stage::open_to(builder, access, None).await;
+        stage.host.ready("files").await;
+        Self { stage, keys, _folder: folder }
+    }
+
+    pub(crate) fn ada(&self, path: &str) -> Knocker {
+        self.stage.knocker(path, Some(&self.keys[0]))
+    }
+
+    pub(crate) fn bob(&self, path: &str) -> Knocker {
+        self.stage.knocker(path, Some(&self.keys[1]))
+    }
+}
+
+const PATHS: [(&str, &str); 2] = [("/mcp", "files__"), ("/servers/files/mcp", "")];
+
+fn files() -> FixtureServer {
+    FixtureServer::new("files").tool("echo", "Give it back").tool_that("wait", "Wait", Behaviour::Wait)
+}
+
+fn bounded(files: &FixtureServer, calls: CallLimits) -> TestHostBuilder {
+    let mut builder = TestHost::with(files, "files");
+    builder.options.calls = calls;
+    builder
+}
+
+fn waiting(knocker: Knocker, name: String) -> AbortOnDropHandle<()> {
+    AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(async move {
+        drop(knocker.ask("tools/call", json!({ "name": name })).await);
+    }))
+}
+
+fn text(answer: &Value) -> &str {
+    let said = &answer["result"]["content"][0]["text"];
+    said.as_str().unwrap_or_else(|| panic!("{answer}"))
+}
+
+#[tokio::test]
+async fn a_client_with_all_the_calls_it_may_have_is_refused_at_once_in_either_era_and_others_are_served() {
+    for (path, prefix) in PATHS {
+        let files = files();
+        let two = Two::start(bounded(&files, CallLimits { per_client: 3, ..CallLimits::default() })).await;
+        let session = two.ada(path).begun().await;
+        let under_way: Vec<_> = (0..3).map(|_| waiting(two.ada(path), format!("{prefix}wait"))).collect();
+        within("the calls", files.reached("tools/call", 3)).await;
+
+        let began = Instant::now();
+        let echo = json!({ "name": format!("{prefix}echo"), "arguments": { "text": "hi" } });
+        let sentence =
+            "3 calls of this client are under way, as many as one may have; wait until some of them have ended";
+        let refused = two.ada(path).asked("tools/call", echo.clone()).await;
+        assert_eq!((text(&refused), &refused["result"]["isError"]), (sentence, &json!(true)), "{path}");
+        let refused = session.post(&request(1, "tools/call", echo.clone())).await.answer().await;
+        assert_eq!((text(&refused), &refused["result"]["isError"]), (sentence, &json!(true)), "{path}");
+        let read = json!({ "uri": "files://one" });
+        for refused in [
+            two.ada(path).asked("resources/read", read.clone()).await,
+            session.post(&request(2, "resources/read", read)).await.answer().await,
+        ] {
+            assert_eq!((&refused["error"]["code"], &refused["error"]["message"]), (&json!(-32603), &json!(sentence)));
+        }
+        // Lists are not calls.
+        let listed = two.ada(path).asked("tools/list", json!({})).await;
+        assert_eq!(listed["result"]["tools"].as_array().map(Vec::len), Some(2), "{path} {listed}");
+        let served = two.bob(path).asked("tools/call", echo.clone()).await;
+        assert_eq!(served["result"]["isError"], false, "{path} {served}");
+        assert!(began.elapsed() < Duration::from_secs(5), "nobody waited: {:?}", began.elapsed());
+        assert_eq!(files.seen("tools/call").len(), 4, "what was refused was not sent");
+
+        drop(under_way);
+        within("the server to hear of it", files.left(3)).await;
+        within("a free place", async {
+            while two.ada(path).asked("tools/call", echo.clone()).await["result"]["isError"] != false {}
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn one_client_cannot_have_all_slots_of_a_server() {
+    let files = files();
+    // Three of four are what one client may have.
+    let limits = CallLimits { per_server: 4, per_client: 64, ..CallLimits::default() };
+    let two = Two::start(bounded(&files, limits)).await;
+    let _flood: Vec<_> = (0..32).map(|_| waiting(two.ada("/mcp"), "files__wait".to_owned())).collect();
+    within("her share", files.reached("tools/call", 3)).await;
+    for _ in 0..10 {
+        let echo = json!({ "name": "files__echo", "arguments": { "text": "hi" } });
+        let served = within("another client", two.bob("/mcp").asked("tools/call", echo)).await;
+        assert_eq!(served["result"]["isError"], false, "{served}");
+    }
+    let waits = |files: &FixtureServer| {
+        let called = files.seen("tools/call");
+        called
+            .iter()
+            .filter(|call| call.param("name").is_some_and(|name| name.as_str().as_deref() == Some("wait")))
+            .count()
+    };
+    assert_eq!(waits(&files), 3, "the rest of hers wait for each other");
+}
