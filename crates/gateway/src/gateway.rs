@@ -10,10 +10,10 @@ use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use toolway_config::ServerName;
-use toolway_host::Host;
+use toolway_host::{Host, call::Caller};
 use toolway_wire::{
     down::{
-        self, FaceOptions,
+        self, FaceOptions, HostedTasks, Keeping,
         http::{FaceBody, HostGuard, HttpFace, HttpFaceOptions, Incoming, Responder},
     },
     limit::Limits,
@@ -21,7 +21,7 @@ use toolway_wire::{
 };
 
 use crate::{
-    access::Access,
+    access::{Access, Client},
     records::{Records, figures::Standing},
     service::{HostService, Scope},
 };
@@ -61,6 +61,8 @@ pub struct Gateway {
     face: FaceOptions,
     sealer: Arc<Sealer>,
     records: Arc<Records>,
+    /// Tasks that are kept here for callers, of all faces.
+    hosted: HostedTasks,
     whole: Arc<HttpFace>,
     // Nothing awaits under this lock.
     alone: Mutex<HashMap<ServerName, Arc<HttpFace>>>,
@@ -102,7 +104,15 @@ impl Gateway {
         };
         let face = FaceOptions { limits: options.limits, sealer: Some(Arc::clone(&sealer)), ..FaceOptions::default() };
         let (access, guard) = (Arc::new(options.access), HostGuard::and_hosts(options.hosts));
-        let whole = face_of(&host, &access, Scope::All, (&face, &sealer), &guard)?;
+        let hosted = HostedTasks::new(Keeping::default());
+        let service = HostService::keeping(
+            host.clone(),
+            Arc::clone(&access),
+            Scope::All,
+            Arc::clone(&sealer),
+            hosted.another_shelf(),
+        );
+        let whole = face_of(service, &face, &guard)?;
         Ok(Arc::new(Self {
             host,
             access,
@@ -110,6 +120,7 @@ impl Gateway {
             face,
             sealer,
             records: options.records,
+            hosted,
             whole,
             alone: Mutex::default(),
             draining: CancellationToken::new(),
@@ -135,11 +146,17 @@ impl Gateway {
 
     /// Ends what is open for clients whose keys are no longer good, also while they say nothing.
     async fn watch_keys(&self) {
+        let mut expelled: Vec<Arc<Client>> = Vec::new();
         loop {
             tokio::time::sleep(LOOK_AT_KEYS).await;
+            // Servers of theirs had the time to hear that nothing is wanted any more.
+            for client in expelled.drain(..).filter(|client| self.access.client(&client.name).is_none()) {
+                self.host.end_caller(&Caller::Client(Arc::clone(&client.name)));
+            }
             for client in self.access.gone() {
                 tracing::info!(client = &*client.name, "its key is no longer good");
                 self.faces().iter().for_each(|face| face.expel(&client.name));
+                expelled.push(client);
             }
         }
     }
@@ -150,6 +167,7 @@ impl Gateway {
         Standing {
             sessions: faces.iter().map(|face| face.session_count()).sum(),
             parked: faces.iter().map(|face| face.parked_count()).sum(),
+            tasks: self.hosted.count(),
             under_way: self.host.calls_under_way(),
             lost_lines: self.records.lost_lines(),
         }
@@ -160,8 +178,14 @@ impl Gateway {
         if let Some(face) = alone.get(&server) {
             return Ok(Arc::clone(face));
         }
-        let face =
-            face_of(&self.host, &self.access, Scope::One(server.clone()), (&self.face, &self.sealer), &self.guard)?;
+        let service = HostService::keeping(
+            self.host.clone(),
+            Arc::clone(&self.access),
+            Scope::One(server.clone()),
+            Arc::clone(&self.sealer),
+            self.hosted.another_shelf(),
+        );
+        let face = face_of(service, &self.face, &self.guard)?;
         if self.draining.is_cancelled() {
             face.drain();
         }
@@ -206,14 +230,7 @@ impl Responder for Gateway {
     }
 }
 
-fn face_of(
-    host: &Host,
-    access: &Arc<Access>,
-    scope: Scope,
-    (face, sealer): (&FaceOptions, &Arc<Sealer>),
-    guard: &HostGuard,
-) -> Result<Arc<HttpFace>, NoRandomness> {
-    let service = HostService::new(host.clone(), Arc::clone(access), scope, Arc::clone(sealer));
+fn face_of(service: HostService, face: &FaceOptions, guard: &HostGuard) -> Result<Arc<HttpFace>, NoRandomness> {
     HttpFace::new(
         Arc::new(service),
         HttpFaceOptions { face: face.clone(), path: None, guard: guard.clone(), ..HttpFaceOptions::default() },

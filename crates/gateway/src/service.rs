@@ -22,7 +22,7 @@ use toolway_host::{
     catalog::{ItemKind, Origin},
 };
 use toolway_wire::{
-    down::{self, Caller, Heard, Profile, Service, Tasks},
+    down::{self, Caller, Heard, HostedTasks, Keeping, Profile, Service, Tasks},
     exchange::{Exchange, Outcome, Request},
     header::{self, ParamHeader},
     json::Raw,
@@ -61,7 +61,12 @@ type Who<'a> = (&'a Client, &'a Caller);
 impl HostService {
     /// What `host` offers within `scope` to whoever is let in; names of tasks and places in lists are sealed.
     pub fn new(host: Host, access: Arc<Access>, scope: Scope, sealer: Arc<Sealer>) -> Self {
-        let tasks = Arc::new(GatewayTasks::new(host.clone(), scope.clone(), Arc::clone(&sealer)));
+        Self::keeping(host, access, scope, sealer, HostedTasks::new(Keeping::default()))
+    }
+
+    /// The same, where tasks of ours are kept here.
+    pub fn keeping(host: Host, access: Arc<Access>, scope: Scope, sealer: Arc<Sealer>, hosted: HostedTasks) -> Self {
+        let tasks = Arc::new(GatewayTasks::new(host.clone(), scope.clone(), Arc::clone(&sealer), hosted));
         Self { host, access, scope, pages: Pages::new(sealer), tasks }
     }
 
@@ -107,7 +112,7 @@ impl HostService {
         let wished = request.clone();
         let course = self.tasks.course(&catalog, &server, &raw_name, &mut request);
         let exchange = self.relay(target, request, (client, caller))?;
-        let driven = |exchange| driven::driven(self.host.clone(), tasks::on_behalf(caller), server.clone(), exchange);
+        let driven = |exchange| driven::driven(&self.host, tasks::on_behalf(caller), server.clone(), exchange);
         match course {
             Course::Handed => Ok(Exchange::through(Renamed::new(exchange, &self.tasks, server, caller))),
             Course::Driven => Ok(driven(exchange)),
@@ -189,6 +194,10 @@ impl Service for HostService {
         if let Some(session) = &caller.session {
             self.host.end_session(&HostCaller::Client(Arc::clone(&caller.principal)), session);
         }
+    }
+
+    fn expelled(&self, principal: &str) {
+        self.tasks.hosted.let_go(principal);
     }
 
     fn tasks(&self, _caller: &Caller) -> Option<&dyn Tasks> {

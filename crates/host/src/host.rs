@@ -246,7 +246,12 @@ impl Host {
 
     /// A session of a caller is over: what servers were kept for it ends with the calls that are under way.
     pub fn end_session(&self, caller: &crate::call::Caller, session: &str) {
-        self.connections().iter().for_each(|connection| connection.shared().lines.leave(caller, session));
+        self.connections().iter().for_each(|connection| connection.shared().lines.leave(caller, Some(session)));
+    }
+
+    /// A caller is gone: what servers were kept for it ends with the calls that are under way.
+    pub fn end_caller(&self, caller: &crate::call::Caller) {
+        self.connections().iter().for_each(|connection| connection.shared().lines.leave(caller, None));
     }
 
     /// Waits until every server that is wanted at once has been listed or has failed, and no longer than `patience`.

@@ -36,7 +36,7 @@ use crate::{
     seal::{NoRandomness, Sealer},
 };
 
-pub use hosted_tasks::{HostedTasks, Keeping};
+pub use hosted_tasks::{HostedTasks, Keeping, TASKS_PER_CALLER};
 pub use tasks::{Tasks, undeclared as tasks_undeclared};
 
 use self::park::ParkingLot;
@@ -65,6 +65,9 @@ pub trait Service: Send + Sync + 'static {
 
     /// A caller's session is over.
     fn left(&self, _caller: &Caller) {}
+
+    /// A caller may no longer come in: what is kept for it ends.
+    fn expelled(&self, _principal: &str) {}
 
     /// Which arguments of a tool must be repeated in headers.
     fn param_headers(&self, _tool: &str, _caller: &Caller) -> Vec<ParamHeader> {

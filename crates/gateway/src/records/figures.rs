@@ -51,6 +51,7 @@ struct OfServer {
 pub(crate) struct Standing {
     pub(crate) sessions: usize,
     pub(crate) parked: usize,
+    pub(crate) tasks: usize,
     pub(crate) under_way: usize,
     pub(crate) lost_lines: u64,
 }
@@ -239,6 +240,7 @@ fn write_standing(text: &mut String, standing: Standing) {
         ("toolway_calls_under_way", "Calls under way at servers.", standing.under_way),
         ("toolway_sessions", "Sessions of callers.", standing.sessions),
         ("toolway_parked_calls", "Calls that wait for their caller to come back with answers.", standing.parked),
+        ("toolway_hosted_tasks", "Tasks that are kept here for callers.", standing.tasks),
     ];
     for (name, what, value) in gauges {
         head(text, name, "gauge", what);

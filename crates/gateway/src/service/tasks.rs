@@ -15,7 +15,7 @@ use toolway_host::{
     catalog::Catalog,
 };
 use toolway_wire::{
-    down::{Caller, HostedTasks, Keeping, Tasks},
+    down::{Caller, HostedTasks, Tasks},
     error::WireError,
     exchange::{Exchange, Handover, Request, Terms},
     json::Raw,
@@ -64,8 +64,8 @@ pub(super) enum Course {
 }
 
 impl GatewayTasks {
-    pub(super) fn new(host: Host, scope: Scope, sealer: Arc<Sealer>) -> Self {
-        Self { host, scope, sealer, hosted: HostedTasks::new(Keeping::default()) }
+    pub(super) fn new(host: Host, scope: Scope, sealer: Arc<Sealer>, hosted: HostedTasks) -> Self {
+        Self { host, scope, sealer, hosted }
     }
 
     /// Whether callers are told of tasks at all.
@@ -197,7 +197,7 @@ impl Tasks for GatewayTasks {
             Err(problem) => Exchange::ended(problem.into()),
             Ok(Name { server: None, id, .. }) => self.hosted.see_through(&id, caller),
             Ok(Name { server: Some(server), id, .. }) => {
-                driven::seen_through(self.host.clone(), on_behalf(caller), server, id)
+                driven::seen_through(&self.host, on_behalf(caller), server, id)
             }
         }
     }

@@ -19,6 +19,7 @@ use crate::{
 /// A gateway with two clients.
 pub(crate) struct Two {
     pub(crate) stage: Stage,
+    pub(crate) file: KeyFile,
     keys: [String; 2],
     _folder: tempfile::TempDir,
 }
@@ -28,10 +29,10 @@ impl Two {
         let folder = tempfile::tempdir().unwrap();
         let file = KeyFile::at(folder.path().join("clients.json"));
         let keys = ["ada", "bob"].map(|name| file.add(name, None, None).unwrap().expose().to_owned());
-        let (access, _) = Access::of_keys(Some(file)).unwrap();
+        let (access, _) = Access::of_keys(Some(file.clone())).unwrap();
         let stage = Stage::open_to(builder, access, None).await;
         stage.host.ready("files").await;
-        Self { stage, keys, _folder: folder }
+        Self { stage, file, keys, _folder: folder }
     }
 
     pub(crate) fn ada(&self, path: &str) -> Knocker {

@@ -10,6 +10,8 @@ mod fairness;
 mod guards;
 mod hostile;
 mod knocking;
+mod leaving;
+mod over_http;
 mod stage;
 mod tap;
 mod two_callers;

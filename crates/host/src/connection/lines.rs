@@ -292,10 +292,12 @@ impl Lines {
         LineSeat { lines: Arc::clone(self), line, need, parked: false, _hold: hold }
     }
 
-    /// Lets the lines of one session of a caller end as soon as the calls on them have ended.
-    pub(crate) fn leave(&self, caller: &Caller, session: &str) {
+    /// Lets the lines of a caller, or of one session of it, end as soon as the calls on them have ended.
+    pub(crate) fn leave(&self, caller: &Caller, session: Option<&str>) {
         let mut pool = self.pool.lock();
-        let theirs = |key: &LineKey| key.caller == *caller && key.session.as_deref() == Some(session);
+        let theirs = |key: &LineKey| {
+            key.caller == *caller && session.is_none_or(|session| key.session.as_deref() == Some(session))
+        };
         let lines: Vec<_> = pool.lines.iter().map(|entry| Arc::clone(&entry.line)).collect();
         lines.iter().filter(|line| theirs(&line.key)).for_each(|line| pool.end(line));
     }

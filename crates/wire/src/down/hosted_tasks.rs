@@ -1,8 +1,16 @@
 //! Tasks that are kept here: an exchange goes on without its caller, and its caller comes back to look.
 //!
-//! They live as long as this value and no longer than their time. Each belongs to whoever began it.
+//! They live as long as this value and no longer than their time. Each belongs to whoever began it, and nobody has more
+//! than a bound; one that is over and was looked at since gives way to a new one of the same caller.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use futures_util::future::{self, BoxFuture};
 use parking_lot::Mutex;
@@ -26,6 +34,8 @@ use crate::{
 pub struct Keeping {
     /// How many at once.
     pub tasks: usize,
+    /// How many of one caller.
+    pub tasks_per_caller: usize,
     /// How long each, where its caller does not say, and at most.
     pub time: Duration,
     /// How often to look at one.
@@ -36,11 +46,14 @@ pub struct Keeping {
 #[derive(Clone, Debug)]
 pub struct HostedTasks {
     inner: Arc<Inner>,
+    /// Tasks of another shelf are unknown here, and count all the same.
+    shelf: u64,
 }
 
 #[derive(Debug)]
 struct Inner {
     keeping: Keeping,
+    shelves: AtomicU64,
     // Nothing awaits under this lock.
     tasks: Mutex<HashMap<String, Kept>>,
 }
@@ -48,16 +61,22 @@ struct Inner {
 #[derive(Debug)]
 struct Kept {
     principal: Arc<str>,
+    shelf: u64,
     hosted: Arc<Hosted>,
+    /// Its end was seen, or is being waited for.
+    seen: AtomicBool,
     _expiry: AbortOnDropHandle<()>,
 }
 
+/// Tasks of one caller: it takes several to fill what there is for all.
+pub const TASKS_PER_CALLER: usize = 200;
 /// Happenings of one exchange that wait for whoever follows a task.
 const UNREAD: usize = 64;
 
 impl Default for Keeping {
     fn default() -> Self {
-        Self { tasks: 1_000, time: Duration::from_secs(3_600), poll: Duration::from_secs(1) }
+        let (time, poll) = (Duration::from_secs(3_600), Duration::from_secs(1));
+        Self { tasks: 1_000, tasks_per_caller: TASKS_PER_CALLER, time, poll }
     }
 }
 
@@ -66,7 +85,26 @@ impl Default for Keeping {
 impl HostedTasks {
     /// Keeps tasks this way.
     pub fn new(keeping: Keeping) -> Self {
-        Self { inner: Arc::new(Inner { keeping, tasks: Mutex::default() }) }
+        Self { inner: Arc::new(Inner { keeping, shelves: AtomicU64::new(1), tasks: Mutex::default() }), shelf: 0 }
+    }
+
+    /// Another shelf: what is kept there is found only there, within the same bounds.
+    #[must_use]
+    pub fn another_shelf(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner), shelf: self.inner.shelves.fetch_add(1, Ordering::Relaxed) }
+    }
+
+    /// How many are kept, on all shelves.
+    pub fn count(&self) -> usize {
+        self.inner.tasks.lock().len()
+    }
+
+    /// Ends those of a caller, on all shelves: what is under way is cancelled on the other side.
+    pub fn let_go(&self, principal: &str) {
+        let mut tasks = self.inner.tasks.lock();
+        let own: Vec<_> = tasks.extract_if(|_, kept| *kept.principal == *principal).collect();
+        drop(tasks);
+        own.iter().for_each(|(_, kept)| kept.hosted.cancel());
     }
 
     /// Keeps an exchange as a task of this caller's; it exists when this returns. The caller may want it kept for less
@@ -78,12 +116,16 @@ impl HostedTasks {
         let time = time.unwrap_or(keeping.time).min(keeping.time);
         let task = Task::begun(&id, Some(time), Some(keeping.poll));
         let mut tasks = self.inner.tasks.lock();
-        if keeping.tasks <= tasks.len() {
-            return Err(full("too many tasks are kept already"));
+        let own = tasks.values().filter(|kept| kept.principal == caller.principal).count();
+        if keeping.tasks <= tasks.len() || keeping.tasks_per_caller <= own {
+            let spared = spare(&tasks, &caller.principal).ok_or_else(|| full(too_many(&keeping, own)))?;
+            tasks.remove(&spared);
         }
         let expiry = tokio::runtime::Handle::current().spawn(self.expiry(id.clone(), time));
         let kept = Kept {
             principal: Arc::clone(&caller.principal),
+            shelf: self.shelf,
+            seen: AtomicBool::new(false),
             hosted: Hosted::keep(task.clone(), exchange),
             _expiry: AbortOnDropHandle::new(expiry),
         };
@@ -101,24 +143,54 @@ impl HostedTasks {
         async move {
             tokio::time::sleep(time).await;
             let expired = inner.upgrade().and_then(|inner| inner.tasks.lock().remove(&id));
-            drop(expired);
+            // Whoever follows it hears of its end.
+            if let Some(kept) = expired {
+                kept.hosted.cancel();
+            }
         }
     }
 
     fn find(&self, id: &str, caller: &Caller) -> Result<Arc<Hosted>, Unanswered> {
+        self.with(id, caller, |kept| Arc::clone(&kept.hosted))
+    }
+
+    fn with<T>(&self, id: &str, caller: &Caller, look: impl FnOnce(&Kept) -> T) -> Result<T, Unanswered> {
         let tasks = self.inner.tasks.lock();
-        let kept = tasks.get(id).filter(|kept| kept.principal == caller.principal);
-        kept.map(|kept| Arc::clone(&kept.hosted)).ok_or_else(|| Unanswered::unknown(id))
+        let kept = tasks.get(id).filter(|kept| kept.principal == caller.principal && kept.shelf == self.shelf);
+        kept.map(look).ok_or_else(|| Unanswered::unknown(id))
+    }
+}
+
+/// The task of this caller that can be spared first: it is over, its end was seen, and nothing of it changed for longest.
+fn spare(tasks: &HashMap<String, Kept>, principal: &str) -> Option<String> {
+    let own = tasks.iter().filter(|(_, kept)| *kept.principal == *principal && kept.seen.load(Ordering::Relaxed));
+    let over = own.map(|(id, kept)| (kept.hosted.seen(), id)).filter(|(task, _)| task.status.is_over());
+    over.min_by(|(one, _), (other, _)| one.updated.cmp(&other.updated)).map(|(_, id)| id.clone())
+}
+
+fn too_many(keeping: &Keeping, own: usize) -> &'static str {
+    match keeping.tasks_per_caller <= own {
+        true => "too many tasks of yours are kept already; look at the results of those that are over, or cancel some",
+        false => "too many tasks are kept already",
     }
 }
 
 impl Tasks for HostedTasks {
     fn look<'a>(&'a self, id: &'a str, _depth: Depth, caller: &'a Caller) -> BoxFuture<'a, Result<Task, Unanswered>> {
-        Box::pin(future::ready(self.find(id, caller).map(|hosted| hosted.seen())))
+        let seen = self.with(id, caller, |kept| {
+            let task = kept.hosted.seen();
+            kept.seen.fetch_or(task.status.is_over(), Ordering::Relaxed);
+            task
+        });
+        Box::pin(future::ready(seen))
     }
 
     fn see_through(&self, id: &str, caller: &Caller) -> Exchange {
-        let hosted = match self.find(id, caller) {
+        let followed = self.with(id, caller, |kept| {
+            kept.seen.store(true, Ordering::Relaxed);
+            Arc::clone(&kept.hosted)
+        });
+        let hosted = match followed {
             Ok(hosted) => hosted,
             Err(problem) => return Exchange::ended(problem.into()),
         };
@@ -149,7 +221,7 @@ impl Tasks for HostedTasks {
 
     fn list<'a>(&'a self, _from: Option<Raw>, caller: &'a Caller) -> BoxFuture<'a, Result<TaskPage, Unanswered>> {
         let tasks = self.inner.tasks.lock();
-        let own = tasks.values().filter(|kept| kept.principal == caller.principal);
+        let own = tasks.values().filter(|kept| kept.principal == caller.principal && kept.shelf == self.shelf);
         let mut tasks: Vec<Task> = own.map(|kept| kept.hosted.seen()).collect();
         tasks.sort_by(|one, other| (&one.created, &one.id).cmp(&(&other.created, &other.id)));
         Box::pin(future::ready(Ok(TaskPage { tasks, next: None })))
@@ -207,6 +279,54 @@ mod tests {
         assert_eq!(kept.keeps, Some(Duration::from_secs(60)));
         assert!(tasks.keep(other, None, &ada).is_err());
         assert!(turned_away.is_cancelled());
+    }
+
+    #[tokio::test]
+    async fn nobody_has_more_than_its_own_and_what_was_looked_at_gives_way() {
+        let keeping = Keeping { tasks: 10, tasks_per_caller: 2, ..Keeping::default() };
+        let (tasks, ada) = (HostedTasks::new(keeping), ada());
+        let shelf = tasks.another_shelf();
+        let (one, feed) = pair(Terms::unbounded(), 8);
+        let first = tasks.keep(one, None, &ada).unwrap().id;
+        let (other, _feed) = pair(Terms::unbounded(), 8);
+        let second = shelf.keep(other, None, &ada).unwrap().id;
+        assert!(tasks.look(&second, Depth::Whole, &ada).await.is_err(), "it is on another shelf");
+        let more = || pair(Terms::unbounded(), 8).0;
+        let ben = Caller { principal: Arc::from("ben"), ..ada.clone() };
+        assert!(tasks.keep(more(), None, &ben).is_ok());
+        let refused = tasks.keep(more(), None, &ada).unwrap_err();
+        assert!(refused.message().contains("too many tasks of yours"), "{refused}");
+        // Over, and nobody has looked: it stays.
+        feed.end(Outcome::Answered(Raw::empty_object()));
+        while tasks.list(None, &ada).await.unwrap().tasks[0].status != Status::Completed {
+            tokio::task::yield_now().await;
+        }
+        assert!(tasks.keep(more(), None, &ada).is_err());
+        while tasks.look(&first, Depth::Whole, &ada).await.unwrap().status != Status::Completed {
+            tokio::task::yield_now().await;
+        }
+        assert!(tasks.keep(more(), None, &ada).is_ok());
+        assert!(tasks.look(&first, Depth::Whole, &ada).await.is_err());
+        assert_eq!(tasks.count(), 3);
+    }
+
+    #[tokio::test]
+    async fn whoever_is_sent_away_keeps_no_task_on_any_shelf() {
+        let (tasks, ada) = (HostedTasks::new(Keeping::default()), ada());
+        let ben = Caller { principal: Arc::from("ben"), ..ada.clone() };
+        let feeds = [tasks.clone(), tasks.another_shelf()].map(|shelf| {
+            let (exchange, feed) = pair(Terms::unbounded(), 8);
+            shelf.keep(exchange, None, &ada).unwrap();
+            feed
+        });
+        let (exchange, bens) = pair(Terms::unbounded(), 8);
+        tasks.keep(exchange, None, &ben).unwrap();
+        tasks.let_go("ada");
+        for feed in feeds {
+            feed.cancelled().await;
+        }
+        assert!(!bens.is_cancelled());
+        assert_eq!(tasks.count(), 1);
     }
 
     #[tokio::test]

@@ -1,23 +1,11 @@
 //! Where a story is told: a client of one era at a door of the gateway, a server of one era behind it.
 
-use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc};
+use std::{fmt, path::PathBuf, sync::Arc};
 
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
-use tokio_util::{
-    sync::{CancellationToken, DropGuard},
-    task::AbortOnDropHandle,
-};
 use toolway_host::connection::{Program, ServerAddress, WantedServer, Way};
-use toolway_testkit::{
-    conformance_server::ConformanceServer,
-    test_host::{TestHost, name, within},
-};
+use toolway_testkit::test_host::{TestHost, name, within};
 use toolway_wire::{
-    down::{
-        self,
-        http::{HttpFace, HttpFaceOptions},
-    },
     exchange::{Happening, Outcome, Request, Terms},
     json::Raw,
     revision::{Era, Revision},
@@ -25,7 +13,7 @@ use toolway_wire::{
 };
 
 use super::person::Person;
-use crate::stage::Stage;
+use crate::{over_http::OverHttp, stage::Stage};
 
 /// Who speaks to whom, and how the server is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,12 +52,6 @@ pub(super) struct Scene {
     pub(super) door: Door,
     pub(super) client: Peer,
     pub(super) person: Arc<Person>,
-}
-
-struct OverHttp {
-    address: SocketAddr,
-    _serving: AbortOnDropHandle<()>,
-    _stop: DropGuard,
 }
 
 const SERVER: &str = "files";
@@ -155,21 +137,6 @@ fn process(revision: Revision) -> ServerAddress {
     assert!(path.exists(), "{} is missing: `cargo build --examples` builds it", path.display());
     let arguments = vec![revision.to_string()];
     ServerAddress::Process(Program { arguments, ..Program::new(path.to_str().unwrap()) })
-}
-
-impl OverHttp {
-    async fn serve(revision: Revision) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let options = HttpFaceOptions { face: ConformanceServer::face(revision), ..HttpFaceOptions::default() };
-        let face = HttpFace::new(Arc::new(ConformanceServer::new()), options).unwrap();
-        let stop = CancellationToken::new();
-        let serving = AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn({
-            let stop = stop.clone();
-            async move { down::http::serve(listener, face, stop).await.unwrap() }
-        }));
-        Self { address, _serving: serving, _stop: stop.drop_guard() }
-    }
 }
 
 // === impl Scene ===

@@ -13,9 +13,11 @@ impl HttpFace {
         self.face.parked.count()
     }
 
-    /// Ends everything that is kept for a caller: its sessions with what is under way in them, and its parked calls.
+    /// Ends everything that is kept for a caller: its sessions with what is under way in them, its parked calls, and what
+    /// the service keeps for it.
     pub fn expel(&self, principal: &str) {
         self.sessions.expel(principal);
         self.face.parked.let_go(principal);
+        self.face.service.expelled(principal);
     }
 }
