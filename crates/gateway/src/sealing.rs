@@ -100,14 +100,16 @@ fn read(file: &Path) -> Result<[u8; KEY_BYTES], NoSealingKey> {
 
 #[cfg(test)]
 mod tests {
+    use toolway_wire::seal::Purpose;
+
     use super::{NoSealingKey, kept_at};
 
     #[test]
     fn what_was_sealed_before_a_restart_opens_after_it() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("state").join("gateway.key");
-        let handle = kept_at(&file).unwrap().seal(b"content").unwrap();
-        assert_eq!(kept_at(&file).unwrap().open(&handle).as_deref(), Some(&b"content"[..]));
+        let handle = kept_at(&file).unwrap().seal(Purpose::Task, b"content").unwrap();
+        assert_eq!(kept_at(&file).unwrap().open(Purpose::Task, &handle).as_deref(), Some(&b"content"[..]));
         assert_eq!(std::fs::read_dir(file.parent().unwrap()).unwrap().count(), 1);
     }
 

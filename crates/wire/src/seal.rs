@@ -1,7 +1,8 @@
 //! Sealed handles: what passes through a caller's hands and must come back unchanged and unread.
 //!
-//! ChaCha20-Poly1305 under a key that is generated or given, never defaulted. What is inside, and checking it
-//! against the caller who brings it back, is the business of whoever seals.
+//! ChaCha20-Poly1305 under a key that is generated or given, never defaulted. What a handle is for is sealed with it, so
+//! that none can be used in the place of another. What is inside, and checking it against the caller who brings it back,
+//! is the business of whoever seals.
 
 use std::fmt;
 
@@ -16,6 +17,19 @@ use ring::{
 pub struct Sealer {
     key: LessSafeKey,
     random: SystemRandom,
+}
+
+/// What a handle is for: one that was sealed for something else does not open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// A request that goes on with the answers to what was asked.
+    Request,
+    /// A place in a list.
+    Cursor,
+    /// The name of a task.
+    Task,
+    /// A place in a list of tasks.
+    TaskCursor,
 }
 
 /// The system gave no random numbers; nothing can be sealed.
@@ -40,29 +54,44 @@ impl Sealer {
         Ok(Self { key: LessSafeKey::new(key), random: SystemRandom::new() })
     }
 
-    /// Seals `content`.
-    pub fn seal(&self, content: &[u8]) -> Result<String, NoRandomness> {
+    /// Seals `content` for this purpose.
+    pub fn seal(&self, purpose: Purpose, content: &[u8]) -> Result<String, NoRandomness> {
         let mut nonce = [0; NONCE_LEN];
         self.random.fill(&mut nonce).map_err(|_| NoRandomness)?;
         let mut sealed = content.to_vec();
         let tag = self
             .key
-            .seal_in_place_separate_tag(Nonce::assume_unique_for_key(nonce), Aad::empty(), &mut sealed)
+            .seal_in_place_separate_tag(Nonce::assume_unique_for_key(nonce), purpose.bound(), &mut sealed)
             .map_err(|_| NoRandomness)?;
         let handle: Vec<u8> = nonce.iter().chain(&sealed).chain(tag.as_ref()).copied().collect();
         Ok(URL_SAFE_NO_PAD.encode(handle))
     }
 
-    /// The content, if this handle is one of ours and nobody touched it.
-    pub fn open(&self, handle: &str) -> Option<Vec<u8>> {
+    /// The content, if this handle is one of ours, for this purpose, and nobody touched it.
+    pub fn open(&self, purpose: Purpose, handle: &str) -> Option<Vec<u8>> {
         let mut bytes = URL_SAFE_NO_PAD.decode(handle).ok()?;
         if bytes.len() < NONCE_LEN {
             return None;
         }
         let mut sealed = bytes.split_off(NONCE_LEN);
         let nonce = Nonce::try_assume_unique_for_key(&bytes).ok()?;
-        let content = self.key.open_in_place(nonce, Aad::empty(), &mut sealed).ok()?;
+        let content = self.key.open_in_place(nonce, purpose.bound(), &mut sealed).ok()?;
         Some(content.to_vec())
+    }
+}
+
+impl Purpose {
+    /// All there are.
+    pub const ALL: [Self; 4] = [Self::Request, Self::Cursor, Self::Task, Self::TaskCursor];
+
+    /// What is sealed with the content and written nowhere.
+    fn bound(self) -> Aad<&'static [u8]> {
+        Aad::from(match self {
+            Self::Request => b"toolway request".as_slice(),
+            Self::Cursor => b"toolway cursor",
+            Self::Task => b"toolway task",
+            Self::TaskCursor => b"toolway task cursor",
+        })
     }
 }
 
@@ -93,20 +122,32 @@ impl fmt::Debug for Sealer {
 
 #[cfg(test)]
 mod tests {
-    use super::{Sealer, fingerprint, random_word};
+    use super::{Purpose, Sealer, fingerprint, random_word};
 
     #[test]
     fn a_handle_opens_only_untouched_and_only_here() {
         let sealer = Sealer::generated().unwrap();
-        let handle = sealer.seal(b"content").unwrap();
-        assert_eq!(sealer.open(&handle).as_deref(), Some(&b"content"[..]));
-        assert!(Sealer::generated().unwrap().open(&handle).is_none());
+        let handle = sealer.seal(Purpose::Task, b"content").unwrap();
+        let open = |handle: &str| sealer.open(Purpose::Task, handle);
+        assert_eq!(open(&handle).as_deref(), Some(&b"content"[..]));
+        assert!(Sealer::generated().unwrap().open(Purpose::Task, &handle).is_none());
         for index in 0..handle.len() {
             let mut bytes = handle.clone().into_bytes();
             bytes[index] = if bytes[index] == b'A' { b'B' } else { b'A' };
-            assert!(sealer.open(&String::from_utf8(bytes).unwrap()).is_none(), "byte {index}");
+            assert!(open(&String::from_utf8(bytes).unwrap()).is_none(), "byte {index}");
         }
-        assert!(sealer.open("").is_none() && sealer.open("short").is_none() && sealer.open("not base64!").is_none());
+        assert!(open("").is_none() && open("short").is_none() && open("not base64!").is_none());
+    }
+
+    #[test]
+    fn a_handle_for_one_purpose_is_good_for_no_other() {
+        let sealer = Sealer::generated().unwrap();
+        for sealed in Purpose::ALL {
+            let handle = sealer.seal(sealed, b"content").unwrap();
+            for opened in Purpose::ALL {
+                assert_eq!(sealer.open(opened, &handle).is_some(), sealed == opened, "{sealed:?} as {opened:?}");
+            }
+        }
     }
 
     #[test]

@@ -22,7 +22,7 @@ use toolway_wire::{
         RpcError,
         splice::{self, Edit},
     },
-    seal::Sealer,
+    seal::{Purpose, Sealer},
 };
 
 use super::{
@@ -101,7 +101,7 @@ impl Pages {
     fn at(&self, cursor: &Raw, client: &Client, kind: ItemKind) -> Result<(u64, usize), RpcError> {
         let unknown = || invalid("this cursor was not given to you for this list");
         let text = cursor.as_str().ok_or_else(unknown)?;
-        let content = self.sealer.open(&text).ok_or_else(unknown)?;
+        let content = self.sealer.open(Purpose::Cursor, &text).ok_or_else(unknown)?;
         let cursor: Cursor = serde_json::from_slice(&content).map_err(|_| unknown())?;
         let good = *cursor.caller == *client.name && cursor.kind == number(kind);
         if good { Ok((cursor.revision, cursor.page)) } else { Err(unknown()) }
@@ -111,7 +111,7 @@ impl Pages {
         let cursor = Cursor { caller: client.name.to_string(), revision: key.revision, kind: key.kind, page };
         let internal = |problem: &dyn fmt::Display| RpcError::new(RpcError::INTERNAL, &problem.to_string());
         let text = serde_json::to_vec(&cursor).map_err(|error| internal(&error))?;
-        self.sealer.seal(&text).map_err(|error| internal(&error))
+        self.sealer.seal(Purpose::Cursor, &text).map_err(|error| internal(&error))
     }
 
     fn kept(&self, key: &Key) -> Option<Arc<PreparedList>> {

@@ -20,7 +20,7 @@ use toolway_wire::{
     exchange::{Exchange, Handover, Request, Terms},
     json::Raw,
     message::{RpcError, ServerCapabilities, capability},
-    seal::Sealer,
+    seal::{Purpose, Sealer},
     task::{Depth, Support, Task, TaskPage, Unanswered},
 };
 
@@ -144,12 +144,12 @@ impl GatewayTasks {
         let name = SealedName { caller: principal.to_owned(), server, task: id.to_owned() };
         let internal = |problem: &dyn fmt::Display| RpcError::new(RpcError::INTERNAL, &problem.to_string());
         let text = serde_json::to_vec(&name).map_err(|error| internal(&error))?;
-        self.sealer.seal(&text).map_err(|error| internal(&error))
+        self.sealer.seal(Purpose::Task, &text).map_err(|error| internal(&error))
     }
 
     /// What a name says to this caller: another's is as unknown as one that nobody made.
     fn open(&self, id: &str, caller: &Caller) -> Result<Name, Unanswered> {
-        let content = self.sealer.open(id).ok_or_else(|| Unanswered::unknown(id))?;
+        let content = self.sealer.open(Purpose::Task, id).ok_or_else(|| Unanswered::unknown(id))?;
         let sealed: SealedName = serde_json::from_slice(&content).map_err(|_| Unanswered::unknown(id))?;
         let server = sealed.server.map(|server| server.parse()).transpose().map_err(|_| Unanswered::unknown(id))?;
         let ours = match (&self.scope, &server) {

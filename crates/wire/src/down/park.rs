@@ -19,7 +19,7 @@ use crate::{
     exchange::{Answer, Ask, Exchange},
     limit::Limits,
     message::RpcError,
-    seal::{self, NoRandomness, Sealer},
+    seal::{self, NoRandomness, Purpose, Sealer},
 };
 
 /// The parked calls of one face.
@@ -155,12 +155,12 @@ impl ParkingLot {
 
     fn sealed(&self, stands_for: StandsFor, principal: &str, request: &str) -> Result<String, NoRandomness> {
         let handle = Handle { stands_for, principal: principal.to_owned(), request: request.to_owned() };
-        self.inner.sealer.seal(serde_json::to_string(&handle).unwrap_or_default().as_bytes())
+        self.inner.sealer.seal(Purpose::Request, serde_json::to_string(&handle).unwrap_or_default().as_bytes())
     }
 
     /// What a handle stands for; a place is good for one use.
     pub(crate) fn claim(&self, handle: &str, principal: &str, request: &str) -> Result<Claimed, Dishonoured> {
-        let content = self.inner.sealer.open(handle).ok_or(Dishonoured::NotOurs)?;
+        let content = self.inner.sealer.open(Purpose::Request, handle).ok_or(Dishonoured::NotOurs)?;
         let handle: Handle = serde_json::from_slice(&content).map_err(|_| Dishonoured::NotOurs)?;
         if handle.principal != principal || handle.request != request {
             return Err(Dishonoured::Mismatch);

@@ -7,7 +7,7 @@ use crate::{
     exchange::{Answer, AskId, Cause, Feed, Happening, Question, Terms, pair},
     json::Raw,
     limit::Limits,
-    seal::Sealer,
+    seal::{Purpose, Sealer},
 };
 
 fn lot() -> ParkingLot {
@@ -50,8 +50,11 @@ async fn another_instance_with_the_same_key_knows_that_it_is_over() {
     assert_eq!(claim(&after, &handle, "bob", "call x"), Err(Dishonoured::Mismatch));
     let again = before.again("ada", "call x").unwrap();
     assert!(matches!(after.claim(&again, "ada", "call x"), Ok(Claimed::Again)));
-    let other = sealer.seal(br#"{"stands_for":{"Again":{"until":99999999999}},"principal":"a","request":"b","c":1}"#);
-    assert_eq!(claim(&after, &other.unwrap(), "a", "b"), Err(Dishonoured::NotOurs), "sealed for another purpose");
+    let content = br#"{"stands_for":{"Again":{"until":99999999999}},"principal":"a","request":"b"}"#;
+    let other = sealer.seal(Purpose::Cursor, content).unwrap();
+    assert_eq!(claim(&after, &other, "a", "b"), Err(Dishonoured::NotOurs), "sealed for another purpose");
+    let same = sealer.seal(Purpose::Request, content).unwrap();
+    assert_eq!(claim(&after, &same, "a", "b"), Ok(()));
 }
 
 #[tokio::test(start_paused = true)]
