@@ -1,11 +1,12 @@
 //! What a host offers, as a service: everything under public names, or one server under its own.
 //!
-//! Listings are answered from the catalog ([`pages`]); whatever concerns one server goes the way of a call and comes
+//! Listings are answered from the catalog ([`lists`], [`pages`]); whatever concerns one server goes the way of a call and comes
 //! back through [`relaying`]. Nothing here knows in which era either side speaks.
 
 mod annotation;
 mod driven;
 mod listening;
+mod lists;
 mod pages;
 mod profile;
 mod relaying;
@@ -49,7 +50,7 @@ pub struct HostService {
     host: Host,
     access: Arc<Access>,
     scope: Scope,
-    pages: Pages,
+    pages: Arc<Pages>,
     tasks: Arc<GatewayTasks>,
 }
 
@@ -67,7 +68,7 @@ impl HostService {
     /// The same, where tasks of ours are kept here.
     pub fn keeping(host: Host, access: Arc<Access>, scope: Scope, sealer: Arc<Sealer>, hosted: HostedTasks) -> Self {
         let tasks = Arc::new(GatewayTasks::new(host.clone(), scope.clone(), Arc::clone(&sealer), hosted));
-        Self { host, access, scope, pages: Pages::new(sealer), tasks }
+        Self { host, access, scope, pages: Arc::new(Pages::new(sealer)), tasks }
     }
 
     fn answer(&self, request: Request, caller: &Caller) -> Result<Exchange, RpcError> {
@@ -75,10 +76,10 @@ impl HostService {
         let text = |key| request.param(key).as_ref().and_then(Raw::as_str).map(std::borrow::Cow::into_owned);
         let missing = |key: &str| invalid(&format!("`{key}` is missing or no text"));
         let target = match request.method() {
-            "tools/list" => return self.listed(ItemKind::Tool, &request, &client),
-            "prompts/list" => return self.listed(ItemKind::Prompt, &request, &client),
-            "resources/list" => return self.listed(ItemKind::Resource, &request, &client),
-            "resources/templates/list" => return self.listed(ItemKind::Template, &request, &client),
+            "tools/list" => return self.listed(ItemKind::Tool, &request, client),
+            "prompts/list" => return self.listed(ItemKind::Prompt, &request, client),
+            "resources/list" => return self.listed(ItemKind::Resource, &request, client),
+            "resources/templates/list" => return self.listed(ItemKind::Template, &request, client),
             "completion/complete" => return self.complete(request, (&client, caller)),
             "tools/call" => self.scope.tool(&text("name").ok_or_else(|| missing("name"))?)?,
             "prompts/get" => self.scope.prompt(&text("name").ok_or_else(|| missing("name"))?)?,
@@ -134,15 +135,6 @@ impl HostService {
         let (kind, session) = (target.kind(), asking.session.clone());
         let relay = self.host.open(CallRequest { session, ..CallRequest::relayed(caller, target, request) });
         Ok(Exchange::through(Relaying::new(relay, kind, uris)))
-    }
-
-    fn listed(&self, kind: ItemKind, request: &Request, client: &Client) -> Result<Exchange, RpcError> {
-        if !self.scope.offers(&self.host, kind) {
-            return Err(unknown_method(request.method()));
-        }
-        let page =
-            self.pages.page(&self.host.catalog(), &self.scope, client, kind, request.param("cursor").as_ref())?;
-        Ok(Exchange::ended(Outcome::Answered(page)))
     }
 
     /// Puts the server's own name in the place of ours, and lets that server complete it.

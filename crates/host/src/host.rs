@@ -5,6 +5,7 @@
 //! one. A host that is dropped stops its servers too; [`Host::shutdown`] also waits for it.
 
 mod cataloguer;
+mod hearing;
 mod options;
 
 use std::{
@@ -25,7 +26,7 @@ use tokio_util::{
 };
 use toolway_config::{
     Config, Prefix, ServerName,
-    server::{Need, Standing, Start},
+    server::{Need, Standing},
 };
 use toolway_wire::{exchange::LogLevel, seal};
 
@@ -252,22 +253,6 @@ impl Host {
     /// A caller is gone: what servers were kept for it ends with the calls that are under way.
     pub fn end_caller(&self, caller: &crate::call::Caller) {
         self.connections().iter().for_each(|connection| connection.shared().lines.leave(caller, None));
-    }
-
-    /// Waits until every server that is wanted at once has been listed or has failed, and no longer than `patience`.
-    /// Gives those that are not there.
-    pub async fn gather(&self, patience: Duration) -> Vec<ServerStatus> {
-        let at_once = |connection: &Connection| connection.wanted().start == Start::AtOnce;
-        let connections: Vec<_> = self.connections().into_iter().filter(at_once).collect();
-        let all = futures_util::future::join_all(connections.iter().map(|connection| async move {
-            connection.settled().await;
-            connection.heard().await;
-        }));
-        // Whoever is late is named by its state.
-        drop(tokio::time::timeout(patience, all).await);
-        self.inner.show(&connections).await;
-        let absent = |status: &ServerStatus| !matches!(status.phase, Phase::Ready | Phase::Disabled);
-        connections.iter().map(Connection::status).filter(absent).collect()
     }
 
     /// Waits until every server without which nothing goes on is ready; else names those that are not.

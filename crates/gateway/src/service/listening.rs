@@ -143,11 +143,7 @@ impl Lists {
     }
 
     fn covers(&self, server: &ServerName) -> bool {
-        let within = match &self.scope {
-            Scope::All => true,
-            Scope::One(one) => one == server,
-        };
-        within && self.client.sees(server)
+        self.scope.covers(server) && self.client.sees(server)
     }
 }
 

@@ -181,10 +181,7 @@ fn cut<T: Offered, K: AsRef<str>>(
     key: &'static str,
     fit: impl Fn(&Raw) -> Raw,
 ) -> Vec<Raw> {
-    let within = |server: &ServerName| match scope {
-        Scope::All => client.sees(server),
-        Scope::One(one) => one == server && client.sees(server),
-    };
+    let within = |server: &ServerName| scope.covers(server) && client.sees(server);
     let shown = |entry: &Entry<T, K>| {
         let (item, public) = (fit(entry.item.raw()), entry.public.as_ref());
         let renamed = *scope == Scope::All && public != entry.origin.raw_name;

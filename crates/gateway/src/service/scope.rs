@@ -91,6 +91,14 @@ impl Scope {
         }
     }
 
+    /// Whether anything of this server is.
+    pub(super) fn covers(&self, server: &ServerName) -> bool {
+        match self {
+            Self::All => true,
+            Self::One(one) => one == server,
+        }
+    }
+
     /// Whether this kind of thing is offered at all.
     pub(super) fn offers(&self, host: &Host, kind: ItemKind) -> bool {
         match self {

@@ -11,6 +11,7 @@ mod guards;
 mod hostile;
 mod knocking;
 mod leaving;
+mod lists;
 mod over_http;
 mod stage;
 mod tap;

@@ -312,6 +312,13 @@ impl Connection {
         }
     }
 
+    /// Whether it is being connected, or listed, for the first time.
+    pub(crate) fn is_beginning(&self) -> bool {
+        let live = self.live();
+        let dialling = live.dials == 0 && matches!(live.status.phase, Phase::Connecting { .. });
+        dialling || (live.peer.is_some() && !live.listed && live.listing.is_none())
+    }
+
     /// Whether it will not be connected again by itself or by a call.
     pub(crate) fn is_over(&self) -> bool {
         matches!(self.live().status.phase, Phase::Disabled | Phase::Stopped(Stopped::Disconnected | Stopped::Closed))

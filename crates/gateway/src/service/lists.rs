@@ -1,0 +1,79 @@
+//! One list for one caller: at once from what is known, or a moment later where nobody has been heard yet.
+
+use std::{
+    fmt,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use futures_util::future::BoxFuture;
+use toolway_host::catalog::ItemKind;
+use toolway_wire::{
+    exchange::{Between, Exchange, Happening, Outcome, Request},
+    message::RpcError,
+};
+
+use super::{HostService, unknown_method};
+use crate::access::Client;
+
+/// How long a list waits for servers that nothing is known of yet: many clients list once, and never again. A server
+/// that takes longer is told of as a change.
+const FIRST_WORDS: Duration = Duration::from_millis(150);
+
+impl HostService {
+    /// A page of a list.
+    pub(super) fn listed(&self, kind: ItemKind, request: &Request, client: Arc<Client>) -> Result<Exchange, RpcError> {
+        if !self.scope.offers(&self.host, kind) {
+            return Err(unknown_method(request.method()));
+        }
+        let (host, pages, scope, cursor) =
+            (self.host.clone(), Arc::clone(&self.pages), self.scope.clone(), request.param("cursor"));
+        let waiting = match &cursor {
+            // Whoever goes on reading has begun with what was known.
+            Some(_) => None,
+            None => host.first_heard(|server| scope.covers(server) && client.sees(server), FIRST_WORDS),
+        };
+        let page = move || pages.page(&host.catalog(), &scope, &client, kind, cursor.as_ref());
+        Ok(match waiting {
+            None => Exchange::ended(Outcome::Answered(page()?)),
+            Some(heard) => Exchange::through(Later::new(async move {
+                heard.await;
+                page().map_or_else(Outcome::Refused, Outcome::Answered)
+            })),
+        })
+    }
+}
+
+/// An answer that takes a moment.
+struct Later(Option<BoxFuture<'static, Outcome>>);
+
+impl Later {
+    fn new(answer: impl Future<Output = Outcome> + Send + 'static) -> Self {
+        Self(Some(Box::pin(answer)))
+    }
+}
+
+impl Between for Later {
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Happening>> {
+        let Some(answer) = &mut self.0 else { return Poll::Ready(None) };
+        answer.as_mut().poll(context).map(|outcome| {
+            self.0 = None;
+            Some(Happening::Ended(outcome))
+        })
+    }
+
+    fn cancel(&mut self, _reason: &str) {
+        self.0 = Some(Box::pin(std::future::ready(Outcome::Cancelled)));
+    }
+
+    fn missed(&self) -> u64 {
+        0
+    }
+}
+
+impl fmt::Debug for Later {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Later")
+    }
+}
