@@ -9,6 +9,7 @@ mod call;
 pub mod client;
 pub mod connector;
 pub mod credential;
+pub mod fetch;
 mod handshake;
 pub mod http;
 pub mod in_process;

@@ -1,0 +1,113 @@
+//! What kind of place an address is in.
+
+use std::{
+    fmt,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+};
+
+/// A kind of place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Range {
+    /// This machine.
+    Loopback,
+    /// A network of somebody's own.
+    Private,
+    /// The same wire; also where clouds keep their metadata.
+    LinkLocal,
+    /// No single host: unspecified, multicast, broadcast, documentation, reserved.
+    Special,
+    /// Anywhere else.
+    Public,
+}
+
+impl Range {
+    /// The kind of place this address is in; one that is written inside another counts as itself.
+    pub fn of(address: IpAddr) -> Self {
+        match address {
+            IpAddr::V4(address) => Self::of_v4(address),
+            IpAddr::V6(address) => inside(address).map_or_else(|| Self::of_v6(address), Self::of_v4),
+        }
+    }
+
+    fn of_v4(address: Ipv4Addr) -> Self {
+        let [first, second, ..] = address.octets();
+        match (first, second) {
+            (127, _) => Self::Loopback,
+            (169, 254) => Self::LinkLocal,
+            (10, _) | (172, 16..=31) | (192, 168) | (100, 64..=127) | (198, 18..=19) => Self::Private,
+            (0 | 224..=255, _) => Self::Special,
+            _ => Self::Public,
+        }
+    }
+
+    fn of_v6(address: Ipv6Addr) -> Self {
+        let [first, ..] = address.segments();
+        match first {
+            _ if address.is_loopback() => Self::Loopback,
+            _ if address.is_unspecified() || address.is_multicast() => Self::Special,
+            0xfe80..=0xfebf => Self::LinkLocal,
+            0xfc00..=0xfdff | 0xfec0..=0xfeff => Self::Private,
+            _ => Self::Public,
+        }
+    }
+}
+
+/// The IPv4 address that an IPv6 address carries: mapped, compatible, 6to4, or translated.
+fn inside(address: Ipv6Addr) -> Option<Ipv4Addr> {
+    let joined = |high: u16, low: u16| {
+        let ([one, two], [three, four]) = (high.to_be_bytes(), low.to_be_bytes());
+        Ipv4Addr::new(one, two, three, four)
+    };
+    match address.segments() {
+        [0, 0, 0, 0, 0, 0, 0, 0..=1] => None,
+        [0, 0, 0, 0, 0, 0 | 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => {
+            Some(joined(high, low))
+        }
+        _ => None,
+    }
+}
+
+impl fmt::Display for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Loopback => "this machine",
+            Self::Private => "a private network",
+            Self::LinkLocal => "the local link",
+            Self::Special => "a special address",
+            Self::Public => "a public address",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Range;
+
+    #[test]
+    fn addresses_are_told_apart_however_they_are_written() {
+        for (address, range) in [
+            ("127.9.9.9", Range::Loopback),
+            ("::1", Range::Loopback),
+            ("::ffff:127.0.0.1", Range::Loopback),
+            ("64:ff9b::7f00:1", Range::Loopback),
+            ("10.0.0.1", Range::Private),
+            ("172.31.0.1", Range::Private),
+            ("172.32.0.1", Range::Public),
+            ("192.168.1.1", Range::Private),
+            ("100.64.0.1", Range::Private),
+            ("2002:c0a8:101::", Range::Private),
+            ("fd12::1", Range::Private),
+            ("169.254.169.254", Range::LinkLocal),
+            ("::ffff:169.254.169.254", Range::LinkLocal),
+            ("fe80::1", Range::LinkLocal),
+            ("0.0.0.0", Range::Special),
+            ("::", Range::Special),
+            ("255.255.255.255", Range::Special),
+            ("ff02::1", Range::Special),
+            ("93.184.216.34", Range::Public),
+            ("2606:2800:220:1::1", Range::Public),
+        ] {
+            assert_eq!(Range::of(address.parse().unwrap()), range, "{address}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! One document or token: a request that is no message, and its whole reply.
+//!
+//! For whoever has to ask more than the server itself, such as where to sign in. The same connections, guard and proxies as
+//! for messages; a redirect is followed within its origin, and only where nothing was sent.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::Full;
+use url::Url;
+
+use super::client::{HttpClient, Reply, shown};
+use crate::error::{Clock, WireError};
+
+/// What one fetch may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Portion {
+    /// Bytes of the reply's body.
+    pub bytes: usize,
+    /// From the first dial to the last byte.
+    pub time: Duration,
+    /// Redirects in a row.
+    pub redirects: usize,
+}
+
+impl HttpClient {
+    /// Sends a request with an absolute address; gives the reply with its whole body, whatever its status.
+    pub async fn fetch(&self, request: Request<Bytes>, portion: Portion) -> Result<Response<Bytes>, WireError> {
+        match tokio::time::timeout(portion.time, self.follow(request, portion)).await {
+            Ok(fetched) => fetched,
+            Err(_) => Err(WireError::TimedOut { clock: Clock::Total, limit: portion.time }),
+        }
+    }
+
+    async fn follow(&self, request: Request<Bytes>, portion: Portion) -> Result<Response<Bytes>, WireError> {
+        let unreadable = |_| WireError::Unreachable { target: "it".to_owned(), reason: "not an address".to_owned() };
+        let mut url: Url = request.uri().to_string().parse().map_err(unreadable)?;
+        let (parts, body) = request.into_parts();
+        for _ in 0..=portion.redirects {
+            let mut next = Request::new(Full::new(body.clone()));
+            *next.method_mut() = parts.method.clone();
+            *next.headers_mut() = parts.headers.clone();
+            let reply = self.send(&self.target(&url)?, next, None).await?;
+            if !reply.status().is_redirection() || reply.status() == StatusCode::NOT_MODIFIED {
+                return whole(reply, portion.bytes).await;
+            }
+            url = redirected(&url, &parts.method, &reply)?;
+        }
+        Err(WireError::Redirect { location: shown(&url), reason: "too many in a row" })
+    }
+}
+
+/// Where a redirect leads, if it may be followed.
+///
+/// CVE-2026-64684: headers were replayed to another origin. CVE-2026-27826: a redirect led to an address that the check of the
+/// first one would have refused.
+fn redirected(url: &Url, method: &Method, reply: &Reply) -> Result<Url, WireError> {
+    let location = reply.headers().get(header::LOCATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let refuse = |reason, target: &str| Err(WireError::Redirect { location: target.to_owned(), reason });
+    let Ok(target) = url.join(location) else { return refuse("not an address", "elsewhere") };
+    if location.is_empty() {
+        return refuse("no address given", "nowhere");
+    }
+    if target.origin() != url.origin() {
+        return refuse("another origin", &shown(&target));
+    }
+    if *method != Method::GET {
+        return refuse("what was sent is not sent again", &shown(&target));
+    }
+    Ok(target)
+}
+
+async fn whole(mut reply: Reply, limit: usize) -> Result<Response<Bytes>, WireError> {
+    let too_large = || WireError::TooLarge { what: "document", limit };
+    if reply.size().is_some_and(|size| (limit as u64) < size) {
+        return Err(too_large());
+    }
+    let mut body = Vec::new();
+    while let Some(chunk) = reply.chunk().await.transpose()? {
+        if limit < body.len() + chunk.len() {
+            return Err(too_large());
+        }
+        body.extend_from_slice(&chunk);
+    }
+    let mut response = Response::new(Bytes::from(body));
+    *response.status_mut() = reply.status();
+    *response.headers_mut() = reply.headers().clone();
+    Ok(response)
+}
