@@ -20,7 +20,7 @@ use futures_util::future::BoxFuture;
 use toolway_host::{
     Host,
     call::{CallRequest, Caller as HostCaller, Target},
-    catalog::{ItemKind, Origin},
+    catalog::{Catalog, ItemKind, Naming, Origin},
 };
 use toolway_wire::{
     down::{self, Caller, Heard, HostedTasks, Keeping, Profile, Service, Tasks},
@@ -76,20 +76,32 @@ impl HostService {
         let text = |key| request.param(key).as_ref().and_then(Raw::as_str).map(std::borrow::Cow::into_owned);
         let missing = |key: &str| invalid(&format!("`{key}` is missing or no text"));
         let target = match request.method() {
-            "tools/list" => return self.listed(ItemKind::Tool, &request, client),
-            "prompts/list" => return self.listed(ItemKind::Prompt, &request, client),
-            "resources/list" => return self.listed(ItemKind::Resource, &request, client),
-            "resources/templates/list" => return self.listed(ItemKind::Template, &request, client),
+            "tools/list" => return self.listed(ItemKind::Tool, &request, client, caller),
+            "prompts/list" => return self.listed(ItemKind::Prompt, &request, client, caller),
+            "resources/list" => return self.listed(ItemKind::Resource, &request, client, caller),
+            "resources/templates/list" => return self.listed(ItemKind::Template, &request, client, caller),
             "completion/complete" => return self.complete(request, (&client, caller)),
             "tools/call" => self.scope.tool(&text("name").ok_or_else(|| missing("name"))?)?,
             "prompts/get" => self.scope.prompt(&text("name").ok_or_else(|| missing("name"))?)?,
             "resources/read" => self.scope.resource(text("uri").ok_or_else(|| missing("uri"))?),
             method => self.scope.method(method)?,
         };
+        let target = self.known_to(target, caller);
         match &target {
             Target::Tool(_) | Target::ToolOf(_) => self.call(target, request, &client, caller),
             _ => self.relay(target, request, (&client, caller)),
         }
+    }
+
+    /// The same by its server and its own name, where only this caller is offered it, or is offered it under this name.
+    fn known_to(&self, target: Target, caller: &Caller) -> Target {
+        let catalog = self.host.catalog();
+        // A name says whose it is, so that it is everybody's or not; else it may be another's in each view.
+        if catalog.naming() == Naming::Always && self.scope.is_offered(&catalog, &target) {
+            return target;
+        }
+        let view = self.host.catalog_of(&tasks::on_behalf(caller));
+        if Arc::ptr_eq(&view, &catalog) { target } else { self.scope.located(&view, target) }
     }
 
     /// Calls a tool: the one request that a task may stand for.
@@ -146,7 +158,9 @@ impl HostService {
             [None, None] => return Err(invalid("`ref` names neither a prompt nor a resource")),
         };
         let named = named.as_str().ok_or_else(|| invalid("`ref` names nothing"))?;
-        let Origin { server, raw_name } = self.scope.referred(&self.host.catalog(), key, &named)?;
+        let found = self.scope.referred(&self.host.catalog(), key, &named);
+        let own = |_| self.scope.referred(&self.host.catalog_of(&tasks::on_behalf(who.1)), key, &named);
+        let Origin { server, raw_name } = found.or_else(own)?;
         let about = splice::edited(&about, &[Edit::Set(key, Raw::of(&raw_name))]);
         let target = Target::Method { server, method: request.method().to_owned() };
         self.relay(target, request.with_param("ref", about), who)
@@ -196,14 +210,12 @@ impl Service for HostService {
         self.tasks.are_offered().then_some(&*self.tasks)
     }
 
-    fn param_headers(&self, tool: &str, _caller: &Caller) -> Vec<ParamHeader> {
-        let catalog = self.host.catalog();
-        let tool = match &self.scope {
-            // There they are not shown, so nobody owes them.
-            Scope::All => None,
-            Scope::One(server) => catalog.tool_at(server, tool),
-        };
-        let schema = tool.and_then(|tool| tool.item.raw.get("inputSchema"));
+    fn param_headers(&self, tool: &str, caller: &Caller) -> Vec<ParamHeader> {
+        // Where everything is they are not shown, so nobody owes them.
+        let Scope::One(server) = &self.scope else { return Vec::new() };
+        let shown = |catalog: &Catalog| catalog.tool_at(server, tool).map(|tool| tool.item.raw.get("inputSchema"));
+        let own = || shown(&self.host.catalog_of(&tasks::on_behalf(caller)));
+        let schema = shown(&self.host.catalog()).or_else(own).flatten();
         schema.and_then(|schema| header::annotated(&schema).ok()).unwrap_or_default()
     }
 }

@@ -51,6 +51,7 @@ use self::{shelf::Shelf, template::Matcher};
 #[derive(Debug)]
 pub struct Catalog {
     revision: u64,
+    naming: Naming,
     servers: BTreeMap<ServerName, Offer>,
     tools: Shelf<Tool, PublicName>,
     prompts: Shelf<Prompt, PublicName>,
@@ -114,6 +115,22 @@ impl Catalog {
     /// Counts up with each snapshot of one host; a request names the one it was chosen from.
     pub fn revision(&self) -> u64 {
         self.revision
+    }
+
+    /// How its names are made.
+    pub fn naming(&self) -> Naming {
+        self.naming
+    }
+
+    /// The same with other listings of these servers, under a number of its own.
+    pub(crate) fn with(&self, listings: &[(ServerName, Arc<Listing>)], revision: u64) -> Self {
+        let mut offers = self.servers.clone();
+        for (server, listing) in listings {
+            if let Some(offer) = offers.get_mut(server) {
+                offer.listing = Arc::clone(listing);
+            }
+        }
+        merge(&offers, self.naming, revision)
     }
 
     /// The tool of this name.
@@ -189,6 +206,11 @@ impl Catalog {
     /// Whether what is offered of a server was heard from the server itself since we started.
     pub fn freshness_of(&self, server: &ServerName) -> Option<Freshness> {
         self.servers.get(server).map(|offer| offer.freshness)
+    }
+
+    /// How many items are on offer.
+    pub(crate) fn count(&self) -> usize {
+        self.tools().len() + self.prompts().len() + self.resources().len() + self.templates().len()
     }
 
     /// Names that several items wanted.

@@ -7,6 +7,7 @@
 mod cataloguer;
 mod hearing;
 mod options;
+mod views;
 
 use std::{
     collections::BTreeMap,
@@ -33,6 +34,7 @@ use toolway_wire::{exchange::LogLevel, seal};
 pub use self::options::HostOptions;
 
 pub(crate) use self::cataloguer::Cataloguer;
+use self::views::Views;
 use crate::{
     call::CallId,
     catalog::{Catalog, Naming},
@@ -56,6 +58,7 @@ pub(crate) struct Inner {
     pub(crate) cataloguer: Arc<Cataloguer>,
     pub(crate) slots: Slots,
     pub(crate) policy: Policy,
+    views: Views,
     // Nothing awaits under this lock.
     set: Mutex<ConnectionSet>,
     embedded: WantedSet,
@@ -125,6 +128,7 @@ impl Host {
             cataloguer,
             slots,
             policy,
+            views: Views::default(),
             set: Mutex::default(),
             embedded,
             tasks,
@@ -176,7 +180,7 @@ impl Host {
         self.inner.cataloguer.watch()
     }
 
-    /// Lists that change from now on in the process that a caller has for itself: the catalog does not see them.
+    /// Lists that change from now on for some callers: everybody's catalog does not see it, [`Host::catalog_of`] does.
     pub fn own_changes(&self) -> broadcast::Receiver<OwnChange> {
         self.inner.room.own_changes.subscribe()
     }

@@ -9,7 +9,7 @@ use tokio::sync::{
 use toolway_config::ServerName;
 use toolway_host::{
     Host,
-    call::{Caller as HostCaller, Subscription, beside::Update},
+    call::{OnBehalf, Subscription, beside::Update},
     catalog::{Catalog, Diff, ItemKind},
     connection::OwnChange,
 };
@@ -41,12 +41,13 @@ pub(super) async fn listen(host: &Host, scope: &Scope, client: Arc<Client>, call
     let (sender, notices) = mpsc::channel(UNHEARD);
     // From here on nothing is lost: what changes while servers are asked is seen by comparison.
     let mut catalogs = host.watch_catalog();
-    let known = Arc::clone(&catalogs.borrow_and_update());
-    let own = host.own_changes();
+    catalogs.borrow_and_update();
+    let (own, on_behalf) = (host.own_changes(), tasks::on_behalf(caller));
+    let known = host.catalog_of(&on_behalf);
     let subscriptions = subscribed(host, scope, (&client, caller), &wanted.uris).await;
     let uris = subscriptions.iter().map(|(uri, _)| uri.clone()).collect();
     let honoured = Wanted { uris, ..wanted.clone() };
-    let lists = Lists { scope: scope.clone(), client, wanted };
+    let lists = Lists { host: host.clone(), on_behalf, scope: scope.clone(), client, wanted };
     let tasks = tokio::runtime::Handle::current();
     if lists.wanted.tools || lists.wanted.prompts || lists.wanted.resources {
         tasks.spawn(lists.tell((catalogs, known), own, sender.clone()));
@@ -81,6 +82,8 @@ async fn subscribed(
 }
 
 struct Lists {
+    host: Host,
+    on_behalf: OnBehalf,
     scope: Scope,
     client: Arc<Client>,
     wanted: Wanted,
@@ -98,22 +101,18 @@ impl Lists {
             tokio::select! {
                 () = sender.closed() => return,
                 changed = catalogs.changed() => if changed.is_err() { return },
-                change = own.recv() => {
-                    let theirs = match change {
-                        Ok(change) => self.is_theirs(&change).then_some(change.list),
-                        // Too many at once: what was missed may have been theirs, and is seen with the next one.
-                        Err(RecvError::Lagged(_)) => None,
-                        Err(RecvError::Closed) => return,
-                    };
-                    if let Some(list) = theirs
-                        && sender.send(Notice::Changed(list)).await.is_err()
-                    {
-                        return;
-                    }
-                    continue;
-                }
+                change = own.recv() => match change {
+                    Ok(change) if !self.may_concern(&change) => continue,
+                    // Of too many at once those that were missed may have been theirs.
+                    Ok(_) | Err(RecvError::Lagged(_)) => {}
+                    Err(RecvError::Closed) => return,
+                },
             }
-            let current = Arc::clone(&catalogs.borrow_and_update());
+            catalogs.borrow_and_update();
+            let current = self.host.catalog_of(&self.on_behalf);
+            if Arc::ptr_eq(&current, &known) {
+                continue;
+            }
             let diff = Diff::between(&known, &current);
             known = current;
             for list in [List::Tools, List::Prompts, List::Resources] {
@@ -124,10 +123,10 @@ impl Lists {
         }
     }
 
-    /// A change in the listener's own process of a server.
-    fn is_theirs(&self, change: &OwnChange) -> bool {
-        let own = matches!(&change.caller, HostCaller::Client(name) if *name == self.client.name);
-        own && self.wants(change.list) && self.covers(&change.server)
+    /// A change on a connection of the listener's own, or for all whose side can be asked the same.
+    fn may_concern(&self, change: &OwnChange) -> bool {
+        let theirs = change.caller.as_ref().is_none_or(|caller| *caller == self.on_behalf.caller);
+        theirs && self.covers(&change.server)
     }
 
     fn concerns(&self, diff: &Diff, list: List) -> bool {

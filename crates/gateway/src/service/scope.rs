@@ -67,6 +67,27 @@ impl Scope {
         found.ok_or_else(|| invalid(&format!("there is nothing called `{named}` to complete")))
     }
 
+    /// Whether this catalog has what is asked for; what is named by its server needs none.
+    pub(super) fn is_offered(&self, catalog: &Catalog, target: &Target) -> bool {
+        match target {
+            Target::Tool(name) => catalog.find_tool(name).is_some(),
+            Target::Prompt(name) => catalog.find_prompt(name).is_some(),
+            Target::Resource(uri) => catalog.owner(uri).is_ok(),
+            Target::ToolOf(_) | Target::PromptOf(_) | Target::ResourceOf(_) | Target::Method { .. } => true,
+        }
+    }
+
+    /// The same by its server and its own name, as far as this catalog has it.
+    pub(super) fn located(&self, catalog: &Catalog, target: Target) -> Target {
+        let found = match &target {
+            Target::Tool(name) => catalog.find_tool(name).map(|entry| Target::ToolOf(entry.origin.clone())),
+            Target::Prompt(name) => catalog.find_prompt(name).map(|entry| Target::PromptOf(entry.origin.clone())),
+            Target::Resource(uri) => catalog.owner(uri).ok().map(Target::ResourceOf),
+            Target::ToolOf(_) | Target::PromptOf(_) | Target::ResourceOf(_) | Target::Method { .. } => None,
+        };
+        found.unwrap_or(target)
+    }
+
     /// The server a target is at, as far as that is known before it is looked for.
     pub(super) fn server(&self, catalog: &Catalog, target: &Target) -> Option<ServerName> {
         match target {

@@ -13,6 +13,7 @@ mod knocking;
 mod leaving;
 mod lists;
 mod over_http;
+mod own_lists;
 mod stage;
 mod tap;
 mod two_callers;

@@ -152,6 +152,11 @@ impl Stage {
         self.connect(path, era, self.key.as_ref().map(Secret::expose), None).await.unwrap()
     }
 
+    /// The same, with a key of its own.
+    pub(crate) async fn connect_nobody(&self, path: &str, era: Era, key: &str) -> Peer {
+        self.connect(path, era, Some(key), None).await.unwrap()
+    }
+
     pub(crate) async fn client_with(&self, path: &str, era: Era, key: Option<&str>) -> Result<Peer, WireError> {
         self.connect(path, era, key, Some(Arc::new(Ada))).await
     }

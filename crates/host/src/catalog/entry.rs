@@ -37,7 +37,7 @@ pub type ResourceEntry = Entry<Resource, PublicUri>;
 pub type TemplateEntry = Entry<Template, PublicUri>;
 
 /// An item of a listing, with its fingerprint taken once.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Listed<T> {
     /// The item.
     pub item: Arc<T>,
@@ -66,6 +66,12 @@ impl<T: Offered> Listed<T> {
     pub fn new(item: T) -> Self {
         let fingerprint = item.fingerprint();
         Self { item: Arc::new(item), fingerprint }
+    }
+}
+
+impl<T> Clone for Listed<T> {
+    fn clone(&self) -> Self {
+        Self { item: Arc::clone(&self.item), fingerprint: self.fingerprint }
     }
 }
 

@@ -3,7 +3,12 @@
 //! A malformed item is set aside and hides none of the others; a list that the server refuses is set aside as a
 //! whole and hides none of its other lists. Public names are no business of a listing.
 
-use std::{collections::BTreeMap, future::Future, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    future::Future,
+    sync::Arc,
+    time::Duration,
+};
 
 use toolway_config::ServerName;
 use toolway_wire::{
@@ -157,6 +162,25 @@ impl Listing {
         (!said.is_zero()).then(|| said.clamp(SHORTEST, LONGEST))
     }
 
+    /// Whether both list the same, byte for byte and in the same order.
+    pub(crate) fn lists_the_same(&self, other: &Self) -> bool {
+        are_same(&self.tools, &other.tools)
+            && are_same(&self.resources, &other.resources)
+            && are_same(&self.templates, &other.templates)
+            && are_same(&self.prompts, &other.prompts)
+    }
+
+    /// This listing with the difference that there is between `theirs` and what was listed `beside` it.
+    pub(crate) fn differing_as(&self, theirs: &Self, beside: &Self) -> Self {
+        Self {
+            tools: differing(&self.tools, &theirs.tools, &beside.tools),
+            resources: differing(&self.resources, &theirs.resources, &beside.resources),
+            templates: differing(&self.templates, &theirs.templates, &beside.templates),
+            prompts: differing(&self.prompts, &theirs.prompts, &beside.prompts),
+            ..self.clone()
+        }
+    }
+
     /// How many items it holds.
     pub fn count(&self) -> usize {
         self.tools.len() + self.resources.len() + self.templates.len() + self.prompts.len()
@@ -184,6 +208,35 @@ impl Listing {
         self.keeps.extend(part.keeps.map(|keeps| (T::KIND, keeps)));
         part.items
     }
+}
+
+fn is_same<T: Offered>(one: &Listed<T>, other: &Listed<T>) -> bool {
+    Arc::ptr_eq(&one.item, &other.item) || one.item.raw().as_bytes() == other.item.raw().as_bytes()
+}
+
+fn are_same<T: Offered>(one: &[Listed<T>], other: &[Listed<T>]) -> bool {
+    one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_same(one, other))
+}
+
+/// What is listed now, without what they were not listed, as they were listed it, and with what only they were.
+fn differing<T: Offered>(now: &[Listed<T>], theirs: &[Listed<T>], beside: &[Listed<T>]) -> Vec<Listed<T>> {
+    fn by_name<T: Offered>(list: &[Listed<T>]) -> HashMap<&str, &Listed<T>> {
+        list.iter().map(|listed| (listed.item.raw_name(), listed)).collect()
+    }
+    let (known, mine, others) = (by_name(now), by_name(theirs), by_name(beside));
+    let fitted = |listed: &Listed<T>| {
+        let name = listed.item.raw_name();
+        match (mine.get(name), others.get(name)) {
+            (None, Some(_)) => None,
+            (Some(mine), Some(other)) if is_same(listed, other) => Some(Listed::clone(mine)),
+            _ => Some(listed.clone()),
+        }
+    };
+    let is_only_theirs = |listed: &&Listed<T>| {
+        let name = listed.item.raw_name();
+        !others.contains_key(name) && !known.contains_key(name)
+    };
+    now.iter().filter_map(fitted).chain(theirs.iter().filter(is_only_theirs).cloned()).collect()
 }
 
 /// What came of asking for one list.

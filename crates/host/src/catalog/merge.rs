@@ -55,6 +55,7 @@ pub fn merge(offers: &BTreeMap<ServerName, Offer>, naming: Naming, revision: u64
     let templates = merge.located(offers, |listing| &listing.templates);
     Catalog {
         revision,
+        naming,
         servers: offers.clone(),
         tools,
         prompts,

@@ -9,8 +9,10 @@
 //! those get another line, up to a bound. A line is dialled when it is first needed, by whoever needs it; it ends when
 //! nobody has used it for a while, and with the connection of its server.
 
+mod follow;
 pub(crate) mod key;
 mod line;
+mod offering;
 mod pool;
 mod trouble;
 
@@ -26,14 +28,12 @@ use std::{
 use futures_util::FutureExt;
 use parking_lot::Mutex;
 use tokio::{
-    sync::{Notify, OwnedSemaphorePermit, Semaphore, broadcast::error::RecvError},
+    sync::{Notify, OwnedSemaphorePermit, Semaphore},
     time::Instant,
 };
-use tokio_util::task::AbortOnDropHandle;
 use toolway_config::ServerName;
 use toolway_wire::{
     exchange::LogLevel,
-    notice::{List, Notice},
     task::Task,
     up::{EraChoice, Peer},
 };
@@ -45,6 +45,7 @@ pub(crate) use self::{
 };
 use self::{
     line::{Line, Stands},
+    offering::Offering,
     pool::{Manners, Pick, Pool, Turn},
     trouble::Rest,
 };
@@ -57,7 +58,7 @@ use super::{
     uses::{Ear, Use, Uses},
     wanted::{Lists, WantedServer},
 };
-use crate::{call::Caller, policy::Refusal, record::redact::Redactor, whose_move::WhoseMove};
+use crate::{call::Caller, catalog::Listing, policy::Refusal, record::redact::Redactor, whose_move::WhoseMove};
 
 /// The lines of one server.
 pub(crate) struct Lines {
@@ -74,6 +75,17 @@ pub(crate) struct Lines {
     /// One call at a time on the first connection, once the server is known to ask.
     base_turn: Arc<Semaphore>,
     uses: Arc<Uses>,
+    /// What it lists to whom. Nothing awaits under this lock.
+    offering: Mutex<Offering>,
+    /// More is known of that.
+    learnt: Notify,
+}
+
+/// What a line is dialled with: how the server is wanted, its first connection, and what it lists there.
+pub(crate) struct Ground<'a> {
+    pub(crate) wanted: &'a WantedServer,
+    pub(crate) base: &'a Peer,
+    pub(crate) listing: &'a (dyn Fn() -> Option<Arc<Listing>> + Sync),
 }
 
 /// A seat on a line; dropping it leaves the line.
@@ -118,15 +130,13 @@ pub struct LineStatus {
     pub process: Option<u32>,
 }
 
-/// A list of a server that changed in a process that one caller has for itself.
+/// What a server lists to some callers is not what it was, without being another list for everybody.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnChange {
     /// Whose list.
     pub server: ServerName,
-    /// Whose process.
-    pub caller: Caller,
-    /// Which list.
-    pub list: List,
+    /// Who has the connection on which it changed; none: it became known what is listed to all of one profile.
+    pub caller: Option<Caller>,
 }
 
 /// How long a line lasts that nobody uses, where the server's entry says nothing.
@@ -148,6 +158,8 @@ impl Lines {
             base: CapabilityProfile::of(&declared),
             base_turn: Arc::new(Semaphore::new(1)),
             uses,
+            offering: Mutex::default(),
+            learnt: Notify::new(),
         })
     }
 
@@ -182,6 +194,7 @@ impl Lines {
 
     /// Ends all lines, until they are opened again; gives what has to be closed.
     pub(crate) fn close(&self) -> Vec<Peer> {
+        self.offering.lock().forget();
         self.pool.lock().close()
     }
 
@@ -226,7 +239,7 @@ impl Lines {
         key: &LineKey,
         need: Need,
         patience: Duration,
-        (wanted, base): (&WantedServer, &Peer),
+        ground: Ground<'_>,
         task: Option<&str>,
     ) -> Result<LineSeat, NoSeat> {
         // Whoever cannot be asked need not be the only one.
@@ -240,7 +253,7 @@ impl Lines {
             }
         };
         // In a box: it is large, done once, and every call would carry it about otherwise.
-        let dialled = seat.line.stands.get_or_try_init(|| Box::pin(self.dial(&seat.line, wanted, base))).await;
+        let dialled = seat.line.stands.get_or_try_init(|| Box::pin(self.dial(&seat.line, &ground))).await;
         dialled.map_err(NoSeat::NotConnected)?;
         Ok(seat)
     }
@@ -302,7 +315,7 @@ impl Lines {
         lines.iter().filter(|line| theirs(&line.key)).for_each(|line| pool.end(line));
     }
 
-    async fn dial(&self, line: &Arc<Line>, wanted: &WantedServer, base: &Peer) -> Result<Stands, NotConnected> {
+    async fn dial(&self, line: &Arc<Line>, ground: &Ground<'_>) -> Result<Stands, NotConnected> {
         loop {
             let (rest, last) = {
                 let pool = self.pool.lock();
@@ -316,7 +329,8 @@ impl Lines {
                 Rest::Refused(why) => return self.not_dialled(line, why),
             }
         }
-        let wanted = WantedServer { era: era_of(base, wanted), lists: Lists::Ignored, ..wanted.clone() };
+        let Ground { wanted, base, listing } = ground;
+        let wanted = WantedServer { era: era_of(base, wanted), lists: Lists::Ignored, ..WantedServer::clone(wanted) };
         let face = ClientFace { declared: Some(line.key.profile.capabilities()), ..self.base_face() };
         let senses = (line.last_words.clone(), line.pulse.clone());
         let dialling = self.room.dialler.connect(&wanted, Arc::new(face), senses, Session::New);
@@ -327,8 +341,9 @@ impl Lines {
         };
         match dialled {
             Ok(peer) => {
-                let watching = wanted.is_process().then(|| self.watch(&peer, &line.key.caller));
-                Ok(Stands::new(peer, redactor, watching))
+                let following = self.follow(&peer, line);
+                self.learn(&peer, line.key.profile, listing()).await;
+                Ok(Stands::new(peer, redactor, following))
             }
             Err(error) => {
                 let why = NotConnected::after(&error, &redactor);
@@ -337,24 +352,6 @@ impl Lines {
                 self.not_dialled(line, why)
             }
         }
-    }
-
-    /// Tells of lists that change in a process that is one caller's alone; others hear of theirs by the catalog.
-    fn watch(&self, peer: &Peer, caller: &Caller) -> AbortOnDropHandle<()> {
-        let (mut notices, told) = (peer.notices(), self.room.own_changes.clone());
-        let (server, caller) = (self.server.clone(), caller.clone());
-        AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(async move {
-            loop {
-                match notices.recv().await {
-                    // Nobody may be listening.
-                    Ok(Notice::Changed(list)) => {
-                        drop(told.send(OwnChange { server: server.clone(), caller: caller.clone(), list }));
-                    }
-                    Ok(_) | Err(RecvError::Lagged(_)) => {}
-                    Err(RecvError::Closed) => return,
-                }
-            }
-        }))
     }
 
     /// Whoever comes next begins another one.

@@ -21,7 +21,7 @@ use toolway_wire::{
 
 use super::{
     last_words::LastWords,
-    lines::{Asker, LineKey, LineSeat, Lines, Need, NoSeat},
+    lines::{Asker, Ground, LineKey, LineSeat, Lines, Need, NoSeat},
     state::{NotConnected, Phase, ServerStatus, Stopped},
     stdio::{Life, Pulse},
     supervisor::Surroundings,
@@ -208,7 +208,40 @@ impl Connection {
             }
             return lines.base_turn(need, patience).await.map(Seat::Base).map_err(NoSeat::Refused);
         };
-        lines.seat(&key, need, patience, (&wanted, &ready.peer), asker.task).await.map(Seat::Line)
+        let listing = || self.live().listing.clone();
+        let ground = Ground { wanted: &wanted, base: &ready.peer, listing: &listing };
+        lines.seat(&key, need, patience, ground, asker.task).await.map(Seat::Line)
+    }
+
+    /// What it lists to this caller where everybody is listed `base`; none where that is the same, or not known.
+    pub(crate) fn own_listing(&self, asker: Asker<'_>, base: &Arc<Listing>) -> Option<Arc<Listing>> {
+        self.shared.lines.listing_of(&self.line_key(asker)?, base)
+    }
+
+    /// Waits until it is known what is listed to this caller; not at all where it is, or where nobody finds out.
+    pub(crate) async fn own_heard(&self, asker: Asker<'_>, patience: Duration) {
+        let lines = &self.shared.lines;
+        let Some(key) = self.line_key(asker).filter(|key| lines.is_unheard(key)) else { return };
+        if !lines.try_hearing(&key) {
+            return lines.heard(&key).await;
+        }
+        // By opening its line, as the caller's first call would have to.
+        if let Ok(ready) = self.ready().await {
+            drop(self.seat(&ready, asker, Need::Carried, patience).await);
+        }
+        lines.tried_hearing(&key);
+    }
+
+    /// Whether that would have to be found out first.
+    pub(crate) fn is_unheard_by(&self, asker: Asker<'_>) -> bool {
+        self.live().listing.is_some() && self.line_key(asker).is_some_and(|key| self.shared.lines.is_unheard(&key))
+    }
+
+    /// The line of this caller's requests, where they go over one.
+    fn line_key(&self, asker: Asker<'_>) -> Option<LineKey> {
+        let live = self.live();
+        let declares = live.peer.as_ref()?.1.declares().ok()?;
+        LineKey::of(asker, declares, self.wanted().sharing, self.shared.lines.base())
     }
 
     /// Sends a request over the connection that was chosen for it.

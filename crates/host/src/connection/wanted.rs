@@ -99,15 +99,6 @@ pub const CONNECT: Duration = Duration::from_secs(30);
 // === impl WantedServer ===
 
 impl WantedServer {
-    /// Whether it is a program, of which each connection has one of its own.
-    pub(crate) fn is_process(&self) -> bool {
-        match &self.way {
-            Way::Configured(server) => matches!(server.transport, Transport::Process(_)),
-            Way::Address(address) => matches!(address, ServerAddress::Process(_)),
-            Way::InProcess(_) | Way::Custom(_) => false,
-        }
-    }
-
     /// A server with everything but its name and its way as usual.
     pub fn new(name: ServerName, way: Way) -> Self {
         Self {

@@ -77,6 +77,11 @@ impl Cataloguer {
         self.snapshot.subscribe()
     }
 
+    /// A number that no snapshot has yet.
+    pub(crate) fn next_revision(&self) -> u64 {
+        self.revision.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
     /// How names are made from now on.
     pub(crate) fn name(&self, naming: Naming) {
         let before = std::mem::replace(&mut self.offers.lock().naming, naming);
@@ -136,7 +141,7 @@ impl Cataloguer {
     /// Only for whoever has the turn.
     async fn merge_now(&self) {
         let offers = self.offers.lock().clone();
-        let revision = self.revision.fetch_add(1, Ordering::Relaxed) + 1;
+        let revision = self.next_revision();
         let before = self.catalog();
         let made = tokio::task::spawn_blocking(move || {
             let catalog = Arc::new(merge(&offers.of, offers.naming, revision));

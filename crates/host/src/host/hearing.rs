@@ -1,11 +1,14 @@
 //! Waiting for servers to be heard: what they list, for the first time.
 
-use std::{future::Future, time::Duration};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use toolway_config::{ServerName, server::Start};
 
-use super::Host;
-use crate::connection::{Connection, Phase, ServerStatus};
+use super::{Host, Inner};
+use crate::{
+    call::OnBehalf,
+    connection::{Connection, Phase, ServerStatus, lines::Asker},
+};
 
 impl Host {
     /// Waits until every server that is wanted at once has been listed or has failed, and no longer than `patience`.
@@ -21,23 +24,44 @@ impl Host {
     }
 
     /// Waits, no longer than `patience`, for those of these servers that are being connected for the first time and of
-    /// which nothing is known, not even from an earlier run. None where there is nobody to wait for.
+    /// which nothing is known, not even from an earlier run; and for what others list to this caller, where that may not
+    /// be what they list to everybody. None where there is nothing to wait for.
     pub fn first_heard(
         &self,
+        on_behalf: OnBehalf,
         of: impl Fn(&ServerName) -> bool,
         patience: Duration,
     ) -> Option<impl Future<Output = ()> + Send + 'static> {
         let catalog = self.catalog();
-        let unknown = |connection: &Connection| {
-            let name = connection.name();
-            of(name) && catalog.listing_of(name).is_none() && connection.is_beginning()
-        };
-        let connections: Vec<_> = self.connections().into_iter().filter(unknown).collect();
-        let inner = self.inner.clone();
-        (!connections.is_empty()).then_some(async move {
-            drop(tokio::time::timeout(patience, all_heard(&connections)).await);
-            inner.show(&connections).await;
+        let unknown =
+            |connection: &Connection| catalog.listing_of(connection.name()).is_none() && connection.is_beginning();
+        let mut connections = self.connections();
+        connections.retain(|connection| of(connection.name()));
+        let (beginning, known): (Vec<_>, Vec<_>) = connections.into_iter().partition(unknown);
+        let asker = Asker::of(&on_behalf);
+        let unheard: Vec<_> = known.into_iter().filter(|connection| connection.is_unheard_by(asker)).collect();
+        let inner = Arc::clone(&self.inner);
+        (!beginning.is_empty() || !unheard.is_empty()).then_some(async move {
+            let own = unheard.into_iter().map(|connection| inner.own_heard(connection, on_behalf.clone()));
+            let all = futures_util::future::join(all_heard(&beginning), futures_util::future::join_all(own));
+            drop(tokio::time::timeout(patience, all).await);
+            inner.show(&beginning).await;
         })
+    }
+}
+
+impl Inner {
+    /// Finds out what a server lists to a caller; goes on with it also when whoever waits for this has left.
+    async fn own_heard(&self, connection: Connection, on_behalf: OnBehalf) {
+        let (stop, patience) = (self.stop.clone(), self.slots.patience());
+        let hearing = self.tasks.spawn(async move {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = connection.own_heard(Asker::of(&on_behalf), patience) => {}
+            }
+        });
+        // Whoever panics has found out nothing.
+        drop(hearing.await);
     }
 }
 

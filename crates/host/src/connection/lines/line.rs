@@ -16,6 +16,7 @@ use toolway_wire::{exchange::LogLevel, up::Peer};
 
 use super::key::LineKey;
 use crate::{
+    catalog::Listing,
     connection::{last_words::LastWords, state::NotConnected, stdio::Pulse},
     record::redact::Redactor,
     whose_move::WhoseMove,
@@ -32,6 +33,8 @@ pub(crate) struct Line {
     pub(super) pulse: Pulse,
     /// Shared by all lines of the key.
     pub(super) queue: Arc<Queue>,
+    /// What it lists, since its server said that that has changed.
+    pub(super) listing: Arc<OwnList>,
     /// From which level on the server was told to log. Nothing awaits under this lock.
     level: Mutex<Option<LogLevel>>,
 }
@@ -42,7 +45,16 @@ pub(super) struct Stands {
     pub(super) peer: Peer,
     pub(super) redactor: Redactor,
     since: Instant,
-    _watching: Option<AbortOnDropHandle<()>>,
+    _watching: AbortOnDropHandle<()>,
+}
+
+/// What one line lists, where that is not what everybody is listed.
+#[derive(Debug)]
+pub(super) struct OwnList {
+    // Nothing awaits under this lock.
+    listing: Mutex<Option<Arc<Listing>>>,
+    /// Items of all such lists of the server.
+    items: Arc<AtomicUsize>,
 }
 
 /// Those who wait for a seat on one of the lines of a key, in the order in which they came.
@@ -59,7 +71,7 @@ pub(super) struct Queue {
 pub(super) struct Place(Arc<Queue>);
 
 impl Line {
-    pub(super) fn new(key: LineKey, queue: Arc<Queue>) -> Self {
+    pub(super) fn new(key: LineKey, queue: Arc<Queue>, items: &Arc<AtomicUsize>) -> Self {
         Self {
             key,
             stands: OnceCell::new(),
@@ -67,6 +79,7 @@ impl Line {
             last_words: LastWords::default(),
             pulse: Pulse::default(),
             queue,
+            listing: Arc::new(OwnList { listing: Mutex::default(), items: Arc::clone(items) }),
             level: Mutex::default(),
         }
     }
@@ -110,8 +123,34 @@ impl Line {
 }
 
 impl Stands {
-    pub(super) fn new(peer: Peer, redactor: Redactor, watching: Option<AbortOnDropHandle<()>>) -> Self {
+    pub(super) fn new(peer: Peer, redactor: Redactor, watching: AbortOnDropHandle<()>) -> Self {
         Self { peer, redactor, since: Instant::now(), _watching: watching }
+    }
+}
+
+impl OwnList {
+    pub(super) fn get(&self) -> Option<Arc<Listing>> {
+        self.listing.lock().clone()
+    }
+
+    /// Keeps this; not where all of them together would have more items than that. Whether it does.
+    pub(super) fn keep(&self, listing: Listing, most: usize) -> bool {
+        let mut kept = self.listing.lock();
+        let (new, old) = (listing.count(), kept.as_ref().map_or(0, |known| known.count()));
+        let fits = self.items.load(Ordering::SeqCst) + new <= most + old;
+        if fits {
+            self.items.fetch_add(new, Ordering::SeqCst);
+            self.items.fetch_sub(old, Ordering::SeqCst);
+            *kept = Some(Arc::new(listing));
+        }
+        fits
+    }
+}
+
+impl Drop for OwnList {
+    fn drop(&mut self) {
+        let kept = self.listing.lock().as_ref().map_or(0, |known| known.count());
+        self.items.fetch_sub(kept, Ordering::SeqCst);
     }
 }
 
@@ -136,5 +175,38 @@ impl Default for Queue {
 impl Drop for Place {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, atomic::AtomicUsize, atomic::Ordering};
+
+    use parking_lot::Mutex;
+    use serde_json::json;
+    use toolway_wire::{
+        json::Raw,
+        message::item::{Item, Tool},
+    };
+
+    use super::OwnList;
+    use crate::catalog::{Listing, entry::Listed};
+
+    fn listing(items: usize) -> Listing {
+        let tool = |_| Listed::new(Tool::view(&Raw::of(&json!({ "name": "one" }))).unwrap());
+        Listing { tools: (0..items).map(tool).collect(), ..Listing::empty() }
+    }
+
+    #[test]
+    fn lists_of_lines_are_kept_as_long_as_all_of_them_together_are_not_too_long() {
+        let items = Arc::new(AtomicUsize::new(0));
+        let [one, other] = [(); 2].map(|()| OwnList { listing: Mutex::default(), items: Arc::clone(&items) });
+        assert!(one.keep(listing(6), 10));
+        assert!(!other.keep(listing(6), 10) && other.get().is_none());
+        assert!(one.keep(listing(10), 10), "its own old list makes room");
+        assert!(!one.keep(listing(11), 10) && one.get().unwrap().count() == 10);
+        drop(one);
+        assert_eq!(items.load(Ordering::SeqCst), 0);
+        assert!(other.keep(listing(6), 10));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Weak},
+    sync::{Arc, Weak, atomic::AtomicUsize},
 };
 
 use tokio::time::{Duration, Instant};
@@ -37,6 +37,8 @@ pub(super) struct Pool {
     pub(super) trouble: Trouble,
     /// Which line keeps which task.
     tasks: VecDeque<Kept>,
+    /// Items of the lists that lines have of their own.
+    items: Arc<AtomicUsize>,
 }
 
 /// A task that goes on in a session.
@@ -100,7 +102,13 @@ pub(super) enum Pick {
 
 impl Pool {
     pub(super) fn new(seed: u64) -> Self {
-        Self { open: false, lines: Vec::new(), trouble: Trouble::seeded(seed), tasks: VecDeque::new() }
+        Self {
+            open: false,
+            lines: Vec::new(),
+            trouble: Trouble::seeded(seed),
+            tasks: VecDeque::new(),
+            items: Arc::default(),
+        }
     }
 
     /// A task goes on on this line.
@@ -164,7 +172,7 @@ impl Pool {
         if PER_SERVER <= self.lines.len() && !self.evict(|_| true) {
             return Pick::Full(PER_SERVER, "on connections of all callers");
         }
-        let line = Arc::new(Line::new(key.clone(), queue));
+        let line = Arc::new(Line::new(key.clone(), queue, &self.items));
         self.lines.push(Entry { line: Arc::clone(&line), calls: 0, interactive: 0, parked: 0, last: now, until: None });
         self.seat(&line, need)
     }
