@@ -81,6 +81,14 @@ impl Access {
         }
     }
 
+    /// Whether everybody who may come in sees all servers.
+    pub(crate) fn shows_all_to_all(&self) -> bool {
+        match self {
+            Self::Open => true,
+            Self::Keys(keys) => keys.ring.as_ref().is_none_or(KeyRing::shows_all_to_all),
+        }
+    }
+
     /// Looks at the keys again; gives the clients whose keys are no longer good since the last look.
     pub(crate) fn gone(&self) -> Vec<Arc<Client>> {
         match self {

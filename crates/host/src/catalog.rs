@@ -28,10 +28,14 @@ use std::{
     collections::BTreeMap,
     fmt,
     sync::{Arc, OnceLock},
+    time::{Duration, Instant},
 };
 
 use toolway_config::ServerName;
-use toolway_wire::message::item::{Prompt, Resource, Template, Tool};
+use toolway_wire::message::{
+    item::{Prompt, Resource, Template, Tool},
+    result::{CacheHint, CacheScope},
+};
 
 pub use self::{
     copy::DiskCopy,
@@ -206,6 +210,23 @@ impl Catalog {
     /// Whether what is offered of a server was heard from the server itself since we started.
     pub fn freshness_of(&self, server: &ServerName) -> Option<Freshness> {
         self.servers.get(server).map(|offer| offer.freshness)
+    }
+
+    /// How long the lists of one kind of these servers keep together from now on, and for whom: as long as the one that
+    /// keeps the least, and for all only where each does. Nothing is known to keep of a server that was not heard since
+    /// we started, or of none at all.
+    pub fn keeps(&self, kind: ItemKind, of: impl Fn(&ServerName) -> bool, now: Instant) -> CacheHint {
+        let nothing = CacheHint { keeps: Duration::ZERO, scope: CacheScope::Private };
+        let hint = |offer: &Offer| match offer.freshness {
+            Freshness::Verified => offer.listing.keeps_now(&offer.filter, kind, now),
+            Freshness::Unverified => Some(nothing),
+        };
+        let hints = self.servers.iter().filter(|(server, _)| of(server)).filter_map(|(_, offer)| hint(offer));
+        let both = |one: CacheHint, other: CacheHint| CacheHint {
+            keeps: one.keeps.min(other.keeps),
+            scope: if one.scope == other.scope { one.scope } else { CacheScope::Private },
+        };
+        hints.reduce(both).unwrap_or(nothing)
     }
 
     /// How many items are on offer.

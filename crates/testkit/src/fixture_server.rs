@@ -44,6 +44,8 @@ struct Shared {
     name: String,
     tools: Mutex<Vec<FixtureTool>>,
     capabilities: Mutex<Value>,
+    /// How long its lists keep, and for whom, where it says so.
+    keeps: Mutex<Option<(u64, &'static str)>>,
     notices: broadcast::Sender<Notice>,
     seen: Mutex<Vec<Request>>,
     cancelled: AtomicUsize,
@@ -104,6 +106,7 @@ impl FixtureServer {
             name: name.to_owned(),
             tools: Mutex::default(),
             capabilities: Mutex::new(capabilities),
+            keeps: Mutex::default(),
             notices: broadcast::Sender::new(UNREAD),
             seen: Mutex::default(),
             cancelled: AtomicUsize::new(0),
@@ -129,6 +132,13 @@ impl FixtureServer {
     #[must_use]
     pub fn declaring(self, capabilities: Value) -> Self {
         *self.shared.capabilities.lock() = capabilities;
+        self
+    }
+
+    /// The same server, saying that its tools keep for so many milliseconds, and for whom.
+    #[must_use]
+    pub fn keeping(self, milliseconds: u64, scope: &'static str) -> Self {
+        *self.shared.keeps.lock() = Some((milliseconds, scope));
         self
     }
 
@@ -249,7 +259,11 @@ impl FixtureServer {
     fn listed(&self) -> Raw {
         let tools = self.shared.tools.lock();
         let tool = |tool: &FixtureTool| json!({ "name": tool.name, "description": tool.description, "inputSchema": { "type": "object" } });
-        Raw::of(&json!({ "tools": tools.iter().map(tool).collect::<Vec<_>>() }))
+        let mut listed = json!({ "tools": tools.iter().map(tool).collect::<Vec<_>>() });
+        if let Some((milliseconds, scope)) = *self.shared.keeps.lock() {
+            (listed["ttlMs"], listed["cacheScope"]) = (milliseconds.into(), scope.into());
+        }
+        Raw::of(&listed)
     }
 
     async fn call(&self, name: &str, request: &Request, feed: &Feed) -> Result<Raw, RpcError> {

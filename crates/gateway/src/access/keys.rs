@@ -237,6 +237,11 @@ impl KeyRing {
         })
     }
 
+    /// Whether none of them sees only some servers.
+    pub(super) fn shows_all_to_all(&self) -> bool {
+        self.with_current(|clients| clients.iter().all(|(_, _, client)| client.servers.is_none()))
+    }
+
     /// Those whose keys were taken back or whose time is over since this was last asked. What they have open is told.
     pub(super) fn gone(&self) -> Vec<Arc<Client>> {
         self.with_current(|_| ());

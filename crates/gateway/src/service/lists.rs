@@ -4,20 +4,27 @@ use std::{
     fmt,
     sync::Arc,
     task::{Context, Poll},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use futures_util::future::BoxFuture;
 use toolway_config::ServerName;
-use toolway_host::catalog::ItemKind;
+use toolway_host::{
+    Host,
+    call::OnBehalf,
+    catalog::{Catalog, ItemKind},
+};
 use toolway_wire::{
     down::Caller,
     exchange::{Between, Exchange, Happening, Outcome, Request},
-    message::RpcError,
+    message::{
+        RpcError,
+        result::{CacheHint, CacheScope},
+    },
 };
 
 use super::{HostService, Scope, tasks, unknown_method};
-use crate::access::Client;
+use crate::access::{Access, Client};
 
 /// How long a list waits for servers that nothing is known of yet: many clients list once, and never again. A server
 /// that takes longer is told of as a change.
@@ -38,18 +45,19 @@ impl HostService {
         if !self.scope.offers(&self.host, kind) {
             return Err(unknown_method(request.method()));
         }
-        let on_behalf = tasks::on_behalf(caller);
-        let (host, pages, scope, cursor) =
-            (self.host.clone(), Arc::clone(&self.pages), self.scope.clone(), request.param("cursor"));
+        let cursor = request.param("cursor");
+        let list = ListFor { kind, client, on_behalf: tasks::on_behalf(caller), scope: self.scope.clone() };
         let waiting = match &cursor {
             // Whoever goes on reading has begun with what was known.
             Some(_) => None,
-            None => {
-                let shown = |server: &ServerName| scope.covers(server) && client.sees(server);
-                host.first_heard(on_behalf.clone(), shown, scope.patience())
-            }
+            None => self.host.first_heard(list.on_behalf.clone(), |server| list.shows(server), list.scope.patience()),
         };
-        let page = move || pages.page(&host.catalog_of(&on_behalf), &scope, &client, kind, cursor.as_ref());
+        let (host, access, pages) = (self.host.clone(), Arc::clone(&self.access), Arc::clone(&self.pages));
+        let page = move || {
+            let catalog = host.catalog_of(&list.on_behalf);
+            let keeps = list.keeps(&host, &catalog, &access);
+            pages.page(&catalog, &list, keeps, cursor.as_ref())
+        };
         Ok(match waiting {
             None => Exchange::ended(Outcome::Answered(page()?)),
             Some(heard) => Exchange::through(Later::new(async move {
@@ -57,6 +65,31 @@ impl HostService {
                 page().map_or_else(Outcome::Refused, Outcome::Answered)
             })),
         })
+    }
+}
+
+/// Which list, for whom.
+pub(super) struct ListFor {
+    pub(super) kind: ItemKind,
+    pub(super) client: Arc<Client>,
+    pub(super) on_behalf: OnBehalf,
+    pub(super) scope: Scope,
+}
+
+impl ListFor {
+    /// Whether what this server lists is in it.
+    pub(super) fn shows(&self, server: &ServerName) -> bool {
+        self.scope.covers(server) && self.client.sees(server)
+    }
+
+    /// How long it keeps, and for whom: for all only where everybody is given the same.
+    fn keeps(&self, host: &Host, catalog: &Arc<Catalog>, access: &Access) -> CacheHint {
+        if host.lacks_any(|server| self.shows(server)) {
+            return CacheHint { keeps: Duration::ZERO, scope: CacheScope::Private };
+        }
+        let hint = catalog.keeps(self.kind, |server| self.shows(server), Instant::now());
+        let is_everybodys = access.shows_all_to_all() && Arc::ptr_eq(catalog, &host.catalog());
+        if is_everybodys { hint } else { CacheHint { scope: CacheScope::Private, ..hint } }
     }
 }
 

@@ -7,6 +7,7 @@ use std::{
     collections::{BTreeSet, VecDeque},
     fmt,
     sync::Arc,
+    time::Duration,
 };
 
 use parking_lot::Mutex;
@@ -20,6 +21,7 @@ use toolway_wire::{
     json::Raw,
     message::{
         RpcError,
+        result::{CacheHint, CacheScope},
         splice::{self, Edit},
     },
     seal::{Purpose, Sealer},
@@ -29,6 +31,7 @@ use super::{
     Scope,
     annotation::{self, Shown},
     invalid,
+    lists::ListFor,
 };
 use crate::access::Client;
 
@@ -74,28 +77,34 @@ impl Pages {
         Self { sealer, made: Mutex::default() }
     }
 
-    /// The page a cursor stands for, or the first.
+    /// The page a cursor stands for, or the first; `keeps` is said of what is listed now.
     pub(super) fn page(
         &self,
         catalog: &Catalog,
-        scope: &Scope,
-        client: &Client,
-        kind: ItemKind,
+        wanted: &ListFor,
+        keeps: CacheHint,
         cursor: Option<&Raw>,
     ) -> Result<Raw, RpcError> {
+        let (kind, client) = (wanted.kind, &*wanted.client);
         let (revision, page) = match cursor {
             None => (catalog.revision(), 0),
             Some(cursor) => self.at(cursor, client, kind)?,
         };
+        let current = revision == catalog.revision();
         let key = Key { revision, kind: number(kind), servers: client.servers.clone() };
-        let list = self.kept(&key).or_else(|| {
-            let current = revision == catalog.revision();
-            current.then(|| self.keep(PreparedList { pages: prepared(catalog, scope, client, kind), key }))
-        });
+        let list = self
+            .kept(&key)
+            .or_else(|| current.then(|| self.keep(PreparedList { pages: prepared(catalog, wanted), key })));
         let list = list.ok_or_else(|| invalid("this list has changed since; begin again without a cursor"))?;
         let items = list.pages.get(page).ok_or_else(|| invalid("there is no such page"))?;
         let next = (page + 1 < list.pages.len()).then(|| self.cursor(client, &list.key, page + 1)).transpose()?;
-        Ok(assembled(kind, items, next.as_deref()))
+        let keeps = CacheHint {
+            // What is not listed like this any more does not keep at all.
+            keeps: if current { keeps.keeps } else { Duration::ZERO },
+            // A place in a list is its caller's, so that only a list of one page is for all.
+            scope: if list.pages.len() == 1 { keeps.scope } else { CacheScope::Private },
+        };
+        Ok(assembled(kind, items, next.as_deref(), keeps))
     }
 
     fn at(&self, cursor: &Raw, client: &Client, kind: ItemKind) -> Result<(u64, usize), RpcError> {
@@ -155,39 +164,45 @@ fn member(kind: ItemKind) -> &'static str {
     }
 }
 
-fn assembled(kind: ItemKind, items: &Raw, next: Option<&str>) -> Raw {
+fn assembled(kind: ItemKind, items: &Raw, next: Option<&str>, keeps: CacheHint) -> Raw {
     let next = next.map(Raw::of);
-    splice::object([(member(kind), items)].into_iter().chain(next.iter().map(|next| ("nextCursor", next))))
+    let time = Raw::of(&u64::try_from(keeps.keeps.as_millis()).unwrap_or(u64::MAX));
+    let scope = Raw::of(match keeps.scope {
+        CacheScope::Public => "public",
+        CacheScope::Private => "private",
+    });
+    let hint = [("ttlMs", &time), ("cacheScope", &scope)];
+    let next = next.iter().map(|next| ("nextCursor", next));
+    splice::object([(member(kind), items)].into_iter().chain(next).chain(hint))
 }
 
-fn prepared(catalog: &Catalog, scope: &Scope, client: &Client, kind: ItemKind) -> Vec<Raw> {
-    match kind {
+fn prepared(catalog: &Catalog, wanted: &ListFor) -> Vec<Raw> {
+    let scope = &wanted.scope;
+    match wanted.kind {
         ItemKind::Tool => {
             let shown = if *scope == Scope::All { Shown::Never } else { Shown::Valid };
             let fit = |raw: &Raw| annotation::fitted(raw, shown);
-            cut(catalog.tools(), scope, client, "name", fit)
+            cut(catalog.tools(), wanted, "name", fit)
         }
-        ItemKind::Prompt => cut(catalog.prompts(), scope, client, "name", Raw::clone),
-        ItemKind::Resource => cut(catalog.resources(), scope, client, "uri", Raw::clone),
-        ItemKind::Template => cut(catalog.templates(), scope, client, "uriTemplate", Raw::clone),
+        ItemKind::Prompt => cut(catalog.prompts(), wanted, "name", Raw::clone),
+        ItemKind::Resource => cut(catalog.resources(), wanted, "uri", Raw::clone),
+        ItemKind::Template => cut(catalog.templates(), wanted, "uriTemplate", Raw::clone),
     }
 }
 
 /// The pages: each an array, each item under the name it has here and otherwise as it came. There is at least one.
 fn cut<T: Offered, K: AsRef<str>>(
     entries: &[Entry<T, K>],
-    scope: &Scope,
-    client: &Client,
+    wanted: &ListFor,
     key: &'static str,
     fit: impl Fn(&Raw) -> Raw,
 ) -> Vec<Raw> {
-    let within = |server: &ServerName| scope.covers(server) && client.sees(server);
     let shown = |entry: &Entry<T, K>| {
         let (item, public) = (fit(entry.item.raw()), entry.public.as_ref());
-        let renamed = *scope == Scope::All && public != entry.origin.raw_name;
+        let renamed = wanted.scope == Scope::All && public != entry.origin.raw_name;
         if renamed { splice::edited(&item, &[Edit::Set(key, Raw::of(public))]) } else { item }
     };
-    let items: Vec<Raw> = entries.iter().filter(|entry| within(&entry.origin.server)).map(shown).collect();
+    let items: Vec<Raw> = entries.iter().filter(|entry| wanted.shows(&entry.origin.server)).map(shown).collect();
     if items.is_empty() { vec![splice::array([])] } else { items.chunks(PAGE).map(splice::array).collect() }
 }
 

@@ -6,7 +6,9 @@ use std::{
 };
 
 use futures_util::future::BoxFuture;
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
+use toolway_gateway::access::{Access, KeyFile};
 use toolway_host::connection::{WantedServer, Way};
 use toolway_testkit::{
     fixture_server::FixtureServer,
@@ -20,7 +22,10 @@ use toolway_wire::{
     up::Peer,
 };
 
-use crate::stage::Stage;
+use crate::{
+    knocking::request,
+    stage::{Stage, behind},
+};
 
 /// A server that answers no list before it is let.
 struct Gated(FixtureServer, CancellationToken);
@@ -93,4 +98,71 @@ async fn a_server_that_is_never_heard_holds_up_a_list_for_a_moment_and_takes_not
     assert_eq!(tools(&client).await, ["mail__send"]);
     // Bounded by far less than the time that servers are given to connect.
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+}
+
+/// How long the tools keep that somebody is listed, and for whom.
+async fn kept(stage: &Stage, path: &str, key: Option<&str>) -> (u64, String) {
+    let listed = stage.knocker(path, key).asked("tools/list", json!({})).await;
+    let result = &listed["result"];
+    (result["ttlMs"].as_u64().unwrap(), result["cacheScope"].as_str().unwrap().to_owned())
+}
+
+#[tokio::test]
+async fn how_long_a_list_keeps_is_what_the_servers_said_less_its_age() {
+    let long = FixtureServer::new("long").tool("echo", "Give it back").keeping(600_000, "public");
+    let short = FixtureServer::new("short").tool("echo", "Give it back").keeping(60_000, "public");
+    let began = Instant::now();
+    let stage = Stage::open_to(TestHost::with(&long, "long").server("short", &short), Access::Open, None).await;
+    stage.host.ready("long").await;
+    stage.host.ready("short").await;
+    tokio::time::sleep(Duration::from_millis(30)).await;
+    for (path, most) in [("/mcp", 60_000), ("/servers/short/mcp", 60_000), ("/servers/long/mcp", 600_000)] {
+        let (time, scope) = kept(&stage, path, None).await;
+        let least = most - u64::try_from(began.elapsed().as_millis()).unwrap() - 1;
+        assert!((least..=most - 30).contains(&time), "{path}: {time}");
+        assert_eq!(scope, "public", "{path}");
+    }
+    // A caller that keeps a session is told nothing of it.
+    let session = stage.knocker("/mcp", None).begun().await;
+    let listed = session.post(&request(1, "tools/list", json!({}))).await.answer().await;
+    assert_eq!(listed["result"].as_object().unwrap().keys().collect::<Vec<_>>(), ["tools"]);
+}
+
+#[tokio::test]
+async fn a_list_keeps_not_at_all_where_a_part_of_it_is_unknown_and_for_one_caller_where_it_depends_on_that() {
+    let public = || FixtureServer::new("files").tool("echo", "Give it back").keeping(60_000, "public");
+    // A server that says nothing.
+    let files = public();
+    let builder = TestHost::with(&files, "files").server("mail", &FixtureServer::new("mail").tool("send", "Send it"));
+    let stage = Stage::open_to(builder, Access::Open, None).await;
+    stage.host.ready("mail").await;
+    assert_eq!(kept(&stage, "/mcp", None).await, (0, "private".to_owned()));
+    assert_eq!(kept(&stage, "/servers/files/mcp", None).await.1, "public");
+    // One that nobody has heard yet, and one that keeps sessions.
+    let gate = CancellationToken::new();
+    let files = public();
+    let stage = Stage::open_to(TestHost::with(&files, "other").wanted(gated(&gate)), Access::Open, None).await;
+    stage.host.offers(&["other__echo"]).await;
+    assert_eq!(kept(&stage, "/mcp", None).await, (0, "private".to_owned()));
+    let (_fixture, wanted) = behind(&public(), Era::Legacy).await;
+    let stage = Stage::open_to(TestHost::new().wanted(wanted), Access::Open, None).await;
+    stage.host.ready("files").await;
+    assert_eq!(kept(&stage, "/servers/files/mcp", None).await, (0, "private".to_owned()));
+    // Keys that see only some servers, and a list that goes on elsewhere.
+    let folder = tempfile::tempdir().unwrap();
+    let file = KeyFile::at(folder.path().join("clients.json"));
+    let all = file.add("all", None, None).unwrap();
+    let some = file.add("some", None, Some(std::iter::once("files".parse().unwrap()).collect())).unwrap();
+    let (access, _) = Access::of_keys(Some(file)).unwrap();
+    let stage = Stage::open_to(TestHost::with(&public(), "files"), access, None).await;
+    stage.host.ready("files").await;
+    for key in [all.expose(), some.expose()] {
+        let (time, scope) = kept(&stage, "/mcp", Some(key)).await;
+        assert!(0 < time && scope == "private", "{time} {scope}");
+    }
+    let many = (0..501).fold(public(), |server, number| server.tool(&format!("tool{number}"), "One of many"));
+    let stage = Stage::open_to(TestHost::with(&many, "files"), Access::Open, None).await;
+    stage.host.ready("files").await;
+    let (time, scope) = kept(&stage, "/mcp", None).await;
+    assert!(0 < time && scope == "private", "{time} {scope}");
 }

@@ -7,7 +7,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     future::Future,
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use toolway_config::ServerName;
@@ -17,7 +17,7 @@ use toolway_wire::{
     message::{
         ServerCapabilities,
         item::{Malformed, Prompt, Resource, Template, Tool},
-        result::CacheHint,
+        result::{CacheHint, CacheScope},
     },
     notice::List,
     up::{self, Peer},
@@ -44,10 +44,19 @@ pub struct Listing {
     pub instructions: Option<String>,
     /// What it declared.
     pub capabilities: ServerCapabilities,
-    /// How long each kind keeps, where the server says so.
-    pub keeps: BTreeMap<ItemKind, CacheHint>,
+    /// How long each kind keeps, where it was heard from the server.
+    pub keeps: BTreeMap<ItemKind, Keeps>,
     /// What could not be read, and why.
     pub set_aside: Vec<Unlisted>,
+}
+
+/// How long a list keeps that was heard then.
+#[derive(Clone, Copy, Debug)]
+pub struct Keeps {
+    /// What the server said.
+    pub said: CacheHint,
+    /// When.
+    pub heard: Instant,
 }
 
 /// Something of a listing that cannot be offered.
@@ -158,8 +167,18 @@ impl Listing {
 
     /// How long a kind may be answered from here before the server is asked again; `None` until it says so itself.
     pub fn keeps_for(&self, kind: ItemKind) -> Option<Duration> {
-        let said = self.keeps.get(&kind)?.keeps;
+        let said = self.keeps.get(&kind)?.said.keeps;
         (!said.is_zero()).then(|| said.clamp(SHORTEST, LONGEST))
+    }
+
+    /// How long a kind keeps from now on, and for whom; none where nothing of that kind is asked for.
+    pub(crate) fn keeps_now(&self, filter: &Filter, kind: ItemKind, now: Instant) -> Option<CacheHint> {
+        let unknown = CacheHint { keeps: Duration::ZERO, scope: CacheScope::Private };
+        let left = |keeps: &Keeps| CacheHint {
+            keeps: keeps.said.keeps.saturating_sub(now.saturating_duration_since(keeps.heard)),
+            scope: keeps.said.scope,
+        };
+        self.asks(filter, kind).then(|| self.keeps.get(&kind).map_or(unknown, left))
     }
 
     /// Whether both list the same, byte for byte and in the same order.
@@ -205,7 +224,8 @@ impl Listing {
         self.set_aside.retain(|item| item.kind != T::KIND);
         self.set_aside.extend(part.set_aside);
         self.keeps.remove(&T::KIND);
-        self.keeps.extend(part.keeps.map(|keeps| (T::KIND, keeps)));
+        let heard = Instant::now();
+        self.keeps.extend(part.keeps.map(|said| (T::KIND, Keeps { said, heard })));
         part.items
     }
 }
@@ -325,11 +345,11 @@ impl Unlisted {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     use toolway_wire::message::result::{CacheHint, CacheScope};
 
-    use super::{ItemKind, LONGEST, Listing, SHORTEST};
+    use super::{ItemKind, Keeps, LONGEST, Listing, SHORTEST};
 
     #[test]
     fn how_long_a_list_keeps_is_the_servers_to_say_within_reason() {
@@ -340,7 +360,8 @@ mod tests {
             (Duration::MAX, Some(LONGEST)),
         ] {
             let mut listing = Listing::empty();
-            listing.keeps.insert(ItemKind::Tool, CacheHint { keeps: said, scope: CacheScope::Private });
+            let said = CacheHint { keeps: said, scope: CacheScope::Private };
+            listing.keeps.insert(ItemKind::Tool, Keeps { said, heard: Instant::now() });
             assert_eq!(listing.keeps_for(ItemKind::Tool), expected);
             assert_eq!(listing.keeps_for(ItemKind::Prompt), None);
         }

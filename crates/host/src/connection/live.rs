@@ -345,6 +345,10 @@ impl Connection {
         }
     }
 
+    pub(crate) fn is_disabled(&self) -> bool {
+        self.live().status.phase == Phase::Disabled
+    }
+
     /// Whether it is being connected, or listed, for the first time.
     pub(crate) fn is_beginning(&self) -> bool {
         let live = self.live();

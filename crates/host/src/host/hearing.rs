@@ -23,6 +23,15 @@ impl Host {
         connections.iter().map(Connection::status).filter(absent).collect()
     }
 
+    /// Whether nothing is known of one of these servers that is switched on: what it will list is missing from a catalog.
+    pub fn lacks_any(&self, of: impl Fn(&ServerName) -> bool) -> bool {
+        let catalog = self.catalog();
+        let lacks = |connection: &Connection| {
+            of(connection.name()) && catalog.listing_of(connection.name()).is_none() && !connection.is_disabled()
+        };
+        self.connections().iter().any(lacks)
+    }
+
     /// Waits, no longer than `patience`, for those of these servers that are being connected for the first time and of
     /// which nothing is known, not even from an earlier run; and for what others list to this caller, where that may not
     /// be what they list to everybody. None where there is nothing to wait for.
