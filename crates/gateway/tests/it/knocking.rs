@@ -62,6 +62,10 @@ impl Knocker {
         elsewhere.post(message).await.status
     }
 
+    pub(crate) fn has_session(&self) -> bool {
+        self.session.is_some()
+    }
+
     pub(crate) fn session(&self) -> &str {
         self.session.as_deref().unwrap()
     }

@@ -9,6 +9,7 @@ mod differential;
 mod fairness;
 mod guards;
 mod hostile;
+mod hostile_servers;
 mod knocking;
 mod leaving;
 mod lists;

@@ -1,11 +1,13 @@
 //! Oddities in the place of an answer: floods, lines that do not end, ids that are nobody's, broken text.
 //!
 //! Each speaks either era and shows itself when the tool `odd` is called; any other tool is answered with manners,
-//! so that a test sees whether the connection outlived it. Questions are in [`asking`], lists in [`listing`].
+//! so that a test sees whether the connection outlived it. Questions are in [`asking`], lists in [`listing`], what comes
+//! outside any call in [`unasked`].
 
 mod asking;
 mod listing;
 mod painting;
+mod unasked;
 
 use std::{
     fs::File,
@@ -44,7 +46,10 @@ pub(super) fn find(name: &str) -> Option<Oddity> {
         "half-closed" => |heard, voice| on_call(heard, voice, half_closed),
         "deaf" => |heard, voice| on_call(heard, voice, deaf),
         "gives-up" => |heard, voice| on_call(heard, voice, gives_up),
-        _ => return asking::find(name).or_else(|| listing::find(name)).or_else(|| painting::find(name)),
+        _ => {
+            let beside = asking::find(name).or_else(|| listing::find(name));
+            return beside.or_else(|| painting::find(name)).or_else(|| unasked::find(name));
+        }
     })
 }
 
