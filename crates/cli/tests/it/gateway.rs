@@ -65,6 +65,11 @@ impl Serving {
         self.said["key"].as_str().unwrap()
     }
 
+    /// The number of its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Asks for a path with this key.
     pub(crate) fn get(&self, path: &str, key: &str) -> Answer {
         Answer::of(self.send("GET", path, &[("authorization", &format!("Bearer {key}"))], ""))

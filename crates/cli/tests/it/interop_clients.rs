@@ -21,7 +21,7 @@ const TOOLS: usize = 43;
 const BOTH: [&str; 2] = ["legacy", "auto"];
 
 /// A conformance server on a port, as long as this lives.
-struct OnPort {
+pub(crate) struct OnPort {
     child: Child,
     url: String,
 }
@@ -164,13 +164,18 @@ impl Stage {
 }
 
 impl OnPort {
-    fn start(era: &str) -> Self {
+    pub(crate) fn start(era: &str) -> Self {
         let mut command = Command::new(built("conformance-server"));
         command.args(["--era", era, "--listen", "127.0.0.1:0"]).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut url = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
         Self { child, url: url.trim().to_owned() }
+    }
+
+    /// Host and port.
+    pub(crate) fn authority(&self) -> &str {
+        self.url.trim_start_matches("http://").trim_end_matches("/mcp")
     }
 }
 
@@ -248,7 +253,7 @@ fn started(era: &str) -> Value {
 }
 
 /// A program of ours. Tests are built into `deps`, programs beside it.
-fn built(name: &str) -> PathBuf {
+pub(crate) fn built(name: &str) -> PathBuf {
     let path = std::env::current_exe().unwrap().ancestors().nth(2).unwrap().join(name);
     assert!(path.exists(), "{} is missing: run ./test, which builds it", path.display());
     path

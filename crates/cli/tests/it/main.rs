@@ -3,6 +3,7 @@
 
 mod arguments;
 mod calling;
+mod chaos;
 mod completion;
 mod configuring;
 mod controlling;
