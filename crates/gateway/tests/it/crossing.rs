@@ -12,7 +12,10 @@ use toolway_wire::{
     up::Peer,
 };
 
-use crate::stage::{Stage, behind};
+use crate::{
+    knocking::request,
+    stage::{Stage, behind},
+};
 
 fn files() -> FixtureServer {
     FixtureServer::new("files")
@@ -82,4 +85,29 @@ async fn the_oldest_clients_come_in_over_the_transport_of_their_time() {
     let (echoed, _) = called(&client, "files__echo", json!({ "n": 1 })).await;
     assert!(text(echoed).contains(r#"{\"n\":1}"#));
     client.close().await;
+}
+
+/// A session answers a question with an error: a server with sessions is told just that, one without hears of a form that
+/// was closed, for it has no other word.
+#[tokio::test]
+async fn an_error_in_the_place_of_an_answer_is_told_in_the_servers_words() {
+    for (up, told) in [(Era::Legacy, "nobody: not today"), (Era::Modern, r#"hello {"action":"cancel"}"#)] {
+        let files = files();
+        let (_fixture, wanted) = behind(&files, up).await;
+        let stage = Stage::with(TestHost::new().wanted(wanted)).await;
+        stage.host.ready("files").await;
+        let caller = stage.knocker("/mcp", stage.key.as_ref().map(toolway_config::Secret::expose)).begun().await;
+        let mut stream = caller.post(&request(7, "tools/call", json!({ "name": "files__greet" }))).await;
+        let question = loop {
+            let message = stream.message().await.unwrap();
+            if message["method"] == "elicitation/create" {
+                break message;
+            }
+        };
+        let error = json!({ "code": -1, "message": "not today" });
+        let refused = json!({ "jsonrpc": "2.0", "id": question["id"], "error": error });
+        assert_eq!(caller.post(&refused).await.status, 202);
+        let answer = stream.answer().await;
+        assert_eq!(answer["result"]["content"][0]["text"], told, "{up:?} {answer}");
+    }
 }

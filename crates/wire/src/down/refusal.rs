@@ -42,6 +42,8 @@ pub(super) fn to_stateful(error: RpcError) -> RpcError {
             let data = data.as_ref().and_then(|data| data.read::<serde_json::Value>().ok());
             RpcError::with_data(RpcError::INTERNAL, &error.message(), data)
         }
+        // A page to open first was defined then; nothing else in this range ever was.
+        code if RESERVED.contains(&code) && code != RpcError::URL_ELICITATION_REQUIRED => upstream(&error),
         // Any other code was a server's own then.
         _ => error,
     }
@@ -89,8 +91,8 @@ mod tests {
         (-32021, -32021, -32603),
         (-32000, -32603, -32000),
         (-32019, -32603, -32019),
-        (-32023, -32603, -32023),
-        (-32099, -32603, -32099),
+        (-32023, -32603, -32603),
+        (-32099, -32603, -32603),
         (-1, -1, -1),
     ];
 

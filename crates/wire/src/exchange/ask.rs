@@ -91,7 +91,12 @@ impl Drop for Ask {
 impl Answer {
     /// The answer of a side where nobody answers.
     pub fn nobody() -> Self {
-        Self::Refused(RpcError::new(RpcError::INTERNAL, "nobody is there to answer this"))
+        Self::Refused(RpcError::new(RpcError::INTERNAL, NOBODY))
+    }
+
+    /// Whether it is the answer of a side where nobody answers.
+    pub(crate) fn is_nobodys(&self) -> bool {
+        matches!(self, Self::Refused(error) if error.code() == RpcError::INTERNAL && error.message() == NOBODY)
     }
 
     /// A person looked at a form or address and said no.
@@ -101,9 +106,17 @@ impl Answer {
 
     /// A person closed the form without deciding.
     pub fn dismissed() -> Self {
-        Self::Given(Raw::of(&serde_json::json!({ "action": "cancel" })))
+        Self::Given(Self::closed_form())
+    }
+
+    /// What is said of a form that was closed without deciding.
+    pub(crate) fn closed_form() -> Raw {
+        Raw::of(&serde_json::json!({ "action": "cancel" }))
     }
 }
+
+/// What is said where nobody answers.
+const NOBODY: &str = "nobody is there to answer this";
 
 impl fmt::Debug for Reply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -119,7 +119,7 @@ impl Following<'_> {
         put.answered = true;
         let given = match answer {
             Answer::Given(given) => given,
-            Answer::Refused(_) if put.method == "elicitation/create" => Raw::of(&json!({ "action": "cancel" })),
+            Answer::Refused(_) if put.method == "elicitation/create" => Answer::closed_form(),
             Answer::Refused(error) => return Err(Outcome::Refused(error)),
         };
         let answers = splice::object([(key.as_str(), &given)]);

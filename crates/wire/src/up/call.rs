@@ -257,7 +257,8 @@ impl Call {
         if router.limits.rounds <= round {
             return self.fail(WireError::TooLarge { what: "number of rounds", limit: router.limits.rounds });
         }
-        let keys: Vec<String> = questions.iter().filter_map(|question| question.key.clone()).collect();
+        let put = |question: &Question| Some((question.key.clone()?, question.method.clone()));
+        let put: Vec<(String, String)> = questions.iter().filter_map(put).collect();
         // No two questions of one call go by the same number, whatever their round.
         let numbered = |question| Question { id: AskId(self.asked.fetch_add(1, Ordering::Relaxed)), ..question };
         let answers: Vec<_> = questions.into_iter().map(numbered).map(|question| self.feed.ask(question)).collect();
@@ -266,7 +267,7 @@ impl Call {
             if answers.is_empty() {
                 tokio::time::sleep(FIRST_BACKOFF * 2u32.saturating_pow(u32::try_from(round).unwrap_or(u32::MAX))).await;
             }
-            match gathered(&keys, join_all(answers).await) {
+            match gathered(&put, join_all(answers).await) {
                 Ok(answers) => {
                     *call.round.lock() = Some(Arc::new(Round { answers, state }));
                     call.send(&router);
@@ -333,14 +334,15 @@ async fn read_tools(router: &Arc<Router>) -> Result<(), Outcome> {
     Ok(())
 }
 
-/// The answers by their keys; none where nothing was asked. Only elicitation can say no on this wire; any other refusal
-/// ends the call.
-fn gathered(keys: &[String], answers: Vec<Answer>) -> Result<Option<Raw>, RpcError> {
-    let given = |answer| match answer {
+/// The answers to what was put, by their keys; none where nothing was asked. Only elicitation can say no on this wire: there
+/// an error of whoever was asked is a form that was closed. Any other refusal ends the call, and so does nobody.
+fn gathered(put: &[(String, String)], answers: Vec<Answer>) -> Result<Option<Raw>, RpcError> {
+    let given = |((_, method), answer): (&(String, String), Answer)| match answer {
         Answer::Given(given) => Ok(given),
+        refused if method == "elicitation/create" && !refused.is_nobodys() => Ok(Answer::closed_form()),
         Answer::Refused(error) => Err(error),
     };
-    let answers = answers.into_iter().map(given).collect::<Result<Vec<Raw>, RpcError>>()?;
-    let by_key = keys.iter().map(String::as_str).zip(&answers);
-    Ok((!keys.is_empty()).then(|| splice::object(by_key)))
+    let answers = put.iter().zip(answers).map(given).collect::<Result<Vec<Raw>, RpcError>>()?;
+    let by_key = put.iter().map(|(key, _)| key.as_str()).zip(&answers);
+    Ok((!put.is_empty()).then(|| splice::object(by_key)))
 }

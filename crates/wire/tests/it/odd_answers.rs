@@ -115,9 +115,28 @@ async fn several_questions_are_answered_together_each_under_its_key() {
     assert_eq!(calls[1].get("requestState"), None, "none was given");
 }
 
+/// Only of a form can be said on this wire that it was closed.
+#[tokio::test]
+async fn a_form_that_is_answered_with_an_error_was_closed() {
+    let server = server(json!([]), |params| match &params["inputResponses"] {
+        Value::Null => {
+            Said::Result(json!({ "resultType": "input_required", "inputRequests": { "name": elicitation() } }))
+        }
+        _ => Said::Result(json!({ "content": [] })),
+    })
+    .await;
+    let peer = server.connect(EraChoice::Modern).await;
+    let outcome = peer.call_tool("any", None).unwrap().outcome_with(Some(&Silent), |_| {}).await;
+    assert!(matches!(outcome, Outcome::Answered(_)), "{outcome:?}");
+    assert_eq!(server.params("tools/call")[1]["inputResponses"], json!({ "name": { "action": "cancel" } }));
+    let outcome = peer.call_tool("any", None).unwrap().outcome().await;
+    assert!(matches!(outcome, Outcome::Failed(WireError::Refused(_))), "nobody was asked: {outcome:?}");
+}
+
 #[tokio::test]
 async fn a_question_that_is_refused_ends_the_call() {
-    let asked = json!({ "resultType": "input_required", "inputRequests": { "name": elicitation() } });
+    let sampling = json!({ "method": "sampling/createMessage", "params": { "messages": [], "maxTokens": 1 } });
+    let asked = json!({ "resultType": "input_required", "inputRequests": { "name": sampling } });
     let server = server(json!([]), move |_| Said::Result(asked.clone())).await;
     let peer = server.connect(EraChoice::Modern).await;
     let outcome = peer.call_tool("any", None).unwrap().outcome_with(Some(&Silent), |_| {}).await;
