@@ -1,6 +1,6 @@
 //! What the operator says about the gateway: who may come in, and where it listens.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, time::Duration};
 
 use crate::{
     error::ConfigError,
@@ -31,6 +31,8 @@ pub struct GatewaySettings {
     pub sse: Setting<bool>,
     /// How many calls of one client may be under way at once; the host's own bound where nothing is said.
     pub calls_per_client: Setting<Option<u32>>,
+    /// How long a question in the middle of a call waits for its answer; the wire's own time where nothing is said.
+    pub answer_within: Setting<Option<Duration>>,
 }
 
 const ACCESS: &[(&str, GatewayAccess)] = &[("keys", GatewayAccess::Keys), ("open", GatewayAccess::Open)];
@@ -43,6 +45,7 @@ const MEMBERS: &[(&str, Shape)] = &[
     ("hosts", Shape::Texts),
     ("sse", Shape::Flag),
     ("callsPerClient", Shape::Count),
+    ("answerWithin", Shape::Time),
 ];
 
 /// The key of the document.
@@ -52,7 +55,8 @@ pub(crate) const GATEWAY: Key<Settings> = Key {
     doc: "For `toolway serve`: `access` is `keys` unless said, or `open` for everybody on this machine; `listen` is the \
           address, `127.0.0.1:7717` unless said; `hosts` are names under which it is reached beside those of this \
           machine; with `sse` the oldest clients come in too, over HTTP+SSE at `/sse`, which they may not unless said; `callsPerClient` \
-          is how many calls of one client may be under way at once, 256 unless said.",
+          is how many calls of one client may be under way at once, 256 unless said; `answerWithin` is how long a question of \
+          a server in the middle of a call waits for its answer, `10m` unless said.",
     example: r#"{"access": "keys", "listen": "127.0.0.1:7717"}"#,
     set: read,
 };
@@ -77,6 +81,11 @@ fn read(settings: &mut Settings, field: &Field<'_>) -> Result<(), ConfigError> {
                 let calls = calls.ok_or_else(|| field.expected("a whole number from one"))?;
                 put(&mut gateway.calls_per_client, field.setting(Some(calls)))?;
             }
+            "answerWithin" => {
+                let time = Some(field.time()?).filter(|time| !time.is_zero());
+                let time = time.ok_or_else(|| field.expected("a time such as `10m`, not none at all"))?;
+                put(&mut gateway.answer_within, field.setting(Some(time)))?;
+            }
             _ => return Err(field.unknown(MEMBERS.iter().map(|(key, _)| *key))),
         }
     }
@@ -93,6 +102,7 @@ impl GatewaySettings {
             hosts: self.hosts.or_nearer(nearer.hosts),
             sse: self.sse.or_nearer(nearer.sse),
             calls_per_client: self.calls_per_client.or_nearer(nearer.calls_per_client),
+            answer_within: self.answer_within.or_nearer(nearer.answer_within),
         }
     }
 }

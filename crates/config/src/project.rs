@@ -168,7 +168,8 @@ fn refuse_settings(contents: &FileContents) -> Result<(), ConfigError> {
     refuse(&settings.gateway.listen, "gateway.listen")?;
     refuse(&settings.gateway.hosts, "gateway.hosts")?;
     refuse(&settings.gateway.sse, "gateway.sse")?;
-    refuse(&settings.gateway.calls_per_client, "gateway.callsPerClient")
+    refuse(&settings.gateway.calls_per_client, "gateway.callsPerClient")?;
+    refuse(&settings.gateway.answer_within, "gateway.answerWithin")
 }
 
 fn refuse<T>(setting: &Setting<T>, key: &str) -> Result<(), ConfigError> {

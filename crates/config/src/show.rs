@@ -60,6 +60,11 @@ pub fn show(config: &Config) -> Vec<ShownValue> {
             &settings.gateway.calls_per_client,
             json!(settings.gateway.calls_per_client.value),
         ),
+        shown(
+            "gateway.answerWithin",
+            &settings.gateway.answer_within,
+            json!(settings.gateway.answer_within.value.map(seconds)),
+        ),
     ];
     for server in config.servers.values() {
         Showing { server, config, values: &mut values }.all();

@@ -13,7 +13,7 @@ use toolway_config::ServerName;
 use toolway_host::{Host, call::Caller};
 use toolway_wire::{
     down::{
-        self, FaceOptions, HostedTasks, Keeping,
+        self, FaceOptions, HostedTasks, Keeping, Premises,
         http::{FaceBody, HostGuard, HttpFace, HttpFaceOptions, Incoming, Responder},
     },
     limit::Limits,
@@ -41,6 +41,8 @@ pub struct GatewayOptions {
     pub records: Arc<Records>,
     /// Whether the oldest clients come in.
     pub oldest: Oldest,
+    /// How long a question in the middle of a call waits for its answer.
+    pub answer_within: Duration,
 }
 
 /// Whether clients of 2024-11-05 come in over the transport of their time, a stream and a path beside it.
@@ -93,6 +95,26 @@ pub enum GatewayError {
 /// How often keys are looked at while nobody comes: one that is taken back is good for less than a second.
 const LOOK_AT_KEYS: Duration = Duration::from_millis(250);
 
+/// How often servers are looked at: what was open at one that is no longer wanted ends soon after.
+const LOOK_AT_SERVERS: Duration = Duration::from_millis(250);
+
+// === impl GatewayOptions ===
+
+impl GatewayOptions {
+    /// The usual ones, for these callers.
+    pub fn of(access: Access) -> Self {
+        Self {
+            access,
+            hosts: Vec::new(),
+            sealer: None,
+            limits: Limits::default(),
+            records: Arc::default(),
+            oldest: Oldest::TurnedAway,
+            answer_within: FaceOptions::default().park,
+        }
+    }
+}
+
 // === impl Gateway ===
 
 impl Gateway {
@@ -102,7 +124,13 @@ impl Gateway {
             Some(given) => given,
             None => Arc::new(Sealer::generated()?),
         };
-        let face = FaceOptions { limits: options.limits, sealer: Some(Arc::clone(&sealer)), ..FaceOptions::default() };
+        let face = FaceOptions {
+            limits: options.limits,
+            sealer: Some(Arc::clone(&sealer)),
+            park: options.answer_within,
+            premises: Some(Premises::default()),
+            ..FaceOptions::default()
+        };
         let (access, guard) = (Arc::new(options.access), HostGuard::and_hosts(options.hosts));
         let hosted = HostedTasks::new(Keeping::default());
         let service = HostService::keeping(
@@ -139,7 +167,10 @@ impl Gateway {
     /// Serves until told to stop.
     pub async fn serve(self: Arc<Self>, listener: TcpListener, stop: CancellationToken) -> io::Result<()> {
         let gateway = Arc::clone(&self);
-        let watching = async move { tokio::join!(gateway.watch_keys(), gateway.records.watch_servers(&gateway.host)) };
+        let watching = async move {
+            let records = gateway.records.watch_servers(&gateway.host);
+            tokio::join!(gateway.watch_keys(), gateway.watch_removed(), records)
+        };
         let _watching = AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(watching));
         down::http::serve(listener, self, stop).await
     }
@@ -159,6 +190,22 @@ impl Gateway {
                 expelled.push(client);
             }
         }
+    }
+
+    /// Ends what is open at the paths of servers that are no longer wanted.
+    async fn watch_removed(&self) {
+        loop {
+            tokio::time::sleep(LOOK_AT_SERVERS).await;
+            for (server, face) in self.removed() {
+                tracing::info!(%server, "it is no longer wanted; its path is gone");
+                face.close();
+            }
+        }
+    }
+
+    /// Takes out the faces of servers that are not there any more.
+    fn removed(&self) -> Vec<(ServerName, Arc<HttpFace>)> {
+        self.alone.lock().extract_if(|server, _| !self.host.has(server)).collect()
     }
 
     /// How it stands at this moment.

@@ -117,7 +117,7 @@ pub struct FaceOptions {
     pub revisions: Vec<Revision>,
     /// The bounds.
     pub limits: Limits,
-    /// How long a call waits for its caller to come back with answers.
+    /// How long a question in the middle of a call waits for its caller's answer, in either era.
     pub park: Duration,
     /// How long a session may be left alone: nothing under way, no stream read, nothing heard of its caller.
     pub session_idle: Duration,
@@ -131,6 +131,16 @@ pub struct FaceOptions {
     pub usual_log_level: Option<LogLevel>,
     /// What seals the handles that pass through callers' hands; without one, a key that lives as long as the face.
     pub sealer: Option<Arc<Sealer>>,
+    /// Where the bounds on sessions and parked calls hold; without one, for the face alone.
+    pub premises: Option<Premises>,
+}
+
+/// What faces of one program have together: sessions and parked calls of all of them count against one bound. Each is
+/// known only at its own face. Clones are the same premises.
+#[derive(Clone, Debug, Default)]
+pub struct Premises {
+    pub(crate) sessions: Arc<http::SessionRoom>,
+    pub(crate) parked: park::Places,
 }
 
 /// What a caller that keeps a session may be asked. Without one nobody is ever asked what it did not declare.
@@ -170,17 +180,20 @@ impl Default for FaceOptions {
             asks: Asks::Declared,
             usual_log_level: Some(LogLevel::Info),
             sealer: None,
+            premises: None,
         }
     }
 }
 
 impl Face {
-    pub(crate) fn new(service: Arc<dyn Service>, options: FaceOptions) -> Result<Arc<Self>, NoRandomness> {
+    pub(crate) fn new(service: Arc<dyn Service>, mut options: FaceOptions) -> Result<Arc<Self>, NoRandomness> {
         let sealer = match &options.sealer {
             Some(given) => Arc::clone(given),
             None => Arc::new(Sealer::generated()?),
         };
-        let parked = ParkingLot::new(sealer, &options.limits, options.park)?;
+        // Taken out: sessions hold their face, and must not hold the room they are in.
+        let places = options.premises.take().map(|premises| premises.parked).unwrap_or_default();
+        let parked = ParkingLot::new(sealer, &options.limits, options.park, places)?;
         Ok(Arc::new(Self { service, options, parked, draining: CancellationToken::new() }))
     }
 

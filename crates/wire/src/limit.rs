@@ -51,11 +51,11 @@ pub const KEPT_STREAMS: usize = 32;
 pub const KEPT_STREAM_BYTES: usize = MESSAGE_BYTES;
 /// A larger stream is let go as soon as it was handed to its connection.
 pub const TAKEN_STREAM_BYTES: usize = 16 * 1024;
-/// Calls that wait for their caller to come back with answers, per face.
+/// Calls that wait for their caller to come back with answers, of one face or of all on the same premises.
 pub const PARKED_CALLS: usize = 1_000;
 /// Those of one caller.
 pub const PARKED_CALLS_PER_CALLER: usize = 100;
-/// Legacy sessions of one face.
+/// Legacy sessions of one face, or of all on the same premises.
 pub const SESSIONS: usize = 4_096;
 /// Those of one caller; with more, its own that was left alone for longest gives way.
 pub const SESSIONS_PER_CALLER: usize = 1_024;

@@ -163,7 +163,9 @@ async fn over_http(
     };
     let hosts = settings.hosts.value.clone();
     let oldest = if settings.sse.value { Oldest::LetIn } else { Oldest::TurnedAway };
-    let options = GatewayOptions { access, hosts, sealer: sealer(app)?, limits: Limits::default(), records, oldest };
+    let usual = GatewayOptions::of(access);
+    let answer_within = settings.answer_within.value.unwrap_or(usual.answer_within);
+    let options = GatewayOptions { hosts, sealer: sealer(app)?, records, oldest, answer_within, ..usual };
     let internal = |problem: &dyn std::fmt::Display| Report::new(ExitCode::Internal, "internal", format!("{problem}."));
     let gateway = Gateway::new(host.clone(), options).map_err(|error| internal(&error))?;
     let address = args.listen.or(settings.listen.value).unwrap_or(LISTEN);

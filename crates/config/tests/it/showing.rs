@@ -38,6 +38,7 @@ fn every_value_says_where_it_came_from_and_no_secret_is_shown() {
             "gateway.hosts = [] (default)".to_owned(),
             "gateway.sse = false (default)".to_owned(),
             "gateway.callsPerClient = null (default)".to_owned(),
+            "gateway.answerWithin = null (default)".to_owned(),
             format!("mcpServers.Files.command = \"files\" ({theirs}:3)"),
             format!("mcpServers.Files.args = [\"${{TOKEN}}\",\"$TOKEN\"] ({theirs}:3)"),
             format!("mcpServers.Files.env.API_KEY = \"•••\" ({theirs}:3)"),

@@ -298,6 +298,13 @@ pub(super) fn patience() -> Terms {
     Terms::unbounded()
 }
 
+/// With a service its callers cannot reach what it kept.
+impl Drop for GatewayTasks {
+    fn drop(&mut self) {
+        self.hosted.clear();
+    }
+}
+
 impl fmt::Debug for GatewayTasks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("GatewayTasks").field("scope", &self.scope).finish_non_exhaustive()

@@ -4,12 +4,16 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
-use toolway_gateway::access::{Access, KeyFile};
+use toolway_gateway::{
+    GatewayOptions,
+    access::{Access, KeyFile},
+};
 use toolway_host::policy::CallLimits;
 use toolway_testkit::{
     fixture_server::{Behaviour, FixtureServer},
     test_host::{TestHost, TestHostBuilder, within},
 };
+use toolway_wire::limit::Limits;
 
 use crate::{
     knocking::{Knocker, request},
@@ -26,11 +30,19 @@ pub(crate) struct Two {
 
 impl Two {
     pub(crate) async fn start(builder: TestHostBuilder) -> Self {
+        Self::with(builder, |options| options).await
+    }
+
+    async fn bounded(builder: TestHostBuilder, limits: Limits) -> Self {
+        Self::with(builder, |options| GatewayOptions { limits, ..options }).await
+    }
+
+    pub(crate) async fn with(builder: TestHostBuilder, options: impl FnOnce(GatewayOptions) -> GatewayOptions) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = KeyFile::at(folder.path().join("clients.json"));
         let keys = ["ada", "bob"].map(|name| file.add(name, None, None).unwrap().expose().to_owned());
         let (access, _) = Access::of_keys(Some(file.clone())).unwrap();
-        let stage = Stage::open_to(builder, access, None).await;
+        let stage = Stage::behind(builder, options(GatewayOptions::of(access)), None).await;
         stage.host.ready("files").await;
         Self { stage, file, keys, _folder: folder }
     }
@@ -129,4 +141,44 @@ async fn one_client_cannot_have_all_slots_of_a_server() {
             .count()
     };
     assert_eq!(waits(&files), 3, "the rest of hers wait for each other");
+}
+
+/// Sessions and parked calls are a caller's, wherever it keeps them: another path gives no room for more.
+#[tokio::test]
+async fn the_bounds_of_a_client_hold_for_all_paths_together() {
+    let files = files().tool_that("greet", "Greet", Behaviour::Greet);
+    let limits = Limits { sessions_per_caller: 2, parked_calls_per_caller: 2, ..Limits::default() };
+    let two = Two::bounded(TestHost::with(&files, "files"), limits).await;
+    let [(all, prefix), (one, _)] = PATHS;
+
+    let first = two.ada(all).begun().await;
+    let bobs = two.bob(all).begun().await;
+    let second = two.ada(one).begun().await;
+    let third = two.ada(one).begun().await;
+    let ping = request(1, "ping", json!({}));
+    assert_eq!(first.post(&ping).await.status, 404, "hers that was left alone for longest gave way, on another path");
+    for session in [&second, &third, &bobs] {
+        assert_eq!(session.post(&ping).await.status, 200);
+    }
+
+    let greet = |prefix: &str| json!({ "name": format!("{prefix}greet") });
+    let parked =
+        [two.ada(all).asked("tools/call", greet(prefix)).await, two.ada(one).asked("tools/call", greet("")).await];
+    for asked in &parked {
+        assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
+    }
+    for (path, prefix) in PATHS {
+        let refused = two.ada(path).asked("tools/call", greet(prefix)).await;
+        assert!(refused.to_string().contains("too many calls of yours wait for answers"), "{path} {refused}");
+    }
+    let asked = two.bob(one).asked("tools/call", greet("")).await;
+    assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
+    // What waits at one path is unknown at the other, and room again once it was answered.
+    let answers = json!({ "name": { "action": "accept", "content": { "name": "Ada" } } });
+    let retry =
+        json!({ "name": "greet", "requestState": parked[1]["result"]["requestState"], "inputResponses": answers });
+    let greeted = two.ada(one).asked("tools/call", retry).await;
+    assert!(text(&greeted).contains("Ada"), "{greeted}");
+    let asked = two.ada(all).asked("tools/call", greet(prefix)).await;
+    assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
 }

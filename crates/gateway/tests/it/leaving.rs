@@ -1,9 +1,11 @@
 //! What is left of somebody who has left, or was sent away: nothing, here and at the servers.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
+use toolway_config::{Config, document::Document};
+use toolway_gateway::GatewayOptions;
 use toolway_host::connection::{ServerAddress, WantedServer, Way};
 use toolway_testkit::{
     fixture_server::{Behaviour, FixtureServer},
@@ -155,4 +157,105 @@ async fn connections_that_are_kept_for_a_client_end_with_its_key() {
         }
     })
     .await;
+}
+
+/// A question waits for as long as the operator says, in either era; then nothing of its call is left anywhere.
+#[tokio::test]
+async fn a_call_whose_question_nobody_answers_in_time_is_given_up_on_both_sides() {
+    for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
+        let server = OverHttp::serve(revision).await;
+        let tap = Tap::before(&format!("http://{}/mcp", server.address)).await;
+        let address = ServerAddress::http(tap.url().parse().unwrap());
+        let builder = TestHost::new().wanted(WantedServer::new(name("files"), Way::Address(address)));
+        let answer_within = Duration::from_millis(500);
+        let two = Two::with(builder, |options| GatewayOptions { answer_within, ..options }).await;
+        let (ada, bob) = (two.ada("/mcp"), two.bob("/mcp"));
+        let call = json!({ "name": "files__test_elicitation", "arguments": { "message": "Who?" } });
+
+        let asked = ada.asked("tools/call", call.clone()).await;
+        assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
+        let key = asked["result"]["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
+        until(&bob, "toolway_parked_calls", 0).await;
+        until(&bob, "toolway_calls_under_way", 0).await;
+        // The question is answered in its own words, or the call is called off: in either case the server is told.
+        if revision == Revision::V2025_11_25 {
+            told(&tap, r#""action":"cancel""#).await;
+        }
+        let lines = || two.stage.host.status("files").lines;
+        assert!(lines().iter().all(|line| line.calls == 0 && line.parked == 0), "{:?}", lines());
+        let mut retry = call.clone();
+        retry["requestState"] = asked["result"]["requestState"].clone();
+        retry["inputResponses"] = json!({ key: { "action": "accept", "content": { "username": "ada" } } });
+        let calls = |tap: &Tap| tap.seen().matches("test_elicitation").count();
+        let before = calls(&tap);
+        let refused = ada.asked("tools/call", retry).await;
+        assert_eq!(refused["result"]["isError"], true, "{refused}");
+        assert_eq!(refused["result"]["content"][0]["text"], "interaction expired, call again");
+        assert_eq!(calls(&tap), before, "nothing was called again");
+
+        // With a session the question stands on its stream, and is called off there.
+        let session = ada.clone().begun().await;
+        let mut stream = session.post(&request(5, "tools/call", call)).await;
+        let (mut question, mut called_off, mut answer) = (Value::Null, Value::Null, Value::Null);
+        while let Some(message) = stream.message().await {
+            match message["method"].as_str() {
+                Some("elicitation/create") => question = message,
+                Some("notifications/cancelled") => called_off = message,
+                Some(_) => {}
+                None => answer = message,
+            }
+        }
+        assert!(question["id"].is_string(), "{revision:?} {answer}");
+        assert_eq!(called_off["params"]["requestId"], question["id"], "{revision:?}");
+        assert!(answer["result"]["content"][0]["text"].as_str().unwrap().contains("cancel"), "{answer}");
+        until(&bob, "toolway_calls_under_way", 0).await;
+    }
+}
+
+fn configured(servers: &[(&str, &OverHttp)]) -> Config {
+    let entry = |(name, server): &(&str, &OverHttp)| {
+        ((*name).to_owned(), json!({ "type": "http", "url": format!("http://{}/mcp", server.address) }))
+    };
+    let servers: serde_json::Map<String, Value> = servers.iter().map(entry).collect();
+    let text = json!({ "mcpServers": servers }).to_string();
+    Config::of(&Document::of(Path::new("/etc/toolway.json"), &text).unwrap(), None).unwrap()
+}
+
+/// What was open at a server's own path ends when the configuration no longer has it.
+#[tokio::test]
+async fn the_path_of_a_server_that_is_no_longer_configured_is_gone_with_all_that_was_open_there() {
+    let (stays, goes) = (OverHttp::serve(Revision::V2025_11_25).await, OverHttp::serve(Revision::V2025_11_25).await);
+    let both = configured(&[("files", &stays), ("mail", &goes)]);
+    let two = Two::start(TestHost::new().config(both.clone())).await;
+    two.stage.host.ready("mail").await;
+    let (bob, path) = (two.bob("/mcp"), "/servers/mail/mcp");
+    let session = two.ada(path).begun().await;
+    let kept = two.ada("/servers/files/mcp").begun().await;
+    let mut standing = session.get().await;
+    let wanted = json!({ "notifications": { "toolsListChanged": true } });
+    let mut listening = two.ada(path).ask("subscriptions/listen", wanted).await;
+    listening.message().await.unwrap();
+    let call = json!({ "name": "test_elicitation", "arguments": { "message": "Who?" } });
+    let asked = two.ada(path).asked("tools/call", call).await;
+    assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
+    assert_eq!((figure(&bob, "toolway_sessions").await, figure(&bob, "toolway_parked_calls").await), (2, 1));
+
+    two.stage.host.host.reload(&configured(&[("files", &stays)])).unwrap();
+
+    while standing.message().await.is_some() {}
+    while listening.message().await.is_some() {}
+    until(&bob, "toolway_sessions", 1).await;
+    until(&bob, "toolway_parked_calls", 0).await;
+    let ping = request(1, "ping", json!({}));
+    let refused = session.post(&ping).await;
+    assert_eq!(refused.status, 404);
+    assert_eq!(refused.text().await, "there is no such server");
+    assert_eq!(kept.post(&ping).await.status, 200);
+    // One of the same name later is another.
+    two.stage.host.host.reload(&both).unwrap();
+    two.stage.host.ready("mail").await;
+    let refused = session.post(&ping).await;
+    assert_eq!(refused.status, 404);
+    assert!(refused.text().await.contains("begin a new one"));
+    two.ada(path).begun().await;
 }

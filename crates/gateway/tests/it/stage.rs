@@ -88,43 +88,23 @@ impl Stage {
         records: Arc<Records>,
     ) -> Self {
         builder.ports.calls = records.clone();
-        let options = GatewayOptions {
-            access,
-            hosts: Vec::new(),
-            sealer: None,
-            limits: Limits::default(),
-            records,
-            oldest: Oldest::LetIn,
-        };
+        let options = GatewayOptions { records, oldest: Oldest::LetIn, ..GatewayOptions::of(access) };
         Self::behind(builder, options, key).await
     }
 
     /// The same, with a key for handles that others may have too.
     pub(crate) async fn sealed(builder: TestHostBuilder, access: Access, sealer: Arc<Sealer>) -> Self {
-        let (records, limits) = (Arc::default(), Limits::default());
-        let options = GatewayOptions {
-            access,
-            hosts: Vec::new(),
-            sealer: Some(sealer),
-            limits,
-            records,
-            oldest: Oldest::TurnedAway,
-        };
+        let options = GatewayOptions { sealer: Some(sealer), ..GatewayOptions::of(access) };
         Self::behind(builder, options, None).await
     }
 
     /// The same, with bounds of its own.
     pub(crate) async fn bounded(builder: TestHostBuilder, access: Access, limits: Limits) -> Self {
-        let records = Arc::default();
-        Self::behind(
-            builder,
-            GatewayOptions { access, hosts: Vec::new(), sealer: None, limits, records, oldest: Oldest::LetIn },
-            None,
-        )
-        .await
+        let options = GatewayOptions { limits, oldest: Oldest::LetIn, ..GatewayOptions::of(access) };
+        Self::behind(builder, options, None).await
     }
 
-    async fn behind(builder: TestHostBuilder, options: GatewayOptions, key: Option<Secret>) -> Self {
+    pub(crate) async fn behind(builder: TestHostBuilder, options: GatewayOptions, key: Option<Secret>) -> Self {
         let host = builder.start().await;
         let gateway = Gateway::new(host.host.clone(), options).unwrap();
         let listener = gateway.bind("127.0.0.1:0".parse().unwrap()).await.unwrap();

@@ -101,10 +101,19 @@ impl HostedTasks {
 
     /// Ends those of a caller, on all shelves: what is under way is cancelled on the other side.
     pub fn let_go(&self, principal: &str) {
+        self.end(|kept| *kept.principal == *principal);
+    }
+
+    /// Ends those on this shelf.
+    pub fn clear(&self) {
+        self.end(|kept| kept.shelf == self.shelf);
+    }
+
+    fn end(&self, such: impl Fn(&Kept) -> bool) {
         let mut tasks = self.inner.tasks.lock();
-        let own: Vec<_> = tasks.extract_if(|_, kept| *kept.principal == *principal).collect();
+        let ended: Vec<_> = tasks.extract_if(|_, kept| such(kept)).collect();
         drop(tasks);
-        own.iter().for_each(|(_, kept)| kept.hosted.cancel());
+        ended.iter().for_each(|(_, kept)| kept.hosted.cancel());
     }
 
     /// Keeps an exchange as a task of this caller's; it exists when this returns. The caller may want it kept for less
@@ -321,6 +330,11 @@ mod tests {
         });
         let (exchange, bens) = pair(Terms::unbounded(), 8);
         tasks.keep(exchange, None, &ben).unwrap();
+        let emptied = tasks.another_shelf();
+        let (exchange, cleared) = pair(Terms::unbounded(), 8);
+        emptied.keep(exchange, None, &ben).unwrap();
+        emptied.clear();
+        cleared.cancelled().await;
         tasks.let_go("ada");
         for feed in feeds {
             feed.cancelled().await;

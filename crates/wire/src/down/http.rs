@@ -29,6 +29,7 @@ pub use guard::HostGuard;
 /// The body of a request as it comes in.
 pub use hyper::body::Incoming;
 pub use serving::{DRAIN_TIME, Responder, WRITE_TIME, serve};
+pub(crate) use sessions::SessionRoom;
 pub use two_paths::TwoPaths;
 
 use self::{sessions::Sessions, two_paths::Conversations};
@@ -128,8 +129,9 @@ impl Responder for HttpFace {
 impl HttpFace {
     /// A face of this service.
     pub fn new(service: Arc<dyn Service>, options: HttpFaceOptions) -> Result<Arc<Self>, NoRandomness> {
-        let sessions = Sessions::new(options.face.limits.clone(), options.face.session_idle);
+        let room = options.face.premises.as_ref().map(|premises| Arc::clone(&premises.sessions)).unwrap_or_default();
         let face = Face::new(service, options.face)?;
+        let sessions = Sessions::of(&face, room);
         Ok(Arc::new(Self {
             face,
             path: options.path,

@@ -150,7 +150,7 @@ impl Reply {
                         self.report(&params);
                     }
                 }
-                Some(ask) = self.asked.next(), if !self.asked.is_empty() => self.open.retain(|(open, _)| *open != ask),
+                Some(ask) = self.asked.next(), if !self.asked.is_empty() => self.close(ask),
             }
         }
     }
@@ -215,12 +215,26 @@ impl Reply {
         edits.extend(self.beside_the_point(question));
         let message = compose::request(&id, &question.method, params, &edits);
         self.unsaid.push_back(Said::question(message));
-        let number = question.id;
+        let (number, patience) = (question.id, self.session.patience());
         self.open.push((number, id));
         self.asked.push(Box::pin(async move {
-            ask.answer(answer.await.unwrap_or_else(|_| Answer::nobody()));
+            let answer = match tokio::time::timeout(patience, answer).await {
+                Ok(answered) => answered.unwrap_or_else(|_| Answer::nobody()),
+                Err(_) => Answer::too_late(&ask.question.method),
+            };
+            ask.answer(answer);
             number
         }));
+    }
+
+    /// A question has its answer. Where that is not the caller's, the caller need not answer any more.
+    fn close(&mut self, ask: AskId) {
+        if let Some(index) = self.open.iter().position(|(open, _)| *open == ask) {
+            let (_, id) = self.open.swap_remove(index);
+            if self.session.forget_ask(&id) {
+                self.call_off(&id, "nobody answered in time");
+            }
+        }
     }
 
     /// What is said of a question beside the point: its task and its key, where it has them.
@@ -236,10 +250,14 @@ impl Reply {
         if let Some(index) = self.open.iter().position(|(open, _)| *open == ask) {
             let (_, id) = self.open.swap_remove(index);
             self.session.forget_ask(&id);
-            let params = Raw::of(&json!({ "reason": "no longer needed" }));
-            let edit = [Edit::Set("requestId", id.raw())];
-            self.say(compose::notification("notifications/cancelled", Some(&params), &edit));
+            self.call_off(&id, "no longer needed");
         }
+    }
+
+    fn call_off(&mut self, id: &Id, reason: &str) {
+        let params = Raw::of(&json!({ "reason": reason }));
+        let edit = [Edit::Set("requestId", id.raw())];
+        self.say(compose::notification("notifications/cancelled", Some(&params), &edit));
     }
 
     fn end(&mut self, outcome: Outcome) {

@@ -18,7 +18,6 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::{
     exchange::{Answer, Ask, Exchange},
     limit::Limits,
-    message::RpcError,
     seal::{self, NoRandomness, Purpose, Sealer},
 };
 
@@ -37,13 +36,24 @@ struct Inner {
     limit: usize,
     limit_per_caller: usize,
     patience: Duration,
+    places: Places,
+}
+
+/// Where calls are parked: those of one face, or of several that have one bound.
+pub(crate) type Places = Arc<Occupied>;
+
+/// The places that are taken.
+#[derive(Debug, Default)]
+pub(crate) struct Occupied {
     // Nothing awaits under this lock.
-    places: Mutex<HashMap<String, Place>>,
+    by_word: Mutex<HashMap<String, Place>>,
 }
 
 #[derive(Debug)]
 struct Place {
     parked: Parked,
+    /// The face it belongs to.
+    instance: String,
     principal: String,
     _expiry: AbortOnDropHandle<()>,
 }
@@ -107,7 +117,12 @@ pub(crate) enum Dishonoured {
 }
 
 impl ParkingLot {
-    pub(crate) fn new(sealer: Arc<Sealer>, limits: &Limits, patience: Duration) -> Result<Self, NoRandomness> {
+    pub(crate) fn new(
+        sealer: Arc<Sealer>,
+        limits: &Limits,
+        patience: Duration,
+        places: Places,
+    ) -> Result<Self, NoRandomness> {
         let inner = Inner {
             sealer,
             instance: seal::random_word()?,
@@ -115,7 +130,7 @@ impl ParkingLot {
             limit: limits.parked_calls,
             limit_per_caller: limits.parked_calls_per_caller,
             patience,
-            places: Mutex::default(),
+            places,
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -132,14 +147,15 @@ impl ParkingLot {
         let (place, instance) = (seal::random_word()?, self.inner.instance.clone());
         let expires = Instant::now() + self.inner.patience;
         let until = millis(expires.duration_since(self.inner.began));
-        let handle = self.sealed(StandsFor::Place { instance, place: place.clone(), until }, principal, request)?;
-        let waiting = Place { parked, principal: principal.to_owned(), _expiry: self.expiry(place.clone(), expires) };
-        self.inner.places.lock().insert(place, waiting);
+        let stands_for = StandsFor::Place { instance: instance.clone(), place: place.clone(), until };
+        let handle = self.sealed(stands_for, principal, request)?;
+        let (principal, expiry) = (principal.to_owned(), self.expiry(place.clone(), expires));
+        self.inner.places.by_word.lock().insert(place, Place { parked, instance, principal, _expiry: expiry });
         Ok(handle)
     }
 
     fn admit(&self, principal: &str) -> Result<(), CannotPark> {
-        let places = self.inner.places.lock();
+        let places = self.inner.places.by_word.lock();
         if self.inner.limit <= places.len() {
             return Err(CannotPark::Full);
         }
@@ -168,7 +184,7 @@ impl ParkingLot {
         match handle.stands_for {
             StandsFor::Again { until } if now() < until => Ok(Claimed::Again),
             StandsFor::Place { instance, place, until } if instance == self.inner.instance => {
-                let waiting = self.inner.places.lock().remove(&place);
+                let waiting = self.inner.places.by_word.lock().remove(&place);
                 let over = until <= millis(self.inner.began.elapsed());
                 let absent = if over { Dishonoured::Over } else { Dishonoured::Used };
                 waiting.map(|waiting| Claimed::Parked(waiting.parked)).ok_or(absent)
@@ -177,15 +193,18 @@ impl ParkingLot {
         }
     }
 
-    /// How many calls are parked.
+    /// How many calls of this face are parked.
     pub(crate) fn count(&self) -> usize {
-        self.inner.places.lock().len()
+        let places = self.inner.places.by_word.lock();
+        places.values().filter(|place| place.instance == self.inner.instance).count()
     }
 
-    /// Gives up the places of a caller.
-    pub(crate) fn let_go(&self, principal: &str) {
-        let mut places = self.inner.places.lock();
-        let own: Vec<_> = places.extract_if(|_, place| place.principal == principal).collect();
+    /// Gives up the places of a caller at this face, or of all.
+    pub(crate) fn let_go(&self, principal: Option<&str>) {
+        let theirs = |place: &Place| principal.is_none_or(|principal| place.principal == principal);
+        let mut places = self.inner.places.by_word.lock();
+        let own: Vec<_> =
+            places.extract_if(|_, place| place.instance == self.inner.instance && theirs(place)).collect();
         drop(places);
         own.into_iter().for_each(|(_, place)| place.parked.abandon());
     }
@@ -195,7 +214,7 @@ impl ParkingLot {
         let lot = Arc::downgrade(&self.inner);
         AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(async move {
             tokio::time::sleep_until(expires).await;
-            let abandoned = lot.upgrade().and_then(|lot| lot.places.lock().remove(&place));
+            let abandoned = lot.upgrade().and_then(|lot| lot.places.by_word.lock().remove(&place));
             if let Some(Place { parked, .. }) = abandoned {
                 parked.abandon();
             }
@@ -207,13 +226,7 @@ impl Parked {
     /// Nobody comes back: each question gets the answer that says so in its own words, then the call is cancelled.
     fn abandon(self) {
         for (_, ask) in self.asks {
-            let answer = match ask.question.method.as_str() {
-                "elicitation/create" => Answer::dismissed(),
-                "sampling/createMessage" => {
-                    Answer::Refused(RpcError::new(RpcError::REJECTED_BY_USER, "nobody came back with an answer"))
-                }
-                _ => Answer::nobody(),
-            };
+            let answer = Answer::too_late(&ask.question.method);
             ask.answer(answer);
         }
         drop(self.exchange);

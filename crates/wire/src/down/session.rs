@@ -8,6 +8,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -141,6 +142,11 @@ impl Session {
         self.face.service.left(&self.caller);
     }
 
+    /// Whether it was begun at this face.
+    pub(super) fn is_of(&self, face: &Arc<Face>) -> bool {
+        Arc::ptr_eq(&self.face, face)
+    }
+
     /// Tells of no more changes; the standing stream ends.
     pub(super) fn rest(&self) {
         self.subscriptions.lock().clear();
@@ -249,9 +255,14 @@ impl Session {
         asked.clear();
     }
 
-    /// The question is no longer of interest.
-    pub(super) fn forget_ask(&self, id: &Id) {
-        self.asked.lock().remove(id);
+    /// The question is no longer of interest; whether it was still open.
+    pub(super) fn forget_ask(&self, id: &Id) -> bool {
+        self.asked.lock().remove(id).is_some()
+    }
+
+    /// How long a question waits for the caller's answer.
+    pub(super) fn patience(&self) -> Duration {
+        self.face.options.park
     }
 
     fn answered(&self, envelope: &Envelope) {

@@ -99,6 +99,17 @@ impl Answer {
         matches!(self, Self::Refused(error) if error.code() == RpcError::INTERNAL && error.message() == NOBODY)
     }
 
+    /// What is said where somebody was asked and never answered: in the words that this question has for it.
+    pub(crate) fn too_late(method: &str) -> Self {
+        match method {
+            "elicitation/create" => Self::dismissed(),
+            "sampling/createMessage" => {
+                Self::Refused(RpcError::new(RpcError::REJECTED_BY_USER, "nobody came back with an answer"))
+            }
+            _ => Self::nobody(),
+        }
+    }
+
     /// A person looked at a form or address and said no.
     pub fn declined() -> Self {
         Self::Given(Raw::of(&serde_json::json!({ "action": "decline" })))

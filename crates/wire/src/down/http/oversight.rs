@@ -1,6 +1,6 @@
 //! What whoever stands in front of the face sees of it, and the one thing they can do: send a caller away.
 
-use super::HttpFace;
+use super::{HttpFace, Responder};
 
 impl HttpFace {
     /// Sessions that are open.
@@ -16,8 +16,16 @@ impl HttpFace {
     /// Ends everything that is kept for a caller: its sessions with what is under way in them, its parked calls, and what
     /// the service keeps for it.
     pub fn expel(&self, principal: &str) {
-        self.sessions.expel(principal);
-        self.face.parked.let_go(principal);
+        self.sessions.expel(Some(principal));
+        self.face.parked.let_go(Some(principal));
         self.face.service.expelled(principal);
+    }
+
+    /// Ends everything that is kept for anybody; what comes afterwards finds nothing of it.
+    pub fn close(&self) {
+        self.drain();
+        self.sessions.expel(None);
+        self.face.parked.let_go(None);
+        self.stop.cancel();
     }
 }

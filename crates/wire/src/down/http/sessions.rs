@@ -28,14 +28,16 @@ use crate::{
 
 #[derive(Debug)]
 pub(super) struct Sessions {
+    face: Arc<Face>,
     limits: Limits,
     /// How long a session may be left alone.
     patience: Duration,
-    inner: Arc<Inner>,
+    inner: Arc<SessionRoom>,
 }
 
+/// Where sessions are kept: those of one face, or of several that have one bound.
 #[derive(Debug, Default)]
-struct Inner {
+pub(crate) struct SessionRoom {
     // Nothing awaits under these locks.
     sessions: Mutex<HashMap<String, Arc<Session>>>,
     /// Looks for those left alone; there as long as there are sessions.
@@ -54,8 +56,10 @@ pub(super) enum NoSession {
 }
 
 impl Sessions {
-    pub(super) fn new(limits: Limits, patience: Duration) -> Self {
-        Self { limits, patience, inner: Arc::default() }
+    /// The sessions of this face, in this room.
+    pub(super) fn of(face: &Arc<Face>, room: Arc<SessionRoom>) -> Self {
+        let (limits, patience) = (face.options.limits.clone(), face.options.session_idle);
+        Self { face: Arc::clone(face), limits, patience, inner: room }
     }
 
     /// Keeps a new session; gives its name, or nothing when there are too many. Where there are, the caller's own that
@@ -83,7 +87,8 @@ impl Sessions {
         let name = names.next().filter(|_| names.next().is_none()).ok_or(NoSession::Unnamed)?;
         let name = name.to_str().map_err(|_| NoSession::Unknown)?;
         let session = self.inner.sessions.lock().get(name).cloned();
-        let session = session.filter(|session| *session.caller.principal == *principal).ok_or(NoSession::Unknown)?;
+        let theirs = |session: &Arc<Session>| *session.caller.principal == *principal && session.is_of(&self.face);
+        let session = session.filter(theirs).ok_or(NoSession::Unknown)?;
         session.touch();
         let Some(version) = headers.get(mcp::PROTOCOL_VERSION) else { return Ok(session) };
         let version = version.to_str().ok().and_then(|version| version.parse::<Revision>().ok());
@@ -99,22 +104,24 @@ impl Sessions {
         Ok(())
     }
 
-    /// Ends all sessions of a caller.
-    pub(super) fn expel(&self, principal: &str) {
+    /// Ends all sessions of a caller at this face, or of all.
+    pub(super) fn expel(&self, principal: Option<&str>) {
+        let theirs = |session: &Session| principal.is_none_or(|principal| *session.caller.principal == *principal);
         let mut sessions = self.inner.sessions.lock();
-        let own: Vec<_> = sessions.extract_if(|_, session| *session.caller.principal == *principal).collect();
+        let own: Vec<_> = sessions.extract_if(|_, session| session.is_of(&self.face) && theirs(session)).collect();
         drop(sessions);
         own.iter().for_each(|(_, session)| session.end());
     }
 
     /// How many there are.
     pub(super) fn count(&self) -> usize {
-        self.inner.sessions.lock().len()
+        self.inner.sessions.lock().values().filter(|session| session.is_of(&self.face)).count()
     }
 
     /// Ends the streams that stand, for want of anything more to tell.
     pub(super) fn rest(&self) {
-        self.inner.sessions.lock().values().for_each(|session| session.rest());
+        let sessions = self.inner.sessions.lock();
+        sessions.values().filter(|session| session.is_of(&self.face)).for_each(|session| session.rest());
     }
 }
 
@@ -146,7 +153,7 @@ fn left_alone_longest(sessions: &HashMap<String, Arc<Session>>, principal: &str)
 }
 
 /// Ends sessions that were left alone for too long, until there are none.
-fn watch(inner: &Arc<Inner>, patience: Duration) -> AbortOnDropHandle<()> {
+fn watch(inner: &Arc<SessionRoom>, patience: Duration) -> AbortOnDropHandle<()> {
     let inner = Arc::downgrade(inner);
     AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(async move {
         let mut next = Instant::now() + patience;
@@ -161,7 +168,7 @@ fn watch(inner: &Arc<Inner>, patience: Duration) -> AbortOnDropHandle<()> {
 }
 
 /// Ends what was left alone; gives the time to look again, or nothing where nobody needs to.
-fn sweep(inner: &Weak<Inner>, patience: Duration) -> Option<Instant> {
+fn sweep(inner: &Weak<SessionRoom>, patience: Duration) -> Option<Instant> {
     let inner = inner.upgrade()?;
     let now = Instant::now();
     let (mut due, mut next) = (Vec::new(), now + patience / 4);

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{CannotPark, Claimed, Dishonoured, Parked, ParkingLot};
+use super::{CannotPark, Claimed, Dishonoured, Parked, ParkingLot, Places};
 use crate::{
     exchange::{Answer, AskId, Cause, Feed, Happening, Question, Terms, pair},
     json::Raw,
@@ -16,7 +16,7 @@ fn lot() -> ParkingLot {
 
 fn lot_with(sealer: &Arc<Sealer>) -> ParkingLot {
     let limits = Limits { parked_calls: 3, parked_calls_per_caller: 2, ..Limits::default() };
-    ParkingLot::new(Arc::clone(sealer), &limits, Duration::from_secs(600)).unwrap()
+    ParkingLot::new(Arc::clone(sealer), &limits, Duration::from_secs(600), Places::default()).unwrap()
 }
 
 fn call() -> (Parked, Feed) {
