@@ -2,17 +2,27 @@
 //!
 //! | read | for |
 //! |---|---|
+//! | [`scope`] | what is asked for, and how often |
+//! | [`token`] | one request to a token endpoint |
+//! | [`proof`] | tokens that are bound to a key |
 //! | [`credential`] | what is kept of a sign-in, and under which key |
 //! | [`vault`] | where it is kept, and whose turn it is to renew it |
 //! | [`fetch`] | the one way to authorization servers and metadata |
 //! | [`dialer`] | that way, with every address checked as it is dialled |
 //! | [`range`] | what kind of place an address is in |
+//! | [`address`] | which addresses strangers may give |
 //!
 //! Nothing here knows MCP messages, the terminal or a browser. A credential belongs to one principal, one issuer, one
 //! client and one resource; everything that is asked for, kept or sent is bound to all four.
 
+pub mod address;
 pub mod credential;
 pub mod dialer;
 pub mod fetch;
+pub mod proof;
 pub mod range;
+pub mod scope;
+#[cfg(test)]
+mod scripted;
+pub mod token;
 pub mod vault;
