@@ -1,8 +1,10 @@
 //! Cores that do not fall asleep between two messages.
 //!
 //! A round trip of ten microseconds leaves a core idle for five. On a machine with nothing else to do it goes to sleep
-//! then, and what is measured is how it wakes up, not what a loop costs. A process of the lowest priority, one thread for
-//! each core, gives way to everything else and keeps them awake; it ends with whoever started it.
+//! then, and what is measured is how it wakes up, not what a loop costs. A process that runs only while nobody else wants
+//! to, one thread for each core, keeps them awake; it ends with whoever started it. Its priority alone would not do: a
+//! scheduler that lets everybody finish their slice makes whoever is woken wait for milliseconds, which sixteen pieces of
+//! a large result through a pipe add up.
 
 use std::{
     io::{self, Read},
@@ -15,7 +17,16 @@ use tokio::process::{Child, Command};
 /// Keeps the cores awake until the handle is dropped.
 #[expect(clippy::disallowed_methods, reason = "the bench has no host to start programs")]
 pub(crate) fn keep() -> io::Result<Child> {
-    let mut command = Command::new(std::env::current_exe()?);
+    let own = std::env::current_exe()?;
+    let mut idle = Command::new("chrt");
+    idle.args(["--idle", "0"]).arg(&own);
+    match spawned(idle) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => spawned(Command::new(own)),
+        other => other,
+    }
+}
+
+fn spawned(mut command: Command) -> io::Result<Child> {
     command.arg("awake").stdin(Stdio::piped()).stdout(Stdio::null()).kill_on_drop(true).spawn()
 }
 

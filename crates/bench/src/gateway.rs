@@ -41,6 +41,7 @@ pub(crate) fn run(size: Size) -> io::Result<ExitCode> {
                 bench.calls(way, client, size, &mut table).await?;
             }
         }
+        bench.log(&program, size, &mut table).await?;
         drop(bench);
         for way in [Way::HttpModern, Way::StdioModern] {
             Bench::start(&program).await?.peak(way, &mut table).await?;
@@ -53,13 +54,29 @@ pub(crate) fn run(size: Size) -> io::Result<ExitCode> {
     runtime.block_on(measuring).map_err(io::Error::other)?
 }
 
-/// A load on the gateway and nothing else, for so many seconds; prints the process to look at.
-pub(crate) fn alone(way: Way, client: Era, what: &'static str, width: usize, seconds: usize) -> io::Result<ExitCode> {
+/// Whom a load is put on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whom {
+    Gateway,
+    Relay,
+}
+
+/// A load and nothing else, for so many seconds; prints the process to look at.
+pub(crate) fn alone(
+    whom: Whom,
+    (way, client): (Way, Era),
+    what: &'static str,
+    width: usize,
+    seconds: usize,
+) -> io::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let loading = runtime.spawn(async move {
         let bench = Bench::start(&served::program().await?).await?;
-        let mut own = bench.gateway.load(client, id(way)).await?;
-        println!("process {}", bench.gateway.process());
+        let (mut own, process) = match whom {
+            Whom::Gateway => (bench.gateway.load(client, id(way)).await?, Some(bench.gateway.process())),
+            Whom::Relay => (bench.relay(way)?.load(client).await?, bench.relay(way)?.process()),
+        };
+        println!("process {}", process.unwrap_or_default());
         let (begun, mut calls) = (std::time::Instant::now(), 0);
         while begun.elapsed().as_secs() < seconds as u64 {
             own.round_trips(what, 20, width).await?;
@@ -137,6 +154,21 @@ impl Bench {
         }
         let pair = Pair::measure(&mut limit, &mut own, "big", 1, size).await?;
         table.add(pair.line(&format!("1 MB result, {story}"), "relay", "gateway", RATIO));
+        Ok(())
+    }
+
+    /// What a line in the log about each call costs: a gateway that writes them beside one that does not.
+    async fn log(&self, program: &std::path::Path, size: Size, table: &mut Table) -> io::Result<()> {
+        const WIDTH: usize = 16;
+        let Some(server) = self.servers.iter().find(|server| server.way == Way::HttpModern) else { return Ok(()) };
+        let entries = serde_json::json!({ id(server.way): served::entry(server.way, Some(server), FEW)? });
+        let silent = Served::start_logging(program, entries, "off").await?;
+        silent.offers(&[format!("{}__small", id(server.way))]).await?;
+        let mut limit = silent.load(Era::Modern, id(server.way)).await?;
+        let mut own = self.gateway.load(Era::Modern, id(server.way)).await?;
+        let pair = Pair::measure(&mut limit, &mut own, "small", WIDTH, size).await?;
+        let name = format!("what the log adds to a call, {WIDTH} connections");
+        table.add(Line::told(&name, pair.own - pair.limit, "µs"));
         Ok(())
     }
 

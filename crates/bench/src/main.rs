@@ -9,7 +9,7 @@
 //! process of the lowest priority keeps the cores awake ([`awake`]).
 //!
 //! `gateway` as argument measures `toolway serve` beside a raw relay instead ([`gateway`], [`relay`]); `gateway load <way>
-//! <legacy|modern> <small|big|list> <width> <seconds>` puts one load on it, for a profiler.
+//! <legacy|modern> <small|big|list> <width> <seconds> [relay]` puts one load on it, or on the relay, for a profiler.
 
 mod allocation;
 mod awake;
@@ -36,15 +36,17 @@ fn main() -> io::Result<ExitCode> {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["awake"] => awake::stay().map(|()| ExitCode::SUCCESS),
         ["peer", "stdio", era, tools] => peer::stdio(era.parse()?, number(tools)?).map(|()| ExitCode::SUCCESS),
+        ["peer", "late", milliseconds] => peer::late(number(milliseconds)?).map(|()| ExitCode::SUCCESS),
         ["peer", "http", era, tools] => peer::http(era.parse()?, number(tools)?).map(|()| ExitCode::SUCCESS),
         ["relay", "http", address] => relay::run(relay::Behind::http(address)),
         ["relay", "stdio", era] => relay::run(relay::Behind::stdio(era.parse()?)),
         ["nginx", folder] => nginx::keep(folder.as_ref()),
         ["gateway"] => gateway::run(measure::Size::Full),
         ["gateway", "quick"] => gateway::run(measure::Size::Quick),
-        ["gateway", "load", way, era, what, width, seconds] => {
+        ["gateway", "load", way, era, what, width, seconds, ref whom @ ..] => {
             let what = ["small", "big", "list"].into_iter().find(|known| *known == what).unwrap_or("small");
-            gateway::alone(way.parse()?, era.parse()?, what, number(width)?, number(seconds)?)
+            let whom = if *whom == ["relay"] { gateway::Whom::Relay } else { gateway::Whom::Gateway };
+            gateway::alone(whom, (way.parse()?, era.parse()?), what, number(width)?, number(seconds)?)
         }
         [] => run(measure::Size::Full),
         ["quick"] => run(measure::Size::Quick),

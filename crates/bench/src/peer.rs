@@ -146,6 +146,12 @@ pub(crate) fn stdio(era: Era, tools: usize) -> io::Result<()> {
     Ok(())
 }
 
+/// As [`stdio`], after a while in which it does nothing.
+pub(crate) fn late(milliseconds: usize) -> io::Result<()> {
+    std::thread::sleep(std::time::Duration::from_millis(milliseconds as u64));
+    stdio(Era::Modern, 2)
+}
+
 /// Serves connections on a free port, a thread each; prints the address.
 pub(crate) fn http(era: Era, tools: usize) -> io::Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0")?;

@@ -31,22 +31,28 @@ pub(crate) struct Served {
 /// A relay that runs.
 pub(crate) struct Relay {
     pub(crate) address: String,
-    _child: Child,
+    child: Child,
     _alive: ChildStdin,
 }
 
 impl Served {
     /// Starts it with these servers, and a key that is good for this run.
     pub(crate) async fn start(program: &Path, servers: Value) -> io::Result<Self> {
+        Self::start_logging(program, servers, "text").await
+    }
+
+    /// As [`Served::start`], with its log in this form. Nobody keeps what it writes.
+    pub(crate) async fn start_logging(program: &Path, servers: Value, log: &str) -> io::Result<Self> {
         let home = tempfile::tempdir()?;
         let config = home.path().join("toolway.json");
         fs::write(&config, json!({ "mcpServers": servers }).to_string())?;
         let mut command = command(program, home.path());
         let mut child = command
-            .args(["serve", "--output", "json", "--listen", "127.0.0.1:0", "--config"])
+            .args(["serve", "--output", "json", "--log", log, "--listen", "127.0.0.1:0", "--config"])
             .arg(&config)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
+            .stderr(Stdio::null())
             .kill_on_drop(true)
             .spawn()?;
         let stdout = child.stdout.take().ok_or_else(|| io::Error::other("the gateway has no output"))?;
@@ -111,7 +117,11 @@ impl Relay {
         };
         let mut address = String::new();
         BufReader::new(stdout).read_line(&mut address).await?;
-        Ok(Self { address: address.trim().to_owned(), _child: child, _alive: alive })
+        Ok(Self { address: address.trim().to_owned(), child, _alive: alive })
+    }
+
+    pub(crate) fn process(&self) -> Option<u32> {
+        self.child.id()
     }
 
     /// A load of this era on it.

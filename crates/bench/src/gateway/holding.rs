@@ -93,6 +93,8 @@ pub(super) async fn beginnings(program: &Path, table: &mut Table) -> io::Result<
     let more = quartiles(called)[1] - quartiles(alone)[1];
     table.add(Line::at_most("cold `toolway call` on a stdio server, over the server's own time", more, 30.0, "ms"));
 
+    many_at_once(program, table).await?;
+
     let hanging = json!({ "command": "sleep", "args": ["600"] });
     let servers =
         json!({ "a": hanging, "b": hanging, "c": hanging, "s0": served::entry(Way::StdioModern, None, FEW)? });
@@ -102,6 +104,29 @@ pub(super) async fn beginnings(program: &Path, table: &mut Table) -> io::Result<
     let first = begun.elapsed().as_secs_f64() * 1e3;
     table.add(Line::at_most("first answer of `serve` with three servers that hang", first, 200.0, "ms"));
     Ok(())
+}
+
+/// Fifty servers, each of which takes its time, against one of them alone.
+async fn many_at_once(program: &Path, table: &mut Table) -> io::Result<()> {
+    const MANY: usize = 50;
+    let (mut one, mut many) = (Vec::new(), Vec::new());
+    for _ in 0..5 {
+        one.push(until_listed(program, 1).await?);
+        many.push(until_listed(program, MANY).await?);
+    }
+    let ratio = quartiles(many)[1] / quartiles(one)[1];
+    table.add(Line::at_most("connecting 50 stdio servers, against the slowest of them", ratio, 1.5, "times"));
+    Ok(())
+}
+
+/// Seconds until so many servers are listed that take a quarter of a second to begin.
+async fn until_listed(program: &Path, count: usize) -> io::Result<f64> {
+    let entry = json!({ "command": std::env::current_exe()?, "args": ["peer", "late", "250"] });
+    let entries: Map<String, Value> = (0..count).map(|number| (format!("s{number}"), entry.clone())).collect();
+    let begun = Instant::now();
+    let gateway = Served::start(program, entries.into()).await?;
+    gateway.offers(&names(count)).await?;
+    Ok(begun.elapsed().as_secs_f64())
 }
 
 /// Seconds the server takes to start and to answer once, without us.
