@@ -22,6 +22,9 @@ struct KeptProcess {
 
 /// Keepers tried before the program is given up: one can be killed between its start and an order.
 const KEEPERS: usize = 2;
+/// Bytes of a program's output that wait to be read: four times the usual, and little enough for hundreds of programs
+/// within what the system gives one user.
+const OUTPUT: usize = 256 * 1024;
 /// How much longer than its own patience the keeper is waited for.
 const TO_REPORT: Duration = Duration::from_secs(2);
 
@@ -45,6 +48,8 @@ pub(super) async fn start(launcher: &Launcher) -> Option<io::Result<Streams>> {
 async fn start_with(launcher: &Launcher, link: &Arc<Link>) -> Result<Streams, NotStarted> {
     let (input, write) = io::pipe()?;
     let (read, output) = io::pipe()?;
+    // A large result then takes fewer turns. Where the system gives no more, it is the usual size.
+    let _usual = rustix::pipe::fcntl_setpipe_size(&read, OUTPUT);
     let (hear, errors) = io::pipe()?;
     let theirs = [input.into(), output.into(), errors.into()];
     let mut ward = link.order(order(launcher)?, &theirs, launcher.patience)?;
