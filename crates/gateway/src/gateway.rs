@@ -140,7 +140,7 @@ impl Gateway {
             Arc::clone(&sealer),
             hosted.another_shelf(),
         );
-        let whole = face_of(service, &face, &guard)?;
+        let whole = face_of(service, &face)?;
         Ok(Arc::new(Self {
             host,
             access,
@@ -232,7 +232,7 @@ impl Gateway {
             Arc::clone(&self.sealer),
             self.hosted.another_shelf(),
         );
-        let face = face_of(service, &self.face, &self.guard)?;
+        let face = face_of(service, &self.face)?;
         if self.draining.is_cancelled() {
             face.drain();
         }
@@ -277,10 +277,12 @@ impl Responder for Gateway {
     }
 }
 
-fn face_of(service: HostService, face: &FaceOptions, guard: &HostGuard) -> Result<Arc<HttpFace>, NoRandomness> {
+fn face_of(service: HostService, face: &FaceOptions) -> Result<Arc<HttpFace>, NoRandomness> {
+    // Path and guard are the gateway's own.
+    let guard = HostGuard::in_front();
     HttpFace::new(
         Arc::new(service),
-        HttpFaceOptions { face: face.clone(), path: None, guard: guard.clone(), ..HttpFaceOptions::default() },
+        HttpFaceOptions { face: face.clone(), path: None, guard, ..HttpFaceOptions::default() },
     )
 }
 

@@ -197,6 +197,11 @@ impl Face {
         Ok(Arc::new(Self { service, options, parked, draining: CancellationToken::new() }))
     }
 
+    /// Whether any revision of this era is spoken.
+    pub(crate) fn speaks(&self, era: crate::revision::Era) -> bool {
+        self.options.revisions.iter().any(|revision| revision.era() == era)
+    }
+
     /// The revisions of one era, newest first.
     pub(crate) fn revisions(&self, era: crate::revision::Era) -> Vec<Revision> {
         let mut revisions: Vec<_> =

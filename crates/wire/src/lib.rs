@@ -29,6 +29,7 @@ pub mod notice;
 mod pieces;
 #[cfg(test)]
 mod property;
+mod quiet;
 pub mod revision;
 pub mod seal;
 pub mod sse;

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Instant};
 use http::{Method, Request, Response, StatusCode};
 use toolway_config::ServerName;
 use toolway_host::catalog::Freshness;
-use toolway_wire::down::http::{FaceBody, Incoming, Principal};
+use toolway_wire::down::http::{FaceBody, Incoming};
 
 use super::{Gateway, Oldest};
 use crate::{
@@ -41,7 +41,7 @@ impl Gateway {
         response
     }
 
-    async fn let_in(&self, mut request: Request<Incoming>, visit: &mut Visit) -> Response<FaceBody> {
+    async fn let_in(&self, request: Request<Incoming>, visit: &mut Visit) -> Response<FaceBody> {
         // Before anything is looked at: a page in somebody's browser may have sent this.
         if let Err(reason) = self.guard.admit(request.headers()) {
             return reply::text(StatusCode::FORBIDDEN, reason);
@@ -57,7 +57,6 @@ impl Gateway {
                 Err(stranger) => return reply::stranger(stranger.to_string()),
             },
         };
-        request.extensions_mut().insert(Principal(Arc::clone(&client.name)));
         let response = tokio::select! {
             biased;
             response = self.lead(route, &client, request) => response,
@@ -69,13 +68,13 @@ impl Gateway {
     async fn lead(&self, route: Route, client: &Client, request: Request<Incoming>) -> Response<FaceBody> {
         let reads = matches!(*request.method(), Method::GET | Method::HEAD);
         match route {
-            Route::Mcp => self.whole.respond(request).await,
+            Route::Mcp => self.whole.respond_to(&client.name, request).await,
             Route::Server(server) => self.alone(server, client, request).await,
             Route::Sse | Route::Messages if self.oldest == Oldest::TurnedAway => {
                 reply::text(StatusCode::NOT_FOUND, "the oldest clients may not come in here (`gateway.sse`)")
             }
-            Route::Sse if *request.method() == Method::GET => self.on_two_paths(request).await,
-            Route::Messages if *request.method() == Method::POST => self.on_two_paths(request).await,
+            Route::Sse if *request.method() == Method::GET => self.on_two_paths(client, request).await,
+            Route::Messages if *request.method() == Method::POST => self.on_two_paths(client, request).await,
             Route::Sse | Route::Messages => reply::not_allowed(route.methods()),
             // Nothing can be changed there.
             other if !reads => reply::not_allowed(other.methods()),
@@ -86,8 +85,8 @@ impl Gateway {
         }
     }
 
-    async fn on_two_paths(&self, request: Request<Incoming>) -> Response<FaceBody> {
-        self.whole.respond_on_two_paths(request, Route::MESSAGES).await
+    async fn on_two_paths(&self, client: &Client, request: Request<Incoming>) -> Response<FaceBody> {
+        self.whole.respond_on_two_paths(&client.name, request, Route::MESSAGES).await
     }
 
     /// One server under its own names.
@@ -101,7 +100,7 @@ impl Gateway {
             drop(self.host.list(&server).await);
         }
         match self.face(server) {
-            Ok(face) => face.respond(request).await,
+            Ok(face) => face.respond_to(&client.name, request).await,
             Err(problem) => reply::text(StatusCode::INTERNAL_SERVER_ERROR, problem.to_string()),
         }
     }

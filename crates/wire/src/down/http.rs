@@ -13,9 +13,10 @@ mod serving;
 mod sessions;
 mod stateful;
 mod stateless;
+mod taken;
 mod two_paths;
 
-use std::{sync::Arc, time::Duration};
+use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -32,7 +33,7 @@ pub use serving::{DRAIN_TIME, Responder, WRITE_TIME, serve};
 pub(crate) use sessions::SessionRoom;
 pub use two_paths::TwoPaths;
 
-use self::{sessions::Sessions, two_paths::Conversations};
+use self::{sessions::Sessions, taken::Taken, two_paths::Conversations};
 use super::{
     Face, FaceOptions, Service,
     accent::{self, Declared},
@@ -151,26 +152,36 @@ impl HttpFace {
         B: Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
+        let principal = Principal::of(&request);
+        self.respond_to(&principal, request).await
+    }
+
+    /// Answers one HTTP request of whoever this is.
+    pub async fn respond_to<B>(&self, principal: &Arc<str>, request: Request<B>) -> Response<FaceBody>
+    where
+        B: Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
         if let Err(reason) = self.guard.admit(request.headers()) {
             return reply::plain(StatusCode::FORBIDDEN, reason);
         }
         if let Some(paths) = self.two_paths.as_ref().filter(|paths| paths.have(request.uri().path())) {
-            return self.respond_on_two_paths(request, &paths.messages).await;
+            return self.respond_on_two_paths(principal, request, &paths.messages).await;
         }
         if self.path.as_ref().is_some_and(|path| request.uri().path() != path) {
             return reply::plain(StatusCode::NOT_FOUND, "nothing here");
         }
-        let (principal, headers) = (Principal::of(&request), request.headers());
+        let headers = request.headers();
         match *request.method() {
             Method::POST if !accepts(headers, &["application/json", "text/event-stream"]) => {
                 reply::plain(StatusCode::NOT_ACCEPTABLE, "accept application/json and text/event-stream")
             }
-            Method::POST => self.post(request, &principal).await,
+            Method::POST => self.post(request, principal).await,
             Method::GET if !accepts(headers, &["text/event-stream"]) => {
                 reply::plain(StatusCode::NOT_ACCEPTABLE, "this is a stream: accept text/event-stream")
             }
-            Method::GET => self.stand(request.headers(), &principal),
-            Method::DELETE => self.end_session(request.headers(), &principal),
+            Method::GET => self.stand(request.headers(), principal),
+            Method::DELETE => self.end_session(request.headers(), principal),
             _ => reply::not_allowed("POST, GET, DELETE"),
         }
     }
@@ -207,7 +218,14 @@ impl HttpFace {
         }
         let (parts, body) = request.into_parts();
         let limit = self.face.options.limits.message_bytes;
-        match tokio::time::timeout(BODY_TIME, Limited::new(body, limit).collect()).await {
+        let body = pin!(body);
+        let mut reading = pin!(Limited::new(Taken::new(body), limit).collect());
+        // Nearly always it came with the head, and nobody has to look at a clock.
+        let read = match poll_fn(|context| Poll::Ready(reading.as_mut().poll(context))).await {
+            Poll::Ready(read) => Ok(read),
+            Poll::Pending => tokio::time::timeout(BODY_TIME, reading).await,
+        };
+        match read {
             Err(_) => Err(reply::plain(StatusCode::REQUEST_TIMEOUT, "the body took too long")),
             Ok(Ok(body)) => Ok((parts, body.to_bytes())),
             Ok(Err(error)) if error.is::<LengthLimitError>() => {
@@ -220,7 +238,7 @@ impl HttpFace {
     async fn take(&self, headers: &HeaderMap, envelope: &Envelope, principal: &Arc<str>) -> Response<FaceBody> {
         let version = headers.get(mcp::PROTOCOL_VERSION).and_then(|value| value.to_str().ok());
         let era = version.map(|version| version.parse::<Revision>().map_or(Era::Modern, Revision::era));
-        let era = era.filter(|_| !self.face.revisions(Era::Modern).is_empty());
+        let era = era.filter(|_| self.face.speaks(Era::Modern));
         match (accent::declared(&self.face, envelope), envelope.kind()) {
             (Declared::Modern, Kind::Request) => self.answer_modern(headers, envelope, principal).await,
             (Declared::Handshake, Kind::Request) => self.initialize(envelope, principal),
@@ -255,11 +273,11 @@ impl TwoPaths {
 fn accepts(headers: &HeaderMap, kinds: &[&str]) -> bool {
     let mut said = headers.get_all(header::ACCEPT).iter().peekable();
     let welcome = |range: &str| {
-        let range = range.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        let range = range.split(';').next().unwrap_or_default().trim();
         let fits = |kind: &&str| match range.strip_suffix("/*") {
             Some("*") => true,
-            Some(family) => kind.split('/').next() == Some(family),
-            None => range == **kind,
+            Some(family) => kind.split('/').next().is_some_and(|own| own.eq_ignore_ascii_case(family)),
+            None => range.eq_ignore_ascii_case(kind),
         };
         kinds.iter().any(fits)
     };

@@ -29,7 +29,7 @@ use parking_lot::Mutex;
 use url::Url;
 
 use super::connector::{Connector, HttpOptions, Open};
-use crate::{error::WireError, limit::Limits};
+use crate::{error::WireError, limit::Limits, quiet::quietly};
 
 /// Idle connections are given up before most servers give them up.
 const IDLE: Duration = Duration::from_secs(50);
@@ -161,16 +161,20 @@ impl HttpClient {
 impl Line {
     /// Sends a request and drives the connection until the head of the reply is there.
     async fn exchange(&mut self, request: Request<Full<Bytes>>) -> Result<http::Response<Incoming>, Failure> {
-        let mut sending = pin!(self.sender.try_send_request(request));
+        // Nobody is kept from looking because of what else was done in the same turn: there is no other wake.
+        let mut sending = pin!(tokio::task::unconstrained(self.sender.try_send_request(request)));
         let driver = &mut self.driver;
         let sent = poll_fn(|context| {
+            // Only the connection tells of a reply, and it does so below. A task that is woken while it runs is run again
+            // by another thread.
+            let mut unwoken = Context::from_waker(Waker::noop());
             // The first look puts the request in line; then the connection works, and the second look sees the reply.
-            if let Poll::Ready(sent) = sending.as_mut().poll(context) {
+            if let Poll::Ready(sent) = sending.as_mut().poll(&mut unwoken) {
                 return Poll::Ready(sent);
             }
             // An end of the connection is seen by whoever waits for a reply over it.
             let _ended = driver.as_mut().poll(context);
-            sending.as_mut().poll(context)
+            sending.as_mut().poll(&mut unwoken)
         });
         sent.await.map_err(|mut failed| {
             let unsent = failed.take_message().map(Box::new);
@@ -223,14 +227,17 @@ impl Reply {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<hyper::body::Frame<Bytes>, hyper::Error>>> {
+        // As above: what comes is seen right after the connection has worked, and the connection works on when the next
+        // piece is asked for.
+        let mut unwoken = Context::from_waker(Waker::noop());
         let Some(body) = &mut self.body else { return Poll::Ready(None) };
-        if let Poll::Ready(frame) = Pin::new(&mut *body).poll_frame(context) {
+        if let Poll::Ready(frame) = quietly(|| Pin::new(&mut *body).poll_frame(&mut unwoken)) {
             return Poll::Ready(frame);
         }
         if let Some(line) = &mut self.line {
             let _ended = line.driver.as_mut().poll(context);
         }
-        Pin::new(body).poll_frame(context)
+        quietly(|| Pin::new(body).poll_frame(&mut unwoken))
     }
 
     fn give_back(&mut self) {

@@ -14,6 +14,7 @@ mod four_combinations;
 mod giving_up;
 mod golden_corpus;
 mod hostile;
+mod in_pieces;
 mod kept_quiet;
 mod keys;
 mod leaving;

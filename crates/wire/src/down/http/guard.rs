@@ -5,7 +5,8 @@ use http::{HeaderMap, header};
 /// The hosts and origins that are let in.
 #[derive(Clone, Debug)]
 pub struct HostGuard {
-    hosts: Vec<String>,
+    /// None where somebody in front has looked already.
+    hosts: Option<Vec<String>>,
 }
 
 impl HostGuard {
@@ -13,20 +14,26 @@ impl HostGuard {
     ///
     /// CVE-2025-64443, CVE-2025-66414, CVE-2025-66416, CVE-2026-42559: DNS rebinding.
     pub fn loopback() -> Self {
-        Self { hosts: ["localhost", "127.0.0.1", "[::1]"].map(str::to_owned).to_vec() }
+        Self { hosts: Some(["localhost", "127.0.0.1", "[::1]"].map(str::to_owned).to_vec()) }
+    }
+
+    /// Nobody is turned away: for a face behind somebody who has a guard.
+    pub fn in_front() -> Self {
+        Self { hosts: None }
     }
 
     /// As [`HostGuard::loopback`], and these names besides.
     pub fn and_hosts(names: impl IntoIterator<Item = String>) -> Self {
-        let mut guard = Self::loopback();
-        guard.hosts.extend(names.into_iter().map(|name| name.to_ascii_lowercase()));
-        guard
+        let Self { hosts } = Self::loopback();
+        let names = names.into_iter().map(|name| name.to_ascii_lowercase());
+        Self { hosts: hosts.map(|hosts| hosts.into_iter().chain(names).collect()) }
     }
 
     /// Whether a request with these headers may come in; else why not.
     pub fn admit(&self, headers: &HeaderMap) -> Result<(), &'static str> {
+        let Some(hosts) = &self.hosts else { return Ok(()) };
         let Some(host) = headers.get(header::HOST) else { return Err("no Host header") };
-        if !host.to_str().is_ok_and(|host| self.knows(host)) {
+        if !host.to_str().is_ok_and(|host| knows(hosts, host)) {
             return Err("not a name of this server");
         }
         for origin in headers.get_all(header::ORIGIN) {
@@ -34,20 +41,20 @@ impl HostGuard {
                 .to_str()
                 .ok()
                 .and_then(|origin| origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://")));
-            if !host.is_some_and(|host| self.knows(host)) {
+            if !host.is_some_and(|host| knows(hosts, host)) {
                 return Err("pages of this origin may not come in");
             }
         }
         Ok(())
     }
+}
 
-    fn knows(&self, authority: &str) -> bool {
-        let name = match authority.rsplit_once(':') {
-            Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
-            _ => authority,
-        };
-        self.hosts.iter().any(|host| host.eq_ignore_ascii_case(name))
-    }
+fn knows(hosts: &[String], authority: &str) -> bool {
+    let name = match authority.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => authority,
+    };
+    hosts.iter().any(|host| host.eq_ignore_ascii_case(name))
 }
 
 #[cfg(test)]

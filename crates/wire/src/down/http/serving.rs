@@ -1,6 +1,6 @@
 //! Connections of one listener, from the first byte to the last, whoever answers on them.
 
-use std::{io, pin::pin, sync::Arc, time::Duration};
+use std::{future::poll_fn, io, pin::pin, sync::Arc, task::Context, time::Duration};
 
 use futures_util::future::BoxFuture;
 use http::{Request, Response};
@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{FaceBody, patient::Patient};
-use crate::limit::Limits;
+use crate::{limit::Limits, quiet::Quiet};
 
 /// Whoever answers the requests of a listener: a face, or somebody who has several of them.
 pub trait Responder: Send + Sync + 'static {
@@ -87,9 +87,9 @@ async fn converse<R: Responder>(stream: TcpStream, responder: Arc<R>, stop: Canc
         .max_headers(limits.header_count)
         .max_buf_size(limits.header_bytes.max(8 * 1024))
         .serve_connection(TokioIo::new(Patient::new(stream, responder.write_time())), answer);
-    let mut serving = pin!(serving);
+    let (mut serving, mut quiet) = (pin!(serving), Quiet::default());
     let served = tokio::select! {
-        served = &mut serving => served,
+        served = poll_fn(|context| serving.as_mut().poll(&mut Context::from_waker(quiet.waker(context)))) => served,
         () = stop.cancelled() => {
             serving.as_mut().graceful_shutdown();
             tokio::time::timeout(responder.drain_time(), serving).await.unwrap_or(Ok(()))

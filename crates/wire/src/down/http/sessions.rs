@@ -92,7 +92,8 @@ impl Sessions {
         session.touch();
         let Some(version) = headers.get(mcp::PROTOCOL_VERSION) else { return Ok(session) };
         let version = version.to_str().ok().and_then(|version| version.parse::<Revision>().ok());
-        let spoken = |revision| face.revisions(session.caller.revision.era()).contains(&revision);
+        let alike = |revision: Revision| revision.era() == session.caller.revision.era();
+        let spoken = |revision| alike(revision) && face.options.revisions.contains(&revision);
         if version.is_some_and(spoken) { Ok(session) } else { Err(NoSession::ForeignVersion) }
     }
 

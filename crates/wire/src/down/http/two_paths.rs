@@ -10,7 +10,7 @@ use http::{Method, Request, Response, StatusCode};
 use hyper::body::Body;
 use parking_lot::Mutex;
 
-use super::{FaceBody, HttpFace, Principal, accepts, reply};
+use super::{FaceBody, HttpFace, accepts, reply};
 use crate::{
     down::{
         accent::{self, Declared, Said},
@@ -55,7 +55,12 @@ pub(super) struct Hold {
 
 impl HttpFace {
     /// Answers a request of the old transport, whose messages are posted to the path `messages`.
-    pub async fn respond_on_two_paths<B>(&self, request: Request<B>, messages: &str) -> Response<FaceBody>
+    pub async fn respond_on_two_paths<B>(
+        &self,
+        principal: &Arc<str>,
+        request: Request<B>,
+        messages: &str,
+    ) -> Response<FaceBody>
     where
         B: Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -67,8 +72,8 @@ impl HttpFace {
             Method::GET if !accepts(request.headers(), &["text/event-stream"]) => {
                 reply::plain(StatusCode::NOT_ACCEPTABLE, "this is a stream: accept text/event-stream")
             }
-            Method::GET => self.open_conversation(Principal::of(&request), messages),
-            Method::POST => self.post_beside(request).await,
+            Method::GET => self.open_conversation(Arc::clone(principal), messages),
+            Method::POST => self.post_beside(principal, request).await,
             _ => reply::not_allowed("GET, POST"),
         }
     }
@@ -91,16 +96,15 @@ impl HttpFace {
         reply::stream(FaceBody::conversation(hold, endpoint, stream.read_from(0), self.face.options.keep_alive))
     }
 
-    async fn post_beside<B>(&self, request: Request<B>) -> Response<FaceBody>
+    async fn post_beside<B>(&self, principal: &Arc<str>, request: Request<B>) -> Response<FaceBody>
     where
         B: Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let principal = Principal::of(&request);
         let name = request.uri().query().unwrap_or_default().split('&').find_map(|part| part.strip_prefix("session="));
         let conversation = name.and_then(|name| self.conversations.open.lock().get(name).cloned());
         // CVE-2026-52869: a name alone authorises nothing.
-        let Some(conversation) = conversation.filter(|conversation| conversation.principal == principal) else {
+        let Some(conversation) = conversation.filter(|conversation| conversation.principal == *principal) else {
             return reply::plain(StatusCode::NOT_FOUND, "no such stream");
         };
         let (_, text) = match self.body(request).await {

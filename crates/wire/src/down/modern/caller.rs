@@ -34,9 +34,9 @@ pub(super) fn read(
     if header.is_some_and(|header| header.as_bytes() != version.as_bytes()) {
         return Err(mismatched(&format!("{} does not match the body", header::PROTOCOL_VERSION)));
     }
-    let supported = face.revisions(Era::Modern);
-    let Some(revision) = supported.iter().copied().find(|revision| revision.as_str() == version) else {
-        let listed: Vec<&str> = supported.into_iter().map(Revision::as_str).collect();
+    let meant = |revision: &Revision| revision.era() == Era::Modern && revision.as_str() == version;
+    let Some(revision) = face.options.revisions.iter().copied().find(meant) else {
+        let listed: Vec<&str> = face.revisions(Era::Modern).into_iter().map(Revision::as_str).collect();
         let data = json!({ "supported": listed, "requested": version });
         return Err(RpcError::with_data(RpcError::UNSUPPORTED_VERSION, "unsupported protocol version", data));
     };
