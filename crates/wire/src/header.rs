@@ -253,7 +253,7 @@ pub(crate) fn check(
     if let Some(name) = named(method, params).as_ref().and_then(Raw::as_str) {
         expect(headers, &NAME, &name)?;
     }
-    let arguments = params.and_then(|params| params.get("arguments"));
+    let arguments = if annotated.is_empty() { None } else { params.and_then(|params| params.get("arguments")) };
     for param in annotated {
         let text = argument(param, arguments.as_ref()).as_ref().and_then(argument_text);
         match (text, headers.get(&param.name)) {

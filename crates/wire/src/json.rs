@@ -138,7 +138,7 @@ impl Raw {
 
     /// The value of the first member with this key.
     pub fn get(&self, key: &str) -> Option<Self> {
-        let value = Scanner::new(&self.0, MAX_DEPTH).member(key)?;
+        let value = Scanner::again(&self.0).member(key)?;
         Some(self.slice(value))
     }
 
@@ -179,7 +179,7 @@ impl Raw {
         let mut elements = Vec::new();
         if self.kind() == Kind::Array {
             // The text was checked when this value was made, so nothing can fail here.
-            if let Ok(spans) = Scanner::new(&self.0, MAX_DEPTH).elements(most) {
+            if let Ok(spans) = Scanner::again(&self.0).elements(most) {
                 elements.extend(spans.into_iter().map(|span| self.slice(span)));
             }
         }
@@ -217,7 +217,7 @@ impl Raw {
     pub(crate) fn each_member(&self, visit: impl FnMut(Range<usize>, Range<usize>)) {
         if self.kind() == Kind::Object {
             // The text was checked when this value was made, so nothing can fail here.
-            let _checked = Scanner::new(&self.0, MAX_DEPTH).members(visit);
+            let _checked = Scanner::again(&self.0).members(visit);
         }
     }
 

@@ -1,6 +1,9 @@
 //! Which era is this request? Decided by its metadata, never by its method; and what both accents share.
 
-use std::panic::{self, AssertUnwindSafe};
+use std::{
+    borrow::Cow,
+    panic::{self, AssertUnwindSafe},
+};
 
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -73,8 +76,7 @@ impl Said {
 
 /// What the request itself says about its era. A face without stateless revisions has never heard of them.
 pub(super) fn declared(face: &Face, envelope: &Envelope) -> Declared {
-    let knows_modern = face.options.revisions.iter().any(|revision| revision.era() == Era::Modern);
-    if knows_modern && envelope.meta().is_some_and(|meta| meta.get(meta::PROTOCOL_VERSION).is_some()) {
+    if face.speaks(Era::Modern) && envelope.meta().is_some_and(|meta| meta.get(meta::PROTOCOL_VERSION).is_some()) {
         Declared::Modern
     } else if envelope.method() == "initialize" {
         Declared::Handshake
@@ -95,12 +97,18 @@ pub(super) fn bad_message(bad: &BadMessage) -> (Option<Id>, RpcError) {
 /// The era-neutral request: checked, and rid of what belongs to this hop.
 pub(super) fn neutral(envelope: &Envelope) -> Result<Request, RpcError> {
     let invalid = |problem: &dyn std::fmt::Display| RpcError::new(RpcError::INVALID_PARAMS, &problem.to_string());
-    let method = envelope.method().to_owned();
-    let request = Request::new(method, envelope.params()).map_err(|problem| invalid(&problem))?;
+    let request = Request::new(method(envelope), envelope.params()).map_err(|problem| invalid(&problem))?;
     let Some(meta) = envelope.meta() else { return Ok(request) };
-    let params = request.params().map(|params| meta::without_hop_keys_of(params, &meta));
-    let request = request.with_params(params);
-    Ok(if meta.get(meta::PROGRESS_TOKEN).is_some() { request.with_progress() } else { request })
+    let kinds = meta::Kinds::of(&meta);
+    let request = request.without_hop_keys(kinds, &meta);
+    Ok(if kinds.progress_token { request.with_progress() } else { request })
+}
+
+/// The method; those of most requests need no copy.
+fn method(envelope: &Envelope) -> Cow<'static, str> {
+    const USUAL: [&str; 4] = ["tools/call", "resources/read", "prompts/get", "tools/list"];
+    let said = envelope.method();
+    USUAL.into_iter().find(|usual| *usual == said).map_or_else(|| Cow::Owned(said.to_owned()), Cow::Borrowed)
 }
 
 /// Does what is somebody else's; where that panics, its caller gets an answer and nobody else notices.

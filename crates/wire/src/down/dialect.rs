@@ -8,7 +8,7 @@ mod definition;
 mod question;
 
 use crate::{
-    json::{Kind, Raw},
+    json::{Kind, Raw, scan},
     message::{
         meta,
         splice::{self, Edit},
@@ -120,8 +120,13 @@ pub(super) fn progress(revision: Revision) -> Option<Edit<'static>> {
 
 /// Which of these members an object has, in one pass.
 fn present(object: &Raw, some: &[&'static str], others: &[&'static str]) -> Vec<(&'static str, Raw)> {
-    let known = |key: &str| some.iter().chain(others).copied().find(|known| *known == key);
-    object.members().into_iter().filter_map(|member| Some((known(&member.key)?, member.value))).collect()
+    let mut found = Vec::new();
+    object.each_member(|key, value| {
+        let literal = &object.as_bytes()[key];
+        let known = some.iter().chain(others).copied().find(|known| scan::key_is(literal, known));
+        found.extend(known.map(|known| (known, Raw::checked(object.bytes().slice(value)))));
+    });
+    found
 }
 
 /// What a server says of its own hop stays on that hop.

@@ -34,8 +34,8 @@ pub(super) struct Reply {
     source: Source,
     /// The task that is followed, where one is.
     task: Option<String>,
-    /// Questions the caller has been sent.
-    asked: FuturesUnordered<BoxFuture<'static, AskId>>,
+    /// Questions the caller has been sent; few are ever asked.
+    asked: Option<FuturesUnordered<BoxFuture<'static, AskId>>>,
     open: Vec<(AskId, Id)>,
     /// Nobody will ever hear what is said.
     unheard: bool,
@@ -91,7 +91,7 @@ impl Reply {
             meter: Meter::new(),
             source,
             task,
-            asked: FuturesUnordered::new(),
+            asked: None,
             open: Vec::new(),
             unheard: false,
             unsaid: VecDeque::new(),
@@ -150,7 +150,7 @@ impl Reply {
                         self.report(&params);
                     }
                 }
-                Some(ask) = self.asked.next(), if !self.asked.is_empty() => self.close(ask),
+                Some(ask) = answered(&mut self.asked) => self.close(ask),
             }
         }
     }
@@ -217,7 +217,7 @@ impl Reply {
         self.unsaid.push_back(Said::question(message));
         let (number, patience) = (question.id, self.session.patience());
         self.open.push((number, id));
-        self.asked.push(Box::pin(async move {
+        self.asked.get_or_insert_default().push(Box::pin(async move {
             let answer = match tokio::time::timeout(patience, answer).await {
                 Ok(answered) => answered.unwrap_or_else(|_| Answer::nobody()),
                 Err(_) => Answer::too_late(&ask.question.method),
@@ -317,6 +317,14 @@ impl Reply {
 impl Drop for Reply {
     fn drop(&mut self) {
         self.leave_unanswered();
+    }
+}
+
+/// The next question that is answered; waits for good where none is open.
+async fn answered(asked: &mut Option<FuturesUnordered<BoxFuture<'static, AskId>>>) -> Option<AskId> {
+    match asked {
+        Some(asked) if !asked.is_empty() => asked.next().await,
+        _ => std::future::pending().await,
     }
 }
 

@@ -25,7 +25,7 @@ use super::{
     tasks::{self, Later},
 };
 use crate::{
-    exchange::{Ask, Exchange, Happening, LogLevel, Outcome, Request},
+    exchange::{Ask, Exchange, Happening, LogLevel, Outcome, Progress, Request},
     json::{Kind, Raw},
     message::{
         Envelope, Id, RpcError, compose, meta,
@@ -111,8 +111,9 @@ impl Reply {
             return Err(refuse(RpcError::new(RpcError::METHOD_NOT_FOUND, &message), StatusCode::NOT_FOUND));
         }
         let mut request = accent::neutral(envelope).map_err(|error| refuse(error, StatusCode::OK))?;
-        let (responses, state) = (request.param("inputResponses"), request.param("requestState"));
-        if responses.is_some() || state.is_some() {
+        let brought = |key| if request.brings_answers() { request.param(key) } else { None };
+        let (responses, state) = (brought("inputResponses"), brought("requestState"));
+        if request.brings_answers() {
             let params = request
                 .params()
                 .map(|params| splice::edited(params, &[Edit::Remove("inputResponses"), Edit::Remove("requestState")]));
@@ -124,7 +125,7 @@ impl Reply {
         let mut reply = Self {
             face: Arc::clone(face),
             caller,
-            token: accent::progress_token(envelope),
+            token: (request.progress == Progress::Wanted).then(|| accent::progress_token(envelope)).flatten(),
             meter: Meter::new(),
             level,
             request,

@@ -5,7 +5,7 @@ use std::{borrow::Cow, fmt, str::FromStr, time::Duration};
 use crate::{
     json::Raw,
     message::{
-        ClientCapabilities, RequestProblem, Seen, refuse_ambiguity,
+        ClientCapabilities, RequestProblem, Seen, meta, refuse_ambiguity,
         splice::{self, Edit},
     },
 };
@@ -113,14 +113,23 @@ impl Request {
         self
     }
 
+    /// The same without what its `_meta` says about the hop it came over.
+    #[must_use]
+    pub(crate) fn without_hop_keys(mut self, kinds: meta::Kinds, meta: &Raw) -> Self {
+        self.params = self.params.map(|params| kinds.without_hop_keys(&params, meta));
+        self.seen.meta &= kinds.cross();
+        self
+    }
+
     /// The same with this member of its params set to `value`; every other byte stays as it is.
     #[must_use]
     pub fn with_param(mut self, key: &'static str, value: Raw) -> Self {
-        let unchanged = self.param(key).is_some_and(|now| now.as_bytes() == value.as_bytes());
-        if !unchanged {
-            let params = self.params.take().unwrap_or_else(Raw::empty_object);
-            self.params = Some(splice::edited(&params, &[Edit::Set(key, value)]));
-        }
+        let params = self.params.take().unwrap_or_else(Raw::empty_object);
+        self.params = Some(match params.get(key) {
+            Some(now) if now.as_bytes() == value.as_bytes() => params,
+            Some(now) => splice::replaced(&params, &now, &value),
+            None => splice::edited(&params, &[Edit::Set(key, value)]),
+        });
         self
     }
 
@@ -137,6 +146,11 @@ impl Request {
     /// One member of the params.
     pub fn param(&self, key: &str) -> Option<Raw> {
         self.params.as_ref().and_then(|params| params.get(key))
+    }
+
+    /// Whether its params bring answers, or a handle that they belong to.
+    pub(crate) fn brings_answers(&self) -> bool {
+        self.seen.answers
     }
 
     /// What its params say beside the point, if they say anything.
@@ -164,7 +178,7 @@ impl Request {
 
     /// The same without the wish for a task in its params; gives what that was.
     pub(crate) fn take_task(&mut self) -> Option<Raw> {
-        let task = self.param("task").filter(|_| self.seen.task)?;
+        let task = if self.seen.task { self.param("task")? } else { return None };
         self.params = self.params.as_ref().map(|params| splice::edited(params, &[Edit::Remove("task")]));
         self.seen.task = false;
         Some(task)

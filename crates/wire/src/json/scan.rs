@@ -46,6 +46,8 @@ pub(crate) struct Scanner<'a> {
     /// Whether there was an escape since the last key began.
     escaped: bool,
     depth_limit: usize,
+    /// Whether somebody has walked over this text before and found no fault with it.
+    checked: bool,
 }
 
 /// Why the walk stopped; where is in the scanner. One byte, so that the way of a good text stays in registers.
@@ -94,7 +96,12 @@ pub(crate) fn whole_value(text: &[u8], depth_limit: usize) -> Result<Range<usize
 
 impl<'a> Scanner<'a> {
     pub(crate) fn new(bytes: &'a [u8], depth_limit: usize) -> Self {
-        Self { bytes, at: 0, escaped: false, depth_limit: depth_limit.min(MAX_DEPTH) }
+        Self { bytes, at: 0, escaped: false, depth_limit: depth_limit.min(MAX_DEPTH), checked: false }
+    }
+
+    /// A walk over a text that was found to be a value before: what cannot stand in a long string is not looked for again.
+    pub(crate) fn again(bytes: &'a [u8]) -> Self {
+        Self { checked: true, ..Self::new(bytes, MAX_DEPTH) }
     }
 
     /// Crosses one value of any kind; gives its span.

@@ -48,30 +48,64 @@ pub fn value(body: Option<&Raw>, key: &str) -> Option<Raw> {
 /// The params with everything removed that belongs to the hop they came over.
 pub fn without_hop_keys(params: &Raw) -> Raw {
     match params.get("_meta") {
-        Some(meta) => without_hop_keys_of(params, &meta),
+        // A result may have two of them, and neither crosses.
+        Some(meta) => match Kinds::of(&meta) {
+            Kinds { of_hop: false, .. } => params.clone(),
+            Kinds { others: false, .. } => splice::edited(params, &[Edit::Remove("_meta")]),
+            Kinds { .. } => {
+                let rest = splice::edited(&meta, &HOP_KEYS.map(Edit::Remove));
+                splice::edited(params, &[Edit::Set("_meta", rest)])
+            }
+        },
         None => params.clone(),
     }
 }
 
-/// As [`without_hop_keys`], for whoever has `_meta` at hand.
-pub(crate) fn without_hop_keys_of(params: &Raw, meta: &Raw) -> Raw {
-    let (mut of_hop, mut others) = (false, false);
-    meta.each_member(|key, _| match is_hop_key(&meta.as_bytes()[key]) {
-        true => of_hop = true,
-        false => others = true,
-    });
-    match (of_hop, others) {
-        (false, _) => params.clone(),
-        (true, false) => splice::edited(params, &[Edit::Remove("_meta")]),
-        (true, true) => {
-            let rest = splice::edited(meta, &HOP_KEYS.map(Edit::Remove));
-            splice::edited(params, &[Edit::Set("_meta", rest)])
+/// What kinds of keys a `_meta` has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Kinds {
+    /// Some that belong to the hop it came over.
+    of_hop: bool,
+    /// Some that do not.
+    others: bool,
+    /// The token that progress is reported under.
+    pub(crate) progress_token: bool,
+}
+
+impl Kinds {
+    /// Those of this `_meta`.
+    pub(crate) fn of(meta: &Raw) -> Self {
+        let mut kinds = Self::default();
+        meta.each_member(|key, _| {
+            let literal = &meta.as_bytes()[key];
+            let of_hop = is_hop_key(literal);
+            kinds.of_hop |= of_hop;
+            kinds.others |= !of_hop;
+            kinds.progress_token |= of_hop && scan::key_is(literal, PROGRESS_TOKEN);
+        });
+        kinds
+    }
+
+    /// Whether there is a `_meta` left where those of the hop are gone.
+    pub(crate) fn cross(self) -> bool {
+        self.others || !self.of_hop
+    }
+
+    /// The params with everything removed that belongs to the hop they came over; `meta` is theirs, and they have one.
+    pub(crate) fn without_hop_keys(self, params: &Raw, meta: &Raw) -> Raw {
+        match (self.of_hop, self.others) {
+            (false, _) => params.clone(),
+            (true, false) => splice::without(params, meta),
+            (true, true) => splice::replaced(params, meta, &splice::edited(meta, &HOP_KEYS.map(Edit::Remove))),
         }
     }
 }
 
+/// Whether a key says something about one hop only. Most are written as they are read.
 fn is_hop_key(literal: &[u8]) -> bool {
-    HOP_KEYS.iter().any(|key| scan::key_is(literal, key))
+    let plain = literal.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")).unwrap_or_default();
+    HOP_KEYS.iter().any(|key| plain == key.as_bytes())
+        || memchr::memchr(b'\\', plain).is_some() && HOP_KEYS.iter().any(|key| scan::key_is(literal, key))
 }
 
 /// The `_meta` of `params` with further keys set, as an edit of the params; what is no object gives way to one.

@@ -61,6 +61,40 @@ pub fn write(out: &mut Vec<u8>, object: &Raw, edits: &[Edit<'_>]) {
     kept.finish();
 }
 
+/// The object with another value in the place of `now`, which is the value of the only member of its name.
+pub(crate) fn replaced(object: &Raw, now: &Raw, new: &Raw) -> Raw {
+    let (text, value) = (object.as_bytes(), place(object, now));
+    let mut out = Vec::with_capacity(text.len() - value.len() + new.as_bytes().len());
+    out.extend_from_slice(&text[..value.start]);
+    out.extend_from_slice(new.as_bytes());
+    out.extend_from_slice(&text[value.end..]);
+    Raw::checked(out.into())
+}
+
+/// The object without the only member of its name, whose value is `gone`. The name has no quote in it.
+pub(crate) fn without(object: &Raw, gone: &Raw) -> Raw {
+    let (text, value) = (object.as_bytes(), place(object, gone));
+    let before = |end: usize| text[..end].trim_ascii_end();
+    let colon = before(value.start).len().saturating_sub(1);
+    let name = memchr::memrchr(b'"', before(colon).strip_suffix(b"\"").unwrap_or_default()).unwrap_or_default();
+    let rest = &text[value.end..];
+    let (head, rest) = match (before(name).strip_suffix(b","), rest.trim_ascii_start().strip_prefix(b",")) {
+        // What stands before it keeps what stands after it.
+        (Some(others), _) => (others.trim_ascii_end(), rest),
+        (None, Some(others)) => (&text[..name], others.trim_ascii_start()),
+        (None, None) => (&text[..name], rest),
+    };
+    Raw::checked([head, rest].concat().into())
+}
+
+/// Where a value that was found in an object stands in it.
+fn place(object: &Raw, value: &Raw) -> Range<usize> {
+    let (outer, inner) = (object.as_bytes().as_ptr_range(), value.as_bytes().as_ptr_range());
+    debug_assert!(outer.start <= inner.start && inner.end <= outer.end, "a value of another object");
+    let start = inner.start.addr() - outer.start.addr();
+    start..start + value.as_bytes().len()
+}
+
 /// An object of these members, each value as it is.
 pub fn object<'a>(members: impl IntoIterator<Item = (&'a str, &'a Raw)>) -> Raw {
     let mut out = Vec::from(*b"{");
@@ -195,7 +229,7 @@ mod tests {
     use proptest::prelude::{prop, proptest};
     use serde_json::Value;
 
-    use super::{Edit, edited, merged, object};
+    use super::{Edit, edited, merged, object, replaced, without};
     use crate::{json::Raw, property};
 
     fn raw(text: &str) -> Raw {
@@ -223,6 +257,25 @@ mod tests {
         ];
         for (before, edits, after) in cases {
             assert_eq!(edited(&raw(before), &edits).to_string(), after, "from {before}");
+        }
+    }
+
+    #[test]
+    fn a_member_that_was_found_goes_as_if_it_were_looked_for() {
+        for object in [
+            r#"{"_meta":1}"#,
+            r#"{ "_meta" : 1 }"#,
+            r#"{"_meta":{"a":"\""},"b":2}"#,
+            r#"{ "_meta":1 , "b":2 }"#,
+            r#"{"a":"\"" , "_meta" : {} }"#,
+            r#"{"a":1,"_meta":{"b":[1]} , "c":3}"#,
+            r#"{"a\"":1,"\u005fmeta":[] ,"c":3}"#,
+        ] {
+            let object = raw(object);
+            let meta = object.get("_meta").unwrap();
+            let (gone, set) = (Edit::Remove("_meta"), Edit::Set("_meta", raw("[7]")));
+            assert_eq!(without(&object, &meta), edited(&object, &[gone]), "from {object}");
+            assert_eq!(replaced(&object, &meta, &raw("[7]")), edited(&object, &[set]), "from {object}");
         }
     }
 

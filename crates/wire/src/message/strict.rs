@@ -100,6 +100,8 @@ pub struct Seen {
     pub task: bool,
     /// Whether there is a `_meta`.
     pub meta: bool,
+    /// Whether there are answers to questions, or a handle that they belong to.
+    pub answers: bool,
 }
 
 /// Refuses `params` that two readers could understand differently.
@@ -117,6 +119,7 @@ pub fn refuse_ambiguity(params: &Raw) -> Result<Seen, RequestProblem> {
             Level::Outer => match own.add(literal, plain, &PARAMS_KEYS) {
                 Some(b"task") => seen.task = true,
                 Some(b"_meta") => seen.meta = true,
+                Some(b"inputResponses" | b"requestState") => seen.answers = true,
                 Some(b"arguments") if literal != ARGUMENTS => escaped = Some(value),
                 _ => {}
             },

@@ -99,6 +99,11 @@ impl Scanner<'_> {
 
     /// Crosses whole windows without anything special; false when it stands before something special.
     fn windows(&mut self) -> bool {
+        if self.checked {
+            let rest = &self.bytes[self.at..];
+            self.at += memchr::memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
+            return false;
+        }
         while let Some(window) = self.bytes.get(self.at..self.at + WINDOW) {
             let length = memchr::memchr2(b'"', b'\\', window).unwrap_or(WINDOW);
             // Without an early exit this loop becomes vector instructions.
