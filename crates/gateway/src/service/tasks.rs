@@ -78,8 +78,15 @@ impl GatewayTasks {
 
     /// What becomes of a call of this tool, and what its server is told.
     pub(super) fn course(&self, catalog: &Catalog, server: &ServerName, tool: &str, request: &mut Request) -> Course {
-        let support = catalog.tool_at(server, tool).map_or(Support::Forbidden, |tool| Support::of(&tool.item.raw));
-        match (keeps(catalog, server), request.handover) {
+        let keeps = keeps(catalog, server);
+        let support = match keeps {
+            Keeps::InASession => {
+                catalog.tool_at(server, tool).map_or(Support::Forbidden, |tool| Support::of(&tool.item.raw))
+            }
+            // Nobody asks what it says.
+            Keeps::Nothing | Keeps::OnTheirOwn => Support::Forbidden,
+        };
+        match (keeps, request.handover) {
             (Keeps::InASession, Handover::Never) if self.scope == Scope::All && support == Support::Required => {
                 request.handover = Handover::Wanted(None);
                 Course::Driven

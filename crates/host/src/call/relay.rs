@@ -39,7 +39,7 @@ pub struct Relay {
     id: CallId,
     stage: Stage,
     host: Arc<Inner>,
-    request: CallRequest,
+    request: Arc<CallRequest>,
     /// It was sent once to somebody who was not there.
     retried: bool,
 }
@@ -71,7 +71,8 @@ enum Stage {
 
 impl Relay {
     pub(super) fn new(host: Arc<Inner>, request: CallRequest, id: CallId, recording: Recording) -> Self {
-        let stage = Stage::Preparing(way::prepare(Arc::clone(&host), request.clone(), None, recording));
+        let request = Arc::new(request);
+        let stage = Stage::Preparing(way::prepare(Arc::clone(&host), Arc::clone(&request), None, recording));
         Self { id, stage, host, request, retried: false }
     }
 
@@ -205,7 +206,7 @@ impl Relay {
         if matches!(&outcome, Outcome::Failed(error) if sent.reached_nobody(error)) && !self.retried {
             self.retried = true;
             let earlier = Earlier { fingerprint: sent.fingerprint, grant: sent.into_permit().into_grant() };
-            let (host, request) = (Arc::clone(&self.host), self.request.clone());
+            let (host, request) = (Arc::clone(&self.host), Arc::clone(&self.request));
             self.stage = Stage::Preparing(way::prepare(host, request, Some(earlier), *recording));
             return None;
         }

@@ -40,13 +40,13 @@ const ALIKE: f64 = 0.7;
 /// Goes the way as far as the server.
 pub(super) fn prepare(
     host: Arc<Inner>,
-    request: CallRequest,
+    request: Arc<CallRequest>,
     earlier: Option<Earlier>,
     mut recording: Recording,
 ) -> BoxFuture<'static, (Recording, Result<Sent, CallOutcome>)> {
     let span = tracing::debug_span!("call", caller = %request.caller, name = request.target.name());
     let work = async move {
-        let sent = go(&host, request, earlier, &mut recording).await;
+        let sent = go(&host, &request, earlier, &mut recording).await;
         (recording, sent)
     };
     Box::pin(work.instrument(span))
@@ -54,7 +54,7 @@ pub(super) fn prepare(
 
 async fn go(
     host: &Inner,
-    request: CallRequest,
+    request: &CallRequest,
     earlier: Option<Earlier>,
     recording: &mut Recording,
 ) -> Result<Sent, CallOutcome> {
@@ -64,9 +64,9 @@ async fn go(
     if found.fingerprint.zip(request.chosen).is_some_and(|(now, chosen)| now != chosen) {
         return Err(Refusal::Changed(request.target.name().to_owned()).into());
     }
-    let wire_request = compose(&found.subject, &request)?;
+    let wire_request = compose(&found.subject, request)?;
     let Found { connection, fingerprint, .. } = &found;
-    let grant = granted(host, &found, earlier, &request, recording).await?;
+    let grant = granted(host, &found, earlier, request, recording).await?;
     let not_connected = |why| CallOutcome::Failed(CallError::NotConnected { server: connection.name().clone(), why });
     // Whoever waits for a server that is still being connected keeps no slot from the others meanwhile.
     let ready = connection.ready().await.map_err(not_connected)?;

@@ -46,7 +46,7 @@ impl Recording {
             id,
             caller,
             kind,
-            name: shown(kind, &name),
+            name: shown(kind, name),
             server: None,
             raw_name: None,
             started_at: SystemTime::now(),
@@ -71,7 +71,7 @@ impl Recording {
     pub(crate) fn found(&mut self, subject: &Subject) {
         if let Some(record) = &mut self.record {
             record.server = Some(subject.server.clone());
-            record.raw_name = Some(shown(subject.kind, &subject.raw_name));
+            record.raw_name = Some(shown(subject.kind, subject.raw_name.clone()));
         }
     }
 
@@ -144,9 +144,9 @@ impl std::fmt::Debug for Recording {
 }
 
 /// Names are names; people put keys into addresses.
-fn shown(kind: CallKind, name: &str) -> String {
+fn shown(kind: CallKind, name: String) -> String {
     match kind {
-        CallKind::Resource => redact::uri(name),
-        CallKind::Tool | CallKind::Prompt | CallKind::Method => name.to_owned(),
+        CallKind::Resource => redact::uri(&name),
+        CallKind::Tool | CallKind::Prompt | CallKind::Method => name,
     }
 }

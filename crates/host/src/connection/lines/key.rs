@@ -82,6 +82,10 @@ impl CapabilityProfile {
 
     /// What these capabilities come to.
     pub fn of(capabilities: &ClientCapabilities) -> Self {
+        // Most clients declare nothing, and say so in these words.
+        if capabilities.0.as_bytes() == b"{}" {
+            return Self::NOTHING;
+        }
         let can = |method, params| capabilities.lacks(method, params).is_none();
         let sampling = match can("sampling/createMessage", None) {
             true if can("sampling/createMessage", Some(&WITH_TOOLS)) => SamplingOffer::WithTools,

@@ -227,6 +227,9 @@ impl Pool {
 
     /// Leaves out what has gone by itself. A server that does not stay is not started again and again.
     fn prune(&mut self, now: Instant) {
+        if !self.lines.iter().any(|entry| entry.line.is_gone()) {
+            return;
+        }
         let (gone, kept): (Vec<Entry>, Vec<Entry>) =
             std::mem::take(&mut self.lines).into_iter().partition(|entry| entry.line.is_gone());
         self.lines = kept;
