@@ -11,6 +11,7 @@ mod pages;
 mod profile;
 mod relaying;
 mod scope;
+mod task_list;
 mod tasks;
 mod uris;
 
@@ -67,7 +68,8 @@ impl HostService {
 
     /// The same, where tasks of ours are kept here.
     pub fn keeping(host: Host, access: Arc<Access>, scope: Scope, sealer: Arc<Sealer>, hosted: HostedTasks) -> Self {
-        let tasks = Arc::new(GatewayTasks::new(host.clone(), scope.clone(), Arc::clone(&sealer), hosted));
+        let tasks =
+            Arc::new(GatewayTasks::new(host.clone(), Arc::clone(&access), scope.clone(), Arc::clone(&sealer), hosted));
         Self { host, access, scope, pages: Arc::new(Pages::new(sealer)), tasks }
     }
 

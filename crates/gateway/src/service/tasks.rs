@@ -25,10 +25,12 @@ use toolway_wire::{
 };
 
 use super::{Scope, driven};
+use crate::access::Access;
 
 /// The tasks of a service's callers.
 pub(super) struct GatewayTasks {
     pub(super) host: Host,
+    pub(super) access: Arc<Access>,
     pub(super) scope: Scope,
     pub(super) sealer: Arc<Sealer>,
     pub(super) hosted: HostedTasks,
@@ -64,8 +66,8 @@ pub(super) enum Course {
 }
 
 impl GatewayTasks {
-    pub(super) fn new(host: Host, scope: Scope, sealer: Arc<Sealer>, hosted: HostedTasks) -> Self {
-        Self { host, scope, sealer, hosted }
+    pub(super) fn new(host: Host, access: Arc<Access>, scope: Scope, sealer: Arc<Sealer>, hosted: HostedTasks) -> Self {
+        Self { host, access, scope, sealer, hosted }
     }
 
     /// Whether callers are told of tasks at all.
@@ -146,7 +148,7 @@ impl GatewayTasks {
         Ok(task.named(&name))
     }
 
-    fn seal(&self, principal: &str, server: Option<&ServerName>, id: &str) -> Result<String, RpcError> {
+    pub(super) fn seal(&self, principal: &str, server: Option<&ServerName>, id: &str) -> Result<String, RpcError> {
         let server = server.map(ToString::to_string);
         let name = SealedName { caller: principal.to_owned(), server, task: id.to_owned() };
         let internal = |problem: &dyn fmt::Display| RpcError::new(RpcError::INTERNAL, &problem.to_string());
@@ -171,16 +173,13 @@ impl GatewayTasks {
         }
     }
 
-    async fn of_server(&self, server: &ServerName, id: Option<&str>, caller: &Caller) -> Result<TasksOf, Unanswered> {
+    pub(super) async fn of_server(
+        &self,
+        server: &ServerName,
+        id: Option<&str>,
+        caller: &Caller,
+    ) -> Result<TasksOf, Unanswered> {
         self.host.tasks(on_behalf(caller), server, id).await.map_err(|outcome| unanswered(&outcome))
-    }
-
-    async fn listed(&self, server: &ServerName, from: Option<Raw>, caller: &Caller) -> Result<TaskPage, Unanswered> {
-        let of_server = self.of_server(server, None, caller).await?;
-        let TaskPage { tasks, next } = of_server.tasks().list(from).await?;
-        let named = tasks.into_iter().map(|task| self.named(task, server, &caller.principal));
-        let tasks = named.collect::<Result<Vec<_>, _>>().map_err(Unanswered::Refused)?;
-        Ok(TaskPage { tasks, next })
     }
 }
 
@@ -237,27 +236,13 @@ impl Tasks for GatewayTasks {
     }
 
     fn list<'a>(&'a self, from: Option<Raw>, caller: &'a Caller) -> BoxFuture<'a, Result<TaskPage, Unanswered>> {
-        Box::pin(async move {
-            if let Scope::One(server) = &self.scope
-                && keeps(&self.host.catalog(), server) == Keeps::InASession
-            {
-                return self.listed(server, from, caller).await;
-            }
-            // Of many servers, each with pages of its own, only what is kept here can be listed in one go.
-            let page = self.hosted.list(from, caller).await?;
-            let named = page.tasks.into_iter().map(|task| {
-                let name = self.seal(&caller.principal, None, &task.id)?;
-                Ok(task.named(&name))
-            });
-            let tasks = named.collect::<Result<Vec<_>, _>>().map_err(Unanswered::Refused)?;
-            Ok(TaskPage { tasks, next: page.next })
-        })
+        Box::pin(self.page(from, caller))
     }
 }
 
 /// How a server keeps tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Keeps {
+pub(super) enum Keeps {
     Nothing,
     /// Where it is asked to, in the session that asked.
     InASession,
@@ -265,7 +250,7 @@ enum Keeps {
     OnTheirOwn,
 }
 
-fn keeps(catalog: &Catalog, server: &ServerName) -> Keeps {
+pub(super) fn keeps(catalog: &Catalog, server: &ServerName) -> Keeps {
     let declared = catalog.listing_of(server).map(|listing| &listing.capabilities);
     match declared {
         Some(declared) if declared.extension(capability::TASKS) => Keeps::OnTheirOwn,

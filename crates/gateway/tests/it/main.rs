@@ -17,4 +17,5 @@ mod over_http;
 mod own_lists;
 mod stage;
 mod tap;
+mod tasks_listed;
 mod two_callers;

@@ -84,6 +84,8 @@ enum Ground {
 #[derive(Debug)]
 pub struct TasksOf {
     tasks: PeerTasks,
+    connection: Connection,
+    caller: Caller,
     _held: Box<(Permit, Ready, Seat)>,
 }
 
@@ -149,7 +151,14 @@ impl Host {
         let seat = seat.map_err(|no_seat| way::unseated(&connection, no_seat))?;
         let permit = way::admit(inner, &connection, grant, entry).await?;
         let tasks = seat.peer(&ready).tasks(on_behalf.capabilities);
-        Ok(TasksOf { tasks, _held: Box::new((permit, ready, seat)) })
+        let held = Box::new((permit, ready, seat));
+        Ok(TasksOf { tasks, connection, caller: on_behalf.caller, _held: held })
+    }
+
+    /// Whether a caller began tasks that a server keeps on a connection of that caller.
+    pub fn keeps_tasks(&self, caller: &Caller, server: &ServerName) -> bool {
+        let connection = self.inner().connection(server);
+        connection.is_some_and(|connection| connection.shared().lines.keeps_for(caller, None))
     }
 
     /// Asks a server for a sign of life, in the words of its era.
@@ -337,6 +346,12 @@ impl Heard {
 }
 
 impl TasksOf {
+    /// Whether this task is known to be its caller's: a server that is reached with one credential for all may list those
+    /// of others too.
+    pub fn is_theirs(&self, task: &str) -> bool {
+        self.connection.shared().lines.keeps_for(&self.caller, Some(task))
+    }
+
     /// Themselves.
     pub fn tasks(&self) -> &PeerTasks {
         &self.tasks

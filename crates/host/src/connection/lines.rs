@@ -305,6 +305,11 @@ impl Lines {
         LineSeat { lines: Arc::clone(self), line, need, parked: false, _hold: hold }
     }
 
+    /// Whether a caller began this task, or any, and it goes on on a line of that caller.
+    pub(crate) fn keeps_for(&self, caller: &Caller, task: Option<&str>) -> bool {
+        self.pool.lock().keeps_for(caller, task)
+    }
+
     /// Lets the lines of a caller, or of one session of it, end as soon as the calls on them have ended.
     pub(crate) fn leave(&self, caller: &Caller, session: Option<&str>) {
         let mut pool = self.pool.lock();

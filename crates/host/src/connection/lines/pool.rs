@@ -9,6 +9,7 @@ use tokio::time::{Duration, Instant};
 use toolway_wire::up::Peer;
 
 use super::{
+    Caller,
     key::LineKey,
     line::{Line, Queue},
     trouble::Trouble,
@@ -120,6 +121,12 @@ impl Pool {
         if TASKS < self.tasks.len() {
             self.tasks.pop_front();
         }
+    }
+
+    /// Whether a caller began this task, or any, and it goes on on a line of that caller.
+    pub(super) fn keeps_for(&self, caller: &Caller, task: Option<&str>) -> bool {
+        let theirs = |kept: &Kept| kept.line.upgrade().is_some_and(|line| line.key.caller == *caller);
+        self.tasks.iter().any(|kept| task.is_none_or(|task| kept.task == task) && theirs(kept))
     }
 
     /// A seat on the line that keeps this task, where the caller has one.
