@@ -110,7 +110,7 @@ async fn a_question_waits_for_a_caller_that_takes_its_stream_up_again() {
     let stream = door.0.respond(resuming).await;
     assert_eq!(stream.status(), 200);
     // Somebody reads: a person may take their time.
-    tokio::time::sleep(Duration::from_secs(600)).await;
+    tokio::time::sleep(Duration::from_secs(500)).await;
     let answer =
         json!({ "jsonrpc": "2.0", "id": "ask-1", "result": { "action": "accept", "content": { "name": "Ada" } } });
     assert_eq!(door.post(&[("mcp-session-id", &session)], &answer).await.status, 202);
