@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use toolway_host::{connection::Phase, keeper::HowEnded};
+use toolway_host::connection::{
+    Phase,
+    view::{self, Judged},
+};
 use toolway_wire::json::Raw;
 
 use crate::{
@@ -12,53 +15,15 @@ use crate::{
     unused::Unused,
 };
 
-/// Lines of standard error that programs are given.
-const STDERR: usize = 50;
-
 /// The object for programs. What is not known is not there.
 pub(crate) fn object(seen: &Seen) -> Map<String, Value> {
-    let status = &seen.status;
-    let mut object = Map::new();
-    let mut put = |key: &str, value: Value| {
-        if !value.is_null() {
-            object.insert(key.to_owned(), value);
+    let judged = Judged { state: state(seen), reason: seen.problem(), counts: seen.offered };
+    let mut object = view::object(&seen.status, &judged);
+    for (key, time) in [("connectMilliseconds", seen.connected), ("listMilliseconds", seen.listed)] {
+        if let Some(time) = time {
+            object.insert(key.to_owned(), json!(milliseconds(time)));
         }
-    };
-    put("name", json!(status.server.as_str()));
-    put("description", json!(status.description));
-    put("source", json!(status.source));
-    put("transport", json!(status.transport.word()));
-    put("target", json!(status.target));
-    put("state", json!(state(seen)));
-    put("reason", json!(seen.problem()));
-    if let Some(error) = status.last_error.as_ref().filter(|_| seen.problem().is_some()) {
-        put("code", json!(error.code));
-        put("whoseMove", json!(error.whose_move.word()));
     }
-    if let Some(profile) = &status.profile {
-        put("era", json!(profile.era.to_string()));
-        put("protocolVersion", json!(profile.revision.as_str()));
-        put("serverInfo", profile.info.read().unwrap_or_default());
-        put("capabilities", profile.capabilities.0.read().unwrap_or_default());
-        put("instructions", json!(profile.instructions));
-        put("session", json!(profile.session));
-    }
-    if let Some(counts) = seen.offered {
-        put("tools", json!(counts.tools));
-        put("resources", json!(counts.resources));
-        put("resourceTemplates", json!(counts.templates));
-        put("prompts", json!(counts.prompts));
-        put("setAside", json!(counts.set_aside));
-    }
-    match status.ended {
-        Some(HowEnded::Exited(status)) => put("exitStatus", json!(status)),
-        Some(HowEnded::Signalled(signal)) => put("exitSignal", json!(signal)),
-        Some(HowEnded::Unknown) | None => {}
-    }
-    put("process", json!(status.process));
-    put("connectMilliseconds", json!(seen.connected.map(milliseconds)));
-    put("listMilliseconds", json!(seen.listed.map(milliseconds)));
-    put("stderr", json!(tail(seen, STDERR)));
     object
 }
 

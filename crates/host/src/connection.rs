@@ -23,6 +23,7 @@ pub mod stdio;
 mod supervisor;
 pub mod tap;
 mod uses;
+pub mod view;
 pub mod wanted;
 
 pub use address::ServerAddress;

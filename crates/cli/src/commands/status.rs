@@ -19,8 +19,8 @@ use crate::{
 ///
 /// Where a gateway runs for this configuration, it is asked how they are there. Else all servers are connected side by side; one that is still connecting a moment after the others, or after --timeout,
 /// is reported so. What stands in the files and is not used is shown too, with the reason. The exit code is 0 whatever the
-/// states are; `doctor` says what to do about them. With --verbose the
-/// end of what each program said on standard error is shown too.
+/// states are; `doctor` says what to do about them. With --verbose the connections that a gateway keeps for each client and
+/// the end of what each program said on standard error are shown too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct StatusArgs {
@@ -57,7 +57,7 @@ struct Row {
     name: String,
     state: String,
     remark: String,
-    /// What its program said last on standard error.
+    /// The connections that a gateway keeps for clients, and what its program said last on standard error.
     tail: Vec<String>,
 }
 
@@ -116,17 +116,31 @@ impl Row {
     fn of_view(view: &Value) -> Self {
         let text = |key: &str| view[key].as_str().unwrap_or_default().to_owned();
         let tail: Vec<String> = serde_json::from_value(view["stderr"].clone()).unwrap_or_default();
-        let tail = tail[tail.len().saturating_sub(TAIL)..].to_vec();
+        let connections: Vec<String> = view["connections"].as_array().into_iter().flatten().map(connection).collect();
+        let kept = match connections.len() {
+            0 => None,
+            1 => Some("1 connection of a client".to_owned()),
+            many => Some(format!("{many} connections of clients")),
+        };
+        let tail = connections.into_iter().chain(tail[tail.len().saturating_sub(TAIL)..].iter().cloned()).collect();
         let remark = match view["reason"].as_str() {
             Some(reason) => reason.to_owned(),
             None => {
                 let tools = view["tools"].as_u64().map(|tools| format!("{tools} tools"));
                 let revision = view["protocolVersion"].as_str().map(str::to_owned);
-                [tools, revision].into_iter().flatten().collect::<Vec<_>>().join("; ")
+                [tools, revision, kept].into_iter().flatten().collect::<Vec<_>>().join("; ")
             }
         };
         Self { name: text("name"), state: text("state"), remark, tail }
     }
+}
+
+/// A connection that a gateway keeps for a client, in words.
+fn connection(view: &Value) -> String {
+    let number = |key: &str| view[key].as_u64().unwrap_or_default();
+    let caller = view["caller"].as_str().unwrap_or_default();
+    let process = view["process"].as_u64().map(|process| format!(", process {process}")).unwrap_or_default();
+    format!("{caller}: {} calls under way, {} of them wait for answers{process}", number("calls"), number("waiting"))
 }
 
 fn table(rows: &[Row], app: &App, output: &mut Output) {

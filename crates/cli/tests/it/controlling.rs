@@ -8,7 +8,7 @@ use std::{
 use serde_json::Value;
 
 use crate::{
-    gateway::Serving,
+    gateway::{Answer, Serving},
     home::{Home, TOOLWAY},
 };
 
@@ -62,6 +62,26 @@ fn a_server_is_looked_at_connected_and_disconnected_where_it_runs() {
     assert_eq!(home.run(&["servers", "connect", "Sample", "-o", "raw"]).ok(), "sample\tready\n");
     let error = home.run(&["servers", "connect", "nothing"]).failed(2, "unknown_server");
     assert_eq!(error["message"], "There is no server `nothing`.");
+}
+
+#[test]
+fn connections_that_are_kept_for_clients_are_shown() {
+    let home = one_server();
+    home.configure(&config("").replace(r#"["sample"]"#, r#"["sample", "--era", "legacy"]"#));
+    let serving = Serving::start(&home, &[]);
+    home.settled(&serving, "sample", "ready");
+    assert_eq!(home.run(&["servers", "status"]).json()["servers"][0].get("connections"), None);
+    let echo = serde_json::json!({ "name": "sample__echo", "arguments": { "text": "hi" } });
+    assert!(Answer::of(serving.call("tools/call", echo)).body.contains("hi"));
+
+    let view = home.run(&["servers", "status"]).json()["servers"][0].clone();
+    let connection = &view["connections"][0];
+    assert_eq!((&connection["caller"], &connection["calls"]), (&"client @first".into(), &0.into()), "{view}");
+    assert!(connection["process"].is_u64() && connection["process"] != view["process"], "one of its own: {view}");
+    let shown = home.run(&["servers", "status", "-o", "human"]).ok().to_owned();
+    assert!(shown.contains("1 connection of a client"), "{shown}");
+    let shown = home.run(&["servers", "status", "--verbose", "-o", "human"]).ok().to_owned();
+    assert!(shown.contains("client @first: 0 calls under way, 0 of them wait for answers, process "), "{shown}");
 }
 
 #[test]
