@@ -2,6 +2,8 @@
 //!
 //! | read | for |
 //! |---|---|
+//! | [`challenge`] | what a server says with its refusal |
+//! | [`metadata`] | who signs people in to a server, and how |
 //! | [`scope`] | what is asked for, and how often |
 //! | [`token`] | one request to a token endpoint |
 //! | [`proof`] | tokens that are bound to a key |
@@ -16,9 +18,11 @@
 //! client and one resource; everything that is asked for, kept or sent is bound to all four.
 
 pub mod address;
+pub mod challenge;
 pub mod credential;
 pub mod dialer;
 pub mod fetch;
+pub mod metadata;
 pub mod proof;
 pub mod range;
 pub mod scope;
