@@ -33,6 +33,10 @@ pub struct Challenge {
     pub url: Url,
     /// Each `WWW-Authenticate` header.
     pub challenges: Vec<String>,
+    /// The `Authorization` header that was refused, where one was sent: another request may have got a better one since.
+    pub presented: Option<HeaderValue>,
+    /// The `DPoP-Nonce` that the next proof has to contain.
+    pub nonce: Option<HeaderValue>,
 }
 
 /// People put keys into the query and before the host.

@@ -92,6 +92,8 @@ async fn credentials_are_asked_for_each_request_and_told_of_each_refusal() {
     assert_eq!(told.len(), 1, "{told:?}");
     assert_eq!((told[0].status, &told[0].method), (StatusCode::UNAUTHORIZED, &Method::POST));
     assert_eq!(told[0].challenges, [r#"Bearer realm="parrot", scope="all""#]);
+    assert_eq!(told[0].presented.as_ref().unwrap(), "wrong");
+    assert_eq!(told[0].nonce.as_ref().unwrap(), "once");
     assert_eq!(requests.load(Ordering::Relaxed), 3, "one refused, one again, one call");
 }
 
@@ -208,6 +210,7 @@ async fn let_in(request: Request<Incoming>, face: &HttpFace, door: Door) -> Answ
         if request.headers().get(header::AUTHORIZATION).is_none_or(|given| given != secret) {
             let mut refused = Response::new(http_body_util::Either::Right(Full::default()));
             *refused.status_mut() = StatusCode::UNAUTHORIZED;
+            refused.headers_mut().insert("dpop-nonce", HeaderValue::from_static("once"));
             let challenge = HeaderValue::from_static(r#"Bearer realm="parrot", scope="all""#);
             refused.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
             return refused;

@@ -63,18 +63,25 @@ impl Endpoint {
                 &*elsewhere
             }
         };
-        let first = self.send_once(target, url, &outgoing).await?;
+        let mut presented = None;
+        let first = self.send_once(target, url, &outgoing, &mut presented).await?;
         match first.status() {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {}
             status if status.is_redirection() && status != StatusCode::NOT_MODIFIED => {}
             _ => return Ok(first),
         }
         // Rare, so that the common way stays small.
-        Box::pin(self.follow(first, url.clone(), outgoing)).await
+        Box::pin(self.follow(first, presented, url.clone(), outgoing)).await
     }
 
     /// Goes where a redirect leads and asks for better credentials, each within its bound.
-    async fn follow(&self, mut response: Reply, mut url: Url, outgoing: Outgoing<'_>) -> Result<Reply, WireError> {
+    async fn follow(
+        &self,
+        mut response: Reply,
+        mut presented: Option<HeaderValue>,
+        mut url: Url,
+        outgoing: Outgoing<'_>,
+    ) -> Result<Reply, WireError> {
         let (mut redirects, mut challenged) = (0, false);
         loop {
             match response.status() {
@@ -83,7 +90,9 @@ impl Endpoint {
                     redirects += 1;
                 }
                 status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
-                    let challenge = challenge(status, &outgoing.method, &url, response.headers());
+                    let presented = presented.take();
+                    let challenge =
+                        Challenge { presented, ..challenge(status, &outgoing.method, &url, response.headers()) };
                     let challenges = challenge.challenges.clone();
                     if challenged || self.credentials.challenged(challenge).await == Next::GiveUp {
                         return Err(WireError::Unauthorized { status, challenges });
@@ -92,11 +101,18 @@ impl Endpoint {
                 }
                 _ => return Ok(response),
             }
-            response = self.send_once(&self.client.target(&url)?, &url, &outgoing).await?;
+            response = self.send_once(&self.client.target(&url)?, &url, &outgoing, &mut presented).await?;
         }
     }
 
-    async fn send_once(&self, target: &Target, url: &Url, outgoing: &Outgoing<'_>) -> Result<Reply, WireError> {
+    /// Sends it once; what it presented as its authority is kept for a refusal.
+    async fn send_once(
+        &self,
+        target: &Target,
+        url: &Url,
+        outgoing: &Outgoing<'_>,
+        presented: &mut Option<HeaderValue>,
+    ) -> Result<Reply, WireError> {
         let Outgoing { method, headers, body, taken } = outgoing;
         let mut request = Request::new(Full::new(body.clone()));
         *request.method_mut() = method.clone();
@@ -109,6 +125,7 @@ impl Endpoint {
         for (name, value) in *headers {
             own.insert(name.clone(), value.clone());
         }
+        *presented = own.get(header::AUTHORIZATION).cloned();
         *request.headers_mut() = own;
         self.client.send(target, request, *taken).await
     }
@@ -140,5 +157,6 @@ impl Endpoint {
 fn challenge(status: StatusCode, method: &Method, url: &Url, headers: &HeaderMap) -> Challenge {
     let challenges = headers.get_all(header::WWW_AUTHENTICATE).iter();
     let challenges = challenges.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect();
-    Challenge { status, method: method.clone(), url: url.clone(), challenges }
+    let nonce = headers.get("dpop-nonce").cloned();
+    Challenge { status, method: method.clone(), url: url.clone(), challenges, presented: None, nonce }
 }
