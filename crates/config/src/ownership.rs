@@ -15,6 +15,18 @@ struct Rights {
     mode: u32,
 }
 
+/// Who runs us, as a file names its owner.
+#[cfg(unix)]
+pub fn user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// A number that stands for nobody: files name no owner here that it could be compared with.
+#[cfg(not(unix))]
+pub fn user() -> u32 {
+    u32::MAX
+}
+
 /// The user who is not `user` and whose file it is.
 pub fn stranger(found: &Metadata, user: u32) -> Option<u32> {
     rights(found).map(|rights| rights.owner).filter(|owner| *owner != user)
@@ -71,7 +83,7 @@ mod tests {
         os::unix::fs::{MetadataExt, PermissionsExt},
     };
 
-    use super::{everybody_may_write, others_may_write, stranger, to_write_privately};
+    use super::{everybody_may_write, others_may_write, stranger, to_write_privately, user};
 
     #[test]
     fn a_file_says_whose_it_is_and_who_may_write_it() {
@@ -80,7 +92,8 @@ mod tests {
         to_write_privately().create_new(true).open(&file).unwrap();
         let found = fs::metadata(&file).unwrap();
         assert_eq!(found.mode() & 0o777, 0o600);
-        assert_eq!(stranger(&found, found.uid()), None);
+        assert_eq!(found.uid(), user());
+        assert_eq!(stranger(&found, user()), None);
         assert_eq!(stranger(&found, found.uid() + 1), Some(found.uid()));
         let writers = |mode| {
             fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
