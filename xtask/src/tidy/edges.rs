@@ -30,6 +30,7 @@ const FOR_TESTS: &str = "testkit";
 
 /// Third-party crates that are kept in one place, and that place. Tests may use what they like.
 const KEPT_IN: &[(&str, &[&str])] = &[
+    ("argon2", &["vault"]),
     ("axum", &["console", "gateway"]),
     ("clap", &["bench", "cli", "rmcp-peer"]),
     ("genai", &["agent"]),

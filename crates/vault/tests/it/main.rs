@@ -1,0 +1,6 @@
+//! Vaults from outside: real files, real processes, a real keychain.
+#![expect(clippy::unwrap_used, reason = "what a story tells with is part of the test")]
+
+mod home;
+mod process_stories;
+mod sealing;
