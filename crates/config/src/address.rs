@@ -25,6 +25,9 @@ impl Refused {
     }
 }
 
+/// What an address must be that credentials are sent to, after "must be".
+pub(crate) const TO_SIGN_IN: &str = "an https address, or an http one of this machine";
+
 /// Whether this is an address a server can be at.
 pub fn is_web_address(text: &str) -> bool {
     Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())

@@ -1,8 +1,11 @@
 //! How a server is reached now: every reference put in, or a refusal that names the key, the file and the line.
 
 mod secrets;
+mod sign_in;
 
 use std::path::PathBuf;
+
+pub(crate) use sign_in::GOOGLE_FILE;
 
 pub use secrets::{secrets_of_address, secrets_of_variables};
 
@@ -14,7 +17,7 @@ use crate::{
     keychain::Keychain,
     paths::Environment,
     secret::Secret,
-    server::{Http, HttpKind, Process, ServerConfig, Transport},
+    server::{Http, HttpKind, Process, ServerConfig, Transport, auth::SignIn},
 };
 
 /// How a server is reached, references put in.
@@ -39,6 +42,8 @@ pub enum Endpoint {
         headers: Vec<(String, Secret)>,
         /// Which transport is spoken there.
         kind: HttpKind,
+        /// How requests say who asks.
+        sign_in: Box<SignIn<Secret>>,
     },
 }
 
@@ -85,7 +90,8 @@ impl Resolving<'_> {
         let url = self.value("url", &http.url)?;
         address::check(url.expose(), http.plain)
             .map_err(|refused| self.expected("url", http.url.line(), refused.expected()))?;
-        Ok(Endpoint::Http { url, headers: self.headers(http)?, kind: http.kind })
+        let sign_in = Box::new(self.sign_in(http)?);
+        Ok(Endpoint::Http { url, headers: self.headers(http)?, kind: http.kind, sign_in })
     }
 
     /// A header's value may only be known now.

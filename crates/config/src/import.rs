@@ -19,6 +19,7 @@ mod kiro;
 mod mcporter;
 mod opencode;
 mod rules;
+mod sign_in;
 mod vscode;
 mod windsurf;
 mod zed;

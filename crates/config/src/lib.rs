@@ -12,6 +12,7 @@
 //! | [`server`] | one server as it was written |
 //! | [`settings`] | what holds for all servers, each value with where it came from |
 //! | [`gateway`] | who may come in to the gateway, and where it listens |
+//! | [`sign_in`] | where credentials for servers are kept, and who we are to strangers |
 //! | [`interpolate`] | references in texts, in the dialects of all hosts |
 //! | [`endpoint`] | how a server is reached now, references put in |
 //! | [`import`] | server lists written for other hosts |
@@ -51,6 +52,7 @@ pub mod server;
 pub mod settings;
 mod shape;
 pub mod show;
+pub mod sign_in;
 pub mod warning;
 
 pub use address::is_web_address;
@@ -66,4 +68,5 @@ pub use secret::Secret;
 pub use server::{ServerConfig, ServerName};
 pub use settings::{Origin, Prefix, Setting, Settings};
 pub use shape::read_time;
+pub use sign_in::{SignInSettings, VaultKind};
 pub use warning::Warning;

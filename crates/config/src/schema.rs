@@ -69,6 +69,11 @@ fn of_shape(shape: Shape) -> Value {
         Shape::Words(words) => json!({ "type": "array", "items": { "enum": words } }),
         Shape::Times(clocks) => object(clocks.iter().map(|clock| (*clock, of_shape(Shape::Time)))),
         Shape::Members(members) => object(members.iter().map(|(key, shape)| (*key, of_shape(*shape)))),
+        Shape::Port => json!({ "type": "integer", "minimum": 1, "maximum": u16::MAX }),
+        Shape::WordOrKinds(words, kinds) => {
+            let kinds = kinds.iter().map(|(kind, members)| of_kind(kind, members));
+            json!({ "anyOf": std::iter::once(json!({ "enum": words })).chain(kinds).collect::<Vec<_>>() })
+        }
         Shape::Choices(choices) => object(choices.iter().map(|(key, words)| (*key, json!({ "enum": words })))),
     }
 }
@@ -76,6 +81,13 @@ fn of_shape(shape: Shape) -> Value {
 fn object<'a>(members: impl Iterator<Item = (&'a str, Value)>) -> Value {
     let properties: Map<String, Value> = members.map(|(key, value)| (key.to_owned(), value)).collect();
     json!({ "type": "object", "properties": properties, "additionalProperties": false })
+}
+
+fn of_kind(kind: &str, members: &[(&str, Shape)]) -> Value {
+    let said = members.iter().map(|(key, shape)| (*key, of_shape(*shape)));
+    let mut described = object(std::iter::once(("kind", json!({ "const": kind }))).chain(said));
+    described["required"] = json!(["kind"]);
+    described
 }
 
 fn time() -> Value {
@@ -97,7 +109,7 @@ pub fn reference() -> String {
     rows(SETTINGS, &mut page);
     page.push_str("| `mcpServers` | an object of servers | The servers by label; the id is made from the label. |\n");
     page.push_str(
-        "\nA key that is not here changes nothing and is named in a warning; inside `naming` and `gateway` it is an error. A server whose\n\
+        "\nA key that is not here changes nothing and is named in a warning; inside `naming`, `gateway` and `signIn` it is an error. A server whose\n\
          entry says what it may not (an empty `command`, a number among its variables, an unknown key of `timeouts`) is\n\
          not used: `config check` fails on it with file and line, every other server works.\n",
     );
@@ -169,7 +181,7 @@ an imported file has: variables and headers are put over its own, filters only n
 | `${keychain:service/entry}` | an entry of the keychain |
 | `$${` | `${` itself |
 
-In `env` and `headers` a whole value of `keychain:service/entry`, `file:/path` or `file:~/path` is a reference too. A
+In `env`, `headers` and the secrets of `auth` and `oauth` a whole value of `keychain:service/entry`, `file:/path` or `file:~/path` is a reference too. A
 reference is filled in when the server is started or dialled; one that leads nowhere is an error with key, file and
 line, never an empty text.
 ";
@@ -181,8 +193,8 @@ It is looked for from the current directory upwards, as far as the repository's 
 as far as the home directory. It may add servers, switch servers of the user off and narrow what they offer, nothing
 else: a file with anything else in it is not used, which is said with file and line and takes nothing away from the
 user; a single entry that cannot be used leaves the others. A server it adds is neither started nor dialled before a person has accepted it;
-acceptance is bound to command, arguments, directory, variables, address and headers, and a change of any of them is
-asked about again. Where the user has a server of the same name, the user's is used.
+acceptance is bound to command, arguments, directory, variables, address, headers and what is said about signing in, and
+a change of any of them is asked about again. Where the user has a server of the same name, the user's is used.
 
 A file is not used, and is named in a warning, if it or its folder belongs to another user, if everybody may change
 either, or if it is a link that leads out of its folder. The same holds for the files of other hosts in the project.
@@ -209,8 +221,11 @@ mod tests {
     #[test]
     fn every_key_of_a_server_has_an_effect_and_minds_its_shape() {
         for key in KEYS {
-            let way =
-                if ["url", "headers", "allowInsecureHttp", "type"].contains(&key.name) { "url" } else { "command" };
+            let way = if ["url", "headers", "allowInsecureHttp", "type", "auth", "oauth"].contains(&key.name) {
+                "url"
+            } else {
+                "command"
+            };
             let value = if way == "url" { "https://example.org/" } else { "x" };
             let mut entry = json!({ way: value });
             let plain = config(&json!({ "mcpServers": { "a": entry } }).to_string()).unwrap();

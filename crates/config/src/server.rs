@@ -1,5 +1,6 @@
 //! One server as the operator wrote it: finished values, with its references still in place.
 
+pub mod auth;
 mod draft;
 mod filters;
 mod keys;
@@ -133,7 +134,10 @@ impl ServerConfig {
     pub fn http(name: ServerName, url: impl Into<String>) -> Self {
         let url = Template::literal(url);
         let (kind, plain) = (HttpKind::default(), PlainHttp::default());
-        Self::of(name, Transport::Http(Http { url, headers: Vec::new(), kind, plain }))
+        Self::of(
+            name,
+            Transport::Http(Http { url, headers: Vec::new(), kind, plain, auth: None, oauth: Box::default() }),
+        )
     }
 
     /// A server that is reached like this, with everything else as usual.

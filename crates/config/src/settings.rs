@@ -7,6 +7,7 @@ use crate::{
     gateway::{GATEWAY, GatewaySettings},
     server::{Format, Start},
     shape::{Field, Key, Shape, put},
+    sign_in::{SIGN_IN, SignInSettings},
 };
 
 /// Where a value came from.
@@ -57,6 +58,8 @@ pub struct Settings {
     pub imports: Setting<Vec<Format>>,
     /// What holds for the gateway.
     pub gateway: GatewaySettings,
+    /// What holds for signing in to servers.
+    pub sign_in: SignInSettings,
 }
 
 /// The words of `naming.prefix`.
@@ -118,6 +121,7 @@ pub(crate) const SETTINGS: &[Key<Settings>] = &[
         set: |settings, field| put(&mut settings.imports, field.setting(imports(field)?)),
     },
     GATEWAY,
+    SIGN_IN,
 ];
 
 fn naming(settings: &mut Settings, field: &Field<'_>) -> Result<(), ConfigError> {
@@ -171,6 +175,7 @@ impl Settings {
             prefix: self.prefix.or_nearer(nearer.prefix),
             imports: self.imports.or_nearer(nearer.imports),
             gateway: self.gateway.under(nearer.gateway),
+            sign_in: self.sign_in.under(nearer.sign_in),
         }
     }
 }

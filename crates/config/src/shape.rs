@@ -45,6 +45,10 @@ pub(crate) enum Shape {
     Times(&'static [&'static str]),
     /// An object of these under these keys.
     Members(&'static [(&'static str, Self)]),
+    /// One of these words, or an object whose `kind` says what else stands in it.
+    WordOrKinds(&'static [&'static str], &'static [(&'static str, &'static [(&'static str, Self)])]),
+    /// A port of this machine.
+    Port,
     /// An object of these words under these keys.
     Choices(&'static [(&'static str, &'static [&'static str])]),
 }
@@ -61,14 +65,6 @@ pub(crate) struct Field<'a> {
 impl Shape {
     /// In words, after "must be".
     pub(crate) fn expected(self) -> String {
-        let or = |words: &[&str]| {
-            let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
-            match quoted.split_last() {
-                Some((last, [])) => last.clone(),
-                Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
-                None => String::new(),
-            }
-        };
         match self {
             Self::Text => "a string".to_owned(),
             Self::Flag => "true or false".to_owned(),
@@ -77,8 +73,20 @@ impl Shape {
             Self::Time => "seconds, or a text such as `500ms`, `30s`, `5m` or `2h`".to_owned(),
             Self::Texts => "a list of strings".to_owned(),
             Self::Pairs | Self::Times(_) | Self::Choices(_) | Self::Members(_) => "an object".to_owned(),
-            Self::Word(words) | Self::WordOrAlias(words, _) => or(words),
-            Self::Words(words) => format!("a list of {}", or(words)),
+            Self::Word(words) | Self::WordOrAlias(words, _) => Self::one_of(words),
+            Self::Words(words) => format!("a list of {}", Self::one_of(words)),
+            Self::WordOrKinds(words, _) => format!("{} or an object with a `kind`", Self::one_of(words)),
+            Self::Port => "a port, 1 to 65535".to_owned(),
+        }
+    }
+
+    /// These words as a choice.
+    pub(crate) fn one_of(words: &[&str]) -> String {
+        let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+        match quoted.split_last() {
+            Some((last, [])) => last.clone(),
+            Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
+            None => String::new(),
         }
     }
 }
@@ -115,6 +123,11 @@ impl<'a> Field<'a> {
         // In range and whole, so nothing is lost.
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked in the line above")]
         whole.then_some(number as u32).ok_or_else(|| self.wrong(Shape::Count))
+    }
+
+    pub(crate) fn port(&self) -> Result<u16, ConfigError> {
+        let port = self.count().ok().and_then(|port| u16::try_from(port).ok()).filter(|port| 0 < *port);
+        port.ok_or_else(|| self.wrong(Shape::Port))
     }
 
     pub(crate) fn time(&self) -> Result<Duration, ConfigError> {
@@ -168,6 +181,11 @@ impl<'a> Field<'a> {
     pub(crate) fn pairs(&self, dialect: Dialect) -> Result<Vec<(String, Template)>, ConfigError> {
         let pair = |(key, field): (&str, Self)| Ok((key.to_owned(), field.template(dialect)?));
         self.members()?.into_iter().map(pair).collect()
+    }
+
+    /// What would stand under a key of this object; errors about it name the object's line.
+    pub(crate) fn below(&self, key: &str) -> Self {
+        Self::new(self.document, format!("{}.{key}", self.name), self.node)
     }
 
     /// An error about a key of ours that nobody knows.

@@ -12,7 +12,10 @@ use crate::{
     load::Loaded,
     mask,
     paths::Environment,
-    server::{Era, HttpKind, Need, Offered, PlainHttp, ServerConfig, Sharing, Start, Transport},
+    server::{
+        Era, Http, HttpKind, Need, Offered, PlainHttp, ServerConfig, Sharing, Start, Transport,
+        auth::{Auth, Nature},
+    },
     settings::{Origin, Setting},
     warning::Warning,
 };
@@ -65,6 +68,12 @@ pub fn show(config: &Config) -> Vec<ShownValue> {
             &settings.gateway.answer_within,
             json!(settings.gateway.answer_within.value.map(seconds)),
         ),
+        shown("signIn.vault", &settings.sign_in.vault, json!(settings.sign_in.vault.value.word())),
+        shown(
+            "signIn.clientMetadataUrl",
+            &settings.sign_in.client_metadata_url,
+            json!(settings.sign_in.client_metadata_url.value),
+        ),
     ];
     for server in config.servers.values() {
         Showing { server, config, values: &mut values }.all();
@@ -92,6 +101,11 @@ fn shown<T>(key: &str, setting: &Setting<T>, value: Value) -> ShownValue {
 
 fn seconds(time: Duration) -> Value {
     if time.subsec_nanos() == 0 { json!(time.as_secs()) } else { json!(time.as_secs_f64()) }
+}
+
+/// A text of a sign-in as it may be shown.
+fn masked(nature: Nature, key: &str, text: &Template) -> String {
+    if nature == Nature::Secret { mask::variable(key, text) } else { mask::text(text) }
 }
 
 /// One server while its values are gathered.
@@ -155,7 +169,23 @@ impl Showing<'_> {
                 };
                 self.add("type", "type", json!(kind));
                 self.add("allowInsecureHttp", "allowInsecureHttp", json!(http.plain == PlainHttp::Anywhere));
+                self.sign_in(http);
             }
+        }
+    }
+
+    fn sign_in(&mut self, http: &Http) {
+        let unsaid = if http.has_authorization() { Auth::None } else { Auth::default() };
+        let auth = http.auth.as_deref().unwrap_or(&unsaid);
+        for (key, value) in auth.facts() {
+            self.add(key, "auth", value);
+        }
+        for (key, value) in http.oauth.facts() {
+            self.add(key, "oauth", value);
+        }
+        for (key, nature, text) in http.sign_in_texts() {
+            let said_by = if key.starts_with("auth.") { "auth" } else { "oauth" };
+            self.text(key, said_by, text, &masked(nature, key, text));
         }
     }
 

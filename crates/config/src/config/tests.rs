@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 use super::{Config, Document};
 use crate::{
     ConfigError, Endpoint, Environment, NoKeychain, Secret,
-    server::{HttpKind, Standing},
+    server::{
+        HttpKind, Standing,
+        auth::{Auth, SignIn},
+    },
 };
 
 fn read(text: &str) -> Result<Config, ConfigError> {
@@ -44,7 +47,11 @@ fn the_common_snippet_is_read_as_people_paste_it() {
     );
     let remote = config.find("remote").unwrap().endpoint(&environment, &NoKeychain).unwrap();
     let headers = vec![("Authorization".to_owned(), secret("Bearer k3y"))];
-    assert_eq!(remote, Endpoint::Http { url: secret("https://example.org/mcp"), headers, kind: HttpKind::Auto });
+    let sign_in = Box::new(SignIn { auth: Auth::None, ..SignIn::default() });
+    assert_eq!(
+        remote,
+        Endpoint::Http { url: secret("https://example.org/mcp"), headers, kind: HttpKind::Auto, sign_in }
+    );
     assert!(!format!("{config:?} {remote:?}").contains("k3y"));
 }
 

@@ -4,9 +4,13 @@ use std::fmt;
 
 use super::{Difference, Digest};
 use crate::{
+    endpoint::GOOGLE_FILE,
     interpolate::{Reference, Template},
     mask,
-    server::{Era, HttpKind, PlainHttp, Process, ServerConfig, Transport, VariablesFile},
+    server::{
+        Era, Http, HttpKind, PlainHttp, Process, ServerConfig, Transport, VariablesFile,
+        auth::{Auth, Grant, Nature},
+    },
 };
 
 /// What would happen, line by line.
@@ -49,6 +53,7 @@ impl Shown {
                 if http.plain == PlainHttp::Anywhere {
                     shown.add("protection", "none: plain http may leave this machine", "plain");
                 }
+                shown.sign_in(http);
             }
         }
         if server.era != Era::Auto {
@@ -57,6 +62,26 @@ impl Shown {
         }
         shown.sends(server);
         shown
+    }
+
+    /// Who would be asked for tokens, with what.
+    fn sign_in(&mut self, http: &Http) {
+        let facts = http.auth.iter().flat_map(|auth| auth.facts()).chain(http.oauth.facts());
+        for (key, value) in facts {
+            let text = value.to_string();
+            self.add(key, text.trim_matches('"'), &text);
+        }
+        for (key, nature, value) in http.sign_in_texts() {
+            let text = if nature == Nature::Secret { mask::variable(key, value) } else { written(value) };
+            self.add(key, &text, value.written().expose());
+        }
+        if let Some(Auth::Grant { grant: Grant::Google { credentials, .. }, .. }) = http.auth.as_deref() {
+            let whose = match credentials {
+                Some(file) => written(file),
+                None => format!("those of {GOOGLE_FILE}, of `gcloud` or of this machine"),
+            };
+            self.add("hands over Google credentials", &format!("a token for {whose}"), &whose);
+        }
     }
 
     fn process(&mut self, process: &Process, server: &ServerConfig) {

@@ -6,7 +6,10 @@ use crate::{
     interpolate::{Reference, Template},
     mask::{Role, secrets},
     secret::Secret,
-    server::{ServerConfig, Transport},
+    server::{
+        ServerConfig, Transport,
+        auth::{Nature, SignIn},
+    },
 };
 
 /// Variables that everybody has, and that are in every path.
@@ -29,11 +32,12 @@ impl ServerConfig {
                     found.look(value.expose(), Role::Variable(name), written);
                 }
             }
-            (Endpoint::Http { url, headers, .. }, Transport::Http(http)) => {
+            (Endpoint::Http { url, headers, sign_in, .. }, Transport::Http(http)) => {
                 found.look(url.expose(), Role::Plain, Some(&http.url));
                 for ((name, value), (_, written)) in headers.iter().zip(&http.headers) {
                     found.look(value.expose(), Role::Header(name), Some(written));
                 }
+                found.of_sign_in(sign_in);
             }
             _ => {}
         }
@@ -60,6 +64,12 @@ pub fn secrets_of_address<'a>(url: &str, headers: impl IntoIterator<Item = (&'a 
 struct Found(Vec<Secret>);
 
 impl Found {
+    fn of_sign_in(&mut self, sign_in: &SignIn<Secret>) {
+        let texts = sign_in.auth.texts().into_iter().chain(sign_in.oauth.texts());
+        let secret = texts.filter(|(_, nature, _)| matches!(nature, Nature::Secret | Nature::File));
+        self.0.extend(secret.map(|(_, _, text)| text.clone()));
+    }
+
     /// Looks through a value as it is now; `written` is what stands in the file.
     fn look(&mut self, value: &str, role: Role<'_>, written: Option<&Template>) {
         if written.is_some_and(came_from_elsewhere) {

@@ -28,7 +28,7 @@ const ENTRIES: Entries = Entries {
         // Less than a second is ignored there too.
         ("timeout", Rule::LongTime(Clock::Total, MILLISECONDS)),
         ("headersHelper", Rule::Ignored("no program is run for headers")),
-        ("oauth", Rule::Ignored("signing in is not taken over")),
+        ("oauth", Rule::OAuth),
     ]],
     unusable,
 };

@@ -7,7 +7,7 @@ use crate::{
     error::ConfigError,
     interpolate::{INPUTS, Piece, Reference, Template},
     mask::{self, REFERENCE, Role, is_secret_default, secrets},
-    server::{Era, Http, HttpKind, NameFilter, PlainHttp, Process, ServerConfig, Source, Transport},
+    server::{Era, Http, HttpKind, NameFilter, PlainHttp, Process, ServerConfig, Source, Transport, auth::Nature},
 };
 
 /// An entry to be written into a file of ours.
@@ -91,6 +91,23 @@ impl Copying<'_> {
         }
         if http.plain == PlainHttp::Anywhere {
             self.put("allowInsecureHttp", NewValue::Flag(true));
+        }
+        self.sign_in(http)
+    }
+
+    /// `auth` and `oauth`, each an object of what is said in it.
+    fn sign_in(&mut self, http: &Http) -> Result<(), ConfigError> {
+        let facts = http.auth.iter().flat_map(|auth| auth.facts()).chain(http.oauth.facts());
+        let mut said: Vec<(&str, NewValue)> = facts.filter_map(|(key, value)| Some((key, fact(&value)?))).collect();
+        for (key, nature, text) in http.sign_in_texts() {
+            let role = if nature == Nature::Secret { Role::Header(last(key)) } else { Role::Plain };
+            let text = if nature == Nature::File { self.path(key, text)? } else { self.text(key, text, role)? };
+            said.push((key, NewValue::Text(text)));
+        }
+        for section in ["auth", "oauth"] {
+            let of_section = said.iter().filter(|(key, _)| key.split('.').next() == Some(section));
+            let members = of_section.map(|(key, value)| (last(key).to_owned(), value.clone()));
+            self.put_pairs(section, members.collect());
         }
         Ok(())
     }
@@ -245,6 +262,22 @@ impl Copying<'_> {
             place: self.server.source.place.at(template.line()),
             problem: format!("`{}.{key}` has a placeholder that nothing here can fill in", self.server.label),
         }
+    }
+}
+
+/// The last part of a key.
+fn last(key: &str) -> &str {
+    key.rsplit('.').next().unwrap_or(key)
+}
+
+/// What is said without a text.
+fn fact(value: &serde_json::Value) -> Option<NewValue> {
+    match value {
+        serde_json::Value::Bool(flag) => Some(NewValue::Flag(*flag)),
+        serde_json::Value::Number(number) => number.as_f64().map(NewValue::Number),
+        serde_json::Value::String(text) => Some(NewValue::Text(text.clone())),
+        serde_json::Value::Array(list) => Some(NewValue::List(list.iter().filter_map(fact).collect())),
+        _ => None,
     }
 }
 

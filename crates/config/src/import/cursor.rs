@@ -16,13 +16,6 @@ pub(super) const HOST: Host = Host {
 
 const ENTRIES: Entries = Entries {
     dialect: Dialect::Cursor,
-    rules: &[
-        USUAL,
-        &[
-            ("envFile", Rule::EnvironmentFile),
-            ("disabled", Rule::Disabled),
-            ("auth", Rule::Ignored("signing in is not taken over")),
-        ],
-    ],
+    rules: &[USUAL, &[("envFile", Rule::EnvironmentFile), ("disabled", Rule::Disabled), ("auth", Rule::OAuth)]],
     unusable: usable,
 };

@@ -113,15 +113,15 @@ impl<'a> Reading<'a> {
         let whole = entry.clone();
         let mut draft = Draft::default();
         for (key, rule) in how.rules() {
-            let (name, line) = (entry.name(key), entry.line(key));
+            let name = entry.name(key);
             let Some(node) = entry.take(key) else { continue };
             if let Some(ours) = rule.ours() {
                 draft.origins.insert(ours, place.at(node.line));
             }
-            rule.apply(&mut draft, &Field::new(self.document, name.clone(), node), how.dialect)?;
-            if let Rule::Ignored(why) = rule {
-                let place = place.at(line.unwrap_or_default());
-                self.imported.warnings.push(Warning::ignored(place, &name, why));
+            let field = Field::new(self.document, name, node);
+            rule.apply(&mut draft, &field, how.dialect)?;
+            for (name, line, why) in rule.not_taken_over(&field) {
+                self.imported.warnings.push(Warning::ignored(place.at(line), &name, why));
             }
         }
         for (key, line) in entry.keys() {

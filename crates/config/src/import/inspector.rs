@@ -22,7 +22,7 @@ const ENTRIES: Entries = Entries {
             ("protocolEra", Rule::Era),
             ("connectionTimeout", Rule::Time(Clock::Connect, MILLISECONDS)),
             ("requestTimeout", Rule::Time(Clock::Total, MILLISECONDS)),
-            ("oauth", Rule::Ignored("signing in is not taken over")),
+            ("oauth", Rule::OAuth),
             ("roots", Rule::Ignored("they are not configured per server")),
             ("metadata", Rule::Nothing),
             ("taskTtl", Rule::Nothing),

@@ -37,7 +37,7 @@ const ENTRIES: Entries = Entries {
         ("protocolVersion", Rule::Revision),
         ("description", Rule::Description),
         ("lifecycle", Rule::Ignored("write `lazy` or `idleStop`")),
-        ("auth", Rule::Ignored("signing in is not taken over")),
+        ("auth", Rule::SignInWord("oauth")),
         ("logging", Rule::Nothing),
     ]],
     unusable: usable,

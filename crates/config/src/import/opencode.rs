@@ -40,7 +40,7 @@ const ENTRIES: Entries = Entries {
         ("enabled", Rule::Enabled),
         // For starting and listing, not for calls.
         ("timeout", Rule::Time(Clock::Connect, MILLISECONDS)),
-        ("oauth", Rule::Ignored("signing in is not taken over")),
+        ("oauth", Rule::OAuth),
     ]],
     unusable: usable,
 };
@@ -58,7 +58,7 @@ const ENTRIES_TWO: Entries = Entries {
         ("headers", Rule::Headers),
         ("disabled", Rule::Disabled),
         ("timeout", Rule::Times(CLOCKS, MILLISECONDS)),
-        ("oauth", Rule::Ignored("signing in is not taken over")),
+        ("oauth", Rule::OAuth),
     ]],
     unusable: usable,
 };

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::sign_in;
 use crate::{
     document::Value,
     error::ConfigError,
@@ -36,6 +37,14 @@ pub(super) enum Rule {
     BearerName,
     /// The bearer token itself.
     Bearer,
+    /// What is not left to discovery when somebody signs in.
+    OAuth,
+    /// What is asked for when somebody signs in.
+    Scopes,
+    /// Who gives tokens.
+    Provider,
+    /// How one signs in; the first word is what happens here anyway.
+    SignInWord(&'static str),
     Kind,
     Enabled,
     Disabled,
@@ -71,6 +80,10 @@ pub(super) const USUAL: &[(&str, Rule)] = &[
     ("headers", Rule::Headers),
 ];
 
+/// Those that mean the same here.
+const PROVIDERS: [&str; 2] = ["google_credentials", "dynamic_discovery"];
+const OTHER_SIGN_IN: &str = "it has no counterpart in `auth` and `oauth`";
+
 /// Which clock a time is for.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Clock {
@@ -92,6 +105,8 @@ impl Rule {
             Self::Directory => Some("cwd"),
             Self::Url | Self::UrlOf(_) => Some("url"),
             Self::Headers | Self::HeaderNames | Self::BearerName | Self::Bearer => Some("headers"),
+            Self::OAuth | Self::Scopes => Some("oauth"),
+            Self::Provider => Some("auth"),
             Self::Kind => Some("type"),
             Self::Enabled | Self::Disabled => Some("enabled"),
             Self::Required => Some("required"),
@@ -100,7 +115,7 @@ impl Rule {
             Self::Time(..) | Self::LongTime(..) | Self::Times(..) => Some("timeouts"),
             Self::Era | Self::Revision => Some("era"),
             Self::Description => Some("description"),
-            Self::Nothing | Self::Ignored(_) => None,
+            Self::Nothing | Self::SignInWord(_) | Self::Ignored(_) => None,
         }
     }
 
@@ -120,10 +135,28 @@ impl Rule {
             Self::HeaderNames => draft.headers.extend(header_names(field)?),
             Self::BearerName => draft.headers.push(bearer(field, &format!("${{{}}}", field.text()?), Dialect::Toolway)),
             Self::Bearer => draft.headers.push(bearer(field, field.text()?, dialect)),
-            Self::Nothing | Self::Ignored(_) => {}
+            Self::OAuth => sign_in::oauth(draft, field, dialect)?,
+            Self::Scopes => sign_in::scopes(draft, field)?,
+            Self::Provider => sign_in::provider(draft, field)?,
+            Self::Nothing | Self::SignInWord(_) | Self::Ignored(_) => {}
             _ => self.apply_to_rest(draft, field, dialect)?,
         }
         Ok(())
+    }
+
+    /// What of the key means nothing here, where and why.
+    pub(super) fn not_taken_over(self, field: &Field<'_>) -> Vec<(String, usize, &'static str)> {
+        let whole = |why| vec![(field.name.clone(), field.node.line, why)];
+        match self {
+            Self::Ignored(why) => whole(why),
+            Self::Provider if field.text().is_ok_and(|word| !PROVIDERS.contains(&word)) => whole(OTHER_SIGN_IN),
+            Self::SignInWord(usual) if field.text().is_ok_and(|word| word != usual) => whole(OTHER_SIGN_IN),
+            Self::OAuth => {
+                let members = sign_in::not_taken_over(field).into_iter();
+                members.map(|(name, line)| (name, line, OTHER_SIGN_IN)).collect()
+            }
+            _ => Vec::new(),
+        }
     }
 
     fn apply_to_rest(self, draft: &mut Draft, field: &Field<'_>, dialect: Dialect) -> Result<(), ConfigError> {

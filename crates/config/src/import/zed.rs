@@ -29,7 +29,7 @@ const ENTRIES: Entries = Entries {
         ("headers", Rule::Headers),
         ("enabled", Rule::Enabled),
         ("timeout", Rule::Time(Clock::Total, SECONDS)),
-        ("oauth", Rule::Ignored("signing in is not taken over")),
+        ("oauth", Rule::OAuth),
         ("source", Rule::Nothing),
         ("remote", Rule::Nothing),
         ("settings", Rule::Nothing),

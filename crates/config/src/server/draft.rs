@@ -5,6 +5,8 @@ use std::{collections::BTreeMap, time::Duration};
 use super::{
     Era, Filters, Http, HttpKind, NameFilter, Need, Offered, PlainHttp, Process, ServerConfig, ServerName, Sharing,
     Source, Standing, Start, Timeouts, Transport, VariablesFile,
+    auth::{Auth, OAuth},
+    transport::has_header,
 };
 use crate::{
     address,
@@ -25,6 +27,8 @@ pub(crate) struct Draft {
     pub(crate) headers: Vec<(String, Template)>,
     pub(crate) kind: Option<Kind>,
     pub(crate) plain: Option<PlainHttp>,
+    pub(crate) auth: Option<Auth<Template>>,
+    pub(crate) oauth: OAuth<Template>,
     pub(crate) enabled: Option<bool>,
     pub(crate) need: Option<Need>,
     pub(crate) era: Option<Era>,
@@ -55,13 +59,30 @@ impl Draft {
     /// Keys that say nothing, since the server is not reached like that.
     pub(crate) fn beside_the_point(&self) -> Vec<(&'static str, &Place)> {
         let keys: &[&str] = match self.kind {
-            Some(Kind::Process) => &["url", "headers", "allowInsecureHttp"],
+            Some(Kind::Process) => &["url", "headers", "allowInsecureHttp", "auth", "oauth"],
+            Some(Kind::Http(_)) if self.asks_nobody() => &["command", "args", "env", "envFile", "cwd", "oauth"],
             Some(Kind::Http(_)) => &["command", "args", "env", "envFile", "cwd"],
+            None if self.url.is_some() && self.asks_nobody() => &["args", "env", "envFile", "cwd", "oauth"],
             None if self.url.is_some() => &["args", "env", "envFile", "cwd"],
-            None if self.command.is_some() => &["headers", "allowInsecureHttp"],
+            None if self.command.is_some() => &["headers", "allowInsecureHttp", "auth", "oauth"],
             None => &[],
         };
         self.origins.iter().filter(|(key, _)| keys.contains(*key)).map(|(key, place)| (*key, place)).collect()
+    }
+
+    /// Whether no authorization server has a part in how requests say who asks.
+    fn asks_nobody(&self) -> bool {
+        match &self.auth {
+            Some(auth) => !auth.asks_for_tokens(),
+            None => has_header(&self.headers, "authorization"),
+        }
+    }
+
+    /// The header that both `auth` and `headers` say, if there is one.
+    pub(crate) fn said_twice(&self) -> Option<&str> {
+        let filled = self.auth.as_ref().and_then(Auth::header);
+        let said = |wanted: &str| self.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
+        filled.and_then(said).map(|(name, _)| name.as_str())
     }
 
     /// The finished entry.
@@ -96,11 +117,17 @@ impl Draft {
                 directory: self.directory.or(process.directory),
                 ..process
             }),
-            Transport::Http(http) => Transport::Http(Http {
-                headers: replaced(http.headers, self.headers),
-                plain: self.plain.unwrap_or(http.plain),
-                ..http
-            }),
+            Transport::Http(http) => {
+                let filled = self.auth.as_ref().and_then(Auth::header).map(str::to_owned);
+                let http = without_other_word(http, &self.headers, filled.as_deref());
+                Transport::Http(Http {
+                    headers: replaced(http.headers, self.headers),
+                    plain: self.plain.unwrap_or(http.plain),
+                    auth: self.auth.map(Box::new).or(http.auth),
+                    oauth: Box::new(http.oauth.under(self.oauth)),
+                    ..http
+                })
+            }
         };
         ServerConfig {
             transport,
@@ -177,8 +204,25 @@ impl Draft {
             Some(Kind::Http(kind)) => kind,
             _ => HttpKind::Auto,
         };
-        Ok(Http { url, headers: self.headers.clone(), kind, plain: self.plain.unwrap_or_default() })
+        Ok(Http {
+            url,
+            headers: self.headers.clone(),
+            kind,
+            plain: self.plain.unwrap_or_default(),
+            auth: self.auth.clone().map(Box::new),
+            oauth: Box::new(self.oauth.clone()),
+        })
     }
+}
+
+/// The entry without what it said about who asks, where the nearer one says it in another way.
+fn without_other_word(mut http: Http, nearer: &[(String, Template)], filled: Option<&str>) -> Http {
+    if let Some(filled) = filled {
+        http.headers.retain(|(name, _)| !name.eq_ignore_ascii_case(filled));
+    }
+    let is_said = |auth: &Auth<Template>| auth.header().is_some_and(|header| has_header(nearer, header));
+    http.auth = http.auth.filter(|auth| !is_said(auth));
+    http
 }
 
 /// An address without references is checked when it is read, others when they are dialled; headers too.

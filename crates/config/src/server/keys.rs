@@ -1,7 +1,7 @@
 //! The keys of an entry of `mcpServers`: ours, those we read as others write them, and those we know and do not use.
 
 use super::{
-    Era, HttpKind, Need, Sharing, Start, Timeouts,
+    Era, HttpKind, Need, Sharing, Start, Timeouts, auth,
     draft::{Draft, Kind, all_but, offered, only},
 };
 use crate::{
@@ -130,6 +130,25 @@ pub(crate) const KEYS: &[Key<Draft>] = &[
             let plain = if field.flag()? { PlainHttp::Anywhere } else { PlainHttp::Loopback };
             put(&mut draft.plain, Some(plain))
         },
+    },
+    Key {
+        name: "auth",
+        shape: auth::AUTH,
+        doc: "How requests to the address say who asks, by `kind`: `none`; `bearer` with a `token`; `apiKey` with a `key` \
+              (and the `header` it is sent in, `x-api-key` unless said); `basic`; `oauth`, which is what holds unless said: \
+              a person signs in with `toolway login` once the server asks for it (`dpop` binds tokens to a key, `shared` \
+              lets all clients of the gateway use the operator's sign-in); and without a person `clientCredentials`, \
+              `enterprise`, `workload` and `google`. See the guide on signing in.",
+        example: r#"{"kind": "bearer", "token": "${TOKEN}"}"#,
+        set: |draft, field| put(&mut draft.auth, Some(auth::auth(field)?)),
+    },
+    Key {
+        name: "oauth",
+        shape: auth::OAUTH,
+        doc: "What is not left to discovery and registration when a token is asked for: `clientId`, `clientSecret`, \
+              `scopes`, `callbackPort`, `metadataUrl`, `authorizationUrl`, `tokenUrl`, `clientName`.",
+        example: r#"{"clientId": "toolway", "callbackPort": 6276}"#,
+        set: |draft, field| put(&mut draft.oauth, auth::oauth(field)?),
     },
     Key {
         name: "type",
@@ -278,13 +297,12 @@ pub(crate) const KEYS: &[Key<Draft>] = &[
 pub(crate) const OF_OTHERS: &[(&str, &str)] = &[
     ("allowedTools", "write `includeTools`"),
     ("alwaysAllow", "approvals are not taken over"),
-    ("auth", "signing in is not configured here"),
-    ("authProviderType", "signing in is not configured here"),
+    ("authProviderType", "write `auth`"),
     ("autoApprove", "approvals are not taken over"),
     ("available_tools", "write `includeTools`"),
     ("baseUrl", "write `url`"),
-    ("bearerTokenEnv", "write `headers`"),
-    ("bearer_token_env_var", "write `headers`"),
+    ("bearerTokenEnv", "write `auth`"),
+    ("bearer_token_env_var", "write `auth`"),
     ("blockedTools", "write `excludeTools`"),
     ("bundled", "it says nothing to us"),
     ("cmd", "write `command` and `args`"),
@@ -307,7 +325,6 @@ pub(crate) const OF_OTHERS: &[(&str, &str)] = &[
     ("lifecycle", "write `lazy` or `idleStop`"),
     ("metadata", "it says nothing to us"),
     ("name", "the label is the name"),
-    ("oauth", "signing in is not configured here"),
     ("protocolEra", "write `era`"),
     ("protocolVersion", "write `era`"),
     ("remote", "it says nothing to us"),

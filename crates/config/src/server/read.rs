@@ -21,7 +21,17 @@ pub(crate) fn read(mut entry: Section<'_>, warnings: &mut Warnings) -> Result<Dr
         }
     }
     warn_of_others(&entry, warnings);
+    refuse_two_words(&draft, &entry)?;
     Ok(draft)
+}
+
+/// Who asks is said once: by `auth`, or by a header.
+pub(crate) fn refuse_two_words(draft: &Draft, entry: &Section<'_>) -> Result<(), ConfigError> {
+    let Some(header) = draft.said_twice() else { return Ok(()) };
+    let place = draft.origins.get("auth").cloned().unwrap_or_else(|| entry.place());
+    let problem =
+        format!("`{}` sends the header `{header}`, and so does `headers`; keep one of them", entry.name("auth"));
+    Err(ConfigError::Refused { place, problem })
 }
 
 /// The name a label gives.

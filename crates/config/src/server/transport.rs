@@ -1,6 +1,9 @@
 //! How a server is reached, as it was written: a program to start or an address to dial.
 
-use super::VariablesFile;
+use super::{
+    VariablesFile,
+    auth::{Auth, Nature, OAuth},
+};
 use crate::interpolate::Template;
 
 /// How a server is reached; references are put in when it is started or dialled. Two are equal if they say the
@@ -39,6 +42,10 @@ pub struct Http {
     pub kind: HttpKind,
     /// Whether plain http may leave this machine.
     pub plain: PlainHttp,
+    /// How requests say who asks; nothing said means that a person signs in, or that a header says it.
+    pub auth: Option<Box<Auth<Template>>>,
+    /// What is not left to discovery and registration.
+    pub oauth: Box<OAuth<Template>>,
 }
 
 /// Which of the transports over HTTP a server speaks.
@@ -78,10 +85,28 @@ impl Transport {
             Self::Http(http) => {
                 texts.push(("url".to_owned(), &http.url));
                 texts.extend(named("headers", &http.headers));
+                texts.extend(http.sign_in_texts().map(|(key, _, text)| (key.to_owned(), text)));
             }
         }
         texts
     }
+}
+
+impl Http {
+    /// Every text of `auth` and `oauth` with its key.
+    pub(crate) fn sign_in_texts(&self) -> impl Iterator<Item = (&'static str, Nature, &Template)> {
+        self.auth.iter().flat_map(|auth| auth.texts()).chain(self.oauth.texts())
+    }
+
+    /// Whether a header of the entry says who asks.
+    pub fn has_authorization(&self) -> bool {
+        has_header(&self.headers, "authorization")
+    }
+}
+
+/// Whether a header is among these.
+pub(crate) fn has_header<T>(headers: &[(String, T)], wanted: &str) -> bool {
+    headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(wanted))
 }
 
 fn named<'a>(key: &str, pairs: &'a [(String, Template)]) -> impl Iterator<Item = (String, &'a Template)> {

@@ -25,6 +25,21 @@ fn what_the_schema_takes_is_read_and_what_it_refuses_is_not() {
         (r#"{ "mcpServers": { "a": { "command": "x", "era": "ancient" } } }"#, false),
         (r#"{ "mcpServers": { "a": { "command": "x", "retries": -1 } } }"#, false),
         (r#"{ "mcpServers": { "a": { "url": "https://example.org/", "type": "streamable-http" } } }"#, true),
+        (r#"{ "mcpServers": { "a": { "url": "https://example.org/", "auth": "none" } } }"#, true),
+        (r#"{ "mcpServers": { "a": { "url": "https://example.org/", "auth": "nobody" } } }"#, false),
+        (
+            r#"{ "mcpServers": { "a": { "url": "https://example.org/", "auth": { "kind": "oauth", "dpop": true } } } }"#,
+            true,
+        ),
+        (r#"{ "mcpServers": { "a": { "url": "https://example.org/", "auth": { "kind": "magic" } } } }"#, false),
+        (
+            r#"{ "mcpServers": { "a": { "url": "https://example.org/", "auth": { "kind": "bearer", "key": "x" } } } }"#,
+            false,
+        ),
+        (r#"{ "mcpServers": { "a": { "url": "https://example.org/", "oauth": { "callbackPort": 6276 } } } }"#, true),
+        (r#"{ "mcpServers": { "a": { "url": "https://example.org/", "oauth": { "callbackPort": 99999 } } } }"#, false),
+        (r#"{ "signIn": { "vault": "keychain" } }"#, true),
+        (r#"{ "signIn": { "vault": "drawer" } }"#, false),
         (r#"{ "mcpServers": [] }"#, false),
     ] {
         let value: serde_json::Value = serde_json::from_str(text).unwrap();

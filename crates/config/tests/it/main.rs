@@ -8,6 +8,7 @@ mod importing;
 mod loading;
 mod setting_aside;
 mod showing;
+mod signing_in;
 mod surviving;
 mod translating;
 mod world;

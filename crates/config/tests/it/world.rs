@@ -167,7 +167,7 @@ fn line(endpoint: &Endpoint) -> String {
             let directory = directory.as_ref().map(|directory| directory.display().to_string()).unwrap_or_default();
             format!("{command}{arguments}{} | in {directory}", pairs(variables, "="))
         }
-        Endpoint::Http { url, headers, kind } => {
+        Endpoint::Http { url, headers, kind, sign_in: _ } => {
             let kind = match kind {
                 HttpKind::Auto => "auto",
                 HttpKind::Http => "http",

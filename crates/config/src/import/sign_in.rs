@@ -1,0 +1,97 @@
+//! What other hosts say about signing in, where it means the same here.
+
+use crate::{
+    document::Value,
+    error::ConfigError,
+    interpolate::{Dialect, Template},
+    server::{
+        Draft,
+        auth::{Auth, Binding, Grant},
+    },
+    shape::Field,
+};
+
+/// What a key of another host's `oauth` is called here; they agree but for capitals and underscores.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Member {
+    Enabled,
+    ClientId,
+    ClientSecret,
+    Scopes,
+    CallbackPort,
+    MetadataUrl,
+    AuthorizationUrl,
+    TokenUrl,
+    ClientName,
+}
+
+impl Member {
+    fn of(key: &str) -> Option<Self> {
+        let letters = key.chars().filter(|letter| *letter != '_').map(|letter| letter.to_ascii_lowercase());
+        Some(match letters.collect::<String>().as_str() {
+            "enabled" => Self::Enabled,
+            "clientid" => Self::ClientId,
+            "clientsecret" => Self::ClientSecret,
+            "scope" | "scopes" => Self::Scopes,
+            "callbackport" => Self::CallbackPort,
+            "metadataurl" | "authservermetadataurl" => Self::MetadataUrl,
+            "authorizationurl" => Self::AuthorizationUrl,
+            "tokenurl" => Self::TokenUrl,
+            "clientname" => Self::ClientName,
+            _ => return None,
+        })
+    }
+}
+
+/// An object of what is not left to discovery; `false` means that nobody signs in.
+pub(super) fn oauth(draft: &mut Draft, field: &Field<'_>, dialect: Dialect) -> Result<(), ConfigError> {
+    if let Value::Flag(on) = field.node.value {
+        draft.auth = if on { draft.auth.take() } else { Some(Auth::None) };
+        return Ok(());
+    }
+    for (key, field) in field.members()? {
+        let text = |field: &Field<'_>| -> Result<Option<Template>, ConfigError> {
+            field.template(dialect).map(|text| Some(text).filter(|text| !text.written().expose().is_empty()))
+        };
+        match Member::of(key) {
+            Some(Member::Enabled) if !field.flag()? => draft.auth = Some(Auth::None),
+            Some(Member::ClientId) => draft.oauth.client_id = text(&field)?,
+            Some(Member::ClientSecret) => draft.oauth.client_secret = text(&field)?,
+            Some(Member::Scopes) => scopes(draft, &field)?,
+            Some(Member::CallbackPort) => draft.oauth.callback_port = Some(field.port()?),
+            Some(Member::MetadataUrl) => draft.oauth.metadata_url = text(&field)?,
+            Some(Member::AuthorizationUrl) => draft.oauth.authorization_url = text(&field)?,
+            Some(Member::TokenUrl) => draft.oauth.token_url = text(&field)?,
+            Some(Member::ClientName) => draft.oauth.client_name = Some(field.text()?.to_owned()),
+            Some(Member::Enabled) | None => {}
+        }
+    }
+    Ok(())
+}
+
+/// A list, or words in one text.
+pub(super) fn scopes(draft: &mut Draft, field: &Field<'_>) -> Result<(), ConfigError> {
+    let scopes = match field.text() {
+        Ok(text) => text.split_whitespace().map(str::to_owned).collect(),
+        Err(_) => field.texts()?,
+    };
+    draft.oauth.scopes = Some(scopes);
+    Ok(())
+}
+
+/// Who gives the tokens.
+pub(super) fn provider(draft: &mut Draft, field: &Field<'_>) -> Result<(), ConfigError> {
+    if field.text()? == "google_credentials" {
+        let scopes = draft.oauth.scopes.clone().unwrap_or_default();
+        let grant = Grant::Google { credentials: None, metadata_url: None };
+        draft.auth = Some(Auth::Grant { grant, scopes, binding: Binding::default() });
+    }
+    Ok(())
+}
+
+/// The keys of an `oauth` that mean nothing here.
+pub(super) fn not_taken_over(field: &Field<'_>) -> Vec<(String, usize)> {
+    let members = field.members().unwrap_or_default();
+    let others = members.into_iter().filter(|(key, _)| Member::of(key).is_none());
+    others.map(|(_, field)| (field.name.clone(), field.node.line)).collect()
+}

@@ -1,0 +1,240 @@
+//! What may stand under `auth` and `oauth`, and how it is read.
+
+use super::{Auth, Binding, Client, ClientProof, Grant, OAuth, Provider, Whose};
+use crate::{
+    address,
+    error::ConfigError,
+    header,
+    interpolate::{Dialect, Template},
+    server::PlainHttp,
+    shape::{Field, Shape},
+};
+
+/// How a private key signs.
+const ALGORITHMS: &[&str] = &["RS256", "RS384", "RS512", "ES256", "ES384", "ES512"];
+
+/// Where a key is sent unless it is said.
+const KEY_HEADER: &str = "x-api-key";
+
+/// What stands beside `kind`, by kind.
+const KINDS: &[(&str, &[(&str, Shape)])] = &[
+    ("none", &[]),
+    ("bearer", &[("token", Shape::Text)]),
+    ("apiKey", &[("key", Shape::Text), ("header", Shape::Text)]),
+    ("basic", &[("username", Shape::Text), ("password", Shape::Text)]),
+    ("oauth", &[("dpop", Shape::Flag), ("shared", Shape::Flag)]),
+    (
+        "clientCredentials",
+        &[
+            ("clientId", Shape::Text),
+            ("clientSecret", Shape::Text),
+            ("privateKey", Shape::Text),
+            ("algorithm", Shape::Word(ALGORITHMS)),
+            ("scopes", Shape::Texts),
+            ("dpop", Shape::Flag),
+        ],
+    ),
+    (
+        "enterprise",
+        &[
+            ("idpIssuer", Shape::Text),
+            ("idpTokenUrl", Shape::Text),
+            ("idpClientId", Shape::Text),
+            ("idpClientSecret", Shape::Text),
+            ("idToken", Shape::Text),
+            ("clientId", Shape::Text),
+            ("clientSecret", Shape::Text),
+            ("scopes", Shape::Texts),
+            ("dpop", Shape::Flag),
+        ],
+    ),
+    (
+        "workload",
+        &[
+            ("assertion", Shape::Text),
+            ("clientId", Shape::Text),
+            ("audience", Shape::Text),
+            ("scopes", Shape::Texts),
+            ("dpop", Shape::Flag),
+        ],
+    ),
+    ("google", &[("credentials", Shape::Text), ("metadataUrl", Shape::Text), ("scopes", Shape::Texts)]),
+];
+
+/// The shape of `auth`.
+pub(crate) const AUTH: Shape = Shape::WordOrKinds(&["none", "oauth"], KINDS);
+
+const OAUTH_KEYS: &[(&str, Shape)] = &[
+    ("clientId", Shape::Text),
+    ("clientSecret", Shape::Text),
+    ("scopes", Shape::Texts),
+    ("callbackPort", Shape::Port),
+    ("metadataUrl", Shape::Text),
+    ("authorizationUrl", Shape::Text),
+    ("tokenUrl", Shape::Text),
+    ("clientName", Shape::Text),
+];
+
+/// The shape of `oauth`.
+pub(crate) const OAUTH: Shape = Shape::Members(OAUTH_KEYS);
+
+/// What `auth` says.
+pub(crate) fn auth(field: &Field<'_>) -> Result<Auth<Template>, ConfigError> {
+    if let Ok(word) = field.text() {
+        return match word {
+            "none" => Ok(Auth::None),
+            "oauth" => Ok(Auth::default()),
+            _ => Err(field.wrong(AUTH)),
+        };
+    }
+    let members = field.members().map_err(|_| field.wrong(AUTH))?;
+    let kinds: Vec<&'static str> = KINDS.iter().map(|(kind, _)| *kind).collect();
+    let kind = members.iter().find(|(key, _)| *key == "kind").map(|(_, field)| field);
+    let word = kind.and_then(|kind| kind.text().ok());
+    let Some((kind, known)) = KINDS.iter().find(|(kind, _)| Some(*kind) == word) else {
+        let place = kind.cloned().unwrap_or_else(|| field.below("kind"));
+        return Err(place.expected(&Shape::one_of(&kinds)));
+    };
+    for (key, member) in members.iter().filter(|(key, _)| *key != "kind") {
+        if !known.iter().any(|(name, _)| name == key) {
+            return Err(member.unknown(known.iter().map(|(name, _)| *name)));
+        }
+    }
+    let said = Said { whole: field, members };
+    match *kind {
+        "none" => Ok(Auth::None),
+        "bearer" => Ok(Auth::Bearer { token: said.secret("token")? }),
+        "apiKey" => Ok(Auth::ApiKey { key: said.secret("key")?, header: said.header()? }),
+        "basic" => Ok(Auth::Basic { username: said.text("username")?, password: said.secret("password")? }),
+        "oauth" => Ok(Auth::OAuth {
+            binding: Binding::when_proven(said.flag("dpop")?),
+            whose: if said.flag("shared")? { Whose::Everybody } else { Whose::Own },
+        }),
+        _ => Ok(Auth::Grant {
+            grant: said.grant(kind)?,
+            scopes: said.texts("scopes")?.unwrap_or_default(),
+            binding: Binding::when_proven(said.flag("dpop")?),
+        }),
+    }
+}
+
+/// What `oauth` says.
+pub(crate) fn oauth(field: &Field<'_>) -> Result<OAuth<Template>, ConfigError> {
+    let members = field.members()?;
+    if let Some((_, member)) = members.iter().find(|(key, _)| !OAUTH_KEYS.iter().any(|(name, _)| name == key)) {
+        return Err(member.unknown(OAUTH_KEYS.iter().map(|(name, _)| *name)));
+    }
+    let said = Said { whole: field, members };
+    Ok(OAuth {
+        client_id: said.get("clientId", Dialect::Toolway)?,
+        client_secret: said.get("clientSecret", Dialect::ToolwayValue)?,
+        scopes: said.texts("scopes")?,
+        callback_port: said.find("callbackPort").map(Field::port).transpose()?,
+        metadata_url: said.url("metadataUrl")?,
+        authorization_url: said.url("authorizationUrl")?,
+        token_url: said.url("tokenUrl")?,
+        client_name: said.find("clientName").map(|field| field.text().map(str::to_owned)).transpose()?,
+    })
+}
+
+/// The members of an object whose keys are known to be right.
+struct Said<'a> {
+    whole: &'a Field<'a>,
+    members: Vec<(&'a str, Field<'a>)>,
+}
+
+impl<'a> Said<'a> {
+    fn find(&self, key: &str) -> Option<&Field<'a>> {
+        self.members.iter().find(|(name, _)| *name == key).map(|(_, field)| field)
+    }
+
+    fn get(&self, key: &str, dialect: Dialect) -> Result<Option<Template>, ConfigError> {
+        let Some(field) = self.find(key) else { return Ok(None) };
+        let template = field.template(dialect)?;
+        if template.written().expose().trim().is_empty() {
+            return Err(field.expected("a text that is not empty"));
+        }
+        Ok(Some(template))
+    }
+
+    fn needed(&self, key: &str, dialect: Dialect) -> Result<Template, ConfigError> {
+        self.get(key, dialect)?.ok_or_else(|| self.whole.below(key).expected("there, and a string"))
+    }
+
+    fn secret(&self, key: &str) -> Result<Template, ConfigError> {
+        self.needed(key, Dialect::ToolwayValue)
+    }
+
+    fn text(&self, key: &str) -> Result<Template, ConfigError> {
+        self.needed(key, Dialect::Toolway)
+    }
+
+    /// An address without references is checked when it is read, others when they are needed.
+    fn url(&self, key: &str) -> Result<Option<Template>, ConfigError> {
+        let Some(url) = self.get(key, Dialect::Toolway)? else { return Ok(None) };
+        let is_fine = !url.is_literal() || address::check(url.written().expose(), PlainHttp::Loopback).is_ok();
+        if is_fine { Ok(Some(url)) } else { Err(self.whole.below(key).expected(address::TO_SIGN_IN)) }
+    }
+
+    fn flag(&self, key: &str) -> Result<bool, ConfigError> {
+        self.find(key).map_or(Ok(false), Field::flag)
+    }
+
+    fn texts(&self, key: &str) -> Result<Option<Vec<String>>, ConfigError> {
+        self.find(key).map(Field::texts).transpose()
+    }
+
+    fn header(&self) -> Result<String, ConfigError> {
+        let Some(field) = self.find("header") else { return Ok(KEY_HEADER.to_owned()) };
+        let name = field.text()?;
+        header::problem(name, "").map_or_else(|| Ok(name.to_owned()), |expected| Err(field.expected(expected)))
+    }
+
+    fn grant(&self, kind: &str) -> Result<Grant<Template>, ConfigError> {
+        Ok(match kind {
+            "clientCredentials" => Grant::ClientCredentials { client: self.text("clientId")?, proof: self.proof()? },
+            "enterprise" => Grant::Enterprise {
+                provider: self.provider()?,
+                provider_client: Client {
+                    id: self.text("idpClientId")?,
+                    secret: self.get("idpClientSecret", Dialect::ToolwayValue)?,
+                },
+                id_token: self.secret("idToken")?,
+                client: Client { id: self.text("clientId")?, secret: self.get("clientSecret", Dialect::ToolwayValue)? },
+            },
+            "workload" => Grant::Workload {
+                assertion: self.secret("assertion")?,
+                client: self.get("clientId", Dialect::Toolway)?,
+                audience: self.get("audience", Dialect::Toolway)?,
+            },
+            _ => Grant::Google {
+                credentials: self.get("credentials", Dialect::Toolway)?,
+                metadata_url: self.get("metadataUrl", Dialect::Toolway)?,
+            },
+        })
+    }
+
+    fn proof(&self) -> Result<ClientProof<Template>, ConfigError> {
+        let secret = self.get("clientSecret", Dialect::ToolwayValue)?;
+        let key = self.get("privateKey", Dialect::ToolwayValue)?;
+        match (secret, key) {
+            (Some(secret), None) => Ok(ClientProof::Secret(secret)),
+            (None, Some(key)) => Ok(ClientProof::Key { key, algorithm: self.algorithm()? }),
+            _ => Err(self.whole.below("clientSecret").expected("there, or `privateKey`, and not both")),
+        }
+    }
+
+    fn algorithm(&self) -> Result<Option<&'static str>, ConfigError> {
+        let Some(field) = self.find("algorithm") else { return Ok(None) };
+        let words: Vec<(&'static str, &'static str)> = ALGORITHMS.iter().map(|word| (*word, *word)).collect();
+        field.word(&words, Shape::Word(ALGORITHMS)).map(Some)
+    }
+
+    fn provider(&self) -> Result<Provider<Template>, ConfigError> {
+        match (self.url("idpIssuer")?, self.url("idpTokenUrl")?) {
+            (Some(issuer), None) => Ok(Provider::Issuer(issuer)),
+            (None, Some(url)) => Ok(Provider::TokenUrl(url)),
+            _ => Err(self.whole.below("idpIssuer").expected("there, or `idpTokenUrl`, and not both")),
+        }
+    }
+}
