@@ -7,6 +7,8 @@
 //! | [`scope`] | what is asked for, and how often |
 //! | [`token`] | one request to a token endpoint |
 //! | [`proof`] | tokens that are bound to a key |
+//! | [`dpop`] | keys and proofs for them |
+//! | [`jwt`] | texts signed with a private key |
 //! | [`credential`] | what is kept of a sign-in, and under which key |
 //! | [`vault`] | where it is kept, and whose turn it is to renew it |
 //! | [`fetch`] | the one way to authorization servers and metadata |
@@ -21,8 +23,10 @@ pub mod address;
 pub mod challenge;
 pub mod credential;
 pub mod dialer;
+pub mod dpop;
 pub mod fetch;
 pub mod metadata;
+pub mod jwt;
 pub mod proof;
 pub mod range;
 pub mod scope;

@@ -37,6 +37,7 @@ const KEPT_IN: &[(&str, &[&str])] = &[
     ("hyper", &["bench", "rmcp-peer", "testkit", "wire"]),
     ("jsonc-parser", &["config"]),
     ("jsonschema", &["cli", "host"]),
+    ("p521", &["auth"]),
     ("rmcp", &["bench", "host", "rmcp-peer"]),
     ("rusqlite", &["store"]),
     ("saphyr-parser", &["config"]),

@@ -1,0 +1,236 @@
+//! Proofs that a key is ours (RFC 9449): one key for a credential, a new proof for each request, nonces for each origin.
+//!
+//! The port is [`crate::proof`]; when a proof is asked for again after `use_dpop_nonce` is decided where requests are sent.
+
+use std::{collections::VecDeque, fmt, sync::Arc};
+
+use http::{HeaderMap, HeaderValue, Method};
+use parking_lot::Mutex;
+use ring::digest::{SHA256, digest};
+use serde_json::{Map, Value};
+use toolway_config::Secret;
+use url::{Origin, Url};
+
+use crate::{
+    credential::now,
+    jwt::{self, Algorithm, Header, KeyError, SigningKey, encode},
+    proof::{DPOP_NONCE, ProofError, ProofKeys, Prover},
+};
+
+/// Keys on P-256, a new one for each credential.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DpopKeys;
+
+/// One key, and the nonces that origins want to see in its proofs.
+pub struct DpopKey {
+    key: SigningKey,
+    jwk: Value,
+    kept: Secret,
+    // Nothing awaits under this lock.
+    nonces: Mutex<Nonces>,
+}
+
+/// The nonces last heard, the newest at the end.
+#[derive(Default)]
+struct Nonces(VecDeque<(Origin, HeaderValue)>);
+
+/// A credential has to do with one server and one authorization server; more are strangers' redirects.
+const MAX_ORIGINS: usize = 8;
+/// A longer nonce is not remembered.
+const MAX_NONCE: usize = 1024;
+
+// === impl DpopKeys ===
+
+impl ProofKeys for DpopKeys {
+    fn prover(&self, kept: Option<&Secret>) -> Result<Arc<dyn Prover>, ProofError> {
+        Ok(Arc::new(DpopKey::new(kept)?))
+    }
+}
+
+// === impl DpopKey ===
+
+impl DpopKey {
+    /// The key that was kept with a credential; without one, a new key.
+    pub fn new(kept: Option<&Secret>) -> Result<Self, ProofError> {
+        let kept = kept.cloned().map_or_else(SigningKey::generate, Ok)?;
+        let key = SigningKey::from_pem(&kept)?;
+        let jwk = key.public_jwk().ok_or_else(|| ProofError("the kept key is not one for ES256".to_owned()))?;
+        Ok(Self { key, jwk, kept, nonces: Mutex::default() })
+    }
+
+    fn claims(&self, method: &Method, url: &Url, token: Option<&Secret>) -> Result<Map<String, Value>, ProofError> {
+        let mut claims = Map::new();
+        let mut claim = |name: &str, value: Value| claims.insert(name.to_owned(), value);
+        claim("jti", jwt::fresh_id()?.into());
+        claim("htm", method.as_str().into());
+        claim("htu", bare(url).into());
+        claim("iat", now().into());
+        if let Some(token) = token {
+            claim("ath", encode(digest(&SHA256, token.expose().as_bytes())).into());
+        }
+        if let Some(nonce) = self.nonces.lock().of(url) {
+            claim("nonce", nonce.into());
+        }
+        Ok(claims)
+    }
+}
+
+impl Prover for DpopKey {
+    fn proof(&self, method: &Method, url: &Url, token: Option<&Secret>) -> Result<HeaderValue, ProofError> {
+        let claims = self.claims(method, url, token)?;
+        let header = Header { kind: Some("dpop+jwt"), jwk: Some(self.jwk.clone()), ..Header::default() };
+        let proof = jwt::sign(&self.key, Algorithm::Es256, &header, &claims)?;
+        let mut value =
+            HeaderValue::from_str(proof.expose()).map_err(|_| ProofError("it does not fit a header".to_owned()))?;
+        value.set_sensitive(true);
+        Ok(value)
+    }
+
+    fn heard(&self, url: &Url, headers: &HeaderMap) {
+        if let Some(nonce) = headers.get(DPOP_NONCE) {
+            self.nonces.lock().remember(url, nonce);
+        }
+    }
+
+    fn key(&self) -> Secret {
+        self.kept.clone()
+    }
+}
+
+impl fmt::Debug for DpopKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DpopKey").field("origins", &self.nonces.lock().0.len()).finish_non_exhaustive()
+    }
+}
+
+impl From<KeyError> for ProofError {
+    fn from(error: KeyError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// What the server is told it was asked: the address without query and fragment, which may hold secrets.
+fn bare(url: &Url) -> String {
+    let mut bare = url.clone();
+    bare.set_query(None);
+    bare.set_fragment(None);
+    // Only addresses without a host cannot lose their user part, and those have none.
+    let _without = bare.set_username("").and_then(|()| bare.set_password(None));
+    bare.into()
+}
+
+// === impl Nonces ===
+
+impl Nonces {
+    fn of(&self, url: &Url) -> Option<&str> {
+        let origin = url.origin();
+        self.0.iter().find(|(known, _)| *known == origin).and_then(|(_, nonce)| nonce.to_str().ok())
+    }
+
+    fn remember(&mut self, url: &Url, nonce: &HeaderValue) {
+        let origin = url.origin();
+        if MAX_NONCE < nonce.len() || nonce.is_empty() || nonce.to_str().is_err() || !origin.is_tuple() {
+            return;
+        }
+        self.0.retain(|(known, _)| *known != origin);
+        self.0.push_back((origin, nonce.clone()));
+        if MAX_ORIGINS < self.0.len() {
+            self.0.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+    use http::{HeaderMap, HeaderValue, Method};
+    use ring::signature::{ECDSA_P256_SHA256_FIXED, UnparsedPublicKey};
+    use serde_json::{Value, json};
+    use toolway_config::Secret;
+    use url::Url;
+
+    use super::{DpopKey, MAX_NONCE, MAX_ORIGINS};
+    use crate::{
+        credential::now,
+        proof::{DPOP_NONCE, Prover},
+    };
+
+    fn url(text: &str) -> Url {
+        Url::parse(text).unwrap()
+    }
+
+    fn decode(text: &str) -> Vec<u8> {
+        URL_SAFE_NO_PAD.decode(text).unwrap()
+    }
+
+    /// The header and the claims of a proof, after its signature was checked with the key that it names.
+    fn opened(proof: &HeaderValue) -> (Value, Value) {
+        let text = proof.to_str().unwrap();
+        let (message, signature) = text.rsplit_once('.').unwrap();
+        let (header, claims) = message.split_once('.').unwrap();
+        let header: Value = serde_json::from_slice(&decode(header)).unwrap();
+        let half = |name: &str| decode(header["jwk"][name].as_str().unwrap());
+        let public = [vec![4], half("x"), half("y")].concat();
+        UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, public)
+            .verify(message.as_bytes(), &decode(signature))
+            .expect("signed with the key it names");
+        (header, serde_json::from_slice(&decode(claims)).unwrap())
+    }
+
+    fn nonce(text: &str) -> HeaderMap {
+        HeaderMap::from_iter([(DPOP_NONCE, HeaderValue::from_str(text).unwrap())])
+    }
+
+    #[test]
+    fn a_proof_names_the_request_and_the_key_and_nothing_secret() {
+        let key = DpopKey::new(None).unwrap();
+        let asked = url("https://u:p@Example.org:443/mcp?key=s3cret#top");
+        let proof = key.proof(&Method::POST, &asked, None).unwrap();
+        assert!(proof.is_sensitive());
+        let (header, claims) = opened(&proof);
+        assert_eq!((&header["typ"], &header["alg"]), (&json!("dpop+jwt"), &json!("ES256")));
+        assert_eq!(header["jwk"].get("d"), None);
+        assert_eq!((&claims["htm"], &claims["htu"]), (&json!("POST"), &json!("https://example.org/mcp")));
+        assert!(claims["iat"].as_u64().unwrap().abs_diff(now()) < 5);
+        assert_eq!((claims.get("ath"), claims.get("nonce")), (None, None));
+        let (_, next) = opened(&key.proof(&Method::POST, &asked, None).unwrap());
+        assert_ne!(next["jti"], claims["jti"], "each proof is new");
+    }
+
+    /// RFC 9449, 7.1: this token has this hash.
+    #[test]
+    fn a_proof_with_a_token_has_its_hash() {
+        let token = Secret::new("Kz~8mXK1EalYznwH-LC-1fBAo.4Ljp~zsPE_NeO.gxU");
+        let key = DpopKey::new(None).unwrap();
+        let (_, claims) = opened(&key.proof(&Method::GET, &url("https://example.org/mcp"), Some(&token)).unwrap());
+        assert_eq!(claims["ath"], json!("fUHyO2r2Z3DZ53EsNrWBb0xWXoaNy59IiKCAqksmQEo"));
+    }
+
+    #[test]
+    fn a_nonce_is_for_its_origin_only_and_the_last_one_counts() {
+        let (key, server, login) =
+            (DpopKey::new(None).unwrap(), url("https://example.org/mcp"), url("https://login.example/token"));
+        let told = |at: &Url| opened(&key.proof(&Method::POST, at, None).unwrap()).1.get("nonce").cloned();
+        key.heard(&server, &nonce("one"));
+        key.heard(&server, &nonce("two"));
+        key.heard(&server, &HeaderMap::new());
+        assert_eq!((told(&server), told(&login)), (Some(json!("two")), None));
+        assert_eq!(told(&url("https://example.org/other?x")), Some(json!("two")));
+        key.heard(&login, &nonce(&"n".repeat(MAX_NONCE + 1)));
+        assert_eq!(told(&login), None, "too long to be one");
+        for port in 0..MAX_ORIGINS {
+            key.heard(&url(&format!("https://stranger.example:{}/", 1000 + port)), &nonce("x"));
+        }
+        assert_eq!(key.nonces.lock().0.len(), MAX_ORIGINS, "no more are remembered");
+    }
+
+    #[test]
+    fn a_kept_key_is_the_same_key() {
+        let first = DpopKey::new(None).unwrap();
+        let again = DpopKey::new(Some(&first.key())).unwrap();
+        assert_eq!(again.jwk, first.jwk);
+        assert_ne!(DpopKey::new(None).unwrap().jwk, first.jwk);
+        let broken = DpopKey::new(Some(&Secret::new("s3cret"))).unwrap_err();
+        assert!(!format!("{broken} {broken:?} {first:?}").contains("s3cret"));
+    }
+}
