@@ -271,9 +271,9 @@ impl Shared {
     }
 
     async fn read(self: &Arc<Self>, request: u64, session: Option<HeaderValue>, response: Reply) -> LaneEnd {
-        match (&self.session, session) {
+        match (&self.session, &session) {
             (Some(own), Some(used)) if response.status() == http::StatusCode::NOT_FOUND => {
-                return Box::pin(self.session_gone(own, &used, response)).await;
+                return Box::pin(self.session_gone(own, used, response)).await;
             }
             // Sent while the session was being lost, and refused for want of one.
             (Some(own), None) if own.is_lost() && response.status() == http::StatusCode::BAD_REQUEST => {
@@ -286,7 +286,7 @@ impl Shared {
         match lane::read(self.lanes.sink(), Lane::Of(request), response, &self.endpoint.limits).await {
             lane::End::Lane(end) => end,
             lane::End::Broken(broken) => match &self.session {
-                Some(own) => Box::pin(own.take_up(self, request, broken)).await,
+                Some(own) => Box::pin(own.take_up(self, request, session.as_ref(), broken)).await,
                 None => broken.for_good(),
             },
         }

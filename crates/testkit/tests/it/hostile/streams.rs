@@ -167,6 +167,30 @@ async fn a_stream_with_a_session_is_taken_up_where_it_broke_after_the_time_the_s
     assert_eq!(odd.seen().iter().filter(|seen| seen.tool() == "odd").count(), 1);
 }
 
+/// The place where a stream broke is a place in its session: in the next one it would be another's.
+#[tokio::test]
+async fn a_stream_is_not_taken_up_in_another_session() {
+    let odd = OddHttp::start(|seen| match (seen.verb.as_str(), seen.header("last-event-id")) {
+        ("GET", Some(_)) => Reply::events(event(&polite::answered(&json!(2), &polite::text("another's")))),
+        ("POST", _) if seen.method() == "initialize" => {
+            Reply::json(200, &hello(seen)).header("Mcp-Session-Id", format!("session-{}", seen.before))
+        }
+        _ if seen.tool() == "odd" => Reply::events("id: one\nretry: 700\ndata:\n\n"),
+        _ if seen.tool() == "hello" && seen.header("mcp-session-id") == Some("session-0") => Reply::empty(404),
+        _ => polite_http(Speaks::Legacy, seen),
+    });
+    let odd = odd.await.unwrap();
+    let peer = connected(&odd, pinned(EraChoice::Legacy)).await;
+    let lost = async {
+        odd.until(|seen| seen.iter().any(|seen| seen.tool() == "odd")).await;
+        call(&peer, "hello").await
+    };
+    let (broken, renewed) = tokio::join!(call(&peer, "odd"), lost);
+    assert_eq!((word(&broken), word(&renewed)), ("ended", "answered"), "{broken:?} {renewed:?}");
+    assert_eq!(peer.session().as_deref(), Some("session-1"));
+    assert_eq!(resumptions(&odd), [""; 0]);
+}
+
 #[tokio::test]
 async fn a_stream_that_brings_nothing_new_is_given_up() {
     let limits = Limits { resumptions: 3, ..Limits::default() };

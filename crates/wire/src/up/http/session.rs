@@ -124,8 +124,15 @@ impl Session {
         Some(id)
     }
 
-    /// Takes a broken stream up again, as often as it makes progress.
-    pub(super) async fn take_up(&self, shared: &Arc<Shared>, request: u64, mut broken: Broken) -> LaneEnd {
+    /// Takes a broken stream of this session up again, as often as it makes progress. Where the session has been lost
+    /// meanwhile, the place is nobody's, and in the next one it may be another request's.
+    pub(super) async fn take_up(
+        &self,
+        shared: &Arc<Shared>,
+        request: u64,
+        session: Option<&HeaderValue>,
+        mut broken: Broken,
+    ) -> LaneEnd {
         let mut attempts = 0;
         while let Some(last_event) = broken.last_event.clone() {
             attempts = if broken.progressed { 1 } else { attempts + 1 };
@@ -133,6 +140,9 @@ impl Session {
                 break;
             }
             tokio::time::sleep(wait(broken.retry, &shared.endpoint.limits)).await;
+            if self.state.lock().id() != session {
+                break;
+            }
             let retry = broken.retry;
             let response = match self.get(shared, Some(&last_event)).await {
                 Ok(response) => response,
