@@ -183,7 +183,7 @@ async fn faulty(house: &mut House, clients: Vec<Client>, calls: usize, mut dice:
     };
     let killing = async {
         while tokio::time::timeout(Duration::from_millis(200 + dice.below(800)), done.cancelled()).await.is_err() {
-            match dice.below(8) {
+            match dice.below(6) {
                 0 => house.back[0].kill(),
                 1 => house.back[1].kill(),
                 _ => house.program(&mut dice).into_iter().for_each(census::kill),
