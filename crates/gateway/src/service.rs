@@ -5,6 +5,7 @@
 
 mod annotation;
 mod driven;
+mod icons;
 mod listening;
 mod lists;
 mod pages;

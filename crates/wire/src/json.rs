@@ -143,7 +143,7 @@ impl Raw {
     }
 
     /// Whether a key of this name can stand anywhere in the text; a look that is much cheaper than reading.
-    pub(crate) fn may_mention(&self, key: &str) -> bool {
+    pub fn may_mention(&self, key: &str) -> bool {
         memchr::memmem::find(&self.0, key.as_bytes()).is_some() || memchr::memmem::find(&self.0, b"\\u").is_some()
     }
 

@@ -30,7 +30,7 @@ use toolway_wire::{
 use super::{
     Scope,
     annotation::{self, Shown},
-    invalid,
+    icons, invalid,
     lists::ListFor,
 };
 use crate::access::Client;
@@ -198,7 +198,7 @@ fn cut<T: Offered, K: AsRef<str>>(
     fit: impl Fn(&Raw) -> Raw,
 ) -> Vec<Raw> {
     let shown = |entry: &Entry<T, K>| {
-        let (item, public) = (fit(entry.item.raw()), entry.public.as_ref());
+        let (item, public) = (icons::fitted(&fit(entry.item.raw())), entry.public.as_ref());
         let renamed = wanted.scope == Scope::All && public != entry.origin.raw_name;
         if renamed { splice::edited(&item, &[Edit::Set(key, Raw::of(public))]) } else { item }
     };

@@ -5,15 +5,26 @@ use std::sync::LazyLock;
 use serde_json::{Map, Value, json};
 use toolway_config::ServerName;
 use toolway_host::{Host, catalog::Catalog};
-use toolway_wire::{down::Profile, json::Raw, message::ServerCapabilities};
+use toolway_wire::{
+    down::Profile,
+    json::Raw,
+    message::{
+        ServerCapabilities,
+        splice::{self, Edit},
+    },
+};
 
-use super::Scope;
+use super::{Scope, icons};
 use crate::access::Client;
 
 /// Longer instructions of one server are cut when those of many are put together.
 const OF_ONE: usize = 4 * 1024;
 /// And all of them together here.
 const OF_ALL: usize = 64 * 1024;
+
+/// Extensions that go through to one server without our having to know anything of them: their methods are requests as
+/// any other, and what they say stands in `_meta` and in resources, under the server's own names.
+const PASSED_ON: [&str; 2] = ["io.modelcontextprotocol/ui", "io.modelcontextprotocol/skills"];
 
 pub(super) fn of(host: &Host, scope: &Scope, client: Option<&Client>) -> Profile {
     let catalog = host.catalog();
@@ -34,7 +45,7 @@ fn of_one(host: &Host, catalog: &Catalog, server: &ServerName) -> Profile {
     let capabilities = known.as_ref().map(|known| &known.capabilities);
     let capabilities = capabilities.or_else(|| listing.map(|listing| &listing.capabilities));
     Profile {
-        info: known.as_ref().map_or_else(ours, |known| known.info.clone()),
+        info: known.as_ref().map_or_else(ours, |known| icons::fitted(&known.info)),
         capabilities: capabilities.map_or_else(Raw::empty_object, passed_on),
         instructions: listing.and_then(|listing| listing.instructions.clone()),
     }
@@ -44,9 +55,11 @@ fn of_one(host: &Host, catalog: &Catalog, server: &ServerName) -> Profile {
 pub(super) fn info(host: &Host, scope: &Scope) -> Raw {
     match scope {
         Scope::All => ours(),
-        Scope::One(server) => {
-            host.status(server).ok().and_then(|status| status.profile).map_or_else(ours, |known| known.info)
-        }
+        Scope::One(server) => host
+            .status(server)
+            .ok()
+            .and_then(|status| status.profile)
+            .map_or_else(ours, |known| icons::fitted(&known.info)),
     }
 }
 
@@ -85,7 +98,14 @@ fn passed_on(declared: &ServerCapabilities) -> Raw {
             passed.insert(plain.to_owned(), json!({}));
         }
     }
-    Raw::of(&Value::Object(passed))
+    let passed = Raw::of(&Value::Object(passed));
+    let extensions: Vec<_> =
+        PASSED_ON.iter().filter_map(|id| Some((*id, declared.0.get("extensions")?.get(id)?))).collect();
+    if extensions.is_empty() {
+        return passed;
+    }
+    let extensions = splice::object(extensions.iter().map(|(id, says)| (*id, says)));
+    splice::edited(&passed, &[Edit::Set("extensions", extensions)])
 }
 
 /// What each server a client sees says about its use, under the server's name.

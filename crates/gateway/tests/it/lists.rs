@@ -17,6 +17,7 @@ use toolway_testkit::{
 use toolway_wire::{
     down::{Caller, Heard, Profile, Service},
     exchange::{self, Exchange, Request, Terms},
+    json::Raw,
     notice::Wanted,
     revision::Era,
     up::Peer,
@@ -165,4 +166,61 @@ async fn a_list_keeps_not_at_all_where_a_part_of_it_is_unknown_and_for_one_calle
     stage.host.ready("files").await;
     let (time, scope) = kept(&stage, "/mcp", None).await;
     assert!(0 < time && scope == "private", "{time} {scope}");
+}
+
+/// A server whose prompt has pictures, here and elsewhere.
+struct Pictured(FixtureServer);
+
+impl Service for Pictured {
+    fn profile(&self, caller: &Caller) -> Profile {
+        self.0.profile(caller)
+    }
+
+    fn open(&self, request: Request, caller: &Caller) -> Exchange {
+        if request.method() != "prompts/list" {
+            return self.0.open(request, caller);
+        }
+        let icons = json!([{ "src": "https://files.example/icon.png" }, { "src": "data:image/png;base64,AA==" }]);
+        let prompts = json!({ "prompts": [{ "name": "hello", "icons": icons }] });
+        Exchange::ended(exchange::Outcome::Answered(Raw::of(&prompts)))
+    }
+
+    fn listen<'a>(&'a self, wanted: Wanted, caller: &'a Caller) -> BoxFuture<'a, Heard> {
+        self.0.listen(wanted, caller)
+    }
+}
+
+#[tokio::test]
+async fn icons_that_hold_their_picture_go_through_and_addresses_elsewhere_do_not() {
+    let server = WantedServer::new(name("files"), Way::InProcess(Arc::new(Pictured(files()))));
+    let stage = Stage::with(TestHost::new().wanted(server)).await;
+    stage.host.ready("files").await;
+    for path in ["/mcp", "/servers/files/mcp"] {
+        let prompts = stage.client(path, Era::Modern).await.list_prompts().await.unwrap();
+        let icons = prompts.items[0].raw.get("icons").unwrap();
+        assert_eq!(icons.to_string(), r#"[{"src":"data:image/png;base64,AA=="}]"#, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_server_alone_can_beside_the_protocol_is_declared_where_it_goes_through() {
+    let apps = json!({ "mimeTypes": ["text/html;profile=mcp-app"] });
+    let declared = json!({ "tools": {}, "extensions": { "io.modelcontextprotocol/ui": apps, "example/other": {} } });
+    let files = files().declaring(declared);
+    for up in [Era::Legacy, Era::Modern] {
+        let (_fixture, wanted) = behind(&files, up).await;
+        let stage = Stage::with(TestHost::new().wanted(wanted)).await;
+        stage.host.ready("files").await;
+        for down in [Era::Legacy, Era::Modern] {
+            let extensions = async |path| {
+                let client = stage.client(path, down).await;
+                client.profile().capabilities.0.get("extensions").map(|extensions| extensions.to_string())
+            };
+            let alone = extensions("/servers/files/mcp").await.unwrap();
+            let expected = format!(r#""io.modelcontextprotocol/ui":{apps}"#);
+            assert!(alone.contains(&expected) && !alone.contains("example"), "{down:?} {up:?}: {alone}");
+            let all = extensions("/mcp").await.unwrap_or_default();
+            assert!(!all.contains("/ui"), "{down:?} {up:?}: {all}");
+        }
+    }
 }

@@ -58,11 +58,11 @@ const V2025_11_25: Lacks = Lacks {
     structure: Structure::Objects,
 };
 
-const V2025_06_18: Lacks = Lacks { tool: &["execution"], ..V2025_11_25 };
+const V2025_06_18: Lacks = Lacks { item: &["icons"], tool: &["execution"], block: &["icons"], ..V2025_11_25 };
 
 const V2025_03_26: Lacks = Lacks {
     result: &["resultType", "ttlMs", "cacheScope", "structuredContent"],
-    item: &["title", "_meta"],
+    item: &["title", "_meta", "icons"],
     tool: &["execution", "outputSchema"],
     block: &["_meta"],
     kinds: &["resource_link"],
@@ -111,6 +111,16 @@ pub(super) fn result(revision: Revision, method: &str, result: &Raw) -> Vec<Edit
         _ => {}
     }
     edits
+}
+
+/// Who answers, with what this revision says of that.
+pub(super) fn info(revision: Revision, info: &Raw) -> Raw {
+    let lacks: &[&str] = match revision {
+        Revision::V2026_07_28 | Revision::V2025_11_25 => return info.clone(),
+        Revision::V2025_06_18 => &["icons", "description", "websiteUrl"],
+        Revision::V2025_03_26 | Revision::V2024_11_05 => &["icons", "description", "websiteUrl", "title"],
+    };
+    definition::without(info, &definition::removals(lacks, info)).unwrap_or_else(|| info.clone())
 }
 
 /// Progress as this revision reports it.

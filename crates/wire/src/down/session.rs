@@ -104,7 +104,7 @@ impl Session {
         let mut edits = vec![
             Edit::Set("protocolVersion", Raw::of(revision.as_str())),
             Edit::Set("capabilities", capabilities),
-            Edit::Set("serverInfo", profile.info),
+            Edit::Set("serverInfo", dialect::info(revision, &profile.info)),
         ];
         if let Some(instructions) = profile.instructions {
             edits.push(Edit::Set("instructions", Raw::of(&instructions)));

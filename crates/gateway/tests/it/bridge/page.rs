@@ -37,7 +37,8 @@ const EDITS: &str = "
 Where both sides speak the same era, what a server says arrives at `/servers/<id>/mcp` byte for byte: results, errors,
 steps of progress, and each item of a list. The differences are these, and `crates/gateway/tests/it/differential`
 compares servers of ours and of others, directly and through the gateway, to show that there are no more. *Hello* is the
-first answer: `initialize` or `server/discover`.
+first answer: `initialize` or `server/discover`. Besides, icons that are addresses elsewhere are left out of lists and of
+who answers, since clients take them only from where the server is; those that hold their picture go through.
 
 | in | era | where | what differs | why |
 |---|---|---|---|---|

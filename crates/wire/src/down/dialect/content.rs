@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{
     Lacks, Structure,
-    definition::{removals, without},
+    definition::{mentions, removals, without},
     each,
 };
 use crate::{
@@ -21,7 +21,7 @@ pub(super) fn of_a_tool(lacks: &Lacks, result: &Raw, structured: Option<Raw>) ->
         Structure::Objects => value.kind() != Kind::Object,
         Structure::None => true,
     });
-    if goes.is_none() && lacks.kinds.is_empty() && lacks.block.is_empty() {
+    if goes.is_none() && lacks.kinds.is_empty() && !mentions(lacks.block, result) {
         return Vec::new();
     }
     let content = result.get("content").filter(|content| content.kind() == Kind::Array);
@@ -39,7 +39,7 @@ pub(super) fn of_a_tool(lacks: &Lacks, result: &Raw, structured: Option<Raw>) ->
 
 /// The messages of a prompt.
 pub(super) fn messages(lacks: &Lacks, result: &Raw) -> Option<Edit<'static>> {
-    if lacks.kinds.is_empty() && lacks.block.is_empty() {
+    if lacks.kinds.is_empty() && !mentions(lacks.block, result) {
         return None;
     }
     let fitted = each(&result.get("messages")?, |message| {

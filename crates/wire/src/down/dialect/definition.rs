@@ -8,7 +8,7 @@ use crate::{
 
 /// The tools of a list.
 pub(super) fn tools(lacks: &Lacks, result: &Raw) -> Option<Edit<'static>> {
-    if lacks.structure == Structure::Anything && !lacks.tool.iter().any(|key| result.may_mention(key)) {
+    if lacks.structure == Structure::Anything && !mentions(lacks.tool, result) {
         return None;
     }
     let tools = each(&result.get("tools")?, |tool| self::tool(lacks, tool))?;
@@ -17,7 +17,7 @@ pub(super) fn tools(lacks: &Lacks, result: &Raw) -> Option<Edit<'static>> {
 
 /// The members of another list.
 pub(super) fn items(lacks: &Lacks, result: &Raw, list: &'static str) -> Option<Edit<'static>> {
-    if lacks.item.is_empty() {
+    if !mentions(lacks.item, result) {
         return None;
     }
     let items = each(&result.get(list)?, |item| without(item, &removals(lacks.item, item)))?;
@@ -26,7 +26,7 @@ pub(super) fn items(lacks: &Lacks, result: &Raw, list: &'static str) -> Option<E
 
 /// The prompts of a list, and what they take.
 pub(super) fn prompts(lacks: &Lacks, result: &Raw) -> Option<Edit<'static>> {
-    if lacks.item.is_empty() {
+    if !mentions(lacks.item, result) {
         return None;
     }
     let prompts = each(&result.get("prompts")?, |prompt| {
@@ -50,6 +50,11 @@ fn tool(lacks: &Lacks, tool: &Raw) -> Option<Raw> {
     edits.extend(removals(lacks.item, tool));
     edits.extend(removals(lacks.tool, tool));
     without(tool, &edits)
+}
+
+/// Whether any of these may be in there: a look for the words is cheaper than crossing it.
+pub(super) fn mentions(keys: &[&str], result: &Raw) -> bool {
+    keys.iter().any(|key| result.may_mention(key))
 }
 
 fn describes_an_object(schema: &Raw) -> bool {

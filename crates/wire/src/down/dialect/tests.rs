@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{capabilities, question, result};
+use super::{capabilities, info, question, result};
 use crate::{json::Raw, message::splice, revision::Revision};
 
 const OLDEST: Revision = Revision::V2024_11_05;
@@ -51,6 +51,29 @@ const RESULTS: &[Row] = &[
         "tools/list",
         r#"{"tools":[{"name":"a","title":"A","outputSchema":{"type":"object"},"_meta":{"k":1}}]}"#,
         &[(OLD, r#"{"tools":[{"name":"a"}]}"#)],
+    ),
+    (
+        "tools/list",
+        r#"{"tools":[{"name":"a","icons":[{"src":"data:,"}]}]}"#,
+        &[(&[OLDEST, BATCHES, FORMS], r#"{"tools":[{"name":"a"}]}"#)],
+    ),
+    (
+        "prompts/list",
+        r#"{"prompts":[{"name":"a","icons":[]}]}"#,
+        &[(&[OLDEST, BATCHES, FORMS], r#"{"prompts":[{"name":"a"}]}"#)],
+    ),
+    (
+        "resources/list",
+        r#"{"resources":[{"uri":"a","icons":[]}]}"#,
+        &[(&[OLDEST, BATCHES, FORMS], r#"{"resources":[{"uri":"a"}]}"#)],
+    ),
+    (
+        "tools/call",
+        r#"{"content":[{"type":"resource_link","uri":"a:b","name":"n","icons":[]}]}"#,
+        &[
+            (OLD, r#"{"content":[{"text":"n: a:b","type":"text"}]}"#),
+            (&[FORMS], r#"{"content":[{"type":"resource_link","uri":"a:b","name":"n"}]}"#),
+        ],
     ),
     (
         "tools/list",
@@ -182,4 +205,18 @@ fn a_conversation_of_before_has_one_block_per_message() {
     assert!(sampled(OLDEST).contains("left out"), "{}", sampled(OLDEST));
     let plain = raw(r#"{"messages":[{"role":"user","content":{"type":"text","text":"a"}}] }"#);
     assert_eq!(question(OLDEST, "sampling/createMessage", &plain).unwrap().to_string(), plain.to_string());
+}
+
+#[test]
+fn who_answers_is_said_as_the_revision_says_it() {
+    let whole = r#"{"name":"a","title":"A","version":"1","icons":[],"description":"d","websiteUrl":"u"}"#;
+    for (revision, expected) in [
+        (OLDEST, r#"{"name":"a","version":"1"}"#),
+        (BATCHES, r#"{"name":"a","version":"1"}"#),
+        (FORMS, r#"{"name":"a","title":"A","version":"1"}"#),
+        (TASKS, whole),
+        (MODERN, whole),
+    ] {
+        assert_eq!(info(revision, &raw(whole)).to_string(), expected, "{revision}");
+    }
 }
