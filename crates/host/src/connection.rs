@@ -30,7 +30,7 @@ pub use address::ServerAddress;
 pub use dial::{DialError, DialOptions, dial};
 pub use era_memory::DiskEraMemory;
 pub use last_words::LastWords;
-pub use lines::{CapabilityProfile, LineStatus, OwnChange};
+pub use lines::{CapabilityProfile, LineStatus, OwnChange, OwnLog};
 pub use live::{Connection, Sent};
 pub use session_memory::SessionMemory;
 pub use set::{Applied, Changed, Effect, Happened, Plan, WantedSet};

@@ -39,8 +39,8 @@ use crate::{
     call::CallId,
     catalog::{Catalog, Naming},
     connection::{
-        Applied, Connection, Dialler, Order, OwnChange, Phase, Plan, ServerStatus, Surroundings, Turns, WantedServer,
-        WantedSet, supervise,
+        Applied, Connection, Dialler, Order, OwnChange, OwnLog, Phase, Plan, ServerStatus, Surroundings, Turns,
+        WantedServer, WantedSet, supervise,
     },
     event::{Events, HostEvent, Listener},
     policy::{Policy, limit::Slots},
@@ -183,6 +183,11 @@ impl Host {
     /// Lists that change from now on for some callers: everybody's catalog does not see it, [`Host::catalog_of`] does.
     pub fn own_changes(&self) -> broadcast::Receiver<OwnChange> {
         self.inner.room.own_changes.subscribe()
+    }
+
+    /// What servers log from now on to one caller and in no call.
+    pub fn own_logs(&self) -> broadcast::Receiver<OwnLog> {
+        self.inner.room.own_logs.subscribe()
     }
 
     /// Everything that happens from now on.
@@ -443,6 +448,7 @@ fn surroundings(
         },
         ports,
         own_changes: broadcast::Sender::new(UNHEARD),
+        own_logs: broadcast::Sender::new(UNHEARD),
         roots: options.roots.into(),
         declared: options.declared,
         events,

@@ -11,7 +11,7 @@ use toolway_host::{
     Host,
     call::{OnBehalf, Subscription, beside::Update},
     catalog::{Catalog, Diff, ItemKind},
-    connection::OwnChange,
+    connection::{OwnChange, OwnLog},
 };
 use toolway_wire::{
     down::{Caller, Heard},
@@ -42,7 +42,7 @@ pub(super) async fn listen(host: &Host, scope: &Scope, client: Arc<Client>, call
     // From here on nothing is lost: what changes while servers are asked is seen by comparison.
     let mut catalogs = host.watch_catalog();
     catalogs.borrow_and_update();
-    let (own, on_behalf) = (host.own_changes(), tasks::on_behalf(caller));
+    let (own, on_behalf) = ((host.own_changes(), host.own_logs()), tasks::on_behalf(caller));
     let known = host.catalog_of(&on_behalf);
     let subscriptions = subscribed(host, scope, (&client, caller), &wanted.uris).await;
     let uris = subscriptions.iter().map(|(uri, _)| uri.clone()).collect();
@@ -94,13 +94,22 @@ impl Lists {
     async fn tell(
         self,
         (mut catalogs, mut known): (watch::Receiver<Arc<Catalog>>, Arc<Catalog>),
-        mut own: broadcast::Receiver<OwnChange>,
+        (mut own, mut logs): (broadcast::Receiver<OwnChange>, broadcast::Receiver<OwnLog>),
         sender: mpsc::Sender<Notice>,
     ) {
         loop {
             tokio::select! {
                 () = sender.closed() => return,
                 changed = catalogs.changed() => if changed.is_err() { return },
+                log = logs.recv() => {
+                    // Of too many at once some are lost; a log is no promise.
+                    if let Ok(log) = log
+                        && self.is_theirs(&log)
+                    {
+                        drop(sender.try_send(Notice::Log(log.params)));
+                    }
+                    continue;
+                }
                 change = own.recv() => match change {
                     Ok(change) if !self.may_concern(&change) => continue,
                     // Of too many at once those that were missed may have been theirs.
@@ -127,6 +136,12 @@ impl Lists {
     fn may_concern(&self, change: &OwnChange) -> bool {
         let theirs = change.caller.as_ref().is_none_or(|caller| *caller == self.on_behalf.caller);
         theirs && self.covers(&change.server)
+    }
+
+    /// What was logged on a connection of the listener's own.
+    fn is_theirs(&self, log: &OwnLog) -> bool {
+        let session = log.session.is_none() || log.session == self.on_behalf.session;
+        log.caller == self.on_behalf.caller && session && self.covers(&log.server)
     }
 
     fn concerns(&self, diff: &Diff, list: List) -> bool {

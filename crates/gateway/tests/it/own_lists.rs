@@ -15,7 +15,7 @@ use toolway_host::connection::{WantedServer, Way};
 use toolway_testkit::test_host::{TestHost, name, within};
 use toolway_wire::{
     down::{Caller, Heard, Profile, Service},
-    exchange::{Exchange, Outcome, Request, Terms},
+    exchange::{Exchange, LogLevel, Outcome, Request, Terms},
     json::Raw,
     message::RpcError,
     notice::{List, Notice, Wanted},
@@ -67,6 +67,14 @@ impl Personal {
         }
     }
 
+    /// Says something that concerns no call to the sessions that have grown something.
+    fn log(&self, level: &str, data: &str) {
+        let grown: Vec<_> = self.grown.lock().unwrap().keys().cloned().collect();
+        for (_, sender) in self.told.lock().unwrap().iter().filter(|(whose, _)| grown.contains(whose)) {
+            drop(sender.send(Notice::Log(Raw::of(&json!({ "level": level, "data": data })))));
+        }
+    }
+
     /// How often it was connected to.
     fn sessions(&self) -> usize {
         self.sessions.lock().unwrap().len()
@@ -81,7 +89,11 @@ impl Service for Personal {
     fn profile(&self, caller: &Caller) -> Profile {
         self.sessions.lock().unwrap().push(session(caller));
         let info = Raw::of(&json!({ "name": "personal", "version": "1" }));
-        Profile { info, capabilities: Raw::of(&json!({ "tools": { "listChanged": true } })), instructions: None }
+        Profile {
+            info,
+            capabilities: Raw::of(&json!({ "tools": { "listChanged": true }, "logging": {} })),
+            instructions: None,
+        }
     }
 
     fn open(&self, request: Request, caller: &Caller) -> Exchange {
@@ -206,6 +218,40 @@ async fn what_one_callers_session_grew_is_that_callers() {
             }
             assert_eq!(tools(&ada).await, named(prefix, &["grow", "new", "form", "adas"]), "{path} {era:?}");
             assert_eq!(tools(&bob).await, named(prefix, &["grow", "new", "form"]), "{path} {era:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_a_callers_own_session_logs_outside_any_call_is_that_callers() {
+    for (path, prefix) in PATHS {
+        let two = Two::start().await;
+        let (ada, bob) = (two.ada(path, Era::Legacy).await, two.bob(path, Era::Legacy).await);
+        let (mut of_ada, mut of_bob) = (ada.notices(), bob.notices());
+        call(&ada, &format!("{prefix}grow"), json!({ "name": "adas" })).await;
+        call(&bob, &format!("{prefix}form"), json!({})).await;
+        two.server.log("info", "first");
+        assert_eq!(logged(&mut of_ada).await, "first", "{path}");
+        within("a level", ada.set_log_level(LogLevel::Error)).await.unwrap();
+        two.server.log("info", "not wanted");
+        two.server.log("error", "second");
+        assert_eq!(logged(&mut of_ada).await, "second", "{path}");
+        // Whatever came to Bob before would be heard first.
+        two.server.add("new");
+        loop {
+            match within("a notice", of_bob.recv()).await.unwrap() {
+                Notice::Changed(_) => break,
+                other => assert!(!matches!(other, Notice::Log(_)), "{path}: {other:?}"),
+            }
+        }
+    }
+}
+
+/// The next thing that is logged outside any call.
+async fn logged(notices: &mut broadcast::Receiver<Notice>) -> String {
+    loop {
+        if let Notice::Log(params) = within("a log", notices.recv()).await.unwrap() {
+            return params.get("data").unwrap().as_str().unwrap().into_owned();
         }
     }
 }

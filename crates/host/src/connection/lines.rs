@@ -34,6 +34,7 @@ use tokio::{
 use toolway_config::ServerName;
 use toolway_wire::{
     exchange::LogLevel,
+    json::Raw,
     task::Task,
     up::{EraChoice, Peer},
 };
@@ -137,6 +138,19 @@ pub struct OwnChange {
     pub server: ServerName,
     /// Who has the connection on which it changed; none: it became known what is listed to all of one profile.
     pub caller: Option<Caller>,
+}
+
+/// A line that a server logged on a connection of one caller's, and that belongs to no call.
+#[derive(Clone, Debug)]
+pub struct OwnLog {
+    /// Who logged it.
+    pub server: ServerName,
+    /// Whose connection it is.
+    pub caller: Caller,
+    /// Which of that caller's sessions, where each has its own.
+    pub session: Option<Arc<str>>,
+    /// `level`, `logger`, `data` as they came.
+    pub params: Raw,
 }
 
 /// How long a line lasts that nobody uses, where the server's entry says nothing.

@@ -48,7 +48,7 @@ pub(super) struct Session {
     face: Arc<Face>,
     next_ask: AtomicU64,
     // Nothing awaits under these locks.
-    level: Mutex<Option<LogLevel>>,
+    level: Arc<Mutex<Option<LogLevel>>>,
     asked: Mutex<HashMap<Id, oneshot::Sender<Answer>>>,
     /// Nothing more is heard of the caller.
     silent: AtomicBool,
@@ -121,7 +121,7 @@ impl Session {
             caller,
             face: Arc::clone(face),
             next_ask: AtomicU64::new(1),
-            level: Mutex::default(),
+            level: Arc::default(),
             asked: Mutex::default(),
             silent: AtomicBool::new(false),
             under_way: Mutex::default(),
@@ -188,7 +188,7 @@ impl Session {
 
     /// From which level on the caller wants logs; everything until it says.
     pub(super) fn wants(&self, level: LogLevel) -> bool {
-        self.level.lock().is_none_or(|wanted| wanted <= level)
+        covers(&self.level, level)
     }
 
     /// What the face itself answers at once: `ping`, the log level, the end of a subscription.
@@ -306,7 +306,7 @@ impl Session {
             let message = format!("`{uri}` cannot be subscribed to");
             return Err(RpcError::new(RpcError::INVALID_PARAMS, &message));
         }
-        let forwarding = forward(heard.notices, self.standing_writer.lock().clone());
+        let forwarding = forward(heard.notices, self.standing_writer.lock().clone(), Arc::clone(&self.level));
         let forwarding = AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(forwarding));
         self.subscriptions.lock().insert(uri, forwarding);
         Ok(Raw::empty_object())
@@ -321,9 +321,10 @@ impl Session {
     fn tell_of_lists(&self) {
         let (face, caller, standing) =
             (Arc::clone(&self.face), self.caller.clone(), self.standing_writer.lock().clone());
+        let level = Arc::clone(&self.level);
         let mut telling = Box::pin(async move {
             let Ok(heard) = accent::guarded_future(face.service.listen(Wanted::lists(), &caller)).await else { return };
-            forward(heard.notices, standing).await;
+            forward(heard.notices, standing, level).await;
         });
         // Begun here and not when the task has its first turn: the caller's next request may be what changes a list.
         if (&mut telling).now_or_never().is_some() {
@@ -340,9 +341,17 @@ impl Drop for UnderWay {
     }
 }
 
+/// Whether logs of this level are wanted; all are until somebody says.
+fn covers(wanted: &Mutex<Option<LogLevel>>, level: LogLevel) -> bool {
+    wanted.lock().is_none_or(|wanted| wanted <= level)
+}
+
 /// Puts notices on the standing stream; those that a slow reader leaves no room for are dropped.
-async fn forward(mut notices: mpsc::Receiver<Notice>, standing: Option<Writer>) {
+async fn forward(mut notices: mpsc::Receiver<Notice>, standing: Option<Writer>, wanted: Arc<Mutex<Option<LogLevel>>>) {
     while let Some(notice) = notices.recv().await {
+        if matches!(&notice, Notice::Log(params) if !covers(&wanted, LogLevel::of(params))) {
+            continue;
+        }
         let (Some(message), Some(standing)) = (announced(&notice), &standing) else { continue };
         if !standing.try_say(Said::more(message)) {
             tracing::warn!("a caller does not read its standing stream; a notice was dropped");

@@ -15,7 +15,7 @@ use toolway_wire::{
 };
 
 use super::{
-    Lines, OwnChange,
+    Lines, OwnChange, OwnLog,
     key::{CapabilityProfile, LineKey},
     line::{Line, OwnList},
 };
@@ -36,6 +36,8 @@ struct Follower {
     peer: Peer,
     listing: Arc<OwnList>,
     told: broadcast::Sender<OwnChange>,
+    session: Option<Arc<str>>,
+    logged: broadcast::Sender<OwnLog>,
 }
 
 impl Lines {
@@ -108,6 +110,8 @@ impl Lines {
             peer: peer.clone(),
             listing: Arc::clone(&line.listing),
             told: self.room.own_changes.clone(),
+            session: line.key.session.clone(),
+            logged: self.room.own_logs.clone(),
         };
         let notices = peer.notices();
         AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(follower.run(notices)))
@@ -120,15 +124,18 @@ impl Follower {
         loop {
             let mut changed = match notices.recv().await {
                 Ok(Notice::Changed(list)) => vec![list],
-                Ok(_) => continue,
+                Ok(notice) => {
+                    self.pass_on(notice);
+                    continue;
+                }
                 Err(RecvError::Lagged(_)) => vec![List::Tools, List::Prompts, List::Resources],
                 Err(RecvError::Closed) => return,
             };
             while let Ok(notice) = notices.try_recv() {
-                if let Notice::Changed(list) = notice
-                    && !changed.contains(&list)
-                {
-                    changed.push(list);
+                match notice {
+                    Notice::Changed(list) if changed.contains(&list) => {}
+                    Notice::Changed(list) => changed.push(list),
+                    other => self.pass_on(other),
                 }
             }
             match self.listed(&changed).await {
@@ -148,6 +155,14 @@ impl Follower {
             listing = listing.again(&self.peer, &everything, *list).await?;
         }
         Ok(listing)
+    }
+
+    /// A line that belongs to no call is its caller's.
+    fn pass_on(&self, notice: Notice) {
+        let Notice::Log(params) = notice else { return };
+        let (server, caller, session) = (self.server.clone(), self.caller.clone(), self.session.clone());
+        // Nobody may be listening.
+        drop(self.logged.send(OwnLog { server, caller, session, params }));
     }
 
     fn keep(&self, listing: Listing) {

@@ -10,7 +10,7 @@ use crate::{
     connection::{
         client_face::{ClientFace, Root},
         dial::Dialler,
-        lines::OwnChange,
+        lines::{OwnChange, OwnLog},
         wanted::WantedServer,
     },
     event::Events,
@@ -26,6 +26,8 @@ pub(crate) struct Surroundings {
     pub(crate) events: Events,
     /// Lists that changed in a caller's own process.
     pub(crate) own_changes: broadcast::Sender<OwnChange>,
+    /// What servers log to one caller and in no call.
+    pub(crate) own_logs: broadcast::Sender<OwnLog>,
     /// Servers that may be starting at the same moment.
     pub(crate) starting: Turns,
     pub(crate) cataloguing: Arc<dyn Cataloguing>,
