@@ -3,7 +3,9 @@
 //! Authorization servers, their endpoints and the pages a person is sent to are https; http is for this machine only.
 //! Whether an address may be dialled at all is the guarded dialer's business ([`crate::fetch`]).
 
-use url::{Host, Url};
+use url::Url;
+
+use crate::dialer::is_this_machine;
 
 /// Longer ones are refused before they are read.
 pub const MAX_ADDRESS: usize = 4096;
@@ -30,19 +32,9 @@ pub fn read(what: &'static str, text: &str) -> Result<Url, BadAddress> {
     }
     match url.scheme() {
         "https" if url.has_host() => Ok(url),
-        "http" if is_loopback(&url) => Ok(url),
+        "http" if is_this_machine(&url) => Ok(url),
         "http" => Err(bad("is http, which is for this machine only; it has to be https")),
         _ => Err(bad("is not https")),
-    }
-}
-
-/// Whether it names this machine.
-pub fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
     }
 }
 

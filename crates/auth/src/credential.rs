@@ -213,6 +213,24 @@ impl Registration {
     }
 }
 
+// === impl AuthMethod ===
+
+impl AuthMethod {
+    /// The word of the specification.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Basic => "client_secret_basic",
+            Self::Post => "client_secret_post",
+        }
+    }
+
+    /// The method of this word.
+    pub fn from_word(word: &str) -> Option<Self> {
+        [Self::None, Self::Basic, Self::Post].into_iter().find(|method| method.word() == word)
+    }
+}
+
 // === impl Tokens ===
 
 impl Tokens {

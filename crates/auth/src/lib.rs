@@ -5,6 +5,9 @@
 //! | [`challenge`] | what a server says with its refusal |
 //! | [`metadata`] | who signs people in to a server, and how |
 //! | [`scope`] | what is asked for, and how often |
+//! | [`settings`] | what the operator wrote, which wins |
+//! | [`registration`] | which client we are |
+//! | [`authorize`] | one sign-in under way, and its callback |
 //! | [`token`] | one request to a token endpoint |
 //! | [`proof`] | tokens that are bound to a key |
 //! | [`dpop`] | keys and proofs for them |
@@ -20,6 +23,7 @@
 //! client and one resource; everything that is asked for, kept or sent is bound to all four.
 
 pub mod address;
+pub mod authorize;
 pub mod challenge;
 pub mod credential;
 pub mod dialer;
@@ -29,8 +33,10 @@ pub mod jwt;
 pub mod metadata;
 pub mod proof;
 pub mod range;
+pub mod registration;
 pub mod scope;
 #[cfg(test)]
 mod scripted;
+pub mod settings;
 pub mod token;
 pub mod vault;
