@@ -4,7 +4,6 @@
 //! folder is held while one process reads, changes and writes it, so that two that keep different credentials lose
 //! none. A file that is not as we left it is an error and is never written over.
 
-mod entries;
 mod format;
 mod key;
 
@@ -20,11 +19,11 @@ use toolway_auth::{
 use toolway_config::Secret;
 
 use self::{
-    entries::{Entries, LARGEST_VAULT, TooMuch},
     format::{FormatError, Sealed, seal},
     key::{KeyError, Origin, SealingKey, Stretch},
 };
 use crate::{
+    entries::{Entries, LARGEST_VAULT, TooMuch},
     folder::{FolderError, PrivateFolder, WriteLock},
     notice::{Listener, Notice},
     turns::Turns,
@@ -52,6 +51,15 @@ struct SealedFile {
     listener: Listener,
     // Nothing awaits under this lock. A key takes a moment to be made from a passphrase, so the last one is kept.
     stretched: Mutex<Option<(Stretch, Arc<SealingKey>)>>,
+}
+
+/// What a folder is good for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Credentials can be kept in it, or are.
+    Usable,
+    /// Nothing is there and nothing can be written, for this reason.
+    ReadOnly(String),
 }
 
 /// Why it cannot be done.
@@ -85,6 +93,18 @@ impl SealedVault {
     /// Where it is.
     pub fn path(&self) -> PathBuf {
         self.file.folder.file(FILE)
+    }
+
+    /// Whether something can be kept here. A place that is not ours alone is an error: it is to be mended, not avoided.
+    pub(crate) async fn probe(&self) -> Result<Place, VaultError> {
+        self.act(|file| match file.folder.lock() {
+            Ok(_) => Ok(Place::Usable),
+            // What was kept can still be read.
+            Err(FolderError::System { .. }) if file.folder.file(FILE).exists() => Ok(Place::Usable),
+            Err(error @ FolderError::System { .. }) => Ok(Place::ReadOnly(error.to_string())),
+            Err(error) => Err(error.into()),
+        })
+        .await
     }
 
     async fn act<T, A>(&self, act: A) -> Result<T, VaultError>

@@ -43,6 +43,7 @@ const KEPT_IN: &[(&str, &[&str])] = &[
     ("saphyr-parser", &["config"]),
     ("sqlx", &["store"]),
     ("tracing-subscriber", &["bench", "cli", "rmcp-peer", "testkit"]),
+    ("zbus", &["vault"]),
 ];
 
 /// Checks every member of the workspace, as `cargo metadata --no-deps` describes it.

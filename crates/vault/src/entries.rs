@@ -1,4 +1,4 @@
-//! What stands in a sealed vault: credentials by key, within bounds.
+//! The forms in which credentials are kept, within bounds: all of them in a sealed file, or one in a keychain's entry.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -80,6 +80,20 @@ impl<'a> Entry<'a> {
     }
 }
 
+/// One credential with its key, as the keychain keeps it.
+pub(crate) fn write_one(key: &CredentialKey, credential: &Secret) -> Result<Secret, TooMuch> {
+    if LARGEST < size(key, credential) {
+        return Err(TooMuch::Entry);
+    }
+    serde_json::to_string(&Entry::of(key, credential)).map(Secret::new).map_err(|_| TooMuch::Entry)
+}
+
+/// Reads what [`write_one`] wrote.
+pub(crate) fn read_one(bytes: &[u8]) -> Option<(CredentialKey, Secret)> {
+    let entry: Entry<'_> = serde_json::from_slice(bytes).ok()?;
+    Some(entry.into_parts())
+}
+
 fn size(key: &CredentialKey, credential: &Secret) -> usize {
     let CredentialKey { principal, issuer, client, resource } = key;
     [principal, issuer, client, resource].iter().map(|field| field.len()).sum::<usize>() + credential.expose().len()
@@ -90,7 +104,7 @@ mod tests {
     use toolway_auth::credential::CredentialKey;
     use toolway_config::Secret;
 
-    use super::{Entries, LARGEST, LARGEST_VAULT, TooMuch};
+    use super::{Entries, LARGEST, LARGEST_VAULT, TooMuch, read_one, write_one};
 
     fn key(number: usize) -> CredentialKey {
         CredentialKey {
@@ -108,12 +122,15 @@ mod tests {
         entries.keep(&key(2), Secret::new("other")).unwrap();
         assert_eq!(Entries::read(&entries.write().unwrap()).unwrap(), entries);
         assert!(Entries::read(b"[{\"principal\": 1}]").is_none());
+        let one = write_one(&key(3), &Secret::new("a\\b")).unwrap();
+        assert_eq!(read_one(one.expose().as_bytes()).unwrap(), (key(3), Secret::new("a\\b")));
     }
 
     #[test]
     fn there_is_a_bound_on_one_and_on_all() {
         let mut entries = Entries::default();
         let large = Secret::new("x".repeat(LARGEST));
+        assert_eq!(write_one(&key(0), &large), Err(TooMuch::Entry));
         assert_eq!(entries.keep(&key(0), large), Err(TooMuch::Entry));
         let almost = Secret::new("x".repeat(LARGEST - 100));
         for number in 0..=LARGEST_VAULT / LARGEST {

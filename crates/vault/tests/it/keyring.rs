@@ -1,0 +1,113 @@
+//! A session with a bus and GNOME's keyring in it, as a desktop has them, in a home of its own.
+
+use std::{
+    ffi::OsString,
+    io::{BufRead, BufReader, Write},
+    process::{Child, ChildStdout, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use toolway_config::Environment;
+
+use crate::home::Home;
+
+/// A session that ends when it is dropped.
+pub(crate) struct Session {
+    bus: Child,
+    /// The keyring; the bus ends with it.
+    keyring: String,
+    environment: Environment,
+    _output: BufReader<ChildStdout>,
+}
+
+const PASSWORD: &str = "the password of the session";
+/// Says where the bus is and which process the keyring will be, then becomes the keyring.
+const SCRIPT: &str = r#"echo "$$ $DBUS_SESSION_BUS_ADDRESS"
+exec gnome-keyring-daemon --foreground --components=secrets --control-directory="$XDG_RUNTIME_DIR/keyring" "$@""#;
+
+// === impl Session ===
+
+impl Session {
+    /// A session whose keyring is open, as after a sign-in at the desktop.
+    pub(crate) fn open(home: &Home) -> Self {
+        Self::start(home, &["--unlock"])
+    }
+
+    /// A session whose keyring nobody has opened, as after a sign-in without a password.
+    pub(crate) fn locked(home: &Home) -> Self {
+        Self::start(home, &[])
+    }
+
+    fn start(home: &Home, options: &[&str]) -> Self {
+        for folder in ["run", "data"] {
+            toolway_config::ownership::make_private_folder(&home.path(folder)).unwrap();
+        }
+        let mut command = Command::new("dbus-run-session");
+        command.args(["--", "sh", "-c", SCRIPT, "keyring"]).args(options);
+        command.env_clear().envs(environment(home)).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut bus = command.spawn().expect("dbus-run-session is missing; `./test` installs it");
+        bus.stdin.take().unwrap().write_all(PASSWORD.as_bytes()).unwrap();
+        let mut output = BufReader::new(bus.stdout.take().unwrap());
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        let (keyring, address) = line.trim().split_once(' ').expect("no bus");
+        let mut environment = environment(home);
+        environment.insert("DBUS_SESSION_BUS_ADDRESS".into(), address.into());
+        let session = Self { bus, keyring: keyring.to_owned(), environment, _output: output };
+        session.wait();
+        session
+    }
+
+    /// Until the keyring is on the bus. To ask it for something would start a second one.
+    fn wait(&self) {
+        let began = Instant::now();
+        let question = ["--session", "--print-reply=literal", "--dest=org.freedesktop.DBus", "/org/freedesktop/DBus"];
+        let name = ["org.freedesktop.DBus.NameHasOwner", "string:org.freedesktop.secrets"];
+        while !self.run("dbus-send", &[&question[..], &name].concat()).contains("true") {
+            assert!(
+                began.elapsed() < Duration::from_secs(20),
+                "gnome-keyring-daemon is missing or does not start; `./test` installs it"
+            );
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// What leads programs to this session.
+    pub(crate) fn environment(&self) -> Environment {
+        self.environment.clone()
+    }
+
+    /// Runs a program in the session, and gives what it prints.
+    pub(crate) fn run(&self, program: &str, arguments: &[&str]) -> String {
+        let mut command = Command::new(program);
+        let ended = command.args(arguments).env_clear().envs(&self.environment).stdin(Stdio::null()).output();
+        let ended = ended.unwrap_or_else(|error| panic!("{program}: {error}; `./test` installs it"));
+        String::from_utf8(ended.stdout).unwrap()
+    }
+
+    /// Another program keeps a secret of its own.
+    pub(crate) fn keep(&self, label: &str, attributes: &[&str], secret: &str) {
+        let mut command = Command::new("secret-tool");
+        command.args(["store", "--label", label]).args(attributes).env_clear().envs(&self.environment);
+        let mut tool = command.stdin(Stdio::piped()).spawn().expect("secret-tool is missing; `./test` installs it");
+        tool.stdin.take().unwrap().write_all(secret.as_bytes()).unwrap();
+        assert!(tool.wait().unwrap().success());
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        drop(Command::new("kill").arg(&self.keyring).status());
+        drop(self.bus.wait());
+    }
+}
+
+/// Nothing of the machine's own session, and a home in which the keyring keeps its files.
+fn environment(home: &Home) -> Environment {
+    let folders =
+        [("HOME", "home"), ("XDG_RUNTIME_DIR", "run"), ("XDG_DATA_HOME", "data"), ("XDG_STATE_HOME", "state")];
+    let folders = folders.map(|(name, folder)| (OsString::from(name), home.path(folder).into_os_string()));
+    let path = std::env::vars_os().find(|(name, _)| name == "PATH");
+    folders.into_iter().chain(path).collect()
+}
