@@ -4,6 +4,7 @@
 
 use std::{collections::VecDeque, fmt, sync::Arc};
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{HeaderMap, HeaderValue, Method};
 use parking_lot::Mutex;
 use ring::digest::{SHA256, digest};
@@ -14,7 +15,7 @@ use url::{Origin, Url};
 use crate::{
     credential::now,
     jwt::{self, Algorithm, Header, KeyError, SigningKey, encode},
-    proof::{DPOP_NONCE, ProofError, ProofKeys, Prover},
+    proof::{DPOP_NONCE, Presented, ProofError, ProofKeys, Prover},
 };
 
 /// Keys on P-256, a new one for each credential.
@@ -58,15 +59,21 @@ impl DpopKey {
         Ok(Self { key, jwk, kept, nonces: Mutex::default() })
     }
 
-    fn claims(&self, method: &Method, url: &Url, token: Option<&Secret>) -> Result<Map<String, Value>, ProofError> {
+    fn claims(
+        &self,
+        method: &Method,
+        url: &Url,
+        with: Option<Presented<'_>>,
+    ) -> Result<Map<String, Value>, ProofError> {
         let mut claims = Map::new();
         let mut claim = |name: &str, value: Value| claims.insert(name.to_owned(), value);
         claim("jti", jwt::fresh_id()?.into());
         claim("htm", method.as_str().into());
         claim("htu", bare(url).into());
         claim("iat", now().into());
-        if let Some(token) = token {
+        if let Some(Presented { token, body }) = with {
             claim("ath", encode(digest(&SHA256, token.expose().as_bytes())).into());
+            claim("content_digest", format!("sha-256=:{}:", STANDARD.encode(digest(&SHA256, body))).into());
         }
         if let Some(nonce) = self.nonces.lock().of(url) {
             claim("nonce", nonce.into());
@@ -76,8 +83,8 @@ impl DpopKey {
 }
 
 impl Prover for DpopKey {
-    fn proof(&self, method: &Method, url: &Url, token: Option<&Secret>) -> Result<HeaderValue, ProofError> {
-        let claims = self.claims(method, url, token)?;
+    fn proof(&self, method: &Method, url: &Url, with: Option<Presented<'_>>) -> Result<HeaderValue, ProofError> {
+        let claims = self.claims(method, url, with)?;
         let header = Header { kind: Some("dpop+jwt"), jwk: Some(self.jwk.clone()), ..Header::default() };
         let proof = jwt::sign(&self.key, Algorithm::Es256, &header, &claims)?;
         let mut value =
@@ -152,7 +159,7 @@ mod tests {
     use super::{DpopKey, MAX_NONCE, MAX_ORIGINS};
     use crate::{
         credential::now,
-        proof::{DPOP_NONCE, Prover},
+        proof::{DPOP_NONCE, Presented, Prover},
     };
 
     fn url(text: &str) -> Url {
@@ -197,13 +204,15 @@ mod tests {
         assert_ne!(next["jti"], claims["jti"], "each proof is new");
     }
 
-    /// RFC 9449, 7.1: this token has this hash.
+    /// RFC 9449, 7.1 and RFC 9421, B.2: this token and this body have these hashes.
     #[test]
-    fn a_proof_with_a_token_has_its_hash() {
+    fn a_proof_with_a_token_has_its_hash_and_that_of_the_body() {
         let token = Secret::new("Kz~8mXK1EalYznwH-LC-1fBAo.4Ljp~zsPE_NeO.gxU");
         let key = DpopKey::new(None).unwrap();
-        let (_, claims) = opened(&key.proof(&Method::GET, &url("https://example.org/mcp"), Some(&token)).unwrap());
+        let with = Presented { token: &token, body: br#"{"hello": "world"}"# };
+        let (_, claims) = opened(&key.proof(&Method::POST, &url("https://example.org/mcp"), Some(with)).unwrap());
         assert_eq!(claims["ath"], json!("fUHyO2r2Z3DZ53EsNrWBb0xWXoaNy59IiKCAqksmQEo"));
+        assert_eq!(claims["content_digest"], json!("sha-256=:X48E9qOokqqrvdts8nOJRJN3OWDUoyWxBf7kbu9DBPE=:"));
     }
 
     #[test]

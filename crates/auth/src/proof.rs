@@ -14,14 +14,23 @@ pub trait ProofKeys: Send + Sync + fmt::Debug {
 
 /// Makes proofs with one key, and keeps the nonces that servers want to see in them.
 pub trait Prover: Send + Sync + fmt::Debug {
-    /// A new proof for one request, with the nonce last heard from its origin; `token` where one is presented with it.
-    fn proof(&self, method: &Method, url: &Url, token: Option<&Secret>) -> Result<HeaderValue, ProofError>;
+    /// A new proof for one request, with the nonce last heard from its origin; `with` where a token is presented.
+    fn proof(&self, method: &Method, url: &Url, with: Option<Presented<'_>>) -> Result<HeaderValue, ProofError>;
 
     /// An answer may carry a nonce for the next request to this origin.
     fn heard(&self, url: &Url, headers: &HeaderMap);
 
     /// The key, to be kept with the tokens that are bound to it.
     fn key(&self) -> Secret;
+}
+
+/// What a request to a resource presents, and what it sends.
+#[derive(Clone, Copy, Debug)]
+pub struct Presented<'a> {
+    /// The token.
+    pub token: &'a Secret,
+    /// The body of the request; nothing of it may be changed on its way.
+    pub body: &'a [u8],
 }
 
 /// No proof can be made, and why.

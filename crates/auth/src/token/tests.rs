@@ -9,7 +9,7 @@ use url::Url;
 
 use super::{ClientAuth, TokenError, TokenReply, TokenRequest};
 use crate::{
-    proof::{DPOP, ProofError, Prover},
+    proof::{DPOP, Presented, ProofError, Prover},
     scripted::Scripted,
 };
 
@@ -119,8 +119,8 @@ async fn a_lifetime_may_be_a_text_and_nonsense_is_none() {
 struct Counting(Mutex<u32>);
 
 impl Prover for Counting {
-    fn proof(&self, method: &Method, url: &Url, token: Option<&Secret>) -> Result<HeaderValue, ProofError> {
-        assert_eq!((method, url.as_str(), token), (&Method::POST, ENDPOINT, None));
+    fn proof(&self, method: &Method, url: &Url, with: Option<Presented<'_>>) -> Result<HeaderValue, ProofError> {
+        assert_eq!((method, url.as_str(), with.is_none()), (&Method::POST, ENDPOINT, true));
         let mut count = self.0.lock();
         *count += 1;
         Ok(HeaderValue::from(*count))

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
+use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use http::{HeaderName, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use url::Url;
 
 use super::client::shown;
@@ -12,14 +13,32 @@ use crate::error::WireError;
 /// Knows what a server wants to see.
 pub trait Credentials: Send + Sync + fmt::Debug {
     /// Headers for this request.
-    fn headers<'a>(
-        &'a self,
-        method: &'a Method,
-        url: &'a Url,
-    ) -> BoxFuture<'a, Result<Vec<(HeaderName, HeaderValue)>, WireError>>;
+    fn headers<'a>(&'a self, sending: Sending<'a>) -> BoxFuture<'a, Result<Vec<(HeaderName, HeaderValue)>, WireError>>;
 
-    /// The server refused; may be answered "again" once for each request.
+    /// The server refused; may be answered "again" once for each request, and once more where only a nonce was missing.
     fn challenged(&self, challenge: Challenge) -> BoxFuture<'_, Next>;
+
+    /// The server answered with these headers; what it wants to see next may be among them.
+    fn heard(&self, _url: &Url, _headers: &HeaderMap) {}
+}
+
+/// A request that is about to be sent.
+#[derive(Clone, Copy)]
+pub struct Sending<'a> {
+    /// What is asked.
+    pub method: &'a Method,
+    /// Where.
+    pub url: &'a Url,
+    /// What is sent with it.
+    pub body: &'a Bytes,
+}
+
+/// People put keys into the query and before the host.
+impl fmt::Debug for Sending<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { method, url, body } = self;
+        f.debug_struct("Sending").field("method", method).field("url", &shown(url)).field("body", &body.len()).finish()
+    }
 }
 
 /// A 401 or 403.
@@ -37,6 +56,13 @@ pub struct Challenge {
     pub presented: Option<HeaderValue>,
     /// The `DPoP-Nonce` that the next proof has to contain.
     pub nonce: Option<HeaderValue>,
+}
+
+impl Challenge {
+    /// Whether it was refused for nothing but the nonce of its proof.
+    pub fn wants_nonce(&self) -> bool {
+        self.nonce.is_some() && self.challenges.iter().any(|challenge| challenge.contains("use_dpop_nonce"))
+    }
 }
 
 /// People put keys into the query and before the host.
@@ -67,8 +93,7 @@ pub struct NoCredentials;
 impl Credentials for NoCredentials {
     fn headers<'a>(
         &'a self,
-        _method: &'a Method,
-        _url: &'a Url,
+        _sending: Sending<'a>,
     ) -> BoxFuture<'a, Result<Vec<(HeaderName, HeaderValue)>, WireError>> {
         Box::pin(async { Ok(Vec::new()) })
     }

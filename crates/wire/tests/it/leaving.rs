@@ -31,7 +31,7 @@ use toolway_wire::{
         ConnectOptions, EraChoice, Peer,
         client::HttpClient,
         connector::{AddressGuard, HttpOptions},
-        credential::{Challenge, Credentials, Next, NoCredentials},
+        credential::{Challenge, Credentials, Next, NoCredentials, Sending},
         http::HttpTransport,
     },
 };
@@ -85,7 +85,7 @@ async fn an_address_the_guard_refuses_is_not_dialled() {
 #[tokio::test]
 async fn credentials_are_asked_for_each_request_and_told_of_each_refusal() {
     let (address, requests) = protected("let me in").await;
-    let keys = Arc::new(Keys::new(["wrong", "let me in"], Next::Again));
+    let keys = Arc::new(Keys::new(&["wrong", "let me in"], Next::Again));
     let peer = connect(&address, HttpOptions::default(), Arc::clone(&keys) as Arc<dyn Credentials>).await.unwrap();
     assert!(echoes(&peer).await);
     let told = keys.told.lock().clone();
@@ -95,6 +95,19 @@ async fn credentials_are_asked_for_each_request_and_told_of_each_refusal() {
     assert_eq!(told[0].presented.as_ref().unwrap(), "wrong");
     assert_eq!(told[0].nonce.as_ref().unwrap(), "once");
     assert_eq!(requests.load(Ordering::Relaxed), 3, "one refused, one again, one call");
+    assert_eq!(keys.heard.load(Ordering::Relaxed), 3);
+}
+
+#[tokio::test]
+async fn a_missing_nonce_is_not_the_refusal_of_a_credential_and_is_given_once() {
+    let (address, requests) = protected("let me in").await;
+    let keys = Arc::new(Keys::new(&["wrong", "stale", "let me in"], Next::Again));
+    assert!(echoes(&connect(&address, HttpOptions::default(), keys).await.unwrap()).await);
+    assert_eq!(requests.swap(0, Ordering::Relaxed), 4, "refused, without the nonce, with it, one call");
+    let keys = Arc::new(Keys::new(&["stale"], Next::Again));
+    let error = connect(&address, HttpOptions::default(), keys).await.unwrap_err();
+    assert_eq!(error.code(), "unauthorized", "{error}");
+    assert_eq!(requests.load(Ordering::Relaxed), 2, "no endless nonces");
 }
 
 #[tokio::test]
@@ -102,7 +115,7 @@ async fn a_refusal_is_answered_again_once_and_never_taken_for_an_era() {
     let (address, requests) = protected("let me in").await;
     for (next, expected) in [(Next::Again, 2), (Next::GiveUp, 1)] {
         requests.store(0, Ordering::Relaxed);
-        let keys = Arc::new(Keys::new(["wrong", "wrong"], next));
+        let keys = Arc::new(Keys::new(&["wrong", "wrong"], next));
         let error = connect(&address, HttpOptions::default(), keys).await.unwrap_err();
         assert_eq!(error.code(), "unauthorized", "{error}");
         assert_eq!(requests.load(Ordering::Relaxed), expected, "{next:?}");
@@ -207,11 +220,15 @@ async fn answer<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(stream: S, f
 async fn let_in(request: Request<Incoming>, face: &HttpFace, door: Door) -> Answered {
     if let Some((secret, requests)) = door {
         requests.fetch_add(1, Ordering::Relaxed);
-        if request.headers().get(header::AUTHORIZATION).is_none_or(|given| given != secret) {
+        let given = request.headers().get(header::AUTHORIZATION).cloned();
+        if given.as_ref().is_none_or(|given| given != secret) {
             let mut refused = Response::new(http_body_util::Either::Right(Full::default()));
             *refused.status_mut() = StatusCode::UNAUTHORIZED;
             refused.headers_mut().insert("dpop-nonce", HeaderValue::from_static("once"));
-            let challenge = HeaderValue::from_static(r#"Bearer realm="parrot", scope="all""#);
+            let challenge = HeaderValue::from_static(match given {
+                Some(given) if given == "stale" => r#"DPoP error="use_dpop_nonce""#,
+                _ => r#"Bearer realm="parrot", scope="all""#,
+            });
             refused.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
             return refused;
         }
@@ -263,29 +280,31 @@ impl AddressGuard for NotHere {
 /// Tries its keys in turn, the next one after each refusal.
 #[derive(Debug)]
 struct Keys {
-    keys: [&'static str; 2],
+    keys: &'static [&'static str],
     next: Next,
     told: Mutex<Vec<Challenge>>,
+    heard: AtomicUsize,
 }
 
 impl Keys {
-    fn new(keys: [&'static str; 2], next: Next) -> Self {
-        Self { keys, next, told: Mutex::default() }
+    fn new(keys: &'static [&'static str], next: Next) -> Self {
+        Self { keys, next, told: Mutex::default(), heard: AtomicUsize::default() }
     }
 }
 
 impl Credentials for Keys {
-    fn headers<'a>(
-        &'a self,
-        _method: &'a Method,
-        _url: &'a Url,
-    ) -> BoxFuture<'a, Result<Vec<(HeaderName, HeaderValue)>, WireError>> {
-        let key = self.keys[self.told.lock().len().min(1)];
+    fn headers<'a>(&'a self, sending: Sending<'a>) -> BoxFuture<'a, Result<Vec<(HeaderName, HeaderValue)>, WireError>> {
+        assert_eq!(sending.body.is_empty(), sending.method != Method::POST, "{sending:?}");
+        let key = self.keys[self.told.lock().len().min(self.keys.len() - 1)];
         Box::pin(async move { Ok(vec![(header::AUTHORIZATION, HeaderValue::from_static(key))]) })
     }
 
     fn challenged(&self, challenge: Challenge) -> BoxFuture<'_, Next> {
         self.told.lock().push(challenge);
         Box::pin(async { self.next })
+    }
+
+    fn heard(&self, _url: &Url, _headers: &HeaderMap) {
+        self.heard.fetch_add(1, Ordering::Relaxed);
     }
 }

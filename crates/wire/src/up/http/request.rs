@@ -1,6 +1,6 @@
 //! One HTTP request of ours: credentials asked for, redirects judged, refusals reported.
 
-use std::sync::atomic::AtomicBool;
+use std::{mem, sync::atomic::AtomicBool};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
@@ -12,7 +12,7 @@ use crate::{
     error::WireError,
     up::{
         client::{Reply, Target},
-        credential::{Challenge, Next},
+        credential::{Challenge, Next, Sending},
     },
 };
 
@@ -82,7 +82,7 @@ impl Endpoint {
         mut url: Url,
         outgoing: Outgoing<'_>,
     ) -> Result<Reply, WireError> {
-        let (mut redirects, mut challenged) = (0, false);
+        let (mut redirects, mut challenged, mut nonce_wanted) = (0, false, false);
         loop {
             match response.status() {
                 status if status.is_redirection() && status != StatusCode::NOT_MODIFIED => {
@@ -94,10 +94,10 @@ impl Endpoint {
                     let challenge =
                         Challenge { presented, ..challenge(status, &outgoing.method, &url, response.headers()) };
                     let challenges = challenge.challenges.clone();
-                    if challenged || self.credentials.challenged(challenge).await == Next::GiveUp {
+                    let before = if challenge.wants_nonce() { &mut nonce_wanted } else { &mut challenged };
+                    if mem::replace(before, true) || self.credentials.challenged(challenge).await == Next::GiveUp {
                         return Err(WireError::Unauthorized { status, challenges });
                     }
-                    challenged = true;
                 }
                 _ => return Ok(response),
             }
@@ -118,7 +118,7 @@ impl Endpoint {
         *request.method_mut() = method.clone();
         let mut own = HeaderMap::with_capacity(self.headers.len() + headers.len() + 4);
         own.extend(self.headers.iter().map(|(name, value)| (name.clone(), value.clone())));
-        for (name, value) in self.credentials.headers(method, url).await? {
+        for (name, value) in self.credentials.headers(Sending { method, url, body }).await? {
             own.insert(name, value);
         }
         // What the protocol needs cannot be overridden.
@@ -127,7 +127,9 @@ impl Endpoint {
         }
         *presented = own.get(header::AUTHORIZATION).cloned();
         *request.headers_mut() = own;
-        self.client.send(target, request, *taken).await
+        let reply = self.client.send(target, request, *taken).await?;
+        self.credentials.heard(url, reply.headers());
+        Ok(reply)
     }
 
     /// Where a redirect leads, if it may be followed: same origin, a few times, method and body kept.
