@@ -18,7 +18,7 @@ use toolway_config::ServerName;
 use toolway_wire::{
     exchange::{Answer, AskHandler, Question},
     json::Raw,
-    message::{ClientCapabilities, RpcError},
+    message::ClientCapabilities,
 };
 
 /// Puts a server's form or address before a person.
@@ -138,7 +138,7 @@ impl AskHandler for ClientFace {
         Box::pin(async {
             answered.await.unwrap_or_else(|_| {
                 tracing::error!("a port panicked while it answered a server");
-                Answer::Refused(RpcError::new(RpcError::INTERNAL, "whoever answers this failed"))
+                Answer::nobody()
             })
         })
     }
