@@ -3,6 +3,8 @@
 //! Authorization servers, their endpoints and the pages a person is sent to are https; http is for this machine only.
 //! Whether an address may be dialled at all is the guarded dialer's business ([`crate::fetch`]).
 
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use ring::digest::{SHA256, digest};
 use url::Url;
 
 use crate::dialer::is_this_machine;
@@ -48,6 +50,16 @@ pub fn resource(server: &Url) -> String {
     resource.into()
 }
 
+/// What the credentials of a server are kept under: its name as a resource, and a digest in the place of its query, where
+/// people put both tenants and secrets.
+pub fn identity(server: &Url) -> String {
+    let resource = resource(server);
+    match server.query() {
+        Some(query) => format!("{resource}?{}", URL_SAFE_NO_PAD.encode(digest(&SHA256, query.as_bytes()))),
+        None => resource,
+    }
+}
+
 /// An address for messages: without query, fragment and user part, where people put secrets.
 pub fn shown(url: &Url) -> String {
     bare(url).into()
@@ -66,7 +78,7 @@ fn bare(url: &Url) -> Url {
 mod tests {
     use url::Url;
 
-    use super::{MAX_ADDRESS, read, resource, shown};
+    use super::{MAX_ADDRESS, identity, read, resource, shown};
 
     #[test]
     fn strangers_give_https_or_this_machine() {
@@ -100,6 +112,10 @@ mod tests {
         assert_eq!(named("https://example.org"), "https://example.org");
         assert_eq!(named("https://example.org/"), "https://example.org");
         assert_eq!(named("https://example.org/mcp/"), "https://example.org/mcp/");
+        let kept = |text: &str| identity(&Url::parse(text).unwrap());
+        assert_eq!(kept("https://example.org/mcp"), "https://example.org/mcp");
+        assert_ne!(kept("https://example.org/mcp?tenant=1"), kept("https://example.org/mcp?tenant=2"));
+        assert!(!kept("https://example.org/mcp?key=s3cret").contains("s3cret"));
         assert_eq!(shown(&Url::parse("https://u:p@example.org/a?token=b").unwrap()), "https://example.org/a");
     }
 }

@@ -182,6 +182,11 @@ impl Pending {
         address
     }
 
+    /// What its callback has as its `state`.
+    pub fn state(&self) -> &Secret {
+        &self.state
+    }
+
     /// The code of a callback that belongs to this sign-in: place, state and issuer are checked before all else.
     pub fn code(&self, callback: &str, now: u64) -> Result<Secret, CallbackError> {
         let callback = self.callback(callback)?;

@@ -78,11 +78,6 @@ impl Demand {
     pub fn wants_scopes(&self) -> bool {
         self.error.as_deref() == Some("insufficient_scope")
     }
-
-    /// Whether only the proof's nonce was missing or old.
-    pub fn wants_nonce(&self) -> bool {
-        self.error.as_deref() == Some("use_dpop_nonce")
-    }
 }
 
 /// What is left of a header.
@@ -187,7 +182,7 @@ mod tests {
         let demand = Demand::read(headers);
         assert_eq!(demand.resource_metadata.as_deref(), Some("https://example.org/prm"));
         assert_eq!(demand.scopes.as_ref().unwrap().to_string(), "read write");
-        assert!(demand.wants_scopes() && !demand.wants_nonce());
+        assert!(demand.wants_scopes());
         assert_eq!(Demand::read([r#"Bearer scope="a\"b""#]).scopes, None);
         assert_eq!(Demand::read([]), Demand::default());
     }

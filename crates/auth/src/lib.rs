@@ -4,10 +4,17 @@
 //! |---|---|
 //! | [`challenge`] | what a server says with its refusal |
 //! | [`metadata`] | who signs people in to a server, and how |
+//! | [`discovery`] | the two together, with the operator's settings over them |
 //! | [`scope`] | what is asked for, and how often |
 //! | [`settings`] | what the operator wrote, which wins |
 //! | [`registration`] | which client we are |
 //! | [`authorize`] | one sign-in under way, and its callback |
+//! | [`sign_in`] | the steps of it, from a refusal to a credential |
+//! | [`browser`] | the person who signs in, as a port |
+//! | [`callback`] | where a browser is sent back to |
+//! | [`session`] | a principal at a server over time: the credential of each request, the answer to each refusal |
+//! | [`needed`] | what a server waits for, as a value |
+//! | [`renewal`] | a new token for all who wait |
 //! | [`token`] | one request to a token endpoint |
 //! | [`proof`] | tokens that are bound to a key |
 //! | [`dpop`] | keys and proofs for them |
@@ -24,19 +31,26 @@
 
 pub mod address;
 pub mod authorize;
+pub mod browser;
+pub mod callback;
 pub mod challenge;
 pub mod credential;
 pub mod dialer;
+pub mod discovery;
 pub mod dpop;
 pub mod fetch;
 pub mod jwt;
 pub mod metadata;
+pub mod needed;
 pub mod proof;
 pub mod range;
 pub mod registration;
+pub mod renewal;
 pub mod scope;
 #[cfg(test)]
 mod scripted;
+pub mod session;
 pub mod settings;
+pub mod sign_in;
 pub mod token;
 pub mod vault;
