@@ -71,7 +71,7 @@ impl PrivateFolder {
         if !found.is_dir() {
             return Err(FolderError::NotPlain { path: self.path.clone(), kind: "folder" });
         }
-        check(&self.path, &found, "700")
+        check(&self.path, &found, ownership::user(), "700")
     }
 
     /// What stands in a file of at most `most` bytes; `None` where there is no file.
@@ -86,7 +86,7 @@ impl PrivateFolder {
         }
         let failed = |problem| FolderError::System { path: path.clone(), doing: "read", problem };
         let file = File::open(&path).map_err(failed)?;
-        check(&path, &file.metadata().map_err(failed)?, "600")?;
+        check(&path, &file.metadata().map_err(failed)?, ownership::user(), "600")?;
         let mut content = Vec::new();
         file.take(most as u64 + 1).read_to_end(&mut content).map_err(failed)?;
         if most < content.len() { Err(FolderError::TooLarge { path, most }) } else { Ok(Some(content)) }
@@ -149,8 +149,8 @@ impl PrivateFolder {
     }
 }
 
-fn check(path: &Path, found: &Metadata, mode: &'static str) -> Result<(), FolderError> {
-    if ownership::stranger(found, ownership::user()).is_some() {
+fn check(path: &Path, found: &Metadata, user: u32, mode: &'static str) -> Result<(), FolderError> {
+    if ownership::stranger(found, user).is_some() {
         return Err(FolderError::OfAnother { path: path.to_owned() });
     }
     if ownership::others_may_read(found) || ownership::others_may_write(found) {
@@ -172,7 +172,9 @@ mod tests {
         os::unix::fs::{PermissionsExt, symlink},
     };
 
-    use super::{FolderError, PrivateFolder};
+    use toolway_config::ownership;
+
+    use super::{FolderError, PrivateFolder, check};
 
     fn folder(home: &tempfile::TempDir) -> PrivateFolder {
         PrivateFolder::at(home.path().join("state/vault"))
@@ -209,6 +211,17 @@ mod tests {
         fs::remove_file(folder.file("file")).unwrap();
         symlink(home.path().join("elsewhere"), folder.file("file")).unwrap();
         assert!(matches!(folder.read("file", 99), Err(FolderError::NotPlain { .. })));
+    }
+
+    #[test]
+    fn a_file_of_another_user_is_not_read() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = folder(&home);
+        folder.make().unwrap();
+        let found = folder.path().metadata().unwrap();
+        check(folder.path(), &found, ownership::user(), "700").unwrap();
+        let refusal = check(folder.path(), &found, ownership::user() + 1, "700");
+        assert!(matches!(refusal, Err(FolderError::OfAnother { .. })));
     }
 
     #[test]

@@ -34,6 +34,10 @@ pub struct SystemKeychain {
 
 /// Why the keychain does not do it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[cfg_attr(
+    not(all(unix, not(target_os = "macos"))),
+    expect(dead_code, reason = "a keychain that is not there is neither locked nor broken")
+)]
 pub(crate) enum KeychainProblem {
     #[error("there is no keychain: {0}")]
     Absent(String),

@@ -7,7 +7,7 @@
 use std::{
     collections::BTreeMap,
     fmt,
-    fs::{self, File, TryLockError},
+    fs::{File, TryLockError},
     io,
     path::{Path, PathBuf},
     sync::{Arc, Weak},
@@ -157,7 +157,7 @@ fn attempt(path: &Path) -> io::Result<Attempt> {
 fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt;
     let opened = file.metadata()?;
-    match fs::symlink_metadata(path) {
+    match path.symlink_metadata() {
         Ok(found) => Ok((found.dev(), found.ino()) == (opened.dev(), opened.ino())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
@@ -170,11 +170,63 @@ fn is_at(_file: &File, _path: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
+/// Removes the name of a file whose lock is held. Elsewhere it stays, see [`is_at`].
+fn remove(path: &Path) {
+    if cfg!(unix) {
+        drop(std::fs::remove_file(path));
+    }
+}
+
 impl Drop for LockedFile {
     fn drop(&mut self) {
         // First the name, then the lock: whoever gets the lock sees that the name is gone.
-        #[cfg(unix)]
-        drop(fs::remove_file(&self.path));
+        remove(&self.path);
         drop(self.file.unlock());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time;
+    use toolway_auth::credential::CredentialKey;
+
+    use super::{Turns, digest_of};
+
+    fn key(principal: &str, issuer: &str) -> CredentialKey {
+        let (client, resource) = ("toolway".to_owned(), "https://example.org/mcp".to_owned());
+        CredentialKey { principal: principal.to_owned(), issuer: issuer.to_owned(), client, resource }
+    }
+
+    #[test]
+    fn each_key_has_a_name_of_its_own_that_does_not_say_it() {
+        let name = digest_of(&key("ada", "https://login.example"));
+        assert_eq!(name, digest_of(&key("ada", "https://login.example")));
+        assert_ne!(name, digest_of(&key("adah", "ttps://login.example")));
+        assert!(name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit()), "{name}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_never_gives_the_turn_back_is_not_waited_for_forever() {
+        let home = tempfile::tempdir().unwrap();
+        let (stuck, other) = (Turns::in_folder(home.path().join("turns")), Turns::in_folder(home.path().join("turns")));
+        let _held = stuck.take(&key("ada", "i")).await.unwrap();
+        let refusal = other.take(&key("ada", "i")).await.unwrap_err().to_string();
+        assert!(refusal.ends_with("another process is renewing this credential for more than 120s"), "{refusal}");
+        other.take(&key("bob", "i")).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn within_a_process_the_turn_is_among_its_tasks_and_queues_do_not_pile_up() {
+        let turns = Turns::within_process();
+        for number in 0..100 {
+            drop(turns.take(&key(&number.to_string(), "i")).await.unwrap());
+        }
+        let held = turns.take(&key("ada", "i")).await.unwrap();
+        assert_eq!(turns.queues.lock().len(), 1);
+        assert!(time::timeout(Duration::from_secs(1), turns.clone().take(&key("ada", "i"))).await.is_err());
+        drop(held);
+        turns.take(&key("ada", "i")).await.unwrap();
     }
 }

@@ -1,4 +1,6 @@
 //! Several processes with one vault, and some that are killed.
+//!
+//! `TOOLWAY_TEST_LONG=1` kills many more; `TOOLWAY_VAULT_SEED` makes the choices of an earlier run.
 
 use std::{
     fs, thread,
@@ -17,7 +19,8 @@ struct Chance(u64);
 impl Chance {
     #[expect(clippy::print_stdout, reason = "a story that failed is told again with its seed")]
     fn new() -> Self {
-        let seed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64 | 1;
+        let given = std::env::var_os("TOOLWAY_VAULT_SEED").map(|seed| seed.to_str().unwrap().parse().unwrap());
+        let seed = given.unwrap_or(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64 | 1);
         println!("seed {seed}");
         Self(seed)
     }
@@ -28,6 +31,10 @@ impl Chance {
         self.0 ^= self.0 << 17;
         self.0 % bound
     }
+}
+
+fn rounds() -> usize {
+    if std::env::var_os("TOOLWAY_TEST_LONG").is_some() { 500 } else { 25 }
 }
 
 /// The number of a credential that `vault_process` wrote, if it is whole.
@@ -41,7 +48,7 @@ fn number(credential: &Secret) -> Option<usize> {
 async fn a_writer_killed_at_any_moment_leaves_the_old_or_the_new_whole() {
     let (home, mut chance) = (Home::new(), Chance::new());
     home.vault().store(&key("bystander"), Secret::new("kept")).await.unwrap();
-    for _ in 0..25 {
+    for _ in 0..rounds() {
         let mut writer = home.other("rewrite", "ada", 0);
         let mut said: usize = writer.line().unwrap().parse().unwrap();
         thread::sleep(Duration::from_micros(chance.below(20_000)));
