@@ -17,13 +17,6 @@ pub fn to_write() -> OpenOptions {
 }
 
 /// Who runs us, as a file names its owner.
-#[cfg(unix)]
 pub fn user() -> u32 {
-    rustix::process::geteuid().as_raw()
-}
-
-/// A number that stands for nobody: files name no owner here that it could be compared with.
-#[cfg(not(unix))]
-pub fn user() -> u32 {
-    u32::MAX
+    ownership::user()
 }
