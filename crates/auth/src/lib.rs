@@ -19,6 +19,7 @@
 //! | [`proof`] | tokens that are bound to a key |
 //! | [`dpop`] | keys and proofs for them |
 //! | [`jwt`] | texts signed with a private key |
+//! | [`fixed`] | credentials that somebody gave us |
 //! | [`credential`] | what is kept of a sign-in, and under which key |
 //! | [`vault`] | where it is kept, and whose turn it is to renew it |
 //! | [`fetch`] | the one way to authorization servers and metadata |
@@ -39,6 +40,7 @@ pub mod dialer;
 pub mod discovery;
 pub mod dpop;
 pub mod fetch;
+pub mod fixed;
 pub mod jwt;
 pub mod metadata;
 pub mod needed;

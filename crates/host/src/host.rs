@@ -40,7 +40,7 @@ use crate::{
     catalog::{Catalog, Naming},
     connection::{
         Applied, Connection, Dialler, Order, OwnChange, OwnLog, Phase, Plan, ServerStatus, Surroundings, Turns,
-        WantedServer, WantedSet, supervise,
+        WantedServer, WantedSet, sign_in::SignIns, supervise,
     },
     event::{Events, HostEvent, Listener},
     policy::{Policy, limit::Slots},
@@ -440,7 +440,11 @@ fn surroundings(
             custodian: options.custodian,
             patience: options.patience,
             http: options.http,
-            credentials: options.credentials,
+            sign_ins: SignIns {
+                vault: Arc::clone(&ports.vault),
+                options: options.sign_in,
+                credentials: options.credentials,
+            },
             memory: options.memory,
             sessions: options.sessions,
             limits: options.limits,

@@ -3,11 +3,10 @@
 
 use std::{fmt, sync::Arc};
 
+use toolway_auth::vault::{MemoryVault, Vault};
+
 use crate::{
-    connection::{
-        client_face::{Elicitor, NobodyAnswers, Sampler},
-        sign_in::{CredentialVault, MemoryVault},
-    },
+    connection::client_face::{Elicitor, NobodyAnswers, Sampler},
     policy::{Approver, MemoryTrust, NobodyApproves, TrustLedger},
     record::{CallLog, MemoryCallLog},
 };
@@ -22,7 +21,7 @@ pub struct HostPorts {
     /// Which definitions were accepted; in memory.
     pub trust: Arc<dyn TrustLedger>,
     /// Where credentials are kept; in memory.
-    pub vault: Arc<dyn CredentialVault>,
+    pub vault: Arc<dyn Vault>,
     /// Which model answers servers; none, and none is offered.
     pub sampler: Arc<dyn Sampler>,
     /// Who fills in servers' forms; nobody, and nobody is offered.

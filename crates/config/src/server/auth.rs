@@ -234,6 +234,15 @@ impl<T> Auth<T> {
         matches!(self, Self::OAuth { .. } | Self::Grant { .. })
     }
 
+    /// The header in which what was configured is sent; none where somebody is asked for it first.
+    pub fn fixed_header(&self) -> Option<&str> {
+        match self {
+            Self::Bearer { .. } | Self::Basic { .. } => Some("Authorization"),
+            Self::ApiKey { header, .. } => Some(header),
+            Self::None | Self::OAuth { .. } | Self::Grant { .. } => None,
+        }
+    }
+
     /// The header it fills, where that is known before anything is asked.
     pub(crate) fn header(&self) -> Option<&str> {
         match self {

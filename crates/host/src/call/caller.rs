@@ -36,6 +36,16 @@ impl From<&Caller> for OnBehalf {
     }
 }
 
+impl Caller {
+    /// The principal of a client of the gateway; none of anybody else.
+    pub fn client(&self) -> Option<&str> {
+        match self {
+            Self::Client(principal) => Some(principal),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for Caller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

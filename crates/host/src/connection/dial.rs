@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use tokio::time::{Instant, timeout_at};
-use toolway_config::{ConfigError, Keychain, Secret, ServerConfig, ServerName};
+use toolway_config::{ConfigError, Endpoint, Keychain, Secret, ServerConfig, ServerName, server::auth::SignIn};
 use toolway_wire::{
     error::WireError,
     exchange::AskHandler,
@@ -25,6 +25,7 @@ use super::{
     in_process,
     last_words::LastWords,
     session_memory::SessionMemory,
+    sign_in::{Account, Presented, SignIns},
     stdio::{Launcher, Pulse},
     tap::{Tap, Tapped},
     wanted::{WantedServer, Way},
@@ -87,10 +88,12 @@ pub enum DialError {
         status: u16,
     },
     /// Somebody has to sign in.
-    #[error("somebody has to sign in")]
+    #[error("somebody has to sign in{}", how.as_ref().map(|how| format!(": {how}")).unwrap_or_default())]
     SignInNeeded {
         /// What the server demands, as it said it.
         challenges: Vec<String>,
+        /// Who has to do what, where that is known.
+        how: Option<String>,
     },
     /// Anything else on the way.
     #[error("{0}")]
@@ -105,11 +108,18 @@ pub(crate) struct Dialler {
     pub(crate) custodian: Custodian,
     pub(crate) patience: Patience,
     pub(crate) http: HttpClient,
-    pub(crate) credentials: Arc<dyn Credentials>,
+    pub(crate) sign_ins: SignIns,
     pub(crate) memory: Option<Arc<dyn EraMemory>>,
     pub(crate) sessions: Option<SessionMemory>,
     pub(crate) limits: Limits,
     pub(crate) tap: Option<TapMaker>,
+}
+
+/// What came of a dial, and what must not be shown of the server in either case.
+#[derive(Debug)]
+pub(crate) struct Dialled {
+    pub(crate) redactor: Redactor,
+    pub(crate) peer: Result<(Peer, Account), DialError>,
 }
 
 /// Which session a server is greeted in.
@@ -156,35 +166,38 @@ pub async fn dial(address: &ServerAddress, options: DialOptions) -> Result<Peer,
 // === impl Dialler ===
 
 impl Dialler {
-    /// Connects a server as it is wanted; gives what must not be shown of it in either case.
+    /// Connects a server as it is wanted, on behalf of a client of the gateway or of whoever runs us.
     pub(crate) async fn connect(
         &self,
         wanted: &WantedServer,
+        client: Option<&str>,
         face: Arc<dyn AskHandler>,
         senses: (LastWords, Pulse),
         session: Session,
-    ) -> (Redactor, Result<Peer, DialError>) {
+    ) -> Dialled {
         let deadline = Instant::now() + wanted.connect;
-        let (place, secrets) = match timeout_at(deadline, self.place(&wanted.way)).await {
+        let Found { place, presented, secrets } = match timeout_at(deadline, self.find(&wanted.way, client)).await {
             Ok(Ok(found)) => found,
-            Ok(Err(error)) => return (Redactor::default(), Err(error)),
-            Err(_) => return (Redactor::default(), Err(DialError::Silent(wanted.connect))),
+            Ok(Err(error)) => return Dialled::failed(error),
+            Err(_) => return Dialled::failed(DialError::Silent(wanted.connect)),
         };
         let redactor = Redactor::new(secrets);
-        let heard = senses.0.clone();
-        let dialled = timeout_at(deadline, self.shake_hands(wanted, place, face, senses, session)).await;
+        let (heard, account) = (senses.0.clone(), presented.account);
+        let dialled = timeout_at(deadline, self.shake_hands(wanted, place, presented, face, senses, session)).await;
         let limit = wanted.connect;
         let silent = |_| match heard.stray() {
             Some(stray) => Err(DialError::Garbled { limit, stray }),
             None => Err(DialError::Silent(limit)),
         };
-        (redactor, dialled.unwrap_or_else(silent))
+        let peer = dialled.unwrap_or_else(silent).map(|peer| (peer, account));
+        Dialled { redactor, peer }
     }
 
     async fn shake_hands(
         &self,
         wanted: &WantedServer,
         place: Place,
+        presented: Presented,
         face: Arc<dyn AskHandler>,
         (last_words, pulse): (LastWords, Pulse),
         session: Session,
@@ -208,9 +221,10 @@ impl Dialler {
             Place::Over(transport) => {
                 return Peer::connect(tapped(transport, tap), connect)
                     .await
-                    .map_err(|error| DialError::of(error, None));
+                    .map_err(|error| DialError::of(error, None, None));
             }
         };
+        let how = presented.how(&wanted.name);
         let options = DialOptions {
             connect,
             environment: Environment::clone(&self.environment),
@@ -219,11 +233,11 @@ impl Dialler {
             custodian: self.custodian.clone(),
             patience: self.patience,
             http: self.http.clone(),
-            credentials: Arc::clone(&self.credentials),
+            credentials: presented.credentials,
             memory: self.memory.clone(),
             tap,
         };
-        dial(&address, options).await.map_err(|error| DialError::of(error, wanted.credential()))
+        dial(&address, options).await.map_err(|error| DialError::of(error, wanted.credential(), how))
     }
 
     /// The session in which this server was left, if there is one.
@@ -243,25 +257,60 @@ impl Dialler {
         }
     }
 
-    /// Where a server is now, and what must not be shown of it.
-    async fn place(&self, way: &Way) -> Result<(Place, Vec<Secret>), DialError> {
+    /// Where a server is now, what it is presented, and what must not be shown of it.
+    async fn find(&self, way: &Way, client: Option<&str>) -> Result<Found, DialError> {
         match way {
-            Way::Configured(server) => self.resolve(Arc::clone(server)).await,
-            Way::Address(address) => Ok((Place::Address(address.clone()), address.secrets())),
-            Way::InProcess(service) => Ok((Place::Over(in_process::transport(service)), Vec::new())),
-            Way::Custom(transport) => Ok((Place::Over(Arc::clone(transport)), Vec::new())),
+            Way::Configured(server) => self.resolve(Arc::clone(server), client).await,
+            Way::Address(address) => {
+                let presented = Presented::common(Arc::clone(&self.sign_ins.credentials));
+                Ok(Found { place: Place::Address(address.clone()), presented, secrets: address.secrets() })
+            }
+            Way::InProcess(service) => Ok(Found::over(in_process::transport(service))),
+            Way::Custom(transport) => Ok(Found::over(Arc::clone(transport))),
         }
     }
 
     /// Puts the references of an entry in; files may be read for it, and a keychain may take its time.
-    async fn resolve(&self, server: Arc<ServerConfig>) -> Result<(Place, Vec<Secret>), DialError> {
+    async fn resolve(&self, server: Arc<ServerConfig>, client: Option<&str>) -> Result<Found, DialError> {
         let (environment, keychain) = (Arc::clone(&self.environment), Arc::clone(&self.keychain));
         let entry = Arc::clone(&server);
         let resolved = tokio::task::spawn_blocking(move || entry.endpoint(&environment, &*keychain)).await;
         let failed = |error: ConfigError| DialError::Configuration(error.to_string());
         let endpoint = resolved.map_err(|error| DialError::Configuration(error.to_string()))?.map_err(failed)?;
-        let secrets = server.secrets(&endpoint);
-        Ok((Place::Address(ServerAddress::resolved(endpoint)?), secrets))
+        let mut secrets = server.secrets(&endpoint);
+        let sign_in = match &endpoint {
+            Endpoint::Http { sign_in, .. } => SignIn::clone(sign_in),
+            Endpoint::Process { .. } => SignIn::default(),
+        };
+        let address = ServerAddress::resolved(endpoint)?;
+        let presented = match &address {
+            ServerAddress::Http { url, .. } => {
+                let principal = self.sign_ins.principal(&sign_in.auth, client);
+                self.sign_ins.present(url, &sign_in, &principal).await?
+            }
+            ServerAddress::Process(_) => Presented::nothing(),
+        };
+        secrets.extend(presented.secrets.iter().cloned());
+        Ok(Found { place: Place::Address(address), presented, secrets })
+    }
+}
+
+/// Everything that is found out before a server is dialled.
+struct Found {
+    place: Place,
+    presented: Presented,
+    secrets: Vec<Secret>,
+}
+
+impl Found {
+    fn over(transport: Arc<dyn Transport>) -> Self {
+        Self { place: Place::Over(transport), presented: Presented::nothing(), secrets: Vec::new() }
+    }
+}
+
+impl Dialled {
+    pub(crate) fn failed(error: DialError) -> Self {
+        Self { redactor: Redactor::default(), peer: Err(error) }
     }
 }
 
@@ -287,13 +336,14 @@ impl fmt::Debug for Dialler {
 // === impl DialError ===
 
 impl DialError {
-    /// What an error on the wire means for a server that is sent a credential in this header.
-    pub(super) fn of(error: WireError, credential: Option<String>) -> Self {
+    /// What an error on the wire means for a server that is sent a credential in this header, or that is signed in to like
+    /// this.
+    pub(super) fn of(error: WireError, credential: Option<String>, how: Option<String>) -> Self {
         match (error, credential) {
             (WireError::Unauthorized { status, .. }, Some(header)) => {
                 Self::CredentialRefused { header, status: status.as_u16() }
             }
-            (WireError::Unauthorized { challenges, .. }, None) => Self::SignInNeeded { challenges },
+            (WireError::Unauthorized { challenges, .. }, None) => Self::SignInNeeded { challenges, how },
             (other, _) => Self::Wire(other),
         }
     }

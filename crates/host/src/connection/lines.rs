@@ -52,7 +52,8 @@ use self::{
 };
 use super::{
     client_face::ClientFace,
-    dial::{DialError, Session},
+    dial::{DialError, Dialled, Session},
+    sign_in::Account,
     state::NotConnected,
     stdio::Life,
     supervisor::Surroundings,
@@ -86,6 +87,8 @@ pub(crate) struct Lines {
 pub(crate) struct Ground<'a> {
     pub(crate) wanted: &'a WantedServer,
     pub(crate) base: &'a Peer,
+    /// Who may use that connection.
+    pub(crate) account: Account,
     pub(crate) listing: &'a (dyn Fn() -> Option<Arc<Listing>> + Sync),
 }
 
@@ -348,26 +351,33 @@ impl Lines {
                 Rest::Refused(why) => return self.not_dialled(line, why),
             }
         }
-        let Ground { wanted, base, listing } = ground;
+        let Ground { wanted, base, account, listing } = ground;
         let wanted = WantedServer { era: era_of(base, wanted), lists: Lists::Ignored, ..WantedServer::clone(wanted) };
         let face = ClientFace { declared: Some(line.key.profile.capabilities()), ..self.base_face() };
         let senses = (line.last_words.clone(), line.pulse.clone());
-        let dialling = self.room.dialler.connect(&wanted, Arc::new(face), senses, Session::New);
+        let dialling =
+            self.room.dialler.connect(&wanted, line.key.caller.client(), Arc::new(face), senses, Session::New);
         let dialling = self.room.starting.take(AssertUnwindSafe(dialling).catch_unwind());
-        let (redactor, dialled) = tokio::select! {
-            dialled = dialling => dialled.unwrap_or_else(|_| (Redactor::default(), Err(DialError::panicked()))),
+        let Dialled { redactor, peer } = tokio::select! {
+            dialled = dialling => dialled.unwrap_or_else(|_| Dialled::failed(DialError::panicked())),
             () = line.ended.cancelled() => return Err(disconnected()),
         };
-        match dialled {
-            Ok(peer) => {
+        match peer {
+            Ok((peer, _)) => {
                 let following = self.follow(&peer, line);
-                self.learn(&peer, line.key.profile, listing()).await;
+                // What is listed to one person's sign-in is nobody else's.
+                if *account == Account::Common {
+                    self.learn(&peer, line.key.profile, listing()).await;
+                }
                 Ok(Stands::new(peer, redactor, following))
             }
             Err(error) => {
                 let why = NotConnected::after(&error, &redactor);
                 tracing::warn!(server = %self.server, error = %why.because, "cannot connect for a caller");
-                self.pool.lock().trouble.fail(why.clone(), Instant::now());
+                // Who has not signed in keeps nobody else waiting.
+                if why.whose_move != WhoseMove::User {
+                    self.pool.lock().trouble.fail(why.clone(), Instant::now());
+                }
                 self.not_dialled(line, why)
             }
         }

@@ -22,6 +22,7 @@ use toolway_wire::{
 use super::{
     last_words::LastWords,
     lines::{Asker, Ground, LineKey, LineSeat, Lines, Need, NoSeat},
+    sign_in::Account,
     state::{NotConnected, Phase, ServerStatus, Stopped},
     stdio::{Life, Pulse},
     supervisor::Surroundings,
@@ -73,6 +74,8 @@ pub(crate) struct Live {
     /// What it listed last.
     pub(crate) listing: Option<Arc<Listing>>,
     pub(crate) redactor: Redactor,
+    /// Who may use the peer.
+    pub(crate) account: Account,
 }
 
 /// What a supervisor can be told. Each is answered when it is done, or under way.
@@ -104,6 +107,7 @@ pub(crate) struct Ready {
     pub(crate) peer: Peer,
     pub(crate) generation: u64,
     pub(crate) redactor: Redactor,
+    pub(crate) account: Account,
     pub(crate) use_of: Use,
 }
 
@@ -202,14 +206,14 @@ impl Connection {
         let (lines, wanted) = (&self.shared.lines, self.wanted());
         // One that has just closed is seen by whoever sends.
         let declares = ready.peer.declares().unwrap_or(Declares::EachTime);
-        let Some(key) = LineKey::of(asker, declares, wanted.sharing, lines.base()) else {
+        let Some(key) = LineKey::of(asker, declares, wanted.sharing, (lines.base(), ready.account)) else {
             if declares == Declares::EachTime {
                 return Ok(Seat::Base(None));
             }
             return lines.base_turn(need, patience).await.map(Seat::Base).map_err(NoSeat::Refused);
         };
         let listing = || self.live().listing.clone();
-        let ground = Ground { wanted: &wanted, base: &ready.peer, listing: &listing };
+        let ground = Ground { wanted: &wanted, base: &ready.peer, account: ready.account, listing: &listing };
         lines.seat(&key, need, patience, ground, asker.task).await.map(Seat::Line)
     }
 
@@ -241,7 +245,7 @@ impl Connection {
     fn line_key(&self, asker: Asker<'_>) -> Option<LineKey> {
         let live = self.live();
         let declares = live.peer.as_ref()?.1.declares().ok()?;
-        LineKey::of(asker, declares, self.wanted().sharing, self.shared.lines.base())
+        LineKey::of(asker, declares, self.wanted().sharing, (self.shared.lines.base(), live.account))
     }
 
     /// Sends a request over the connection that was chosen for it.
@@ -254,7 +258,7 @@ impl Connection {
     ) -> Result<Sent, NotConnected> {
         let (peer, redactor, life, via) = match seat {
             Seat::Base(turn) => {
-                let Ready { peer, generation, redactor, use_of } = self.ready().await?;
+                let Ready { peer, generation, redactor, use_of, .. } = self.ready().await?;
                 let via = Via::Base { generation, session: peer.session(), _turn: turn, _use: use_of };
                 (peer, redactor, self.shared.pulse.now(), via)
             }
@@ -299,7 +303,7 @@ impl Connection {
         let use_of = Use::begin(&self.shared.uses);
         let live = self.live();
         if let Some((generation, peer)) = self.open_peer(&live) {
-            return Ok(Ready { peer, generation, redactor: live.redactor.clone(), use_of });
+            return Ok(Ready { peer, generation, redactor: live.redactor.clone(), account: live.account, use_of });
         }
         drop(live);
         // Whoever is being connected has that long; a little more, so that it is said why it was not.
@@ -309,7 +313,9 @@ impl Connection {
             Err(NotConnected { because, whose_move: WhoseMove::Supervisor, error: None })
         })?;
         match self.open_peer(&live) {
-            Some((generation, peer)) => Ok(Ready { peer, generation, redactor: live.redactor.clone(), use_of }),
+            Some((generation, peer)) => {
+                Ok(Ready { peer, generation, redactor: live.redactor.clone(), account: live.account, use_of })
+            }
             None => Err(live.status.why_not()),
         }
     }

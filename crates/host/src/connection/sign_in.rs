@@ -1,92 +1,210 @@
-//! Credentials for servers: where they are kept between runs. How they are got is a later room of this file.
+//! Credentials for servers: what requests to each say about who asks, and who may use a connection that says so.
+//!
+//! What was configured for a server (a token, a key, a password, a client of ours) is the operator's to give away: it is
+//! used for every caller. What a person signed in to is that person's: it is used for nobody else, unless the entry says
+//! that it is shared. So a client of the gateway is connected on its own behalf wherever the first connection is made with
+//! somebody's own sign-in.
 
-use std::{collections::BTreeMap, fmt};
+use std::{fmt, sync::Arc};
 
-use futures_util::future::BoxFuture;
-use parking_lot::Mutex;
-use toolway_config::Secret;
+use toolway_auth::{
+    credential::{Credential, CredentialError},
+    fixed::{Fixed, NoHeader, basic},
+    vault::Vault,
+};
+use toolway_config::{
+    Secret, ServerName,
+    server::{
+        Transport,
+        auth::{Auth, SignIn, Whose},
+    },
+};
+use toolway_wire::up::{
+    connector::HttpOptions,
+    credential::{Credentials, NoCredentials},
+};
+use url::Url;
 
-/// Keeps credentials. Each belongs to one person, one issuer, one client and one resource, and is given to no other.
-pub trait CredentialVault: Send + Sync {
-    /// What is kept under this key.
-    fn load<'a>(&'a self, key: &'a CredentialKey) -> BoxFuture<'a, Option<Secret>>;
+use super::{
+    dial::DialError,
+    wanted::{WantedServer, Way},
+};
 
-    /// Keeps it, in the place of what was there.
-    fn store<'a>(&'a self, key: &'a CredentialKey, credential: Secret) -> BoxFuture<'a, ()>;
+/// Whose credentials are used.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Principal(Arc<str>);
 
-    /// Forgets it.
-    fn forget<'a>(&'a self, key: &'a CredentialKey) -> BoxFuture<'a, ()>;
+/// How people sign in to servers.
+#[derive(Clone, Debug)]
+pub struct SignInOptions {
+    /// Whose credentials are used where no client of the gateway asks.
+    pub principal: Principal,
+    /// Who the clients of the gateway are.
+    pub clients: Clients,
+    /// How authorization servers are reached.
+    pub http: HttpOptions,
+    /// The address of the document about us, where there is one.
+    pub client_metadata_url: Option<Url>,
 }
 
-/// Whose credential it is, from whom, for what.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct CredentialKey {
-    /// On whose behalf.
-    pub principal: String,
-    /// Who issued it.
-    pub issuer: String,
-    /// The client it was issued to.
-    pub client: String,
-    /// The resource it is for.
-    pub resource: String,
+/// Who the clients of a gateway are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Clients {
+    /// Others than whoever runs it, each with sign-ins of its own.
+    #[default]
+    Others,
+    /// Whoever runs it, through a program of theirs.
+    Ourselves,
 }
 
-/// Keeps credentials as long as the process lives, and no more than a bounded number.
-#[derive(Default)]
-pub struct MemoryVault {
-    // Nothing awaits under this lock.
-    kept: Mutex<BTreeMap<CredentialKey, Secret>>,
+/// Who may use a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Account {
+    /// Everybody: nothing of a person's is presented on it.
+    Common,
+    /// Only on whose behalf it was opened.
+    Personal,
 }
 
-/// More than any host has servers and users; one more is not kept, and is asked for again.
-const MOST: usize = 10_000;
+/// What a connection is opened with.
+#[derive(Clone, Debug)]
+pub(super) struct Presented {
+    pub(super) credentials: Arc<dyn Credentials>,
+    pub(super) account: Account,
+    /// What must not be shown of it, besides what is configured.
+    pub(super) secrets: Vec<Secret>,
+    /// Who could sign in.
+    pub(super) principal: Option<Principal>,
+}
 
-impl CredentialVault for MemoryVault {
-    fn load<'a>(&'a self, key: &'a CredentialKey) -> BoxFuture<'a, Option<Secret>> {
-        let kept = self.kept.lock().get(key).cloned();
-        Box::pin(async { kept })
-    }
+/// What all connections of a host sign in with.
+#[derive(Clone)]
+pub(crate) struct SignIns {
+    pub(crate) vault: Arc<dyn Vault>,
+    pub(crate) options: SignInOptions,
+    /// What is presented to servers that nothing is configured for.
+    pub(crate) credentials: Arc<dyn Credentials>,
+}
 
-    fn store<'a>(&'a self, key: &'a CredentialKey, credential: Secret) -> BoxFuture<'a, ()> {
-        let mut kept = self.kept.lock();
-        if kept.len() < MOST || kept.contains_key(key) {
-            kept.insert(key.clone(), credential);
+impl SignIns {
+    /// What a server that is configured like this is presented.
+    pub(super) async fn present(
+        &self,
+        server: &Url,
+        sign_in: &SignIn<Secret>,
+        principal: &Principal,
+    ) -> Result<Presented, DialError> {
+        match &sign_in.auth {
+            Auth::None => Ok(Presented::nothing()),
+            Auth::Bearer { token } => Presented::fixed(Fixed::bearer(server, token), Vec::new()),
+            Auth::ApiKey { key, header } => Presented::fixed(Fixed::key(server, header, key), Vec::new()),
+            Auth::Basic { username, password } => {
+                Presented::fixed(Fixed::basic(server, username, password), vec![basic(username, password)])
+            }
+            Auth::OAuth { whose, .. } => self.interactive(server, *whose, principal).await,
+            Auth::Grant { .. } => Ok(Presented::common(Arc::clone(&self.credentials))),
         }
-        Box::pin(async {})
     }
 
-    fn forget<'a>(&'a self, key: &'a CredentialKey) -> BoxFuture<'a, ()> {
-        self.kept.lock().remove(key);
-        Box::pin(async {})
+    /// What a person signed in to; nothing before anybody has, so that nothing of a person's is presented for others.
+    async fn interactive(&self, server: &Url, whose: Whose, principal: &Principal) -> Result<Presented, DialError> {
+        let unusable = |error: CredentialError| DialError::Configuration(error.to_string());
+        let kept = Credential::find(&*self.vault, principal.as_str(), server.as_str()).await.map_err(unusable)?;
+        let signed_in = kept.is_some_and(|(_, credential)| credential.tokens.is_some());
+        let account = if signed_in && self.is_own(whose) { Account::Personal } else { Account::Common };
+        let presented = Presented::common(Arc::clone(&self.credentials));
+        Ok(Presented { account, principal: Some(principal.clone()), ..presented })
+    }
+
+    /// Whether what somebody signed in to is used for nobody else.
+    fn is_own(&self, whose: Whose) -> bool {
+        whose == Whose::Own && self.options.clients == Clients::Others
+    }
+
+    /// Who has to do what where a server wants to see more on its first connection.
+    pub(super) fn how(&self, wanted: &WantedServer) -> Option<String> {
+        let Way::Configured(server) = &wanted.way else { return None };
+        let Transport::Http(http) = &server.transport else { return None };
+        let signs_in = matches!(http.auth.as_deref(), None | Some(Auth::OAuth { .. })) && !http.has_authorization();
+        signs_in.then(|| self.options.principal.how(&wanted.name))
+    }
+
+    /// Whose credentials a caller's connection is opened with.
+    pub(super) fn principal(&self, auth: &Auth<Secret>, client: Option<&str>) -> Principal {
+        match (auth, client) {
+            (Auth::OAuth { whose, .. }, Some(client)) if self.is_own(*whose) => Principal::client(client),
+            _ => self.options.principal.clone(),
+        }
     }
 }
 
-impl fmt::Debug for MemoryVault {
+impl Presented {
+    pub(super) fn nothing() -> Self {
+        Self::common(Arc::new(NoCredentials))
+    }
+
+    pub(super) fn common(credentials: Arc<dyn Credentials>) -> Self {
+        Self { credentials, account: Account::Common, secrets: Vec::new(), principal: None }
+    }
+
+    /// Who has to do what where the server wants to see more.
+    pub(super) fn how(&self, server: &ServerName) -> Option<String> {
+        self.principal.as_ref().map(|principal| principal.how(server))
+    }
+
+    fn fixed(fixed: Result<Fixed, NoHeader>, secrets: Vec<Secret>) -> Result<Self, DialError> {
+        let fixed = fixed.map_err(|error| DialError::Configuration(error.to_string()))?;
+        Ok(Self { secrets, ..Self::common(Arc::new(fixed)) })
+    }
+}
+
+// === impl Principal ===
+
+impl Principal {
+    /// The person who runs this program; a profile is one of several accounts they have.
+    pub fn local(profile: Option<&str>) -> Self {
+        Self(profile.map_or_else(|| "local".into(), |profile| format!("local/{profile}").into()))
+    }
+
+    /// A client of the gateway.
+    pub fn client(name: &str) -> Self {
+        Self(format!("client/{name}").into())
+    }
+
+    /// Who has to do what to sign in to a server.
+    fn how(&self, server: &ServerName) -> String {
+        match self.0.split_once('/') {
+            Some(("client", client)) => format!("the operator runs `toolway login {server} --client {client}`"),
+            Some((_, profile)) => format!("run `toolway login {server} --profile {profile}`"),
+            None => format!("run `toolway login {server}`"),
+        }
+    }
+
+    /// As credentials are kept under it.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Principal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryVault").field("kept", &self.kept.lock().len()).finish()
+        f.write_str(&self.0)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use toolway_config::Secret;
+impl Default for SignInOptions {
+    fn default() -> Self {
+        Self {
+            principal: Principal::local(None),
+            clients: Clients::default(),
+            http: HttpOptions::default(),
+            client_metadata_url: None,
+        }
+    }
+}
 
-    use super::{CredentialKey, CredentialVault, MemoryVault};
-
-    #[tokio::test]
-    async fn a_credential_is_given_to_its_owner_only() {
-        let key = |principal: &str, issuer: &str| CredentialKey {
-            principal: principal.to_owned(),
-            issuer: issuer.to_owned(),
-            client: "toolway".to_owned(),
-            resource: "https://example.org/mcp".to_owned(),
-        };
-        let vault = MemoryVault::default();
-        vault.store(&key("ada", "https://login.example"), Secret::new("token")).await;
-        assert!(vault.load(&key("ada", "https://login.example")).await.is_some());
-        assert!(vault.load(&key("eve", "https://login.example")).await.is_none());
-        assert!(vault.load(&key("ada", "https://evil.example")).await.is_none(), "another issuer is another key");
-        vault.forget(&key("ada", "https://login.example")).await;
-        assert!(vault.load(&key("ada", "https://login.example")).await.is_none());
+impl fmt::Debug for SignIns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SignIns").field("principal", &self.options.principal).finish_non_exhaustive()
     }
 }

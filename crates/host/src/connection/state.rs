@@ -74,6 +74,8 @@ pub enum Phase {
     SignInNeeded {
         /// What the server demands, as it said it.
         challenges: Vec<String>,
+        /// Who has to do what, where that is known.
+        how: Option<String>,
     },
     /// It is dialled again by and by.
     Waiting {
@@ -240,7 +242,8 @@ impl fmt::Display for Phase {
             Self::Connecting { attempt: 0 | 1 } => f.write_str("connecting"),
             Self::Connecting { attempt } => write!(f, "connecting, attempt {attempt}"),
             Self::Ready => f.write_str("ready"),
-            Self::SignInNeeded { .. } => f.write_str("somebody has to sign in"),
+            Self::SignInNeeded { how: Some(how), .. } => write!(f, "somebody has to sign in: {how}"),
+            Self::SignInNeeded { how: None, .. } => f.write_str("somebody has to sign in"),
             Self::Waiting { because, failures, crash_loop, until } => {
                 let seconds = until.duration_since(SystemTime::now()).unwrap_or_default().as_secs_f32().ceil();
                 if *crash_loop {

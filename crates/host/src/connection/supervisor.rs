@@ -19,12 +19,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 use toolway_config::server::{Standing, Start};
-use toolway_wire::{
-    error::WireError,
-    exchange::LogLevel,
-    json::Raw,
-    up::{Peer, WeakPeer},
-};
+use toolway_wire::{error::WireError, exchange::LogLevel, json::Raw, up::WeakPeer};
 use tracing::Instrument;
 
 pub(crate) use self::surroundings::{Cataloguing, Surroundings, Turns};
@@ -32,8 +27,9 @@ pub(crate) use self::surroundings::{Cataloguing, Surroundings, Turns};
 use self::attached::{Attached, Heard};
 use super::{
     backoff::Backoff,
-    dial::DialError,
+    dial::Dialled,
     live::{Connection, Live, Order},
+    sign_in::Account,
     state::{Counts, Phase, ServerStatus, Stopped},
     wanted::WantedServer,
 };
@@ -56,6 +52,8 @@ struct Supervisor {
     listing: Option<Arc<Listing>>,
     log_level: Option<LogLevel>,
     redactor: Redactor,
+    /// Who may use the connection.
+    account: Account,
     status: ServerStatus,
     /// Connections that were given up while calls were under way on them; they end with the last of those.
     lingering: Vec<WeakPeer>,
@@ -65,7 +63,7 @@ struct Supervisor {
 enum Doing {
     /// Nothing; the phase says why.
     Resting,
-    Dialling(BoxFuture<'static, (Redactor, Result<Peer, DialError>)>),
+    Dialling(BoxFuture<'static, Dialled>),
     Serving(Box<Attached>),
     /// It dials again then.
     Waiting(Instant),
@@ -94,7 +92,7 @@ enum Happening {
     Stop(Grace),
     Rewritten,
     Ordered(Order),
-    Dialled(Redactor, Result<Peer, DialError>),
+    Dialled(Dialled),
     RetryDue,
     Closed,
     Heard(Heard),
@@ -144,6 +142,7 @@ impl Supervisor {
             listed: false,
             listing: None,
             redactor: Redactor::default(),
+            account: Account::Common,
         };
         let seed = room.seed ^ hash(wanted.name.as_str());
         let (connection, orders) = Connection::new(Arc::clone(&wanted), live, slots, (&room, seed));
@@ -161,6 +160,7 @@ impl Supervisor {
             listing: None,
             log_level: None,
             redactor: Redactor::default(),
+            account: Account::Common,
             status,
             lingering: Vec::new(),
         };
@@ -201,11 +201,11 @@ impl Supervisor {
                 return self.rewritten(wanted);
             }
             Happening::Ordered(order) => return self.ordered(order),
-            Happening::Dialled(redactor, dialled) => {
+            Happening::Dialled(Dialled { redactor, peer }) => {
                 self.redactor = redactor;
                 self.dials += 1;
-                match dialled {
-                    Ok(peer) => self.attach(peer),
+                match peer {
+                    Ok((peer, account)) => self.attach(peer, account),
                     Err(error) => self.not_dialled(&error),
                 }
             }
@@ -374,10 +374,7 @@ impl Doing {
     async fn next(&mut self) -> Happening {
         match self {
             Self::Resting => pending().await,
-            Self::Dialling(work) => {
-                let (redactor, dialled) = work.await;
-                Happening::Dialled(redactor, dialled)
-            }
+            Self::Dialling(work) => Happening::Dialled(work.await),
             Self::Serving(attached) => Happening::Heard(attached.next().await),
             Self::Waiting(until) => {
                 sleep_until(*until).await;

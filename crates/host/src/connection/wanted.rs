@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use toolway_config::{
     Config, ServerConfig, ServerName, names_secret,
-    server::{Era, Http, HttpKind, Need, Offered, Sharing, Standing, Start, Transport},
+    server::{Era, Http, HttpKind, Need, Offered, Sharing, Standing, Start, Transport, auth::Auth},
 };
 use toolway_wire::{
     down::Service,
@@ -127,7 +127,9 @@ impl WantedServer {
         match &self.way {
             Way::Configured(server) => match &server.transport {
                 Transport::Http(http) => {
-                    http.headers.iter().map(|(name, _)| name.as_str()).find(is_one).map(str::to_owned)
+                    let by_entry = http.auth.as_deref().and_then(Auth::fixed_header);
+                    let by_header = || http.headers.iter().map(|(name, _)| name.as_str()).find(is_one);
+                    by_entry.or_else(by_header).map(str::to_owned)
                 }
                 Transport::Process(_) => None,
             },
@@ -276,6 +278,8 @@ fn configured_difference(one: &ServerConfig, other: &ServerConfig) -> Vec<&'stat
                 ("headers", one.headers == other.headers),
                 ("type", one.kind == other.kind),
                 ("allowInsecureHttp", one.plain == other.plain),
+                ("auth", one.auth == other.auth),
+                ("oauth", one.oauth == other.oauth),
             ];
             named_or(parts, "url")
         }

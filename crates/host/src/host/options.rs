@@ -16,7 +16,10 @@ use toolway_wire::{
 
 use crate::{
     catalog::copy::DiskCopy,
-    connection::{SessionMemory, WantedServer, client_face::Root, dial::TapMaker, environment::Environment},
+    connection::{
+        SessionMemory, WantedServer, client_face::Root, dial::TapMaker, environment::Environment,
+        sign_in::SignInOptions,
+    },
     keeper::{Custodian, Patience},
     policy::{CallLimits, Stance},
 };
@@ -35,7 +38,9 @@ pub struct HostOptions {
     pub patience: Patience,
     /// What reaches addresses.
     pub http: HttpClient,
-    /// What addresses want to see.
+    /// Whose credentials are used, and how authorization servers are reached.
+    pub sign_in: SignInOptions,
+    /// What addresses want to see that the program itself added.
     pub credentials: Arc<dyn Credentials>,
     /// Where the era of each server is kept, if anywhere.
     pub memory: Option<Arc<dyn EraMemory>>,
@@ -73,6 +78,7 @@ impl Default for HostOptions {
             custodian: Custodian::default(),
             patience: Patience::default(),
             http: HttpClient::new(HttpOptions::default(), &Limits::default()),
+            sign_in: SignInOptions::default(),
             credentials: Arc::new(NoCredentials),
             memory: None,
             sessions: None,

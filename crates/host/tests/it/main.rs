@@ -14,6 +14,7 @@ mod peers;
 mod process;
 mod reconnecting;
 mod shutting_down;
+mod signing_in;
 mod stage;
 #[cfg(target_os = "linux")]
 mod timing;

@@ -8,7 +8,7 @@ use toolway_wire::{json::Raw, message::ClientCapabilities, up::Declares};
 
 use crate::{
     call::{Caller, OnBehalf},
-    connection::client_face::SamplingOffer,
+    connection::{client_face::SamplingOffer, sign_in::Account},
 };
 
 /// Requests with the same key can share a line.
@@ -60,15 +60,21 @@ impl<'a> Asker<'a> {
 impl LineKey {
     /// The line a request needs; none where the connection itself serves it: a server that is told with each request
     /// what can be asked, callers that are not clients of the gateway, and clients that cannot be asked anything where
-    /// the operator lets them share.
-    pub(crate) fn of(asker: Asker<'_>, declares: Declares, sharing: Sharing, base: CapabilityProfile) -> Option<Self> {
-        if declares == Declares::EachTime || !matches!(asker.caller, Caller::Client(_)) {
+    /// the operator lets them share. A connection that is made with somebody's own sign-in serves no client, ever.
+    pub(crate) fn of(
+        asker: Asker<'_>,
+        declares: Declares,
+        sharing: Sharing,
+        (base, account): (CapabilityProfile, Account),
+    ) -> Option<Self> {
+        let common = account == Account::Common;
+        if declares == Declares::EachTime && common || asker.caller.client().is_none() {
             return None;
         }
         let profile = asker.capabilities.map_or(CapabilityProfile::NOTHING, CapabilityProfile::of);
         // Whoever shares the connection must not be able to do less than the server was told.
         let nothing = profile == CapabilityProfile::NOTHING && base == CapabilityProfile::NOTHING;
-        if sharing == Sharing::Shared && nothing {
+        if sharing == Sharing::Shared && nothing && common {
             return None;
         }
         let session = asker.session.filter(|_| sharing == Sharing::Session).cloned();
@@ -130,7 +136,7 @@ mod tests {
     use toolway_wire::{json::Raw, message::ClientCapabilities, up::Declares};
 
     use super::{Asker, CapabilityProfile, LineKey};
-    use crate::call::Caller;
+    use crate::{call::Caller, connection::sign_in::Account};
 
     fn capabilities(value: &Value) -> ClientCapabilities {
         ClientCapabilities(Raw::of(value))
@@ -161,7 +167,7 @@ mod tests {
         let forms = capabilities(&json!({ "elicitation": {} }));
         let key = |caller, capabilities, declares, sharing| {
             let asker = Asker { caller, capabilities, session: Some(&session), task: None };
-            LineKey::of(asker, declares, sharing, CapabilityProfile::NOTHING)
+            LineKey::of(asker, declares, sharing, (CapabilityProfile::NOTHING, Account::Common))
         };
         let once = |capabilities, sharing| key(&ada, capabilities, Declares::Once, sharing);
         assert_eq!(key(&ada, Some(&forms), Declares::EachTime, Sharing::Session), None);
@@ -173,6 +179,11 @@ mod tests {
         assert_ne!(once(None, Sharing::Caller), once(Some(&forms), Sharing::Caller));
         let told_more = CapabilityProfile::of(&forms);
         let asker = Asker { caller: &ada, capabilities: None, session: None, task: None };
-        assert!(LineKey::of(asker, Declares::Once, Sharing::Shared, told_more).is_some());
+        assert!(LineKey::of(asker, Declares::Once, Sharing::Shared, (told_more, Account::Common)).is_some());
+        // Nobody uses what somebody else signed in to, whatever the server is told and however it is shared.
+        let personal = (CapabilityProfile::NOTHING, Account::Personal);
+        assert!(LineKey::of(asker, Declares::EachTime, Sharing::Shared, personal).is_some());
+        let own = Asker { caller: &Caller::Terminal, ..asker };
+        assert_eq!(LineKey::of(own, Declares::EachTime, Sharing::Shared, personal), None);
     }
 }

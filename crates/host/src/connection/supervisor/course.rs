@@ -21,12 +21,12 @@ use super::{Aim, Attached, Doing, Grace, Next, Supervisor};
 use crate::{
     connection::{
         backoff,
-        dial::{DialError, Session},
+        dial::{DialError, Dialled, Session},
         lines,
+        sign_in::Account,
         state::{Phase, Stopped},
         wanted::Lists,
     },
-    record::redact::Redactor,
     whose_move::WhoseMove,
 };
 
@@ -43,14 +43,16 @@ impl Supervisor {
         let face = Arc::new(shared.lines.base_face());
         let senses = (shared.last_words.clone(), shared.pulse.clone());
         self.doing = Doing::Dialling(Box::pin(async move {
-            let dialling = AssertUnwindSafe(room.dialler.connect(&wanted, face, senses, Session::Kept)).catch_unwind();
-            room.starting.take(dialling).await.unwrap_or_else(|_| (Redactor::default(), Err(DialError::panicked())))
+            let dialling =
+                AssertUnwindSafe(room.dialler.connect(&wanted, None, face, senses, Session::Kept)).catch_unwind();
+            room.starting.take(dialling).await.unwrap_or_else(|_| Dialled::failed(DialError::panicked()))
         }));
         self.enter(Phase::Connecting { attempt: self.backoff.failures() + 1 });
     }
 
-    pub(super) fn attach(&mut self, peer: Peer) {
+    pub(super) fn attach(&mut self, peer: Peer, account: Account) {
         self.generation += 1;
+        self.account = account;
         let mut attached = Attached::new(peer, Arc::clone(&self.wanted.filter), self.wanted.lists);
         self.listed = self.wanted.lists == Lists::Ignored;
         if let Some(level) = self.log_level {
@@ -67,8 +69,8 @@ impl Supervisor {
         self.note_dial(error);
         tracing::warn!(server = %self.wanted.name, error = %self.redactor.text(&error.to_string()), "cannot connect");
         match error {
-            DialError::SignInNeeded { challenges } => {
-                self.rest(Phase::SignInNeeded { challenges: challenges.clone() });
+            DialError::SignInNeeded { challenges, how } => {
+                self.rest(Phase::SignInNeeded { challenges: challenges.clone(), how: how.clone() });
             }
             DialError::Configuration(_)
             | DialError::CredentialRefused { .. }
@@ -83,10 +85,13 @@ impl Supervisor {
 
     /// It does not let us look: somebody has to sign in, or the configured credential is not good enough.
     pub(super) fn turned_away(&mut self, error: WireError) -> Next {
-        let error = DialError::of(error, self.wanted.credential());
+        let how = self.room.dialler.sign_ins.how(&self.wanted);
+        let error = DialError::of(error, self.wanted.credential(), how);
         self.note(&error.to_string(), error.code(), error.whose_move());
         let phase = match &error {
-            DialError::SignInNeeded { challenges } => Phase::SignInNeeded { challenges: challenges.clone() },
+            DialError::SignInNeeded { challenges, how } => {
+                Phase::SignInNeeded { challenges: challenges.clone(), how: how.clone() }
+            }
             other => Phase::Failed { because: self.redactor.text(&other.to_string()), whose_move: other.whose_move() },
         };
         self.go(Aim::Rest(phase), Grace::None)

@@ -205,7 +205,7 @@ async fn a_server_that_wants_credentials_waits_for_a_person_and_for_nothing_else
     let host = TestHost::new().wanted(fixtures::address("files", &odd.url())).start().await;
     let status = host.until("files", |phase| matches!(phase, Phase::SignInNeeded { .. })).await;
     let challenges = vec!["Bearer realm=\"files\"".to_owned()];
-    assert_eq!(status.phase, Phase::SignInNeeded { challenges });
+    assert_eq!(status.phase, Phase::SignInNeeded { challenges, how: None });
     assert_eq!(status.last_error.unwrap().whose_move, WhoseMove::User);
     let asked = odd.seen().len();
     let outcome = host.call("files__read").await;
