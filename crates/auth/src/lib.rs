@@ -16,6 +16,7 @@
 //! | [`needed`] | what a server waits for, as a value |
 //! | [`renewal`] | a new token for all who wait |
 //! | [`token`] | one request to a token endpoint |
+//! | [`grant`] | tokens without a person |
 //! | [`proof`] | tokens that are bound to a key |
 //! | [`dpop`] | keys and proofs for them |
 //! | [`jwt`] | texts signed with a private key |
@@ -41,6 +42,7 @@ pub mod discovery;
 pub mod dpop;
 pub mod fetch;
 pub mod fixed;
+pub mod grant;
 pub mod jwt;
 pub mod metadata;
 pub mod needed;
