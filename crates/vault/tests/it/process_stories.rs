@@ -68,6 +68,23 @@ async fn a_writer_killed_at_any_moment_leaves_the_old_or_the_new_whole() {
 }
 
 #[tokio::test]
+async fn a_first_use_that_is_cut_short_leaves_nothing_in_the_way() {
+    let mut chance = Chance::new();
+    for _ in 0..rounds() {
+        let home = Home::new();
+        let mut writer = home.other("rewrite", "ada", 0);
+        // Long enough for some to have made the folder, the key or the vault, and for others not.
+        thread::sleep(Duration::from_micros(chance.below(15_000)));
+        writer.kill();
+        let vault = home.vault();
+        let found = vault.load(&key("ada")).await.unwrap();
+        assert!(found.is_none_or(|credential| number(&credential).is_some()), "half a credential");
+        vault.store(&key("bob"), Secret::new("kept")).await.unwrap();
+        assert_eq!(home.vault().load(&key("bob")).await.unwrap().unwrap().expose(), "kept");
+    }
+}
+
+#[tokio::test]
 async fn processes_that_keep_different_credentials_at_once_lose_none() {
     let home = Home::new();
     let others: Vec<_> = ["ada", "bob", "eve"].map(|principal| home.other("keep", principal, 20)).into();
