@@ -1,6 +1,7 @@
 //! Test support: servers that keep the rules and servers that keep none, a host for stories, and what else more than
 //! one crate's tests need. Never shipped.
 
+pub mod authorization;
 pub mod conformance_server;
 pub mod fixture_server;
 pub mod odd;

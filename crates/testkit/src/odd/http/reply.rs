@@ -11,6 +11,7 @@ pub struct Reply {
     status: u16,
     headers: Vec<(String, String)>,
     body: Vec<u8>,
+    before: Vec<Act>,
     acts: Vec<Act>,
     shape: Shape,
 }
@@ -58,7 +59,7 @@ pub fn event(message: &Value) -> String {
 
 impl Reply {
     fn new(status: u16, body: Vec<u8>, shape: Shape) -> Self {
-        Self { status, headers: Vec::new(), body, acts: Vec::new(), shape }
+        Self { status, headers: Vec::new(), body, before: Vec::new(), acts: Vec::new(), shape }
     }
 
     /// A status and nothing more.
@@ -105,14 +106,21 @@ impl Reply {
         self
     }
 
+    /// The same, and this before it.
+    #[must_use]
+    pub fn after(mut self, act: Act) -> Self {
+        self.before.push(act);
+        self
+    }
+
     /// The same, and then these bytes.
     #[must_use]
     pub fn say(self, bytes: impl Into<Vec<u8>>) -> Self {
         self.then(Act::Say(bytes.into()))
     }
 
-    pub(super) fn into_acts(self) -> Vec<Act> {
-        let mut acts = Vec::new();
+    pub(super) fn into_acts(mut self) -> Vec<Act> {
+        let mut acts = std::mem::take(&mut self.before);
         if self.shape != Shape::Bare {
             let head_and_body = self.head_and_body();
             acts.push(Act::Say(head_and_body));

@@ -1,0 +1,60 @@
+//! A person who agrees to everything, with the simplest of browsers: it follows redirects, until one leads back.
+
+use std::io;
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+use url::Url;
+
+use super::page::WHO;
+
+/// More redirects lead nowhere.
+const MAX_REDIRECTS: usize = 5;
+/// A longer head is not read.
+const MAX_HEAD: usize = 64 * 1024;
+
+/// Opens an address as this person; the address that the browser is sent back to, which is not opened.
+pub async fn visit(address: &str, who: &str) -> io::Result<String> {
+    let mut place = parsed(address)?;
+    let back = place.query_pairs().find(|(name, _)| name == "redirect_uri").map(|(_, value)| value.into_owned());
+    let back = back.ok_or_else(|| io::Error::other("the address does not say where to go back to"))?;
+    for _ in 0..MAX_REDIRECTS {
+        let head = open(&place, who).await?;
+        let location = head.lines().find_map(|line| line.strip_prefix("Location: "));
+        let location = location.ok_or_else(|| io::Error::other(first_line(&head)))?;
+        if location.starts_with(&back) {
+            return Ok(location.to_owned());
+        }
+        place = place.join(location).map_err(io::Error::other)?;
+    }
+    Err(io::Error::other("it is sent on and on"))
+}
+
+/// The head of the reply at this place.
+async fn open(place: &Url, who: &str) -> io::Result<String> {
+    let mut stream = TcpStream::connect(place.socket_addrs(|| None)?.as_slice()).await?;
+    let query = place.query().map(|query| format!("?{query}")).unwrap_or_default();
+    let request = format!(
+        "GET {}{query} HTTP/1.1\r\nHost: {}\r\nCookie: {WHO}={who}\r\nConnection: close\r\n\r\n",
+        place.path(),
+        place.authority()
+    );
+    stream.write_all(request.as_bytes()).await?;
+    let mut head = Vec::new();
+    while !head.windows(4).any(|four| four == b"\r\n\r\n") && head.len() < MAX_HEAD {
+        if stream.read_buf(&mut head).await? == 0 {
+            break;
+        }
+    }
+    Ok(String::from_utf8_lossy(&head).into_owned())
+}
+
+fn parsed(address: &str) -> io::Result<Url> {
+    Url::parse(address).map_err(io::Error::other)
+}
+
+fn first_line(head: &str) -> String {
+    format!("it is not sent back: {}", head.lines().next().unwrap_or("no answer"))
+}
