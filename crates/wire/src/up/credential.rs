@@ -15,7 +15,8 @@ pub trait Credentials: Send + Sync + fmt::Debug {
     /// Headers for this request.
     fn headers<'a>(&'a self, sending: Sending<'a>) -> BoxFuture<'a, Result<Vec<(HeaderName, HeaderValue)>, WireError>>;
 
-    /// The server refused; may be answered "again" once for each request, and once more where only a nonce was missing.
+    /// The server refused; may be answered "again" once for each kind of refusal of a request: a 401, a 403, and one
+    /// that only a nonce was missing for.
     fn challenged(&self, challenge: Challenge) -> BoxFuture<'_, Next>;
 
     /// The server answered with these headers; what it wants to see next may be among them.

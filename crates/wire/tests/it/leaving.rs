@@ -111,6 +111,18 @@ async fn a_missing_nonce_is_not_the_refusal_of_a_credential_and_is_given_once() 
 }
 
 #[tokio::test]
+async fn a_credential_that_is_too_weak_is_another_refusal_than_one_that_is_wrong() {
+    let (address, requests) = protected("let me in").await;
+    let keys = Arc::new(Keys::new(&["wrong", "weak", "let me in"], Next::Again));
+    assert!(echoes(&connect(&address, HttpOptions::default(), keys).await.unwrap()).await);
+    assert_eq!(requests.swap(0, Ordering::Relaxed), 4, "signed in, stepped up, one call");
+    let keys = Arc::new(Keys::new(&["weak"], Next::Again));
+    let error = connect(&address, HttpOptions::default(), keys).await.unwrap_err();
+    assert_eq!(error.code(), "unauthorized", "{error}");
+    assert_eq!(requests.load(Ordering::Relaxed), 2, "no endless steps");
+}
+
+#[tokio::test]
 async fn a_refusal_is_answered_again_once_and_never_taken_for_an_era() {
     let (address, requests) = protected("let me in").await;
     for (next, expected) in [(Next::Again, 2), (Next::GiveUp, 1)] {
@@ -223,7 +235,8 @@ async fn let_in(request: Request<Incoming>, face: &HttpFace, door: Door) -> Answ
         let given = request.headers().get(header::AUTHORIZATION).cloned();
         if given.as_ref().is_none_or(|given| given != secret) {
             let mut refused = Response::new(http_body_util::Either::Right(Full::default()));
-            *refused.status_mut() = StatusCode::UNAUTHORIZED;
+            let weak = given.as_ref().is_some_and(|given| given == "weak");
+            *refused.status_mut() = if weak { StatusCode::FORBIDDEN } else { StatusCode::UNAUTHORIZED };
             refused.headers_mut().insert("dpop-nonce", HeaderValue::from_static("once"));
             let challenge = HeaderValue::from_static(match given {
                 Some(given) if given == "stale" => r#"DPoP error="use_dpop_nonce""#,

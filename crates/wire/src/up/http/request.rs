@@ -28,6 +28,24 @@ pub(super) struct Outgoing<'a> {
     taken: Option<&'a AtomicBool>,
 }
 
+/// What the credentials were asked for already, for one request: each kind of refusal is answered once.
+#[derive(Default)]
+struct Asked {
+    token: bool,
+    scopes: bool,
+    nonce: bool,
+}
+
+impl Asked {
+    fn before(&mut self, challenge: &Challenge) -> &mut bool {
+        match challenge.status {
+            _ if challenge.wants_nonce() => &mut self.nonce,
+            StatusCode::FORBIDDEN => &mut self.scopes,
+            _ => &mut self.token,
+        }
+    }
+}
+
 impl<'a> Outgoing<'a> {
     pub(super) fn get(headers: &'a Headers) -> Self {
         Self { method: Method::GET, headers, body: Bytes::new(), taken: None }
@@ -82,7 +100,7 @@ impl Endpoint {
         mut url: Url,
         outgoing: Outgoing<'_>,
     ) -> Result<Reply, WireError> {
-        let (mut redirects, mut challenged, mut nonce_wanted) = (0, false, false);
+        let (mut redirects, mut asked) = (0, Asked::default());
         loop {
             match response.status() {
                 status if status.is_redirection() && status != StatusCode::NOT_MODIFIED => {
@@ -94,8 +112,9 @@ impl Endpoint {
                     let challenge =
                         Challenge { presented, ..challenge(status, &outgoing.method, &url, response.headers()) };
                     let challenges = challenge.challenges.clone();
-                    let before = if challenge.wants_nonce() { &mut nonce_wanted } else { &mut challenged };
-                    if mem::replace(before, true) || self.credentials.challenged(challenge).await == Next::GiveUp {
+                    if mem::replace(asked.before(&challenge), true)
+                        || self.credentials.challenged(challenge).await == Next::GiveUp
+                    {
                         return Err(WireError::Unauthorized { status, challenges });
                     }
                 }
