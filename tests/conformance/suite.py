@@ -39,6 +39,15 @@ def scenarios(revision, side):
     return found
 
 
+def only_of(revision):
+    """The scenarios that only this revision has."""
+    listed = command(["list"], ROOT, 60).stdout
+    found = re.findall(rf"^ +- (\S+) \[{revision}\]$", listed, re.MULTILINE)
+    if not found:
+        sys.exit(f"tests/conformance: no scenario listed for {revision} alone")
+    return found
+
+
 def build():
     """Our programs, built as `./test` builds everything, so that nothing is built twice; gives their folder."""
     building = ["cargo", "build", "--workspace", "--bins", "--examples", "--locked", "--quiet"]

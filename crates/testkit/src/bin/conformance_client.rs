@@ -9,6 +9,7 @@ use std::{collections::HashMap, env, error::Error, future, sync::Arc, time::Dura
 use futures_util::future::{BoxFuture, try_join_all};
 use http::HeaderMap;
 use serde_json::{Map, Value, json};
+use toolway_testkit::conformance_sign_in;
 use toolway_wire::{
     exchange::{Answer, AskHandler, Exchange, Outcome, Question},
     json::Raw,
@@ -16,7 +17,10 @@ use toolway_wire::{
     message::ClientCapabilities,
     revision::{Era, Revision},
     up::{
-        ConnectOptions, EraChoice, Peer, client::HttpClient, connector::HttpOptions, credential::NoCredentials,
+        ConnectOptions, EraChoice, Peer,
+        client::HttpClient,
+        connector::HttpOptions,
+        credential::{Credentials, NoCredentials},
         http::HttpTransport,
     },
 };
@@ -59,17 +63,26 @@ impl Task {
     }
 
     async fn run(&self) -> Result<(), Failure> {
-        let peer = self.connect().await?;
+        if !self.scenario.starts_with("auth/") {
+            return self.run_with(Arc::new(NoCredentials)).await;
+        }
+        let context = self.context.read()?;
+        let session = conformance_sign_in::session(&self.server, &self.scenario, self.revision, &context);
+        let played = self.run_with(Arc::new(session.clone())).await;
+        conformance_sign_in::judge(&self.scenario, session.needed(), played)
+    }
+
+    async fn run_with(&self, credentials: Arc<dyn Credentials>) -> Result<(), Failure> {
+        let peer = self.connect(credentials).await?;
         let played = self.play(&peer).await;
         peer.close().await;
         played
     }
 
-    async fn connect(&self) -> Result<Peer, Failure> {
+    async fn connect(&self, credentials: Arc<dyn Credentials>) -> Result<Peer, Failure> {
         let limits = Limits::default();
         let client = HttpClient::new(HttpOptions::default(), &limits);
-        let transport =
-            HttpTransport::new(client, self.server.clone(), HeaderMap::new(), Arc::new(NoCredentials), limits);
+        let transport = HttpTransport::new(client, self.server.clone(), HeaderMap::new(), credentials, limits);
         let mut options = ConnectOptions { asks: Some(Arc::new(AcceptDefaults)), ..ConnectOptions::default() };
         match self.revision.era() {
             Era::Legacy => (options.era, options.legacy) = (EraChoice::Legacy, self.revision),
@@ -92,6 +105,7 @@ impl Task {
             "http-custom-headers" => call_as_told(peer, &self.context).await,
             "http-invalid-tool-headers" => call_all_at_once(peer).await,
             "json-schema-2020-12-preservation" => echo_schema(peer).await,
+            scenario if scenario.starts_with("auth/") => list_and_call(peer, "test-tool", json!({})).await,
             other => Err(format!("unknown scenario `{other}`").into()),
         }
     }
