@@ -160,6 +160,8 @@ pub struct OAuth<T> {
     pub token_url: Option<T>,
     /// What the authorization server calls us in front of people.
     pub client_name: Option<String>,
+    /// Whether a server that does not say where may sign people in itself, as those of 2025-03-26 do.
+    pub old_server: Option<bool>,
 }
 
 /// Everything about a server's sign-in.
@@ -201,6 +203,7 @@ impl<T> Default for OAuth<T> {
             authorization_url: None,
             token_url: None,
             client_name: None,
+            old_server: None,
         }
     }
 }

@@ -47,6 +47,14 @@ pub enum CallError {
         /// Its state, as a sentence.
         why: NotConnected,
     },
+    /// The server wants to see who asks, and somebody has to sign in for that.
+    #[error("`{server}` needs a sign-in: {how}")]
+    SignInNeeded {
+        /// Which.
+        server: ServerName,
+        /// Who has to do what.
+        how: String,
+    },
     /// The server answered with an error.
     #[error("{0}")]
     Server(RpcError),
@@ -130,6 +138,7 @@ impl CallError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::NotConnected { .. } => "not_connected",
+            Self::SignInNeeded { .. } => "unauthorized",
             Self::Server(_) => "server_error",
             Self::Wire(error) => error.code(),
         }
@@ -139,6 +148,7 @@ impl CallError {
     pub fn whose_move(&self) -> WhoseMove {
         match self {
             Self::NotConnected { why, .. } => why.whose_move,
+            Self::SignInNeeded { .. } => WhoseMove::User,
             Self::Server(_) => WhoseMove::Caller,
             Self::Wire(error) => WhoseMove::after(error),
         }

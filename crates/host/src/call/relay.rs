@@ -33,6 +33,12 @@ use crate::{
     record::Recording,
 };
 
+/// Whether the server would do it for somebody who has signed in, or has agreed to more.
+fn wants_sign_in(outcome: &Outcome) -> bool {
+    let Outcome::Failed(WireError::Unauthorized { status, challenges }) = outcome else { return false };
+    status.as_u16() == 401 || challenges.iter().any(|challenge| challenge.contains("insufficient_scope"))
+}
+
 /// A call under way.
 #[must_use]
 pub struct Relay {
@@ -214,7 +220,9 @@ impl Relay {
         if let Outcome::HandedOff(task) = &outcome {
             sent.handed_off(task);
         }
-        Some(self.end(*recording, outcome.into()))
+        let needed = wants_sign_in(&outcome).then(|| sent.sign_in_needed(&self.request.caller)).flatten();
+        let outcome = needed.map_or_else(|| outcome.into(), CallOutcome::Failed);
+        Some(self.end(*recording, outcome))
     }
 
     fn end(&mut self, mut recording: Recording, outcome: CallOutcome) -> Poll<Option<CallHappening>> {

@@ -224,7 +224,6 @@ impl Dialler {
                     .map_err(|error| DialError::of(error, None, None));
             }
         };
-        let how = presented.how(&wanted.name);
         let options = DialOptions {
             connect,
             environment: Environment::clone(&self.environment),
@@ -233,11 +232,13 @@ impl Dialler {
             custodian: self.custodian.clone(),
             patience: self.patience,
             http: self.http.clone(),
-            credentials: presented.credentials,
+            credentials: Arc::clone(&presented.credentials),
             memory: self.memory.clone(),
             tap,
         };
-        dial(&address, options).await.map_err(|error| DialError::of(error, wanted.credential(), how))
+        dial(&address, options)
+            .await
+            .map_err(|error| DialError::of(error, wanted.credential(), presented.how(&wanted.name)))
     }
 
     /// The session in which this server was left, if there is one.
@@ -286,7 +287,7 @@ impl Dialler {
         let presented = match &address {
             ServerAddress::Http { url, .. } => {
                 let principal = self.sign_ins.principal(&sign_in.auth, client);
-                self.sign_ins.present(url, &sign_in, &principal).await?
+                self.sign_ins.present(&server.name, url, &sign_in, &principal).await?
             }
             ServerAddress::Process(_) => Presented::nothing(),
         };

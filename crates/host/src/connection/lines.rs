@@ -53,7 +53,7 @@ use self::{
 use super::{
     client_face::ClientFace,
     dial::{DialError, Dialled, Session},
-    sign_in::Account,
+    sign_in::{Account, SignIns},
     state::NotConnected,
     stdio::Life,
     supervisor::Surroundings,
@@ -183,6 +183,11 @@ impl Lines {
     /// What the first connection declares.
     pub(crate) fn base(&self) -> CapabilityProfile {
         self.base
+    }
+
+    /// What its connections sign in with.
+    pub(crate) fn sign_ins(&self) -> &SignIns {
+        &self.room.dialler.sign_ins
     }
 
     /// Our face towards the server on the first connection.

@@ -30,7 +30,7 @@ use super::{
     wanted::WantedServer,
 };
 use crate::{
-    call::Caller,
+    call::{CallError, Caller},
     catalog::{Fingerprint, Listing},
     policy::{
         Permit, Refusal,
@@ -507,6 +507,12 @@ impl Sent {
             WireError::Ended(_) => 0 < *before && life.taken() == *before,
             _ => false,
         }
+    }
+
+    /// Who has to do what if the server wanted to see more of this caller; none where nobody can.
+    pub(crate) fn sign_in_needed(&self, caller: &Caller) -> Option<CallError> {
+        let how = self.connection.shared.lines.sign_ins().how(&self.connection.wanted(), caller.client())?;
+        Some(CallError::SignInNeeded { server: self.connection.name().clone(), how })
     }
 
     /// It has ended: a session that was begun anew meanwhile means that what is listed may be old.

@@ -8,15 +8,24 @@
 use std::{fmt, sync::Arc};
 
 use toolway_auth::{
+    address,
     credential::{Credential, CredentialError},
+    dialer::GuardedDialer,
+    dpop::DpopKeys,
     fixed::{Fixed, NoHeader, basic},
+    needed::Why,
+    proof::ProofKeys,
+    scope::Scopes,
+    session::{Session, SessionOptions},
+    settings::{OldServers, Settings},
+    sign_in,
     vault::Vault,
 };
 use toolway_config::{
     Secret, ServerName,
     server::{
         Transport,
-        auth::{Auth, SignIn, Whose},
+        auth::{Auth, Binding, OAuth, SignIn, Whose},
     },
 };
 use toolway_wire::up::{
@@ -75,6 +84,8 @@ pub(super) struct Presented {
     pub(super) secrets: Vec<Secret>,
     /// Who could sign in.
     pub(super) principal: Option<Principal>,
+    /// Where somebody has.
+    session: Option<Session>,
 }
 
 /// What all connections of a host sign in with.
@@ -90,6 +101,7 @@ impl SignIns {
     /// What a server that is configured like this is presented.
     pub(super) async fn present(
         &self,
+        name: &ServerName,
         server: &Url,
         sign_in: &SignIn<Secret>,
         principal: &Principal,
@@ -101,19 +113,36 @@ impl SignIns {
             Auth::Basic { username, password } => {
                 Presented::fixed(Fixed::basic(server, username, password), vec![basic(username, password)])
             }
-            Auth::OAuth { whose, .. } => self.interactive(server, *whose, principal).await,
+            Auth::OAuth { whose, .. } => self.interactive((name, server), sign_in, (*whose, principal)).await,
             Auth::Grant { .. } => Ok(Presented::common(Arc::clone(&self.credentials))),
         }
     }
 
-    /// What a person signed in to; nothing before anybody has, so that nothing of a person's is presented for others.
-    async fn interactive(&self, server: &Url, whose: Whose, principal: &Principal) -> Result<Presented, DialError> {
+    /// What a person signed in to.
+    ///
+    /// A connection that others use as well never presents it: where nobody had signed in when it was opened, it presents
+    /// nothing from then on, whoever signs in meanwhile.
+    async fn interactive(
+        &self,
+        server: (&ServerName, &Url),
+        sign_in: &SignIn<Secret>,
+        (whose, principal): (Whose, &Principal),
+    ) -> Result<Presented, DialError> {
+        let session = Session::new(self.options.session(server, sign_in, principal, Arc::clone(&self.vault))?);
+        let personal = self.is_own(whose) && *principal == self.options.principal;
+        let account = if personal { Account::Personal } else { Account::Common };
+        if personal && !self.has_signed_in(principal, server.1).await? {
+            let principal = Some(principal.clone());
+            return Ok(Presented { principal, ..Presented::nothing() });
+        }
+        let (principal, credentials) = (Some(principal.clone()), Arc::new(session.clone()));
+        Ok(Presented { account, principal, session: Some(session), ..Presented::common(credentials) })
+    }
+
+    async fn has_signed_in(&self, principal: &Principal, server: &Url) -> Result<bool, DialError> {
         let unusable = |error: CredentialError| DialError::Configuration(error.to_string());
-        let kept = Credential::find(&*self.vault, principal.as_str(), server.as_str()).await.map_err(unusable)?;
-        let signed_in = kept.is_some_and(|(_, credential)| credential.tokens.is_some());
-        let account = if signed_in && self.is_own(whose) { Account::Personal } else { Account::Common };
-        let presented = Presented::common(Arc::clone(&self.credentials));
-        Ok(Presented { account, principal: Some(principal.clone()), ..presented })
+        let kept = Credential::find(&*self.vault, principal.as_str(), &address::identity(server)).await;
+        Ok(kept.map_err(unusable)?.is_some_and(|(_, credential)| credential.tokens.is_some()))
     }
 
     /// Whether what somebody signed in to is used for nobody else.
@@ -121,20 +150,67 @@ impl SignIns {
         whose == Whose::Own && self.options.clients == Clients::Others
     }
 
-    /// Who has to do what where a server wants to see more on its first connection.
-    pub(super) fn how(&self, wanted: &WantedServer) -> Option<String> {
+    /// Who has to do what where a server wants to see more of a client, or of whoever runs us.
+    pub(crate) fn how(&self, wanted: &WantedServer, client: Option<&str>) -> Option<String> {
         let Way::Configured(server) = &wanted.way else { return None };
         let Transport::Http(http) = &server.transport else { return None };
-        let signs_in = matches!(http.auth.as_deref(), None | Some(Auth::OAuth { .. })) && !http.has_authorization();
-        signs_in.then(|| self.options.principal.how(&wanted.name))
+        let unsaid = Auth::default();
+        let auth = http.auth.as_deref().unwrap_or(&unsaid);
+        let signs_in = matches!(auth, Auth::OAuth { .. }) && !http.has_authorization();
+        signs_in.then(|| self.principal(auth, client).how(&wanted.name))
     }
 
     /// Whose credentials a caller's connection is opened with.
-    pub(super) fn principal(&self, auth: &Auth<Secret>, client: Option<&str>) -> Principal {
+    pub(super) fn principal<T>(&self, auth: &Auth<T>, client: Option<&str>) -> Principal {
         match (auth, client) {
             (Auth::OAuth { whose, .. }, Some(client)) if self.is_own(*whose) => Principal::client(client),
             _ => self.options.principal.clone(),
         }
+    }
+}
+
+impl SignInOptions {
+    /// How a principal signs in to a server that is configured like this.
+    pub fn session(
+        &self,
+        (name, server): (&ServerName, &Url),
+        configured: &SignIn<Secret>,
+        principal: &Principal,
+        vault: Arc<dyn Vault>,
+    ) -> Result<SessionOptions, DialError> {
+        let bound = matches!(configured.auth, Auth::OAuth { binding: Binding::Key, .. });
+        Ok(SessionOptions {
+            name: name.to_string(),
+            remedy: principal.how(name),
+            browser: None,
+            sign_in: sign_in::SignIn {
+                principal: principal.to_string(),
+                server: server.clone(),
+                settings: self.settings(&configured.oauth)?,
+                fetch: Arc::new(GuardedDialer::new(server.clone(), self.http.clone())),
+                vault,
+                proofs: bound.then(|| Arc::new(DpopKeys) as Arc<dyn ProofKeys>),
+            },
+        })
+    }
+
+    fn settings(&self, oauth: &OAuth<Secret>) -> Result<Settings, DialError> {
+        let wrong = |key: &str| DialError::Configuration(format!("`oauth.{key}` cannot be used"));
+        let url = |key: &str, text: &Option<Secret>| {
+            text.as_ref().map(|text| Url::parse(text.expose())).transpose().map_err(|_| wrong(key))
+        };
+        let scopes = oauth.scopes.as_ref().map(|names| Scopes::from_names(names.iter().map(String::as_str)));
+        Ok(Settings {
+            client_id: oauth.client_id.as_ref().map(|id| id.expose().to_owned()),
+            client_secret: oauth.client_secret.clone(),
+            scopes: scopes.transpose().map_err(|_| wrong("scopes"))?,
+            metadata_url: url("metadataUrl", &oauth.metadata_url)?,
+            authorization_url: url("authorizationUrl", &oauth.authorization_url)?,
+            token_url: url("tokenUrl", &oauth.token_url)?,
+            client_name: oauth.client_name.clone(),
+            client_document: self.client_metadata_url.clone(),
+            old_servers: if oauth.old_server == Some(true) { OldServers::Allow } else { OldServers::Refuse },
+        })
     }
 }
 
@@ -144,12 +220,16 @@ impl Presented {
     }
 
     pub(super) fn common(credentials: Arc<dyn Credentials>) -> Self {
-        Self { credentials, account: Account::Common, secrets: Vec::new(), principal: None }
+        Self { credentials, account: Account::Common, secrets: Vec::new(), principal: None, session: None }
     }
 
     /// Who has to do what where the server wants to see more.
     pub(super) fn how(&self, server: &ServerName) -> Option<String> {
-        self.principal.as_ref().map(|principal| principal.how(server))
+        let needed = self.session.as_ref().and_then(Session::needed);
+        match needed.filter(|needed| needed.why != Why::Never) {
+            Some(needed) => Some(format!("{}; {}", needed.why, needed.remedy)),
+            None => self.principal.as_ref().map(|principal| principal.how(server)),
+        }
     }
 
     fn fixed(fixed: Result<Fixed, NoHeader>, secrets: Vec<Secret>) -> Result<Self, DialError> {

@@ -122,6 +122,7 @@ impl<T> OAuth<T> {
             })?,
             token_url: optional(&self.token_url, |text| each("oauth.tokenUrl", Nature::Address, text))?,
             client_name: self.client_name.clone(),
+            old_server: self.old_server,
         })
     }
 
@@ -135,6 +136,7 @@ impl<T> OAuth<T> {
         let mut facts = Vec::new();
         facts.extend(self.scopes.as_ref().map(|scopes| ("oauth.scopes", json!(scopes))));
         facts.extend(self.callback_port.map(|port| ("oauth.callbackPort", json!(port))));
+        facts.extend(self.old_server.map(|allowed| ("oauth.oldServer", json!(allowed))));
         facts.extend(self.client_name.as_ref().map(|name| ("oauth.clientName", json!(name))));
         facts
     }
@@ -151,6 +153,7 @@ impl<T> OAuth<T> {
             authorization_url: nearer.authorization_url.or(self.authorization_url),
             token_url: nearer.token_url.or(self.token_url),
             client_name: nearer.client_name.or(self.client_name),
+            old_server: nearer.old_server.or(self.old_server),
         }
     }
 }

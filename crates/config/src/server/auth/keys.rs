@@ -73,6 +73,7 @@ const OAUTH_KEYS: &[(&str, Shape)] = &[
     ("authorizationUrl", Shape::Text),
     ("tokenUrl", Shape::Text),
     ("clientName", Shape::Text),
+    ("oldServer", Shape::Flag),
 ];
 
 /// The shape of `oauth`.
@@ -134,6 +135,7 @@ pub(crate) fn oauth(field: &Field<'_>) -> Result<OAuth<Template>, ConfigError> {
         authorization_url: said.url("authorizationUrl")?,
         token_url: said.url("tokenUrl")?,
         client_name: said.find("clientName").map(|field| field.text().map(str::to_owned)).transpose()?,
+        old_server: said.find("oldServer").map(Field::flag).transpose()?,
     })
 }
 

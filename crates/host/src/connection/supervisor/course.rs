@@ -85,7 +85,7 @@ impl Supervisor {
 
     /// It does not let us look: somebody has to sign in, or the configured credential is not good enough.
     pub(super) fn turned_away(&mut self, error: WireError) -> Next {
-        let how = self.room.dialler.sign_ins.how(&self.wanted);
+        let how = self.room.dialler.sign_ins.how(&self.wanted, None);
         let error = DialError::of(error, self.wanted.credential(), how);
         self.note(&error.to_string(), error.code(), error.whose_move());
         let phase = match &error {
