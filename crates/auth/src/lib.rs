@@ -13,6 +13,8 @@
 //! | [`browser`] | the person who signs in, as a port |
 //! | [`callback`] | where a browser is sent back to |
 //! | [`session`] | a principal at a server over time: the credential of each request, the answer to each refusal |
+//! | [`unattended`] | the same without a person |
+//! | [`fixed`] | what the operator was given, as it is |
 //! | [`needed`] | what a server waits for, as a value |
 //! | [`renewal`] | a new token for all who wait |
 //! | [`token`] | one request to a token endpoint |
@@ -20,7 +22,6 @@
 //! | [`proof`] | tokens that are bound to a key |
 //! | [`dpop`] | keys and proofs for them |
 //! | [`jwt`] | texts signed with a private key |
-//! | [`fixed`] | credentials that somebody gave us |
 //! | [`credential`] | what is kept of a sign-in, and under which key |
 //! | [`vault`] | where it is kept, and whose turn it is to renew it |
 //! | [`fetch`] | the one way to authorization servers and metadata |
@@ -57,4 +58,5 @@ pub mod session;
 pub mod settings;
 pub mod sign_in;
 pub mod token;
+pub mod unattended;
 pub mod vault;

@@ -4,7 +4,7 @@
 //! by a sign-in or by a step up, once, and by one task for all that were refused together. What needs a person and has
 //! none ends in a [`SignInNeeded`], which stays until somebody has signed in; a sign-in of another process is noticed.
 
-mod presentable;
+pub(crate) mod presentable;
 mod round;
 
 use std::{fmt, sync::Arc};

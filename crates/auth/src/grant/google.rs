@@ -61,6 +61,8 @@ pub const MACHINE: &str = "http://metadata.google.internal";
 const ALL: &str = "https://www.googleapis.com/auth/cloud-platform";
 const TOKEN_PATH: &str = "/computeMetadata/v1/instance/service-accounts/default/token";
 const FLAVOUR: &str = "metadata-flavor";
+/// Where Google gives tokens, unless a file says otherwise.
+pub(crate) const TOKEN_ENDPOINT: &str = "https://oauth2.googleapis.com/token";
 /// A longer reply of the machine is no token.
 const MAX_REPLY: usize = 64 * 1024;
 

@@ -12,9 +12,10 @@ use crate::{
 };
 
 /// A credential that has tokens.
-pub(super) struct Presentable {
-    pub(super) key: CredentialKey,
-    pub(super) tokens: Tokens,
+#[derive(Clone)]
+pub(crate) struct Presentable {
+    pub(crate) key: CredentialKey,
+    pub(crate) tokens: Tokens,
     authority: HeaderValue,
     prover: Option<Arc<dyn Prover>>,
 }
@@ -24,7 +25,7 @@ const FRESH: u64 = 10;
 
 impl Presentable {
     /// Makes it ready to be shown; none where it has no tokens.
-    pub(super) fn of(
+    pub(crate) fn of(
         key: CredentialKey,
         credential: &Credential,
         proofs: Option<&dyn ProofKeys>,
@@ -43,7 +44,7 @@ impl Presentable {
         Ok(Some(Self { key, tokens, authority, prover }))
     }
 
-    pub(super) fn headers(&self, sending: Sending<'_>) -> Result<Vec<(HeaderName, HeaderValue)>, ProofError> {
+    pub(crate) fn headers(&self, sending: Sending<'_>) -> Result<Vec<(HeaderName, HeaderValue)>, ProofError> {
         let mut headers = vec![(header::AUTHORIZATION, self.authority.clone())];
         if let Some(prover) = &self.prover {
             let with = Presented { token: &self.tokens.access, body: sending.body };
@@ -53,26 +54,26 @@ impl Presentable {
     }
 
     /// Whether it ends soon and can be renewed.
-    pub(super) fn is_due(&self) -> bool {
+    pub(crate) fn is_due(&self) -> bool {
         self.tokens.is_ending(now()) && self.tokens.refresh.is_some()
     }
 
-    pub(super) fn is_worth_renewing(&self) -> bool {
+    pub(crate) fn is_worth_renewing(&self) -> bool {
         self.tokens.refresh.is_some() && self.tokens.since.saturating_add(FRESH) <= now()
     }
 
     /// Whether this is what a refused request carried.
-    pub(super) fn is(&self, presented: Option<&HeaderValue>) -> bool {
+    pub(crate) fn is(&self, presented: Option<&HeaderValue>) -> bool {
         presented.is_some_and(|presented| *presented == self.authority)
     }
 
     /// Whether proofs go with it.
-    pub(super) fn proves(&self) -> bool {
+    pub(crate) fn proves(&self) -> bool {
         self.prover.is_some()
     }
 
     /// Gives what the server answered to whoever makes the proofs.
-    pub(super) fn hears(&self, url: &Url, headers: &HeaderMap) {
+    pub(crate) fn hears(&self, url: &Url, headers: &HeaderMap) {
         if let Some(prover) = &self.prover {
             prover.heard(url, headers);
         }

@@ -8,7 +8,7 @@ use tokio::io::AsyncReadExt;
 use toolway_config::Secret;
 use url::Url;
 
-use super::Places;
+use super::{Places, TOKEN_ENDPOINT};
 use crate::{
     credential::now,
     grant::{GrantError, JWT_BEARER},
@@ -40,8 +40,6 @@ struct Form {
 
 /// Such files have about two thousand bytes.
 const MAX_FILE: u64 = 64 * 1024;
-/// Where people's files do not say it.
-const ENDPOINT: &str = "https://oauth2.googleapis.com/token";
 /// As long as Google takes it.
 const LASTS: u64 = 3600;
 
@@ -111,7 +109,7 @@ impl KeyFile {
 impl Form {
     fn checked(self, path: &Path) -> Result<KeyFile, GrantError> {
         let missing = |name: &str| unusable(path, &format!("has no {name}"));
-        let endpoint = endpoint(path, self.token_uri.as_deref().unwrap_or(ENDPOINT))?;
+        let endpoint = endpoint(path, self.token_uri.as_deref().unwrap_or(TOKEN_ENDPOINT))?;
         match self.kind.as_str() {
             "service_account" => {
                 let key = Secret::new(self.private_key.ok_or_else(|| missing("private_key"))?);

@@ -15,8 +15,6 @@ use crate::{
     scripted::Scripted,
 };
 
-const ENDPOINT: &str = "https://oauth2.googleapis.com/token";
-
 /// A machine that answers with this flavour.
 #[derive(Debug)]
 struct Answering {
@@ -55,7 +53,7 @@ fn google(file: Option<&Path>, stranger: &Arc<Scripted>) -> Google {
 }
 
 fn stranger() -> Arc<Scripted> {
-    Arc::<Scripted>::default().answer(ENDPOINT, 200, TOKEN)
+    Arc::<Scripted>::default().answer(TOKEN_ENDPOINT, 200, TOKEN)
 }
 
 fn written(folder: &tempfile::TempDir, content: &Value) -> PathBuf {
@@ -67,7 +65,7 @@ fn written(folder: &tempfile::TempDir, content: &Value) -> PathBuf {
 fn account() -> Value {
     json!({
         "type": "service_account", "client_email": "robot@project.example", "private_key": RSA,
-        "private_key_id": "key-7", "token_uri": ENDPOINT, "universe_domain": "googleapis.com"
+        "private_key_id": "key-7", "token_uri": TOKEN_ENDPOINT, "universe_domain": "googleapis.com"
     })
 }
 
@@ -81,7 +79,7 @@ async fn a_service_account_signs_what_it_asks_for() {
         serde_json::from_slice(&URL_SAFE_NO_PAD.decode(assertion.split('.').nth(place).unwrap()).unwrap()).unwrap()
     };
     assert_eq!(part(0), json!({ "alg": "RS256", "typ": "JWT", "kid": "key-7" }));
-    assert_eq!((&part(1)["iss"], &part(1)["aud"]), (&json!("robot@project.example"), &json!(ENDPOINT)));
+    assert_eq!((&part(1)["iss"], &part(1)["aud"]), (&json!("robot@project.example"), &json!(TOKEN_ENDPOINT)));
     assert_eq!(part(1)["scope"], json!(ALL));
     assert_eq!(stranger.form(0).len(), 2, "the grant says it all");
     google.ask(&Scopes::parse("one two").unwrap()).await.unwrap();

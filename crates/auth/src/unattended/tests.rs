@@ -1,0 +1,294 @@
+//! One server, over time, and nobody at home.
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use http::{Method, header};
+use toolway_config::Secret;
+
+use super::*;
+use crate::{
+    credential::Tokens,
+    dpop::DpopKeys,
+    grant::{
+        Client, Google,
+        google::{self, Machine, Places},
+    },
+    proof::DPOP,
+    scripted::Scripted,
+    vault::MemoryVault,
+};
+
+const SERVER: &str = "https://example.org/mcp";
+const RESOURCE: &str = "https://example.org/.well-known/oauth-protected-resource/mcp";
+const LOGIN: &str = "https://login.example/.well-known/oauth-authorization-server";
+const TOKEN: &str = "https://login.example/token";
+
+fn resource(issuer: &str) -> String {
+    format!(r#"{{"resource":"{SERVER}","authorization_servers":["{issuer}"],"scopes_supported":["read"]}}"#)
+}
+
+fn token(text: &str) -> String {
+    format!(r#"{{"access_token":"{text}","token_type":"Bearer","expires_in":3600}}"#)
+}
+
+/// A server and two authorization servers that have given no token yet.
+fn world() -> Arc<Scripted> {
+    let login = |issuer: &str| format!(r#"{{"issuer":"{issuer}","token_endpoint":"{issuer}/token"}}"#);
+    Arc::<Scripted>::default()
+        .answer(RESOURCE, 200, resource("https://login.example"))
+        .answer(LOGIN, 200, login("https://login.example"))
+        .answer(&LOGIN.replace("login", "evil"), 200, login("https://evil.example"))
+}
+
+fn options(world: &Arc<Scripted>, vault: &Arc<MemoryVault>) -> UnattendedOptions {
+    UnattendedOptions {
+        name: "files".to_owned(),
+        remedy: "look at auth.clientSecret".to_owned(),
+        principal: "operator".to_owned(),
+        server: Url::parse(SERVER).unwrap(),
+        grant: Grant::ClientCredentials(Client::with_secret("me", Secret::new("s3cret-word"))),
+        settings: Settings::default(),
+        fetch: Arc::clone(world) as Arc<dyn Fetch>,
+        vault: Arc::clone(vault) as Arc<dyn Vault>,
+        proofs: None,
+    }
+}
+
+fn unattended(world: &Arc<Scripted>, vault: &Arc<MemoryVault>) -> Unattended {
+    Unattended::new(options(world, vault))
+}
+
+async fn shown(unattended: &Unattended) -> Option<String> {
+    let (method, url, body) = (Method::POST, Url::parse(SERVER).unwrap(), Bytes::new());
+    let headers = unattended.headers(Sending { method: &method, url: &url, body: &body }).await.unwrap();
+    let authority = headers.into_iter().find(|(name, _)| *name == header::AUTHORIZATION);
+    authority.map(|(_, value)| value.to_str().unwrap().to_owned())
+}
+
+fn refusal(status: u16, presented: Option<&str>, challenge: &str) -> Challenge {
+    Challenge {
+        status: StatusCode::from_u16(status).unwrap(),
+        method: Method::POST,
+        url: Url::parse(SERVER).unwrap(),
+        challenges: vec![challenge.to_owned()],
+        presented: presented.map(|text| HeaderValue::from_str(text).unwrap()),
+        nonce: None,
+    }
+}
+
+fn token_requests(world: &Scripted) -> usize {
+    world.asked().iter().filter(|address| *address == TOKEN).count()
+}
+
+/// Lets time pass for the token that is held and for the one in the vault.
+async fn age(unattended: &Unattended, vault: &MemoryVault, seconds: u64) {
+    let older = |tokens: &mut Tokens| {
+        tokens.since -= seconds;
+        tokens.ends = tokens.ends.map(|ends| ends - seconds);
+    };
+    let key = vault.keys().await.unwrap().remove(0);
+    let mut kept = Credential::load(vault, &key).await.unwrap().unwrap();
+    older(kept.tokens.as_mut().unwrap());
+    kept.store(vault, &key).await.unwrap();
+    let mut held = unattended.held.lock();
+    let Held::Token(token) = &*held else { panic!("nothing is held") };
+    let mut aged = Presentable::clone(token);
+    older(&mut aged.tokens);
+    *held = Held::Token(Arc::new(aged));
+}
+
+#[tokio::test]
+async fn the_first_refusal_leads_to_a_token_and_the_next_process_has_it() {
+    let (world, vault) = (world().answer(TOKEN, 200, token("one")), Arc::default());
+    let first = unattended(&world, &vault);
+    assert_eq!(shown(&first).await, None, "nobody has asked for anything yet");
+    assert!(world.asked().is_empty());
+    assert_eq!(first.challenged(refusal(401, None, "Bearer")).await, Next::Again);
+    assert_eq!(shown(&first).await.as_deref(), Some("Bearer one"));
+    let sent = world.heard.lock().len() - 1;
+    assert_eq!(world.field(sent, "resource").as_deref(), Some(SERVER));
+    assert_eq!(world.field(sent, "scope").as_deref(), Some("read"));
+
+    let asked = world.asked().len();
+    assert_eq!(shown(&unattended(&world, &vault)).await.as_deref(), Some("Bearer one"));
+    assert_eq!(world.asked().len(), asked);
+    let kept = vault.load(&vault.keys().await.unwrap()[0]).await.unwrap().unwrap();
+    assert!(!kept.expose().contains("s3cret-word"), "the secret stays where the operator wrote it");
+}
+
+#[tokio::test]
+async fn a_token_goes_to_its_server_only() {
+    let (world, vault) = (world().answer(TOKEN, 200, token("one")), Arc::default());
+    let own = unattended(&world, &vault);
+    own.challenged(refusal(401, None, "Bearer")).await;
+    let (method, body) = (Method::POST, Bytes::new());
+    for elsewhere in ["https://evil.example/mcp", "http://example.org/mcp", "https://example.org:8443/mcp"] {
+        let url = Url::parse(elsewhere).unwrap();
+        assert!(own.headers(Sending { method: &method, url: &url, body: &body }).await.unwrap().is_empty());
+        let foreign = Challenge { url, ..refusal(401, None, "Bearer") };
+        assert_eq!(own.challenged(foreign).await, Next::GiveUp);
+    }
+}
+
+#[tokio::test]
+async fn of_many_that_were_refused_together_one_asks() {
+    let (world, vault) = (world().answer(TOKEN, 200, token("one")), Arc::default());
+    let (here, there) = (unattended(&world, &vault), unattended(&world, &vault));
+    let refused = (0..8).map(|place| {
+        let one = if place % 2 == 0 { &here } else { &there };
+        one.challenged(refusal(401, None, "Bearer"))
+    });
+    assert!(join_all(refused).await.iter().all(|next| *next == Next::Again));
+    assert_eq!(token_requests(&world), 1);
+    assert_eq!((shown(&here).await, shown(&there).await), (Some("Bearer one".into()), Some("Bearer one".into())));
+}
+
+#[tokio::test]
+async fn a_token_is_replaced_before_it_ends_by_one_request() {
+    let world = world().answer(TOKEN, 200, token("one")).answer(TOKEN, 200, token("two"));
+    let vault = Arc::default();
+    let own = unattended(&world, &vault);
+    own.challenged(refusal(401, None, "Bearer")).await;
+    age(&own, &vault, 3590).await;
+    let all = join_all((0..8).map(|_| shown(&own))).await;
+    assert!(all.iter().all(|one| one.as_deref() == Some("Bearer two")), "{all:?}");
+    assert_eq!(token_requests(&world), 2);
+}
+
+#[tokio::test]
+async fn a_refused_token_is_replaced_once_and_a_new_one_that_is_refused_is_the_end() {
+    let world = world().answer(TOKEN, 200, token("one")).answer(TOKEN, 200, token("two"));
+    let vault = Arc::default();
+    let own = unattended(&world, &vault);
+    own.challenged(refusal(401, None, "Bearer")).await;
+    age(&own, &vault, 60).await;
+    assert_eq!(own.challenged(refusal(401, Some("Bearer one"), "Bearer")).await, Next::Again);
+    assert_eq!(own.challenged(refusal(401, Some("Bearer one"), "Bearer")).await, Next::Again, "sent before that");
+    assert_eq!(token_requests(&world), 2);
+    assert_eq!(own.challenged(refusal(401, Some("Bearer two"), "Bearer")).await, Next::GiveUp);
+    assert_eq!(
+        own.watch().borrow().as_ref().unwrap().to_string(),
+        "files needs a sign-in: it refuses the token that https://login.example has just given; look at \
+         auth.clientSecret"
+    );
+    assert_eq!(token_requests(&world), 2);
+}
+
+#[tokio::test]
+async fn whoever_says_no_is_left_alone_for_a_while() {
+    let no = r#"{"error":"invalid_client","error_description":"s3cret-word is wrong"}"#;
+    let (world, vault) = (world().answer(TOKEN, 401, no), Arc::default());
+    let own = unattended(&world, &vault);
+    for _ in 0..3 {
+        assert_eq!(own.challenged(refusal(401, None, "Bearer")).await, Next::GiveUp);
+        let needed = own.watch().borrow().clone().unwrap();
+        assert_eq!(needed.why.to_string(), "https://login.example/token refuses: invalid_client ([hidden] is wrong)");
+    }
+    assert_eq!(token_requests(&world), 1);
+}
+
+/// CVE-2026-104850: a server that names another issuer does not get the secret shown to it.
+#[tokio::test]
+async fn another_issuer_is_told_nothing() {
+    let evil = "https://evil.example/token";
+    let world = world().answer(TOKEN, 200, token("one")).answer(evil, 200, token("evil"));
+    let vault = Arc::default();
+    let own = unattended(&world, &vault);
+    own.challenged(refusal(401, None, "Bearer")).await;
+    age(&own, &vault, 60).await;
+    let elsewhere = "https://example.org/prm";
+    let world = world.answer(elsewhere, 200, resource("https://evil.example"));
+    let challenge = format!("Bearer resource_metadata=\"{elsewhere}\"");
+    assert_eq!(own.challenged(refusal(401, Some("Bearer one"), &challenge)).await, Next::GiveUp);
+    let why = own.watch().borrow().clone().unwrap().why;
+    let (before, now) = ("https://login.example".to_owned(), "https://evil.example".to_owned());
+    assert_eq!(why, Why::IssuerChanged { before, now });
+    assert!(!world.asked().contains(&evil.to_owned()));
+}
+
+#[tokio::test]
+async fn a_scope_that_is_missing_is_asked_for_with_all_others_and_a_plain_no_is_final() {
+    let world = world().answer(TOKEN, 200, token("one")).answer(TOKEN, 200, token("two"));
+    let vault = Arc::default();
+    let own = unattended(&world, &vault);
+    own.challenged(refusal(401, None, "Bearer")).await;
+    assert_eq!(own.challenged(refusal(403, Some("Bearer one"), "Bearer")).await, Next::GiveUp);
+    let more = "Bearer error=\"insufficient_scope\", scope=\"write\"";
+    assert_eq!(own.challenged(refusal(403, Some("Bearer one"), more)).await, Next::Again);
+    let last = world.heard.lock().len() - 1;
+    assert_eq!(world.field(last, "scope").as_deref(), Some("read write"));
+    assert_eq!(own.challenged(refusal(403, Some("Bearer two"), more)).await, Next::GiveUp, "it did not help");
+}
+
+#[tokio::test]
+async fn tokens_that_should_be_bound_to_a_key_are_and_go_with_proofs() {
+    let vault = Arc::default();
+    let with = |world: &Arc<Scripted>| {
+        Unattended::new(UnattendedOptions { proofs: Some(Arc::new(DpopKeys)), ..options(world, &vault) })
+    };
+    let own = with(&world().answer(TOKEN, 200, token("one")));
+    assert_eq!(own.challenged(refusal(401, None, "DPoP")).await, Next::GiveUp);
+    assert!(own.watch().borrow().as_ref().unwrap().to_string().contains("not bound to our key"));
+
+    let world = world().answer(TOKEN, 200, token("one").replace("Bearer", "DPoP"));
+    let own = with(&world);
+    assert_eq!(own.challenged(refusal(401, None, "DPoP")).await, Next::Again);
+    assert!(world.heard.lock().last().unwrap().headers().contains_key(DPOP));
+    let (method, url, body) = (Method::POST, Url::parse(SERVER).unwrap(), Bytes::from_static(b"{}"));
+    let headers = own.headers(Sending { method: &method, url: &url, body: &body }).await.unwrap();
+    assert_eq!((headers[0].1.to_str().unwrap(), &headers[1].0), ("DPoP one", &DPOP));
+    let nonce = Challenge {
+        nonce: Some(HeaderValue::from_static("once")),
+        ..refusal(401, Some("DPoP one"), "DPoP error=\"use_dpop_nonce\"")
+    };
+    assert_eq!(own.challenged(nonce).await, Next::Again);
+    assert_eq!(token_requests(&world), 1, "only the nonce was missing");
+    assert_eq!(shown(&with(&world)).await.as_deref(), Some("DPoP one"), "the key is kept with its token");
+}
+
+#[tokio::test]
+async fn google_is_asked_before_the_server_refuses() {
+    let (folder, vault) = (tempfile::tempdir().unwrap(), Arc::default());
+    let file = folder.path().join("person.json");
+    let person = r#"{"type":"authorized_user","client_id":"a","client_secret":"b","refresh_token":"c"}"#;
+    std::fs::write(&file, person).unwrap();
+    let world = Arc::<Scripted>::default().answer(google::TOKEN_ENDPOINT, 200, token("g"));
+    let fetch = Arc::clone(&world) as Arc<dyn Fetch>;
+    let machine = Machine { url: Url::parse(google::MACHINE).unwrap(), fetch: Arc::clone(&fetch) };
+    let places = Places { configured: Some(file), ..Places::default() };
+    let grant = Grant::Google(Google { places, fetch, machine });
+    let own = Unattended::new(UnattendedOptions { grant, ..options(&world, &vault) });
+    let all = join_all((0..8).map(|_| shown(&own))).await;
+    assert!(all.iter().all(|one| one.as_deref() == Some("Bearer g")), "{all:?}");
+    assert_eq!(world.asked(), [google::TOKEN_ENDPOINT]);
+}
+
+#[tokio::test]
+async fn where_tokens_come_from_may_be_written_down() {
+    let (world, vault) = (Arc::<Scripted>::default().answer(TOKEN, 200, token("one")), Arc::default());
+    let settings = Settings {
+        token_url: Some(Url::parse(TOKEN).unwrap()),
+        scopes: Some(Scopes::parse("own").unwrap()),
+        ..Settings::default()
+    };
+    let own = Unattended::new(UnattendedOptions { settings: settings.clone(), ..options(&world, &vault) });
+    assert_eq!(own.challenged(refusal(401, None, "Bearer")).await, Next::Again);
+    assert_eq!(world.asked(), [TOKEN], "nobody else was asked");
+    assert_eq!(world.field(0, "scope").as_deref(), Some("own"));
+    let wider = Settings { scopes: Some(Scopes::parse("own more").unwrap()), ..settings };
+    let own = Unattended::new(UnattendedOptions { settings: wider, ..options(&world, &vault) });
+    assert_eq!(shown(&own).await, None, "what is kept is good for less");
+}
+
+#[tokio::test]
+async fn a_token_that_cannot_be_replaced_is_used_until_it_ends() {
+    let no = r#"{"error":"temporarily_unavailable"}"#;
+    let world = world().answer(TOKEN, 200, token("one")).answer(TOKEN, 503, no);
+    let vault = Arc::default();
+    let own = unattended(&world, &vault);
+    own.challenged(refusal(401, None, "Bearer")).await;
+    age(&own, &vault, 3590).await;
+    assert_eq!(shown(&own).await.as_deref(), Some("Bearer one"));
+    age(&own, &vault, 10).await;
+    assert_eq!(shown(&own).await, None, "it has ended");
+}
