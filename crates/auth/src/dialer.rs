@@ -39,6 +39,16 @@ pub struct GuardedDialer {
     client: HttpClient,
     server: Url,
     guard: Arc<Guard>,
+    reach: Reach,
+}
+
+/// How far a dialer reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reach {
+    /// Wherever a server leads, over https.
+    Anywhere,
+    /// One host that the operator named, also over http.
+    OneHost,
 }
 
 /// Sees each address before it is dialled.
@@ -61,7 +71,27 @@ impl GuardedDialer {
             neighbourhood: OnceLock::new(),
         });
         let options = HttpOptions { guard: Some(Arc::clone(&guard) as Arc<dyn AddressGuard>), ..options };
-        Self { client: HttpClient::new(options, &Limits::default()), server, guard }
+        Self { client: HttpClient::new(options, &Limits::default()), server, guard, reach: Reach::Anywhere }
+    }
+
+    /// A dialer for one host that the operator named and that speaks http, such as a cloud's machine about itself. Nothing
+    /// else is reached on it, and nobody is in between.
+    pub fn to_one_host(host: Url, options: HttpOptions) -> Self {
+        Self { reach: Reach::OneHost, ..Self::new(host, HttpOptions { https_proxy: None, ..options }) }
+    }
+
+    /// Only https, and http to this machine or to the one host.
+    fn check(&self, request: &Request<Bytes>) -> Result<(), String> {
+        let url = Url::parse(&request.uri().to_string()).map_err(|_| "it is no address".to_owned())?;
+        let is_the_host = url.origin() == self.server.origin();
+        match (self.reach, url.scheme()) {
+            (Reach::OneHost, "https" | "http") if is_the_host => Ok(()),
+            (Reach::OneHost, _) => Err("it is not the host that was named".to_owned()),
+            (Reach::Anywhere, "https") => Ok(()),
+            (Reach::Anywhere, "http") if is_this_machine(&url) => Ok(()),
+            (Reach::Anywhere, "http") => Err("credentials travel over https only".to_owned()),
+            (Reach::Anywhere, other) => Err(format!("`{other}` is neither https nor http")),
+        }
     }
 
     /// Finds out where the server itself is; one that cannot be found is nowhere, and opens no private place.
@@ -81,7 +111,7 @@ impl Fetch for GuardedDialer {
     fn fetch(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<Bytes>, FetchError>> {
         Box::pin(async move {
             let target = shown(&request);
-            if let Err(reason) = check_scheme(&request) {
+            if let Err(reason) = self.check(&request) {
                 return Err(FetchError::Refused { target, reason });
             }
             self.look_around().await;
@@ -99,17 +129,6 @@ impl AddressGuard for Guard {
             return Ok(());
         }
         Err(format!("{range} is not reached from a server that is not there itself"))
-    }
-}
-
-/// Only https, and http to this machine.
-fn check_scheme(request: &Request<Bytes>) -> Result<(), String> {
-    let url = Url::parse(&request.uri().to_string()).map_err(|_| "it is no address".to_owned())?;
-    match url.scheme() {
-        "https" => Ok(()),
-        "http" if is_this_machine(&url) => Ok(()),
-        "http" => Err("credentials travel over https only".to_owned()),
-        other => Err(format!("`{other}` is neither https nor http")),
     }
 }
 
@@ -230,6 +249,22 @@ mod tests {
             let refused = dialer("https://203.0.113.9/mcp").fetch(request).await;
             assert!(matches!(refused, Err(FetchError::Refused { .. })), "{address}: {refused:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn one_host_that_was_named_is_reached_over_http_and_no_other() {
+        let (machine, _serving) = answering("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}".to_owned()).await;
+        let (other, _serving) = answering("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}".to_owned()).await;
+        let named = GuardedDialer::to_one_host(Url::parse(&machine).unwrap(), HttpOptions::default());
+        assert_eq!(named.fetch(get(&format!("{machine}/token"))).await.unwrap().status().as_u16(), 200);
+        for elsewhere in [other.as_str(), "https://login.example/", &machine.replace("http://", "https://")] {
+            let refused = named.fetch(get(elsewhere)).await;
+            assert!(matches!(refused, Err(FetchError::Refused { .. })), "{elsewhere}: {refused:?}");
+        }
+        let named = GuardedDialer::to_one_host(Url::parse("http://169.254.169.254").unwrap(), HttpOptions::default());
+        named.look_around().await;
+        assert!(named.check(&get("http://169.254.169.254/token")).is_ok());
+        assert!(named.guard.check("169.254.169.254", "169.254.169.254:80".parse().unwrap()).is_ok());
     }
 
     /// CVE-2026-27826: the first address was checked, and the one it redirected to was not.

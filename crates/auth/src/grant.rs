@@ -3,6 +3,7 @@
 //! Who is asked is found out elsewhere ([`crate::metadata`]), and so is what becomes of the token.
 
 pub mod client;
+pub mod configured;
 pub mod enterprise;
 pub mod google;
 pub mod supply;

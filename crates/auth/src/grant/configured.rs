@@ -1,0 +1,184 @@
+//! A grant as the operator wrote it: texts become keys, addresses and dialers here.
+
+use std::{path::PathBuf, sync::Arc};
+
+use toolway_config::{
+    Secret,
+    server::auth::{self as written, ClientProof},
+};
+use toolway_wire::up::connector::HttpOptions;
+use url::Url;
+
+use super::{
+    Client, Enterprise, Google, Grant, GrantError, Workload,
+    enterprise::Provider,
+    google::{MACHINE, Machine, Places},
+};
+use crate::{address, dialer::GuardedDialer, fetch::Fetch};
+
+/// What a grant needs and neither the operator nor the server says.
+#[derive(Clone, Debug, Default)]
+pub struct Surroundings {
+    /// How others are reached.
+    pub http: HttpOptions,
+    /// What `GOOGLE_APPLICATION_CREDENTIALS` says.
+    pub google_variable: Option<PathBuf>,
+    /// The folder in which programs keep their configuration, such as `~/.config`.
+    pub configuration: Option<PathBuf>,
+}
+
+impl Grant {
+    /// The grant that was written down. What is wrong with it is said with its key, before anybody is asked.
+    pub fn configured(grant: &written::Grant<Secret>, around: &Surroundings) -> Result<Self, GrantError> {
+        Ok(match grant {
+            written::Grant::ClientCredentials { client, proof } => Self::ClientCredentials(proven(client, proof)?),
+            written::Grant::Enterprise { provider, provider_client, id_token, client } => {
+                let (provider, address) = found(provider)?;
+                Self::Enterprise(Box::new(Enterprise {
+                    provider,
+                    fetch: dialer(address, around),
+                    provider_client: simple(provider_client),
+                    id_token: Arc::new(id_token.clone()),
+                    client: simple(client),
+                }))
+            }
+            written::Grant::Workload { assertion, client, audience } => {
+                let text = |text: &Option<Secret>| text.as_ref().map(|text| text.expose().to_owned());
+                Self::Workload(Workload::new(Arc::new(assertion.clone()), text(client), text(audience)))
+            }
+            written::Grant::Google { credentials, metadata_url } => {
+                let file = credentials.as_ref().map(|file| PathBuf::from(file.expose()));
+                Self::Google(google(file, metadata_url.as_ref(), around)?)
+            }
+        })
+    }
+}
+
+fn proven(client: &Secret, proof: &ClientProof<Secret>) -> Result<Client, GrantError> {
+    let id = client.expose();
+    match proof {
+        ClientProof::Secret(secret) => Ok(Client::with_secret(id, secret.clone())),
+        ClientProof::Key { key, algorithm } => {
+            let algorithm = algorithm.map(str::parse).transpose();
+            let algorithm = algorithm.map_err(|error| GrantError::Supply(format!("auth.algorithm: {error}")))?;
+            Client::with_key(id, key, algorithm)
+        }
+    }
+}
+
+fn simple(client: &written::Client<Secret>) -> Client {
+    let id = client.id.expose();
+    client.secret.clone().map_or_else(|| Client::public(id), |secret| Client::with_secret(id, secret))
+}
+
+/// The provider and its address.
+fn found(provider: &written::Provider<Secret>) -> Result<(Provider, Url), GrantError> {
+    match provider {
+        written::Provider::Issuer(issuer) => {
+            Ok((Provider::Issuer(issuer.expose().to_owned()), url("auth.idpIssuer", issuer)?))
+        }
+        written::Provider::TokenUrl(endpoint) => {
+            let endpoint = url("auth.idpTokenUrl", endpoint)?;
+            Ok((Provider::TokenUrl(endpoint.clone()), endpoint))
+        }
+    }
+}
+
+fn google(file: Option<PathBuf>, metadata_url: Option<&Secret>, around: &Surroundings) -> Result<Google, GrantError> {
+    let wrong = |_| GrantError::Supply("auth.metadataUrl is not an address".to_owned());
+    let url = Url::parse(metadata_url.map_or(MACHINE, Secret::expose)).map_err(wrong)?;
+    let to_machine = Arc::new(GuardedDialer::to_one_host(url.clone(), around.http.clone()));
+    let to_google = Url::parse(super::google::TOKEN_ENDPOINT).map_err(wrong)?;
+    Ok(Google {
+        places: Places::new(file, around.google_variable.clone(), around.configuration.clone()),
+        fetch: dialer(to_google, around),
+        machine: Machine { url, fetch: to_machine },
+    })
+}
+
+fn dialer(address: Url, around: &Surroundings) -> Arc<dyn Fetch> {
+    Arc::new(GuardedDialer::new(address, around.http.clone()))
+}
+
+fn url(what: &'static str, text: &Secret) -> Result<Url, GrantError> {
+    address::read(what, text.expose()).map_err(|bad| GrantError::Supply(bad.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use toolway_config::{
+        Secret,
+        server::auth::{Client, ClientProof, Grant as Written, Provider},
+    };
+
+    use super::{Grant, Surroundings};
+    use crate::jwt::tests::P256;
+
+    fn configured(written: &Written<Secret>) -> Result<Grant, String> {
+        Grant::configured(written, &Surroundings::default()).map_err(|error| error.to_string())
+    }
+
+    fn text(text: &str) -> Secret {
+        Secret::new(text)
+    }
+
+    #[test]
+    fn each_kind_is_what_was_written() {
+        let key = ClientProof::Key { key: text(P256), algorithm: Some("ES256") };
+        let client = || Client { id: text("me"), secret: Some(text("s3cret")) };
+        for (written, name) in [
+            (Written::ClientCredentials { client: text("me"), proof: ClientProof::Secret(text("s3cret")) }, "me"),
+            (Written::ClientCredentials { client: text("me"), proof: key }, "me"),
+            (
+                Written::Enterprise {
+                    provider: Provider::Issuer(text("https://company.example")),
+                    provider_client: Client { id: text("at-company"), secret: None },
+                    id_token: text("s3cret"),
+                    client: client(),
+                },
+                "me",
+            ),
+            (Written::Workload { assertion: text("s3cret"), client: None, audience: None }, "workload"),
+            (Written::Google { credentials: None, metadata_url: Some(text("http://169.254.169.254")) }, "google"),
+        ] {
+            let grant = configured(&written).unwrap();
+            assert_eq!(grant.client(), name);
+            assert!(!format!("{grant:?}").contains("s3cret"), "{grant:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_key_and_without_its_text() {
+        let client = |proof| Written::ClientCredentials { client: text("me"), proof };
+        let enterprise = |provider| Written::Enterprise {
+            provider,
+            provider_client: Client { id: text("a"), secret: None },
+            id_token: text("b"),
+            client: Client { id: text("c"), secret: None },
+        };
+        for (written, said) in [
+            (client(ClientProof::Key { key: text("s3cret"), algorithm: None }), "the private key is not in PEM"),
+            (
+                client(ClientProof::Key { key: text(P256), algorithm: Some("RS256") }),
+                "the private key signs with ES256, not with RS256",
+            ),
+            (
+                client(ClientProof::Key { key: text(P256), algorithm: Some("HS256") }),
+                "auth.algorithm: it is not one of",
+            ),
+            (
+                enterprise(Provider::TokenUrl(text("http://s3cret.example/token"))),
+                "auth.idpTokenUrl is http, which is for this machine only",
+            ),
+            (enterprise(Provider::Issuer(text("s3cret"))), "auth.idpIssuer is not an address"),
+            (
+                Written::Google { credentials: None, metadata_url: Some(text("s3cret")) },
+                "auth.metadataUrl is not an address",
+            ),
+        ] {
+            let wrong = configured(&written).unwrap_err();
+            assert!(wrong.starts_with(said), "{wrong}");
+            assert!(!wrong.contains("s3cret"), "{wrong}");
+        }
+    }
+}
