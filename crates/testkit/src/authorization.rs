@@ -6,15 +6,19 @@
 //! | [`page`] | where a person signs in |
 //! | [`protected`] | an MCP server that takes its tokens |
 //! | [`visitor`] | a person who agrees to everything, with the simplest of browsers |
+//! | [`person`] | the same, who is asked by a session |
+//! | [`caller`] | calls of tools with that session |
 //!
 //! It keeps the rules as strictly as it can: PKCE, one use of each code, one use of each refresh token, a client and a
 //! resource for each of them. What it saw is kept, so that a story can say what did not arrive.
 
+pub mod caller;
 pub mod conduct;
 mod document;
 mod grant;
 mod ledger;
 pub mod page;
+pub mod person;
 pub mod protected;
 mod signed;
 pub mod visitor;
@@ -27,14 +31,16 @@ use std::{
 use parking_lot::{Mutex, MutexGuard};
 use url::form_urlencoded;
 
+pub use self::{
+    caller::Caller,
+    conduct::{Endpoint, Quirk},
+    person::Person,
+    protected::{Oddity, ProtectedServer},
+};
 use self::{
     conduct::Conduct,
     ledger::{Client, Ledger},
     signed::{Signer, Trusted},
-};
-pub use self::{
-    conduct::{Endpoint, Quirk},
-    protected::{Oddity, ProtectedServer},
 };
 use crate::odd::http::{Act, OddHttp, Reply, Seen};
 

@@ -21,7 +21,7 @@ pub async fn visit(address: &str, who: &str) -> io::Result<String> {
     let back = place.query_pairs().find(|(name, _)| name == "redirect_uri").map(|(_, value)| value.into_owned());
     let back = back.ok_or_else(|| io::Error::other("the address does not say where to go back to"))?;
     for _ in 0..MAX_REDIRECTS {
-        let head = open(&place, who).await?;
+        let head = head_at(&place, who).await?;
         let location = head.lines().find_map(|line| line.strip_prefix("Location: "));
         let location = location.ok_or_else(|| io::Error::other(first_line(&head)))?;
         if location.starts_with(&back) {
@@ -32,8 +32,12 @@ pub async fn visit(address: &str, who: &str) -> io::Result<String> {
     Err(io::Error::other("it is sent on and on"))
 }
 
-/// The head of the reply at this place.
-async fn open(place: &Url, who: &str) -> io::Result<String> {
+/// Opens an address and reads no more than the head of the reply.
+pub async fn open(address: &str, who: &str) -> io::Result<String> {
+    head_at(&parsed(address)?, who).await
+}
+
+async fn head_at(place: &Url, who: &str) -> io::Result<String> {
     let mut stream = TcpStream::connect(place.socket_addrs(|| None)?.as_slice()).await?;
     let query = place.query().map(|query| format!("?{query}")).unwrap_or_default();
     let request = format!(

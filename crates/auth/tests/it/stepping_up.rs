@@ -1,0 +1,49 @@
+//! Servers that want more than was agreed to.
+
+use toolway_testkit::authorization::{Endpoint, Oddity};
+
+use crate::stage::Stage;
+
+fn scope(fields: &[(String, String)]) -> Vec<&str> {
+    fields.iter().find(|(name, _)| name == "scope").map(|(_, value)| value.split(' ').collect()).unwrap_or_default()
+}
+
+/// CVE-2026-19202: a token is asked for again where its scopes do not do, with all that was asked for before.
+#[tokio::test]
+async fn a_step_up_asks_for_all_of_before_and_the_new_one() {
+    let stage = Stage::new().await;
+    stage.server.told([Oddity::Needs { tool: "write".to_owned(), scope: "write".to_owned() }]);
+    let caller = stage.caller();
+    assert_eq!(caller.call("hello").await.unwrap(), "hello ada");
+    assert_eq!(caller.call("write").await.unwrap(), "hello ada");
+    assert_eq!(caller.call("write").await.unwrap(), "hello ada");
+    let pages = stage.login.fields(Endpoint::Page);
+    assert_eq!(pages.len(), 2);
+    assert_eq!(scope(&pages[0]), ["read", "offline_access"]);
+    let stepped = scope(&pages[1]);
+    assert!(["read", "write"].iter().all(|needed| stepped.contains(needed)), "{stepped:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_never_has_enough_is_given_up_after_three_rounds() {
+    let stage = Stage::new().await;
+    stage.server.told([Oddity::NeverEnough]);
+    let caller = stage.caller();
+    let mut last = String::new();
+    for _ in 0..6 {
+        last = caller.call("hello").await.unwrap_err();
+    }
+    assert!(last.contains("it asks again and again, and signing in does not help"), "{last}");
+    assert_eq!(stage.login.count(Endpoint::Page), 3);
+}
+
+#[tokio::test]
+async fn a_server_that_takes_no_token_is_given_up_after_three_rounds() {
+    let stage = Stage::new().await;
+    stage.server.told([Oddity::TakesNothing]);
+    let caller = stage.caller();
+    for _ in 0..6 {
+        caller.call("hello").await.unwrap_err();
+    }
+    assert!(stage.login.count(Endpoint::Page) <= 3, "{}", stage.login.count(Endpoint::Page));
+}

@@ -1,0 +1,88 @@
+//! Somebody who calls tools of a protected server, with whatever credential a session has.
+
+use std::sync::Arc;
+
+use http::HeaderMap;
+use toolway_auth::{
+    browser::Browser,
+    dialer::GuardedDialer,
+    session::{Session, SessionOptions},
+    settings::Settings,
+    sign_in::SignIn,
+    vault::Vault,
+};
+use toolway_wire::{
+    exchange::Outcome,
+    limit::Limits,
+    up::{ConnectOptions, EraChoice, Peer, client::HttpClient, connector::HttpOptions, http::HttpTransport},
+};
+use url::{ParseError, Url};
+
+use super::person::Person;
+
+/// A caller. Cloning is cheap; every clone has the same session.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// The way in.
+    pub sign_in: SignIn,
+    /// The credentials.
+    pub session: Session,
+    url: Url,
+}
+
+impl Caller {
+    /// Somebody at this server; without a person, nobody can sign in.
+    pub fn new(
+        server: &str,
+        principal: &str,
+        settings: Settings,
+        vault: Arc<dyn Vault>,
+        person: Option<Person>,
+    ) -> Result<Self, ParseError> {
+        let url = Url::parse(server)?;
+        let sign_in = SignIn {
+            principal: principal.to_owned(),
+            server: url.clone(),
+            settings,
+            fetch: Arc::new(GuardedDialer::new(url.clone(), HttpOptions::default())),
+            vault,
+            proofs: None,
+        };
+        let session = Session::new(SessionOptions {
+            name: "files".to_owned(),
+            remedy: "run `toolway login files`".to_owned(),
+            browser: person.map(|person| Arc::new(person) as Arc<dyn Browser>),
+            sign_in: sign_in.clone(),
+        });
+        Ok(Self { sign_in, session, url })
+    }
+
+    /// Connects and calls a tool; its text, or what went wrong and what the session says about it.
+    pub async fn call(&self, tool: &str) -> Result<String, String> {
+        let limits = Limits::default();
+        let client = HttpClient::new(HttpOptions::default(), &limits);
+        let credentials = Arc::new(self.session.clone());
+        let transport = HttpTransport::new(client, self.url.clone(), HeaderMap::new(), credentials, limits);
+        let options = ConnectOptions { era: EraChoice::Modern, ..ConnectOptions::default() };
+        let peer = Peer::connect(Arc::new(transport), options).await.map_err(|error| self.problem(&error))?;
+        let called = peer.call_tool(tool, None).map_err(|error| self.problem(&error))?;
+        let outcome = called.outcome().await;
+        peer.close().await;
+        match outcome {
+            Outcome::Answered(result) => Ok(text_of(&result.to_string())),
+            Outcome::Failed(error) => Err(self.problem(&error)),
+            other => Err(format!("{other:?}")),
+        }
+    }
+
+    /// An error, and the state of the sign-in.
+    fn problem(&self, error: &impl ToString) -> String {
+        let needed = self.session.needed().map(|needed| format!("; {needed}")).unwrap_or_default();
+        format!("{}{needed}", error.to_string())
+    }
+}
+
+fn text_of(result: &str) -> String {
+    let result: serde_json::Value = serde_json::from_str(result).unwrap_or_default();
+    result["content"][0]["text"].as_str().unwrap_or_default().to_owned()
+}
