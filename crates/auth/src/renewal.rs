@@ -6,9 +6,10 @@
 use toolway_config::Secret;
 
 use crate::{
-    credential::{Credential, CredentialError, CredentialKey, RegistrationSource, now},
+    credential::{Credential, CredentialError, CredentialKey, Registration, RegistrationSource, now},
     fetch::Fetch,
     proof::{ProofError, ProofKeys},
+    settings::Settings,
     token::{TokenError, TokenReply, TokenRequest},
     vault::Vault,
 };
@@ -22,6 +23,8 @@ pub struct Renewal<'a> {
     pub vault: &'a dyn Vault,
     /// Where tokens are bound to a key.
     pub proofs: Option<&'a dyn ProofKeys>,
+    /// What the operator wrote; a new secret of a configured client is in here and not yet in the vault.
+    pub settings: &'a Settings,
 }
 
 /// Why there is no new token.
@@ -66,7 +69,7 @@ impl Renewal<'_> {
         let prover = kept.and_then(|kept| self.proofs.map(|keys| keys.prover(Some(kept)))).transpose()?;
         let request = TokenRequest {
             endpoint: &credential.token_endpoint,
-            client: &credential.client.auth(),
+            client: &self.client(credential).auth(),
             params: vec![
                 ("grant_type", Secret::new("refresh_token")),
                 ("refresh_token", refresh),
@@ -78,6 +81,14 @@ impl Renewal<'_> {
             TokenError::Refused { .. } => RenewalError::Rejected(error),
             other => failed(&other),
         })
+    }
+
+    fn client(&self, credential: &Credential) -> Registration {
+        let client = credential.client.clone();
+        let is_configured = client.source == RegistrationSource::Configured
+            && self.settings.client_id.as_deref() == Some(client.id.as_str());
+        let secret = if is_configured { self.settings.client_secret.clone() } else { client.secret.clone() };
+        Registration { secret, ..client }
     }
 
     /// What was rejected for good is forgotten: the tokens, and a client that registered itself if nobody knows it now.

@@ -7,7 +7,13 @@
 pub(crate) mod presentable;
 mod round;
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
@@ -61,6 +67,8 @@ struct Shared {
     answering: Semaphore,
     /// One renewal of ours at a time; other processes wait at the vault.
     renewing: Semaphore,
+    /// How many rounds ended without a credential.
+    failed: AtomicU64,
     needed: watch::Sender<Option<SignInNeeded>>,
     /// Renewals, which end by themselves: one that was begun is kept, whoever waited for it.
     renewals: TaskTracker,
@@ -86,6 +94,7 @@ impl Session {
             rounds: Mutex::default(),
             answering: Semaphore::new(1),
             renewing: Semaphore::new(1),
+            failed: AtomicU64::new(0),
             needed: watch::Sender::new(None),
             renewals: TaskTracker::new(),
         };
@@ -155,7 +164,7 @@ impl fmt::Debug for Session {
 /// What follows a refusal.
 enum Answer {
     Again,
-    /// No credential would help.
+    /// No credential would help, or it is known already what is needed.
     Final,
     Needed(Box<SignInNeeded>),
 }
@@ -189,6 +198,7 @@ impl Shared {
         if (for_scopes && !demand.wants_scopes()) || challenge.url.origin() != self.options.sign_in.server.origin() {
             return Answer::Final;
         }
+        let failed = self.failed.load(Ordering::Relaxed);
         let _one = self.answering.acquire().await;
         let held = match self.latest(challenge.presented.as_ref()).await {
             Ok(held) => held,
@@ -202,6 +212,10 @@ impl Shared {
             if challenge.wants_nonce() && held.proves() {
                 return Answer::Again;
             }
+        }
+        // A person who has just said no is not asked once more for each request that waited meanwhile.
+        if self.failed.load(Ordering::Relaxed) != failed {
+            return Answer::Final;
         }
         if for_scopes { self.step_up(&demand, held).await } else { self.recover(&demand, held).await }
     }
@@ -228,7 +242,10 @@ impl Shared {
     async fn interactive(self: &Arc<Self>, demand: &Demand, held: Option<Arc<Presentable>>, why: Why) -> Answer {
         match self.round(demand, held, why).await {
             Ok(()) => Answer::Again,
-            Err(needed) => Answer::Needed(needed),
+            Err(needed) => {
+                self.failed.fetch_add(1, Ordering::Relaxed);
+                Answer::Needed(needed)
+            }
         }
     }
 
@@ -246,8 +263,8 @@ impl Shared {
         {
             return Ok(held);
         }
-        let SignIn { fetch, vault, proofs, .. } = &self.options.sign_in;
-        let renewal = Renewal { fetch: &**fetch, vault: &**vault, proofs: proofs.as_deref() };
+        let SignIn { fetch, vault, proofs, settings, .. } = &self.options.sign_in;
+        let renewal = Renewal { fetch: &**fetch, vault: &**vault, proofs: proofs.as_deref(), settings };
         match renewal.renew(&stale.key, &stale.tokens.access).await {
             Ok(credential) => {
                 let held = self.presentable(stale.key.clone(), &credential).map_err(RenewalError::Failed)?;
@@ -262,14 +279,24 @@ impl Shared {
         }
     }
 
-    /// What is held; looked for in the vault at first.
+    /// What is held; looked for in the vault at first, by one for all: a keychain may have to ask.
     async fn held(&self) -> Result<Option<Arc<Presentable>>, String> {
-        match self.held.lock().clone() {
-            Held::Unknown => {}
-            Held::Nothing => return Ok(None),
-            Held::Tokens(held) => return Ok(Some(held)),
+        if let Some(known) = self.known() {
+            return Ok(known);
         }
-        self.look().await
+        let _one = self.renewing.acquire().await;
+        match self.known() {
+            Some(known) => Ok(known),
+            None => self.look().await,
+        }
+    }
+
+    fn known(&self) -> Option<Option<Arc<Presentable>>> {
+        match &*self.held.lock() {
+            Held::Unknown => None,
+            Held::Nothing => Some(None),
+            Held::Tokens(held) => Some(Some(Arc::clone(held))),
+        }
     }
 
     /// What is held, or what another process has put into the vault since, if what is held was refused.
@@ -281,9 +308,7 @@ impl Shared {
     }
 
     async fn look(&self) -> Result<Option<Arc<Presentable>>, String> {
-        let SignIn { vault, principal, .. } = &self.options.sign_in;
-        let found = Credential::find(&**vault, principal, &self.options.sign_in.identity()).await;
-        let found = found.map_err(|error| error.to_string())?;
+        let found = self.options.sign_in.find().await.map_err(|error| error.to_string())?;
         if let (Held::Tokens(held), Some((_, found))) = (&*self.held.lock(), &found)
             && found.tokens.as_ref() == Some(&held.tokens)
         {

@@ -175,10 +175,24 @@ impl SignIn {
         Ok((key, credential))
     }
 
-    /// Finishes the sign-in that waits in the vault, with a callback that a person brought.
+    /// Finishes the sign-in that waits in the vault, with a callback that a person brought. What was brought by mistake
+    /// changes nothing.
     pub async fn finish_waiting(&self, callback: &Secret) -> Result<(CredentialKey, Credential), SignInError> {
         let pending = Pending::take(&*self.vault, &self.principal, &self.identity()).await?;
-        self.finish(&pending.ok_or(SignInError::NotBegun)?, callback).await
+        let pending = pending.ok_or(SignInError::NotBegun)?;
+        let mistake = pending.code(callback.expose(), now());
+        if let Err(error @ (CallbackError::Foreign { .. } | CallbackError::WrongState)) = mistake {
+            pending.keep(&*self.vault).await?;
+            return Err(error.into());
+        }
+        self.finish(&pending, callback).await
+    }
+
+    /// What is kept for this server, of the client that is configured now.
+    pub async fn find(&self) -> Result<Option<(CredentialKey, Credential)>, CredentialError> {
+        let found = Credential::find(&*self.vault, &self.principal, &self.identity()).await?;
+        let client = self.settings.client_id.as_ref();
+        Ok(found.filter(|(key, _)| client.is_none_or(|client| key.client == *client)))
     }
 
     /// Forgets everything that is kept for this server; says how much that was.

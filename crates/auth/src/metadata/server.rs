@@ -130,9 +130,11 @@ impl ServerMetadata {
             return Err(MetadataError::NoPkce { issuer: issuer() });
         }
         let problem = || "has no authorization_endpoint, so nobody can sign in there".to_owned();
-        self.authorization_endpoint
-            .as_ref()
-            .ok_or_else(|| MetadataError::Unreadable { place: issuer(), problem: problem() })
+        let page = self.authorization_endpoint.as_ref();
+        let page = page.ok_or_else(|| MetadataError::Unreadable { place: issuer(), problem: problem() })?;
+        // Also where the operator named it: a person's browser is sent there.
+        let checked = address::read("authorization_endpoint", page.as_str());
+        checked.map(|_| page).map_err(|source| MetadataError::Address { place: issuer(), source })
     }
 
     /// Nothing of the document is looked at before it is known to be the issuer's.

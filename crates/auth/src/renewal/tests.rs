@@ -10,6 +10,7 @@ use crate::{
     credential::{AuthMethod, Credential, CredentialKey, Registration, RegistrationSource, TokenKind, Tokens},
     scope::Scopes,
     scripted::Scripted,
+    settings::Settings,
     vault::{MemoryVault, Vault as _},
 };
 
@@ -55,7 +56,11 @@ async fn kept(source: RegistrationSource) -> MemoryVault {
 }
 
 async fn renew(stranger: &Scripted, vault: &MemoryVault) -> Result<Credential, RenewalError> {
-    Renewal { fetch: stranger, vault, proofs: None }.renew(&key(), &Secret::new("old")).await
+    renew_with(stranger, vault, &Settings::default()).await
+}
+
+async fn renew_with(stranger: &Scripted, vault: &MemoryVault, settings: &Settings) -> Result<Credential, RenewalError> {
+    Renewal { fetch: stranger, vault, proofs: None, settings }.renew(&key(), &Secret::new("old")).await
 }
 
 fn stranger(status: u16, body: &str) -> Arc<Scripted> {
@@ -108,5 +113,23 @@ async fn what_may_pass_forgets_nothing() {
         let failed = renew(&stranger(status, body), &vault).await;
         assert!(matches!(failed, Err(RenewalError::Failed(_))), "{failed:?}");
         assert!(renew(&stranger(200, NEW), &vault).await.is_ok(), "{status}");
+    }
+}
+
+#[tokio::test]
+async fn a_new_secret_of_a_configured_client_is_used_at_once() {
+    let settings = Settings {
+        client_id: Some("client".to_owned()),
+        client_secret: Some(Secret::new("new")),
+        ..Settings::default()
+    };
+    for (source, expected) in [
+        // `client:new` and `client:s`
+        (RegistrationSource::Configured, "Basic Y2xpZW50Om5ldw=="),
+        (RegistrationSource::Dynamic, "Basic Y2xpZW50OnM="),
+    ] {
+        let (stranger, vault) = (stranger(200, NEW), kept(source).await);
+        renew_with(&stranger, &vault, &settings).await.unwrap();
+        assert_eq!(stranger.heard.lock()[0].headers()["authorization"], expected, "{source:?}");
     }
 }

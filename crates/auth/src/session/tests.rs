@@ -48,7 +48,11 @@ impl Visit for Person {
     fn begin(self: Box<Self>, invitation: Invitation) -> BoxFuture<'static, Result<Secret, Declined>> {
         let callback = callback_to(&invitation);
         self.invited.lock().push(invitation);
-        Box::pin(async move { self.declines.map_or(Ok(callback), Err) })
+        Box::pin(async move {
+            // A person takes time, and others come along meanwhile.
+            tokio::task::yield_now().await;
+            self.declines.map_or(Ok(callback), Err)
+        })
     }
 }
 
@@ -378,6 +382,9 @@ async fn a_sign_in_can_be_finished_by_another_process_and_by_its_owner_only() {
     let invitation = scene.person.invited.lock()[0].clone();
     assert_eq!((needed.why, needed.address.as_ref()), (Why::Begun, Some(&invitation.address)));
     let callback = callback_to(&invitation);
+    for mistake in ["c0de-1234", "http://127.0.0.1:7/callback?code=c0de-1234&state=guess"] {
+        assert!(scene.sign_in("ada").finish_waiting(&Secret::new(mistake)).await.is_err(), "{mistake}");
+    }
     assert!(scene.sign_in("eve").finish_waiting(&callback).await.is_err());
     scene.sign_in("ada").finish_waiting(&callback).await.unwrap();
     let again = scene.sign_in("ada").finish_waiting(&callback).await.unwrap_err();
@@ -410,4 +417,25 @@ async fn a_server_that_does_not_answer_keeps_a_token_that_has_not_ended() {
     let url = Url::parse(SERVER).unwrap();
     let failed = scene.session(None).headers(sending(&url)).await.unwrap_err();
     assert!(failed.to_string().contains("cannot be renewed"), "{failed}");
+}
+
+#[tokio::test]
+async fn a_person_who_says_no_is_asked_once_for_all_that_waited() {
+    let scene = Scene::new();
+    let unwilling = Person { declines: Some(Declined::Refused), ..scene.person.clone() };
+    let session = scene.session(Some(unwilling));
+    let answers = join_all((0..5).map(|_| refused_with(&session, UNAUTHORIZED, "Bearer", None))).await;
+    assert_eq!(answers, [Next::GiveUp; 5]);
+    assert_eq!(scene.person.invited.lock().len(), 1);
+    assert_eq!(session.needed().unwrap().why, Why::Failed("the sign-in was given up".to_owned()));
+}
+
+#[tokio::test]
+async fn a_token_of_a_client_that_is_not_configured_any_more_is_not_used() {
+    let mut scene = Scene::new();
+    scene.keeps("t1", u64::MAX, RegistrationSource::Configured).await;
+    scene.settings.client_id = Some("kept-client".to_owned());
+    assert!(carried(&scene.session(None), SERVER).await.is_some());
+    scene.settings.client_id = Some("new-client".to_owned());
+    assert_eq!(carried(&scene.session(None), SERVER).await, None);
 }

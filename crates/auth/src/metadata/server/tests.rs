@@ -75,6 +75,15 @@ async fn endpoints_are_https() {
     }
 }
 
+#[test]
+fn a_page_that_the_operator_named_is_https_too() {
+    let token = Url::parse("https://login.example/token").unwrap();
+    let page = Url::parse("file:///usr/bin/id").ok();
+    let bare = ServerMetadata::bare("https://login.example".to_owned(), token);
+    let named = ServerMetadata { authorization_endpoint: page, ..bare };
+    assert!(matches!(named.sign_in_page(), Err(MetadataError::Address { .. })));
+}
+
 #[tokio::test]
 async fn an_issuer_that_is_no_address_is_not_asked() {
     let nobody = stranger();
