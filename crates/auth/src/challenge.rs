@@ -141,6 +141,8 @@ impl<'a> Reader<'a> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::{prop_assert_eq, proptest};
+
     use super::{Challenge, Demand, MAX_HEADER, MAX_PARTS};
 
     fn read(header: &str) -> String {
@@ -185,6 +187,23 @@ mod tests {
         assert!(demand.wants_scopes());
         assert_eq!(Demand::read([r#"Bearer scope="a\"b""#]).scopes, None);
         assert_eq!(Demand::read([]), Demand::default());
+    }
+
+    proptest! {
+        #[test]
+        fn any_header_is_read_without_harm(header in ".*") {
+            Challenge::read(&header);
+        }
+
+        #[test]
+        fn what_is_quoted_is_read_as_it_was(value in "[^\\p{Cc}]{0,40}") {
+            let quoted = value.replace('\\', r"\\").replace('"', "\\\"");
+            let header = format!(r#"Basic realm="x, y", Bearer a=b, scope="{quoted}", error=none"#);
+            let found = Challenge::read(&header);
+            prop_assert_eq!(found.len(), 2);
+            prop_assert_eq!(found[1].param("scope"), Some(value.as_str()));
+            prop_assert_eq!(found[1].param("error"), Some("none"));
+        }
     }
 
     #[test]

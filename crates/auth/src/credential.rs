@@ -260,9 +260,10 @@ impl Tokens {
         Ok(Self { refresh, granted, ..next })
     }
 
-    /// Whether it ends within [`SKEW`].
+    /// Whether it ends within [`SKEW`], or, if it does not last long, within half of its life.
     pub fn is_ending(&self, now: u64) -> bool {
-        self.ends.is_some_and(|ends| ends <= now.saturating_add(SKEW.as_secs()))
+        let early = |ends: u64| SKEW.as_secs().min(ends.saturating_sub(self.since).div_ceil(2));
+        self.ends.is_some_and(|ends| ends <= now.saturating_add(early(ends)))
     }
 
     /// Whether it has ended.
@@ -369,6 +370,9 @@ mod tests {
     fn a_token_is_renewed_before_it_ends_and_keeps_what_is_not_said_again() {
         let tokens = credential("https://example.org/mcp", 1000).tokens.unwrap();
         assert!(!tokens.is_ending(1029) && tokens.is_ending(1030) && !tokens.has_ended(1059) && tokens.has_ended(1060));
+        let short = TokenReply { lasts: Some(Duration::from_secs(10)), ..reply("t1") };
+        let short = Tokens::from_reply(short, Scopes::default(), 1000).unwrap();
+        assert!(!short.is_ending(1004) && short.is_ending(1005), "not renewed for each request");
         let next = tokens.renewed(TokenReply { refresh: None, lasts: None, ..reply("t2") }, 1030).unwrap();
         assert_eq!((next.access.expose(), next.refresh.as_ref().unwrap().expose()), ("t2", "r3fresh"));
         assert_eq!((next.requested.to_string(), next.kind), ("a b".to_owned(), TokenKind::Bearer));

@@ -222,7 +222,7 @@ impl Shared {
 
     /// After a 401: a renewal where there is something to renew with, else a sign-in.
     async fn recover(self: &Arc<Self>, demand: &Demand, held: Option<Arc<Presentable>>) -> Answer {
-        let why = if held.is_some() { Why::Ended } else { Why::Never };
+        let why = if held.is_some() || self.has_known().await { Why::Ended } else { Why::Never };
         if let Some(held) = held.as_ref().filter(|held| held.is_worth_renewing()) {
             match self.renewed(held).await {
                 Ok(_) => return Answer::Again,
@@ -305,6 +305,11 @@ impl Shared {
             Some(held) if !held.is(presented) => Ok(Some(held)),
             _ => self.look().await,
         }
+    }
+
+    /// Whether something is kept for this server, with tokens or without.
+    async fn has_known(&self) -> bool {
+        self.options.sign_in.find().await.is_ok_and(|found| found.is_some())
     }
 
     async fn look(&self) -> Result<Option<Arc<Presentable>>, String> {

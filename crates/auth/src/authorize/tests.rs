@@ -1,6 +1,7 @@
 //! Callbacks that belong to a sign-in, and all the others.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use proptest::{prop_assert, proptest};
 use ring::digest::{SHA256, digest};
 use url::Url;
 
@@ -129,4 +130,14 @@ async fn another_process_can_take_it_once() {
     assert_eq!(Pending::take(&vault, "eve", &pending.server).await.unwrap(), None);
     assert_eq!(Pending::take(&vault, "ada", &pending.server).await.unwrap(), Some(pending.clone()));
     assert_eq!(Pending::take(&vault, "ada", &pending.server).await.unwrap(), None);
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_brought_as_a_callback_gives_no_code_without_the_state(text in ".*", query in "[ -~]{0,80}") {
+        let pending = pending(Said::Maybe);
+        prop_assert!(pending.code(&text, 1001).is_err());
+        let queried = format!("http://127.0.0.1:7/callback?{query}");
+        prop_assert!(pending.code(&queried, 1001).is_err());
+    }
 }

@@ -286,7 +286,7 @@ async fn a_rejected_renewal_is_a_needed_sign_in_once_and_no_loop() {
         assert_eq!(refused_with(&session, UNAUTHORIZED, "Bearer", None).await, Next::GiveUp);
     }
     assert_eq!(scene.token_requests(), 1);
-    assert!(session.needed().is_some());
+    assert_eq!(session.needed().unwrap().why, Why::Ended);
     let kept = Credential::find(&*scene.vault, "ada", SERVER).await.unwrap().unwrap().1;
     assert_eq!((kept.client.id.as_str(), kept.tokens), ("kept-client", None));
 }
