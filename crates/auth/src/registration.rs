@@ -111,7 +111,7 @@ pub async fn register(
     }
     let reply = serde_json::from_slice::<Reply>(body);
     let reply = reply.map_err(|_| refused("what it answers is not a registration".to_owned()))?;
-    reply.registration(method, wish.redirect).map_err(refused)
+    reply.registration(method, server, wish.redirect).map_err(refused)
 }
 
 /// What we say about ourselves.
@@ -197,9 +197,11 @@ struct Reply {
 }
 
 impl Reply {
-    /// The method that the reply names wins over the one we asked for.
-    fn registration(self, asked: AuthMethod, redirect: &Url) -> Result<Registration, String> {
+    /// The method that the reply names wins over the one we asked for. A secret that nobody asked for, from a server
+    /// that says nothing about methods, is shown in the way that holds where nothing is said (RFC 7591).
+    fn registration(self, asked: AuthMethod, server: &ServerMetadata, redirect: &Url) -> Result<Registration, String> {
         let method = match self.token_endpoint_auth_method.as_deref() {
+            None if server.auth_methods.is_none() && self.client_secret.is_some() => AuthMethod::Basic,
             None => asked,
             Some(word) => AuthMethod::from_word(word)
                 .ok_or_else(|| format!("it wants us to authenticate with `{}`", one_line(word)))?,
@@ -346,6 +348,10 @@ mod tests {
             })
         );
         assert_eq!(done.unwrap().method, AuthMethod::None, "as asked");
+        let unasked = registered(&server(None), &json!({ "client_id": "c", "client_secret": "s" })).await.1;
+        assert_eq!(unasked.unwrap().method, AuthMethod::Basic);
+        let public = registered(&server(None), &json!({ "client_id": "c" })).await.1;
+        assert_eq!(public.unwrap().method, AuthMethod::None);
         let post =
             json!({ "client_id": "c", "client_secret": "s", "token_endpoint_auth_method": "client_secret_post" });
         assert_eq!(registered(&server(None), &post).await.1.unwrap().method, AuthMethod::Post);
