@@ -5,7 +5,7 @@ mod sign_in;
 
 use std::path::PathBuf;
 
-pub(crate) use sign_in::GOOGLE_FILE;
+pub use sign_in::GOOGLE_FILE;
 
 pub use secrets::{secrets_of_address, secrets_of_variables};
 

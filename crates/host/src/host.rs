@@ -40,7 +40,9 @@ use crate::{
     catalog::{Catalog, Naming},
     connection::{
         Applied, Connection, Dialler, Order, OwnChange, OwnLog, Phase, Plan, ServerStatus, Surroundings, Turns,
-        WantedServer, WantedSet, sign_in::SignIns, supervise,
+        WantedServer, WantedSet,
+        sign_in::{self, SignIns},
+        supervise,
     },
     event::{Events, HostEvent, Listener},
     policy::{Policy, limit::Slots},
@@ -433,6 +435,7 @@ fn surroundings(
     cataloguer: &Arc<Cataloguer>,
     seed: u64,
 ) -> Surroundings {
+    let around = sign_in::surroundings(&options.environment, &options.sign_in);
     Surroundings {
         dialler: Dialler {
             environment: Arc::new(options.environment),
@@ -442,6 +445,7 @@ fn surroundings(
             http: options.http,
             sign_ins: SignIns {
                 vault: Arc::clone(&ports.vault),
+                around,
                 options: options.sign_in,
                 credentials: options.credentials,
             },

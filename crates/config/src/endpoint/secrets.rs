@@ -66,7 +66,7 @@ struct Found(Vec<Secret>);
 impl Found {
     fn of_sign_in(&mut self, sign_in: &SignIn<Secret>) {
         let texts = sign_in.auth.texts().into_iter().chain(sign_in.oauth.texts());
-        let secret = texts.filter(|(_, nature, _)| matches!(nature, Nature::Secret | Nature::File));
+        let secret = texts.filter(|(_, nature, _)| *nature == Nature::Secret);
         self.0.extend(secret.map(|(_, _, text)| text.clone()));
     }
 

@@ -1,44 +1,30 @@
-//! What a server's sign-in needs, references put in and files read.
-
-use std::{
-    ffi::OsStr,
-    path::{Path, PathBuf},
-};
+//! What a server's sign-in needs, references put in.
 
 use super::Resolving;
 use crate::{
     address,
     error::ConfigError,
     header,
-    interpolate::{Template, Unresolved, read_bounded},
+    interpolate::Template,
     secret::Secret,
     server::{
         Http, PlainHttp,
-        auth::{Auth, Grant, Nature, OAuth, SignIn},
+        auth::{Auth, Nature, OAuth, SignIn},
     },
 };
 
 /// Names the file of Google's application default credentials.
-pub(crate) const GOOGLE_FILE: &str = "GOOGLE_APPLICATION_CREDENTIALS";
-/// Where Google's own programs keep theirs.
-const GOOGLE_FOLDER: &str = "CLOUDSDK_CONFIG";
-const GOOGLE_NAME: &str = "application_default_credentials.json";
-
-/// A key with its description is short; more than this is the wrong file.
-const MAX_FILE: u64 = 64 * 1024;
+pub const GOOGLE_FILE: &str = "GOOGLE_APPLICATION_CREDENTIALS";
 
 impl Resolving<'_> {
     /// Whoever says it in a header is not asked to sign in.
     pub(super) fn sign_in(&self, http: &Http) -> Result<SignIn<Secret>, ConfigError> {
-        let mut auth = match &http.auth {
+        let auth = match &http.auth {
             Some(auth) => auth.map(&mut |key, nature, text| self.of_sign_in(key, nature, text))?,
             None if http.has_authorization() => Auth::None,
             None => Auth::default(),
         };
         self.check_auth(&auth, http)?;
-        if let Auth::Grant { grant: Grant::Google { credentials: credentials @ None, .. }, .. } = &mut auth {
-            *credentials = self.of_google()?;
-        }
         let oauth: OAuth<Secret> = http.oauth.map(&mut |key, nature, text| self.of_sign_in(key, nature, text))?;
         Ok(SignIn { auth, oauth })
     }
@@ -49,7 +35,8 @@ impl Resolving<'_> {
             Nature::File => {
                 let file = self.lookup.path(value.expose());
                 let file = file.map_err(|reason| self.unresolved(key, text.line(), reason))?;
-                self.held_by(key, text.line(), &file)
+                let path = file.to_str().ok_or_else(|| self.expected(key, text.line(), "a path in plain letters"));
+                path.map(Secret::new)
             }
             Nature::Address => {
                 // Google's machines are asked about themselves over plain http, on a wire that ends in the machine.
@@ -76,28 +63,5 @@ impl Resolving<'_> {
         };
         let line = || http.sign_in_texts().find(|(name, ..)| *name == key).map(|(_, _, text)| text.line());
         problem.map_or(Ok(()), |problem| Err(self.expected(key, line().unwrap_or_default(), problem)))
-    }
-
-    /// The credentials that Google's own programs would use; none where only the machine can be asked.
-    fn of_google(&self) -> Result<Option<Secret>, ConfigError> {
-        let named = self.lookup.environment.get(OsStr::new(GOOGLE_FILE)).filter(|file| !file.is_empty());
-        match named {
-            Some(file) => self.held_by("auth.credentials", 0, Path::new(file)).map(Some),
-            None => match self.google_folder().map(|folder| folder.join(GOOGLE_NAME)).filter(|file| file.is_file()) {
-                Some(file) => self.held_by("auth.credentials", 0, &file).map(Some),
-                None => Ok(None),
-            },
-        }
-    }
-
-    fn google_folder(&self) -> Option<PathBuf> {
-        let said = self.lookup.environment.get(OsStr::new(GOOGLE_FOLDER)).filter(|folder| !folder.is_empty());
-        said.map(PathBuf::from).or_else(|| self.lookup.path("~/.config/gcloud").ok())
-    }
-
-    fn held_by(&self, key: &str, line: usize, file: &Path) -> Result<Secret, ConfigError> {
-        let failed = |problem: String| self.unresolved(key, line, Unresolved::File { file: file.to_owned(), problem });
-        let bytes = read_bounded(file, MAX_FILE).map_err(|error| failed(error.to_string()))?;
-        String::from_utf8(bytes).map(Secret::new).map_err(|_| failed("it is not UTF-8".to_owned()))
     }
 }

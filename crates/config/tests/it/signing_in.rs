@@ -86,21 +86,10 @@ fn grants_without_a_person_are_read_and_filled_in() {
 }
 
 #[test]
-fn googles_credentials_are_found_where_googles_programs_look() {
-    let found = |world: &World| match sign_in(world).unwrap().auth {
-        Auth::Grant { grant: Grant::Google { credentials, .. }, .. } => credentials.map(|it| it.expose().to_owned()),
-        other => panic!("{other:?}"),
-    };
-    let mut world = with(r#""auth": { "kind": "google", "scopes": ["x"] }"#);
-    assert_eq!(found(&world), None, "only the machine can be asked");
-    world.write("home/.config/gcloud/application_default_credentials.json", "{\"a\":1}");
-    assert_eq!(found(&world), Some("{\"a\":1}".to_owned()));
-    let named = world.write("home/other.json", "{\"b\":1}");
-    world.environment.insert("GOOGLE_APPLICATION_CREDENTIALS".into(), named.into());
-    assert_eq!(found(&world), Some("{\"b\":1}".to_owned()));
-    let said = with(r#""auth": { "kind": "google", "credentials": "nowhere.json" }"#);
-    let problem = sign_in(&said).unwrap_err();
-    assert!(problem.contains("api.auth.credentials") && problem.contains("nowhere.json"), "{problem}");
+fn a_file_of_googles_is_named_from_where_the_entry_stands() {
+    let world = with(r#""auth": { "kind": "google", "credentials": "keys/x.json", "scopes": ["x"] }"#);
+    let Auth::Grant { grant: Grant::Google { credentials, .. }, .. } = sign_in(&world).unwrap().auth else { panic!() };
+    assert_eq!(world.stable(credentials.unwrap().expose()), "HOME/.config/toolway/keys/x.json");
 }
 
 #[test]

@@ -25,7 +25,7 @@ use super::{
     in_process,
     last_words::LastWords,
     session_memory::SessionMemory,
-    sign_in::{Account, Presented, SignIns},
+    sign_in::{Account, Presented, Reread, SignIns},
     stdio::{Launcher, Pulse},
     tap::{Tap, Tapped},
     wanted::{WantedServer, Way},
@@ -287,7 +287,9 @@ impl Dialler {
         let presented = match &address {
             ServerAddress::Http { url, .. } => {
                 let principal = self.sign_ins.principal(&sign_in.auth, client);
-                self.sign_ins.present(&server.name, url, &sign_in, &principal).await?
+                let (environment, keychain) = (Arc::clone(&self.environment), Arc::clone(&self.keychain));
+                let reread = Reread { server: Arc::clone(&server), environment, keychain };
+                self.sign_ins.present(&server.name, url, &sign_in, (&principal, reread)).await?
             }
             ServerAddress::Process(_) => Presented::nothing(),
         };

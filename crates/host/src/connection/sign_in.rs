@@ -5,27 +5,37 @@
 //! that it is shared. So a client of the gateway is connected on its own behalf wherever the first connection is made with
 //! somebody's own sign-in.
 
-use std::{fmt, sync::Arc};
+use std::{
+    ffi::OsStr,
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
+use futures_util::future::BoxFuture;
+use tokio::sync::watch;
 use toolway_auth::{
     address,
     credential::{Credential, CredentialError},
     dialer::GuardedDialer,
     dpop::DpopKeys,
     fixed::{Fixed, NoHeader, basic},
-    needed::Why,
+    grant::{Grant, Workload, configured::Surroundings, supply::Supply},
+    needed::{SignInNeeded, Why},
     proof::ProofKeys,
     scope::Scopes,
     session::{Session, SessionOptions},
     settings::{OldServers, Settings},
     sign_in,
+    unattended::{Unattended, UnattendedOptions},
     vault::Vault,
 };
 use toolway_config::{
-    Secret, ServerName,
+    Endpoint, Keychain, Paths, Secret, ServerConfig, ServerName,
+    endpoint::GOOGLE_FILE,
     server::{
         Transport,
-        auth::{Auth, Binding, OAuth, SignIn, Whose},
+        auth::{self, Auth, Binding, OAuth, SignIn, Whose},
     },
 };
 use toolway_wire::up::{
@@ -36,6 +46,7 @@ use url::Url;
 
 use super::{
     dial::DialError,
+    environment::Environment,
     wanted::{WantedServer, Way},
 };
 
@@ -84,8 +95,16 @@ pub(super) struct Presented {
     pub(super) secrets: Vec<Secret>,
     /// Who could sign in.
     pub(super) principal: Option<Principal>,
-    /// Where somebody has.
-    session: Option<Session>,
+    /// What the server is waiting for, if it is.
+    needed: Option<watch::Receiver<Option<SignInNeeded>>>,
+}
+
+/// The entry of a server, whose references are put in once more.
+#[derive(Clone, Debug)]
+pub(super) struct Reread {
+    pub(super) server: Arc<ServerConfig>,
+    pub(super) environment: Arc<Environment>,
+    pub(super) keychain: Arc<dyn Keychain>,
 }
 
 /// What all connections of a host sign in with.
@@ -93,6 +112,8 @@ pub(super) struct Presented {
 pub(crate) struct SignIns {
     pub(crate) vault: Arc<dyn Vault>,
     pub(crate) options: SignInOptions,
+    /// What grants need besides.
+    pub(crate) around: Surroundings,
     /// What is presented to servers that nothing is configured for.
     pub(crate) credentials: Arc<dyn Credentials>,
 }
@@ -104,7 +125,7 @@ impl SignIns {
         name: &ServerName,
         server: &Url,
         sign_in: &SignIn<Secret>,
-        principal: &Principal,
+        (principal, reread): (&Principal, Reread),
     ) -> Result<Presented, DialError> {
         match &sign_in.auth {
             Auth::None => Ok(Presented::nothing()),
@@ -114,8 +135,39 @@ impl SignIns {
                 Presented::fixed(Fixed::basic(server, username, password), vec![basic(username, password)])
             }
             Auth::OAuth { whose, .. } => self.interactive((name, server), sign_in, (*whose, principal)).await,
-            Auth::Grant { .. } => Ok(Presented::common(Arc::clone(&self.credentials))),
+            Auth::Grant { .. } => self.unattended((name, server), sign_in, reread),
         }
+    }
+
+    /// What is got without a person. It is the operator's, and used for everybody.
+    fn unattended(
+        &self,
+        (name, server): (&ServerName, &Url),
+        sign_in: &SignIn<Secret>,
+        reread: Reread,
+    ) -> Result<Presented, DialError> {
+        let Auth::Grant { grant, scopes, binding } = &sign_in.auth else { return Ok(Presented::nothing()) };
+        let wrong = |error: &dyn fmt::Display| DialError::Configuration(error.to_string());
+        let mut settings = self.options.settings(&sign_in.oauth)?;
+        if !scopes.is_empty() {
+            let scopes = Scopes::from_names(scopes.iter().map(String::as_str));
+            settings.scopes = Some(scopes.map_err(|error| wrong(&error))?);
+        }
+        let mut asked = Grant::configured(grant, &self.around).map_err(|error| wrong(&error))?;
+        reread.into_grant(grant, &mut asked);
+        let unattended = Unattended::new(UnattendedOptions {
+            name: name.to_string(),
+            remedy: "see `auth` of its entry".to_owned(),
+            principal: self.options.principal.to_string(),
+            server: server.clone(),
+            grant: asked,
+            settings,
+            fetch: Arc::new(GuardedDialer::new(server.clone(), self.options.http.clone())),
+            vault: Arc::clone(&self.vault),
+            proofs: proofs(*binding),
+        });
+        let needed = Some(unattended.watch());
+        Ok(Presented { needed, ..Presented::common(Arc::new(unattended)) })
     }
 
     /// What a person signed in to.
@@ -135,8 +187,8 @@ impl SignIns {
             let principal = Some(principal.clone());
             return Ok(Presented { principal, ..Presented::nothing() });
         }
-        let (principal, credentials) = (Some(principal.clone()), Arc::new(session.clone()));
-        Ok(Presented { account, principal, session: Some(session), ..Presented::common(credentials) })
+        let (principal, needed) = (Some(principal.clone()), Some(session.watch()));
+        Ok(Presented { account, principal, needed, ..Presented::common(Arc::new(session)) })
     }
 
     async fn has_signed_in(&self, principal: &Principal, server: &Url) -> Result<bool, DialError> {
@@ -178,7 +230,10 @@ impl SignInOptions {
         principal: &Principal,
         vault: Arc<dyn Vault>,
     ) -> Result<SessionOptions, DialError> {
-        let bound = matches!(configured.auth, Auth::OAuth { binding: Binding::Key, .. });
+        let binding = match configured.auth {
+            Auth::OAuth { binding, .. } => binding,
+            _ => Binding::Bearer,
+        };
         Ok(SessionOptions {
             name: name.to_string(),
             remedy: principal.how(name),
@@ -189,7 +244,7 @@ impl SignInOptions {
                 settings: self.settings(&configured.oauth)?,
                 fetch: Arc::new(GuardedDialer::new(server.clone(), self.http.clone())),
                 vault,
-                proofs: bound.then(|| Arc::new(DpopKeys) as Arc<dyn ProofKeys>),
+                proofs: proofs(binding),
             },
         })
     }
@@ -220,12 +275,12 @@ impl Presented {
     }
 
     pub(super) fn common(credentials: Arc<dyn Credentials>) -> Self {
-        Self { credentials, account: Account::Common, secrets: Vec::new(), principal: None, session: None }
+        Self { credentials, account: Account::Common, secrets: Vec::new(), principal: None, needed: None }
     }
 
     /// Who has to do what where the server wants to see more.
     pub(super) fn how(&self, server: &ServerName) -> Option<String> {
-        let needed = self.session.as_ref().and_then(Session::needed);
+        let needed = self.needed.as_ref().and_then(|needed| needed.borrow().clone());
         match needed.filter(|needed| needed.why != Why::Never) {
             Some(needed) => Some(format!("{}; {}", needed.why, needed.remedy)),
             None => self.principal.as_ref().map(|principal| principal.how(server)),
@@ -235,6 +290,46 @@ impl Presented {
     fn fixed(fixed: Result<Fixed, NoHeader>, secrets: Vec<Secret>) -> Result<Self, DialError> {
         let fixed = fixed.map_err(|error| DialError::Configuration(error.to_string()))?;
         Ok(Self { secrets, ..Self::common(Arc::new(fixed)) })
+    }
+}
+
+fn proofs(binding: Binding) -> Option<Arc<dyn ProofKeys>> {
+    (binding == Binding::Key).then(|| Arc::new(DpopKeys) as Arc<dyn ProofKeys>)
+}
+
+// === impl Reread ===
+
+impl Reread {
+    /// What others say about us is looked up each time: platforms replace it while we run.
+    fn into_grant(self, written: &auth::Grant<Secret>, grant: &mut Grant) {
+        match (written, grant) {
+            (auth::Grant::Workload { client, audience, .. }, Grant::Workload(workload)) => {
+                let text = |text: &Option<Secret>| text.as_ref().map(|text| text.expose().to_owned());
+                *workload = Workload::new(Arc::new(self), text(client), text(audience));
+            }
+            (auth::Grant::Enterprise { .. }, Grant::Enterprise(enterprise)) => enterprise.id_token = Arc::new(self),
+            _ => {}
+        }
+    }
+
+    fn look(&self) -> Result<Secret, String> {
+        let endpoint = self.server.endpoint(&self.environment, &*self.keychain).map_err(|error| error.to_string())?;
+        let Endpoint::Http { sign_in, .. } = endpoint else { return Err("it is a program".to_owned()) };
+        match sign_in.auth {
+            Auth::Grant { grant: auth::Grant::Workload { assertion, .. }, .. } => Ok(assertion),
+            Auth::Grant { grant: auth::Grant::Enterprise { id_token, .. }, .. } => Ok(id_token),
+            _ => Err("its entry does not say it".to_owned()),
+        }
+    }
+}
+
+impl Supply for Reread {
+    fn supply(&self) -> BoxFuture<'_, Result<Secret, String>> {
+        let entry = self.clone();
+        Box::pin(async move {
+            let looked = tokio::task::spawn_blocking(move || entry.look()).await;
+            looked.unwrap_or_else(|error| Err(error.to_string()))
+        })
     }
 }
 
@@ -287,4 +382,11 @@ impl fmt::Debug for SignIns {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SignIns").field("principal", &self.options.principal).finish_non_exhaustive()
     }
+}
+
+/// What grants need that stands in the environment.
+pub(crate) fn surroundings(environment: &Environment, options: &SignInOptions) -> Surroundings {
+    let google = environment.get(OsStr::new(GOOGLE_FILE)).filter(|file| !file.is_empty());
+    let configuration = Paths::of(environment).config.and_then(|own| own.parent().map(Path::to_owned));
+    Surroundings { http: options.http.clone(), google_variable: google.map(PathBuf::from), configuration }
 }

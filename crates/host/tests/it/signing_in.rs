@@ -1,15 +1,30 @@
-//! What servers see of who asks: what is configured, and nothing where it is not.
+//! What servers see of who asks: what is configured, what somebody signed in to, and nothing of anybody else's.
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
-use toolway_config::{Config, document::Document};
-use toolway_host::{connection::Phase, whose_move::WhoseMove};
+use toolway_auth::{
+    challenge::Demand,
+    session::Session,
+    vault::{MemoryVault, Vault},
+};
+use toolway_config::{Config, document::Document, server::auth::SignIn};
+use toolway_host::{
+    call::{CallOutcome, CallRequest, Caller, Target},
+    connection::{
+        Phase,
+        sign_in::{Principal, SignInOptions},
+    },
+    host::{Host, HostOptions},
+    ports::HostPorts,
+    whose_move::WhoseMove,
+};
 use toolway_testkit::{
+    authorization::{AuthorizationServer, ProtectedServer, person::Person},
     odd::{
         http::{OddHttp, Reply, Seen, polite_http},
         polite::Speaks,
     },
-    test_host::TestHost,
+    test_host::{TestHost, name},
 };
 
 /// A configuration of one server with this said about it.
@@ -74,4 +89,99 @@ async fn a_server_that_nobody_has_signed_in_to_says_who_has_to_do_what() {
     let status = host.until("api", |phase| matches!(phase, Phase::SignInNeeded { .. })).await;
     assert_eq!(status.phase.to_string(), "somebody has to sign in");
     assert!(server.seen().iter().all(|seen| header(seen, "authorization").is_none()));
+}
+
+/// A gateway's host, and the vault it shares with whoever signs in.
+struct World {
+    vault: Arc<dyn Vault>,
+    login: AuthorizationServer,
+    server: ProtectedServer,
+}
+
+impl World {
+    async fn new() -> Self {
+        let login = AuthorizationServer::start().await.unwrap();
+        let server = ProtectedServer::start(&login).await.unwrap();
+        Self { vault: Arc::new(MemoryVault::default()), login, server }
+    }
+
+    /// Somebody signs in on behalf of a principal.
+    async fn sign_in(&self, who: &str, principal: &Principal) {
+        let url = self.server.url().parse().unwrap();
+        let (api, vault) = (name("api"), Arc::clone(&self.vault));
+        let mut options = SignInOptions::default().session((&api, &url), &SignIn::default(), principal, vault).unwrap();
+        options.browser = Some(Arc::new(Person::named(who)));
+        Session::new(options).sign_in(&Demand::default()).await.unwrap();
+    }
+
+    async fn host(&self, said: &str) -> Host {
+        let ports = HostPorts { vault: Arc::clone(&self.vault), ..HostPorts::default() };
+        let host = Host::start(&config(&self.server.url(), said), ports, HostOptions::default()).await.unwrap();
+        host.connect(&name("api")).await.unwrap();
+        host
+    }
+}
+
+async fn call(host: &Host, caller: Caller) -> CallOutcome {
+    host.list(&name("api")).await.unwrap();
+    let tool = host.catalog().tools().first().map(|tool| tool.public.clone()).unwrap();
+    host.call(CallRequest::new(caller, Target::Tool(tool))).await
+}
+
+/// What the server says to whoever called.
+fn whose(outcome: &CallOutcome) -> String {
+    let text = outcome.result().map(ToString::to_string).unwrap_or_else(|| outcome.to_string());
+    text.split('"').find(|part| part.starts_with("hello")).map(str::to_owned).unwrap_or(text)
+}
+
+fn client(name: &str) -> Caller {
+    Caller::Client(name.into())
+}
+
+#[tokio::test]
+async fn what_one_signed_in_to_is_used_for_nobody_else() {
+    let world = World::new().await;
+    world.sign_in("operator", &Principal::local(None)).await;
+    let host = world.host(r#""description": "x""#).await;
+    assert!(matches!(call(&host, Caller::Terminal).await, CallOutcome::Answered(_)));
+
+    let before = world.server.calls();
+    let refused = call(&host, client("ada")).await;
+    assert_eq!(
+        refused.to_string(),
+        "failed: `api` is not connected: somebody has to sign in: the operator runs `toolway login api --client ada`"
+    );
+    assert_eq!(world.server.calls(), before, "nothing of hers arrived with somebody else's token");
+
+    world.sign_in("ada", &Principal::client("ada")).await;
+    assert_eq!(whose(&call(&host, client("ada")).await), "hello ada", "and it is noticed");
+    assert_eq!(whose(&call(&host, Caller::Terminal).await), "hello operator");
+    let refused = call(&host, client("ben")).await;
+    assert!(refused.to_string().contains("--client ben"), "{refused}");
+    host.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_sign_in_is_shared_where_the_operator_says_so() {
+    let world = World::new().await;
+    world.sign_in("operator", &Principal::local(None)).await;
+    let host = world.host(r#""auth": { "kind": "oauth", "shared": true }"#).await;
+    assert_eq!(whose(&call(&host, client("ada")).await), "hello operator");
+    host.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_sign_in_that_ends_in_the_middle_says_who_has_to_do_what() {
+    let world = World::new().await;
+    world.sign_in("operator", &Principal::local(None)).await;
+    let host = world.host(r#""description": "x""#).await;
+    assert!(matches!(call(&host, Caller::Terminal).await, CallOutcome::Answered(_)));
+    world.server.told([toolway_testkit::authorization::Oddity::TakesNothing]);
+    let tool = host.catalog().tools().first().map(|tool| tool.public.clone()).unwrap();
+    let refused = host.call(CallRequest::new(Caller::Terminal, Target::Tool(tool))).await;
+    assert_eq!(refused.to_string(), "failed: `api` needs a sign-in: run `toolway login api`");
+    for secret in world.login.secrets() {
+        assert!(!refused.to_string().contains(&secret));
+    }
+    host.shutdown().await;
 }
