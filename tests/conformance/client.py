@@ -6,13 +6,6 @@ import subprocess
 
 import suite
 
-# Scenarios that are not run, by the beginning of their name, and why.
-LEFT_OUT = {
-    "auth/client-credentials": "comes with the grants that need no person",
-    "auth/enterprise-managed": "comes with the grants that need no person",
-    "auth/wif": "comes with the grants that need no person",
-}
-
 # A revision that is in no requirement set; the suite has scenarios for its servers.
 OLDEST = "2025-03-26"
 
@@ -33,14 +26,8 @@ def main(wanted):
 
 
 def scenarios(revision):
-    """The scenarios that are not left out."""
-    found = suite.only_of(revision) if revision == OLDEST else suite.scenarios(revision, "client")
-    for start, reason in LEFT_OUT.items():
-        left_out = [name for name in found if name.startswith(start)]
-        found = [name for name in found if name not in left_out]
-        if left_out:
-            print(f"---  client {revision} {start}*: {len(left_out)} scenarios left out, {reason}", flush=True)
-    return found
+    """All scenarios of a revision, scored or not."""
+    return suite.only_of(revision) if revision == OLDEST else suite.scenarios(revision, "client")
 
 
 def run(client, scenario, revision):

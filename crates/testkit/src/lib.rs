@@ -4,6 +4,7 @@
 pub mod authorization;
 pub mod conformance_server;
 pub mod conformance_sign_in;
+pub mod conformance_unattended;
 pub mod fixture_server;
 pub mod odd;
 pub mod test_host;

@@ -9,7 +9,7 @@ use std::{collections::HashMap, env, error::Error, future, sync::Arc, time::Dura
 use futures_util::future::{BoxFuture, try_join_all};
 use http::HeaderMap;
 use serde_json::{Map, Value, json};
-use toolway_testkit::conformance_sign_in;
+use toolway_testkit::{conformance_sign_in, conformance_unattended};
 use toolway_wire::{
     exchange::{Answer, AskHandler, Exchange, Outcome, Question},
     json::Raw,
@@ -67,6 +67,10 @@ impl Task {
             return self.run_with(Arc::new(NoCredentials)).await;
         }
         let context = self.context.read()?;
+        if let Some(unattended) = conformance_unattended::unattended(&self.server, &self.scenario, &context)? {
+            let (needed, played) = (unattended.watch(), self.run_with(Arc::new(unattended)).await);
+            return conformance_sign_in::judge(&self.scenario, needed.borrow().clone(), played);
+        }
         let session = conformance_sign_in::session(&self.server, &self.scenario, self.revision, &context);
         let played = self.run_with(Arc::new(session.clone())).await;
         conformance_sign_in::judge(&self.scenario, session.needed(), played)
