@@ -205,27 +205,40 @@ impl TokenRequest<'_> {
         TokenError::Malformed { endpoint: address::shown(self.endpoint), problem: problem.into() }
     }
 
-    /// What an endpoint says, in one short line, without anything that was sent to it.
+    /// What an endpoint says, in one short line, without anything that was sent to it, in whichever spelling.
     fn without_secrets(&self, said: &str) -> String {
         let mut line: String = said.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
-        let client = match self.client {
-            ClientAuth::Basic { secret, .. } | ClientAuth::Post { secret, .. } => Some(secret),
-            ClientAuth::Assertion { assertion, .. } => Some(assertion),
-            ClientAuth::Anonymous | ClientAuth::Public { .. } => None,
-        };
-        let open = ["grant_type", "resource", "scope", "redirect_uri", "audience"];
-        let sent = self.params.iter().filter(|(name, _)| !open.contains(name)).map(|(_, value)| value).chain(client);
-        for secret in sent.map(Secret::expose).filter(|secret| TELLING <= secret.len()) {
-            line = line.replace(secret, "[hidden]");
+        for secret in self.spellings().iter().filter(|secret| TELLING <= secret.len()) {
+            line = line.replace(secret.as_str(), "[hidden]");
         }
         line.chars().take(MAX_SAID).collect::<String>().trim().to_owned()
     }
+
+    /// Each secret that was sent, as it is and as it was encoded on its way.
+    fn spellings(&self) -> Vec<String> {
+        let (client, pair) = match self.client {
+            ClientAuth::Basic { id, secret } => (Some(secret), Some(basic_pair(id, secret))),
+            ClientAuth::Post { secret, .. } => (Some(secret), None),
+            ClientAuth::Assertion { assertion, .. } => (Some(assertion), None),
+            ClientAuth::Anonymous | ClientAuth::Public { .. } => (None, None),
+        };
+        let open = ["grant_type", "resource", "scope", "redirect_uri", "audience"];
+        let sent = self.params.iter().filter(|(name, _)| !open.contains(name)).map(|(_, value)| value).chain(client);
+        sent.map(Secret::expose).flat_map(|secret| [secret.to_owned(), form_encoded(secret)]).chain(pair).collect()
+    }
+}
+
+fn form_encoded(text: &str) -> String {
+    form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }
 
 /// RFC 6749, 2.3.1: both are form-encoded before they are joined.
+fn basic_pair(id: &str, secret: &Secret) -> String {
+    STANDARD.encode(format!("{}:{}", form_encoded(id), form_encoded(secret.expose())))
+}
+
 fn basic(id: &str, secret: &Secret) -> HeaderValue {
-    let encoded = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
-    let pair = STANDARD.encode(format!("{}:{}", encoded(id), encoded(secret.expose())));
+    let pair = basic_pair(id, secret);
     let mut value =
         HeaderValue::from_str(&format!("Basic {pair}")).unwrap_or_else(|_| HeaderValue::from_static("Basic"));
     value.set_sensitive(true);

@@ -83,6 +83,16 @@ async fn a_refusal_is_told_without_what_was_sent() {
 }
 
 #[tokio::test]
+async fn a_refusal_is_told_without_what_was_sent_as_it_was_encoded() {
+    // `me:s3cret%2Fword`
+    let body = r#"{"error":"invalid_client","error_description":"Basic bWU6czNjcmV0JTJGd29yZA== has s3cret%2Fword"}"#;
+    let client = ClientAuth::Basic { id: "me".to_owned(), secret: Secret::new("s3cret/word") };
+    let refused = sent(&stranger(401, body), &client).await.unwrap_err();
+    let expected = "https://login.example/token refuses: invalid_client (Basic [hidden] has [hidden])";
+    assert_eq!(refused.to_string(), expected);
+}
+
+#[tokio::test]
 async fn what_is_no_token_is_said_to_be_none() {
     let client = ClientAuth::Public { id: "me".to_owned() };
     for (status, body) in [
