@@ -7,5 +7,7 @@ pub mod conformance_sign_in;
 pub mod conformance_unattended;
 pub mod fixture_server;
 pub mod odd;
+pub mod secret_scan;
 pub mod test_host;
+pub mod transcript;
 pub mod weighing;

@@ -19,7 +19,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("rmcp-peer", &["host", "testkit", "wire"]),
     ("sample", &["wire"]),
     ("store", &["config", "host"]),
-    ("testkit", &["auth", "config", "host", "sample", "wire"]),
+    ("testkit", &["auth", "config", "host", "sample", "vault", "wire"]),
     ("vault", &["auth", "config"]),
     ("wire", &[]),
     ("xtask", &["config"]),

@@ -10,7 +10,7 @@ use crate::stage::{Stage, assert_none_of, configured};
 /// CVE-2026-27124, CVE-2025-69196: tokens were good anywhere, because nobody said what for.
 #[tokio::test]
 async fn every_request_says_what_the_token_is_for() {
-    let stage = Stage::with_an_ending_token().await;
+    let stage = Stage::with_an_ended_token().await;
     stage.unattended().call("hello").await.unwrap();
     for endpoint in [Endpoint::Page, Endpoint::Code, Endpoint::Renewal] {
         let fields = stage.login.fields(endpoint);

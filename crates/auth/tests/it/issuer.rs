@@ -12,7 +12,7 @@ async fn stranger() -> AuthorizationServer {
 /// CVE-2026-104850, WS-2026-0196: the server chose who received the refresh token and the client's secret.
 #[tokio::test]
 async fn a_server_that_names_another_issuer_gets_nothing_of_the_old_one_there() {
-    let (stage, evil) = (Stage::with_an_ending_token().await, stranger().await);
+    let (stage, evil) = (Stage::with_an_ended_token().await, stranger().await);
     stage.server.moves_to(&evil);
     let failed = stage.unattended().call("hello").await.unwrap_err();
     assert!(failed.contains("files needs a sign-in"), "{failed}");

@@ -46,7 +46,7 @@ async fn no_endpoint_leads_codes_tokens_or_clients_elsewhere() {
 
 #[tokio::test]
 async fn a_refresh_token_does_not_follow_a_redirect() {
-    let (stage, evil) = (Stage::with_an_ending_token().await, elsewhere().await);
+    let (stage, evil) = (Stage::with_an_ended_token().await, elsewhere().await);
     stage.login.told([Quirk::Redirects(Endpoint::Renewal, evil.url())]);
     // The old token may still do; the renewal has failed either way.
     let _called = stage.unattended().call("hello").await;

@@ -9,8 +9,8 @@ use toolway_testkit::authorization::{Endpoint, Oddity, Quirk};
 use crate::stage::Stage;
 
 #[tokio::test]
-async fn eight_calls_with_an_ending_token_renew_it_once() {
-    let stage = Stage::with_an_ending_token().await;
+async fn eight_calls_with_an_ended_token_renew_it_once() {
+    let stage = Stage::with_an_ended_token().await;
     stage.login.told([Quirk::Late(Endpoint::Renewal, Duration::from_millis(100))]);
     let caller = stage.unattended();
     let answers = join_all((0..8).map(|_| caller.call("hello"))).await;
@@ -20,7 +20,7 @@ async fn eight_calls_with_an_ending_token_renew_it_once() {
 
 #[tokio::test]
 async fn eight_sessions_with_one_vault_renew_it_once() {
-    let stage = Stage::with_an_ending_token().await;
+    let stage = Stage::with_an_ended_token().await;
     stage.login.told([Quirk::Late(Endpoint::Renewal, Duration::from_millis(100))]);
     let callers: Vec<_> = (0..8).map(|_| stage.unattended()).collect();
     let answers = join_all(callers.iter().map(|caller| caller.call("hello"))).await;
@@ -44,7 +44,7 @@ async fn eight_refused_calls_renew_it_once_and_are_repeated() {
 /// Rotated, and never heard of: used again, the refresh token takes the sign-in back, and that is the end of it.
 #[tokio::test]
 async fn a_renewal_that_was_lost_ends_in_one_sign_in_needed() {
-    let stage = Stage::with_an_ending_token().await;
+    let stage = Stage::with_an_ended_token().await;
     stage.login.told([Quirk::LosesRenewals]);
     let _lost = stage.unattended().call("hello").await;
     stage.login.told([]);

@@ -40,10 +40,10 @@ impl Stage {
         Caller::new(&self.server.url(), principal, settings, Arc::clone(&self.vault) as _, person).unwrap()
     }
 
-    /// Ada has signed in, and her token is about to end.
-    pub(crate) async fn with_an_ending_token() -> Self {
+    /// Ada has signed in, and her token has ended.
+    pub(crate) async fn with_an_ended_token() -> Self {
         let stage = Self::new().await;
-        stage.login.told([Quirk::Lasts(1), Quirk::SecretClients]);
+        stage.login.told([Quirk::Lasts(0), Quirk::SecretClients]);
         stage.caller().session.sign_in(&Demand::default()).await.unwrap();
         stage.login.told([]);
         stage

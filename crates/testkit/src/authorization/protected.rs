@@ -114,6 +114,16 @@ impl ProtectedServer {
         self.http.seen().iter().filter(has_token).count()
     }
 
+    /// Waits until so many calls of tools have come, answered or not.
+    pub async fn until_called(&self, times: usize) {
+        self.http.until(|seen| times <= seen.iter().filter(|seen| seen.method() == "tools/call").count()).await;
+    }
+
+    /// How many calls of tools came, answered or not.
+    pub fn called(&self) -> usize {
+        self.http.seen().iter().filter(|seen| seen.method() == "tools/call").count()
+    }
+
     /// How many requests came at all.
     pub fn requests(&self) -> usize {
         self.http.seen().len()

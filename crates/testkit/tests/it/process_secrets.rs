@@ -1,0 +1,65 @@
+//! Whatever a process says, logs and writes: no token, code, verifier or client secret is in it.
+
+use std::{fs, process::Output};
+
+use toolway_testkit::{
+    authorization::{Endpoint, Oddity, Quirk},
+    secret_scan::SecretScan,
+};
+
+use crate::signed_in::SharedHome;
+
+/// What came of the steps of a process, in lines.
+fn said(output: &Output) -> Vec<String> {
+    String::from_utf8(output.stdout.clone()).unwrap().lines().map(str::to_owned).collect()
+}
+
+/// Sign-in, calls, renewal, step up and failure; a server that repeats in its refusals what it was sent.
+async fn everything(home: &SharedHome, last: &str) -> Vec<Output> {
+    home.server.told([Oddity::Needs { tool: "write".to_owned(), scope: "write".to_owned() }]);
+    home.login.told([Quirk::Lasts(0), Quirk::SecretClients]);
+    let first = home.process(&["sign-in"]).output().await;
+    home.login.told([Quirk::SecretClients]);
+    let second = home.process(&["calls:2", "call:write", "call:hello"]).output().await;
+    home.login.told([Quirk::SecretClients, Quirk::CodesEnd, Quirk::Repeats]);
+    let refused = home.process(&["sign-in"]).output().await;
+    let out = home.process(&[last, "sign-out", "calls:1"]).output().await;
+    vec![first, second, refused, out]
+}
+
+#[tokio::test]
+async fn nothing_that_is_said_logged_or_written_has_a_secret_in_it() {
+    let home = SharedHome::new().await;
+    let outputs = everything(&home, "call:hello").await;
+    assert!(said(&outputs[0])[0].starts_with("Ok(()) Caller"), "{:?}", said(&outputs[0]));
+    let hello = "Ok(\"hello ada\")";
+    assert_eq!(said(&outputs[1]), ["ready", hello, hello, hello, hello]);
+    assert!(said(&outputs[2])[0].contains("invalid_grant (the code has ended"), "{:?}", said(&outputs[2]));
+    assert_eq!(said(&outputs[3])[..3], [hello, "forgot 1", "ready"]);
+    for endpoint in [Endpoint::Registration, Endpoint::Page, Endpoint::Code, Endpoint::Renewal] {
+        assert!(home.login.count(endpoint) != 0, "{endpoint:?} was not met");
+    }
+
+    let scan = SecretScan::of(&home.login.secrets());
+    assert!(30 < scan.size(), "{} is not what such a run has", scan.size());
+    for output in &outputs {
+        assert!(output.status.success());
+        assert!(String::from_utf8_lossy(&output.stderr).contains("TRACE"), "nothing was logged");
+        assert_eq!(scan.found_in(&output.stdout), Vec::<&str>::new());
+        assert_eq!(scan.found_in(&output.stderr), Vec::<&str>::new());
+    }
+    // The sealed file and its key are among them.
+    assert!(fs::read_dir(home.path().join("vault")).unwrap().count() >= 2);
+    assert_eq!(scan.found_below(&home.path()).unwrap(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_secret_that_is_said_logged_or_written_is_found() {
+    let home = SharedHome::new().await;
+    let outputs = everything(&home, "betray").await;
+    let scan = SecretScan::of(&home.login.secrets());
+    assert!(!scan.found_in(&outputs[3].stdout).is_empty());
+    assert!(!scan.found_in(&outputs[3].stderr).is_empty());
+    fs::write(home.path().join("vault/left-behind"), home.login.newest_refresh().unwrap()).unwrap();
+    assert!(!scan.found_below(&home.path()).unwrap().is_empty());
+}

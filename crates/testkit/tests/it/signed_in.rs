@@ -1,0 +1,116 @@
+//! A protected server, and processes that call it with the vault of one home.
+
+use std::{
+    io::{BufRead, BufReader, Read},
+    path::PathBuf,
+    process::{Child, Command, Output, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+
+use tempfile::TempDir;
+use tokio::task::spawn_blocking;
+use toolway_auth::{challenge::Demand, credential::Credential, settings::Settings, vault::Vault};
+use toolway_testkit::authorization::{AuthorizationServer, Caller, Person, ProtectedServer, Quirk};
+use toolway_vault::{SealedVault, SealedWith};
+
+/// What a story is told on.
+pub(crate) struct SharedHome {
+    pub(crate) login: AuthorizationServer,
+    pub(crate) server: ProtectedServer,
+    folder: TempDir,
+}
+
+/// A process with calls to make; killed when it is dropped.
+pub(crate) struct Calls(Child);
+
+impl SharedHome {
+    pub(crate) async fn new() -> Self {
+        let login = AuthorizationServer::start().await.unwrap();
+        let server = ProtectedServer::start(&login).await.unwrap();
+        Self { login, server, folder: tempfile::tempdir().unwrap() }
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.path().to_owned()
+    }
+
+    /// The vault of this home, opened anew.
+    pub(crate) fn vault(&self) -> Arc<dyn Vault> {
+        Arc::new(SealedVault::new(self.path().join("vault"), SealedWith::KeyFile, Arc::new(|_| {})))
+    }
+
+    /// Somebody in this process with the same home.
+    pub(crate) fn caller(&self, person: Option<Person>) -> Caller {
+        Caller::new(&self.server.url(), "ada", Settings::default(), self.vault(), person).unwrap()
+    }
+
+    /// Ada signs in, and her token has ended at once.
+    pub(crate) async fn sign_in_for_a_moment(&self) {
+        self.login.told([Quirk::Lasts(0), Quirk::SecretClients]);
+        self.caller(Some(Person::named("ada"))).session.sign_in(&Demand::default()).await.unwrap();
+        self.login.told([]);
+    }
+
+    /// What the vault keeps for Ada.
+    pub(crate) async fn kept(&self) -> Credential {
+        let caller = self.caller(None);
+        let kept = Credential::find(&*caller.sign_in.vault, "ada", &caller.sign_in.identity()).await;
+        kept.unwrap().unwrap().1
+    }
+
+    /// A process in this home that takes these steps; see `signed-in-client`.
+    pub(crate) fn process(&self, steps: &[&str]) -> Calls {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_signed-in-client"));
+        command.arg(self.server.url()).arg(self.folder.path()).args(steps);
+        Calls(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+    }
+}
+
+impl Calls {
+    /// Waits until it begins to call; what it says and logs after that is let go.
+    pub(crate) async fn ready(&mut self) {
+        let (output, mut log) = (self.0.stdout.take().unwrap(), self.0.stderr.take().unwrap());
+        drop(spawn_blocking(move || log.read_to_end(&mut Vec::new())));
+        let (said, output) = spawn_blocking(move || {
+            let (mut output, mut line) = (BufReader::new(output), String::new());
+            output.read_line(&mut line).unwrap();
+            (line, output)
+        })
+        .await
+        .unwrap();
+        assert_eq!(said, "ready\n");
+        drop(spawn_blocking(move || output.into_inner().read_to_end(&mut Vec::new())));
+    }
+
+    /// Ends it in the middle of whatever it does.
+    pub(crate) fn kill(mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+
+    /// All it said and logged, when it has ended by itself.
+    pub(crate) async fn output(mut self) -> Output {
+        let read = |mut source: Box<dyn Read + Send>| {
+            spawn_blocking(move || {
+                let mut bytes = Vec::new();
+                source.read_to_end(&mut bytes).unwrap();
+                bytes
+            })
+        };
+        let said = read(Box::new(self.0.stdout.take().unwrap()));
+        let logged = read(Box::new(self.0.stderr.take().unwrap()));
+        let (stdout, stderr) = (said.await.unwrap(), logged.await.unwrap());
+        Output { status: self.0.wait().unwrap(), stdout, stderr }
+    }
+}
+
+impl Drop for Calls {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+/// Longer than anything takes that does not wait for a lock.
+pub(crate) const LONG: Duration = Duration::from_secs(20);
