@@ -220,10 +220,14 @@ mod tests {
 
     use super::{KEPT, KEPT_BYTES, Key, Pages, PreparedList};
 
-    fn kept(pages: &Pages, lists: u64, bytes: usize) -> usize {
+    /// Bytes of one page.
+    const PAGE: usize = 1024;
+
+    fn kept(pages: &Pages, lists: u64, length: usize) -> usize {
+        let page = Raw::of(&"x".repeat(PAGE - 2));
         for revision in 0..lists {
-            let page = Raw::of(&"x".repeat(bytes));
-            pages.keep(PreparedList { key: Key { revision, kind: 0, servers: None }, pages: vec![page] });
+            let pages_of_it = vec![page.clone(); length];
+            pages.keep(PreparedList { key: Key { revision, kind: 0, servers: None }, pages: pages_of_it });
         }
         pages.made.lock().len()
     }
@@ -231,8 +235,8 @@ mod tests {
     #[test]
     fn lists_are_kept_within_a_number_and_within_bytes() {
         let pages = || Pages::new(Arc::new(Sealer::generated().unwrap()));
-        assert_eq!(kept(&pages(), 100, 10), KEPT);
-        assert_eq!(kept(&pages(), 10, KEPT_BYTES / 4), 3);
-        assert_eq!(kept(&pages(), 3, KEPT_BYTES + 1), 1, "the newest stays");
+        assert_eq!(kept(&pages(), 100, 1), KEPT);
+        assert_eq!(kept(&pages(), 10, KEPT_BYTES / PAGE / 4 + 1), 3);
+        assert_eq!(kept(&pages(), 3, KEPT_BYTES / PAGE + 1), 1, "the newest stays");
     }
 }
