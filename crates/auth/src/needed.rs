@@ -2,7 +2,7 @@
 
 use toolway_config::Secret;
 
-use crate::scope::Scopes;
+use crate::{fetch::FetchError, scope::Scopes};
 
 /// Somebody has to sign in before this server can be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -44,6 +44,9 @@ pub enum Why {
     /// A sign-in has begun and waits for its callback.
     #[error("one has begun and waits to be finished")]
     Begun,
+    /// Whoever would have to be asked does not answer; it may later.
+    #[error("{0}")]
+    Unanswered(Box<FetchError>),
     /// It was tried, and this came of it.
     #[error("{0}")]
     Failed(String),

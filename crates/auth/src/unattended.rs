@@ -42,6 +42,8 @@ pub struct Unattended {
     found: Mutex<Option<Arc<Discovery>>>,
     rounds: Mutex<Rounds>,
     resting: Mutex<Option<(u64, GrantError)>>,
+    /// When a refused token was last replaced.
+    replaced: Mutex<Option<u64>>,
     /// One refusal is answered at a time.
     answering: Semaphore,
     needed: watch::Sender<Option<SignInNeeded>>,
@@ -79,7 +81,7 @@ enum Held {
     Token(Arc<Presentable>),
 }
 
-/// A token that was refused so soon after it was got is not helped by another one.
+/// Where the replacement of a refused token is refused so soon, another one does not help.
 const FRESH: u64 = 10;
 
 // === impl Unattended ===
@@ -96,6 +98,7 @@ impl Unattended {
             found: Mutex::default(),
             rounds: Mutex::default(),
             resting: Mutex::default(),
+            replaced: Mutex::default(),
             answering: Semaphore::new(1),
             needed: watch::Sender::new(None),
         }
@@ -155,10 +158,20 @@ impl Unattended {
         if for_scopes {
             return self.next(self.step_up(&demand, &before, &held).await);
         }
-        if now() < held.tokens.since.saturating_add(FRESH) {
+        if !self.may_replace(now()) {
             return Err(Why::Failed(format!("it refuses the token that {} has just given", held.key.issuer)));
         }
         self.next(self.ask(&demand, None, Some(&held)).await)
+    }
+
+    /// Whether a refused token is replaced: not if it is the replacement of one that was refused a moment ago.
+    fn may_replace(&self, now: u64) -> bool {
+        let mut replaced = self.replaced.lock();
+        let may = replaced.is_none_or(|then| then.saturating_add(FRESH) <= now);
+        if may {
+            *replaced = Some(now);
+        }
+        may
     }
 
     async fn step_up(&self, demand: &Demand, before: &Scopes, held: &Presentable) -> Result<Arc<Presentable>, Trouble> {

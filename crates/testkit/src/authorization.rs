@@ -94,6 +94,13 @@ impl AuthorizationServer {
         self.shared.add_client(id, Client { secret: secret.map(str::to_owned), redirects: Vec::new() });
     }
 
+    /// Takes this word of a platform from now on, and no other.
+    pub fn takes_word(&self, word: &str) {
+        let mut ledger = self.shared.ledger();
+        ledger.note_secret(word);
+        ledger.word = Some(word.to_owned());
+    }
+
     /// How often something was asked for here.
     pub fn count(&self, endpoint: Endpoint) -> usize {
         self.http.seen().iter().filter(|seen| Endpoint::of(seen) == endpoint).count()
@@ -168,8 +175,12 @@ impl Endpoint {
             "/register" => Self::Registration,
             "/authorize" => Self::Page,
             "/token" => {
-                let renews = form_urlencoded::parse(seen.body()).any(|(_, value)| value == "refresh_token");
-                if renews { Self::Renewal } else { Self::Code }
+                let grant = form_urlencoded::parse(seen.body()).find(|(name, _)| name == "grant_type");
+                match grant.map(|(_, grant)| grant).as_deref() {
+                    Some("refresh_token") => Self::Renewal,
+                    Some("authorization_code") | None => Self::Code,
+                    Some(_) => Self::Grant,
+                }
             }
             _ => Self::Elsewhere,
         }
@@ -224,7 +235,7 @@ impl Shared {
             Endpoint::Keys => Reply::json(200, &self.signer.keys()),
             Endpoint::Registration => document::register(self, seen),
             Endpoint::Page => page::visit(self, seen),
-            Endpoint::Code | Endpoint::Renewal => grant::exchange(self, seen),
+            Endpoint::Code | Endpoint::Renewal | Endpoint::Grant => grant::exchange(self, seen),
             Endpoint::Elsewhere => Reply::empty(404),
         }
     }

@@ -14,8 +14,9 @@ use crate::{
         now,
     },
     discovery::Discovery,
+    fetch::FetchError,
     grant::{Asking, Grant, GrantError, google},
-    metadata::ServerMetadata,
+    metadata::{MetadataError, ServerMetadata},
     needed::Why,
     scope::{Scopes, Sources},
     session::presentable::Presentable,
@@ -198,8 +199,19 @@ impl Trouble {
     pub(super) fn why(self) -> Why {
         match self {
             Self::IssuerChanged { before, now } => Why::IssuerChanged { before, now },
+            Self::Grant(
+                GrantError::Token(TokenError::Fetch(error)) | GrantError::Metadata(MetadataError::Fetch(error)),
+            ) => unanswered(error),
             other => Why::Failed(other.to_string()),
         }
+    }
+}
+
+/// What may pass is told from what stays.
+fn unanswered(error: FetchError) -> Why {
+    match error {
+        FetchError::Unreachable { .. } | FetchError::TimedOut { .. } => Why::Unanswered(Box::new(error)),
+        FetchError::Refused { .. } | FetchError::TooLarge { .. } => Why::Failed(error.to_string()),
     }
 }
 

@@ -161,7 +161,6 @@ async fn a_refused_token_is_replaced_once_and_a_new_one_that_is_refused_is_the_e
     let vault = Arc::default();
     let own = unattended(&world, &vault);
     own.challenged(refusal(401, None, "Bearer")).await;
-    age(&own, &vault, 60).await;
     assert_eq!(own.challenged(refusal(401, Some("Bearer one"), "Bearer")).await, Next::Again);
     assert_eq!(own.challenged(refusal(401, Some("Bearer one"), "Bearer")).await, Next::Again, "sent before that");
     assert_eq!(token_requests(&world), 2);

@@ -95,6 +95,9 @@ pub enum DialError {
         /// Who has to do what, where that is known.
         how: Option<String>,
     },
+    /// Nobody signs in to it, and whoever gives its tokens gives none.
+    #[error("no token: {0}")]
+    NoToken(String),
     /// Anything else on the way.
     #[error("{0}")]
     Wire(WireError),
@@ -236,9 +239,7 @@ impl Dialler {
             memory: self.memory.clone(),
             tap,
         };
-        dial(&address, options)
-            .await
-            .map_err(|error| DialError::of(error, wanted.credential(), presented.how(&wanted.name)))
+        dial(&address, options).await.map_err(|error| presented.error(error, wanted))
     }
 
     /// The session in which this server was left, if there is one.
@@ -360,7 +361,7 @@ impl DialError {
         match self {
             Self::Configuration(_) => "config",
             Self::Silent(_) | Self::Garbled { .. } => "timed_out",
-            Self::CredentialRefused { .. } | Self::SignInNeeded { .. } => "unauthorized",
+            Self::CredentialRefused { .. } | Self::SignInNeeded { .. } | Self::NoToken(_) => "unauthorized",
             Self::Wire(error) => error.code(),
         }
     }
@@ -368,7 +369,7 @@ impl DialError {
     /// Who can do something about it.
     pub fn whose_move(&self) -> WhoseMove {
         match self {
-            Self::Configuration(_) | Self::CredentialRefused { .. } => WhoseMove::Operator,
+            Self::Configuration(_) | Self::CredentialRefused { .. } | Self::NoToken(_) => WhoseMove::Operator,
             Self::Silent(_) | Self::Garbled { .. } => WhoseMove::Supervisor,
             Self::SignInNeeded { .. } => WhoseMove::User,
             Self::Wire(error) => WhoseMove::after(error),

@@ -38,9 +38,12 @@ use toolway_config::{
         auth::{self, Auth, Binding, OAuth, SignIn, Whose},
     },
 };
-use toolway_wire::up::{
-    connector::HttpOptions,
-    credential::{Credentials, NoCredentials},
+use toolway_wire::{
+    error::WireError,
+    up::{
+        connector::HttpOptions,
+        credential::{Credentials, NoCredentials},
+    },
 };
 use url::Url;
 
@@ -278,10 +281,21 @@ impl Presented {
         Self { credentials, account: Account::Common, secrets: Vec::new(), principal: None, needed: None }
     }
 
+    /// What it means that the server could not be greeted.
+    pub(super) fn error(&self, error: WireError, wanted: &WantedServer) -> DialError {
+        match (&error, self.waiting_for()) {
+            (WireError::Unauthorized { .. }, Some(needed)) if self.principal.is_none() => without_token(&needed),
+            _ => DialError::of(error, wanted.credential(), self.how(&wanted.name)),
+        }
+    }
+
+    fn waiting_for(&self) -> Option<SignInNeeded> {
+        self.needed.as_ref().and_then(|needed| needed.borrow().clone())
+    }
+
     /// Who has to do what where the server wants to see more.
-    pub(super) fn how(&self, server: &ServerName) -> Option<String> {
-        let needed = self.needed.as_ref().and_then(|needed| needed.borrow().clone());
-        match needed.filter(|needed| needed.why != Why::Never) {
+    fn how(&self, server: &ServerName) -> Option<String> {
+        match self.waiting_for().filter(|needed| needed.why != Why::Never) {
             Some(needed) => Some(format!("{}; {}", needed.why, needed.remedy)),
             None => self.principal.as_ref().map(|principal| principal.how(server)),
         }
@@ -290,6 +304,18 @@ impl Presented {
     fn fixed(fixed: Result<Fixed, NoHeader>, secrets: Vec<Secret>) -> Result<Self, DialError> {
         let fixed = fixed.map_err(|error| DialError::Configuration(error.to_string()))?;
         Ok(Self { secrets, ..Self::common(Arc::new(fixed)) })
+    }
+}
+
+/// What a refusal means where nobody can sign in: there is no token, for now or until the operator does something.
+fn without_token(needed: &SignInNeeded) -> DialError {
+    match &needed.why {
+        // It is tried again as if it were the server that is away.
+        Why::Unanswered(error) => {
+            let (target, reason) = ("whoever gives its tokens".to_owned(), error.to_string());
+            DialError::Wire(WireError::Unreachable { target, reason })
+        }
+        why => DialError::NoToken(format!("{why}; {}", needed.remedy)),
     }
 }
 

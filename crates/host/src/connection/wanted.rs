@@ -140,6 +140,13 @@ impl WantedServer {
         }
     }
 
+    /// Whether tokens are asked for without anybody.
+    pub(crate) fn asks_for_itself(&self) -> bool {
+        let Way::Configured(server) = &self.way else { return false };
+        let Transport::Http(http) = &server.transport else { return false };
+        matches!(http.auth.as_deref(), Some(Auth::Grant { .. }))
+    }
+
     /// A server as its entry says, with what the document says for all.
     pub fn configured(config: &Config, server: &ServerConfig) -> Self {
         let clocks = config.clocks(server);

@@ -1,5 +1,7 @@
 //! What servers see of who asks: what is configured, what somebody signed in to, and nothing of anybody else's.
 
+mod unattended;
+
 use std::{path::Path, sync::Arc};
 
 use toolway_auth::{

@@ -17,6 +17,8 @@ pub enum Endpoint {
     Code,
     /// A token is renewed.
     Renewal,
+    /// A token is asked for without a person.
+    Grant,
     /// Nothing is there.
     Elsewhere,
 }

@@ -17,7 +17,7 @@ pub(super) fn metadata(shared: &Shared) -> Reply {
         "token_endpoint": tokens.unwrap_or_else(|| own("/token")),
         "jwks_uri": own("/keys"),
         "response_types_supported": ["code"],
-        "grant_types_supported": ["authorization_code", "refresh_token"],
+        "grant_types_supported": ["authorization_code", "refresh_token", "client_credentials"],
         "token_endpoint_auth_methods_supported": ["none", "client_secret_basic", "client_secret_post"],
         "scopes_supported": ["read", "write", "offline_access"],
         "client_id_metadata_document_supported": conduct.has(&Quirk::TakesDocuments),

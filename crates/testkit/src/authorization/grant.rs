@@ -1,4 +1,4 @@
-//! The token endpoint: codes and refresh tokens, from clients that say who they are.
+//! The token endpoint: codes and refresh tokens from clients that say who they are, and grants that need nobody.
 
 use base64::{
     Engine as _,
@@ -23,7 +23,9 @@ struct Request<'a> {
 type Refusal = (&'static str, &'static str);
 
 /// Fields whose values must be found nowhere.
-const SECRET_FIELDS: [&str; 4] = ["code", "code_verifier", "refresh_token", "client_secret"];
+const SECRET_FIELDS: [&str; 5] = ["code", "code_verifier", "refresh_token", "client_secret", "assertion"];
+/// The grant of a platform's word.
+const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 
 /// Gives tokens, or says why not.
 pub(super) fn exchange(shared: &Shared, seen: &Seen) -> Reply {
@@ -66,6 +68,9 @@ impl Request<'_> {
     }
 
     fn answer(&self) -> Result<Reply, Refusal> {
+        if self.get("grant_type") == JWT_BEARER {
+            return self.vouched();
+        }
         let (id, secret) = &self.client;
         let known = self.shared.client(id).ok_or(("invalid_client", "unknown client"))?;
         if known.secret != *secret {
@@ -74,9 +79,33 @@ impl Request<'_> {
         let (family, consent) = match self.get("grant_type") {
             "authorization_code" => self.code()?,
             "refresh_token" => self.refresh()?,
+            "client_credentials" if secret.is_some() => return Ok(self.unattended(id)),
             _ => return Err(("unsupported_grant_type", "a code or a refresh token is needed")),
         };
-        Ok(self.tokens(family, &consent))
+        Ok(self.tokens(Some(family), &consent))
+    }
+
+    /// Whoever has the word of a platform that is trusted here needs to be no client.
+    fn vouched(&self) -> Result<Reply, Refusal> {
+        let word = self.get("assertion");
+        if self.shared.ledger().word.as_deref() != Some(word) {
+            return Err(("invalid_grant", "nobody vouches for it"));
+        }
+        Ok(self.unattended("workload"))
+    }
+
+    /// Nobody agreed to anything, so there is nothing to renew.
+    fn unattended(&self, subject: &str) -> Reply {
+        let text = |name: &str| self.get(name).to_owned();
+        let consent = Consent {
+            client: self.client.0.clone(),
+            redirect: String::new(),
+            challenge: String::new(),
+            resource: text("resource"),
+            scope: text("scope"),
+            subject: subject.to_owned(),
+        };
+        self.tokens(None, &consent)
     }
 
     fn code(&self) -> Result<(usize, Consent), Refusal> {
@@ -110,7 +139,7 @@ impl Request<'_> {
         Ok((family, consent))
     }
 
-    fn tokens(&self, family: usize, consent: &Consent) -> Reply {
+    fn tokens(&self, family: Option<usize>, consent: &Consent) -> Reply {
         let (conduct, issuer) = (self.shared.conduct(), self.shared.issuer());
         let mut ledger = self.shared.ledger();
         let token = self.shared.signer.sign(&ledger.claims(&issuer, consent, conduct.lasts()));
@@ -120,7 +149,7 @@ impl Request<'_> {
             reply["expires_in"] = conduct.lasts().into();
         }
         let keeps_its = self.get("grant_type") == "refresh_token" && conduct.has(&Quirk::NoRotation);
-        if !keeps_its && !conduct.has(&Quirk::NoRefresh) {
+        if let Some(family) = family.filter(|_| !keeps_its && !conduct.has(&Quirk::NoRefresh)) {
             reply["refresh_token"] = ledger.new_refresh(family).into();
         }
         Reply::json(200, &reply).header("Cache-Control", "no-store")

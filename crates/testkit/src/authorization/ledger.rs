@@ -51,6 +51,8 @@ pub(super) struct Ledger {
     refresh: BTreeMap<String, Slip>,
     /// The newest refresh token of each family.
     newest: BTreeMap<usize, String>,
+    /// What a platform that is trusted says about a program.
+    pub(super) word: Option<String>,
     /// The number of the last access token.
     pub(super) serial: u64,
     secrets: BTreeSet<String>,

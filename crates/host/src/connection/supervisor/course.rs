@@ -74,6 +74,7 @@ impl Supervisor {
             }
             DialError::Configuration(_)
             | DialError::CredentialRefused { .. }
+            | DialError::NoToken(_)
             | DialError::Wire(WireError::NoCommonRevision { .. } | WireError::Redirect { .. }) => {
                 self.give_up(&error.to_string(), error.whose_move());
             }
@@ -85,6 +86,11 @@ impl Supervisor {
 
     /// It does not let us look: somebody has to sign in, or the configured credential is not good enough.
     pub(super) fn turned_away(&mut self, error: WireError) -> Next {
+        if self.wanted.asks_for_itself() {
+            // Whoever gives its tokens is asked again when it is dialled.
+            self.lost(&error);
+            return Next::Wait;
+        }
         let how = self.room.dialler.sign_ins.how(&self.wanted, None);
         let error = DialError::of(error, self.wanted.credential(), how);
         self.note(&error.to_string(), error.code(), error.whose_move());
