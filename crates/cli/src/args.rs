@@ -7,6 +7,7 @@ use toolway_config::{Prefix, Secret, layers::Flags, server::Start};
 
 use crate::{
     commands::{
+        auth::AuthArgs,
         call::CallArgs,
         clients::ClientsArgs,
         complete::CompleteArgs,
@@ -15,6 +16,8 @@ use crate::{
         demo::DemoArgs,
         doctor::DoctorArgs,
         import::ImportArgs,
+        login::LoginArgs,
+        logout::LogoutArgs,
         man::{ManArgs, ReferenceArgs},
         ping::PingArgs,
         prompts::PromptsArgs,
@@ -73,6 +76,9 @@ pub(crate) enum Command {
     Servers(ServersArgs),
     Serve(ServeArgs),
     Clients(ClientsArgs),
+    Login(LoginArgs),
+    Logout(LogoutArgs),
+    Auth(AuthArgs),
     Import(ImportArgs),
     Config(ConfigArgs),
     Sample(SampleArgs),
@@ -111,6 +117,10 @@ pub(crate) struct ReachArgs {
     /// Take the server of this name from the configuration; `@NAME` in front of the command means the same
     #[arg(long = "server", global = true, value_name = "NAME")]
     pub(crate) by_name: Option<String>,
+
+    /// Use what this profile signed in to, where you have several accounts at a server
+    #[arg(long, global = true, value_name = "NAME", value_parser = profile)]
+    pub(crate) profile: Option<String>,
 
     /// Read this file instead of the user's own toolway.json
     #[arg(long, global = true, value_name = "FILE")]
@@ -187,13 +197,14 @@ pub(crate) enum PrefixArg {
 }
 
 /// Options that take a value in the next word.
-const WITH_VALUE: [&str; 13] = [
+const WITH_VALUE: [&str; 14] = [
     "--stdio",
     "--env",
     "--cwd",
     "--url",
     "--header",
     "--server",
+    "--profile",
     "--config",
     "--era",
     "--timeout",
@@ -230,6 +241,15 @@ pub(crate) fn expand_at(words: impl IntoIterator<Item = OsString>) -> Vec<OsStri
 #[expect(clippy::unnecessary_wraps, reason = "a parser of the command line can fail")]
 fn secret(text: &str) -> Result<Secret, Infallible> {
     Ok(Secret::new(text))
+}
+
+/// A name that can stand in a command line and in a file.
+fn profile(text: &str) -> Result<String, String> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    if (1..=64).contains(&text.len()) && text.bytes().all(plain) {
+        return Ok(text.to_owned());
+    }
+    Err("1 to 64 letters, digits, `.`, `_` or `-` are expected".to_owned())
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

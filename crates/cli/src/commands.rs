@@ -1,5 +1,6 @@
 //! The list of commands.
 
+pub(crate) mod auth;
 pub(crate) mod call;
 pub(crate) mod clients;
 pub(crate) mod complete;
@@ -8,6 +9,8 @@ pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod import;
+pub(crate) mod login;
+pub(crate) mod logout;
 pub(crate) mod man;
 pub(crate) mod ping;
 pub(crate) mod prompts;
@@ -59,6 +62,9 @@ async fn run_of_server(command: &Command, app: &App, output: &mut Output) -> Res
         Command::Servers(args) => servers::run(args, app, output).await,
         Command::Serve(args) => serve::run(args, app, output).await,
         Command::Clients(args) => clients::run(args, app, output),
+        Command::Login(args) => login::run(args, app, output).await,
+        Command::Logout(args) => logout::run(args, app, output).await,
+        Command::Auth(args) => auth::run(args, app, output).await,
         Command::Import(args) => import::run(args, app, output),
         Command::Config(args) => config::run(args, app, output).await,
         Command::Demo(_)

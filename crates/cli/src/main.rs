@@ -18,6 +18,7 @@ mod save;
 mod schema;
 mod server_view;
 mod session;
+mod sign_in;
 mod similar;
 mod stop;
 mod target;

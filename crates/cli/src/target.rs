@@ -4,8 +4,8 @@ use std::ffi::OsStr;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use toolway_config::{
-    Config, Environment, NoKeychain, Prefix, Secret, ServerConfig, ServerName, Settings,
-    server::{Need, Standing, Timeouts, Transport},
+    Config, Environment, Prefix, Secret, ServerConfig, ServerName, Settings,
+    server::{Need, Standing, Timeouts, Transport, auth::Auth},
 };
 use toolway_host::{
     catalog::{Listing, Origin},
@@ -197,7 +197,7 @@ impl App {
 
     /// A server as its entry says. What is secret about it is only looked up to be masked.
     fn configured(&self, config: &Config, entry: &ServerConfig) -> Target {
-        let endpoint = self.show.verbose.then(|| entry.endpoint(&self.environment, &NoKeychain).ok()).flatten();
+        let endpoint = self.show.verbose.then(|| entry.endpoint(&self.environment, &*self.keychain()).ok()).flatten();
         Target {
             server: WantedServer::configured(config, entry),
             entry: Some(entry.clone()),
@@ -247,11 +247,13 @@ impl Target {
     pub(crate) fn what_it_lacks(&self) -> String {
         match (self.server.credential(), &self.entry) {
             (Some(header), Some(entry)) => {
-                let place = entry.origins.get("headers").unwrap_or(&entry.source.place);
-                format!("What `headers` of its entry sends in `{header}` is not, or no longer, accepted: {place}.")
+                let said_by = if entry.origins.contains_key("auth") { "auth" } else { "headers" };
+                let place = entry.origins.get(said_by).unwrap_or(&entry.source.place);
+                format!("What `{said_by}` of its entry sends in `{header}` is not, or no longer, accepted: {place}.")
             }
             (Some(header), None) => format!("What --header sends in `{header}` is not accepted."),
-            (None, Some(entry)) => format!("Put a token into `headers` of its entry ({}).", entry.source.place),
+            (None, Some(entry)) if signs_in(entry) => format!("Sign in with `toolway login {}`.", entry.name),
+            (None, Some(entry)) => format!("Say in `auth` of its entry who asks ({}).", entry.source.place),
             (None, None) => "Give a token with --header 'Authorization: Bearer …'.".to_owned(),
         }
     }
@@ -295,8 +297,16 @@ pub(crate) fn split(selector: &str) -> Option<(&str, &str)> {
     (!server.is_empty() && !thing.is_empty()).then_some((server, thing))
 }
 
+/// Whether somebody signs in to a server once it asks for that.
+fn signs_in(entry: &ServerConfig) -> bool {
+    match &entry.transport {
+        Transport::Http(http) => matches!(http.auth.as_deref(), None | Some(Auth::OAuth { .. })),
+        Transport::Process(_) => false,
+    }
+}
+
 /// The entry of this name.
-fn entry<'a>(config: &'a Config, name: &str) -> Result<&'a ServerConfig, Report> {
+pub(crate) fn entry<'a>(config: &'a Config, name: &str) -> Result<&'a ServerConfig, Report> {
     config.find(name).ok_or_else(|| {
         if let Some(gap) = loading::gap(config, name) {
             return loading::unusable(gap);

@@ -12,7 +12,10 @@ use toolway_config::{
 use toolway_host::{
     call::{CallOutcome, CallRequest, Caller, Target as CallTarget},
     catalog::{DiskCopy, ItemKind, Listing},
-    connection::{DiskEraMemory, Lists, Phase, ServerStatus, TransportKind, WantedServer, dial::TapMaker, tap::Tap},
+    connection::{
+        DiskEraMemory, Lists, Phase, ServerStatus, TransportKind, WantedServer, dial::TapMaker, sign_in::Clients,
+        tap::Tap,
+    },
     host::{Host, HostOptions},
     keeper::Custody,
     ports::HostPorts,
@@ -95,8 +98,11 @@ impl App {
         let servers = targets.iter().map(|target| self.wanted(&target.server, lists)).collect();
         // A server of the command line is nobody a copy is looked for under.
         let kept = targets.iter().any(|target| target.entry.is_some()) && lists != Lists::Ignored;
+        let settings = targets.first().map(|target| target.settings.clone()).unwrap_or_default();
         let options = HostOptions {
             servers,
+            keychain: self.keychain(),
+            sign_in: self.sign_in_options(&settings, Clients::Ourselves),
             environment: self.environment.clone(),
             http: HttpClient::new(self.http_options(), &Limits::default()),
             memory: self.era_memory(),
@@ -104,8 +110,8 @@ impl App {
             tap: Some(taps(watches.clone())),
             ..HostOptions::default()
         };
-        let ports = HostPorts { calls: Arc::new(CallNotes { shown: self.show.verbose }), ..HostPorts::default() };
-        let settings = targets.first().map(|target| target.settings.clone()).unwrap_or_default();
+        let calls = Arc::new(CallNotes { shown: self.show.verbose });
+        let ports = HostPorts { calls, vault: self.vault(&settings), ..HostPorts::default() };
         let host = Host::start(&Config { settings, ..Config::default() }, ports, options).await;
         let failed = |error: toolway_host::host::HostError| Report::usage("config", format!("{error}."));
         Ok((host.map_err(failed)?, watches))

@@ -17,7 +17,7 @@ use toolway_gateway::{
     service::{HostService, Scope},
 };
 use toolway_host::{
-    connection::{WantedServer, Way},
+    connection::{WantedServer, Way, sign_in::Clients},
     host::{Host, HostOptions},
     policy::{CALLS_PER_CLIENT, CallLimits},
     ports::HostPorts,
@@ -112,17 +112,21 @@ async fn start(app: &App, config: &Config, records: Arc<Records>) -> Result<Host
         let name: Option<ServerName> = "sample".parse().ok();
         name.map(|name| WantedServer::new(name, Way::InProcess(Arc::new(Sample::new()))))
     };
+    // Whoever started us and speaks to us is us.
+    let clients = if app.reach.stdio.is_some() { Clients::Ourselves } else { Clients::Others };
     let per_client = config.settings.gateway.calls_per_client.value.map(|calls| calls as usize);
     let options = HostOptions {
         calls: CallLimits { per_client: per_client.unwrap_or(CALLS_PER_CLIENT), ..CallLimits::default() },
         servers: if config.servers.is_empty() { sample().into_iter().collect() } else { Vec::new() },
         environment: app.environment.clone(),
+        keychain: app.keychain(),
+        sign_in: app.sign_in_options(&config.settings, clients),
         http: HttpClient::new(app.http_options(), &Limits::default()),
         memory: app.era_memory(),
         copy: app.disk_copy(),
         ..HostOptions::default()
     };
-    let ports = HostPorts { calls: records, ..HostPorts::default() };
+    let ports = HostPorts { calls: records, vault: app.vault(&config.settings), ..HostPorts::default() };
     Host::start(config, ports, options).await.map_err(|error| Report::usage("config", format!("{error}.")))
 }
 

@@ -82,8 +82,8 @@ fn three_is_a_server_that_wants_credentials() {
     let home = Home::new();
     home.configure(&format!(r#"{{"mcpServers":{{"far":{{"url":"{url}"}}}}}}"#));
     let error = home.run(&["call", "far.x"]).failed(3, "unauthorized");
-    let place = home.path(".config/toolway/toolway.json");
-    assert_eq!(error["hint"], format!("Put a token into `headers` of its entry ({}:1).", place.display()));
+    assert_eq!(error["hint"], "Sign in with `toolway login far`.");
+    assert_eq!(error["message"], "Somebody has to sign in: run `toolway login far`.");
     assert_eq!(home.run(&["status", "-o", "raw"]).ok(), "far\tsign-in needed\n");
 }
 

@@ -28,4 +28,5 @@ mod serving;
 mod setting_aside;
 mod shells;
 mod showing;
+mod signing_in;
 mod timing;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use toolway_config::{
-    NoKeychain, Place,
+    Place,
     show::{Strictness, check},
 };
 
@@ -43,7 +43,7 @@ pub(super) fn run(args: &CheckArgs, app: &App, output: &mut Output) -> Result<Ex
     let (mut problems, mut warnings) = (Vec::new(), Vec::new());
     match app.try_load() {
         Ok(loaded) => {
-            let checked = check(&loaded, &app.environment, &NoKeychain, strictness);
+            let checked = check(&loaded, &app.environment, &*app.keychain(), strictness);
             problems.extend(checked.problems.iter().map(|error| Finding::new(error.place(), error)));
             warnings.extend(checked.warnings.iter().map(|warning| Finding::new(warning.place.clone(), warning)));
         }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use toolway_config::{
-    Config, Loaded, NoKeychain, Origin, ServerConfig,
+    Config, Loaded, Origin, ServerConfig,
     import::{CopiedEntry, Imported},
     server::Behind,
     show::{ShownValue, show},
@@ -152,7 +152,7 @@ fn server_view(server: &ServerConfig, imported: &Imported, app: &App) -> Value {
 
 /// What it would need; one that is off needs nothing.
 fn problem(server: &ServerConfig, app: &App) -> Option<String> {
-    let endpoint = server.is_enabled().then(|| server.endpoint(&app.environment, &NoKeychain))?;
+    let endpoint = server.is_enabled().then(|| server.endpoint(&app.environment, &*app.keychain()))?;
     endpoint.err().map(|error| error.to_string())
 }
 

@@ -1,0 +1,221 @@
+//! `toolway login` and what follows: real authorization servers, real callbacks, and nobody at a terminal unless said.
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::Stdio,
+    time::{Duration, Instant},
+};
+
+use tokio::runtime::Runtime;
+use toolway_testkit::authorization::{AuthorizationServer, Endpoint, ProtectedServer, visitor::visit};
+use url::Url;
+
+use crate::home::{Home, TOOLWAY};
+
+/// A home with a server that wants to see a token, and whoever gives those.
+struct World {
+    home: Home,
+    runtime: Runtime,
+    login: AuthorizationServer,
+    server: ProtectedServer,
+}
+
+impl World {
+    fn new() -> Self {
+        let runtime = Runtime::new().unwrap();
+        let login = runtime.block_on(AuthorizationServer::start()).unwrap();
+        let server = runtime.block_on(ProtectedServer::start(&login)).unwrap();
+        let world = Self { home: Home::new(), runtime, login, server };
+        world.configure("");
+        world
+    }
+
+    fn configure(&self, said: &str) {
+        self.home.configure(&format!(
+            r#"{{ "signIn": {{ "vault": "file" }}, "mcpServers": {{
+                "api": {{ "url": "{}"{said} }}, "files": {{ "command": "{TOOLWAY}", "args": ["sample"] }} }} }}"#,
+            self.server.url()
+        ));
+    }
+
+    /// Where the browser is sent back to when somebody has agreed.
+    fn visit(&self, address: &str, who: &str) -> String {
+        self.runtime.block_on(visit(address, who)).unwrap()
+    }
+
+    /// Begins a sign-in that nobody is there for, and finishes it.
+    fn sign_in(&self, who: &str, options: &[&str]) {
+        let words = [&["login", "api"], options].concat();
+        let begun = self.home.run(&words);
+        assert_eq!(begun.code, 3, "{begun:?}");
+        let begun: serde_json::Value = serde_json::from_str(&begun.out).unwrap();
+        let callback = self.visit(begun["address"].as_str().unwrap(), who);
+        self.home.run(&[&words[..], &["--callback", &callback]].concat()).ok();
+    }
+}
+
+/// Opens an address, as a browser does that is sent there.
+fn open(address: &str) -> String {
+    let url = Url::parse(address).unwrap();
+    let mut stream = TcpStream::connect(url.socket_addrs(|| None).unwrap()[0]).unwrap();
+    let (path, host) = (&url[url::Position::BeforePath..], url.authority());
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).unwrap();
+    reply
+}
+
+#[test]
+fn without_a_terminal_a_sign_in_is_begun_here_and_finished_by_another_command() {
+    let world = World::new();
+    let error = world.home.run(&["tools", "api"]).failed(3, "unauthorized");
+    assert_eq!(error["hint"], "Sign in with `toolway login api`.");
+
+    let began = Instant::now();
+    let begun = world.home.run(&["login", "api"]);
+    assert!(began.elapsed() < Duration::from_secs(10), "it waits for nobody");
+    let data: serde_json::Value = serde_json::from_str(&begun.out).unwrap();
+    assert_eq!(data["finish"], "toolway login api --callback '<address>'");
+    begun.failed(3, "sign_in_needed");
+    let address = data["address"].as_str().unwrap();
+    assert!(address.starts_with(&world.login.issuer()), "{address}");
+
+    let callback = world.visit(address, "ada");
+    let done = world.home.run(&["login", "api", "--callback", &callback]);
+    let done: serde_json::Value = serde_json::from_str(done.ok()).unwrap();
+    assert_eq!((&done["issuer"], &done["state"]), (&world.login.issuer().into(), &"signed in".into()));
+    world.home.run(&["tools", "api"]).ok();
+
+    // What was used once is worth nothing.
+    world.home.run(&["login", "api", "--callback", &callback]).failed(3, "unauthorized");
+    world.home.run(&["tools", "api"]).ok();
+    for secret in world.login.secrets() {
+        let state = std::fs::read_dir(world.home.path(".local/state/toolway")).unwrap();
+        assert!(state.count() > 0 && !done.to_string().contains(&secret));
+    }
+}
+
+#[test]
+fn who_is_signed_in_is_shown_without_anything_that_could_be_used_and_can_be_ended() {
+    let world = World::new();
+    assert_eq!(
+        world.home.run(&["auth", "status", "api", "-o", "human"]).ok().lines().next().unwrap(),
+        "api  nobody has signed in"
+    );
+    world.sign_in("ada", &[]);
+    world.sign_in("ben", &["--profile", "work"]);
+
+    let status = world.home.run(&["auth", "status", "api"]);
+    let shown = status.json();
+    let sign_ins = shown["servers"][0]["signIns"].as_array().unwrap();
+    let mut profiles: Vec<_> = sign_ins.iter().map(|it| it["profile"].as_str().unwrap_or("-")).collect();
+    profiles.sort_unstable();
+    assert_eq!(profiles, ["-", "work"]);
+    assert!(sign_ins.iter().all(|it| it["issuer"] == world.login.issuer() && it["expiresAt"].is_u64()), "{shown}");
+    for secret in world.login.secrets() {
+        assert!(!status.out.contains(&secret) && !status.talk.contains(&secret));
+    }
+    world.home.run(&["logout", "api"]).ok();
+    world.home.run(&["tools", "api"]).failed(3, "unauthorized");
+    world.home.run(&["tools", "api", "--profile", "work"]).ok();
+    assert_eq!(world.home.run(&["logout", "api"]).json()["forgotten"], 0);
+}
+
+#[test]
+fn a_browser_comes_back_to_this_machine() {
+    let world = World::new();
+    world.configure(r#", "oauth": { "clientName": "Mine" }"#);
+    let mut child =
+        world.home.command(&["login", "api", "--wait"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut talk = BufReader::new(child.stderr.take().unwrap()).lines();
+    let address = talk.find_map(|line| line.unwrap().trim().strip_prefix("http").map(|rest| format!("http{rest}")));
+    let callback = world.visit(&address.unwrap(), "ada");
+    assert!(open(&callback).starts_with("HTTP/1.1 200 OK"), "{callback}");
+    assert!(child.wait().unwrap().success());
+    world.home.run(&["tools", "api"]).ok();
+    assert_eq!(world.login.count(Endpoint::Code), 1);
+}
+
+/// A program that opens addresses: it keeps what it was given.
+fn opener(home: &Home) -> std::path::PathBuf {
+    let script = home.write(
+        "bin/xdg-open",
+        "#!/bin/sh\nprintf '%s\\n' \"$#\" \"$1\" > \"$HOME/opened.part\"\nmv \"$HOME/opened.part\" \"$HOME/opened\"\n",
+    );
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    home.path("opened")
+}
+
+fn until_there(file: &Path) -> String {
+    let began = Instant::now();
+    while !file.exists() {
+        assert!(began.elapsed() < Duration::from_secs(20), "no browser was opened");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::fs::read_to_string(file).unwrap()
+}
+
+#[test]
+fn at_a_terminal_the_browser_is_opened_with_the_address_as_its_one_argument() {
+    let world = World::new();
+    let opened = opener(&world.home);
+    let mut command = world.home.command(&["login", "api", "-o", "human"]);
+    let paths = [world.home.path("bin"), "/usr/bin".into(), "/bin".into()];
+    command.env("PATH", std::env::join_paths(paths).unwrap());
+    std::thread::scope(|scope| {
+        let running = scope.spawn(|| world.home.run_at_terminal(command, ""));
+        let given = until_there(&opened);
+        let (number, address) = given.trim_end().split_once('\n').unwrap();
+        assert_eq!(number, "1");
+        let callback = world.visit(address, "ada");
+        assert!(open(&callback).starts_with("HTTP/1.1 200 OK"));
+        let (status, shown) = running.join().unwrap();
+        assert!(status.success(), "{shown}");
+        assert!(shown.contains(&format!("Signed in to `api` at {}", world.login.issuer())), "{shown}");
+        assert!(shown.contains(address), "the address is shown too: {shown}");
+    });
+}
+
+#[test]
+fn nobody_signs_in_to_a_program_or_where_a_credential_is_configured() {
+    let world = World::new();
+    let error = world.home.run(&["login", "files"]).failed(2, "no_sign_in");
+    assert_eq!(error["message"], "`files` is a program: what it needs to know of you stands in `env` of its entry.");
+    world.configure(r#", "auth": { "kind": "bearer", "token": "x" }"#);
+    let error = world.home.run(&["login", "api"]).failed(2, "no_sign_in");
+    assert_eq!(error["message"], "Nobody signs in to `api`: its `auth` is of the kind `bearer`.");
+    let error = world.home.run(&["tools", "api"]).failed(3, "unauthorized");
+    assert!(
+        error["hint"].as_str().unwrap().starts_with("What `auth` of its entry sends in `Authorization`"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_server_that_needs_a_sign_in_is_a_state_and_the_others_are_not_affected() {
+    let world = World::new();
+    let status = world.home.run(&["status"]).json();
+    let of = |name: &str| status["servers"].as_array().unwrap().iter().find(|it| it["name"] == name).unwrap().clone();
+    assert_eq!(of("api")["state"], "sign-in needed");
+    assert_eq!(of("api")["reason"], "somebody has to sign in: run `toolway login api`");
+    assert_eq!(of("files")["state"], "ready");
+    let doctor = world.home.run(&["doctor", "-o", "human"]);
+    assert!(doctor.out.contains("Sign in with `toolway login api`."), "{}", doctor.out);
+}
+
+#[test]
+fn the_document_about_us_is_printed_for_where_it_is_hosted() {
+    let home = Home::new();
+    home.run(&["auth", "client-metadata"]).failed(2, "config");
+    home.configure(
+        r#"{ "signIn": { "clientMetadataUrl": "https://example.org/toolway.json" }, "mcpServers": {
+            "api": { "url": "https://example.org/mcp", "oauth": { "callbackPort": 6276 } } } }"#,
+    );
+    let document = home.run(&["auth", "client-metadata"]).json();
+    assert_eq!(document["client_id"], "https://example.org/toolway.json");
+    let redirects = ["http://127.0.0.1/callback", "http://127.0.0.1:6276/callback"];
+    assert_eq!(document["redirect_uris"], serde_json::json!(redirects));
+}
