@@ -2,8 +2,9 @@
 
 use serde_json::json;
 use toolway_config::{
-    Endpoint, NoKeychain, Secret, VaultKind,
+    Config, Endpoint, NoKeychain, Secret, VaultKind,
     consent::Accepted,
+    document::Document,
     import::copy,
     layers::Flags,
     server::{
@@ -281,4 +282,24 @@ fn what_other_hosts_say_about_signing_in_is_taken_over_where_it_means_the_same()
     );
     let warnings: Vec<&str> = imported.warnings.iter().filter_map(|it| it.message.split('`').nth(1)).collect();
     assert_eq!(warnings, ["mcp_servers.c.auth", "mcpServers.d.oauth.redirectUri"]);
+}
+
+#[test]
+fn every_piece_of_configuration_in_the_guide_is_read_as_it_stands() {
+    let guide = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/sign-in.md");
+    let guide = std::fs::read_to_string(guide).unwrap();
+    let pieces: Vec<&str> = guide.split("```json\n").skip(1).filter_map(|piece| piece.split("```").next()).collect();
+    assert!(6 < pieces.len());
+    let entries = guide.lines().filter_map(|line| line.split("`\"auth\": ").nth(1)?.rsplit_once('`'));
+    let entries = entries.map(|(auth, _)| {
+        format!("{{ \"mcpServers\": {{ \"a\": {{ \"url\": \"https://example.org/\", \"auth\": {auth} }} }} }}")
+    });
+    let mut entries: Vec<String> = entries.collect();
+    assert_eq!(entries.len(), 5);
+    entries.extend(pieces.iter().map(|piece| (*piece).to_owned()));
+    for text in entries {
+        let document = Document::of("toolway.json".as_ref(), &text).unwrap();
+        let config = Config::of(&document, None).unwrap_or_else(|error| panic!("{error}: {text}"));
+        assert!(config.warnings.is_empty(), "{:?}: {text}", config.warnings);
+    }
 }
