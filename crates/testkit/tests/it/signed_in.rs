@@ -14,6 +14,9 @@ use toolway_auth::{challenge::Demand, credential::Credential, settings::Settings
 use toolway_testkit::authorization::{AuthorizationServer, Caller, Person, ProtectedServer, Quirk};
 use toolway_vault::{SealedVault, SealedWith};
 
+/// Whoever runs a host.
+const PRINCIPAL: &str = "local";
+
 /// What a story is told on.
 pub(crate) struct SharedHome {
     pub(crate) login: AuthorizationServer,
@@ -42,7 +45,7 @@ impl SharedHome {
 
     /// Somebody in this process with the same home.
     pub(crate) fn caller(&self, person: Option<Person>) -> Caller {
-        Caller::new(&self.server.url(), "ada", Settings::default(), self.vault(), person).unwrap()
+        Caller::new(&self.server.url(), PRINCIPAL, Settings::default(), self.vault(), person).unwrap()
     }
 
     /// Ada signs in, and her token has ended at once.
@@ -55,7 +58,7 @@ impl SharedHome {
     /// What the vault keeps for Ada.
     pub(crate) async fn kept(&self) -> Credential {
         let caller = self.caller(None);
-        let kept = Credential::find(&*caller.sign_in.vault, "ada", &caller.sign_in.identity()).await;
+        let kept = Credential::find(&*caller.sign_in.vault, PRINCIPAL, &caller.sign_in.identity()).await;
         kept.unwrap().unwrap().1
     }
 
