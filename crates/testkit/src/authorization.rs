@@ -121,6 +121,14 @@ impl AuthorizationServer {
         self.http.until(|seen| times <= seen.iter().filter(|seen| Endpoint::of(seen) == endpoint).count()).await;
     }
 
+    /// Waits until nobody is connected: what had been sent by whoever is gone has been read and dealt with.
+    pub async fn left_alone(&self) -> io::Result<()> {
+        // Whoever came before this one has been let in when it is answered.
+        visitor::open(&format!("{}/keys", self.issuer()), "nobody").await?;
+        self.http.until_open(0).await;
+        Ok(())
+    }
+
     /// The fields of each request of a kind: of the body, or of the query where it has none.
     pub fn fields(&self, endpoint: Endpoint) -> Vec<Vec<(String, String)>> {
         let fields = |seen: &Seen| {

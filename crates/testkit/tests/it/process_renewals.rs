@@ -16,6 +16,9 @@ use crate::signed_in::{Calls, LONG, SharedHome};
 /// A turn that nobody holds is there at once.
 const SOON: Duration = Duration::from_secs(5);
 
+/// Long enough to kill a process that waits for it.
+const A_WHILE: Duration = Duration::from_millis(200);
+
 /// Numbers that come again with the same seed.
 struct Chance(u64);
 
@@ -79,7 +82,7 @@ impl Moment {
     async fn wait(self, home: &SharedHome, process: &mut Calls, chance: &mut Chance) {
         let (renewals, called) = (home.login.count(Endpoint::Renewal), home.server.called());
         let late = match self {
-            Self::Asking => LONG,
+            Self::Asking => A_WHILE,
             Self::Calling => Duration::ZERO,
             Self::Any => Duration::from_millis(chance.below(30)),
         };
@@ -104,6 +107,8 @@ async fn a_process_killed_in_a_renewal_leaves_the_old_or_the_new_sign_in_whole()
         moment.wait(&home, &mut process, &mut chance).await;
         process.kill();
         home.login.told([]);
+        // What it had sent may still be on its way.
+        timeout(LONG, home.login.left_alone()).await.unwrap().unwrap();
 
         let kept = home.kept().await.tokens.unwrap().refresh.unwrap();
         let newest = home.login.newest_refresh().unwrap();
