@@ -241,5 +241,5 @@ fn names_are_completed() {
     assert_eq!(complete("servers accept "), ["theirs"]);
     assert_eq!(complete("import cl"), ["claude-code", "claude-desktop", "cline"]);
     assert_eq!(complete("config s"), ["show", "schema"]);
-    assert_eq!(complete("servers add x --pro"), ["--project"]);
+    assert_eq!(complete("servers add x --pro"), ["--project", "--profile"]);
 }
