@@ -7,7 +7,7 @@
 use std::{
     collections::BTreeSet,
     fmt,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -55,8 +55,8 @@ enum Reach {
 struct Guard {
     /// The host of the server, which is where the configuration says.
     server: String,
-    /// The host of the proxy.
-    proxy: Option<String>,
+    /// The host and port of the proxy.
+    proxy: Option<(String, u16)>,
     /// The kinds of places the server itself is in; known before anything is dialled.
     neighbourhood: OnceLock<BTreeSet<Range>>,
 }
@@ -67,7 +67,7 @@ impl GuardedDialer {
         let proxy = options.https_proxy.as_deref().and_then(|proxy| Url::parse(proxy).ok());
         let guard = Arc::new(Guard {
             server: host_of(&server),
-            proxy: proxy.as_ref().map(host_of),
+            proxy: proxy.as_ref().and_then(|proxy| Some((host_of(proxy), proxy.port_or_known_default()?))),
             neighbourhood: OnceLock::new(),
         });
         let options = HttpOptions { guard: Some(Arc::clone(&guard) as Arc<dyn AddressGuard>), ..options };
@@ -94,16 +94,37 @@ impl GuardedDialer {
         }
     }
 
-    /// Finds out where the server itself is; one that cannot be found is nowhere, and opens no private place.
+    /// Finds out where the server itself is. That it is on this machine or on the same wire counts only if the configuration
+    /// says so in as many words: what its name leads to is for a stranger to say, and to change between two looks.
     async fn look_around(&self) {
         if self.guard.neighbourhood.get().is_some() {
             return;
         }
-        let port = self.server.port_or_known_default().unwrap_or_default();
-        let found = tokio::net::lookup_host((self.guard.server.as_str(), port)).await;
-        let places = found.map(|found| found.map(|address| Range::of(address.ip())).collect()).unwrap_or_default();
+        let places = match self.server.host() {
+            _ if is_this_machine(&self.server) => BTreeSet::from([Range::Loopback]),
+            Some(Host::Ipv4(address)) => BTreeSet::from([Range::of(address.into())]),
+            Some(Host::Ipv6(address)) => BTreeSet::from([Range::of(address.into())]),
+            Some(Host::Domain(name)) => {
+                let port = self.server.port_or_known_default().unwrap_or_default();
+                // One that cannot be found now may be found later.
+                let Ok(found) = tokio::net::lookup_host((name, port)).await else { return };
+                let found: BTreeSet<Range> = found.map(|address| Range::of(address.ip())).collect();
+                if found == BTreeSet::from([Range::Private]) { found } else { BTreeSet::new() }
+            }
+            None => BTreeSet::new(),
+        };
         // Whoever looked at the same time saw the same.
         let _first = self.guard.neighbourhood.set(places);
+    }
+
+    /// Addresses that stand there as numbers are judged before a proxy could be asked for them.
+    fn check_numbers(&self, request: &Request<Bytes>) -> Result<(), String> {
+        let uri = request.uri();
+        let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+        match host.parse::<IpAddr>() {
+            Ok(address) => self.guard.check(host, SocketAddr::new(address, uri.port_u16().unwrap_or_default())),
+            Err(_) => Ok(()),
+        }
     }
 }
 
@@ -115,6 +136,9 @@ impl Fetch for GuardedDialer {
                 return Err(FetchError::Refused { target, reason });
             }
             self.look_around().await;
+            if let Err(reason) = self.check_numbers(&request) {
+                return Err(FetchError::Refused { target, reason });
+            }
             self.client.fetch(request, PORTION).await.map_err(|error| explained(target, error))
         })
     }
@@ -124,8 +148,12 @@ impl AddressGuard for Guard {
     /// CVE-2026-79747, CVE-2026-77822: the name was checked and something else was dialled.
     fn check(&self, host: &str, address: SocketAddr) -> Result<(), String> {
         let range = Range::of(address.ip());
+        let is_proxy = self.proxy.as_ref().is_some_and(|(proxy, port)| host == proxy && address.port() == *port);
+        if !is_proxy && is_name_of_this_machine(host) && range != Range::Loopback {
+            return Err(format!("{range} is not this machine, which it is called"));
+        }
         let at_home = self.neighbourhood.get().is_some_and(|places| places.contains(&range));
-        if range == Range::Public || at_home || host == self.server || self.proxy.as_deref() == Some(host) {
+        if range == Range::Public || at_home || host == self.server || is_proxy {
             return Ok(());
         }
         Err(format!("{range} is not reached from a server that is not there itself"))
@@ -135,11 +163,15 @@ impl AddressGuard for Guard {
 /// Whether an address names this machine, without looking anything up.
 pub fn is_this_machine(url: &Url) -> bool {
     match url.host() {
-        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(Host::Domain(name)) => is_name_of_this_machine(name),
         Some(Host::Ipv4(address)) => address.is_loopback(),
         Some(Host::Ipv6(address)) => address.is_loopback(),
         None => false,
     }
+}
+
+fn is_name_of_this_machine(name: &str) -> bool {
+    name == "localhost" || name.ends_with(".localhost")
 }
 
 fn host_of(url: &Url) -> String {
@@ -228,6 +260,7 @@ mod tests {
             ("login.example", "169.254.169.254:80", false),
             ("login.example", "[::ffff:10.1.2.3]:443", false),
             ("login.example", "[fd00::1]:443", false),
+            ("login.localhost", "203.0.113.7:80", false),
         ] {
             assert_eq!(guarded.guard.check(host, address.parse().unwrap()).is_ok(), passes, "{host} at {address}");
         }

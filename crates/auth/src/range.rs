@@ -14,7 +14,7 @@ pub enum Range {
     Private,
     /// The same wire; also where clouds keep their metadata.
     LinkLocal,
-    /// No single host: unspecified, multicast, broadcast, documentation, reserved.
+    /// No host that anybody signs people in at: unspecified, multicast, broadcast, reserved, tunnels.
     Special,
     /// Anywhere else.
     Public,
@@ -30,8 +30,9 @@ impl Range {
     }
 
     fn of_v4(address: Ipv4Addr) -> Self {
-        let [first, second, ..] = address.octets();
+        let [first, second, third, _] = address.octets();
         match (first, second) {
+            (192, 0) if third == 0 => Self::Special,
             (127, _) => Self::Loopback,
             (169, 254) => Self::LinkLocal,
             (10, _) | (172, 16..=31) | (192, 168) | (100, 64..=127) | (198, 18..=19) => Self::Private,
@@ -41,8 +42,10 @@ impl Range {
     }
 
     fn of_v6(address: Ipv6Addr) -> Self {
-        let [first, ..] = address.segments();
+        let [first, second, third, ..] = address.segments();
         match first {
+            0x2001 if second == 0 => Self::Special,
+            0x64 if second == 0xff9b && third == 1 => Self::Private,
             _ if address.is_loopback() => Self::Loopback,
             _ if address.is_unspecified() || address.is_multicast() => Self::Special,
             0xfe80..=0xfebf => Self::LinkLocal,
@@ -60,9 +63,10 @@ fn inside(address: Ipv6Addr) -> Option<Ipv4Addr> {
     };
     match address.segments() {
         [0, 0, 0, 0, 0, 0, 0, 0..=1] => None,
-        [0, 0, 0, 0, 0, 0 | 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => {
-            Some(joined(high, low))
-        }
+        [0, 0, 0, 0, 0, 0 | 0xffff, high, low]
+        | [0, 0, 0, 0, 0xffff, 0, high, low]
+        | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
+        | [0x2002, high, low, ..] => Some(joined(high, low)),
         _ => None,
     }
 }
@@ -90,6 +94,10 @@ mod tests {
             ("::1", Range::Loopback),
             ("::ffff:127.0.0.1", Range::Loopback),
             ("64:ff9b::7f00:1", Range::Loopback),
+            ("::ffff:0:127.0.0.1", Range::Loopback),
+            ("64:ff9b:1::1", Range::Private),
+            ("192.0.0.192", Range::Special),
+            ("2001:0:1::1", Range::Special),
             ("10.0.0.1", Range::Private),
             ("172.31.0.1", Range::Private),
             ("172.32.0.1", Range::Public),
