@@ -199,7 +199,7 @@ impl SignIn {
     pub async fn forget(&self) -> Result<usize, CredentialError> {
         let kept = Credential::all(&*self.vault, &self.principal, &self.identity()).await?;
         for (key, _) in &kept {
-            self.vault.forget(key).await?;
+            self.forget_in_turn(key).await?;
         }
         self.vault.forget(&Pending::waiting_key(&self.principal, &self.identity())).await?;
         Ok(kept.len())
@@ -258,9 +258,15 @@ impl SignIn {
         credential.store(&*self.vault, key).await?;
         drop(turn);
         for (older, _) in kept.iter().filter(|(older, _)| older != key) {
-            self.vault.forget(older).await?;
+            self.forget_in_turn(older).await?;
         }
         Ok(())
+    }
+
+    /// Not while somebody renews it: what they keep afterwards would be there again.
+    async fn forget_in_turn(&self, key: &CredentialKey) -> Result<(), CredentialError> {
+        let _turn = self.vault.turn(key).await?;
+        Ok(self.vault.forget(key).await?)
     }
 }
 
