@@ -132,6 +132,9 @@ pub enum CredentialError {
         /// The resource it is for.
         resource: String,
     },
+    /// A renewal gave a token of another kind: bound to our key before, and not any more, or the reverse.
+    #[error("the new token is of another kind than the one before")]
+    OtherKind,
     /// Tokens of a kind that nobody here can present.
     #[error("the authorization server gives tokens of the kind `{0}`, which cannot be presented")]
     UnknownKind(String),
@@ -255,6 +258,9 @@ impl Tokens {
     /// What a renewal gave; what it does not say again stays as it was.
     pub fn renewed(&self, reply: TokenReply, now: u64) -> Result<Self, CredentialError> {
         let next = Self::from_reply(reply, self.requested.clone(), now)?;
+        if next.kind != self.kind {
+            return Err(CredentialError::OtherKind);
+        }
         let refresh = next.refresh.or_else(|| self.refresh.clone());
         let granted = next.granted.or_else(|| self.granted.clone());
         Ok(Self { refresh, granted, ..next })

@@ -24,13 +24,17 @@ pub(crate) struct Presentable {
 const FRESH: u64 = 10;
 
 impl Presentable {
-    /// Makes it ready to be shown; none where it has no tokens.
+    /// Makes it ready to be shown; none where it has no tokens, or not of the kind that is configured.
     pub(crate) fn of(
         key: CredentialKey,
         credential: &Credential,
         proofs: Option<&dyn ProofKeys>,
     ) -> Result<Option<Self>, String> {
         let Some(tokens) = credential.tokens.clone() else { return Ok(None) };
+        // What is configured now decides: a token that is not bound as it should be is not shown.
+        if (tokens.kind == TokenKind::DPoP) != proofs.is_some() {
+            return Ok(None);
+        }
         let scheme = match tokens.kind {
             TokenKind::Bearer => "Bearer",
             TokenKind::DPoP => "DPoP",
