@@ -266,6 +266,11 @@ impl Shared {
         let SignIn { fetch, vault, proofs, settings, .. } = &self.options.sign_in;
         let renewal = Renewal { fetch: &**fetch, vault: &**vault, proofs: proofs.as_deref(), settings };
         match renewal.renew(&stale.key, &stale.tokens.access).await {
+            // Another address of the same resource has a sign-in of its own.
+            Ok(credential) if credential.server != self.options.sign_in.identity() => {
+                *self.held.lock() = Held::Nothing;
+                Err(RenewalError::Ended)
+            }
             Ok(credential) => {
                 let held = self.presentable(stale.key.clone(), &credential).map_err(RenewalError::Failed)?;
                 self.hold(held).ok_or(RenewalError::Ended)

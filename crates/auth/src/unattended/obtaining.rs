@@ -130,7 +130,9 @@ impl Unattended {
     }
 
     pub(super) fn fits(&self, kept: &Credential, scopes: &Scopes, stale: Option<&Presentable>) -> bool {
-        kept.tokens.as_ref().is_some_and(|tokens| {
+        // Another address of the same resource has tokens of its own.
+        let ours = kept.server == address::identity(&self.options.server);
+        kept.tokens.as_ref().filter(|_| ours).is_some_and(|tokens| {
             let bound = (tokens.kind == TokenKind::DPoP) == self.options.proofs.is_some();
             let new = stale.is_none_or(|stale| stale.tokens.access != tokens.access);
             bound && new && !tokens.is_ending(now()) && tokens.requested.covers(scopes)
