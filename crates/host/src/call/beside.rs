@@ -325,7 +325,7 @@ impl Subscription {
             return Err(Refusal::Malformed(format!("`{}` does not tell of updates of this", connection.name())).into());
         }
         let ground = match seat {
-            Seat::Base(_) => Ground::Connection { _ear: connection.ear() },
+            Seat::Base { .. } => Ground::Connection { _ear: connection.ear() },
             Seat::Line(seat) => Ground::Line(seat.listening()),
         };
         Ok(Heard { listening, ground })

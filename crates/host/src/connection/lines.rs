@@ -368,10 +368,10 @@ impl Lines {
             () = line.ended.cancelled() => return Err(disconnected()),
         };
         match peer {
-            Ok((peer, _)) => {
+            Ok((peer, own)) => {
                 let following = self.follow(&peer, line);
                 // What is listed to one person's sign-in is nobody else's.
-                if *account == Account::Common {
+                if *account == Account::Common && own == Account::Common {
                     self.learn(&peer, line.key.profile, listing()).await;
                 }
                 Ok(Stands::new(peer, redactor, following))

@@ -131,7 +131,12 @@ pub struct Sent {
 #[derive(Debug)]
 pub(crate) enum Seat {
     /// The first one; in its turn, where there are turns.
-    Base(Option<OwnedSemaphorePermit>),
+    Base {
+        /// Its turn.
+        turn: Option<OwnedSemaphorePermit>,
+        /// On whose account it was when it was chosen; nothing where that does not matter.
+        account: Option<Account>,
+    },
     /// One of its caller's own.
     Line(LineSeat),
 }
@@ -192,7 +197,7 @@ impl Connection {
     /// Sends a request; only a permit opens this way. Waits until there is a connection.
     pub async fn send(&self, permit: Permit, request: Request) -> Result<Sent, NotConnected> {
         let terms = self.wanted().terms();
-        self.send_over(Seat::Base(None), permit, request, terms).await
+        self.send_over(Seat::Base { turn: None, account: None }, permit, request, terms).await
     }
 
     /// Chooses the connection a request goes over, and waits until it is its turn there.
@@ -207,10 +212,12 @@ impl Connection {
         // One that has just closed is seen by whoever sends.
         let declares = ready.peer.declares().unwrap_or(Declares::EachTime);
         let Some(key) = LineKey::of(asker, declares, wanted.sharing, (lines.base(), ready.account)) else {
+            let account = asker.caller.client().map(|_| ready.account);
             if declares == Declares::EachTime {
-                return Ok(Seat::Base(None));
+                return Ok(Seat::Base { turn: None, account });
             }
-            return lines.base_turn(need, patience).await.map(Seat::Base).map_err(NoSeat::Refused);
+            let turn = lines.base_turn(need, patience).await.map_err(NoSeat::Refused)?;
+            return Ok(Seat::Base { turn, account });
         };
         let listing = || self.live().listing.clone();
         let ground = Ground { wanted: &wanted, base: &ready.peer, account: ready.account, listing: &listing };
@@ -257,8 +264,13 @@ impl Connection {
         terms: toolway_wire::exchange::Terms,
     ) -> Result<Sent, NotConnected> {
         let (peer, redactor, life, via) = match seat {
-            Seat::Base(turn) => {
-                let Ready { peer, generation, redactor, use_of, .. } = self.ready().await?;
+            Seat::Base { turn, account: chosen } => {
+                let Ready { peer, generation, redactor, use_of, account, .. } = self.ready().await?;
+                // Somebody has signed in meanwhile, or no longer is: what was chosen for a client is not there any more.
+                if chosen.is_some_and(|chosen| chosen != account) {
+                    let because = "it was connected anew, on another account, while the call waited".to_owned();
+                    return Err(NotConnected { because, whose_move: WhoseMove::Supervisor, error: None });
+                }
                 let via = Via::Base { generation, session: peer.session(), _turn: turn, _use: use_of };
                 (peer, redactor, self.shared.pulse.now(), via)
             }
@@ -456,7 +468,7 @@ impl Seat {
     /// The peer it is a seat with.
     pub(crate) fn peer<'a>(&'a self, base: &'a Ready) -> &'a Peer {
         match self {
-            Self::Base(_) => &base.peer,
+            Self::Base { .. } => &base.peer,
             Self::Line(seat) => seat.peer().map_or(&base.peer, |(peer, _)| peer),
         }
     }

@@ -184,9 +184,10 @@ impl SignIns {
         (whose, principal): (Whose, &Principal),
     ) -> Result<Presented, DialError> {
         let session = Session::new(self.options.session(server, sign_in, principal, Arc::clone(&self.vault))?);
-        let personal = self.is_own(whose) && *principal == self.options.principal;
-        let account = if personal { Account::Personal } else { Account::Common };
-        if personal && !self.has_signed_in(principal, server.1).await? {
+        let own = self.is_own(whose);
+        let signed_in = own && self.has_signed_in(principal, server.1).await?;
+        let account = if signed_in { Account::Personal } else { Account::Common };
+        if own && !signed_in && *principal == self.options.principal {
             let principal = Some(principal.clone());
             return Ok(Presented { principal, ..Presented::nothing() });
         }
@@ -257,6 +258,11 @@ impl SignInOptions {
         let url = |key: &str, text: &Option<Secret>| {
             text.as_ref().map(|text| Url::parse(text.expose())).transpose().map_err(|_| wrong(key))
         };
+        // Else whoever the server names would be given what was meant for the operator's page.
+        if oauth.authorization_url.is_some() && oauth.token_url.is_none() && oauth.metadata_url.is_none() {
+            let problem = "`oauth.authorizationUrl` needs `oauth.tokenUrl` beside it, or `oauth.metadataUrl`";
+            return Err(DialError::Configuration(problem.to_owned()));
+        }
         let scopes = oauth.scopes.as_ref().map(|names| Scopes::from_names(names.iter().map(String::as_str)));
         Ok(Settings {
             client_id: oauth.client_id.as_ref().map(|id| id.expose().to_owned()),
