@@ -211,10 +211,11 @@ impl ParkingLot {
 
     /// Gives the place up when its time is over.
     fn expiry(&self, place: String, expires: Instant) -> AbortOnDropHandle<()> {
-        let lot = Arc::downgrade(&self.inner);
+        // The places outlive a face that is closed; what is parked there meanwhile ends in its time all the same.
+        let places = Arc::downgrade(&self.inner.places);
         AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(async move {
             tokio::time::sleep_until(expires).await;
-            let abandoned = lot.upgrade().and_then(|lot| lot.places.by_word.lock().remove(&place));
+            let abandoned = places.upgrade().and_then(|places| places.by_word.lock().remove(&place));
             if let Some(Place { parked, .. }) = abandoned {
                 parked.abandon();
             }
