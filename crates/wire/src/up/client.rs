@@ -35,6 +35,8 @@ use crate::{error::WireError, limit::Limits, quiet::quietly};
 const IDLE: Duration = Duration::from_secs(50);
 /// Idle connections kept to one server.
 const KEPT: usize = 64;
+/// Origins from which on those that nobody uses are forgotten.
+const ORIGINS: usize = 64;
 /// hyper reads no less at once.
 const SMALLEST_BUFFER: usize = 8 * 1024;
 
@@ -149,7 +151,7 @@ impl HttpClient {
         let uri: Uri = url.as_str().parse().map_err(|_| unreachable("not an address HTTP can carry"))?;
         let authority = uri.authority().ok_or_else(|| unreachable("the address has no host"))?;
         let host = authority.as_str().rsplit('@').next().unwrap_or_default();
-        let idle = Arc::clone(self.pool.idle.lock().entry(format!("{}://{host}", url.scheme())).or_default());
+        let idle = self.pool.idle_at(format!("{}://{host}", url.scheme()));
         let host = HeaderValue::from_str(host).map_err(|_| unreachable("the host cannot be named in a header"))?;
         let path = uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
         Ok(Target { path: Uri::from(path), uri, host, idle })
@@ -278,6 +280,15 @@ impl Idle {
 // === impl Pool ===
 
 impl Pool {
+    /// The idle connections to an origin. Strangers name origins too: those that nobody uses are not kept for long.
+    fn idle_at(&self, origin: String) -> Arc<Idle> {
+        let mut known = self.idle.lock();
+        if ORIGINS <= known.len() {
+            known.retain(|_, idle| 1 < Arc::strong_count(idle));
+        }
+        Arc::clone(known.entry(origin).or_default())
+    }
+
     async fn open(&self, uri: Uri) -> Result<Line, WireError> {
         let target = uri.host().unwrap_or_default().to_owned();
         let stream = self.connector.open(uri).await?;
