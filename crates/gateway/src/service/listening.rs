@@ -58,6 +58,9 @@ pub(super) async fn listen(host: &Host, scope: &Scope, client: Arc<Client>, call
     Heard { honoured, notices }
 }
 
+/// Subscriptions asked for at the same time: half of the calls that a client may have under way.
+const AT_ONCE: usize = 128;
+
 async fn subscribed(
     host: &Host,
     scope: &Scope,
@@ -65,20 +68,22 @@ async fn subscribed(
     uris: &[String],
 ) -> Vec<(String, Subscription)> {
     let on_behalf = tasks::on_behalf(caller);
-    let asked = uris.iter().take(MOST_URIS).map(|uri| {
+    let asked = async |uri: &String| {
         let target = scope.resource(uri.clone());
-        let on_behalf = on_behalf.clone();
-        async move {
-            let hidden = scope.server(&host.catalog(), &target).is_some_and(|server| !client.sees(&server));
-            if hidden {
-                return None;
-            }
-            let subscribing = host.subscribe(on_behalf, target);
-            let subscription = tokio::time::timeout(TO_HONOUR, subscribing).await.ok()?.ok()?;
-            Some((uri.clone(), subscription))
+        let hidden = scope.server(&host.catalog(), &target).is_some_and(|server| !client.sees(&server));
+        if hidden {
+            return None;
         }
-    });
-    futures_util::future::join_all(asked).await.into_iter().flatten().collect()
+        let subscribing = host.subscribe(on_behalf.clone(), target);
+        let subscription = tokio::time::timeout(TO_HONOUR, subscribing).await.ok()?.ok()?;
+        Some((uri.clone(), subscription))
+    };
+    let mut subscribed = Vec::new();
+    // A few at a time: together they would take all the calls that the client may have under way.
+    for few in uris.get(..MOST_URIS).unwrap_or(uris).chunks(AT_ONCE) {
+        subscribed.extend(futures_util::future::join_all(few.iter().map(&asked)).await.into_iter().flatten());
+    }
+    subscribed
 }
 
 struct Lists {
