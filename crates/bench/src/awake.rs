@@ -1,9 +1,8 @@
 //! Cores that do not fall asleep between two messages.
 //!
-//! A round trip of ten microseconds leaves a core idle for five. On a machine with nothing else to do it goes to sleep
-//! then, and what is measured is how it wakes up, not what a loop costs. A process of the lowest priority, one thread for
-//! each core, keeps them awake; it ends with whoever started it. For the gateway, where three processes take turns, it runs
-//! only while nobody else wants to; for a loop alone that was measured to be worse: 46 µs instead of 9 for a round trip.
+//! Where three processes take turns, a core is idle for microseconds at a time. On a machine with nothing else to do it
+//! goes to sleep then, and what is measured is how it wakes up. A process that runs only while nobody else wants to, one
+//! thread for each core, keeps them awake; it ends with whoever started it.
 
 use std::{
     io::{self, Read},
@@ -13,15 +12,9 @@ use std::{
 
 use tokio::process::{Child, Command};
 
-/// Keeps the cores awake until the handle is dropped.
+/// Keeps the cores awake until the handle is dropped, by a process of the lowest class there is.
 #[expect(clippy::disallowed_methods, reason = "the bench has no host to start programs")]
 pub(crate) fn keep() -> io::Result<Child> {
-    spawned(Command::new(std::env::current_exe()?))
-}
-
-/// As [`keep`], by a process that runs only while nobody else wants to, where the system has such a thing.
-#[expect(clippy::disallowed_methods, reason = "the bench has no host to start programs")]
-pub(crate) fn keep_aside() -> io::Result<Child> {
     let own = std::env::current_exe()?;
     let mut idle = Command::new("chrt");
     idle.args(["--idle", "0"]).arg(&own);

@@ -32,7 +32,7 @@ pub(crate) fn run(size: Size) -> io::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let measuring = runtime.spawn(async move {
         let program = served::program().await?;
-        let _awake = awake::keep_aside()?;
+        let _awake = awake::keep()?;
         let mut table = Table::default();
         let bench = Bench::start(&program).await?;
         bench.yardstick(size, &mut table).await?;

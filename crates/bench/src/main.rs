@@ -5,8 +5,10 @@
 //! cannot avoid: it frames messages and looks once whether they are JSON. A loop over bytes alone is printed beside
 //! it. Rounds are short and alternate, so that a busy machine slows both; each gives a ratio, and the median of those with
 //! its quartiles is printed. `quick` as argument makes few rounds;
-//! `loop <way> <raw|ours> <small|big|list> <width> <count>` runs one loop alone, for a profiler. While it measures, a
-//! process of the lowest priority keeps the cores awake ([`awake`]).
+//! `loop <way> <raw|ours> <small|big|list> <width> <count>` runs one loop alone, for a profiler.
+//!
+//! Loops and servers share one core ([`place`]): what is compared is work. `spread` leaves both to the system's choice
+//! and measures where it puts them as well.
 //!
 //! `gateway` as argument measures `toolway serve` beside a raw relay instead ([`gateway`], [`relay`]); `gateway load <way>
 //! <legacy|modern> <small|big|list> <width> <seconds> [relay]` puts one load on it, or on the relay, for a profiler.
@@ -20,6 +22,7 @@ mod memory;
 mod nginx;
 mod ours;
 mod peer;
+mod place;
 mod raw;
 mod relay;
 mod served;
@@ -48,15 +51,16 @@ fn main() -> io::Result<ExitCode> {
             let whom = if *whom == ["relay"] { gateway::Whom::Relay } else { gateway::Whom::Gateway };
             gateway::alone(whom, (way.parse()?, era.parse()?), what, number(width)?, number(seconds)?)
         }
-        [] => run(measure::Size::Full),
-        ["quick"] => run(measure::Size::Quick),
+        [] => place::on_one_core().and_then(|()| run(measure::Size::Full)),
+        ["quick"] => place::on_one_core().and_then(|()| run(measure::Size::Quick)),
+        ["spread"] => run(measure::Size::Full),
         ["loop", way, whose, what, width, count] => {
             let what = ["small", "big", "list"].into_iter().find(|known| *known == what).unwrap_or("small");
             let (width, count) = (number(width)?, number(count)?);
             alone(way.parse()?, whose == "raw", what, width, count)
         }
         _ => {
-            eprintln!("usage: toolway-bench [gateway] [quick]");
+            eprintln!("usage: toolway-bench [quick | spread | gateway [quick]]");
             Ok(ExitCode::from(2))
         }
     }
@@ -87,7 +91,6 @@ fn run(size: measure::Size) -> io::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     // Measured on the runtime's own threads: a loop on the thread that blocks would wake the others for each message.
     let measuring = runtime.spawn(async move {
-        let _awake = awake::keep()?;
         let mut table = Table::default();
         for way in peer::Way::ALL {
             let mut server = peer::Started::new(way).await?;
