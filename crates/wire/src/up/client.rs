@@ -242,11 +242,20 @@ impl Reply {
         quietly(|| Pin::new(body).poll_frame(&mut unwoken))
     }
 
+    /// Keeps the connection for another request, if its body has come to its end. No piece is asked for to see that: one
+    /// whose size was announced has ended with its last byte.
+    pub(super) fn is_over(&mut self) -> bool {
+        let over = self.body.as_ref().is_some_and(Body::is_end_stream);
+        if over {
+            self.give_back();
+        }
+        over
+    }
+
+    /// Whether another request can go over the connection is seen when there is one.
     fn give_back(&mut self) {
         self.body = None;
-        if let Some(mut line) = self.line.take()
-            && line.is_usable()
-        {
+        if let Some(line) = self.line.take() {
             self.idle.keep(line);
         }
     }

@@ -140,11 +140,12 @@ impl Endpoint {
         for (name, value) in self.credentials.headers(Sending { method, url, body }).await? {
             own.insert(name, value);
         }
+        // None of the protocol's own headers is one.
+        *presented = if own.is_empty() { None } else { own.get(header::AUTHORIZATION).cloned() };
         // What the protocol needs cannot be overridden.
         for (name, value) in *headers {
             own.insert(name.clone(), value.clone());
         }
-        *presented = own.get(header::AUTHORIZATION).cloned();
         *request.headers_mut() = own;
         let reply = self.client.send(target, request, *taken).await?;
         self.credentials.heard(url, reply.headers());
