@@ -7,7 +7,6 @@ mod asking;
 mod calling;
 mod changing;
 mod page;
-mod person;
 mod refusing;
 mod scene;
 mod tasking;

@@ -1,104 +1,144 @@
 //! What servers say directly and through `/servers/<id>/mcp`: the same bytes, but for the edits in `edits.json`.
 //!
 //! Each server is asked the same things twice, in the era it speaks: by a client of ours that dialled it, and by one
-//! that knows only the gateway. An edit that changes nothing anywhere is as wrong as a difference that none explains.
+//! that knows only the gateway. Compared is all that comes of it: results and errors, steps, log lines and questions in
+//! the middle, and what is told of changes. An edit that changes nothing anywhere is as wrong as a difference that none
+//! explains, and so is a kind of traffic that no server had.
 
 pub(crate) mod edits;
+mod heard;
 mod servers;
+mod traffic;
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use futures_util::{StreamExt, stream};
 use toolway_gateway::access::Access;
 use toolway_host::connection::{DialOptions, WantedServer, Way, dial};
 use toolway_testkit::test_host::{PATIENCE, TestHost, name, within};
 use toolway_wire::{
-    exchange::{Happening, Outcome, Request, Terms},
+    exchange::AskHandler,
     json::Raw,
-    message::splice,
+    revision::Era,
     up::{ConnectOptions, Peer, Timeouts},
 };
 
 use self::{
     edits::Edits,
-    servers::{Compared, Known},
+    heard::{Heard, Listener},
+    servers::Compared,
 };
-use crate::stage::Stage;
+use crate::{person::Person, stage::Stage};
 
 /// Servers at work at once: each runs up to three times.
 const AT_ONCE: usize = 2;
+
+/// What has to be among what is compared, or nothing is shown of it; and of how many servers at least.
+const TOLD: [(&str, usize); 6] = [
+    (r#"{"progress":"#, 6),
+    (r#"{"log":"#, 6),
+    (r#""method":"elicitation/create""#, 7),
+    (r#""method":"sampling/createMessage""#, 7),
+    (r#""method":"roots/list""#, 6),
+    (r#"{"updated":"#, 6),
+];
+
+/// What came of comparing one server.
+struct Comparison<'a> {
+    server: &'static str,
+    era: Era,
+    known: &'a Edits,
+    differences: Vec<String>,
+    /// Those of the known edits that explain something.
+    used: BTreeSet<usize>,
+    /// All that was heard of it directly.
+    told: String,
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn interop_servers_say_the_same_directly_and_through_the_gateway() {
     let folder = tempfile::tempdir().unwrap();
     let edits = Edits::read();
-    let compared = stream::iter(servers::all(folder.path()).await).map(|server| differences(server, &edits));
-    let compared: Vec<_> = compared.buffer_unordered(AT_ONCE).collect().await;
-    let differences: Vec<String> = compared.iter().flat_map(|(differences, _)| differences.clone()).collect();
+    let compared = stream::iter(servers::all(folder.path()).await).map(|server| compared(server, &edits));
+    let compared: Vec<Comparison<'_>> = compared.buffer_unordered(AT_ONCE).collect().await;
+    let differences: Vec<String> = compared.iter().flat_map(|server| server.differences.clone()).collect();
     assert!(differences.is_empty(), "{} differences:\n{}", differences.len(), differences.join("\n"));
-    let used: BTreeSet<usize> = compared.iter().flat_map(|(_, used)| used.clone()).collect();
+    let used: BTreeSet<usize> = compared.iter().flat_map(|server| server.used.clone()).collect();
     let unused: Vec<_> = edits.all().iter().enumerate().filter(|(at, _)| !used.contains(at)).collect();
     assert!(unused.is_empty(), "no server needs these edits: {unused:?}");
+    for (what, least) in TOLD {
+        let servers = compared.iter().filter(|server| server.told.contains(what)).count();
+        assert!(least <= servers, "only {servers} servers told {what}");
+    }
 }
 
 /// What a server says otherwise through the gateway, and the edits that explain the rest.
-async fn differences(server: Compared, edits: &Edits) -> (Vec<String>, BTreeSet<usize>) {
-    let direct = directly(&server).await;
+async fn compared(server: Compared, edits: &Edits) -> Comparison<'_> {
+    let person = server.traffic.declares.clone().map(|declared| Arc::new(Person::declaring(declared)));
+    let direct = Listener::new(directly(&server, person.clone()).await, person.clone()).await;
+    let stage = stage(&server).await;
+    let through = match person.clone() {
+        Some(person) => stage.client_of(PATH, direct.era(), person).await,
+        None => stage.client_nobody(PATH, direct.era()).await,
+    };
+    let through = Listener::new(through, person).await;
+    let mut comparison = Comparison::of(server.name, direct.era(), edits);
+    comparison.add("hello", &direct.hello(), &through.hello());
+    for (method, params) in server.traffic.requests() {
+        if direct.peer.profile().capabilities.has(traffic::capability(method)) {
+            comparison.add(method, &direct.asks(method, &params).await, &through.asks(method, &params).await);
+        }
+    }
+    for watched in &server.traffic.watched {
+        comparison.add("changes", &direct.watches(watched).await, &through.watches(watched).await);
+    }
+    direct.peer.close().await;
+    through.peer.close().await;
+    comparison
+}
+
+impl<'a> Comparison<'a> {
+    fn of(server: &'static str, era: Era, known: &'a Edits) -> Self {
+        Self { server, era, known, differences: Vec::new(), used: BTreeSet::new(), told: String::new() }
+    }
+
+    fn add(&mut self, what: &str, directly: &Heard, through: &Heard) {
+        self.compare("meanwhile", what, (&directly.meanwhile, &through.meanwhile));
+        self.compare(what, what, (&directly.end, &through.end));
+        self.told.extend([&*directly.meanwhile.text(), &*directly.end.text()]);
+    }
+
+    fn compare(&mut self, about: &str, what: &str, said: (&Raw, &Raw)) {
+        let (left, right) = self.known.made(about, self.era, said, &mut self.used);
+        if left.as_bytes() != right.as_bytes() {
+            let era = self.era;
+            let difference = format!("{}, {era:?}: {what}\n  directly {left}\n  through  {right}", self.server);
+            self.differences.push(difference);
+        }
+    }
+}
+
+const PATH: &str = "/servers/peer/mcp";
+
+async fn stage(server: &Compared) -> Stage {
     let wanted =
         WantedServer { era: server.era, ..WantedServer::new(name("peer"), Way::Address(server.address.clone())) };
     let (access, key) = Access::of_keys(None).unwrap();
     let stage = Stage::open_to(TestHost::new().wanted(wanted), access, key).await;
     stage.host.ready("peer").await;
-    let through = stage.client_nobody("/servers/peer/mcp", direct.profile().revision.era()).await;
-    let (mut differences, mut used) = (Vec::new(), BTreeSet::new());
-    let mut compare = |what: &str, direct_said: &Raw, through_said: &Raw| {
-        let era = direct.profile().revision.era();
-        let (left, right) = edits.made(what, era, (direct_said, through_said), &mut used);
-        if left.as_bytes() != right.as_bytes() {
-            differences.push(format!("{}: {what}\n  directly {left}\n  through  {right}", server.name));
-        }
-    };
-    compare("hello", &direct.profile().raw, &through.profile().raw);
-    for (method, params) in server.requests() {
-        if !direct.profile().capabilities.has(servers::capability(method)) {
-            continue;
-        }
-        let (directly, through) = (said(&direct, method, &params).await, said(&through, method, &params).await);
-        compare("progress", &directly.0, &through.0);
-        compare(method, &directly.1, &through.1);
-    }
-    direct.close().await;
-    through.close().await;
-    (differences, used)
+    stage
 }
 
-async fn directly(server: &Compared) -> Peer {
+async fn directly(server: &Compared, person: Option<Arc<Person>>) -> Peer {
     // Interpreters take their time to start beside others.
     let timeouts = Timeouts { probe: PATIENCE, ..Timeouts::default() };
+    let asks = person.map(|person| person as Arc<dyn AskHandler>);
     let options = DialOptions {
-        connect: ConnectOptions { era: server.era, timeouts, ..ConnectOptions::default() },
+        connect: ConnectOptions { era: server.era, timeouts, asks, ..ConnectOptions::default() },
         custodian: toolway_host::keeper::Custodian::nobody(),
         ..DialOptions::default()
     };
     within("the handshake", dial(&server.address, options))
         .await
         .unwrap_or_else(|error| panic!("{}: {error}", server.name))
-}
-
-/// The steps that were told, then the result, or the error: all as they came.
-async fn said(peer: &Peer, method: &'static str, params: &Known) -> (Raw, Raw) {
-    let request = Request::new(method, Some(Raw::of(params))).unwrap().with_progress();
-    let mut steps = Vec::new();
-    let exchange = peer.open(request, Terms::call());
-    let outcome = exchange.outcome_with(None, |happening| {
-        if let Happening::Progress(step) = happening {
-            steps.push(step.clone());
-        }
-    });
-    let result = match within(method, outcome).await {
-        Outcome::Answered(result) => result,
-        Outcome::Refused(error) => error.raw().clone(),
-        other => panic!("{method}: {other:?}"),
-    };
-    (splice::array(&steps), result)
 }

@@ -15,6 +15,7 @@ mod leaving;
 mod lists;
 mod over_http;
 mod own_lists;
+mod person;
 mod stage;
 mod tap;
 mod tasks_listed;

@@ -35,10 +35,12 @@ const EDITS: &str = "
 ## What the gateway edits
 
 Where both sides speak the same era, what a server says arrives at `/servers/<id>/mcp` byte for byte: results, errors,
-steps of progress, and each item of a list. The differences are these, and `crates/gateway/tests/it/differential`
+each item of a list; steps of progress, log lines and questions in the middle of a request, in their order; what is
+honoured of a subscription, and what is told then. The differences are these, and `crates/gateway/tests/it/differential`
 compares servers of ours and of others, directly and through the gateway, to show that there are no more. *Hello* is the
-first answer: `initialize` or `server/discover`. Besides, icons that are addresses elsewhere are left out of lists and of
-who answers, since clients take them only from where the server is; those that hold their picture go through.
+first answer: `initialize` or `server/discover`; *results* are those of any method. Besides, icons that are addresses
+elsewhere are left out of lists and of who answers, since clients take them only from where the server is; those that
+hold their picture go through.
 
 | in | era | where | what differs | why |
 |---|---|---|---|---|
@@ -76,6 +78,7 @@ fn edited(page: &mut String, edit: &KnownEdit) {
         Kind::Order => "the order of its members",
         Kind::No => "left out where it says no",
         Kind::Own => "the gateway's own",
+        Kind::Added => "added where the server says nothing",
     };
     let cells = [&edit.era, &place, differs, &edit.why].map(str::to_owned);
     line(page, &format!("| {} |", edit.about), &cells);

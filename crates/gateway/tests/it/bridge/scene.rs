@@ -12,8 +12,7 @@ use toolway_wire::{
     up::Peer,
 };
 
-use super::person::Person;
-use crate::{over_http::OverHttp, stage::Stage};
+use crate::{over_http::OverHttp, person::Person, stage::Stage};
 
 /// Who speaks to whom, and how the server is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,7 +16,7 @@ pub(crate) struct Edits(Vec<KnownEdit>);
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct KnownEdit {
-    /// What it is an edit of: `hello`, `lists` or a method.
+    /// What it is an edit of: `hello`, `lists`, `results` of any method, or a method.
     pub(crate) about: String,
     /// In which era: `2025`, `2026` or `both`.
     pub(crate) era: String,
@@ -36,6 +36,8 @@ pub(crate) enum Kind {
     No,
     /// Whatever is there.
     Own,
+    /// Whatever is there where the server says nothing.
+    Added,
 }
 
 impl Edits {
@@ -57,6 +59,9 @@ impl Edits {
     ) -> (Raw, Raw) {
         let (mut direct, mut through) = (direct.clone(), through.clone());
         for (at, edit) in self.0.iter().enumerate().filter(|(_, edit)| edit.concerns(what, era)) {
+            if edit.kind == Kind::Added && edit.is_said_in(&direct) {
+                continue;
+            }
             let before = direct.as_bytes() == through.as_bytes();
             let (left, right) = (edit.made(&direct, &edit.place), edit.made(&through, &edit.place));
             let changed = left.as_bytes() != direct.as_bytes() || right.as_bytes() != through.as_bytes();
@@ -72,16 +77,28 @@ impl Edits {
 impl KnownEdit {
     fn concerns(&self, what: &str, era: Era) -> bool {
         let year = if era == Era::Legacy { "2025" } else { "2026" };
-        let meant = self.about == what || (self.about == "lists" && what.ends_with("/list"));
+        let meant = match self.about.as_str() {
+            "lists" => what.ends_with("/list"),
+            "results" => what.contains('/'),
+            about => about == what,
+        };
         meant && (self.era == "both" || self.era == year)
+    }
+
+    fn is_said_in(&self, value: &Raw) -> bool {
+        let mut said = Some(value.clone());
+        for member in &self.place {
+            said = said.and_then(|value| value.get(member));
+        }
+        said.is_some()
     }
 
     /// The value without what may differ, and without what is empty then.
     fn made(&self, value: &Raw, place: &[String]) -> Raw {
         match (place, self.kind) {
             ([], Kind::Order) => sorted(value),
-            ([], Kind::No | Kind::Own) => value.clone(),
-            ([last], Kind::Own) => splice::edited(value, &[Edit::Remove(last)]),
+            ([], Kind::No | Kind::Own | Kind::Added) => value.clone(),
+            ([last], Kind::Own | Kind::Added) => splice::edited(value, &[Edit::Remove(last)]),
             ([last], Kind::No) => match value.get(last).and_then(|said| said.as_bool()) {
                 Some(false) => splice::edited(value, &[Edit::Remove(last)]),
                 _ => value.clone(),

@@ -10,22 +10,32 @@ use toolway_wire::{
 };
 
 /// A person with a model and a folder.
-#[derive(Default)]
-pub(super) struct Person {
+pub(crate) struct Person {
+    declared: Value,
     asked: Mutex<Vec<(String, Value)>>,
 }
 
 impl Person {
+    /// Somebody who says that just this can be asked.
+    pub(crate) fn declaring(declared: Value) -> Self {
+        Self { declared, asked: Mutex::default() }
+    }
+
     /// What was asked since the last look: the method and the params of each.
-    pub(super) fn asked(&self) -> Vec<(String, Value)> {
+    pub(crate) fn asked(&self) -> Vec<(String, Value)> {
         std::mem::take(&mut *self.asked.lock())
+    }
+}
+
+impl Default for Person {
+    fn default() -> Self {
+        Self::declaring(json!({ "elicitation": { "form": {}, "url": {} }, "sampling": { "tools": {} }, "roots": {} }))
     }
 }
 
 impl AskHandler for Person {
     fn capabilities(&self) -> ClientCapabilities {
-        let declared = json!({ "elicitation": { "form": {}, "url": {} }, "sampling": { "tools": {} }, "roots": {} });
-        ClientCapabilities(Raw::of(&declared))
+        ClientCapabilities(Raw::of(&self.declared))
     }
 
     fn answer(&self, question: Question) -> BoxFuture<'_, Answer> {
@@ -53,9 +63,15 @@ fn sampled(content: &Value, reason: &str) -> Value {
     json!({ "role": "assistant", "model": "none", "content": content, "stopReason": reason })
 }
 
-/// Every field of a form: `Ada` where a text is wanted, yes where a yes or no is.
+/// Every field of a form: `Ada` where a text is wanted, yes where a yes or no is, and what stands there already.
 fn filled_in(schema: &Value) -> Value {
     let fields = schema["properties"].as_object().unwrap();
-    let value = |field: &Value| if field["type"] == "boolean" { json!(true) } else { json!("Ada") };
+    let value = |field: &Value| match (field.get("default"), field["type"].as_str()) {
+        (Some(default), _) => default.clone(),
+        (None, Some("boolean")) => json!(true),
+        (None, Some("array")) => json!([]),
+        (None, Some("integer" | "number")) => json!(7),
+        (None, _) => json!("Ada"),
+    };
     fields.iter().map(|(name, field)| (name.clone(), value(field))).collect()
 }
