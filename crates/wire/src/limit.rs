@@ -5,6 +5,8 @@
 
 /// A larger message is refused: no tool result a person or model reads is bigger, and it is held in memory.
 pub const MESSAGE_BYTES: usize = 64 * 1024 * 1024;
+/// A line of this many times the bound on a message, still without an end, is not going to have one: nobody reads on.
+pub const ENDLESS_LINE: usize = 8;
 /// JSON nested deeper than this is an attack on somebody's stack.
 pub const DEPTH: usize = 128;
 /// Messages of one batch, in the one revision that has them.

@@ -1,6 +1,6 @@
 //! Messages framed by lines, over any pair of byte streams: the same for both faces.
 //!
-//! [`LineReader`] gives one message per line and survives lines that are too long. [`LineWriter`] writes a message
+//! [`LineReader`] gives one message per line and survives lines that are too long, not those without an end. [`LineWriter`] writes a message
 //! where it is sent, as far as the stream takes it without waiting; what is sent while a write is under way is gathered
 //! and written at once by a task of its own. Sending never waits. Who speaks over the lines is decided in
 //! [`crate::up`] and [`crate::down`].
@@ -25,6 +25,7 @@ use crate::{
         self,
         skim::{Skimmed, Skimmer},
     },
+    limit::ENDLESS_LINE,
 };
 
 /// Bytes asked of the stream at a time.
@@ -97,7 +98,8 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         Self { stream, buffer: Vec::new(), start: 0, searched: 0, unended: false, limit }
     }
 
-    /// The next line that is not blank; `None` at the end of the stream.
+    /// The next line that is not blank; `None` at the end of the stream. [`io::ErrorKind::InvalidData`] is a line without
+    /// an end.
     pub(crate) async fn next(&mut self) -> io::Result<Option<Line>> {
         loop {
             match memchr::memchr(b'\n', &self.buffer[self.searched..]) {
@@ -169,7 +171,13 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     async fn skim(&mut self) -> io::Result<Option<Line>> {
         let mut skimmer = Skimmer::default();
         skimmer.skim(&self.buffer[self.start..]);
+        let most = self.limit.max(CHUNK).saturating_mul(ENDLESS_LINE);
+        let mut length = self.buffer.len() - self.start;
         loop {
+            if most < length {
+                let endless = format!("it said more than {most} bytes without ending a line");
+                return Err(io::Error::new(io::ErrorKind::InvalidData, endless));
+            }
             self.buffer = Vec::new();
             (self.start, self.searched) = (0, 0);
             if self.fill().await? == 0 {
@@ -181,7 +189,10 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
                     (self.start, self.searched) = (end + 1, end + 1);
                     return Ok(Some(Line::TooLong(skimmer.found())));
                 }
-                None => skimmer.skim(&self.buffer),
+                None => {
+                    skimmer.skim(&self.buffer);
+                    length = length.saturating_add(self.buffer.len());
+                }
             }
         }
     }
@@ -361,6 +372,14 @@ mod tests {
         assert_eq!(lines(&[b'x'; 1_000][..], 100).await, ["too long, id None"]);
         // Also where it came all at once.
         assert_eq!(lines(&b"{\"result\":\"xxxxxxxxxx\",\"id\":7}\n{}"[..], 20).await, ["too long, id Some(7)", "{}"]);
+    }
+
+    #[tokio::test]
+    async fn a_line_that_does_not_end_is_not_read_for_ever() {
+        let mut reader = LineReader::new(tokio::io::repeat(b'x'), 100_000);
+        let error = reader.next().await.unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::InvalidData);
+        assert_eq!(error.to_string(), "it said more than 800000 bytes without ending a line");
     }
 
     #[tokio::test]

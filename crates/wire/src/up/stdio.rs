@@ -126,6 +126,10 @@ async fn read(mut reader: LineReader<ReadStream>, sink: Arc<dyn Sink>, keeper: O
                 sink.too_long(Lane::Shared, answers, limit);
             }
             Ok(None) => break "it closed its output".to_owned(),
+            // It has not ended, and how it will is our doing.
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                return sink.closed(WireError::Ended(error.to_string()));
+            }
             Err(error) => break error.to_string(),
         }
     };
