@@ -1,6 +1,7 @@
 //! Whose credentials a command uses, where they are kept, and how a person signs in to one server.
 
 pub(crate) mod browser;
+pub(crate) mod opener;
 
 use std::{ffi::OsStr, io::Write, sync::Arc};
 

@@ -2,6 +2,8 @@
 //! one crate's tests need. Never shipped.
 
 pub mod authorization;
+#[cfg(target_os = "linux")]
+pub mod chromium;
 pub mod conformance_server;
 pub mod conformance_sign_in;
 pub mod conformance_unattended;

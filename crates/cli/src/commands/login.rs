@@ -27,6 +27,7 @@ use crate::{
     sign_in::{
         Account,
         browser::{Person, Way},
+        opener::Openers,
     },
 };
 
@@ -74,7 +75,7 @@ pub(crate) async fn run(args: &LoginArgs, app: &App, output: &mut Output) -> Res
     let finish = || finishing(&server.name, &principal);
     let signed_in = match &args.callback {
         Some(callback) => app.stop.or(finished(&account, callback)).await?,
-        None => app.stop.or(signed_in(args, account)).await?.map_err(|needed| waiting(&needed, &finish(), output)),
+        None => app.stop.or(signed_in(args, app, account)).await?.map_err(|needed| waiting(&needed, &finish(), output)),
     };
     let (key, credential, place) = signed_in?;
     app.tell_gateway_of(&server.name, output).await;
@@ -91,7 +92,7 @@ async fn finished(account: &Account, callback: &Secret) -> Result<Kept, Report> 
     Ok((key, credential, sign_in.vault.place()))
 }
 
-async fn signed_in(args: &LoginArgs, account: Account) -> Result<Kept, Box<Unsigned>> {
+async fn signed_in(args: &LoginArgs, app: &App, account: Account) -> Result<Kept, Box<Unsigned>> {
     let Account { mut options, callback_port } = account;
     let way = match (person_present(), args.no_browser, args.wait) {
         (true, true, _) => Way::Pasted,
@@ -99,7 +100,7 @@ async fn signed_in(args: &LoginArgs, account: Account) -> Result<Kept, Box<Unsig
         (false, _, true) => Way::Shown,
         (false, _, false) => Way::Later,
     };
-    options.browser = Some(Arc::new(Person { way, port: callback_port }));
+    options.browser = Some(Arc::new(Person { way, port: callback_port, openers: Openers::of(&app.environment) }));
     let sign_in = options.sign_in.clone();
     let demand = demand(&*sign_in.fetch, &sign_in.server).await;
     Session::new(options).sign_in(&demand).await.map_err(|needed| Box::new(Unsigned::Needed(needed)))?;

@@ -1,17 +1,13 @@
 //! The ways to a person who signs in: a browser that comes back to this machine, an address and what is pasted back, or
 //! nobody who is there now.
 //!
-//! Addresses come from strangers: each is shown, and opened by a program that is given it as one argument; no shell sees
-//! it. They are https, or http on this machine.
+//! Addresses come from strangers: each is shown, and opened as [`super::opener`] says. They are https, or http on this
+//! machine.
 
-use std::{
-    io::{BufRead, Read},
-    process::Stdio,
-    time::Duration,
-};
+use std::io::{BufRead, Read};
 
 use futures_util::future::BoxFuture;
-use tokio::{process::Command, time::timeout};
+use tokio::time::timeout;
 use toolway_auth::{
     authorize::PENDING,
     browser::{Browser, Declined, Invitation, Visit},
@@ -21,7 +17,7 @@ use toolway_auth::{
 use toolway_config::Secret;
 use url::Url;
 
-use super::say;
+use super::{opener::Openers, say};
 
 /// How the person is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,15 +33,18 @@ pub(crate) enum Way {
 }
 
 /// A person, reached in one of the ways.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Person {
     pub(crate) way: Way,
     /// The port of this machine that is registered for us.
     pub(crate) port: Option<u16>,
+    /// What opens addresses.
+    pub(crate) openers: Openers,
 }
 
 struct Sent {
     way: Way,
+    openers: Openers,
     redirect: Url,
     /// None where the callback comes another way.
     listener: Option<CallbackListener>,
@@ -53,10 +52,6 @@ struct Sent {
 
 /// More than any callback has.
 const MAX_PASTED: u64 = 64 * 1024;
-/// A program that opens addresses and has not failed by then has done it.
-const TO_OPEN: Duration = Duration::from_millis(500);
-/// What opens addresses here.
-const OPENER: &str = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
 
 impl Browser for Person {
     fn ready<'a>(&'a self, before: Option<&'a Url>) -> BoxFuture<'a, Result<Box<dyn Visit>, Declined>> {
@@ -69,7 +64,7 @@ impl Browser for Person {
             let listener = bound.map_err(failed)?;
             let redirect = listener.redirect().clone();
             let listener = Some(listener).filter(|_| matches!(self.way, Way::Opened | Way::Shown));
-            Ok(Box::new(Sent { way: self.way, redirect, listener }) as Box<dyn Visit>)
+            Ok(Box::new(Sent { way: self.way, openers: self.openers.clone(), redirect, listener }) as Box<dyn Visit>)
         })
     }
 }
@@ -88,8 +83,9 @@ impl Visit for Sent {
             invite(&invitation);
             match &self.listener {
                 Some(listener) => {
-                    if self.way == Way::Opened {
-                        open(&address).await;
+                    // Where none is there, the address that was shown is enough.
+                    if self.way == Way::Opened && !self.openers.open(&address).await {
+                        say("No browser could be started here; open the address yourself.");
                     }
                     come_back(listener, &invitation.state).await
                 }
@@ -117,21 +113,6 @@ fn invite(invitation: &Invitation) {
         say(&format!("It asks for: {scopes}"));
     }
     say(&format!("Open this address:\n\n  {}\n", address.expose()));
-}
-
-/// Starts what opens addresses. Where that is not there, the address that was shown is enough.
-#[expect(clippy::disallowed_methods, reason = "a browser is the person's, not a server that is kept")]
-async fn open(address: &Url) {
-    let mut command = Command::new(OPENER);
-    command.arg(address.as_str()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let opened = match command.spawn() {
-        // One that stays is the browser itself.
-        Ok(mut child) => timeout(TO_OPEN, child.wait()).await.map_or(true, |ended| ended.is_ok_and(|it| it.success())),
-        Err(_) => false,
-    };
-    if !opened {
-        say("No browser could be started here; open the address yourself.");
-    }
 }
 
 async fn come_back(listener: &CallbackListener, state: &Secret) -> Result<Secret, Declined> {

@@ -83,6 +83,13 @@ impl Home {
         self.folder.path().join(name)
     }
 
+    /// A folder in it, made.
+    pub(crate) fn folder(&self, name: &str) -> PathBuf {
+        let path = self.path(name);
+        std::fs::create_dir_all(&path).unwrap();
+        path
+    }
+
     pub(crate) fn command(&self, words: &[&str]) -> Command {
         let bin = root().join(".interop/node_modules/.bin");
         let beside = Path::new(TOOLWAY).parent().unwrap();
@@ -113,7 +120,17 @@ impl Home {
     }
 
     /// Runs the program at a terminal where these keys are typed; gives everything the terminal was sent.
-    pub(crate) fn run_at_terminal(&self, mut command: Command, keys: &str) -> (ExitStatus, String) {
+    pub(crate) fn run_at_terminal(&self, command: Command, keys: &str) -> (ExitStatus, String) {
+        self.run_at_terminal_for(command, keys, Duration::from_secs(20))
+    }
+
+    /// The same, for as long as it may take.
+    pub(crate) fn run_at_terminal_for(
+        &self,
+        mut command: Command,
+        keys: &str,
+        patience: Duration,
+    ) -> (ExitStatus, String) {
         let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&terminal).unwrap();
         unlockpt(&terminal).unwrap();
@@ -133,7 +150,7 @@ impl Home {
             String::from_utf8_lossy(&text).into_owned()
         });
         terminal.write_all(keys.as_bytes()).unwrap();
-        let status = wait(&mut child, Duration::from_secs(20));
+        let status = wait(&mut child, patience);
         (status, reading.join().unwrap())
     }
 }

@@ -1,72 +1,19 @@
 //! `toolway login` and what follows: real authorization servers, real callbacks, and nobody at a terminal unless said.
 
 use std::{
-    io::{BufRead, BufReader, Read, Write},
-    net::TcpStream,
+    io::{BufRead, BufReader},
     os::unix::fs::PermissionsExt,
     path::Path,
     process::Stdio,
     time::{Duration, Instant},
 };
 
-use tokio::runtime::Runtime;
-use toolway_testkit::authorization::{AuthorizationServer, Endpoint, ProtectedServer, visitor::visit};
-use url::Url;
+use toolway_testkit::authorization::Endpoint;
 
-use crate::home::{Home, TOOLWAY};
-
-/// A home with a server that wants to see a token, and whoever gives those.
-struct World {
-    home: Home,
-    runtime: Runtime,
-    login: AuthorizationServer,
-    server: ProtectedServer,
-}
-
-impl World {
-    fn new() -> Self {
-        let runtime = Runtime::new().unwrap();
-        let login = runtime.block_on(AuthorizationServer::start()).unwrap();
-        let server = runtime.block_on(ProtectedServer::start(&login)).unwrap();
-        let world = Self { home: Home::new(), runtime, login, server };
-        world.configure("");
-        world
-    }
-
-    fn configure(&self, said: &str) {
-        self.home.configure(&format!(
-            r#"{{ "signIn": {{ "vault": "file" }}, "mcpServers": {{
-                "api": {{ "url": "{}"{said} }}, "files": {{ "command": "{TOOLWAY}", "args": ["sample"] }} }} }}"#,
-            self.server.url()
-        ));
-    }
-
-    /// Where the browser is sent back to when somebody has agreed.
-    fn visit(&self, address: &str, who: &str) -> String {
-        self.runtime.block_on(visit(address, who)).unwrap()
-    }
-
-    /// Begins a sign-in that nobody is there for, and finishes it.
-    fn sign_in(&self, who: &str, options: &[&str]) {
-        let words = [&["login", "api"], options].concat();
-        let begun = self.home.run(&words);
-        assert_eq!(begun.code, 3, "{begun:?}");
-        let begun: serde_json::Value = serde_json::from_str(&begun.out).unwrap();
-        let callback = self.visit(begun["address"].as_str().unwrap(), who);
-        self.home.run(&[&words[..], &["--callback", &callback]].concat()).ok();
-    }
-}
-
-/// Opens an address, as a browser does that is sent there.
-fn open(address: &str) -> String {
-    let url = Url::parse(address).unwrap();
-    let mut stream = TcpStream::connect(url.socket_addrs(|| None).unwrap()[0]).unwrap();
-    let (path, host) = (&url[url::Position::BeforePath..], url.authority());
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
-    let mut reply = String::new();
-    stream.read_to_string(&mut reply).unwrap();
-    reply
-}
+use crate::{
+    home::Home,
+    world::{World, open},
+};
 
 #[test]
 fn without_a_terminal_a_sign_in_is_begun_here_and_finished_by_another_command() {
