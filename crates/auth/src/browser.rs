@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 use toolway_config::Secret;
 use url::Url;
 
-use crate::scope::Scopes;
+use crate::{callback::Arrival, scope::Scopes};
 
 /// A way to a person who can sign in.
 pub trait Browser: Send + Sync + fmt::Debug {
@@ -19,8 +19,8 @@ pub trait Visit: Send + Sync {
     /// Where the browser has to be sent back to.
     fn redirect(&self) -> Url;
 
-    /// Sends the person there; gives the whole address the browser was sent back to.
-    fn begin(self: Box<Self>, invitation: Invitation) -> BoxFuture<'static, Result<Secret, Declined>>;
+    /// Sends the person there; gives what came back, with whoever waits to be told what came of it.
+    fn begin(self: Box<Self>, invitation: Invitation) -> BoxFuture<'static, Result<Arrival, Declined>>;
 }
 
 /// What a person is asked to do, and is to be told before.

@@ -1,8 +1,8 @@
 //! The one request that a browser makes to this machine when somebody has signed in.
 //!
-//! Listens on 127.0.0.1 only and answers one callback: a GET of the one path, for the one host, with the one state.
+//! Listens on 127.0.0.1 only and takes one callback: a GET of the one path, for the one host, with the one state.
 //! Everything else that comes along is refused, within bounds of size, time and number. Whether the callback is any good
-//! is judged in [`crate::authorize`].
+//! is judged in [`crate::authorize`]; the browser waits for that, and shows what came of it.
 
 use std::{io, net::Ipv4Addr, time::Duration};
 
@@ -11,7 +11,7 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
     task::JoinSet,
-    time::timeout,
+    time::{sleep, timeout},
 };
 use toolway_config::Secret;
 use url::Url;
@@ -23,6 +23,24 @@ pub struct CallbackListener {
     redirect: Url,
 }
 
+/// A callback, and the browser that brought it and waits.
+#[derive(Debug)]
+pub struct Arrival {
+    /// The whole address that the browser was sent back to.
+    pub address: Secret,
+    /// None where a person brought it.
+    browser: Option<TcpStream>,
+}
+
+/// What came of a callback.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Somebody is signed in.
+    SignedIn,
+    /// Nobody is; why is said where the sign-in was asked for.
+    NotSignedIn,
+}
+
 /// The path a browser is sent back to.
 pub const PATH: &str = "/callback";
 /// A request whose head is longer is no callback.
@@ -31,6 +49,8 @@ const MAX_HEAD: usize = 16 * 1024;
 const MAX_OPEN: usize = 16;
 /// A browser sends its request at once.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// After a connection could not be taken, for this process or the system has too many: soon there may be fewer.
+const PAUSE: Duration = Duration::from_millis(100);
 
 impl CallbackListener {
     /// Listens at this port of 127.0.0.1, or at any that is free.
@@ -57,18 +77,21 @@ impl CallbackListener {
         &self.redirect
     }
 
-    /// Waits for the callback with this state and gives its whole address. How long that may take is the caller's to say.
-    pub async fn callback(&self, state: &Secret) -> io::Result<Secret> {
-        let mut open: JoinSet<Option<Secret>> = JoinSet::new();
+    /// Waits for the callback with this state. How long that may take is the caller's to say.
+    pub async fn callback(&self, state: &Secret) -> Arrival {
+        let mut open: JoinSet<Option<Arrival>> = JoinSet::new();
         loop {
             tokio::select! {
-                accepted = self.listener.accept(), if open.len() < MAX_OPEN => {
-                    let (stream, _) = accepted?;
-                    open.spawn(answer(stream, self.redirect.clone(), state.clone()));
-                }
+                accepted = self.listener.accept(), if open.len() < MAX_OPEN => match accepted {
+                    Ok((stream, _)) => {
+                        open.spawn(answer(stream, self.redirect.clone(), state.clone()));
+                    }
+                    // Somebody who left, or a want of descriptors or memory: none of it ends a sign-in.
+                    Err(_) => sleep(PAUSE).await,
+                },
                 Some(answered) = open.join_next() => {
-                    if let Ok(Some(callback)) = answered {
-                        return Ok(callback);
+                    if let Ok(Some(arrival)) = answered {
+                        return arrival;
                     }
                 }
             }
@@ -76,27 +99,53 @@ impl CallbackListener {
     }
 }
 
-/// Answers one connection; the callback, if it was one.
-async fn answer(mut stream: TcpStream, redirect: Url, state: Secret) -> Option<Secret> {
+impl Arrival {
+    /// A callback that a person brought; nobody waits to see a page.
+    pub fn brought(address: Secret) -> Self {
+        Self { address, browser: None }
+    }
+
+    /// Shows the browser what came of it. It may be gone, which changes nothing.
+    pub async fn told(self, ending: Ending) {
+        let page = match ending {
+            Ending::SignedIn => SIGNED_IN,
+            Ending::NotSignedIn => NOT_SIGNED_IN,
+        };
+        if let Some(mut browser) = self.browser {
+            let _answered = timeout(PATIENCE, send(&mut browser, page)).await;
+        }
+    }
+}
+
+/// Answers one connection, unless it brought the callback.
+async fn answer(mut stream: TcpStream, redirect: Url, state: Secret) -> Option<Arrival> {
     let head = timeout(PATIENCE, read_head(&mut stream)).await.ok()??;
-    let (page, callback) = match judge(&head, &redirect, &state) {
-        Ok(callback) => (DONE, Some(callback)),
-        Err(page) => (page, None),
-    };
-    // The browser may be gone; what it said is there all the same.
-    let _answered = timeout(PATIENCE, send(&mut stream, page)).await;
-    callback
+    match judge(&head, &redirect, &state) {
+        Ok(address) => Some(Arrival { address, browser: Some(stream) }),
+        Err(page) => {
+            let _answered = timeout(PATIENCE, send(&mut stream, page)).await;
+            None
+        }
+    }
 }
 
 /// A status and what people read.
 type Page = (&'static str, &'static str);
 
-const DONE: Page = ("200 OK", "The sign-in goes on in the program that asked for it. You can close this page.\n");
-const UNREADABLE: Page = ("400 Bad Request", "This is no callback.\n");
-const OTHER_HOST: Page = ("421 Misdirected Request", "This is not the host you are looking for.\n");
-const OTHER_METHOD: Page = ("405 Method Not Allowed", "This is no callback.\n");
-const OTHER_PATH: Page = ("404 Not Found", "There is nothing here.\n");
-const OTHER_STATE: Page = ("400 Bad Request", "This callback belongs to another sign-in.\n");
+// None has a word of a stranger's in it.
+const SIGNED_IN: Page = ("200 OK", "You are signed in. You can close this page.");
+const NOT_SIGNED_IN: Page = ("400 Bad Request", "You are not signed in. The program that asked for it says why.");
+const UNREADABLE: Page = ("400 Bad Request", "This is no callback.");
+const OTHER_HOST: Page = ("421 Misdirected Request", "This is not the host you are looking for.");
+const OTHER_METHOD: Page = ("405 Method Not Allowed", "This is no callback.");
+const OTHER_PATH: Page = ("404 Not Found", "There is nothing here.");
+const OTHER_STATE: Page = ("400 Bad Request", "This callback belongs to another sign-in.");
+
+/// Nothing may be loaded, run, framed or kept, and nobody is told where the browser was.
+const HEADERS: &str = "Content-Type: text/html; charset=utf-8\r\n\
+    Content-Security-Policy: default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n\
+    Cache-Control: no-store\r\nReferrer-Policy: no-referrer\r\nX-Content-Type-Options: nosniff\r\n\
+    X-Frame-Options: DENY\r\nCross-Origin-Opener-Policy: same-origin\r\nConnection: close\r\n";
 
 /// The callback's address, or what to answer instead. A name that was made to lead here is not our host.
 fn judge(head: &str, redirect: &Url, state: &Secret) -> Result<Secret, Page> {
@@ -146,12 +195,10 @@ async fn read_head(stream: &mut TcpStream) -> Option<String> {
 }
 
 async fn send(stream: &mut TcpStream, (status, text): Page) -> io::Result<()> {
-    let reply = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\nCache-Control: no-store\r\n\
-         Content-Security-Policy: default-src 'none'\r\nReferrer-Policy: no-referrer\r\nX-Content-Type-Options: nosniff\r\n\
-         Connection: close\r\n\r\n{text}",
-        text.len()
+    let page = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>Toolway</title>\n<p>{text}</p>\n</html>\n"
     );
+    let reply = format!("HTTP/1.1 {status}\r\n{HEADERS}Content-Length: {}\r\n\r\n{page}", page.len());
     stream.write_all(reply.as_bytes()).await?;
     stream.shutdown().await
 }
@@ -168,15 +215,20 @@ mod tests {
     use toolway_config::Secret;
     use url::Url;
 
-    use super::{CallbackListener, MAX_HEAD, MAX_OPEN};
+    use super::{CallbackListener, Ending, MAX_HEAD, MAX_OPEN};
 
+    /// The first line of what is answered.
     async fn said(redirect: &Url, request: &str) -> String {
+        whole(redirect, request).await.lines().next().unwrap_or_default().to_owned()
+    }
+
+    async fn whole(redirect: &Url, request: &str) -> String {
         let mut stream = TcpStream::connect(redirect.socket_addrs(|| None).unwrap()[0]).await.unwrap();
         // A listener that has heard enough closes before everything is written.
         let _written = stream.write_all(request.as_bytes()).await;
         let mut reply = String::new();
         let _read = stream.read_to_string(&mut reply).await;
-        reply.lines().next().unwrap_or_default().to_owned()
+        reply
     }
 
     #[tokio::test]
@@ -202,9 +254,22 @@ mod tests {
         assert_eq!(said(&redirect, &"x".repeat(MAX_HEAD + 4096)).await, "", "too long, and not answered");
         assert!(waiting.try_join_next().is_none());
         let good = format!("GET /callback?state=st4te&code=c0de HTTP/1.1\r\nHost: {host}\r\n\r\n");
-        assert_eq!(said(&redirect, &good).await, "HTTP/1.1 200 OK");
-        let callback = waiting.join_next().await.unwrap().unwrap().unwrap();
-        assert_eq!(callback.expose(), format!("{redirect}?state=st4te&code=c0de"));
+        let mut browser = JoinSet::new();
+        browser.spawn({
+            let redirect = redirect.clone();
+            async move { whole(&redirect, &good).await }
+        });
+        let arrival = waiting.join_next().await.unwrap().unwrap();
+        assert_eq!(arrival.address.expose(), format!("{redirect}?state=st4te&code=c0de"));
+        assert!(browser.try_join_next().is_none(), "the browser is told nothing before something came of it");
+        arrival.told(Ending::SignedIn).await;
+        let page = browser.join_next().await.unwrap().unwrap();
+        assert!(page.starts_with("HTTP/1.1 200 OK\r\n"), "{page}");
+        assert!(page.ends_with("<p>You are signed in. You can close this page.</p>\n</html>\n"), "{page}");
+        assert!(!page.contains("c0de") && !page.contains("st4te"), "{page}");
+        for header in ["default-src 'none'", "frame-ancestors 'none'", "no-store", "no-referrer", "nosniff"] {
+            assert!(page.contains(header), "{page}");
+        }
     }
 
     #[tokio::test]
@@ -217,10 +282,10 @@ mod tests {
             silent.push(TcpStream::connect(address).await.unwrap());
         }
         let mut waiting = JoinSet::new();
-        waiting.spawn(async move { listener.callback(&Secret::new("s")).await });
+        waiting.spawn(async move { listener.callback(&Secret::new("s")).await.told(Ending::NotSignedIn).await });
         let good = format!("GET /callback?state=s&code=c HTTP/1.1\r\nHost: {}\r\n\r\n", redirect.authority());
         let answered = tokio::time::timeout(Duration::from_secs(5), said(&redirect, &good)).await.unwrap();
-        assert_eq!(answered, "HTTP/1.1 200 OK");
+        assert_eq!(answered, "HTTP/1.1 400 Bad Request");
     }
 
     #[tokio::test]

@@ -1,9 +1,9 @@
 //! How the client of the official suite signs in: a session for a scenario, and a person whose browser goes wherever it
 //! is sent, as the suite's own does.
 
-use std::{error::Error, io, sync::Arc};
+use std::{error::Error, future::pending, io, sync::Arc};
 
-use futures_util::future::{BoxFuture, try_join};
+use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -11,7 +11,7 @@ use tokio::{
 };
 use toolway_auth::{
     browser::{Browser, Declined, Invitation, Visit},
-    callback::CallbackListener,
+    callback::{Arrival, CallbackListener},
     dialer::GuardedDialer,
     dpop::DpopKeys,
     needed::SignInNeeded,
@@ -96,12 +96,20 @@ impl Visit for Following {
         self.0.redirect().clone()
     }
 
-    fn begin(self: Box<Self>, invitation: Invitation) -> BoxFuture<'static, Result<Secret, Declined>> {
+    fn begin(self: Box<Self>, invitation: Invitation) -> BoxFuture<'static, Result<Arrival, Declined>> {
         Box::pin(async move {
             let address = Url::parse(invitation.address.expose()).map_err(|error| failed(&error))?;
-            let (callback, ()) =
-                try_join(self.0.callback(&invitation.state), browse(address)).await.map_err(|error| failed(&error))?;
-            Ok(callback)
+            // The last page is not waited for: it comes when the sign-in is over.
+            let browsing = async {
+                match browse(address).await {
+                    Ok(()) => pending().await,
+                    Err(error) => Err(failed(&error)),
+                }
+            };
+            tokio::select! {
+                arrival = self.0.callback(&invitation.state) => Ok(arrival),
+                failed = browsing => failed,
+            }
         })
     }
 }

@@ -9,6 +9,7 @@ use super::{Shared, presentable::Presentable};
 use crate::{
     authorize::Pending,
     browser::{Browser, Declined, Invitation},
+    callback::Ending,
     challenge::Demand,
     credential::now,
     needed::{SignInNeeded, Why},
@@ -45,12 +46,14 @@ impl Shared {
         let visit = visit.map_err(|declined| self.need(Why::Failed(declined.to_string()), None))?;
         let before = plan.before.clone();
         let pending = sign_in.begin(plan, visit.redirect()).await.map_err(|error| self.failed(error))?;
-        let callback = visit.begin(self.invitation(&pending, before)).await;
-        let callback = match callback {
-            Ok(callback) => callback,
+        let arrival = visit.begin(self.invitation(&pending, before)).await;
+        let arrival = match arrival {
+            Ok(arrival) => arrival,
             Err(declined) => return Err(self.declined(&pending, declined).await),
         };
-        let (key, credential) = sign_in.finish(&pending, &callback).await.map_err(|error| self.failed(error))?;
+        let finished = sign_in.finish(&pending, &arrival.address).await;
+        arrival.told(if finished.is_ok() { Ending::SignedIn } else { Ending::NotSignedIn }).await;
+        let (key, credential) = finished.map_err(|error| self.failed(error))?;
         let held = self.presentable(key, &credential).map_err(|problem| self.need(Why::Failed(problem), None))?;
         self.hold(held);
         Ok(())

@@ -13,6 +13,7 @@ use url::Url;
 use super::{Session, SessionOptions};
 use crate::{
     browser::{Browser, Declined, Invitation, Visit},
+    callback::Arrival,
     credential::{AuthMethod, Credential, CredentialKey, Registration, RegistrationSource, TokenKind, Tokens, now},
     needed::Why,
     scope::Scopes,
@@ -45,13 +46,13 @@ impl Visit for Person {
         Url::parse("http://127.0.0.1:7/callback").unwrap()
     }
 
-    fn begin(self: Box<Self>, invitation: Invitation) -> BoxFuture<'static, Result<Secret, Declined>> {
-        let callback = callback_to(&invitation);
+    fn begin(self: Box<Self>, invitation: Invitation) -> BoxFuture<'static, Result<Arrival, Declined>> {
+        let arrival = Arrival::brought(callback_to(&invitation));
         self.invited.lock().push(invitation);
         Box::pin(async move {
             // A person takes time, and others come along meanwhile.
             tokio::task::yield_now().await;
-            self.declines.map_or(Ok(callback), Err)
+            self.declines.map_or(Ok(arrival), Err)
         })
     }
 }

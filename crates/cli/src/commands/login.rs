@@ -26,7 +26,7 @@ use crate::{
     report::{Report, sentence},
     sign_in::{
         Account,
-        browser::{Person, Way},
+        browser::{Person, Way, line_of_input},
         opener::Openers,
     },
 };
@@ -50,7 +50,7 @@ pub(crate) struct LoginArgs {
     #[arg(long, conflicts_with = "no_browser")]
     wait: bool,
 
-    /// Finish a sign-in with the address that the browser was sent to
+    /// Finish a sign-in with the address that the browser was sent to; `-` reads it from standard input
     #[arg(long, value_name = "ADDRESS", value_parser = secret, conflicts_with_all = ["no_browser", "wait"])]
     callback: Option<Secret>,
 
@@ -65,7 +65,10 @@ Examples:
   toolway login tickets --profile work                   A second account
   toolway login tickets --no-browser                     Over ssh, or in a container
   toolway login tickets --callback 'http://127.0.0.1:…'  Finish what was begun elsewhere
+  toolway login tickets --callback - <address.txt        The same, with nothing to see among the processes
   toolway login tickets --client ada                     For a client of the gateway";
+
+const NOTHING_READ: &str = "Standard input has no address: give the one that the browser was sent to, on one line.";
 
 pub(crate) async fn run(args: &LoginArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     let config = app.config_for([args.server.as_str()], output)?;
@@ -88,7 +91,11 @@ type Kept = (CredentialKey, Credential, String);
 
 async fn finished(account: &Account, callback: &Secret) -> Result<Kept, Report> {
     let sign_in = &account.options.sign_in;
-    let (key, credential) = sign_in.finish_waiting(callback).await.map_err(|error| unsigned(&error.to_string()))?;
+    let callback = match callback.expose() {
+        "-" => line_of_input().await.map_err(|_| Report::usage("arguments", NOTHING_READ))?,
+        _ => callback.clone(),
+    };
+    let (key, credential) = sign_in.finish_waiting(&callback).await.map_err(|error| unsigned(&error.to_string()))?;
     Ok((key, credential, sign_in.vault.place()))
 }
 

@@ -4,14 +4,14 @@
 //! Addresses come from strangers: each is shown, and opened as [`super::opener`] says. They are https, or http on this
 //! machine.
 
-use std::io::{BufRead, Read};
+use std::io::{BufRead, IsTerminal, Read};
 
 use futures_util::future::BoxFuture;
 use tokio::time::timeout;
 use toolway_auth::{
     authorize::PENDING,
     browser::{Browser, Declined, Invitation, Visit},
-    callback::CallbackListener,
+    callback::{Arrival, CallbackListener},
     dialer::is_this_machine,
 };
 use toolway_config::Secret;
@@ -52,6 +52,12 @@ struct Sent {
 
 /// More than any callback has.
 const MAX_PASTED: u64 = 64 * 1024;
+/// A terminal gives no more of one line, and does not say that there was more.
+const MAX_TYPED: usize = if cfg!(target_os = "macos") { 1023 } else { 4095 };
+const CUT: &str = "the terminal cut the address, which is too long for it: begin with `toolway login <server> </dev/null`, \
+                   put the address into a file, and finish with `toolway login <server> --callback - <file`";
+/// How often something may be pasted.
+const TRIES: usize = 3;
 
 impl Browser for Person {
     fn ready<'a>(&'a self, before: Option<&'a Url>) -> BoxFuture<'a, Result<Box<dyn Visit>, Declined>> {
@@ -74,7 +80,7 @@ impl Visit for Sent {
         self.redirect.clone()
     }
 
-    fn begin(self: Box<Self>, invitation: Invitation) -> BoxFuture<'static, Result<Secret, Declined>> {
+    fn begin(self: Box<Self>, invitation: Invitation) -> BoxFuture<'static, Result<Arrival, Declined>> {
         Box::pin(async move {
             if self.way == Way::Later {
                 return Err(Declined::Later);
@@ -89,7 +95,7 @@ impl Visit for Sent {
                     }
                     come_back(listener, &invitation.state).await
                 }
-                None => pasted().await,
+                None => pasted(&self.redirect).await.map(Arrival::brought),
             }
         })
     }
@@ -115,20 +121,33 @@ fn invite(invitation: &Invitation) {
     say(&format!("Open this address:\n\n  {}\n", address.expose()));
 }
 
-async fn come_back(listener: &CallbackListener, state: &Secret) -> Result<Secret, Declined> {
-    let called = timeout(PENDING, listener.callback(state)).await.map_err(|_| Declined::TimedOut)?;
-    called.map_err(|error| Declined::Failed(format!("this machine cannot be called back: {error}")))
+async fn come_back(listener: &CallbackListener, state: &Secret) -> Result<Arrival, Declined> {
+    timeout(PENDING, listener.callback(state)).await.map_err(|_| Declined::TimedOut)
 }
 
-async fn pasted() -> Result<Secret, Declined> {
+/// What a person pastes; something else, pasted by mistake, can be pasted again.
+async fn pasted(redirect: &Url) -> Result<Secret, Declined> {
     say("Then paste the whole address that the browser was sent to, even if it shows an error there:");
+    for _ in 1..TRIES {
+        let line = line_of_input().await?;
+        if line.expose().starts_with(redirect.as_str()) {
+            return Ok(line);
+        }
+        say(&format!("This is not it: the address begins with {redirect}. Paste it again:"));
+    }
+    line_of_input().await
+}
+
+/// One line that somebody typed, pasted or piped; nothing of it is shown.
+pub(crate) async fn line_of_input() -> Result<Secret, Declined> {
     let reading = tokio::task::spawn_blocking(|| {
         let mut line = String::new();
         std::io::stdin().lock().take(MAX_PASTED).read_line(&mut line).map(|_| Secret::new(line.trim()))
     });
     let line = timeout(PENDING, reading).await.map_err(|_| Declined::TimedOut)?;
-    match line {
-        Ok(Ok(line)) if !line.expose().is_empty() => Ok(line),
-        _ => Err(Declined::Refused),
+    let line = line.ok().and_then(Result::ok).filter(|line| !line.expose().is_empty()).ok_or(Declined::Refused)?;
+    if std::io::stdin().is_terminal() && MAX_TYPED <= line.expose().len() {
+        return Err(Declined::Failed(CUT.to_owned()));
     }
+    Ok(line)
 }

@@ -1,16 +1,16 @@
 //! Somebody's home: an empty one, or one with a configuration, and what came of a command in it.
 
 use std::{
-    fs::File,
-    io::{Read, Write},
+    io::Write,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     thread,
     time::Duration,
 };
 
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
+
+use crate::terminal::Terminal;
 
 /// A home directory.
 pub(crate) struct Home {
@@ -121,37 +121,9 @@ impl Home {
 
     /// Runs the program at a terminal where these keys are typed; gives everything the terminal was sent.
     pub(crate) fn run_at_terminal(&self, command: Command, keys: &str) -> (ExitStatus, String) {
-        self.run_at_terminal_for(command, keys, Duration::from_secs(20))
-    }
-
-    /// The same, for as long as it may take.
-    pub(crate) fn run_at_terminal_for(
-        &self,
-        mut command: Command,
-        keys: &str,
-        patience: Duration,
-    ) -> (ExitStatus, String) {
-        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-        grantpt(&terminal).unwrap();
-        unlockpt(&terminal).unwrap();
-        let name = ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap();
-        let side = || File::options().read(true).write(true).open(&name).unwrap();
-        command.stdin(side()).stdout(side()).stderr(side());
-        let mut child = command.spawn().unwrap();
-        drop(command);
-        let mut terminal = File::from(terminal);
-        let mut shown = terminal.try_clone().unwrap();
-        let reading = thread::spawn(move || {
-            let (mut text, mut chunk) = (Vec::new(), [0; 4096]);
-            // The other side hangs up with an error.
-            while let Ok(length @ 1..) = shown.read(&mut chunk) {
-                text.extend_from_slice(&chunk[..length]);
-            }
-            String::from_utf8_lossy(&text).into_owned()
-        });
-        terminal.write_all(keys.as_bytes()).unwrap();
-        let status = wait(&mut child, patience);
-        (status, reading.join().unwrap())
+        let mut terminal = Terminal::start(command);
+        terminal.types(keys);
+        terminal.end(Duration::from_secs(20))
     }
 }
 

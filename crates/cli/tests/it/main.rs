@@ -30,5 +30,6 @@ mod setting_aside;
 mod shells;
 mod showing;
 mod signing_in;
+mod terminal;
 mod timing;
 mod world;

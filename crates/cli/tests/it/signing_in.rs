@@ -2,16 +2,20 @@
 
 use std::{
     io::{BufRead, BufReader},
+    net::TcpStream,
     os::unix::fs::PermissionsExt,
     path::Path,
     process::Stdio,
     time::{Duration, Instant},
 };
 
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use toolway_testkit::authorization::Endpoint;
+use url::Url;
 
 use crate::{
     home::Home,
+    terminal::Terminal,
     world::{World, open},
 };
 
@@ -78,12 +82,89 @@ fn a_browser_comes_back_to_this_machine() {
     let mut child =
         world.home.command(&["login", "api", "--wait"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut talk = BufReader::new(child.stderr.take().unwrap()).lines();
-    let address = talk.find_map(|line| line.unwrap().trim().strip_prefix("http").map(|rest| format!("http{rest}")));
-    let callback = world.visit(&address.unwrap(), "ada");
+    let address = talk.find_map(|line| address_in(&line.unwrap())).unwrap();
+    let callback = world.visit(&address, "ada");
     assert!(open(&callback).starts_with("HTTP/1.1 200 OK"), "{callback}");
     assert!(child.wait().unwrap().success());
     world.home.run(&["tools", "api"]).ok();
     assert_eq!(world.login.count(Endpoint::Code), 1);
+}
+
+/// The address that a line says to open.
+fn address_in(line: &str) -> Option<String> {
+    Some(line.trim()).filter(|line| line.starts_with("http")).map(str::to_owned)
+}
+
+#[test]
+fn a_browser_comes_back_though_this_machine_was_out_of_descriptors_for_a_while() {
+    let world = World::new();
+    let mut child =
+        world.home.command(&["login", "api", "--wait"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut talk = BufReader::new(child.stderr.take().unwrap()).lines();
+    let address = talk.find_map(|line| address_in(&line.unwrap())).unwrap();
+    let callback = world.visit(&address, "ada");
+    let process = Pid::from_child(&child);
+    let before = getrlimit(Resource::Nofile);
+    let none = Rlimit { current: Some(0), maximum: before.maximum };
+    prlimit(Some(process), Resource::Nofile, none).unwrap();
+    let page = std::thread::spawn(move || open(&callback));
+    std::thread::sleep(Duration::from_millis(400));
+    assert!(child.try_wait().unwrap().is_none(), "it did not wait");
+    prlimit(Some(process), Resource::Nofile, before).unwrap();
+    assert!(page.join().unwrap().contains("You are signed in."));
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn the_address_can_be_pasted_at_a_terminal_and_pasted_again_if_it_was_another() {
+    let world = World::new();
+    let mut terminal = Terminal::start(world.home.command(&["login", "api", "--no-browser", "-o", "human"]));
+    let shown = terminal.until("even if it shows an error there:");
+    let address = shown.lines().find_map(address_in).unwrap();
+    terminal.types("https://elsewhere.example/callback?code=x\n");
+    terminal.until("This is not it: the address begins with http://127.0.0.1:");
+    let callback = world.visit(&address, "ada");
+    let port = Url::parse(&callback).unwrap().port().unwrap();
+    assert!(
+        TcpStream::connect(("127.0.0.1", port)).is_err(),
+        "nobody listens where a browser of this machine would come"
+    );
+    terminal.types(&format!("{callback}\n"));
+    let (status, shown) = terminal.end(Duration::from_secs(20));
+    assert!(status.success(), "{shown}");
+    assert!(shown.contains(&format!("Signed in to `api` at {}", world.login.issuer())), "{shown}");
+    world.home.run(&["tools", "api"]).ok();
+}
+
+#[test]
+fn what_is_pasted_may_come_to_nothing() {
+    let cut = "x".repeat(5000);
+    for (keys, code, said) in [
+        ("\u{4}", 3, "The sign-in was given up."),
+        ("\n", 3, "The sign-in was given up."),
+        (&*format!("{cut}\n"), 3, "The terminal cut the address"),
+        ("a\nb\nc\n", 3, "This is not the address that the browser was sent back to"),
+    ] {
+        let world = World::new();
+        let mut terminal = Terminal::start(world.home.command(&["login", "api", "--no-browser", "-o", "human"]));
+        terminal.until("even if it shows an error there:");
+        terminal.types(keys);
+        let (status, shown) = terminal.end(Duration::from_secs(20));
+        assert!(status.code() == Some(code) && shown.contains(said), "{keys:?}: {shown}");
+        assert_eq!(world.login.count(Endpoint::Code), 0);
+    }
+}
+
+#[test]
+fn the_address_can_come_from_standard_input_so_that_no_process_shows_it() {
+    let world = World::new();
+    let begun: serde_json::Value = serde_json::from_str(&world.home.run(&["login", "api"]).out).unwrap();
+    let words = ["login", "api", "--callback", "-"];
+    world.home.run(&words).failed(2, "arguments");
+    world.home.run_with_input(&words, "http://127.0.0.1:9/callback?code=x\n").failed(3, "unauthorized");
+    let callback = world.visit(begun["address"].as_str().unwrap(), "ada");
+    world.home.run_with_input(&words, &format!("{callback}\n")).ok();
+    world.home.run(&["tools", "api"]).ok();
 }
 
 /// A program that opens addresses: it keeps what it was given.

@@ -24,8 +24,11 @@ pub(super) fn visit(shared: &Shared, seen: &Seen) -> Reply {
     if conduct.has(&Quirk::Button) && !asked.has("agreed") {
         return button(query);
     }
-    let code = shared.ledger().new_code(asked.consent(who(seen)));
-    Reply::empty(302).header("Location", callback(shared, &asked, &code)).header("Cache-Control", "no-store")
+    let said = match asked.has("refused") {
+        true => ("error", "access_denied".to_owned()),
+        false => ("code", shared.ledger().new_code(asked.consent(who(seen)))),
+    };
+    Reply::empty(302).header("Location", callback(shared, &asked, said)).header("Cache-Control", "no-store")
 }
 
 /// What an authorization request asks for.
@@ -78,10 +81,10 @@ fn who(seen: &Seen) -> String {
     said.unwrap_or("somebody").to_owned()
 }
 
-fn callback(shared: &Shared, asked: &Asked, code: &str) -> String {
+fn callback(shared: &Shared, asked: &Asked, (name, value): (&str, String)) -> String {
     let conduct = shared.conduct();
     let mut query = form_urlencoded::Serializer::new(String::new());
-    query.append_pair("code", code).append_pair("state", asked.get("state"));
+    query.append_pair(name, &value).append_pair("state", asked.get("state"));
     let other = conduct.told(|quirk| if let Quirk::CallbackFrom(name) = quirk { Some(name.clone()) } else { None });
     if !conduct.has(&Quirk::NamesNobody) && !conduct.has(&Quirk::Nameless) {
         query.append_pair("iss", &other.unwrap_or_else(|| shared.issuer()));
@@ -89,14 +92,15 @@ fn callback(shared: &Shared, asked: &Asked, code: &str) -> String {
     format!("{}?{}", asked.get("redirect_uri"), query.finish())
 }
 
-/// A page with one button, which asks the same again and agrees.
+/// A page with two buttons, which ask the same again and agree or do not.
 fn button(query: &str) -> Reply {
     let fields: String = form_urlencoded::parse(query.as_bytes())
         .map(|(name, value)| format!("<input type=hidden name=\"{}\" value=\"{}\">", plain(&name), plain(&value)))
         .collect();
     let page = format!(
         "<!doctype html><meta charset=utf-8><title>Sign in</title><form action=/authorize method=get>{fields}\
-         <input type=hidden name=agreed value=yes><button id=agree>Agree</button></form>"
+         <input type=hidden name=agreed value=yes><button id=agree>Agree</button>\
+         <button id=refuse name=refused value=yes>Refuse</button></form>"
     );
     Reply::body(200, "text/html; charset=utf-8", page)
 }

@@ -1,15 +1,14 @@
 //! A person who signs in when asked: the visitor's browser, and a callback that is really listened for.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{future::pending, io, sync::Arc, time::Duration};
 
-use futures_util::future::{BoxFuture, join};
+use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::time::timeout;
 use toolway_auth::{
     browser::{Browser, Declined, Invitation, Visit},
-    callback::CallbackListener,
+    callback::{Arrival, CallbackListener},
 };
-use toolway_config::Secret;
 use url::Url;
 
 use super::visitor;
@@ -57,14 +56,23 @@ impl Visit for Sitting {
         self.listener.redirect().clone()
     }
 
-    fn begin(self: Box<Self>, invitation: Invitation) -> BoxFuture<'static, Result<Secret, Declined>> {
+    fn begin(self: Box<Self>, invitation: Invitation) -> BoxFuture<'static, Result<Arrival, Declined>> {
         Box::pin(async move {
             self.person.invited.lock().push(invitation.clone());
             let back =
                 visitor::visit(invitation.address.expose(), &self.person.who).await.map_err(|error| failed(&error))?;
-            let both = join(self.listener.callback(&invitation.state), visitor::open(&back, &self.person.who));
-            let (callback, _page) = timeout(PATIENCE, both).await.map_err(|_| Declined::TimedOut)?;
-            callback.map_err(|error| failed(&error))
+            // The page is not waited for: it comes when the sign-in is over.
+            let opened = async {
+                let _page = visitor::open(&back, &self.person.who).await;
+                pending::<Arrival>().await
+            };
+            let called = async {
+                tokio::select! {
+                    arrival = self.listener.callback(&invitation.state) => arrival,
+                    arrival = opened => arrival,
+                }
+            };
+            timeout(PATIENCE, called).await.map_err(|_| Declined::TimedOut)
         })
     }
 }
