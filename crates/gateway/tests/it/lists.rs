@@ -101,6 +101,23 @@ async fn a_server_that_is_never_heard_holds_up_a_list_for_a_moment_and_takes_not
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
 }
 
+#[tokio::test]
+async fn what_was_heard_a_moment_ago_is_listed_at_once_however_many_were_heard_just_before() {
+    let gate = CancellationToken::new();
+    let mail = FixtureServer::new("mail").tool("send", "Send it");
+    let stage = Stage::with(TestHost::new().server("mail", &mail).wanted(gated(&gate))).await;
+    let client = stage.client("/mcp", Era::Modern).await;
+    let heard = async |server: &str| {
+        while stage.host.status(server).counts.is_none() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    within("the first server", heard("mail")).await;
+    gate.cancel();
+    within("the second server", heard("files")).await;
+    assert_eq!(tools(&client).await, ["files__echo", "mail__send"]);
+}
+
 /// How long the tools keep that somebody is listed, and for whom.
 async fn kept(stage: &Stage, path: &str, key: Option<&str>) -> (u64, String) {
     let listed = stage.knocker(path, key).asked("tools/list", json!({})).await;

@@ -374,6 +374,12 @@ impl Connection {
         dialling || (live.peer.is_some() && !live.listed && live.listing.is_none())
     }
 
+    /// Whether it is connected and has said what it lists.
+    pub(crate) fn was_heard(&self) -> bool {
+        let live = self.live();
+        live.peer.is_some() && live.listing.is_some()
+    }
+
     /// Whether it will not be connected again by itself or by a call.
     pub(crate) fn is_over(&self) -> bool {
         matches!(self.live().status.phase, Phase::Disabled | Phase::Stopped(Stopped::Disconnected | Stopped::Closed))

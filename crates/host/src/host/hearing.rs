@@ -34,7 +34,8 @@ impl Host {
 
     /// Waits, no longer than `patience`, for those of these servers that are being connected for the first time and of
     /// which nothing is known, not even from an earlier run; and for what others list to this caller, where that may not
-    /// be what they list to everybody. None where there is nothing to wait for.
+    /// be what they list to everybody. What was heard a moment ago for the first time is in the catalog then, whatever
+    /// its pace. None where there is nothing to wait for.
     pub fn first_heard(
         &self,
         on_behalf: OnBehalf,
@@ -42,8 +43,9 @@ impl Host {
         patience: Duration,
     ) -> Option<impl Future<Output = ()> + Send + 'static> {
         let catalog = self.catalog();
-        let unknown =
-            |connection: &Connection| catalog.listing_of(connection.name()).is_none() && connection.is_beginning();
+        let unknown = |connection: &Connection| {
+            catalog.listing_of(connection.name()).is_none() && (connection.is_beginning() || connection.was_heard())
+        };
         let mut connections = self.connections();
         connections.retain(|connection| of(connection.name()));
         let (beginning, known): (Vec<_>, Vec<_>) = connections.into_iter().partition(unknown);
