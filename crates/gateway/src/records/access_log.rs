@@ -370,36 +370,40 @@ impl Timestamp {
         let since = self.0.duration_since(UNIX_EPOCH).unwrap_or_default();
         let (year, month, day) = date(since.as_secs() / 86_400);
         let second = since.as_secs() % 86_400;
-        let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
-        push_digits(text, year, 4);
-        for (mark, number) in [('-', month), ('-', day), ('T', hour), (':', minute), (':', second)] {
-            text.push(mark);
-            push_digits(text, number, 2);
+        // Filled in from the right, digit by digit: every line begins with this.
+        let mut written = *b"0000-00-00T00:00:00.000Z";
+        for (end, mut number) in [
+            (4, year),
+            (7, month),
+            (10, day),
+            (13, second / 3_600),
+            (16, second / 60 % 60),
+            (19, second % 60),
+            (23, u64::from(since.subsec_millis())),
+        ] {
+            let mut at = end;
+            while 0 < number {
+                at -= 1;
+                written[at] = b'0' + (number % 10) as u8;
+                number /= 10;
+            }
         }
-        text.push('.');
-        push_digits(text, u64::from(since.subsec_millis()), 3);
-        text.push('Z');
+        text.push_str(std::str::from_utf8(&written).unwrap_or_default());
     }
 }
 
-/// Year, month and day of the so many-th day since 1970.
+/// Year, month and day of the so many-th day since 1970, in years that begin in March: then the leap day is the last.
 fn date(day: u64) -> (u64, u64, u64) {
-    let is_leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-    let (mut year, mut day) = (1970, day);
-    while (if is_leap(year) { 366 } else { 365 }) <= day {
-        day -= if is_leap(year) { 366 } else { 365 };
-        year += 1;
-    }
-    let february = if is_leap(year) { 29 } else { 28 };
-    let mut month = 1;
-    for days in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30] {
-        if day < days {
-            break;
-        }
-        day -= days;
-        month += 1;
-    }
-    (year, month, day + 1)
+    const FOUR_CENTURIES: u64 = 146_097;
+    // Counted from March of the year 0.
+    let day = day + 719_468;
+    let (era, day) = (day / FOUR_CENTURIES, day % FOUR_CENTURIES);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    (400 * era + year + next, month, day)
 }
 
 impl fmt::Debug for AccessLog {
@@ -477,6 +481,11 @@ mod tests {
         assert_eq!(at(951_782_400), "2000-02-29T00:00:00.000Z");
         assert_eq!(at(1_785_240_000), "2026-07-28T12:00:00.000Z");
         assert_eq!(at(1_798_761_599), "2026-12-31T23:59:59.000Z");
+        assert_eq!(at(1_798_761_600), "2027-01-01T00:00:00.000Z");
+        assert_eq!(at(1_772_323_199), "2026-02-28T23:59:59.000Z");
+        assert_eq!(at(1_772_323_200), "2026-03-01T00:00:00.000Z");
+        assert_eq!(at(4_107_542_400), "2100-03-01T00:00:00.000Z");
+        assert_eq!(at(4_107_542_399), "2100-02-28T23:59:59.000Z");
         assert_eq!(Timestamp(SystemTime::UNIX_EPOCH).to_string(), "1970-01-01T00:00:00.000Z");
     }
 }
