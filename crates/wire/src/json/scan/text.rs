@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use super::{Scanner, Stop};
 
-/// Words that a short string has at most.
-const SHORT: usize = 2;
+/// Words that a short string has at most: enough for the longest keys that the protocol has.
+const SHORT: usize = 6;
 /// A string that has gone on for this long is likely to go on; then wider instructions pay.
 const LONG: usize = 64;
 /// Bytes looked at twice while they are in the nearest cache.
