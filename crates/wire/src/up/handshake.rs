@@ -52,18 +52,15 @@ pub struct ServerProfile {
     pub raw: Raw,
 }
 
-/// What every request to a stateless server says of us in `_meta`.
+/// What every request to a stateless server says of us in `_meta`, beside what our side can be asked.
 pub(super) fn introduction(hello: &Hello, revision: Revision) -> Raw {
-    splice::object([
-        (meta::PROTOCOL_VERSION, &revision.raw()),
-        (meta::CLIENT_CAPABILITIES, &hello.capabilities.0),
-        (meta::CLIENT_INFO, &hello.info),
-    ])
+    splice::object([(meta::PROTOCOL_VERSION, &revision.raw()), (meta::CLIENT_INFO, &hello.info)])
 }
 
 /// The request a stateless server is greeted with.
 pub(crate) fn discover(hello: &Hello, id: u64, revision: Revision) -> Outbound {
-    let meta = Edit::Set("_meta", introduction(hello, revision));
+    let capabilities = Edit::Add(meta::CLIENT_CAPABILITIES, hello.capabilities.0.clone());
+    let meta = Edit::Set("_meta", splice::edited(&introduction(hello, revision), &[capabilities]));
     let message = compose::request(&Id::number(id), "server/discover", None, &[meta]);
     Outbound { message, request: Some(id), headers: header::standard(revision, "server/discover", None) }
 }

@@ -35,7 +35,7 @@ pub(crate) struct Modern {
     shape: Shape,
     /// Declared with every request that does not say otherwise.
     capabilities: ClientCapabilities,
-    /// What most requests say of us, as they say it.
+    /// What every request says of us, beside the capabilities.
     introduction: Raw,
     limits: Limits,
     /// Wanted with every request that does not say otherwise.
@@ -178,15 +178,14 @@ impl Modern {
 
     /// The request's `_meta`, with what this era says in every request.
     fn meta(&self, id: u64, request: &Request) -> Edit<'static> {
-        let mut keys = Vec::new();
-        if let Some(capabilities) = self.declared(request) {
-            keys.push(Edit::Set(meta::CLIENT_CAPABILITIES, capabilities.0));
-        }
+        // None of these is in the introduction, so that nobody has to look through it.
+        let mut keys = Vec::with_capacity(3);
+        keys.push(Edit::Add(meta::CLIENT_CAPABILITIES, self.declared(request).0));
         if let Some(level) = request.log_level.or(*self.log_level.lock()).or(request.usual_log_level) {
-            keys.push(Edit::Set(meta::LOG_LEVEL, Raw::of(level.as_str())));
+            keys.push(Edit::Add(meta::LOG_LEVEL, Raw::of(level.as_str())));
         }
         if request.progress == Progress::Wanted {
-            keys.push(Edit::Set(meta::PROGRESS_TOKEN, Raw::of(&id)));
+            keys.push(Edit::Add(meta::PROGRESS_TOKEN, Raw::of(&id)));
         }
         let ours = splice::edited(&self.introduction, &keys);
         request.edit_meta(match request.meta().filter(|theirs| theirs.kind() == Kind::Object) {
@@ -195,12 +194,13 @@ impl Modern {
         })
     }
 
-    /// What a request declares, where that is not what all do.
-    fn declared(&self, request: &Request) -> Option<ClientCapabilities> {
+    /// What a request declares.
+    fn declared(&self, request: &Request) -> ClientCapabilities {
         match (request.handover, &request.capabilities) {
-            (Handover::Never, given) => given.as_ref().map(|given| given.without_extension(capability::TASKS)),
+            (Handover::Never, None) => self.capabilities.clone(),
+            (Handover::Never, Some(given)) => given.without_extension(capability::TASKS),
             (Handover::Allowed | Handover::Wanted(_), given) => {
-                Some(given.as_ref().unwrap_or(&self.capabilities).with_extension(capability::TASKS))
+                given.as_ref().unwrap_or(&self.capabilities).with_extension(capability::TASKS)
             }
         }
     }
