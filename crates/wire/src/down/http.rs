@@ -20,7 +20,7 @@ use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use http::{HeaderMap, Method, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Body;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -80,6 +80,8 @@ pub struct HttpFace {
     stop: CancellationToken,
 }
 
+/// What nearly every client accepts: both kinds there are, so that it need not be taken apart.
+const USUAL_ACCEPT: &str = "application/json, text/event-stream";
 /// A caller that takes longer to send its body is not one.
 const BODY_TIME: Duration = Duration::from_secs(120);
 
@@ -281,7 +283,9 @@ fn accepts(headers: &HeaderMap, kinds: &[&str]) -> bool {
         };
         kinds.iter().any(fits)
     };
-    said.peek().is_none() || said.any(|value| value.to_str().unwrap_or_default().split(',').any(welcome))
+    let usual = |value: &HeaderValue| value == USUAL_ACCEPT;
+    said.peek().is_none()
+        || said.any(|value| usual(value) || value.to_str().unwrap_or_default().split(',').any(welcome))
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
