@@ -96,8 +96,12 @@ fn place(object: &Raw, value: &Raw) -> Range<usize> {
 }
 
 /// An object of these members, each value as it is.
-pub fn object<'a>(members: impl IntoIterator<Item = (&'a str, &'a Raw)>) -> Raw {
-    let mut out = Vec::from(*b"{");
+pub fn object<'a>(members: impl IntoIterator<Item = (&'a str, &'a Raw), IntoIter: Clone>) -> Raw {
+    let members = members.into_iter();
+    // Just so many where no key needs escapes and there are any: each has quotes, a colon, and a comma or a bracket.
+    let size = members.clone().map(|(key, value)| key.len() + value.as_bytes().len() + 4).sum::<usize>();
+    let mut out = Vec::with_capacity(size + 1);
+    out.push(b'{');
     for (key, value) in members {
         if 1 < out.len() {
             out.push(b',');
