@@ -9,6 +9,7 @@ pub mod compose;
 pub mod content;
 mod error;
 mod id;
+mod inside;
 pub mod item;
 pub mod meta;
 pub mod result;
@@ -22,13 +23,14 @@ use bytes::{Buf, Bytes};
 pub use capability::{ClientCapabilities, ServerCapabilities};
 pub use error::RpcError;
 pub use id::Id;
+use inside::{Inside, Looking, META};
 use result::ResultType;
 pub use strict::{RequestProblem, Seen, refuse_ambiguity};
 
 use crate::{
     json::{
         JsonError, Raw,
-        scan::{Found, Level, Scanner, key_is},
+        scan::{Found, Level, Opened, Scanner, key_is},
         skim::{Skimmed, Skimmer},
     },
     limit::Limits,
@@ -43,8 +45,8 @@ pub struct Envelope {
     method: Option<Range<usize>>,
     /// `params`, `result` or `error`, whichever the kind calls for.
     body: Option<Range<usize>>,
-    /// `_meta`, where it stands in `params`.
-    meta: Option<Range<usize>>,
+    /// What was seen inside `params`, where they are an object.
+    inside: Option<Box<Inside>>,
     /// `resultType`, where it stands in `result`.
     result_type: Option<Range<usize>>,
 }
@@ -189,7 +191,29 @@ impl Envelope {
 
     /// `_meta` of the params: seen when the message was read, and not looked for again.
     pub fn meta(&self) -> Option<Raw> {
-        self.meta.clone().map(|span| Raw::checked(self.text.slice(span)))
+        let meta = self.inside.as_ref()?.meta.as_ref()?;
+        Some(Raw::checked(self.text.slice(meta.whole.clone())))
+    }
+
+    /// What `_meta` of the params says under this key, which is one that somebody reads; seen when the message was read.
+    pub(crate) fn meta_value(&self, key: &str) -> Option<Raw> {
+        let value = self.inside.as_ref()?.meta.as_ref()?.value(key)?;
+        Some(Raw::checked(self.text.slice(value)))
+    }
+
+    /// What kinds of keys `_meta` of the params has.
+    pub(crate) fn meta_kinds(&self) -> meta::Kinds {
+        let meta = self.inside.as_ref().and_then(|inside| inside.meta.as_ref());
+        meta.map(|meta| meta.kinds).unwrap_or_default()
+    }
+
+    /// What was seen of the params, unless two readers could understand them differently.
+    pub(crate) fn seen(&self) -> Result<Seen, RequestProblem> {
+        match (&self.inside, &self.body) {
+            (Some(inside), _) => inside.seen.clone(),
+            (None, None) => Ok(Seen::default()),
+            (None, Some(_)) => Err(RequestProblem::ParamsNotAnObject),
+        }
     }
 
     /// `result`, of a good answer.
@@ -220,14 +244,18 @@ impl Envelope {
     }
 }
 
+const PARAMS: &[u8] = b"\"params\"";
+/// What is looked into while a message is read.
+const OPENED: [Opened<'_>; 2] = [Opened(PARAMS, &[META, strict::ARGUMENTS]), Opened(b"\"result\"", &[])];
+
 /// Where the members of one message stand, while they are being found.
 #[derive(Default)]
 struct Parts {
     id: Option<Range<usize>>,
     method: Option<Range<usize>>,
     params: Option<Range<usize>>,
-    /// `_meta`, where it stands in `params`.
-    meta: Option<Range<usize>>,
+    /// What was seen inside `params`.
+    inside: Option<Box<Inside>>,
     /// `resultType`, where it stands in `result`.
     result_type: Option<Range<usize>>,
     result: Option<Range<usize>>,
@@ -247,19 +275,28 @@ impl Parts {
             }
             None => return Err(JsonError::Truncated.into()),
         }
-        let mut scanner = Scanner::new(text, depth);
-        scanner.members_with(&[b"\"params\"", b"\"result\""], |Found { level, key, plain, value }| {
-            let (slot, name) = match level {
-                Level::Outer => return self.take(&text[key], value),
-                Level::Inner(0) => (&mut self.meta, "_meta"),
-                Level::Inner(_) => (&mut self.result_type, "resultType"),
-            };
-            if slot.is_none() && (!plain || key.len() == name.len() + 2) && key_is(&text[key], name) {
-                *slot = Some(value);
+        let (mut scanner, mut looking) = (Scanner::new(text, depth), None);
+        scanner.members_with(&OPENED, |found| match found.level {
+            Level::Outer => {
+                let Found { key, value, .. } = found;
+                if &text[key.clone()] == PARAMS && text[value.start] == b'{' {
+                    looking.get_or_insert_with(|| Looking::new(text));
+                }
+                self.take(&text[key], value);
             }
+            Level::Inner(1) => self.take_of_result(text, found),
+            Level::Inner(_) | Level::Innermost(_) => looking.get_or_insert_with(|| Looking::new(text)).take(found),
         })?;
         scanner.end()?;
+        self.inside = looking.map(|looking| Box::new(looking.seen()));
         Ok(())
+    }
+
+    fn take_of_result(&mut self, text: &[u8], Found { key, plain, value, .. }: Found) {
+        const NAME: &str = "resultType";
+        if self.result_type.is_none() && (!plain || key.len() == NAME.len() + 2) && key_is(&text[key], NAME) {
+            self.result_type = Some(value);
+        }
     }
 
     fn take(&mut self, key: &[u8], value: Range<usize>) {
@@ -292,9 +329,9 @@ impl Parts {
             Kind::Error => self.error,
         };
         let method = self.method.map(|span| span.start + 1..span.end - 1);
-        let meta = self.meta.filter(|_| matches!(kind, Kind::Request | Kind::Notification));
+        let inside = self.inside.filter(|_| matches!(kind, Kind::Request | Kind::Notification));
         let result_type = self.result_type.filter(|_| kind == Kind::Result);
-        Ok(Envelope { text, kind, id, method, body, meta, result_type })
+        Ok(Envelope { text, kind, id, method, body, inside, result_type })
     }
 
     /// Which kind the members add up to; `id` is the one they hold, where it is one.

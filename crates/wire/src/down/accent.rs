@@ -76,7 +76,7 @@ impl Said {
 
 /// What the request itself says about its era. A face without stateless revisions has never heard of them.
 pub(super) fn declared(face: &Face, envelope: &Envelope) -> Declared {
-    if face.speaks(Era::Modern) && envelope.meta().is_some_and(|meta| meta.get(meta::PROTOCOL_VERSION).is_some()) {
+    if face.speaks(Era::Modern) && envelope.meta_value(meta::PROTOCOL_VERSION).is_some() {
         Declared::Modern
     } else if envelope.method() == "initialize" {
         Declared::Handshake
@@ -97,9 +97,10 @@ pub(super) fn bad_message(bad: &BadMessage) -> (Option<Id>, RpcError) {
 /// The era-neutral request: checked, and rid of what belongs to this hop.
 pub(super) fn neutral(envelope: &Envelope) -> Result<Request, RpcError> {
     let invalid = |problem: &dyn std::fmt::Display| RpcError::new(RpcError::INVALID_PARAMS, &problem.to_string());
-    let request = Request::new(method(envelope), envelope.params()).map_err(|problem| invalid(&problem))?;
+    let seen = envelope.seen().map_err(|problem| invalid(&problem))?;
+    let request = Request::seen(method(envelope), envelope.params(), seen);
     let Some(meta) = envelope.meta() else { return Ok(request) };
-    let kinds = meta::Kinds::of(&meta);
+    let kinds = envelope.meta_kinds();
     let request = request.without_hop_keys(kinds, &meta);
     Ok(if kinds.progress_token { request.with_progress() } else { request })
 }
@@ -133,7 +134,7 @@ pub(super) fn tool_error(text: &str) -> Raw {
 
 /// The token its progress is reported under, as it was spelled.
 pub(super) fn progress_token(envelope: &Envelope) -> Option<Raw> {
-    envelope.meta().and_then(|meta| meta.get(meta::PROGRESS_TOKEN))
+    envelope.meta_value(meta::PROGRESS_TOKEN)
 }
 
 /// The refusal of an id that is in use.

@@ -80,7 +80,12 @@ impl Request {
     /// A request of this program's own making.
     pub fn new(method: impl Into<Cow<'static, str>>, params: Option<Raw>) -> Result<Self, RequestProblem> {
         let seen = params.as_ref().map(refuse_ambiguity).transpose()?.unwrap_or_default();
-        Ok(Self { seen, ..Self::trusted(method, params) })
+        Ok(Self::seen(method, params, seen))
+    }
+
+    /// A request whose params were looked at when they came, and this was seen of them.
+    pub(crate) fn seen(method: impl Into<Cow<'static, str>>, params: Option<Raw>, seen: Seen) -> Self {
+        Self { seen, ..Self::trusted(method, params) }
     }
 
     /// A request whose params were made here, with neither a task nor a `_meta` in them.

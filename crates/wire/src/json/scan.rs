@@ -79,7 +79,13 @@ pub(crate) enum Level {
     Outer,
     /// One of an object inside it: that of this place among the opened keys.
     Inner(usize),
+    /// One of an object inside that: that of this place among the keys that are opened there.
+    Innermost(usize),
 }
+
+/// A key whose value is looked into, quotes included, and those that are looked into in there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Opened<'a>(pub(crate) &'a [u8], pub(crate) &'a [&'a [u8]]);
 
 /// Checks that `text` is one value and nothing else; gives its span without the whitespace around it.
 pub(crate) fn whole_value(text: &[u8], depth_limit: usize) -> Result<Range<usize>, JsonError> {
@@ -116,18 +122,17 @@ impl<'a> Scanner<'a> {
 
     /// As [`Scanner::members`]; where the value of one of these keys is an object, its own members are reported first.
     #[inline]
-    pub(crate) fn members_with(&mut self, opened: &[&[u8]], mut visit: impl FnMut(Found)) -> Result<(), JsonError> {
+    pub(crate) fn members_with(
+        &mut self,
+        opened: &[Opened<'_>],
+        mut visit: impl FnMut(Found),
+    ) -> Result<(), JsonError> {
         let inner = self.depth_limit.saturating_sub(1);
         let crossed = self.cross_object(self.depth_limit, |scanner, key| {
             let (start, plain) = (scanner.at, !scanner.escaped);
             let literal = &scanner.bytes[key.clone()];
-            match opened.iter().position(|opened| *opened == literal).filter(|_| scanner.byte() == b'{') {
-                Some(place) => scanner.cross_object(inner, |scanner, key| {
-                    let plain = !scanner.escaped;
-                    let value = scanner.cross_value(inner.saturating_sub(1))?;
-                    visit(Found { level: Level::Inner(place), key, plain, value });
-                    Ok(())
-                })?,
+            match opened.iter().position(|opened| opened.0 == literal).filter(|_| scanner.byte() == b'{') {
+                Some(place) => scanner.cross_opened(inner, (place, opened[place].1), &mut visit)?,
                 None => scanner.cross_value(inner).map(|_| ())?,
             }
             visit(Found { level: Level::Outer, key, plain, value: start..scanner.at });
@@ -232,6 +237,33 @@ impl<'a> Scanner<'a> {
         self.cross_object(self.depth_limit, |scanner, key| {
             let value = scanner.cross_value(inner)?;
             visit(key, value);
+            Ok(())
+        })
+    }
+
+    /// Crosses an object that stands at an opened key, and reports its members, and before them those of what is opened
+    /// in it.
+    #[inline]
+    fn cross_opened(
+        &mut self,
+        limit: usize,
+        (place, opened): (usize, &[&[u8]]),
+        visit: &mut impl FnMut(Found),
+    ) -> Result<(), Stop> {
+        let inner = limit.saturating_sub(1);
+        self.cross_object(limit, |scanner, key| {
+            let (start, plain) = (scanner.at, !scanner.escaped);
+            let literal = &scanner.bytes[key.clone()];
+            match opened.iter().position(|opened| *opened == literal).filter(|_| scanner.byte() == b'{') {
+                Some(place) => scanner.cross_object(inner, |scanner, key| {
+                    let plain = !scanner.escaped;
+                    let value = scanner.cross_value(inner.saturating_sub(1))?;
+                    visit(Found { level: Level::Innermost(place), key, plain, value });
+                    Ok(())
+                })?,
+                None => scanner.cross_value(inner).map(|_| ())?,
+            }
+            visit(Found { level: Level::Inner(place), key, plain, value: start..scanner.at });
             Ok(())
         })
     }

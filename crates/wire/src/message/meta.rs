@@ -77,13 +77,18 @@ impl Kinds {
     pub(crate) fn of(meta: &Raw) -> Self {
         let mut kinds = Self::default();
         meta.each_member(|key, _| {
-            let literal = &meta.as_bytes()[key];
-            let of_hop = is_hop_key(literal);
-            kinds.of_hop |= of_hop;
-            kinds.others |= !of_hop;
-            kinds.progress_token |= of_hop && scan::key_is(literal, PROGRESS_TOKEN);
+            kinds.take(&meta.as_bytes()[key]);
         });
         kinds
+    }
+
+    /// One more key, quotes included; whether it is one of those that belong to the hop.
+    pub(crate) fn take(&mut self, literal: &[u8]) -> bool {
+        let of_hop = is_hop_key(literal);
+        self.of_hop |= of_hop;
+        self.others |= !of_hop;
+        self.progress_token |= of_hop && scan::key_is(literal, PROGRESS_TOKEN);
+        of_hop
     }
 
     /// Whether there is a `_meta` left where those of the hop are gone.

@@ -4,11 +4,11 @@
 //! so that a policy would judge one value and the server act on another (CVE-2026-27896, GO-2026-4770). Checked at
 //! the top level, directly in `params`, and, for duplicates, in `arguments`; never deeper, where keys are data.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, ops::Range};
 
 use crate::json::{
     MAX_DEPTH, Raw,
-    scan::{self, Found, Level, Scanner},
+    scan::{self, Found, Level, Opened, Scanner},
 };
 
 /// Keys of an object up to which each is compared with those before it; with more, they are sorted.
@@ -110,37 +110,71 @@ pub fn refuse_ambiguity(params: &Raw) -> Result<Seen, RequestProblem> {
         return Err(RequestProblem::ParamsNotAnObject);
     }
     let text = params.as_bytes();
-    let (mut seen, mut escaped) = (Seen::default(), None);
-    let (mut own, mut of_arguments) = (Keys::new("params"), Keys::new("arguments"));
+    let mut ambiguity = Ambiguity::new(text);
     // The text was checked when this value was made, so nothing can fail here.
-    let _checked = Scanner::new(text, MAX_DEPTH).members_with(&[ARGUMENTS], |Found { level, key, plain, value }| {
-        let literal = &text[key];
-        match level {
-            Level::Outer => match own.add(literal, plain, &PARAMS_KEYS) {
-                Some(b"task") => seen.task = true,
-                Some(b"_meta") => seen.meta = true,
-                Some(b"inputResponses" | b"requestState") => seen.answers = true,
-                Some(b"arguments") if literal != ARGUMENTS => escaped = Some(value),
-                _ => {}
-            },
-            Level::Inner(_) => {
-                of_arguments.add(literal, plain, &[]);
+    let _checked =
+        Scanner::new(text, MAX_DEPTH).members_with(&[Opened(ARGUMENTS, &[])], |Found { level, key, plain, value }| {
+            match level {
+                Level::Outer => ambiguity.param(key, plain, value),
+                Level::Inner(_) | Level::Innermost(_) => ambiguity.argument(key, plain),
             }
-        }
-    });
-    // `arguments` with escapes in its name are arguments all the same, and were not looked into yet.
-    if let Some(inner) = escaped.map(|span| &text[span]).filter(|inner| inner.starts_with(b"{")) {
-        let _checked = Scanner::new(inner, MAX_DEPTH).members(|name, _| {
-            of_arguments.add(&inner[name], false, &[]);
         });
-    }
-    own.verdict()?;
-    of_arguments.verdict()?;
-    Ok(seen)
+    ambiguity.verdict()
 }
 
 /// The key whose value is looked into, as nearly everybody writes it.
-const ARGUMENTS: &[u8] = b"\"arguments\"";
+pub(super) const ARGUMENTS: &[u8] = b"\"arguments\"";
+
+/// The keys of `params` and of the `arguments` in it, looked at as they are found.
+pub(super) struct Ambiguity<'a> {
+    /// Where they stand.
+    text: &'a [u8],
+    own: Keys<'a>,
+    of_arguments: Keys<'a>,
+    seen: Seen,
+    /// `arguments` with escapes in its name are arguments all the same, and nobody has looked into them yet.
+    escaped: Option<Range<usize>>,
+}
+
+impl<'a> Ambiguity<'a> {
+    /// Nothing was found in this text yet.
+    pub(super) fn new(text: &'a [u8]) -> Self {
+        let (own, of_arguments) = (Keys::new("params"), Keys::new("arguments"));
+        Self { text, own, of_arguments, seen: Seen::default(), escaped: None }
+    }
+
+    /// A member of `params`.
+    #[inline]
+    pub(super) fn param(&mut self, key: Range<usize>, plain: bool, value: Range<usize>) {
+        let (literal, seen) = (&self.text[key], &mut self.seen);
+        match self.own.add(literal, plain, &PARAMS_KEYS) {
+            Some(b"task") => seen.task = true,
+            Some(b"_meta") => seen.meta = true,
+            Some(b"inputResponses" | b"requestState") => seen.answers = true,
+            Some(b"arguments") if literal != ARGUMENTS => self.escaped = Some(value),
+            _ => {}
+        }
+    }
+
+    /// A member of `arguments`.
+    #[inline]
+    pub(super) fn argument(&mut self, key: Range<usize>, plain: bool) {
+        self.of_arguments.add(&self.text[key], plain, &[]);
+    }
+
+    /// What comes of all of them.
+    pub(super) fn verdict(mut self) -> Result<Seen, RequestProblem> {
+        if let Some(inner) = self.escaped.map(|span| &self.text[span]).filter(|inner| inner.starts_with(b"{")) {
+            // The text has been crossed, so nothing can fail here.
+            let _checked = Scanner::new(inner, MAX_DEPTH).members(|name, _| {
+                self.of_arguments.add(&inner[name], false, &[]);
+            });
+        }
+        self.own.verdict()?;
+        self.of_arguments.verdict()?;
+        Ok(self.seen)
+    }
+}
 
 /// A key of the envelope that is none of the six, but nearly.
 pub(super) fn odd_envelope_key(literal: &[u8]) -> Option<RequestProblem> {

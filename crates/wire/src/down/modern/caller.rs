@@ -21,9 +21,9 @@ pub(super) fn read(
     principal: &Arc<str>,
     headers: Option<&HeaderMap>,
 ) -> Result<(Caller, Option<LogLevel>), RpcError> {
-    let said = envelope.meta().unwrap_or_else(Raw::empty_object);
     let [version, capabilities, level, info] =
-        said.fields([meta::PROTOCOL_VERSION, meta::CLIENT_CAPABILITIES, meta::LOG_LEVEL, meta::CLIENT_INFO]);
+        [meta::PROTOCOL_VERSION, meta::CLIENT_CAPABILITIES, meta::LOG_LEVEL, meta::CLIENT_INFO]
+            .map(|key| envelope.meta_value(key));
     let header = headers.map(|headers| header::only(headers, &header::PROTOCOL_VERSION)).transpose();
     let header = header.map_err(|problem| mismatched(&format!("{} {problem}", header::PROTOCOL_VERSION)))?;
     let invalid = |message: &str| RpcError::new(RpcError::INVALID_PARAMS, message);
