@@ -70,6 +70,8 @@ pub enum Behaviour {
     Wait,
     /// Asks for a name, then greets.
     Greet,
+    /// Asks for a name, then works on it for ever.
+    Ponder,
     /// Says in its result that it failed.
     Fail,
     /// Answers with a JSON-RPC error that repeats its arguments.
@@ -283,6 +285,10 @@ impl FixtureServer {
                 Ok(said("three", false))
             }
             Behaviour::Greet => Ok(greet(feed).await),
+            Behaviour::Ponder => {
+                greet(feed).await;
+                std::future::pending().await
+            }
             Behaviour::Grow => {
                 let new = arguments.get("name").and_then(|name| name.as_str().map(|name| name.into_owned()));
                 self.add_tool(&new.unwrap_or_default(), "Grown");

@@ -13,6 +13,7 @@
 
 mod alarm;
 mod ask;
+mod call_off;
 mod clock;
 mod core;
 mod errand;
@@ -32,6 +33,7 @@ use futures_util::{
 };
 
 pub use ask::{Answer, Ask, AskId, Cause, Question};
+pub use call_off::CallOff;
 pub use clock::Terms;
 pub use request::{Handover, LogLevel, Progress, Request};
 
@@ -200,6 +202,15 @@ impl Exchange {
             }
             Source::Between(between) => between.cancel(reason),
         }
+    }
+
+    /// The way to end it from elsewhere; nothing comes of that where somebody stands in between.
+    pub fn call_off(&self) -> CallOff {
+        let core = match &self.source {
+            Source::Feed { core, .. } => Arc::downgrade(core),
+            Source::Between(_) => std::sync::Weak::new(),
+        };
+        CallOff { core }
     }
 
     /// How many progress and log happenings were dropped because nobody took them.

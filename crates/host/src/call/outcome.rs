@@ -55,6 +55,16 @@ pub enum CallError {
         /// Who has to do what.
         how: String,
     },
+    /// It waited for an answer of its caller's side, and another call needed its connection to the server.
+    #[error(
+        "nobody had answered what `{server}` asked for {waited:?}, and another call needed its connection; call again"
+    )]
+    GaveWay {
+        /// Which server.
+        server: ServerName,
+        /// For how long.
+        waited: Duration,
+    },
     /// The server answered with an error.
     #[error("{0}")]
     Server(RpcError),
@@ -139,6 +149,7 @@ impl CallError {
         match self {
             Self::NotConnected { .. } => "not_connected",
             Self::SignInNeeded { .. } => "unauthorized",
+            Self::GaveWay { .. } => "gave_way",
             Self::Server(_) => "server_error",
             Self::Wire(error) => error.code(),
         }
@@ -149,7 +160,7 @@ impl CallError {
         match self {
             Self::NotConnected { why, .. } => why.whose_move,
             Self::SignInNeeded { .. } => WhoseMove::User,
-            Self::Server(_) => WhoseMove::Caller,
+            Self::Server(_) | Self::GaveWay { .. } => WhoseMove::Caller,
             Self::Wire(error) => WhoseMove::after(error),
         }
     }

@@ -24,7 +24,7 @@ use toolway_wire::{
 };
 
 use super::{
-    CallId, CallOutcome, CallRequest,
+    CallError, CallId, CallOutcome, CallRequest,
     way::{self, Earlier},
 };
 use crate::{
@@ -215,6 +215,10 @@ impl Relay {
             let (host, request) = (Arc::clone(&self.host), Arc::clone(&self.request));
             self.stage = Stage::Preparing(way::prepare(host, request, Some(earlier), *recording));
             return None;
+        }
+        if let (Outcome::Cancelled, Some(waited)) = (&outcome, sent.gave_way()) {
+            let server = sent.connection.name().clone();
+            return Some(self.end(*recording, CallOutcome::Failed(CallError::GaveWay { server, waited })));
         }
         sent.look_at_session();
         if let Outcome::HandedOff(task) = &outcome {

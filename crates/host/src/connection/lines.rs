@@ -7,12 +7,14 @@
 //! Calls run side by side on a line. Where the server asks something that could be about several of them, nobody is
 //! shown it, and from then on it is sent one call at a time; a call that waits for an answer keeps no other waiting, for
 //! those get another line, up to a bound. A line is dialled when it is first needed, by whoever needs it; it ends when
-//! nobody has used it for a while, and with the connection of its server.
+//! nobody has used it for a while, and with the connection of its server. Which call gives way when all lines wait for
+//! answers is in [`parked`].
 
 mod follow;
 pub(crate) mod key;
 mod line;
 mod offering;
+mod parked;
 mod pool;
 mod trouble;
 
@@ -33,7 +35,7 @@ use tokio::{
 };
 use toolway_config::ServerName;
 use toolway_wire::{
-    exchange::LogLevel,
+    exchange::{CallOff, LogLevel},
     json::Raw,
     task::Task,
     up::{EraChoice, Peer},
@@ -47,6 +49,7 @@ pub(crate) use self::{
 use self::{
     line::{Line, Stands},
     offering::Offering,
+    parked::Parked,
     pool::{Manners, Pick, Pool, Turn},
     trouble::Rest,
 };
@@ -97,7 +100,7 @@ pub(crate) struct LineSeat {
     lines: Arc<Lines>,
     line: Arc<Line>,
     need: Need,
-    parked: bool,
+    parked: Option<Arc<Parked>>,
     _hold: Hold,
 }
 
@@ -249,7 +252,7 @@ impl Lines {
             caller: entry.line.key.caller.clone(),
             profile: entry.line.key.profile,
             calls: entry.calls,
-            parked: entry.parked,
+            parked: entry.parked.len(),
             process: entry.line.pulse.process().filter(|_| entry.line.peer().is_some()),
         };
         pool.lines.iter().map(shown).collect()
@@ -274,6 +277,7 @@ impl Lines {
                 waiting.unwrap_or_else(|_| Err(NoSeat::Refused(one_at_a_time(patience))))?
             }
         };
+        self.close_given_up().await;
         // In a box: it is large, done once, and every call would carry it about otherwise.
         let dialled = seat.line.stands.get_or_try_init(|| Box::pin(self.dial(&seat.line, &ground))).await;
         dialled.map_err(NoSeat::NotConnected)?;
@@ -296,7 +300,10 @@ impl Lines {
             match self.pick(key, need, Turn::Waited)? {
                 Ok(seat) => return Ok(seat),
                 Err(other) if !Arc::ptr_eq(&other, &here) => queue = other,
-                Err(_) => moved.await,
+                Err(_) => tokio::select! {
+                    () = moved => {}
+                    () = self.one_to_give_way(key) => self.make_way(key),
+                },
             }
         }
     }
@@ -324,7 +331,7 @@ impl Lines {
 
     fn seat_on(self: &Arc<Self>, line: Arc<Line>, need: Need) -> LineSeat {
         let hold = Hold::Call { _use: Use::begin(&self.uses) };
-        LineSeat { lines: Arc::clone(self), line, need, parked: false, _hold: hold }
+        LineSeat { lines: Arc::clone(self), line, need, parked: None, _hold: hold }
     }
 
     /// Whether a caller began this task, or any, and it goes on on a line of that caller.
@@ -426,14 +433,27 @@ impl LineSeat {
         self.line.pulse.now()
     }
 
-    /// The server asked something: others need not wait for the answer.
-    pub(crate) fn park(&mut self) {
-        if !std::mem::replace(&mut self.parked, true) && self.need == Need::Askable {
-            if let Some(entry) = self.lines.pool.lock().entry(&self.line) {
-                entry.parked += 1;
-            }
-            self.line.queue.moved.notify_waiters();
+    /// The server asked something: others need not wait for the answer, and may end the call if none comes.
+    pub(crate) fn park(&mut self, call_off: CallOff) {
+        if self.need == Need::Carried {
+            return;
         }
+        match &self.parked {
+            Some(parked) => parked.is_asked_again(Instant::now()),
+            None => {
+                let parked = Arc::new(Parked::new(call_off, Instant::now()));
+                if let Some(entry) = self.lines.pool.lock().entry(&self.line) {
+                    entry.parked.push(Arc::clone(&parked));
+                }
+                self.parked = Some(parked);
+            }
+        }
+        self.line.queue.moved.notify_waiters();
+    }
+
+    /// For how long nobody had answered when its call was ended for the sake of another; nothing where it was not.
+    pub(crate) fn gave_way(&self) -> Option<Duration> {
+        self.parked.as_ref().and_then(|parked| parked.gave_way())
     }
 
     /// From here on somebody only listens on it, and is not waited for.
@@ -460,12 +480,8 @@ impl LineSeat {
 
 impl Drop for LineSeat {
     fn drop(&mut self) {
-        let askable = self.need == Need::Askable;
         if let Some(entry) = self.lines.pool.lock().entry(&self.line) {
-            entry.calls -= 1;
-            entry.interactive -= usize::from(askable);
-            entry.parked -= usize::from(askable && self.parked);
-            entry.last = Instant::now();
+            entry.leave(self.need, self.parked.as_ref(), Instant::now());
         }
         self.line.queue.moved.notify_waiters();
     }

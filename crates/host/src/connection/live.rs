@@ -504,9 +504,17 @@ impl Sent {
     pub(crate) fn park(&mut self, slots: &Slots, caller: &Caller) -> Result<(), Refusal> {
         self.permit.park(slots, caller)?;
         if let Via::Line(seat) = &mut self.via {
-            seat.park();
+            seat.park(self.exchange.call_off());
         }
         Ok(())
+    }
+
+    /// For how long nobody had answered when it was ended for the sake of another call; nothing where it was not.
+    pub(crate) fn gave_way(&self) -> Option<Duration> {
+        match &self.via {
+            Via::Line(seat) => seat.gave_way(),
+            Via::Base { .. } => None,
+        }
     }
 
     /// It ended in a way that speaks against the peer it went to.

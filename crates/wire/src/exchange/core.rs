@@ -151,6 +151,8 @@ impl Core {
             state.left = true;
             state.end = Some(Outcome::Cancelled);
             wake(state.feeder.take());
+            // Whoever looks need not be the one who says so.
+            wake(state.caller.take());
             state.on_cancel.take()
         };
         if let Some(act) = on_cancel {

@@ -12,6 +12,7 @@ use super::{
     Caller,
     key::LineKey,
     line::{Line, Queue},
+    parked::{GivenUp, Parked},
     trouble::Trouble,
 };
 
@@ -40,6 +41,8 @@ pub(super) struct Pool {
     tasks: VecDeque<Kept>,
     /// Items of the lists that lines have of their own.
     items: Arc<AtomicUsize>,
+    /// Connections whose place was taken; whoever took it closes them.
+    pub(super) given_up: Vec<GivenUp>,
 }
 
 /// A task that goes on in a session.
@@ -57,7 +60,7 @@ pub(super) struct Entry {
     /// Of them, those during which the server may ask something.
     pub(super) interactive: usize,
     /// Of those, the ones that it has asked about.
-    pub(super) parked: usize,
+    pub(super) parked: Vec<Arc<Parked>>,
     pub(super) last: Instant,
     /// It keeps a task at least until then.
     until: Option<Instant>,
@@ -109,6 +112,7 @@ impl Pool {
             trouble: Trouble::seeded(seed),
             tasks: VecDeque::new(),
             items: Arc::default(),
+            given_up: Vec::new(),
         }
     }
 
@@ -173,14 +177,23 @@ impl Pool {
 
     fn begin(&mut self, key: &LineKey, queue: Arc<Queue>, need: Need, now: Instant) -> Pick {
         let of_caller = |entry: &Entry| entry.line.key.caller == key.caller;
-        if PER_CALLER <= self.lines.iter().filter(|entry| of_caller(entry)).count() && !self.evict(of_caller) {
+        let of_this = |caller: &Caller| *caller == key.caller;
+        let own = self.lines.iter().filter(|entry| of_caller(entry)).count();
+        if PER_CALLER <= own && !self.evict(of_caller) && !self.give_up(of_this, now) {
             return Pick::Full(PER_CALLER, "on connections of this caller");
         }
-        if PER_SERVER <= self.lines.len() && !self.evict(|_| true) {
+        if PER_SERVER <= self.lines.len() && !self.evict(|_| true) && !self.give_up(|_| true, now) {
             return Pick::Full(PER_SERVER, "on connections of all callers");
         }
         let line = Arc::new(Line::new(key.clone(), queue, &self.items));
-        self.lines.push(Entry { line: Arc::clone(&line), calls: 0, interactive: 0, parked: 0, last: now, until: None });
+        self.lines.push(Entry {
+            line: Arc::clone(&line),
+            calls: 0,
+            interactive: 0,
+            parked: Vec::new(),
+            last: now,
+            until: None,
+        });
         self.seat(&line, need)
     }
 
@@ -261,12 +274,23 @@ impl Entry {
             (Need::Carried, _) => true,
             (Need::Askable, Manners::Asks) => self.interactive == 0,
             // Whoever waits for an answer would be mistaken for the one who is asked next.
-            (Need::Askable, Manners::Unknown) => self.parked == 0,
+            (Need::Askable, Manners::Unknown) => self.parked.is_empty(),
         }
     }
 
     /// Whether it will be free when a call goes on that nobody has to answer anything about.
-    fn runs(&self) -> bool {
-        self.parked < self.interactive
+    pub(super) fn runs(&self) -> bool {
+        self.parked.len() < self.interactive
+    }
+
+    /// A call has ended; one that gave way had left before.
+    pub(super) fn leave(&mut self, need: Need, parked: Option<&Arc<Parked>>, now: Instant) {
+        if parked.is_some_and(|parked| parked.gave_way().is_some()) {
+            return;
+        }
+        self.calls -= 1;
+        self.interactive -= usize::from(need == Need::Askable);
+        self.parked.retain(|other| !parked.is_some_and(|parked| Arc::ptr_eq(other, parked)));
+        self.last = now;
     }
 }

@@ -23,7 +23,7 @@ use toolway_testkit::{
     test_host::{TestHost, name, within},
 };
 
-use super::{call_of, files, forms, in_sessions};
+use super::{answer, asked, call_of, ended, files, forms, in_sessions, said};
 use crate::fixtures;
 
 /// A host with a program, and the numbers of the processes that two clients have.
@@ -129,6 +129,37 @@ async fn a_line_that_cannot_be_had_fails_its_call_clearly_and_is_not_tried_witho
     // Whoever needs no line is not touched.
     assert_eq!(host.call("files__hello").await.ending(), Ending::Answered);
     assert!(host.status("files").lines.is_empty());
+}
+
+/// Sixteen sessions of one caller, each asked something that nobody answers: the seventeenth is served all the same.
+#[tokio::test]
+async fn abandoned_calls_do_not_keep_all_lines_of_a_caller() {
+    let sharing = toolway_config::server::Sharing::Session;
+    let host = TestHost::new().wanted(WantedServer { sharing, ..in_sessions(&files()) }).start().await;
+    host.ready("files").await;
+    let in_session = |number: usize, tool: &str| toolway_host::call::CallRequest {
+        session: Some(Arc::from(number.to_string())),
+        ..call_of("ada", tool, &forms())
+    };
+    let mut parked = Vec::new();
+    for number in 0..16 {
+        let mut call = host.host.open(in_session(number, "greet"));
+        let ask = asked(&mut call).await;
+        parked.push((call, ask));
+    }
+    let refused = host.call_of(in_session(16, "echo")).await;
+    assert!(refused.to_string().contains("16 calls on connections of this caller"), "{refused}");
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(31)).await;
+    tokio::time::resume();
+    assert_eq!(host.call_of(in_session(16, "echo")).await.ending(), Ending::Answered);
+    assert_eq!(host.status("files").lines.len(), 16);
+    let (first, _) = parked.remove(0);
+    let outcome = ended(first).await.to_string();
+    assert!(outcome.contains("another call needed its connection"), "{outcome}");
+    let (second, ask) = parked.remove(0);
+    answer(ask, "Ada");
+    assert!(said(&ended(second).await).contains("Ada"), "only one gave way");
 }
 
 #[tokio::test]

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use serde_json::json;
 use toolway_host::{policy::CallLimits, record::Ending};
-use toolway_testkit::test_host::{TestHost, within};
+use toolway_testkit::{
+    fixture_server::Behaviour,
+    test_host::{TestHost, within},
+};
 use toolway_wire::exchange::Answer;
 
 use super::{answer, asked, call_of, ended, files, forms, in_sessions, said};
@@ -69,6 +72,60 @@ async fn a_call_that_waits_for_an_answer_keeps_no_other_waiting_up_to_four() {
     answer(asked(&mut fifth).await, "the fifth");
     assert!(said(&ended(fifth).await).contains("the fifth"));
     assert_eq!(host.status("files").lines.len(), 4);
+}
+
+/// A person may take minutes, or have left: nobody can tell. Whoever needs the place is served all the same.
+#[tokio::test]
+async fn what_has_waited_longest_for_an_answer_gives_way_when_every_line_waits() {
+    let host = known_to_ask(CallLimits::default()).await;
+    let mut parked = Vec::new();
+    for _ in 1..=4 {
+        let mut call = host.host.open(call_of("ada", "greet", &forms()));
+        let ask = asked(&mut call).await;
+        parked.push((call, ask));
+    }
+    tokio::time::pause();
+    let mut fifth = host.host.open(call_of("ada", "greet", &forms()));
+    assert!(tokio::time::timeout(Duration::from_secs(29), fifth.next()).await.is_err(), "nobody is hurried");
+    let began = tokio::time::Instant::now();
+    let ask = asked(&mut fifth).await;
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    tokio::time::resume();
+    let mut parked = parked.into_iter();
+    let (first, late) = parked.next().unwrap();
+    answer(late, "too late");
+    assert_eq!(
+        ended(first).await.to_string(),
+        "failed: nobody had answered what `files` asked for 30s, and another call needed its connection; call again"
+    );
+    let waits: Vec<usize> = host.status("files").lines.iter().map(|line| line.parked).collect();
+    assert_eq!(waits, [1, 1, 1, 1], "the fifth has the line of the first");
+    for (number, (call, ask)) in parked.chain([(fifth, ask)]).enumerate() {
+        answer(ask, &format!("Ada {number}"));
+        let end = said(&ended(call).await);
+        assert!(end.contains(&format!("Ada {number}")), "{end}");
+    }
+    let calls: Vec<usize> = host.status("files").lines.iter().map(|line| line.calls).collect();
+    assert_eq!(calls, [0, 0, 0, 0]);
+}
+
+/// What its server works on is not abandoned, however long ago the question was.
+#[tokio::test]
+async fn a_call_that_was_answered_gives_way_to_nobody() {
+    let limits = CallLimits { patience: Duration::from_secs(90), ..CallLimits::default() };
+    let mut builder = TestHost::new().wanted(in_sessions(&files().tool_that("ponder", "Ponder", Behaviour::Ponder)));
+    builder.options.calls = limits;
+    let host = builder.start().await;
+    host.ready("files").await;
+    let mut ponders = Vec::new();
+    for _ in 1..=4 {
+        let mut call = host.host.open(call_of("ada", "ponder", &forms()));
+        answer(asked(&mut call).await, "Ada");
+        ponders.push(call);
+    }
+    tokio::time::pause();
+    let mut fifth = host.host.open(call_of("ada", "greet", &forms()));
+    assert!(tokio::time::timeout(Duration::from_secs(60), fifth.next()).await.is_err());
 }
 
 #[tokio::test]
