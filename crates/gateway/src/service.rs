@@ -22,7 +22,7 @@ use futures_util::future::BoxFuture;
 use toolway_host::{
     Host,
     call::{CallRequest, Caller as HostCaller, Target},
-    catalog::{Catalog, ItemKind, Naming, Origin},
+    catalog::{ItemKind, Naming, Origin},
 };
 use toolway_wire::{
     down::{self, Caller, Heard, HostedTasks, Keeping, Profile, Service, Tasks},
@@ -42,8 +42,8 @@ pub use scope::Scope;
 use self::{
     pages::Pages,
     relaying::{Relaying, Renamed},
-    tasks::{Course, GatewayTasks},
-    uris::Uris,
+    tasks::{Course, GatewayTasks, Keeps},
+    uris::Here,
 };
 use crate::access::{Access, Client};
 
@@ -99,8 +99,9 @@ impl HostService {
     /// The same by its server and its own name, where only this caller is offered it, or is offered it under this name.
     fn known_to(&self, target: Target, caller: &Caller) -> Target {
         let catalog = self.host.catalog();
-        // A name says whose it is, so that it is everybody's or not; else it may be another's in each view.
-        if catalog.naming() == Naming::Always && self.scope.is_offered(&catalog, &target) {
+        // A name says whose it is, so that it is everybody's or not; else, and a URI, it may be another's in each view.
+        let says_whose = catalog.naming() == Naming::Always && !matches!(target, Target::Resource(_));
+        if says_whose && self.scope.is_offered(&catalog, &target) {
             return target;
         }
         let view = self.host.catalog_of(&tasks::on_behalf(caller));
@@ -122,6 +123,11 @@ impl HostService {
             _ => None,
         };
         let Some(Origin { server, raw_name }) = found else { return self.relay(target, request, (client, caller)) };
+        // Whether a tool can be a task is said where it is listed, which may be to this caller alone.
+        let catalog = match tasks::keeps(&catalog, &server) {
+            Keeps::InASession => self.host.catalog_of(&tasks::on_behalf(caller)),
+            Keeps::Nothing | Keeps::OnTheirOwn => catalog,
+        };
         if self.scope != Scope::All && self.tasks.lacks(&catalog, &server, &raw_name, caller) {
             return Err(down::tasks_undeclared());
         }
@@ -145,11 +151,12 @@ impl HostService {
         if server.as_ref().is_some_and(|server| !client.sees(server)) {
             return Err(not_offered(&target));
         }
-        let uris = server.filter(|_| self.scope == Scope::All).and_then(|server| Uris::of(&catalog, &server));
+        let here = server.filter(|_| self.scope == Scope::All);
+        let here = here.map(|server| Here { host: self.host.clone(), on_behalf: tasks::on_behalf(asking), server });
         let caller = HostCaller::Client(Arc::clone(&client.name));
         let (kind, session) = (target.kind(), asking.session.clone());
         let relay = self.host.open(CallRequest { session, ..CallRequest::relayed(caller, target, request) });
-        Ok(Exchange::through(Relaying::new(relay, kind, uris)))
+        Ok(Exchange::through(Relaying::new(relay, kind, here)))
     }
 
     /// Puts the server's own name in the place of ours, and lets that server complete it.
@@ -161,9 +168,8 @@ impl HostService {
             [None, None] => return Err(invalid("`ref` names neither a prompt nor a resource")),
         };
         let named = named.as_str().ok_or_else(|| invalid("`ref` names nothing"))?;
-        let found = self.scope.referred(&self.host.catalog(), key, &named);
-        let own = |_| self.scope.referred(&self.host.catalog_of(&tasks::on_behalf(who.1)), key, &named);
-        let Origin { server, raw_name } = found.or_else(own)?;
+        let view = self.host.catalog_of(&tasks::on_behalf(who.1));
+        let Origin { server, raw_name } = self.scope.referred(&view, key, &named)?;
         let about = splice::edited(&about, &[Edit::Set(key, Raw::of(&raw_name))]);
         let target = Target::Method { server, method: request.method().to_owned() };
         self.relay(target, request.with_param("ref", about), who)
@@ -216,9 +222,11 @@ impl Service for HostService {
     fn param_headers(&self, tool: &str, caller: &Caller) -> Vec<ParamHeader> {
         // Where everything is they are not shown, so nobody owes them.
         let Scope::One(server) = &self.scope else { return Vec::new() };
-        let shown = |catalog: &Catalog| catalog.tool_at(server, tool).map(|tool| tool.item.raw.get("inputSchema"));
-        let own = || shown(&self.host.catalog_of(&tasks::on_behalf(caller)));
-        let schema = shown(&self.host.catalog()).or_else(own).flatten();
+        let schema = match self.host.own_listing(&tasks::on_behalf(caller), server) {
+            Some(own) => own.tools.iter().find(|listed| listed.item.name == tool).map(|listed| listed.item.raw.clone()),
+            None => self.host.catalog().tool_at(server, tool).map(|tool| tool.item.raw.clone()),
+        };
+        let schema = schema.and_then(|tool| tool.get("inputSchema"));
         schema.and_then(|schema| header::annotated(&schema).ok()).unwrap_or_default()
     }
 }

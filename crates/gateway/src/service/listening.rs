@@ -68,9 +68,10 @@ async fn subscribed(
     uris: &[String],
 ) -> Vec<(String, Subscription)> {
     let on_behalf = tasks::on_behalf(caller);
+    let view = host.catalog_of(&on_behalf);
     let asked = async |uri: &String| {
-        let target = scope.resource(uri.clone());
-        let hidden = scope.server(&host.catalog(), &target).is_some_and(|server| !client.sees(&server));
+        let target = scope.located(&view, scope.resource(uri.clone()));
+        let hidden = scope.server(&view, &target).is_some_and(|server| !client.sees(&server));
         if hidden {
             return None;
         }

@@ -20,23 +20,24 @@ use toolway_wire::{
     task::Task,
 };
 
-use super::{tasks::GatewayTasks, uris::Uris};
+use super::{tasks::GatewayTasks, uris::Here};
 
 /// A call under way for a caller of ours.
 pub(super) struct Relaying {
     relay: Relay,
     kind: CallKind,
-    uris: Option<Uris>,
+    here: Option<Here>,
 }
 
 impl Relaying {
-    pub(super) fn new(relay: Relay, kind: CallKind, uris: Option<Uris>) -> Self {
-        Self { relay, kind, uris }
+    /// `here`: where what it says is put under the names that things have here.
+    pub(super) fn new(relay: Relay, kind: CallKind, here: Option<Here>) -> Self {
+        Self { relay, kind, here }
     }
 
     fn named_here(&self, outcome: Outcome) -> Outcome {
-        match (outcome, &self.uris) {
-            (Outcome::Answered(result), Some(uris)) => Outcome::Answered(uris.put_back(&result)),
+        match (outcome, &self.here) {
+            (Outcome::Answered(result), Some(here)) => Outcome::Answered(here.put_back(result)),
             (other, _) => other,
         }
     }

@@ -6,17 +6,44 @@
 use std::sync::Arc;
 
 use toolway_config::ServerName;
-use toolway_host::catalog::{Catalog, ItemKind, PublicUri};
+use toolway_host::{
+    Host,
+    call::OnBehalf,
+    catalog::{Catalog, ItemKind, PublicUri},
+};
 use toolway_wire::{
     json::{Kind, Raw},
     message::splice::{self, Edit},
 };
+
+/// Whose names things have where everything is: what one caller sees, of one server. Looked up when there is something to
+/// put back.
+pub(super) struct Here {
+    pub(super) host: Host,
+    pub(super) on_behalf: OnBehalf,
+    pub(super) server: ServerName,
+}
 
 /// What the URIs of one server are called here, where some are called otherwise.
 #[derive(Clone, Debug)]
 pub(super) struct Uris {
     catalog: Arc<Catalog>,
     server: ServerName,
+}
+
+impl Here {
+    /// A result with its URIs as this caller knows them.
+    pub(super) fn put_back(&self, result: Raw) -> Raw {
+        // Of what names no URI nothing is called otherwise.
+        if !result.may_mention("uri") {
+            return result;
+        }
+        let view = self.host.catalog_of(&self.on_behalf);
+        match Uris::of(&view, &self.server) {
+            Some(uris) => uris.put_back(&result),
+            None => result,
+        }
+    }
 }
 
 impl Uris {

@@ -44,6 +44,12 @@ impl Host {
         let own = self.inner.own_listings(&catalog, on_behalf);
         if own.is_empty() { catalog } else { self.inner.view(catalog, own) }
     }
+
+    /// What one server lists to this caller, where that is not what everybody is listed.
+    pub fn own_listing(&self, on_behalf: &OnBehalf, server: &ServerName) -> Option<Arc<Listing>> {
+        let catalog = self.catalog();
+        self.inner.connection(server)?.own_listing(Asker::of(on_behalf), catalog.listing_of(server)?)
+    }
 }
 
 impl Inner {

@@ -1,0 +1,67 @@
+//! A server with sessions that answers as a story tells it to, and remembers what was subscribed to.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use toolway_host::connection::{WantedServer, Way};
+use toolway_testkit::test_host::name;
+use toolway_wire::{
+    down::{Caller, Heard, Profile, Service},
+    exchange::{Exchange, Outcome, Request},
+    json::Raw,
+    message::RpcError,
+    notice::{Notice, Wanted},
+    up::EraChoice,
+};
+
+type Answer = Box<dyn Fn(&Request, &Caller) -> Option<Value> + Send + Sync>;
+
+/// The server.
+pub(crate) struct Scripted {
+    capabilities: Value,
+    answer: Answer,
+    /// What was subscribed to, and the way to tell of it.
+    subscribed: Mutex<Vec<(String, mpsc::Sender<Notice>)>>,
+}
+
+impl Scripted {
+    /// It declares this and gives these results; whatever has none is unknown.
+    pub(crate) fn new(
+        capabilities: Value,
+        answer: impl Fn(&Request, &Caller) -> Option<Value> + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        Arc::new(Self { capabilities, answer: Box::new(answer), subscribed: Mutex::default() })
+    }
+
+    /// As a server of this name, in this process.
+    pub(crate) fn wanted(self: &Arc<Self>, server: &str) -> WantedServer {
+        let wanted = WantedServer::new(name(server), Way::InProcess(Arc::clone(self) as _));
+        WantedServer { era: EraChoice::Legacy, ..wanted }
+    }
+
+    pub(crate) fn subscribed(&self) -> Vec<String> {
+        self.subscribed.lock().iter().map(|(uri, _)| uri.clone()).collect()
+    }
+}
+
+impl Service for Scripted {
+    fn profile(&self, _caller: &Caller) -> Profile {
+        let info = Raw::of(&json!({ "name": "scripted", "version": "1" }));
+        Profile { info, capabilities: Raw::of(&self.capabilities), instructions: None }
+    }
+
+    fn open(&self, request: Request, caller: &Caller) -> Exchange {
+        let unknown = || Outcome::Refused(RpcError::new(RpcError::METHOD_NOT_FOUND, "unknown"));
+        let answered = (self.answer)(&request, caller).map(|result| Outcome::Answered(Raw::of(&result)));
+        Exchange::ended(answered.unwrap_or_else(unknown))
+    }
+
+    fn listen<'a>(&'a self, wanted: Wanted, _caller: &'a Caller) -> BoxFuture<'a, Heard> {
+        let (sender, notices) = mpsc::channel(8);
+        self.subscribed.lock().extend(wanted.uris.iter().map(|uri| (uri.clone(), sender.clone())));
+        Box::pin(std::future::ready(Heard { honoured: wanted, notices }))
+    }
+}
