@@ -4,7 +4,7 @@
 //! to the end, as long as that is kept; then they are told to begin again.
 
 use std::{
-    collections::{BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     fmt,
     sync::Arc,
     time::Duration,
@@ -32,6 +32,7 @@ use super::{
     annotation::{self, Shown},
     icons, invalid,
     lists::ListFor,
+    uris::Uris,
 };
 use crate::access::Client;
 
@@ -80,7 +81,7 @@ impl Pages {
     /// The page a cursor stands for, or the first; `keeps` is said of what is listed now.
     pub(super) fn page(
         &self,
-        catalog: &Catalog,
+        catalog: &Arc<Catalog>,
         wanted: &ListFor,
         keeps: CacheHint,
         cursor: Option<&Raw>,
@@ -176,18 +177,26 @@ fn assembled(kind: ItemKind, items: &Raw, next: Option<&str>, keeps: CacheHint) 
     splice::object([(member(kind), items)].into_iter().chain(next).chain(hint))
 }
 
-fn prepared(catalog: &Catalog, wanted: &ListFor) -> Vec<Raw> {
-    let scope = &wanted.scope;
+fn prepared(catalog: &Arc<Catalog>, wanted: &ListFor) -> Vec<Raw> {
+    let as_it_came = |_: &ServerName, raw: &Raw| raw.clone();
     match wanted.kind {
-        ItemKind::Tool => {
-            let shown = if *scope == Scope::All { Shown::Never } else { Shown::Valid };
-            let fit = |raw: &Raw| annotation::fitted(raw, shown);
-            cut(catalog.tools(), wanted, "name", fit)
-        }
-        ItemKind::Prompt => cut(catalog.prompts(), wanted, "name", Raw::clone),
-        ItemKind::Resource => cut(catalog.resources(), wanted, "uri", Raw::clone),
-        ItemKind::Template => cut(catalog.templates(), wanted, "uriTemplate", Raw::clone),
+        ItemKind::Tool => tools(catalog, wanted),
+        ItemKind::Prompt => cut(catalog.prompts(), wanted, "name", as_it_came),
+        ItemKind::Resource => cut(catalog.resources(), wanted, "uri", as_it_came),
+        ItemKind::Template => cut(catalog.templates(), wanted, "uriTemplate", as_it_came),
     }
+}
+
+fn tools(catalog: &Arc<Catalog>, wanted: &ListFor) -> Vec<Raw> {
+    if wanted.scope != Scope::All {
+        return cut(catalog.tools(), wanted, "name", |_, raw| annotation::fitted(raw, Shown::Valid));
+    }
+    let uris = |(server, _): (&ServerName, _)| Some((server.clone(), Uris::of(catalog, server)?));
+    let uris: BTreeMap<ServerName, Uris> = catalog.servers().filter_map(uris).collect();
+    cut(catalog.tools(), wanted, "name", |server, raw| {
+        let tool = annotation::fitted(raw, Shown::Never);
+        uris.get(server).map_or_else(|| tool.clone(), |uris| uris.tool(&tool))
+    })
 }
 
 /// The pages: each an array, each item under the name it has here and otherwise as it came. There is at least one.
@@ -195,10 +204,11 @@ fn cut<T: Offered, K: AsRef<str>>(
     entries: &[Entry<T, K>],
     wanted: &ListFor,
     key: &'static str,
-    fit: impl Fn(&Raw) -> Raw,
+    fit: impl Fn(&ServerName, &Raw) -> Raw,
 ) -> Vec<Raw> {
     let shown = |entry: &Entry<T, K>| {
-        let (item, public) = (icons::fitted(&fit(entry.item.raw())), entry.public.as_ref());
+        let (item, public) = (fit(&entry.origin.server, entry.item.raw()), entry.public.as_ref());
+        let item = icons::fitted(&item);
         let renamed = wanted.scope == Scope::All && public != entry.origin.raw_name;
         if renamed { splice::edited(&item, &[Edit::Set(key, Raw::of(public))]) } else { item }
     };

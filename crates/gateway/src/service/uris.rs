@@ -31,11 +31,14 @@ pub(super) struct Uris {
     server: ServerName,
 }
 
+/// Where a tool said which page shows it before there was a place for all that concerns pages.
+const OLDER_PAGE: &str = "ui/resourceUri";
+
 impl Here {
     /// A result with its URIs as this caller knows them.
     pub(super) fn put_back(&self, result: Raw) -> Raw {
-        // Of what names no URI nothing is called otherwise.
-        if !result.may_mention("uri") {
+        // Of what names no URI nothing is called otherwise; both spellings end alike.
+        if !result.may_mention("uri") && !result.may_mention("Uri") {
             return result;
         }
         let view = self.host.catalog_of(&self.on_behalf);
@@ -66,7 +69,29 @@ impl Uris {
         if let Some(messages) = result.get("messages") {
             edits.push(Edit::Set("messages", self.each(&messages, |message| self.message(message))));
         }
+        edits.extend(result.get("_meta").and_then(|meta| self.meta(&meta)).map(|meta| Edit::Set("_meta", meta)));
         if edits.is_empty() { result.clone() } else { splice::edited(result, &edits) }
+    }
+
+    /// A tool with the page that shows it under the URI that has here.
+    pub(super) fn tool(&self, tool: &Raw) -> Raw {
+        match tool.get("_meta").and_then(|meta| self.meta(&meta)) {
+            Some(meta) => splice::edited(tool, &[Edit::Set("_meta", meta)]),
+            None => tool.clone(),
+        }
+    }
+
+    /// What is said of a page, where that is called otherwise here; older servers say it under one key.
+    fn meta(&self, meta: &Raw) -> Option<Raw> {
+        let mut edits = Vec::new();
+        if let Some(ui) = meta.get("ui").filter(|ui| ui.kind() == Kind::Object)
+            && let Some(public) = ui.get("resourceUri").and_then(|uri| self.public(&uri))
+        {
+            edits.push(Edit::Set("ui", splice::edited(&ui, &[Edit::Set("resourceUri", public)])));
+        }
+        let older = meta.get(OLDER_PAGE).and_then(|uri| self.public(&uri));
+        edits.extend(older.map(|public| Edit::Set(OLDER_PAGE, public)));
+        (!edits.is_empty()).then(|| splice::edited(meta, &edits))
     }
 
     fn each(&self, list: &Raw, put_back: impl Fn(&Raw) -> Raw) -> Raw {

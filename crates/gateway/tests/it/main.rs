@@ -16,6 +16,7 @@ mod lists;
 mod over_http;
 mod own_lists;
 mod own_views;
+mod pages_of_tools;
 mod person;
 mod scripted;
 mod stage;

@@ -1,0 +1,82 @@
+//! Tools that are shown by a page of their server's: the page is found under the name it has here.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use toolway_testkit::test_host::{TestHost, within};
+use toolway_wire::{
+    exchange::{Outcome, Request, Terms},
+    json::Raw,
+    revision::Era,
+    up::Peer,
+};
+
+use crate::{scripted::Scripted, stage::Stage};
+
+/// A server with one tool, and a page for it at this address.
+fn shown_by(server: &'static str, page: &'static str) -> Arc<Scripted> {
+    let meta =
+        move || json!({ "ui": { "resourceUri": page, "visibility": ["model"] }, "ui/resourceUri": page, "k": 1 });
+    Scripted::new(json!({ "tools": {}, "resources": {} }), move |request, _| {
+        Some(match request.method() {
+            "tools/list" => json!({ "tools": [
+                { "name": "show", "description": "Show", "inputSchema": { "type": "object" }, "_meta": meta() },
+            ] }),
+            "tools/call" => json!({ "content": [{ "type": "text", "text": server }], "_meta": meta() }),
+            "resources/list" => json!({ "resources": [{ "uri": page, "name": "page" }] }),
+            "resources/read" => json!({ "contents": [{ "uri": request.param("uri")?.as_str()?, "text": server }] }),
+            _ => return None,
+        })
+    })
+}
+
+/// What is said beside a tool, and beside what it gives.
+async fn meta_of(client: &Peer, tool: &str) -> [Value; 2] {
+    let listed = within("a list", client.list_tools()).await.unwrap();
+    let listed = listed.items.into_iter().find(|item| item.name == tool).unwrap();
+    let result = answered(client, "tools/call", &json!({ "name": tool, "arguments": {} })).await;
+    [listed.raw.get("_meta").unwrap().read().unwrap(), result["_meta"].clone()]
+}
+
+async fn answered(client: &Peer, method: &'static str, params: &Value) -> Value {
+    let request = Request::new(method, Some(Raw::of(params))).unwrap();
+    match within(method, client.open(request, Terms::call()).outcome()).await {
+        Outcome::Answered(result) => result.read().unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_tool_names_its_page_as_the_page_is_called_here() {
+    let builder = TestHost::new()
+        .wanted(shown_by("one", "ui://show").wanted("one"))
+        .wanted(shown_by("two", "ui://show").wanted("two"))
+        .wanted(shown_by("three", "ui://other").wanted("three"));
+    let stage = Stage::with(builder).await;
+    for server in ["one", "two", "three"] {
+        stage.host.ready(server).await;
+    }
+    for era in [Era::Legacy, Era::Modern] {
+        let all = stage.client("/mcp", era).await;
+        for server in ["one", "two"] {
+            let page = format!("toolway+{server}:ui://show");
+            for meta in meta_of(&all, &format!("{server}__show")).await {
+                assert_eq!(meta["ui"], json!({ "resourceUri": page, "visibility": ["model"] }), "{era:?}");
+                assert_eq!((&meta["ui/resourceUri"], &meta["k"]), (&json!(page), &json!(1)), "{era:?}");
+            }
+            let read = answered(&all, "resources/read", &json!({ "uri": page })).await;
+            assert_eq!(read["contents"][0], json!({ "uri": page, "text": server }), "{era:?}");
+            let alone = stage.client(&format!("/servers/{server}/mcp"), era).await;
+            let [listed, given] = meta_of(&alone, "show").await;
+            assert_eq!(
+                (&listed["ui"]["resourceUri"], &given["ui/resourceUri"]),
+                (&json!("ui://show"), &json!("ui://show"))
+            );
+        }
+        let [listed, given] = meta_of(&all, "three__show").await;
+        assert_eq!(
+            (&listed["ui"]["resourceUri"], &given["ui/resourceUri"]),
+            (&json!("ui://other"), &json!("ui://other"))
+        );
+    }
+}
