@@ -113,8 +113,14 @@ impl Home {
 
     /// The same, with something on standard input.
     pub(crate) fn run_with_input(&self, words: &[&str], input: &str) -> Ran {
-        let mut child =
-            self.command(words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        self.run_with(words, &[], input)
+    }
+
+    /// The same, with these variables.
+    pub(crate) fn run_with(&self, words: &[&str], variables: &[(&str, &str)], input: &str) -> Ran {
+        let mut command = self.command(words);
+        command.envs(variables.iter().copied());
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
         Ran::of(&child.wait_with_output().unwrap())
     }

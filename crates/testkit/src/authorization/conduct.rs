@@ -60,6 +60,8 @@ pub enum Quirk {
     NoRefresh,
     /// A refresh token is good for ever.
     NoRotation,
+    /// No refresh token is taken.
+    RefusesRenewals,
     /// A renewal is done, and then nobody hears of it.
     LosesRenewals,
     /// Refusals repeat everything that was sent.

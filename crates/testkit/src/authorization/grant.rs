@@ -122,6 +122,9 @@ impl Request<'_> {
     }
 
     fn refresh(&self) -> Result<(usize, Consent), Refusal> {
+        if self.shared.conduct().has(&Quirk::RefusesRenewals) {
+            return Err(("invalid_grant", "the sign-in has ended"));
+        }
         let rotates = !self.shared.conduct().has(&Quirk::NoRotation);
         let taken = self.shared.ledger().take_refresh(self.get("refresh_token"), rotates);
         let (family, consent) = taken.map_err(|why| ("invalid_grant", why))?;
