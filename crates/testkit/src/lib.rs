@@ -8,6 +8,8 @@ pub mod conformance_server;
 pub mod conformance_sign_in;
 pub mod conformance_unattended;
 pub mod fixture_server;
+#[cfg(target_os = "linux")]
+pub mod keyring;
 pub mod odd;
 pub mod secret_scan;
 pub mod test_host;

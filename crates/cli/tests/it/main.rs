@@ -18,6 +18,7 @@ mod hostile;
 mod importing;
 mod interop_browser;
 mod interop_clients;
+mod interop_keychain;
 mod keeping_secrets;
 mod listing;
 mod many;

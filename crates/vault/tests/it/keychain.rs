@@ -3,12 +3,10 @@
 use std::fs;
 
 use toolway_config::{Keychain, Secret, keychain::KeychainError};
+use toolway_testkit::keyring::Session;
 use toolway_vault::{Notice, SystemKeychain, VaultOptions, WantedVault, open};
 
-use crate::{
-    home::{Home, key},
-    keyring::Session,
-};
+use crate::home::{Home, key};
 
 const TOKEN: &str = "planted-7d20-secret";
 
@@ -19,7 +17,7 @@ fn options(session: &Session) -> VaultOptions {
 #[tokio::test]
 async fn a_keychain_that_answers_keeps_the_credentials_and_nothing_else_does() {
     let home = Home::new();
-    let session = Session::open(&home);
+    let session = Session::open(&home.path(""));
     let vault = open(&options(&session), &home.listener()).await.unwrap();
     assert_eq!(vault.place(), "the keychain");
     assert!(vault.load(&key("ada")).await.unwrap().is_none());
@@ -29,7 +27,7 @@ async fn a_keychain_that_answers_keeps_the_credentials_and_nothing_else_does() {
     vault.store(&key("bob"), large.clone()).await.unwrap();
     drop(session);
 
-    let session = Session::open(&home);
+    let session = Session::open(&home.path(""));
     let vault = open(&options(&session), &home.listener()).await.unwrap();
     assert_eq!(vault.keys().await.unwrap(), [key("ada"), key("bob")]);
     assert_eq!(vault.load(&key("ada")).await.unwrap().unwrap().expose(), TOKEN);
@@ -45,7 +43,7 @@ async fn a_keychain_that_answers_keeps_the_credentials_and_nothing_else_does() {
 #[tokio::test]
 async fn more_credentials_than_are_asked_for_at_once_are_all_listed() {
     let home = Home::new();
-    let session = Session::open(&home);
+    let session = Session::open(&home.path(""));
     let vault = open(&options(&session), &home.listener()).await.unwrap();
     for number in 0..70 {
         vault.store(&key(&format!("{number:02}")), Secret::new(TOKEN)).await.unwrap();
@@ -57,7 +55,7 @@ async fn more_credentials_than_are_asked_for_at_once_are_all_listed() {
 #[tokio::test]
 async fn an_entry_that_somebody_changed_is_an_error() {
     let home = Home::new();
-    let session = Session::open(&home);
+    let session = Session::open(&home.path(""));
     let vault = open(&options(&session), &home.listener()).await.unwrap();
     vault.store(&key("ada"), Secret::new(TOKEN)).await.unwrap();
     let ours = session.run("secret-tool", &["search", "--all", "xdg:schema", "org.toolway.Credential"]);
@@ -75,8 +73,8 @@ async fn an_entry_that_somebody_changed_is_an_error() {
 #[tokio::test]
 async fn a_locked_keychain_is_not_used_and_that_is_said() {
     let home = Home::new();
-    drop(Session::open(&home));
-    let session = Session::locked(&home);
+    drop(Session::open(&home.path("")));
+    let session = Session::locked(&home.path(""));
     let vault = open(&options(&session), &home.listener()).await.unwrap();
     let file = home.path("state/toolway/vault/credentials");
     assert_eq!(vault.place(), file.display().to_string());
@@ -93,7 +91,7 @@ async fn a_locked_keychain_is_not_used_and_that_is_said() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reference_reads_the_entry_that_the_user_made() {
     let home = Home::new();
-    let session = Session::open(&home);
+    let session = Session::open(&home.path(""));
     session.keep("one", &["service", "github", "username", "token"], TOKEN);
     let keychain = SystemKeychain::of(&session.environment()).unwrap();
     assert_eq!(keychain.get("github", "token").unwrap().expose(), TOKEN);
@@ -105,7 +103,7 @@ async fn a_reference_reads_the_entry_that_the_user_made() {
     assert!(!format!("{keychain:?} {several:?}").contains(TOKEN));
     drop(session);
 
-    let session = Session::locked(&home);
+    let session = Session::locked(&home.path(""));
     let keychain = SystemKeychain::of(&session.environment()).unwrap();
     let locked = keychain.get("github", "token").unwrap_err().to_string();
     assert_eq!(locked, "the keychain cannot be read: it is locked; unlock it and try again");
@@ -114,7 +112,7 @@ async fn a_reference_reads_the_entry_that_the_user_made() {
 #[test]
 fn a_reference_is_read_outside_a_runtime_too() {
     let home = Home::new();
-    let session = Session::open(&home);
+    let session = Session::open(&home.path(""));
     session.keep("one", &["service", "github", "username", "token"], TOKEN);
     let keychain = SystemKeychain::of(&session.environment()).unwrap();
     assert_eq!(keychain.get("github", "token").unwrap().expose(), TOKEN);
@@ -123,7 +121,7 @@ fn a_reference_is_read_outside_a_runtime_too() {
 #[tokio::test]
 async fn a_turn_of_the_keychain_is_among_processes() {
     let home = Home::new();
-    let session = Session::open(&home);
+    let session = Session::open(&home.path(""));
     let vault = open(&options(&session), &home.listener()).await.unwrap();
     let other = open(&options(&session), &home.listener()).await.unwrap();
     let held = vault.turn(&key("ada")).await.unwrap();

@@ -1,8 +1,10 @@
-//! A session with a bus and GNOME's keyring in it, as a desktop has them, in a home of its own.
+//! A session with a bus and GNOME's keyring in it, as a desktop has them, in a folder of its own.
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "what a story tells with is part of the test")]
 
 use std::{
     ffi::OsString,
     io::{BufRead, BufReader, Write},
+    path::Path,
     process::{Child, ChildStdout, Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -10,10 +12,9 @@ use std::{
 
 use toolway_config::Environment;
 
-use crate::home::Home;
-
 /// A session that ends when it is dropped.
-pub(crate) struct Session {
+#[derive(Debug)]
+pub struct Session {
     bus: Child,
     /// The keyring; the bus ends with it.
     keyring: String,
@@ -30,18 +31,18 @@ exec gnome-keyring-daemon --foreground --components=secrets --control-directory=
 
 impl Session {
     /// A session whose keyring is open, as after a sign-in at the desktop.
-    pub(crate) fn open(home: &Home) -> Self {
+    pub fn open(home: &Path) -> Self {
         Self::start(home, &["--unlock"])
     }
 
     /// A session whose keyring nobody has opened, as after a sign-in without a password.
-    pub(crate) fn locked(home: &Home) -> Self {
+    pub fn locked(home: &Path) -> Self {
         Self::start(home, &[])
     }
 
-    fn start(home: &Home, options: &[&str]) -> Self {
+    fn start(home: &Path, options: &[&str]) -> Self {
         for folder in ["run", "data"] {
-            toolway_config::ownership::make_private_folder(&home.path(folder)).unwrap();
+            toolway_config::ownership::make_private_folder(&home.join(folder)).unwrap();
         }
         let mut command = Command::new("dbus-run-session");
         command.args(["--", "sh", "-c", SCRIPT, "keyring"]).args(options);
@@ -74,12 +75,12 @@ impl Session {
     }
 
     /// What leads programs to this session.
-    pub(crate) fn environment(&self) -> Environment {
+    pub fn environment(&self) -> Environment {
         self.environment.clone()
     }
 
     /// Runs a program in the session, and gives what it prints.
-    pub(crate) fn run(&self, program: &str, arguments: &[&str]) -> String {
+    pub fn run(&self, program: &str, arguments: &[&str]) -> String {
         let mut command = Command::new(program);
         let ended = command.args(arguments).env_clear().envs(&self.environment).stdin(Stdio::null()).output();
         let ended = ended.unwrap_or_else(|error| panic!("{program}: {error}; `./test` installs it"));
@@ -87,7 +88,7 @@ impl Session {
     }
 
     /// Another program keeps a secret of its own.
-    pub(crate) fn keep(&self, label: &str, attributes: &[&str], secret: &str) {
+    pub fn keep(&self, label: &str, attributes: &[&str], secret: &str) {
         let mut command = Command::new("secret-tool");
         command.args(["store", "--label", label]).args(attributes).env_clear().envs(&self.environment);
         let mut tool = command.stdin(Stdio::piped()).spawn().expect("secret-tool is missing; `./test` installs it");
@@ -104,10 +105,10 @@ impl Drop for Session {
 }
 
 /// Nothing of the machine's own session, and a home in which the keyring keeps its files.
-fn environment(home: &Home) -> Environment {
+fn environment(home: &Path) -> Environment {
     let folders =
         [("HOME", "home"), ("XDG_RUNTIME_DIR", "run"), ("XDG_DATA_HOME", "data"), ("XDG_STATE_HOME", "state")];
-    let folders = folders.map(|(name, folder)| (OsString::from(name), home.path(folder).into_os_string()));
+    let folders = folders.map(|(name, folder)| (OsString::from(name), home.join(folder).into_os_string()));
     let path = std::env::vars_os().find(|(name, _)| name == "PATH");
     folders.into_iter().chain(path).collect()
 }
