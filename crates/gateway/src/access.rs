@@ -34,6 +34,8 @@ pub struct Keys {
 pub struct Client {
     /// As the operator named it; calls are recorded under it.
     pub name: Arc<str>,
+    /// Who that is, as what is sealed for it says: a name that is given to another key is somebody else.
+    pub(crate) identity: Arc<str>,
     /// The servers it sees; none: all.
     pub servers: Option<BTreeSet<ServerName>>,
     /// Its key is no longer good: what is open ends.
@@ -60,7 +62,11 @@ impl Access {
             Some(ring) if !ring.is_empty() => None,
             _ => Some(keys::new_key()?),
         };
-        let client = |key: &Secret| (Digest::of(key.expose()), Arc::new(Client::new(FIRST, None)));
+        let client = |key: &Secret| {
+            let digest = Digest::of(key.expose());
+            let client = Client::with_key(FIRST, &digest, None);
+            (digest, Arc::new(client))
+        };
         let of_this_run = made.as_ref().map(client);
         Ok((Self::Keys(Box::new(Keys { ring, of_this_run })), made))
     }
@@ -68,7 +74,7 @@ impl Access {
     /// Who sends this.
     pub fn admit(&self, headers: &HeaderMap) -> Result<Arc<Client>, Stranger> {
         match self {
-            Self::Open => Ok(Arc::new(Client::new(ANYBODY, None))),
+            Self::Open => Ok(Arc::new(Client::anybody())),
             Self::Keys(keys) => keys.admit(&Digest::of(bearer(headers).ok_or(Stranger)?)),
         }
     }
@@ -76,7 +82,7 @@ impl Access {
     /// Somebody by the name under which they came in; nobody once their key is gone.
     pub fn client(&self, name: &str) -> Option<Arc<Client>> {
         match self {
-            Self::Open => Some(Arc::new(Client::new(ANYBODY, None))),
+            Self::Open => Some(Arc::new(Client::anybody())),
             Self::Keys(keys) => keys.named(name),
         }
     }
@@ -112,8 +118,16 @@ impl Keys {
 }
 
 impl Client {
-    pub(crate) fn new(name: &str, servers: Option<BTreeSet<ServerName>>) -> Self {
-        Self { name: Arc::from(name), servers, gone: CancellationToken::new() }
+    /// Whoever brings the key of this digest.
+    fn with_key(name: &str, key: &Digest, servers: Option<BTreeSet<ServerName>>) -> Self {
+        let identity = Arc::from(format!("{name} {}", key.mark()));
+        Self { name: Arc::from(name), identity, servers, gone: CancellationToken::new() }
+    }
+
+    /// Whoever comes in where nobody has to say who they are.
+    fn anybody() -> Self {
+        let name: Arc<str> = Arc::from(ANYBODY);
+        Self { identity: Arc::clone(&name), name, servers: None, gone: CancellationToken::new() }
     }
 
     /// Whether it sees this server.

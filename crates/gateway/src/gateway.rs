@@ -181,7 +181,11 @@ impl Gateway {
         loop {
             tokio::time::sleep(LOOK_AT_KEYS).await;
             // Servers of theirs had the time to hear that nothing is wanted any more.
-            for client in expelled.drain(..).filter(|client| self.access.client(&client.name).is_none()) {
+            let is_gone = |client: &Arc<Client>| {
+                // The same name may have been given to another key meanwhile.
+                self.access.client(&client.name).is_none_or(|now| now.identity != client.identity)
+            };
+            for client in expelled.drain(..).filter(is_gone) {
                 self.host.end_caller(&Caller::Client(Arc::clone(&client.name)));
             }
             for client in self.access.gone() {

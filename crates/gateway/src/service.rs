@@ -177,8 +177,7 @@ impl HostService {
 
     /// Whoever this is; refused where the key has been taken back since.
     fn client(&self, caller: &Caller) -> Result<Arc<Client>, RpcError> {
-        let gone = || RpcError::new(RpcError::INVALID_REQUEST, "the key of this caller is no longer good");
-        self.access.client(&caller.principal).ok_or_else(gone)
+        self.access.client(&caller.principal).ok_or_else(no_longer_good)
     }
 }
 
@@ -239,6 +238,10 @@ impl fmt::Debug for HostService {
 
 fn invalid(message: &str) -> RpcError {
     RpcError::new(RpcError::INVALID_PARAMS, message)
+}
+
+fn no_longer_good() -> RpcError {
+    RpcError::new(RpcError::INVALID_REQUEST, "the key of this caller is no longer good")
 }
 
 fn unknown_method(method: &str) -> RpcError {

@@ -275,7 +275,8 @@ impl KeyRing {
         let client = |known: KnownClient| {
             // A name that is none is a server that is never there.
             let servers = known.servers.map(|servers| servers.iter().filter_map(|name| name.parse().ok()).collect());
-            (known.key, known.expires, Arc::new(Client::new(&known.name, servers)))
+            let client = Client::with_key(&known.name, &known.key, servers);
+            (known.key, known.expires, Arc::new(client))
         };
         let clients = self.file.list()?.into_iter().map(client).collect();
         Ok(Read { clients, changed, looked: Some(Instant::now()), gone: Vec::new() })
@@ -316,6 +317,11 @@ fn check_name(name: &str) -> Result<(), KeyProblem> {
 // === impl Digest ===
 
 impl Digest {
+    /// What tells one key from another in what is sealed: enough for that, and not the whole digest.
+    pub(super) fn mark(&self) -> String {
+        URL_SAFE_NO_PAD.encode(&self.0[..16])
+    }
+
     pub(super) fn of(key: &str) -> Self {
         let mut bytes = [0; 32];
         bytes.copy_from_slice(digest::digest(&digest::SHA256, key.as_bytes()).as_ref());

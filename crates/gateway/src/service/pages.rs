@@ -113,12 +113,12 @@ impl Pages {
         let text = cursor.as_str().ok_or_else(unknown)?;
         let content = self.sealer.open(Purpose::Cursor, &text).ok_or_else(unknown)?;
         let cursor: Cursor = serde_json::from_slice(&content).map_err(|_| unknown())?;
-        let good = *cursor.caller == *client.name && cursor.kind == number(kind);
+        let good = *cursor.caller == *client.identity && cursor.kind == number(kind);
         if good { Ok((cursor.revision, cursor.page)) } else { Err(unknown()) }
     }
 
     fn cursor(&self, client: &Client, key: &Key, page: usize) -> Result<String, RpcError> {
-        let cursor = Cursor { caller: client.name.to_string(), revision: key.revision, kind: key.kind, page };
+        let cursor = Cursor { caller: client.identity.to_string(), revision: key.revision, kind: key.kind, page };
         let internal = |problem: &dyn fmt::Display| RpcError::new(RpcError::INTERNAL, &problem.to_string());
         let text = serde_json::to_vec(&cursor).map_err(|error| internal(&error))?;
         self.sealer.seal(Purpose::Cursor, &text).map_err(|error| internal(&error))

@@ -15,7 +15,7 @@ use toolway_wire::{
 };
 
 use super::{
-    Scope, invalid,
+    Scope, invalid, no_longer_good,
     tasks::{GatewayTasks, Keeps, keeps},
 };
 
@@ -99,8 +99,9 @@ impl GatewayTasks {
     }
 
     fn cursor(&self, source: &Source, from: Option<&Raw>, caller: &Caller) -> Result<Raw, Unanswered> {
+        let identity = self.identity(&caller.principal).ok_or_else(|| Unanswered::Refused(no_longer_good()))?;
         let place = Place {
-            caller: caller.principal.to_string(),
+            caller: identity.to_string(),
             server: source.as_ref().map(ToString::to_string),
             from: from.map(ToString::to_string),
         };
@@ -116,7 +117,7 @@ impl GatewayTasks {
         let text = cursor.as_str().ok_or_else(unknown)?;
         let content = self.sealer.open(Purpose::TaskCursor, &text).ok_or_else(unknown)?;
         let place: Place = serde_json::from_slice(&content).map_err(|_| unknown())?;
-        if *place.caller != *caller.principal {
+        if self.identity(&caller.principal).is_none_or(|identity| *place.caller != *identity) {
             return Err(unknown());
         }
         let is_next = |source: &Source| source.as_ref().map(ServerName::as_str) == place.server.as_deref();

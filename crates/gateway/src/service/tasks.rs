@@ -148,9 +148,15 @@ impl GatewayTasks {
         Ok(task.named(&name))
     }
 
+    /// Who a caller is, as what is sealed for it says; nobody once its key is gone.
+    pub(super) fn identity(&self, principal: &str) -> Option<Arc<str>> {
+        self.access.client(principal).map(|client| Arc::clone(&client.identity))
+    }
+
     pub(super) fn seal(&self, principal: &str, server: Option<&ServerName>, id: &str) -> Result<String, RpcError> {
         let server = server.map(ToString::to_string);
-        let name = SealedName { caller: principal.to_owned(), server, task: id.to_owned() };
+        let caller = self.identity(principal).ok_or_else(super::no_longer_good)?.to_string();
+        let name = SealedName { caller, server, task: id.to_owned() };
         let internal = |problem: &dyn fmt::Display| RpcError::new(RpcError::INTERNAL, &problem.to_string());
         let text = serde_json::to_vec(&name).map_err(|error| internal(&error))?;
         self.sealer.seal(Purpose::Task, &text).map_err(|error| internal(&error))
@@ -165,7 +171,7 @@ impl GatewayTasks {
             (Scope::One(one), Some(server)) => one == server,
             (Scope::One(_), None) | (Scope::All, _) => true,
         };
-        let theirs = *sealed.caller == *caller.principal;
+        let theirs = self.identity(&caller.principal).is_some_and(|identity| *sealed.caller == *identity);
         match (theirs && ours, &server) {
             (false, _) => Err(Unanswered::unknown(id)),
             (true, None) if !self.hosted.keeps(&sealed.task, caller) => Err(over()),

@@ -15,7 +15,7 @@ use toolway_wire::revision::Revision;
 
 use crate::{
     fairness::Two,
-    knocking::{Knocker, request},
+    knocking::{Knocker, request, with_meta},
     over_http::OverHttp,
     tap::Tap,
 };
@@ -138,6 +138,49 @@ async fn a_servers_task_that_is_kept_for_a_client_is_stopped_when_its_key_is_tak
     until(&two.bob("/mcp"), "toolway_calls_under_way", 0).await;
 }
 
+/// What a stateless request of somebody who takes tasks gives.
+async fn taking_tasks(knocker: &Knocker, method: &str, params: Value) -> Value {
+    let mut params = with_meta(params);
+    let declared = json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } });
+    params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = declared;
+    let name = params["name"].as_str().or(params["taskId"].as_str()).unwrap().to_owned();
+    let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+    let headers = [
+        ("content-type", "application/json"),
+        ("mcp-protocol-version", "2026-07-28"),
+        ("mcp-method", method),
+        ("mcp-name", &name),
+    ];
+    knocker.send("POST", &headers, message.to_string()).await.answer().await
+}
+
+/// A name is the operator's to give again, to somebody else even: what was sealed for one key is for no other.
+#[tokio::test]
+async fn a_task_of_a_key_that_was_taken_back_is_not_that_of_another_key_of_the_same_name() {
+    for (path, prefix) in PATHS {
+        let (_server, _tap, builder) = keeper().await;
+        let two = Two::start(builder).await;
+        let call = json!({ "name": format!("{prefix}slow_compute"), "arguments": { "seconds": 600 } });
+        let made = taking_tasks(&two.ada(path), "tools/call", call).await;
+        let task = json!({ "taskId": made["result"]["taskId"].as_str().unwrap_or_else(|| panic!("{made}")) });
+        let looked = taking_tasks(&two.ada(path), "tasks/get", task.clone()).await;
+        assert_eq!(looked["result"]["status"], "working", "{path}: {looked}");
+        two.file.revoke("ada").unwrap();
+        let key = two.file.add("ada", None, None).unwrap();
+        let ada = two.stage.knocker(path, Some(key.expose()));
+        within("the new key", async {
+            while ada.ask("tools/list", json!({})).await.status != 200 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        })
+        .await;
+        for method in ["tasks/get", "tasks/cancel"] {
+            let refused = taking_tasks(&ada, method, task.clone()).await;
+            assert_eq!(refused["error"]["code"], -32602, "{path} {method}: {refused}");
+        }
+    }
+}
+
 /// A process of its own, or a session, is kept for a client; without the client it is not.
 #[tokio::test]
 async fn connections_that_are_kept_for_a_client_end_with_its_key() {
@@ -151,6 +194,8 @@ async fn connections_that_are_kept_for_a_client_end_with_its_key() {
     }
     assert_eq!(two.stage.host.status("files").lines.len(), 2);
     two.file.revoke("ada").unwrap();
+    // Whoever is given her name meanwhile is not given her line.
+    two.file.add("ada", None, None).unwrap();
     within("the end of her line", async {
         while two.stage.host.status("files").lines.len() != 1 {
             tokio::time::sleep(Duration::from_millis(10)).await;
