@@ -40,6 +40,11 @@ struct Form {
 
 /// Such files have about two thousand bytes.
 const MAX_FILE: u64 = 64 * 1024;
+/// Files that name further places, accounts or programs to ask, which nobody was shown.
+const ELSEWHERE: [&str; 4] =
+    ["external_account", "external_account_authorized_user", "impersonated_service_account", "gdch_service_account"];
+const NOT_USED: &str = ", which names others that would have to be asked and is not used here; name a service account's key in \
+                        auth.credentials, or run where the metadata server answers";
 /// As long as Google takes it.
 const LASTS: u64 = 3600;
 
@@ -124,6 +129,7 @@ impl Form {
                 let refresh = Secret::new(self.refresh_token.ok_or_else(|| missing("refresh_token"))?);
                 Ok(KeyFile::Person { client: ClientAuth::Post { id, secret }, refresh, endpoint })
             }
+            kind if ELSEWHERE.contains(&kind) => Err(unusable(path, &format!("is of the kind `{kind}`{NOT_USED}"))),
             _ => Err(unusable(path, "is neither a service account's key nor a person's (`authorized_user`)")),
         }
     }

@@ -165,7 +165,8 @@ async fn a_file_that_is_none_is_said_to_be_none_without_showing_it() {
         (with("private_key", json!(null)), "has no private_key"),
         (with("private_key", json!("s3cret")), "holds no key"),
         (with("client_email", json!(null)), "has no client_email"),
-        (with("type", json!("external_account")), "is neither a service account's key nor a person's"),
+        (with("type", json!("external_account")), "is of the kind `external_account`, which names others"),
+        (with("type", json!("s3cret")), "is neither a service account's key nor a person's"),
         (json!({ "type": "authorized_user", "client_id": "s3cret" }), "has no client_secret"),
         (json!("x".repeat(70_000)), "is longer than any credentials"),
     ] {
