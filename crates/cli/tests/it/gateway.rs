@@ -77,6 +77,11 @@ impl Serving {
 
     /// A stateless request of this method, with the printed key; what is said back is read from the stream.
     pub(crate) fn call(&self, method: &str, params: Value) -> TcpStream {
+        self.call_as(self.key(), method, params)
+    }
+
+    /// The same, with another key.
+    pub(crate) fn call_as(&self, key: &str, method: &str, params: Value) -> TcpStream {
         let mut params = params;
         params["_meta"] = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -86,7 +91,7 @@ impl Serving {
         });
         let name = params["name"].as_str().map(str::to_owned);
         let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
-        let bearer = format!("Bearer {}", self.key());
+        let bearer = format!("Bearer {key}");
         let mut headers = vec![
             ("authorization", bearer.as_str()),
             ("content-type", "application/json"),
@@ -135,9 +140,17 @@ impl Home {
     /// Waits until a server of the gateway is in this state; gives what the gateway says of it.
     #[track_caller]
     pub(crate) fn settled(&self, serving: &Serving, server: &str, state: &str) -> Value {
+        serving.settled(serving.key(), server, state)
+    }
+}
+
+impl Serving {
+    /// The same, as a client with this key sees it.
+    #[track_caller]
+    pub(crate) fn settled(&self, key: &str, server: &str, state: &str) -> Value {
         let began = Instant::now();
         loop {
-            let servers = serving.get("/servers", serving.key()).json();
+            let servers = self.get("/servers", key).json();
             let found = servers["servers"].as_array().unwrap().iter().find(|found| found["name"] == server);
             let heard = |found: &&Value| state != "ready" || found["counts"].is_object();
             if let Some(found) = found.filter(|found| found["state"] == state).filter(heard) {

@@ -32,6 +32,7 @@ mod setting_aside;
 mod shells;
 mod showing;
 mod signing_in;
+mod signing_in_clients;
 mod terminal;
 mod timing;
 mod world;

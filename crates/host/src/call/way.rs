@@ -173,15 +173,26 @@ async fn named(host: &Inner, kind: CallKind, name: &PublicName, find: Find) -> R
     if let Some((origin, fingerprint)) = find(&host.cataloguer.catalog(), name) {
         return at(host, kind, origin, Some(fingerprint));
     }
-    if let Some(connection) = host.owner_by_prefix(name.as_str()) {
-        refuse_disabled(&connection)?;
-        Box::pin(host.listed(&connection)).await;
+    let owner = host.owner_by_prefix(name.as_str());
+    if let Some(connection) = &owner {
+        refuse_disabled(connection)?;
+        Box::pin(host.listed(connection)).await;
     }
     let catalog = host.cataloguer.catalog();
-    match find(&catalog, name) {
-        Some((origin, fingerprint)) => at(host, kind, origin, Some(fingerprint)),
-        None => Err(Refusal::Unknown { kind, name: name.to_string(), near: nearest(&catalog, kind, name.as_str()) }),
+    match (find(&catalog, name), owner.as_ref().and_then(|owner| locked(owner, name))) {
+        (Some((origin, fingerprint)), _) => at(host, kind, origin, Some(fingerprint)),
+        (None, Some(origin)) => at(host, kind, origin, None),
+        (None, None) => {
+            Err(Refusal::Unknown { kind, name: name.to_string(), near: nearest(&catalog, kind, name.as_str()) })
+        }
     }
+}
+
+/// What is meant where a server lists nothing before somebody has signed in: the call then says who has to.
+fn locked(owner: &Connection, name: &PublicName) -> Option<Origin> {
+    let (_, raw_name) = name.as_str().split_once("__")?;
+    let waits = matches!(owner.live().status.phase, crate::connection::Phase::SignInNeeded { .. });
+    waits.then(|| Origin { server: ServerName::clone(owner.name()), raw_name: raw_name.to_owned() })
 }
 
 async fn located(host: &Inner, uri: &str) -> Result<Found, Refusal> {
