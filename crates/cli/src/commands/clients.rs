@@ -83,7 +83,7 @@ fn add(
 ) -> Result<ExitCode, Report> {
     let servers = servers.iter().map(|name| server(name)).collect::<Result<BTreeSet<_>, _>>()?;
     let key = file.add(name, expires, (!servers.is_empty()).then_some(servers))?;
-    if output.format == Format::Human {
+    if matches!(output.format, Format::Human | Format::Raw) {
         output.line(key.expose());
         output.say(&format!("toolway: this key of `{name}` is shown once; send it as `Authorization: Bearer <key>`"));
     } else {

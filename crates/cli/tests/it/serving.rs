@@ -235,8 +235,7 @@ fn what_to_paste_into_a_client_is_printed_with_its_key() {
 fn a_key_that_was_taken_back_is_refused_by_the_gateway_that_runs() {
     let home = Home::with_sample();
     let key = home.run(&["clients", "add", "editor", "--servers", "sample", "-o", "raw"]).ok().trim().to_owned();
-    let key: String =
-        serde_json::from_str::<Value>(&key).map_or(key.clone(), |said| said["key"].as_str().unwrap().to_owned());
+    assert!(key.starts_with("tw_"), "only the key: {key}");
     let serving = Serving::start(&home, &[]);
     assert_eq!(serving.said["key"], Value::Null);
     let seen = serving.get("/servers", &key).json();
