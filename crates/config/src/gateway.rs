@@ -18,6 +18,30 @@ pub enum GatewayAccess {
     Open,
 }
 
+/// From which level on a client that says none hears what servers log in the middle of its calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UsualLogs {
+    /// It hears nothing.
+    Off,
+    /// Everything.
+    Debug,
+    /// What happens.
+    #[default]
+    Info,
+    /// What is worth a look.
+    Notice,
+    /// What to keep an eye on.
+    Warning,
+    /// What failed.
+    Error,
+    /// Where a part of the whole failed.
+    Critical,
+    /// Where somebody has to act now.
+    Alert,
+    /// Where nothing works.
+    Emergency,
+}
+
 /// What holds for the gateway.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GatewaySettings {
@@ -33,10 +57,25 @@ pub struct GatewaySettings {
     pub calls_per_client: Setting<Option<u32>>,
     /// How long a question in the middle of a call waits for its answer; the wire's own time where nothing is said.
     pub answer_within: Setting<Option<Duration>>,
+    /// Which logs a client hears that keeps a session and never said, of servers that log only when told to.
+    pub log_level: Setting<UsualLogs>,
 }
 
 const ACCESS: &[(&str, GatewayAccess)] = &[("keys", GatewayAccess::Keys), ("open", GatewayAccess::Open)];
 const ACCESS_WORDS: &[&str] = &["keys", "open"];
+
+const LOGS: &[(&str, UsualLogs)] = &[
+    ("off", UsualLogs::Off),
+    ("debug", UsualLogs::Debug),
+    ("info", UsualLogs::Info),
+    ("notice", UsualLogs::Notice),
+    ("warning", UsualLogs::Warning),
+    ("error", UsualLogs::Error),
+    ("critical", UsualLogs::Critical),
+    ("alert", UsualLogs::Alert),
+    ("emergency", UsualLogs::Emergency),
+];
+const LOG_WORDS: &[&str] = &["off", "debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
 /// What stands under `gateway`.
 const MEMBERS: &[(&str, Shape)] = &[
@@ -46,6 +85,7 @@ const MEMBERS: &[(&str, Shape)] = &[
     ("sse", Shape::Flag),
     ("callsPerClient", Shape::Count),
     ("answerWithin", Shape::Time),
+    ("logLevel", Shape::Word(LOG_WORDS)),
 ];
 
 /// The key of the document.
@@ -56,7 +96,9 @@ pub(crate) const GATEWAY: Key<Settings> = Key {
           address, `127.0.0.1:7717` unless said; `hosts` are names under which it is reached beside those of this \
           machine; with `sse` the oldest clients come in too, over HTTP+SSE at `/sse`, which they may not unless said; `callsPerClient` \
           is how many calls of one client may be under way at once, 256 unless said; `answerWithin` is how long a question of \
-          a server in the middle of a call waits for its answer, `10m` unless said.",
+          a server in the middle of a call waits for its answer, `10m` unless said; `logLevel` is from which level on a client of \
+          2025 or older that never said hears what servers of 2026 log in the middle of its calls, `info` unless said, `off` \
+          for nothing.",
     example: r#"{"access": "keys", "listen": "127.0.0.1:7717"}"#,
     set: read,
 };
@@ -86,6 +128,10 @@ fn read(settings: &mut Settings, field: &Field<'_>) -> Result<(), ConfigError> {
                 let time = time.ok_or_else(|| field.expected("a time such as `10m`, not none at all"))?;
                 put(&mut gateway.answer_within, field.setting(Some(time)))?;
             }
+            "logLevel" => {
+                let level = field.word(LOGS, Shape::Word(LOG_WORDS))?;
+                put(&mut gateway.log_level, field.setting(level))?;
+            }
             _ => return Err(field.unknown(MEMBERS.iter().map(|(key, _)| *key))),
         }
     }
@@ -103,7 +149,15 @@ impl GatewaySettings {
             sse: self.sse.or_nearer(nearer.sse),
             calls_per_client: self.calls_per_client.or_nearer(nearer.calls_per_client),
             answer_within: self.answer_within.or_nearer(nearer.answer_within),
+            log_level: self.log_level.or_nearer(nearer.log_level),
         }
+    }
+}
+
+impl UsualLogs {
+    /// As it is written.
+    pub fn word(self) -> &'static str {
+        LOGS.iter().find(|(_, level)| *level == self).map_or("info", |(word, _)| word)
     }
 }
 

@@ -59,7 +59,7 @@ pub use address::is_web_address;
 pub use config::Config;
 pub use endpoint::Endpoint;
 pub use error::{ConfigError, Place};
-pub use gateway::{GatewayAccess, GatewaySettings};
+pub use gateway::{GatewayAccess, GatewaySettings, UsualLogs};
 pub use keychain::{Keychain, NoKeychain};
 pub use load::{Loaded, Sources, load};
 pub use mask::names_secret;

@@ -170,6 +170,7 @@ fn refuse_settings(contents: &FileContents) -> Result<(), ConfigError> {
     refuse(&settings.gateway.sse, "gateway.sse")?;
     refuse(&settings.gateway.calls_per_client, "gateway.callsPerClient")?;
     refuse(&settings.gateway.answer_within, "gateway.answerWithin")?;
+    refuse(&settings.gateway.log_level, "gateway.logLevel")?;
     refuse(&settings.sign_in.client_metadata_url, "signIn.clientMetadataUrl")?;
     refuse(&settings.sign_in.vault, "signIn.vault")
 }

@@ -68,6 +68,7 @@ pub fn show(config: &Config) -> Vec<ShownValue> {
             &settings.gateway.answer_within,
             json!(settings.gateway.answer_within.value.map(seconds)),
         ),
+        shown("gateway.logLevel", &settings.gateway.log_level, json!(settings.gateway.log_level.value.word())),
         shown("signIn.vault", &settings.sign_in.vault, json!(settings.sign_in.vault.value.word())),
         shown(
             "signIn.clientMetadataUrl",

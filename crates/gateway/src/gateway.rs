@@ -16,6 +16,7 @@ use toolway_wire::{
         self, FaceOptions, HostedTasks, Keeping, Premises,
         http::{FaceBody, HostGuard, HttpFace, HttpFaceOptions, Incoming, Responder},
     },
+    exchange::LogLevel,
     limit::Limits,
     seal::{NoRandomness, Sealer},
 };
@@ -43,6 +44,8 @@ pub struct GatewayOptions {
     pub oldest: Oldest,
     /// How long a question in the middle of a call waits for its answer.
     pub answer_within: Duration,
+    /// Which logs a caller gets that keeps a session and never said, of servers that log only when told to.
+    pub usual_log_level: Option<LogLevel>,
 }
 
 /// Whether clients of 2024-11-05 come in over the transport of their time, a stream and a path beside it.
@@ -111,6 +114,7 @@ impl GatewayOptions {
             records: Arc::default(),
             oldest: Oldest::TurnedAway,
             answer_within: FaceOptions::default().park,
+            usual_log_level: FaceOptions::default().usual_log_level,
         }
     }
 }
@@ -128,6 +132,7 @@ impl Gateway {
             limits: options.limits,
             sealer: Some(Arc::clone(&sealer)),
             park: options.answer_within,
+            usual_log_level: options.usual_log_level,
             premises: Some(Premises::default()),
             ..FaceOptions::default()
         };

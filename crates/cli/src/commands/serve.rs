@@ -25,6 +25,7 @@ use toolway_host::{
 use toolway_sample::Sample;
 use toolway_wire::{
     down::{self, FaceOptions},
+    exchange::LogLevel,
     json::Raw,
     limit::Limits,
     seal::Sealer,
@@ -77,7 +78,7 @@ pub(crate) async fn run(args: &ServeArgs, app: &App, output: &mut Output) -> Res
     let records = records(args.log)?;
     let host = start(app, &config, Arc::clone(&records)).await?;
     let served = match &app.reach.stdio {
-        Some(_) => over_pipes(app, &host).await,
+        Some(_) => over_pipes(app, &config, &host).await,
         None => over_http(args, app, &config, &host, records, output).await,
     };
     host.shutdown().await;
@@ -131,7 +132,7 @@ async fn start(app: &App, config: &Config, records: Arc<Records>) -> Result<Host
 }
 
 /// Speaks to whoever started us; they are whoever they are.
-async fn over_pipes(app: &App, host: &Host) -> Result<ExitCode, Report> {
+async fn over_pipes(app: &App, config: &Config, host: &Host) -> Result<ExitCode, Report> {
     let mut ending = Ending::watch();
     let internal = |problem: &dyn std::fmt::Display| Report::new(ExitCode::Internal, "internal", format!("{problem}."));
     let sealer = match sealer(app)? {
@@ -139,7 +140,9 @@ async fn over_pipes(app: &App, host: &Host) -> Result<ExitCode, Report> {
         None => Arc::new(Sealer::generated().map_err(|error| internal(&error))?),
     };
     let service = HostService::new(host.clone(), Arc::new(Access::Open), Scope::All, Arc::clone(&sealer));
-    let options = FaceOptions { sealer: Some(sealer), ..FaceOptions::default() };
+    let (settings, usual) = (&config.settings.gateway, FaceOptions::default());
+    let park = settings.answer_within.value.unwrap_or(usual.park);
+    let options = FaceOptions { sealer: Some(sealer), park, usual_log_level: usual_logs(config), ..usual };
     let stop = CancellationToken::new();
     let serving = down::stdio::serve(tokio::io::stdin(), tokio::io::stdout(), Arc::new(service), options, stop.clone());
     tokio::pin!(serving);
@@ -148,6 +151,11 @@ async fn over_pipes(app: &App, host: &Host) -> Result<ExitCode, Report> {
         () = ending.told(app) => stop.cancel(),
     }
     serving.await.map(|()| ExitCode::Ok).map_err(|error| internal(&error))
+}
+
+/// Which logs a client hears that never said; none where they are off.
+fn usual_logs(config: &Config) -> Option<LogLevel> {
+    config.settings.gateway.log_level.value.word().parse().ok()
 }
 
 async fn over_http(
@@ -169,7 +177,9 @@ async fn over_http(
     let oldest = if settings.sse.value { Oldest::LetIn } else { Oldest::TurnedAway };
     let usual = GatewayOptions::of(access);
     let answer_within = settings.answer_within.value.unwrap_or(usual.answer_within);
-    let options = GatewayOptions { hosts, sealer: sealer(app)?, records, oldest, answer_within, ..usual };
+    let usual_log_level = usual_logs(config);
+    let options =
+        GatewayOptions { hosts, sealer: sealer(app)?, records, oldest, answer_within, usual_log_level, ..usual };
     let internal = |problem: &dyn std::fmt::Display| Report::new(ExitCode::Internal, "internal", format!("{problem}."));
     let gateway = Gateway::new(host.clone(), options).map_err(|error| internal(&error))?;
     let address = args.listen.or(settings.listen.value).unwrap_or(LISTEN);

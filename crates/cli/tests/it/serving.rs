@@ -88,6 +88,27 @@ fn what_is_asked_before_the_end_of_input_is_answered_before_it_leaves() {
     }
 }
 
+/// What a client hears that never said which logs it wants; with no server configured the sample is served.
+#[test]
+fn logs_are_heard_from_the_level_that_the_operator_chose() {
+    let begin = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "pipe", "version": "1" } });
+    let input: String = [
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": begin }),
+        json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }),
+        json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": { "name": "sample__count" } }),
+    ]
+    .iter()
+    .map(|message| format!("{message}\n"))
+    .collect();
+    for (level, heard) in [("info", true), ("warning", false), ("off", false)] {
+        let home = Home::new();
+        home.configure(&json!({ "gateway": { "logLevel": level } }).to_string());
+        let ran = home.run_with_input(&["serve", "--stdio"], &input);
+        assert!(ran.ok().contains("Counted to 3."), "{ran:?}");
+        assert_eq!(ran.ok().contains("notifications/message"), heard, "{level}: {ran:?}");
+    }
+}
+
 #[test]
 fn each_call_is_a_line_and_a_figure() {
     let home = Home::with_sample();

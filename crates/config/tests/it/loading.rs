@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use toolway_config::{
-    Loaded, Origin, Paths, Prefix, Sources,
+    Loaded, Origin, Paths, Prefix, Sources, UsualLogs,
     consent::Accepted,
     layers::Flags,
     load,
@@ -42,6 +42,20 @@ fn a_variable_that_cannot_be_read_is_named() {
     let mut world = World::empty();
     world.environment.insert("TOOLWAY_REQUEST_TIMEOUT".into(), "soon".into());
     assert_eq!(world.problem(), "the environment: `TOOLWAY_REQUEST_TIMEOUT` must be seconds, or a text such as `5m`");
+}
+
+#[test]
+fn what_holds_for_the_gateway_is_read_and_its_words_are_checked() {
+    let world = World::empty();
+    world.write(OWN, r#"{ "gateway": { "callsPerClient": 7, "answerWithin": "2m", "logLevel": "off" } }"#);
+    let gateway = world.load().unwrap().config.settings.gateway;
+    assert_eq!(gateway.calls_per_client.value, Some(7));
+    assert_eq!(gateway.answer_within.value, Some(Duration::from_secs(120)));
+    assert_eq!(gateway.log_level.value, UsualLogs::Off);
+    for (wrong, key) in [("\"logLevel\": \"loud\"", "logLevel"), ("\"callsPerClient\": 0", "callsPerClient")] {
+        world.write(OWN, &format!("{{ \"gateway\": {{ {wrong} }} }}"));
+        assert!(world.problem().contains(&format!("`gateway.{key}` must be")), "{}", world.problem());
+    }
 }
 
 #[test]

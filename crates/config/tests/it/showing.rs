@@ -39,6 +39,7 @@ fn every_value_says_where_it_came_from_and_no_secret_is_shown() {
             "gateway.sse = false (default)".to_owned(),
             "gateway.callsPerClient = null (default)".to_owned(),
             "gateway.answerWithin = null (default)".to_owned(),
+            "gateway.logLevel = \"info\" (default)".to_owned(),
             "signIn.vault = \"auto\" (default)".to_owned(),
             "signIn.clientMetadataUrl = null (default)".to_owned(),
             format!("mcpServers.Files.command = \"files\" ({theirs}:3)"),

@@ -23,3 +23,4 @@ mod stage;
 mod tap;
 mod tasks_listed;
 mod two_callers;
+mod usual_logs;
