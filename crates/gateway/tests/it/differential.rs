@@ -10,12 +10,12 @@ mod heard;
 mod servers;
 mod traffic;
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, stream};
 use toolway_gateway::access::Access;
-use toolway_host::connection::{DialOptions, WantedServer, Way, dial};
-use toolway_testkit::test_host::{PATIENCE, TestHost, name, within};
+use toolway_host::connection::{DialOptions, Phase, WantedServer, Way, dial};
+use toolway_testkit::test_host::{PATIENCE, TestHost, name};
 use toolway_wire::{
     exchange::AskHandler,
     json::Raw,
@@ -125,20 +125,26 @@ async fn stage(server: &Compared) -> Stage {
         WantedServer { era: server.era, ..WantedServer::new(name("peer"), Way::Address(server.address.clone())) };
     let (access, key) = Access::of_keys(None).unwrap();
     let stage = Stage::open_to(TestHost::new().wanted(wanted), access, key).await;
-    stage.host.ready("peer").await;
+    let ready = async {
+        while stage.host.status("peer").phase != Phase::Ready {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(3 * PATIENCE, ready).await.unwrap_or_else(|_| panic!("{} is not ready", server.name));
     stage
 }
 
 async fn directly(server: &Compared, person: Option<Arc<Person>>) -> Peer {
     // Interpreters take their time to start beside others.
-    let timeouts = Timeouts { probe: PATIENCE, ..Timeouts::default() };
+    let timeouts = Timeouts { probe: 3 * PATIENCE, ..Timeouts::default() };
     let asks = person.map(|person| person as Arc<dyn AskHandler>);
     let options = DialOptions {
         connect: ConnectOptions { era: server.era, timeouts, asks, ..ConnectOptions::default() },
         custodian: toolway_host::keeper::Custodian::nobody(),
         ..DialOptions::default()
     };
-    within("the handshake", dial(&server.address, options))
-        .await
+    let dialled = tokio::time::timeout(3 * PATIENCE, dial(&server.address, options)).await;
+    dialled
+        .unwrap_or_else(|_| panic!("{} is not ready", server.name))
         .unwrap_or_else(|error| panic!("{}: {error}", server.name))
 }
