@@ -16,7 +16,7 @@ pub mod result;
 pub mod splice;
 mod strict;
 
-use std::{ops::Range, str};
+use std::{borrow::Cow, ops::Range, str};
 
 use bytes::{Buf, Bytes};
 
@@ -43,6 +43,8 @@ pub struct Envelope {
     kind: Kind,
     id: Option<Id>,
     method: Option<Range<usize>>,
+    /// The method, where it is one of most requests: then nobody has to make a text of its span.
+    usual: Option<&'static str>,
     /// `params`, `result` or `error`, whichever the kind calls for.
     body: Option<Range<usize>>,
     /// What was seen inside `params`, where they are an object.
@@ -180,8 +182,16 @@ impl Envelope {
 
     /// The method; empty for responses.
     pub fn method(&self) -> &str {
+        if let Some(usual) = self.usual {
+            return usual;
+        }
         // The span is that of a checked string literal without escapes.
         self.method.clone().and_then(|span| str::from_utf8(&self.text[span]).ok()).unwrap_or_default()
+    }
+
+    /// The method, to keep; those of most requests need no copy.
+    pub(crate) fn kept_method(&self) -> Cow<'static, str> {
+        self.usual.map_or_else(|| Cow::Owned(self.method().to_owned()), Cow::Borrowed)
     }
 
     /// `params`, of a request or notification.
@@ -243,6 +253,9 @@ impl Envelope {
         self.body.clone().map(|span| Raw::checked(self.text.slice(span)))
     }
 }
+
+/// The methods of most requests.
+const USUAL: [&str; 4] = ["tools/call", "resources/read", "prompts/get", "tools/list"];
 
 const PARAMS: &[u8] = b"\"params\"";
 /// What is looked into while a message is read.
@@ -329,9 +342,11 @@ impl Parts {
             Kind::Error => self.error,
         };
         let method = self.method.map(|span| span.start + 1..span.end - 1);
+        let usual =
+            method.clone().and_then(|span| USUAL.into_iter().find(|usual| usual.as_bytes() == &text[span.clone()]));
         let inside = self.inside.filter(|_| matches!(kind, Kind::Request | Kind::Notification));
         let result_type = self.result_type.filter(|_| kind == Kind::Result);
-        Ok(Envelope { text, kind, id, method, body, inside, result_type })
+        Ok(Envelope { text, kind, id, method, usual, body, inside, result_type })
     }
 
     /// Which kind the members add up to; `id` is the one they hold, where it is one.

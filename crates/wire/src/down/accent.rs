@@ -1,9 +1,6 @@
 //! Which era is this request? Decided by its metadata, never by its method; and what both accents share.
 
-use std::{
-    borrow::Cow,
-    panic::{self, AssertUnwindSafe},
-};
+use std::panic::{self, AssertUnwindSafe};
 
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -98,18 +95,11 @@ pub(super) fn bad_message(bad: &BadMessage) -> (Option<Id>, RpcError) {
 pub(super) fn neutral(envelope: &Envelope) -> Result<Request, RpcError> {
     let invalid = |problem: &dyn std::fmt::Display| RpcError::new(RpcError::INVALID_PARAMS, &problem.to_string());
     let seen = envelope.seen().map_err(|problem| invalid(&problem))?;
-    let request = Request::seen(method(envelope), envelope.params(), seen);
+    let request = Request::seen(envelope.kept_method(), envelope.params(), seen);
     let Some(meta) = envelope.meta() else { return Ok(request) };
     let kinds = envelope.meta_kinds();
     let request = request.without_hop_keys(kinds, &meta);
     Ok(if kinds.progress_token { request.with_progress() } else { request })
-}
-
-/// The method; those of most requests need no copy.
-fn method(envelope: &Envelope) -> Cow<'static, str> {
-    const USUAL: [&str; 4] = ["tools/call", "resources/read", "prompts/get", "tools/list"];
-    let said = envelope.method();
-    USUAL.into_iter().find(|usual| *usual == said).map_or_else(|| Cow::Owned(said.to_owned()), Cow::Borrowed)
 }
 
 /// Does what is somebody else's; where that panics, its caller gets an answer and nobody else notices.

@@ -1,6 +1,6 @@
 //! The stateful revisions, spoken to a caller: a question is a request on the caller's own stream.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{borrow::Cow, collections::VecDeque, sync::Arc};
 
 use futures_util::{StreamExt, TryFutureExt, future::BoxFuture, stream::FuturesUnordered};
 use http::StatusCode;
@@ -29,7 +29,7 @@ pub(super) struct Reply {
     session: Arc<Session>,
     id: Id,
     token: Option<Raw>,
-    method: String,
+    method: Cow<'static, str>,
     meter: Meter,
     source: Source,
     /// The task that is followed, where one is.
@@ -87,7 +87,7 @@ impl Reply {
             session: Arc::clone(session),
             id,
             token: accent::progress_token(envelope),
-            method: envelope.method().to_owned(),
+            method: envelope.kept_method(),
             meter: Meter::new(),
             source,
             task,
