@@ -3,7 +3,7 @@
 mod streams;
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, hash_map::Entry},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -52,7 +52,7 @@ pub(super) struct Session {
     asked: Mutex<HashMap<Id, oneshot::Sender<Answer>>>,
     /// Nothing more is heard of the caller.
     silent: AtomicBool,
-    under_way: Mutex<HashMap<Id, CancellationToken>>,
+    under_way: Mutex<Requests>,
     subscriptions: Mutex<HashMap<String, AbortOnDropHandle<()>>>,
     list_changes: Mutex<Option<AbortOnDropHandle<()>>>,
     /// The stream of what belongs to no request; nobody writes on it when the session has ended.
@@ -60,7 +60,14 @@ pub(super) struct Session {
     standing_writer: Mutex<Option<Writer>>,
     pub(super) streams: Mutex<Streams>,
     used: Mutex<Instant>,
-    ended: CancellationToken,
+}
+
+/// The requests under way. Each has a token of its own, which costs less than one that hangs on another.
+#[derive(Debug, Default)]
+struct Requests {
+    by_id: HashMap<Id, CancellationToken>,
+    /// The session is over: what begins now is cancelled at once.
+    over: bool,
 }
 
 /// A request under way; letting go of it forgets it.
@@ -131,13 +138,16 @@ impl Session {
             standing_writer: Mutex::new(Some(writer)),
             streams: Mutex::new(Streams::new(bounds)),
             used: Mutex::new(Instant::now()),
-            ended: CancellationToken::new(),
         })
     }
 
     /// Ends it: what is under way is cancelled, what stands is closed.
     pub(super) fn end(&self) {
-        self.ended.cancel();
+        let mut under_way = self.under_way.lock();
+        under_way.over = true;
+        let requests: Vec<_> = under_way.by_id.values().cloned().collect();
+        drop(under_way);
+        requests.iter().for_each(CancellationToken::cancel);
         self.rest();
         self.face.service.left(&self.caller);
     }
@@ -161,7 +171,7 @@ impl Session {
 
     /// When the caller was last heard of; none while something is under way.
     pub(super) fn idle_since(&self) -> Option<Instant> {
-        let idle = self.under_way.lock().is_empty();
+        let idle = self.under_way.lock().by_id.is_empty();
         idle.then(|| *self.used.lock())
     }
 
@@ -224,15 +234,16 @@ impl Session {
     /// Notes that a request is under way; refused when that id is already, or when there are too many.
     pub(super) fn under_way(self: &Arc<Self>, id: &Id) -> Result<UnderWay, RpcError> {
         let mut under_way = self.under_way.lock();
-        let limit = self.face.options.limits.concurrent_requests;
-        if under_way.contains_key(id) {
-            return Err(accent::id_taken());
+        let (limit, count) = (self.face.options.limits.concurrent_requests, under_way.by_id.len());
+        let cancelled = CancellationToken::new();
+        if under_way.over {
+            cancelled.cancel();
         }
-        if limit <= under_way.len() {
-            return Err(accent::too_many(limit));
-        }
-        let cancelled = self.ended.child_token();
-        under_way.insert(id.clone(), cancelled.clone());
+        match under_way.by_id.entry(id.clone()) {
+            Entry::Occupied(_) => return Err(accent::id_taken()),
+            Entry::Vacant(_) if limit <= count => return Err(accent::too_many(limit)),
+            Entry::Vacant(place) => place.insert(cancelled.clone()),
+        };
         Ok(UnderWay { session: Arc::clone(self), id: id.clone(), cancelled })
     }
 
@@ -278,7 +289,7 @@ impl Session {
 
     fn cancel(&self, params: Option<&Raw>) {
         let id = params.and_then(|params| params.get("requestId")).and_then(Id::from_raw);
-        if let Some(token) = id.and_then(|id| self.under_way.lock().get(&id).cloned()) {
+        if let Some(token) = id.and_then(|id| self.under_way.lock().by_id.get(&id).cloned()) {
             token.cancel();
         }
     }
@@ -337,7 +348,7 @@ impl Session {
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.session.under_way.lock().remove(&self.id);
+        self.session.under_way.lock().by_id.remove(&self.id);
     }
 }
 
