@@ -37,8 +37,11 @@ pub use call_off::CallOff;
 pub use clock::Terms;
 pub use request::{Handover, LogLevel, Progress, Request};
 
-use self::{alarm::Alarm, core::Core};
-pub(crate) use self::{alarm::Alarms, errand::Errand};
+use self::core::Core;
+pub(crate) use self::{
+    alarm::{Alarm, Alarms},
+    errand::Errand,
+};
 use crate::{
     error::{Clock, WireError},
     json::Raw,

@@ -6,6 +6,7 @@
 
 mod body;
 mod guard;
+mod head_clock;
 mod oversight;
 mod patient;
 mod reply;
@@ -16,12 +17,17 @@ mod stateless;
 mod taken;
 mod two_paths;
 
-use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
+use std::{
+    future::poll_fn,
+    pin::pin,
+    sync::{Arc, OnceLock},
+    task::Poll,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Body;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -33,12 +39,17 @@ pub use serving::{DRAIN_TIME, Responder, WRITE_TIME, serve};
 pub(crate) use sessions::SessionRoom;
 pub use two_paths::TwoPaths;
 
-use self::{sessions::Sessions, taken::Taken, two_paths::Conversations};
+use self::{
+    sessions::Sessions,
+    taken::{NotWhole, Taken},
+    two_paths::Conversations,
+};
 use super::{
     Face, FaceOptions, Service,
     accent::{self, Declared},
 };
 use crate::{
+    exchange::Alarms,
     header as mcp,
     limit::Limits,
     message::{Envelope, Kind, Problem, compose},
@@ -78,6 +89,8 @@ pub struct HttpFace {
     tasks: TaskTracker,
     /// Ends the requests of sessions, which do not end with their connections.
     stop: CancellationToken,
+    /// For whoever waits for a first message; made where they wait.
+    alarms: OnceLock<Alarms>,
 }
 
 /// What nearly every client accepts: both kinds there are, so that it need not be taken apart.
@@ -145,7 +158,13 @@ impl HttpFace {
             sessions,
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
+            alarms: OnceLock::new(),
         }))
+    }
+
+    /// The first message of an answer; none yet where somebody on the way may take the silence for the end.
+    async fn first_word<T>(&self, saying: impl Future<Output = T>) -> Option<T> {
+        self.alarms.get_or_init(Alarms::new).within(self.face.options.keep_alive, saying).await
     }
 
     /// Answers one HTTP request.
@@ -221,7 +240,7 @@ impl HttpFace {
         let (parts, body) = request.into_parts();
         let limit = self.face.options.limits.message_bytes;
         let body = pin!(body);
-        let mut reading = pin!(Limited::new(Taken::new(body), limit).collect());
+        let mut reading = pin!(Taken::new(body).whole(limit));
         // Nearly always it came with the head, and nobody has to look at a clock.
         let read = match poll_fn(|context| Poll::Ready(reading.as_mut().poll(context))).await {
             Poll::Ready(read) => Ok(read),
@@ -229,11 +248,11 @@ impl HttpFace {
         };
         match read {
             Err(_) => Err(reply::plain(StatusCode::REQUEST_TIMEOUT, "the body took too long")),
-            Ok(Ok(body)) => Ok((parts, body.to_bytes())),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            Ok(Ok(body)) => Ok((parts, body)),
+            Ok(Err(NotWhole::TooLarge)) => {
                 Err(reply::refusal(&reply::bad(Problem::TooLarge { limit }), StatusCode::PAYLOAD_TOO_LARGE))
             }
-            Ok(Err(_)) => Err(reply::plain(StatusCode::BAD_REQUEST, "the body broke off")),
+            Ok(Err(NotWhole::BrokeOff)) => Err(reply::plain(StatusCode::BAD_REQUEST, "the body broke off")),
         }
     }
 

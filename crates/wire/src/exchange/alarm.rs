@@ -2,13 +2,16 @@
 //!
 //! An exchange needs one from its first wait on, and few ever go off. To take one out of the runtime's clockwork and
 //! put the next one in costs more than the rest of a wait. So an alarm that did not go off waits, still running, for the
-//! next exchange of the same connection, and is set further ahead only if it goes off too early for that one.
+//! next exchange of the same connection, and is set further ahead only if it goes off too early for that one. A face
+//! keeps some in the same way for the callers that wait for its first word.
 
 use std::{
     fmt,
-    pin::Pin,
+    future::poll_fn,
+    pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use parking_lot::Mutex;
@@ -20,7 +23,7 @@ use tokio::{
 /// Alarms kept for one connection; one that goes off meanwhile wakes whoever had it last, once and for nothing.
 const KEPT: usize = 32;
 
-/// The alarms of one connection.
+/// The alarms of one connection, or of one face.
 #[derive(Clone)]
 pub(crate) struct Alarms {
     /// Alarms belong to a runtime and end with it: elsewhere nothing is kept or taken.
@@ -29,20 +32,20 @@ pub(crate) struct Alarms {
     kept: Arc<Mutex<Vec<Pin<Box<Sleep>>>>>,
 }
 
-/// The alarm of one exchange.
-pub(super) struct Alarm {
+/// The alarm of one exchange, or of whoever else waits once.
+pub(crate) struct Alarm {
     sleep: Option<Pin<Box<Sleep>>>,
     alarms: Option<Alarms>,
 }
 
 impl Alarm {
     /// One that is set when it is first needed.
-    pub(super) fn new(alarms: Option<Alarms>) -> Self {
+    pub(crate) fn new(alarms: Option<Alarms>) -> Self {
         Self { sleep: None, alarms }
     }
 
     /// Whether it is this late; if not, wakes then.
-    pub(super) fn poll(&mut self, at: Instant, context: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll(&mut self, at: Instant, context: &mut Context<'_>) -> Poll<()> {
         let sleep = match &mut self.sleep {
             Some(sleep) => sleep,
             None => {
@@ -70,6 +73,16 @@ impl Alarms {
     /// None yet, on this runtime.
     pub(crate) fn new() -> Self {
         Self { runtime: Handle::current().id(), kept: Arc::default() }
+    }
+
+    /// What `work` gives, unless it takes longer than this.
+    pub(crate) async fn within<T>(&self, patience: Duration, work: impl Future<Output = T>) -> Option<T> {
+        let (at, mut alarm, mut work) = (Instant::now() + patience, Alarm::new(Some(self.clone())), pin!(work));
+        poll_fn(|context| match work.as_mut().poll(context) {
+            Poll::Ready(done) => Poll::Ready(Some(done)),
+            Poll::Pending => alarm.poll(at, context).map(|()| None),
+        })
+        .await
     }
 
     fn are_here(&self) -> bool {

@@ -5,11 +5,11 @@ use std::{future::poll_fn, io, pin::pin, sync::Arc, task::Context, time::Duratio
 use futures_util::future::BoxFuture;
 use http::{Request, Response};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{FaceBody, patient::Patient};
+use super::{FaceBody, head_clock::HeadClock, patient::Patient};
 use crate::{limit::Limits, quiet::Quiet};
 
 /// Whoever answers the requests of a listener: a face, or somebody who has several of them.
@@ -82,7 +82,7 @@ async fn converse<R: Responder>(stream: TcpStream, responder: Arc<R>, stop: Canc
     });
     let limits = responder.limits();
     let serving = http1::Builder::new()
-        .timer(TokioTimer::new())
+        .timer(HeadClock::new())
         .header_read_timeout(HEADER_TIME)
         .max_headers(limits.header_count)
         .max_buf_size(limits.header_bytes.max(8 * 1024))

@@ -218,16 +218,18 @@ impl Work {
 impl Waited<'_> {
     async fn first(&mut self) -> First {
         let Some(Work { answer, under_way }) = &mut self.work else { return First::Cancelled };
-        // Somebody on the way may take silence for the end.
-        let patience = self.face.face.options.keep_alive;
         tokio::select! {
-            () = self.face.stop.cancelled() => First::Cancelled,
-            () = under_way.cancelled.cancelled() => First::Cancelled,
-            said = tokio::time::timeout(patience, answer.next()) => match said {
-                Ok(Some(said)) => First::Said(said),
-                Ok(None) => First::Cancelled,
-                Err(_) => First::Nothing,
+            // Mostly it has been said when somebody looks again, and then nothing else need be looked for.
+            biased;
+            said = self.face.first_word(answer.next()) => match said {
+                // Whoever has called it off hears no more of it.
+                Some(_) if under_way.cancelled.is_cancelled() => First::Cancelled,
+                Some(Some(said)) => First::Said(said),
+                Some(None) => First::Cancelled,
+                None => First::Nothing,
             },
+            () = under_way.cancelled.cancelled() => First::Cancelled,
+            () = self.face.stop.cancelled() => First::Cancelled,
         }
     }
 }

@@ -24,12 +24,11 @@ impl HttpFace {
             Err(said) => return reply::json(said.status, said.message),
         };
         // Let go of here, the reply is dropped and the request cancelled.
-        let first = match tokio::time::timeout(self.face.options.keep_alive, answer.next()).await {
-            Ok(Some(said)) if said.last => return reply::json(said.status, said.message),
-            Ok(Some(said)) => Some(said),
-            Ok(None) => return reply::empty(StatusCode::INTERNAL_SERVER_ERROR),
-            // Somebody on the way may take silence for the end.
-            Err(_) => None,
+        let first = match self.first_word(answer.next()).await {
+            Some(Some(said)) if said.last => return reply::json(said.status, said.message),
+            Some(Some(said)) => Some(said),
+            Some(None) => return reply::empty(StatusCode::INTERNAL_SERVER_ERROR),
+            None => None,
         };
         let (sender, receiver) = mpsc::channel(UNREAD);
         self.tasks.spawn(async move {
