@@ -37,7 +37,7 @@ impl Host {
         };
         let id = draft.id;
         let recording = Recording::begin(draft, Arc::clone(&inner.room.ports.calls), inner.room.events.clone());
-        Relay::new(Arc::clone(inner), request, id, recording)
+        Relay::new(Arc::clone(inner), request, id, Box::new(recording))
     }
 
     /// Makes a call and goes through to its end; what the server asks goes to the host's ports.

@@ -13,7 +13,7 @@ use std::{
 
 use futures_util::{
     StreamExt,
-    future::{AbortHandle, Abortable, BoxFuture},
+    future::{AbortHandle, Abortable},
     stream::FuturesUnordered,
 };
 use toolway_wire::{
@@ -25,7 +25,7 @@ use toolway_wire::{
 
 use super::{
     CallError, CallId, CallOutcome, CallRequest,
-    way::{self, Earlier},
+    way::{self, Earlier, Preparing},
 };
 use crate::{
     connection::{Sent, client_face::ClientFace},
@@ -67,7 +67,7 @@ pub enum CallHappening {
 
 enum Stage {
     /// Being found, decided, admitted, sent.
-    Preparing(BoxFuture<'static, (Recording, Result<Sent, CallOutcome>)>),
+    Preparing(Preparing),
     /// The server has it.
     Under(Box<Sent>, Box<Recording>),
     /// Called off before it was sent; its end was not taken yet.
@@ -76,7 +76,7 @@ enum Stage {
 }
 
 impl Relay {
-    pub(super) fn new(host: Arc<Inner>, request: CallRequest, id: CallId, recording: Recording) -> Self {
+    pub(super) fn new(host: Arc<Inner>, request: CallRequest, id: CallId, recording: Box<Recording>) -> Self {
         let request = Arc::new(request);
         let stage = Stage::Preparing(way::prepare(Arc::clone(&host), Arc::clone(&request), None, recording));
         Self { id, stage, host, request, retried: false }
@@ -98,9 +98,7 @@ impl Relay {
             match &mut self.stage {
                 Stage::Preparing(work) => match work.as_mut().poll(context) {
                     Poll::Pending => return Poll::Pending,
-                    Poll::Ready((recording, Ok(sent))) => {
-                        self.stage = Stage::Under(Box::new(sent), Box::new(recording));
-                    }
+                    Poll::Ready((recording, Ok(sent))) => self.stage = Stage::Under(sent, recording),
                     Poll::Ready((recording, Err(outcome))) => return self.end(recording, outcome),
                 },
                 Stage::Under(sent, recording) => {
@@ -213,12 +211,12 @@ impl Relay {
             self.retried = true;
             let earlier = Earlier { fingerprint: sent.fingerprint, grant: sent.into_permit().into_grant() };
             let (host, request) = (Arc::clone(&self.host), Arc::clone(&self.request));
-            self.stage = Stage::Preparing(way::prepare(host, request, Some(earlier), *recording));
+            self.stage = Stage::Preparing(way::prepare(host, request, Some(earlier), recording));
             return None;
         }
         if let (Outcome::Cancelled, Some(waited)) = (&outcome, sent.gave_way()) {
             let server = sent.connection.name().clone();
-            return Some(self.end(*recording, CallOutcome::Failed(CallError::GaveWay { server, waited })));
+            return Some(self.end(recording, CallOutcome::Failed(CallError::GaveWay { server, waited })));
         }
         sent.look_at_session();
         if let Outcome::HandedOff(task) = &outcome {
@@ -226,10 +224,10 @@ impl Relay {
         }
         let needed = wants_sign_in(&outcome).then(|| sent.sign_in_needed(&self.request.caller)).flatten();
         let outcome = needed.map_or_else(|| outcome.into(), CallOutcome::Failed);
-        Some(self.end(*recording, outcome))
+        Some(self.end(recording, outcome))
     }
 
-    fn end(&mut self, mut recording: Recording, outcome: CallOutcome) -> Poll<Option<CallHappening>> {
+    fn end(&mut self, mut recording: Box<Recording>, outcome: CallOutcome) -> Poll<Option<CallHappening>> {
         self.stage = Stage::Ended;
         recording.end(&outcome);
         Poll::Ready(Some(CallHappening::Ended(outcome)))

@@ -37,19 +37,23 @@ const COMPARED: usize = 5_000;
 /// How alike two names are that are worth a hint.
 const ALIKE: f64 = 0.7;
 
+/// A call on its way to the server. What comes of it is large, and is handed on in boxes.
+pub(super) type Preparing = BoxFuture<'static, (Box<Recording>, Result<Box<Sent>, CallOutcome>)>;
+
 /// Goes the way as far as the server.
 pub(super) fn prepare(
     host: Arc<Inner>,
     request: Arc<CallRequest>,
     earlier: Option<Earlier>,
-    mut recording: Recording,
-) -> BoxFuture<'static, (Recording, Result<Sent, CallOutcome>)> {
+    mut recording: Box<Recording>,
+) -> Preparing {
     let span = tracing::debug_span!("call", caller = %request.caller, name = request.target.name());
     let work = async move {
         let sent = go(&host, &request, earlier, &mut recording).await;
         (recording, sent)
     };
-    Box::pin(work.instrument(span))
+    // Mostly nobody looks, and then it need not be carried about.
+    if span.is_disabled() { Box::pin(work) } else { Box::pin(work.instrument(span)) }
 }
 
 async fn go(
@@ -57,7 +61,7 @@ async fn go(
     request: &CallRequest,
     earlier: Option<Earlier>,
     recording: &mut Recording,
-) -> Result<Sent, CallOutcome> {
+) -> Result<Box<Sent>, CallOutcome> {
     let entry = host.slots.enter(&request.caller)?;
     let found = find(host, &request.target, request.content()).await?;
     recording.found(&found.subject);
@@ -84,7 +88,8 @@ async fn go(
     let seat = seat.map_err(|no_seat| unseated(connection, no_seat))?;
     let permit = admit(host, connection, grant, entry).await?;
     let terms = request.terms.unwrap_or_else(|| connection.wanted().terms());
-    let mut sent = connection.send_over(seat, permit, wire_request, terms).await.map_err(not_connected)?;
+    let sent = connection.send_over(seat, permit, wire_request, terms).await.map_err(not_connected)?;
+    let mut sent = Box::new(sent);
     drop(ready);
     sent.fingerprint = *fingerprint;
     recording.sent(connection.name(), sent.permit(), sent.redactor.clone());

@@ -272,10 +272,14 @@ impl Lines {
         let at_task = task.and_then(|task| self.pool.lock().seat_at_task(task, key, need));
         let seat = match at_task {
             Some(line) => self.seat_on(line, need),
-            None => {
-                let waiting = tokio::time::timeout(patience, self.seated(key, need)).await;
-                waiting.unwrap_or_else(|_| Err(NoSeat::Refused(one_at_a_time(patience))))?
-            }
+            None => match self.pick(key, need, Turn::JustCame)? {
+                Ok(seat) => seat,
+                // In a box, as below: few have to wait.
+                Err(queue) => {
+                    let waiting = Box::pin(tokio::time::timeout(patience, self.waited(key, need, queue))).await;
+                    waiting.unwrap_or_else(|_| Err(NoSeat::Refused(one_at_a_time(patience))))?
+                }
+            },
         };
         self.close_given_up().await;
         // In a box: it is large, done once, and every call would carry it about otherwise.
@@ -284,12 +288,13 @@ impl Lines {
         Ok(seat)
     }
 
-    /// A seat on a line that may have to be dialled first.
-    async fn seated(self: &Arc<Self>, key: &LineKey, need: Need) -> Result<LineSeat, NoSeat> {
-        let mut queue = match self.pick(key, need, Turn::JustCame)? {
-            Ok(seat) => return Ok(seat),
-            Err(queue) => queue,
-        };
+    /// A seat for somebody who has to wait in this queue.
+    async fn waited(
+        self: &Arc<Self>,
+        key: &LineKey,
+        need: Need,
+        mut queue: Arc<line::Queue>,
+    ) -> Result<LineSeat, NoSeat> {
         let first = Arc::clone(&queue);
         let _place = first.join(WAITING).ok_or_else(|| NoSeat::Refused(one_at_a_time(Duration::ZERO)))?;
         let _front = first.front.acquire().await;
