@@ -1,10 +1,10 @@
 //! A server's id, and how it is made from the label people paste.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, str::FromStr, sync::Arc};
 
 /// A server's id: lower-case letters, digits, `_` and `-`, 1 to 32 of them, never `__`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ServerName(String);
+pub struct ServerName(Arc<str>);
 
 /// A text that names no server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -40,7 +40,7 @@ impl FromStr for ServerName {
         if !(1..=32).contains(&text.len()) || text.contains("__") || !text.bytes().all(plain) {
             return Err(InvalidServerName(text.to_owned()));
         }
-        Ok(Self(text.to_owned()))
+        Ok(Self(Arc::from(text)))
     }
 }
 
