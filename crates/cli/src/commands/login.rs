@@ -8,9 +8,10 @@ use serde_json::json;
 use toolway_auth::{
     challenge::Demand,
     credential::{Credential, CredentialKey},
-    fetch::Fetch,
+    fetch::{Fetch, FetchError},
     needed::{SignInNeeded, Why},
     session::Session,
+    vault::{MemoryVault, Vault},
 };
 use toolway_config::{Secret, ServerName};
 use toolway_gateway::control::Order;
@@ -70,6 +71,9 @@ Examples:
 
 const NOTHING_READ: &str = "Standard input has no address: give the one that the browser was sent to, on one line.";
 
+const FORGOTTEN: &str = "nothing can be kept here, so that nobody could finish the sign-in later; let the state directory be \
+                         written, or use `--wait`";
+
 pub(crate) async fn run(args: &LoginArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     let config = app.config_for([args.server.as_str()], output)?;
     let server = crate::target::entry(&config, &args.server)?;
@@ -109,8 +113,10 @@ async fn signed_in(args: &LoginArgs, app: &App, account: Account) -> Result<Kept
     };
     options.browser = Some(Arc::new(Person { way, port: callback_port, openers: Openers::of(&app.environment) }));
     let sign_in = options.sign_in.clone();
-    let demand = demand(&*sign_in.fetch, &sign_in.server).await;
-    Session::new(options).sign_in(&demand).await.map_err(|needed| Box::new(Unsigned::Needed(needed)))?;
+    let heard = demand(&*sign_in.fetch, &sign_in.server).await;
+    // One that says nothing may still say it elsewhere.
+    let signed_in = Session::new(options).sign_in(heard.as_ref().unwrap_or(&Demand::default())).await;
+    signed_in.map_err(|needed| Box::new(Unsigned::of(needed, heard.err(), &*sign_in.vault)))?;
     let kept = Credential::find(&*sign_in.vault, &sign_in.principal, &sign_in.identity()).await;
     let failed = |problem: String| Box::new(Unsigned::Failed(problem));
     let kept = kept.map_err(|error| failed(error.to_string()))?;
@@ -122,10 +128,22 @@ async fn signed_in(args: &LoginArgs, app: &App, account: Account) -> Result<Kept
 enum Unsigned {
     Needed(SignInNeeded),
     Failed(String),
+    Unreachable(FetchError),
 }
 
-/// What the server says to somebody it does not know. One that says nothing may still say it elsewhere.
-async fn demand(fetch: &dyn Fetch, server: &Url) -> Demand {
+impl Unsigned {
+    fn of(needed: SignInNeeded, silent: Option<FetchError>, vault: &dyn Vault) -> Self {
+        match (&needed.why, silent) {
+            (Why::Failed(_), Some(error @ FetchError::Unreachable { .. })) => Self::Unreachable(error),
+            // Where nothing can be kept, the sign-in that has begun is forgotten with this process.
+            (Why::Begun, _) if vault.place() == MemoryVault::default().place() => Self::Failed(FORGOTTEN.to_owned()),
+            _ => Self::Needed(needed),
+        }
+    }
+}
+
+/// What the server says to somebody it does not know.
+async fn demand(fetch: &dyn Fetch, server: &Url) -> Result<Demand, FetchError> {
     let greeting = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
         "protocolVersion": "2025-11-25", "capabilities": {},
         "clientInfo": { "name": "toolway", "version": env!("CARGO_PKG_VERSION") } } });
@@ -133,10 +151,10 @@ async fn demand(fetch: &dyn Fetch, server: &Url) -> Demand {
         .header(header::CONTENT_TYPE, "application/json")
         .header(header::ACCEPT, "application/json, text/event-stream")
         .body(Bytes::from(greeting.to_string()));
-    let Ok(request) = request else { return Demand::default() };
-    let Ok(reply) = fetch.fetch(request).await else { return Demand::default() };
+    let Ok(request) = request else { return Ok(Demand::default()) };
+    let reply = fetch.fetch(request).await?;
     let challenges = reply.headers().get_all(header::WWW_AUTHENTICATE).iter();
-    Demand::read(challenges.filter_map(|value| value.to_str().ok()))
+    Ok(Demand::read(challenges.filter_map(|value| value.to_str().ok())))
 }
 
 /// A sign-in that somebody has to finish, or that came to nothing.
@@ -144,6 +162,9 @@ fn waiting(why_not: &Unsigned, finish: &str, output: &mut Output) -> Report {
     let needed = match why_not {
         Unsigned::Needed(needed) => needed,
         Unsigned::Failed(problem) => return unsigned(problem),
+        Unsigned::Unreachable(error) => {
+            return Report::new(ExitCode::Unreachable, "unreachable", sentence(&error.to_string()));
+        }
     };
     let (Why::Begun, Some(address)) = (&needed.why, &needed.address) else {
         return unsigned(&needed.why.to_string());

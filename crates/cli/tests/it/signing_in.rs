@@ -208,6 +208,22 @@ fn at_a_terminal_the_browser_is_opened_with_the_address_as_its_one_argument() {
 }
 
 #[test]
+fn what_stands_in_the_way_of_a_sign_in_is_said_before_anybody_is_sent_anywhere() {
+    let world = World::new();
+    let url = world.server.url();
+    world.home.configure(&format!(
+        r#"{{ "signIn": {{ "vault": "memory" }}, "mcpServers": {{
+            "api": {{ "url": "{url}" }}, "away": {{ "url": "http://127.0.0.1:1/mcp" }} }} }}"#
+    ));
+    let away = world.home.run(&["login", "away"]).failed(4, "unreachable");
+    assert!(away["message"].as_str().unwrap().starts_with("Cannot reach http://127.0.0.1:1"), "{away}");
+    let forgotten = world.home.run(&["login", "api"]);
+    let error = forgotten.failed(3, "unauthorized");
+    assert!(error["message"].as_str().unwrap().starts_with("Nothing can be kept here"), "{error}");
+    assert_eq!(forgotten.out, "", "no address that leads nowhere");
+}
+
+#[test]
 fn nobody_signs_in_to_a_program_or_where_a_credential_is_configured() {
     let world = World::new();
     let error = world.home.run(&["login", "files"]).failed(2, "no_sign_in");
