@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use futures_util::future::join_all;
+use futures_util::future::{BoxFuture, join_all};
 use toolway_config::Secret;
 
 use super::{Renewal, RenewalError};
@@ -11,7 +11,7 @@ use crate::{
     scope::Scopes,
     scripted::Scripted,
     settings::Settings,
-    vault::{MemoryVault, Vault as _},
+    vault::{MemoryVault, Turn, Vault, VaultError},
 };
 
 const TOKEN: &str = "https://login.example/token";
@@ -132,4 +132,55 @@ async fn a_new_secret_of_a_configured_client_is_used_at_once() {
         renew_with(&stranger, &vault, &settings).await.unwrap();
         assert_eq!(stranger.heard.lock()[0].headers()["authorization"], expected, "{source:?}");
     }
+}
+
+/// A vault that can be read and not written, as on a disk that is full.
+#[derive(Debug)]
+struct Full(MemoryVault);
+
+impl Full {
+    fn problem<T>() -> BoxFuture<'static, Result<T, VaultError>> {
+        let problem = VaultError { place: "a disk".to_owned(), problem: "is full".to_owned() };
+        Box::pin(async { Err(problem) })
+    }
+}
+
+impl Vault for Full {
+    fn load<'a>(&'a self, key: &'a CredentialKey) -> BoxFuture<'a, Result<Option<Secret>, VaultError>> {
+        self.0.load(key)
+    }
+
+    fn store<'a>(&'a self, _key: &'a CredentialKey, _credential: Secret) -> BoxFuture<'a, Result<(), VaultError>> {
+        Self::problem()
+    }
+
+    fn forget<'a>(&'a self, _key: &'a CredentialKey) -> BoxFuture<'a, Result<(), VaultError>> {
+        Self::problem()
+    }
+
+    fn keys(&self) -> BoxFuture<'_, Result<Vec<CredentialKey>, VaultError>> {
+        self.0.keys()
+    }
+
+    fn turn<'a>(&'a self, key: &'a CredentialKey) -> BoxFuture<'a, Result<Turn, VaultError>> {
+        self.0.turn(key)
+    }
+
+    fn place(&self) -> String {
+        "a disk".to_owned()
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_kept_is_used_and_what_cannot_be_forgotten_is_said() {
+    let vault = Full(kept(RegistrationSource::Dynamic).await);
+    let settings = Settings::default();
+    let renew = async |stranger: Arc<Scripted>| {
+        let renewal = Renewal { fetch: &*stranger, vault: &vault, proofs: None, settings: &settings };
+        renewal.renew(&key(), &Secret::new("old")).await
+    };
+    let renewed = renew(stranger(200, NEW)).await.unwrap();
+    assert_eq!(renewed.tokens.unwrap().access.expose(), "new", "the old one may be worth nothing now");
+    let rejected = renew(stranger(400, r#"{"error":"invalid_grant"}"#)).await.unwrap_err().to_string();
+    assert!(rejected.contains("a disk") && rejected.contains("is full"), "{rejected}");
 }

@@ -440,3 +440,20 @@ async fn a_token_of_a_client_that_is_not_configured_any_more_is_not_used() {
     scene.settings.client_id = Some("new-client".to_owned());
     assert_eq!(carried(&scene.session(None), SERVER).await, None);
 }
+
+#[tokio::test]
+async fn a_renewal_that_nobody_answers_is_said_and_tried_again_with_the_next_refusal() {
+    let scene = Scene::new();
+    scene.keeps("0ld-token", now() + 3600, RegistrationSource::Dynamic).await;
+    scene.stranger.answer(TOKEN, 503, "come back later");
+    let session = scene.session(None);
+    assert_eq!(refused(&session, StatusCode::UNAUTHORIZED, "Bearer").await, Next::GiveUp);
+    let needed = session.needed().unwrap().to_string();
+    assert!(needed.starts_with("files needs a sign-in: ") && !needed.contains("come back later"), "{needed}");
+    assert_eq!(carried(&session, SERVER).await.unwrap(), "Bearer 0ld-token", "nothing was forgotten");
+
+    let scene = scene.gives(&["n3w-token"]);
+    assert_eq!(refused(&session, StatusCode::UNAUTHORIZED, "Bearer").await, Next::Again);
+    assert_eq!(carried(&session, SERVER).await.unwrap(), "Bearer n3w-token");
+    assert_eq!((session.needed(), scene.token_requests()), (None, 2));
+}

@@ -131,3 +131,18 @@ async fn a_turn_of_the_keychain_is_among_processes() {
     other.turn(&key("ada")).await.unwrap();
     assert_eq!(fs::read_dir(home.path("state/toolway/vault/turns")).unwrap().count(), 0);
 }
+
+#[tokio::test]
+async fn a_keychain_without_a_state_directory_works_and_says_what_is_lost() {
+    let home = Home::new();
+    let session = Session::open(&home.path(""));
+    fs::write(home.path("file"), "").unwrap();
+    let options = VaultOptions { state: Some(home.path("file/state")), ..options(&session) };
+    let vault = open(&options, &home.listener()).await.unwrap();
+    vault.store(&key("ada"), Secret::new(TOKEN)).await.unwrap();
+    drop(vault.turn(&key("ada")).await.unwrap());
+    assert_eq!(vault.load(&key("ada")).await.unwrap().unwrap().expose(), TOKEN);
+    let said: Vec<String> = home.heard().iter().map(ToString::to_string).collect();
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(said[0].starts_with("Other processes cannot be told when a credential is renewed: "), "{said:?}");
+}
