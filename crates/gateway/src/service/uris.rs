@@ -34,11 +34,14 @@ pub(super) struct Uris {
 /// Where a tool said which page shows it before there was a place for all that concerns pages.
 const OLDER_PAGE: &str = "ui/resourceUri";
 
+/// To look through more than this takes longer than to find out whether anything is called otherwise here.
+const LOOKED_THROUGH: usize = 16 * 1024;
+
 impl Here {
     /// A result with its URIs as this caller knows them.
     pub(super) fn put_back(&self, result: Raw) -> Raw {
-        // Of what names no URI nothing is called otherwise; both spellings end alike.
-        if !result.may_mention("uri") && !result.may_mention("Uri") {
+        // Of what names no URI nothing is called otherwise: `uri`, `resourceUri`.
+        if result.as_bytes().len() <= LOOKED_THROUGH && !result.may_mention("ri\"") {
             return result;
         }
         let view = self.host.catalog_of(&self.on_behalf);
