@@ -1,11 +1,12 @@
 //! The task that owns one connection, from the first dial to the last close.
 //!
 //! One loop waits for one of a closed list of happenings; one function handles it. What belongs to a state is in the
-//! state ([`Doing`]), so that leaving it ends it. Where it goes from there is in [`course`], what a connection that
-//! stands hears and lists in [`attached`], what everybody sees of it in [`showing`].
+//! state ([`Doing`]), so that leaving it ends it. What it is told to do is in [`ordering`], where it goes from there in
+//! [`course`], what a connection that stands hears and lists in [`attached`], what everybody sees of it in [`showing`].
 
 mod attached;
 mod course;
+mod ordering;
 mod showing;
 mod surroundings;
 
@@ -14,7 +15,7 @@ use std::{future::pending, sync::Arc};
 use futures_util::future::BoxFuture;
 use tokio::{
     select,
-    sync::{mpsc, oneshot, watch},
+    sync::{mpsc, watch},
     time::{Instant, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
@@ -239,72 +240,6 @@ impl Supervisor {
         }
     }
 
-    fn ordered(&mut self, order: Order) -> Next {
-        match order {
-            Order::Wake => {
-                // Somebody may have said otherwise since it was wanted.
-                let sleeps = Phase::Stopped(Stopped::NotNeededYet) == self.status.phase
-                    || Phase::Stopped(Stopped::Idle) == self.status.phase
-                    || matches!(self.status.phase, Phase::Waiting { .. } | Phase::Failed { .. });
-                match &mut self.doing {
-                    Doing::Resting | Doing::Waiting(_) if sleeps => self.dial(),
-                    // It is being stopped for want of use, and is not unwanted any more.
-                    Doing::Closing(_, aim) if sleeps && aim.is_sleep() => *aim = Aim::Dial,
-                    _ => {}
-                }
-                Next::Wait
-            }
-            Order::Suspect { generation, error } => self.suspect(generation, &error),
-            Order::SessionChanged { generation } => {
-                if let Doing::Serving(attached) = &mut self.doing
-                    && generation == self.generation
-                {
-                    attached.refresh();
-                    self.tell_profile();
-                }
-                Next::Wait
-            }
-            Order::Connect(done) => {
-                self.backoff.succeed();
-                let next = match self.doing {
-                    Doing::Serving(_) | Doing::Dialling(_) => Next::Wait,
-                    _ => self.go(Aim::Dial, Grace::None),
-                };
-                finish(done, next)
-            }
-            Order::Reconnect(done) => {
-                self.backoff.succeed();
-                let next = self.go(Aim::Dial, Grace::None);
-                finish(done, next)
-            }
-            Order::Disconnect(done) => {
-                let next = self.go(Aim::Rest(Phase::Stopped(Stopped::Disconnected)), Grace::None);
-                finish(done, next)
-            }
-            Order::Refresh(done) => {
-                if let Doing::Serving(attached) = &mut self.doing {
-                    self.listed = false;
-                    attached.refresh();
-                    self.publish();
-                }
-                finish(done, Next::Wait)
-            }
-            Order::LogLevel(level, done) => {
-                self.log_level = Some(level);
-                if let Doing::Serving(attached) = &mut self.doing {
-                    attached.set_log_level(level);
-                }
-                finish(done, Next::Wait)
-            }
-            Order::Toggle(standing, done) => {
-                let before = self.toggled.replace(standing).unwrap_or(self.wanted.standing);
-                // Said again, it changes nothing.
-                let next = if before == standing { Next::Wait } else { self.go(self.aim(), Grace::None) };
-                finish(done, next)
-            }
-        }
-    }
-
     /// It is wanted otherwise.
     fn rewritten(&mut self, wanted: Arc<WantedServer>) -> Next {
         let old = std::mem::replace(&mut self.wanted, wanted);
@@ -386,12 +321,6 @@ impl Doing {
             }
         }
     }
-}
-
-/// Whoever gave the order is told that it was taken; it may have left.
-fn finish(done: oneshot::Sender<()>, next: Next) -> Next {
-    let _left = done.send(());
-    next
 }
 
 async fn at(moment: Option<Instant>) {
