@@ -7,6 +7,7 @@
 pub(crate) mod call_form;
 pub(crate) mod check;
 mod coerce;
+mod plain;
 
 use std::{collections::BTreeSet, fs::File, io::Read};
 
