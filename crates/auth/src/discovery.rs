@@ -44,10 +44,11 @@ impl Discovery {
             Err(error) => return Err(error),
         };
         // The resource is known to be the server we call before anything is asked of anybody else.
-        let issued = match (&settings.metadata_url, &found) {
-            (Some(place), _) => ServerMetadata::at(fetch, place).await?,
-            (None, Some(found)) => ServerMetadata::find(fetch, found.choose(before)).await?,
-            (None, None) => ServerMetadata::of_old(fetch, server).await?,
+        let issued = match (&settings.metadata_url, &settings.issuer, &found) {
+            (Some(place), issuer, _) => ServerMetadata::at(fetch, place, issuer.as_deref()).await?,
+            (None, Some(issuer), _) => ServerMetadata::find(fetch, issuer).await?,
+            (None, None, Some(found)) => ServerMetadata::find(fetch, found.choose(before)).await?,
+            (None, None, None) => ServerMetadata::of_old(fetch, server).await?,
         };
         let resource = found.as_ref().map_or_else(|| address::resource(server), |found| found.resource.clone());
         let said = if issued.names_itself { Said::Always } else { Said::Maybe };
@@ -62,9 +63,13 @@ impl Discovery {
     /// With both endpoints given, nobody is asked.
     fn manual(server: &Url, settings: &Settings) -> Option<Self> {
         let (page, token) = (settings.authorization_url.as_ref()?, settings.token_url.as_ref()?);
-        let bare = ServerMetadata::bare(address::shown(token), token.clone());
+        let (name, said) = match &settings.issuer {
+            Some(issuer) => (issuer.clone(), Said::Maybe),
+            None => (address::shown(token), Said::Unknown),
+        };
+        let bare = ServerMetadata::bare(name, token.clone());
         let server_metadata = ServerMetadata { authorization_endpoint: Some(page.clone()), ..bare };
-        Some(Self { resource: address::resource(server), scopes: None, server: server_metadata, said: Said::Unknown })
+        Some(Self { resource: address::resource(server), scopes: None, server: server_metadata, said })
     }
 }
 
@@ -78,7 +83,7 @@ impl ResourceMetadata {
 impl Settings {
     /// Whether the server need not say who signs people in.
     fn may_do_without(&self) -> bool {
-        self.metadata_url.is_some() || self.old_servers == OldServers::Allow
+        self.issuer.is_some() || self.metadata_url.is_some() || self.old_servers == OldServers::Allow
     }
 
     /// What was found out, with what the operator wrote over it.
@@ -172,6 +177,29 @@ mod tests {
         let chosen = stranger();
         assert_eq!(found(&chosen, &settings, None).await.unwrap().server.issuer, "https://second.example");
         assert_eq!(chosen.asked(), [RESOURCE, second.as_str()]);
+    }
+
+    #[tokio::test]
+    async fn an_issuer_that_the_operator_names_is_the_one_whoever_the_server_names() {
+        let settings = Settings { issuer: Some("https://second.example".to_owned()), ..Settings::default() };
+        let said = found(&stranger(), &settings, Some("https://login.example")).await.unwrap();
+        assert_eq!(
+            (said.server.issuer.as_str(), said.resource.as_str()),
+            ("https://second.example", "https://example.org")
+        );
+        let silent = Arc::<Scripted>::default().answer(
+            &LOGIN.replace("login", "second"),
+            200,
+            r#"{"issuer":"https://second.example","token_endpoint":"https://second.example/token"}"#,
+        );
+        assert_eq!(found(&silent, &settings, None).await.unwrap().resource, "https://example.org/mcp");
+        let elsewhere = Settings { metadata_url: Some(url(LOGIN)), ..settings.clone() };
+        let wrong = found(&stranger(), &elsewhere, None).await.unwrap_err();
+        assert!(matches!(wrong, MetadataError::WrongIssuer { .. }), "{wrong}");
+        let ends = Some(url("https://own.example/x"));
+        let manual = Settings { authorization_url: ends.clone(), token_url: ends, ..settings };
+        let manual = found(&stranger(), &manual, None).await.unwrap();
+        assert_eq!((manual.server.issuer.as_str(), manual.said), ("https://second.example", Said::Maybe));
     }
 
     #[tokio::test]

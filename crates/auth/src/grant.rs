@@ -11,13 +11,19 @@ pub mod workload;
 
 use toolway_config::Secret;
 
-pub use self::{client::Client, enterprise::Enterprise, google::Google, workload::Workload};
+pub use self::{
+    client::{Client, ClientProof},
+    enterprise::Enterprise,
+    google::Google,
+    workload::Workload,
+};
 use crate::{
     fetch::Fetch,
     jwt::KeyError,
     metadata::{MetadataError, ServerMetadata},
     proof::Prover,
     scope::Scopes,
+    settings::Settings,
     token::{ClientAuth, TokenError, TokenReply, TokenRequest},
 };
 
@@ -71,6 +77,16 @@ pub enum GrantError {
         /// What is configured.
         own: &'static str,
     },
+    /// Nobody but the server says who this is; nothing was sent.
+    #[error(
+        "{what} is not sent to {issuer}, which only the server names; if it is the right one, write it into oauth.issuer"
+    )]
+    Unnamed {
+        /// What would have been sent.
+        what: &'static str,
+        /// Who the server names.
+        issuer: String,
+    },
     /// What the grant stands on is missing or for somebody else; it was not sent.
     #[error("{0}")]
     Supply(String),
@@ -99,6 +115,29 @@ impl Grant {
             Self::Enterprise(enterprise) => enterprise.ask(asking).await,
             Self::Workload(workload) => workload.ask(asking).await,
             Self::Google(google) => google.ask(asking.scopes).await,
+        }
+    }
+
+    /// Whether what this stands on may go to an authorization server: one that the operator named, in one way or another.
+    ///
+    /// CVE-2026-104850, before the first token: a server that could name any would be given what the operator wrote.
+    pub(crate) fn check_place(&self, settings: &Settings, issuer: &str) -> Result<(), GrantError> {
+        match self.stake() {
+            Some(what) if !settings.names_whom_to_ask() => Err(GrantError::Unnamed { what, issuer: issuer.to_owned() }),
+            _ => Ok(()),
+        }
+    }
+
+    /// What an authorization server is shown; nothing where it is known who that is.
+    fn stake(&self) -> Option<&'static str> {
+        match self {
+            Self::ClientCredentials(client) => Some(match client.proof {
+                ClientProof::Key { .. } => "the client's signature",
+                ClientProof::Secret(_) | ClientProof::None => "the client's secret",
+            }),
+            Self::Enterprise(_) => Some("the company's word about a person"),
+            Self::Workload(_) => Some("the assertion"),
+            Self::Google(_) => None,
         }
     }
 

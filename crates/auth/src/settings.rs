@@ -14,6 +14,8 @@ pub struct Settings {
     pub client_secret: Option<Secret>,
     /// What to ask for.
     pub scopes: Option<Scopes>,
+    /// Who the authorization server is, letter by letter, whoever the server names.
+    pub issuer: Option<String>,
     /// Where the authorization server's metadata is.
     pub metadata_url: Option<Url>,
     /// Where people sign in; with [`token_url`](Self::token_url), nothing is looked for.
@@ -26,6 +28,18 @@ pub struct Settings {
     pub client_document: Option<Url>,
     /// Servers of 2025-03-26.
     pub old_servers: OldServers,
+}
+
+impl Settings {
+    /// Whether the operator said where secrets and assertions go. What only a server says about that is a stranger's word.
+    pub fn names_whom_to_ask(&self) -> bool {
+        self.issuer.is_some() || self.metadata_url.is_some() || self.token_url.is_some()
+    }
+
+    /// Whether what is kept from this issuer is still what the operator means.
+    pub(crate) fn means(&self, issuer: &str) -> bool {
+        self.issuer.as_ref().is_none_or(|meant| meant == issuer)
+    }
 }
 
 /// What to do with a server that asks for a sign-in and does not say where, as those of 2025-03-26 do.

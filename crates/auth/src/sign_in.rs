@@ -109,6 +109,7 @@ impl SignIn {
     /// Finds out where a person has to sign in and what to ask for; `held` is what was asked for before, in a step up.
     pub async fn plan(&self, demand: &Demand, held: Option<&Scopes>) -> Result<Plan, SignInError> {
         let mut kept = Credential::all(&*self.vault, &self.principal, &self.identity()).await?;
+        kept.retain(|(key, _)| self.settings.means(&key.issuer));
         kept.sort_by_key(|(_, credential)| credential.tokens.as_ref().map(|tokens| tokens.since));
         let before = kept.last().map(|(key, _)| key.issuer.clone());
         let discovery = Discovery::of(&*self.fetch, &self.server, &self.settings, demand, before.as_deref()).await?;
@@ -188,11 +189,13 @@ impl SignIn {
         self.finish(&pending, callback).await
     }
 
-    /// What is kept for this server, of the client that is configured now.
+    /// What is kept for this server, of the client and the issuer that are configured now.
     pub async fn find(&self) -> Result<Option<(CredentialKey, Credential)>, CredentialError> {
         let found = Credential::find(&*self.vault, &self.principal, &self.identity()).await?;
         let client = self.settings.client_id.as_ref();
-        Ok(found.filter(|(key, _)| client.is_none_or(|client| key.client == *client)))
+        let meant =
+            |key: &CredentialKey| client.is_none_or(|client| key.client == *client) && self.settings.means(&key.issuer);
+        Ok(found.filter(|(key, _)| meant(key)))
     }
 
     /// Forgets everything that is kept for this server; says how much that was.

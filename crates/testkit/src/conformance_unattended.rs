@@ -5,7 +5,9 @@ use std::{error::Error, sync::Arc};
 
 use serde_json::Value;
 use toolway_auth::{
+    challenge::Demand,
     dialer::GuardedDialer,
+    discovery::Discovery,
     grant::{Grant, configured::Surroundings},
     jwt::Algorithm,
     settings::Settings,
@@ -20,16 +22,19 @@ use toolway_wire::up::connector::HttpOptions;
 use url::Url;
 
 /// The credentials of a scenario that needs no person; none for others.
-pub fn unattended(server: &Url, scenario: &str, context: &Value) -> Result<Option<Unattended>, Box<dyn Error>> {
+pub async fn unattended(server: &Url, scenario: &str, context: &Value) -> Result<Option<Unattended>, Box<dyn Error>> {
     let Some(written) = written(scenario, &Said(context))? else { return Ok(None) };
+    let fetch = Arc::new(GuardedDialer::new(server.clone(), HttpOptions::default()));
+    // The suite does not say who gives the tokens; an operator would look it up once, and write it down.
+    let found = Discovery::of(&*fetch, server, &Settings::default(), &Demand::default(), None).await?;
     Ok(Some(Unattended::new(UnattendedOptions {
         name: scenario.to_owned(),
         remedy: "the suite says what it is made of".to_owned(),
         principal: "suite".to_owned(),
         server: server.clone(),
         grant: Grant::configured(&written, &Surroundings::default())?,
-        settings: Settings::default(),
-        fetch: Arc::new(GuardedDialer::new(server.clone(), HttpOptions::default())),
+        settings: Settings { issuer: Some(found.server.issuer), ..Settings::default() },
+        fetch,
         vault: Arc::new(MemoryVault::default()),
         proofs: None,
     })))

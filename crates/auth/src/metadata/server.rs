@@ -79,10 +79,10 @@ impl ServerMetadata {
         }
     }
 
-    /// Reads the document that the operator named; whoever it says it is, is the issuer.
-    pub async fn at(fetch: &dyn Fetch, place: &Url) -> Result<Self, MetadataError> {
+    /// Reads the document that the operator named; whoever it says it is, is the issuer, unless that was said too.
+    pub async fn at(fetch: &dyn Fetch, place: &Url, issuer: Option<&str>) -> Result<Self, MetadataError> {
         match document(fetch, place).await? {
-            Some(document) => Self::checked(place, &document, None),
+            Some(document) => Self::checked(place, &document, issuer),
             None => Err(unreadable(place, "has no metadata")),
         }
     }

@@ -105,8 +105,9 @@ impl Unattended {
         scopes: Scopes,
         kept: Option<Credential>,
     ) -> Result<Credential, Trouble> {
-        let UnattendedOptions { grant, fetch, proofs, .. } = &self.options;
+        let UnattendedOptions { grant, fetch, proofs, settings, .. } = &self.options;
         self.rested()?;
+        grant.check_place(settings, &found.server.issuer)?;
         let proof_key = kept.and_then(|kept| kept.proof_key);
         let prover = proofs.as_ref().map(|proofs| proofs.prover(proof_key.as_ref())).transpose();
         let prover = prover.map_err(|error| Trouble::Other(error.to_string()))?;
@@ -149,9 +150,9 @@ impl Unattended {
 
     /// What this client has for this server, the newest last.
     pub(super) async fn kept(&self) -> Result<Vec<(CredentialKey, Credential)>, Trouble> {
-        let UnattendedOptions { vault, principal, server, grant, .. } = &self.options;
+        let UnattendedOptions { vault, principal, server, grant, settings, .. } = &self.options;
         let mut kept = Credential::all(&**vault, principal, &address::identity(server)).await?;
-        kept.retain(|(key, _)| key.client == grant.client());
+        kept.retain(|(key, _)| key.client == grant.client() && settings.means(&key.issuer));
         kept.sort_by_key(|(_, credential)| credential.tokens.as_ref().map(|tokens| tokens.since));
         Ok(kept)
     }

@@ -10,9 +10,11 @@ use crate::{
     credential::Tokens,
     dpop::DpopKeys,
     grant::{
-        Client, Google,
+        Client, Enterprise, Google, Workload,
+        enterprise::Provider,
         google::{self, Machine, Places},
     },
+    jwt::tests::P256,
     proof::DPOP,
     scripted::Scripted,
     vault::MemoryVault,
@@ -47,7 +49,7 @@ fn options(world: &Arc<Scripted>, vault: &Arc<MemoryVault>) -> UnattendedOptions
         principal: "operator".to_owned(),
         server: Url::parse(SERVER).unwrap(),
         grant: Grant::ClientCredentials(Client::with_secret("me", Secret::new("s3cret-word"))),
-        settings: Settings::default(),
+        settings: Settings { issuer: Some("https://login.example".to_owned()), ..Settings::default() },
         fetch: Arc::clone(world) as Arc<dyn Fetch>,
         vault: Arc::clone(vault) as Arc<dyn Vault>,
         proofs: None,
@@ -186,23 +188,75 @@ async fn whoever_says_no_is_left_alone_for_a_while() {
     assert_eq!(token_requests(&world), 1);
 }
 
+const EVIL: &str = "https://evil.example/token";
+
 /// CVE-2026-104850: a server that names another issuer does not get the secret shown to it.
 #[tokio::test]
-async fn another_issuer_is_told_nothing() {
-    let evil = "https://evil.example/token";
-    let world = world().answer(TOKEN, 200, token("one")).answer(evil, 200, token("evil"));
+async fn another_issuer_is_told_nothing_whoever_the_server_names() {
+    let world = world().answer(TOKEN, 200, token("one")).answer(TOKEN, 200, token("two")).answer(EVIL, 200, token("x"));
     let vault = Arc::default();
     let own = unattended(&world, &vault);
     own.challenged(refusal(401, None, "Bearer")).await;
-    age(&own, &vault, 60).await;
     let elsewhere = "https://example.org/prm";
     let world = world.answer(elsewhere, 200, resource("https://evil.example"));
     let challenge = format!("Bearer resource_metadata=\"{elsewhere}\"");
-    assert_eq!(own.challenged(refusal(401, Some("Bearer one"), &challenge)).await, Next::GiveUp);
+    assert_eq!(own.challenged(refusal(401, Some("Bearer one"), &challenge)).await, Next::Again);
+    assert_eq!(shown(&own).await.as_deref(), Some("Bearer two"), "whom to ask is the operator's word");
+    assert!(!world.asked().iter().any(|address| address.contains("evil")));
+}
+
+/// Everything that is sent without a person, and what it is called.
+fn grants() -> [(Grant, &'static str); 4] {
+    let word = |text: &str| Arc::new(Secret::new(text));
+    let with_key = Client::with_key("me", &Secret::new(P256), None).unwrap();
+    let company = Enterprise {
+        provider: Provider::TokenUrl(Url::parse("https://company.example/token").unwrap()),
+        fetch: Arc::<Scripted>::default(),
+        provider_client: Client::public("me"),
+        id_token: word("word"),
+        client: Client::with_secret("me", Secret::new("s3cret-word")),
+    };
+    [
+        (Grant::ClientCredentials(Client::with_secret("me", Secret::new("s3cret-word"))), "the client's secret"),
+        (Grant::ClientCredentials(with_key), "the client's signature"),
+        (Grant::Enterprise(Box::new(company)), "the company's word about a person"),
+        (Grant::Workload(Workload::new(word("word"), None, None)), "the assertion"),
+    ]
+}
+
+/// CVE-2026-104850, WS-2026-0196, before the first token: a server could name whoever it likes.
+#[tokio::test]
+async fn what_the_operator_wrote_goes_to_nobody_that_only_the_server_names() {
+    for (grant, what) in grants() {
+        let (world, vault) = (world().answer(TOKEN, 200, token("one")), Arc::default());
+        let own =
+            Unattended::new(UnattendedOptions { grant, settings: Settings::default(), ..options(&world, &vault) });
+        assert_eq!(own.challenged(refusal(401, None, "Bearer")).await, Next::GiveUp);
+        assert_eq!(
+            own.watch().borrow().as_ref().unwrap().why.to_string(),
+            format!(
+                "{what} is not sent to https://login.example, which only the server names; if it is the right one, \
+                 write it into oauth.issuer"
+            )
+        );
+        assert_eq!(world.asked(), [RESOURCE, LOGIN], "only what it says about itself was read");
+    }
+}
+
+/// CVE-2026-104850: the same where the document that the operator named is somebody else's now.
+#[tokio::test]
+async fn another_issuer_than_before_is_told_nothing() {
+    let world = world().answer(TOKEN, 200, token("one")).answer(EVIL, 200, token("evil"));
+    let vault = Arc::default();
+    unattended(&world, &vault).challenged(refusal(401, None, "Bearer")).await;
+    let metadata_url = Some(Url::parse(&LOGIN.replace("login", "evil")).unwrap());
+    let settings = Settings { metadata_url, scopes: Some(Scopes::parse("more").unwrap()), ..Settings::default() };
+    let own = Unattended::new(UnattendedOptions { settings, ..options(&world, &vault) });
+    assert_eq!(own.challenged(refusal(401, None, "Bearer")).await, Next::GiveUp);
     let why = own.watch().borrow().clone().unwrap().why;
     let (before, now) = ("https://login.example".to_owned(), "https://evil.example".to_owned());
     assert_eq!(why, Why::IssuerChanged { before, now });
-    assert!(!world.asked().contains(&evil.to_owned()));
+    assert!(!world.asked().contains(&EVIL.to_owned()));
 }
 
 #[tokio::test]

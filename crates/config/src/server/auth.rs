@@ -152,6 +152,8 @@ pub struct OAuth<T> {
     pub scopes: Option<Vec<String>>,
     /// The port at which the browser comes back; any free one where it is not said.
     pub callback_port: Option<u16>,
+    /// Who the authorization server is, whoever the server names.
+    pub issuer: Option<T>,
     /// Where the authorization server's metadata are.
     pub metadata_url: Option<T>,
     /// Where people sign in.
@@ -199,6 +201,7 @@ impl<T> Default for OAuth<T> {
             client_secret: None,
             scopes: None,
             callback_port: None,
+            issuer: None,
             metadata_url: None,
             authorization_url: None,
             token_url: None,

@@ -146,8 +146,9 @@ pub(crate) const KEYS: &[Key<Draft>] = &[
         name: "oauth",
         shape: auth::OAUTH,
         doc: "What is not left to discovery and registration when a token is asked for: `clientId`, `clientSecret`, \
-              `scopes`, `callbackPort`, `metadataUrl`, `authorizationUrl`, `tokenUrl`, `clientName`; with `oldServer` a server that \
-              does not say where may sign people in itself, as those of 2025-03-26 do.",
+              `scopes`, `callbackPort`, `issuer`, `metadataUrl`, `authorizationUrl`, `tokenUrl`, `clientName`; with `oldServer` a \
+              server that does not say where may sign people in itself, as those of 2025-03-26 do. A secret or an \
+              assertion that is sent without a person needs `issuer`, `metadataUrl` or `tokenUrl` beside it.",
         example: r#"{"clientId": "toolway", "callbackPort": 6276}"#,
         set: |draft, field| put(&mut draft.oauth, auth::oauth(field)?),
     },

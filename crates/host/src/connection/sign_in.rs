@@ -259,8 +259,10 @@ impl SignInOptions {
             text.as_ref().map(|text| Url::parse(text.expose())).transpose().map_err(|_| wrong(key))
         };
         // Else whoever the server names would be given what was meant for the operator's page.
-        if oauth.authorization_url.is_some() && oauth.token_url.is_none() && oauth.metadata_url.is_none() {
-            let problem = "`oauth.authorizationUrl` needs `oauth.tokenUrl` beside it, or `oauth.metadataUrl`";
+        let names_nobody = oauth.token_url.is_none() && oauth.metadata_url.is_none() && oauth.issuer.is_none();
+        if oauth.authorization_url.is_some() && names_nobody {
+            let problem =
+                "`oauth.authorizationUrl` needs `oauth.tokenUrl` beside it, or `oauth.metadataUrl` or `oauth.issuer`";
             return Err(DialError::Configuration(problem.to_owned()));
         }
         let scopes = oauth.scopes.as_ref().map(|names| Scopes::from_names(names.iter().map(String::as_str)));
@@ -268,6 +270,7 @@ impl SignInOptions {
             client_id: oauth.client_id.as_ref().map(|id| id.expose().to_owned()),
             client_secret: oauth.client_secret.clone(),
             scopes: scopes.transpose().map_err(|_| wrong("scopes"))?,
+            issuer: oauth.issuer.as_ref().map(|issuer| issuer.expose().to_owned()),
             metadata_url: url("metadataUrl", &oauth.metadata_url)?,
             authorization_url: url("authorizationUrl", &oauth.authorization_url)?,
             token_url: url("tokenUrl", &oauth.token_url)?,

@@ -67,7 +67,7 @@ impl Task {
             return self.run_with(Arc::new(NoCredentials)).await;
         }
         let context = self.context.read()?;
-        if let Some(unattended) = conformance_unattended::unattended(&self.server, &self.scenario, &context)? {
+        if let Some(unattended) = conformance_unattended::unattended(&self.server, &self.scenario, &context).await? {
             let (needed, played) = (unattended.watch(), self.run_with(Arc::new(unattended)).await);
             return conformance_sign_in::judge(&self.scenario, needed.borrow().clone(), played);
         }

@@ -117,7 +117,7 @@ async fn what_it_can_do_is_read() {
         "token_endpoint_auth_methods_supported":["none"],"authorization_response_iss_parameter_supported":true,
         "client_id_metadata_document_supported":true,"dpop_signing_alg_values_supported":["ES256"]"#;
     let found = stranger().answer(ROOT, 200, document("https://login.example", more));
-    let server = ServerMetadata::at(&*found, &Url::parse(ROOT).unwrap()).await.unwrap();
+    let server = ServerMetadata::at(&*found, &Url::parse(ROOT).unwrap(), None).await.unwrap();
     assert!(server.names_itself && server.takes_documents && server.scopes.unwrap().contains("offline_access"));
     assert_eq!(server.proof_algorithms.unwrap(), ["ES256"]);
     let twice = document("https://login.example", r#","issuer":"https://evil.example""#);

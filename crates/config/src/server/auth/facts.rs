@@ -116,6 +116,7 @@ impl<T> OAuth<T> {
             client_secret: optional(&self.client_secret, |text| each("oauth.clientSecret", Nature::Secret, text))?,
             scopes: self.scopes.clone(),
             callback_port: self.callback_port,
+            issuer: optional(&self.issuer, |text| each("oauth.issuer", Nature::Address, text))?,
             metadata_url: optional(&self.metadata_url, |text| each("oauth.metadataUrl", Nature::Address, text))?,
             authorization_url: optional(&self.authorization_url, |text| {
                 each("oauth.authorizationUrl", Nature::Address, text)
@@ -149,6 +150,7 @@ impl<T> OAuth<T> {
             client_secret: nearer.client_secret.or(self.client_secret),
             scopes: nearer.scopes.or(self.scopes),
             callback_port: nearer.callback_port.or(self.callback_port),
+            issuer: nearer.issuer.or(self.issuer),
             metadata_url: nearer.metadata_url.or(self.metadata_url),
             authorization_url: nearer.authorization_url.or(self.authorization_url),
             token_url: nearer.token_url.or(self.token_url),

@@ -9,10 +9,14 @@ use toolway_testkit::{
     test_host::TestHost,
 };
 
-/// A configuration of one server that is asked for tokens like this.
-fn config(server: &ProtectedServer, auth: &str) -> Config {
+/// A configuration of one server whose tokens this authorization server gives, asked like this.
+fn config(login: &AuthorizationServer, server: &ProtectedServer, auth: &str) -> Config {
+    with(server, auth, &format!(r#"{{ "issuer": "{}" }}"#, login.issuer()))
+}
+
+fn with(server: &ProtectedServer, auth: &str, oauth: &str) -> Config {
     let url = server.url();
-    let text = format!(r#"{{ "mcpServers": {{ "api": {{ "url": "{url}", "auth": {auth} }} }} }}"#);
+    let text = format!(r#"{{ "mcpServers": {{ "api": {{ "url": "{url}", "auth": {auth}, "oauth": {oauth} }} }} }}"#);
     Config::of(&Document::of(Path::new("/etc/toolway.json"), &text).unwrap(), None).unwrap()
 }
 
@@ -28,7 +32,7 @@ const CLIENT: &str = r#"{ "kind": "clientCredentials", "clientId": "robot", "cli
 #[tokio::test]
 async fn a_client_that_is_configured_needs_nobody() {
     let (login, server) = stage().await;
-    let host = TestHost::new().config(config(&server, CLIENT)).start().await;
+    let host = TestHost::new().config(config(&login, &server, CLIENT)).start().await;
     host.ready("api").await;
     assert_eq!(login.count(Endpoint::Grant), 1);
     assert_eq!(login.count(Endpoint::Page) + login.count(Endpoint::Registration), 0);
@@ -40,10 +44,34 @@ async fn a_client_that_is_configured_needs_nobody() {
     assert_eq!(login.count(Endpoint::Grant), 2, "what was dropped is replaced in the middle of a call");
 }
 
+/// CVE-2026-104850, WS-2026-0196: whoever takes a server over names whoever gets the secret.
+#[tokio::test]
+async fn a_secret_goes_nowhere_until_the_operator_says_where() {
+    let (login, server) = stage().await;
+    let host = TestHost::new().config(with(&server, CLIENT, "{}")).start().await;
+    let status = host.until("api", |phase| matches!(phase, Phase::Failed { .. })).await;
+    assert_eq!(
+        status.phase.to_string(),
+        format!(
+            "no token: the client's secret is not sent to {}, which only the server names; if it is the right one, write \
+             it into oauth.issuer; see `auth` of its entry",
+            login.issuer()
+        )
+    );
+    assert_eq!(login.requests(), login.count(Endpoint::Metadata), "only its metadata was read");
+
+    let evil = AuthorizationServer::start().await.unwrap();
+    server.moves_to(&evil);
+    let host = TestHost::new().config(config(&login, &server, CLIENT)).start().await;
+    host.until("api", |phase| !matches!(phase, Phase::Connecting { .. })).await;
+    assert_eq!((login.count(Endpoint::Grant), evil.connections()), (1, 0), "the operator's word holds");
+}
+
 #[tokio::test]
 async fn a_client_that_is_refused_is_the_operators_to_look_at_and_is_not_tried_over_and_over() {
     let (login, server) = stage().await;
-    let host = TestHost::new().config(config(&server, &CLIENT.replace("s3cret-word", "wrong-word"))).start().await;
+    let host =
+        TestHost::new().config(config(&login, &server, &CLIENT.replace("s3cret-word", "wrong-word"))).start().await;
     let status = host.until("api", |phase| matches!(phase, Phase::Failed { .. })).await;
     assert_eq!(
         status.phase.to_string(),
@@ -60,7 +88,7 @@ async fn a_client_that_is_refused_is_the_operators_to_look_at_and_is_not_tried_o
 async fn an_authorization_server_that_is_away_is_waited_for() {
     let (login, server) = stage().await;
     login.told([Quirk::TokensAt("http://127.0.0.1:1/token".to_owned())]);
-    let host = TestHost::new().config(config(&server, CLIENT)).start().await;
+    let host = TestHost::new().config(config(&login, &server, CLIENT)).start().await;
     let status = host.until("api", |phase| matches!(phase, Phase::Waiting { .. })).await;
     assert!(
         status
@@ -84,7 +112,7 @@ async fn what_the_platform_says_is_read_again_for_each_token() {
     // A token that ends so soon is replaced before it is used again.
     login.told([Quirk::Lasts(20)]);
     let auth = format!(r#"{{ "kind": "workload", "assertion": "file:{}" }}"#, file.display());
-    let host = TestHost::new().config(config(&server, &auth)).start().await;
+    let host = TestHost::new().config(config(&login, &server, &auth)).start().await;
     host.ready("api").await;
     std::fs::write(&file, "second-word\n").unwrap();
     login.takes_word("second-word");
