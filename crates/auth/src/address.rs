@@ -28,6 +28,10 @@ pub fn read(what: &'static str, text: &str) -> Result<Url, BadAddress> {
     if MAX_ADDRESS < text.len() {
         return Err(bad("is too long"));
     }
+    // They are shown to people as they are written, and no address has others.
+    if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(bad("has characters that no address has"));
+    }
     let url = Url::parse(text).map_err(|_| bad("is not an address"))?;
     if !url.username().is_empty() || url.password().is_some() {
         return Err(bad("has a user part"));
@@ -94,6 +98,9 @@ mod tests {
             "https://user:word@login.example/",
             "login.example",
             "data:text/html,x",
+            "https://login.example/\u{1b}[2J",
+            "https://login.example/\u{202e}nigol",
+            "https://login.ex\nample/",
             long.as_str(),
         ];
         for bad in bad {

@@ -60,10 +60,13 @@ impl Shared {
     }
 
     fn invitation(&self, pending: &Pending, before: Option<String>) -> Invitation {
+        let settings = &self.options.sign_in.settings;
         Invitation {
             server: self.options.name.clone(),
             issuer: pending.issuer.name.clone(),
             before,
+            elsewhere: settings.authorization_url.is_none().then(|| pending.elsewhere()).flatten(),
+            secret_goes_to: pending.secret_goes_to().filter(|_| !settings.names_whom_to_ask()),
             scopes: pending.scopes.clone(),
             address: Secret::new(pending.address()),
             state: pending.state().clone(),

@@ -1,6 +1,6 @@
 //! Whatever came from one authorization server goes to no other, whoever the server names, whoever calls back.
 
-use toolway_auth::needed::Why;
+use toolway_auth::{needed::Why, settings::Settings};
 use toolway_testkit::authorization::{AuthorizationServer, Endpoint, Oddity, Quirk};
 
 use crate::stage::{Stage, assert_none_of, configured};
@@ -61,14 +61,37 @@ async fn a_code_is_not_brought_to_the_server_that_mixed_itself_in() {
     assert_none_of(&stage.login.secrets(), &evil.heard());
 }
 
+/// The same where the other one does not say that its callbacks name it: then only the person can tell.
+#[tokio::test]
+async fn a_page_that_is_not_at_its_issuers_is_pointed_out_to_the_person() {
+    let (stage, evil) = (Stage::new().await, stranger().await);
+    evil.register("shared", Some("the-operators-secret"));
+    evil.told([Quirk::NamesNobody, Quirk::PageAt(format!("{}/authorize", stage.login.issuer()))]);
+    stage.server.told([Oddity::Names(vec![evil.issuer()])]);
+    let settings = configured("shared", Some("the-operators-secret"));
+    stage.with(settings.clone()).call("hello").await.unwrap_err();
+    let invitation = stage.ada.invitations().pop().unwrap();
+    assert_eq!((invitation.issuer, invitation.elsewhere), (evil.issuer(), Some(stage.login.issuer())));
+    assert_eq!(invitation.secret_goes_to, Some(format!("{}/token", evil.issuer())), "nobody but the server named it");
+
+    stage.server.moves_to(&stage.login);
+    stage.login.register("shared", Some("the-operators-secret"));
+    let named = Settings { issuer: Some(stage.login.issuer()), ..settings };
+    stage.with(named).call("hello").await.unwrap();
+    let invitation = stage.ada.invitations().pop().unwrap();
+    assert_eq!((invitation.elsewhere, invitation.secret_goes_to), (None, None));
+}
+
 #[tokio::test]
 async fn a_callback_from_nobody_or_from_somebody_else_is_of_no_use() {
-    for quirk in [Quirk::Nameless, Quirk::CallbackFrom("https://evil.example".to_owned())] {
-        let stage = Stage::new().await;
+    let nearly = |issuer: String| vec![issuer.to_uppercase(), format!("{issuer}/"), "https://evil.example".to_owned()];
+    let stage = Stage::new().await;
+    let others = nearly(stage.login.issuer()).into_iter().map(Quirk::CallbackFrom);
+    for quirk in others.chain([Quirk::Nameless]) {
         stage.login.told([quirk.clone()]);
         let failed = stage.caller().call("hello").await.unwrap_err();
         assert!(failed.contains("nothing of it was used"), "{quirk:?}: {failed}");
-        assert_eq!(stage.visits_codes_renewals(), (1, 0, 0), "{quirk:?}");
+        assert_eq!(stage.login.count(Endpoint::Code), 0, "{quirk:?}");
     }
     let stage = Stage::new().await;
     stage.login.told([Quirk::NamesNobody]);

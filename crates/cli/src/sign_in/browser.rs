@@ -82,11 +82,12 @@ impl Visit for Sent {
 
     fn begin(self: Box<Self>, invitation: Invitation) -> BoxFuture<'static, Result<Arrival, Declined>> {
         Box::pin(async move {
+            let address = fit(&invitation.address)?;
+            warned(&invitation).iter().for_each(|sentence| say(sentence));
             if self.way == Way::Later {
                 return Err(Declined::Later);
             }
-            let address = fit(&invitation.address)?;
-            invite(&invitation);
+            say(&format!("Open this address:\n\n  {address}\n"));
             match &self.listener {
                 Some(listener) => {
                     // Where none is there, the address that was shown is enough.
@@ -109,16 +110,23 @@ fn fit(address: &Secret) -> Result<Url, Declined> {
     url.filter(is_fit).ok_or_else(unfit)
 }
 
-fn invite(invitation: &Invitation) {
-    let Invitation { server, issuer, before, scopes, address, .. } = invitation;
-    say(&format!("Sign in to `{server}` at {issuer}."));
-    if let Some(before) = before {
-        say(&format!("Until now it was {before} that signed people in to it. Go on only if you expected that."));
-    }
-    if !scopes.is_empty() {
-        say(&format!("It asks for: {scopes}"));
-    }
-    say(&format!("Open this address:\n\n  {}\n", address.expose()));
+/// What a person is to know before they go there, a sentence each.
+fn warned(invitation: &Invitation) -> Vec<String> {
+    let Invitation { server, issuer, before, elsewhere, secret_goes_to, scopes, .. } = invitation;
+    let mut said = vec![format!("Sign in to `{server}` at {issuer}.")];
+    let changed =
+        |before| format!("Until now it was {before} that signed people in to it. Go on only if you expected that.");
+    said.extend(before.as_ref().map(changed));
+    let foreign = |page| format!("The page is at {page}, which is not {issuer}. Go on only if you expected that.");
+    said.extend(elsewhere.as_ref().map(foreign));
+    let secret = |place| {
+        format!(
+            "Then the client's secret is sent to {place}, which only the server names; `oauth.issuer` settles who that is."
+        )
+    };
+    said.extend(secret_goes_to.as_ref().map(secret));
+    said.extend((!scopes.is_empty()).then(|| format!("It asks for: {scopes}")));
+    said
 }
 
 async fn come_back(listener: &CallbackListener, state: &Secret) -> Result<Arrival, Declined> {
@@ -150,4 +158,44 @@ pub(crate) async fn line_of_input() -> Result<Secret, Declined> {
         return Err(Declined::Failed(CUT.to_owned()));
     }
     Ok(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use toolway_auth::{browser::Invitation, scope::Scopes};
+    use toolway_config::Secret;
+
+    use super::warned;
+
+    #[test]
+    fn a_person_is_told_who_asks_where_the_page_is_and_who_gets_a_secret() {
+        let usual = Invitation {
+            server: "tickets".to_owned(),
+            issuer: "https://login.example".to_owned(),
+            before: None,
+            elsewhere: None,
+            secret_goes_to: None,
+            scopes: Scopes::default(),
+            address: Secret::new("https://login.example/authorize"),
+            state: Secret::new("state"),
+        };
+        assert_eq!(warned(&usual), ["Sign in to `tickets` at https://login.example."]);
+        let odd = Invitation {
+            before: Some("https://old.example".to_owned()),
+            elsewhere: Some("https://bank.example".to_owned()),
+            secret_goes_to: Some("https://login.example/token".to_owned()),
+            scopes: Scopes::parse("read").unwrap(),
+            ..usual
+        };
+        assert_eq!(
+            warned(&odd)[1..],
+            [
+                "Until now it was https://old.example that signed people in to it. Go on only if you expected that.",
+                "The page is at https://bank.example, which is not https://login.example. Go on only if you expected that.",
+                "Then the client's secret is sent to https://login.example/token, which only the server names; \
+                 `oauth.issuer` settles who that is.",
+                "It asks for: read",
+            ]
+        );
+    }
 }

@@ -28,6 +28,8 @@ pub enum Endpoint {
 pub enum Quirk {
     /// The metadata names another issuer.
     CallsItself(String),
+    /// The metadata says that people sign in at this address.
+    PageAt(String),
     /// The metadata says that tokens come from this address.
     TokensAt(String),
     /// The metadata does not mention PKCE.

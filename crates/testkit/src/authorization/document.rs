@@ -11,9 +11,10 @@ pub(super) fn metadata(shared: &Shared) -> Reply {
     let own = |path: &str| format!("{issuer}{path}");
     let named = conduct.told(|quirk| if let Quirk::CallsItself(name) = quirk { Some(name.clone()) } else { None });
     let tokens = conduct.told(|quirk| if let Quirk::TokensAt(place) = quirk { Some(place.clone()) } else { None });
+    let page = conduct.told(|quirk| if let Quirk::PageAt(place) = quirk { Some(place.clone()) } else { None });
     let mut document = json!({
         "issuer": named.unwrap_or_else(|| issuer.clone()),
-        "authorization_endpoint": own("/authorize"),
+        "authorization_endpoint": page.unwrap_or_else(|| own("/authorize")),
         "token_endpoint": tokens.unwrap_or_else(|| own("/token")),
         "jwks_uri": own("/keys"),
         "response_types_supported": ["code"],
