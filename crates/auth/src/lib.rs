@@ -51,6 +51,7 @@ pub mod proof;
 pub mod range;
 pub mod registration;
 pub mod renewal;
+mod rest;
 pub mod scope;
 #[cfg(test)]
 mod scripted;

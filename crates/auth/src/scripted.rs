@@ -1,6 +1,6 @@
 //! A stranger for tests: answers requests from a script and remembers them.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -15,7 +15,12 @@ use crate::fetch::{Fetch, FetchError};
 pub(crate) struct Scripted {
     answers: Mutex<Vec<(String, u16, String)>>,
     pub(crate) heard: Mutex<Vec<Request<Bytes>>>,
+    /// Whoever is asked at such an address never answers.
+    hangs: Mutex<Vec<String>>,
 }
+
+/// How long nobody answers until that is given up.
+pub(crate) const GIVEN_UP: Duration = Duration::from_secs(30);
 
 impl std::fmt::Debug for Scripted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -27,6 +32,12 @@ impl Scripted {
     /// The next request to this address gets this answer; the last answer to an address stays.
     pub(crate) fn answer(self: &Arc<Self>, address: &str, status: u16, body: impl Into<String>) -> Arc<Self> {
         self.answers.lock().push((address.to_owned(), status, body.into()));
+        Arc::clone(self)
+    }
+
+    /// From now on nothing is answered at this address.
+    pub(crate) fn hangs_at(self: &Arc<Self>, address: &str) -> Arc<Self> {
+        self.hangs.lock().push(address.to_owned());
         Arc::clone(self)
     }
 
@@ -61,7 +72,15 @@ impl Scripted {
 
 impl Fetch for Scripted {
     fn fetch(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<Bytes>, FetchError>> {
-        let (status, body) = self.next(&request.uri().to_string());
+        let target = request.uri().to_string();
+        if self.hangs.lock().contains(&target) {
+            self.heard.lock().push(request);
+            return Box::pin(async {
+                tokio::time::sleep(GIVEN_UP).await;
+                Err(FetchError::TimedOut { target })
+            });
+        }
+        let (status, body) = self.next(&target);
         self.heard.lock().push(request);
         let response = Response::builder().status(status).body(Bytes::from(body)).unwrap();
         Box::pin(async { Ok(response) })

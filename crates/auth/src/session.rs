@@ -35,6 +35,7 @@ use crate::{
     needed::{SignInNeeded, Why},
     proof::DPOP_NONCE,
     renewal::{Renewal, RenewalError},
+    rest::{AFTER_FAILURE, Rest},
     scope::Rounds,
     sign_in::SignIn,
 };
@@ -67,6 +68,8 @@ struct Shared {
     answering: Semaphore,
     /// One renewal of ours at a time; other processes wait at the vault.
     renewing: Semaphore,
+    /// Whoever could not renew is not asked again at once.
+    resting: Rest<RenewalError>,
     /// How many rounds ended without a credential.
     failed: AtomicU64,
     needed: watch::Sender<Option<SignInNeeded>>,
@@ -94,6 +97,7 @@ impl Session {
             rounds: Mutex::default(),
             answering: Semaphore::new(1),
             renewing: Semaphore::new(1),
+            resting: Rest::default(),
             failed: AtomicU64::new(0),
             needed: watch::Sender::new(None),
             renewals: TaskTracker::new(),
@@ -263,6 +267,7 @@ impl Shared {
         {
             return Ok(held);
         }
+        self.resting.check()?;
         let SignIn { fetch, vault, proofs, settings, .. } = &self.options.sign_in;
         let renewal = Renewal { fetch: &**fetch, vault: &**vault, proofs: proofs.as_deref(), settings };
         match renewal.renew(&stale.key, &stale.tokens.access).await {
@@ -276,8 +281,9 @@ impl Shared {
                 self.hold(held).ok_or(RenewalError::Ended)
             }
             Err(error) => {
-                if !matches!(error, RenewalError::Failed(_)) {
-                    *self.held.lock() = Held::Nothing;
+                match &error {
+                    RenewalError::Failed(_) => self.resting.begin(AFTER_FAILURE, error.clone()),
+                    RenewalError::Ended | RenewalError::Rejected(_) => *self.held.lock() = Held::Nothing,
                 }
                 Err(error)
             }

@@ -28,6 +28,7 @@ use crate::{
     grant::{Grant, GrantError},
     needed::{SignInNeeded, Why},
     proof::{DPOP_NONCE, ProofKeys},
+    rest::Rest,
     scope::{Rounds, Scopes},
     session::presentable::Presentable,
     settings::Settings,
@@ -41,7 +42,7 @@ pub struct Unattended {
     held: Mutex<Held>,
     found: Mutex<Option<Arc<Discovery>>>,
     rounds: Mutex<Rounds>,
-    resting: Mutex<Option<(u64, GrantError)>>,
+    resting: Rest<GrantError>,
     /// When a refused token was last replaced.
     replaced: Mutex<Option<u64>>,
     /// One refusal is answered at a time.
@@ -97,7 +98,7 @@ impl Unattended {
             held: Mutex::default(),
             found: Mutex::default(),
             rounds: Mutex::default(),
-            resting: Mutex::default(),
+            resting: Rest::default(),
             replaced: Mutex::default(),
             answering: Semaphore::new(1),
             needed: watch::Sender::new(None),

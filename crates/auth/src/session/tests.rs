@@ -6,6 +6,7 @@ use bytes::Bytes;
 use futures_util::future::{BoxFuture, join_all};
 use http::{HeaderValue, Method, StatusCode};
 use parking_lot::Mutex;
+use tokio::time::Instant;
 use toolway_config::Secret;
 use toolway_wire::up::credential::{Challenge, Credentials, Next, Sending};
 use url::Url;
@@ -17,7 +18,7 @@ use crate::{
     credential::{AuthMethod, Credential, CredentialKey, Registration, RegistrationSource, TokenKind, Tokens, now},
     needed::Why,
     scope::Scopes,
-    scripted::Scripted,
+    scripted::{GIVEN_UP, Scripted},
     settings::Settings,
     sign_in::SignIn,
     vault::{MemoryVault, Vault as _},
@@ -243,6 +244,29 @@ async fn eight_requests_with_a_token_that_ends_make_one_renewal() {
     let carried = join_all(requests).await;
     assert!(carried.iter().all(|token| token.as_ref().unwrap() == "Bearer t2"), "{carried:?}");
     assert_eq!(scene.token_requests(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_many_who_wait_for_one_that_hangs_one_asks_and_all_end_with_it() {
+    let soon = now() + 20;
+    for (ends, refused) in [(soon, false), (1, false), (u64::MAX, true)] {
+        let scene = Scene::new();
+        scene.stranger.hangs_at(TOKEN);
+        scene.keeps("t1", ends, RegistrationSource::Dynamic).await;
+        let (session, began) = (scene.session(None), Instant::now());
+        let url = Url::parse(SERVER).unwrap();
+        let old = HeaderValue::from_static("Bearer t1");
+        let asked = (0..8).map(|_| async {
+            if refused {
+                return refused_with(&session, UNAUTHORIZED, "Bearer", Some(old.clone())).await == Next::Again;
+            }
+            session.headers(sending(&url)).await.is_ok()
+        });
+        let went_on = join_all(asked).await;
+        assert_eq!(went_on, [ends == soon; 8], "a token that has not ended is used, {ends}");
+        assert_eq!(scene.token_requests(), 1, "{ends}");
+        assert!(began.elapsed() < 2 * GIVEN_UP, "{ends}: {:?}", began.elapsed());
+    }
 }
 
 #[tokio::test]

@@ -18,6 +18,7 @@ use crate::{
     grant::{Asking, Grant, GrantError, google},
     metadata::{MetadataError, ServerMetadata},
     needed::Why,
+    rest::{AFTER_FAILURE, AFTER_NO},
     scope::{Scopes, Sources},
     session::presentable::Presentable,
     token::TokenError,
@@ -38,11 +39,6 @@ pub(super) enum Trouble {
     Other(String),
 }
 
-/// An authorization server that said no is not asked again before.
-const REST: u64 = 30;
-/// One that could not be reached.
-const SHORT_REST: u64 = 5;
-
 impl Unattended {
     /// Finds out whom to ask, and what for, and asks.
     pub(super) async fn ask(
@@ -51,6 +47,7 @@ impl Unattended {
         before: Option<&Scopes>,
         stale: Option<&Presentable>,
     ) -> Result<Arc<Presentable>, Trouble> {
+        self.resting.check()?;
         let found = Arc::new(self.discover(demand).await?);
         let scopes = Sources {
             configured: self.options.settings.scopes.as_ref(),
@@ -74,7 +71,7 @@ impl Unattended {
         }
         let before = self.kept().await?.pop().map(|(key, _)| key.issuer);
         let found = Discovery::of(&**fetch, server, settings, demand, before.as_deref()).await;
-        Ok(found.map_err(GrantError::from)?)
+        Ok(found.map_err(GrantError::from).inspect_err(|error| self.rest(error))?)
     }
 
     /// A token for these scopes that is not `stale`: one that somebody else has got meanwhile, or ours.
@@ -106,8 +103,8 @@ impl Unattended {
         kept: Option<Credential>,
     ) -> Result<Credential, Trouble> {
         let UnattendedOptions { grant, fetch, proofs, settings, .. } = &self.options;
-        self.rested()?;
-        grant.check_place(settings, &found.server.issuer)?;
+        self.resting.check()?;
+        grant.check_place(settings, &found.server.issuer).inspect_err(|error| self.rest(error))?;
         let proof_key = kept.and_then(|kept| kept.proof_key);
         let prover = proofs.as_ref().map(|proofs| proofs.prover(proof_key.as_ref())).transpose();
         let prover = prover.map_err(|error| Trouble::Other(error.to_string()))?;
@@ -166,21 +163,16 @@ impl Unattended {
         }
     }
 
-    /// The same answer as before, while whoever said no is left alone.
-    fn rested(&self) -> Result<(), GrantError> {
-        match &*self.resting.lock() {
-            Some((until, error)) if now() < *until => Err(error.clone()),
-            _ => Ok(()),
-        }
-    }
-
+    /// From here on the same answer as before, while whoever gave it is left alone.
     fn rest(&self, error: &GrantError) {
-        let rest = match error {
-            GrantError::Token(TokenError::Refused { .. }) => REST,
-            GrantError::Token(TokenError::Fetch(_)) => SHORT_REST,
+        let lasts = match error {
+            GrantError::Token(TokenError::Refused { .. }) => AFTER_NO,
+            GrantError::Token(TokenError::Fetch(_)) | GrantError::Metadata(_) | GrantError::Unnamed { .. } => {
+                AFTER_FAILURE
+            }
             _ => return,
         };
-        *self.resting.lock() = Some((now() + rest, error.clone()));
+        self.resting.begin(lasts, error.clone());
     }
 }
 

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use futures_util::future::join_all;
 use http::{Method, header};
+use tokio::time::Instant;
 use toolway_config::Secret;
 
 use super::*;
@@ -16,7 +17,8 @@ use crate::{
     },
     jwt::tests::P256,
     proof::DPOP,
-    scripted::Scripted,
+    rest::AFTER_FAILURE,
+    scripted::{GIVEN_UP, Scripted},
     vault::MemoryVault,
 };
 
@@ -203,6 +205,23 @@ async fn another_issuer_is_told_nothing_whoever_the_server_names() {
     assert_eq!(own.challenged(refusal(401, Some("Bearer one"), &challenge)).await, Next::Again);
     assert_eq!(shown(&own).await.as_deref(), Some("Bearer two"), "whom to ask is the operator's word");
     assert!(!world.asked().iter().any(|address| address.contains("evil")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_many_who_wait_for_one_that_hangs_one_asks_and_all_end_with_it() {
+    for hanging in [RESOURCE, LOGIN, TOKEN] {
+        let (world, vault) = (world().hangs_at(hanging), Arc::default());
+        let (own, began) = (unattended(&world, &vault), Instant::now());
+        let refused = (0..8).map(|_| own.challenged(refusal(401, None, "Bearer")));
+        assert!(join_all(refused).await.iter().all(|next| *next == Next::GiveUp));
+        assert_eq!(world.asked().iter().filter(|asked| *asked == hanging).count(), 1, "{hanging}");
+        assert!(began.elapsed() < 2 * GIVEN_UP, "{hanging}: {:?}", began.elapsed());
+        let why = own.watch().borrow().clone().unwrap().why;
+        assert!(matches!(why, Why::Unanswered(_)), "{hanging}: {why}");
+        tokio::time::advance(AFTER_FAILURE).await;
+        own.challenged(refusal(401, None, "Bearer")).await;
+        assert_eq!(world.asked().iter().filter(|asked| *asked == hanging).count(), 2, "it is asked again, later");
+    }
 }
 
 /// Everything that is sent without a person, and what it is called.
