@@ -13,6 +13,7 @@ use url::Url;
 
 use self::form::Form;
 use crate::{
+    address,
     scope::Scopes,
     token::{ClientAuth, TokenReply},
     vault::{Vault, VaultError},
@@ -182,6 +183,20 @@ impl Credential {
             }
         }
         Ok(found)
+    }
+
+    /// Everybody who has tokens for a server, by principal.
+    pub async fn holders(vault: &dyn Vault, server: &Url) -> Result<Vec<String>, CredentialError> {
+        let (identity, mut holders) = (address::identity(server), Vec::new());
+        // Only what is at the same origin can be this server's; nothing else has to be opened.
+        let is_there = |key: &CredentialKey| Url::parse(&key.resource).is_ok_and(|it| it.origin() == server.origin());
+        for key in vault.keys().await?.into_iter().filter(is_there) {
+            let kept = vault.load(&key).await?.and_then(|kept| Self::open(&kept, &key).ok());
+            if kept.is_some_and(|kept| kept.server == identity && kept.tokens.is_some()) {
+                holders.push(key.principal);
+            }
+        }
+        Ok(holders)
     }
 
     /// As the vault keeps it.

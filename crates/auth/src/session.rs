@@ -122,6 +122,11 @@ impl Session {
         self.shared.concluded(signed_in)
     }
 
+    /// Whether requests wait for a renewal now.
+    pub fn is_renewing(&self) -> bool {
+        self.shared.renewing.available_permits() == 0
+    }
+
     /// Waits for renewals that are under way, so that what they bring is kept.
     pub async fn settle(&self) {
         self.shared.renewals.close();

@@ -444,6 +444,7 @@ fn surroundings(
             patience: options.patience,
             http: options.http,
             sign_ins: SignIns {
+                unsigned: Arc::default(),
                 vault: Arc::clone(&ports.vault),
                 around,
                 options: options.sign_in,

@@ -185,7 +185,7 @@ impl Dialler {
             Err(_) => return Dialled::failed(DialError::Silent(wanted.connect)),
         };
         let redactor = Redactor::new(secrets);
-        let (heard, account) = (senses.0.clone(), presented.account);
+        let (heard, account) = (senses.0.clone(), presented.account.clone());
         let dialled = timeout_at(deadline, self.shake_hands(wanted, place, presented, face, senses, session)).await;
         let limit = wanted.connect;
         let silent = |_| match heard.stray() {
@@ -239,7 +239,8 @@ impl Dialler {
             memory: self.memory.clone(),
             tap,
         };
-        dial(&address, options).await.map_err(|error| presented.error(error, wanted))
+        let dialled = dial(&address, options).await.map_err(|error| presented.error(error, wanted));
+        dialled.inspect_err(|error| self.sign_ins.failed(&wanted.name, &presented, error))
     }
 
     /// The session in which this server was left, if there is one.
@@ -354,6 +355,11 @@ impl DialError {
 
     pub(crate) fn panicked() -> Self {
         Self::Configuration("the transport panicked".to_owned())
+    }
+
+    /// Whether it is about what is presented, and not about the server.
+    pub(super) fn is_of_sign_in(&self) -> bool {
+        matches!(self, Self::SignInNeeded { .. } | Self::Wire(WireError::Refused(_)))
     }
 
     /// A stable word for programs.

@@ -91,7 +91,7 @@ pub(crate) struct Ground<'a> {
     pub(crate) wanted: &'a WantedServer,
     pub(crate) base: &'a Peer,
     /// Who may use that connection.
-    pub(crate) account: Account,
+    pub(crate) account: &'a Account,
     pub(crate) listing: &'a (dyn Fn() -> Option<Arc<Listing>> + Sync),
 }
 
@@ -362,7 +362,9 @@ impl Lines {
             };
             match rest {
                 // Somebody else has tried.
-                _ if line.ended.is_cancelled() => return Err(last.unwrap_or_else(disconnected)),
+                _ if line.ended.is_cancelled() => {
+                    return Err(line.why_not.get().cloned().or(last).unwrap_or_else(disconnected));
+                }
                 Rest::No => break,
                 Rest::For(pause) => tokio::time::sleep(pause).await,
                 Rest::Refused(why) => return self.not_dialled(line, why),
@@ -383,7 +385,7 @@ impl Lines {
             Ok((peer, own)) => {
                 let following = self.follow(&peer, line);
                 // What is listed to one person's sign-in is nobody else's.
-                if *account == Account::Common && own == Account::Common {
+                if account.is_nobodys() && own.is_nobodys() {
                     self.learn(&peer, line.key.profile, listing()).await;
                 }
                 Ok(Stands::new(peer, redactor, following))
@@ -391,8 +393,8 @@ impl Lines {
             Err(error) => {
                 let why = NotConnected::after(&error, &redactor);
                 tracing::warn!(server = %self.server, error = %why.because, "cannot connect for a caller");
-                // Who has not signed in keeps nobody else waiting.
-                if why.whose_move != WhoseMove::User {
+                // Who has not signed in, or whose sign-in is of no use, keeps nobody else waiting.
+                if !error.is_of_sign_in() {
                     self.pool.lock().trouble.fail(why.clone(), Instant::now());
                 }
                 self.not_dialled(line, why)
@@ -402,6 +404,8 @@ impl Lines {
 
     /// Whoever comes next begins another one.
     fn not_dialled(&self, line: &Arc<Line>, why: NotConnected) -> Result<Stands, NotConnected> {
+        // Said before it ends: those who wait for it take this for an answer.
+        let why = line.why_not.get_or_init(|| why).clone();
         self.pool.lock().end(line);
         Err(why)
     }

@@ -211,8 +211,8 @@ impl Connection {
         let (lines, wanted) = (&self.shared.lines, self.wanted());
         // One that has just closed is seen by whoever sends.
         let declares = ready.peer.declares().unwrap_or(Declares::EachTime);
-        let Some(key) = LineKey::of(asker, declares, wanted.sharing, (lines.base(), ready.account)) else {
-            let account = asker.caller.client().map(|_| ready.account);
+        let Some(key) = LineKey::of(asker, declares, wanted.sharing, (lines.base(), &ready.account)) else {
+            let account = asker.caller.client().map(|_| ready.account.clone());
             if declares == Declares::EachTime {
                 return Ok(Seat::Base { turn: None, account });
             }
@@ -220,7 +220,7 @@ impl Connection {
             return Ok(Seat::Base { turn, account });
         };
         let listing = || self.live().listing.clone();
-        let ground = Ground { wanted: &wanted, base: &ready.peer, account: ready.account, listing: &listing };
+        let ground = Ground { wanted: &wanted, base: &ready.peer, account: &ready.account, listing: &listing };
         lines.seat(&key, need, patience, ground, asker.task).await.map(Seat::Line)
     }
 
@@ -252,7 +252,7 @@ impl Connection {
     fn line_key(&self, asker: Asker<'_>) -> Option<LineKey> {
         let live = self.live();
         let declares = live.peer.as_ref()?.1.declares().ok()?;
-        LineKey::of(asker, declares, self.wanted().sharing, (self.shared.lines.base(), live.account))
+        LineKey::of(asker, declares, self.wanted().sharing, (self.shared.lines.base(), &live.account))
     }
 
     /// Sends a request over the connection that was chosen for it.
@@ -267,7 +267,7 @@ impl Connection {
             Seat::Base { turn, account: chosen } => {
                 let Ready { peer, generation, redactor, use_of, account, .. } = self.ready().await?;
                 // Somebody has signed in meanwhile, or no longer is: what was chosen for a client is not there any more.
-                if chosen.is_some_and(|chosen| chosen != account) {
+                if chosen.is_some_and(|chosen| chosen.is_nobodys() != account.is_nobodys()) {
                     let because = "it was connected anew, on another account, while the call waited".to_owned();
                     return Err(NotConnected { because, whose_move: WhoseMove::Supervisor, error: None });
                 }
@@ -315,7 +315,8 @@ impl Connection {
         let use_of = Use::begin(&self.shared.uses);
         let live = self.live();
         if let Some((generation, peer)) = self.open_peer(&live) {
-            return Ok(Ready { peer, generation, redactor: live.redactor.clone(), account: live.account, use_of });
+            let (redactor, account) = (live.redactor.clone(), live.account.clone());
+            return Ok(Ready { peer, generation, redactor, account, use_of });
         }
         drop(live);
         // Whoever is being connected has that long; a little more, so that it is said why it was not.
@@ -326,7 +327,8 @@ impl Connection {
         })?;
         match self.open_peer(&live) {
             Some((generation, peer)) => {
-                Ok(Ready { peer, generation, redactor: live.redactor.clone(), account: live.account, use_of })
+                let (redactor, account) = (live.redactor.clone(), live.account.clone());
+                Ok(Ready { peer, generation, redactor, account, use_of })
             }
             None => Err(live.status.why_not()),
         }

@@ -6,6 +6,7 @@
 //! somebody's own sign-in.
 
 use std::{
+    collections::{HashMap, HashSet},
     ffi::OsStr,
     fmt,
     path::{Path, PathBuf},
@@ -13,7 +14,11 @@ use std::{
 };
 
 use futures_util::future::BoxFuture;
-use tokio::sync::watch;
+use parking_lot::Mutex;
+use tokio::{
+    sync::watch,
+    time::{Duration, Instant},
+};
 use toolway_auth::{
     address,
     credential::{Credential, CredentialError},
@@ -52,10 +57,14 @@ use super::{
     environment::Environment,
     wanted::{WantedServer, Way},
 };
+use crate::call::Caller;
 
 /// Whose credentials are used.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Principal(Arc<str>);
+
+/// What the principals of the gateway's clients begin with.
+const CLIENT: &str = "client/";
 
 /// How people sign in to servers.
 #[derive(Clone, Debug)]
@@ -81,12 +90,30 @@ pub enum Clients {
 }
 
 /// Who may use a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Account {
     /// Everybody: nothing of a person's is presented on it.
     Common,
+    /// Everybody but these clients: nothing is presented on it, and they have signed in, each for itself.
+    Anonymous(Arc<HashSet<String>>),
     /// Only on whose behalf it was opened.
     Personal,
+}
+
+impl Account {
+    /// Whether a caller's requests may go over such a connection, and are not better off on one of its own.
+    pub(crate) fn serves(&self, caller: &Caller) -> bool {
+        match (self, caller.client()) {
+            (Self::Common, _) | (_, None) => true,
+            (Self::Anonymous(signed_in), Some(client)) => !signed_in.contains(client),
+            (Self::Personal, Some(_)) => false,
+        }
+    }
+
+    /// Whether what is listed on it is nobody's in particular.
+    pub(crate) fn is_nobodys(&self) -> bool {
+        *self != Self::Personal
+    }
 }
 
 /// What a connection is opened with.
@@ -98,6 +125,10 @@ pub(super) struct Presented {
     pub(super) secrets: Vec<Secret>,
     /// Who could sign in.
     pub(super) principal: Option<Principal>,
+    /// The client on whose behalf it is, and the token it had then.
+    client: Option<(Principal, Option<Secret>)>,
+    /// What a person signed in to.
+    session: Option<Session>,
     /// What the server is waiting for, if it is.
     needed: Option<watch::Receiver<Option<SignInNeeded>>>,
 }
@@ -119,7 +150,21 @@ pub(crate) struct SignIns {
     pub(crate) around: Surroundings,
     /// What is presented to servers that nothing is configured for.
     pub(crate) credentials: Arc<dyn Credentials>,
+    /// Clients whose sign-ins were of no use a moment ago. Nothing awaits under this lock.
+    pub(crate) unsigned: Arc<Mutex<HashMap<(ServerName, Principal), Unsigned>>>,
 }
+
+/// A client's sign-in that was of no use.
+#[derive(Debug)]
+pub(crate) struct Unsigned {
+    until: Instant,
+    /// The token it had then; with another one it is another matter.
+    token: Option<Secret>,
+    error: DialError,
+}
+
+/// A server is not greeted again before on behalf of a client that it does not let in.
+const UNSIGNED: Duration = Duration::from_secs(5);
 
 impl SignIns {
     /// What a server that is configured like this is presented.
@@ -185,20 +230,53 @@ impl SignIns {
     ) -> Result<Presented, DialError> {
         let session = Session::new(self.options.session(server, sign_in, principal, Arc::clone(&self.vault))?);
         let own = self.is_own(whose);
-        let signed_in = own && self.has_signed_in(principal, server.1).await?;
-        let account = if signed_in { Account::Personal } else { Account::Common };
-        if own && !signed_in && *principal == self.options.principal {
+        let token = if own { self.token(principal, server.1).await? } else { None };
+        let account = if token.is_some() { Account::Personal } else { Account::Common };
+        let is_client = *principal != self.options.principal;
+        if own && token.is_none() && !is_client {
+            let account = Account::Anonymous(Arc::new(self.clients_at(server.1).await?));
             let principal = Some(principal.clone());
-            return Ok(Presented { principal, ..Presented::nothing() });
+            return Ok(Presented { account, principal, ..Presented::nothing() });
+        }
+        let client = (own && is_client).then(|| (principal.clone(), token));
+        if let Some(client) = &client {
+            self.rested(server.0, client)?;
         }
         let (principal, needed) = (Some(principal.clone()), Some(session.watch()));
-        Ok(Presented { account, principal, needed, ..Presented::common(Arc::new(session)) })
+        let kept = Some(session.clone());
+        Ok(Presented { account, principal, client, session: kept, needed, ..Presented::common(Arc::new(session)) })
     }
 
-    async fn has_signed_in(&self, principal: &Principal, server: &Url) -> Result<bool, DialError> {
-        let unusable = |error: CredentialError| DialError::Configuration(error.to_string());
+    /// The token that a principal has for a server.
+    async fn token(&self, principal: &Principal, server: &Url) -> Result<Option<Secret>, DialError> {
         let kept = Credential::find(&*self.vault, principal.as_str(), &address::identity(server)).await;
-        Ok(kept.map_err(unusable)?.is_some_and(|(_, credential)| credential.tokens.is_some()))
+        Ok(kept
+            .map_err(|error| unusable(&error))?
+            .and_then(|(_, credential)| credential.tokens)
+            .map(|tokens| tokens.access))
+    }
+
+    /// The clients that have signed in to a server.
+    async fn clients_at(&self, server: &Url) -> Result<HashSet<String>, DialError> {
+        let holders = Credential::holders(&*self.vault, server).await.map_err(|error| unusable(&error))?;
+        Ok(holders.iter().filter_map(|holder| holder.strip_prefix(CLIENT)).map(str::to_owned).collect())
+    }
+
+    /// The answer of a moment ago, where a client has nothing else to show than then.
+    fn rested(&self, server: &ServerName, (client, token): &(Principal, Option<Secret>)) -> Result<(), DialError> {
+        let unsigned = self.unsigned.lock();
+        let last = unsigned.get(&(server.clone(), client.clone()));
+        let last = last.filter(|last| Instant::now() < last.until && last.token == *token);
+        last.map_or(Ok(()), |last| Err(last.error.clone()))
+    }
+
+    /// A server was greeted in vain: where that is a client's sign-in, it is not tried again at once.
+    pub(super) fn failed(&self, server: &ServerName, presented: &Presented, error: &DialError) {
+        let Some((client, token)) = presented.client.clone().filter(|_| error.is_of_sign_in()) else { return };
+        let (now, mut unsigned) = (Instant::now(), self.unsigned.lock());
+        unsigned.retain(|_, last| now < last.until);
+        let last = Unsigned { until: now + UNSIGNED, token, error: error.clone() };
+        unsigned.insert((server.clone(), client), last);
     }
 
     /// Whether what somebody signed in to is used for nobody else.
@@ -287,13 +365,26 @@ impl Presented {
     }
 
     pub(super) fn common(credentials: Arc<dyn Credentials>) -> Self {
-        Self { credentials, account: Account::Common, secrets: Vec::new(), principal: None, needed: None }
+        Self {
+            credentials,
+            account: Account::Common,
+            secrets: Vec::new(),
+            principal: None,
+            client: None,
+            session: None,
+            needed: None,
+        }
     }
 
     /// What it means that the server could not be greeted.
     pub(super) fn error(&self, error: WireError, wanted: &WantedServer) -> DialError {
         match (&error, self.waiting_for()) {
             (WireError::Unauthorized { .. }, Some(needed)) if self.principal.is_none() => without_token(&needed),
+            // It was not the server that did not answer: nothing was sent to it.
+            (WireError::TimedOut { .. }, _) if self.session.as_ref().is_some_and(Session::is_renewing) => {
+                let problem = "the sign-in cannot be renewed: whoever renews it does not answer";
+                DialError::Wire(WireError::Refused(problem.to_owned()))
+            }
             _ => DialError::of(error, wanted.credential(), self.how(&wanted.name)),
         }
     }
@@ -326,6 +417,10 @@ fn without_token(needed: &SignInNeeded) -> DialError {
         }
         why => DialError::NoToken(format!("{why}; {}", needed.remedy)),
     }
+}
+
+fn unusable(error: &CredentialError) -> DialError {
+    DialError::Configuration(error.to_string())
 }
 
 fn proofs(binding: Binding) -> Option<Arc<dyn ProofKeys>> {
@@ -378,7 +473,7 @@ impl Principal {
 
     /// A client of the gateway.
     pub fn client(name: &str) -> Self {
-        Self(format!("client/{name}").into())
+        Self(format!("{CLIENT}{name}").into())
     }
 
     /// Who has to do what to sign in to a server.

@@ -21,7 +21,7 @@ use toolway_host::{
     whose_move::WhoseMove,
 };
 use toolway_testkit::{
-    authorization::{AuthorizationServer, ProtectedServer, person::Person},
+    authorization::{AuthorizationServer, Endpoint, Oddity, ProtectedServer, Quirk, person::Person},
     odd::{
         http::{OddHttp, Reply, Seen, polite_http},
         polite::Speaks,
@@ -178,12 +178,83 @@ async fn a_sign_in_that_ends_in_the_middle_says_who_has_to_do_what() {
     world.sign_in("operator", &Principal::local(None)).await;
     let host = world.host(r#""description": "x""#).await;
     assert!(matches!(call(&host, Caller::Terminal).await, CallOutcome::Answered(_)));
-    world.server.told([toolway_testkit::authorization::Oddity::TakesNothing]);
+    world.server.told([Oddity::TakesNothing]);
     let tool = host.catalog().tools().first().map(|tool| tool.public.clone()).unwrap();
     let refused = host.call(CallRequest::new(Caller::Terminal, Target::Tool(tool))).await;
     assert_eq!(refused.to_string(), "failed: `api` needs a sign-in: run `toolway login api`");
     for secret in world.login.secrets() {
         assert!(!refused.to_string().contains(&secret));
     }
+    host.shutdown().await;
+}
+
+/// Where nobody has to sign in, a connection serves all who have not; whoever has is served as themselves, also at a server
+/// that keeps no session and needs no connection for each.
+#[tokio::test]
+async fn who_has_signed_in_is_served_as_themselves_where_nobody_has_to() {
+    for said in [r#""description": "x""#, r#""sharing": "shared""#] {
+        let world = World::new().await;
+        world.server.told([Oddity::Open]);
+        world.sign_in("ada", &Principal::client("ada")).await;
+        world.sign_in("ben", &Principal::client("ben")).await;
+        let host = world.host(said).await;
+        for _ in 0..2 {
+            for (caller, whom) in [
+                (client("ada"), "ada"),
+                (client("eve"), "nobody"),
+                (client("ben"), "ben"),
+                (Caller::Terminal, "nobody"),
+            ] {
+                assert_eq!(whose(&call(&host, caller).await), format!("hello {whom}"), "{said}");
+            }
+        }
+        world.sign_in("eve", &Principal::client("eve")).await;
+        host.reconnect(&name("api")).await.unwrap();
+        assert_eq!(whose(&call(&host, client("eve")).await), "hello eve", "a gateway is told of a sign-in");
+        host.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_is_not_greeted_over_and_over_for_a_client_that_has_not_signed_in() {
+    let world = World::new().await;
+    world.sign_in("operator", &Principal::local(None)).await;
+    let host = world.host(r#""description": "x""#).await;
+    assert_eq!(whose(&call(&host, Caller::Terminal).await), "hello operator");
+    let refused = call(&host, client("ada")).await.to_string();
+    let before = world.server.requests();
+    let again = futures_util::future::join_all((0..8).map(|_| call(&host, client("ada")))).await;
+    assert!(again.iter().all(|outcome| outcome.to_string() == refused), "{refused}: {again:?}");
+    assert_eq!(world.server.requests(), before);
+    let other = call(&host, client("ben")).await;
+    assert!(other.to_string().contains("--client ben"), "{other}");
+    host.shutdown().await;
+}
+
+/// The clock stands still until the request is there; from then on nothing else happens, and it runs.
+#[tokio::test]
+async fn of_eight_calls_that_wait_for_an_authorization_server_that_hangs_one_asks_it() {
+    let world = World::new().await;
+    world.sign_in("operator", &Principal::local(None)).await;
+    world.login.told([Quirk::Lasts(0)]);
+    world.sign_in("ada", &Principal::client("ada")).await;
+    let host = world.host(r#""description": "x""#).await;
+    assert_eq!(whose(&call(&host, Caller::Terminal).await), "hello operator");
+    world.login.told([Quirk::Silent(Endpoint::Renewal)]);
+    let calls = futures_util::future::join_all((0..8).map(|_| call(&host, client("ada"))));
+    let arrival = async {
+        world.login.until(Endpoint::Renewal, 1).await;
+        tokio::time::pause();
+        tokio::time::Instant::now()
+    };
+    let (outcomes, began) = tokio::join!(calls, arrival);
+    let took = began.elapsed();
+    tokio::time::resume();
+    for outcome in &outcomes {
+        assert!(outcome.to_string().contains("the sign-in cannot be renewed"), "{outcome}");
+    }
+    assert!(took < std::time::Duration::from_secs(30), "{took:?}");
+    assert_eq!(world.login.count(Endpoint::Renewal), 1);
+    assert_eq!(whose(&call(&host, Caller::Terminal).await), "hello operator", "nobody else has to wait");
     host.shutdown().await;
 }

@@ -44,6 +44,8 @@ pub enum Oddity {
     },
     /// Whatever a token has, one more scope is needed.
     NeverEnough,
+    /// Everybody is answered, with a token or without; a token says who they are.
+    Open,
     /// Every token is refused.
     TakesNothing,
     /// Calls are redirected there, with the method and the body.
@@ -175,7 +177,10 @@ impl Shared {
             return Reply::empty(308).header("Location", to);
         }
         let nothing = self.told(|odd| (*odd == Oddity::TakesNothing).then_some(())).is_some();
-        let Some(claims) = self.claims(seen).filter(|_| !nothing) else { return self.unauthorized(seen) };
+        let nobody = || self.is_open_to(seen).then(|| json!({ "sub": "nobody" }));
+        let Some(claims) = self.claims(seen).filter(|_| !nothing).or_else(nobody) else {
+            return self.unauthorized(seen);
+        };
         if let Some(scope) = self.missing(seen, &claims) {
             let header = format!(
                 r#"Bearer error="insufficient_scope", scope="{scope}", resource_metadata="{}""#,
@@ -191,6 +196,10 @@ impl Shared {
             }
             _ => polite_http(Speaks::Both, seen),
         }
+    }
+
+    fn is_open_to(&self, seen: &Seen) -> bool {
+        seen.header("authorization").is_none() && self.told(|odd| (*odd == Oddity::Open).then_some(())).is_some()
     }
 
     /// The claims of the token that came along, if it is taken.

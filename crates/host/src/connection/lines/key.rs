@@ -60,14 +60,15 @@ impl<'a> Asker<'a> {
 impl LineKey {
     /// The line a request needs; none where the connection itself serves it: a server that is told with each request
     /// what can be asked, callers that are not clients of the gateway, and clients that cannot be asked anything where
-    /// the operator lets them share. A connection that is made with somebody's own sign-in serves no client, ever.
+    /// the operator lets them share. A connection that is made with somebody's own sign-in serves no client, ever, and one
+    /// that is made with none serves no client that has signed in.
     pub(crate) fn of(
         asker: Asker<'_>,
         declares: Declares,
         sharing: Sharing,
-        (base, account): (CapabilityProfile, Account),
+        (base, account): (CapabilityProfile, &Account),
     ) -> Option<Self> {
-        let common = account == Account::Common;
+        let common = account.serves(asker.caller);
         if declares == Declares::EachTime && common || asker.caller.client().is_none() {
             return None;
         }
@@ -167,7 +168,7 @@ mod tests {
         let forms = capabilities(&json!({ "elicitation": {} }));
         let key = |caller, capabilities, declares, sharing| {
             let asker = Asker { caller, capabilities, session: Some(&session), task: None };
-            LineKey::of(asker, declares, sharing, (CapabilityProfile::NOTHING, Account::Common))
+            LineKey::of(asker, declares, sharing, (CapabilityProfile::NOTHING, &Account::Common))
         };
         let once = |capabilities, sharing| key(&ada, capabilities, Declares::Once, sharing);
         assert_eq!(key(&ada, Some(&forms), Declares::EachTime, Sharing::Session), None);
@@ -179,11 +180,19 @@ mod tests {
         assert_ne!(once(None, Sharing::Caller), once(Some(&forms), Sharing::Caller));
         let told_more = CapabilityProfile::of(&forms);
         let asker = Asker { caller: &ada, capabilities: None, session: None, task: None };
-        assert!(LineKey::of(asker, Declares::Once, Sharing::Shared, (told_more, Account::Common)).is_some());
+        assert!(LineKey::of(asker, Declares::Once, Sharing::Shared, (told_more, &Account::Common)).is_some());
         // Nobody uses what somebody else signed in to, whatever the server is told and however it is shared.
-        let personal = (CapabilityProfile::NOTHING, Account::Personal);
+        let personal = (CapabilityProfile::NOTHING, &Account::Personal);
         assert!(LineKey::of(asker, Declares::EachTime, Sharing::Shared, personal).is_some());
         let own = Asker { caller: &Caller::Terminal, ..asker };
         assert_eq!(LineKey::of(own, Declares::EachTime, Sharing::Shared, personal), None);
+        // And where nobody's is used, whoever has one uses it.
+        let signed_in = Account::Anonymous(Arc::new(["ada".to_owned()].into()));
+        let anonymous = (CapabilityProfile::NOTHING, &signed_in);
+        let ben = Caller::Client("ben".into());
+        for declares in [Declares::EachTime, Declares::Once] {
+            assert!(LineKey::of(asker, declares, Sharing::Shared, anonymous).is_some());
+            assert_eq!(LineKey::of(Asker { caller: &ben, ..asker }, declares, Sharing::Shared, anonymous), None);
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! One line: a further connection to a server, for the calls of one key.
 
 use std::sync::{
-    Arc,
+    Arc, OnceLock,
     atomic::{AtomicUsize, Ordering},
 };
 
@@ -29,6 +29,8 @@ pub(crate) struct Line {
     /// There is none before somebody has dialled it.
     pub(super) stands: OnceCell<Stands>,
     pub(super) ended: CancellationToken,
+    /// Why it never stood.
+    pub(super) why_not: OnceLock<NotConnected>,
     pub(super) last_words: LastWords,
     pub(super) pulse: Pulse,
     /// Shared by all lines of the key.
@@ -76,6 +78,7 @@ impl Line {
             key,
             stands: OnceCell::new(),
             ended: CancellationToken::new(),
+            why_not: OnceLock::new(),
             last_words: LastWords::default(),
             pulse: Pulse::default(),
             queue,

@@ -43,7 +43,7 @@ impl Supervisor {
             listed: self.listed,
             listing: self.listing.clone(),
             redactor: self.redactor.clone(),
-            account: self.account,
+            account: self.account.clone(),
         };
         self.connection.shared().live.send_replace(Arc::new(live));
         self.room.events.tell(|| HostEvent::Server(status));
