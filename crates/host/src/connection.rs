@@ -39,6 +39,6 @@ pub use stdio::Program;
 pub use wanted::{Lists, WantedServer, Way};
 
 pub(crate) use dial::Dialler;
-pub(crate) use live::{Order, Ready, Seat};
+pub(crate) use live::{Hearing, Order, Ready, Seat};
 pub(crate) use supervisor::{Cataloguing, Surroundings, Turns, supervise};
 pub(crate) use uses::Ear;

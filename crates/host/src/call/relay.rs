@@ -220,7 +220,7 @@ impl Relay {
         }
         sent.look_at_session();
         if let Outcome::HandedOff(task) = &outcome {
-            sent.handed_off(task);
+            sent.handed_off(task, &self.request.caller);
         }
         let needed = wants_sign_in(&outcome).then(|| sent.sign_in_needed(&self.request.caller)).flatten();
         let outcome = needed.map_or_else(|| outcome.into(), CallOutcome::Failed);

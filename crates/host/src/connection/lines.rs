@@ -16,6 +16,7 @@ mod line;
 mod offering;
 mod parked;
 mod pool;
+mod tasks;
 mod trouble;
 
 use std::{
@@ -43,6 +44,7 @@ use toolway_wire::{
 
 pub use self::key::CapabilityProfile;
 pub(crate) use self::{
+    follow::Trying,
     key::{Asker, LineKey},
     pool::Need,
 };
@@ -339,9 +341,14 @@ impl Lines {
         LineSeat { lines: Arc::clone(self), line, need, parked: None, _hold: hold }
     }
 
-    /// Whether a caller began this task, or any, and it goes on on a line of that caller.
+    /// Whether a caller began this task, or any, and it goes on.
     pub(crate) fn keeps_for(&self, caller: &Caller, task: Option<&str>) -> bool {
-        self.pool.lock().keeps_for(caller, task)
+        self.pool.lock().tasks.has(caller, task, Instant::now())
+    }
+
+    /// A caller's task goes on on the connection that all share.
+    pub(crate) fn keep_on_base(&self, task: &Task, caller: &Caller) {
+        self.pool.lock().tasks.keep_on_base(task.id.clone(), task.keeps, caller, Instant::now());
     }
 
     /// Lets the lines of a caller, or of one session of it, end as soon as the calls on them have ended.

@@ -21,7 +21,7 @@ use toolway_wire::{
 
 use super::{
     last_words::LastWords,
-    lines::{Asker, Ground, LineKey, LineSeat, Lines, Need, NoSeat},
+    lines::{Asker, Ground, LineKey, LineSeat, Lines, Need, NoSeat, Trying},
     sign_in::Account,
     state::{NotConnected, Phase, ServerStatus, Stopped},
     stdio::{Life, Pulse},
@@ -127,6 +127,16 @@ pub struct Sent {
     via: Via,
 }
 
+/// What is left to do until it is known what is listed to a caller.
+pub(crate) enum Hearing {
+    /// Nothing: it is, or nobody finds out.
+    Known,
+    /// Somebody is about to find out for all of its profile.
+    ByOthers(LineKey),
+    /// Whoever asks finds out.
+    Ours(Trying),
+}
+
 /// Over which connection a request goes.
 #[derive(Debug)]
 pub(crate) enum Seat {
@@ -229,18 +239,24 @@ impl Connection {
         self.shared.lines.listing_of(&self.line_key(asker)?, base)
     }
 
-    /// Waits until it is known what is listed to this caller; not at all where it is, or where nobody finds out.
-    pub(crate) async fn own_heard(&self, asker: Asker<'_>, patience: Duration) {
+    /// What is left to do until it is known what is listed to this caller.
+    pub(crate) fn hearing(&self, asker: Asker<'_>) -> Hearing {
         let lines = &self.shared.lines;
-        let Some(key) = self.line_key(asker).filter(|key| lines.is_unheard(key)) else { return };
-        if !lines.try_hearing(&key) {
-            return lines.heard(&key).await;
-        }
-        // By opening its line, as the caller's first call would have to.
+        let Some(key) = self.line_key(asker).filter(|key| lines.is_unheard(key)) else { return Hearing::Known };
+        lines.try_hearing(&key).map_or(Hearing::ByOthers(key), Hearing::Ours)
+    }
+
+    /// Finds out what is listed to this caller, by opening its line, as its first call would have to.
+    pub(crate) async fn hear(&self, asker: Asker<'_>, patience: Duration, trying: Trying) {
         if let Ok(ready) = self.ready().await {
             drop(self.seat(&ready, asker, Need::Carried, patience).await);
         }
-        lines.tried_hearing(&key);
+        drop(trying);
+    }
+
+    /// Waits until others have found out, or cannot.
+    pub(crate) async fn heard_by_others(&self, key: &LineKey) {
+        self.shared.lines.heard(key).await;
     }
 
     /// Whether that would have to be found out first.
@@ -496,9 +512,10 @@ impl Sent {
     }
 
     /// A task goes on in its place.
-    pub(crate) fn handed_off(&self, task: &Task) {
-        if let Via::Line(seat) = &self.via {
-            seat.keep_task(task);
+    pub(crate) fn handed_off(&self, task: &Task, caller: &Caller) {
+        match &self.via {
+            Via::Line(seat) => seat.keep_task(task),
+            Via::Base { .. } => self.connection.shared.lines.keep_on_base(task, caller),
         }
     }
 

@@ -7,7 +7,7 @@ use toolway_config::{ServerName, server::Start};
 use super::{Host, Inner};
 use crate::{
     call::OnBehalf,
-    connection::{Connection, Phase, ServerStatus, lines::Asker},
+    connection::{Connection, Hearing, Phase, ServerStatus, lines::Asker},
 };
 
 impl Host {
@@ -62,13 +62,19 @@ impl Host {
 }
 
 impl Inner {
-    /// Finds out what a server lists to a caller; goes on with it also when whoever waits for this has left.
+    /// Finds out what a server lists to a caller; goes on with it also when whoever waits for this has left. One does so
+    /// for all of a profile, the others only wait: there are no more tasks than profiles, however many lists are asked for.
     async fn own_heard(&self, connection: Connection, on_behalf: OnBehalf) {
+        let trying = match connection.hearing(Asker::of(&on_behalf)) {
+            Hearing::Known => return,
+            Hearing::ByOthers(key) => return connection.heard_by_others(&key).await,
+            Hearing::Ours(trying) => trying,
+        };
         let (stop, patience) = (self.stop.clone(), self.slots.patience());
         let hearing = self.tasks.spawn(async move {
             tokio::select! {
                 () = stop.cancelled() => {}
-                () = connection.own_heard(Asker::of(&on_behalf), patience) => {}
+                () = connection.hear(Asker::of(&on_behalf), patience, trying) => {}
             }
         });
         // Whoever panics has found out nothing.

@@ -2,6 +2,7 @@
 //! not so, and nothing that was begun for somebody is left behind.
 
 mod ending;
+mod hearing;
 mod queueing;
 mod standing;
 

@@ -40,6 +40,20 @@ struct Follower {
     logged: broadcast::Sender<OwnLog>,
 }
 
+/// Somebody is about to find out what is listed to a profile; those who wait for it go on when this is dropped, however
+/// it came to that.
+pub(crate) struct Trying {
+    lines: Arc<Lines>,
+    profile: CapabilityProfile,
+}
+
+impl Drop for Trying {
+    fn drop(&mut self) {
+        self.lines.offering.lock().tried(self.profile);
+        self.lines.learnt.notify_waiters();
+    }
+}
+
 impl Lines {
     /// What is listed on the lines of this key where everybody is listed `base`.
     pub(crate) fn listing_of(&self, key: &LineKey, base: &Arc<Listing>) -> Option<Arc<Listing>> {
@@ -55,15 +69,10 @@ impl Lines {
             && self.offering.lock().may_come(key.profile, Instant::now())
     }
 
-    /// Whether whoever asks is to find out; then they say when they have.
-    pub(crate) fn try_hearing(&self, key: &LineKey) -> bool {
-        self.offering.lock().try_now(key.profile, Instant::now())
-    }
-
-    /// Whoever wanted to find out has, or cannot.
-    pub(crate) fn tried_hearing(&self, key: &LineKey) {
-        self.offering.lock().tried(key.profile);
-        self.learnt.notify_waiters();
+    /// Whether whoever asks is to find out: one at a time for each profile. They have when they let go of this.
+    pub(crate) fn try_hearing(self: &Arc<Self>, key: &LineKey) -> Option<Trying> {
+        let tries = self.offering.lock().try_now(key.profile, Instant::now());
+        tries.then(|| Trying { lines: Arc::clone(self), profile: key.profile })
     }
 
     /// Waits until somebody has found out, or cannot.

@@ -1,9 +1,6 @@
 //! The lines of one server there are, and which of them a request takes. Decides; nothing here dials or waits.
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Weak, atomic::AtomicUsize},
-};
+use std::sync::{Arc, atomic::AtomicUsize};
 
 use tokio::time::{Duration, Instant};
 use toolway_wire::up::Peer;
@@ -13,6 +10,7 @@ use super::{
     key::LineKey,
     line::{Line, Queue},
     parked::{GivenUp, Parked},
+    tasks::KeptTasks,
     trouble::Trouble,
 };
 
@@ -22,8 +20,6 @@ pub(super) const PER_KEY: usize = 4;
 const PER_CALLER: usize = 16;
 /// Lines to one server in all.
 const PER_SERVER: usize = 64;
-/// Tasks of one server whose lines are known; the oldest give way.
-const TASKS: usize = 1_024;
 /// A line is kept no longer than this for a task that nobody asks about.
 const TASK_LASTS: Duration = Duration::from_secs(3_600);
 /// A line that stood so long was a good one.
@@ -37,19 +33,12 @@ pub(super) struct Pool {
     /// Oldest first: what a server keeps in a session, it keeps in the first.
     pub(super) lines: Vec<Entry>,
     pub(super) trouble: Trouble,
-    /// Which line keeps which task.
-    tasks: VecDeque<Kept>,
+    /// Whose task is whose, and on which line.
+    pub(super) tasks: KeptTasks,
     /// Items of the lists that lines have of their own.
     items: Arc<AtomicUsize>,
     /// Connections whose place was taken; whoever took it closes them.
     pub(super) given_up: Vec<GivenUp>,
-}
-
-/// A task that goes on in a session.
-#[derive(Debug)]
-struct Kept {
-    task: String,
-    line: Weak<Line>,
 }
 
 /// A line and who is on it.
@@ -110,7 +99,7 @@ impl Pool {
             open: false,
             lines: Vec::new(),
             trouble: Trouble::seeded(seed),
-            tasks: VecDeque::new(),
+            tasks: KeptTasks::default(),
             items: Arc::default(),
             given_up: Vec::new(),
         }
@@ -121,23 +110,13 @@ impl Pool {
         let until = now + lasts.unwrap_or(TASK_LASTS).min(TASK_LASTS);
         let Some(entry) = self.entry(line) else { return };
         entry.until = entry.until.max(Some(until));
-        self.tasks.push_back(Kept { task, line: Arc::downgrade(line) });
-        if TASKS < self.tasks.len() {
-            self.tasks.pop_front();
-        }
-    }
-
-    /// Whether a caller began this task, or any, and it goes on on a line of that caller.
-    pub(super) fn keeps_for(&self, caller: &Caller, task: Option<&str>) -> bool {
-        let theirs = |kept: &Kept| kept.line.upgrade().is_some_and(|line| line.key.caller == *caller);
-        self.tasks.iter().any(|kept| task.is_none_or(|task| kept.task == task) && theirs(kept))
+        self.tasks.keep(task, line, now);
     }
 
     /// A seat on the line that keeps this task, where the caller has one.
     pub(super) fn seat_at_task(&mut self, task: &str, key: &LineKey, need: Need) -> Option<Arc<Line>> {
-        let kept = self.tasks.iter().find(|kept| kept.task == task)?.line.upgrade()?;
-        let is_theirs = kept.key.caller == key.caller && kept.key.session == key.session;
-        if !self.open || !is_theirs || kept.is_gone() || self.entry(&kept).is_none() {
+        let kept = self.tasks.line(task, &key.caller)?;
+        if !self.open || kept.key.session != key.session || kept.is_gone() || self.entry(&kept).is_none() {
             return None;
         }
         self.seat(&kept, need);
@@ -234,6 +213,7 @@ impl Pool {
     /// Ends all of them, until the server is connected again; gives what has to be closed.
     pub(super) fn close(&mut self) -> Vec<Peer> {
         self.open = false;
+        self.tasks.forget_base();
         let lines = std::mem::take(&mut self.lines);
         lines
             .iter()
