@@ -108,8 +108,7 @@ impl GuardedDialer {
                 let port = self.server.port_or_known_default().unwrap_or_default();
                 // One that cannot be found now may be found later.
                 let Ok(found) = tokio::net::lookup_host((name, port)).await else { return };
-                let found: BTreeSet<Range> = found.map(|address| Range::of(address.ip())).collect();
-                if found == BTreeSet::from([Range::Private]) { found } else { BTreeSet::new() }
+                opened_by(found.map(|address| Range::of(address.ip())).collect())
             }
             None => BTreeSet::new(),
         };
@@ -158,6 +157,11 @@ impl AddressGuard for Guard {
         }
         Err(format!("{range} is not reached from a server that is not there itself"))
     }
+}
+
+/// The places that a name opens by leading to these: the operator's network, and only if it leads nowhere else.
+fn opened_by(found: BTreeSet<Range>) -> BTreeSet<Range> {
+    if found == BTreeSet::from([Range::Private]) { found } else { BTreeSet::new() }
 }
 
 /// Whether an address names this machine, without looking anything up.
@@ -212,6 +216,8 @@ impl fmt::Debug for Guard {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use bytes::Bytes;
     use http::Request;
     use tokio::{
@@ -222,8 +228,11 @@ mod tests {
     use toolway_wire::up::connector::{AddressGuard, HttpOptions};
     use url::Url;
 
-    use super::GuardedDialer;
-    use crate::fetch::{Fetch, FetchError};
+    use super::{GuardedDialer, opened_by};
+    use crate::{
+        fetch::{Fetch, FetchError},
+        range::Range,
+    };
 
     fn dialer(server: &str) -> GuardedDialer {
         GuardedDialer::new(Url::parse(server).unwrap(), HttpOptions::default())
@@ -273,6 +282,31 @@ mod tests {
         assert!(guarded.guard.check("login", "127.0.0.1:443".parse().unwrap()).is_ok());
         assert!(guarded.guard.check("login", "169.254.169.254:80".parse().unwrap()).is_err());
         assert!(guarded.guard.check("login", "10.0.0.1:443".parse().unwrap()).is_err());
+    }
+
+    /// CVE-2026-79747: whoever owns a name says where it leads, and may say something else the next time.
+    #[test]
+    fn a_name_opens_no_place_of_this_machine() {
+        for found in [Range::Loopback, Range::LinkLocal, Range::Special, Range::Public] {
+            assert!(opened_by(BTreeSet::from([found])).is_empty(), "{found}");
+            assert!(opened_by(BTreeSet::from([found, Range::Private])).is_empty(), "{found} and private");
+        }
+        assert_eq!(opened_by(BTreeSet::from([Range::Private])), BTreeSet::from([Range::Private]));
+    }
+
+    /// A proxy would be asked for the number, and nobody would see what it dials.
+    #[tokio::test]
+    async fn numbers_are_judged_before_a_proxy_is_asked_for_them() {
+        let (proxy, _serving) = answering("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}".to_owned()).await;
+        let options = HttpOptions { https_proxy: Some(proxy), ..HttpOptions::default() };
+        let guarded = GuardedDialer::new(Url::parse("https://203.0.113.9/mcp").unwrap(), options);
+        for address in ["https://169.254.169.254/latest", "https://10.0.0.1/", "https://[::1]/", "https://127.0.0.1/"] {
+            let refused = guarded.fetch(get(address)).await;
+            assert!(
+                matches!(&refused, Err(FetchError::Refused { reason, .. }) if reason.contains("is not reached")),
+                "{address}: {refused:?}"
+            );
+        }
     }
 
     #[tokio::test]

@@ -16,7 +16,9 @@ use crate::{
     browser::{Browser, Declined, Invitation, Visit},
     callback::Arrival,
     credential::{AuthMethod, Credential, CredentialKey, Registration, RegistrationSource, TokenKind, Tokens, now},
+    dpop::DpopKeys,
     needed::Why,
+    proof::ProofKeys as _,
     scope::Scopes,
     scripted::{GIVEN_UP, Scripted},
     settings::Settings,
@@ -267,6 +269,59 @@ async fn of_many_who_wait_for_one_that_hangs_one_asks_and_all_end_with_it() {
         assert_eq!(scene.token_requests(), 1, "{ends}");
         assert!(began.elapsed() < 2 * GIVEN_UP, "{ends}: {:?}", began.elapsed());
     }
+}
+
+/// What is kept under one key may be of another address of the same resource by now.
+#[tokio::test]
+async fn a_renewal_does_not_take_over_the_sign_in_of_another_address() {
+    let scene = Scene::new().gives(&["t2"]);
+    scene.keeps("t1", now() + 20, RegistrationSource::Dynamic).await;
+    let session = scene.session(None);
+    session.shared.held().await.unwrap().unwrap();
+    let key = scene.vault.keys().await.unwrap().remove(0);
+    let mut other = Credential::load(&*scene.vault, &key).await.unwrap().unwrap();
+    other.server = "https://example.org/other".to_owned();
+    other.tokens.as_mut().unwrap().access = Secret::new("somebody-elses");
+    other.store(&*scene.vault, &key).await.unwrap();
+    assert_eq!(carried(&session, SERVER).await, None);
+    assert_eq!(scene.token_requests(), 0);
+}
+
+/// A renewal under way would keep it again.
+#[tokio::test]
+async fn a_sign_in_is_forgotten_after_whoever_renews_it() {
+    let scene = Scene::new();
+    scene.keeps("t1", u64::MAX, RegistrationSource::Dynamic).await;
+    let key = scene.vault.keys().await.unwrap().remove(0);
+    let (turn, kept) = (scene.vault.turn(&key).await.unwrap(), scene.vault.load(&key).await.unwrap().unwrap());
+    let sign_in = scene.sign_in("ada");
+    let renewal = async {
+        tokio::task::yield_now().await;
+        scene.vault.store(&key, kept).await.unwrap();
+        drop(turn);
+    };
+    let (forgotten, ()) = tokio::join!(sign_in.forget(), renewal);
+    assert_eq!((forgotten.unwrap(), scene.vault.keys().await.unwrap().len()), (1, 0));
+}
+
+/// A token that anybody could use in the place of one that is bound to a key.
+#[tokio::test]
+async fn a_token_of_another_kind_than_configured_is_neither_taken_nor_shown() {
+    let scene = Scene::new().gives(&["t2"]);
+    scene.keeps("t1", now() + 20, RegistrationSource::Dynamic).await;
+    let key = scene.vault.keys().await.unwrap().remove(0);
+    let mut bound = Credential::load(&*scene.vault, &key).await.unwrap().unwrap();
+    let prover = DpopKeys.prover(None).unwrap();
+    (bound.proof_key, bound.tokens.as_mut().unwrap().kind) = (Some(prover.key()), TokenKind::DPoP);
+    bound.store(&*scene.vault, &key).await.unwrap();
+    assert_eq!(carried(&scene.session(None), SERVER).await, None, "none is configured to be bound");
+
+    let sign_in = SignIn { proofs: Some(Arc::new(DpopKeys)), ..scene.sign_in("ada") };
+    let options = SessionOptions { name: "files".to_owned(), remedy: String::new(), browser: None, sign_in };
+    assert_eq!(carried(&Session::new(options), SERVER).await.unwrap(), "DPoP t1", "the old one, until it ends");
+    assert_eq!(scene.token_requests(), 1);
+    let kept = Credential::load(&*scene.vault, &key).await.unwrap().unwrap();
+    assert_eq!(kept.tokens.unwrap().access, Secret::new("t1"));
 }
 
 #[tokio::test]

@@ -352,6 +352,32 @@ async fn where_tokens_come_from_may_be_written_down() {
     assert_eq!(shown(&own).await, None, "what is kept is good for less");
 }
 
+/// Two servers at one origin whose resource is the origin: what is kept has one key, and is one server's.
+#[tokio::test]
+async fn two_addresses_of_one_resource_do_not_take_over_each_others_tokens() {
+    let root = "https://example.org/.well-known/oauth-protected-resource";
+    let document = resource("https://login.example").replace(SERVER, "https://example.org");
+    let world = world()
+        .answer(&format!("{root}/other"), 200, document.clone())
+        .answer(&format!("{root}/one"), 200, document)
+        .answer(TOKEN, 200, token("one"))
+        .answer(TOKEN, 200, token("two"));
+    let vault = Arc::default();
+    let at = |path: &str| {
+        let server = Url::parse(&SERVER.replace("/mcp", path)).unwrap();
+        (server.clone(), Unattended::new(UnattendedOptions { server, ..options(&world, &vault) }))
+    };
+    for (path, expected) in [("/one", "Bearer one"), ("/other", "Bearer two")] {
+        let (url, own) = at(path);
+        let refused = Challenge { url: url.clone(), ..refusal(401, None, "Bearer") };
+        assert_eq!(own.challenged(refused).await, Next::Again);
+        let (method, body) = (Method::POST, Bytes::new());
+        let headers = own.headers(Sending { method: &method, url: &url, body: &body }).await.unwrap();
+        assert_eq!(headers[0].1.to_str().unwrap(), expected);
+    }
+    assert_eq!(token_requests(&world), 2);
+}
+
 #[tokio::test]
 async fn a_token_that_cannot_be_replaced_is_used_until_it_ends() {
     let no = r#"{"error":"temporarily_unavailable"}"#;

@@ -93,6 +93,20 @@ async fn a_server_that_nobody_has_signed_in_to_says_who_has_to_do_what() {
     assert!(server.seen().iter().all(|seen| header(seen, "authorization").is_none()));
 }
 
+/// Else whoever the server names would be given what was meant for the operator's page.
+#[tokio::test]
+async fn a_page_of_the_operators_needs_to_know_where_its_codes_go() {
+    let server = guarded("authorization", "Bearer other").await;
+    let said = r#""oauth": { "authorizationUrl": "https://login.example/authorize" }"#;
+    let host = TestHost::new().config(config(&server.url(), said)).start().await;
+    let status = host.until("api", |phase| matches!(phase, Phase::Failed { .. })).await;
+    assert_eq!(
+        status.phase.to_string(),
+        "`oauth.authorizationUrl` needs `oauth.tokenUrl` beside it, or `oauth.metadataUrl` or `oauth.issuer`"
+    );
+    assert!(server.seen().is_empty());
+}
+
 /// A gateway's host, and the vault it shares with whoever signs in.
 struct World {
     vault: Arc<dyn Vault>,
