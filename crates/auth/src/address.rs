@@ -69,6 +69,11 @@ pub fn shown(url: &Url) -> String {
     bare(url).into()
 }
 
+/// A text of a stranger as it is told: one line, no longer than this, and nothing that paints a terminal.
+pub(crate) fn told(text: &str, most: usize) -> String {
+    text.chars().filter(|letter| !letter.is_control()).take(most).collect()
+}
+
 fn bare(url: &Url) -> Url {
     let mut bare = url.clone();
     bare.set_query(None);

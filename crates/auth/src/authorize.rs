@@ -305,7 +305,7 @@ fn random() -> Result<Secret, NoRandomness> {
 }
 
 fn one_line(text: &str) -> String {
-    text.chars().filter(|letter| !letter.is_control()).take(MAX_SAID).collect()
+    address::told(text, MAX_SAID)
 }
 
 #[cfg(test)]

@@ -162,12 +162,10 @@ impl Credential {
         principal: &str,
         server: &str,
     ) -> Result<Option<(CredentialKey, Self)>, CredentialError> {
-        let mut found = Self::all(vault, principal, server).await?;
-        found.sort_by_key(|(_, credential)| credential.tokens.as_ref().map(|tokens| tokens.since));
-        Ok(found.pop())
+        Ok(Self::all(vault, principal, server).await?.pop())
     }
 
-    /// Everything that this principal has for a server, from any issuer.
+    /// Everything that this principal has for a server, from any issuer, the newest tokens last.
     pub async fn all(
         vault: &dyn Vault,
         principal: &str,
@@ -182,6 +180,7 @@ impl Credential {
                 found.push((key, credential));
             }
         }
+        found.sort_by_key(|(_, credential)| credential.tokens.as_ref().map(|tokens| tokens.since));
         Ok(found)
     }
 

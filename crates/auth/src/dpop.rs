@@ -13,6 +13,7 @@ use toolway_config::Secret;
 use url::{Origin, Url};
 
 use crate::{
+    address,
     credential::now,
     jwt::{self, Algorithm, Header, KeyError, SigningKey, encode},
     proof::{DPOP_NONCE, Presented, ProofError, ProofKeys, Prover},
@@ -69,7 +70,8 @@ impl DpopKey {
         let mut claim = |name: &str, value: Value| claims.insert(name.to_owned(), value);
         claim("jti", jwt::fresh_id()?.into());
         claim("htm", method.as_str().into());
-        claim("htu", bare(url).into());
+        // Without query and fragment, which may hold secrets.
+        claim("htu", address::shown(url).into());
         claim("iat", now().into());
         if let Some(Presented { token, body }) = with {
             claim("ath", encode(digest(&SHA256, token.expose().as_bytes())).into());
@@ -114,16 +116,6 @@ impl From<KeyError> for ProofError {
     fn from(error: KeyError) -> Self {
         Self(error.to_string())
     }
-}
-
-/// What the server is told it was asked: the address without query and fragment, which may hold secrets.
-fn bare(url: &Url) -> String {
-    let mut bare = url.clone();
-    bare.set_query(None);
-    bare.set_fragment(None);
-    // Only addresses without a host cannot lose their user part, and those have none.
-    let _without = bare.set_username("").and_then(|()| bare.set_password(None));
-    bare.into()
 }
 
 // === impl Nonces ===

@@ -123,7 +123,7 @@ fn unreadable(place: &Url, problem: impl Into<String>) -> MetadataError {
 
 /// A text of a stranger in a message: one short line.
 fn quoted(text: &str) -> String {
-    text.chars().filter(|letter| !letter.is_control()).take(MAX_SHOWN).collect()
+    address::told(text, MAX_SHOWN)
 }
 
 fn shown_all(places: &[Url]) -> Vec<String> {

@@ -236,7 +236,7 @@ fn said(status: StatusCode, body: &[u8]) -> String {
 }
 
 fn one_line(text: &str) -> String {
-    text.chars().filter(|letter| !letter.is_control()).take(MAX_SAID).collect()
+    address::told(text, MAX_SAID)
 }
 
 #[cfg(test)]

@@ -110,7 +110,6 @@ impl SignIn {
     pub async fn plan(&self, demand: &Demand, held: Option<&Scopes>) -> Result<Plan, SignInError> {
         let mut kept = Credential::all(&*self.vault, &self.principal, &self.identity()).await?;
         kept.retain(|(key, _)| self.settings.means(&key.issuer));
-        kept.sort_by_key(|(_, credential)| credential.tokens.as_ref().map(|tokens| tokens.since));
         let before = kept.last().map(|(key, _)| key.issuer.clone());
         let discovery = Discovery::of(&*self.fetch, &self.server, &self.settings, demand, before.as_deref()).await?;
         let issuer = &discovery.server.issuer;

@@ -19,6 +19,7 @@ pub(crate) mod listen;
 mod methods;
 mod modern;
 mod probe;
+mod redirect;
 mod router;
 pub mod stdio;
 mod tasks;

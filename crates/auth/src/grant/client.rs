@@ -7,6 +7,7 @@ use toolway_config::Secret;
 
 use super::GrantError;
 use crate::{
+    address,
     credential::now,
     jwt::{self, Algorithm, Header, SigningKey},
     metadata::ServerMetadata,
@@ -38,6 +39,8 @@ pub enum ClientProof {
     },
 }
 
+/// What an authorization server lists is cut here in messages.
+const MAX_SHOWN: usize = 200;
 /// An assertion is good for one request, and for the clocks to differ.
 const LASTS: u64 = 120;
 
@@ -99,7 +102,7 @@ impl Client {
 fn no_method(server: &ServerMetadata, own: &'static str) -> GrantError {
     let taken = server.auth_methods.as_deref().unwrap_or_default();
     let taken = taken.iter().take(8).map(String::as_str).collect::<Vec<_>>().join(" or ");
-    let taken = taken.chars().filter(|letter| !letter.is_control()).take(200).collect();
+    let taken = address::told(&taken, MAX_SHOWN);
     GrantError::NoMethod { issuer: server.issuer.clone(), taken, own }
 }
 

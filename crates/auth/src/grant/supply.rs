@@ -8,6 +8,7 @@ use serde::Deserialize;
 use toolway_config::Secret;
 
 use super::GrantError;
+use crate::address;
 
 /// Gives a text that may be another one next time.
 pub trait Supply: Send + Sync + fmt::Debug {
@@ -23,6 +24,8 @@ impl Supply for Secret {
     }
 }
 
+/// What a text says about itself is cut here in messages.
+const MAX_SHOWN: usize = 200;
 /// Platforms write a few hundred bytes.
 const MAX_ASSERTION: usize = 64 * 1024;
 
@@ -71,6 +74,6 @@ pub(super) fn check(what: &'static str, text: &Secret, names: &[&str], now: u64)
     if audiences.iter().any(|audience| names.iter().any(|name| same(audience, name))) {
         return Ok(());
     }
-    let shown: String = audiences.join(", ").chars().filter(|letter| !letter.is_control()).take(200).collect();
+    let shown = address::told(&audiences.join(", "), MAX_SHOWN);
     Err(GrantError::Supply(format!("{what} is for {shown} and not for {}; it was not sent", names.join(" or "))))
 }

@@ -20,6 +20,7 @@ use super::{
     der::{Pkcs8, Sec1},
     encode,
 };
+use crate::address;
 
 /// A private key to sign with. It cannot be printed, and nothing of it is in an error.
 pub struct SigningKey(Kind);
@@ -212,8 +213,11 @@ fn named(algorithms: &[Algorithm]) -> String {
     algorithms.iter().map(|algorithm| algorithm.name()).collect::<Vec<_>>().join(", ")
 }
 
+/// What a stranger lists is cut here in messages.
+const MAX_LISTED: usize = 100;
+
 /// Names that a stranger lists, cut short.
 fn listed(names: &[String]) -> String {
     let joined = names.iter().take(6).map(String::as_str).collect::<Vec<_>>().join(", ");
-    joined.chars().filter(|letter| !letter.is_control()).take(100).collect()
+    address::told(&joined, MAX_LISTED)
 }

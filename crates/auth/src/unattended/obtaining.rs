@@ -150,7 +150,6 @@ impl Unattended {
         let UnattendedOptions { vault, principal, server, grant, settings, .. } = &self.options;
         let mut kept = Credential::all(&**vault, principal, &address::identity(server)).await?;
         kept.retain(|(key, _)| key.client == grant.client() && settings.means(&key.issuer));
-        kept.sort_by_key(|(_, credential)| credential.tokens.as_ref().map(|tokens| tokens.since));
         Ok(kept)
     }
 

@@ -6,11 +6,14 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode, header};
+use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use url::Url;
 
-use super::client::{HttpClient, Reply, shown};
+use super::{
+    client::{HttpClient, Reply},
+    redirect,
+};
 use crate::error::{Clock, WireError};
 
 /// What one fetch may take.
@@ -45,30 +48,13 @@ impl HttpClient {
             if !reply.status().is_redirection() || reply.status() == StatusCode::NOT_MODIFIED {
                 return whole(reply, portion.bytes).await;
             }
-            url = redirected(&url, &parts.method, &reply)?;
+            url = redirect::target(&url, &reply)?;
+            if parts.method != Method::GET {
+                return Err(redirect::refused(&url, "what was sent is not sent again"));
+            }
         }
-        Err(WireError::Redirect { location: shown(&url), reason: "too many in a row" })
+        Err(redirect::refused(&url, "too many in a row"))
     }
-}
-
-/// Where a redirect leads, if it may be followed.
-///
-/// CVE-2026-64684: headers were replayed to another origin. CVE-2026-27826: a redirect led to an address that the check of the
-/// first one would have refused.
-fn redirected(url: &Url, method: &Method, reply: &Reply) -> Result<Url, WireError> {
-    let location = reply.headers().get(header::LOCATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let refuse = |reason, target: &str| Err(WireError::Redirect { location: target.to_owned(), reason });
-    let Ok(target) = url.join(location) else { return refuse("not an address", "elsewhere") };
-    if location.is_empty() {
-        return refuse("no address given", "nowhere");
-    }
-    if target.origin() != url.origin() {
-        return refuse("another origin", &shown(&target));
-    }
-    if *method != Method::GET {
-        return refuse("what was sent is not sent again", &shown(&target));
-    }
-    Ok(target)
 }
 
 async fn whole(mut reply: Reply, limit: usize) -> Result<Response<Bytes>, WireError> {

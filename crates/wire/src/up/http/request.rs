@@ -13,6 +13,7 @@ use crate::{
     up::{
         client::{Reply, Target},
         credential::{Challenge, Next, Sending},
+        redirect,
     },
 };
 
@@ -153,24 +154,13 @@ impl Endpoint {
     }
 
     /// Where a redirect leads, if it may be followed: same origin, a few times, method and body kept.
-    ///
-    /// CVE-2026-64684: custom headers were replayed to another origin.
     fn redirected(&self, url: &Url, response: &Reply, redirects: usize) -> Result<Url, WireError> {
-        let location =
-            response.headers().get(header::LOCATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        let refuse = |reason| Err(WireError::Redirect { location: location.to_owned(), reason });
-        let Ok(target) = url.join(location) else { return refuse("not an address") };
-        if location.is_empty() {
-            return refuse("no address given");
-        }
-        if !self.same_origin(&target) {
-            return refuse("another origin");
-        }
+        let target = redirect::target(url, response)?;
         if response.status() == StatusCode::SEE_OTHER {
-            return refuse("it would drop the message");
+            return Err(redirect::refused(&target, "it would drop the message"));
         }
         if self.limits.redirects <= redirects {
-            return refuse("too many in a row");
+            return Err(redirect::refused(&target, "too many in a row"));
         }
         Ok(target)
     }
