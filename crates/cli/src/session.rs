@@ -99,7 +99,7 @@ impl Session {
             };
             match happening {
                 Some(CallHappening::Ended(outcome)) => break outcome,
-                Some(CallHappening::Ask(ask)) => ask.answer(Answer::nobody()),
+                Some(CallHappening::Ask(ask)) => ask.answer(Answer::Nobody),
                 Some(other) => show(&other, app, output),
                 None => break CallOutcome::Cancelled,
             }

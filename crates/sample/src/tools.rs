@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use toolway_wire::{
-    exchange::{Answer, AskId, Cause, Feed, Question, Request},
+    exchange::{AskId, Cause, Feed, Question, Request},
     json::Raw,
     message::RpcError,
 };
@@ -105,9 +105,9 @@ async fn greet(feed: &Feed) -> Result<Raw, RpcError> {
         }))),
         cause: Cause::Request,
     };
-    let answer = match feed.ask(question).await {
-        Answer::Given(answer) => answer,
-        Answer::Refused(error) => {
+    let answer = match feed.ask(question).await.into_result() {
+        Ok(answer) => answer,
+        Err(error) => {
             return Ok(Raw::of(&json!({
                 "content": [{ "type": "text", "text": format!("Nobody said who you are: {}", error.message()) }],
                 "isError": true

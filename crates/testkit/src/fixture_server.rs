@@ -26,7 +26,7 @@ use toolway_wire::{
         self, Caller, FaceOptions, Heard, Profile, Service,
         http::{HttpFace, HttpFaceOptions},
     },
-    exchange::{self, Answer, AskId, Cause, Exchange, Feed, Outcome, Question, Request, Terms},
+    exchange::{self, AskId, Cause, Exchange, Feed, Outcome, Question, Request, Terms},
     json::Raw,
     message::RpcError,
     notice::{List, Notice, Wanted},
@@ -312,9 +312,9 @@ async fn greet(feed: &Feed) -> Raw {
         }))),
         cause: Cause::Request,
     };
-    match feed.ask(question).await {
-        Answer::Given(answer) => said(&format!("hello {answer}"), false),
-        Answer::Refused(error) => said(&format!("nobody: {}", error.message()), true),
+    match feed.ask(question).await.into_result() {
+        Ok(answer) => said(&format!("hello {answer}"), false),
+        Err(error) => said(&format!("nobody: {}", error.message()), true),
     }
 }
 

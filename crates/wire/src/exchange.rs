@@ -229,7 +229,7 @@ impl Exchange {
         loop {
             match self.next().await {
                 Some(Happening::Ended(outcome)) => return outcome,
-                Some(Happening::Ask(ask)) => ask.answer(Answer::nobody()),
+                Some(Happening::Ask(ask)) => ask.answer(Answer::Nobody),
                 Some(_) => {}
                 None => return Outcome::over(),
             }
@@ -259,7 +259,7 @@ impl Exchange {
                             registration,
                         ));
                     }
-                    None => ask.answer(Answer::nobody()),
+                    None => ask.answer(Answer::Nobody),
                 },
                 Some(Happening::Withdrawn(ask)) => {
                     // Whoever was answering need not go on.
@@ -327,7 +327,7 @@ impl Feed {
     /// Puts a question to the caller's side; resolves when it is answered or can no longer be.
     pub fn ask(&self, question: Question) -> impl Future<Output = Answer> + Send + 'static {
         let answer = self.core.ask(question);
-        async move { answer.await.unwrap_or_else(|_| Answer::nobody()) }
+        async move { answer.await.unwrap_or_else(|_| Answer::Nobody) }
     }
 
     /// Takes a question back.

@@ -202,7 +202,7 @@ impl Elicitor for Person {
             match content {
                 Ok(Some(content)) => Answer::Given(Raw::of(&json!({ "action": "accept", "content": content }))),
                 Ok(None) => Answer::dismissed(),
-                Err(_) => Answer::nobody(),
+                Err(_) => Answer::Nobody,
             }
         })
     }

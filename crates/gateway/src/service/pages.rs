@@ -167,13 +167,8 @@ fn member(kind: ItemKind) -> &'static str {
 
 fn assembled(kind: ItemKind, items: &Raw, next: Option<&str>, keeps: CacheHint) -> Raw {
     let next = next.map(Raw::of);
-    let time = Raw::of(&u64::try_from(keeps.keeps.as_millis()).unwrap_or(u64::MAX));
-    let scope = Raw::of(match keeps.scope {
-        CacheScope::Public => "public",
-        CacheScope::Private => "private",
-    });
-    let hint = [("ttlMs", &time), ("cacheScope", &scope)];
-    let next = next.iter().map(|next| ("nextCursor", next));
+    let (hint, next) = (keeps.members(), next.iter().map(|next| ("nextCursor", next)));
+    let hint = hint.iter().map(|(name, value)| (*name, value));
     splice::object([(member(kind), items)].into_iter().chain(next).chain(hint))
 }
 

@@ -67,8 +67,7 @@ impl GatewayTasks {
         let Some(client) = self.access.client(&caller.principal) else { return Vec::new() };
         let on_behalf = HostCaller::Client(caller.principal.clone());
         let lists = |server: &ServerName| {
-            let declared = catalog.listing_of(server).and_then(|listing| listing.capabilities.0.get("tasks"));
-            let listed = declared.is_some_and(|tasks| tasks.get("list").is_some());
+            let listed = catalog.listing_of(server).is_some_and(|listing| listing.capabilities.lists_tasks());
             listed && keeps(&catalog, server) == Keeps::InASession
         };
         let theirs = |server: &ServerName| client.sees(server) && self.host.keeps_tasks(&on_behalf, server);

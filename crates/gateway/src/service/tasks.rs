@@ -19,7 +19,7 @@ use toolway_wire::{
     error::WireError,
     exchange::{Exchange, Handover, Request, Terms},
     json::Raw,
-    message::{RpcError, ServerCapabilities, capability},
+    message::{RpcError, capability},
     seal::{Purpose, Sealer},
     task::{Depth, Support, Task, TaskPage, Unanswered},
 };
@@ -260,14 +260,9 @@ pub(super) fn keeps(catalog: &Catalog, server: &ServerName) -> Keeps {
     let declared = catalog.listing_of(server).map(|listing| &listing.capabilities);
     match declared {
         Some(declared) if declared.extension(capability::TASKS) => Keeps::OnTheirOwn,
-        Some(declared) if for_calls(declared) => Keeps::InASession,
+        Some(declared) if declared.makes_tasks_of_calls() => Keeps::InASession,
         Some(_) | None => Keeps::Nothing,
     }
-}
-
-fn for_calls(declared: &ServerCapabilities) -> bool {
-    let requests = declared.0.get("tasks").and_then(|tasks| tasks.get("requests"));
-    requests.and_then(|requests| requests.get("tools")).and_then(|tools| tools.get("call")).is_some()
 }
 
 /// Whoever this is, as the host knows them.

@@ -248,7 +248,7 @@ fn makes_suspect(error: &WireError) -> bool {
 async fn answer(face: Option<ClientFace>, ask: Ask) {
     let answer = match face {
         Some(face) => face.answer(ask.question.clone()).await,
-        None => Answer::nobody(),
+        None => Answer::Nobody,
     };
     ask.answer(answer);
 }

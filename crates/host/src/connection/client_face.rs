@@ -102,7 +102,7 @@ impl Elicitor for NobodyAnswers {
     }
 
     fn elicit(&self, _asked: Asked) -> BoxFuture<'_, Answer> {
-        Box::pin(async { Answer::nobody() })
+        Box::pin(async { Answer::Nobody })
     }
 }
 
@@ -112,7 +112,7 @@ impl Sampler for NobodyAnswers {
     }
 
     fn sample(&self, _asked: Asked) -> BoxFuture<'_, Answer> {
-        Box::pin(async { Answer::nobody() })
+        Box::pin(async { Answer::Nobody })
     }
 }
 
@@ -130,7 +130,7 @@ impl AskHandler for ClientFace {
                 "elicitation/create" => self.elicitor.elicit(asked).await,
                 "sampling/createMessage" => self.sampler.sample(asked).await,
                 "roots/list" => Answer::Given(self.listed_roots()),
-                _ => Answer::nobody(),
+                _ => Answer::Nobody,
             }
         };
         // A port that panics has not answered; whoever asked is told so.
@@ -138,7 +138,7 @@ impl AskHandler for ClientFace {
         Box::pin(async {
             answered.await.unwrap_or_else(|_| {
                 tracing::error!("a port panicked while it answered a server");
-                Answer::nobody()
+                Answer::Nobody
             })
         })
     }

@@ -3,7 +3,7 @@
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use toolway_wire::{
-    exchange::{Answer, AskId, Cause, Feed, Question, Request},
+    exchange::{AskId, Cause, Feed, Question, Request},
     json::Raw,
     message::RpcError,
 };
@@ -58,10 +58,7 @@ pub(super) async fn put_all<const N: usize>(
         }
     }
     for (index, answer) in join_all(waiting).await {
-        answers[index] = Some(match answer {
-            Answer::Given(given) => Ok(given),
-            Answer::Refused(error) => Err(error),
-        });
+        answers[index] = Some(answer.into_result());
     }
     answers.map(|answer| answer.unwrap_or_else(|| Err(RpcError::new(RpcError::INTERNAL, "nobody answered"))))
 }

@@ -187,7 +187,7 @@ impl Reply {
 
     fn ask(&mut self, ask: Ask) {
         if self.unheard {
-            return ask.answer(Answer::nobody());
+            return ask.answer(Answer::Nobody);
         }
         let question = &ask.question;
         let caller = &self.session.caller;
@@ -219,7 +219,7 @@ impl Reply {
         self.open.push((number, id));
         self.asked.get_or_insert_default().push(Box::pin(async move {
             let answer = match tokio::time::timeout(patience, answer).await {
-                Ok(answered) => answered.unwrap_or_else(|_| Answer::nobody()),
+                Ok(answered) => answered.unwrap_or_else(|_| Answer::Nobody),
                 Err(_) => Answer::too_late(&ask.question.method),
             };
             ask.answer(answer);

@@ -29,6 +29,7 @@ use crate::{
     json::{Kind, Raw},
     message::{
         Envelope, Id, RpcError, compose, meta,
+        result::CacheHint,
         splice::{self, Edit},
     },
     revision::{Era, Revision},
@@ -319,13 +320,9 @@ impl Reply {
         if kind.is_none() {
             edits.push(Edit::Add("resultType", Raw::of("complete")));
         }
-        if CACHEABLE.contains(&self.request.method()) {
-            if ttl.is_none() {
-                edits.push(Edit::Add("ttlMs", Raw::of(&0)));
-            }
-            if scope.is_none() {
-                edits.push(Edit::Add("cacheScope", Raw::of("private")));
-            }
+        if CACHEABLE.contains(&self.request.method()) && (ttl.is_none() || scope.is_none()) {
+            let unsaid = CacheHint::NONE.members().into_iter().zip([ttl, scope]).filter(|(_, said)| said.is_none());
+            edits.extend(unsaid.map(|((name, value), _)| Edit::Add(name, value)));
         }
         Said::last(compose::result(&self.id, result, &edits))
     }

@@ -281,7 +281,7 @@ impl Session {
         let answer = match (envelope.result(), envelope.error()) {
             (Some(result), _) => Answer::Given(result),
             (None, Some(error)) => Answer::Refused(error),
-            (None, None) => Answer::nobody(),
+            (None, None) => Answer::Nobody,
         };
         // The call may be over.
         drop(sender.send(answer));

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use super::core::Core;
 use crate::{json::Raw, message::RpcError};
 
-/// A question and the way to answer it. Dropped unanswered, it is answered with [`Answer::nobody`].
+/// A question and the way to answer it. Dropped unanswered, it is answered with [`Answer::Nobody`].
 #[derive(Debug)]
 pub struct Ask {
     /// What is asked.
@@ -50,6 +50,8 @@ pub enum Answer {
     Given(Raw),
     /// No answer will be given, and why.
     Refused(RpcError),
+    /// Nobody is there to answer.
+    Nobody,
 }
 
 struct Reply {
@@ -82,21 +84,20 @@ impl Ask {
 
 impl Drop for Ask {
     fn drop(&mut self) {
-        self.close(Answer::nobody());
+        self.close(Answer::Nobody);
     }
 }
 
 // === impl Answer ===
 
 impl Answer {
-    /// The answer of a side where nobody answers.
-    pub fn nobody() -> Self {
-        Self::Refused(RpcError::new(RpcError::INTERNAL, NOBODY))
-    }
-
-    /// Whether it is the answer of a side where nobody answers.
-    pub(crate) fn is_nobodys(&self) -> bool {
-        matches!(self, Self::Refused(error) if error.code() == RpcError::INTERNAL && error.message() == NOBODY)
+    /// As whoever asked is told: the result, or an error.
+    pub fn into_result(self) -> Result<Raw, RpcError> {
+        match self {
+            Self::Given(given) => Ok(given),
+            Self::Refused(error) => Err(error),
+            Self::Nobody => Err(RpcError::new(RpcError::INTERNAL, "nobody is there to answer this")),
+        }
     }
 
     /// What is said where somebody was asked and never answered: in the words that this question has for it.
@@ -106,7 +107,7 @@ impl Answer {
             "sampling/createMessage" => {
                 Self::Refused(RpcError::new(RpcError::REJECTED_BY_USER, "nobody came back with an answer"))
             }
-            _ => Self::nobody(),
+            _ => Self::Nobody,
         }
     }
 
@@ -125,9 +126,6 @@ impl Answer {
         Raw::of(&serde_json::json!({ "action": "cancel" }))
     }
 }
-
-/// What is said where nobody answers.
-const NOBODY: &str = "nobody is there to answer this";
 
 impl fmt::Debug for Reply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -32,6 +32,17 @@ impl ServerCapabilities {
     pub fn extension(&self, id: &str) -> bool {
         declared(&self.0, "extensions").is_some_and(|extensions| extensions.get(id).is_some())
     }
+
+    /// Whether the server lists the tasks of a session, as those of 2025-11-25 may.
+    pub fn lists_tasks(&self) -> bool {
+        declared(&self.0, "tasks").is_some_and(|tasks| tasks.get("list").is_some())
+    }
+
+    /// Whether the server makes tasks of calls in a session that asks for it, as those of 2025-11-25 may.
+    pub fn makes_tasks_of_calls(&self) -> bool {
+        let requests = declared(&self.0, "tasks").and_then(|tasks| tasks.get("requests"));
+        requests.and_then(|requests| requests.get("tools")).is_some_and(|tools| tools.get("call").is_some())
+    }
 }
 
 impl ClientCapabilities {

@@ -79,6 +79,21 @@ impl CacheHint {
     }
 }
 
+impl CacheHint {
+    /// What is said of a result of which nothing is known.
+    pub const NONE: Self = Self { keeps: Duration::ZERO, scope: CacheScope::Private };
+
+    /// As a result says it.
+    pub fn members(self) -> [(&'static str, Raw); 2] {
+        let millis = u64::try_from(self.keeps.as_millis()).unwrap_or(u64::MAX);
+        let scope = match self.scope {
+            CacheScope::Public => "public",
+            CacheScope::Private => "private",
+        };
+        [("ttlMs", Raw::of(&millis)), ("cacheScope", Raw::of(scope))]
+    }
+}
+
 impl ResultType {
     /// What the result says it is.
     pub fn view(result: &Raw) -> Self {

@@ -28,13 +28,13 @@ pub(crate) trait Watched: Send + Sync {
     fn changed(&self, task: &Task) -> BoxFuture<'_, ()>;
 }
 
-/// Follows a task to its end. When the caller leaves, the task goes on.
-pub(crate) async fn see_through(watched: &dyn Watched, feed: &Feed) {
+/// Follows a task to its end; whether somebody was there to see it. When the caller leaves, the task goes on.
+pub(crate) async fn see_through(watched: &dyn Watched, feed: &Feed) -> bool {
     let mut following =
         Following { watched, feed, put: HashMap::new(), answers: FuturesUnordered::new(), told: None, asked: 0 };
     tokio::select! {
-        outcome = following.outcome() => drop(feed.end(outcome)),
-        () = feed.cancelled() => {}
+        outcome = following.outcome() => feed.end(outcome),
+        () = feed.cancelled() => false,
     }
 }
 
@@ -118,9 +118,8 @@ impl Following<'_> {
         let Some(put) = self.put.get_mut(&key) else { return Ok(()) };
         put.answered = true;
         let given = match answer {
-            Answer::Given(given) => given,
-            Answer::Refused(_) if put.method == "elicitation/create" => Answer::closed_form(),
-            Answer::Refused(error) => return Err(Outcome::Refused(error)),
+            Answer::Refused(_) | Answer::Nobody if put.method == "elicitation/create" => Answer::closed_form(),
+            answer => answer.into_result().map_err(Outcome::Refused)?,
         };
         let answers = splice::object([(key.as_str(), &given)]);
         self.watched.answer(answers).await.map_err(Outcome::from)

@@ -14,13 +14,13 @@ use parking_lot::Mutex;
 
 use super::{
     accent::{Reply, Round},
-    handshake,
+    handshake, modern,
     router::{Router, Waiting},
     transport::{LaneEnd, Link, Outbound},
 };
 use crate::{
     error::WireError,
-    exchange::{self, Answer, AskId, Errand, Exchange, Feed, Outcome, Question, Request, Terms},
+    exchange::{self, AskId, Errand, Exchange, Feed, Outcome, Question, Request, Terms},
     json::{Kind, Raw},
     message::{Envelope, RpcError, splice},
 };
@@ -267,7 +267,7 @@ impl Call {
             if answers.is_empty() {
                 tokio::time::sleep(FIRST_BACKOFF * 2u32.saturating_pow(u32::try_from(round).unwrap_or(u32::MAX))).await;
             }
-            match gathered(&put, join_all(answers).await) {
+            match modern::gathered(&put, join_all(answers).await) {
                 Ok(answers) => {
                     *call.round.lock() = Some(Arc::new(Round { answers, state }));
                     call.send(&router);
@@ -332,17 +332,4 @@ async fn read_tools(router: &Arc<Router>) -> Result<(), Outcome> {
         }
     }
     Ok(())
-}
-
-/// The answers to what was put, by their keys; none where nothing was asked. Only elicitation can say no on this wire: there
-/// an error of whoever was asked is a form that was closed. Any other refusal ends the call, and so does nobody.
-fn gathered(put: &[(String, String)], answers: Vec<Answer>) -> Result<Option<Raw>, RpcError> {
-    let given = |((_, method), answer): (&(String, String), Answer)| match answer {
-        Answer::Given(given) => Ok(given),
-        refused if method == "elicitation/create" && !refused.is_nobodys() => Ok(Answer::closed_form()),
-        Answer::Refused(error) => Err(error),
-    };
-    let answers = put.iter().zip(answers).map(given).collect::<Result<Vec<Raw>, RpcError>>()?;
-    let by_key = put.iter().map(|(key, _)| key.as_str()).zip(&answers);
-    Ok((!put.is_empty()).then(|| splice::object(by_key)))
 }

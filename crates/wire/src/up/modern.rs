@@ -13,7 +13,7 @@ use super::{
     transport::{Outbound, Shape},
 };
 use crate::{
-    exchange::{AskId, Cause, Handover, LogLevel, Progress, Question, Request},
+    exchange::{Answer, AskId, Cause, Handover, LogLevel, Progress, Question, Request},
     header::{self, ParamHeader},
     json::{Kind, Raw},
     limit::Limits,
@@ -274,4 +274,34 @@ pub(super) fn newest(listed: &[Raw], era: Era) -> Option<Revision> {
     Revision::of(era)
         .rev()
         .find(|revision| listed.iter().any(|text| text.as_str().as_deref() == Some(revision.as_str())))
+}
+
+/// The answers to what was put, by their keys; none where nothing was asked. Only elicitation can say no on this wire: there
+/// an error of whoever was asked is a form that was closed. Any other refusal ends the call, and so does nobody.
+pub(super) fn gathered(put: &[(String, String)], answers: Vec<Answer>) -> Result<Option<Raw>, RpcError> {
+    let given = |((_, method), answer): (&(String, String), Answer)| match answer {
+        Answer::Refused(_) if method == "elicitation/create" => Ok(Answer::closed_form()),
+        answer => answer.into_result(),
+    };
+    let answers = put.iter().zip(answers).map(given).collect::<Result<Vec<Raw>, RpcError>>()?;
+    let by_key = put.iter().map(|(key, _)| key.as_str()).zip(&answers);
+    Ok((!put.is_empty()).then(|| splice::object(by_key)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::gathered;
+    use crate::{exchange::Answer, message::RpcError};
+
+    #[test]
+    fn a_form_that_somebody_refuses_is_closed_whatever_they_say_and_one_that_nobody_sees_ends_the_call() {
+        let put = |method: &str| [("k".to_owned(), method.to_owned())];
+        let nobody = || Answer::Nobody.into_result().unwrap_err();
+        let closed = gathered(&put("elicitation/create"), vec![Answer::Refused(nobody())]).unwrap().unwrap();
+        assert_eq!(closed.to_string(), r#"{"k":{"action":"cancel"}}"#, "in the same words as nobody");
+        let ended = gathered(&put("elicitation/create"), vec![Answer::Nobody]).unwrap_err();
+        assert_eq!(ended.code(), RpcError::INTERNAL);
+        assert!(gathered(&put("sampling/createMessage"), vec![Answer::Refused(nobody())]).is_err());
+        assert_eq!(gathered(&[], Vec::new()).unwrap(), None);
+    }
 }

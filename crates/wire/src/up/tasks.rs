@@ -77,7 +77,9 @@ impl PeerTasks {
                 let router = self.peer.router();
                 let (exchange, feed) = exchange::pair(terms, router.limits.unread_happenings);
                 let followed = Polled { tasks: self.clone(), id: id.to_owned() };
-                router.spawn(async move { see_through(&followed, &feed).await });
+                router.spawn(async move {
+                    see_through(&followed, &feed).await;
+                });
                 exchange
             }
             Err(problem) => Exchange::ended(problem.into()),

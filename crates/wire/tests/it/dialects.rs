@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use toolway_wire::{
     down::{Caller, FaceOptions, Heard, Profile, Service},
-    exchange::{self, Answer, AskId, Cause, Exchange, Feed, Outcome, Question, Request, Terms},
+    exchange::{self, AskId, Cause, Exchange, Feed, Outcome, Question, Request, Terms},
     json::Raw,
     notice::Wanted,
 };
@@ -36,9 +36,9 @@ impl Eloquent {
                     params: Some(Raw::of(&json!({ "mode": "form", "message": "Which?", "requestedSchema": schema }))),
                     cause: Cause::Request,
                 });
-                match answer.await {
-                    Answer::Given(given) => json!({ "content": [{ "type": "text", "text": given.to_string() }] }),
-                    Answer::Refused(error) => json!({ "content": [{ "type": "text", "text": error.to_string() }] }),
+                match answer.await.into_result() {
+                    Ok(given) => json!({ "content": [{ "type": "text", "text": given.to_string() }] }),
+                    Err(error) => json!({ "content": [{ "type": "text", "text": error.to_string() }] }),
                 }
             }
             "count" => {

@@ -347,6 +347,6 @@ impl AskHandler for CanBeAsked {
     }
 
     fn answer(&self, _question: Question) -> BoxFuture<'_, Answer> {
-        Box::pin(async { Answer::nobody() })
+        Box::pin(async { Answer::Nobody })
     }
 }

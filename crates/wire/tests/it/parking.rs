@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
 use toolway_wire::{
     down::{Caller, FaceOptions, Heard, Profile, Service},
-    exchange::{self, Answer, AskId, Cause, Exchange, Feed, Outcome, Question, Request, Terms},
+    exchange::{self, AskId, Cause, Exchange, Feed, Outcome, Question, Request, Terms},
     json::Raw,
     limit::Limits,
     message::RpcError,
@@ -51,9 +51,9 @@ impl Curious {
             feed.end(Outcome::Answered(text("never mind")));
             return;
         }
-        let said = [first.await, second.await].map(|answer| match answer {
-            Answer::Given(given) => given.to_string(),
-            Answer::Refused(error) => error.to_string(),
+        let said = [first.await, second.await].map(|answer| match answer.into_result() {
+            Ok(given) => given.to_string(),
+            Err(error) => error.to_string(),
         });
         feed.end(Outcome::Answered(text(&said.join(" "))));
     }

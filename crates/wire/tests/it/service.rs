@@ -150,9 +150,9 @@ async fn ask(feed: &Feed) -> Outcome {
         params: Some(Raw::of(&json!({ "message": "Who are you?", "requestedSchema": { "type": "object" } }))),
         cause: Cause::Request,
     };
-    match feed.ask(question).await {
-        exchange::Answer::Given(answer) => Outcome::Answered(text(&answer.to_string())),
-        exchange::Answer::Refused(error) => Outcome::Refused(error),
+    match feed.ask(question).await.into_result() {
+        Ok(answer) => Outcome::Answered(text(&answer.to_string())),
+        Err(error) => Outcome::Refused(error),
     }
 }
 

@@ -152,7 +152,7 @@ async fn a_call_that_waits_for_an_answer_takes_no_slot_and_only_so_many_may() {
     let said_so = format!("{outcome:?}");
     assert!(said_so.contains("1 calls of this caller that wait for an answer are under way"), "{said_so}");
     let mut other = host.host.open(call_of("ben", "greet", &forms()));
-    asked(&mut other).await.answer(Answer::nobody());
+    asked(&mut other).await.answer(Answer::Nobody);
     assert_eq!(ended(other).await.ending(), Ending::Answered);
     answer(ask, "Ada");
     assert!(said(&ended(first).await).contains("Ada"));

@@ -26,13 +26,13 @@ impl Router {
         };
         let (method, params) = (envelope.method().to_owned(), envelope.params());
         match accent.asked(&method, params.as_ref()) {
-            Asked::Ping => self.reply(&id, &Answer::Given(Raw::empty_object())),
-            Asked::Refuse(error) => self.reply(&id, &Answer::Refused(error)),
+            Asked::Ping => self.reply(&id, Answer::Given(Raw::empty_object())),
+            Asked::Refuse(error) => self.reply(&id, Answer::Refused(error)),
             Asked::Violation => self.fault(WireError::protocol(format!("the server sent a request (`{method}`)"))),
             // Whoever made the call on another's behalf has words for it; else it is refused here.
             Asked::Undeclared(error) => match self.owner(lane, params.as_ref()).filter(|call| call.is_relayed()) {
                 Some(call) => self.ask_caller(&call, id, self.question(method, params, Cause::Request)),
-                None => self.reply(&id, &Answer::Refused(error)),
+                None => self.reply(&id, Answer::Refused(error)),
             },
             Asked::Question => match self.owner(lane, params.as_ref()) {
                 Some(call) => self.ask_caller(&call, id, self.question(method, params, Cause::Request)),
@@ -70,18 +70,18 @@ impl Router {
                 "ping" => Answer::Given(Raw::empty_object()),
                 _ => Answer::Refused(RpcError::new(RpcError::INVALID_REQUEST, "the handshake is not over")),
             };
-            self.reply(id, &answer);
+            self.reply(id, answer);
         }
     }
 
     fn ask_caller(&self, call: &Arc<Call>, id: Id, mut question: Question) {
         question.key = question.key.filter(|key| call.first_use(key));
         if let Some(given) = question.key.as_deref().and_then(|key| call.answer_brought(key)) {
-            return self.reply(&id, &Answer::Given(given));
+            return self.reply(&id, Answer::Given(given));
         }
         if self.limits.asks_per_round <= call.feed.open_asks() {
             let message = format!("more than {} questions at once", self.limits.asks_per_round);
-            return self.reply(&id, &Answer::Refused(RpcError::new(RpcError::INTERNAL, &message)));
+            return self.reply(&id, Answer::Refused(RpcError::new(RpcError::INTERNAL, &message)));
         }
         self.questions.lock().insert(id.clone(), (Arc::downgrade(call), question.id));
         let answer = call.feed.ask(question);
@@ -90,7 +90,7 @@ impl Router {
             let answer = answer.await;
             // Withdrawn meanwhile: then nobody waits for the answer.
             if me.questions.lock().remove(&id).is_some() {
-                me.reply(&id, &answer);
+                me.reply(&id, answer);
             }
         });
     }
@@ -100,24 +100,24 @@ impl Router {
         let Some(handler) = self.asks.clone().filter(|_| question.method == "roots/list") else {
             let sentence = "no single request can be named that made the server ask this, so nobody is shown it";
             drop(self.notices.send(Notice::Fault(WireError::Refused(format!("`{}`: {sentence}", question.method)))));
-            return self.reply(&id, &Answer::Refused(RpcError::new(RpcError::INVALID_PARAMS, sentence)));
+            return self.reply(&id, Answer::Refused(RpcError::new(RpcError::INVALID_PARAMS, sentence)));
         };
         let Ok(turn) = Arc::clone(&self.standing_asks).try_acquire_owned() else {
             let message = format!("more than {} questions at once", self.limits.asks_per_round);
-            return self.reply(&id, &Answer::Refused(RpcError::new(RpcError::INTERNAL, &message)));
+            return self.reply(&id, Answer::Refused(RpcError::new(RpcError::INTERNAL, &message)));
         };
         let Some(me) = self.me.upgrade() else { return };
         self.spawn(async move {
             let answer = handler.answer(question).await;
-            me.reply(&id, &answer);
+            me.reply(&id, answer);
             drop(turn);
         });
     }
 
-    fn reply(&self, id: &Id, answer: &Answer) {
-        let message = match answer {
-            Answer::Given(result) => compose::result(id, result, &[]),
-            Answer::Refused(error) => compose::error(Some(id), error),
+    fn reply(&self, id: &Id, answer: Answer) {
+        let message = match answer.into_result() {
+            Ok(result) => compose::result(id, &result, &[]),
+            Err(error) => compose::error(Some(id), &error),
         };
         if let Err(error) = self.send(Outbound::plain(message, None)) {
             tracing::debug!(%error, "an answer did not reach the server");

@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use toolway_wire::{
     down::{Caller, Heard, HostedTasks, Keeping, Profile, Service, Tasks},
-    exchange::{self, Answer, AskId, Cause, Exchange, Feed, Handover, Outcome, Question, Request, Terms},
+    exchange::{self, AskId, Cause, Exchange, Feed, Handover, Outcome, Question, Request, Terms},
     json::Raw,
     message::RpcError,
     notice::Wanted,
@@ -75,13 +75,13 @@ fn work(tool: String) -> Exchange {
 async fn run(tool: &str, feed: &Feed) -> Outcome {
     let said = |text: &str| json!({ "content": [{ "type": "text", "text": text }] });
     match tool {
-        "ask" => match feed.ask(question()).await {
-            Answer::Given(answer) => {
+        "ask" => match feed.ask(question()).await.into_result() {
+            Ok(answer) => {
                 let name = answer.get("content").and_then(|content| content.get("name"));
                 let name = name.as_ref().and_then(Raw::as_str).unwrap_or_default().into_owned();
                 Outcome::Answered(Raw::of(&said(&format!("hello {name}"))))
             }
-            Answer::Refused(error) => Outcome::Refused(error),
+            Err(error) => Outcome::Refused(error),
         },
         "fail" => Outcome::Answered(Raw::of(&json!({ "content": [], "isError": true }))),
         "break" => Outcome::Refused(RpcError::new(RpcError::INTERNAL, "it broke")),
