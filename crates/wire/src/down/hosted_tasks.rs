@@ -63,8 +63,8 @@ struct Kept {
     principal: Arc<str>,
     shelf: u64,
     hosted: Arc<Hosted>,
-    /// Its end was seen, or is being waited for.
-    seen: AtomicBool,
+    /// Its end was seen.
+    seen: Arc<AtomicBool>,
     _expiry: AbortOnDropHandle<()>,
 }
 
@@ -134,7 +134,7 @@ impl HostedTasks {
         let kept = Kept {
             principal: Arc::clone(&caller.principal),
             shelf: self.shelf,
-            seen: AtomicBool::new(false),
+            seen: Arc::default(),
             hosted: Hosted::keep(task.clone(), exchange),
             _expiry: AbortOnDropHandle::new(expiry),
         };
@@ -195,18 +195,16 @@ impl Tasks for HostedTasks {
     }
 
     fn see_through(&self, id: &str, caller: &Caller) -> Exchange {
-        let followed = self.with(id, caller, |kept| {
-            kept.seen.store(true, Ordering::Relaxed);
-            Arc::clone(&kept.hosted)
-        });
-        let hosted = match followed {
-            Ok(hosted) => hosted,
+        let followed = self.with(id, caller, |kept| (Arc::clone(&kept.hosted), Arc::clone(&kept.seen)));
+        let (hosted, seen) = match followed {
+            Ok(followed) => followed,
             Err(problem) => return Exchange::ended(problem.into()),
         };
         let (exchange, feed) = exchange::pair(Terms::unbounded(), UNREAD);
         let follower = Follower::new(hosted);
         // It ends with its exchange: when the caller leaves, nobody follows the task any more.
-        tokio::runtime::Handle::current().spawn(async move { see_through(&follower, &feed).await });
+        tokio::runtime::Handle::current()
+            .spawn(async move { seen.fetch_or(see_through(&follower, &feed).await, Ordering::Relaxed) });
         exchange
     }
 
@@ -317,6 +315,24 @@ mod tests {
         assert!(tasks.keep(more(), None, &ada).is_ok());
         assert!(tasks.look(&first, Depth::Whole, &ada).await.is_err());
         assert_eq!(tasks.count(), 3);
+    }
+
+    #[tokio::test]
+    async fn an_end_is_seen_by_whoever_stays_until_then_and_not_by_whoever_left() {
+        let keeping = Keeping { tasks_per_caller: 1, ..Keeping::default() };
+        let (tasks, ada) = (HostedTasks::new(keeping), ada());
+        let (exchange, feed) = pair(Terms::unbounded(), 8);
+        let id = tasks.keep(exchange, None, &ada).unwrap().id;
+        drop(tasks.see_through(&id, &ada));
+        feed.end(Outcome::Answered(Raw::empty_object()));
+        while tasks.list(None, &ada).await.unwrap().tasks[0].status != Status::Completed {
+            tokio::task::yield_now().await;
+        }
+        let more = || tasks.keep(pair(Terms::unbounded(), 8).0, None, &ada);
+        assert!(more().is_err(), "its result is still there for whoever comes back");
+        assert!(matches!(tasks.see_through(&id, &ada).outcome().await, Outcome::Answered(_)));
+        tokio::task::yield_now().await;
+        assert!(more().is_ok(), "it was seen");
     }
 
     #[tokio::test]
