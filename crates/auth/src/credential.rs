@@ -171,31 +171,23 @@ impl Credential {
         principal: &str,
         server: &str,
     ) -> Result<Vec<(CredentialKey, Self)>, CredentialError> {
-        let mut found = Vec::new();
-        for key in vault.keys().await?.into_iter().filter(|key| key.principal == principal) {
-            // One that cannot be read, or is something else, is not this server's.
-            if let Some(credential) = vault.load(&key).await?.and_then(|kept| Self::open(&kept, &key).ok())
-                && credential.server == server
-            {
-                found.push((key, credential));
-            }
-        }
+        let theirs = vault.all().await?.into_iter().filter(|(key, _)| key.principal == principal);
+        let mut found = Self::of_server(theirs, server);
         found.sort_by_key(|(_, credential)| credential.tokens.as_ref().map(|tokens| tokens.since));
         Ok(found)
     }
 
     /// Everybody who has tokens for a server, by principal.
     pub async fn holders(vault: &dyn Vault, server: &Url) -> Result<Vec<String>, CredentialError> {
-        let (identity, mut holders) = (address::identity(server), Vec::new());
-        // Only what is at the same origin can be this server's; nothing else has to be opened.
-        let is_there = |key: &CredentialKey| Url::parse(&key.resource).is_ok_and(|it| it.origin() == server.origin());
-        for key in vault.keys().await?.into_iter().filter(is_there) {
-            let kept = vault.load(&key).await?.and_then(|kept| Self::open(&kept, &key).ok());
-            if kept.is_some_and(|kept| kept.server == identity && kept.tokens.is_some()) {
-                holders.push(key.principal);
-            }
-        }
-        Ok(holders)
+        let kept = Self::of_server(vault.all().await?.into_iter(), &address::identity(server));
+        let with_tokens = kept.into_iter().filter(|(_, credential)| credential.tokens.is_some());
+        Ok(with_tokens.map(|(key, _)| key.principal).collect())
+    }
+
+    /// One that cannot be read, or is something else, is not this server's.
+    fn of_server(kept: impl Iterator<Item = (CredentialKey, Secret)>, server: &str) -> Vec<(CredentialKey, Self)> {
+        let opened = kept.filter_map(|(key, kept)| Self::open(&kept, &key).ok().map(|credential| (key, credential)));
+        opened.filter(|(_, credential)| credential.server == server).collect()
     }
 
     /// As the vault keeps it.

@@ -20,8 +20,13 @@ pub trait Vault: Send + Sync + fmt::Debug {
     /// Forgets it.
     fn forget<'a>(&'a self, key: &'a CredentialKey) -> BoxFuture<'a, Result<(), VaultError>>;
 
+    /// Everything that is kept, by key.
+    fn all(&self) -> BoxFuture<'_, Result<Vec<(CredentialKey, Secret)>, VaultError>>;
+
     /// The keys of everything that is kept.
-    fn keys(&self) -> BoxFuture<'_, Result<Vec<CredentialKey>, VaultError>>;
+    fn keys(&self) -> BoxFuture<'_, Result<Vec<CredentialKey>, VaultError>> {
+        Box::pin(async { Ok(self.all().await?.into_iter().map(|(key, _)| key).collect()) })
+    }
 
     /// Waits for the turn to change what is kept under this key: one holder across tasks and processes. A holder that
     /// dies gives it back.
@@ -108,10 +113,10 @@ impl Vault for MemoryVault {
         Box::pin(async { Ok(()) })
     }
 
-    fn keys(&self) -> BoxFuture<'_, Result<Vec<CredentialKey>, VaultError>> {
+    fn all(&self) -> BoxFuture<'_, Result<Vec<(CredentialKey, Secret)>, VaultError>> {
         let kept = self.kept.lock();
-        let keys = kept.iter().filter(|(_, slot)| slot.credential.is_some()).map(|(key, _)| key.clone()).collect();
-        Box::pin(async { Ok(keys) })
+        let all = kept.iter().filter_map(|(key, slot)| Some((key.clone(), slot.credential.clone()?))).collect();
+        Box::pin(async { Ok(all) })
     }
 
     fn turn<'a>(&'a self, key: &'a CredentialKey) -> BoxFuture<'a, Result<Turn, VaultError>> {

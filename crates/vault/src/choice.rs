@@ -197,8 +197,8 @@ impl Vault for LateVault {
         Box::pin(async move { self.vault().await?.forget(key).await })
     }
 
-    fn keys(&self) -> BoxFuture<'_, Result<Vec<CredentialKey>, VaultError>> {
-        Box::pin(async move { self.vault().await?.keys().await })
+    fn all(&self) -> BoxFuture<'_, Result<Vec<(CredentialKey, Secret)>, VaultError>> {
+        Box::pin(async move { self.vault().await?.all().await })
     }
 
     fn turn<'a>(&'a self, key: &'a CredentialKey) -> BoxFuture<'a, Result<Turn, VaultError>> {

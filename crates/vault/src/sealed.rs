@@ -142,8 +142,8 @@ impl Vault for SealedVault {
         Box::pin(self.act(move |file| file.change(forget)))
     }
 
-    fn keys(&self) -> BoxFuture<'_, Result<Vec<CredentialKey>, VaultError>> {
-        Box::pin(self.act(|file| Ok(file.entries()?.0.into_keys().collect())))
+    fn all(&self) -> BoxFuture<'_, Result<Vec<(CredentialKey, Secret)>, VaultError>> {
+        Box::pin(self.act(|file| Ok(file.entries()?.0.into_iter().collect())))
     }
 
     fn turn<'a>(&'a self, key: &'a CredentialKey) -> BoxFuture<'a, Result<Turn, VaultError>> {

@@ -77,17 +77,17 @@ impl Vault for KeychainVault {
         }))
     }
 
-    fn keys(&self) -> BoxFuture<'_, Result<Vec<CredentialKey>, VaultError>> {
+    fn all(&self) -> BoxFuture<'_, Result<Vec<(CredentialKey, Secret)>, VaultError>> {
         Box::pin(self.visit(async |visit| {
             let items = visit.find(&Attributes::from([OURS])).await?;
             if MOST < items.len() {
                 return Err(KeychainProblem::TooMany(MOST));
             }
             let read = visit.read(&items).await?;
-            let keys = read.iter().map(|bytes| entries::read_one(bytes).map(|(key, _)| key));
-            let mut keys: Vec<_> = keys.collect::<Option<_>>().ok_or(KeychainProblem::Changed)?;
-            keys.sort();
-            Ok(keys)
+            let all = read.iter().map(|bytes| entries::read_one(bytes));
+            let mut all: Vec<_> = all.collect::<Option<_>>().ok_or(KeychainProblem::Changed)?;
+            all.sort_by(|(one, _), (other, _)| one.cmp(other));
+            Ok(all)
         }))
     }
 
