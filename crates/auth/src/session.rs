@@ -4,6 +4,7 @@
 //! by a sign-in or by a step up, once, and by one task for all that were refused together. What needs a person and has
 //! none ends in a [`SignInNeeded`], which stays until somebody has signed in; a sign-in of another process is noticed.
 
+pub(crate) mod holding;
 pub(crate) mod presentable;
 mod round;
 
@@ -27,13 +28,12 @@ use toolway_wire::{
 };
 use url::Url;
 
-use self::presentable::Presentable;
+use self::{holding::Holding, presentable::Presentable};
 use crate::{
     browser::Browser,
     challenge::Demand,
     credential::{Credential, CredentialKey, now},
     needed::{SignInNeeded, Why},
-    proof::DPOP_NONCE,
     renewal::{Renewal, RenewalError},
     rest::{AFTER_FAILURE, Rest},
     scope::Rounds,
@@ -61,8 +61,8 @@ pub struct SessionOptions {
 
 struct Shared {
     options: SessionOptions,
-    // Nothing awaits under these locks.
-    held: Mutex<Held>,
+    held: Holding,
+    // Nothing awaits under this lock.
     rounds: Mutex<Rounds>,
     /// One refusal is answered at a time.
     answering: Semaphore,
@@ -77,15 +77,6 @@ struct Shared {
     renewals: TaskTracker,
 }
 
-#[derive(Clone, Default)]
-enum Held {
-    /// Nobody has looked.
-    #[default]
-    Unknown,
-    Nothing,
-    Tokens(Arc<Presentable>),
-}
-
 // === impl Session ===
 
 impl Session {
@@ -93,7 +84,7 @@ impl Session {
     pub fn new(options: SessionOptions) -> Self {
         let shared = Shared {
             options,
-            held: Mutex::default(),
+            held: Holding::default(),
             rounds: Mutex::default(),
             answering: Semaphore::new(1),
             renewing: Semaphore::new(1),
@@ -156,11 +147,7 @@ impl Credentials for Session {
     }
 
     fn heard(&self, url: &Url, headers: &HeaderMap) {
-        if headers.contains_key(DPOP_NONCE)
-            && let Held::Tokens(held) = &*self.shared.held.lock()
-        {
-            held.hears(url, headers);
-        }
+        self.shared.held.hears(url, headers);
     }
 }
 
@@ -267,7 +254,7 @@ impl Shared {
 
     async fn renew(&self, stale: Arc<Presentable>) -> Result<Arc<Presentable>, RenewalError> {
         let _one = self.renewing.acquire().await;
-        if let Held::Tokens(held) = self.held.lock().clone()
+        if let Some(Some(held)) = self.held.known()
             && held.tokens.access != stale.tokens.access
         {
             return Ok(held);
@@ -278,17 +265,17 @@ impl Shared {
         match renewal.renew(&stale.key, &stale.tokens.access).await {
             // Another address of the same resource has a sign-in of its own.
             Ok(credential) if credential.server != self.options.sign_in.identity() => {
-                *self.held.lock() = Held::Nothing;
+                self.held.hold(None);
                 Err(RenewalError::Ended)
             }
             Ok(credential) => {
                 let held = self.presentable(stale.key.clone(), &credential).map_err(RenewalError::Failed)?;
-                self.hold(held).ok_or(RenewalError::Ended)
+                self.held.hold(held).ok_or(RenewalError::Ended)
             }
             Err(error) => {
                 match &error {
                     RenewalError::Failed(_) => self.resting.begin(AFTER_FAILURE, error.clone()),
-                    RenewalError::Ended | RenewalError::Rejected(_) => *self.held.lock() = Held::Nothing,
+                    RenewalError::Ended | RenewalError::Rejected(_) => drop(self.held.hold(None)),
                 }
                 Err(error)
             }
@@ -297,21 +284,13 @@ impl Shared {
 
     /// What is held; looked for in the vault at first, by one for all: a keychain may have to ask.
     async fn held(&self) -> Result<Option<Arc<Presentable>>, String> {
-        if let Some(known) = self.known() {
+        if let Some(known) = self.held.known() {
             return Ok(known);
         }
         let _one = self.renewing.acquire().await;
-        match self.known() {
+        match self.held.known() {
             Some(known) => Ok(known),
             None => self.look().await,
-        }
-    }
-
-    fn known(&self) -> Option<Option<Arc<Presentable>>> {
-        match &*self.held.lock() {
-            Held::Unknown => None,
-            Held::Nothing => Some(None),
-            Held::Tokens(held) => Some(Some(Arc::clone(held))),
         }
     }
 
@@ -330,18 +309,13 @@ impl Shared {
 
     async fn look(&self) -> Result<Option<Arc<Presentable>>, String> {
         let found = self.options.sign_in.find().await.map_err(|error| error.to_string())?;
-        if let (Held::Tokens(held), Some((_, found))) = (&*self.held.lock(), &found)
+        if let (Some(Some(held)), Some((_, found))) = (self.held.known(), &found)
             && found.tokens.as_ref() == Some(&held.tokens)
         {
-            return Ok(Some(Arc::clone(held)));
+            return Ok(Some(held));
         }
         let held = found.map(|(key, credential)| self.presentable(key, &credential)).transpose()?.flatten();
-        Ok(self.hold(held))
-    }
-
-    fn hold(&self, held: Option<Arc<Presentable>>) -> Option<Arc<Presentable>> {
-        *self.held.lock() = held.clone().map_or(Held::Nothing, Held::Tokens);
-        held
+        Ok(self.held.hold(held))
     }
 
     fn presentable(&self, key: CredentialKey, credential: &Credential) -> Result<Option<Arc<Presentable>>, String> {

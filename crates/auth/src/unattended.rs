@@ -27,10 +27,13 @@ use crate::{
     fetch::Fetch,
     grant::{Grant, GrantError},
     needed::{SignInNeeded, Why},
-    proof::{DPOP_NONCE, ProofKeys},
+    proof::ProofKeys,
     rest::Rest,
     scope::{Rounds, Scopes},
-    session::presentable::Presentable,
+    session::{
+        holding::Holding,
+        presentable::{FRESH, Presentable},
+    },
     settings::Settings,
     vault::Vault,
 };
@@ -38,8 +41,8 @@ use crate::{
 /// The credentials of one principal at one server, got without anybody.
 pub struct Unattended {
     options: UnattendedOptions,
+    held: Holding,
     // Nothing awaits under these locks.
-    held: Mutex<Held>,
     found: Mutex<Option<Arc<Discovery>>>,
     rounds: Mutex<Rounds>,
     resting: Rest<GrantError>,
@@ -73,18 +76,6 @@ pub struct UnattendedOptions {
     pub proofs: Option<Arc<dyn ProofKeys>>,
 }
 
-#[derive(Clone, Default)]
-enum Held {
-    /// Nobody has looked.
-    #[default]
-    Unknown,
-    Nothing,
-    Token(Arc<Presentable>),
-}
-
-/// Where the replacement of a refused token is refused so soon, another one does not help.
-const FRESH: u64 = 10;
-
 // === impl Unattended ===
 
 impl Unattended {
@@ -95,7 +86,7 @@ impl Unattended {
         settings.authorization_url = settings.token_url.clone();
         Self {
             options,
-            held: Mutex::default(),
+            held: Holding::default(),
             found: Mutex::default(),
             rounds: Mutex::default(),
             resting: Rest::default(),
@@ -188,12 +179,10 @@ impl Unattended {
 
     /// What is held; looked for in the vault at first.
     async fn held(&self) -> Result<Option<Arc<Presentable>>, Trouble> {
-        match self.held.lock().clone() {
-            Held::Unknown => {}
-            Held::Nothing => return Ok(None),
-            Held::Token(held) => return Ok(Some(held)),
+        match self.held.known() {
+            Some(known) => Ok(known),
+            None => self.look().await,
         }
-        self.look().await
     }
 
     /// What is held, or what another process has put into the vault since, if what is held was refused.
@@ -209,17 +198,14 @@ impl Unattended {
         let found = self.kept().await?.into_iter().rev().find(|(_, kept)| self.fits(kept, &wanted, None));
         match found {
             Some((key, credential)) => self.hold(key, &credential).map(Some),
-            None => {
-                *self.held.lock() = Held::Nothing;
-                Ok(None)
-            }
+            None => Ok(self.held.hold(None)),
         }
     }
 
     fn hold(&self, key: CredentialKey, credential: &Credential) -> Result<Arc<Presentable>, Trouble> {
         let held = Presentable::of(key, credential, self.options.proofs.as_deref()).map_err(Trouble::Other)?;
         let held = Arc::new(held.ok_or_else(|| Trouble::Other("there is no token".to_owned()))?);
-        *self.held.lock() = Held::Token(Arc::clone(&held));
+        self.held.hold(Some(Arc::clone(&held)));
         Ok(held)
     }
 
@@ -252,11 +238,7 @@ impl Credentials for Unattended {
     }
 
     fn heard(&self, url: &Url, headers: &HeaderMap) {
-        if headers.contains_key(DPOP_NONCE)
-            && let Held::Token(held) = &*self.held.lock()
-        {
-            held.hears(url, headers);
-        }
+        self.held.hears(url, headers);
     }
 }
 

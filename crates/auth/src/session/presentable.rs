@@ -20,8 +20,8 @@ pub(crate) struct Presentable {
     prover: Option<Arc<dyn Prover>>,
 }
 
-/// A token that was refused so soon after it was got is not helped by a renewal.
-const FRESH: u64 = 10;
+/// A token that was refused so soon, in seconds, after it was got is helped neither by a renewal nor by another one.
+pub(crate) const FRESH: u64 = 10;
 
 impl Presentable {
     /// Makes it ready to be shown; none where it has no tokens, or not of the kind that is configured.

@@ -55,7 +55,7 @@ impl Shared {
         arrival.told(if finished.is_ok() { Ending::SignedIn } else { Ending::NotSignedIn }).await;
         let (key, credential) = finished.map_err(|error| self.failed(error))?;
         let held = self.presentable(key, &credential).map_err(|problem| self.need(Why::Failed(problem), None))?;
-        self.hold(held);
+        self.held.hold(held);
         Ok(())
     }
 

@@ -94,11 +94,9 @@ async fn age(unattended: &Unattended, vault: &MemoryVault, seconds: u64) {
     let mut kept = Credential::load(vault, &key).await.unwrap().unwrap();
     older(kept.tokens.as_mut().unwrap());
     kept.store(vault, &key).await.unwrap();
-    let mut held = unattended.held.lock();
-    let Held::Token(token) = &*held else { panic!("nothing is held") };
-    let mut aged = Presentable::clone(token);
+    let mut aged = Presentable::clone(&unattended.held.known().flatten().expect("something is held"));
     older(&mut aged.tokens);
-    *held = Held::Token(Arc::new(aged));
+    unattended.held.hold(Some(Arc::new(aged)));
 }
 
 #[tokio::test]
