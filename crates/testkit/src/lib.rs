@@ -2,6 +2,7 @@
 //! one crate's tests need. Never shipped.
 
 pub mod authorization;
+pub mod chance;
 #[cfg(target_os = "linux")]
 pub mod chromium;
 pub mod conformance_server;

@@ -2,14 +2,14 @@
 //!
 //! `TOOLWAY_TEST_LONG=1` kills many more; `TOOLWAY_RENEWAL_SEED` makes the choices of an earlier run.
 
-use std::{
-    collections::BTreeSet,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{collections::BTreeSet, time::Duration};
 
 use futures_util::future::join_all;
 use tokio::time::{sleep, timeout};
-use toolway_testkit::authorization::{Endpoint, Person, Quirk};
+use toolway_testkit::{
+    authorization::{Endpoint, Person, Quirk},
+    chance::Chance,
+};
 
 use crate::signed_in::{Calls, LONG, SharedHome};
 
@@ -18,26 +18,6 @@ const SOON: Duration = Duration::from_secs(5);
 
 /// Long enough to kill a process that waits for it.
 const A_WHILE: Duration = Duration::from_millis(200);
-
-/// Numbers that come again with the same seed.
-struct Chance(u64);
-
-impl Chance {
-    #[expect(clippy::print_stdout, reason = "a story that failed is told again with its seed")]
-    fn new() -> Self {
-        let given = std::env::var_os("TOOLWAY_RENEWAL_SEED").map(|seed| seed.to_str().unwrap().parse().unwrap());
-        let seed = given.unwrap_or(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64 | 1);
-        println!("seed {seed}");
-        Self(seed)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % bound
-    }
-}
 
 fn rounds() -> usize {
     if std::env::var_os("TOOLWAY_TEST_LONG").is_some() { 300 } else { 20 }
@@ -98,7 +78,8 @@ impl Moment {
 
 #[tokio::test]
 async fn a_process_killed_in_a_renewal_leaves_the_old_or_the_new_sign_in_whole() {
-    let (home, mut chance, mut left) = (SharedHome::new().await, Chance::new(), BTreeSet::new());
+    let (home, mut chance, mut left) =
+        (SharedHome::new().await, Chance::seeded_by("TOOLWAY_RENEWAL_SEED"), BTreeSet::new());
     for round in 0..rounds() {
         home.sign_in_for_a_moment().await;
         let before = home.kept().await.tokens.unwrap().refresh.unwrap();

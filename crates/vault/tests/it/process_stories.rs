@@ -2,36 +2,14 @@
 //!
 //! `TOOLWAY_TEST_LONG=1` kills many more; `TOOLWAY_VAULT_SEED` makes the choices of an earlier run.
 
-use std::{
-    fs, thread,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{fs, thread, time::Duration};
 
 use tokio::{task::JoinSet, time};
 use toolway_auth::vault::Vault;
 use toolway_config::Secret;
+use toolway_testkit::chance::Chance;
 
 use crate::home::{Home, key};
-
-/// Numbers that come again with the same seed.
-struct Chance(u64);
-
-impl Chance {
-    #[expect(clippy::print_stdout, reason = "a story that failed is told again with its seed")]
-    fn new() -> Self {
-        let given = std::env::var_os("TOOLWAY_VAULT_SEED").map(|seed| seed.to_str().unwrap().parse().unwrap());
-        let seed = given.unwrap_or(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64 | 1);
-        println!("seed {seed}");
-        Self(seed)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % bound
-    }
-}
 
 fn rounds() -> usize {
     if std::env::var_os("TOOLWAY_TEST_LONG").is_some() { 500 } else { 25 }
@@ -46,7 +24,7 @@ fn number(credential: &Secret) -> Option<usize> {
 
 #[tokio::test]
 async fn a_writer_killed_at_any_moment_leaves_the_old_or_the_new_whole() {
-    let (home, mut chance) = (Home::new(), Chance::new());
+    let (home, mut chance) = (Home::new(), Chance::seeded_by("TOOLWAY_VAULT_SEED"));
     home.vault().store(&key("bystander"), Secret::new("kept")).await.unwrap();
     for _ in 0..rounds() {
         let mut writer = home.other("rewrite", "ada", 0);
@@ -69,7 +47,7 @@ async fn a_writer_killed_at_any_moment_leaves_the_old_or_the_new_whole() {
 
 #[tokio::test]
 async fn a_first_use_that_is_cut_short_leaves_nothing_in_the_way() {
-    let mut chance = Chance::new();
+    let mut chance = Chance::seeded_by("TOOLWAY_VAULT_SEED");
     for _ in 0..rounds() {
         let home = Home::new();
         let mut writer = home.other("rewrite", "ada", 0);
