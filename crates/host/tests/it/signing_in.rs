@@ -11,7 +11,7 @@ use toolway_auth::{
 };
 use toolway_config::{Config, document::Document, server::auth::SignIn};
 use toolway_host::{
-    call::{CallOutcome, CallRequest, Caller, Target},
+    call::{CallOutcome, CallRequest, Caller, OnBehalf, Target},
     connection::{
         Phase,
         sign_in::{Principal, SignInOptions},
@@ -28,6 +28,7 @@ use toolway_testkit::{
     },
     test_host::{TestHost, name},
 };
+use toolway_wire::{json::Raw, message::ClientCapabilities};
 
 /// A configuration of one server with this said about it.
 fn config(url: &str, said: &str) -> Config {
@@ -270,5 +271,29 @@ async fn of_eight_calls_that_wait_for_an_authorization_server_that_hangs_one_ask
     assert!(took < std::time::Duration::from_secs(30), "{took:?}");
     assert_eq!(world.login.count(Endpoint::Renewal), 1);
     assert_eq!(whose(&call(&host, Caller::Terminal).await), "hello operator", "nobody else has to wait");
+    host.shutdown().await;
+}
+
+/// What is listed to one person's sign-in is nobody else's, not even of those who can be asked the same.
+#[tokio::test]
+async fn what_is_listed_to_a_client_that_has_signed_in_is_learnt_for_nobody_else() {
+    let world = World::new().await;
+    world.server.told([Oddity::Open, Oddity::OwnTool]);
+    world.sign_in("ada", &Principal::client("ada")).await;
+    let host = world.host(r#""era": "legacy""#).await;
+    host.list(&name("api")).await.unwrap();
+    let with_forms = |who: &str| {
+        let capabilities = ClientCapabilities(Raw::of(&serde_json::json!({ "elicitation": {} })));
+        OnBehalf { caller: client(who), capabilities: Some(capabilities), session: None }
+    };
+    for who in ["ada", "ben"] {
+        if let Some(heard) = host.first_heard(with_forms(who), |_| true, std::time::Duration::from_secs(5)) {
+            heard.await;
+        }
+        let catalog = host.catalog_of(&with_forms(who));
+        let tools: Vec<_> = catalog.tools().iter().map(|tool| tool.public.to_string()).collect();
+        assert_eq!(tools, ["api__hello", "api__of-nobody"], "{who}");
+    }
+    assert!(world.server.heard().contains("Bearer "), "a connection was opened with her sign-in");
     host.shutdown().await;
 }

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::odd::{
     http::{OddHttp, Reply, Seen, polite_http},
-    polite::{Speaks, answered, text},
+    polite::{Speaks, answered, text, tools},
 };
 
 /// A protected server on a port of its own, at `/mcp`. Dropping it closes everything.
@@ -46,6 +46,8 @@ pub enum Oddity {
     NeverEnough,
     /// Everybody is answered, with a token or without; a token says who they are.
     Open,
+    /// Whoever has a token is listed a tool that is theirs.
+    OwnTool,
     /// Every token is refused.
     TakesNothing,
     /// Calls are redirected there, with the method and the body.
@@ -193,6 +195,10 @@ impl Shared {
             "tools/call" => {
                 let whose = format!("hello {}", claims["sub"].as_str().unwrap_or_default());
                 Reply::json(200, &answered(seen.id(), &text(&whose)))
+            }
+            "tools/list" if self.told(|odd| (*odd == Oddity::OwnTool).then_some(())).is_some() => {
+                let own = format!("of-{}", claims["sub"].as_str().unwrap_or_default());
+                Reply::json(200, &answered(seen.id(), &tools(&["hello", &own])))
             }
             _ => polite_http(Speaks::Both, seen),
         }
