@@ -158,8 +158,8 @@ impl Vault for Full {
         Self::problem()
     }
 
-    fn keys(&self) -> BoxFuture<'_, Result<Vec<CredentialKey>, VaultError>> {
-        self.0.keys()
+    fn all(&self) -> BoxFuture<'_, Result<Vec<(CredentialKey, Secret)>, VaultError>> {
+        self.0.all()
     }
 
     fn turn<'a>(&'a self, key: &'a CredentialKey) -> BoxFuture<'a, Result<Turn, VaultError>> {
