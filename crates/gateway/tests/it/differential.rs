@@ -15,7 +15,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use futures_util::{StreamExt, stream};
 use toolway_gateway::access::Access;
 use toolway_host::connection::{DialOptions, Phase, WantedServer, Way, dial};
-use toolway_testkit::test_host::{PATIENCE, TestHost, name};
+use toolway_testkit::test_host::{TestHost, name};
 use toolway_wire::{
     exchange::AskHandler,
     json::Raw,
@@ -119,10 +119,13 @@ impl<'a> Comparison<'a> {
 }
 
 const PATH: &str = "/servers/peer/mcp";
+/// Interpreters take their time to start beside others, and the first request of a caller may wait for one.
+const TO_START: Duration = Duration::from_secs(60);
 
 async fn stage(server: &Compared) -> Stage {
-    let wanted =
-        WantedServer { era: server.era, ..WantedServer::new(name("peer"), Way::Address(server.address.clone())) };
+    let wanted = WantedServer::new(name("peer"), Way::Address(server.address.clone()));
+    let clocks = Timeouts { probe: TO_START, ..wanted.clocks };
+    let wanted = WantedServer { era: server.era, connect: TO_START, clocks, ..wanted };
     let (access, key) = Access::of_keys(None).unwrap();
     let stage = Stage::open_to(TestHost::new().wanted(wanted), access, key).await;
     let ready = async {
@@ -130,21 +133,17 @@ async fn stage(server: &Compared) -> Stage {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(3 * PATIENCE, ready).await.unwrap_or_else(|_| panic!("{} is not ready", server.name));
+    tokio::time::timeout(TO_START, ready).await.unwrap_or_else(|_| panic!("{} is not ready", server.name));
     stage
 }
 
 async fn directly(server: &Compared, person: Option<Arc<Person>>) -> Peer {
-    // Interpreters take their time to start beside others.
-    let timeouts = Timeouts { probe: 3 * PATIENCE, ..Timeouts::default() };
+    let timeouts = Timeouts { probe: TO_START, ..Timeouts::default() };
     let asks = person.map(|person| person as Arc<dyn AskHandler>);
     let options = DialOptions {
         connect: ConnectOptions { era: server.era, timeouts, asks, ..ConnectOptions::default() },
         custodian: toolway_host::keeper::Custodian::nobody(),
         ..DialOptions::default()
     };
-    let dialled = tokio::time::timeout(3 * PATIENCE, dial(&server.address, options)).await;
-    dialled
-        .unwrap_or_else(|_| panic!("{} is not ready", server.name))
-        .unwrap_or_else(|error| panic!("{}: {error}", server.name))
+    dial(&server.address, options).await.unwrap_or_else(|error| panic!("{}: {error}", server.name))
 }

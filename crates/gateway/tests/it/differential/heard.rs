@@ -13,7 +13,7 @@ use toolway_wire::{
     up::Peer,
 };
 
-use super::traffic::Watched;
+use super::{TO_START, traffic::Watched};
 use crate::person::Person;
 
 /// A caller of one server, and who answers what it is asked.
@@ -50,7 +50,8 @@ impl Listener {
         let mut exchange = self.peer.open(request(method, params), Terms::call());
         let mut meanwhile = Vec::new();
         let end = loop {
-            match within(method, exchange.next()).await {
+            let happening = tokio::time::timeout(TO_START, exchange.next()).await;
+            match happening.unwrap_or_else(|_| panic!("{method} takes too long")) {
                 Some(Happening::Progress(step)) => meanwhile.push(named("progress", &step)),
                 Some(Happening::Log(line)) => meanwhile.push(named("log", &line)),
                 Some(Happening::Ask(ask)) => {

@@ -49,9 +49,11 @@ impl Traffic {
         self
     }
 
-    /// Its lists, and what else it is asked.
+    /// What it does not have, then its lists, and what else it is asked. A list waits a moment only for what a server lists
+    /// to its caller; a call waits for its connection, and then that is known.
     pub(super) fn requests(&self) -> impl Iterator<Item = Asked> {
-        LISTS.into_iter().map(|list| (list, json!({}))).chain(self.asked.clone())
+        let lists = LISTS.into_iter().map(|list| (list, json!({})));
+        std::iter::once(plain("nothing-of-the-kind")).chain(lists).chain(self.asked.clone())
     }
 }
 
