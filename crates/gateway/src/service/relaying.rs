@@ -38,6 +38,7 @@ impl Relaying {
     fn named_here(&self, outcome: Outcome) -> Outcome {
         match (outcome, &self.here) {
             (Outcome::Answered(result), Some(here)) => Outcome::Answered(here.put_back(result)),
+            (Outcome::Refused(error), Some(here)) => Outcome::Refused(here.put_back_in(error)),
             (other, _) => other,
         }
     }

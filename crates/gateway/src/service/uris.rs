@@ -13,7 +13,10 @@ use toolway_host::{
 };
 use toolway_wire::{
     json::{Kind, Raw},
-    message::splice::{self, Edit},
+    message::{
+        RpcError,
+        splice::{self, Edit},
+    },
 };
 
 /// Whose names things have where everything is: what one caller sees, of one server. Looked up when there is something to
@@ -44,11 +47,23 @@ impl Here {
         if result.as_bytes().len() <= LOOKED_THROUGH && !result.may_mention("ri\"") {
             return result;
         }
-        let view = self.host.catalog_of(&self.on_behalf);
-        match Uris::of(&view, &self.server) {
+        match self.uris() {
             Some(uris) => uris.put_back(&result),
             None => result,
         }
+    }
+
+    /// An error with the URI that it is about as this caller knows it.
+    pub(super) fn put_back_in(&self, error: RpcError) -> RpcError {
+        let Some(data) = error.data().filter(|data| data.kind() == Kind::Object) else { return error };
+        let public = data.get("uri").and_then(|uri| self.uris()?.public(&uri));
+        let Some(public) = public else { return error };
+        let data = splice::edited(&data, &[Edit::Set("uri", public)]);
+        RpcError::from_raw(splice::edited(error.raw(), &[Edit::Set("data", data)]))
+    }
+
+    fn uris(&self) -> Option<Uris> {
+        Uris::of(&self.host.catalog_of(&self.on_behalf), &self.server)
     }
 }
 

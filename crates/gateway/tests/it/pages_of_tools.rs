@@ -24,7 +24,9 @@ fn shown_by(server: &'static str, page: &'static str) -> Arc<Scripted> {
             ] }),
             "tools/call" => json!({ "content": [{ "type": "text", "text": server }], "_meta": meta() }),
             "resources/list" => json!({ "resources": [{ "uri": page, "name": "page" }] }),
-            "resources/read" => json!({ "contents": [{ "uri": request.param("uri")?.as_str()?, "text": server }] }),
+            "resources/read" if request.param("uri")?.as_str()? == page => {
+                json!({ "contents": [{ "uri": page, "text": server }] })
+            }
             _ => return None,
         })
     })
@@ -43,6 +45,25 @@ async fn answered(client: &Peer, method: &'static str, params: &Value) -> Value 
     match within(method, client.open(request, Terms::call()).outcome()).await {
         Outcome::Answered(result) => result.read().unwrap(),
         other => panic!("{other:?}"),
+    }
+}
+
+/// A resource that one of two owners does not have is named in the error as it was asked for.
+#[tokio::test]
+async fn an_error_names_a_resource_as_it_is_called_here() {
+    let one = shown_by("one", "ui://show").wanted("one");
+    let stage = Stage::with(TestHost::new().wanted(one).wanted(shown_by("two", "ui://show").wanted("two"))).await;
+    stage.host.ready("one").await;
+    stage.host.ready("two").await;
+    for era in [Era::Legacy, Era::Modern] {
+        for (path, uri) in [("/mcp", "toolway+two:ui://gone"), ("/servers/two/mcp", "ui://gone")] {
+            let client = stage.client(path, era).await;
+            let request = Request::new("resources/read", Some(Raw::of(&json!({ "uri": uri })))).unwrap();
+            let Outcome::Refused(error) = within("a read", client.open(request, Terms::call()).outcome()).await else {
+                panic!("{path} {era:?}")
+            };
+            assert_eq!(error.data().unwrap().to_string(), json!({ "uri": uri }).to_string(), "{path} {era:?}");
+        }
     }
 }
 

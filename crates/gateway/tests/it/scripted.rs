@@ -54,7 +54,14 @@ impl Service for Scripted {
     }
 
     fn open(&self, request: Request, caller: &Caller) -> Exchange {
-        let unknown = || Outcome::Refused(RpcError::new(RpcError::METHOD_NOT_FOUND, "unknown"));
+        let unknown = || {
+            Outcome::Refused(match request.param("uri") {
+                Some(uri) => {
+                    RpcError::with_data(RpcError::RESOURCE_NOT_FOUND, "not found", json!({ "uri": uri.as_str() }))
+                }
+                None => RpcError::new(RpcError::METHOD_NOT_FOUND, "unknown"),
+            })
+        };
         let answered = (self.answer)(&request, caller).map(|result| Outcome::Answered(Raw::of(&result)));
         Exchange::ended(answered.unwrap_or_else(unknown))
     }
