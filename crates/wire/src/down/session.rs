@@ -1,9 +1,10 @@
 //! One caller that keeps a session: what it said in the handshake, what it was asked, what it has under way.
 
 mod streams;
+mod under_way;
 
 use std::{
-    collections::{HashMap, hash_map::Entry},
+    collections::HashMap,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -21,7 +22,8 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use self::streams::Streams;
+pub(super) use self::under_way::UnderWay;
+use self::{streams::Streams, under_way::Requests};
 use super::{
     Asks, Caller, Face,
     accent::{self, Said},
@@ -60,22 +62,6 @@ pub(super) struct Session {
     standing_writer: Mutex<Option<Writer>>,
     pub(super) streams: Mutex<Streams>,
     used: Mutex<Instant>,
-}
-
-/// The requests under way. Each has a token of its own, which costs less than one that hangs on another.
-#[derive(Debug, Default)]
-struct Requests {
-    by_id: HashMap<Id, CancellationToken>,
-    /// The session is over: what begins now is cancelled at once.
-    over: bool,
-}
-
-/// A request under way; letting go of it forgets it.
-#[derive(Debug)]
-pub(super) struct UnderWay {
-    session: Arc<Session>,
-    id: Id,
-    pub(super) cancelled: CancellationToken,
 }
 
 impl Session {
@@ -143,10 +129,7 @@ impl Session {
 
     /// Ends it: what is under way is cancelled, what stands is closed.
     pub(super) fn end(&self) {
-        let mut under_way = self.under_way.lock();
-        under_way.over = true;
-        let requests: Vec<_> = under_way.by_id.values().cloned().collect();
-        drop(under_way);
+        let requests = self.under_way.lock().close();
         requests.iter().for_each(CancellationToken::cancel);
         self.rest();
         self.face.service.left(&self.caller);
@@ -171,7 +154,7 @@ impl Session {
 
     /// When the caller was last heard of; none while something is under way.
     pub(super) fn idle_since(&self) -> Option<Instant> {
-        let idle = self.under_way.lock().by_id.is_empty();
+        let idle = self.under_way.lock().is_empty();
         idle.then(|| *self.used.lock())
     }
 
@@ -231,22 +214,6 @@ impl Session {
         }
     }
 
-    /// Notes that a request is under way; refused when that id is already, or when there are too many.
-    pub(super) fn under_way(self: &Arc<Self>, id: &Id) -> Result<UnderWay, RpcError> {
-        let mut under_way = self.under_way.lock();
-        let (limit, count) = (self.face.options.limits.concurrent_requests, under_way.by_id.len());
-        let cancelled = CancellationToken::new();
-        if under_way.over {
-            cancelled.cancel();
-        }
-        match under_way.by_id.entry(id.clone()) {
-            Entry::Occupied(_) => return Err(accent::id_taken()),
-            Entry::Vacant(_) if limit <= count => return Err(accent::too_many(limit)),
-            Entry::Vacant(place) => place.insert(cancelled.clone()),
-        };
-        Ok(UnderWay { session: Arc::clone(self), id: id.clone(), cancelled })
-    }
-
     /// A new question to the caller: its id, and where the answer will come.
     pub(super) fn ask(&self) -> (Id, oneshot::Receiver<Answer>) {
         let (sender, receiver) = oneshot::channel();
@@ -289,7 +256,7 @@ impl Session {
 
     fn cancel(&self, params: Option<&Raw>) {
         let id = params.and_then(|params| params.get("requestId")).and_then(Id::from_raw);
-        if let Some(token) = id.and_then(|id| self.under_way.lock().by_id.get(&id).cloned()) {
+        if let Some(token) = id.and_then(|id| self.under_way.lock().token(&id)) {
             token.cancel();
         }
     }
@@ -343,12 +310,6 @@ impl Session {
         }
         let telling = AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(telling));
         *self.list_changes.lock() = Some(telling);
-    }
-}
-
-impl Drop for UnderWay {
-    fn drop(&mut self) {
-        self.session.under_way.lock().by_id.remove(&self.id);
     }
 }
 
