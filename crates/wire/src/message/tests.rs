@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{BadMessage, Envelope, Kind, Problem, RequestProblem, refuse_ambiguity};
+use super::{BadMessage, Envelope, Kind, Problem, RequestProblem, meta, refuse_ambiguity};
 use crate::{
     json::{JsonError, Raw},
     limit::Limits,
@@ -91,6 +91,37 @@ fn params_are_held_to_the_same_and_arguments_to_duplicates() {
     assert!(check(r#"{"name":"task","arguments":{"task":1}}"#).is_ok_and(|seen| !seen.task));
     assert!(matches!(check("[]"), Err(RequestProblem::ParamsNotAnObject)));
     check(r#"{"name":"a","arguments":{"Name":1,"name":2,"deep":{"x":1,"x":2}},"vendor":1}"#).unwrap();
+}
+
+#[test]
+fn what_is_seen_of_params_on_the_way_is_what_a_second_look_finds() {
+    for params in [
+        "{}",
+        "[1]",
+        "null",
+        r#"{"name":"x","arguments":{"a":1,"b":{"c":[]}},"_meta":{"progressToken":7,"other":1}}"#,
+        r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"v","io.modelcontextprotocol/clientInfo":{}},"name":"x"}"#,
+        r#"{ "name" : "x" , "_meta" : { "progressToken" : [ 1 ] , "progressToken" : 2 } }"#,
+        r#"{"\u005fmeta":{"progress\u0054oken":"t","a":1},"name":"x"}"#,
+        r#"{"\u005fmeta":"x"}"#,
+        r#"{"_meta":null,"task":{},"requestState":"s"}"#,
+        r#"{"_meta":{"a":1},"_meta":{"progressToken":1}}"#,
+        r#"{"_meta":{},"\u005fmeta":{"progressToken":1}}"#,
+        r#"{"arguments":[{"a":1}],"name":"x"}"#,
+        r#"{"\u0061rguments":{"a":1,"a":2}}"#,
+        r#"{"arguments":{"a":1,"\u0061":2}}"#,
+        r#"{"Name":"x"}"#,
+    ] {
+        let envelope = read(&format!(r#"{{"params":{params},"id":1,"method":"tools/call"}}"#)).unwrap();
+        let again = Raw::parse(params).unwrap();
+        let meta = again.get("_meta");
+        assert_eq!(envelope.seen(), refuse_ambiguity(&again), "{params}");
+        assert_eq!(envelope.meta(), meta, "{params}");
+        assert_eq!(envelope.meta_kinds(), meta.as_ref().map(meta::Kinds::of).unwrap_or_default(), "{params}");
+        for key in [meta::PROTOCOL_VERSION, meta::CLIENT_INFO, meta::PROGRESS_TOKEN] {
+            assert_eq!(envelope.meta_value(key), meta.as_ref().and_then(|meta| meta.get(key)), "{key} in {params}");
+        }
+    }
 }
 
 #[test]
