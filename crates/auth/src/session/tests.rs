@@ -525,13 +525,13 @@ async fn a_renewal_that_nobody_answers_is_said_and_tried_again_with_the_next_ref
     let scene = Scene::new();
     scene.keeps("0ld-token", now() + 3600, RegistrationSource::Dynamic).await;
     scene.stranger.answer(TOKEN, 503, "come back later");
+    let scene = scene.gives(&["n3w-token"]);
     let session = scene.session(None);
     assert_eq!(refused(&session, StatusCode::UNAUTHORIZED, "Bearer").await, Next::GiveUp);
     let needed = session.needed().unwrap().to_string();
     assert!(needed.starts_with("files needs a sign-in: ") && !needed.contains("come back later"), "{needed}");
     assert_eq!(carried(&session, SERVER).await.unwrap(), "Bearer 0ld-token", "nothing was forgotten");
 
-    let scene = scene.gives(&["n3w-token"]);
     assert_eq!(refused(&session, StatusCode::UNAUTHORIZED, "Bearer").await, Next::Again);
     assert_eq!(carried(&session, SERVER).await.unwrap(), "Bearer n3w-token");
     assert_eq!((session.needed(), scene.token_requests()), (None, 2));
