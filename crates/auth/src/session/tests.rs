@@ -19,6 +19,7 @@ use crate::{
     dpop::DpopKeys,
     needed::Why,
     proof::ProofKeys as _,
+    rest::AFTER_FAILURE,
     scope::Scopes,
     scripted::{GIVEN_UP, Scripted},
     settings::Settings,
@@ -520,8 +521,8 @@ async fn a_token_of_a_client_that_is_not_configured_any_more_is_not_used() {
     assert_eq!(carried(&scene.session(None), SERVER).await, None);
 }
 
-#[tokio::test]
-async fn a_renewal_that_nobody_answers_is_said_and_tried_again_with_the_next_refusal() {
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_nobody_answers_is_said_and_tried_again_a_moment_later() {
     let scene = Scene::new();
     scene.keeps("0ld-token", now() + 3600, RegistrationSource::Dynamic).await;
     scene.stranger.answer(TOKEN, 503, "come back later");
@@ -532,6 +533,8 @@ async fn a_renewal_that_nobody_answers_is_said_and_tried_again_with_the_next_ref
     assert!(needed.starts_with("files needs a sign-in: ") && !needed.contains("come back later"), "{needed}");
     assert_eq!(carried(&session, SERVER).await.unwrap(), "Bearer 0ld-token", "nothing was forgotten");
 
+    assert_eq!(refused(&session, StatusCode::UNAUTHORIZED, "Bearer").await, Next::GiveUp, "it is left alone");
+    tokio::time::advance(AFTER_FAILURE).await;
     assert_eq!(refused(&session, StatusCode::UNAUTHORIZED, "Bearer").await, Next::Again);
     assert_eq!(carried(&session, SERVER).await.unwrap(), "Bearer n3w-token");
     assert_eq!((session.needed(), scene.token_requests()), (None, 2));
