@@ -252,10 +252,12 @@ impl Reply {
         over
     }
 
-    /// Whether another request can go over the connection is seen when there is one.
+    /// One that the server has closed with its answer is not kept: nobody might look at it again for long.
     fn give_back(&mut self) {
         self.body = None;
-        if let Some(line) = self.line.take() {
+        if let Some(mut line) = self.line.take()
+            && line.is_usable()
+        {
             self.idle.keep(line);
         }
     }
