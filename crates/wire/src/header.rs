@@ -7,6 +7,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::{
     json::{Kind, Raw},
+    message::usual_method,
     revision::Revision,
 };
 
@@ -60,19 +61,13 @@ pub(crate) fn standard(revision: Revision, method: &str, params: Option<&Raw>) -
     // With room for what every POST adds.
     let mut headers = Vec::with_capacity(8);
     headers.push((PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str())));
-    if let Some(value) = plain_method(method).or_else(|| encode(method)) {
+    if let Some(value) = usual_method(method.as_bytes()).map(HeaderValue::from_static).or_else(|| encode(method)) {
         headers.push((METHOD, value));
     }
     if let Some(name) = named(method, params).and_then(|name| encode_raw(&name)) {
         headers.push((NAME, name));
     }
     headers
-}
-
-/// The methods of most requests need no encoding and no copy.
-fn plain_method(method: &str) -> Option<HeaderValue> {
-    const USUAL: [&str; 4] = ["tools/call", "resources/read", "prompts/get", "tools/list"];
-    USUAL.into_iter().find(|usual| *usual == method).map(HeaderValue::from_static)
 }
 
 /// What `Mcp-Name` repeats.

@@ -1,9 +1,9 @@
 //! Messages framed by lines, over any pair of byte streams: the same for both faces.
 //!
-//! [`LineReader`] gives one message per line and survives lines that are too long, not those without an end. [`LineWriter`] writes a message
-//! where it is sent, as far as the stream takes it without waiting; what is sent while a write is under way is gathered
-//! and written at once by a task of its own. Sending never waits. Who speaks over the lines is decided in
-//! [`crate::up`] and [`crate::down`].
+//! [`LineReader`] gives one message per line and survives lines that are too long, not those without an end.
+//! [`LineWriter`] writes a message where it is sent, as far as the stream takes it without waiting; what is sent while a
+//! write is under way is gathered and written at once by a task of its own. Sending never waits. Who speaks over the
+//! lines is decided in [`crate::up`] and [`crate::down`].
 
 use std::{
     fmt, io,

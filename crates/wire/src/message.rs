@@ -254,8 +254,11 @@ impl Envelope {
     }
 }
 
-/// The methods of most requests.
-const USUAL: [&str; 4] = ["tools/call", "resources/read", "prompts/get", "tools/list"];
+/// The method, where it is one of most requests; then it needs neither a copy nor an encoding.
+pub(crate) fn usual_method(method: &[u8]) -> Option<&'static str> {
+    const USUAL: [&str; 4] = ["tools/call", "resources/read", "prompts/get", "tools/list"];
+    USUAL.into_iter().find(|usual| usual.as_bytes() == method)
+}
 
 const PARAMS: &[u8] = b"\"params\"";
 /// What is looked into while a message is read.
@@ -342,8 +345,7 @@ impl Parts {
             Kind::Error => self.error,
         };
         let method = self.method.map(|span| span.start + 1..span.end - 1);
-        let usual =
-            method.clone().and_then(|span| USUAL.into_iter().find(|usual| usual.as_bytes() == &text[span.clone()]));
+        let usual = method.clone().and_then(|span| usual_method(&text[span]));
         let inside = self.inside.filter(|_| matches!(kind, Kind::Request | Kind::Notification));
         let result_type = self.result_type.filter(|_| kind == Kind::Result);
         Ok(Envelope { text, kind, id, method, usual, body, inside, result_type })
