@@ -89,7 +89,10 @@ pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 /// An open connection.
-pub(super) struct Open(TokioIo<Box<dyn Stream>>);
+pub(super) enum Open {
+    Plain(TokioIo<TcpStream>),
+    Secure(TokioIo<Box<dyn Stream>>),
+}
 
 impl Connector {
     pub(super) fn new(options: HttpOptions) -> Self {
@@ -132,7 +135,7 @@ impl Shared {
         let host = uri.host().ok_or_else(|| io::Error::other("the address has no host"))?.to_owned();
         let secure = uri.scheme_str() == Some("https");
         if !secure {
-            return Ok(Open(TokioIo::new(Box::new(self.tcp(&uri).await?))));
+            return self.tcp(&uri).await.map(|stream| Open::Plain(TokioIo::new(stream)));
         }
         let tls = self.tls().await?;
         let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned()).map_err(io::Error::other)?;
@@ -143,11 +146,11 @@ impl Shared {
                     tunnel = tunnel.with_auth(auth.clone());
                 }
                 let opened = Service::call(&mut tunnel, uri.clone()).await.map_err(io::Error::other)?;
-                Box::new(opened.0.into_inner())
+                opened.into_stream()
             }
             None => Box::new(self.tcp(&uri).await?),
         };
-        Ok(Open(TokioIo::new(Box::new(tls.connect(name, stream).await?))))
+        Ok(Open::Secure(TokioIo::new(Box::new(tls.connect(name, stream).await?))))
     }
 
     /// A TCP connection to the first address that the guard lets pass and that answers.
@@ -216,7 +219,16 @@ impl Service<Uri> for Plain {
 
     fn call(&mut self, uri: Uri) -> Self::Future {
         let shared = Arc::clone(&self.shared);
-        Box::pin(async move { Ok(Open(TokioIo::new(Box::new(shared.tcp(&uri).await?)))) })
+        Box::pin(async move { shared.tcp(&uri).await.map(|stream| Open::Plain(TokioIo::new(stream))) })
+    }
+}
+
+impl Open {
+    fn into_stream(self) -> Box<dyn Stream> {
+        match self {
+            Self::Plain(stream) => Box::new(stream.into_inner()),
+            Self::Secure(stream) => stream.into_inner(),
+        }
     }
 }
 
@@ -228,36 +240,54 @@ impl Connection for Open {
 
 impl hyper::rt::Read for Open {
     fn poll_read(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: hyper::rt::ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(context, buffer)
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
+            Self::Secure(stream) => Pin::new(stream).poll_read(context, buffer),
+        }
     }
 }
 
 impl hyper::rt::Write for Open {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(context, bytes)
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
+            Self::Secure(stream) => Pin::new(stream).poll_write(context, bytes),
+        }
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(context)
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_flush(context),
+            Self::Secure(stream) => Pin::new(stream).poll_flush(context),
+        }
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(context)
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_shutdown(context),
+            Self::Secure(stream) => Pin::new(stream).poll_shutdown(context),
+        }
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.0.is_write_vectored()
+        match self {
+            Self::Plain(stream) => stream.is_write_vectored(),
+            Self::Secure(stream) => stream.is_write_vectored(),
+        }
     }
 
     fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write_vectored(context, slices)
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_write_vectored(context, slices),
+            Self::Secure(stream) => Pin::new(stream).poll_write_vectored(context, slices),
+        }
     }
 }
