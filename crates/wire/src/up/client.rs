@@ -14,7 +14,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    task::{Context, Poll, Waker},
+    task::{Context, Poll, Wake, Waker},
     time::{Duration, Instant},
 };
 
@@ -75,6 +75,22 @@ pub(super) struct Target {
 struct Line {
     sender: SendRequest<Full<Bytes>>,
     driver: Pin<Box<http1::Connection<Open, Full<Bytes>>>>,
+    /// Told of whatever comes while it is idle.
+    stir: Arc<Stir>,
+}
+
+/// Whether anything came over a connection since it was last looked at.
+#[derive(Default)]
+struct Stir(AtomicBool);
+
+impl Wake for Stir {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.store(true, Ordering::Release);
+    }
 }
 
 /// A reply, its body still under way.
@@ -184,10 +200,16 @@ impl Line {
         })
     }
 
-    /// Whether another request can go over it.
+    /// Looks whether another request can go over it.
     fn is_usable(&mut self) -> bool {
-        let mut context = Context::from_waker(Waker::noop());
-        self.driver.as_mut().poll(&mut context).is_pending() && self.sender.is_ready()
+        self.stir.0.store(false, Ordering::Relaxed);
+        let waker = Waker::from(Arc::clone(&self.stir));
+        self.driver.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() && self.sender.is_ready()
+    }
+
+    /// Whether it still is as it was when it was last looked at; most are, and are not looked at again.
+    fn is_still_usable(&mut self) -> bool {
+        !self.stir.0.load(Ordering::Acquire) || self.is_usable()
     }
 }
 
@@ -266,12 +288,12 @@ impl Reply {
 // === impl Idle ===
 
 impl Idle {
-    /// The connection used last that is still good. Looking at one takes a system call, so it is not done under the
+    /// The connection used last that is still good. Looking at one may take a system call, so it is not done under the
     /// lock.
     fn take(&self) -> Option<Line> {
         loop {
             let (since, mut line) = self.lines.lock().pop()?;
-            if since.elapsed() < IDLE && line.is_usable() {
+            if since.elapsed() < IDLE && line.is_still_usable() {
                 return Some(line);
             }
         }
@@ -308,7 +330,7 @@ impl Pool {
             .handshake(stream)
             .await
             .map_err(|error| WireError::Unreachable { target, reason: error.to_string() })?;
-        Ok(Line { sender, driver: Box::pin(driver) })
+        Ok(Line { sender, driver: Box::pin(driver), stir: Arc::default() })
     }
 }
 
