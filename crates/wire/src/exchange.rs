@@ -35,12 +35,13 @@ use futures_util::{
 pub use ask::{Answer, Ask, AskId, Cause, Question};
 pub use call_off::CallOff;
 pub use clock::Terms;
+pub use errand::Errand;
 pub use request::{Handover, LogLevel, Progress, Request};
 
 use self::core::Core;
 pub(crate) use self::{
     alarm::{Alarm, Alarms},
-    errand::Errand,
+    errand::Bell,
 };
 use crate::{
     error::{Clock, WireError},
@@ -364,7 +365,9 @@ impl Feed {
 
 impl Drop for Feed {
     fn drop(&mut self) {
-        self.core.end(Outcome::Failed(WireError::Ended("the answering side went away".to_owned())));
+        if !self.core.is_over() {
+            self.core.end(Outcome::Failed(WireError::Ended("the answering side went away".to_owned())));
+        }
     }
 }
 

@@ -140,6 +140,12 @@ impl Core {
         true
     }
 
+    /// Whether it has ended, or nobody waits for its end.
+    pub(super) fn is_over(&self) -> bool {
+        let state = self.state.lock();
+        state.ended || state.left
+    }
+
     /// The caller wants no outcome but still looks: it sees one, `Cancelled`.
     pub(super) fn cancel(&self, reason: &str) {
         let on_cancel = {

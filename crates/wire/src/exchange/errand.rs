@@ -6,36 +6,56 @@
 
 use std::{
     fmt,
-    task::{Context, Poll},
+    sync::Arc,
+    task::{Context, Waker},
 };
 
 use futures_util::future::BoxFuture;
 
 /// Something to be done while waiting; let go, it is given up.
-pub(crate) struct Errand(Option<BoxFuture<'static, ()>>);
+pub struct Errand {
+    work: Option<BoxFuture<'static, ()>>,
+    /// Rings when it can go on; where there is none, the task is woken itself.
+    bell: Option<(Arc<dyn Bell>, Waker)>,
+}
+
+/// Stands between work and the task that does it, and is rung as that work's waker.
+pub(crate) trait Bell: Send + Sync {
+    /// Whether it has rung since it was last asked; the task that asks is woken when it rings next.
+    fn has_rung(&self, context: &Context<'_>) -> bool;
+}
 
 impl Errand {
     /// This is to be done.
-    pub(crate) fn new(work: BoxFuture<'static, ()>) -> Self {
-        Self(Some(work))
+    pub fn new(work: BoxFuture<'static, ()>) -> Self {
+        Self { work: Some(work), bell: None }
+    }
+
+    /// This has begun and goes on when the bell rings.
+    pub(crate) fn begun(work: BoxFuture<'static, ()>, bell: Arc<dyn Bell>, ringing: Waker) -> Self {
+        Self { work: Some(work), bell: Some((bell, ringing)) }
     }
 
     /// Nothing is to be done.
     pub(super) fn none() -> Self {
-        Self(None)
+        Self { work: None, bell: None }
     }
 
     /// Whether something is left to do.
     pub(super) fn is_open(&self) -> bool {
-        self.0.is_some()
+        self.work.is_some()
     }
 
     /// Goes on with it, as far as it goes at the moment.
     pub(super) fn go_on(&mut self, context: &mut Context<'_>) {
-        if let Some(work) = &mut self.0
-            && let Poll::Ready(()) = work.as_mut().poll(context)
-        {
-            self.0 = None;
+        let Some(work) = &mut self.work else { return };
+        let looked = match &self.bell {
+            Some((bell, _)) if !bell.has_rung(context) => return,
+            Some((_, ringing)) => work.as_mut().poll(&mut Context::from_waker(ringing)),
+            None => work.as_mut().poll(context),
+        };
+        if looked.is_ready() {
+            *self = Self::none();
         }
     }
 }

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use futures_util::future::{BoxFuture, join_all};
+use futures_util::future::join_all;
 use parking_lot::Mutex;
 
 use super::{
@@ -88,7 +88,7 @@ fn begin(router: &Arc<Router>, request: Request, terms: Terms, used: Used) -> Ex
         }
     });
     match call.start(router) {
-        Some(work) => exchange.with_errand(Errand::new(work)),
+        Some(work) => exchange.with_errand(work),
         None => exchange,
     }
 }
@@ -131,7 +131,7 @@ impl Call {
     }
 
     /// Puts it on the wire for the first time; what is left to do is for whoever waits for it.
-    fn start(self: &Arc<Self>, router: &Router) -> Option<BoxFuture<'static, ()>> {
+    fn start(self: &Arc<Self>, router: &Router) -> Option<Errand> {
         self.put(router, |link, outbound| link.start(outbound))
     }
 

@@ -10,13 +10,11 @@ mod lane;
 mod lanes;
 mod request;
 mod session;
+mod watch;
 
 use std::{
     fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     task::{Context, Poll, Waker},
     time::Duration,
 };
@@ -30,13 +28,14 @@ use self::{
     lanes::Lanes,
     request::{Headers, Outgoing},
     session::Session,
+    watch::Watch,
 };
 use super::{
     client::{HttpClient, Reply, Target, shown},
     credential::Credentials,
     transport::{Lane, LaneEnd, Link, Manner, Outbound, Shape, Sink, Transport},
 };
-use crate::{error::WireError, header as mcp, limit::Limits, revision::Revision};
+use crate::{error::WireError, exchange::Errand, header as mcp, limit::Limits, revision::Revision};
 
 /// The way to a server over HTTP.
 #[derive(Clone, Debug)]
@@ -66,15 +65,6 @@ struct Shared {
     /// With a session, or none.
     session: Option<Session>,
     lanes: Arc<Lanes>,
-}
-
-/// What is known of a POST while it is driven.
-#[derive(Default)]
-struct Watch {
-    /// A connection that was there took it.
-    taken: AtomicBool,
-    /// It became a task.
-    by_itself: AtomicBool,
 }
 
 /// A request up to this size is written without waiting, over a connection that was idle.
@@ -138,7 +128,7 @@ impl Link for HttpLink {
 
     /// Over a connection that is there, a request of the usual size is written at once, and one body is soon read: no
     /// task is needed for that. Everything else becomes one.
-    fn start(&self, outbound: Outbound) -> Result<Option<BoxFuture<'static, ()>>, WireError> {
+    fn start(&self, outbound: Outbound) -> Result<Option<Errand>, WireError> {
         let usual = outbound.message.len() <= AT_ONCE && Handle::try_current().is_ok();
         let Some(request) = outbound.request.filter(|_| usual) else {
             return self.send(outbound).map(|()| None);
@@ -153,9 +143,10 @@ impl Link for HttpLink {
                 }
             }
         });
-        match lane.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        let ringing = Waker::from(Arc::clone(&watch));
+        match lane.as_mut().poll(&mut Context::from_waker(&ringing)) {
             Poll::Ready(()) => Ok(None),
-            Poll::Pending if watch.taken.load(Ordering::Relaxed) => Ok(Some(lane)),
+            Poll::Pending if watch.taken.load(Ordering::Relaxed) => Ok(Some(Errand::begun(lane, watch, ringing))),
             Poll::Pending => {
                 watch.by_itself.store(true, Ordering::Relaxed);
                 let lane = async move {

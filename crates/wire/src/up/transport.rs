@@ -11,7 +11,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::{HeaderName, HeaderValue, StatusCode};
 
-use crate::{error::WireError, message::Id, revision::Revision};
+use crate::{error::WireError, exchange::Errand, message::Id, revision::Revision};
 
 /// A way to one server.
 pub trait Transport: Send + Sync + fmt::Debug {
@@ -33,7 +33,7 @@ pub trait Link: Send + Sync + fmt::Debug {
     /// As [`Link::send`], for a request somebody waits for. What is left to be done may be given back, for whoever waits
     /// to do meanwhile: the request is out by then, and as long as nobody does the rest only its answer is late. Let go
     /// before it is done, it is given up as by [`Link::abandon`].
-    fn start(&self, outbound: Outbound) -> Result<Option<BoxFuture<'static, ()>>, WireError> {
+    fn start(&self, outbound: Outbound) -> Result<Option<Errand>, WireError> {
         self.send(outbound).map(|()| None)
     }
 

@@ -1,0 +1,95 @@
+//! What is known of a POST that was begun and is driven by whoever waits for its reply.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Wake},
+};
+
+use futures_util::task::AtomicWaker;
+
+use crate::{exchange::Bell, quiet::is_quiet};
+
+/// Of one POST. As a waker it tells whoever waits that there is something to see; nobody looks before that, and
+/// nobody is told what it does itself.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    /// A connection that was there took it.
+    pub(super) taken: AtomicBool,
+    /// It became a task.
+    pub(super) by_itself: AtomicBool,
+    rung: AtomicBool,
+    waiter: AtomicWaker,
+}
+
+impl Wake for Watch {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if is_quiet() {
+            return;
+        }
+        self.rung.store(true, Ordering::Release);
+        self.waiter.wake();
+    }
+}
+
+impl Bell for Watch {
+    fn has_rung(&self, context: &Context<'_>) -> bool {
+        // First, so that nothing that comes from now on is missed.
+        self.waiter.register(context.waker());
+        self.rung.swap(false, Ordering::AcqRel)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::{
+            Arc,
+            atomic::{AtomicUsize, Ordering},
+        },
+        task::{Context, Wake, Waker},
+    };
+
+    use super::{Bell, Watch};
+    use crate::quiet::quietly;
+
+    #[derive(Default)]
+    struct Counting(AtomicUsize);
+
+    impl Wake for Counting {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn whoever_looked_in_vain_is_woken_when_it_rings() {
+        let (watch, woken) = (Arc::new(Watch::default()), Arc::new(Counting::default()));
+        let task = Waker::from(Arc::clone(&woken));
+        assert!(!watch.has_rung(&Context::from_waker(&task)));
+        Waker::from(Arc::clone(&watch)).wake();
+        assert_eq!(woken.0.load(Ordering::SeqCst), 1);
+        assert!(watch.has_rung(&Context::from_waker(&task)));
+        assert!(!watch.has_rung(&Context::from_waker(&task)), "it rang once");
+    }
+
+    #[test]
+    fn it_does_not_ring_for_what_is_done_quietly() {
+        let watch = Arc::new(Watch::default());
+        quietly(|| Waker::from(Arc::clone(&watch)).wake());
+        assert!(!watch.has_rung(&Context::from_waker(Waker::noop())));
+    }
+
+    #[test]
+    fn what_rang_before_anybody_looked_is_not_lost() {
+        let watch = Arc::new(Watch::default());
+        Waker::from(Arc::clone(&watch)).wake();
+        assert!(watch.has_rung(&Context::from_waker(Waker::noop())));
+    }
+}
