@@ -9,7 +9,7 @@ use std::{
     fmt,
     future::poll_fn,
     io,
-    pin::{Pin, pin},
+    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -23,9 +23,13 @@ use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri, header, uri::PathAn
 use http_body_util::Full;
 use hyper::{
     body::{Body, Incoming},
-    client::conn::http1::{self, SendRequest},
+    client::conn::{
+        TrySendError,
+        http1::{self, SendRequest},
+    },
 };
 use parking_lot::Mutex;
+use pin_project_lite::pin_project;
 use url::Url;
 
 use super::connector::{Connector, HttpOptions, Open};
@@ -71,10 +75,14 @@ pub(super) struct Target {
     idle: Arc<Idle>,
 }
 
+type Driver = Pin<Box<http1::Connection<Open, Full<Bytes>>>>;
+type Answered = http::Response<Incoming>;
+type Unanswered = TrySendError<Request<Full<Bytes>>>;
+
 /// One connection.
 struct Line {
     sender: SendRequest<Full<Bytes>>,
-    driver: Pin<Box<http1::Connection<Open, Full<Bytes>>>>,
+    driver: Driver,
     /// Told of whatever comes while it is idle.
     stir: Arc<Stir>,
 }
@@ -112,15 +120,14 @@ impl HttpClient {
         Self { pool: Arc::new(Pool { connector, builder, header_bytes, idle: Mutex::default() }) }
     }
 
-    /// Sends a request to its target; path and host are filled in here. `taken` is set before a connection writes it.
+    /// Sends a request to its target; path and host are filled in here. It is taken when a connection is there for it, and
+    /// `taken` is set before that writes it.
     pub(super) async fn send(
         &self,
         target: &Target,
-        mut request: Request<Full<Bytes>>,
+        request: &mut Option<Request<Full<Bytes>>>,
         taken: Option<&AtomicBool>,
     ) -> Result<Reply, WireError> {
-        *request.uri_mut() = target.path.clone();
-        request.headers_mut().insert(header::HOST, target.host.clone());
         loop {
             let kept = target.idle.take();
             let fresh = kept.is_none();
@@ -132,32 +139,16 @@ impl HttpClient {
             if let Some(taken) = taken {
                 taken.store(true, Ordering::Relaxed);
             }
-            match line.exchange(request).await {
-                Ok(response) => {
-                    let (parts, body) = response.into_parts();
-                    let (pool, idle) = (Arc::clone(&self.pool), Arc::clone(&target.idle));
-                    let reply = Reply {
-                        status: parts.status,
-                        headers: parts.headers,
-                        body: Some(body),
-                        line: Some(line),
-                        pool,
-                        idle,
-                    };
-                    return Ok(reply);
-                }
+            match line.exchange(target.addressed(request)).await {
+                Ok(response) => return Ok(Reply::begun(response, line, self, target)),
                 // The connection was closed before a byte was written: the request is still ours.
-                Err(Failure { unsent: Some(unsent), .. }) if !fresh => request = *unsent,
-                Err(Failure { error, .. }) => return Err(explained(&error, self.pool.header_bytes)),
+                Err(mut failed) => match failed.take_message() {
+                    Some(unsent) if !fresh => *request = Some(unsent),
+                    _ => return Err(explained(&failed.into_error(), self.pool.header_bytes)),
+                },
             }
         }
     }
-}
-
-/// A request that got no reply.
-struct Failure {
-    error: hyper::Error,
-    unsent: Option<Box<Request<Full<Bytes>>>>,
 }
 
 impl HttpClient {
@@ -174,30 +165,53 @@ impl HttpClient {
     }
 }
 
+pin_project! {
+    /// A request under way over a connection.
+    struct Exchanging<'a, F> {
+        #[pin]
+        sending: F,
+        driver: &'a mut Driver,
+    }
+}
+
+impl<F: Future<Output = Result<Answered, Unanswered>>> Future for Exchanging<'_, F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut exchanging = self.project();
+        // Only the connection tells of a reply, and it does so below. A task that is woken while it runs is run again
+        // by another thread.
+        let mut unwoken = Context::from_waker(Waker::noop());
+        // The first look puts the request in line; then the connection works, and the second look sees the reply.
+        if let Poll::Ready(sent) = exchanging.sending.as_mut().poll(&mut unwoken) {
+            return Poll::Ready(sent);
+        }
+        // An end of the connection is seen by whoever waits for a reply over it.
+        let _ended = exchanging.driver.as_mut().poll(context);
+        exchanging.sending.poll(&mut unwoken)
+    }
+}
+
+// === impl Target ===
+
+impl Target {
+    /// A request to it.
+    fn addressed(&self, request: &mut Option<Request<Full<Bytes>>>) -> Request<Full<Bytes>> {
+        let mut request = request.take().unwrap_or_default();
+        *request.uri_mut() = self.path.clone();
+        request.headers_mut().insert(header::HOST, self.host.clone());
+        request
+    }
+}
+
 // === impl Line ===
 
 impl Line {
     /// Sends a request and drives the connection until the head of the reply is there.
-    async fn exchange(&mut self, request: Request<Full<Bytes>>) -> Result<http::Response<Incoming>, Failure> {
+    fn exchange(&mut self, request: Request<Full<Bytes>>) -> impl Future<Output = Result<Answered, Unanswered>> {
         // Nobody is kept from looking because of what else was done in the same turn: there is no other wake.
-        let mut sending = pin!(tokio::task::unconstrained(self.sender.try_send_request(request)));
-        let driver = &mut self.driver;
-        let sent = poll_fn(|context| {
-            // Only the connection tells of a reply, and it does so below. A task that is woken while it runs is run again
-            // by another thread.
-            let mut unwoken = Context::from_waker(Waker::noop());
-            // The first look puts the request in line; then the connection works, and the second look sees the reply.
-            if let Poll::Ready(sent) = sending.as_mut().poll(&mut unwoken) {
-                return Poll::Ready(sent);
-            }
-            // An end of the connection is seen by whoever waits for a reply over it.
-            let _ended = driver.as_mut().poll(context);
-            sending.as_mut().poll(&mut unwoken)
-        });
-        sent.await.map_err(|mut failed| {
-            let unsent = failed.take_message().map(Box::new);
-            Failure { error: failed.into_error(), unsent }
-        })
+        let sending = tokio::task::unconstrained(self.sender.try_send_request(request));
+        Exchanging { sending, driver: &mut self.driver }
     }
 
     /// Looks whether another request can go over it.
@@ -216,6 +230,18 @@ impl Line {
 // === impl Reply ===
 
 impl Reply {
+    fn begun(response: Answered, line: Line, client: &HttpClient, target: &Target) -> Self {
+        let (parts, body) = response.into_parts();
+        Self {
+            status: parts.status,
+            headers: parts.headers,
+            body: Some(body),
+            line: Some(line),
+            pool: Arc::clone(&client.pool),
+            idle: Arc::clone(&target.idle),
+        }
+    }
+
     pub(super) fn status(&self) -> StatusCode {
         self.status
     }
@@ -272,6 +298,12 @@ impl Reply {
             self.give_back();
         }
         over
+    }
+
+    /// Closes the connection, unless it was kept already.
+    pub(super) fn let_go(&mut self) {
+        self.body = None;
+        self.line = None;
     }
 
     /// One that the server has closed with its answer is not kept: nobody might look at it again for long.

@@ -44,7 +44,7 @@ impl HttpClient {
             let mut next = Request::new(Full::new(body.clone()));
             *next.method_mut() = parts.method.clone();
             *next.headers_mut() = parts.headers.clone();
-            let reply = self.send(&self.target(&url)?, next, None).await?;
+            let reply = self.send(&self.target(&url)?, &mut Some(next), None).await?;
             if !reply.status().is_redirection() || reply.status() == StatusCode::NOT_MODIFIED {
                 return whole(reply, portion.bytes).await;
             }

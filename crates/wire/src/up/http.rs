@@ -20,13 +20,13 @@ use std::{
 };
 
 use futures_util::future::BoxFuture;
-use http::{HeaderMap, HeaderValue, header};
+use http::{HeaderMap, HeaderValue};
 use tokio::runtime::Handle;
 use url::Url;
 
 use self::{
     lanes::Lanes,
-    request::{Headers, Outgoing},
+    request::{Marks, Outgoing, posting},
     session::Session,
     watch::Watch,
 };
@@ -35,7 +35,7 @@ use super::{
     credential::Credentials,
     transport::{Lane, LaneEnd, Link, Manner, Outbound, Shape, Sink, Transport},
 };
-use crate::{error::WireError, exchange::Errand, header as mcp, limit::Limits, revision::Revision};
+use crate::{error::WireError, exchange::Errand, limit::Limits, revision::Revision};
 
 /// The way to a server over HTTP.
 #[derive(Clone, Debug)]
@@ -51,6 +51,8 @@ pub(super) struct Endpoint {
     target: Option<Target>,
     /// Sent with every request, as configured.
     headers: HeaderMap,
+    /// The same, with what every POST says.
+    posted: HeaderMap,
     credentials: Arc<dyn Credentials>,
     limits: Limits,
 }
@@ -87,7 +89,9 @@ impl HttpTransport {
         let mut headers = headers;
         // Headers are how people configure keys: none of them prints itself.
         headers.values_mut().for_each(|value| value.set_sensitive(true));
-        Self { endpoint: Arc::new(Endpoint { client, url, target, headers, credentials, limits }) }
+        let mut posted = headers.clone();
+        posting(&mut posted);
+        Self { endpoint: Arc::new(Endpoint { client, url, target, headers, posted, credentials, limits }) }
     }
 }
 
@@ -225,44 +229,42 @@ impl Link for HttpLink {
 impl Shared {
     /// POSTs one message and reads its lane to the end.
     async fn post(self: &Arc<Self>, outbound: Outbound) -> LaneEnd {
-        let (headers, session) = self.headers(outbound.headers);
-        let response = match self.endpoint.send(Outgoing::post(&headers, outbound.message)).await {
+        let marks = self.marks();
+        let outgoing = Outgoing::post(&outbound.headers, &marks, outbound.message);
+        let mut response = match self.endpoint.send(outgoing).await {
             Ok(response) => response,
             Err(error) => return LaneEnd::Failed(error),
         };
         match outbound.request {
-            None => lane::acknowledged(response, &self.endpoint.limits).await,
-            Some(request) => self.read(request, session, response).await,
+            None => lane::acknowledged(&mut response, &self.endpoint.limits).await,
+            Some(request) => self.read(request, marks.session.as_ref(), &mut response).await,
         }
     }
 
     /// POSTs a request; an answer that is one body is read here, and any other lane goes on by itself.
     async fn post_in_place(self: &Arc<Self>, request: u64, outbound: Outbound, watch: &Watch) -> Option<LaneEnd> {
-        let (headers, session) = self.headers(outbound.headers);
-        let outgoing = Outgoing::post(&headers, outbound.message).watched(&watch.taken);
-        let response = match self.endpoint.send(outgoing).await {
+        let marks = self.marks();
+        let outgoing = Outgoing::post(&outbound.headers, &marks, outbound.message).watched(&watch.taken);
+        let mut response = match self.endpoint.send(outgoing).await {
             Ok(response) => response,
             Err(error) => return Some(LaneEnd::Failed(error)),
         };
         // One that goes on by itself already is known by its request: it must not begin a second time.
         if watch.by_itself.load(Ordering::Relaxed) || lane::is_one_body(&response) {
-            return Some(self.read(request, session, response).await);
+            return Some(self.read(request, marks.session.as_ref(), &mut response).await);
         }
         let shared = Arc::clone(self);
-        let rest = Box::pin(async move { Some(shared.read(request, session, response).await) });
-        self.lanes.begin(Some(request), rest).err().map(LaneEnd::Failed)
+        let rest = async move { Some(shared.read(request, marks.session.as_ref(), &mut response).await) };
+        self.lanes.begin(Some(request), Box::pin(rest)).err().map(LaneEnd::Failed)
     }
 
-    /// The headers of a POST, and the session it is sent in.
-    fn headers(&self, mut headers: Headers) -> (Headers, Option<HeaderValue>) {
-        headers.push((header::CONTENT_TYPE, HeaderValue::from_static("application/json")));
-        headers.push((header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream")));
-        let session = self.session.as_ref().and_then(|session| session.mark(&mut headers));
-        (headers, session)
+    /// What marks a POST as part of the session it is sent in.
+    fn marks(&self) -> Marks {
+        self.session.as_ref().map(Session::marks).unwrap_or_default()
     }
 
-    async fn read(self: &Arc<Self>, request: u64, session: Option<HeaderValue>, response: Reply) -> LaneEnd {
-        match (&self.session, &session) {
+    async fn read(self: &Arc<Self>, request: u64, session: Option<&HeaderValue>, response: &mut Reply) -> LaneEnd {
+        match (&self.session, session) {
             (Some(own), Some(used)) if response.status() == http::StatusCode::NOT_FOUND => {
                 return Box::pin(self.session_gone(own, used, response)).await;
             }
@@ -277,14 +279,17 @@ impl Shared {
         match lane::read(self.lanes.sink(), Lane::Of(request), response, &self.endpoint.limits).await {
             lane::End::Lane(end) => end,
             lane::End::Broken(broken) => match &self.session {
-                Some(own) => Box::pin(own.take_up(self, request, session.as_ref(), broken)).await,
+                Some(own) => {
+                    response.let_go();
+                    Box::pin(own.take_up(self, request, session, broken)).await
+                }
                 None => broken.for_good(),
             },
         }
     }
 
     /// A 404 means that the session is gone, unless it carries an answer of the server's own.
-    async fn session_gone(&self, own: &Session, used: &HeaderValue, response: Reply) -> LaneEnd {
+    async fn session_gone(&self, own: &Session, used: &HeaderValue, response: &mut Reply) -> LaneEnd {
         match lane::acknowledged(response, &self.endpoint.limits).await {
             LaneEnd::Status { body, .. } if method_not_found(&body) => {
                 LaneEnd::Status { status: http::StatusCode::NOT_FOUND, body }
@@ -306,13 +311,6 @@ impl Endpoint {
     /// Whether `other` is on the same origin.
     fn same_origin(&self, other: &Url) -> bool {
         self.url.origin() == other.origin()
-    }
-}
-
-/// Adds the revision a session agreed on, where that revision wants it said.
-fn mark_revision(headers: &mut Headers, revision: Option<Revision>) {
-    if let Some(revision) = revision.filter(|revision| revision.has_version_header()) {
-        headers.push((mcp::PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str())));
     }
 }
 

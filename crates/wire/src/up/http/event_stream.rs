@@ -12,8 +12,7 @@ use url::Url;
 use super::{
     Endpoint, lane,
     lanes::Lanes,
-    mark_revision,
-    request::{Headers, Outgoing},
+    request::{Headers, Marks, Outgoing},
 };
 use crate::{
     error::{Clock, WireError},
@@ -42,11 +41,11 @@ struct EventStreamLink {
 /// Opens the stream and waits for the address.
 pub(super) async fn open(endpoint: Arc<Endpoint>, sink: Arc<dyn Sink>) -> Result<Arc<dyn Link>, WireError> {
     let headers = vec![(header::ACCEPT, HeaderValue::from_static("text/event-stream"))];
-    let response = endpoint.send(Outgoing::get(&headers)).await?;
+    let mut response = endpoint.send(Outgoing::get(&headers, &Marks::default())).await?;
     let kind = response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if !response.status().is_success() || !kind.starts_with("text/event-stream") {
         let kind = kind.to_owned();
-        return Err(match lane::acknowledged(response, &endpoint.limits).await {
+        return Err(match lane::acknowledged(&mut response, &endpoint.limits).await {
             LaneEnd::Accepted => WireError::protocol(format!("no event stream but `{kind}`")),
             end => handshake::lane_error(end),
         });
@@ -158,11 +157,9 @@ impl EventStreamLink {
     fn post(&self, outbound: Outbound) -> impl Future<Output = LaneEnd> + Send + 'static {
         let (endpoint, address, revision) = (Arc::clone(&self.endpoint), self.address.clone(), *self.revision.lock());
         async move {
-            let mut headers = Headers::new();
-            headers.push((header::CONTENT_TYPE, HeaderValue::from_static("application/json")));
-            mark_revision(&mut headers, revision);
-            match endpoint.send_to(&address, Outgoing::post(&headers, outbound.message)).await {
-                Ok(response) => lane::acknowledged(response, &endpoint.limits).await,
+            let (headers, marks) = (Headers::new(), Marks::new(revision, None));
+            match endpoint.send_to(&address, Outgoing::post(&headers, &marks, outbound.message)).await {
+                Ok(mut response) => lane::acknowledged(&mut response, &endpoint.limits).await,
                 Err(error) => LaneEnd::Failed(error),
             }
         }

@@ -48,13 +48,13 @@ pub(super) struct Broken {
 }
 
 /// Reads a lane to its end, handing every message to the sink.
-pub(super) async fn read(sink: &dyn Sink, lane: Lane, response: Reply, limits: &Limits) -> End {
+pub(super) async fn read(sink: &dyn Sink, lane: Lane, response: &mut Reply, limits: &Limits) -> End {
     let status = response.status();
     // All but one body is large to wait for, and on the heap: most wait for one body.
     if !status.is_success() {
         return End::Lane(Box::pin(status_end(response, limits)).await);
     }
-    match kind(&response) {
+    match kind(response) {
         kind if kind.eq_ignore_ascii_case(JSON) => End::Lane(read_json(sink, lane, response, limits).await),
         kind if kind.eq_ignore_ascii_case("text/event-stream") => {
             Box::pin(read_events(sink, lane, response, limits)).await
@@ -79,7 +79,7 @@ fn kind(response: &Reply) -> &str {
 }
 
 /// Reads the events of a stream to its end.
-async fn read_events(sink: &dyn Sink, lane: Lane, mut response: Reply, limits: &Limits) -> End {
+async fn read_events(sink: &dyn Sink, lane: Lane, response: &mut Reply, limits: &Limits) -> End {
     let mut decoder = Decoder::new(limits.event_bytes);
     let mut broken = Broken::default();
     while let Some(chunk) = response.chunk().await {
@@ -110,12 +110,12 @@ async fn read_events(sink: &dyn Sink, lane: Lane, mut response: Reply, limits: &
 }
 
 /// Reads what may still stand between the answer and the end of its stream; a server that leaves it open loses it.
-async fn finish(mut response: Reply) {
+async fn finish(response: &mut Reply) {
     drop(tokio::time::timeout(LAST_CHUNK, async { while let Some(Ok(_)) = response.chunk().await {} }).await);
 }
 
 /// The reply to a notification or an answer of ours: taken, or a status that says why not.
-pub(super) async fn acknowledged(response: Reply, limits: &Limits) -> LaneEnd {
+pub(super) async fn acknowledged(response: &mut Reply, limits: &Limits) -> LaneEnd {
     if response.status().is_success() {
         finish(response).await;
         return LaneEnd::Accepted;
@@ -123,7 +123,7 @@ pub(super) async fn acknowledged(response: Reply, limits: &Limits) -> LaneEnd {
     status_end(response, limits).await
 }
 
-async fn read_json(sink: &dyn Sink, lane: Lane, response: Reply, limits: &Limits) -> LaneEnd {
+async fn read_json(sink: &dyn Sink, lane: Lane, response: &mut Reply, limits: &Limits) -> LaneEnd {
     let status = response.status();
     match collect(response, limits.message_bytes).await {
         Ok(body) if body.is_empty() && status != StatusCode::OK => LaneEnd::Accepted,
@@ -135,7 +135,7 @@ async fn read_json(sink: &dyn Sink, lane: Lane, response: Reply, limits: &Limits
     }
 }
 
-async fn status_end(response: Reply, limits: &Limits) -> LaneEnd {
+async fn status_end(response: &mut Reply, limits: &Limits) -> LaneEnd {
     let status = response.status();
     // A body that is too long or breaks off says nothing worth waiting for.
     let body = collect(response, limits.message_bytes.min(STATUS_BODY)).await.unwrap_or_default();
@@ -143,7 +143,7 @@ async fn status_end(response: Reply, limits: &Limits) -> LaneEnd {
 }
 
 /// The whole body, within a bound. One frame is taken as it is; more are copied together once.
-async fn collect(mut response: Reply, limit: usize) -> Result<Bytes, WireError> {
+async fn collect(response: &mut Reply, limit: usize) -> Result<Bytes, WireError> {
     let too_large = || WireError::TooLarge { what: "message", limit };
     let announced = response.size();
     if announced.is_some_and(|size| (limit as u64) < size) {

@@ -10,6 +10,8 @@ use url::Url;
 use super::Endpoint;
 use crate::{
     error::WireError,
+    header as mcp,
+    revision::Revision,
     up::{
         client::{Reply, Target},
         credential::{Challenge, Next, Sending},
@@ -17,13 +19,23 @@ use crate::{
     },
 };
 
-/// The headers of one request, in the order they were made.
+/// Headers of one request that no other has, in the order they were made.
 pub(super) type Headers = Vec<(HeaderName, HeaderValue)>;
+
+/// What marks a request as part of a session.
+#[derive(Debug, Default)]
+pub(super) struct Marks {
+    /// The revision agreed on, where that revision wants it said.
+    revision: Option<HeaderValue>,
+    /// The session.
+    pub(super) session: Option<HeaderValue>,
+}
 
 /// What is sent.
 pub(super) struct Outgoing<'a> {
     method: Method,
     headers: &'a Headers,
+    marks: &'a Marks,
     body: Bytes,
     /// Set when a connection takes it.
     taken: Option<&'a AtomicBool>,
@@ -47,17 +59,34 @@ impl Asked {
     }
 }
 
+impl Marks {
+    /// Those of a session; none during its handshake.
+    pub(super) fn new(revision: Option<Revision>, session: Option<HeaderValue>) -> Self {
+        let said = revision.filter(|revision| revision.has_version_header());
+        Self { revision: said.map(|revision| HeaderValue::from_static(revision.as_str())), session }
+    }
+
+    fn write(&self, headers: &mut HeaderMap) {
+        if let Some(revision) = &self.revision {
+            headers.insert(mcp::PROTOCOL_VERSION, revision.clone());
+        }
+        if let Some(session) = &self.session {
+            headers.insert(mcp::SESSION_ID, session.clone());
+        }
+    }
+}
+
 impl<'a> Outgoing<'a> {
-    pub(super) fn get(headers: &'a Headers) -> Self {
-        Self { method: Method::GET, headers, body: Bytes::new(), taken: None }
+    pub(super) fn get(headers: &'a Headers, marks: &'a Marks) -> Self {
+        Self { method: Method::GET, headers, marks, body: Bytes::new(), taken: None }
     }
 
-    pub(super) fn delete(headers: &'a Headers) -> Self {
-        Self { method: Method::DELETE, headers, body: Bytes::new(), taken: None }
+    pub(super) fn delete(headers: &'a Headers, marks: &'a Marks) -> Self {
+        Self { method: Method::DELETE, headers, marks, body: Bytes::new(), taken: None }
     }
 
-    pub(super) fn post(headers: &'a Headers, body: Bytes) -> Self {
-        Self { method: Method::POST, headers, body, taken: None }
+    pub(super) fn post(headers: &'a Headers, marks: &'a Marks, body: Bytes) -> Self {
+        Self { method: Method::POST, headers, marks, body, taken: None }
     }
 
     /// The same; this is set when a connection takes it, so that it is written by whoever polls.
@@ -68,8 +97,8 @@ impl<'a> Outgoing<'a> {
 
 impl Endpoint {
     /// Sends a request to the server's address.
-    pub(super) async fn send(&self, outgoing: Outgoing<'_>) -> Result<Reply, WireError> {
-        self.send_to(&self.url, outgoing).await
+    pub(super) fn send<'a>(&'a self, outgoing: Outgoing<'a>) -> impl Future<Output = Result<Reply, WireError>> + Send {
+        self.send_to(&self.url, outgoing)
     }
 
     /// Sends a request to an address of the same origin.
@@ -133,24 +162,44 @@ impl Endpoint {
         outgoing: &Outgoing<'_>,
         presented: &mut Option<HeaderValue>,
     ) -> Result<Reply, WireError> {
-        let Outgoing { method, headers, body, taken } = outgoing;
-        let mut request = Request::new(Full::new(body.clone()));
-        *request.method_mut() = method.clone();
-        let mut own = HeaderMap::with_capacity(self.headers.len() + headers.len() + 4);
-        own.extend(self.headers.iter().map(|(name, value)| (name.clone(), value.clone())));
-        for (name, value) in self.credentials.headers(Sending { method, url, body }).await? {
-            own.insert(name, value);
-        }
-        // None of the protocol's own headers is one.
-        *presented = if own.is_empty() { None } else { own.get(header::AUTHORIZATION).cloned() };
-        // What the protocol needs cannot be overridden.
-        for (name, value) in *headers {
-            own.insert(name.clone(), value.clone());
-        }
-        *request.headers_mut() = own;
-        let reply = self.client.send(target, request, *taken).await?;
+        let Outgoing { method, body, taken, .. } = outgoing;
+        let credentials = self.credentials.headers(Sending { method, url, body }).await?;
+        let mut request = Some(self.dressed(outgoing, credentials, presented));
+        let reply = self.client.send(target, &mut request, *taken).await?;
         self.credentials.heard(url, reply.headers());
         Ok(reply)
+    }
+
+    /// A request with all its headers.
+    fn dressed(
+        &self,
+        outgoing: &Outgoing<'_>,
+        credentials: Headers,
+        presented: &mut Option<HeaderValue>,
+    ) -> Request<Full<Bytes>> {
+        let mut own = self.usual(&outgoing.method).clone();
+        let as_usual = credentials.is_empty() && self.headers.is_empty();
+        for (name, value) in credentials {
+            own.insert(name, value);
+        }
+        *presented = if as_usual { None } else { own.get(header::AUTHORIZATION).cloned() };
+        // What the protocol needs cannot be overridden.
+        if !as_usual && outgoing.method == Method::POST {
+            posting(&mut own);
+        }
+        outgoing.marks.write(&mut own);
+        for (name, value) in outgoing.headers {
+            own.insert(name.clone(), value.clone());
+        }
+        let mut request = Request::new(Full::new(outgoing.body.clone()));
+        *request.method_mut() = outgoing.method.clone();
+        *request.headers_mut() = own;
+        request
+    }
+
+    /// The headers that all requests of this kind begin with.
+    fn usual(&self, method: &Method) -> &HeaderMap {
+        if *method == Method::POST { &self.posted } else { &self.headers }
     }
 
     /// Where a redirect leads, if it may be followed: same origin, a few times, method and body kept.
@@ -164,6 +213,12 @@ impl Endpoint {
         }
         Ok(target)
     }
+}
+
+/// Adds what every POST of a message says.
+pub(super) fn posting(headers: &mut HeaderMap) {
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
 }
 
 fn challenge(status: StatusCode, method: &Method, url: &Url, headers: &HeaderMap) -> Challenge {

@@ -13,8 +13,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::{
     Endpoint, Shared,
     lane::{self, Broken, End},
-    mark_revision,
-    request::{Headers, Outgoing},
+    request::{Headers, Marks, Outgoing},
 };
 use crate::{
     error::WireError,
@@ -114,14 +113,14 @@ impl Session {
         }
     }
 
-    /// Adds session and revision to the headers; gives the session used. A handshake carries neither.
-    pub(super) fn mark(&self, headers: &mut Headers) -> Option<HeaderValue> {
-        let state = self.state.lock();
-        let (State::Agreed { id, revision, .. } | State::Open { id, revision }) = &*state else { return None };
-        mark_revision(headers, Some(*revision));
-        let id = id.clone()?;
-        headers.push((mcp::SESSION_ID, id.clone()));
-        Some(id)
+    /// What marks a request as part of it. A handshake carries neither session nor revision.
+    pub(super) fn marks(&self) -> Marks {
+        match &*self.state.lock() {
+            State::Agreed { id, revision, .. } | State::Open { id, revision } => {
+                Marks::new(Some(*revision), id.clone())
+            }
+            State::Shaking { .. } => Marks::default(),
+        }
     }
 
     /// Takes a broken stream of this session up again, as often as it makes progress. Where the session has been lost
@@ -144,7 +143,7 @@ impl Session {
                 break;
             }
             let retry = broken.retry;
-            let response = match self.get(shared, Some(&last_event)).await {
+            let mut response = match self.get(shared, Some(&last_event)).await {
                 Ok(response) => response,
                 Err(error @ (WireError::Unauthorized { .. } | WireError::Redirect { .. } | WireError::Refused(_))) => {
                     return LaneEnd::Failed(error);
@@ -155,7 +154,7 @@ impl Session {
                     continue;
                 }
             };
-            match lane::read(shared.lanes.sink(), Lane::Of(request), response, &shared.endpoint.limits).await {
+            match lane::read(shared.lanes.sink(), Lane::Of(request), &mut response, &shared.endpoint.limits).await {
                 End::Lane(end) => return end,
                 End::Broken(next) => {
                     let last_event = next.last_event.or(Some(last_event));
@@ -188,9 +187,9 @@ impl Session {
     /// Ends the session on the server.
     pub(super) async fn give_back(&self, endpoint: &Endpoint) {
         self.standing.lock().take();
-        let mut headers = Headers::new();
-        if self.mark(&mut headers).is_some()
-            && let Err(error) = endpoint.send(Outgoing::delete(&headers)).await
+        let marks = self.marks();
+        if marks.session.is_some()
+            && let Err(error) = endpoint.send(Outgoing::delete(&Headers::new(), &marks)).await
         {
             tracing::debug!(%error, "the session was not given back");
         }
@@ -199,11 +198,10 @@ impl Session {
     async fn get(&self, shared: &Shared, last_event: Option<&str>) -> Result<Reply, WireError> {
         let mut headers = Headers::new();
         headers.push((header::ACCEPT, HeaderValue::from_static("text/event-stream")));
-        self.mark(&mut headers);
         if let Some(last_event) = last_event.and_then(|id| HeaderValue::from_str(id).ok()) {
             headers.push((mcp::LAST_EVENT_ID, last_event));
         }
-        shared.endpoint.send(Outgoing::get(&headers)).await
+        shared.endpoint.send(Outgoing::get(&headers, &self.marks())).await
     }
 }
 
@@ -242,10 +240,10 @@ async fn keep_standing(shared: Weak<Shared>, answered: oneshot::Sender<()>) {
         answered.take();
         failures += 1;
         match outlook {
-            Outlook::Stream(response) => {
+            Outlook::Stream(mut response) => {
                 had = true;
-                let read = lane::read(shared.lanes.sink(), Lane::Standing, response, &shared.endpoint.limits).await;
-                match read {
+                let limits = &shared.endpoint.limits;
+                match lane::read(shared.lanes.sink(), Lane::Standing, &mut response, limits).await {
                     End::Broken(next) => {
                         failures = if next.progressed { 0 } else { failures };
                         let last_event = next.last_event.or(broken.last_event);
