@@ -46,15 +46,10 @@ impl Wake for Muffled {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if !is_quiet() {
+        if !QUIET.get() {
             self.task.wake_by_ref();
         }
     }
-}
-
-/// Whether this thread is doing something [`quietly`].
-pub(crate) fn is_quiet() -> bool {
-    QUIET.get()
 }
 
 /// Does something of which nobody is told who is driven with a [`Quiet`] waker. What runs here must not wait for a wake

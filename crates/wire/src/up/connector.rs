@@ -14,10 +14,7 @@ use std::{
 
 use http::Uri;
 use hyper_util::{
-    client::{
-        legacy::connect::{Connected, Connection, proxy::Tunnel},
-        proxy::matcher::Matcher,
-    },
+    client::{legacy::connect::proxy::Tunnel, proxy::matcher::Matcher},
     rt::TokioIo,
 };
 use rustls::{
@@ -25,7 +22,7 @@ use rustls::{
     pki_types::{CertificateDer, ServerName, pem::PemObject},
 };
 use tokio::{
-    io::{AsyncRead, AsyncWrite},
+    io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
     sync::OnceCell,
 };
@@ -90,8 +87,8 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 /// An open connection.
 pub(super) enum Open {
-    Plain(TokioIo<TcpStream>),
-    Secure(TokioIo<Box<dyn Stream>>),
+    Plain(TcpStream),
+    Secure(Box<dyn Stream>),
 }
 
 impl Connector {
@@ -135,7 +132,7 @@ impl Shared {
         let host = uri.host().ok_or_else(|| io::Error::other("the address has no host"))?.to_owned();
         let secure = uri.scheme_str() == Some("https");
         if !secure {
-            return self.tcp(&uri).await.map(|stream| Open::Plain(TokioIo::new(stream)));
+            return self.tcp(&uri).await.map(Open::Plain);
         }
         let tls = self.tls().await?;
         let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned()).map_err(io::Error::other)?;
@@ -146,11 +143,11 @@ impl Shared {
                     tunnel = tunnel.with_auth(auth.clone());
                 }
                 let opened = Service::call(&mut tunnel, uri.clone()).await.map_err(io::Error::other)?;
-                opened.into_stream()
+                Box::new(opened.into_inner())
             }
             None => Box::new(self.tcp(&uri).await?),
         };
-        Ok(Open::Secure(TokioIo::new(Box::new(tls.connect(name, stream).await?))))
+        Ok(Open::Secure(Box::new(tls.connect(name, stream).await?)))
     }
 
     /// A TCP connection to the first address that the guard lets pass and that answers.
@@ -209,9 +206,9 @@ struct Plain {
 }
 
 impl Service<Uri> for Plain {
-    type Response = Open;
+    type Response = TokioIo<TcpStream>;
     type Error = io::Error;
-    type Future = Pin<Box<dyn Future<Output = io::Result<Open>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
 
     fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
@@ -219,31 +216,12 @@ impl Service<Uri> for Plain {
 
     fn call(&mut self, uri: Uri) -> Self::Future {
         let shared = Arc::clone(&self.shared);
-        Box::pin(async move { shared.tcp(&uri).await.map(|stream| Open::Plain(TokioIo::new(stream))) })
+        Box::pin(async move { shared.tcp(&uri).await.map(TokioIo::new) })
     }
 }
 
-impl Open {
-    fn into_stream(self) -> Box<dyn Stream> {
-        match self {
-            Self::Plain(stream) => Box::new(stream.into_inner()),
-            Self::Secure(stream) => stream.into_inner(),
-        }
-    }
-}
-
-impl Connection for Open {
-    fn connected(&self) -> Connected {
-        Connected::new()
-    }
-}
-
-impl hyper::rt::Read for Open {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: hyper::rt::ReadBufCursor<'_>,
-    ) -> Poll<io::Result<()>> {
+impl AsyncRead for Open {
+    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
             Self::Secure(stream) => Pin::new(stream).poll_read(context, buffer),
@@ -251,7 +229,7 @@ impl hyper::rt::Read for Open {
     }
 }
 
-impl hyper::rt::Write for Open {
+impl AsyncWrite for Open {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
@@ -289,5 +267,14 @@ impl hyper::rt::Write for Open {
             Self::Plain(stream) => Pin::new(stream).poll_write_vectored(context, slices),
             Self::Secure(stream) => Pin::new(stream).poll_write_vectored(context, slices),
         }
+    }
+}
+
+impl fmt::Debug for Open {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Plain(_) => "Plain",
+            Self::Secure(_) => "Secure",
+        })
     }
 }

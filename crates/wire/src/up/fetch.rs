@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
-use http_body_util::Full;
 use url::Url;
 
 use super::{
-    client::{HttpClient, Reply},
+    client::{HttpClient, Message, Reply, field},
     redirect,
 };
 use crate::error::{Clock, WireError};
@@ -40,11 +39,11 @@ impl HttpClient {
         let unreadable = |_| WireError::Unreachable { target: "it".to_owned(), reason: "not an address".to_owned() };
         let mut url: Url = request.uri().to_string().parse().map_err(unreadable)?;
         let (parts, body) = request.into_parts();
+        let mut fields = Vec::new();
+        parts.headers.iter().for_each(|(name, value)| field(&mut fields, name, value));
         for _ in 0..=portion.redirects {
-            let mut next = Request::new(Full::new(body.clone()));
-            *next.method_mut() = parts.method.clone();
-            *next.headers_mut() = parts.headers.clone();
-            let reply = self.send(&self.target(&url)?, &mut Some(next), None).await?;
+            let message = Message { method: &parts.method, fields: &fields, body: &body };
+            let reply = self.send(&self.target(&url)?, message, None).await?;
             if !reply.status().is_redirection() || reply.status() == StatusCode::NOT_MODIFIED {
                 return whole(reply, portion.bytes).await;
             }

@@ -26,7 +26,7 @@ use url::Url;
 
 use self::{
     lanes::Lanes,
-    request::{Marks, Outgoing, posting},
+    request::{Marks, Outgoing},
     session::Session,
     watch::Watch,
 };
@@ -51,8 +51,6 @@ pub(super) struct Endpoint {
     target: Option<Target>,
     /// Sent with every request, as configured.
     headers: HeaderMap,
-    /// The same, with what every POST says.
-    posted: HeaderMap,
     credentials: Arc<dyn Credentials>,
     limits: Limits,
 }
@@ -89,9 +87,7 @@ impl HttpTransport {
         let mut headers = headers;
         // Headers are how people configure keys: none of them prints itself.
         headers.values_mut().for_each(|value| value.set_sensitive(true));
-        let mut posted = headers.clone();
-        posting(&mut posted);
-        Self { endpoint: Arc::new(Endpoint { client, url, target, headers, posted, credentials, limits }) }
+        Self { endpoint: Arc::new(Endpoint { client, url, target, headers, credentials, limits }) }
     }
 }
 

@@ -3,8 +3,7 @@
 use std::{mem, sync::atomic::AtomicBool};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
-use http_body_util::Full;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use url::Url;
 
 use super::Endpoint;
@@ -13,7 +12,7 @@ use crate::{
     header as mcp,
     revision::Revision,
     up::{
-        client::{Reply, Target},
+        client::{Message, Reply, Target, field},
         credential::{Challenge, Next, Sending},
         redirect,
     },
@@ -41,6 +40,16 @@ pub(super) struct Outgoing<'a> {
     taken: Option<&'a AtomicBool>,
 }
 
+/// What every POST of a message says.
+static POSTING: [(HeaderName, HeaderValue); 2] = [
+    (header::CONTENT_TYPE, HeaderValue::from_static("application/json")),
+    (header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream")),
+];
+static REVISION: HeaderName = mcp::PROTOCOL_VERSION;
+static SESSION: HeaderName = mcp::SESSION_ID;
+/// Room for the headers of most requests.
+const FIELDS: usize = 512;
+
 /// What the credentials were asked for already, for one request: each kind of refusal is answered once.
 #[derive(Default)]
 struct Asked {
@@ -66,13 +75,9 @@ impl Marks {
         Self { revision: said.map(|revision| HeaderValue::from_static(revision.as_str())), session }
     }
 
-    fn write(&self, headers: &mut HeaderMap) {
-        if let Some(revision) = &self.revision {
-            headers.insert(mcp::PROTOCOL_VERSION, revision.clone());
-        }
-        if let Some(session) = &self.session {
-            headers.insert(mcp::SESSION_ID, session.clone());
-        }
+    fn fields(&self) -> impl Iterator<Item = (&HeaderName, &HeaderValue)> + Clone {
+        let revision = self.revision.as_ref().map(|revision| (&REVISION, revision));
+        revision.into_iter().chain(self.session.as_ref().map(|session| (&SESSION, session)))
     }
 }
 
@@ -164,42 +169,38 @@ impl Endpoint {
     ) -> Result<Reply, WireError> {
         let Outgoing { method, body, taken, .. } = outgoing;
         let credentials = self.credentials.headers(Sending { method, url, body }).await?;
-        let mut request = Some(self.dressed(outgoing, credentials, presented));
-        let reply = self.client.send(target, &mut request, *taken).await?;
+        let fields = self.fields(outgoing, &credentials);
+        *presented = self.authority(&credentials);
+        let message = Message { method, fields: &fields, body };
+        let reply = self.client.send(target, message, *taken).await?;
         self.credentials.heard(url, reply.headers());
         Ok(reply)
     }
 
-    /// A request with all its headers.
-    fn dressed(
-        &self,
-        outgoing: &Outgoing<'_>,
-        credentials: Headers,
-        presented: &mut Option<HeaderValue>,
-    ) -> Request<Full<Bytes>> {
-        let mut own = self.usual(&outgoing.method).clone();
-        let as_usual = credentials.is_empty() && self.headers.is_empty();
-        for (name, value) in credentials {
-            own.insert(name, value);
+    /// All headers of a request, as they are written. Credentials replace what is configured, and what the protocol needs
+    /// cannot be overridden by either.
+    fn fields(&self, outgoing: &Outgoing<'_>, credentials: &Headers) -> Vec<u8> {
+        let posting = if outgoing.method == Method::POST { &POSTING[..] } else { &[] };
+        let own = outgoing.headers.iter().map(|(name, value)| (name, value));
+        let needed = posting.iter().map(|(name, value)| (name, value)).chain(outgoing.marks.fields()).chain(own);
+        let mut fields = Vec::with_capacity(FIELDS);
+        needed.clone().for_each(|(name, value)| field(&mut fields, name, value));
+        let is_needed = |name: &HeaderName| *name == header::HOST || needed.clone().any(|(needed, _)| needed == name);
+        for (name, value) in credentials.iter().filter(|(name, _)| !is_needed(name)) {
+            field(&mut fields, name, value);
         }
-        *presented = if as_usual { None } else { own.get(header::AUTHORIZATION).cloned() };
-        // What the protocol needs cannot be overridden.
-        if !as_usual && outgoing.method == Method::POST {
-            posting(&mut own);
+        for (name, value) in &self.headers {
+            if !is_needed(name) && !credentials.iter().any(|(replaced, _)| replaced == name) {
+                field(&mut fields, name, value);
+            }
         }
-        outgoing.marks.write(&mut own);
-        for (name, value) in outgoing.headers {
-            own.insert(name.clone(), value.clone());
-        }
-        let mut request = Request::new(Full::new(outgoing.body.clone()));
-        *request.method_mut() = outgoing.method.clone();
-        *request.headers_mut() = own;
-        request
+        fields
     }
 
-    /// The headers that all requests of this kind begin with.
-    fn usual(&self, method: &Method) -> &HeaderMap {
-        if *method == Method::POST { &self.posted } else { &self.headers }
+    /// What a request presents as its authority. None of the protocol's own headers is one.
+    fn authority(&self, credentials: &Headers) -> Option<HeaderValue> {
+        let named = credentials.iter().rev().find(|(name, _)| *name == header::AUTHORIZATION);
+        named.map(|(_, value)| value).or_else(|| self.headers.get(header::AUTHORIZATION)).cloned()
     }
 
     /// Where a redirect leads, if it may be followed: same origin, a few times, method and body kept.
@@ -213,12 +214,6 @@ impl Endpoint {
         }
         Ok(target)
     }
-}
-
-/// Adds what every POST of a message says.
-pub(super) fn posting(headers: &mut HeaderMap) {
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
 }
 
 fn challenge(status: StatusCode, method: &Method, url: &Url, headers: &HeaderMap) -> Challenge {

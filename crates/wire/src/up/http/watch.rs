@@ -10,10 +10,9 @@ use std::{
 
 use futures_util::task::AtomicWaker;
 
-use crate::{exchange::Bell, quiet::is_quiet};
+use crate::exchange::Bell;
 
-/// Of one POST. As a waker it tells whoever waits that there is something to see; nobody looks before that, and
-/// nobody is told what it does itself.
+/// Of one POST. As a waker it tells whoever waits that there is something to see; nobody looks before that.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     /// A connection that was there took it.
@@ -30,9 +29,6 @@ impl Wake for Watch {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if is_quiet() {
-            return;
-        }
         self.rung.store(true, Ordering::Release);
         self.waiter.wake();
     }
@@ -57,7 +53,6 @@ mod tests {
     };
 
     use super::{Bell, Watch};
-    use crate::quiet::quietly;
 
     #[derive(Default)]
     struct Counting(AtomicUsize);
@@ -77,13 +72,6 @@ mod tests {
         assert_eq!(woken.0.load(Ordering::SeqCst), 1);
         assert!(watch.has_rung(&Context::from_waker(&task)));
         assert!(!watch.has_rung(&Context::from_waker(&task)), "it rang once");
-    }
-
-    #[test]
-    fn it_does_not_ring_for_what_is_done_quietly() {
-        let watch = Arc::new(Watch::default());
-        quietly(|| Waker::from(Arc::clone(&watch)).wake());
-        assert!(!watch.has_rung(&Context::from_waker(Waker::noop())));
     }
 
     #[test]

@@ -1,0 +1,179 @@
+//! A body in chunks, taken off the front of what came.
+
+use bytes::{Buf, Bytes, BytesMut};
+
+use super::head::not_http;
+use crate::error::WireError;
+
+/// A size has no more digits.
+const DIGITS: usize = 16;
+
+/// Where in a body in chunks one stands.
+#[derive(Debug)]
+pub(super) struct Chunks {
+    at: At,
+    /// Bytes that are not of the body and may still come: extensions and trailers carry nothing for us.
+    patience: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum At {
+    Size {
+        sum: u64,
+        digits: usize,
+    },
+    /// Behind a size, up to the end of its line.
+    Extension {
+        size: u64,
+    },
+    Data {
+        left: u64,
+    },
+    /// Behind a chunk: an end of line, and its second half.
+    Behind,
+    Ending,
+    /// Behind the last chunk, in a line; an empty one is the end.
+    Trailer {
+        empty: bool,
+    },
+    Over,
+}
+
+/// The next of a body.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    Piece(Bytes),
+    Over,
+    /// More has to come first.
+    More,
+}
+
+impl Chunks {
+    /// At the beginning; lines that are no chunk may take so much in all.
+    pub(super) fn new(patience: usize) -> Self {
+        Self { at: At::Size { sum: 0, digits: 0 }, patience }
+    }
+
+    /// What comes next of what is there.
+    pub(super) fn next(&mut self, input: &mut BytesMut) -> Result<Next, WireError> {
+        loop {
+            if self.at == At::Over {
+                return Ok(Next::Over);
+            }
+            if input.is_empty() {
+                return Ok(Next::More);
+            }
+            if let At::Data { left } = self.at {
+                let size = usize::try_from(left).unwrap_or(usize::MAX).min(input.len());
+                let left = left - size as u64;
+                self.at = if left == 0 { At::Behind } else { At::Data { left } };
+                return Ok(Next::Piece(input.split_to(size).freeze()));
+            }
+            let byte = input.get_u8();
+            self.at = self.behind(byte)?;
+        }
+    }
+
+    /// Where one stands behind this byte, which is none of the body.
+    fn behind(&mut self, byte: u8) -> Result<At, WireError> {
+        match (self.at, byte) {
+            (At::Size { sum, digits }, byte) if byte.is_ascii_hexdigit() && digits < DIGITS => {
+                let digit = char::from(byte).to_digit(16).unwrap_or_default();
+                Ok(At::Size { sum: sum << 4 | u64::from(digit), digits: digits + 1 })
+            }
+            (At::Size { sum, digits }, b'\r' | b';' | b' ' | b'\t') if 0 < digits => Ok(At::Extension { size: sum }),
+            (At::Extension { size: 0 }, b'\n') => Ok(At::Trailer { empty: true }),
+            (At::Extension { size }, b'\n') => Ok(At::Data { left: size }),
+            (At::Behind, b'\r') => Ok(At::Ending),
+            (At::Ending, b'\n') => Ok(At::Size { sum: 0, digits: 0 }),
+            (At::Trailer { empty: true }, b'\n') => Ok(At::Over),
+            (At::Trailer { empty: false }, b'\n') => Ok(At::Trailer { empty: true }),
+            (at @ At::Trailer { .. }, b'\r') => self.skip(at),
+            (At::Trailer { .. }, _) => self.skip(At::Trailer { empty: false }),
+            (at @ At::Extension { .. }, _) => self.skip(at),
+            _ => Err(not_http("a chunk that is none")),
+        }
+    }
+
+    fn skip(&mut self, at: At) -> Result<At, WireError> {
+        let left = self.patience.checked_sub(1);
+        self.patience = left.ok_or_else(|| not_http("more around its chunks than in them"))?;
+        Ok(at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::{Bytes, BytesMut};
+    use proptest::prelude::{any, prop, proptest};
+
+    use super::{Chunks, Next};
+    use crate::property;
+
+    /// The whole body, fed in pieces of this size; what stands behind it is given too.
+    fn fed(text: &[u8], size: usize) -> Result<(Vec<u8>, Vec<u8>), Option<String>> {
+        let (mut chunks, mut body, mut input) = (Chunks::new(64), Vec::new(), BytesMut::new());
+        let mut pieces = text.chunks(size);
+        loop {
+            match chunks.next(&mut input).map_err(|error| Some(error.to_string()))? {
+                Next::Piece(piece) => body.extend_from_slice(&piece),
+                Next::Over => {
+                    pieces.for_each(|piece| input.extend_from_slice(piece));
+                    return Ok((body, input.to_vec()));
+                }
+                Next::More => input.extend_from_slice(pieces.next().ok_or(None)?),
+            }
+        }
+    }
+
+    #[test]
+    fn chunks_are_put_together_and_what_stands_around_them_is_not() {
+        let text = b"5;name=value\r\nhello\r\n6 \r\n world\r\n0\r\nx-trailer: of no interest\r\n\r\nHTTP";
+        for size in [1, 2, 3, 7, text.len()] {
+            assert_eq!(fed(text, size), Ok((b"hello world".to_vec(), b"HTTP".to_vec())), "in pieces of {size}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_chunk_is_said_to_be_none() {
+        let long = [b"1;".as_slice(), &[b'x'; 65], b"\r\n"].concat();
+        let rows: [&[u8]; 7] = [b"hello", b"\r\n", b"5\nhello", b"1\r\nhe", b"fffffffffffffffff\r\n", b"-1\r\n", &long];
+        for text in rows {
+            assert!(
+                fed(text, 1).is_err_and(|why| why.is_some_and(|why| why.contains("not HTTP"))),
+                "{}",
+                text.escape_ascii()
+            );
+        }
+    }
+
+    #[test]
+    fn what_breaks_off_is_not_over() {
+        let whole = b"2\r\nok\r\n0\r\n\r\n";
+        for size in 0..whole.len() {
+            assert_eq!(fed(&whole[..size], 3), Err(None), "after {size} bytes");
+        }
+    }
+
+    #[test]
+    fn any_body_in_any_chunks_arrives() {
+        let parts = prop::collection::vec(prop::collection::vec(any::<u8>(), 1..50), 0..20);
+        proptest!(property::cases(), |(parts in parts, size in 1usize..70)| {
+            let mut text = Vec::new();
+            for part in &parts {
+                text.extend_from_slice(format!("{:X}\r\n", part.len()).as_bytes());
+                text.extend_from_slice(part);
+                text.extend_from_slice(b"\r\n");
+            }
+            text.extend_from_slice(b"0\r\n\r\n");
+            assert_eq!(fed(&text, size), Ok((parts.concat(), Vec::new())));
+        });
+    }
+
+    #[test]
+    fn a_piece_is_given_as_soon_as_it_is_there() {
+        let (mut chunks, mut input) = (Chunks::new(64), BytesMut::from("8\r\nhalf".as_bytes()));
+        assert_eq!(chunks.next(&mut input).unwrap(), Next::Piece(Bytes::from_static(b"half")));
+        assert_eq!(chunks.next(&mut input).unwrap(), Next::More);
+    }
+}

@@ -1,0 +1,310 @@
+//! The head of a request, written, and the head of a reply, read: HTTP/1.1 as RFC 9112 has it, and no more of it than a
+//! client of messages needs.
+//!
+//! Lines are read by `httparse`, as in hyper. Where a head leaves open where its body ends, its connection is not used again: what
+//! two sides understand differently is how requests get smuggled.
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+
+use crate::error::WireError;
+
+/// Headers of most replies; more need room of their own.
+const USUAL: usize = 32;
+/// How every reply begins.
+const OPENING: &[u8] = b"HTTP/1.";
+
+/// What a head may take.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bound {
+    /// Bytes in all.
+    pub(super) bytes: usize,
+    /// Headers.
+    pub(super) count: usize,
+}
+
+/// The head of a reply.
+#[derive(Debug)]
+pub(super) struct Head {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) extent: Extent,
+    /// Whether another request may go over the connection when the body has ended.
+    pub(super) stays: bool,
+}
+
+/// How far a body goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// So many bytes.
+    Sized(u64),
+    /// As its chunks say.
+    Chunked,
+    /// Until the server closes the connection.
+    UntilClose,
+}
+
+/// Writes one header.
+pub(crate) fn field(fields: &mut Vec<u8>, name: &HeaderName, value: &HeaderValue) {
+    fields.extend_from_slice(name.as_str().as_bytes());
+    fields.extend_from_slice(b": ");
+    fields.extend_from_slice(value.as_bytes());
+    fields.extend_from_slice(b"\r\n");
+}
+
+/// Writes the head of a request around headers that are written already.
+pub(super) fn write(out: &mut Vec<u8>, method: &Method, path: &str, host: &HeaderValue, fields: &[u8], size: usize) {
+    out.clear();
+    out.extend_from_slice(method.as_str().as_bytes());
+    out.push(b' ');
+    out.extend_from_slice(path.as_bytes());
+    out.extend_from_slice(b" HTTP/1.1\r\n");
+    field(out, &header::HOST, host);
+    out.extend_from_slice(fields);
+    if *method == Method::POST || size != 0 {
+        out.extend_from_slice(b"content-length: ");
+        decimal(out, size);
+        out.extend_from_slice(b"\r\n");
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+fn decimal(out: &mut Vec<u8>, number: usize) {
+    let (from, mut rest) = (out.len(), number);
+    loop {
+        out.push(b"0123456789"[rest % 10]);
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    out[from..].reverse();
+}
+
+/// Reads a head off the front, once it is whole.
+pub(super) fn read(input: &mut BytesMut, bound: Bound) -> Result<Option<Head>, WireError> {
+    let opening = input.len().min(OPENING.len());
+    if input[..opening] != OPENING[..opening] {
+        return Err(not_http("it does not begin as an answer does"));
+    }
+    let too_large = || WireError::TooLarge { what: "response header", limit: bound.bytes };
+    let Some(end) = end(input) else {
+        return if bound.bytes <= input.len() { Err(too_large()) } else { Ok(None) };
+    };
+    if bound.bytes < end {
+        return Err(too_large());
+    }
+    let text = input.split_to(end).freeze();
+    parse(&text, bound).map(Some)
+}
+
+/// Where the first empty line ends.
+fn end(bytes: &[u8]) -> Option<usize> {
+    memchr::memchr_iter(b'\n', bytes).find_map(|at| match bytes[at + 1..] {
+        [b'\n', ..] => Some(at + 2),
+        [b'\r', b'\n', ..] => Some(at + 3),
+        _ => None,
+    })
+}
+
+fn parse(text: &Bytes, bound: Bound) -> Result<Head, WireError> {
+    let mut usual = [httparse::EMPTY_HEADER; USUAL];
+    let room = bound.count.min(USUAL);
+    let mut response = httparse::Response::new(&mut usual[..room]);
+    match response.parse(text) {
+        Err(httparse::Error::TooManyHeaders) if USUAL < bound.count => {
+            let mut many = vec![httparse::EMPTY_HEADER; bound.count];
+            let mut response = httparse::Response::new(&mut many);
+            let parsed = response.parse(text);
+            understood(text, parsed, &response, bound)
+        }
+        parsed => understood(text, parsed, &response, bound),
+    }
+}
+
+fn understood(
+    text: &Bytes,
+    parsed: httparse::Result<usize>,
+    response: &httparse::Response<'_, '_>,
+    bound: Bound,
+) -> Result<Head, WireError> {
+    match parsed {
+        Ok(httparse::Status::Complete(_)) => {}
+        Ok(httparse::Status::Partial) => return Err(not_http("its head breaks off")),
+        Err(httparse::Error::TooManyHeaders) => {
+            return Err(WireError::TooLarge { what: "number of response headers", limit: bound.count });
+        }
+        Err(error) => return Err(not_http(&error.to_string())),
+    }
+    let status =
+        StatusCode::from_u16(response.code.unwrap_or_default()).map_err(|_| not_http("a status out of range"))?;
+    let mut headers = HeaderMap::with_capacity(response.headers.len());
+    for line in &*response.headers {
+        let name = HeaderName::from_bytes(line.name.as_bytes()).map_err(|_| not_http("a header without a name"))?;
+        let value = HeaderValue::from_maybe_shared(text.slice_ref(line.value));
+        headers.append(name, value.map_err(|_| not_http("a header with a value nobody can read"))?);
+    }
+    let (extent, clear) = extent(status, &headers)?;
+    let stays = clear && response.version == Some(1) && extent != Extent::UntilClose && !closes(&headers);
+    Ok(Head { status, headers, extent, stays })
+}
+
+/// How far the body goes, and whether there is only one way to understand that.
+fn extent(status: StatusCode, headers: &HeaderMap) -> Result<(Extent, bool), WireError> {
+    let size = announced(headers)?;
+    if status.is_informational() || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
+        return Ok((Extent::Sized(0), true));
+    }
+    match headers.get_all(header::TRANSFER_ENCODING).iter().next_back() {
+        Some(coding) => {
+            let last = coding.as_bytes().rsplit(|byte| *byte == b',').next().unwrap_or_default();
+            let chunked = last.trim_ascii().eq_ignore_ascii_case(b"chunked");
+            Ok((if chunked { Extent::Chunked } else { Extent::UntilClose }, size.is_none()))
+        }
+        None => Ok((size.map_or(Extent::UntilClose, Extent::Sized), true)),
+    }
+}
+
+/// The size that was announced; said more than once, it has to be the same.
+fn announced(headers: &HeaderMap) -> Result<Option<u64>, WireError> {
+    let mut announced = None;
+    for said in
+        headers.get_all(header::CONTENT_LENGTH).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
+    {
+        let size = number(said.trim_ascii()).ok_or_else(|| not_http("a size that is no number"))?;
+        if announced.is_some_and(|before| before != size) {
+            return Err(not_http("two sizes"));
+        }
+        announced = Some(size);
+    }
+    Ok(announced)
+}
+
+/// Digits and nothing else.
+fn number(digits: &[u8]) -> Option<u64> {
+    let digit = |digit: &u8| digit.is_ascii_digit().then(|| u64::from(digit - b'0'));
+    let add = |number: u64, next| number.checked_mul(10)?.checked_add(digit(next)?);
+    (!digits.is_empty()).then_some(())?;
+    digits.iter().try_fold(0, add)
+}
+
+fn closes(headers: &HeaderMap) -> bool {
+    let tokens =
+        headers.get_all(header::CONNECTION).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    tokens.into_iter().any(|token| token.trim_ascii().eq_ignore_ascii_case(b"close"))
+}
+
+/// The server speaks something else.
+pub(super) fn not_http(what: &str) -> WireError {
+    WireError::protocol(format!("not HTTP: {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::BytesMut;
+    use http::{HeaderValue, Method, StatusCode, header};
+
+    use super::{Bound, Extent, Head, read, write};
+    use crate::error::WireError;
+
+    const BOUND: Bound = Bound { bytes: 1024, count: 50 };
+
+    fn head(text: &str) -> Result<Option<Head>, WireError> {
+        read(&mut BytesMut::from(text), BOUND)
+    }
+
+    /// The status line of a good answer with these headers.
+    fn good(headers: &str) -> Head {
+        head(&format!("HTTP/1.1 200 OK\r\n{headers}\r\n")).unwrap().unwrap()
+    }
+
+    #[test]
+    fn a_request_is_written_with_host_and_size() {
+        let (mut out, host) = (b"left over".to_vec(), HeaderValue::from_static("localhost:80"));
+        write(&mut out, &Method::POST, "/mcp?x=1", &host, b"accept: a\r\n", 1_230);
+        let text = "POST /mcp?x=1 HTTP/1.1\r\nhost: localhost:80\r\naccept: a\r\ncontent-length: 1230\r\n\r\n";
+        assert_eq!(out, text.as_bytes());
+        write(&mut out, &Method::GET, "/", &host, b"", 0);
+        assert_eq!(out, b"GET / HTTP/1.1\r\nhost: localhost:80\r\n\r\n");
+        write(&mut out, &Method::POST, "/", &host, b"", 0);
+        assert_eq!(out, b"POST / HTTP/1.1\r\nhost: localhost:80\r\ncontent-length: 0\r\n\r\n");
+    }
+
+    #[test]
+    fn a_head_is_read_off_the_front_once_it_is_whole() {
+        let text = "HTTP/1.1 404 Not Found\r\nX-One: a\r\nx-one: b\r\nContent-Length: 3\r\n\r\nabc";
+        let end = text.len() - 3;
+        for size in 0..end {
+            assert!(head(&text[..size]).unwrap().is_none(), "after {size} bytes");
+        }
+        let mut input = BytesMut::from(text);
+        let found = read(&mut input, BOUND).unwrap().unwrap();
+        assert_eq!((found.status, found.extent, found.stays), (StatusCode::NOT_FOUND, Extent::Sized(3), true));
+        assert_eq!(found.headers.get_all("x-one").iter().collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(input, "abc");
+        let bare = head(&text.replace("\r\n", "\n")).unwrap().unwrap();
+        assert_eq!(bare.headers, found.headers, "ends of line may be short");
+    }
+
+    #[test]
+    fn where_a_body_ends_and_whether_another_may_follow() {
+        let rows = [
+            ("content-length: 5\r\n", Extent::Sized(5), true),
+            ("content-length: 5\r\ncontent-length: 5\r\n", Extent::Sized(5), true),
+            ("content-length: 5, 5\r\n", Extent::Sized(5), true),
+            ("content-length: 5\r\nconnection: x, Close\r\n", Extent::Sized(5), false),
+            ("transfer-encoding: Chunked\r\n", Extent::Chunked, true),
+            ("transfer-encoding: gzip\r\ntransfer-encoding: gzip, chunked\r\n", Extent::Chunked, true),
+            ("transfer-encoding: chunked, gzip\r\n", Extent::UntilClose, false),
+            ("transfer-encoding: chunked\r\ncontent-length: 5\r\n", Extent::Chunked, false),
+            ("", Extent::UntilClose, false),
+        ];
+        for (headers, extent, stays) in rows {
+            let head = good(headers);
+            assert_eq!((head.extent, head.stays), (extent, stays), "{headers}");
+        }
+        let old = head("HTTP/1.0 200 OK\r\ncontent-length: 5\r\n\r\n").unwrap().unwrap();
+        assert_eq!((old.extent, old.stays), (Extent::Sized(5), false));
+        for status in [100, 204, 304] {
+            let none = head(&format!("HTTP/1.1 {status} x\r\ncontent-length: 5\r\n\r\n")).unwrap().unwrap();
+            assert_eq!(none.extent, Extent::Sized(0), "{status} has no body");
+        }
+    }
+
+    #[test]
+    fn what_can_be_understood_in_two_ways_or_none_is_refused() {
+        let sizes = ["+5", "5x", "", "-1", "5, 6", "99999999999999999999999"];
+        let mut rows: Vec<String> =
+            sizes.iter().map(|size| format!("HTTP/1.1 200 OK\r\ncontent-length: {size}\r\n\r\n")).collect();
+        let others = [
+            "SSH-2.0",
+            "\r\nHTTP/1.1 200 OK\r\n\r\n",
+            "HTTP/2.0 200 OK\r\n\r\n",
+            "HTTP/1.1 99 x\r\n\r\n",
+            "HTTP/1.1 200 OK\r\n folded\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nname : x\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nx: a\0b\r\n\r\n",
+            "HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\n",
+        ];
+        rows.extend(others.map(str::to_owned));
+        for text in rows {
+            let refused = head(&text).map(|head| head.is_some());
+            assert!(matches!(refused, Err(WireError::Protocol(_))), "{text:?}: {refused:?}");
+        }
+    }
+
+    #[test]
+    fn a_head_has_its_bounds() {
+        let headers = |count: usize| (0..count).map(|number| format!("x{number}: y\r\n")).collect::<String>();
+        assert_eq!(good(&headers(BOUND.count)).headers.len(), BOUND.count);
+        let many = head(&format!("HTTP/1.1 200 OK\r\n{}\r\n", headers(BOUND.count + 1)));
+        assert!(matches!(many, Err(WireError::TooLarge { limit: 50, .. })), "{many:?}");
+        for text in [
+            format!("HTTP/1.1 200 OK\r\nx: {}", "y".repeat(BOUND.bytes)),
+            format!("HTTP/1.1 200 OK\r\nx: {}\r\n\r\n", "y".repeat(BOUND.bytes)),
+        ] {
+            assert!(matches!(head(&text), Err(WireError::TooLarge { what: "response header", limit: 1024 })));
+        }
+        assert!(good("content-type: text/plain\r\n").headers.contains_key(header::CONTENT_TYPE));
+    }
+}

@@ -1,0 +1,253 @@
+//! One connection: a request is written, the head of its reply is read, then the pieces of its body.
+//!
+//! Nothing runs by itself. Whoever waits drives it, reading and writing: a server may answer before it has heard all.
+
+use std::{
+    io::{self, IoSlice},
+    pin::{Pin, pin},
+    task::{Context, Poll, Waker, ready},
+};
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderValue, Method, StatusCode};
+use tokio::io::{AsyncReadExt, AsyncWrite};
+
+use super::{
+    chunks::{Chunks, Next},
+    head::{self, Bound, Extent, Head},
+};
+use crate::{error::WireError, up::connector::Open};
+
+/// Read at once at first; a body that fills it is read in larger pieces.
+const AT_FIRST: usize = 8 * 1024;
+/// Read at once at most.
+const AT_MOST: usize = 256 * 1024;
+/// Interim answers to one request.
+const INTERIM: usize = 16;
+
+/// A connection, and how far it is.
+#[derive(Debug)]
+pub(super) struct Line {
+    stream: Open,
+    bound: Bound,
+    /// What came and was not taken yet.
+    input: BytesMut,
+    read_at_once: usize,
+    /// The request, and how much of both is written.
+    head: Vec<u8>,
+    body: Bytes,
+    written: usize,
+    interim: usize,
+    left: Left,
+    /// Whether another request may follow this one.
+    stays: bool,
+}
+
+/// What is left to come of a body.
+#[derive(Debug)]
+enum Left {
+    Nothing,
+    Sized(u64),
+    Chunked(Chunks),
+    UntilClose,
+}
+
+/// A request that got no reply.
+#[derive(Debug)]
+pub(super) struct Failure {
+    pub(super) error: WireError,
+    /// Not a byte of it was written.
+    pub(super) unsent: bool,
+}
+
+impl Line {
+    pub(super) fn new(stream: Open, bound: Bound) -> Self {
+        Self {
+            stream,
+            bound,
+            input: BytesMut::new(),
+            read_at_once: AT_FIRST,
+            head: Vec::new(),
+            body: Bytes::new(),
+            written: 0,
+            interim: 0,
+            left: Left::Nothing,
+            stays: false,
+        }
+    }
+
+    /// The request that is sent next; it goes out as the reply is waited for.
+    pub(super) fn begin(&mut self, method: &Method, path: &str, host: &HeaderValue, fields: &[u8], body: &Bytes) {
+        head::write(&mut self.head, method, path, host, fields, body.len());
+        self.body = body.clone();
+        (self.written, self.interim, self.stays) = (0, 0, false);
+    }
+
+    /// Writes the request and reads until the head of its reply is there.
+    pub(super) fn poll_head(&mut self, context: &mut Context<'_>) -> Poll<Result<Head, Failure>> {
+        // A server that has answered and closed hears no more, and its answer counts.
+        let broken = match self.poll_write(context) {
+            Poll::Ready(Err(error)) => Some(error),
+            Poll::Ready(Ok(())) | Poll::Pending => None,
+        };
+        let failed = |line: &Self, error: WireError| Failure { error, unsent: line.written == 0 };
+        loop {
+            match head::read(&mut self.input, self.bound) {
+                Ok(Some(head)) => match self.understand(head) {
+                    Ok(Some(head)) => return Poll::Ready(Ok(head)),
+                    Ok(None) => continue,
+                    Err(error) => return Poll::Ready(Err(failed(self, error))),
+                },
+                Ok(None) => {}
+                Err(error) => return Poll::Ready(Err(failed(self, error))),
+            }
+            match self.poll_read(context) {
+                Poll::Ready(Ok(true)) => {}
+                Poll::Ready(Ok(false)) => {
+                    let why = broken.map_or_else(
+                        || "the connection was closed before an answer".to_owned(),
+                        |error| error.to_string(),
+                    );
+                    return Poll::Ready(Err(failed(self, WireError::Ended(why))));
+                }
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(failed(self, WireError::Ended(error.to_string())))),
+                Poll::Pending => {
+                    return match broken {
+                        Some(error) => Poll::Ready(Err(failed(self, WireError::Ended(error.to_string())))),
+                        None => Poll::Pending,
+                    };
+                }
+            }
+        }
+    }
+
+    /// Takes the head of a reply; nothing where the reply itself is still to come.
+    fn understand(&mut self, head: Head) -> Result<Option<Head>, WireError> {
+        if head.status == StatusCode::SWITCHING_PROTOCOLS {
+            return Err(WireError::protocol("the server switched to another protocol, which nobody asked for"));
+        }
+        if head.status.is_informational() {
+            self.interim += 1;
+            let enough = INTERIM < self.interim;
+            return if enough {
+                Err(WireError::TooLarge { what: "number of interim answers", limit: INTERIM })
+            } else {
+                Ok(None)
+            };
+        }
+        self.stays = head.stays;
+        self.left = match head.extent {
+            Extent::Sized(0) => Left::Nothing,
+            Extent::Sized(size) => Left::Sized(size),
+            Extent::Chunked => Left::Chunked(Chunks::new(self.bound.bytes)),
+            Extent::UntilClose => Left::UntilClose,
+        };
+        Ok(Some(head))
+    }
+
+    /// The next piece of the body; none after the last.
+    pub(super) fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, WireError>>> {
+        loop {
+            match self.there() {
+                Ok(Next::Piece(piece)) => return Poll::Ready(Some(Ok(piece))),
+                Ok(Next::Over) => return Poll::Ready(None),
+                Ok(Next::More) => {}
+                Err(error) => return Poll::Ready(Some(Err(self.broken(error)))),
+            }
+            // What is left of the request goes on; whether it can is seen in what comes back.
+            drop(self.poll_write(context));
+            match ready!(self.poll_read(context)) {
+                Ok(true) => {}
+                Ok(false) if matches!(self.left, Left::UntilClose) => self.left = Left::Nothing,
+                Ok(false) => {
+                    let error = WireError::Ended("the connection was closed before the end of an answer".to_owned());
+                    return Poll::Ready(Some(Err(self.broken(error))));
+                }
+                Err(error) => return Poll::Ready(Some(Err(self.broken(WireError::Ended(error.to_string()))))),
+            }
+        }
+    }
+
+    /// The next piece of what has come.
+    fn there(&mut self) -> Result<Next, WireError> {
+        match &mut self.left {
+            Left::Nothing => Ok(Next::Over),
+            Left::Chunked(chunks) => {
+                let next = chunks.next(&mut self.input)?;
+                if next == Next::Over {
+                    self.left = Left::Nothing;
+                }
+                Ok(next)
+            }
+            _ if self.input.is_empty() => Ok(Next::More),
+            Left::UntilClose => Ok(Next::Piece(self.input.split().freeze())),
+            Left::Sized(left) => {
+                let size = usize::try_from(*left).unwrap_or(usize::MAX).min(self.input.len());
+                *left -= size as u64;
+                if *left == 0 {
+                    self.left = Left::Nothing;
+                }
+                Ok(Next::Piece(self.input.split_to(size).freeze()))
+            }
+        }
+    }
+
+    /// Nothing more comes.
+    fn broken(&mut self, error: WireError) -> WireError {
+        self.left = Left::Nothing;
+        self.stays = false;
+        error
+    }
+
+    /// Whether the body has come to its end.
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.left, Left::Nothing)
+    }
+
+    /// Whether another request can go over it: all was said and heard, and nothing came that nobody asked for.
+    pub(super) fn is_free(&mut self) -> bool {
+        let said = self.head.len() + self.body.len() <= self.written;
+        let over = self.stays && said && self.is_over() && self.input.is_empty();
+        if over {
+            self.body = Bytes::new();
+        }
+        over && self.is_quiet()
+    }
+
+    /// Whether nothing has come, no end either.
+    pub(super) fn is_quiet(&mut self) -> bool {
+        self.poll_read(&mut Context::from_waker(Waker::noop())).is_pending()
+    }
+
+    /// Writes what is left of the request.
+    fn poll_write(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.written < self.head.len() + self.body.len() {
+            let (head, body) = match self.head.get(self.written..) {
+                Some(head) => (head, &self.body[..]),
+                None => (&[][..], &self.body[self.written - self.head.len()..]),
+            };
+            let slices = [IoSlice::new(head), IoSlice::new(body)];
+            match ready!(Pin::new(&mut self.stream).poll_write_vectored(context, &slices))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                size => self.written += size,
+            }
+        }
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    /// Reads what has come; false at the end.
+    fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<io::Result<bool>> {
+        self.input.reserve(self.read_at_once);
+        let room = self.input.capacity() - self.input.len();
+        let size = ready!(pin!(self.stream.read_buf(&mut self.input)).poll(context))?;
+        self.read_at_once = match size {
+            _ if room <= size => (self.read_at_once * 2).min(AT_MOST),
+            _ if size < self.read_at_once / 4 => (self.read_at_once / 2).max(AT_FIRST),
+            _ => self.read_at_once,
+        };
+        Poll::Ready(Ok(size != 0))
+    }
+}
+
+#[cfg(test)]
+mod tests;

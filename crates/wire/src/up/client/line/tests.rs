@@ -1,0 +1,245 @@
+//! One connection against a peer that says what it is told to say.
+
+use std::{future::poll_fn, time::Duration};
+
+use bytes::Bytes;
+use http::{HeaderValue, Method, StatusCode};
+use proptest::prelude::{any, prop, proptest};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex},
+    runtime,
+};
+
+use super::{Failure, INTERIM, Line};
+use crate::{
+    error::WireError,
+    property,
+    up::{
+        client::head::{Bound, Head},
+        connector::Open,
+    },
+};
+
+/// A connection and its other end, with this much room between them.
+fn pair(room: usize) -> (Line, DuplexStream) {
+    let (ours, theirs) = duplex(room);
+    (Line::new(Open::Secure(Box::new(ours)), Bound { bytes: 4096, count: 50 }), theirs)
+}
+
+fn begin(line: &mut Line, body: &Bytes) {
+    line.begin(&Method::POST, "/mcp", &HeaderValue::from_static("here"), b"accept: all\r\n", body);
+}
+
+async fn head(line: &mut Line) -> Result<Head, Failure> {
+    poll_fn(|context| line.poll_head(context)).await
+}
+
+async fn body(line: &mut Line) -> Result<Vec<u8>, WireError> {
+    let mut body = Vec::new();
+    while let Some(piece) = poll_fn(|context| line.poll_piece(context)).await {
+        body.extend_from_slice(&piece?);
+    }
+    Ok(body)
+}
+
+/// The head that comes when the peer says this.
+async fn told(said: &str) -> Result<StatusCode, WireError> {
+    let (mut line, mut peer) = pair(64 * 1024);
+    begin(&mut line, &Bytes::from_static(b"{}"));
+    peer.write_all(said.as_bytes()).await.unwrap();
+    head(&mut line).await.map(|head| head.status).map_err(|failure| failure.error)
+}
+
+#[tokio::test]
+async fn a_request_is_written_and_its_reply_read_one_after_the_other() {
+    let (mut line, mut peer) = pair(64 * 1024);
+    for round in 0..3 {
+        let asked = Bytes::from(format!("request {round}"));
+        begin(&mut line, &asked);
+        let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nround{round}");
+        peer.write_all(answer.as_bytes()).await.unwrap();
+        assert_eq!(head(&mut line).await.unwrap().status, StatusCode::OK);
+        assert_eq!(body(&mut line).await.unwrap(), format!("round{round}").as_bytes());
+        assert!(line.is_free());
+        let mut heard = vec![0; 4096];
+        let size = peer.read(&mut heard).await.unwrap();
+        let text = "POST /mcp HTTP/1.1\r\nhost: here\r\naccept: all\r\ncontent-length: 9\r\n\r\n".to_owned();
+        assert_eq!(heard[..size], *[text.as_bytes(), &asked].concat());
+    }
+}
+
+#[test]
+fn a_reply_arrives_whole_however_it_is_cut() {
+    let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    proptest!(property::cases(), |(
+        content in prop::collection::vec(any::<u8>(), 1..3_000),
+        cuts in prop::collection::vec(1usize..400, 1..40),
+        chunk in 1usize..500,
+        chunked in any::<bool>(),
+    )| {
+        let mut said = b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\nHTTP/1.1 200 OK\r\n".to_vec();
+        if chunked {
+            said.extend_from_slice(b"transfer-encoding: chunked\r\n\r\n");
+            for part in content.chunks(chunk) {
+                said.extend_from_slice(format!("{:x}\r\n", part.len()).as_bytes());
+                said.extend_from_slice(part);
+                said.extend_from_slice(b"\r\n");
+            }
+            said.extend_from_slice(b"0\r\n\r\n");
+        } else {
+            said.extend_from_slice(format!("content-length: {}\r\n\r\n", content.len()).as_bytes());
+            said.extend_from_slice(&content);
+        }
+        let (read, free) = runtime.block_on(async {
+            let (mut line, mut peer) = pair(256);
+            begin(&mut line, &Bytes::from_static(b"{}"));
+            let speaking = async {
+                let mut rest = &said[..];
+                for cut in cuts.iter().cycle() {
+                    let (now, later) = rest.split_at(rest.len().min(*cut));
+                    peer.write_all(now).await.unwrap();
+                    tokio::task::yield_now().await;
+                    rest = later;
+                    if rest.is_empty() {
+                        break;
+                    }
+                }
+                peer
+            };
+            let reading = async {
+                assert_eq!(head(&mut line).await.unwrap().status, StatusCode::OK);
+                body(&mut line).await.unwrap()
+            };
+            let (_peer, read) = tokio::join!(speaking, reading);
+            (read, line.is_free())
+        });
+        assert_eq!(read, content);
+        assert!(free);
+    });
+}
+
+#[test]
+fn no_bytes_make_it_panic_or_wait_for_ever() {
+    let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let beginnings = ["", "HTTP/1.1 ", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"];
+    proptest!(property::cases(), |(which in 0..beginnings.len(), noise in prop::collection::vec(any::<u8>(), 0..600))| {
+        runtime.block_on(async {
+            let (mut line, mut peer) = pair(64 * 1024);
+            begin(&mut line, &Bytes::from_static(b"{}"));
+            peer.write_all(beginnings[which].as_bytes()).await.unwrap();
+            peer.write_all(&noise).await.unwrap();
+            drop(peer);
+            let ends = async {
+                if head(&mut line).await.is_ok() {
+                    drop(body(&mut line).await);
+                }
+            };
+            tokio::time::timeout(Duration::from_secs(10), ends).await.expect("it ends with the connection");
+            assert!(!line.is_free(), "a connection that was closed is not used again");
+        });
+    });
+}
+
+#[tokio::test]
+async fn what_was_closed_before_a_byte_was_written_can_be_sent_again() {
+    let (mut line, peer) = pair(1024);
+    drop(peer);
+    begin(&mut line, &Bytes::from_static(b"{}"));
+    let failure = head(&mut line).await.unwrap_err();
+    assert!(failure.unsent && matches!(failure.error, WireError::Ended(_)), "{failure:?}");
+}
+
+#[tokio::test]
+async fn what_was_written_is_not_sent_again_whatever_becomes_of_it() {
+    for said in ["", "HTTP/1.1 2", "garbage"] {
+        let (mut line, mut peer) = pair(1024);
+        begin(&mut line, &Bytes::from_static(b"{}"));
+        let answering = async {
+            let mut heard = [0; 8];
+            peer.read_exact(&mut heard).await.unwrap();
+            peer.write_all(said.as_bytes()).await.unwrap();
+            drop(peer);
+        };
+        let ((), failed) = tokio::join!(answering, head(&mut line));
+        assert!(failed.is_err_and(|failure| !failure.unsent), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_before_the_request_is_whole_counts_and_ends_the_connection() {
+    let (mut line, mut peer) = pair(1024);
+    begin(&mut line, &Bytes::from(vec![b'x'; 100_000]));
+    peer.write_all(b"HTTP/1.1 413 Too Large\r\ncontent-length: 2\r\n\r\nno").await.unwrap();
+    assert_eq!(head(&mut line).await.unwrap().status, StatusCode::PAYLOAD_TOO_LARGE);
+    assert_eq!(body(&mut line).await.unwrap(), b"no");
+    assert!(!line.is_free(), "the server still waits for the rest of the request");
+}
+
+#[tokio::test]
+async fn a_long_request_goes_on_while_its_answer_comes() {
+    let (mut line, mut peer) = pair(1024);
+    let sent = vec![b'x'; 100_000];
+    begin(&mut line, &Bytes::from(sent.clone()));
+    let answering = async {
+        peer.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\n").await.unwrap();
+        let head = "POST /mcp HTTP/1.1\r\nhost: here\r\naccept: all\r\ncontent-length: 100000\r\n\r\n";
+        let mut heard = vec![0; head.len() + sent.len()];
+        peer.read_exact(&mut heard).await.unwrap();
+        peer.write_all(b"done").await.unwrap();
+        (heard.ends_with(&sent), peer)
+    };
+    let reading = async {
+        head(&mut line).await.unwrap();
+        body(&mut line).await.unwrap()
+    };
+    let ((whole, _peer), read) = tokio::join!(answering, reading);
+    assert!(whole);
+    assert_eq!(read, b"done");
+    assert!(line.is_free());
+}
+
+#[tokio::test]
+async fn interim_answers_are_passed_over_within_a_bound() {
+    let good = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+    let few = "HTTP/1.1 100 Continue\r\n\r\n".repeat(INTERIM);
+    assert_eq!(told(&(few.clone() + good)).await.unwrap(), StatusCode::OK);
+    let many = told(&(few + "HTTP/1.1 103 Early Hints\r\n\r\n" + good)).await;
+    assert!(matches!(many, Err(WireError::TooLarge { .. })), "{many:?}");
+    let switched = told("HTTP/1.1 101 Switching Protocols\r\n\r\n").await;
+    assert!(matches!(switched, Err(WireError::Protocol(_))), "{switched:?}");
+}
+
+#[tokio::test]
+async fn after_which_replies_another_request_may_follow() {
+    let rows = [
+        ("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok", true, true),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok", false, false),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nokHTTP/1.1 200 OK\r\n", true, false),
+        ("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok", true, false),
+        ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", true, true),
+        ("HTTP/1.1 200 OK\r\n\r\nok", false, false),
+    ];
+    for (said, stays, free) in rows {
+        let (mut line, mut peer) = pair(64 * 1024);
+        begin(&mut line, &Bytes::from_static(b"{}"));
+        peer.write_all(said.as_bytes()).await.unwrap();
+        let peer = stays.then_some(peer);
+        head(&mut line).await.unwrap();
+        assert_eq!(body(&mut line).await.unwrap(), b"ok", "{said}");
+        assert_eq!(line.is_free(), free, "{said}");
+        drop(peer);
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_breaks_off_is_an_error_and_then_over() {
+    for said in ["content-length: 5\r\n\r\nok", "transfer-encoding: chunked\r\n\r\n5\r\nok"] {
+        let (mut line, mut peer) = pair(1024);
+        begin(&mut line, &Bytes::from_static(b"{}"));
+        peer.write_all(format!("HTTP/1.1 200 OK\r\n{said}").as_bytes()).await.unwrap();
+        drop(peer);
+        head(&mut line).await.unwrap();
+        assert!(matches!(body(&mut line).await, Err(WireError::Ended(_))), "{said}");
+        assert_eq!(body(&mut line).await.unwrap(), b"");
+    }
+}
