@@ -5,11 +5,12 @@
 
 pub mod keys;
 
-use std::{collections::BTreeSet, fmt, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use http::{HeaderMap, header};
 use tokio_util::sync::CancellationToken;
 use toolway_config::{Secret, ServerName};
+use toolway_host::call::Visible;
 
 pub use keys::{KeyFile, KeyProblem, KnownClient};
 
@@ -36,8 +37,8 @@ pub struct Client {
     pub name: Arc<str>,
     /// Who that is, as what is sealed for it says: a name that is given to another key is somebody else.
     pub(crate) identity: Arc<str>,
-    /// The servers it sees; none: all.
-    pub servers: Option<BTreeSet<ServerName>>,
+    /// The servers it sees.
+    pub servers: Visible,
     /// Its key is no longer good: what is open ends.
     pub(crate) gone: CancellationToken,
 }
@@ -64,7 +65,7 @@ impl Access {
         };
         let client = |key: &Secret| {
             let digest = Digest::of(key.expose());
-            let client = Client::with_key(FIRST, &digest, None);
+            let client = Client::with_key(FIRST, &digest, Visible::All);
             (digest, Arc::new(client))
         };
         let of_this_run = made.as_ref().map(client);
@@ -119,7 +120,7 @@ impl Keys {
 
 impl Client {
     /// Whoever brings the key of this digest.
-    fn with_key(name: &str, key: &Digest, servers: Option<BTreeSet<ServerName>>) -> Self {
+    fn with_key(name: &str, key: &Digest, servers: Visible) -> Self {
         let identity = Arc::from(format!("{name} {}", key.mark()));
         Self { name: Arc::from(name), identity, servers, gone: CancellationToken::new() }
     }
@@ -127,12 +128,12 @@ impl Client {
     /// Whoever comes in where nobody has to say who they are.
     fn anybody() -> Self {
         let name: Arc<str> = Arc::from(ANYBODY);
-        Self { identity: Arc::clone(&name), name, servers: None, gone: CancellationToken::new() }
+        Self { identity: Arc::clone(&name), name, servers: Visible::All, gone: CancellationToken::new() }
     }
 
     /// Whether it sees this server.
     pub fn sees(&self, server: &ServerName) -> bool {
-        self.servers.as_ref().is_none_or(|servers| servers.contains(server))
+        self.servers.covers(server)
     }
 }
 
@@ -170,7 +171,7 @@ impl fmt::Debug for Keys {
 mod tests {
     use http::{HeaderMap, HeaderValue};
 
-    use super::{Access, Stranger};
+    use super::{Access, Stranger, Visible};
 
     fn with(value: &str) -> HeaderMap {
         HeaderMap::from_iter([(http::header::AUTHORIZATION, HeaderValue::from_str(value).unwrap())])
@@ -182,7 +183,7 @@ mod tests {
         let key = key.unwrap();
         for scheme in ["Bearer", "bearer"] {
             let client = access.admit(&with(&format!("{scheme} {}", key.expose()))).unwrap();
-            assert_eq!((&*client.name, client.servers.is_none()), ("@first", true));
+            assert_eq!((&*client.name, &client.servers), ("@first", &Visible::All));
         }
         for wrong in ["Bearer", "Bearer ", "Basic YTpi", "Bearer tw_wrong"] {
             assert_eq!(access.admit(&with(wrong)), Err(Stranger), "{wrong}");

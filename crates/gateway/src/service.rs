@@ -21,8 +21,8 @@ use std::{fmt, sync::Arc};
 use futures_util::future::BoxFuture;
 use toolway_host::{
     Host,
-    call::{CallRequest, Caller as HostCaller, Target},
-    catalog::{ItemKind, Naming, Origin},
+    call::{CallRequest, Caller as HostCaller, OnBehalf, Target},
+    catalog::{ItemKind, Origin},
 };
 use toolway_wire::{
     down::{self, Caller, Heard, HostedTasks, Keeping, Profile, Service, Tasks},
@@ -89,23 +89,11 @@ impl HostService {
             "resources/read" => self.scope.resource(text("uri").ok_or_else(|| missing("uri"))?),
             method => self.scope.method(method)?,
         };
-        let target = self.known_to(target, caller);
-        match &target {
-            Target::Tool(_) | Target::ToolOf(_) => self.call(target, request, &client, caller),
-            _ => self.relay(target, request, (&client, caller)),
+        let on_behalf = tasks::on_behalf((&client, caller));
+        match self.host.located(&on_behalf, target) {
+            target @ (Target::Tool(_) | Target::ToolOf(_)) => self.call(target, request, on_behalf, caller),
+            target => Ok(self.relay(target, request, on_behalf)),
         }
-    }
-
-    /// The same by its server and its own name, where only this caller is offered it, or is offered it under this name.
-    fn known_to(&self, target: Target, caller: &Caller) -> Target {
-        let catalog = self.host.catalog();
-        // A name says whose it is, so that it is everybody's or not; else, and a URI, it may be another's in each view.
-        let says_whose = catalog.naming() == Naming::Always && !matches!(target, Target::Resource(_));
-        if says_whose && self.scope.is_offered(&catalog, &target) {
-            return target;
-        }
-        let view = self.host.catalog_of(&tasks::on_behalf(caller));
-        if Arc::ptr_eq(&view, &catalog) { target } else { self.scope.located(&view, target) }
     }
 
     /// Calls a tool: the one request that a task may stand for.
@@ -113,19 +101,16 @@ impl HostService {
         &self,
         target: Target,
         mut request: Request,
-        client: &Client,
+        on_behalf: OnBehalf,
         caller: &Caller,
     ) -> Result<Exchange, RpcError> {
-        let catalog = self.host.catalog();
-        let found = match &target {
-            Target::Tool(name) => catalog.find_tool(name).map(|tool| tool.origin.clone()),
-            Target::ToolOf(origin) => Some(origin.clone()),
-            _ => None,
+        let Some(Origin { server, raw_name }) = self.host.origin_of(&on_behalf, &target) else {
+            return Ok(self.relay(target, request, on_behalf));
         };
-        let Some(Origin { server, raw_name }) = found else { return self.relay(target, request, (client, caller)) };
+        let catalog = self.host.catalog();
         // Whether a tool can be a task is said where it is listed, which may be to this caller alone.
         let catalog = match tasks::keeps(&catalog, &server) {
-            Keeps::InASession => self.host.catalog_of(&tasks::on_behalf(caller)),
+            Keeps::InASession => self.host.catalog_of(&on_behalf),
             Keeps::Nothing | Keeps::OnTheirOwn => catalog,
         };
         if self.scope != Scope::All && self.tasks.lacks(&catalog, &server, &raw_name, caller) {
@@ -133,8 +118,8 @@ impl HostService {
         }
         let wished = request.clone();
         let course = self.tasks.course(&catalog, &server, &raw_name, &mut request);
-        let exchange = self.relay(target, request, (client, caller))?;
-        let driven = |exchange| driven::driven(&self.host, tasks::on_behalf(caller), server.clone(), exchange);
+        let exchange = self.relay(target, request, on_behalf.clone());
+        let driven = |exchange| driven::driven(&self.host, on_behalf, server.clone(), exchange);
         match course {
             Course::Handed => Ok(Exchange::through(Renamed::new(exchange, &self.tasks, server, caller))),
             Course::Driven => Ok(driven(exchange)),
@@ -145,18 +130,13 @@ impl HostService {
         }
     }
 
-    fn relay(&self, target: Target, request: Request, (client, asking): Who<'_>) -> Result<Exchange, RpcError> {
-        let catalog = self.host.catalog();
-        let server = self.scope.server(&catalog, &target);
-        if server.as_ref().is_some_and(|server| !client.sees(server)) {
-            return Err(not_offered(&target));
-        }
-        let here = server.filter(|_| self.scope == Scope::All);
-        let here = here.map(|server| Here { host: self.host.clone(), on_behalf: tasks::on_behalf(asking), server });
-        let caller = HostCaller::Client(Arc::clone(&client.name));
-        let (kind, session) = (target.kind(), asking.session.clone());
-        let relay = self.host.open(CallRequest { session, ..CallRequest::relayed(caller, target, request) });
-        Ok(Exchange::through(Relaying::new(relay, kind, here)))
+    /// Hands it on; whether the caller sees what it asks for, the host says.
+    fn relay(&self, target: Target, request: Request, on_behalf: OnBehalf) -> Exchange {
+        let (kind, session, visible) = (target.kind(), on_behalf.session.clone(), on_behalf.visible.clone());
+        let relayed = CallRequest::relayed(on_behalf.caller.clone(), target, request);
+        let relay = self.host.open(CallRequest { session, visible, ..relayed });
+        let here = (self.scope == Scope::All).then(|| Here { host: self.host.clone(), on_behalf });
+        Exchange::through(Relaying::new(relay, kind, here))
     }
 
     /// Puts the server's own name in the place of ours, and lets that server complete it.
@@ -168,11 +148,12 @@ impl HostService {
             [None, None] => return Err(invalid("`ref` names neither a prompt nor a resource")),
         };
         let named = named.as_str().ok_or_else(|| invalid("`ref` names nothing"))?;
-        let view = self.host.catalog_of(&tasks::on_behalf(who.1));
-        let Origin { server, raw_name } = self.scope.referred(&view, key, &named)?;
+        let on_behalf = tasks::on_behalf(who);
+        let view = self.host.catalog_of(&on_behalf);
+        let Origin { server, raw_name } = self.scope.referred(&view, who.0, key, &named)?;
         let about = splice::edited(&about, &[Edit::Set(key, Raw::of(&raw_name))]);
         let target = Target::Method { server, method: request.method().to_owned() };
-        self.relay(target, request.with_param("ref", about), who)
+        Ok(self.relay(target, request.with_param("ref", about), on_behalf))
     }
 
     /// Whoever this is; refused where the key has been taken back since.
@@ -221,7 +202,8 @@ impl Service for HostService {
     fn param_headers(&self, tool: &str, caller: &Caller) -> Vec<ParamHeader> {
         // Where everything is they are not shown, so nobody owes them.
         let Scope::One(server) = &self.scope else { return Vec::new() };
-        let schema = match self.host.own_listing(&tasks::on_behalf(caller), server) {
+        let Ok(client) = self.client(caller) else { return Vec::new() };
+        let schema = match self.host.own_listing(&tasks::on_behalf((&client, caller)), server) {
             Some(own) => own.tools.iter().find(|listed| listed.item.name == tool).map(|listed| listed.item.raw.clone()),
             None => self.host.catalog().tool_at(server, tool).map(|tool| tool.item.raw.clone()),
         };
@@ -246,14 +228,4 @@ fn no_longer_good() -> RpcError {
 
 fn unknown_method(method: &str) -> RpcError {
     RpcError::new(RpcError::METHOD_NOT_FOUND, &format!("unknown method `{method}`"))
-}
-
-/// What nobody offers, or nobody this caller sees: told apart by nobody.
-fn not_offered(target: &Target) -> RpcError {
-    let (kind, name) = (target.kind(), target.name());
-    let code = match kind {
-        toolway_host::call::CallKind::Resource => RpcError::RESOURCE_NOT_FOUND,
-        _ => RpcError::INVALID_PARAMS,
-    };
-    RpcError::new(code, &format!("there is no {kind} `{name}`"))
 }

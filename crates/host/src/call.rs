@@ -1,11 +1,13 @@
 //! The way of a call: find, decide, admit, send, record. There is no other.
 //!
 //! A tool that is called, a resource that is read and a prompt that is got all go it, whoever asks: the command line,
-//! a model, the gateway. It ends in exactly one [`CallOutcome`], and that is recorded. The stretches are in `way`,
-//! what the caller holds meanwhile in [`relay`]; completing arguments and hearing of updates are in [`beside`].
+//! a model, the gateway. It ends in exactly one [`CallOutcome`], and that is recorded. The first stretch is in `find`,
+//! the others are in `way`, what the caller holds meanwhile in [`relay`]; completing arguments and hearing of updates are
+//! in [`beside`].
 
 pub mod beside;
 pub mod caller;
+mod find;
 pub mod outcome;
 pub mod relay;
 pub mod request;
@@ -14,7 +16,7 @@ mod way;
 use std::sync::Arc;
 
 pub use beside::{Completion, Subscription, TasksOf};
-pub use caller::{Caller, OnBehalf};
+pub use caller::{Caller, OnBehalf, Visible};
 pub use outcome::{CallError, CallOutcome};
 pub use relay::{CallHappening, Relay};
 pub use request::{CallId, CallKind, CallRequest, Target};

@@ -382,13 +382,6 @@ impl Inner {
         self.set.lock().members.get(server).map(|member| member.connection.clone())
     }
 
-    /// The server whose names begin as this one does: of several, the longest.
-    pub(crate) fn owner_by_prefix(&self, name: &str) -> Option<Connection> {
-        let (server, _) = name.split_once("__")?;
-        let parsed: ServerName = server.trim_start_matches('_').parse().ok()?;
-        self.connection(&parsed)
-    }
-
     pub(crate) fn is_stopping(&self) -> bool {
         self.stop.is_cancelled()
     }

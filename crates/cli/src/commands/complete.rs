@@ -58,7 +58,7 @@ pub(crate) async fn run(args: &CompleteArgs, app: &App, output: &mut Output) -> 
             (Some(prompt), _) => CompletionOf::PromptOf(session.origin(prompt)),
             (None, template) => CompletionOf::TemplateOf(session.origin(template.as_deref().unwrap_or_default())),
         };
-        let completion = Completion { caller: Caller::Terminal, of, argument, value, known };
+        let completion = Completion { on_behalf: (&Caller::Terminal).into(), of, argument, value, known };
         let completed = app.stop.or(session.host.complete(completion)).await?;
         show(&completed.map_err(|outcome| session.report(&outcome, "completion/complete"))?, output);
         Ok(ExitCode::Ok)

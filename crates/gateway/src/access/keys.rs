@@ -20,7 +20,10 @@ use ring::{
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
 use toolway_config::{Secret, ServerName};
-use toolway_host::state_file::{StateFile, UnreadableState};
+use toolway_host::{
+    call::Visible,
+    state_file::{StateFile, UnreadableState},
+};
 
 use super::Client;
 
@@ -239,7 +242,7 @@ impl KeyRing {
 
     /// Whether none of them sees only some servers.
     pub(super) fn shows_all_to_all(&self) -> bool {
-        self.with_current(|clients| clients.iter().all(|(_, _, client)| client.servers.is_none()))
+        self.with_current(|clients| clients.iter().all(|(_, _, client)| client.servers == Visible::All))
     }
 
     /// Those whose keys were taken back or whose time is over since this was last asked. What they have open is told.
@@ -274,7 +277,8 @@ impl KeyRing {
         let changed = self.file.changed();
         let client = |known: KnownClient| {
             // A name that is none is a server that is never there.
-            let servers = known.servers.map(|servers| servers.iter().filter_map(|name| name.parse().ok()).collect());
+            let visible = |servers: BTreeSet<String>| servers.iter().filter_map(|name| name.parse().ok()).collect();
+            let servers = known.servers.map_or(Visible::All, visible);
             let client = Client::with_key(&known.name, &known.key, servers);
             (known.key, known.expires, Arc::new(client))
         };

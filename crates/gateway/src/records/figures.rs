@@ -16,7 +16,7 @@ use parking_lot::RwLock;
 use toolway_config::ServerName;
 use toolway_host::{
     Host,
-    call::CallKind,
+    call::{CallKind, Visible},
     connection::{Phase, ServerStatus},
     record::{CallRecord, Ending},
 };
@@ -96,7 +96,7 @@ impl Figures {
         let servers: Vec<_> = host.servers().into_iter().filter(|status| client.sees(&status.server)).collect();
         self.write_calls(&mut text, client);
         write_servers(&mut text, &servers);
-        if client.servers.is_none() {
+        if client.servers == Visible::All {
             self.write_requests(&mut text);
             write_standing(&mut text, standing);
         }
@@ -117,7 +117,7 @@ impl Figures {
     fn write_calls(&self, text: &mut String, client: &Client) {
         let servers: Vec<_> = self.servers.read().iter().map(|(name, of)| (name.clone(), Arc::clone(of))).collect();
         let seen = servers.iter().filter(|(name, _)| client.sees(name)).map(|(name, of)| (name.as_str(), &**of));
-        let nowhere = client.servers.is_none().then_some(("", &self.nowhere));
+        let nowhere = (client.servers == Visible::All).then_some(("", &self.nowhere));
         let all: Vec<(&str, &OfServer)> = seen.chain(nowhere).collect();
         head(text, "toolway_calls_total", "counter", "Calls that have ended, by server, kind and ending.");
         all.iter().for_each(|(server, of)| of.write_calls(text, server));

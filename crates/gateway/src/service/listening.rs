@@ -42,9 +42,9 @@ pub(super) async fn listen(host: &Host, scope: &Scope, client: Arc<Client>, call
     // From here on nothing is lost: what changes while servers are asked is seen by comparison.
     let mut catalogs = host.watch_catalog();
     catalogs.borrow_and_update();
-    let (own, on_behalf) = ((host.own_changes(), host.own_logs()), tasks::on_behalf(caller));
+    let (own, on_behalf) = ((host.own_changes(), host.own_logs()), tasks::on_behalf((&client, caller)));
     let known = host.catalog_of(&on_behalf);
-    let subscriptions = subscribed(host, scope, (&client, caller), &wanted.uris).await;
+    let subscriptions = subscribed(host, scope, &on_behalf, &wanted.uris).await;
     let uris = subscriptions.iter().map(|(uri, _)| uri.clone()).collect();
     let honoured = Wanted { uris, ..wanted.clone() };
     let lists = Lists { host: host.clone(), on_behalf, scope: scope.clone(), client, wanted };
@@ -61,20 +61,9 @@ pub(super) async fn listen(host: &Host, scope: &Scope, client: Arc<Client>, call
 /// Subscriptions asked for at the same time: half of the calls that a client may have under way.
 const AT_ONCE: usize = 128;
 
-async fn subscribed(
-    host: &Host,
-    scope: &Scope,
-    (client, caller): (&Client, &Caller),
-    uris: &[String],
-) -> Vec<(String, Subscription)> {
-    let on_behalf = tasks::on_behalf(caller);
-    let view = host.catalog_of(&on_behalf);
+async fn subscribed(host: &Host, scope: &Scope, on_behalf: &OnBehalf, uris: &[String]) -> Vec<(String, Subscription)> {
     let asked = async |uri: &String| {
-        let target = scope.located(&view, scope.resource(uri.clone()));
-        let hidden = scope.server(&view, &target).is_some_and(|server| !client.sees(&server));
-        if hidden {
-            return None;
-        }
+        let target = host.located(on_behalf, scope.resource(uri.clone()));
         let subscribing = host.subscribe(on_behalf.clone(), target);
         let subscription = tokio::time::timeout(TO_HONOUR, subscribing).await.ok()?.ok()?;
         Some((uri.clone(), subscription))

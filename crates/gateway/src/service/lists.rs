@@ -46,7 +46,8 @@ impl HostService {
             return Err(unknown_method(request.method()));
         }
         let cursor = request.param("cursor");
-        let list = ListFor { kind, client, on_behalf: tasks::on_behalf(caller), scope: self.scope.clone() };
+        let on_behalf = tasks::on_behalf((&client, caller));
+        let list = ListFor { kind, client, on_behalf, scope: self.scope.clone() };
         let waiting = match &cursor {
             // Whoever goes on reading has begun with what was known.
             Some(_) => None,

@@ -4,7 +4,7 @@
 //! to the end, as long as that is kept; then they are told to begin again.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, VecDeque},
     fmt,
     sync::Arc,
     time::Duration,
@@ -13,9 +13,12 @@ use std::{
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use toolway_config::ServerName;
-use toolway_host::catalog::{
-    Catalog, ItemKind,
-    entry::{Entry, Offered},
+use toolway_host::{
+    call::Visible,
+    catalog::{
+        Catalog, ItemKind,
+        entry::{Entry, Offered},
+    },
 };
 use toolway_wire::{
     json::Raw,
@@ -61,7 +64,7 @@ struct PreparedList {
 struct Key {
     revision: u64,
     kind: u8,
-    servers: Option<BTreeSet<ServerName>>,
+    servers: Visible,
 }
 
 /// Where somebody is in a list.
@@ -223,7 +226,7 @@ mod tests {
 
     use toolway_wire::{json::Raw, seal::Sealer};
 
-    use super::{KEPT, KEPT_BYTES, Key, Pages, PreparedList};
+    use super::{KEPT, KEPT_BYTES, Key, Pages, PreparedList, Visible};
 
     /// Bytes of one page.
     const PAGE: usize = 1024;
@@ -232,7 +235,7 @@ mod tests {
         let page = Raw::of(&"x".repeat(PAGE - 2));
         for revision in 0..lists {
             let pages_of_it = vec![page.clone(); length];
-            pages.keep(PreparedList { key: Key { revision, kind: 0, servers: None }, pages: pages_of_it });
+            pages.keep(PreparedList { key: Key { revision, kind: 0, servers: Visible::All }, pages: pages_of_it });
         }
         pages.made.lock().len()
     }

@@ -36,10 +36,12 @@ impl Relaying {
     }
 
     fn named_here(&self, outcome: Outcome) -> Outcome {
-        match (outcome, &self.here) {
-            (Outcome::Answered(result), Some(here)) => Outcome::Answered(here.put_back(result)),
-            (Outcome::Refused(error), Some(here)) => Outcome::Refused(here.put_back_in(error)),
-            (other, _) => other,
+        // What went to nobody says nothing of anybody's.
+        let Some((here, server)) = self.here.as_ref().zip(self.relay.server()) else { return outcome };
+        match outcome {
+            Outcome::Answered(result) => Outcome::Answered(here.put_back(result, server)),
+            Outcome::Refused(error) => Outcome::Refused(here.put_back_in(error, server)),
+            other => other,
         }
     }
 }

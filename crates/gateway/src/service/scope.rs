@@ -4,11 +4,12 @@ use toolway_config::ServerName;
 use toolway_host::{
     Host,
     call::Target,
-    catalog::{Catalog, ItemKind, Origin, uri},
+    catalog::{Catalog, ItemKind, Origin},
 };
 use toolway_wire::message::RpcError;
 
 use super::{invalid, unknown_method};
+use crate::access::Client;
 
 /// How much is offered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,64 +53,28 @@ impl Scope {
         }
     }
 
-    /// Whose prompt or template a completion is about, and what it is called there.
-    pub(super) fn referred(&self, catalog: &Catalog, key: &str, named: &str) -> Result<Origin, RpcError> {
+    /// Whose prompt or template a completion is about, and what it is called there, of what a client sees.
+    pub(super) fn referred(
+        &self,
+        catalog: &Catalog,
+        client: &Client,
+        key: &str,
+        named: &str,
+    ) -> Result<Origin, RpcError> {
         if let Self::One(server) = self {
             return Ok(origin(server, named));
         }
+        let owner = |uri| catalog.owner_among(uri, |server| client.sees(server)).ok();
         let found = if key == "name" {
             let prompts = named.parse().ok().and_then(|name| catalog.find_prompt(&name));
             prompts.map(|prompt| prompt.origin.clone())
         } else {
             let template = catalog.templates().iter().find(|entry| entry.public.as_str() == named);
-            template.map(|entry| entry.origin.clone()).or_else(|| catalog.owner(named).ok())
+            template.map(|entry| entry.origin.clone()).or_else(|| owner(named))
         };
-        found.ok_or_else(|| invalid(&format!("there is nothing called `{named}` to complete")))
-    }
-
-    /// Whether this catalog has what is asked for; what is named by its server needs none.
-    pub(super) fn is_offered(&self, catalog: &Catalog, target: &Target) -> bool {
-        match target {
-            Target::Tool(name) => catalog.find_tool(name).is_some(),
-            Target::Prompt(name) => catalog.find_prompt(name).is_some(),
-            Target::Resource(uri) => catalog.owner(uri).is_ok(),
-            Target::ToolOf(_) | Target::PromptOf(_) | Target::ResourceOf(_) | Target::Method { .. } => true,
-        }
-    }
-
-    /// The same by its server and its own name, as far as this catalog has it.
-    pub(super) fn located(&self, catalog: &Catalog, target: Target) -> Target {
-        let found = match &target {
-            Target::Tool(name) => catalog.find_tool(name).map(|entry| Target::ToolOf(entry.origin.clone())),
-            Target::Prompt(name) => catalog.find_prompt(name).map(|entry| Target::PromptOf(entry.origin.clone())),
-            Target::Resource(uri) => catalog.owner(uri).ok().map(Target::ResourceOf),
-            Target::ToolOf(_) | Target::PromptOf(_) | Target::ResourceOf(_) | Target::Method { .. } => None,
-        };
-        found.unwrap_or(target)
-    }
-
-    /// The server a target is at, as far as that is known before it is looked for.
-    pub(super) fn server(&self, catalog: &Catalog, target: &Target) -> Option<ServerName> {
-        match target {
-            Target::Tool(name) => catalog.find_tool(name).map(|tool| tool.origin.server.clone()).or_else(|| {
-                let (server, _) = name.as_str().split_once("__")?;
-                server.parse().ok()
-            }),
-            Target::Prompt(name) => {
-                catalog.find_prompt(name).map(|prompt| prompt.origin.server.clone()).or_else(|| {
-                    let (server, _) = name.as_str().split_once("__")?;
-                    server.parse().ok()
-                })
-            }
-            Target::Resource(uri) => {
-                let owner = catalog.owner(uri).ok().map(|origin| origin.server);
-                owner.or_else(|| uri::split_owned(uri).map(|(server, _)| server))
-            }
-            Target::ToolOf(origin) | Target::PromptOf(origin) | Target::ResourceOf(origin) => {
-                Some(origin.server.clone())
-            }
-            Target::Method { server, .. } => Some(server.clone()),
-        }
+        found
+            .filter(|origin| client.sees(&origin.server))
+            .ok_or_else(|| invalid(&format!("there is nothing called `{named}` to complete")))
     }
 
     /// Whether anything of this server is.

@@ -24,7 +24,7 @@ use toolway_wire::{
     task::{Depth, Support, Task, TaskPage, Unanswered},
 };
 
-use super::{Scope, driven};
+use super::{Scope, Who, driven};
 use crate::access::Access;
 
 /// The tasks of a service's callers.
@@ -148,6 +148,13 @@ impl GatewayTasks {
         Ok(task.named(&name))
     }
 
+    /// Whoever this is, as the host knows them; nobody once the key is gone.
+    fn on_behalf(&self, caller: &Caller) -> Result<OnBehalf, Unanswered> {
+        let client = self.access.client(&caller.principal);
+        let client = client.ok_or_else(|| Unanswered::Refused(super::no_longer_good()))?;
+        Ok(on_behalf((&client, caller)))
+    }
+
     /// Who a caller is, as what is sealed for it says; nobody once its key is gone.
     pub(super) fn identity(&self, principal: &str) -> Option<Arc<str>> {
         self.access.client(principal).map(|client| Arc::clone(&client.identity))
@@ -185,7 +192,8 @@ impl GatewayTasks {
         id: Option<&str>,
         caller: &Caller,
     ) -> Result<TasksOf, Unanswered> {
-        self.host.tasks(on_behalf(caller), server, id).await.map_err(|outcome| unanswered(&outcome))
+        let on_behalf = self.on_behalf(caller)?;
+        self.host.tasks(on_behalf, server, id).await.map_err(|outcome| unanswered(&outcome))
     }
 }
 
@@ -205,11 +213,11 @@ impl Tasks for GatewayTasks {
     }
 
     fn see_through(&self, id: &str, caller: &Caller) -> Exchange {
-        match self.open(id, caller) {
-            Err(problem) => Exchange::ended(problem.into()),
-            Ok(Name { server: None, id, .. }) => self.hosted.see_through(&id, caller),
-            Ok(Name { server: Some(server), id, .. }) => {
-                driven::seen_through(&self.host, on_behalf(caller), server, id)
+        match (self.open(id, caller), self.on_behalf(caller)) {
+            (Err(problem), _) | (_, Err(problem)) => Exchange::ended(problem.into()),
+            (Ok(Name { server: None, id, .. }), _) => self.hosted.see_through(&id, caller),
+            (Ok(Name { server: Some(server), id, .. }), Ok(on_behalf)) => {
+                driven::seen_through(&self.host, on_behalf, server, id)
             }
         }
     }
@@ -266,11 +274,12 @@ pub(super) fn keeps(catalog: &Catalog, server: &ServerName) -> Keeps {
 }
 
 /// Whoever this is, as the host knows them.
-pub(super) fn on_behalf(caller: &Caller) -> OnBehalf {
+pub(super) fn on_behalf((client, caller): Who<'_>) -> OnBehalf {
     OnBehalf {
         caller: HostCaller::Client(Arc::clone(&caller.principal)),
         capabilities: Some(caller.capabilities.clone()),
         session: caller.session.clone(),
+        visible: client.servers.clone(),
     }
 }
 

@@ -19,12 +19,10 @@ use toolway_wire::{
     },
 };
 
-/// Whose names things have where everything is: what one caller sees, of one server. Looked up when there is something to
-/// put back.
+/// What things are called where everything is, as one caller sees it. Looked up when there is something to put back.
 pub(super) struct Here {
     pub(super) host: Host,
     pub(super) on_behalf: OnBehalf,
-    pub(super) server: ServerName,
 }
 
 /// What the URIs of one server are called here, where some are called otherwise.
@@ -41,29 +39,29 @@ const OLDER_PAGE: &str = "ui/resourceUri";
 const LOOKED_THROUGH: usize = 16 * 1024;
 
 impl Here {
-    /// A result with its URIs as this caller knows them.
-    pub(super) fn put_back(&self, result: Raw) -> Raw {
+    /// A server's result with its URIs as this caller knows them.
+    pub(super) fn put_back(&self, result: Raw, server: &ServerName) -> Raw {
         // Of what names no URI nothing is called otherwise: `uri`, `resourceUri`.
         if result.as_bytes().len() <= LOOKED_THROUGH && !result.may_mention("ri\"") {
             return result;
         }
-        match self.uris() {
+        match self.uris(server) {
             Some(uris) => uris.put_back(&result),
             None => result,
         }
     }
 
-    /// An error with the URI that it is about as this caller knows it.
-    pub(super) fn put_back_in(&self, error: RpcError) -> RpcError {
+    /// A server's error with the URI that it is about as this caller knows it.
+    pub(super) fn put_back_in(&self, error: RpcError, server: &ServerName) -> RpcError {
         let Some(data) = error.data().filter(|data| data.kind() == Kind::Object) else { return error };
-        let public = data.get("uri").and_then(|uri| self.uris()?.public(&uri));
+        let public = data.get("uri").and_then(|uri| self.uris(server)?.public(&uri));
         let Some(public) = public else { return error };
         let data = splice::edited(&data, &[Edit::Set("uri", public)]);
         RpcError::from_raw(splice::edited(error.raw(), &[Edit::Set("data", data)]))
     }
 
-    fn uris(&self) -> Option<Uris> {
-        Uris::of(&self.host.catalog_of(&self.on_behalf), &self.server)
+    fn uris(&self, server: &ServerName) -> Option<Uris> {
+        Uris::of(&self.host.catalog_of(&self.on_behalf), server)
     }
 }
 

@@ -8,6 +8,7 @@ mod crossing;
 mod differential;
 mod fairness;
 mod guards;
+mod hidden;
 mod hostile;
 mod hostile_servers;
 mod knocking;

@@ -17,16 +17,17 @@ use toolway_wire::{
 
 use super::{
     CallError, CallKind, CallOutcome, Caller, OnBehalf, Target,
-    way::{self, Found},
+    find::{self, Found},
+    way::{self, not_connected},
 };
 use crate::{
     catalog::{Origin, PublicName},
     connection::{
-        Connection, Ear, NotConnected, Ready, Seat,
+        Connection, Ear, Ready, Seat,
         lines::{Asker, LineSeat, Need},
     },
     host::{Host, Inner},
-    policy::{Decision, Permit, Refusal, approval},
+    policy::{Permit, Refusal},
     record::{Draft, Recording},
 };
 
@@ -34,7 +35,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Completion {
     /// On whose behalf.
-    pub caller: Caller,
+    pub on_behalf: OnBehalf,
     /// Whose argument.
     pub of: CompletionOf,
     /// Which argument.
@@ -109,7 +110,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 impl Host {
     /// Completes an argument: the result as it came.
     pub async fn complete(&self, completion: Completion) -> Result<Raw, CallOutcome> {
-        let mut recording = self.inner().begin(&completion.caller, "completion/complete", completion.bytes());
+        let mut recording = self.inner().begin(&completion.on_behalf.caller, "completion/complete", completion.bytes());
         let completed = completed(self.inner(), completion, &mut recording).await;
         recording.end(&outcome_of(completed.clone()));
         completed
@@ -139,12 +140,9 @@ impl Host {
         let (on_behalf, inner) = (on_behalf.into(), self.inner());
         let target = Target::Method { server: server.clone(), method: "tasks/get".to_owned() };
         let entry = inner.slots.enter(&on_behalf.caller)?;
-        let Found { connection, subject, .. } = way::find(inner, &target, None).await?;
-        let grant = match inner.policy.decide(subject, &on_behalf.caller, &connection.wanted().filter) {
-            Decision::Allow(grant) => grant,
-            Decision::Ask(question) => approval::put(question, &*inner.room.ports.approver).await?,
-            Decision::Deny(refusal) => return Err(refusal.into()),
-        };
+        let found = find::find(inner, &on_behalf.visible, &target, None).await?;
+        let grant = way::granted(inner, &found, &on_behalf.caller, None, None).await?;
+        let Found { connection, .. } = found;
         let ready = connection.ready().await.map_err(|why| not_connected(&connection, why))?;
         let asker = Asker { task, ..Asker::of(&on_behalf) };
         let seat = connection.seat(&ready, asker, Need::Carried, inner.slots.patience()).await;
@@ -162,9 +160,10 @@ impl Host {
     }
 
     /// Asks a server for a sign of life, in the words of its era.
-    pub async fn ping(&self, caller: &Caller, server: &ServerName) -> Result<(), CallOutcome> {
-        let mut recording = self.inner().begin(caller, PING, 0);
-        let pinged = pinged(self.inner(), caller, server, &mut recording).await;
+    pub async fn ping(&self, on_behalf: impl Into<OnBehalf>, server: &ServerName) -> Result<(), CallOutcome> {
+        let on_behalf = on_behalf.into();
+        let mut recording = self.inner().begin(&on_behalf.caller, PING, 0);
+        let pinged = pinged(self.inner(), &on_behalf, server, &mut recording).await;
         recording.end(&outcome_of(pinged.clone()));
         pinged.map(drop)
     }
@@ -174,13 +173,13 @@ impl Host {
 const PING: &str = "ping";
 
 async fn completed(host: &Inner, completion: Completion, recording: &mut Recording) -> Result<Raw, CallOutcome> {
-    let Completion { caller, of, argument, value, known } = completion;
+    let Completion { on_behalf, of, argument, value, known } = completion;
     let target = match of.clone() {
         CompletionOf::Prompt(name) => Target::Prompt(name),
         CompletionOf::PromptOf(origin) => Target::PromptOf(origin),
         CompletionOf::TemplateOf(origin) => Target::ResourceOf(origin),
     };
-    let reached = reach(host, &caller, &target, recording).await?;
+    let reached = reach(host, &on_behalf, &target, recording).await?;
     let raw_name = reached.permit.subject().raw_name.clone();
     let reference = match of {
         CompletionOf::Prompt(_) | CompletionOf::PromptOf(_) => Reference::Prompt(raw_name),
@@ -201,7 +200,7 @@ async fn subscribed(
     recording: &mut Recording,
 ) -> Result<Subscription, CallOutcome> {
     // The slot is for beginning it; hearing takes none.
-    let Reached { connection, permit, .. } = &reach(host, &on_behalf.caller, target, recording).await?;
+    let Reached { connection, permit, .. } = &reach(host, &on_behalf, target, recording).await?;
     let (uri, patience) = (permit.subject().raw_name.clone(), host.slots.patience());
     let mut subscription = Subscription { uri, on_behalf, patience, heard: None, connection: connection.clone() };
     subscription.heard = Some(subscription.listen().await?);
@@ -210,12 +209,12 @@ async fn subscribed(
 
 async fn pinged(
     host: &Inner,
-    caller: &Caller,
+    on_behalf: &OnBehalf,
     server: &ServerName,
     recording: &mut Recording,
 ) -> Result<Raw, CallOutcome> {
     let target = Target::Method { server: server.clone(), method: PING.to_owned() };
-    let reached = reach(host, caller, &target, recording).await?;
+    let reached = reach(host, on_behalf, &target, recording).await?;
     let failed = |error| CallOutcome::Failed(CallError::Wire(error));
     let request = reached.ready.peer.sign_of_life().map_err(failed)?;
     let terms = reached.connection.wanted().clocks.list;
@@ -235,21 +234,15 @@ struct Reached {
 /// Goes the way as far as the server. Whoever waits for it to be connected keeps no slot from the others meanwhile.
 async fn reach(
     host: &Inner,
-    caller: &Caller,
+    on_behalf: &OnBehalf,
     target: &Target,
     recording: &mut Recording,
 ) -> Result<Reached, CallOutcome> {
-    let entry = host.slots.enter(caller)?;
-    let Found { connection, subject, .. } = way::find(host, target, None).await?;
-    recording.found(&subject);
-    let grant = match host.policy.decide(subject, caller, &connection.wanted().filter) {
-        Decision::Allow(grant) => grant,
-        Decision::Ask(question) => {
-            recording.put_to_a_person();
-            approval::put(question, &*host.room.ports.approver).await?
-        }
-        Decision::Deny(refusal) => return Err(refusal.into()),
-    };
+    let entry = host.slots.enter(&on_behalf.caller)?;
+    let found = find::find(host, &on_behalf.visible, target, None).await?;
+    recording.found(&found.subject);
+    let grant = way::granted(host, &found, &on_behalf.caller, None, Some(recording)).await?;
+    let Found { connection, .. } = found;
     let ready = connection.ready().await.map_err(|why| not_connected(&connection, why))?;
     let permit = way::admit(host, &connection, grant, entry).await?;
     recording.sent(connection.name(), &permit, ready.redactor.clone());
@@ -356,8 +349,4 @@ impl TasksOf {
     pub fn tasks(&self) -> &PeerTasks {
         &self.tasks
     }
-}
-
-fn not_connected(connection: &Connection, why: NotConnected) -> CallOutcome {
-    CallOutcome::Failed(CallError::NotConnected { server: connection.name().clone(), why })
 }

@@ -1,7 +1,8 @@
 //! On whose behalf a call is made.
 
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeSet, fmt, sync::Arc};
 
+use toolway_config::ServerName;
 use toolway_wire::message::ClientCapabilities;
 
 /// Whoever asked. A name is what the surface that let it in knows; it is never taken from the request itself.
@@ -19,7 +20,17 @@ pub enum Caller {
     Console,
 }
 
-/// A caller, and what matters of it to a server that keeps a session.
+/// The servers a caller sees. To it there are no others: what is at one of those is answered as what is nowhere.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Visible {
+    /// All there are.
+    #[default]
+    All,
+    /// These.
+    Only(Arc<BTreeSet<ServerName>>),
+}
+
+/// A caller, what it sees, and what matters of it to a server that keeps a session.
 #[derive(Clone, Debug)]
 pub struct OnBehalf {
     /// Who.
@@ -28,11 +39,29 @@ pub struct OnBehalf {
     pub capabilities: Option<ClientCapabilities>,
     /// Its session, where servers are shared by session.
     pub session: Option<Arc<str>>,
+    /// The servers it sees.
+    pub visible: Visible,
 }
 
 impl From<&Caller> for OnBehalf {
     fn from(caller: &Caller) -> Self {
-        Self { caller: caller.clone(), capabilities: None, session: None }
+        Self { caller: caller.clone(), capabilities: None, session: None, visible: Visible::All }
+    }
+}
+
+impl Visible {
+    /// Whether this server is one of them.
+    pub fn covers(&self, server: &ServerName) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(servers) => servers.contains(server),
+        }
+    }
+}
+
+impl FromIterator<ServerName> for Visible {
+    fn from_iter<T: IntoIterator<Item = ServerName>>(servers: T) -> Self {
+        Self::Only(Arc::new(servers.into_iter().collect()))
     }
 }
 

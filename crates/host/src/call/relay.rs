@@ -16,6 +16,7 @@ use futures_util::{
     future::{AbortHandle, Abortable},
     stream::FuturesUnordered,
 };
+use toolway_config::ServerName;
 use toolway_wire::{
     error::WireError,
     exchange::{Answer, Ask, AskHandler, AskId, Happening, Outcome},
@@ -48,6 +49,8 @@ pub struct Relay {
     request: Arc<CallRequest>,
     /// It was sent once to somebody who was not there.
     retried: bool,
+    /// Whom it was sent to last.
+    server: Option<ServerName>,
 }
 
 /// What happens in a call.
@@ -79,12 +82,17 @@ impl Relay {
     pub(super) fn new(host: Arc<Inner>, request: CallRequest, id: CallId, recording: Box<Recording>) -> Self {
         let request = Arc::new(request);
         let stage = Stage::Preparing(way::prepare(Arc::clone(&host), Arc::clone(&request), None, recording));
-        Self { id, stage, host, request, retried: false }
+        Self { id, stage, host, request, retried: false, server: None }
     }
 
     /// Its number, as events and records have it.
     pub fn id(&self) -> CallId {
         self.id
+    }
+
+    /// The server it was sent to, once it was.
+    pub fn server(&self) -> Option<&ServerName> {
+        self.server.as_ref()
     }
 
     /// The next thing that happens; `None` after the end.
@@ -98,7 +106,10 @@ impl Relay {
             match &mut self.stage {
                 Stage::Preparing(work) => match work.as_mut().poll(context) {
                     Poll::Pending => return Poll::Pending,
-                    Poll::Ready((recording, Ok(sent))) => self.stage = Stage::Under(sent, recording),
+                    Poll::Ready((recording, Ok(sent))) => {
+                        self.server = Some(sent.connection.name().clone());
+                        self.stage = Stage::Under(sent, recording);
+                    }
                     Poll::Ready((recording, Err(outcome))) => return self.end(recording, outcome),
                 },
                 Stage::Under(sent, recording) => {

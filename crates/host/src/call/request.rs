@@ -9,7 +9,7 @@ use toolway_wire::{
     message::ClientCapabilities,
 };
 
-use super::caller::Caller;
+use super::caller::{Caller, Visible};
 use crate::catalog::{Fingerprint, Origin, PublicName};
 
 /// One request on behalf of one caller.
@@ -27,6 +27,8 @@ pub struct CallRequest {
     pub log_level: Option<LogLevel>,
     /// The caller's session, where servers are shared by session.
     pub session: Option<Arc<str>>,
+    /// The servers the caller sees.
+    pub visible: Visible,
     /// What the caller's side can be asked; none: what the host's ports can answer.
     pub capabilities: Option<ClientCapabilities>,
     /// The definition the caller chose; where it has changed since, the call is refused.
@@ -93,6 +95,7 @@ impl CallRequest {
             progress: Progress::Wanted,
             log_level: None,
             session: None,
+            visible: Visible::All,
             capabilities: None,
             chosen: None,
             terms: None,

@@ -189,6 +189,14 @@ fn tagged(text: &str, origin: &Origin) -> String {
     name
 }
 
+/// What a name without its server stands for; a tag is taken off where it is that of what is left.
+fn untagged(server: ServerName, name: &str) -> Origin {
+    let whole = Origin { server, raw_name: name.to_owned() };
+    let Some(at) = name.len().checked_sub(TAG_DIGITS + 1).filter(|_| looks_tagged(name)) else { return whole };
+    let origin = Origin { raw_name: name[..at].to_owned(), ..whole.clone() };
+    if tag(&origin) == name[at + 1..] { origin } else { whole }
+}
+
 fn tag(origin: &Origin) -> String {
     let mut context = Context::new(&SHA256);
     context.update(origin.server.as_str().as_bytes());
@@ -209,6 +217,23 @@ impl PublicName {
     /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Whose it may be where nobody lists it, and what they call it: every server whose prefixed names begin like this.
+    /// Mostly that is none or one.
+    pub(crate) fn origins(&self) -> Vec<Origin> {
+        let text = self.as_str();
+        let Some(first) = text.find(SEPARATOR) else { return Vec::new() };
+        // A server's name may end with a `_` of its own.
+        let ends = [first, first + 1].into_iter().filter(|end| text[*end..].starts_with(SEPARATOR));
+        let read = |end: usize| {
+            let (front, raw_name) = (&text[..end], &text[end + SEPARATOR.len()..]);
+            let added = front.strip_prefix('_').filter(|server| !begins_well(server));
+            let servers = [Some(front).filter(|server| begins_well(server)), added].into_iter().flatten();
+            servers.filter_map(|server| Some(untagged(server.parse().ok()?, raw_name))).collect::<Vec<_>>()
+        };
+        let named_so = |origin: &Origin| is_clear(&origin.server) || looks_tagged(text);
+        ends.flat_map(read).filter(named_so).collect()
     }
 }
 

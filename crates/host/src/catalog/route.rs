@@ -29,17 +29,24 @@ const TEMPLATES: usize = 1_000;
 impl Catalog {
     /// The server a URI is read from, and the URI as that server knows it.
     pub fn owner(&self, uri: &str) -> Result<Origin, NoOwner> {
+        self.owner_among(uri, |_| true)
+    }
+
+    /// The same as if there were no other servers than these.
+    pub fn owner_among(&self, uri: &str, among: impl Fn(&ServerName) -> bool) -> Result<Origin, NoOwner> {
         if let Some((server, raw)) = uri::split_owned(uri) {
-            return self.named_owner(server, raw).ok_or_else(|| NoOwner::Unknown(shown(uri)));
+            let named = Some(server).filter(&among).and_then(|server| self.named_owner(server, raw));
+            return named.ok_or_else(|| NoOwner::Unknown(shown(uri)));
         }
-        if let Some(entry) = self.resources.find(uri) {
+        if let Some(entry) = self.resources.find(uri).filter(|entry| among(&entry.origin.server)) {
             return Ok(entry.origin.clone());
         }
         // Owned by several, each is offered with its server in front; then the URI alone says nothing.
-        let listing = |server: &&ServerName| self.resources.at(server, uri).is_some();
+        let listing = |server: &&ServerName| among(server) && self.resources.at(server, uri).is_some();
         let mut owners: Vec<_> = self.servers.keys().filter(listing).cloned().collect();
         if owners.is_empty() {
             owners = self.covering(uri);
+            owners.retain(among);
         }
         match owners.len() {
             0 => Err(NoOwner::Unknown(shown(uri))),
@@ -124,6 +131,21 @@ mod tests {
         let catalog = Sketch::default().templates("a", &["r://{x}", "r://{+y}"]).templates("b", &["r://{z}"]).merge();
         assert!(matches!(owner(&catalog, "r://1"), Err(NoOwner::Several { servers, .. }) if servers.len() == 2));
         assert_eq!(owner(&catalog, "r://1/2"), found("a", "r://1/2"));
+    }
+
+    #[test]
+    fn a_uri_is_found_as_if_there_were_no_other_servers_than_those_that_are_meant() {
+        let sketch = Sketch::default().resources("a", &["r://1"]).resources("b", &["r://1", "r://2"]);
+        let catalog = sketch.templates("c", &["r://{x}"]).merge();
+        let among = |uri, servers: &[&str]| {
+            let found = catalog.owner_among(uri, |server| servers.contains(&server.as_str()));
+            found.map(|origin| (origin.server.to_string(), origin.raw_name))
+        };
+        assert_eq!(among("r://1", &["a", "c"]), found("a", "r://1"));
+        assert_eq!(among("r://2", &["a", "c"]), found("c", "r://2"));
+        assert_eq!(among("r://2", &["a"]), Err(NoOwner::Unknown("r://2".to_owned())));
+        assert_eq!(among("toolway+b:r://2", &["a"]), Err(NoOwner::Unknown("toolway+b:r://2".to_owned())));
+        assert!(matches!(among("r://1", &["a", "b"]), Err(NoOwner::Several { servers, .. }) if servers.len() == 2));
     }
 
     #[test]

@@ -234,7 +234,7 @@ async fn completion_and_subscriptions_have_a_way_too() {
     let host = TestHost::with(&files, "files").start().await;
     host.ready("files").await;
     let completion = Completion {
-        caller: Caller::Terminal,
+        on_behalf: (&Caller::Terminal).into(),
         of: CompletionOf::Prompt("files__hello".parse().unwrap()),
         argument: "who".to_owned(),
         value: "A".to_owned(),
@@ -314,7 +314,7 @@ async fn whoever_waits_for_a_server_to_be_connected_keeps_no_slot_meanwhile() {
     let host = builder.start().await;
     host.ready("files").await;
     let completion = Completion {
-        caller: Caller::Terminal,
+        on_behalf: (&Caller::Terminal).into(),
         of: CompletionOf::PromptOf(Origin { server: name("hangs"), raw_name: "hello".to_owned() }),
         argument: "who".to_owned(),
         value: String::new(),

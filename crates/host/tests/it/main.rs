@@ -13,6 +13,7 @@ mod lines;
 mod peers;
 mod process;
 mod reconnecting;
+mod seeing;
 mod shutting_down;
 mod signing_in;
 mod stage;

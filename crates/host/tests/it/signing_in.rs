@@ -284,7 +284,7 @@ async fn what_is_listed_to_a_client_that_has_signed_in_is_learnt_for_nobody_else
     host.list(&name("api")).await.unwrap();
     let with_forms = |who: &str| {
         let capabilities = ClientCapabilities(Raw::of(&serde_json::json!({ "elicitation": {} })));
-        OnBehalf { caller: client(who), capabilities: Some(capabilities), session: None }
+        OnBehalf { capabilities: Some(capabilities), ..OnBehalf::from(&client(who)) }
     };
     for who in ["ada", "ben"] {
         if let Some(heard) = host.first_heard(with_forms(who), |_| true, std::time::Duration::from_secs(5)) {

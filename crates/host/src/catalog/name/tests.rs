@@ -90,6 +90,32 @@ fn text_from_outside_is_a_name_or_an_error() {
     }
 }
 
+/// What a name says of itself: `server name` of each reading.
+fn read(name: &str) -> Vec<String> {
+    let origins = name.parse::<PublicName>().unwrap().origins();
+    origins.into_iter().map(|origin| format!("{} {}", origin.server, origin.raw_name)).collect()
+}
+
+#[test]
+fn a_name_says_whose_it_is_in_one_way_for_all() {
+    let long = "s".repeat(32);
+    assert_eq!(read("files__read"), ["files read"]);
+    assert_eq!(read("files__read__all"), ["files read__all"]);
+    assert_eq!(read("a___b"), ["a _b"], "`a_` is always tagged");
+    assert_eq!(read("_a__x"), ["_a x"], "`a` has no need of a letter before it");
+    assert_eq!(read("_7x__pack"), ["7x pack"], "`_7x` is always tagged");
+    assert_eq!(read(&format!("{long}__x")), [format!("{long} x")]);
+    for nobodys in
+        ["read", "7x__pack", "__files__x", "___x", "Files__x", &format!("_{long}__x"), &format!("{long}s__x")]
+    {
+        assert!(read(nobodys).is_empty(), "{nobodys}: {:?}", read(nobodys));
+    }
+    let tagged = names(Naming::Always, &[("a_", "b"), ("_7x", "pack"), ("files", "read.file")]);
+    assert!(read(&tagged[0]).contains(&"a_ b".to_owned()), "{:?}", read(&tagged[0]));
+    assert!(read(&tagged[1]).contains(&"_7x pack".to_owned()), "{:?}", read(&tagged[1]));
+    assert_eq!(read(&tagged[2]), [tagged[2].replacen("__", " ", 1)], "what was put in the place of `.` is not known");
+}
+
 fn any_origin() -> impl Strategy<Value = Origin> {
     let raw_name = prop_oneof![
         "[ab_]{0,4}",
@@ -131,6 +157,15 @@ proptest! {
         for (origin, name) in origins.iter().zip(together) {
             prop_assert_eq!(&assign(std::slice::from_ref(origin), Naming::Always)[0], &name);
         }
+    }
+
+    #[test]
+    fn every_prefixed_name_says_whose_it_is(origin in any_origin()) {
+        let name = assign(std::slice::from_ref(&origin), Naming::Always).remove(0).unwrap();
+        let read = name.origins();
+        prop_assert!(read.iter().any(|read| read.server == origin.server), "{} {:?}", name, read);
+        let fits = is_safe(&format!("_{}__{}_{}", origin.server, origin.raw_name, "0".repeat(TAG_DIGITS)));
+        prop_assert!(!fits || read.contains(&origin), "{} {:?}", name, read);
     }
 
     #[test]

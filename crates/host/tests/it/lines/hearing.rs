@@ -33,7 +33,7 @@ async fn slow_to_greet() -> OddHttp {
 
 fn client(number: usize) -> OnBehalf {
     let capabilities = Some(ClientCapabilities(Raw::of(&forms())));
-    OnBehalf { caller: Caller::Client(format!("client-{number}").into()), capabilities, session: None }
+    OnBehalf { capabilities, ..OnBehalf::from(&Caller::Client(format!("client-{number}").into())) }
 }
 
 #[tokio::test]

@@ -29,7 +29,7 @@ use crate::fixtures;
 
 fn ada() -> OnBehalf {
     let capabilities = Some(ClientCapabilities(Raw::of(&forms())));
-    OnBehalf { caller: Caller::Client("ada".into()), capabilities, session: None }
+    OnBehalf { capabilities, ..OnBehalf::from(&Caller::Client("ada".into())) }
 }
 
 fn one() -> Target {

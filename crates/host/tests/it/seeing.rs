@@ -1,0 +1,97 @@
+//! What a caller sees: to it there is nothing else.
+
+use toolway_config::server::{Standing, Start};
+use toolway_host::{
+    call::{CallOutcome, CallRequest, Caller, Completion, OnBehalf, Target, Visible, beside::CompletionOf},
+    catalog::Origin,
+    connection::{Phase, Stopped, WantedServer, Way},
+    record::Ending,
+};
+use toolway_testkit::{
+    fixture_server::FixtureServer,
+    odd::http::{OddHttp, Reply},
+    test_host::{TestHost, name, within},
+};
+
+use crate::fixtures;
+
+fn eve() -> OnBehalf {
+    let visible: Visible = [name("seen")].into_iter().collect();
+    OnBehalf { visible, ..OnBehalf::from(&Caller::Client("eve".into())) }
+}
+
+fn origin(server: &str, raw_name: &str) -> Origin {
+    Origin { server: name(server), raw_name: raw_name.to_owned() }
+}
+
+async fn locked() -> OddHttp {
+    OddHttp::start(|_| Reply::empty(401).header("WWW-Authenticate", "Bearer")).await.unwrap()
+}
+
+async fn called(host: &TestHost, target: Target) -> CallOutcome {
+    let OnBehalf { caller, visible, .. } = eve();
+    host.call_of(CallRequest { visible, ..CallRequest::new(caller, target) }).await
+}
+
+async fn completed(host: &TestHost, of: CompletionOf) -> CallOutcome {
+    let (argument, value) = ("who".to_owned(), "A".to_owned());
+    let completion = Completion { on_behalf: eve(), of, argument, value, known: None };
+    within("a completion", host.host.complete(completion)).await.map_or_else(|outcome| outcome, CallOutcome::Answered)
+}
+
+/// Everything that can be asked for, at a server of this name that offers what a fixture called `files` does.
+async fn all(host: &TestHost, server: &str) -> Vec<String> {
+    let mut outcomes = Vec::new();
+    for tool in ["secret", "secre", "x"] {
+        let public = format!("{server}__{tool}").parse().unwrap();
+        outcomes.push(called(host, Target::Tool(public)).await);
+    }
+    let public = || format!("{server}__hello").parse().unwrap();
+    outcomes.push(called(host, Target::Prompt(public())).await);
+    outcomes.push(called(host, Target::ToolOf(origin(server, "secret"))).await);
+    outcomes.push(called(host, Target::PromptOf(origin(server, "hello"))).await);
+    outcomes.push(called(host, Target::ResourceOf(origin(server, "files://one"))).await);
+    outcomes.push(called(host, Target::Resource(format!("toolway+{server}:files://one"))).await);
+    let method = "tools/call".to_owned();
+    outcomes.push(called(host, Target::Method { server: name(server), method }).await);
+    outcomes.push(completed(host, CompletionOf::Prompt(public())).await);
+    outcomes.push(completed(host, CompletionOf::PromptOf(origin(server, "hello"))).await);
+    outcomes.push(completed(host, CompletionOf::TemplateOf(origin(server, "files://one"))).await);
+    let resources = [Target::Resource(format!("toolway+{server}:x://y")), Target::ResourceOf(origin(server, "x://y"))];
+    for resource in resources {
+        outcomes.push(within("a subscription", host.host.subscribe(eve(), resource)).await.map(drop).unwrap_err());
+    }
+    outcomes.push(within("tasks", host.host.tasks(eve(), &name(server), None)).await.map(drop).unwrap_err());
+    outcomes.push(within("a sign of life", host.host.ping(eve(), &name(server))).await.unwrap_err());
+    outcomes.into_iter().map(|outcome| outcome.to_string().replace(server, "SERVER")).collect()
+}
+
+#[tokio::test]
+async fn what_a_caller_does_not_see_is_refused_as_what_is_not_there() {
+    let (files, locked) = (FixtureServer::new("files").tool("secret", "Tell it"), locked().await);
+    let in_process = |server: &str| WantedServer::new(name(server), Way::InProcess(files.service()));
+    let host = TestHost::with(&FixtureServer::new("seen").tool("echo", "Give it back"), "seen")
+        .wanted(in_process("ready"))
+        .wanted(WantedServer { start: Start::WhenNeeded, ..in_process("lazy") })
+        .wanted(WantedServer { standing: Standing::Disabled, ..in_process("off") })
+        .wanted(fixtures::address("locked", &locked.url()))
+        .start()
+        .await;
+    host.ready("seen").await;
+    host.ready("ready").await;
+    host.until("locked", |phase| matches!(phase, Phase::SignInNeeded { .. })).await;
+    let absent = all(&host, "none").await;
+    assert!(absent.iter().all(|said| said.starts_with("refused: there is no ")), "{absent:?}");
+    for server in ["ready", "lazy", "off", "locked"] {
+        assert_eq!(all(&host, server).await, absent, "{server}");
+    }
+    // By a URI alone, which says nothing of whose it is.
+    let [listed, unlisted] = ["files://one", "files://two"].map(|uri| Target::Resource(uri.to_owned()));
+    assert_eq!(called(&host, listed).await.to_string(), "refused: there is no resource `files://one`");
+    assert_eq!(called(&host, unlisted).await.to_string(), "refused: there is no resource `files://two`");
+    for method in ["tools/call", "prompts/get", "resources/read", "completion/complete", "ping"] {
+        assert!(files.seen(method).is_empty(), "{method}");
+    }
+    assert_eq!(host.status("lazy").phase, Phase::Stopped(Stopped::NotNeededYet), "nobody was woken for it");
+    assert!(host.records().iter().all(|record| record.ending == Ending::Refused && record.server.is_none()));
+}
