@@ -98,7 +98,8 @@ pub(super) fn not_connected(connection: &Connection, why: NotConnected) -> CallO
     CallOutcome::Failed(CallError::NotConnected { server: connection.name().clone(), why })
 }
 
-/// Decides, and asks a person where that is decided; not again about the same thing in the same call.
+/// Decides, and asks a person where that is decided; not again about the same thing in the same call, and not about what
+/// cannot be sent before somebody has signed in: who would be asked about it has not been shown what it is.
 pub(super) async fn granted(
     host: &Inner,
     found: &Found,
@@ -109,11 +110,12 @@ pub(super) async fn granted(
     let same =
         |earlier: &Earlier| *earlier.grant.subject() == found.subject && earlier.fingerprint == found.fingerprint;
     let decision = host.policy.decide(found.subject.clone(), caller, &found.connection.wanted().filter);
-    match (decision, earlier.filter(same)) {
-        (Decision::Deny(refusal), _) => Err(refusal.into()),
-        (Decision::Allow(grant), _) => Ok(grant),
-        (Decision::Ask(_), Some(earlier)) => Ok(earlier.grant),
-        (Decision::Ask(question), None) => {
+    match (decision, &found.locked, earlier.filter(same)) {
+        (Decision::Deny(refusal), ..) => Err(refusal.into()),
+        (_, Some(why), _) => Err(not_connected(&found.connection, why.clone())),
+        (Decision::Allow(grant), ..) => Ok(grant),
+        (Decision::Ask(_), None, Some(earlier)) => Ok(earlier.grant),
+        (Decision::Ask(question), None, None) => {
             recording.into_iter().for_each(Recording::put_to_a_person);
             Ok(approval::put(question, &*host.room.ports.approver).await?)
         }

@@ -1,10 +1,12 @@
-//! What a caller sees: to it there is nothing else.
+//! What a caller sees: to it there is nothing else, and what nobody has signed in to is nobody's to agree to.
 
+use serde_json::json;
 use toolway_config::server::{Standing, Start};
 use toolway_host::{
     call::{CallOutcome, CallRequest, Caller, Completion, OnBehalf, Target, Visible, beside::CompletionOf},
     catalog::Origin,
     connection::{Phase, Stopped, WantedServer, Way},
+    policy::{Answer, Stance},
     record::Ending,
 };
 use toolway_testkit::{
@@ -12,6 +14,7 @@ use toolway_testkit::{
     odd::http::{OddHttp, Reply},
     test_host::{TestHost, name, within},
 };
+use toolway_wire::json::Raw;
 
 use crate::fixtures;
 
@@ -94,4 +97,28 @@ async fn what_a_caller_does_not_see_is_refused_as_what_is_not_there() {
     }
     assert_eq!(host.status("lazy").phase, Phase::Stopped(Stopped::NotNeededYet), "nobody was woken for it");
     assert!(host.records().iter().all(|record| record.ending == Ending::Refused && record.server.is_none()));
+}
+
+#[tokio::test]
+async fn nobody_is_asked_about_what_cannot_be_sent_before_somebody_has_signed_in() {
+    let locked = locked().await;
+    let host = TestHost::new().wanted(fixtures::address("seen", &locked.url())).asking(Answer::Yes).start().await;
+    host.until("seen", |phase| matches!(phase, Phase::SignInNeeded { .. })).await;
+    let said = all(&host, "seen").await;
+    for said in &said {
+        assert_eq!(said, "failed: `SERVER` is not connected: somebody has to sign in");
+    }
+    assert_eq!(host.asked(), [] as [&str; 0]);
+}
+
+#[tokio::test]
+async fn a_rule_comes_before_what_somebody_has_to_sign_in_for() {
+    let locked = locked().await;
+    let mut builder = TestHost::new().wanted(fixtures::address("seen", &locked.url()));
+    builder.options.stance = Stance::Deny;
+    let host = builder.start().await;
+    host.until("seen", |phase| matches!(phase, Phase::SignInNeeded { .. })).await;
+    let params = Some(Raw::of(&json!({})));
+    let request = CallRequest { arguments: params, ..host.request("seen__x", None) };
+    assert_eq!(host.call_of(request).await.to_string(), "refused: refused by the rule `deny`");
 }
