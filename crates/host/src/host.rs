@@ -288,6 +288,11 @@ impl Host {
         statuses.filter(|status| status.phase != Phase::Ready).collect()
     }
 
+    /// How many calls one client may have under way or waiting.
+    pub fn calls_per_client(&self) -> usize {
+        self.inner.slots.per_client()
+    }
+
     /// Calls under way at servers at this moment.
     pub fn calls_under_way(&self) -> usize {
         self.inner.slots.taken()

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::StreamExt;
 use tokio::sync::{
     broadcast::{self, error::RecvError},
     mpsc, watch,
@@ -27,6 +28,8 @@ use crate::access::Client;
 const UNHEARD: usize = 64;
 /// How long a server may take to say whether it tells of a resource.
 const TO_HONOUR: Duration = Duration::from_millis(500);
+/// How long all of them may take together, where there are many and few may be asked at once.
+const TO_HONOUR_ALL: Duration = Duration::from_secs(4);
 /// Resources of one subscription.
 const MOST_URIS: usize = 1_000;
 
@@ -58,22 +61,21 @@ pub(super) async fn listen(host: &Host, scope: &Scope, client: Arc<Client>, call
     Heard { honoured, notices }
 }
 
-/// Subscriptions asked for at the same time: half of the calls that a client may have under way.
-const AT_ONCE: usize = 128;
-
+/// Subscribes to what may be subscribed to, in the order in which it was asked for.
 async fn subscribed(host: &Host, scope: &Scope, on_behalf: &OnBehalf, uris: &[String]) -> Vec<(String, Subscription)> {
-    let asked = async |uri: &String| {
+    let asked = async |(place, uri): (usize, &String)| {
         let target = host.located(on_behalf, scope.resource(uri.clone()));
         let subscribing = host.subscribe(on_behalf.clone(), target);
         let subscription = tokio::time::timeout(TO_HONOUR, subscribing).await.ok()?.ok()?;
-        Some((uri.clone(), subscription))
+        Some((place, (uri.clone(), subscription)))
     };
-    let mut subscribed = Vec::new();
-    // A few at a time: together they would take all the calls that the client may have under way.
-    for few in uris.get(..MOST_URIS).unwrap_or(uris).chunks(AT_ONCE) {
-        subscribed.extend(futures_util::future::join_all(few.iter().map(&asked)).await.into_iter().flatten());
-    }
-    subscribed
+    // Together they would take all the calls that the client may have under way.
+    let at_once = (host.calls_per_client() / 2).max(1);
+    let each = futures_util::stream::iter(uris.iter().take(MOST_URIS).enumerate().map(asked));
+    let each = each.buffer_unordered(at_once).take_until(tokio::time::sleep(TO_HONOUR_ALL));
+    let mut subscribed: Vec<_> = each.filter_map(std::future::ready).collect().await;
+    subscribed.sort_unstable_by_key(|(place, _)| *place);
+    subscribed.into_iter().map(|(_, subscribed)| subscribed).collect()
 }
 
 struct Lists {

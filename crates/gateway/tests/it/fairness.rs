@@ -1,19 +1,34 @@
 //! What one client may have of a gateway at once, and that the others do not notice when it has all of that.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
+use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 use toolway_gateway::{
     GatewayOptions,
     access::{Access, KeyFile},
 };
-use toolway_host::policy::CallLimits;
+use toolway_host::{
+    connection::{WantedServer, Way},
+    policy::CallLimits,
+};
 use toolway_testkit::{
     fixture_server::{Behaviour, FixtureServer},
-    test_host::{TestHost, TestHostBuilder, within},
+    test_host::{TestHost, TestHostBuilder, name, within},
 };
-use toolway_wire::limit::Limits;
+use toolway_wire::{
+    down::{Caller, Heard, Profile, Service},
+    exchange::{Exchange, Outcome, Request},
+    json::Raw,
+    limit::Limits,
+    notice::Wanted,
+    revision::Era,
+    up::EraChoice,
+};
 
 use crate::{
     knocking::{Knocker, request},
@@ -181,4 +196,56 @@ async fn the_bounds_of_a_client_hold_for_all_paths_together() {
     assert!(text(&greeted).contains("Ada"), "{greeted}");
     let asked = two.ada(all).asked("tools/call", greet(prefix)).await;
     assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
+}
+
+/// Subscribes Ada to these.
+async fn subscribed(two: &Two, uris: &[String]) -> Vec<String> {
+    let client = two.stage.client_with("/mcp", Era::Modern, Some(&two.keys[0])).await.unwrap();
+    let wanted = Wanted { uris: uris.to_vec(), ..Wanted::default() };
+    within("a subscription", client.listen(wanted)).await.unwrap().honoured().uris.clone()
+}
+
+/// A long subscription keeps within the calls that a client may have under way.
+#[tokio::test]
+async fn all_of_a_long_subscription_is_honoured_however_few_calls_a_client_may_have() {
+    let files = files();
+    let uris: Vec<_> = (0..200).map(|number| format!("toolway+files:files://{number}")).collect();
+    for per_client in [1, 2, 8] {
+        let two = Two::start(bounded(&files, CallLimits { per_client, ..CallLimits::default() })).await;
+        assert_eq!(subscribed(&two, &uris).await, uris, "{per_client}");
+    }
+}
+
+/// A server that never says whether it tells of anything.
+struct Deaf;
+
+impl Service for Deaf {
+    fn profile(&self, _caller: &Caller) -> Profile {
+        let info = Raw::of(&json!({ "name": "deaf", "version": "1" }));
+        Profile { info, capabilities: Raw::of(&json!({ "resources": { "subscribe": true } })), instructions: None }
+    }
+
+    fn open(&self, _request: Request, _caller: &Caller) -> Exchange {
+        Exchange::ended(Outcome::Answered(Raw::of(&json!({ "resources": [], "resourceTemplates": [] }))))
+    }
+
+    fn listen<'a>(&'a self, _wanted: Wanted, _caller: &'a Caller) -> BoxFuture<'a, Heard> {
+        Box::pin(std::future::pending())
+    }
+}
+
+#[tokio::test]
+async fn a_subscription_to_much_that_nobody_tells_of_is_not_waited_for_one_by_one() {
+    let files = files();
+    let deaf = WantedServer::new(name("deaf"), Way::InProcess(Arc::new(Deaf)));
+    let deaf = WantedServer { era: EraChoice::Legacy, ..deaf };
+    let limits = CallLimits { per_client: 2, ..CallLimits::default() };
+    let two = Two::start(bounded(&files, limits).wanted(deaf)).await;
+    two.stage.host.ready("deaf").await;
+    let deaf = (0..30).map(|number| format!("toolway+deaf:deaf://{number}"));
+    let uris: Vec<_> = std::iter::once("files://one".to_owned()).chain(deaf).collect();
+    let began = Instant::now();
+    assert_eq!(subscribed(&two, &uris).await, uris[..1]);
+    // One after the other they would take fifteen seconds.
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
 }

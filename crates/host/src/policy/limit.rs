@@ -138,7 +138,8 @@ impl Default for CallLimits {
 
 impl Slots {
     pub(crate) fn new(limits: CallLimits) -> Self {
-        let (entered, parked) = (Tally::new(limits.per_client.max(1)), Tally::new(limits.parked));
+        let limits = CallLimits { per_client: limits.per_client.max(1), ..limits };
+        let (entered, parked) = (Tally::new(limits.per_client), Tally::new(limits.parked));
         Self { limits, in_all: Arc::new(slots(limits.in_all)), waiting: Arc::default(), entered, parked }
     }
 
@@ -148,8 +149,13 @@ impl Slots {
         if !matches!(caller, Caller::Client(_)) {
             return Ok(Entry(None));
         }
-        let place = self.entered.take(caller).ok_or(Refusal::TooMany { limit: self.limits.per_client.max(1) })?;
+        let place = self.entered.take(caller).ok_or(Refusal::TooMany { limit: self.limits.per_client })?;
         Ok(Entry(Some(place)))
+    }
+
+    /// How many calls of one client are let onto the way.
+    pub(crate) fn per_client(&self) -> usize {
+        self.limits.per_client
     }
 
     /// How long a call waits for its turn.
