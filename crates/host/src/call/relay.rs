@@ -225,9 +225,8 @@ impl Relay {
             self.stage = Stage::Preparing(way::prepare(host, request, Some(earlier), recording));
             return None;
         }
-        if let (Outcome::Cancelled, Some(waited)) = (&outcome, sent.gave_way()) {
-            let server = sent.connection.name().clone();
-            return Some(self.end(recording, CallOutcome::Failed(CallError::GaveWay { server, waited })));
+        if let (Outcome::Cancelled, Some(gave_way)) = (&outcome, gave_way(&sent)) {
+            return Some(self.end(recording, gave_way));
         }
         sent.look_at_session();
         if let Outcome::HandedOff(task) = &outcome {
@@ -242,6 +241,23 @@ impl Relay {
         self.stage = Stage::Ended;
         recording.end(&outcome);
         Poll::Ready(Some(CallHappening::Ended(outcome)))
+    }
+}
+
+/// The end of a call that gave way to another; none where it did not.
+fn gave_way(sent: &Sent) -> Option<CallOutcome> {
+    let (server, waited) = (sent.connection.name().clone(), sent.gave_way()?);
+    Some(CallOutcome::Failed(CallError::GaveWay { server, waited }))
+}
+
+impl Drop for Relay {
+    /// What gave way is recorded as that, also where nobody comes back to hear of it.
+    fn drop(&mut self) {
+        if let Stage::Under(sent, recording) = &mut self.stage
+            && let Some(gave_way) = gave_way(sent)
+        {
+            recording.end(&gave_way);
+        }
     }
 }
 

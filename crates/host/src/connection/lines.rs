@@ -73,7 +73,7 @@ pub(crate) struct Lines {
     room: Arc<Surroundings>,
     // Nothing awaits under this lock.
     pool: Mutex<Pool>,
-    /// There is a line to look after that there was not before.
+    /// There is a line to look after that there was not before, or one to close.
     begun: Notify,
     /// The server asked something that could have been about several calls.
     asks: Arc<AtomicBool>,
@@ -242,7 +242,7 @@ impl Lines {
         self.pool.lock().due(idle, Instant::now())
     }
 
-    /// Resolves when there is a line to look after that there was not before.
+    /// Resolves when there is a line to look after that there was not before, or one to close.
     pub(crate) async fn begun(&self) {
         self.begun.notified().await;
     }
@@ -283,7 +283,6 @@ impl Lines {
                 }
             },
         };
-        self.close_given_up().await;
         // In a box: it is large, done once, and every call would carry it about otherwise.
         let dialled = seat.line.stands.get_or_try_init(|| Box::pin(self.dial(&seat.line, &ground))).await;
         dialled.map_err(NoSeat::NotConnected)?;
@@ -325,7 +324,7 @@ impl Lines {
         let mut pool = self.pool.lock();
         let before = pool.lines.len();
         let pick = pool.pick(key, need, manners, turn, Instant::now());
-        if before < pool.lines.len() {
+        if before < pool.lines.len() || !pool.given_up.is_empty() {
             self.begun.notify_one();
         }
         match pick {

@@ -12,7 +12,7 @@ mod surroundings;
 
 use std::{future::pending, sync::Arc};
 
-use futures_util::future::BoxFuture;
+use futures_util::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use tokio::{
     select,
     sync::{mpsc, watch},
@@ -58,6 +58,8 @@ struct Supervisor {
     status: ServerStatus,
     /// Connections that were given up while calls were under way on them; they end with the last of those.
     lingering: Vec<WeakPeer>,
+    /// Connections that are being closed while something else is done: lines whose place was taken, one that was refused.
+    closing: FuturesUnordered<BoxFuture<'static, ()>>,
 }
 
 /// What a supervisor is doing, and what belongs to it.
@@ -100,6 +102,8 @@ enum Happening {
     IdleDue,
     /// There is a line to look after, or one that may have to end.
     LinesDue,
+    /// A connection that was closed meanwhile has ended.
+    Ended,
 }
 
 enum Next {
@@ -164,6 +168,7 @@ impl Supervisor {
             account: Account::Common,
             status,
             lingering: Vec::new(),
+            closing: FuturesUnordered::new(),
         };
         (connection, supervisor, orders)
     }
@@ -185,6 +190,7 @@ impl Supervisor {
                 () = at(idle) => Happening::IdleDue,
                 () = shared.lines.begun() => Happening::LinesDue,
                 () = at(lines_due) => Happening::LinesDue,
+                Some(()) = self.closing.next() => Happening::Ended,
             };
             stopping |= matches!(happening, Happening::Stop(_));
             match self.handle(happening, &mut wishes) {
@@ -218,7 +224,8 @@ impl Supervisor {
             }
             Happening::Heard(heard) => return self.heard(heard),
             Happening::IdleDue => return self.stop_if_idle(),
-            Happening::LinesDue => self.end_idle_lines(),
+            Happening::LinesDue => self.end_lines(),
+            Happening::Ended => {}
         }
         Next::Wait
     }

@@ -199,6 +199,22 @@ impl toolway_host::connection::tap::Tap for Levels {
     fn incoming(&self, _text: &bytes::Bytes) {}
 }
 
+/// What a server was told in answer to its questions.
+#[derive(Default)]
+struct Answers(parking_lot::Mutex<Vec<Value>>);
+
+impl toolway_host::connection::tap::Tap for Answers {
+    fn outgoing(&self, outbound: &Outbound) -> toolway_host::connection::tap::Passage {
+        let message: Value = serde_json::from_slice(&outbound.message).unwrap();
+        if message.get("method").is_none() {
+            self.0.lock().push(message);
+        }
+        toolway_host::connection::tap::Passage::Pass
+    }
+
+    fn incoming(&self, _text: &bytes::Bytes) {}
+}
+
 #[tokio::test]
 async fn a_line_logs_as_much_as_the_most_curious_of_its_calls_wants() {
     let mut builder = TestHost::new().wanted(in_sessions(&files()));

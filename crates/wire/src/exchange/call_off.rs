@@ -16,10 +16,10 @@ impl CallOff {
         self.core.upgrade().is_some_and(|core| 0 < core.open_asks() && !core.has_left())
     }
 
-    /// Ends it, as [`super::Exchange::cancel`] does; its caller sees [`super::Outcome::Cancelled`].
-    pub fn cancel(&self, reason: &str) {
-        if let Some(core) = self.core.upgrade() {
-            core.cancel(reason);
-        }
+    /// Ends it, as [`super::Exchange::cancel`] does, if it still waits for an answer; its caller sees
+    /// [`super::Outcome::Cancelled`]. Whether it did: one that was answered in this very moment goes on.
+    #[must_use = "one that was answered goes on"]
+    pub fn cancel_if_asked(&self, reason: &str) -> bool {
+        self.core.upgrade().is_some_and(|core| core.cancel_if_asked(reason))
     }
 }

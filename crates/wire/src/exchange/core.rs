@@ -148,10 +148,19 @@ impl Core {
 
     /// The caller wants no outcome but still looks: it sees one, `Cancelled`.
     pub(super) fn cancel(&self, reason: &str) {
+        self.cancel_if(|_| true, reason);
+    }
+
+    /// The same, unless nothing waits for an answer of the caller; whether that was so.
+    pub(super) fn cancel_if_asked(&self, reason: &str) -> bool {
+        self.cancel_if(|state| !state.open_asks.is_empty(), reason)
+    }
+
+    fn cancel_if(&self, such: impl FnOnce(&State) -> bool, reason: &str) -> bool {
         let on_cancel = {
             let mut state = self.state.lock();
-            if state.ended {
-                return;
+            if state.ended || !such(&state) {
+                return false;
             }
             state.ended = true;
             state.left = true;
@@ -164,6 +173,7 @@ impl Core {
         if let Some(act) = on_cancel {
             act(reason);
         }
+        true
     }
 
     /// The caller is gone; what it has not taken is dropped, questions with it.

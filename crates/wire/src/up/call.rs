@@ -183,6 +183,7 @@ impl Call {
 
     /// The caller has left: the server is told in the way it wants to be told.
     fn cancelled(&self, router: &Router, reason: &str) {
+        router.call_off_questions(self);
         let id = self.id.load(Ordering::Relaxed);
         // Between rounds nothing is under way, and nothing needs to be said.
         if router.forget(id).is_none() {

@@ -24,7 +24,7 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use self::sink::LinkSink;
+use self::{asking::OpenQuestion, sink::LinkSink};
 use super::{
     accent::{Accent, Withdraws},
     call::Call,
@@ -36,7 +36,7 @@ use super::{
 };
 use crate::{
     error::WireError,
-    exchange::{Alarms, AskHandler, AskId, LogLevel},
+    exchange::{Alarms, AskHandler, LogLevel},
     json::Raw,
     limit::Limits,
     message::{
@@ -64,7 +64,7 @@ pub(crate) struct Router {
     next_id: AtomicU64,
     // Nothing awaits under these locks.
     waiting: Mutex<HashMap<u64, Waiting, BuildHasherDefault<Counted>>>,
-    questions: Mutex<HashMap<Id, (Weak<Call>, AskId)>>,
+    questions: Mutex<HashMap<Id, OpenQuestion>>,
     link: RwLock<Option<Arc<dyn Link>>>,
     accent: RwLock<Option<Arc<dyn Accent>>>,
     why_closed: Mutex<Option<WireError>>,
@@ -368,7 +368,7 @@ impl Router {
         match accent.withdraws() {
             Withdraws::Questions => {
                 let question = self.questions.lock().remove(&id);
-                if let Some((Some(call), ask)) = question.map(|(call, ask)| (call.upgrade(), ask)) {
+                if let Some((Some(call), ask)) = question.map(|open| (open.call.upgrade(), open.ask)) {
                     call.feed.withdraw(ask);
                 }
             }

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use toolway_wire::{
     down::{self, Caller, FaceOptions, Heard, Profile, Service},
     error::WireError,
-    exchange::{self, Answer, AskId, Cause, Exchange, Outcome, Question, Request, Terms},
+    exchange::{self, Answer, AskId, Cause, Exchange, Happening, Outcome, Question, Request, Terms},
     json::Raw,
     limit::Limits,
     notice::Wanted,
@@ -45,9 +45,8 @@ async fn a_connection_that_is_given_up_half_way_leaves_nothing_open() {
     drop(theirs);
 }
 
-/// Both sides count from one: a server that takes back its question 3 does not mean our request 3.
-#[tokio::test]
-async fn a_servers_cancellation_never_ends_a_call_of_ours() {
+/// A connection with a session to a server whose every word a story writes.
+async fn scripted() -> (Peer, Wire) {
     let (theirs, ours) = tokio::io::duplex(64 * 1024);
     let mut server = Wire::new(theirs);
     let streams = Watched { stream: Mutex::new(Some(ours)), closed: Arc::default() };
@@ -61,13 +60,65 @@ async fn a_servers_cancellation_never_ends_a_call_of_ours() {
         server.next().await;
     };
     let (peer, ()) = tokio::join!(Peer::connect(transport, pinned(EraChoice::Legacy)), greeted);
-    let peer = peer.unwrap();
+    (peer.unwrap(), server)
+}
+
+/// Both sides count from one: a server that takes back its question 3 does not mean our request 3.
+#[tokio::test]
+async fn a_servers_cancellation_never_ends_a_call_of_ours() {
+    let (peer, mut server) = scripted().await;
     let call = peer.call_tool("slow", None).unwrap();
     let asked = server.next().await;
     server.says(json!({ "method": "notifications/cancelled", "params": { "requestId": asked["id"] } })).await;
     server.says(json!({ "id": asked["id"], "result": { "content": [] } })).await;
     let outcome = call.outcome().await;
     assert!(matches!(outcome, Outcome::Answered(_)), "{outcome:?}");
+}
+
+/// A server that goes on with a call that was called off would act on the answer, and its caller is told to call again.
+#[tokio::test]
+async fn what_is_answered_after_a_call_was_called_off_is_not_sent() {
+    let (peer, mut server) = scripted().await;
+    for (method, told) in [
+        ("elicitation/create", json!({ "result": { "action": "cancel" } })),
+        ("sampling/createMessage", json!({ "error": { "code": -1, "message": "nobody came back with an answer" } })),
+    ] {
+        let mut call = peer.call_tool("greet", None).unwrap();
+        let made = server.next().await;
+        server.says(json!({ "id": method, "method": method, "params": {} })).await;
+        let Some(Happening::Ask(ask)) = call.next().await else { panic!("not asked") };
+        assert!(call.call_off().cancel_if_asked("its place was needed"));
+        let answer = server.next().await;
+        assert_eq!((&answer["id"], &answer["result"]), (&json!(method), &told["result"]), "{answer}");
+        assert_eq!(answer["error"], told["error"], "{answer}");
+        let called_off = server.next().await;
+        assert_eq!(called_off["method"], "notifications/cancelled", "{called_off}");
+        assert_eq!(called_off["params"]["requestId"], made["id"]);
+        ask.answer(Answer::Given(Raw::of(&json!({ "action": "accept", "content": {} }))));
+        assert!(matches!(call.outcome().await, Outcome::Cancelled));
+        // Whatever there is to be sent for it has been by now: what comes next is the next call.
+        tokio::task::yield_now().await;
+        drop(peer.call_tool("next", None).unwrap());
+        let next = server.next().await;
+        assert_eq!(next["params"]["name"], "next", "{next}");
+        assert_eq!(server.next().await["method"], "notifications/cancelled");
+    }
+}
+
+/// What was answered in the last moment is worked on, and is not to be done twice.
+#[tokio::test]
+async fn a_call_that_was_just_answered_is_not_called_off_for_want_of_an_answer() {
+    let (peer, mut server) = scripted().await;
+    let mut call = peer.call_tool("greet", None).unwrap();
+    let made = server.next().await;
+    server.says(json!({ "id": "q", "method": "elicitation/create", "params": {} })).await;
+    let Some(Happening::Ask(ask)) = call.next().await else { panic!("not asked") };
+    let call_off = call.call_off();
+    ask.answer(Answer::Given(Raw::of(&json!({ "action": "accept", "content": {} }))));
+    assert!(!call_off.cancel_if_asked("its place was needed"));
+    assert_eq!(server.next().await["result"]["action"], "accept");
+    server.says(json!({ "id": made["id"], "result": { "content": [] } })).await;
+    assert!(matches!(call.outcome().await, Outcome::Answered(_)));
 }
 
 #[tokio::test]

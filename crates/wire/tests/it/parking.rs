@@ -24,11 +24,14 @@ use crate::{
 const LEGACY: &str = "2025-11-25";
 const MODERN: &str = "2026-07-28";
 
-/// Asks two things at once, `fickle` until it changes its mind; `page` wants a page to be opened first, once.
+/// Asks two things at once, `fickle` until it changes its mind, `hasty` until it is over; `page` wants a page to be opened first, once.
 #[derive(Clone, Default)]
 struct Curious {
     changed: Arc<Notify>,
     opened: Arc<Mutex<usize>>,
+    /// What it was told when it was over.
+    late: Arc<Mutex<Option<String>>>,
+    told: Arc<Notify>,
 }
 
 impl Curious {
@@ -49,6 +52,13 @@ impl Curious {
             feed.withdraw(AskId(1));
             feed.withdraw(AskId(2));
             feed.end(Outcome::Answered(text("never mind")));
+            return;
+        }
+        if name == "hasty" {
+            self.changed.notified().await;
+            feed.end(Outcome::Answered(text("done without")));
+            *self.late.lock() = Some(format!("{:?}", first.await.into_result()));
+            self.told.notify_one();
             return;
         }
         let said = [first.await, second.await].map(|answer| match answer.into_result() {
@@ -166,6 +176,21 @@ async fn a_server_that_changed_its_mind_meanwhile_has_the_last_word() {
     wire.ask(&stateless(call(2, "change"), MODERN)).await;
     let answered = wire.ask(&retry(call(3, "fickle"), &state, None)).await;
     assert_eq!(answered["result"]["content"][0]["text"], "never mind", "{answered}");
+}
+
+/// A call may be over by the time its caller comes back: then the answers are nobody's, and nobody acts on them.
+#[tokio::test]
+async fn answers_to_a_call_that_is_over_are_not_given() {
+    let curious = Curious::default();
+    let mut wire = Wire::to(Arc::new(curious.clone()), FaceOptions::default());
+    let (_, state) = asked(&wire.ask(&retry(call(1, "hasty"), &Value::Null, None)).await);
+    wire.ask(&stateless(call(2, "change"), MODERN)).await;
+    let answers = json!({ "first": accept("late"), "second": accept("late") });
+    let answered = wire.ask(&retry(call(3, "hasty"), &state, Some(answers))).await;
+    assert_eq!(answered["result"]["content"][0]["text"], "done without", "{answered}");
+    curious.told.notified().await;
+    let told = curious.late.lock().clone().unwrap();
+    assert!(told.contains("nobody is there"), "{told}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,20 +1,20 @@
 //! Calls that wait for an answer, and which of them gives way.
 //!
 //! Whoever is asked may take minutes, or have left for good; nobody can tell. So nobody is hurried while there is room.
-//! Where a call needs a connection and all that there may be are held by calls that wait, what has waited for longest is
-//! ended, once it has waited for [`GIVES_WAY`]. A connection of the same key is turned over as it is; one of another key
-//! is given up for a new one, first of whoever has most that wait.
+//! Where a call needs a connection and each that there may be is held by a call that waits, what has waited for longest
+//! is ended, once it has waited for [`GIVES_WAY`]; while a call goes on on one of them, that one's end is waited for. A
+//! connection of the same key is turned over as it is; one of another key is given up for a new one, first of whoever has
+//! most that wait. What was answered in that very moment is not ended: its server acts on the answer.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::time::{Duration, Instant, sleep_until};
-use toolway_wire::exchange::CallOff;
+use toolway_wire::{exchange::CallOff, up::Peer};
 
 use super::{
     Caller, Lines,
     key::LineKey,
-    line::Line,
     pool::{Entry, Need, PER_KEY, Pool},
 };
 
@@ -25,42 +25,47 @@ const GIVES_WAY: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(super) struct Parked {
     call_off: CallOff,
-    /// When its server last asked something. Nothing awaits under this lock.
-    since: Mutex<Instant>,
-    gave_way: OnceLock<Duration>,
+    // Nothing awaits under this lock.
+    waiting: Mutex<Waiting>,
 }
 
-/// A connection whose place was taken, and what waited on it.
 #[derive(Debug)]
-pub(super) struct GivenUp {
-    line: Arc<Line>,
-    parked: Vec<Arc<Parked>>,
+struct Waiting {
+    /// When its server last asked something.
+    since: Instant,
+    /// For how long it had waited when it was ended for the sake of another.
+    gave_way: Option<Duration>,
 }
 
 impl Parked {
     pub(super) fn new(call_off: CallOff, now: Instant) -> Self {
-        Self { call_off, since: Mutex::new(now), gave_way: OnceLock::new() }
+        Self { call_off, waiting: Mutex::new(Waiting { since: now, gave_way: None }) }
     }
 
     pub(super) fn is_asked_again(&self, now: Instant) {
-        *self.since.lock() = now;
+        self.waiting.lock().since = now;
     }
 
     /// For how long it had waited when it was ended for the sake of another.
     pub(super) fn gave_way(&self) -> Option<Duration> {
-        self.gave_way.get().copied()
+        self.waiting.lock().gave_way
     }
 
     /// When it may be ended for the sake of another; not while its server works on what it was answered.
     fn gives_way_at(&self) -> Option<Instant> {
-        self.call_off.is_asked().then(|| *self.since.lock() + GIVES_WAY)
+        self.call_off.is_asked().then(|| self.waiting.lock().since + GIVES_WAY)
     }
 
-    /// It has no place any more; its end is still to be told.
-    fn give_way(&self, now: Instant) {
-        let waited = now.saturating_duration_since(*self.since.lock());
-        // Nobody else sets it: it was on the list of those who have a place.
-        let _first = self.gave_way.set(Duration::from_secs(waited.as_secs()));
+    /// Ends it; not if it was answered in this very moment. Whether it was ended: then it has no place any more.
+    fn give_way(&self, now: Instant) -> bool {
+        // Held meanwhile: whoever sees its end sees why.
+        let mut waiting = self.waiting.lock();
+        if !self.call_off.cancel_if_asked(WHY) {
+            return false;
+        }
+        let waited = now.saturating_duration_since(waiting.since);
+        waiting.gave_way = Some(Duration::from_secs(waited.as_secs()));
+        true
     }
 }
 
@@ -76,19 +81,13 @@ impl Lines {
 
     /// Ends what has waited for an answer for longest on a connection of this key, which is free then.
     pub(super) fn make_way(&self, key: &LineKey) {
-        let given = self.pool.lock().make_way(key, Instant::now());
-        given.iter().for_each(|parked| parked.call_off.cancel(WHY));
+        self.pool.lock().make_way(key, Instant::now());
     }
 
-    /// Closes the connections whose place was taken, and ends what waited on them.
-    pub(super) async fn close_given_up(&self) {
+    /// Connections whose place was taken since this was last asked; whoever asks closes them.
+    pub(crate) fn given_up(&self) -> Vec<Peer> {
         let given_up = std::mem::take(&mut self.pool.lock().given_up);
-        for GivenUp { line, parked } in given_up {
-            parked.iter().for_each(|parked| parked.call_off.cancel(WHY));
-            if let Some(peer) = line.peer() {
-                peer.close().await;
-            }
-        }
+        given_up.iter().filter_map(|line| line.peer().cloned()).collect()
     }
 }
 
@@ -96,22 +95,21 @@ impl Lines {
 const WHY: &str = "nobody answered, and its connection was needed";
 
 impl Pool {
+    /// When the first of the lines of this key may be turned over; none while there may be more of them, or one is held by
+    /// a call that goes on.
     fn gives_way_at(&self, key: &LineKey) -> Option<Instant> {
         let own = self.lines.iter().filter(|entry| entry.line.key == *key);
-        if own.clone().count() < PER_KEY { None } else { own.filter_map(Entry::gives_way_at).min() }
+        let all: Vec<Instant> = own.map(Entry::gives_way_at).collect::<Option<_>>()?;
+        all.iter().min().copied().filter(|_| PER_KEY <= all.len())
     }
 
-    fn make_way(&mut self, key: &LineKey, now: Instant) -> Vec<Arc<Parked>> {
-        let own = self.lines.iter_mut().filter(|entry| entry.line.key == *key);
-        let due = own.filter_map(|entry| Some((entry.gives_way_at()?, entry)));
-        let Some((_, entry)) = due.filter(|(at, _)| *at <= now).min_by_key(|(at, _)| *at) else { return Vec::new() };
-        let given = entry.parked.clone();
-        for parked in &given {
-            entry.leave(Need::Askable, Some(parked), now);
-            parked.give_way(now);
+    fn make_way(&mut self, key: &LineKey, now: Instant) {
+        let Some(at) = self.gives_way_at(key).filter(|at| *at <= now) else { return };
+        let mut own = self.lines.iter_mut().filter(|entry| entry.line.key == *key);
+        if let Some(entry) = own.find(|entry| entry.gives_way_at() == Some(at)) {
+            entry.give_way(now);
+            entry.line.queue.moved.notify_waiters();
         }
-        entry.line.queue.moved.notify_waiters();
-        given
     }
 
     /// Gives up a connection that is only held by calls that have waited for long: of these callers, the one that has
@@ -122,11 +120,12 @@ impl Pool {
         let due: Vec<(Instant, &Entry)> = due.filter(|(at, _)| *at <= now).collect();
         let held_by = |caller: &Caller| due.iter().filter(|(_, entry)| entry.line.key.caller == *caller).count();
         let first = due.iter().max_by_key(|(at, entry)| (held_by(&entry.line.key.caller), std::cmp::Reverse(*at)));
-        let Some((_, entry)) = first else { return false };
-        let given = GivenUp { line: Arc::clone(&entry.line), parked: entry.parked.clone() };
-        given.parked.iter().for_each(|parked| parked.give_way(now));
-        self.end(&given.line);
-        self.given_up.push(given);
+        let Some(line) = first.map(|(_, entry)| Arc::clone(&entry.line)) else { return false };
+        if !self.entry(&line).is_some_and(|entry| entry.give_way(now)) {
+            return false;
+        }
+        self.end(&line);
+        self.given_up.push(line);
         true
     }
 }
@@ -136,5 +135,12 @@ impl Entry {
     fn gives_way_at(&self) -> Option<Instant> {
         let at: Option<Vec<Instant>> = self.parked.iter().map(|parked| parked.gives_way_at()).collect();
         at?.into_iter().max().filter(|_| !self.runs())
+    }
+
+    /// Ends what waits on it for an answer; whether nothing does any more.
+    fn give_way(&mut self, now: Instant) -> bool {
+        let ended: Vec<_> = self.parked.iter().filter(|parked| parked.give_way(now)).cloned().collect();
+        ended.iter().for_each(|parked| self.without(Need::Askable, Some(parked), now));
+        self.parked.is_empty()
     }
 }

@@ -9,7 +9,7 @@ use super::{
     Caller,
     key::LineKey,
     line::{Line, Queue},
-    parked::{GivenUp, Parked},
+    parked::Parked,
     tasks::KeptTasks,
     trouble::Trouble,
 };
@@ -37,8 +37,8 @@ pub(super) struct Pool {
     pub(super) tasks: KeptTasks,
     /// Items of the lists that lines have of their own.
     items: Arc<AtomicUsize>,
-    /// Connections whose place was taken; whoever took it closes them.
-    pub(super) given_up: Vec<GivenUp>,
+    /// Those whose place was taken; the supervisor closes them.
+    pub(super) given_up: Vec<Arc<Line>>,
 }
 
 /// A line and who is on it.
@@ -214,13 +214,14 @@ impl Pool {
     pub(super) fn close(&mut self) -> Vec<Peer> {
         self.open = false;
         self.tasks.forget_base();
-        let lines = std::mem::take(&mut self.lines);
+        let lines: Vec<_> = std::mem::take(&mut self.lines).into_iter().map(|entry| entry.line).collect();
         lines
             .iter()
-            .filter_map(|entry| {
-                entry.line.ended.cancel();
-                entry.line.queue.moved.notify_waiters();
-                entry.line.peer().cloned()
+            .chain(&std::mem::take(&mut self.given_up))
+            .filter_map(|line| {
+                line.ended.cancel();
+                line.queue.moved.notify_waiters();
+                line.peer().cloned()
             })
             .collect()
     }
@@ -265,9 +266,12 @@ impl Entry {
 
     /// A call has ended; one that gave way had left before.
     pub(super) fn leave(&mut self, need: Need, parked: Option<&Arc<Parked>>, now: Instant) {
-        if parked.is_some_and(|parked| parked.gave_way().is_some()) {
-            return;
+        if parked.is_none_or(|parked| parked.gave_way().is_none()) {
+            self.without(need, parked, now);
         }
+    }
+
+    pub(super) fn without(&mut self, need: Need, parked: Option<&Arc<Parked>>, now: Instant) {
         self.calls -= 1;
         self.interactive -= usize::from(need == Need::Askable);
         self.parked.retain(|other| !parked.is_some_and(|parked| Arc::ptr_eq(other, parked)));

@@ -7,8 +7,8 @@ use std::{
 };
 
 use futures_util::{
-    FutureExt,
-    future::{join, join_all},
+    FutureExt, StreamExt,
+    future::{join_all, join3},
 };
 use tokio::time::Instant;
 use toolway_config::server::Start;
@@ -161,11 +161,12 @@ impl Supervisor {
 
     /// Ends a connection that is there, and then does what is aimed at; at once where there is none.
     pub(super) fn go(&mut self, aim: Aim, grace: Grace) -> Next {
-        let others = self.others();
+        let (others, ending) = (self.others(), std::mem::take(&mut self.closing));
+        let none = others.is_empty() && ending.is_empty();
         let (before, peer) = match std::mem::replace(&mut self.doing, Doing::Resting) {
             Doing::Serving(attached) => (None, Some(attached.peer.clone())),
             Doing::Closing(work, _) => (Some(work), None),
-            Doing::Resting | Doing::Dialling(_) | Doing::Waiting(_) if others.is_empty() => return self.arrive(aim),
+            Doing::Resting | Doing::Dialling(_) | Doing::Waiting(_) if none => return self.arrive(aim),
             Doing::Resting | Doing::Dialling(_) | Doing::Waiting(_) => (None, None),
         };
         let uses = Arc::clone(self.connection.shared().uses());
@@ -185,7 +186,7 @@ impl Supervisor {
                     None => {}
                 }
             };
-            join(own, join_all(others.iter().map(Peer::close))).await;
+            join3(own, join_all(others.iter().map(Peer::close)), ending.collect::<()>()).await;
         };
         self.doing = Doing::Closing(Box::pin(closing), Aim::Leave);
         self.redirect(aim)
@@ -208,8 +209,12 @@ impl Supervisor {
         self.connection.shared().lines.due(self.line_idle())
     }
 
-    pub(super) fn end_idle_lines(&self) {
-        self.connection.shared().lines.reap(self.line_idle());
+    /// Ends the lines that nobody has used for long, and closes those whose place was taken.
+    pub(super) fn end_lines(&mut self) {
+        let lines = &self.connection.shared().lines;
+        lines.reap(self.line_idle());
+        let close = |peer: Peer| async move { peer.close().await }.boxed();
+        self.closing.extend(lines.given_up().into_iter().map(close));
     }
 
     /// While a connection is being ended: where to go then. Callers see it at once.

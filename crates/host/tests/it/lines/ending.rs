@@ -9,15 +9,15 @@ use std::{
 };
 
 use serde_json::json;
-use toolway_config::server::Standing;
+use toolway_config::server::{Sharing, Standing};
 use toolway_host::{
-    call::{CallError, CallOutcome},
+    call::{CallError, CallOutcome, CallRequest},
     connection::{Phase, WantedServer},
     record::Ending,
 };
 use toolway_testkit::{
     odd::{
-        http::{OddHttp, Reply, polite_http},
+        http::{Act, OddHttp, Reply, event, polite_http},
         polite::{self, Speaks},
     },
     test_host::{TestHost, name, within},
@@ -38,6 +38,11 @@ async fn with_two_lines(server: WantedServer) -> (TestHost, Vec<u32>) {
     assert_eq!(pids.len(), 2);
     assert!(pids.iter().all(|pid| Some(*pid) != status.process && fixtures::runs(*pid)), "{pids:?}");
     (host, pids)
+}
+
+/// A call in one of a client's sessions.
+fn in_session(client: &str, number: usize, tool: &str) -> CallRequest {
+    CallRequest { session: Some(Arc::from(number.to_string())), ..call_of(client, tool, &forms()) }
 }
 
 async fn all_gone(pids: &[u32]) {
@@ -134,25 +139,21 @@ async fn a_line_that_cannot_be_had_fails_its_call_clearly_and_is_not_tried_witho
 /// Sixteen sessions of one caller, each asked something that nobody answers: the seventeenth is served all the same.
 #[tokio::test]
 async fn abandoned_calls_do_not_keep_all_lines_of_a_caller() {
-    let sharing = toolway_config::server::Sharing::Session;
-    let host = TestHost::new().wanted(WantedServer { sharing, ..in_sessions(&files()) }).start().await;
+    let host = TestHost::new().wanted(WantedServer { sharing: Sharing::Session, ..in_sessions(&files()) });
+    let host = host.start().await;
     host.ready("files").await;
-    let in_session = |number: usize, tool: &str| toolway_host::call::CallRequest {
-        session: Some(Arc::from(number.to_string())),
-        ..call_of("ada", tool, &forms())
-    };
     let mut parked = Vec::new();
     for number in 0..16 {
-        let mut call = host.host.open(in_session(number, "greet"));
+        let mut call = host.host.open(in_session("ada", number, "greet"));
         let ask = asked(&mut call).await;
         parked.push((call, ask));
     }
-    let refused = host.call_of(in_session(16, "echo")).await;
+    let refused = host.call_of(in_session("ada", 16, "echo")).await;
     assert!(refused.to_string().contains("16 calls on connections of this caller"), "{refused}");
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(31)).await;
     tokio::time::resume();
-    assert_eq!(host.call_of(in_session(16, "echo")).await.ending(), Ending::Answered);
+    assert_eq!(host.call_of(in_session("ada", 16, "echo")).await.ending(), Ending::Answered);
     assert_eq!(host.status("files").lines.len(), 16);
     let (first, _) = parked.remove(0);
     let outcome = ended(first).await.to_string();
@@ -162,17 +163,97 @@ async fn abandoned_calls_do_not_keep_all_lines_of_a_caller() {
     assert!(said(&ended(second).await).contains("Ada"), "only one gave way");
 }
 
+/// Where the lines of all callers are too many, whoever has most that wait gives one up; two who come are both served.
+#[tokio::test(start_paused = true)]
+async fn of_all_callers_whoever_has_most_abandoned_calls_gives_way() {
+    let host = TestHost::new().wanted(WantedServer { sharing: Sharing::Session, ..in_sessions(&files()) });
+    let host = host.start().await;
+    host.ready("files").await;
+    let mut parked = Vec::new();
+    // The first one's has waited for longest, and is the only one it has.
+    for (client, number) in [("zoe", 1), ("ada", 16), ("ben", 16), ("cleo", 16), ("dan", 15)] {
+        for number in 0..number {
+            let mut call = host.host.open(in_session(client, number, "greet"));
+            let ask = asked(&mut call).await;
+            parked.push((client, call, ask));
+        }
+    }
+    assert_eq!(host.status("files").lines.len(), 64);
+    let refused = host.call_of(in_session("eve", 0, "echo")).await;
+    assert!(refused.to_string().contains("64 calls on connections of all callers"), "{refused}");
+    tokio::time::advance(Duration::from_secs(31)).await;
+    let (eve, finn) =
+        tokio::join!(host.call_of(in_session("eve", 0, "echo")), host.call_of(in_session("finn", 0, "echo")));
+    assert_eq!((eve.ending(), finn.ending()), (Ending::Answered, Ending::Answered), "{eve} {finn}");
+    assert_eq!(host.status("files").lines.len(), 64);
+    let mut gave_way = Vec::new();
+    for (client, call, ask) in parked {
+        answer(ask, client);
+        match said(&ended(call).await) {
+            said if said.contains("another call needed its connection") => gave_way.push(client),
+            said => assert!(said.contains(client), "{said}"),
+        }
+    }
+    assert!(gave_way.len() == 2 && gave_way[0] != gave_way[1], "{gave_way:?}");
+    assert!(!gave_way.contains(&"zoe") && !gave_way.contains(&"dan"), "{gave_way:?}");
+}
+
+/// Asks about each of the first calls, and never ends a session.
+async fn curious_and_slow_to_end(asks: usize) -> OddHttp {
+    let (calls, sessions) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let odd = OddHttp::start(move |seen| match (seen.verb.as_str(), seen.method()) {
+        ("DELETE", _) => Reply::bare().then(Act::Hang),
+        (_, "initialize") => {
+            let session = sessions.fetch_add(1, Ordering::Relaxed).to_string();
+            let answer = Speaks::Legacy.answer(seen.message()).unwrap();
+            Reply::json(200, &answer).header("Mcp-Session-Id", session)
+        }
+        (_, "tools/call") if calls.fetch_add(1, Ordering::Relaxed) < asks => {
+            let asked = json!({ "message": "who?", "requestedSchema": { "type": "object", "properties": {} } });
+            Reply::events(event(&polite::request(&json!("q"), "elicitation/create", &asked))).then(Act::Hang)
+        }
+        _ => polite_http(Speaks::Legacy, seen),
+    });
+    odd.await.unwrap()
+}
+
+/// A session may take its time to end; whoever has its place does not wait for that.
+#[tokio::test]
+async fn whoever_takes_a_place_does_not_wait_until_the_line_that_had_it_has_ended() {
+    let odd = curious_and_slow_to_end(16).await;
+    let server = WantedServer { sharing: Sharing::Session, ..fixtures::address("files", &odd.url()) };
+    let host = TestHost::new().wanted(server).start().await;
+    host.ready("files").await;
+    let mut parked = Vec::new();
+    for number in 0..16 {
+        let mut call = host.host.open(in_session("ada", number, "hello"));
+        let ask = asked(&mut call).await;
+        parked.push((call, ask));
+    }
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(31)).await;
+    tokio::time::resume();
+    // Dropped as soon as it has a place: what had it is ended all the same.
+    let mut dropped = Box::pin(host.host.call(in_session("ada", 16, "hello")));
+    assert!(futures_util::poll!(&mut dropped).is_pending());
+    drop(dropped);
+    let outcome = ended(parked.remove(0).0).await.to_string();
+    assert!(outcome.contains("another call needed its connection"), "{outcome}");
+    let call = host.host.call(in_session("ada", 17, "hello"));
+    let outcome = tokio::time::timeout(Duration::from_secs(3), call).await.expect("at once");
+    assert_eq!(outcome.ending(), Ending::Answered, "{outcome}");
+    within("the end of the session", odd.until(|seen| seen.iter().any(|seen| seen.verb == "DELETE"))).await;
+}
+
 #[tokio::test]
 async fn one_caller_cannot_take_all_lines() {
-    let host = TestHost::new()
-        .wanted(WantedServer { sharing: toolway_config::server::Sharing::Session, ..in_sessions(&files()) });
+    let host = TestHost::new().wanted(WantedServer { sharing: Sharing::Session, ..in_sessions(&files()) });
     let host = host.start().await;
     host.ready("files").await;
     let session = |number: usize| Some(Arc::from(number.to_string()));
     let mut calls = Vec::new();
     for number in 0..16 {
-        let request =
-            toolway_host::call::CallRequest { session: session(number), ..call_of("ada", "wait", &json!({})) };
+        let request = CallRequest { session: session(number), ..call_of("ada", "wait", &json!({})) };
         calls.push(Box::pin(host.host.call(request)));
     }
     let mut all = futures_util::future::join_all(calls);
@@ -180,7 +261,7 @@ async fn one_caller_cannot_take_all_lines() {
         while host.status("files").lines.len() < 16 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        let request = toolway_host::call::CallRequest { session: session(99), ..call_of("ada", "echo", &json!({})) };
+        let request = CallRequest { session: session(99), ..call_of("ada", "echo", &json!({})) };
         let refused = host.call_of(request).await;
         assert!(refused.to_string().contains("16 calls on connections of this caller"), "{refused}");
         assert_eq!(host.call_of(call_of("ben", "echo", &json!({}))).await.ending(), Ending::Answered);
@@ -191,7 +272,7 @@ async fn one_caller_cannot_take_all_lines() {
     }
     drop(all);
     // Those that nobody uses any more give way.
-    let request = toolway_host::call::CallRequest { session: session(99), ..call_of("ada", "echo", &json!({})) };
+    let request = CallRequest { session: session(99), ..call_of("ada", "echo", &json!({})) };
     assert_eq!(host.call_of(request).await.ending(), Ending::Answered);
     let of_ada = host.status("files").lines.iter().filter(|line| line.caller.to_string() == "client ada").count();
     assert_eq!(of_ada, 16);

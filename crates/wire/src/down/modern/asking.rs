@@ -1,5 +1,6 @@
 //! Questions of a stateless caller's request: gathered into a round, parked with it, and taken up with the retry.
 
+use futures_util::FutureExt;
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -9,7 +10,7 @@ use crate::{
         accent::{self, Said},
         park::{Claimed, Dishonoured, Parked},
     },
-    exchange::{Answer, Ask, Request},
+    exchange::{Answer, Ask, Happening, Request},
     json::{Kind, Raw},
     message::{
         RpcError, compose, meta,
@@ -86,15 +87,35 @@ impl Reply {
     /// meanwhile is looked at first: it may be over, or want to know no longer.
     fn resume(&mut self, parked: Parked, responses: Option<&Raw>) {
         let given = responses.map(|responses| responses.members()).unwrap_or_default();
-        let mut unanswered = Vec::new();
+        let (mut answered, mut unanswered) = (Vec::new(), Vec::new());
         for (key, ask) in parked.asks {
             match given.iter().find(|member| member.key == key) {
-                Some(member) => ask.answer(Answer::Given(member.value.clone())),
+                Some(member) => answered.push((ask, member.value.clone())),
                 None => unanswered.push((key, ask)),
             }
         }
         let since = (!unanswered.is_empty()).then(Instant::now);
         self.source = Source::Exchange { exchange: parked.exchange, asks: unanswered, since };
+        // An answer to what is over would be acted on by nobody, or by somebody who should not.
+        if self.is_over_meanwhile() {
+            return;
+        }
+        answered.into_iter().for_each(|(ask, value)| ask.answer(Answer::Given(value)));
+    }
+
+    /// Takes what has happened to the exchange so far; whether that was its end.
+    fn is_over_meanwhile(&mut self) -> bool {
+        // As much as can be waiting; whoever tells more than that tells it now.
+        for _ in 0..2 * self.face.options.limits.unread_happenings {
+            let Source::Exchange { exchange, .. } = &mut self.source else { return false };
+            let Some(happening) = exchange.next().now_or_never() else { return false };
+            let over = matches!(happening, Some(Happening::Ended(_)) | None);
+            self.take(happening);
+            if over {
+                return true;
+            }
+        }
+        false
     }
 
     /// A page had to be opened first: where it was, the call is simply made again.

@@ -1,6 +1,9 @@
 //! What a server asks of us: answered at once, put to whoever made the call, left to configuration, or refused.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{
+    borrow::Cow,
+    sync::{Arc, Weak},
+};
 
 use super::Router;
 use crate::{
@@ -18,6 +21,14 @@ use crate::{
 
 /// A longer name of a question is none.
 const KEY_BYTES: usize = 128;
+
+/// A question that was put to a caller and is not answered yet.
+#[derive(Debug)]
+pub(super) struct OpenQuestion {
+    pub(super) call: Weak<Call>,
+    pub(super) ask: AskId,
+    method: String,
+}
 
 impl Router {
     pub(super) fn asked(&self, lane: Lane, envelope: &Envelope) {
@@ -83,16 +94,25 @@ impl Router {
             let message = format!("more than {} questions at once", self.limits.asks_per_round);
             return self.reply(&id, Answer::Refused(RpcError::new(RpcError::INTERNAL, &message)));
         }
-        self.questions.lock().insert(id.clone(), (Arc::downgrade(call), question.id));
+        let open = OpenQuestion { call: Arc::downgrade(call), ask: question.id, method: question.method.clone() };
+        self.questions.lock().insert(id.clone(), open);
         let answer = call.feed.ask(question);
         let Some(me) = self.me.upgrade() else { return };
         self.spawn(async move {
             let answer = answer.await;
-            // Withdrawn meanwhile: then nobody waits for the answer.
+            // Withdrawn or called off meanwhile: then nobody waits for the answer.
             if me.questions.lock().remove(&id).is_some() {
                 me.reply(&id, answer);
             }
         });
+    }
+
+    /// The caller has left: what it was asked is answered as nobody's, now. An answer that comes later is not sent: a
+    /// server that goes on all the same would act on it, for a caller who was told that nothing came of the call.
+    pub(crate) fn call_off_questions(&self, call: &Call) {
+        let of_call = |open: &OpenQuestion| std::ptr::eq(open.call.as_ptr(), call);
+        let open: Vec<_> = self.questions.lock().extract_if(|_, open| of_call(open)).collect();
+        open.into_iter().for_each(|(id, open)| self.reply(&id, Answer::too_late(&open.method)));
     }
 
     /// Questions without a certain cause: roots are configuration, anything else is for nobody in particular.
