@@ -87,9 +87,7 @@ impl Supervisor {
     /// It does not let us look: somebody has to sign in, or the configured credential is not good enough.
     pub(super) fn turned_away(&mut self, error: WireError) -> Next {
         if self.wanted.asks_for_itself() {
-            // Whoever gives its tokens is asked again when it is dialled.
-            self.lost(&error);
-            return Next::Wait;
+            return self.token_refused(&error);
         }
         let how = self.room.dialler.sign_ins.how(&self.wanted, None);
         let error = DialError::of(error, self.wanted.credential(), how);
@@ -101,6 +99,26 @@ impl Supervisor {
             other => Phase::Failed { because: self.redactor.text(&other.to_string()), whose_move: other.whose_move() },
         };
         self.go(Aim::Rest(phase), Grace::None)
+    }
+
+    /// It does not take a token that nobody signs in for. Whoever gives them is asked for another when it is dialled again;
+    /// where a good one is not good enough, another would be no better.
+    fn token_refused(&mut self, error: &WireError) -> Next {
+        if matches!(error, WireError::Unauthorized { status, .. } if status.as_u16() == 403) {
+            self.note(&error.to_string(), error.code(), WhoseMove::Operator);
+            let because = self.redactor.text(&format!("it does not take the token: {error}"));
+            return self.go(Aim::Rest(Phase::Failed { because, whose_move: WhoseMove::Operator }), Grace::None);
+        }
+        if let Doing::Serving(attached) = &self.doing {
+            let (peer, uses) = (attached.peer.clone(), Arc::clone(self.connection.shared().uses()));
+            let closing = async move {
+                drop(tokio::time::timeout(MOMENT, uses.none()).await);
+                peer.close().await;
+            };
+            self.closing.push(closing.boxed());
+        }
+        self.lost(error);
+        Next::Wait
     }
 
     /// A connection that stood is gone.

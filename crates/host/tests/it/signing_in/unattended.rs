@@ -6,7 +6,11 @@ use toolway_config::{Config, document::Document};
 use toolway_host::{connection::Phase, whose_move::WhoseMove};
 use toolway_testkit::{
     authorization::{AuthorizationServer, Endpoint, ProtectedServer, Quirk},
-    test_host::TestHost,
+    odd::{
+        http::{OddHttp, Reply, Seen, polite_http},
+        polite::Speaks,
+    },
+    test_host::{TestHost, within},
 };
 
 /// A configuration of one server whose tokens this authorization server gives, asked like this.
@@ -122,4 +126,45 @@ async fn what_the_platform_says_is_read_again_for_each_token() {
     let sent = login.fields(Endpoint::Grant);
     assert!(sent.last().unwrap().contains(&("assertion".to_owned(), "second-word".to_owned())), "{sent:?}");
     assert!(!server.heard().contains("-word"));
+}
+
+/// Greets everybody in a session, and lists nothing: with this status.
+async fn lists_nothing(status: u16) -> OddHttp {
+    OddHttp::start(move |seen| match (seen.verb.as_str(), seen.method()) {
+        ("POST", "tools/list") => Reply::empty(status).header("WWW-Authenticate", "Bearer"),
+        _ => polite_http(Speaks::Legacy, seen),
+    })
+    .await
+    .unwrap()
+}
+
+/// A server that greets and then does not take the token would keep a session for each time it is tried.
+#[tokio::test]
+async fn a_session_in_which_a_token_is_refused_is_ended_before_another_is_begun() {
+    let (login, _) = stage().await;
+    for (status, tries) in [(401, 2), (403, 1)] {
+        let server = lists_nothing(status).await;
+        let text = format!(
+            r#"{{ "mcpServers": {{ "api": {{ "url": "{}", "auth": {CLIENT}, "oauth": {{ "issuer": "{}" }} }} }} }}"#,
+            server.url(),
+            login.issuer()
+        );
+        let config = Config::of(&Document::of(Path::new("/etc/toolway.json"), &text).unwrap(), None).unwrap();
+        let host = TestHost::new().config(config).start().await;
+        let count = |seen: &[Seen], verb: &str, method: &str| {
+            seen.iter().filter(|seen| seen.verb == verb && seen.method() == method).count()
+        };
+        let begun_and_ended =
+            |seen: &[Seen]| (count(seen, "POST", "initialize"), count(seen, "DELETE", "")) >= (tries, tries);
+        within("the end of each session", server.until(begun_and_ended)).await;
+        if status == 403 {
+            // Another token of the same kind would be no better: nobody tries again by themselves.
+            let status = host.until("api", |phase| matches!(phase, Phase::Failed { .. })).await;
+            assert_eq!(status.last_error.unwrap().whose_move, WhoseMove::Operator);
+            assert_eq!(count(&server.seen(), "POST", "initialize"), 1);
+        }
+        within("the shutdown", host.host.shutdown()).await;
+        let seen = server.seen();
+        assert_eq!(count(&seen, "POST", "initialize"), count(&seen, "DELETE", ""), "{:?}", server.briefs());
+    }
 }
