@@ -357,6 +357,16 @@ impl Feed {
         self.core.has_left()
     }
 
+    /// Whether nobody looks any more: the caller's end is gone.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.core.is_gone()
+    }
+
+    /// Whether this question waits for an answer.
+    pub fn is_open(&self, ask: AskId) -> bool {
+        self.core.is_open(ask)
+    }
+
     /// Questions that wait for an answer.
     pub fn open_asks(&self) -> usize {
         self.core.open_asks()

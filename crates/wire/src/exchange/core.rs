@@ -38,6 +38,8 @@ struct State {
     missed: u64,
     ended: bool,
     left: bool,
+    /// Nobody looks any more.
+    gone: bool,
 }
 
 impl Core {
@@ -53,6 +55,7 @@ impl Core {
             missed: 0,
             ended: false,
             left: false,
+            gone: false,
         };
         Self { state: Mutex::new(state), unread }
     }
@@ -181,8 +184,7 @@ impl Core {
         let (unread, on_cancel) = {
             let mut state = self.state.lock();
             let unended = !state.ended;
-            state.left = true;
-            state.ended = true;
+            (state.left, state.ended, state.gone) = (true, true, true);
             wake(state.feeder.take());
             let unread = (std::mem::take(&mut state.queue), state.end.take());
             (unread, state.on_cancel.take().filter(|_| unended))
@@ -215,6 +217,14 @@ impl Core {
 
     pub(super) fn has_left(&self) -> bool {
         self.state.lock().left
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        self.state.lock().gone
+    }
+
+    pub(super) fn is_open(&self, ask: AskId) -> bool {
+        self.state.lock().open_asks.contains(&ask)
     }
 
     pub(super) fn open_asks(&self) -> usize {

@@ -105,6 +105,21 @@ async fn what_is_answered_after_a_call_was_called_off_is_not_sent() {
     }
 }
 
+/// Whoever says no and leaves has said no.
+#[tokio::test]
+async fn what_was_answered_before_its_caller_left_is_sent_as_it_is() {
+    let (peer, mut server) = scripted().await;
+    let mut call = peer.call_tool("greet", None).unwrap();
+    server.next().await;
+    server.says(json!({ "id": "q", "method": "elicitation/create", "params": {} })).await;
+    let Some(Happening::Ask(ask)) = call.next().await else { panic!("not asked") };
+    ask.answer(Answer::declined());
+    drop(call);
+    let both = [server.next().await, server.next().await];
+    assert!(both.iter().any(|message| message["result"]["action"] == "decline"), "{both:?}");
+    assert!(both.iter().any(|message| message["method"] == "notifications/cancelled"), "{both:?}");
+}
+
 /// What was answered in the last moment is worked on, and is not to be done twice.
 #[tokio::test]
 async fn a_call_that_was_just_answered_is_not_called_off_for_want_of_an_answer() {

@@ -107,12 +107,13 @@ impl Router {
         });
     }
 
-    /// The caller has left: what it was asked is answered as nobody's, now. An answer that comes later is not sent: a
-    /// server that goes on all the same would act on it, for a caller who was told that nothing came of the call.
+    /// The caller has left: what it has not answered is answered as nobody's, now. An answer that comes later is not sent:
+    /// a server that goes on all the same would act on it, for a caller who was told that nothing came of the call.
     pub(crate) fn call_off_questions(&self, call: &Call) {
-        let of_call = |open: &OpenQuestion| std::ptr::eq(open.call.as_ptr(), call);
+        let of_call = |open: &OpenQuestion| std::ptr::eq(open.call.as_ptr(), call) && call.feed.is_open(open.ask);
         let open: Vec<_> = self.questions.lock().extract_if(|_, open| of_call(open)).collect();
-        open.into_iter().for_each(|(id, open)| self.reply(&id, Answer::too_late(&open.method)));
+        let unanswered = |method: &str| if call.feed.is_gone() { Answer::Nobody } else { Answer::too_late(method) };
+        open.into_iter().for_each(|(id, open)| self.reply(&id, unanswered(&open.method)));
     }
 
     /// Questions without a certain cause: roots are configuration, anything else is for nobody in particular.
