@@ -96,6 +96,14 @@ impl Access {
         }
     }
 
+    /// Those who had this name before and whose keys are no longer good, of whom nobody has been told yet.
+    pub(crate) fn gone_before(&self, client: &Client) -> Vec<Arc<Client>> {
+        match self {
+            Self::Open => Vec::new(),
+            Self::Keys(keys) => keys.ring.as_ref().map(|ring| ring.gone_before(client)).unwrap_or_default(),
+        }
+    }
+
     /// Looks at the keys again; gives the clients whose keys are no longer good since the last look.
     pub(crate) fn gone(&self) -> Vec<Arc<Client>> {
         match self {

@@ -71,6 +71,8 @@ pub struct Gateway {
     whole: Arc<HttpFace>,
     // Nothing awaits under this lock.
     alone: Mutex<HashMap<ServerName, Arc<HttpFace>>>,
+    /// Held by whoever ends what was kept for a key: nobody goes on under its name meanwhile. Nothing awaits under it.
+    turning_out: Mutex<()>,
     /// The end is near; a face that is made after that is told so too.
     draining: CancellationToken,
     oldest: Oldest,
@@ -156,6 +158,7 @@ impl Gateway {
             hosted,
             whole,
             alone: Mutex::default(),
+            turning_out: Mutex::default(),
             draining: CancellationToken::new(),
             oldest: options.oldest,
         }))
@@ -182,22 +185,25 @@ impl Gateway {
 
     /// Ends what is open for clients whose keys are no longer good, also while they say nothing.
     async fn watch_keys(&self) {
-        let mut expelled: Vec<Arc<Client>> = Vec::new();
         loop {
             tokio::time::sleep(LOOK_AT_KEYS).await;
-            // Servers of theirs had the time to hear that nothing is wanted any more.
-            let is_gone = |client: &Arc<Client>| {
-                // The same name may have been given to another key meanwhile.
-                self.access.client(&client.name).is_none_or(|now| now.identity != client.identity)
-            };
-            for client in expelled.drain(..).filter(is_gone) {
-                self.host.end_caller(&Caller::Client(Arc::clone(&client.name)));
-            }
-            for client in self.access.gone() {
-                tracing::info!(client = &*client.name, "its key is no longer good");
-                self.faces().iter().for_each(|face| face.expel(&client.name));
-                expelled.push(client);
-            }
+            let _turning_out = self.turning_out.lock();
+            self.access.gone().iter().for_each(|client| self.turn_out(client));
+        }
+    }
+
+    /// Ends what is kept under the name of a client that comes in and belongs to a key that had it before.
+    fn turn_out_namesakes(&self, client: &Client) {
+        let _turning_out = self.turning_out.lock();
+        self.access.gone_before(client).iter().for_each(|gone| self.turn_out(gone));
+    }
+
+    fn turn_out(&self, client: &Client) {
+        tracing::info!(client = &*client.name, "its key is no longer good");
+        self.faces().iter().for_each(|face| face.expel(&client.name));
+        // The key may be the same, and see other servers.
+        if self.access.client(&client.name).is_none_or(|now| now.identity != client.identity) {
+            self.host.end_caller(&Caller::Client(Arc::clone(&client.name)));
         }
     }
 

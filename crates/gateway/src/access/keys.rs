@@ -257,6 +257,11 @@ impl KeyRing {
         state.gone.drain(..).chain(over).collect()
     }
 
+    /// Of those, the ones who had this client's name before.
+    pub(super) fn gone_before(&self, client: &Client) -> Vec<Arc<Client>> {
+        self.state.lock().gone.extract_if(.., |gone| gone.name == client.name).collect()
+    }
+
     fn with_current<T>(&self, look: impl FnOnce(&[(Digest, Option<u64>, Arc<Client>)]) -> T) -> T {
         let mut state = self.state.lock();
         if state.looked.is_none_or(|looked| LOOK_AGAIN <= looked.elapsed()) {

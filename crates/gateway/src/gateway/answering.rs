@@ -57,10 +57,12 @@ impl Gateway {
                 Err(stranger) => return reply::stranger(stranger.to_string()),
             },
         };
+        self.turn_out_namesakes(&client);
         let response = tokio::select! {
             biased;
-            response = self.lead(route, &client, request) => response,
+            // First: whoever is gone begins nothing more under a name that may be another's by now.
             () = client.gone.cancelled() => reply::stranger(Stranger.to_string()),
+            response = self.lead(route, &client, request) => response,
         };
         response.map(|body| body.until(client.gone.clone()))
     }

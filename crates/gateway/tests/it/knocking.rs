@@ -126,9 +126,14 @@ impl Knocker {
         self.ask(method, params).await.answer().await
     }
 
-    /// Begins a session.
-    pub(crate) async fn begun(mut self) -> Self {
-        let params = json!({ "protocolVersion": "2025-11-25", "capabilities": { "elicitation": { "form": {} } },
+    /// Begins a session of somebody who fills in forms.
+    pub(crate) async fn begun(self) -> Self {
+        self.begun_saying(json!({ "elicitation": { "form": {} } })).await
+    }
+
+    /// Begins a session of somebody who can be asked this.
+    pub(crate) async fn begun_saying(mut self, capabilities: Value) -> Self {
+        let params = json!({ "protocolVersion": "2025-11-25", "capabilities": capabilities,
             "clientInfo": { "name": "story", "version": "1" } });
         let begun = self.post(&request(0, "initialize", params)).await;
         assert_eq!(begun.status, 200);

@@ -4,7 +4,7 @@ use std::{path::Path, time::Duration};
 
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
-use toolway_config::{Config, document::Document};
+use toolway_config::{Config, document::Document, server::Sharing};
 use toolway_gateway::GatewayOptions;
 use toolway_host::connection::{ServerAddress, WantedServer, Way};
 use toolway_testkit::{
@@ -181,23 +181,93 @@ async fn a_task_of_a_key_that_was_taken_back_is_not_that_of_another_key_of_the_s
     }
 }
 
+/// Somebody with a key that was made just now, as soon as it is let in.
+async fn newly(two: &Two, name: &str, path: &str) -> Knocker {
+    let key = two.file.add(name, None, None).unwrap();
+    let knocker = two.stage.knocker(path, Some(key.expose()));
+    within("the new key", async {
+        while knocker.at("/servers").get().await.status != 200 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+    knocker
+}
+
+/// Where a server has one connection for all and lists the tasks of all, each sees what is theirs: a key, not a name.
+#[tokio::test]
+async fn tasks_on_a_shared_connection_are_not_those_of_another_key_of_the_same_name() {
+    for (path, prefix) in PATHS {
+        let server = OverHttp::serve(Revision::V2025_11_25).await;
+        let address = ServerAddress::http(format!("http://{}/mcp", server.address).parse().unwrap());
+        let wanted = WantedServer::new(name("files"), Way::Address(address));
+        let two = Two::start(TestHost::new().wanted(WantedServer { sharing: Sharing::Shared, ..wanted })).await;
+        let listed = async |session: &Knocker| {
+            let page = session.post(&request(2, "tasks/list", json!({}))).await.answer().await;
+            page["result"]["tasks"].as_array().unwrap_or_else(|| panic!("{page}")).len()
+        };
+        let (ada, bob) = (two.ada(path).begun_saying(json!({})).await, two.bob(path).begun_saying(json!({})).await);
+        for session in [&ada, &bob] {
+            begun(session, format!("{prefix}slow_compute"), json!({ "seconds": 600 })).await;
+            assert_eq!(listed(session).await, 1, "{path}");
+        }
+        assert!(two.stage.host.status("files").lines.is_empty(), "{path}: all share");
+        two.file.revoke("ada").unwrap();
+        let ada = newly(&two, "ada", path).await.begun_saying(json!({})).await;
+        assert_eq!((listed(&ada).await, listed(&bob).await), (0, 1), "{path}");
+    }
+}
+
+/// The sessions in which a server was called, in order.
+fn sessions_of_calls(tap: &Tap) -> Vec<String> {
+    let seen = tap.seen().to_ascii_lowercase();
+    let calls = seen.split("post /").filter(|request| request.contains(r#""method":"tools/call""#));
+    let session = |line: &str| line.strip_prefix("mcp-session-id: ").map(str::to_owned);
+    calls.map(|request| request.lines().find_map(session).unwrap_or_else(|| panic!("{request}"))).collect()
+}
+
 /// A process of its own, or a session, is kept for a client; without the client it is not.
 #[tokio::test]
 async fn connections_that_are_kept_for_a_client_end_with_its_key() {
     let server = OverHttp::serve(Revision::V2025_11_25).await;
-    let address = ServerAddress::http(format!("http://{}/mcp", server.address).parse().unwrap());
+    let tap = Tap::before(&format!("http://{}/mcp", server.address)).await;
+    let address = ServerAddress::http(tap.url().parse().unwrap());
     let builder = TestHost::new().wanted(WantedServer::new(name("files"), Way::Address(address)));
     let two = Two::start(builder).await;
-    for knocker in [two.ada("/mcp"), two.bob("/mcp")] {
-        let called = knocker.asked("tools/call", json!({ "name": "files__test_simple_text" })).await;
+    let called = async |knocker: &Knocker| {
+        // A new key is let in a moment after it was made.
+        let call = json!({ "name": "files__test_simple_text" });
+        let mut answer = knocker.ask("tools/call", call.clone()).await;
+        while answer.status == 401 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            answer = knocker.ask("tools/call", call.clone()).await;
+        }
+        let called = answer.answer().await;
         assert_eq!(called["result"]["resultType"], "complete", "{called}");
-    }
+    };
+    called(&two.ada("/mcp")).await;
+    called(&two.bob("/mcp")).await;
     assert_eq!(two.stage.host.status("files").lines.len(), 2);
     two.file.revoke("ada").unwrap();
-    // Whoever is given her name meanwhile is not given her line.
-    two.file.add("ada", None, None).unwrap();
+    // Whoever is given her name is not given her line, however soon they come.
+    let ada = two.stage.knocker("/mcp", Some(two.file.add("ada", None, None).unwrap().expose()));
+    within("the new key", called(&ada)).await;
+    let lines = || two.stage.host.status("files").lines.len();
     within("the end of her line", async {
-        while two.stage.host.status("files").lines.len() != 1 {
+        while lines() != 2 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+    // Nor is what they have ended with what she had.
+    tokio::time::sleep(Duration::from_millis(800)).await;
+    called(&ada).await;
+    let sessions = sessions_of_calls(&tap);
+    let [old, bobs, new, again] = &sessions[..] else { panic!("{sessions:?}") };
+    assert!(old != new && bobs != new && new == again, "{sessions:?}");
+    two.file.revoke("ada").unwrap();
+    within("the end of their line", async {
+        while lines() != 1 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     })

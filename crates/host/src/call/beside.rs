@@ -153,7 +153,7 @@ impl Host {
         Ok(TasksOf { tasks, connection, caller: on_behalf.caller, _held: held })
     }
 
-    /// Whether a caller began tasks that a server keeps on a connection of that caller.
+    /// Whether a caller began tasks that a server keeps, on a connection of that caller or on the one that all share.
     pub fn keeps_tasks(&self, caller: &Caller, server: &ServerName) -> bool {
         let connection = self.inner().connection(server);
         connection.is_some_and(|connection| connection.shared().lines.keeps_for(caller, None))

@@ -350,14 +350,19 @@ impl Lines {
         self.pool.lock().tasks.keep_on_base(task.id.clone(), task.keeps, caller, Instant::now());
     }
 
-    /// Lets the lines of a caller, or of one session of it, end as soon as the calls on them have ended.
+    /// Lets the lines of a caller, or of one session of it, end as soon as the calls on them have ended. From now on nobody
+    /// is given a seat on one, or has the caller's tasks: whoever has its name later is somebody else.
     pub(crate) fn leave(&self, caller: &Caller, session: Option<&str>) {
         let mut pool = self.pool.lock();
+        if session.is_none() {
+            pool.tasks.forget(caller);
+        }
         let theirs = |key: &LineKey| {
             key.caller == *caller && session.is_none_or(|session| key.session.as_deref() == Some(session))
         };
         let lines: Vec<_> = pool.lines.iter().map(|entry| Arc::clone(&entry.line)).collect();
-        lines.iter().filter(|line| theirs(&line.key)).for_each(|line| pool.end(line));
+        lines.iter().filter(|line| theirs(&line.key)).for_each(|line| pool.let_go(line, Instant::now()));
+        self.begun.notify_one();
     }
 
     async fn dial(&self, line: &Arc<Line>, ground: &Ground<'_>) -> Result<Stands, NotConnected> {

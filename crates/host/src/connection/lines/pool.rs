@@ -22,6 +22,8 @@ const PER_CALLER: usize = 16;
 const PER_SERVER: usize = 64;
 /// A line is kept no longer than this for a task that nobody asks about.
 const TASK_LASTS: Duration = Duration::from_secs(3_600);
+/// How long the server of a caller that is gone is given to hear what was called off.
+const TO_HEAR: Duration = Duration::from_millis(250);
 /// A line that stood so long was a good one.
 const STABLE: Duration = Duration::from_secs(10);
 
@@ -39,6 +41,8 @@ pub(super) struct Pool {
     items: Arc<AtomicUsize>,
     /// Those whose place was taken; the supervisor closes them.
     pub(super) given_up: Vec<Arc<Line>>,
+    /// Those whose caller is gone, and until when they are kept.
+    leaving: Vec<(Instant, Arc<Line>)>,
 }
 
 /// A line and who is on it.
@@ -102,6 +106,7 @@ impl Pool {
             tasks: KeptTasks::default(),
             items: Arc::default(),
             given_up: Vec::new(),
+            leaving: Vec::new(),
         }
     }
 
@@ -196,8 +201,15 @@ impl Pool {
         line.ended.cancel();
     }
 
+    /// The same for a line whose caller is gone; it lasts for a moment.
+    pub(super) fn let_go(&mut self, line: &Arc<Line>, now: Instant) {
+        self.end(line);
+        self.leaving.push((now + TO_HEAR, Arc::clone(line)));
+    }
+
     /// Ends those that nobody has used for so long.
     pub(super) fn reap(&mut self, idle: Duration, now: Instant) {
+        self.leaving.retain(|(until, _)| now < *until);
         self.prune(now);
         let (kept, over) =
             std::mem::take(&mut self.lines).into_iter().partition(|entry| now < entry.over_at(idle, now));
@@ -207,17 +219,20 @@ impl Pool {
 
     /// When the next one may have been idle for so long.
     pub(super) fn due(&self, idle: Duration, now: Instant) -> Option<Instant> {
-        self.lines.iter().map(|entry| entry.over_at(idle, now)).min()
+        let leaving = self.leaving.iter().map(|(until, _)| *until);
+        self.lines.iter().map(|entry| entry.over_at(idle, now)).chain(leaving).min()
     }
 
     /// Ends all of them, until the server is connected again; gives what has to be closed.
     pub(super) fn close(&mut self) -> Vec<Peer> {
         self.open = false;
         self.tasks.forget_base();
+        let leaving = std::mem::take(&mut self.leaving);
         let lines: Vec<_> = std::mem::take(&mut self.lines).into_iter().map(|entry| entry.line).collect();
         lines
             .iter()
             .chain(&std::mem::take(&mut self.given_up))
+            .chain(leaving.iter().map(|(_, line)| line))
             .filter_map(|line| {
                 line.ended.cancel();
                 line.queue.moved.notify_waiters();

@@ -60,6 +60,11 @@ impl KeptTasks {
         self.tasks.retain(|kept| matches!(kept.at, At::Line(_)));
     }
 
+    /// A caller is gone: whoever has its name later is somebody else.
+    pub(super) fn forget(&mut self, caller: &Caller) {
+        self.tasks.retain(|kept| kept.caller != *caller);
+    }
+
     /// Whether a caller began this task, or any, and it goes on.
     pub(super) fn has(&self, caller: &Caller, task: Option<&str>, now: Instant) -> bool {
         let such = |kept: &Kept| kept.caller == *caller && task.is_none_or(|task| kept.task == task);
@@ -141,6 +146,9 @@ mod tests {
         tasks.keep_on_base("t1".to_owned(), None, &eve, now);
         assert!(tasks.has(&eve, Some("t1"), now) && !tasks.has(&ada, Some("t1"), now));
         assert!(!tasks.has(&eve, None, now + LONGEST));
+        tasks.keep_on_base("t2".to_owned(), None, &ada, now);
+        tasks.forget(&ada);
+        assert!(!tasks.has(&ada, None, now) && tasks.has(&eve, None, now));
         tasks.forget_base();
         assert!(!tasks.has(&eve, None, now));
     }
