@@ -3,9 +3,13 @@
 //! One small JSON file that several processes share ([`crate::state_file`] says how), so that nobody loses what another
 //! wrote. It is a memory and not a record: a file that is missing, broken or too large is an empty one. What is found
 //! out, and when it turns out wrong, is decided in [`toolway_wire::up`].
+//!
+//! Of those in one process who have something to write at the same time, one writes for all, and the others go on: a server
+//! is not listed later because fifty are started with it.
 
-use std::{collections::BTreeMap, io, path::PathBuf};
+use std::{collections::BTreeMap, io, path::PathBuf, sync::Arc};
 
+use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 use toolway_wire::{
     revision::Era,
@@ -17,10 +21,20 @@ use url::Url;
 use super::stdio::Program;
 use crate::state_file::StateFile;
 
-/// The memory in one file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The memory in one file. Clones are the same memory.
+#[derive(Clone, Debug)]
 pub struct DiskEraMemory {
     file: StateFile,
+    // Nothing is read or written under this lock.
+    unwritten: Arc<Mutex<Unwritten>>,
+}
+
+/// What is to be written: what is known of a server now, or that nothing is.
+#[derive(Debug, Default)]
+struct Unwritten {
+    changes: BTreeMap<String, Option<Entry>>,
+    /// What somebody is writing at this moment.
+    under_way: Option<BTreeMap<String, Option<Entry>>>,
 }
 
 /// A larger file is not ours.
@@ -63,7 +77,7 @@ enum Entry {
 impl DiskEraMemory {
     /// The memory at `path`; the file and its folder are made when there is something to remember.
     pub fn at(path: impl Into<PathBuf>) -> Self {
-        Self { file: StateFile::at(path, FILE_BYTES) }
+        Self { file: StateFile::at(path, FILE_BYTES), unwritten: Arc::default() }
     }
 
     fn read(&self) -> Known {
@@ -71,57 +85,80 @@ impl DiskEraMemory {
         serde_json::from_slice(&text).unwrap_or_default()
     }
 
-    /// Reads, changes and writes while nobody else does. A change that changes nothing is not written.
-    fn change(&self, change: impl FnOnce(&mut BTreeMap<String, Entry>) -> Changed) {
-        if let Err(error) = self.changed(change) {
+    /// Sees to it that this is written: by whoever writes already, or now, together with what others want meanwhile.
+    fn change(&self, key: &str, entry: Option<Entry>) {
+        let mut unwritten = self.unwritten.lock();
+        unwritten.changes.insert(key.to_owned(), entry);
+        if unwritten.under_way.is_some() {
+            return;
+        }
+        while !unwritten.changes.is_empty() {
+            let changes = std::mem::take(&mut unwritten.changes);
+            unwritten.under_way = Some(changes.clone());
+            MutexGuard::unlocked(&mut unwritten, || self.write(changes));
+        }
+        unwritten.under_way = None;
+    }
+
+    fn write(&self, changes: BTreeMap<String, Option<Entry>>) {
+        if let Err(error) = self.written(changes) {
             tracing::debug!(%error, path = %self.file.path().display(), "the era of a server is not remembered");
         }
     }
 
-    fn changed(&self, change: impl FnOnce(&mut BTreeMap<String, Entry>) -> Changed) -> io::Result<()> {
+    /// Reads, changes and writes while nobody else does. Changes that change nothing are not written.
+    fn written(&self, changes: BTreeMap<String, Option<Entry>>) -> io::Result<()> {
         let lock = self.file.lock()?;
         let mut known = self.read();
-        match change(&mut known.servers) {
-            Changed::Yes => self.file.replace(&lock, &serde_json::to_vec(&known)?),
-            Changed::No => Ok(()),
+        let mut changed = false;
+        for (key, entry) in changes {
+            changed |= match entry {
+                Some(entry) => known.keep(key, entry),
+                None => known.servers.remove(&key).is_some(),
+            };
         }
+        if changed { self.file.replace(&lock, &serde_json::to_vec(&known)?) } else { Ok(()) }
     }
 }
 
 impl EraMemory for DiskEraMemory {
     fn recall(&self, key: &str) -> Option<Found> {
-        self.read().servers.get(key).map(|entry| entry.found())
+        let unwritten = self.unwritten.lock().of(key);
+        let known = unwritten.unwrap_or_else(|| self.read().servers.get(key).copied());
+        known.map(Entry::found)
     }
 
     fn remember(&self, key: &str, found: Found) {
         // Most of the time it is known already, and then nobody needs the lock.
-        if self.recall(key) == Some(found) {
-            return;
+        if self.recall(key) != Some(found) {
+            self.change(key, Some(Entry::of(found)));
         }
-        self.change(|servers| {
-            if ENTRIES <= servers.len() {
-                servers.clear();
-            }
-            let entry = Entry::of(found);
-            Changed::when(servers.insert(key.to_owned(), entry) != Some(entry))
-        });
     }
 
     fn forget(&self, key: &str) {
-        self.change(|servers| Changed::when(servers.remove(key).is_some()));
+        self.change(key, None);
     }
 }
 
-/// Whether there is something to write.
-#[derive(Clone, Copy)]
-enum Changed {
-    Yes,
-    No,
+// === impl Unwritten ===
+
+impl Unwritten {
+    /// What is to be written of a server, if anything is.
+    fn of(&self, key: &str) -> Option<Option<Entry>> {
+        let under_way = || self.under_way.as_ref().and_then(|changes| changes.get(key));
+        self.changes.get(key).or_else(under_way).copied()
+    }
 }
 
-impl Changed {
-    fn when(condition: bool) -> Self {
-        if condition { Self::Yes } else { Self::No }
+// === impl Known ===
+
+impl Known {
+    /// Keeps it; whether that is new.
+    fn keep(&mut self, key: String, entry: Entry) -> bool {
+        if ENTRIES <= self.servers.len() {
+            self.servers.clear();
+        }
+        self.servers.insert(key, entry) != Some(entry)
     }
 }
 
@@ -154,7 +191,7 @@ mod tests {
         up::{EraMemory, Found, transport::Manner},
     };
 
-    use super::{DiskEraMemory, ENTRIES, address_key, process_key};
+    use super::{DiskEraMemory, ENTRIES, Entry, address_key, process_key};
     use crate::connection::stdio::Program;
 
     const SESSION: Found = Found { era: Era::Legacy, manner: Manner::Session };
@@ -204,6 +241,30 @@ mod tests {
         assert_eq!(known.servers.len(), 80);
     }
 
+    /// Many servers that are started together find out at the same moment: one of them writes for all.
+    #[test]
+    fn whoever_comes_while_another_writes_goes_on_and_is_written_with_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let memory = memory(&folder);
+        memory.remember("gone", SESSION);
+        let lock = memory.file.lock().unwrap();
+        thread::scope(|scope| {
+            let first = scope.spawn(|| memory.remember("first", SESSION));
+            while memory.unwritten.lock().under_way.is_none() {
+                thread::yield_now();
+            }
+            // The lock is held for as long as this takes, so that none of them waits for it.
+            (0..50).for_each(|number| memory.remember(&number.to_string(), STATELESS));
+            memory.forget("gone");
+            let recalled = ["first", "49", "gone"].map(|key| memory.recall(key));
+            assert_eq!(recalled, [Some(SESSION), Some(STATELESS), None], "what is not written yet is known");
+            assert!(!first.is_finished());
+            drop(lock);
+        });
+        let known = super::tests::memory(&folder).read().servers;
+        assert_eq!((known.len(), known.contains_key("gone")), (51, false));
+    }
+
     #[test]
     fn a_memory_that_cannot_be_written_or_locked_is_done_without() {
         let folder = tempfile::tempdir().unwrap();
@@ -223,10 +284,8 @@ mod tests {
     #[test]
     fn a_full_memory_is_begun_anew() {
         let folder = tempfile::tempdir().unwrap();
-        memory(&folder).change(|servers| {
-            servers.extend((0..ENTRIES).map(|number| (number.to_string(), super::Entry::Session)));
-            super::Changed::Yes
-        });
+        memory(&folder).write((0..ENTRIES).map(|number| (number.to_string(), Some(Entry::Session))).collect());
+        assert_eq!(memory(&folder).read().servers.len(), ENTRIES);
         memory(&folder).remember("one more", STATELESS);
         assert_eq!(memory(&folder).read().servers.len(), 1);
     }

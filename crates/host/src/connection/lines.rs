@@ -387,7 +387,7 @@ impl Lines {
         let senses = (line.last_words.clone(), line.pulse.clone());
         let dialling =
             self.room.dialler.connect(&wanted, line.key.caller.client(), Arc::new(face), senses, Session::New);
-        let dialling = self.room.starting.take(AssertUnwindSafe(dialling).catch_unwind());
+        let dialling = self.room.starting.take(line.pulse.begins(), AssertUnwindSafe(dialling).catch_unwind());
         let Dialled { redactor, peer } = tokio::select! {
             dialled = dialling => dialled.unwrap_or_else(|_| Dialled::failed(DialError::panicked())),
             () = line.ended.cancelled() => return Err(disconnected()),

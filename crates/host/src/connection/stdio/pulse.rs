@@ -14,7 +14,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tokio::io::AsyncWrite;
+use tokio::{io::AsyncWrite, sync::Notify};
 use toolway_wire::up::stdio::WriteStream;
 
 /// Feels the pulse of one server's program. Cloning is cheap; every clone feels the same.
@@ -22,6 +22,7 @@ use toolway_wire::up::stdio::WriteStream;
 pub struct Pulse {
     // Nothing awaits under this lock. Each process has its own.
     now: Arc<Mutex<Arc<Life>>>,
+    begun: Arc<Notify>,
 }
 
 /// One process.
@@ -50,10 +51,16 @@ impl Pulse {
         Arc::clone(&self.now.lock())
     }
 
+    /// Resolves when another process has begun, from now on.
+    pub(crate) fn begins(&self) -> impl Future<Output = ()> + Send + 'static {
+        Arc::clone(&self.begun).notified_owned()
+    }
+
     /// Another process begins; this is its standard input.
     pub(super) fn begin(&self, process: Option<u32>, input: WriteStream) -> WriteStream {
         let life = Arc::new(Life { process, taken: AtomicU64::new(0) });
         *self.now.lock() = Arc::clone(&life);
+        self.begun.notify_waiters();
         Box::new(Counted { inner: input, life })
     }
 }
@@ -107,7 +114,9 @@ mod tests {
         let (read, write) = std::io::pipe().unwrap();
         let pulse = Pulse::default();
         let sender = Sender::from_owned_fd(write.into()).unwrap();
+        let begun = pulse.begins();
         let mut input = pulse.begin(Some(7), Box::new(sender));
+        begun.await;
         let reader = Receiver::from_owned_fd(read.into()).unwrap();
         input.write_all(b"hello").await.unwrap();
         let life = pulse.now();

@@ -43,9 +43,10 @@ impl Supervisor {
         let face = Arc::new(shared.lines.base_face());
         let senses = (shared.last_words.clone(), shared.pulse.clone());
         self.doing = Doing::Dialling(Box::pin(async move {
+            let begun = senses.1.begins();
             let dialling =
                 AssertUnwindSafe(room.dialler.connect(&wanted, None, face, senses, Session::Kept)).catch_unwind();
-            room.starting.take(dialling).await.unwrap_or_else(|_| Dialled::failed(DialError::panicked()))
+            room.starting.take(begun, dialling).await.unwrap_or_else(|_| Dialled::failed(DialError::panicked()))
         }));
         self.enter(Phase::Connecting { attempt: self.backoff.failures() + 1 });
     }

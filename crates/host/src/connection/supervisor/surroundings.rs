@@ -36,13 +36,13 @@ pub(crate) struct Surroundings {
 }
 
 /// Whose turn it is to start. Some begin at the same moment and more are on their way, so that many that only take long
-/// take no longer than one, and many that work hard do not all work at once.
+/// take no longer than one, and many that work hard do not all work at once. Whoever has a process has begun.
 pub(crate) struct Turns {
     beginning: Semaphore,
     on_their_way: Semaphore,
 }
 
-/// How long a server counts as one that begins.
+/// How long a server counts as one that begins, where nobody says earlier that it has.
 const BEGINNING: Duration = Duration::from_millis(20);
 /// How long one counts as on its way; one that hangs holds up no other.
 const ON_ITS_WAY: Duration = Duration::from_secs(2);
@@ -68,13 +68,15 @@ impl Turns {
         Self { beginning: slots(number), on_their_way: slots(number.saturating_mul(FOR_EACH)) }
     }
 
-    /// Does it when there is room for it; whoever takes long makes room meanwhile.
-    pub(crate) async fn take<T>(&self, work: impl Future<Output = T>) -> T {
+    /// Does it when there is room for it; whoever has begun, or takes long, makes room meanwhile.
+    pub(crate) async fn take<T>(&self, begun: impl Future<Output = ()>, work: impl Future<Output = T>) -> T {
         let place = self.on_their_way.acquire().await;
         let turn = self.beginning.acquire().await;
         let mut work = std::pin::pin!(work);
-        if let Ok(done) = tokio::time::timeout(BEGINNING, &mut work).await {
-            return done;
+        tokio::select! {
+            biased;
+            done = &mut work => return done,
+            _ = tokio::time::timeout(BEGINNING, begun) => {}
         }
         drop(turn);
         if let Ok(done) = tokio::time::timeout(ON_ITS_WAY, &mut work).await {
@@ -103,7 +105,7 @@ impl Surroundings {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::{future::pending, time::Duration};
 
     use futures_util::future::join_all;
     use tokio::time::{Instant, sleep};
@@ -112,8 +114,18 @@ mod tests {
 
     async fn all_take(number: usize, each: Duration) -> Duration {
         let (turns, began) = (Turns::new(16), Instant::now());
-        join_all((0..number).map(|_| turns.take(async move { sleep(each).await }))).await;
+        join_all((0..number).map(|_| turns.take(pending(), async move { sleep(each).await }))).await;
         began.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_has_begun_makes_room_for_the_next() {
+        let (turns, began) = (Turns::new(16), Instant::now());
+        let (begun, slow) = (Duration::from_millis(2), Duration::from_millis(100));
+        join_all((0..50).map(|_| turns.take(async move { sleep(begun).await }, async move { sleep(slow).await })))
+            .await;
+        // Four groups, each as soon as the one before has begun.
+        assert_eq!(began.elapsed(), slow + 3 * begun);
     }
 
     #[tokio::test(start_paused = true)]
