@@ -17,6 +17,7 @@
 //! | [`fixed`] | what the operator was given, as it is |
 //! | [`needed`] | what a server waits for, as a value |
 //! | [`renewal`] | a new token for all who wait |
+//! | [`renewals`] | those that are under way, for whoever ends the process |
 //! | [`token`] | one request to a token endpoint |
 //! | [`grant`] | tokens without a person |
 //! | [`proof`] | tokens that are bound to a key |
@@ -51,6 +52,7 @@ pub mod proof;
 pub mod range;
 pub mod registration;
 pub mod renewal;
+pub mod renewals;
 mod rest;
 pub mod scope;
 #[cfg(test)]

@@ -9,6 +9,7 @@ use crate::{
     credential::{Credential, CredentialError, CredentialKey, Registration, RegistrationSource, now},
     fetch::Fetch,
     proof::{ProofError, ProofKeys},
+    renewals::Renewals,
     settings::Settings,
     token::{TokenError, TokenReply, TokenRequest},
     vault::Vault,
@@ -25,6 +26,8 @@ pub struct Renewal<'a> {
     pub proofs: Option<&'a dyn ProofKeys>,
     /// What the operator wrote; a new secret of a configured client is in here and not yet in the vault.
     pub settings: &'a Settings,
+    /// What the vault would not take.
+    pub renewals: &'a Renewals,
 }
 
 /// Why there is no new token.
@@ -45,7 +48,8 @@ impl Renewal<'_> {
     /// The credential with a token that is not `stale`: somebody else's new one, or ours.
     pub async fn renew(&self, key: &CredentialKey, stale: &Secret) -> Result<Credential, RenewalError> {
         let turn = self.vault.turn(key).await.map_err(|error| failed(&error))?;
-        let credential = Credential::load(self.vault, key).await?.ok_or(RenewalError::Ended)?;
+        let kept = Credential::load(self.vault, key).await?.ok_or(RenewalError::Ended)?;
+        let credential = self.renewals.newest(key, kept.clone());
         let tokens = credential.tokens.as_ref().ok_or(RenewalError::Ended)?;
         if tokens.access != *stale {
             return Ok(credential);
@@ -54,10 +58,7 @@ impl Renewal<'_> {
             Ok(reply) => Credential { tokens: Some(tokens.renewed(reply, now())?), ..credential },
             Err(error) => return Err(self.refused(key, credential, error).await),
         };
-        if let Err(error) = renewed.store(self.vault, key).await {
-            // The old one may be worth nothing now, so the new one is used as long as we live.
-            tracing::warn!(%error, "a renewed sign-in could not be kept");
-        }
+        self.renewals.keep(self.vault, key, &renewed, &kept).await;
         drop(turn);
         Ok(renewed)
     }

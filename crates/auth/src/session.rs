@@ -20,7 +20,6 @@ use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, watch};
-use tokio_util::task::TaskTracker;
 use toolway_config::Secret;
 use toolway_wire::{
     error::WireError,
@@ -35,6 +34,7 @@ use crate::{
     credential::{Credential, CredentialKey, now},
     needed::{SignInNeeded, Why},
     renewal::{Renewal, RenewalError},
+    renewals::Renewals,
     rest::{AFTER_FAILURE, Rest},
     scope::Rounds,
     sign_in::SignIn,
@@ -57,6 +57,8 @@ pub struct SessionOptions {
     pub browser: Option<Arc<dyn Browser>>,
     /// Who signs in, where, with what.
     pub sign_in: SignIn,
+    /// Where renewals are kept track of: whoever ends the process waits for them.
+    pub renewals: Renewals,
 }
 
 struct Shared {
@@ -73,8 +75,6 @@ struct Shared {
     /// How many rounds ended without a credential.
     failed: AtomicU64,
     needed: watch::Sender<Option<SignInNeeded>>,
-    /// Renewals, which end by themselves: one that was begun is kept, whoever waited for it.
-    renewals: TaskTracker,
 }
 
 // === impl Session ===
@@ -91,7 +91,6 @@ impl Session {
             resting: Rest::default(),
             failed: AtomicU64::new(0),
             needed: watch::Sender::new(None),
-            renewals: TaskTracker::new(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -120,8 +119,8 @@ impl Session {
 
     /// Waits for renewals that are under way, so that what they bring is kept.
     pub async fn settle(&self) {
-        self.shared.renewals.close();
-        self.shared.renewals.wait().await;
+        let SessionOptions { renewals, sign_in, .. } = &self.shared.options;
+        renewals.settle(&*sign_in.vault).await;
     }
 }
 
@@ -174,6 +173,7 @@ impl Shared {
             return Ok(Vec::new());
         }
         let Some(held) = self.held().await.map_err(refused)? else { return Ok(Vec::new()) };
+        self.save(&held.key);
         let held = if held.is_due() { self.renewed_in_time(held).await? } else { Some(held) };
         held.map_or_else(|| Ok(Vec::new()), |held| held.headers(sending).map_err(refused))
     }
@@ -248,7 +248,7 @@ impl Shared {
     /// A renewal in a task of its own: it is finished and kept, even if nobody waits for it any more.
     async fn renewed(self: &Arc<Self>, held: &Arc<Presentable>) -> Result<Arc<Presentable>, RenewalError> {
         let (shared, stale) = (Arc::clone(self), Arc::clone(held));
-        let renewal = self.renewals.spawn(async move { shared.renew(stale).await });
+        let renewal = self.options.renewals.spawn(async move { shared.renew(stale).await });
         renewal.await.unwrap_or_else(|_| Err(RenewalError::Failed("it was interrupted".to_owned())))
     }
 
@@ -261,7 +261,8 @@ impl Shared {
         }
         self.resting.check()?;
         let SignIn { fetch, vault, proofs, settings, .. } = &self.options.sign_in;
-        let renewal = Renewal { fetch: &**fetch, vault: &**vault, proofs: proofs.as_deref(), settings };
+        let renewals = &self.options.renewals;
+        let renewal = Renewal { fetch: &**fetch, vault: &**vault, proofs: proofs.as_deref(), settings, renewals };
         match renewal.renew(&stale.key, &stale.tokens.access).await {
             // Another address of the same resource has a sign-in of its own.
             Ok(credential) if credential.server != self.options.sign_in.identity() => {
@@ -279,6 +280,17 @@ impl Shared {
                 }
                 Err(error)
             }
+        }
+    }
+
+    /// What the vault would not take is brought there again, while requests go on.
+    fn save(self: &Arc<Self>, key: &CredentialKey) {
+        let renewals = &self.options.renewals;
+        if renewals.is_to_be_saved(key) {
+            let (shared, key) = (Arc::clone(self), key.clone());
+            renewals.spawn(async move {
+                shared.options.renewals.save(&*shared.options.sign_in.vault, &key).await;
+            });
         }
     }
 
@@ -309,6 +321,7 @@ impl Shared {
 
     async fn look(&self) -> Result<Option<Arc<Presentable>>, String> {
         let found = self.options.sign_in.find().await.map_err(|error| error.to_string())?;
+        let found = found.map(|(key, kept)| (key.clone(), self.options.renewals.newest(&key, kept)));
         if let (Some(Some(held)), Some((_, found))) = (self.held.known(), &found)
             && found.tokens.as_ref() == Some(&held.tokens)
         {

@@ -1,5 +1,8 @@
 //! Where credentials are kept between runs, as a port, and the vault that forgets with the process.
 
+#[cfg(test)]
+pub(crate) mod full;
+
 use std::{any::Any, collections::BTreeMap, fmt, sync::Arc};
 
 use futures_util::future::BoxFuture;

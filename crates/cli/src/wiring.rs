@@ -34,6 +34,7 @@ use crate::{
     output::{Output, spinner},
     report::Report,
     session::Session,
+    sign_in,
     target::Target,
     watch::Watch,
 };
@@ -210,7 +211,7 @@ pub(crate) fn recalled(paths: &Paths, config: &Config, entry: &ServerConfig) -> 
 }
 
 /// The answer is there. Sessions over HTTP are given back; a program is ended by its keeper, or, where there is none,
-/// by us: nobody else would give it the time to leave.
+/// by us: nobody else would give it the time to leave. A sign-in that is being renewed is waited for.
 pub(crate) async fn leave(host: &Host) {
     let servers = host.servers();
     let is_ready = |status: &&ServerStatus| status.phase == Phase::Ready;
@@ -224,6 +225,22 @@ pub(crate) async fn leave(host: &Host) {
     } else {
         tokio::time::timeout(TO_BE_KEPT, host.kept()).await
     };
+    renewed(host).await;
+}
+
+/// The refresh token that was sent may be worth nothing by now: whoever left without the new one would have to sign in
+/// again.
+async fn renewed(host: &Host) {
+    if !host.is_renewing() {
+        return;
+    }
+    sign_in::say(
+        "toolway: a sign-in is being renewed, which is waited for, so that it is not lost; Ctrl-C gives it up.",
+    );
+    tokio::select! {
+        () = host.renewed() => {}
+        _interrupted = tokio::signal::ctrl_c() => {}
+    }
 }
 
 fn taps(watches: Watches) -> TapMaker {

@@ -25,6 +25,7 @@ use tokio_util::{
     sync::{CancellationToken, DropGuard},
     task::TaskTracker,
 };
+use toolway_auth::renewals::Renewals;
 use toolway_config::{
     Config, Prefix, ServerName,
     server::{Need, Standing},
@@ -303,7 +304,20 @@ impl Host {
         self.inner.cataloguer.copied().await;
     }
 
-    /// Ends everything in good order: calls under way fail, servers are given a moment to leave, records are written.
+    /// Whether sign-ins are being renewed. That goes on when the host is gone; whoever ends the process waits for it.
+    pub fn is_renewing(&self) -> bool {
+        self.inner.room.dialler.sign_ins.renewals.is_under_way()
+    }
+
+    /// Waits, though not for ever, until sign-ins that are being renewed are kept.
+    pub async fn renewed(&self) {
+        if !self.inner.room.dialler.sign_ins.renewed().await {
+            tracing::warn!("a renewed sign-in was not kept in time; somebody may have to sign in again");
+        }
+    }
+
+    /// Ends everything in good order: calls under way fail, servers are given a moment to leave, sign-ins that are being
+    /// renewed are kept, records are written.
     pub async fn shutdown(&self) {
         self.inner.stop.cancel();
         self.inner.tasks.close();
@@ -314,6 +328,7 @@ impl Host {
         if tokio::time::timeout(FAREWELL, left).await.is_err() {
             tracing::warn!("some servers did not leave in time");
         }
+        self.renewed().await;
         let flushed = std::panic::AssertUnwindSafe(async { self.inner.room.ports.calls.flush().await });
         if futures_util::FutureExt::catch_unwind(flushed).await.is_err() {
             tracing::error!("the call log panicked while it was flushed");
@@ -443,6 +458,7 @@ fn surroundings(
             http: options.http,
             sign_ins: SignIns {
                 unsigned: Arc::default(),
+                renewals: Renewals::default(),
                 vault: Arc::clone(&ports.vault),
                 around,
                 options: options.sign_in,

@@ -16,6 +16,7 @@ use toolway_auth::{
     dpop::DpopKeys,
     needed::SignInNeeded,
     proof::ProofKeys,
+    renewals::Renewals,
     session::{Session, SessionOptions},
     settings::{OldServers, Settings},
     sign_in::SignIn,
@@ -51,8 +52,13 @@ pub fn session(server: &Url, scenario: &str, revision: Revision, context: &Value
         vault: Arc::new(MemoryVault::default()),
         proofs,
     };
-    let remedy = "the suite signs in".to_owned();
-    Session::new(SessionOptions { name: scenario.to_owned(), remedy, browser: Some(Arc::new(Follower)), sign_in })
+    Session::new(SessionOptions {
+        name: scenario.to_owned(),
+        remedy: "the suite signs in".to_owned(),
+        browser: Some(Arc::new(Follower)),
+        sign_in,
+        renewals: Renewals::default(),
+    })
 }
 
 /// Where a scenario sets a trap, it has to end in a sign-in that is needed, and for the right reason.

@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
-use futures_util::future::{BoxFuture, join_all};
+use futures_util::future::join_all;
 use toolway_config::Secret;
 
 use super::{Renewal, RenewalError};
 use crate::{
     credential::{AuthMethod, Credential, CredentialKey, Registration, RegistrationSource, TokenKind, Tokens},
+    renewals::Renewals,
     scope::Scopes,
     scripted::Scripted,
     settings::Settings,
-    vault::{MemoryVault, Turn, Vault, VaultError},
+    vault::{MemoryVault, Vault as _, full::Full},
 };
 
 const TOKEN: &str = "https://login.example/token";
@@ -60,7 +61,9 @@ async fn renew(stranger: &Scripted, vault: &MemoryVault) -> Result<Credential, R
 }
 
 async fn renew_with(stranger: &Scripted, vault: &MemoryVault, settings: &Settings) -> Result<Credential, RenewalError> {
-    Renewal { fetch: stranger, vault, proofs: None, settings }.renew(&key(), &Secret::new("old")).await
+    Renewal { fetch: stranger, vault, proofs: None, settings, renewals: &Renewals::default() }
+        .renew(&key(), &Secret::new("old"))
+        .await
 }
 
 fn stranger(status: u16, body: &str) -> Arc<Scripted> {
@@ -134,53 +137,47 @@ async fn a_new_secret_of_a_configured_client_is_used_at_once() {
     }
 }
 
-/// A vault that can be read and not written, as on a disk that is full.
-#[derive(Debug)]
-struct Full(MemoryVault);
+#[tokio::test]
+async fn what_cannot_be_kept_is_used_and_what_cannot_be_forgotten_is_said() {
+    let vault = Full::of(kept(RegistrationSource::Dynamic).await);
+    let (settings, renewals) = (Settings::default(), Renewals::default());
+    let renew = async |stranger: Arc<Scripted>, stale: &str| {
+        let renewal =
+            Renewal { fetch: &*stranger, vault: &vault, proofs: None, settings: &settings, renewals: &renewals };
+        renewal.renew(&key(), &Secret::new(stale)).await
+    };
+    let renewed = renew(stranger(200, NEW), "old").await.unwrap();
+    assert_eq!(renewed.tokens.unwrap().access.expose(), "new", "the old one may be worth nothing now");
 
-impl Full {
-    fn problem<T>() -> BoxFuture<'static, Result<T, VaultError>> {
-        let problem = VaultError { place: "a disk".to_owned(), problem: "is full".to_owned() };
-        Box::pin(async { Err(problem) })
-    }
-}
+    let next = stranger(200, &NEW.replace("new", "newer").replace("r2", "r3"));
+    let renewed = renew(Arc::clone(&next), "new").await.unwrap();
+    assert_eq!(renewed.tokens.unwrap().access.expose(), "newer");
+    assert_eq!(next.field(0, "refresh_token").as_deref(), Some("r2-refresh"), "not the one that was used up");
+    let nobody = Arc::<Scripted>::default();
+    let same = renew(Arc::clone(&nobody), "new").await.unwrap();
+    assert_eq!((same.tokens.unwrap().access.expose(), nobody.asked().len()), ("newer", 0), "who comes late has it too");
 
-impl Vault for Full {
-    fn load<'a>(&'a self, key: &'a CredentialKey) -> BoxFuture<'a, Result<Option<Secret>, VaultError>> {
-        self.0.load(key)
-    }
-
-    fn store<'a>(&'a self, _key: &'a CredentialKey, _credential: Secret) -> BoxFuture<'a, Result<(), VaultError>> {
-        Self::problem()
-    }
-
-    fn forget<'a>(&'a self, _key: &'a CredentialKey) -> BoxFuture<'a, Result<(), VaultError>> {
-        Self::problem()
-    }
-
-    fn all(&self) -> BoxFuture<'_, Result<Vec<(CredentialKey, Secret)>, VaultError>> {
-        self.0.all()
-    }
-
-    fn turn<'a>(&'a self, key: &'a CredentialKey) -> BoxFuture<'a, Result<Turn, VaultError>> {
-        self.0.turn(key)
-    }
-
-    fn place(&self) -> String {
-        "a disk".to_owned()
-    }
+    let rejected = renew(stranger(400, r#"{"error":"invalid_grant"}"#), "newer").await.unwrap_err().to_string();
+    assert!(rejected.contains("a disk") && rejected.contains("is full"), "{rejected}");
 }
 
 #[tokio::test]
-async fn what_cannot_be_kept_is_used_and_what_cannot_be_forgotten_is_said() {
-    let vault = Full(kept(RegistrationSource::Dynamic).await);
-    let settings = Settings::default();
-    let renew = async |stranger: Arc<Scripted>| {
-        let renewal = Renewal { fetch: &*stranger, vault: &vault, proofs: None, settings: &settings };
-        renewal.renew(&key(), &Secret::new("old")).await
-    };
-    let renewed = renew(stranger(200, NEW)).await.unwrap();
-    assert_eq!(renewed.tokens.unwrap().access.expose(), "new", "the old one may be worth nothing now");
-    let rejected = renew(stranger(400, r#"{"error":"invalid_grant"}"#)).await.unwrap_err().to_string();
-    assert!(rejected.contains("a disk") && rejected.contains("is full"), "{rejected}");
+async fn what_could_not_be_kept_is_kept_as_soon_as_it_can_be_unless_somebody_was_quicker() {
+    for quicker in [false, true] {
+        let vault = Full::of(kept(RegistrationSource::Dynamic).await);
+        let (settings, renewals, stranger) = (Settings::default(), Renewals::default(), stranger(200, NEW));
+        let renewal =
+            Renewal { fetch: &*stranger, vault: &vault, proofs: None, settings: &settings, renewals: &renewals };
+        let mut renewed = renewal.renew(&key(), &Secret::new("old")).await.unwrap();
+        assert!(!renewals.settle(&vault).await, "it is not kept");
+        vault.has_room();
+        if quicker {
+            renewed.tokens.as_mut().unwrap().access = Secret::new("signed-in-again");
+            renewed.store(&vault, &key()).await.unwrap();
+        }
+        assert!(renewals.settle(&vault).await);
+        let kept = Credential::load(&vault, &key()).await.unwrap().unwrap();
+        assert_eq!(kept, renewed);
+        assert_eq!(kept.tokens.unwrap().refresh.unwrap().expose(), "r2-refresh");
+    }
 }

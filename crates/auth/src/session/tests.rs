@@ -19,12 +19,13 @@ use crate::{
     dpop::DpopKeys,
     needed::Why,
     proof::ProofKeys as _,
+    renewals::Renewals,
     rest::AFTER_FAILURE,
     scope::Scopes,
     scripted::{GIVEN_UP, Scripted},
     settings::Settings,
     sign_in::SignIn,
-    vault::{MemoryVault, Vault as _},
+    vault::{MemoryVault, Vault as _, full::Full},
 };
 
 const SERVER: &str = "https://example.org/mcp";
@@ -95,6 +96,7 @@ impl Scene {
             remedy: "run `toolway login files`".to_owned(),
             browser: person.map(|person| Arc::new(person) as Arc<dyn Browser>),
             sign_in: self.sign_in("ada"),
+            renewals: Renewals::default(),
         })
     }
 
@@ -318,7 +320,8 @@ async fn a_token_of_another_kind_than_configured_is_neither_taken_nor_shown() {
     assert_eq!(carried(&scene.session(None), SERVER).await, None, "none is configured to be bound");
 
     let sign_in = SignIn { proofs: Some(Arc::new(DpopKeys)), ..scene.sign_in("ada") };
-    let options = SessionOptions { name: "files".to_owned(), remedy: String::new(), browser: None, sign_in };
+    let renewals = Renewals::default();
+    let options = SessionOptions { name: "files".to_owned(), remedy: String::new(), browser: None, sign_in, renewals };
     assert_eq!(carried(&Session::new(options), SERVER).await.unwrap(), "DPoP t1", "the old one, until it ends");
     assert_eq!(scene.token_requests(), 1);
     let kept = Credential::load(&*scene.vault, &key).await.unwrap().unwrap();
@@ -353,6 +356,38 @@ async fn a_renewal_that_nobody_waits_for_is_kept_all_the_same() {
     }
     session.settle().await;
     assert_eq!(carried(&scene.session(None), SERVER).await.unwrap(), "Bearer t2");
+    assert_eq!(scene.token_requests(), 1);
+}
+
+/// Else the refresh token that was used up would be sent once more, and whoever gives them would take all back.
+#[tokio::test(start_paused = true)]
+async fn a_new_token_that_could_not_be_kept_counts_until_it_is() {
+    let scene = Scene::new();
+    scene.keeps("t1", u64::MAX, RegistrationSource::Dynamic).await;
+    let kept = scene.vault.all().await.unwrap().remove(0);
+    let (memory, reply) = (MemoryVault::default(), r#"{"access_token":"t2","token_type":"Bearer","expires_in":3600,"#);
+    memory.store(&kept.0, kept.1).await.unwrap();
+    scene.stranger.answer(TOKEN, 200, format!(r#"{reply}"refresh_token":"r2-refresh"}}"#));
+    let vault = Arc::new(Full::of(memory));
+    let sign_in = SignIn { vault: Arc::clone(&vault) as _, ..scene.sign_in("ada") };
+    let renewals = Renewals::default();
+    let session = || {
+        let (name, sign_in, renewals) = ("files".to_owned(), sign_in.clone(), renewals.clone());
+        Session::new(SessionOptions { name, remedy: String::new(), browser: None, sign_in, renewals })
+    };
+    let (session, other) = (session(), session());
+    assert_eq!(refused(&session, UNAUTHORIZED, "Bearer").await, Next::Again);
+    assert_eq!(carried(&session, SERVER).await.unwrap(), "Bearer t2");
+    assert_eq!(refused(&session, UNAUTHORIZED, "Bearer").await, Next::GiveUp, "it is as new as can be");
+    assert_eq!(carried(&session, SERVER).await.unwrap(), "Bearer t2", "and the old one does not count");
+    assert_eq!(carried(&other, SERVER).await.unwrap(), "Bearer t2", "for another connection either");
+
+    vault.has_room();
+    tokio::time::advance(AFTER_FAILURE).await;
+    assert_eq!(carried(&session, SERVER).await.unwrap(), "Bearer t2");
+    session.settle().await;
+    let tokens = Credential::load(&*vault, &kept.0).await.unwrap().unwrap().tokens.unwrap();
+    assert_eq!(tokens.refresh.unwrap().expose(), "r2-refresh", "it was kept later");
     assert_eq!(scene.token_requests(), 1);
 }
 
@@ -423,7 +458,7 @@ async fn the_operators_client_is_never_shown_to_another_issuer() {
 
 #[tokio::test]
 async fn a_new_issuer_gets_a_new_client_and_nothing_of_the_old_one() {
-    let scene = Scene::new().gives(&["t1"]);
+    let scene = Scene::new().gives(&["first-token"]);
     refused(&scene.interactive(), UNAUTHORIZED, "Bearer").await;
     let second = "https://second.example";
     let moved = Scene { stranger: Arc::default(), ..scene };
@@ -437,7 +472,7 @@ async fn a_new_issuer_gets_a_new_client_and_nothing_of_the_old_one() {
     assert_eq!((invited.issuer.as_str(), invited.before.as_deref()), (second, Some(LOGIN)), "the person is told");
     for heard in moved.stranger.heard.lock().iter() {
         let sent = format!("{heard:?}");
-        assert!(!sent.contains("client-of-login-example") && !sent.contains("t1"), "{sent}");
+        assert!(!sent.contains("client-of-login-example") && !sent.contains("first-token"), "{sent}");
     }
     assert_eq!(moved.vault.keys().await.unwrap().len(), 1, "and the old one is forgotten");
 }
@@ -484,6 +519,7 @@ async fn one_persons_token_is_never_anothers() {
         remedy: String::new(),
         browser: None,
         sign_in: scene.sign_in("eve"),
+        renewals: Renewals::default(),
     };
     assert_eq!(carried(&Session::new(options), SERVER).await, None);
 }

@@ -10,11 +10,11 @@ use std::{
 };
 
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
-use toolway_testkit::authorization::Endpoint;
+use toolway_testkit::authorization::{Endpoint, Quirk};
 use url::Url;
 
 use crate::{
-    home::Home,
+    home::{Home, Ran},
     terminal::Terminal,
     world::{World, open},
 };
@@ -46,6 +46,31 @@ fn without_a_terminal_a_sign_in_is_begun_here_and_finished_by_another_command() 
     for secret in world.login.secrets() {
         let state = std::fs::read_dir(world.home.path(".local/state/toolway")).unwrap();
         assert!(state.count() > 0 && !done.to_string().contains(&secret));
+    }
+}
+
+/// Each refresh token is good once: one that was used up by a command that did not wait would be the last.
+#[test]
+fn a_renewal_that_a_command_does_not_see_the_end_of_is_not_lost() {
+    for interrupted in [false, true] {
+        let world = World::new();
+        world.login.told([Quirk::Lasts(0)]);
+        world.sign_in("ada", &[]);
+        world.login.told([Quirk::Late(Endpoint::Renewal, Duration::from_secs(3))]);
+        let limit = if interrupted { "60" } else { "1" };
+        let mut command = world.home.command(&["call", "api.hello", "--timeout", limit]);
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        world.runtime.block_on(world.login.until(Endpoint::Renewal, 1));
+        if interrupted {
+            rustix::process::kill_process(Pid::from_child(&child), rustix::process::Signal::INT).unwrap();
+        }
+        let ended = Ran::of(&child.wait_with_output().unwrap());
+        let (code, word) = if interrupted { (130, "interrupted") } else { (4, "timed_out") };
+        ended.failed(code, word);
+        assert!(ended.talk.contains("a sign-in is being renewed"), "{}", ended.talk);
+
+        world.home.run(&["call", "api.hello"]).ok();
+        assert_eq!((world.login.count(Endpoint::Renewal), world.login.taken_back()), (1, 0));
     }
 }
 

@@ -28,6 +28,7 @@ use toolway_auth::{
     grant::{Grant, Workload, configured::Surroundings, supply::Supply},
     needed::{SignInNeeded, Why},
     proof::ProofKeys,
+    renewals::Renewals,
     scope::Scopes,
     session::{Session, SessionOptions},
     settings::{OldServers, Settings},
@@ -152,6 +153,8 @@ pub(crate) struct SignIns {
     pub(crate) credentials: Arc<dyn Credentials>,
     /// Clients whose sign-ins were of no use a moment ago. Nothing awaits under this lock.
     pub(crate) unsigned: Arc<Mutex<HashMap<(ServerName, Principal), Unsigned>>>,
+    /// Renewals under way, of all servers.
+    pub(crate) renewals: Renewals,
 }
 
 /// A client's sign-in that was of no use.
@@ -185,6 +188,11 @@ impl SignIns {
             Auth::OAuth { whose, .. } => self.interactive((name, server), sign_in, (*whose, principal)).await,
             Auth::Grant { .. } => self.unattended((name, server), sign_in, reread),
         }
+    }
+
+    /// Waits until renewals under way have come to an end and are kept; whether they did.
+    pub(crate) async fn renewed(&self) -> bool {
+        self.renewals.settle(&*self.vault).await
     }
 
     /// What is got without a person. It is the operator's, and used for everybody.
@@ -228,7 +236,8 @@ impl SignIns {
         sign_in: &SignIn<Secret>,
         (whose, principal): (Whose, &Principal),
     ) -> Result<Presented, DialError> {
-        let session = Session::new(self.options.session(server, sign_in, principal, Arc::clone(&self.vault))?);
+        let options = self.options.session(server, sign_in, principal, Arc::clone(&self.vault))?;
+        let session = Session::new(SessionOptions { renewals: self.renewals.clone(), ..options });
         let own = self.is_own(whose);
         let token = if own { self.token(principal, server.1).await? } else { None };
         let account = if token.is_some() { Account::Personal } else { Account::Common };
@@ -328,6 +337,7 @@ impl SignInOptions {
                 vault,
                 proofs: proofs(binding),
             },
+            renewals: Renewals::default(),
         })
     }
 

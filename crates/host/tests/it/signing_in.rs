@@ -274,6 +274,27 @@ async fn of_eight_calls_that_wait_for_an_authorization_server_that_hangs_one_ask
     host.shutdown().await;
 }
 
+/// Each refresh token is good once: one that was used up by a host that did not wait would be the last.
+#[tokio::test]
+async fn a_renewal_under_way_is_kept_when_the_host_ends() {
+    let world = World::new().await;
+    world.login.told([Quirk::Lasts(0)]);
+    world.sign_in("operator", &Principal::local(None)).await;
+    world.login.told([Quirk::Late(Endpoint::Renewal, std::time::Duration::from_millis(700))]);
+    let ports = HostPorts { vault: Arc::clone(&world.vault), ..HostPorts::default() };
+    let said = config(&world.server.url(), r#""description": "x""#);
+    let host = Host::start(&said, ports, HostOptions::default()).await.unwrap();
+    world.login.until(Endpoint::Renewal, 1).await;
+    assert!(host.is_renewing());
+    host.shutdown().await;
+    assert!(!host.is_renewing());
+
+    let host = world.host(r#""description": "x""#).await;
+    assert_eq!(whose(&call(&host, Caller::Terminal).await), "hello operator");
+    assert_eq!((world.login.count(Endpoint::Renewal), world.login.taken_back()), (1, 0));
+    host.shutdown().await;
+}
+
 /// What is listed to one person's sign-in is nobody else's, not even of those who can be asked the same.
 #[tokio::test]
 async fn what_is_listed_to_a_client_that_has_signed_in_is_learnt_for_nobody_else() {

@@ -6,6 +6,7 @@ use http::HeaderMap;
 use toolway_auth::{
     browser::Browser,
     dialer::GuardedDialer,
+    renewals::Renewals,
     session::{Session, SessionOptions},
     settings::Settings,
     sign_in::SignIn,
@@ -53,6 +54,7 @@ impl Caller {
             remedy: "run `toolway login files`".to_owned(),
             browser: person.map(|person| Arc::new(person) as Arc<dyn Browser>),
             sign_in: sign_in.clone(),
+            renewals: Renewals::default(),
         });
         Ok(Self { sign_in, session, url })
     }
