@@ -18,7 +18,7 @@ use url::Url;
 
 use crate::{
     address,
-    credential::{CredentialKey, Registration, RegistrationSource},
+    credential::{CredentialKey, Registration},
     scope::Scopes,
 };
 
@@ -186,12 +186,6 @@ impl Pending {
     pub(crate) fn elsewhere(&self) -> Option<String> {
         let own = Url::parse(&self.issuer.name).is_ok_and(|issuer| issuer.origin() == self.page.origin());
         (!own).then(|| self.page.origin().ascii_serialization())
-    }
-
-    /// Where the operator's secret for this client will be shown, where there is one.
-    pub(crate) fn secret_goes_to(&self) -> Option<String> {
-        let has_secret = self.client.source == RegistrationSource::Configured && self.client.secret.is_some();
-        has_secret.then(|| address::shown(&self.token_endpoint))
     }
 
     /// What its callback has as its `state`.

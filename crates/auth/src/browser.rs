@@ -35,8 +35,6 @@ pub struct Invitation {
     /// Where the page is that the person will see, where that is not at the issuer's own address, nor where the operator
     /// said. Whoever it belongs to, a code of it could be meant for somebody else.
     pub elsewhere: Option<String>,
-    /// Where a secret of the operator's goes afterwards, where nobody but the server says who that is.
-    pub secret_goes_to: Option<String>,
     /// What is asked for.
     pub scopes: Scopes,
     /// The address to open: https, or this machine's. To be shown as it is and never to be given to a shell.

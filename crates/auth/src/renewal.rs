@@ -87,7 +87,9 @@ impl Renewal<'_> {
     fn client(&self, credential: &Credential) -> Registration {
         let client = credential.client.clone();
         let is_configured = client.source == RegistrationSource::Configured
-            && self.settings.client_id.as_deref() == Some(client.id.as_str());
+            && self.settings.client_id.as_deref() == Some(client.id.as_str())
+            // Another one would be shown to whomever a server once named.
+            && self.settings.names_whom_to_ask();
         let secret = if is_configured { self.settings.client_secret.clone() } else { client.secret.clone() };
         Registration { secret, ..client }
     }

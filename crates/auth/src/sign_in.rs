@@ -89,6 +89,15 @@ pub enum SignInError {
         /// Who it would be shown to.
         now: String,
     },
+    /// Nobody but the server says who this is; nothing was sent.
+    #[error(
+        "the client's secret is not sent to {issuer}, which only the server names; if it is the right one, write it into \
+         oauth.issuer"
+    )]
+    Unnamed {
+        /// Who the server names.
+        issuer: String,
+    },
     /// The tokens were to be bound to a key.
     #[error("{issuer} gives tokens that are not bound to our key, though they have to be")]
     NotBound {
@@ -114,6 +123,7 @@ impl SignIn {
         let discovery = Discovery::of(&*self.fetch, &self.server, &self.settings, demand, before.as_deref()).await?;
         let issuer = &discovery.server.issuer;
         self.check_binding(&kept, issuer)?;
+        self.check_place(issuer)?;
         let sources = Sources {
             configured: self.settings.scopes.as_ref(),
             before: held,
@@ -217,6 +227,16 @@ impl SignIn {
             let (client, before, now) = (client.clone(), key.issuer.clone(), issuer.to_owned());
             Err(SignInError::IssuerChanged { client, before, now })
         })
+    }
+
+    /// CVE-2026-104850, before the first sign-in: a server that could name any would be given the operator's secret. A
+    /// person in a browser is no safeguard: whoever it is can send the browser back at once, without showing anything.
+    fn check_place(&self, issuer: &str) -> Result<(), SignInError> {
+        let Settings { client_id, client_secret, .. } = &self.settings;
+        if client_id.is_some() && client_secret.is_some() && !self.settings.names_whom_to_ask() {
+            return Err(SignInError::Unnamed { issuer: issuer.to_owned() });
+        }
+        Ok(())
     }
 
     async fn client(&self, plan: &Plan, redirect: &Url) -> Result<Registration, SignInError> {

@@ -12,7 +12,9 @@ use tokio::{
 use toolway_auth::{
     browser::{Browser, Declined, Invitation, Visit},
     callback::{Arrival, CallbackListener},
+    challenge::Demand,
     dialer::GuardedDialer,
+    discovery::Discovery,
     dpop::DpopKeys,
     needed::SignInNeeded,
     proof::ProofKeys,
@@ -34,11 +36,24 @@ const REDIRECTS: usize = 4;
 const MAX_REPLY: u64 = 64 * 1024;
 
 /// The session of a scenario: its server, its revision, and what the suite says about it.
-pub fn session(server: &Url, scenario: &str, revision: Revision, context: &Value) -> Session {
+pub async fn session(
+    server: &Url,
+    scenario: &str,
+    revision: Revision,
+    context: &Value,
+) -> Result<Session, Box<dyn Error>> {
     let said = |name: &str| context[name].as_str().map(str::to_owned);
+    let fetch = Arc::new(GuardedDialer::new(server.clone(), HttpOptions::default()));
+    let client_secret = said("client_secret").map(Secret::new);
+    // The suite does not say whom a secret is for; an operator would look it up once, and write it down.
+    let issuer = match &client_secret {
+        Some(_) => Some(Discovery::of(&*fetch, server, &Settings::default(), &Demand::default(), None).await?),
+        None => None,
+    };
     let settings = Settings {
         client_id: said("client_id"),
-        client_secret: said("client_secret").map(Secret::new),
+        client_secret,
+        issuer: issuer.map(|found| found.server.issuer),
         client_document: Url::parse(CLIENT_DOCUMENT).ok(),
         old_servers: if revision == Revision::V2025_03_26 { OldServers::Allow } else { OldServers::Refuse },
         ..Settings::default()
@@ -48,17 +63,17 @@ pub fn session(server: &Url, scenario: &str, revision: Revision, context: &Value
         principal: "suite".to_owned(),
         server: server.clone(),
         settings,
-        fetch: Arc::new(GuardedDialer::new(server.clone(), HttpOptions::default())),
+        fetch,
         vault: Arc::new(MemoryVault::default()),
         proofs,
     };
-    Session::new(SessionOptions {
+    Ok(Session::new(SessionOptions {
         name: scenario.to_owned(),
         remedy: "the suite signs in".to_owned(),
         browser: Some(Arc::new(Follower)),
         sign_in,
         renewals: Renewals::default(),
-    })
+    }))
 }
 
 /// Where a scenario sets a trap, it has to end in a sign-in that is needed, and for the right reason.

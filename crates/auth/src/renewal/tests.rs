@@ -120,17 +120,16 @@ async fn what_may_pass_forgets_nothing() {
 }
 
 #[tokio::test]
-async fn a_new_secret_of_a_configured_client_is_used_at_once() {
-    let settings = Settings {
-        client_id: Some("client".to_owned()),
-        client_secret: Some(Secret::new("new")),
-        ..Settings::default()
-    };
-    for (source, expected) in [
-        // `client:new` and `client:s`
-        (RegistrationSource::Configured, "Basic Y2xpZW50Om5ldw=="),
-        (RegistrationSource::Dynamic, "Basic Y2xpZW50OnM="),
+async fn a_new_secret_of_a_configured_client_is_used_at_once_where_the_operator_says_whom_it_is_for() {
+    let (old, new) = ("Basic Y2xpZW50OnM=", "Basic Y2xpZW50Om5ldw=="); // `client:s` and `client:new`
+    let named = Some("https://login.example".to_owned());
+    for (source, issuer, expected) in [
+        (RegistrationSource::Configured, named.clone(), new),
+        (RegistrationSource::Configured, None, old),
+        (RegistrationSource::Dynamic, named, old),
     ] {
+        let (client_id, client_secret) = (Some("client".to_owned()), Some(Secret::new("new")));
+        let settings = Settings { client_id, client_secret, issuer, ..Settings::default() };
         let (stranger, vault) = (stranger(200, NEW), kept(source).await);
         renew_with(&stranger, &vault, &settings).await.unwrap();
         assert_eq!(stranger.heard.lock()[0].headers()["authorization"], expected, "{source:?}");

@@ -66,7 +66,6 @@ impl Shared {
             issuer: pending.issuer.name.clone(),
             before,
             elsewhere: settings.authorization_url.is_none().then(|| pending.elsewhere()).flatten(),
-            secret_goes_to: pending.secret_goes_to().filter(|_| !settings.names_whom_to_ask()),
             scopes: pending.scopes.clone(),
             address: Secret::new(pending.address()),
             state: pending.state().clone(),

@@ -34,7 +34,8 @@ async fn a_client_of_the_operators_is_never_shown_to_another_issuer() {
     let (stage, evil) = (Stage::new().await, stranger().await);
     stage.login.register("ours", Some("the-operators-secret"));
     let settings = configured("ours", Some("the-operators-secret"));
-    stage.with(settings.clone()).call("hello").await.unwrap();
+    let named = Settings { issuer: Some(stage.login.issuer()), ..settings.clone() };
+    stage.with(named).call("hello").await.unwrap();
     stage.server.moves_to(&evil);
     let caller = stage.with(settings);
     let failed = caller.call("hello").await.unwrap_err();
@@ -65,21 +66,39 @@ async fn a_code_is_not_brought_to_the_server_that_mixed_itself_in() {
 #[tokio::test]
 async fn a_page_that_is_not_at_its_issuers_is_pointed_out_to_the_person() {
     let (stage, evil) = (Stage::new().await, stranger().await);
-    evil.register("shared", Some("the-operators-secret"));
+    evil.register("shared", None);
     evil.told([Quirk::NamesNobody, Quirk::PageAt(format!("{}/authorize", stage.login.issuer()))]);
     stage.server.told([Oddity::Names(vec![evil.issuer()])]);
-    let settings = configured("shared", Some("the-operators-secret"));
-    stage.with(settings.clone()).call("hello").await.unwrap_err();
+    stage.with(configured("shared", None)).call("hello").await.unwrap_err();
     let invitation = stage.ada.invitations().pop().unwrap();
     assert_eq!((invitation.issuer, invitation.elsewhere), (evil.issuer(), Some(stage.login.issuer())));
-    assert_eq!(invitation.secret_goes_to, Some(format!("{}/token", evil.issuer())), "nobody but the server named it");
+}
+
+/// CVE-2026-104850, before anybody has signed in: an authorization server that sends the browser straight back gets the code
+/// and, with it, the secret of the operator's client; no person ever saw a page.
+#[tokio::test]
+async fn the_operators_secret_goes_to_nobody_whom_only_the_server_names() {
+    let (stage, evil) = (Stage::new().await, stranger().await);
+    let settings = configured("ours", Some("the-operators-secret"));
+    evil.register("ours", Some("the-operators-secret"));
+    stage.server.moves_to(&evil);
+    for principal in ["ada", "ada/work", "client/ben"] {
+        let caller = stage.somebody(principal, settings.clone(), Some(stage.ada.clone()));
+        let failed = caller.call("hello").await.unwrap_err();
+        let why = format!(
+            "the client's secret is not sent to {}, which only the server names; if it is the right one, write it into \
+             oauth.issuer",
+            evil.issuer()
+        );
+        assert!(failed.contains(&why), "{failed}");
+        assert!(stage.ada.invitations().is_empty(), "no browser was opened");
+    }
+    assert_eq!(evil.requests(), evil.count(Endpoint::Metadata), "only its metadata was read");
 
     stage.server.moves_to(&stage.login);
-    stage.login.register("shared", Some("the-operators-secret"));
+    stage.login.register("ours", Some("the-operators-secret"));
     let named = Settings { issuer: Some(stage.login.issuer()), ..settings };
-    stage.with(named).call("hello").await.unwrap();
-    let invitation = stage.ada.invitations().pop().unwrap();
-    assert_eq!((invitation.elsewhere, invitation.secret_goes_to), (None, None));
+    assert_eq!(stage.with(named).call("hello").await.unwrap(), "hello ada");
 }
 
 #[tokio::test]

@@ -75,10 +75,11 @@ async fn the_operator_is_told_why_an_authorization_server_cannot_be_used() {
 async fn a_client_of_the_operators_that_is_refused_is_replaced_by_no_other() {
     let stage = Stage::new().await;
     stage.login.register("ours", Some("right-secret"));
-    let failed = stage.with(configured("ours", Some("wrong-secret"))).call("hello").await.unwrap_err();
+    let with = |secret| Settings { issuer: Some(stage.login.issuer()), ..configured("ours", Some(secret)) };
+    let failed = stage.with(with("wrong-secret")).call("hello").await.unwrap_err();
     assert!(failed.contains("invalid_client"), "{failed}");
     assert_eq!((stage.login.count(Endpoint::Registration), stage.server.calls()), (0, 0));
-    let good = stage.with(configured("ours", Some("right-secret")));
+    let good = stage.with(with("right-secret"));
     assert_eq!(good.call("hello").await.unwrap(), "hello ada");
 }
 

@@ -112,19 +112,13 @@ fn fit(address: &Secret) -> Result<Url, Declined> {
 
 /// What a person is to know before they go there, a sentence each.
 fn warned(invitation: &Invitation) -> Vec<String> {
-    let Invitation { server, issuer, before, elsewhere, secret_goes_to, scopes, .. } = invitation;
+    let Invitation { server, issuer, before, elsewhere, scopes, .. } = invitation;
     let mut said = vec![format!("Sign in to `{server}` at {issuer}.")];
     let changed =
         |before| format!("Until now it was {before} that signed people in to it. Go on only if you expected that.");
     said.extend(before.as_ref().map(changed));
     let foreign = |page| format!("The page is at {page}, which is not {issuer}. Go on only if you expected that.");
     said.extend(elsewhere.as_ref().map(foreign));
-    let secret = |place| {
-        format!(
-            "Then the client's secret is sent to {place}, which only the server names; `oauth.issuer` settles who that is."
-        )
-    };
-    said.extend(secret_goes_to.as_ref().map(secret));
     said.extend((!scopes.is_empty()).then(|| format!("It asks for: {scopes}")));
     said
 }
@@ -168,13 +162,12 @@ mod tests {
     use super::warned;
 
     #[test]
-    fn a_person_is_told_who_asks_where_the_page_is_and_who_gets_a_secret() {
+    fn a_person_is_told_who_asks_and_where_the_page_is() {
         let usual = Invitation {
             server: "tickets".to_owned(),
             issuer: "https://login.example".to_owned(),
             before: None,
             elsewhere: None,
-            secret_goes_to: None,
             scopes: Scopes::default(),
             address: Secret::new("https://login.example/authorize"),
             state: Secret::new("state"),
@@ -183,7 +176,6 @@ mod tests {
         let odd = Invitation {
             before: Some("https://old.example".to_owned()),
             elsewhere: Some("https://bank.example".to_owned()),
-            secret_goes_to: Some("https://login.example/token".to_owned()),
             scopes: Scopes::parse("read").unwrap(),
             ..usual
         };
@@ -192,8 +184,6 @@ mod tests {
             [
                 "Until now it was https://old.example that signed people in to it. Go on only if you expected that.",
                 "The page is at https://bank.example, which is not https://login.example. Go on only if you expected that.",
-                "Then the client's secret is sent to https://login.example/token, which only the server names; \
-                 `oauth.issuer` settles who that is.",
                 "It asks for: read",
             ]
         );

@@ -249,6 +249,27 @@ fn what_stands_in_the_way_of_a_sign_in_is_said_before_anybody_is_sent_anywhere()
 }
 
 #[test]
+fn a_clients_secret_needs_to_know_whom_it_is_for_before_a_browser_is_opened() {
+    let world = World::new();
+    world.login.register("ours", Some("the-operators-secret"));
+    world.configure(r#", "oauth": { "clientId": "ours", "clientSecret": "the-operators-secret" }"#);
+    let begun = world.home.run(&["login", "api"]);
+    let (error, issuer) = (begun.failed(3, "unauthorized"), world.login.issuer());
+    assert_eq!(
+        error["message"],
+        format!(
+            "The client's secret is not sent to {issuer}, which only the server names; if it is the right one, write it into \
+             oauth.issuer."
+        )
+    );
+    assert_eq!(begun.out, "", "no address to open");
+    let said = format!(r#""clientId": "ours", "clientSecret": "the-operators-secret", "issuer": "{issuer}""#);
+    world.configure(&format!(r#", "oauth": {{ {said} }}"#));
+    world.sign_in("ada", &[]);
+    world.home.run(&["tools", "api"]).ok();
+}
+
+#[test]
 fn nobody_signs_in_to_a_program_or_where_a_credential_is_configured() {
     let world = World::new();
     let error = world.home.run(&["login", "files"]).failed(2, "no_sign_in");

@@ -271,6 +271,7 @@ async fn of_eight_calls_that_wait_for_an_authorization_server_that_hangs_one_ask
     assert!(took < std::time::Duration::from_secs(30), "{took:?}");
     assert_eq!(world.login.count(Endpoint::Renewal), 1);
     assert_eq!(whose(&call(&host, Caller::Terminal).await), "hello operator", "nobody else has to wait");
+    tokio::time::pause();
     host.shutdown().await;
 }
 

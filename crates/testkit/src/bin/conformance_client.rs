@@ -71,7 +71,7 @@ impl Task {
             let (needed, played) = (unattended.watch(), self.run_with(Arc::new(unattended)).await);
             return conformance_sign_in::judge(&self.scenario, needed.borrow().clone(), played);
         }
-        let session = conformance_sign_in::session(&self.server, &self.scenario, self.revision, &context);
+        let session = conformance_sign_in::session(&self.server, &self.scenario, self.revision, &context).await?;
         let played = self.run_with(Arc::new(session.clone())).await;
         conformance_sign_in::judge(&self.scenario, session.needed(), played)
     }
