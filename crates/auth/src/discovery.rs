@@ -6,7 +6,7 @@ use crate::{
     address,
     authorize::{Issuer, Said},
     challenge::Demand,
-    fetch::Fetch,
+    fetch::{Fetch, FetchError},
     metadata::{MetadataError, ResourceMetadata, ServerMetadata},
     scope::Scopes,
     settings::{OldServers, Settings},
@@ -40,7 +40,11 @@ impl Discovery {
         let told = demand.resource_metadata.as_deref();
         let found = match ResourceMetadata::find(fetch, server, told).await {
             Ok(found) => Some(found),
-            Err(MetadataError::NoResource { .. }) if told.is_none() && settings.may_do_without() => None,
+            Err(MetadataError::NoResource { .. } | MetadataError::Fetch(FetchError::Unavailable { .. }))
+                if told.is_none() && settings.may_do_without() =>
+            {
+                None
+            }
             Err(error) => return Err(error),
         };
         // The resource is known to be the server we call before anything is asked of anybody else.

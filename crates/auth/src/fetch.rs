@@ -7,7 +7,10 @@ use std::fmt;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
+use url::Url;
+
+use crate::address;
 
 /// Fetches documents and tokens.
 pub trait Fetch: Send + Sync + fmt::Debug {
@@ -42,10 +45,34 @@ pub enum FetchError {
         /// The bound.
         limit: usize,
     },
+    /// It is there, and cannot do it at the moment.
+    #[error("{target} cannot answer at the moment (HTTP {status})")]
+    Unavailable {
+        /// The address.
+        target: String,
+        /// What it answered.
+        status: u16,
+    },
     /// It took too long.
     #[error("{target} does not answer in time")]
     TimedOut {
         /// The address.
         target: String,
     },
+}
+
+impl FetchError {
+    /// What an answer with this status means, where it is about the moment and not about what was asked.
+    pub(crate) fn unavailable(target: &Url, status: StatusCode) -> Option<Self> {
+        let is_passing = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
+        is_passing.then(|| Self::Unavailable { target: address::shown(target), status: status.as_u16() })
+    }
+
+    /// Whether it may be different in a while, without anybody doing anything.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::Unavailable { .. } | Self::TimedOut { .. } => true,
+            Self::Refused { .. } | Self::TooLarge { .. } => false,
+        }
+    }
 }

@@ -89,7 +89,8 @@ pub const MAX_DOCUMENT: usize = 512 * 1024;
 /// What a stranger calls itself is cut here in messages.
 const MAX_SHOWN: usize = 200;
 
-/// The document at this place: none where it answers something else than 200 with a JSON object.
+/// The document at this place: none where it answers something else than 200 with a JSON object; an error where it
+/// may have one, and cannot say so at the moment.
 async fn document(fetch: &dyn Fetch, place: &Url) -> Result<Option<Bytes>, MetadataError> {
     let mut request = Request::new(Bytes::new());
     *request.uri_mut() = place.as_str().parse().map_err(|_| unreadable(place, "is not an address HTTP can carry"))?;
@@ -99,18 +100,33 @@ async fn document(fetch: &dyn Fetch, place: &Url) -> Result<Option<Bytes>, Metad
     if MAX_DOCUMENT < body.len() {
         return Err(unreadable(place, format!("answers with more than {MAX_DOCUMENT} bytes")));
     }
+    if let Some(unavailable) = FetchError::unavailable(place, response.status()) {
+        return Err(unavailable.into());
+    }
     let is_object = || serde_json::from_slice::<serde_json::Map<_, _>>(body).is_ok();
     Ok((response.status() == StatusCode::OK && is_object()).then(|| body.clone()))
 }
 
-/// The first of these places that has a document.
+/// The same, where a place that cannot answer at the moment is one that has none: some never do.
+async fn any_document(fetch: &dyn Fetch, place: &Url) -> Result<Option<Bytes>, MetadataError> {
+    match document(fetch, place).await {
+        Err(MetadataError::Fetch(FetchError::Unavailable { .. })) => Ok(None),
+        found => found,
+    }
+}
+
+/// The first of these places that has a document; an error where there is none and one of them cannot answer now.
 async fn first(fetch: &dyn Fetch, places: &[Url]) -> Result<Option<(Url, Bytes)>, MetadataError> {
+    let mut unavailable = None;
     for place in places {
-        if let Some(found) = document(fetch, place).await? {
-            return Ok(Some((place.clone(), found)));
+        match document(fetch, place).await {
+            Ok(Some(found)) => return Ok(Some((place.clone(), found))),
+            Ok(None) => {}
+            Err(error @ MetadataError::Fetch(FetchError::Unavailable { .. })) => unavailable = Some(error),
+            Err(error) => return Err(error),
         }
     }
-    Ok(None)
+    unavailable.map_or(Ok(None), Err)
 }
 
 fn parsed<T: DeserializeOwned>(place: &Url, document: &[u8]) -> Result<T, MetadataError> {

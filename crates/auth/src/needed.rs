@@ -1,6 +1,7 @@
 //! "Sign-in needed": what a server is waiting for, as a value that says who has to do what.
 
 use toolway_config::Secret;
+use toolway_wire::error::WireError;
 
 use crate::{fetch::FetchError, scope::Scopes};
 
@@ -47,7 +48,21 @@ pub enum Why {
     /// Whoever would have to be asked does not answer; it may later.
     #[error("{0}")]
     Unanswered(Box<FetchError>),
+    /// What is kept cannot be read, or nothing can be kept.
+    #[error("{0}")]
+    Vault(String),
     /// It was tried, and this came of it.
     #[error("{0}")]
     Failed(String),
+}
+
+impl SignInNeeded {
+    /// What this is for whoever waits for the server, where no sign-in would help.
+    pub(crate) fn instead(&self) -> Option<WireError> {
+        match &self.why {
+            Why::Unanswered(error) => Some(WireError::NoToken(error.to_string())),
+            Why::Vault(problem) => Some(WireError::Vault(problem.clone())),
+            _ => None,
+        }
+    }
 }

@@ -7,7 +7,7 @@ use toolway_config::Secret;
 
 use crate::{
     credential::{Credential, CredentialError, CredentialKey, Registration, RegistrationSource, now},
-    fetch::Fetch,
+    fetch::{Fetch, FetchError},
     proof::{ProofError, ProofKeys},
     renewals::Renewals,
     settings::Settings,
@@ -39,6 +39,12 @@ pub enum RenewalError {
     /// The authorization server does not take it any more; it is forgotten.
     #[error("the sign-in has ended: {0}")]
     Rejected(TokenError),
+    /// It does not answer, or cannot at the moment; the old tokens are still there.
+    #[error("the sign-in cannot be renewed: {0}")]
+    Unanswered(FetchError),
+    /// What is kept cannot be read or changed.
+    #[error("{0}")]
+    Vault(CredentialError),
     /// It could not be asked, or said something strange; the old tokens are still there.
     #[error("the sign-in cannot be renewed: {0}")]
     Failed(String),
@@ -47,7 +53,7 @@ pub enum RenewalError {
 impl Renewal<'_> {
     /// The credential with a token that is not `stale`: somebody else's new one, or ours.
     pub async fn renew(&self, key: &CredentialKey, stale: &Secret) -> Result<Credential, RenewalError> {
-        let turn = self.vault.turn(key).await.map_err(|error| failed(&error))?;
+        let turn = self.vault.turn(key).await.map_err(CredentialError::from)?;
         let kept = Credential::load(self.vault, key).await?.ok_or(RenewalError::Ended)?;
         let credential = self.renewals.newest(key, kept.clone());
         let tokens = credential.tokens.as_ref().ok_or(RenewalError::Ended)?;
@@ -80,6 +86,7 @@ impl Renewal<'_> {
         };
         request.send(self.fetch).await.map_err(|error| match error {
             TokenError::Refused { .. } => RenewalError::Rejected(error),
+            TokenError::Fetch(error) if error.may_pass() => RenewalError::Unanswered(error),
             other => failed(&other),
         })
     }
@@ -106,7 +113,7 @@ impl Renewal<'_> {
         };
         match forgotten {
             Ok(()) => error,
-            Err(vault) => failed(&vault),
+            Err(vault) => RenewalError::Vault(vault.into()),
         }
     }
 }
@@ -117,7 +124,10 @@ fn failed(error: &impl ToString) -> RenewalError {
 
 impl From<CredentialError> for RenewalError {
     fn from(error: CredentialError) -> Self {
-        failed(&error)
+        match error {
+            CredentialError::Vault(_) | CredentialError::Unreadable { .. } => Self::Vault(error),
+            CredentialError::OtherKind | CredentialError::UnknownKind(_) => failed(&error),
+        }
     }
 }
 

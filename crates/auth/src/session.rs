@@ -145,6 +145,10 @@ impl Credentials for Session {
         })
     }
 
+    fn instead(&self) -> Option<WireError> {
+        self.shared.needed.borrow().as_ref().and_then(SignInNeeded::instead)
+    }
+
     fn heard(&self, url: &Url, headers: &HeaderMap) {
         self.shared.held.hears(url, headers);
     }
@@ -172,7 +176,7 @@ impl Shared {
         if sending.url.origin() != self.options.sign_in.server.origin() {
             return Ok(Vec::new());
         }
-        let Some(held) = self.held().await.map_err(refused)? else { return Ok(Vec::new()) };
+        let Some(held) = self.held().await.map_err(WireError::Vault)? else { return Ok(Vec::new()) };
         self.save(&held.key);
         let held = if held.is_due() { self.renewed_in_time(held).await? } else { Some(held) };
         held.map_or_else(|| Ok(Vec::new()), |held| held.headers(sending).map_err(refused))
@@ -183,8 +187,11 @@ impl Shared {
         match self.renewed(&held).await {
             Ok(renewed) => Ok(Some(renewed)),
             Err(RenewalError::Ended | RenewalError::Rejected(_)) => Ok(None),
-            Err(RenewalError::Failed(_)) if !held.tokens.has_ended(now()) => Ok(Some(held)),
-            Err(error) => Err(refused(error.to_string())),
+            Err(_) if !held.tokens.has_ended(now()) => Ok(Some(held)),
+            Err(RenewalError::Vault(error)) => Err(WireError::Vault(error.to_string())),
+            Err(error @ (RenewalError::Unanswered(_) | RenewalError::Failed(_))) => {
+                Err(WireError::NoToken(error.to_string()))
+            }
         }
     }
 
@@ -198,7 +205,7 @@ impl Shared {
         let _one = self.answering.acquire().await;
         let held = match self.latest(challenge.presented.as_ref()).await {
             Ok(held) => held,
-            Err(problem) => return self.needs(Why::Failed(problem)),
+            Err(problem) => return self.needs(Why::Vault(problem)),
         };
         if let Some(held) = &held {
             if !held.is(challenge.presented.as_ref()) {
@@ -222,6 +229,8 @@ impl Shared {
         if let Some(held) = held.as_ref().filter(|held| held.is_worth_renewing()) {
             match self.renewed(held).await {
                 Ok(_) => return Answer::Again,
+                Err(RenewalError::Unanswered(error)) => return self.needs(Why::Unanswered(Box::new(error))),
+                Err(RenewalError::Vault(error)) => return self.needs(Why::Vault(error.to_string())),
                 Err(RenewalError::Failed(problem)) => return self.needs(Why::Failed(problem)),
                 Err(RenewalError::Ended | RenewalError::Rejected(_)) => {}
             }
@@ -275,7 +284,9 @@ impl Shared {
             }
             Err(error) => {
                 match &error {
-                    RenewalError::Failed(_) => self.resting.begin(AFTER_FAILURE, error.clone()),
+                    RenewalError::Unanswered(_) | RenewalError::Vault(_) | RenewalError::Failed(_) => {
+                        self.resting.begin(AFTER_FAILURE, error.clone());
+                    }
                     RenewalError::Ended | RenewalError::Rejected(_) => drop(self.held.hold(None)),
                 }
                 Err(error)

@@ -17,6 +17,7 @@ use crate::{
     discovery::Discovery,
     fetch::Fetch,
     metadata::MetadataError,
+    needed::Why,
     proof::{ProofError, ProofKeys},
     registration::{self, CLIENT_NAME, RegistrationError, Way, Wish},
     scope::{Scopes, Sources},
@@ -289,6 +290,26 @@ impl SignIn {
     async fn forget_in_turn(&self, key: &CredentialKey) -> Result<(), CredentialError> {
         let _turn = self.vault.turn(key).await?;
         Ok(self.vault.forget(key).await?)
+    }
+}
+
+impl SignInError {
+    /// The same as what a server waits for: what may pass is told from what stays.
+    pub fn why(self) -> Why {
+        match self {
+            Self::IssuerChanged { before, now, .. } => Why::IssuerChanged { before, now },
+            Self::Metadata(MetadataError::Fetch(error))
+            | Self::Registration(RegistrationError::Fetch(error))
+            | Self::Token(TokenError::Fetch(error))
+                if error.may_pass() =>
+            {
+                Why::Unanswered(Box::new(error))
+            }
+            Self::Credential(error @ (CredentialError::Vault(_) | CredentialError::Unreadable { .. })) => {
+                Why::Vault(error.to_string())
+            }
+            other => Why::Failed(other.to_string()),
+        }
     }
 }
 

@@ -191,7 +191,14 @@ impl TokenRequest<'_> {
             let reply: Reply = serde_json::from_slice(body).map_err(|_| self.malformed("it answers something else"))?;
             return reply.checked().map_err(|problem| self.malformed(problem));
         }
+        if let Some(unavailable) = FetchError::unavailable(self.endpoint, response.status()) {
+            return Err(unavailable.into());
+        }
         match serde_json::from_slice::<Refusal>(body) {
+            Ok(refusal) if refusal.error == "temporarily_unavailable" => {
+                let (target, status) = (address::shown(self.endpoint), response.status().as_u16());
+                Err(FetchError::Unavailable { target, status }.into())
+            }
             Ok(refusal) => Err(TokenError::Refused {
                 endpoint: address::shown(self.endpoint),
                 code: self.without_secrets(&refusal.error),

@@ -106,7 +106,7 @@ impl Unattended {
         if sending.url.origin() != self.options.server.origin() {
             return Ok(Vec::new());
         }
-        let held = match self.held().await.map_err(refused)? {
+        let held = match self.held().await.map_err(|trouble| WireError::Vault(trouble.to_string()))? {
             Some(held) if held.tokens.is_ending(now()) => self.replaced_in_time(held).await,
             None if matches!(self.options.grant, Grant::Google(_)) => self.unasked().await,
             held => held,
@@ -153,17 +153,16 @@ impl Unattended {
         if !self.may_replace(now()) {
             return Err(Why::Failed(format!("it refuses the token that {} has just given", held.key.issuer)));
         }
-        self.next(self.ask(&demand, None, Some(&held)).await)
+        let asked = self.ask(&demand, None, Some(&held)).await;
+        if asked.is_ok() {
+            *self.replaced.lock() = Some(now());
+        }
+        self.next(asked)
     }
 
     /// Whether a refused token is replaced: not if it is the replacement of one that was refused a moment ago.
     fn may_replace(&self, now: u64) -> bool {
-        let mut replaced = self.replaced.lock();
-        let may = replaced.is_none_or(|then| then.saturating_add(FRESH) <= now);
-        if may {
-            *replaced = Some(now);
-        }
-        may
+        self.replaced.lock().is_none_or(|then| then.saturating_add(FRESH) <= now)
     }
 
     async fn step_up(&self, demand: &Demand, before: &Scopes, held: &Presentable) -> Result<Arc<Presentable>, Trouble> {
@@ -196,6 +195,12 @@ impl Unattended {
     async fn look(&self) -> Result<Option<Arc<Presentable>>, Trouble> {
         let wanted = self.options.settings.scopes.clone().unwrap_or_default();
         let found = self.kept().await?.into_iter().rev().find(|(_, kept)| self.fits(kept, &wanted, None));
+        // What is held already has heard the nonces of the server.
+        if let (Some(Some(held)), Some((_, found))) = (self.held.known(), &found)
+            && found.tokens.as_ref() == Some(&held.tokens)
+        {
+            return Ok(Some(held));
+        }
         match found {
             Some((key, credential)) => self.hold(key, &credential).map(Some),
             None => Ok(self.held.hold(None)),
@@ -235,6 +240,10 @@ impl Credentials for Unattended {
                 }
             }
         })
+    }
+
+    fn instead(&self) -> Option<WireError> {
+        self.needed.borrow().as_ref().and_then(SignInNeeded::instead)
     }
 
     fn heard(&self, url: &Url, headers: &HeaderMap) {

@@ -50,7 +50,9 @@ impl ExitCode {
     pub(crate) fn meaning(self) -> &'static str {
         match self {
             Self::Ok => "It did what was asked.",
-            Self::Internal => "A fault of Toolway itself, or a result that could not be written.",
+            Self::Internal => {
+                "A fault of Toolway itself, a result that could not be written, or a vault of credentials that cannot be used."
+            }
             Self::Usage => {
                 "The command line or the configuration is wrong: unknown server, tool or argument, a missing or \
                  malformed argument, a broken file, an error that `tools lint` found. Nothing was sent to a tool."

@@ -66,13 +66,19 @@ impl Report {
         let (exit, code) = match code {
             "config" => (ExitCode::Usage, code),
             "unauthorized" => (ExitCode::Authorization, code),
-            "unreachable" | "timed_out" | "ended" | "http_status" | "redirect" | "overloaded" => {
+            "vault" => (ExitCode::Internal, code),
+            "unreachable" | "no_token" | "timed_out" | "ended" | "http_status" | "redirect" | "overloaded" => {
                 (ExitCode::Unreachable, code)
             }
             "handshake" => (ExitCode::Protocol, "rpc_error"),
             _ => (ExitCode::Protocol, code),
         };
         Self::new(exit, code, sentence(message))
+    }
+
+    /// What is kept cannot be read, or nothing can be kept.
+    pub(crate) fn vault(problem: &impl ToString) -> Self {
+        Self::of_code("vault", &problem.to_string())
     }
 
     /// A call that was not sent.

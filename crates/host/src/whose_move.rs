@@ -24,8 +24,9 @@ impl WhoseMove {
     pub fn after(error: &WireError) -> Self {
         match error {
             WireError::Unauthorized { .. } => Self::User,
-            WireError::Redirect { .. } => Self::Operator,
+            WireError::Redirect { .. } | WireError::Vault(_) => Self::Operator,
             WireError::Unreachable { .. }
+            | WireError::NoToken(_)
             | WireError::TimedOut { .. }
             | WireError::Ended(_)
             | WireError::Status { .. }

@@ -264,6 +264,7 @@ fn spoiled(quirk: &Quirk, endpoint: Endpoint) -> Option<Spoiled> {
             let reply = Reply::bare().say("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{\"x\":\"");
             Some(Spoiled::Instead(reply.then(Act::SayForEver(vec![b'x'; 64 * 1024]))))
         }
+        Quirk::Answers(place, status) if *place == endpoint => Some(Spoiled::Instead(Reply::empty(*status))),
         Quirk::Silent(place) if *place == endpoint => Some(Spoiled::Instead(Reply::bare().then(Act::Hang))),
         Quirk::Late(place, time) if *place == endpoint => Some(Spoiled::Before(Act::Wait(*time))),
         _ => None,

@@ -53,6 +53,12 @@ pub enum WireError {
         /// Each `WWW-Authenticate` header.
         challenges: Vec<String>,
     },
+    /// There is no token to show, though there will be one: whoever gives them does not answer.
+    #[error("no token for now: {0}")]
+    NoToken(String),
+    /// What should be shown is kept where it cannot be read or written.
+    #[error("{0}")]
+    Vault(String),
     /// An HTTP status that carries no JSON-RPC answer.
     #[error("HTTP {status}{}", excerpt(body))]
     Status {
@@ -119,6 +125,8 @@ impl WireError {
             Self::Refused(_) => "refused",
             Self::Ended(_) => "ended",
             Self::Unauthorized { .. } => "unauthorized",
+            Self::NoToken(_) => "no_token",
+            Self::Vault(_) => "vault",
             Self::Status { .. } => "http_status",
             Self::Redirect { .. } => "redirect",
             Self::Overloaded { .. } => "overloaded",

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use url::Url;
 
-use super::{MetadataError, at_origin, document, first, parsed, quoted, shown_all, unreadable};
+use super::{MetadataError, any_document, at_origin, document, first, parsed, quoted, shown_all, unreadable};
 use crate::{
     address::{self, shown},
     fetch::Fetch,
@@ -94,7 +94,7 @@ impl ServerMetadata {
     pub async fn of_old(fetch: &dyn Fetch, server: &Url) -> Result<Self, MetadataError> {
         let origin = server.origin().ascii_serialization();
         let place = at_origin(server, OAUTH);
-        let found = match document(fetch, &place).await? {
+        let found = match any_document(fetch, &place).await? {
             Some(document) => Self::checked(&place, &document, Some(&origin))?,
             None => Self {
                 authorization_endpoint: Some(at_origin(server, "/authorize")),

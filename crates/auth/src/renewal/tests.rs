@@ -111,10 +111,17 @@ async fn a_client_that_nobody_knows_any_more_is_forgotten_if_it_registered_itsel
 
 #[tokio::test]
 async fn what_may_pass_forgets_nothing() {
-    for (status, body) in [(500, "oh"), (200, "<html>"), (503, r#"{"error":"temporarily_unavailable"}"#)] {
+    for (status, body) in [
+        (500, "oh"),
+        (429, r#"{"error":"invalid_grant"}"#),
+        (200, "<html>"),
+        (400, r#"{"error":"temporarily_unavailable"}"#),
+    ] {
         let vault = kept(RegistrationSource::Dynamic).await;
         let failed = renew(&stranger(status, body), &vault).await;
-        assert!(matches!(failed, Err(RenewalError::Failed(_))), "{failed:?}");
+        let expected = if status == 200 { "it answers something else" } else { "cannot answer at the moment" };
+        assert!(failed.as_ref().is_err_and(|error| error.to_string().contains(expected)), "{failed:?}");
+        assert_eq!(matches!(failed, Err(RenewalError::Unanswered(_))), status != 200, "{failed:?}");
         assert!(renew(&stranger(200, NEW), &vault).await.is_ok(), "{status}");
     }
 }

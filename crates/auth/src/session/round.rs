@@ -79,15 +79,12 @@ impl Shared {
         }
         match pending.keep(&*self.options.sign_in.vault).await {
             Ok(()) => self.need(Why::Begun, Some(Secret::new(pending.address()))),
-            Err(error) => self.need(Why::Failed(error.to_string()), None),
+            Err(error) => self.need(Why::Vault(error.to_string()), None),
         }
     }
 
     fn failed(&self, error: SignInError) -> Box<SignInNeeded> {
-        match error {
-            SignInError::IssuerChanged { before, now, .. } => self.need(Why::IssuerChanged { before, now }, None),
-            other => self.need(Why::Failed(other.to_string()), None),
-        }
+        self.need(error.why(), None)
     }
 }
 

@@ -534,6 +534,7 @@ async fn a_server_that_does_not_answer_keeps_a_token_that_has_not_ended() {
     let url = Url::parse(SERVER).unwrap();
     let failed = scene.session(None).headers(sending(&url)).await.unwrap_err();
     assert!(failed.to_string().contains("cannot be renewed"), "{failed}");
+    assert_eq!(failed.code(), "no_token");
 }
 
 #[tokio::test]
@@ -557,6 +558,8 @@ async fn a_token_of_a_client_that_is_not_configured_any_more_is_not_used() {
     assert_eq!(carried(&scene.session(None), SERVER).await, None);
 }
 
+const AWAY: &str = "no token for now: https://login.example/token cannot answer at the moment (HTTP 503)";
+
 #[tokio::test(start_paused = true)]
 async fn a_renewal_that_nobody_answers_is_said_and_tried_again_a_moment_later() {
     let scene = Scene::new();
@@ -567,6 +570,8 @@ async fn a_renewal_that_nobody_answers_is_said_and_tried_again_a_moment_later() 
     assert_eq!(refused(&session, StatusCode::UNAUTHORIZED, "Bearer").await, Next::GiveUp);
     let needed = session.needed().unwrap().to_string();
     assert!(needed.starts_with("files needs a sign-in: ") && !needed.contains("come back later"), "{needed}");
+    let said = session.instead().unwrap();
+    assert_eq!((said.code(), &*said.to_string()), ("no_token", AWAY), "nobody has to sign in for that");
     assert_eq!(carried(&session, SERVER).await.unwrap(), "Bearer 0ld-token", "nothing was forgotten");
 
     assert_eq!(refused(&session, StatusCode::UNAUTHORIZED, "Bearer").await, Next::GiveUp, "it is left alone");
@@ -574,4 +579,5 @@ async fn a_renewal_that_nobody_answers_is_said_and_tried_again_a_moment_later() 
     assert_eq!(refused(&session, StatusCode::UNAUTHORIZED, "Bearer").await, Next::Again);
     assert_eq!(carried(&session, SERVER).await.unwrap(), "Bearer n3w-token");
     assert_eq!((session.needed(), scene.token_requests()), (None, 2));
+    assert!(session.instead().is_none());
 }

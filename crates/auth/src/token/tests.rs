@@ -103,11 +103,15 @@ async fn what_is_no_token_is_said_to_be_none() {
         (200, r#"{"error":"invalid_grant"}"#),
         (201, TOKEN),
         (302, ""),
-        (500, "oh"),
+        (404, "oh"),
     ] {
         let failed = sent(&stranger(status, body), &client).await.unwrap_err();
         assert!(matches!(failed, TokenError::Malformed { .. }), "{status} {body}: {failed}");
         assert!(!failed.to_string().contains("a\nb"));
+    }
+    for (status, body) in [(500, "oh"), (429, ""), (400, r#"{"error":"temporarily_unavailable"}"#)] {
+        let failed = sent(&stranger(status, body), &client).await.unwrap_err();
+        assert!(matches!(&failed, TokenError::Fetch(error) if error.may_pass()), "{status} {body}: {failed}");
     }
     let endless = "x".repeat(super::MAX_REPLY + 1);
     assert!(sent(&stranger(200, &endless), &client).await.is_err());

@@ -14,7 +14,6 @@ use crate::{
         now,
     },
     discovery::Discovery,
-    fetch::FetchError,
     grant::{Asking, Grant, GrantError, google},
     metadata::{MetadataError, ServerMetadata},
     needed::Why,
@@ -166,9 +165,9 @@ impl Unattended {
     fn rest(&self, error: &GrantError) {
         let lasts = match error {
             GrantError::Token(TokenError::Refused { .. }) => AFTER_NO,
-            GrantError::Token(TokenError::Fetch(_)) | GrantError::Metadata(_) | GrantError::Unnamed { .. } => {
-                AFTER_FAILURE
-            }
+            GrantError::Token(TokenError::Fetch(_) | TokenError::Malformed { .. })
+            | GrantError::Metadata(_)
+            | GrantError::Unnamed { .. } => AFTER_FAILURE,
             _ => return,
         };
         self.resting.begin(lasts, error.clone());
@@ -193,19 +192,13 @@ impl Trouble {
     pub(super) fn why(self) -> Why {
         match self {
             Self::IssuerChanged { before, now } => Why::IssuerChanged { before, now },
+            // What may pass is told from what stays.
             Self::Grant(
                 GrantError::Token(TokenError::Fetch(error)) | GrantError::Metadata(MetadataError::Fetch(error)),
-            ) => unanswered(error),
+            ) if error.may_pass() => Why::Unanswered(Box::new(error)),
+            Self::Credential(error) => Why::Vault(error.to_string()),
             other => Why::Failed(other.to_string()),
         }
-    }
-}
-
-/// What may pass is told from what stays.
-fn unanswered(error: FetchError) -> Why {
-    match error {
-        FetchError::Unreachable { .. } | FetchError::TimedOut { .. } => Why::Unanswered(Box::new(error)),
-        FetchError::Refused { .. } | FetchError::TooLarge { .. } => Why::Failed(error.to_string()),
     }
 }
 

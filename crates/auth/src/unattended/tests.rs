@@ -1,5 +1,6 @@
 //! One server, over time, and nobody at home.
 
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use http::{Method, header};
@@ -374,6 +375,74 @@ async fn two_addresses_of_one_resource_do_not_take_over_each_others_tokens() {
         assert_eq!(headers[0].1.to_str().unwrap(), expected);
     }
     assert_eq!(token_requests(&world), 2);
+}
+
+/// Whoever gives tokens is away for a moment: nobody has to do anything about that.
+#[tokio::test(start_paused = true)]
+async fn what_may_pass_is_not_the_operators_fault_and_is_tried_again_a_moment_later() {
+    for (status, body) in [(502, ""), (503, "<html>"), (429, ""), (400, r#"{"error":"temporarily_unavailable"}"#)] {
+        let world = world().answer(TOKEN, status, body).answer(TOKEN, 200, token("one"));
+        let own = unattended(&world, &Arc::default());
+        assert_eq!(own.challenged(refusal(401, None, "Bearer")).await, Next::GiveUp);
+        assert_eq!(own.instead().unwrap().code(), "no_token", "{status}");
+        assert_eq!(own.challenged(refusal(401, None, "Bearer")).await, Next::GiveUp);
+        assert_eq!(token_requests(&world), 1, "it is left alone");
+        tokio::time::advance(AFTER_FAILURE).await;
+        assert_eq!(own.challenged(refusal(401, None, "Bearer")).await, Next::Again, "{status}");
+    }
+    let away =
+        Arc::<Scripted>::default().answer(RESOURCE, 200, resource("https://login.example")).answer(LOGIN, 503, "");
+    let own = unattended(&away, &Arc::default());
+    own.challenged(refusal(401, None, "Bearer")).await;
+    assert_eq!(own.instead().unwrap().code(), "no_token", "the same for what it says about itself");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_strange_answer_is_left_alone_for_a_moment_too() {
+    let world = world().answer(TOKEN, 200, "<html>");
+    let own = unattended(&world, &Arc::default());
+    for _ in 0..3 {
+        assert_eq!(own.challenged(refusal(401, None, "Bearer")).await, Next::GiveUp);
+    }
+    assert!(own.instead().is_none());
+    assert_eq!(token_requests(&world), 1);
+}
+
+/// The nonce came with the refusal, and belongs into the next proof.
+#[tokio::test]
+async fn a_nonce_of_the_server_is_in_the_next_proof() {
+    let bound = token("one").replace("Bearer", "DPoP");
+    let (world, vault) = (world().answer(TOKEN, 200, bound), Arc::default());
+    let own = Unattended::new(UnattendedOptions { proofs: Some(Arc::new(DpopKeys)), ..options(&world, &vault) });
+    assert_eq!(own.challenged(refusal(401, None, "DPoP")).await, Next::Again);
+    let (method, url, body) = (Method::POST, Url::parse(SERVER).unwrap(), Bytes::new());
+    let sending = Sending { method: &method, url: &url, body: &body };
+    assert_eq!(own.headers(sending).await.unwrap()[0].1, "DPoP one");
+    let mut headers = HeaderMap::new();
+    headers.insert("dpop-nonce", HeaderValue::from_static("n0nce"));
+    own.heard(&url, &headers);
+    let wanted = r#"DPoP error="use_dpop_nonce""#;
+    let refused =
+        Challenge { nonce: Some(HeaderValue::from_static("n0nce")), ..refusal(401, Some("DPoP one"), wanted) };
+    assert_eq!(own.challenged(refused).await, Next::Again);
+    let headers = own.headers(sending).await.unwrap();
+    let proof = headers.iter().find(|(name, _)| *name == DPOP).unwrap().1.to_str().unwrap();
+    let claims = URL_SAFE_NO_PAD.decode(proof.split('.').nth(1).unwrap()).unwrap();
+    assert!(String::from_utf8(claims).unwrap().contains(r#""nonce":"n0nce""#));
+    assert_eq!(token_requests(&world), 1);
+}
+
+/// A request that came to nothing has replaced nothing.
+#[tokio::test(start_paused = true)]
+async fn a_refused_token_is_replaced_though_the_first_attempt_failed() {
+    let world = world().answer(TOKEN, 200, token("one")).answer(TOKEN, 503, "").answer(TOKEN, 200, token("two"));
+    let (vault, presented) = (Arc::default(), Some("Bearer one"));
+    let own = unattended(&world, &vault);
+    own.challenged(refusal(401, None, "Bearer")).await;
+    assert_eq!(own.challenged(refusal(401, presented, "Bearer")).await, Next::GiveUp);
+    tokio::time::advance(AFTER_FAILURE).await;
+    assert_eq!(own.challenged(refusal(401, presented, "Bearer")).await, Next::Again);
+    assert_eq!(shown(&own).await.as_deref(), Some("Bearer two"));
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ use crate::{
     app::App,
     exit_code::ExitCode,
     output::{Format, Output},
-    report::{Report, sentence},
+    report::Report,
 };
 
 /// Show who is signed in to which server, and what authorization servers are told about this program
@@ -71,14 +71,10 @@ async fn status(named: Option<&str>, app: &App, output: &mut Output) -> Result<E
     let vault = app.vault(&config.settings);
     let mut rows = Vec::new();
     for server in servers {
-        rows.extend(app.stop.or(row(app, server, &*vault)).await?.map_err(|error| broken(&error))?);
+        rows.extend(app.stop.or(row(app, server, &*vault)).await?.map_err(|error| Report::vault(&error))?);
     }
     show(&rows, &vault.place(), output);
     Ok(ExitCode::Ok)
-}
-
-fn broken(error: &VaultError) -> Report {
-    Report::new(ExitCode::Internal, "vault", sentence(&error.to_string()))
 }
 
 /// None for a program, and for an address whose references lead nowhere.

@@ -203,6 +203,12 @@ fn advice(seen: &Seen) -> String {
             format!("Install the program, or put `command` in {place} right; a full path is safest.")
         }
         ("unreachable", _) => format!("See whether the address in {place} is right and something listens there."),
+        ("no_token", _) => {
+            "Nothing, if whoever signs people in is away for a moment: it is tried again. Else see where `oauth` of its \
+             entry leads."
+                .to_owned()
+        }
+        ("vault", _) => "See to where credentials are kept; `toolway auth status` says where that is.".to_owned(),
         ("timed_out", _) => format!(
             "Run its command by hand and see what it waits for; give it more time with `timeouts.connect` in {place}."
         ),

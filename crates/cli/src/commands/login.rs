@@ -99,7 +99,8 @@ async fn finished(account: &Account, callback: &Secret) -> Result<Kept, Report> 
         "-" => line_of_input().await.map_err(|_| Report::usage("arguments", NOTHING_READ))?,
         _ => callback.clone(),
     };
-    let (key, credential) = sign_in.finish_waiting(&callback).await.map_err(|error| unsigned(&error.to_string()))?;
+    let finished = sign_in.finish_waiting(&callback).await;
+    let (key, credential) = finished.map_err(|error| came_to_nothing(&error.why()))?;
     Ok((key, credential, sign_in.vault.place()))
 }
 
@@ -119,7 +120,7 @@ async fn signed_in(args: &LoginArgs, app: &App, account: Account) -> Result<Kept
     signed_in.map_err(|needed| Box::new(Unsigned::of(needed, heard.err(), &*sign_in.vault)))?;
     let kept = Credential::find(&*sign_in.vault, &sign_in.principal, &sign_in.identity()).await;
     let failed = |problem: String| Box::new(Unsigned::Failed(problem));
-    let kept = kept.map_err(|error| failed(error.to_string()))?;
+    let kept = kept.map_err(|error| Box::new(Unsigned::Vault(error.to_string())))?;
     let (key, credential) = kept.ok_or_else(|| failed("what came of it was not kept".to_owned()))?;
     Ok((key, credential, sign_in.vault.place()))
 }
@@ -128,13 +129,14 @@ async fn signed_in(args: &LoginArgs, app: &App, account: Account) -> Result<Kept
 enum Unsigned {
     Needed(SignInNeeded),
     Failed(String),
+    Vault(String),
     Unreachable(FetchError),
 }
 
 impl Unsigned {
     fn of(needed: SignInNeeded, silent: Option<FetchError>, vault: &dyn Vault) -> Self {
         match (&needed.why, silent) {
-            (Why::Failed(_), Some(error @ FetchError::Unreachable { .. })) => Self::Unreachable(error),
+            (Why::Failed(_) | Why::Unanswered(_), Some(error)) if error.may_pass() => Self::Unreachable(error),
             // Where nothing can be kept, the sign-in that has begun is forgotten with this process.
             (Why::Begun, _) if vault.place() == MemoryVault::default().place() => Self::Failed(FORGOTTEN.to_owned()),
             _ => Self::Needed(needed),
@@ -162,12 +164,13 @@ fn waiting(why_not: &Unsigned, finish: &str, output: &mut Output) -> Report {
     let needed = match why_not {
         Unsigned::Needed(needed) => needed,
         Unsigned::Failed(problem) => return unsigned(problem),
+        Unsigned::Vault(problem) => return Report::vault(problem),
         Unsigned::Unreachable(error) => {
-            return Report::new(ExitCode::Unreachable, "unreachable", sentence(&error.to_string()));
+            return Report::of_code("unreachable", &error.to_string());
         }
     };
     let (Why::Begun, Some(address)) = (&needed.why, &needed.address) else {
-        return unsigned(&needed.why.to_string());
+        return came_to_nothing(&needed.why);
     };
     if output.format != Format::Human {
         let pending = json!({ "server": needed.server, "address": address.expose(), "finish": finish });
@@ -177,6 +180,15 @@ fn waiting(why_not: &Unsigned, finish: &str, output: &mut Output) -> Report {
     Report::new(ExitCode::Authorization, "sign_in_needed", message)
         .hint(format!("Open this address within ten minutes: {}", address.expose()))
         .hint(format!("Then give back the address that the browser was sent to: {finish}"))
+}
+
+/// A sign-in that came to nothing.
+fn came_to_nothing(why: &Why) -> Report {
+    match why {
+        Why::Unanswered(error) => Report::of_code("unreachable", &error.to_string()),
+        Why::Vault(problem) => Report::vault(problem),
+        why => unsigned(&why.to_string()),
+    }
 }
 
 fn unsigned(problem: &str) -> Report {

@@ -7,7 +7,7 @@ use crate::{
     app::App,
     exit_code::ExitCode,
     output::{Format, Output},
-    report::{Report, sentence},
+    report::Report,
 };
 
 /// Forget what came of signing in to a server
@@ -36,8 +36,7 @@ pub(crate) async fn run(args: &LogoutArgs, app: &App, output: &mut Output) -> Re
     let principal = app.principal_of(args.client.as_deref())?;
     let account = app.account(&config, server, &principal)?;
     let forgotten = app.stop.or(account.options.sign_in.forget()).await?;
-    let failed = |problem: String| Report::new(ExitCode::Internal, "vault", sentence(&problem));
-    let forgotten = forgotten.map_err(|error| failed(error.to_string()))?;
+    let forgotten = forgotten.map_err(|error| Report::vault(&error))?;
     app.tell_gateway_of(&server.name, output).await;
     if output.format == Format::Human {
         output.line(&match forgotten {

@@ -10,7 +10,7 @@ use std::{
 };
 
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
-use toolway_testkit::authorization::{Endpoint, Quirk};
+use toolway_testkit::authorization::{Endpoint, Oddity, Quirk};
 use url::Url;
 
 use crate::{
@@ -267,6 +267,43 @@ fn a_clients_secret_needs_to_know_whom_it_is_for_before_a_browser_is_opened() {
     world.configure(&format!(r#", "oauth": {{ {said} }}"#));
     world.sign_in("ada", &[]);
     world.home.run(&["tools", "api"]).ok();
+}
+
+#[test]
+fn whoever_signs_people_in_may_be_away_and_that_is_no_refusal_of_the_server() {
+    let world = World::new();
+    world.server.told([Oddity::Names(vec!["http://127.0.0.1:1".to_owned()])]);
+    let error = world.home.run(&["login", "api"]).failed(4, "unreachable");
+    assert!(error["message"].as_str().unwrap().starts_with("Cannot reach http://127.0.0.1:1"), "{error}");
+
+    for lasts in [0, 3600] {
+        let world = World::new();
+        world.login.told([Quirk::Lasts(lasts)]);
+        world.sign_in("ada", &[]);
+        world.login.told([Quirk::Answers(Endpoint::Renewal, 503)]);
+        world.server.told([Oddity::TakesNothing]);
+        if lasts == 0 {
+            let error = world.home.run(&["call", "api.hello"]).failed(4, "no_token");
+            assert!(error["message"].as_str().unwrap().starts_with("No token for now: "), "{error}");
+            let doctor = world.home.run(&["doctor", "-o", "human"]);
+            assert!(!doctor.out.contains("protocol") && doctor.out.contains("it is tried again"), "{}", doctor.out);
+        } else {
+            // It was just got, so that a renewal would not help.
+            world.home.run(&["call", "api.hello"]).failed(3, "unauthorized");
+        }
+    }
+}
+
+#[test]
+fn a_vault_that_cannot_be_used_is_the_same_trouble_for_every_command() {
+    let world = World::new();
+    world.sign_in("ada", &[]);
+    for words in [&["login", "api"][..], &["logout", "api"], &["auth", "status"], &["call", "api.hello"]] {
+        let ran = world.home.run_with(words, &[("TOOLWAY_VAULT_PASSPHRASE", "another")], "");
+        let error = ran.failed(1, "vault");
+        assert!(error["message"].as_str().unwrap().contains("vault"), "{error}");
+    }
+    world.home.run(&["call", "api.hello"]).ok();
 }
 
 #[test]

@@ -316,6 +316,8 @@ fn ends_everything(error: &WireError) -> bool {
         WireError::Unreachable { .. }
         | WireError::Ended(_)
         | WireError::Unauthorized { .. }
+        | WireError::NoToken(_)
+        | WireError::Vault(_)
         | WireError::Redirect { .. }
         | WireError::Overloaded { .. }
         | WireError::NoCommonRevision { .. }

@@ -359,7 +359,7 @@ impl DialError {
 
     /// Whether it is about what is presented, and not about the server.
     pub(super) fn is_of_sign_in(&self) -> bool {
-        matches!(self, Self::SignInNeeded { .. } | Self::Wire(WireError::Refused(_)))
+        matches!(self, Self::SignInNeeded { .. } | Self::Wire(WireError::NoToken(_) | WireError::Vault(_)))
     }
 
     /// A stable word for programs.

@@ -389,11 +389,13 @@ impl Presented {
     /// What it means that the server could not be greeted.
     pub(super) fn error(&self, error: WireError, wanted: &WantedServer) -> DialError {
         match (&error, self.waiting_for()) {
-            (WireError::Unauthorized { .. }, Some(needed)) if self.principal.is_none() => without_token(&needed),
+            (WireError::Unauthorized { .. }, Some(needed)) if self.principal.is_none() => {
+                DialError::NoToken(format!("{}; {}", needed.why, needed.remedy))
+            }
             // It was not the server that did not answer: nothing was sent to it.
             (WireError::TimedOut { .. }, _) if self.session.as_ref().is_some_and(Session::is_renewing) => {
                 let problem = "the sign-in cannot be renewed: whoever renews it does not answer";
-                DialError::Wire(WireError::Refused(problem.to_owned()))
+                DialError::Wire(WireError::NoToken(problem.to_owned()))
             }
             _ => DialError::of(error, wanted.credential(), self.how(&wanted.name)),
         }
@@ -417,20 +419,8 @@ impl Presented {
     }
 }
 
-/// What a refusal means where nobody can sign in: there is no token, for now or until the operator does something.
-fn without_token(needed: &SignInNeeded) -> DialError {
-    match &needed.why {
-        // It is tried again as if it were the server that is away.
-        Why::Unanswered(error) => {
-            let (target, reason) = ("whoever gives its tokens".to_owned(), error.to_string());
-            DialError::Wire(WireError::Unreachable { target, reason })
-        }
-        why => DialError::NoToken(format!("{why}; {}", needed.remedy)),
-    }
-}
-
 fn unusable(error: &CredentialError) -> DialError {
-    DialError::Configuration(error.to_string())
+    DialError::Wire(WireError::Vault(error.to_string()))
 }
 
 fn proofs(binding: Binding) -> Option<Arc<dyn ProofKeys>> {

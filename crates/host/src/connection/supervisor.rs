@@ -291,7 +291,7 @@ impl Supervisor {
             }
             // Whoever shakes hands and then wants to know who asks would do so again at once.
             Heard::NotListed(error @ WireError::Unauthorized { .. }) => return self.turned_away(error),
-            Heard::NotListed(error @ WireError::Unreachable { .. }) => self.lost(&error),
+            Heard::NotListed(error @ (WireError::Unreachable { .. } | WireError::NoToken(_))) => self.lost(&error),
             Heard::NotListed(error) => {
                 self.note(&format!("cannot be listed: {error}"), error.code(), WhoseMove::after(&error));
                 self.listed = true;

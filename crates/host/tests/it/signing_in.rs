@@ -6,6 +6,7 @@ use std::{path::Path, sync::Arc};
 
 use toolway_auth::{
     challenge::Demand,
+    credential::Credential,
     session::Session,
     vault::{MemoryVault, Vault},
 };
@@ -273,6 +274,46 @@ async fn of_eight_calls_that_wait_for_an_authorization_server_that_hangs_one_ask
     assert_eq!(whose(&call(&host, Caller::Terminal).await), "hello operator", "nobody else has to wait");
     tokio::time::pause();
     host.shutdown().await;
+}
+
+/// Whoever renews sign-ins is away for a while: the sign-in is good, so it is tried again, and nobody has to sign in.
+#[tokio::test]
+async fn a_server_comes_back_by_itself_when_whoever_renews_its_sign_in_was_away() {
+    for ended in [false, true] {
+        let world = World::new().await;
+        world.login.told(ended.then_some(Quirk::Lasts(0)));
+        world.sign_in("operator", &Principal::local(None)).await;
+        world.login.told([Quirk::Answers(Endpoint::Renewal, 503)]);
+        world.server.told([Oddity::TakesNothing]);
+        if !ended {
+            // A token that was just got is not renewed when it is refused.
+            age(&*world.vault).await;
+        }
+        let host = world.host(r#""description": "x""#).await;
+        let status = host.status(&name("api")).unwrap();
+        let error = status.last_error.unwrap();
+        assert_eq!((error.code, error.whose_move), ("no_token", WhoseMove::Supervisor), "{ended}");
+        assert!(!matches!(status.phase, Phase::SignInNeeded { .. }), "{ended}: {}", status.phase);
+
+        world.login.told([]);
+        world.server.told([]);
+        let again = async {
+            while !matches!(host.status(&name("api")).unwrap().phase, Phase::Ready) {
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            }
+        };
+        tokio::time::timeout(std::time::Duration::from_secs(30), again).await.unwrap();
+        assert_eq!(whose(&call(&host, Caller::Terminal).await), "hello operator");
+        host.shutdown().await;
+    }
+}
+
+/// What is kept was got a minute ago.
+async fn age(vault: &dyn Vault) {
+    let (key, kept) = vault.all().await.unwrap().remove(0);
+    let mut credential = Credential::open(&kept, &key).unwrap();
+    credential.tokens.as_mut().unwrap().since -= 60;
+    credential.store(vault, &key).await.unwrap();
 }
 
 /// Each refresh token is good once: one that was used up by a host that did not wait would be the last.

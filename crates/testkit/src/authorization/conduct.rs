@@ -70,6 +70,8 @@ pub enum Quirk {
     Repeats,
     /// Answers at this place redirect elsewhere, with the method and the body.
     Redirects(Endpoint, String),
+    /// Answers at this place have this status and say nothing.
+    Answers(Endpoint, u16),
     /// Answers at this place never end.
     Endless(Endpoint),
     /// Nothing is ever answered at this place.

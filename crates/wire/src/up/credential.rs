@@ -23,6 +23,11 @@ pub trait Credentials: Send + Sync + fmt::Debug {
     /// that only a nonce was missing for.
     fn challenged(&self, challenge: Challenge) -> BoxFuture<'_, Next>;
 
+    /// What is said in the place of a refusal that was given up, where it is not the server that has to be asked again.
+    fn instead(&self) -> Option<WireError> {
+        None
+    }
+
     /// The server answered with these headers; what it wants to see next may be among them.
     fn heard(&self, _url: &Url, _headers: &HeaderMap) {}
 }

@@ -98,7 +98,7 @@ async fn an_authorization_server_that_is_away_is_waited_for() {
         status
             .phase
             .to_string()
-            .contains("cannot reach whoever gives its tokens: cannot reach http://127.0.0.1:1/token"),
+            .contains("no token for now: cannot reach http://127.0.0.1:1/token"),
         "{}",
         status.phase
     );

@@ -150,7 +150,8 @@ impl Endpoint {
                     if mem::replace(asked.before(&challenge), true)
                         || self.credentials.challenged(challenge).await == Next::GiveUp
                     {
-                        return Err(WireError::Unauthorized { status, challenges });
+                        let refused = WireError::Unauthorized { status, challenges };
+                        return Err(self.credentials.instead().unwrap_or(refused));
                     }
                 }
                 _ => return Ok(response),
