@@ -104,14 +104,16 @@ impl HttpClient {
         loop {
             let kept = target.idle.take();
             let fresh = kept.is_none();
+            let is_taken = |is: bool| taken.iter().for_each(|taken| taken.store(is, Ordering::Relaxed));
             let mut line = match kept {
                 Some(line) => line,
-                // Rare and large: on the heap, so that whoever waits for a reply stays small.
-                None => Box::pin(self.pool.open(target.uri.clone())).await?,
+                None => {
+                    is_taken(false);
+                    // Rare and large: on the heap, so that whoever waits for a reply stays small.
+                    Box::pin(self.pool.open(target.uri.clone())).await?
+                }
             };
-            if let Some(taken) = taken {
-                taken.store(true, Ordering::Relaxed);
-            }
+            is_taken(true);
             line.begin(message.method, target.path.as_str(), &target.host, message.fields, message.body);
             match poll_fn(|context| line.poll_head(context)).await {
                 Ok(head) => return Ok(Reply::begun(head, line, target)),

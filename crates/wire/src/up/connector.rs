@@ -81,7 +81,7 @@ struct Shared {
     tls: OnceCell<TlsConnector>,
 }
 
-/// Any stream hyper can speak over.
+/// Any stream.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
@@ -217,6 +217,13 @@ impl Service<Uri> for Plain {
     fn call(&mut self, uri: Uri) -> Self::Future {
         let shared = Arc::clone(&self.shared);
         Box::pin(async move { shared.tcp(&uri).await.map(TokioIo::new) })
+    }
+}
+
+impl Open {
+    /// Whether something of its own stands between what is written and the network.
+    pub(super) fn is_layered(&self) -> bool {
+        matches!(self, Self::Secure(_))
     }
 }
 

@@ -14,6 +14,7 @@ mod watch;
 
 use std::{
     fmt,
+    pin::pin,
     sync::{Arc, atomic::Ordering},
     task::{Context, Poll, Waker},
     time::Duration,
@@ -21,7 +22,7 @@ use std::{
 
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderValue};
-use tokio::runtime::Handle;
+use tokio::{runtime::Handle, task::unconstrained};
 use url::Url;
 
 use self::{
@@ -144,7 +145,8 @@ impl Link for HttpLink {
             }
         });
         let ringing = Waker::from(Arc::clone(&watch));
-        match lane.as_mut().poll(&mut Context::from_waker(&ringing)) {
+        // It is written, however much was done in the same turn.
+        match pin!(unconstrained(lane.as_mut())).poll(&mut Context::from_waker(&ringing)) {
             Poll::Ready(()) => Ok(None),
             Poll::Pending if watch.taken.load(Ordering::Relaxed) => Ok(Some(Errand::begun(lane, watch, ringing))),
             Poll::Pending => {

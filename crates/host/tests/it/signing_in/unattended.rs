@@ -95,10 +95,7 @@ async fn an_authorization_server_that_is_away_is_waited_for() {
     let host = TestHost::new().config(config(&login, &server, CLIENT)).start().await;
     let status = host.until("api", |phase| matches!(phase, Phase::Waiting { .. })).await;
     assert!(
-        status
-            .phase
-            .to_string()
-            .contains("no token for now: cannot reach http://127.0.0.1:1/token"),
+        status.phase.to_string().contains("no token for now: cannot reach http://127.0.0.1:1/token"),
         "{}",
         status.phase
     );

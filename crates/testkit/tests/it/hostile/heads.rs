@@ -2,7 +2,7 @@
 
 use toolway_testkit::odd::http::{Act, Reply, Seen};
 
-use super::{check, hasty, pinned};
+use super::{check, pinned};
 
 fn with_lines(lines: &str) -> Reply {
     Reply::bare()
@@ -37,7 +37,7 @@ async fn what_is_no_head_fails_its_call() {
 }
 
 #[tokio::test]
-async fn a_server_that_only_ever_says_wait_runs_out_of_time() {
+async fn a_server_that_only_ever_says_wait_fails_its_call() {
     let wait = |_: &Seen| Reply::bare().then(Act::SayForEver(b"HTTP/1.1 103 Early Hints\r\n\r\n".to_vec()));
-    check("early hints", wait, hasty, "timed_out").await;
+    check("early hints", wait, pinned, "too_large").await;
 }

@@ -12,7 +12,8 @@ const DIGITS: usize = 16;
 #[derive(Debug)]
 pub(super) struct Chunks {
     at: At,
-    /// Bytes that are not of the body and may still come: extensions and trailers carry nothing for us.
+    /// What may stand around a chunk: extensions and trailers carry nothing for us.
+    bound: usize,
     patience: usize,
 }
 
@@ -26,14 +27,22 @@ enum At {
     Extension {
         size: u64,
     },
+    /// In the middle of that end.
+    SizeEnd {
+        size: u64,
+    },
     Data {
         left: u64,
     },
-    /// Behind a chunk: an end of line, and its second half.
+    /// Behind a chunk: an end of line, and the middle of it.
     Behind,
-    Ending,
+    BehindEnd,
     /// Behind the last chunk, in a line; an empty one is the end.
     Trailer {
+        empty: bool,
+    },
+    /// In the middle of its end.
+    TrailerEnd {
         empty: bool,
     },
     Over,
@@ -49,9 +58,9 @@ pub(super) enum Next {
 }
 
 impl Chunks {
-    /// At the beginning; lines that are no chunk may take so much in all.
-    pub(super) fn new(patience: usize) -> Self {
-        Self { at: At::Size { sum: 0, digits: 0 }, patience }
+    /// At the beginning; around each chunk so much may stand.
+    pub(super) fn new(bound: usize) -> Self {
+        Self { at: At::Size { sum: 0, digits: 0 }, bound, patience: bound }
     }
 
     /// What comes next of what is there.
@@ -81,23 +90,28 @@ impl Chunks {
                 let digit = char::from(byte).to_digit(16).unwrap_or_default();
                 Ok(At::Size { sum: sum << 4 | u64::from(digit), digits: digits + 1 })
             }
-            (At::Size { sum, digits }, b'\r' | b';' | b' ' | b'\t') if 0 < digits => Ok(At::Extension { size: sum }),
-            (At::Extension { size: 0 }, b'\n') => Ok(At::Trailer { empty: true }),
-            (At::Extension { size }, b'\n') => Ok(At::Data { left: size }),
-            (At::Behind, b'\r') => Ok(At::Ending),
-            (At::Ending, b'\n') => Ok(At::Size { sum: 0, digits: 0 }),
-            (At::Trailer { empty: true }, b'\n') => Ok(At::Over),
-            (At::Trailer { empty: false }, b'\n') => Ok(At::Trailer { empty: true }),
-            (at @ At::Trailer { .. }, b'\r') => self.skip(at),
-            (At::Trailer { .. }, _) => self.skip(At::Trailer { empty: false }),
-            (at @ At::Extension { .. }, _) => self.skip(at),
+            (At::Size { sum: size, digits }, b'\r') if 0 < digits => Ok(At::SizeEnd { size }),
+            (At::Size { sum: size, digits }, b';' | b' ' | b'\t') if 0 < digits => Ok(At::Extension { size }),
+            (At::Extension { size }, b'\r') => Ok(At::SizeEnd { size }),
+            (at @ At::Extension { .. }, byte) if byte != b'\n' => self.skip(at),
+            (At::SizeEnd { size: 0 }, b'\n') => Ok(At::Trailer { empty: true }),
+            (At::SizeEnd { size }, b'\n') => Ok(At::Data { left: size }),
+            (At::Behind, b'\r') => Ok(At::BehindEnd),
+            (At::BehindEnd, b'\n') => {
+                self.patience = self.bound;
+                Ok(At::Size { sum: 0, digits: 0 })
+            }
+            (At::Trailer { empty }, b'\r') => Ok(At::TrailerEnd { empty }),
+            (At::Trailer { .. }, byte) if byte != b'\n' => self.skip(At::Trailer { empty: false }),
+            (At::TrailerEnd { empty: true }, b'\n') => Ok(At::Over),
+            (At::TrailerEnd { empty: false }, b'\n') => Ok(At::Trailer { empty: true }),
             _ => Err(not_http("a chunk that is none")),
         }
     }
 
     fn skip(&mut self, at: At) -> Result<At, WireError> {
         let left = self.patience.checked_sub(1);
-        self.patience = left.ok_or_else(|| not_http("more around its chunks than in them"))?;
+        self.patience = left.ok_or_else(|| not_http("too much around a chunk"))?;
         Ok(at)
     }
 }
@@ -137,7 +151,23 @@ mod tests {
     #[test]
     fn what_is_no_chunk_is_said_to_be_none() {
         let long = [b"1;".as_slice(), &[b'x'; 65], b"\r\n"].concat();
-        let rows: [&[u8]; 7] = [b"hello", b"\r\n", b"5\nhello", b"1\r\nhe", b"fffffffffffffffff\r\n", b"-1\r\n", &long];
+        let trailers = [b"0\r\n".as_slice(), &[b'x'; 65]].concat();
+        let rows: [&[u8]; 14] = [
+            b"hello",
+            b"\r\n",
+            b"5\nhello",
+            b"5;\nhello",
+            b"5 \nhello",
+            b"5\rx\nhello",
+            b"1\r\nhe",
+            b"1\r\nh\n",
+            b"0\r\n\n",
+            b"0\r\n\r\r\n",
+            b"fffffffffffffffff\r\n",
+            b"-1\r\n",
+            &long,
+            &trailers,
+        ];
         for text in rows {
             assert!(
                 fed(text, 1).is_err_and(|why| why.is_some_and(|why| why.contains("not HTTP"))),

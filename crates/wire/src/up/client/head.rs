@@ -1,8 +1,8 @@
 //! The head of a request, written, and the head of a reply, read: HTTP/1.1 as RFC 9112 has it, and no more of it than a
 //! client of messages needs.
 //!
-//! Lines are read by `httparse`, as in hyper. Where a head leaves open where its body ends, its connection is not used again: what
-//! two sides understand differently is how requests get smuggled.
+//! Lines are read by `httparse`, as in hyper. Where a head leaves two ways to understand where its body ends, its connection
+//! is not used again: what two sides understand differently is how requests get smuggled.
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
@@ -44,8 +44,26 @@ pub(super) enum Extent {
     UntilClose,
 }
 
-/// Writes one header.
+/// Says how far a request goes or what becomes of its connection: for us to say, and for nobody else.
+const FRAMING: [HeaderName; 8] = [
+    header::HOST,
+    header::CONTENT_LENGTH,
+    header::TRANSFER_ENCODING,
+    header::CONNECTION,
+    header::UPGRADE,
+    header::TE,
+    header::TRAILER,
+    header::EXPECT,
+];
+
+/// Writes one header, unless it is one of those that only [`write()`] writes.
 pub(crate) fn field(fields: &mut Vec<u8>, name: &HeaderName, value: &HeaderValue) {
+    if !FRAMING.contains(name) {
+        put(fields, name, value);
+    }
+}
+
+fn put(fields: &mut Vec<u8>, name: &HeaderName, value: &HeaderValue) {
     fields.extend_from_slice(name.as_str().as_bytes());
     fields.extend_from_slice(b": ");
     fields.extend_from_slice(value.as_bytes());
@@ -59,7 +77,7 @@ pub(super) fn write(out: &mut Vec<u8>, method: &Method, path: &str, host: &Heade
     out.push(b' ');
     out.extend_from_slice(path.as_bytes());
     out.extend_from_slice(b" HTTP/1.1\r\n");
-    field(out, &header::HOST, host);
+    put(out, &header::HOST, host);
     out.extend_from_slice(fields);
     if *method == Method::POST || size != 0 {
         out.extend_from_slice(b"content-length: ");
@@ -81,26 +99,29 @@ fn decimal(out: &mut Vec<u8>, number: usize) {
     out[from..].reverse();
 }
 
-/// Reads a head off the front, once it is whole.
-pub(super) fn read(input: &mut BytesMut, bound: Bound) -> Result<Option<Head>, WireError> {
+/// Reads a head off the front, once it is whole; `seen` is how much of it was looked at before.
+pub(super) fn read(input: &mut BytesMut, seen: &mut usize, bound: Bound) -> Result<Option<Head>, WireError> {
     let opening = input.len().min(OPENING.len());
     if input[..opening] != OPENING[..opening] {
         return Err(not_http("it does not begin as an answer does"));
     }
     let too_large = || WireError::TooLarge { what: "response header", limit: bound.bytes };
-    let Some(end) = end(input) else {
+    let Some(end) = end(input, *seen) else {
+        *seen = input.len();
         return if bound.bytes <= input.len() { Err(too_large()) } else { Ok(None) };
     };
     if bound.bytes < end {
         return Err(too_large());
     }
+    *seen = 0;
     let text = input.split_to(end).freeze();
     parse(&text, bound).map(Some)
 }
 
-/// Where the first empty line ends.
-fn end(bytes: &[u8]) -> Option<usize> {
-    memchr::memchr_iter(b'\n', bytes).find_map(|at| match bytes[at + 1..] {
+/// Where the first empty line ends; there was none in what was seen.
+fn end(bytes: &[u8], seen: usize) -> Option<usize> {
+    let from = seen.saturating_sub(b"\n\r".len());
+    memchr::memchr_iter(b'\n', &bytes[from..]).map(|at| from + at).find_map(|at| match bytes[at + 1..] {
         [b'\n', ..] => Some(at + 2),
         [b'\r', b'\n', ..] => Some(at + 3),
         _ => None,
@@ -152,14 +173,17 @@ fn understood(
 /// How far the body goes, and whether there is only one way to understand that.
 fn extent(status: StatusCode, headers: &HeaderMap) -> Result<(Extent, bool), WireError> {
     let size = announced(headers)?;
+    let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
+    let (first, last) = (codings.next(), codings.next_back());
     if status.is_informational() || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
-        return Ok((Extent::Sized(0), true));
+        return Ok((Extent::Sized(0), first.is_none() && size.unwrap_or_default() == 0));
     }
-    match headers.get_all(header::TRANSFER_ENCODING).iter().next_back() {
+    match last.or(first) {
         Some(coding) => {
-            let last = coding.as_bytes().rsplit(|byte| *byte == b',').next().unwrap_or_default();
-            let chunked = last.trim_ascii().eq_ignore_ascii_case(b"chunked");
-            Ok((if chunked { Extent::Chunked } else { Extent::UntilClose }, size.is_none()))
+            let mut names = coding.as_bytes().rsplit(|byte| *byte == b',');
+            let chunked = names.next().is_some_and(|name| name.trim_ascii().eq_ignore_ascii_case(b"chunked"));
+            let alone = last.is_none() && names.next().is_none() && size.is_none();
+            Ok((if chunked { Extent::Chunked } else { Extent::UntilClose }, alone))
         }
         None => Ok((size.map_or(Extent::UntilClose, Extent::Sized), true)),
     }
@@ -202,15 +226,15 @@ pub(super) fn not_http(what: &str) -> WireError {
 #[cfg(test)]
 mod tests {
     use bytes::BytesMut;
-    use http::{HeaderValue, Method, StatusCode, header};
+    use http::{HeaderName, HeaderValue, Method, StatusCode, header};
 
-    use super::{Bound, Extent, Head, read, write};
+    use super::{Bound, Extent, Head, field, read, write};
     use crate::error::WireError;
 
     const BOUND: Bound = Bound { bytes: 1024, count: 50 };
 
     fn head(text: &str) -> Result<Option<Head>, WireError> {
-        read(&mut BytesMut::from(text), BOUND)
+        read(&mut BytesMut::from(text), &mut 0, BOUND)
     }
 
     /// The status line of a good answer with these headers.
@@ -231,14 +255,28 @@ mod tests {
     }
 
     #[test]
+    fn nobody_else_says_how_far_a_request_goes() {
+        let mut fields = Vec::new();
+        for name in
+            ["x-own", "host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "expect"]
+        {
+            field(&mut fields, &HeaderName::from_static(name), &HeaderValue::from_static("5"));
+        }
+        assert_eq!(fields, b"x-own: 5\r\n");
+    }
+
+    #[test]
     fn a_head_is_read_off_the_front_once_it_is_whole() {
         let text = "HTTP/1.1 404 Not Found\r\nX-One: a\r\nx-one: b\r\nContent-Length: 3\r\n\r\nabc";
         let end = text.len() - 3;
+        let (mut input, mut seen) = (BytesMut::new(), 0);
         for size in 0..end {
-            assert!(head(&text[..size]).unwrap().is_none(), "after {size} bytes");
+            assert!(read(&mut input, &mut seen, BOUND).unwrap().is_none(), "after {size} bytes");
+            input.extend_from_slice(&text.as_bytes()[size..=size]);
         }
-        let mut input = BytesMut::from(text);
-        let found = read(&mut input, BOUND).unwrap().unwrap();
+        input.extend_from_slice(&text.as_bytes()[end..]);
+        let found = read(&mut input, &mut seen, BOUND).unwrap().unwrap();
+        assert_eq!(seen, 0, "the next one begins anew");
         assert_eq!((found.status, found.extent, found.stays), (StatusCode::NOT_FOUND, Extent::Sized(3), true));
         assert_eq!(found.headers.get_all("x-one").iter().collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!(input, "abc");
@@ -254,7 +292,9 @@ mod tests {
             ("content-length: 5, 5\r\n", Extent::Sized(5), true),
             ("content-length: 5\r\nconnection: x, Close\r\n", Extent::Sized(5), false),
             ("transfer-encoding: Chunked\r\n", Extent::Chunked, true),
-            ("transfer-encoding: gzip\r\ntransfer-encoding: gzip, chunked\r\n", Extent::Chunked, true),
+            ("transfer-encoding: gzip\r\ntransfer-encoding: chunked\r\n", Extent::Chunked, false),
+            ("transfer-encoding: gzip, chunked\r\n", Extent::Chunked, false),
+            ("transfer-encoding: chunked, chunked\r\n", Extent::Chunked, false),
             ("transfer-encoding: chunked, gzip\r\n", Extent::UntilClose, false),
             ("transfer-encoding: chunked\r\ncontent-length: 5\r\n", Extent::Chunked, false),
             ("", Extent::UntilClose, false),
@@ -267,7 +307,9 @@ mod tests {
         assert_eq!((old.extent, old.stays), (Extent::Sized(5), false));
         for status in [100, 204, 304] {
             let none = head(&format!("HTTP/1.1 {status} x\r\ncontent-length: 5\r\n\r\n")).unwrap().unwrap();
-            assert_eq!(none.extent, Extent::Sized(0), "{status} has no body");
+            assert_eq!((none.extent, none.stays), (Extent::Sized(0), false), "{status} has no body, whatever it says");
+            let none = head(&format!("HTTP/1.1 {status} x\r\n\r\n")).unwrap().unwrap();
+            assert_eq!((none.extent, none.stays), (Extent::Sized(0), true));
         }
     }
 

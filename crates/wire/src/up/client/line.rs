@@ -3,14 +3,18 @@
 //! Nothing runs by itself. Whoever waits drives it, reading and writing: a server may answer before it has heard all.
 
 use std::{
+    future::poll_fn,
     io::{self, IoSlice},
     pin::{Pin, pin},
     task::{Context, Poll, Waker, ready},
 };
 
-use bytes::{Bytes, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use http::{HeaderValue, Method, StatusCode};
-use tokio::io::{AsyncReadExt, AsyncWrite};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf},
+    task::unconstrained,
+};
 
 use super::{
     chunks::{Chunks, Next},
@@ -23,20 +27,23 @@ const AT_FIRST: usize = 8 * 1024;
 /// Read at once at most.
 const AT_MOST: usize = 256 * 1024;
 /// Interim answers to one request.
-const INTERIM: usize = 16;
+const INTERIM: usize = 256;
 
 /// A connection, and how far it is.
 #[derive(Debug)]
 pub(super) struct Line {
     stream: Open,
     bound: Bound,
-    /// What came and was not taken yet.
+    /// What came and was not taken yet, and how much of it is no head yet.
     input: BytesMut,
+    seen: usize,
     read_at_once: usize,
     /// The request, and how much of both is written.
     head: Vec<u8>,
     body: Bytes,
     written: usize,
+    /// Whether a byte of it may have gone out.
+    begun: bool,
     interim: usize,
     left: Left,
     /// Whether another request may follow this one.
@@ -66,10 +73,12 @@ impl Line {
             stream,
             bound,
             input: BytesMut::new(),
+            seen: 0,
             read_at_once: AT_FIRST,
             head: Vec::new(),
             body: Bytes::new(),
             written: 0,
+            begun: false,
             interim: 0,
             left: Left::Nothing,
             stays: false,
@@ -80,7 +89,7 @@ impl Line {
     pub(super) fn begin(&mut self, method: &Method, path: &str, host: &HeaderValue, fields: &[u8], body: &Bytes) {
         head::write(&mut self.head, method, path, host, fields, body.len());
         self.body = body.clone();
-        (self.written, self.interim, self.stays) = (0, 0, false);
+        (self.written, self.begun, self.interim, self.stays) = (0, false, 0, false);
     }
 
     /// Writes the request and reads until the head of its reply is there.
@@ -90,9 +99,9 @@ impl Line {
             Poll::Ready(Err(error)) => Some(error),
             Poll::Ready(Ok(())) | Poll::Pending => None,
         };
-        let failed = |line: &Self, error: WireError| Failure { error, unsent: line.written == 0 };
+        let failed = |line: &Self, error: WireError| Failure { error, unsent: !line.begun };
         loop {
-            match head::read(&mut self.input, self.bound) {
+            match head::read(&mut self.input, &mut self.seen, self.bound) {
                 Ok(Some(head)) => match self.understand(head) {
                     Ok(Some(head)) => return Poll::Ready(Ok(head)),
                     Ok(None) => continue,
@@ -123,10 +132,8 @@ impl Line {
 
     /// Takes the head of a reply; nothing where the reply itself is still to come.
     fn understand(&mut self, head: Head) -> Result<Option<Head>, WireError> {
-        if head.status == StatusCode::SWITCHING_PROTOCOLS {
-            return Err(WireError::protocol("the server switched to another protocol, which nobody asked for"));
-        }
-        if head.status.is_informational() {
+        // Nobody asks for another protocol: a switch to one is an answer, and the last.
+        if head.status.is_informational() && head.status != StatusCode::SWITCHING_PROTOCOLS {
             self.interim += 1;
             let enough = INTERIM < self.interim;
             return if enough {
@@ -135,7 +142,7 @@ impl Line {
                 Ok(None)
             };
         }
-        self.stays = head.stays;
+        self.stays = head.stays && !head.status.is_informational();
         self.left = match head.extent {
             Extent::Sized(0) => Left::Nothing,
             Extent::Sized(size) => Left::Sized(size),
@@ -204,19 +211,23 @@ impl Line {
         matches!(self.left, Left::Nothing)
     }
 
-    /// Whether another request can go over it: all was said and heard, and nothing came that nobody asked for.
+    /// Whether another request can go over it: all was said and heard, and nothing came that nobody asked for. Of what a
+    /// large reply needed nothing is kept.
     pub(super) fn is_free(&mut self) -> bool {
         let said = self.head.len() + self.body.len() <= self.written;
         let over = self.stays && said && self.is_over() && self.input.is_empty();
-        if over {
-            self.body = Bytes::new();
+        self.body = Bytes::new();
+        if AT_FIRST < self.read_at_once {
+            (self.input, self.read_at_once) = (BytesMut::new(), AT_FIRST);
         }
         over && self.is_quiet()
     }
 
-    /// Whether nothing has come, no end either.
+    /// Whether nothing has come, no end either. It is looked at however much was done in the same turn.
     pub(super) fn is_quiet(&mut self) -> bool {
-        self.poll_read(&mut Context::from_waker(Waker::noop())).is_pending()
+        let (mut byte, stream) = ([0], &mut self.stream);
+        let look = poll_fn(|context| Pin::new(&mut *stream).poll_read(context, &mut ReadBuf::new(&mut byte)));
+        pin!(unconstrained(look)).poll(&mut Context::from_waker(Waker::noop())).is_pending()
     }
 
     /// Writes what is left of the request.
@@ -227,10 +238,13 @@ impl Line {
                 None => (&[][..], &self.body[self.written - self.head.len()..]),
             };
             let slices = [IoSlice::new(head), IoSlice::new(body)];
+            // What has gone out below a layer of its own is not told when it fails.
+            self.begun |= self.stream.is_layered();
             match ready!(Pin::new(&mut self.stream).poll_write_vectored(context, &slices))? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 size => self.written += size,
             }
+            self.begun = true;
         }
         Pin::new(&mut self.stream).poll_flush(context)
     }
@@ -238,13 +252,11 @@ impl Line {
     /// Reads what has come; false at the end.
     fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<io::Result<bool>> {
         self.input.reserve(self.read_at_once);
-        let room = self.input.capacity() - self.input.len();
-        let size = ready!(pin!(self.stream.read_buf(&mut self.input)).poll(context))?;
-        self.read_at_once = match size {
-            _ if room <= size => (self.read_at_once * 2).min(AT_MOST),
-            _ if size < self.read_at_once / 4 => (self.read_at_once / 2).max(AT_FIRST),
-            _ => self.read_at_once,
-        };
+        let mut room = (&mut self.input).limit(self.read_at_once);
+        let size = ready!(pin!(self.stream.read_buf(&mut room)).poll(context))?;
+        if self.read_at_once <= size {
+            self.read_at_once = (self.read_at_once * 2).min(AT_MOST);
+        }
         Poll::Ready(Ok(size != 0))
     }
 }

@@ -186,9 +186,11 @@ impl Endpoint {
         let needed = posting.iter().map(|(name, value)| (name, value)).chain(outgoing.marks.fields()).chain(own);
         let mut fields = Vec::with_capacity(FIELDS);
         needed.clone().for_each(|(name, value)| field(&mut fields, name, value));
-        let is_needed = |name: &HeaderName| *name == header::HOST || needed.clone().any(|(needed, _)| needed == name);
-        for (name, value) in credentials.iter().filter(|(name, _)| !is_needed(name)) {
-            field(&mut fields, name, value);
+        let is_needed = |name: &HeaderName| needed.clone().any(|(needed, _)| needed == name);
+        for (at, (name, value)) in credentials.iter().enumerate() {
+            if !is_needed(name) && !credentials[at + 1..].iter().any(|(later, _)| later == name) {
+                field(&mut fields, name, value);
+            }
         }
         for (name, value) in &self.headers {
             if !is_needed(name) && !credentials.iter().any(|(replaced, _)| replaced == name) {
@@ -222,4 +224,65 @@ fn challenge(status: StatusCode, method: &Method, url: &Url, headers: &HeaderMap
     let challenges = challenges.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect();
     let nonce = headers.get("dpop-nonce").cloned();
     Challenge { status, method: method.clone(), url: url.clone(), challenges, presented: None, nonce }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+    use http::{HeaderMap, HeaderName, HeaderValue, header};
+
+    use super::{Headers, Marks, Outgoing};
+    use crate::{
+        limit::Limits,
+        revision::Revision,
+        up::{client::HttpClient, connector::HttpOptions, credential::NoCredentials, http::HttpTransport},
+    };
+
+    fn pairs(pairs: &[(&'static str, &'static str)]) -> Headers {
+        let made = |(name, value): &(&'static str, &'static str)| {
+            (HeaderName::from_static(name), HeaderValue::from_static(value))
+        };
+        pairs.iter().map(made).collect()
+    }
+
+    #[tokio::test]
+    async fn credentials_replace_what_is_configured_and_neither_what_the_protocol_needs() {
+        let mut configured = HeaderMap::new();
+        for (name, value) in pairs(&[
+            ("x-team", "a"),
+            ("x-team", "b"),
+            ("authorization", "Bearer configured"),
+            ("accept", "text/html"),
+            ("mcp-session-id", "forged"),
+            ("host", "elsewhere"),
+            ("transfer-encoding", "chunked"),
+        ]) {
+            configured.append(name, value);
+        }
+        let limits = Limits::default();
+        let client = HttpClient::new(HttpOptions::default(), &limits);
+        let url = "http://localhost/mcp".parse().unwrap();
+        let endpoint = HttpTransport::new(client, url, configured, Arc::new(NoCredentials), limits).endpoint;
+        let credentials = pairs(&[
+            ("authorization", "Bearer old"),
+            ("content-length", "5"),
+            ("content-type", "text/plain"),
+            ("authorization", "DPoP new"),
+        ]);
+        let own = pairs(&[("mcp-method", "tools/call")]);
+        let marks = Marks::new(Some(Revision::V2025_11_25), Some(HeaderValue::from_static("ours")));
+        let fields = endpoint.fields(&Outgoing::post(&own, &marks, Bytes::new()), &credentials);
+        let expected = "content-type: application/json\r\naccept: application/json, text/event-stream\r\n\
+            mcp-protocol-version: 2025-11-25\r\nmcp-session-id: ours\r\nmcp-method: tools/call\r\n\
+            authorization: DPoP new\r\nx-team: a\r\nx-team: b\r\n";
+        assert_eq!(String::from_utf8(fields).unwrap(), expected);
+        assert_eq!(endpoint.authority(&credentials).unwrap(), "DPoP new");
+        assert_eq!(endpoint.authority(&Headers::new()).unwrap(), "Bearer configured");
+        let bare = endpoint.fields(&Outgoing::get(&own, &Marks::default()), &Headers::new());
+        let bare = String::from_utf8(bare).unwrap();
+        assert!(bare.contains("accept: text/html\r\n") && !bare.contains("content-type"), "{bare}");
+        assert!(!bare.contains(header::HOST.as_str()) && !bare.contains("transfer"), "{bare}");
+    }
 }
