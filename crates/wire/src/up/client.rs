@@ -171,8 +171,8 @@ impl Reply {
         piece
     }
 
-    /// Keeps the connection for another request, if its body has come to its end. No piece is asked for to see that: one
-    /// whose size was announced has ended with its last byte.
+    /// Keeps the connection for another request, if its body has come to its end. No piece is asked for to see that:
+    /// one whose size was announced has ended with its last byte.
     pub(super) fn is_over(&mut self) -> bool {
         let over = self.line.as_ref().is_none_or(|line| line.is_over());
         if over {

@@ -1,8 +1,8 @@
 //! The head of a request, written, and the head of a reply, read: HTTP/1.1 as RFC 9112 has it, and no more of it than a
 //! client of messages needs.
 //!
-//! Lines are read by `httparse`, as in hyper. Where a head leaves two ways to understand where its body ends, its connection
-//! is not used again: what two sides understand differently is how requests get smuggled.
+//! Lines are read by `httparse`, as in hyper. Where a head leaves two ways to understand where its body ends, its
+//! connection is not used again: what two sides understand differently is how requests get smuggled.
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};

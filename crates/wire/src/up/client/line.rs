@@ -211,8 +211,8 @@ impl Line {
         matches!(self.left, Left::Nothing)
     }
 
-    /// Whether another request can go over it: all was said and heard, and nothing came that nobody asked for. Of what a
-    /// large reply needed nothing is kept.
+    /// Whether another request can go over it: all was said and heard, and nothing came that nobody asked for. Of what
+    /// a large reply needed nothing is kept.
     pub(super) fn is_free(&mut self) -> bool {
         let said = self.head.len() + self.body.len() <= self.written;
         let over = self.stays && said && self.is_over() && self.input.is_empty();

@@ -178,8 +178,8 @@ impl Endpoint {
         Ok(reply)
     }
 
-    /// All headers of a request, as they are written. Credentials replace what is configured, and what the protocol needs
-    /// cannot be overridden by either.
+    /// All headers of a request, as they are written. Credentials replace what is configured, and what the protocol
+    /// needs cannot be overridden by either.
     fn fields(&self, outgoing: &Outgoing<'_>, credentials: &Headers) -> Vec<u8> {
         let posting = if outgoing.method == Method::POST { &POSTING[..] } else { &[] };
         let own = outgoing.headers.iter().map(|(name, value)| (name, value));
