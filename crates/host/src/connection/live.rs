@@ -1,5 +1,5 @@
-//! A connection as others hold it: its state at the moment, the way to its peer, and what can be ordered of its
-//! supervisor.
+//! A connection as others hold it: its state at the moment, which of its lines a request takes, and what can be ordered of
+//! its supervisor. What is sent is in [`super::sent`], how a server that sleeps is woken in [`super::waking`].
 
 use std::{
     fmt,
@@ -10,35 +10,27 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use toolway_config::ServerName;
 use toolway_wire::{
     error::WireError,
-    exchange::{Exchange, LogLevel, Request},
-    task::Task,
+    exchange::LogLevel,
     up::{Declares, Peer},
 };
 
 use super::{
     last_words::LastWords,
-    lines::{Asker, Ground, LineKey, LineSeat, Lines, Need, NoSeat, Trying},
+    lines::{Asker, Ground, LineKey, Lines, Need, NoSeat, Trying},
+    sent::Seat,
     sign_in::Account,
-    state::{NotConnected, Phase, ServerStatus, Stopped},
-    stdio::{Life, Pulse},
+    state::{Phase, ServerStatus, Stopped},
+    stdio::Pulse,
     supervisor::Surroundings,
-    uses::{Ear, Use, Uses},
+    uses::{Ear, Uses},
+    waking::Ready,
     wanted::WantedServer,
 };
-use crate::{
-    call::{CallError, Caller},
-    catalog::{Fingerprint, Listing},
-    policy::{
-        Permit, Refusal,
-        limit::{ServerSlots, Slots},
-    },
-    record::redact::Redactor,
-    whose_move::WhoseMove,
-};
+use crate::{catalog::Listing, policy::limit::ServerSlots, record::redact::Redactor};
 
 /// One server. Cloning is cheap; every clone is the same connection.
 #[derive(Clone)]
@@ -101,32 +93,6 @@ pub(crate) enum Order {
     Toggle(toolway_config::server::Standing, oneshot::Sender<()>),
 }
 
-/// A peer that can be spoken to, and is not stopped for want of use meanwhile.
-#[derive(Debug)]
-pub(crate) struct Ready {
-    pub(crate) peer: Peer,
-    pub(crate) generation: u64,
-    pub(crate) redactor: Redactor,
-    pub(crate) account: Account,
-    pub(crate) use_of: Use,
-}
-
-/// A request that was sent. It holds its permit: the slot comes back when this is gone.
-#[derive(Debug)]
-pub struct Sent {
-    /// What happens from now on.
-    pub exchange: Exchange,
-    pub(crate) connection: Connection,
-    pub(crate) redactor: Redactor,
-    /// The definition it was decided about, where there is one.
-    pub(crate) fingerprint: Option<Fingerprint>,
-    permit: Permit,
-    peer: Peer,
-    /// The process it went to, and what that had taken before.
-    life: (Arc<Life>, u64),
-    via: Via,
-}
-
 /// What is left to do until it is known what is listed to a caller.
 pub(crate) enum Hearing {
     /// Nothing: it is, or nobody finds out.
@@ -137,34 +103,8 @@ pub(crate) enum Hearing {
     Ours(Trying),
 }
 
-/// Over which connection a request goes.
-#[derive(Debug)]
-pub(crate) enum Seat {
-    /// The first one; in its turn, where there are turns.
-    Base {
-        /// Its turn.
-        turn: Option<OwnedSemaphorePermit>,
-        /// On whose account it was when it was chosen; nothing where that does not matter.
-        account: Option<Account>,
-    },
-    /// One of its caller's own.
-    Line(LineSeat),
-}
-
-/// Over which connection a request went.
-#[derive(Debug)]
-enum Via {
-    Base { generation: u64, session: Option<String>, _turn: Option<OwnedSemaphorePermit>, _use: Use },
-    Line(LineSeat),
-}
-
 /// Orders that wait for a supervisor; it takes each at once, so more are not needed.
 const ORDERS: usize = 64;
-/// How long after its time a dial that failed may take to say so.
-const TO_HEAR_WHY: Duration = Duration::from_secs(2);
-/// A call does not make a server be dialled again sooner than this after the last time.
-const BETWEEN_WAKES: Duration = super::backoff::SHORTEST;
-
 // === impl Connection ===
 
 impl Connection {
@@ -202,12 +142,6 @@ impl Connection {
         let stderr = self.shared.last_words.lines().iter().map(|line| live.redactor.text(line)).collect();
         let (ended, lines) = (self.shared.last_words.ended(), self.shared.lines.status());
         ServerStatus { stderr, ended, lines, ..ServerStatus::clone(&live.status) }
-    }
-
-    /// Sends a request; only a permit opens this way. Waits until there is a connection.
-    pub async fn send(&self, permit: Permit, request: Request) -> Result<Sent, NotConnected> {
-        let terms = self.wanted().terms();
-        self.send_over(Seat::Base { turn: None, account: None }, permit, request, terms).await
     }
 
     /// Chooses the connection a request goes over, and waits until it is its turn there.
@@ -271,36 +205,6 @@ impl Connection {
         LineKey::of(asker, declares, self.wanted().sharing, (self.shared.lines.base(), &live.account))
     }
 
-    /// Sends a request over the connection that was chosen for it.
-    pub(crate) async fn send_over(
-        &self,
-        seat: Seat,
-        permit: Permit,
-        request: Request,
-        terms: toolway_wire::exchange::Terms,
-    ) -> Result<Sent, NotConnected> {
-        let (peer, redactor, life, via) = match seat {
-            Seat::Base { turn, account: chosen } => {
-                let Ready { peer, generation, redactor, use_of, account, .. } = self.ready().await?;
-                // Somebody has signed in meanwhile, or no longer is: what was chosen for a client is not there any more.
-                if chosen.is_some_and(|chosen| chosen.is_nobodys() != account.is_nobodys()) {
-                    let because = "it was connected anew, on another account, while the call waited".to_owned();
-                    return Err(NotConnected { because, whose_move: WhoseMove::Supervisor, error: None });
-                }
-                let via = Via::Base { generation, session: peer.session(), _turn: turn, _use: use_of };
-                (peer, redactor, self.shared.pulse.now(), via)
-            }
-            Seat::Line(seat) => {
-                seat.log_from(request.log_level).await;
-                let (peer, redactor) = seat.peer().ok_or_else(|| self.live().status.why_not())?;
-                (peer.clone(), redactor.clone(), seat.life(), Via::Line(seat))
-            }
-        };
-        let life = (Arc::clone(&life), life.taken());
-        let exchange = peer.open(request, terms);
-        Ok(Sent { exchange, connection: self.clone(), redactor, fingerprint: None, permit, peer, life, via })
-    }
-
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
@@ -324,30 +228,6 @@ impl Connection {
 
     pub(crate) fn wishes(&self) -> watch::Receiver<Arc<WantedServer>> {
         self.shared.wanted.subscribe()
-    }
-
-    /// The peer, as soon as there is one; a server that waits or sleeps is woken.
-    pub(crate) async fn ready(&self) -> Result<Ready, NotConnected> {
-        let use_of = Use::begin(&self.shared.uses);
-        let live = self.live();
-        if let Some((generation, peer)) = self.open_peer(&live) {
-            let (redactor, account) = (live.redactor.clone(), live.account.clone());
-            return Ok(Ready { peer, generation, redactor, account, use_of });
-        }
-        drop(live);
-        // Whoever is being connected has that long; a little more, so that it is said why it was not.
-        let patience = self.wanted().connect + TO_HEAR_WHY;
-        let live = tokio::time::timeout(patience, self.woken()).await.unwrap_or_else(|_| {
-            let because = format!("not connected within {patience:?} (connect timeout)");
-            Err(NotConnected { because, whose_move: WhoseMove::Supervisor, error: None })
-        })?;
-        match self.open_peer(&live) {
-            Some((generation, peer)) => {
-                let (redactor, account) = (live.redactor.clone(), live.account.clone());
-                Ok(Ready { peer, generation, redactor, account, use_of })
-            }
-            None => Err(live.status.why_not()),
-        }
     }
 
     /// Somebody listens; until that ends it is not stopped for want of use.
@@ -418,63 +298,16 @@ impl Connection {
     }
 
     /// The peer, unless it has closed or is under suspicion already and its supervisor does not know yet.
-    fn open_peer(&self, live: &Live) -> Option<(u64, Peer)> {
+    pub(super) fn open_peer(&self, live: &Live) -> Option<(u64, Peer)> {
         let suspected = self.shared.suspected.load(Ordering::SeqCst);
         live.peer.clone().filter(|(generation, peer)| suspected < *generation && !peer.is_closed())
     }
 
     /// A peer does not answer as it should; nobody is sent to it any more.
-    fn suspect(&self, generation: u64, error: &WireError) {
+    pub(super) fn suspect(&self, generation: u64, error: &WireError) {
         if self.order(Order::Suspect { generation, error: error.clone() }) {
             self.shared.suspected.fetch_max(generation, Ordering::SeqCst);
         }
-    }
-
-    async fn woken(&self) -> Result<Arc<Live>, NotConnected> {
-        let mut changes = self.shared.live.subscribe();
-        let seen = changes.borrow_and_update().dials;
-        let live = self.live();
-        // One that has closed and is still said to be ready is being seen to.
-        if live.status.phase.is_settled() && live.peer.is_none() {
-            match wake(&live.status) {
-                Wake::Now => drop(self.order(Order::Wake)),
-                Wake::Soon => {}
-                Wake::No => return Err(live.status.why_not()),
-            }
-        }
-        let over =
-            |live: &Arc<Live>| self.open_peer(live).is_some() || seen < live.dials && live.status.phase.is_settled();
-        match changes.wait_for(over).await {
-            Ok(live) => Ok(Arc::clone(&live)),
-            Err(_) => Err(self.live().status.why_not()),
-        }
-    }
-}
-
-/// What a call does about a server that is not connected.
-enum Wake {
-    /// Has it dialled.
-    Now,
-    /// It was dialled just now and is again by itself: that is waited for.
-    Soon,
-    /// Takes no for an answer.
-    No,
-}
-
-fn wake(status: &ServerStatus) -> Wake {
-    let rested = BETWEEN_WAKES <= status.since.elapsed().unwrap_or(BETWEEN_WAKES);
-    match &status.phase {
-        Phase::Stopped(Stopped::NotNeededYet | Stopped::Idle) => Wake::Now,
-        Phase::Waiting { crash_loop: false, .. } if rested => Wake::Now,
-        Phase::Waiting { crash_loop: false, .. } => Wake::Soon,
-        Phase::Failed { .. } if rested => Wake::Now,
-        Phase::Waiting { .. }
-        | Phase::Failed { .. }
-        | Phase::Stopped(Stopped::Disconnected | Stopped::Closed)
-        | Phase::SignInNeeded { .. }
-        | Phase::Disabled
-        | Phase::Connecting { .. }
-        | Phase::Ready => Wake::No,
     }
 }
 
@@ -483,91 +316,6 @@ fn wake(status: &ServerStatus) -> Wake {
 impl Shared {
     pub(crate) fn uses(&self) -> &Arc<Uses> {
         &self.uses
-    }
-}
-
-// === impl Seat ===
-
-impl Seat {
-    /// The peer it is a seat with.
-    pub(crate) fn peer<'a>(&'a self, base: &'a Ready) -> &'a Peer {
-        match self {
-            Self::Base { .. } => &base.peer,
-            Self::Line(seat) => seat.peer().map_or(&base.peer, |(peer, _)| peer),
-        }
-    }
-}
-
-// === impl Sent ===
-
-impl Sent {
-    /// What the permit was given for.
-    pub fn permit(&self) -> &Permit {
-        &self.permit
-    }
-
-    /// It is over; what it was permitted by is left.
-    pub(crate) fn into_permit(self) -> Permit {
-        self.permit
-    }
-
-    /// A task goes on in its place.
-    pub(crate) fn handed_off(&self, task: &Task, caller: &Caller) {
-        match &self.via {
-            Via::Line(seat) => seat.keep_task(task),
-            Via::Base { .. } => self.connection.shared.lines.keep_on_base(task, caller),
-        }
-    }
-
-    /// The server asked something: from here on it waits for its caller's side, and keeps no slot from the others.
-    pub(crate) fn park(&mut self, slots: &Slots, caller: &Caller) -> Result<(), Refusal> {
-        self.permit.park(slots, caller)?;
-        if let Via::Line(seat) = &mut self.via {
-            seat.park(self.exchange.call_off());
-        }
-        Ok(())
-    }
-
-    /// For how long nobody had answered when it was ended for the sake of another call; nothing where it was not.
-    pub(crate) fn gave_way(&self) -> Option<Duration> {
-        match &self.via {
-            Via::Line(seat) => seat.gave_way(),
-            Via::Base { .. } => None,
-        }
-    }
-
-    /// It ended in a way that speaks against the peer it went to.
-    pub(crate) fn suspect(&self, error: &WireError) {
-        match &self.via {
-            Via::Base { generation, .. } => self.connection.suspect(*generation, error),
-            Via::Line(seat) => seat.discard(),
-        }
-    }
-
-    /// Whether it certainly reached nobody: there was nobody there, or whoever was has taken nothing since.
-    pub(crate) fn reached_nobody(&self, error: &WireError) -> bool {
-        let (life, before) = &self.life;
-        match error {
-            WireError::Unreachable { .. } => true,
-            WireError::Ended(_) => 0 < *before && life.taken() == *before,
-            _ => false,
-        }
-    }
-
-    /// Who has to do what if the server wanted to see more of this caller; none where nobody can.
-    pub(crate) fn sign_in_needed(&self, caller: &Caller) -> Option<CallError> {
-        let how = self.connection.shared.lines.sign_ins().how(&self.connection.wanted(), caller.client())?;
-        Some(CallError::SignInNeeded { server: self.connection.name().clone(), how })
-    }
-
-    /// It has ended: a session that was begun anew meanwhile means that what is listed may be old.
-    pub(crate) fn look_at_session(&self) {
-        if let Via::Base { generation, session, .. } = &self.via
-            && session.is_some()
-            && self.peer.session() != *session
-        {
-            self.connection.order(Order::SessionChanged { generation: *generation });
-        }
     }
 }
 
