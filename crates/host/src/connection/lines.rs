@@ -6,21 +6,22 @@
 //!
 //! Calls run side by side on a line. Where the server asks something that could be about several of them, nobody is
 //! shown it, and from then on it is sent one call at a time; a call that waits for an answer keeps no other waiting, for
-//! those get another line, up to a bound. A line is dialled when it is first needed, by whoever needs it; it ends when
-//! nobody has used it for a while, and with the connection of its server. Which call gives way when all lines wait for
-//! answers is in [`parked`].
+//! those get another line, up to a bound. A line is dialled when it is first needed, by whoever needs it ([`dialling`]); what
+//! a call has of it is a [`seat`]. It ends when nobody has used it for a while, and with the connection of its server. Which
+//! call gives way when all lines wait for answers is in [`parked`].
 
+mod dialling;
 mod follow;
 pub(crate) mod key;
 mod line;
 mod offering;
 mod parked;
 mod pool;
+mod seat;
 mod tasks;
 mod trouble;
 
 use std::{
-    panic::AssertUnwindSafe,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -28,44 +29,35 @@ use std::{
     time::Duration,
 };
 
-use futures_util::FutureExt;
 use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, OwnedSemaphorePermit, Semaphore},
     time::Instant,
 };
 use toolway_config::ServerName;
-use toolway_wire::{
-    exchange::{CallOff, LogLevel},
-    json::Raw,
-    task::Task,
-    up::{EraChoice, Peer},
-};
+use toolway_wire::{json::Raw, task::Task, up::Peer};
 
 pub use self::key::CapabilityProfile;
 pub(crate) use self::{
     follow::Trying,
     key::{Asker, LineKey},
     pool::Need,
+    seat::LineSeat,
 };
 use self::{
-    line::{Line, Stands},
+    line::Line,
     offering::Offering,
-    parked::Parked,
     pool::{Manners, Pick, Pool, Turn},
-    trouble::Rest,
 };
 use super::{
     client_face::ClientFace,
-    dial::{DialError, Dialled, Session},
     sign_in::{Account, SignIns},
     state::NotConnected,
-    stdio::Life,
     supervisor::Surroundings,
-    uses::{Ear, Use, Uses},
-    wanted::{Lists, WantedServer},
+    uses::Uses,
+    wanted::WantedServer,
 };
-use crate::{call::Caller, catalog::Listing, policy::Refusal, record::redact::Redactor, whose_move::WhoseMove};
+use crate::{call::Caller, catalog::Listing, policy::Refusal, whose_move::WhoseMove};
 
 /// The lines of one server.
 pub(crate) struct Lines {
@@ -95,24 +87,6 @@ pub(crate) struct Ground<'a> {
     /// Who may use that connection.
     pub(crate) account: &'a Account,
     pub(crate) listing: &'a (dyn Fn() -> Option<Arc<Listing>> + Sync),
-}
-
-/// A seat on a line; dropping it leaves the line.
-pub(crate) struct LineSeat {
-    lines: Arc<Lines>,
-    line: Arc<Line>,
-    need: Need,
-    parked: Option<Arc<Parked>>,
-    _hold: Hold,
-}
-
-/// How a line is used.
-#[derive(Debug)]
-pub(crate) enum Hold {
-    /// By somebody who is waited for when the server is ended.
-    Call { _use: Use },
-    /// By somebody who only listens.
-    Ear { _ear: Ear },
 }
 
 /// Why there is no seat.
@@ -336,8 +310,7 @@ impl Lines {
     }
 
     fn seat_on(self: &Arc<Self>, line: Arc<Line>, need: Need) -> LineSeat {
-        let hold = Hold::Call { _use: Use::begin(&self.uses) };
-        LineSeat { lines: Arc::clone(self), line, need, parked: None, _hold: hold }
+        LineSeat::new(self, line, need)
     }
 
     /// Whether a caller began this task, or any, and it goes on.
@@ -364,66 +337,6 @@ impl Lines {
         lines.iter().filter(|line| theirs(&line.key)).for_each(|line| pool.let_go(line, Instant::now()));
         self.begun.notify_one();
     }
-
-    async fn dial(&self, line: &Arc<Line>, ground: &Ground<'_>) -> Result<Stands, NotConnected> {
-        loop {
-            let (rest, last) = {
-                let pool = self.pool.lock();
-                (pool.trouble.rest(Instant::now()), pool.trouble.last())
-            };
-            match rest {
-                // Somebody else has tried.
-                _ if line.ended.is_cancelled() => {
-                    return Err(line.why_not.get().cloned().or(last).unwrap_or_else(disconnected));
-                }
-                Rest::No => break,
-                Rest::For(pause) => tokio::time::sleep(pause).await,
-                Rest::Refused(why) => return self.not_dialled(line, why),
-            }
-        }
-        let Ground { wanted, base, account, listing } = ground;
-        let wanted = WantedServer { era: era_of(base, wanted), lists: Lists::Ignored, ..WantedServer::clone(wanted) };
-        let face = ClientFace { declared: Some(line.key.profile.capabilities()), ..self.base_face() };
-        let senses = (line.last_words.clone(), line.pulse.clone());
-        let dialling =
-            self.room.dialler.connect(&wanted, line.key.caller.client(), Arc::new(face), senses, Session::New);
-        let dialling = self.room.starting.take(line.pulse.begins(), AssertUnwindSafe(dialling).catch_unwind());
-        let Dialled { redactor, peer } = tokio::select! {
-            dialled = dialling => dialled.unwrap_or_else(|_| Dialled::failed(DialError::panicked())),
-            () = line.ended.cancelled() => return Err(disconnected()),
-        };
-        match peer {
-            Ok((peer, own)) => {
-                let following = self.follow(&peer, line);
-                // What is listed to one person's sign-in is nobody else's.
-                if account.is_nobodys() && own.is_nobodys() {
-                    self.learn(&peer, line.key.profile, listing()).await;
-                }
-                Ok(Stands::new(peer, redactor, following))
-            }
-            Err(error) => {
-                let why = NotConnected::after(&error, &redactor);
-                tracing::warn!(server = %self.server, error = %why.because, "cannot connect for a caller");
-                // Who has not signed in, or whose sign-in is of no use, keeps nobody else waiting.
-                if !error.is_of_sign_in() {
-                    self.pool.lock().trouble.fail(why.clone(), Instant::now());
-                }
-                self.not_dialled(line, why)
-            }
-        }
-    }
-
-    /// Whoever comes next begins another one.
-    fn not_dialled(&self, line: &Arc<Line>, why: NotConnected) -> Result<Stands, NotConnected> {
-        // Said before it ends: those who wait for it take this for an answer.
-        let why = line.why_not.get_or_init(|| why).clone();
-        self.pool.lock().end(line);
-        Err(why)
-    }
-}
-
-fn era_of(base: &Peer, wanted: &WantedServer) -> EraChoice {
-    if wanted.era == EraChoice::Auto { base.found().choice() } else { wanted.era }
 }
 
 fn one_at_a_time(waited: Duration) -> Refusal {
@@ -434,87 +347,8 @@ fn disconnected() -> NotConnected {
     NotConnected { because: "disconnected meanwhile".to_owned(), whose_move: WhoseMove::Operator, error: None }
 }
 
-// === impl LineSeat ===
-
-impl LineSeat {
-    /// The peer, and what must not be shown of it. A seat is handed out when it stands.
-    pub(crate) fn peer(&self) -> Option<(&Peer, &Redactor)> {
-        self.line.stands.get().map(|stands| (&stands.peer, &stands.redactor))
-    }
-
-    /// Sees to it that the server logs from this level on.
-    pub(crate) async fn log_from(&self, level: Option<LogLevel>) {
-        if let Some(level) = level {
-            self.line.log_from(level).await;
-        }
-    }
-
-    pub(crate) fn life(&self) -> Arc<Life> {
-        self.line.pulse.now()
-    }
-
-    /// The server asked something: others need not wait for the answer, and may end the call if none comes.
-    pub(crate) fn park(&mut self, call_off: CallOff) {
-        if self.need == Need::Carried {
-            return;
-        }
-        match &self.parked {
-            Some(parked) => parked.is_asked_again(Instant::now()),
-            None => {
-                let parked = Arc::new(Parked::new(call_off, Instant::now()));
-                if let Some(entry) = self.lines.pool.lock().entry(&self.line) {
-                    entry.parked.push(Arc::clone(&parked));
-                }
-                self.parked = Some(parked);
-            }
-        }
-        self.line.queue.moved.notify_waiters();
-    }
-
-    /// For how long nobody had answered when its call was ended for the sake of another; nothing where it was not.
-    pub(crate) fn gave_way(&self) -> Option<Duration> {
-        self.parked.as_ref().and_then(|parked| parked.gave_way())
-    }
-
-    /// From here on somebody only listens on it, and is not waited for.
-    pub(crate) fn listening(mut self) -> Self {
-        self._hold = Hold::Ear { _ear: Ear::open(&self.lines.uses) };
-        self
-    }
-
-    /// Resolves when nobody is given a seat on it any more.
-    pub(crate) async fn ended(&self) {
-        self.line.ended.cancelled().await;
-    }
-
-    /// A task goes on on it: whoever asks about that finds it here, and the line lasts as long.
-    pub(crate) fn keep_task(&self, task: &Task) {
-        self.lines.pool.lock().keep_task(task.id.clone(), task.keeps, &self.line, Instant::now());
-    }
-
-    /// The line is not what it was: nobody is given a seat on it any more.
-    pub(crate) fn discard(&self) {
-        self.lines.pool.lock().end(&self.line);
-    }
-}
-
-impl Drop for LineSeat {
-    fn drop(&mut self) {
-        if let Some(entry) = self.lines.pool.lock().entry(&self.line) {
-            entry.leave(self.need, self.parked.as_ref(), Instant::now());
-        }
-        self.line.queue.moved.notify_waiters();
-    }
-}
-
 impl std::fmt::Debug for Lines {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Lines").field("server", &self.server).finish_non_exhaustive()
-    }
-}
-
-impl std::fmt::Debug for LineSeat {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LineSeat").field("key", &self.line.key).finish_non_exhaustive()
     }
 }
