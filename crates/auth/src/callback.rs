@@ -215,7 +215,7 @@ mod tests {
     use toolway_config::Secret;
     use url::Url;
 
-    use super::{CallbackListener, Ending, MAX_HEAD, MAX_OPEN};
+    use super::{CallbackListener, Ending, MAX_HEAD, MAX_OPEN, PATIENCE};
 
     /// The first line of what is answered.
     async fn said(redirect: &Url, request: &str) -> String {
@@ -254,16 +254,15 @@ mod tests {
         assert_eq!(said(&redirect, &"x".repeat(MAX_HEAD + 4096)).await, "", "too long, and not answered");
         assert!(waiting.try_join_next().is_none());
         let good = format!("GET /callback?state=st4te&code=c0de HTTP/1.1\r\nHost: {host}\r\n\r\n");
-        let mut browser = JoinSet::new();
-        browser.spawn({
-            let redirect = redirect.clone();
-            async move { whole(&redirect, &good).await }
-        });
+        let mut browser = TcpStream::connect(redirect.socket_addrs(|| None).unwrap()[0]).await.unwrap();
+        browser.write_all(good.as_bytes()).await.unwrap();
         let arrival = waiting.join_next().await.unwrap().unwrap();
         assert_eq!(arrival.address.expose(), format!("{redirect}?state=st4te&code=c0de"));
-        assert!(browser.try_join_next().is_none(), "the browser is told nothing before something came of it");
+        let early = tokio::time::timeout(Duration::from_millis(100), browser.read(&mut [0; 1])).await;
+        assert!(early.is_err(), "the browser is told nothing before something came of it");
         arrival.told(Ending::SignedIn).await;
-        let page = browser.join_next().await.unwrap().unwrap();
+        let mut page = String::new();
+        browser.read_to_string(&mut page).await.unwrap();
         assert!(page.starts_with("HTTP/1.1 200 OK\r\n"), "{page}");
         assert!(page.ends_with("<p>You are signed in. You can close this page.</p>\n</html>\n"), "{page}");
         assert!(!page.contains("c0de") && !page.contains("st4te"), "{page}");
@@ -272,20 +271,22 @@ mod tests {
         }
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn connections_that_say_nothing_do_not_keep_the_callback_out_for_long() {
         let listener = CallbackListener::bind(None).await.unwrap();
         let redirect = listener.redirect().clone();
         let address = redirect.socket_addrs(|| None).unwrap()[0];
         let mut silent = Vec::new();
-        for _ in 0..MAX_OPEN - 1 {
+        for _ in 0..MAX_OPEN {
             silent.push(TcpStream::connect(address).await.unwrap());
         }
         let mut waiting = JoinSet::new();
         waiting.spawn(async move { listener.callback(&Secret::new("s")).await.told(Ending::NotSignedIn).await });
         let good = format!("GET /callback?state=s&code=c HTTP/1.1\r\nHost: {}\r\n\r\n", redirect.authority());
-        let answered = tokio::time::timeout(Duration::from_secs(5), said(&redirect, &good)).await.unwrap();
+        let began = tokio::time::Instant::now();
+        let answered = tokio::time::timeout(2 * PATIENCE, said(&redirect, &good)).await.unwrap();
         assert_eq!(answered, "HTTP/1.1 400 Bad Request");
+        assert!(PATIENCE <= began.elapsed(), "there was room for one more");
     }
 
     #[tokio::test]

@@ -88,6 +88,8 @@ pub enum RegistrationSource {
     Document,
     /// The authorization server made it for us.
     Dynamic,
+    /// The operator wrote it down, and it asks for itself: no person's sign-in.
+    Unattended,
 }
 
 /// Tokens, and what they are good for.
@@ -188,6 +190,11 @@ impl Credential {
     fn of_server(kept: impl Iterator<Item = (CredentialKey, Secret)>, server: &str) -> Vec<(CredentialKey, Self)> {
         let opened = kept.filter_map(|(key, kept)| Self::open(&kept, &key).ok().map(|credential| (key, credential)));
         opened.filter(|(_, credential)| credential.server == server).collect()
+    }
+
+    /// Whether somebody signed in for it.
+    pub fn is_of_a_person(&self) -> bool {
+        self.client.source != RegistrationSource::Unattended
     }
 
     /// As the vault keeps it.

@@ -15,6 +15,7 @@ use std::{
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::{Request, Response};
+use tokio::time::timeout;
 use toolway_wire::{
     error::WireError,
     limit::Limits,
@@ -134,7 +135,10 @@ impl Fetch for GuardedDialer {
             if let Err(reason) = self.check(&request) {
                 return Err(FetchError::Refused { target, reason });
             }
-            self.look_around().await;
+            // The system's own look-up of names may take its time.
+            if timeout(PORTION.time, self.look_around()).await.is_err() {
+                return Err(FetchError::TimedOut { target });
+            }
             if let Err(reason) = self.check_numbers(&request) {
                 return Err(FetchError::Refused { target, reason });
             }

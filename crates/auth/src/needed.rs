@@ -32,7 +32,10 @@ pub enum Why {
     #[error("it asks for more than was agreed to ({0})")]
     MoreScopes(Scopes),
     /// Somebody else is to sign people in now.
-    #[error("{before} signed people in, and now the server names {now}; nothing was sent there")]
+    #[error(
+        "{before} gave the tokens of this server until now, and now it is to be {now}, to which nothing was sent; if that is \
+         right, write it into oauth.issuer, or forget what was before with `toolway logout`"
+    )]
     IssuerChanged {
         /// Who did so before.
         before: String,

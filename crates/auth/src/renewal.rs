@@ -76,7 +76,7 @@ impl Renewal<'_> {
         let prover = kept.and_then(|kept| self.proofs.map(|keys| keys.prover(Some(kept)))).transpose()?;
         let request = TokenRequest {
             endpoint: &credential.token_endpoint,
-            client: &self.client(credential).auth(),
+            client: &self.client(key, credential).auth(),
             params: vec![
                 ("grant_type", Secret::new("refresh_token")),
                 ("refresh_token", refresh),
@@ -91,12 +91,12 @@ impl Renewal<'_> {
         })
     }
 
-    fn client(&self, credential: &Credential) -> Registration {
+    fn client(&self, key: &CredentialKey, credential: &Credential) -> Registration {
         let client = credential.client.clone();
         let is_configured = client.source == RegistrationSource::Configured
             && self.settings.client_id.as_deref() == Some(client.id.as_str())
-            // Another one would be shown to whomever a server once named.
-            && self.settings.names_whom_to_ask();
+            // Another one would be shown to whomever a server once named, or the operator meant once.
+            && self.settings.names(key, credential);
         let secret = if is_configured { self.settings.client_secret.clone() } else { client.secret.clone() };
         Registration { secret, ..client }
     }

@@ -3,7 +3,10 @@
 use toolway_config::Secret;
 use url::Url;
 
-use crate::scope::Scopes;
+use crate::{
+    credential::{Credential, CredentialKey},
+    scope::Scopes,
+};
 
 /// Manual settings; everything that is not given is found out.
 #[derive(Clone, Debug, Default)]
@@ -36,9 +39,16 @@ impl Settings {
         self.issuer.is_some() || self.metadata_url.is_some() || self.token_url.is_some()
     }
 
-    /// Whether what is kept from this issuer is still what the operator means.
-    pub(crate) fn means(&self, issuer: &str) -> bool {
-        self.issuer.as_ref().is_none_or(|meant| meant == issuer)
+    /// Whether what is kept is still of whom the operator means.
+    pub(crate) fn means(&self, key: &CredentialKey, kept: &Credential) -> bool {
+        self.issuer.as_ref().is_none_or(|meant| *meant == key.issuer)
+            && self.token_url.as_ref().is_none_or(|meant| *meant == kept.token_endpoint)
+    }
+
+    /// Whether the operator said, in as many words, that secrets go where what is kept came from. A document that was
+    /// named is looked at again only when somebody signs in.
+    pub(crate) fn names(&self, key: &CredentialKey, kept: &Credential) -> bool {
+        (self.issuer.is_some() || self.token_url.is_some()) && self.means(key, kept)
     }
 }
 

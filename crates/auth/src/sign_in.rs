@@ -15,7 +15,7 @@ use crate::{
         Credential, CredentialError, CredentialKey, Registration, RegistrationSource, TokenKind, Tokens, now,
     },
     discovery::Discovery,
-    fetch::Fetch,
+    fetch::{Fetch, FetchError},
     metadata::MetadataError,
     needed::Why,
     proof::{ProofError, ProofKeys},
@@ -119,7 +119,7 @@ impl SignIn {
     /// Finds out where a person has to sign in and what to ask for; `held` is what was asked for before, in a step up.
     pub async fn plan(&self, demand: &Demand, held: Option<&Scopes>) -> Result<Plan, SignInError> {
         let mut kept = Credential::all(&*self.vault, &self.principal, &self.identity()).await?;
-        kept.retain(|(key, _)| self.settings.means(&key.issuer));
+        kept.retain(|(key, kept)| kept.is_of_a_person() && self.settings.means(key, kept));
         let before = kept.last().map(|(key, _)| key.issuer.clone());
         let discovery = Discovery::of(&*self.fetch, &self.server, &self.settings, demand, before.as_deref()).await?;
         let issuer = &discovery.server.issuer;
@@ -196,16 +196,29 @@ impl SignIn {
             pending.keep(&*self.vault).await?;
             return Err(error.into());
         }
-        self.finish(&pending, callback).await
+        let finished = self.finish(&pending, callback).await;
+        // The code is as good as before: nobody has seen it.
+        if let Err(SignInError::Token(TokenError::Fetch(FetchError::Unreachable { .. }))) = &finished {
+            pending.keep(&*self.vault).await?;
+        }
+        finished
     }
 
     /// What is kept for this server, of the client and the issuer that are configured now.
     pub async fn find(&self) -> Result<Option<(CredentialKey, Credential)>, CredentialError> {
-        let found = Credential::find(&*self.vault, &self.principal, &self.identity()).await?;
+        let mut kept = Credential::all(&*self.vault, &self.principal, &self.identity()).await?;
+        kept.retain(|(key, kept)| self.uses(key, kept));
+        Ok(kept.pop())
+    }
+
+    /// Whether what is kept would be shown to this server: a person's sign-in, of the client and the issuer that are
+    /// configured now.
+    pub fn uses(&self, key: &CredentialKey, kept: &Credential) -> bool {
         let client = self.settings.client_id.as_ref();
-        let meant =
-            |key: &CredentialKey| client.is_none_or(|client| key.client == *client) && self.settings.means(&key.issuer);
-        Ok(found.filter(|(key, _)| meant(key)))
+        kept.server == self.identity()
+            && kept.is_of_a_person()
+            && client.is_none_or(|client| key.client == *client)
+            && self.settings.means(key, kept)
     }
 
     /// Forgets everything that is kept for this server; says how much that was.

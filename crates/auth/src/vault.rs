@@ -37,6 +37,11 @@ pub trait Vault: Send + Sync + fmt::Debug {
 
     /// Where that is, for people.
     fn place(&self) -> String;
+
+    /// Whether it forgets everything with this process.
+    fn forgets(&self) -> bool {
+        false
+    }
 }
 
 /// The turn to change what is kept under a key, given back when dropped.
@@ -129,6 +134,10 @@ impl Vault for MemoryVault {
             let held = turn?.acquire_owned().await.map_err(|_| Self::full())?;
             Ok(Turn::new(held))
         })
+    }
+
+    fn forgets(&self) -> bool {
+        true
     }
 
     fn place(&self) -> String {

@@ -181,7 +181,7 @@ impl Session {
     /// Whoever lacks a token is told where it goes.
     fn hinted(&self, report: Report) -> Report {
         match report.exit {
-            ExitCode::Authorization => report.hint(self.target.what_it_lacks()),
+            ExitCode::Authorization if !self.target.is_signed_in_to() => report.hint(self.target.what_it_lacks()),
             _ => report,
         }
     }

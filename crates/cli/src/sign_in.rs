@@ -15,8 +15,10 @@ use url::Url;
 
 use crate::{
     app::App,
+    commands::clients,
     output::clean,
     report::{Report, sentence},
+    similar,
 };
 
 /// Seals the file that credentials are kept in, in the place of a key file.
@@ -27,6 +29,15 @@ const PASSPHRASE: &str = "TOOLWAY_VAULT_PASSPHRASE";
 pub(crate) struct Account {
     pub(crate) options: SessionOptions,
     pub(crate) callback_port: Option<u16>,
+    kind: Kind,
+}
+
+/// How a server is told who asks.
+#[derive(Debug)]
+enum Kind {
+    SignedInTo,
+    /// In another way, which is said.
+    Other(String),
 }
 
 impl App {
@@ -68,6 +79,21 @@ impl App {
         }
     }
 
+    /// A name that no client has would be signed in for nobody.
+    pub(crate) fn check_client(&self, client: Option<&str>) -> Result<(), Report> {
+        let Some(client) = client else { return Ok(()) };
+        let known = clients::file(self)?.list()?;
+        if known.iter().any(|known| known.name == client) {
+            return Ok(());
+        }
+        let report = Report::usage("unknown_client", format!("The gateway has no client `{client}`."));
+        let near = similar::to(client, known.iter().map(|known| known.name.as_str()));
+        Err(match near {
+            Some(near) => report.hint(format!("Did you mean `{near}`?")),
+            None => report.hint("`toolway clients list` shows those there are, `toolway clients add` makes one."),
+        })
+    }
+
     /// How people sign in.
     pub(crate) fn sign_in_options(&self, settings: &Settings, clients: Clients) -> SignInOptions {
         let document = settings.sign_in.client_metadata_url.value.as_deref();
@@ -86,25 +112,39 @@ impl App {
         server: &ServerConfig,
         principal: &Principal,
     ) -> Result<Account, Report> {
+        let account = self.whatever_is_kept(config, server, principal)?;
+        match &account.kind {
+            Kind::SignedInTo => Ok(account),
+            Kind::Other(how) => {
+                Err(Report::usage("no_sign_in", format!("Nobody signs in to `{}`: {how}.", server.name)))
+            }
+        }
+    }
+
+    /// What is kept of this principal at a server, in whichever way it was got.
+    pub(crate) fn whatever_is_kept(
+        &self,
+        config: &Config,
+        server: &ServerConfig,
+        principal: &Principal,
+    ) -> Result<Account, Report> {
         let name = &server.name;
         let endpoint = server.endpoint(&self.environment, &*self.keychain())?;
         let Endpoint::Http { url, sign_in, .. } = endpoint else {
             let message = format!("`{name}` is a program: what it needs to know of you stands in `env` of its entry.");
             return Err(Report::usage("no_sign_in", message));
         };
-        if !matches!(sign_in.auth, Auth::OAuth { .. }) {
-            let how = match sign_in.auth {
-                Auth::None => "nothing is said about who asks, or `headers` say it".to_owned(),
-                other => format!("its `auth` is of the kind `{}`", other.kind()),
-            };
-            return Err(Report::usage("no_sign_in", format!("Nobody signs in to `{name}`: {how}.")));
-        }
+        let kind = match &sign_in.auth {
+            Auth::OAuth { .. } => Kind::SignedInTo,
+            Auth::None => Kind::Other("nothing is said about who asks, or `headers` say it".to_owned()),
+            other => Kind::Other(format!("its `auth` is of the kind `{}`", other.kind())),
+        };
         let url = Url::parse(url.expose()).map_err(|error| Report::usage("config", sentence(&error.to_string())))?;
         let options = self.sign_in_options(&config.settings, Clients::Ourselves);
         let vault = self.vault(&config.settings);
         let options = options.session((name, &url), &sign_in, principal, vault);
         let options = options.map_err(|error| Report::usage("config", sentence(&error.to_string())))?;
-        Ok(Account { options, callback_port: sign_in.oauth.callback_port })
+        Ok(Account { options, callback_port: sign_in.oauth.callback_port, kind })
     }
 }
 

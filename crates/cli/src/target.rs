@@ -243,6 +243,11 @@ impl Target {
         Origin { server: self.server.name.clone(), raw_name: raw_name.to_owned() }
     }
 
+    /// Whether somebody signs in to it once it asks for that; the refusal says how then.
+    pub(crate) fn is_signed_in_to(&self) -> bool {
+        self.server.credential().is_none() && self.entry.as_ref().is_some_and(signs_in)
+    }
+
     /// What to do where the server wants a credential, or a better one.
     pub(crate) fn what_it_lacks(&self) -> String {
         match (self.server.credential(), &self.entry) {
@@ -252,7 +257,6 @@ impl Target {
                 format!("What `{said_by}` of its entry sends in `{header}` is not, or no longer, accepted: {place}.")
             }
             (Some(header), None) => format!("What --header sends in `{header}` is not accepted."),
-            (None, Some(entry)) if signs_in(entry) => format!("Sign in with `toolway login {}`.", entry.name),
             (None, Some(entry)) => format!("Say in `auth` of its entry who asks ({}).", entry.source.place),
             (None, None) => "Give a token with --header 'Authorization: Bearer …'.".to_owned(),
         }

@@ -205,6 +205,10 @@ impl Vault for LateVault {
         Box::pin(async move { self.vault().await?.turn(key).await })
     }
 
+    fn forgets(&self) -> bool {
+        self.opened.get().is_some_and(|vault| vault.forgets())
+    }
+
     fn place(&self) -> String {
         self.opened.get().map_or_else(|| "a vault that is not opened yet".to_owned(), |vault| vault.place())
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, join_all};
-use http::{HeaderValue, Method, StatusCode};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use toolway_config::Secret;
@@ -17,6 +17,7 @@ use crate::{
     callback::Arrival,
     credential::{AuthMethod, Credential, CredentialKey, Registration, RegistrationSource, TokenKind, Tokens, now},
     dpop::DpopKeys,
+    fetch::{Fetch, FetchError},
     needed::Why,
     proof::ProofKeys as _,
     renewals::Renewals,
@@ -546,6 +547,58 @@ async fn a_person_who_says_no_is_asked_once_for_all_that_waited() {
     assert_eq!(answers, [Next::GiveUp; 5]);
     assert_eq!(scene.person.invited.lock().len(), 1);
     assert_eq!(session.needed().unwrap().why, Why::Failed("the sign-in was given up".to_owned()));
+}
+
+/// The operator means somebody else now: neither the old token nor the new secret has anything to do there.
+#[tokio::test]
+async fn what_came_from_elsewhere_than_the_operator_says_is_not_used() {
+    let mut scene = Scene::new();
+    scene.keeps("t1", now() + 5, RegistrationSource::Configured).await;
+    scene.settings.client_id = Some("kept-client".to_owned());
+    scene.settings.client_secret = Some(Secret::new("new-s3cret"));
+    scene.settings.token_url = Some(Url::parse("https://other.example/token").unwrap());
+    assert_eq!(carried(&scene.session(None), SERVER).await, None);
+    assert!(scene.stranger.asked().is_empty(), "nothing was sent to whoever it was before");
+
+    // A document may name somebody else by now, so what is not known there stays here.
+    scene.settings.token_url = None;
+    scene.settings.metadata_url = Some(Url::parse("https://other.example/metadata").unwrap());
+    scene.stranger.answer(TOKEN, 401, r#"{"error":"invalid_client"}"#);
+    carried(&scene.session(None), SERVER).await;
+    assert_eq!(scene.token_requests(), 1);
+    assert!(!format!("{:?}", scene.stranger.heard.lock()).contains("new-s3cret"));
+}
+
+/// The kind of `auth` was changed: what a client of ours was given is no person's sign-in.
+#[tokio::test]
+async fn a_token_that_nobody_signed_in_for_is_nobodys_sign_in() {
+    let scene = Scene::new();
+    scene.keeps("t1", u64::MAX, RegistrationSource::Unattended).await;
+    assert_eq!(carried(&scene.session(None), SERVER).await, None);
+    assert_eq!(scene.sign_in("ada").forget().await.unwrap(), 1, "though it can be forgotten");
+}
+
+#[tokio::test]
+async fn a_sign_in_waits_on_where_nobody_could_be_reached_to_finish_it() {
+    let scene = Scene::new().gives(&["t1"]);
+    let later = Person { declines: Some(Declined::Later), ..scene.person.clone() };
+    refused(&scene.session(Some(later)), UNAUTHORIZED, "Bearer").await;
+    let callback = callback_to(&scene.person.invited.lock()[0].clone());
+    let away = SignIn { fetch: Arc::new(Away), ..scene.sign_in("ada") };
+    let failed = away.finish_waiting(&callback).await.unwrap_err();
+    assert!(matches!(failed.why(), Why::Unanswered(_)));
+    scene.sign_in("ada").finish_waiting(&callback).await.unwrap();
+}
+
+/// Nobody is there.
+#[derive(Debug)]
+struct Away;
+
+impl Fetch for Away {
+    fn fetch(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<Bytes>, FetchError>> {
+        let (target, reason) = (request.uri().to_string(), "nobody is there".to_owned());
+        Box::pin(async { Err(FetchError::Unreachable { target, reason }) })
+    }
 }
 
 #[tokio::test]

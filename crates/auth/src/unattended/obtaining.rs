@@ -148,7 +148,7 @@ impl Unattended {
     pub(super) async fn kept(&self) -> Result<Vec<(CredentialKey, Credential)>, Trouble> {
         let UnattendedOptions { vault, principal, server, grant, settings, .. } = &self.options;
         let mut kept = Credential::all(&**vault, principal, &address::identity(server)).await?;
-        kept.retain(|(key, _)| key.client == grant.client() && settings.means(&key.issuer));
+        kept.retain(|(key, kept)| !kept.is_of_a_person() && key.client == grant.client() && settings.means(key, kept));
         Ok(kept)
     }
 
@@ -180,7 +180,7 @@ fn registration(client: &str) -> Registration {
         id: client.to_owned(),
         secret: None,
         method: AuthMethod::None,
-        source: RegistrationSource::Configured,
+        source: RegistrationSource::Unattended,
         redirect: None,
         secret_ends: None,
     }

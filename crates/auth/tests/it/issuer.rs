@@ -39,7 +39,7 @@ async fn a_client_of_the_operators_is_never_shown_to_another_issuer() {
     stage.server.moves_to(&evil);
     let caller = stage.with(settings);
     let failed = caller.call("hello").await.unwrap_err();
-    assert!(failed.contains("signed people in, and now the server names"), "{failed}");
+    assert!(failed.contains("gave the tokens of this server until now, and now it is to be"), "{failed}");
     let changed = Why::IssuerChanged { before: stage.login.issuer(), now: evil.issuer() };
     assert_eq!(caller.session.needed().unwrap().why, changed);
     assert_eq!(evil.requests(), evil.count(Endpoint::Metadata), "only its metadata was read");

@@ -3,13 +3,15 @@
 use clap::Subcommand;
 use serde_json::{Value, json};
 use toolway_auth::{
-    address,
     callback::PATH,
     credential::{Credential, CredentialKey, TokenKind, now},
     registration::{CLIENT_NAME, client_document},
-    vault::{Vault, VaultError},
+    sign_in::SignIn,
 };
-use toolway_config::{Config, Endpoint, ServerConfig, server::auth::Auth};
+use toolway_config::{
+    Config, Endpoint, Secret, ServerConfig,
+    server::{Transport, auth::Auth},
+};
 use toolway_wire::json::Raw;
 use url::Url;
 
@@ -59,6 +61,10 @@ pub(crate) async fn run(args: &AuthArgs, app: &App, output: &mut Output) -> Resu
 struct Row<'a> {
     server: &'a ServerConfig,
     kind: &'static str,
+    /// How people sign in to it, where they do.
+    sign_in: Option<SignIn>,
+    /// Why that is not known.
+    problem: Option<String>,
     kept: Vec<(CredentialKey, Credential)>,
 }
 
@@ -68,55 +74,93 @@ async fn status(named: Option<&str>, app: &App, output: &mut Output) -> Result<E
         Some(name) => vec![crate::target::entry(&config, name)?],
         None => config.servers.values().filter(|server| server.is_enabled()).collect(),
     };
+    let mut rows: Vec<Row<'_>> = servers.into_iter().filter_map(|server| Row::of(app, &config, server)).collect();
     let vault = app.vault(&config.settings);
-    let mut rows = Vec::new();
-    for server in servers {
-        rows.extend(app.stop.or(row(app, server, &*vault)).await?.map_err(|error| Report::vault(&error))?);
+    let asked = rows.iter().any(|row| row.sign_in.is_some());
+    if asked {
+        let kept = app.stop.or(vault.all()).await?.map_err(|error| Report::vault(&error))?;
+        let opened = |(key, kept): (CredentialKey, Secret)| Some((Credential::open(&kept, &key).ok()?, key));
+        let kept: Vec<_> = kept.into_iter().filter(|(key, _)| !key.is_pending()).filter_map(opened).collect();
+        rows.iter_mut().for_each(|row| row.fill(&kept));
     }
-    show(&rows, &vault.place(), output);
+    show(&rows, asked.then(|| vault.place()).as_deref(), output);
     Ok(ExitCode::Ok)
 }
 
-/// None for a program, and for an address whose references lead nowhere.
-async fn row<'a>(app: &App, server: &'a ServerConfig, vault: &dyn Vault) -> Result<Option<Row<'a>>, VaultError> {
-    let endpoint = server.endpoint(&app.environment, &*app.keychain());
-    let Ok(Endpoint::Http { url, sign_in, .. }) = endpoint else { return Ok(None) };
-    let Ok(url) = Url::parse(url.expose()) else { return Ok(None) };
-    let mut row = Row { server, kind: sign_in.auth.kind(), kept: Vec::new() };
-    if !matches!(sign_in.auth, Auth::OAuth { .. }) {
-        return Ok(Some(row));
-    }
-    let identity = address::identity(&url);
-    for key in vault.keys().await?.into_iter().filter(|key| !key.is_pending()) {
-        let kept = vault.load(&key).await?.and_then(|kept| Credential::open(&kept, &key).ok());
-        row.kept.extend(kept.filter(|credential| credential.server == identity).map(|credential| (key, credential)));
-    }
-    Ok(Some(row))
-}
-
-fn show(rows: &[Row<'_>], place: &str, output: &mut Output) {
+fn show(rows: &[Row<'_>], place: Option<&str>, output: &mut Output) {
     if output.format != Format::Human {
         let servers: Vec<Value> = rows.iter().map(Row::view).collect();
         output.json(&Raw::of(&json!({ "servers": servers, "vault": place })));
         return;
     }
     for row in rows {
-        let name = &row.server.name;
-        match (row.kind, row.kept.as_slice()) {
-            ("oauth", []) => output.entry(name.as_str(), "  nobody has signed in"),
-            ("oauth", kept) => kept.iter().for_each(|(key, credential)| {
-                output.entry(name.as_str(), &format!("  {}", for_people(key, credential)));
+        let name = row.server.name.as_str();
+        match (&row.problem, &row.sign_in, row.kept.as_slice()) {
+            (Some(problem), _, _) => output.entry(name, &format!("  {problem}")),
+            (None, None, _) => output.entry(name, &format!("  {}, as it is configured", row.kind)),
+            (None, Some(_), []) => output.entry(name, "  nobody has signed in"),
+            (None, Some(_), kept) => kept.iter().for_each(|(key, credential)| {
+                output.entry(name, &format!("  {}", for_people(key, credential, row.state(key, credential))));
             }),
-            (kind, _) => output.entry(name.as_str(), &format!("  {kind}, as it is configured")),
         }
     }
-    output.line(&format!("Kept in {place}."));
+    if let Some(place) = place {
+        output.line(&format!("Kept in {place}."));
+    }
+}
+
+impl<'a> Row<'a> {
+    /// None for a program.
+    fn of(app: &App, config: &Config, server: &'a ServerConfig) -> Option<Self> {
+        let row = |kind, sign_in, problem| Some(Self { server, kind, sign_in, problem, kept: Vec::new() });
+        let kind = match &server.transport {
+            Transport::Http(http) => http.auth.as_deref().map_or("oauth", Auth::kind),
+            Transport::Process(_) => return None,
+        };
+        let endpoint = match server.endpoint(&app.environment, &*app.keychain()) {
+            Ok(endpoint) => endpoint,
+            Err(error) => return row(kind, None, Some(error.to_string())),
+        };
+        let Endpoint::Http { sign_in, .. } = &endpoint else { return None };
+        if !matches!(sign_in.auth, Auth::OAuth { .. }) {
+            return row(sign_in.auth.kind(), None, None);
+        }
+        match app.account(config, server, &app.principal()) {
+            Ok(account) => row("oauth", Some(account.options.sign_in), None),
+            Err(report) => row("oauth", None, Some(report.message)),
+        }
+    }
+
+    /// Takes what is this server's.
+    fn fill(&mut self, kept: &[(Credential, CredentialKey)]) {
+        let Some(sign_in) = &self.sign_in else { return };
+        let identity = sign_in.identity();
+        let ours = kept.iter().filter(|(credential, _)| credential.server == identity && credential.is_of_a_person());
+        self.kept = ours.map(|(credential, key)| (key.clone(), credential.clone())).collect();
+    }
+
+    /// Whether somebody is signed in with it, as the server is configured now.
+    fn state(&self, key: &CredentialKey, credential: &Credential) -> &'static str {
+        match &self.sign_in {
+            Some(sign_in) if !sign_in.uses(key, credential) => "sign-in needed",
+            _ => state(credential),
+        }
+    }
 }
 
 impl Row<'_> {
     fn view(&self) -> Value {
-        let kept: Vec<Value> = self.kept.iter().map(|(key, credential)| view(key, credential)).collect();
-        json!({ "server": self.server.name.as_str(), "kind": self.kind, "signIns": kept })
+        let sign_in = |(key, credential): &(CredentialKey, Credential)| {
+            let mut view = view(key, credential);
+            view["state"] = json!(self.state(key, credential));
+            view
+        };
+        let kept: Vec<Value> = self.kept.iter().map(sign_in).collect();
+        let mut view = json!({ "server": self.server.name.as_str(), "kind": self.kind, "signIns": kept });
+        if let Some(problem) = &self.problem {
+            view["problem"] = json!(problem);
+        }
+        view
     }
 }
 
@@ -147,13 +191,13 @@ fn state(credential: &Credential) -> &'static str {
     }
 }
 
-fn for_people(key: &CredentialKey, credential: &Credential) -> String {
+fn for_people(key: &CredentialKey, credential: &Credential, state: &str) -> String {
     let mut text = match whose(&key.principal) {
         (None, None) => String::new(),
         (Some(profile), _) => format!("profile `{profile}`: "),
         (None, Some(client)) => format!("client `{client}`: "),
     };
-    text.push_str(&format!("{} at {}", state(credential), key.issuer));
+    text.push_str(&format!("{state} at {}", key.issuer));
     if let Some(tokens) = &credential.tokens {
         let scopes = tokens.granted.as_ref().unwrap_or(&tokens.requested);
         if !scopes.is_empty() {
@@ -210,8 +254,8 @@ fn client_metadata(app: &App, output: &mut Output) -> Result<ExitCode, Report> {
 /// The ports that entries fix.
 fn ports(config: &Config) -> impl Iterator<Item = u16> {
     let ports = config.servers.values().filter_map(|server| match &server.transport {
-        toolway_config::server::Transport::Http(http) => http.oauth.callback_port,
-        toolway_config::server::Transport::Process(_) => None,
+        Transport::Http(http) => http.oauth.callback_port,
+        Transport::Process(_) => None,
     });
     let mut ports: Vec<u16> = ports.collect();
     ports.sort_unstable();

@@ -14,7 +14,7 @@ use crate::{
     exit_code::ExitCode,
     gathering::{Patience, Seen},
     output::{Format, Output},
-    report::Report,
+    report::{Report, sentence},
     server_view,
     target::Target,
     unused::{Unused, Why},
@@ -198,6 +198,7 @@ fn advice(seen: &Seen) -> String {
     };
     match (error.code, error.whose_move) {
         ("config", _) => format!("Put its entry right: {place}."),
+        ("unauthorized", _) if seen.target.is_signed_in_to() => sentence(&error.message),
         ("unauthorized", _) => seen.target.what_it_lacks(),
         ("unreachable", _) if seen.target.is_program() => {
             format!("Install the program, or put `command` in {place} right; a full path is safest.")

@@ -6,12 +6,13 @@ use bytes::Bytes;
 use http::{Request, header};
 use serde_json::json;
 use toolway_auth::{
+    browser::Declined,
     challenge::Demand,
     credential::{Credential, CredentialKey},
     fetch::{Fetch, FetchError},
     needed::{SignInNeeded, Why},
     session::Session,
-    vault::{MemoryVault, Vault},
+    vault::Vault,
 };
 use toolway_config::{Secret, ServerName};
 use toolway_gateway::control::Order;
@@ -78,6 +79,7 @@ pub(crate) async fn run(args: &LoginArgs, app: &App, output: &mut Output) -> Res
     let config = app.config_for([args.server.as_str()], output)?;
     let server = crate::target::entry(&config, &args.server)?;
     let principal = app.principal_of(args.client.as_deref())?;
+    app.check_client(args.client.as_deref())?;
     let account = app.account(&config, server, &principal)?;
     let finish = || finishing(&server.name, &principal);
     let signed_in = match &args.callback {
@@ -96,7 +98,7 @@ type Kept = (CredentialKey, Credential, String);
 async fn finished(account: &Account, callback: &Secret) -> Result<Kept, Report> {
     let sign_in = &account.options.sign_in;
     let callback = match callback.expose() {
-        "-" => line_of_input().await.map_err(|_| Report::usage("arguments", NOTHING_READ))?,
+        "-" => line_of_input().await.map_err(|declined| unread(&declined))?,
         _ => callback.clone(),
     };
     let finished = sign_in.finish_waiting(&callback).await;
@@ -104,8 +106,17 @@ async fn finished(account: &Account, callback: &Secret) -> Result<Kept, Report> 
     Ok((key, credential, sign_in.vault.place()))
 }
 
+/// Why there is no address on standard input.
+fn unread(declined: &Declined) -> Report {
+    match declined {
+        Declined::Later | Declined::Refused => Report::usage("arguments", NOTHING_READ),
+        Declined::TimedOut => Report::of_code("timed_out", "no address came from standard input in time"),
+        Declined::Failed(problem) => Report::usage("arguments", sentence(problem)),
+    }
+}
+
 async fn signed_in(args: &LoginArgs, app: &App, account: Account) -> Result<Kept, Box<Unsigned>> {
-    let Account { mut options, callback_port } = account;
+    let Account { mut options, callback_port, .. } = account;
     let way = match (person_present(), args.no_browser, args.wait) {
         (true, true, _) => Way::Pasted,
         (true, false, _) => Way::Opened,
@@ -118,7 +129,7 @@ async fn signed_in(args: &LoginArgs, app: &App, account: Account) -> Result<Kept
     // One that says nothing may still say it elsewhere.
     let signed_in = Session::new(options).sign_in(heard.as_ref().unwrap_or(&Demand::default())).await;
     signed_in.map_err(|needed| Box::new(Unsigned::of(needed, heard.err(), &*sign_in.vault)))?;
-    let kept = Credential::find(&*sign_in.vault, &sign_in.principal, &sign_in.identity()).await;
+    let kept = sign_in.find().await;
     let failed = |problem: String| Box::new(Unsigned::Failed(problem));
     let kept = kept.map_err(|error| Box::new(Unsigned::Vault(error.to_string())))?;
     let (key, credential) = kept.ok_or_else(|| failed("what came of it was not kept".to_owned()))?;
@@ -138,7 +149,7 @@ impl Unsigned {
         match (&needed.why, silent) {
             (Why::Failed(_) | Why::Unanswered(_), Some(error)) if error.may_pass() => Self::Unreachable(error),
             // Where nothing can be kept, the sign-in that has begun is forgotten with this process.
-            (Why::Begun, _) if vault.place() == MemoryVault::default().place() => Self::Failed(FORGOTTEN.to_owned()),
+            (Why::Begun, _) if vault.forgets() => Self::Failed(FORGOTTEN.to_owned()),
             _ => Self::Needed(needed),
         }
     }
@@ -215,8 +226,12 @@ impl App {
     /// A gateway that runs connects the server anew; without one there is nobody to tell.
     pub(crate) async fn tell_gateway_of(&self, server: &ServerName, output: &mut Output) {
         let order = Order::Restart { server: server.to_string() };
-        if let Ok(Some(answer)) = self.ask_gateway(&order).await {
-            output.say(&format!("toolway: the gateway that runs (process {}) connects it anew.", answer.process));
+        match self.ask_gateway(&order).await {
+            Ok(Some(answer)) => {
+                output.say(&format!("toolway: the gateway that runs (process {}) connects it anew.", answer.process));
+            }
+            Ok(None) => {}
+            Err(report) => output.say(&format!("toolway: the gateway that runs was not told: {}", report.message)),
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::{
 
 /// Forget what came of signing in to a server
 ///
-/// Tokens and the registration as a client are removed from where they are kept. The authorization server is not told; where
+/// Tokens and the registration as a client are removed from where they are kept, also those that were got without a person. The authorization server is not told; where
 /// it lists what you agreed to, you can take that back there.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -34,7 +34,7 @@ pub(crate) async fn run(args: &LogoutArgs, app: &App, output: &mut Output) -> Re
     let config = app.config_for([args.server.as_str()], output)?;
     let server = crate::target::entry(&config, &args.server)?;
     let principal = app.principal_of(args.client.as_deref())?;
-    let account = app.account(&config, server, &principal)?;
+    let account = app.whatever_is_kept(&config, server, &principal)?;
     let forgotten = app.stop.or(account.options.sign_in.forget()).await?;
     let forgotten = forgotten.map_err(|error| Report::vault(&error))?;
     app.tell_gateway_of(&server.name, output).await;

@@ -82,7 +82,7 @@ fn three_is_a_server_that_wants_credentials() {
     let home = Home::new();
     home.configure(&format!(r#"{{"mcpServers":{{"far":{{"url":"{url}"}}}}}}"#));
     let error = home.run(&["call", "far.x"]).failed(3, "unauthorized");
-    assert_eq!(error["hint"], "Sign in with `toolway login far`.");
+    assert!(error["hint"].is_null(), "the message says it: {error}");
     assert_eq!(error["message"], "Somebody has to sign in: run `toolway login far`.");
     assert_eq!(home.run(&["status", "-o", "raw"]).ok(), "far\tsign-in needed\n");
 }

@@ -10,7 +10,10 @@ use std::{
 };
 
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
-use toolway_testkit::authorization::{Endpoint, Oddity, Quirk};
+use toolway_testkit::{
+    authorization::{Endpoint, Oddity, Quirk},
+    secret_scan::SecretScan,
+};
 use url::Url;
 
 use crate::{
@@ -23,7 +26,11 @@ use crate::{
 fn without_a_terminal_a_sign_in_is_begun_here_and_finished_by_another_command() {
     let world = World::new();
     let error = world.home.run(&["tools", "api"]).failed(3, "unauthorized");
-    assert_eq!(error["hint"], "Sign in with `toolway login api`.");
+    assert_eq!(error["message"], "Somebody has to sign in: run `toolway login api`.");
+    assert!(error["hint"].is_null(), "it is said once: {error}");
+    let error = world.home.run(&["tools", "api", "--profile", "work"]).failed(3, "unauthorized");
+    assert_eq!(error["message"], "Somebody has to sign in: run `toolway login api --profile work`.");
+    assert!(error["hint"].is_null(), "and nothing else: {error}");
 
     let began = Instant::now();
     let begun = world.home.run(&["login", "api"]);
@@ -43,10 +50,12 @@ fn without_a_terminal_a_sign_in_is_begun_here_and_finished_by_another_command() 
     // What was used once is worth nothing.
     world.home.run(&["login", "api", "--callback", &callback]).failed(3, "unauthorized");
     world.home.run(&["tools", "api"]).ok();
-    for secret in world.login.secrets() {
-        let state = std::fs::read_dir(world.home.path(".local/state/toolway")).unwrap();
-        assert!(state.count() > 0 && !done.to_string().contains(&secret));
-    }
+    let scan = SecretScan::of(&world.login.secrets());
+    assert!(0 < scan.size(), "there is something to look for");
+    assert!(scan.found_in(done.to_string().as_bytes()).is_empty());
+    let state = world.home.path(".local/state/toolway");
+    assert_eq!(scan.found_below(&state).unwrap(), Vec::<String>::new(), "what is kept is sealed");
+    assert!(state.join("vault").exists(), "and it is there");
 }
 
 /// Each refresh token is good once: one that was used up by a command that did not wait would be the last.
@@ -307,6 +316,51 @@ fn a_vault_that_cannot_be_used_is_the_same_trouble_for_every_command() {
 }
 
 #[test]
+fn what_is_shown_of_sign_ins_is_what_would_be_used() {
+    let world = World::new();
+    world.sign_in("ada", &[]);
+    let state = || world.home.run(&["auth", "status", "api"]).json()["servers"][0]["signIns"][0]["state"].clone();
+    assert_eq!(state(), "signed in");
+    world.configure(r#", "oauth": { "issuer": "https://login.example" }"#);
+    assert_eq!(state(), "sign-in needed", "it is of another issuer");
+    world.configure(r#", "oauth": { "clientSecret": "${NOT_SET}" }"#);
+    let shown = world.home.run(&["auth", "status", "-o", "human"]);
+    assert!(shown.ok().contains("NOT_SET"), "{}", shown.out);
+    assert!(!shown.out.contains("Kept in"), "nothing was looked for: {}", shown.out);
+}
+
+#[test]
+fn what_was_got_without_a_person_can_be_forgotten_too() {
+    let world = World::new();
+    world.login.register("nightly", Some("the-nightly-secret"));
+    let (issuer, auth) = (
+        world.login.issuer(),
+        r#""auth": { "kind": "clientCredentials", "clientId": "nightly", "clientSecret": "the-nightly-secret" }"#,
+    );
+    world.configure(&format!(r#", {auth}, "oauth": {{ "issuer": "{issuer}" }}"#));
+    world.home.run(&["tools", "api"]).ok();
+    world.home.run(&["tools", "api"]).ok();
+    assert_eq!(world.login.count(Endpoint::Grant), 1);
+
+    // It is nobody's sign-in.
+    world.configure("");
+    world.home.run(&["tools", "api"]).failed(3, "unauthorized");
+    assert_eq!(world.home.run(&["logout", "api"]).json()["forgotten"], 1);
+    world.configure(&format!(r#", {auth}, "oauth": {{ "issuer": "{issuer}" }}"#));
+    world.home.run(&["tools", "api"]).ok();
+    assert_eq!(world.login.count(Endpoint::Grant), 2);
+}
+
+#[test]
+fn nobody_signs_in_for_a_client_that_there_is_not() {
+    let world = World::new();
+    world.home.run(&["clients", "add", "ada"]).ok();
+    let error = world.home.run(&["login", "api", "--client", "adda"]).failed(2, "unknown_client");
+    assert_eq!(error["hint"], "Did you mean `ada`?");
+    world.sign_in("ada", &["--client", "ada"]);
+}
+
+#[test]
 fn nobody_signs_in_to_a_program_or_where_a_credential_is_configured() {
     let world = World::new();
     let error = world.home.run(&["login", "files"]).failed(2, "no_sign_in");
@@ -330,7 +384,7 @@ fn a_server_that_needs_a_sign_in_is_a_state_and_the_others_are_not_affected() {
     assert_eq!(of("api")["reason"], "somebody has to sign in: run `toolway login api`");
     assert_eq!(of("files")["state"], "ready");
     let doctor = world.home.run(&["doctor", "-o", "human"]);
-    assert!(doctor.out.contains("Sign in with `toolway login api`."), "{}", doctor.out);
+    assert!(doctor.out.contains("Somebody has to sign in: run `toolway login api`."), "{}", doctor.out);
 }
 
 #[test]

@@ -20,7 +20,6 @@ use tokio::{
     time::{Duration, Instant},
 };
 use toolway_auth::{
-    address,
     credential::{Credential, CredentialError},
     dialer::GuardedDialer,
     dpop::DpopKeys,
@@ -237,9 +236,9 @@ impl SignIns {
         (whose, principal): (Whose, &Principal),
     ) -> Result<Presented, DialError> {
         let options = self.options.session(server, sign_in, principal, Arc::clone(&self.vault))?;
-        let session = Session::new(SessionOptions { renewals: self.renewals.clone(), ..options });
         let own = self.is_own(whose);
-        let token = if own { self.token(principal, server.1).await? } else { None };
+        let token = if own { token(&options.sign_in).await? } else { None };
+        let session = Session::new(SessionOptions { renewals: self.renewals.clone(), ..options });
         let account = if token.is_some() { Account::Personal } else { Account::Common };
         let is_client = *principal != self.options.principal;
         if own && token.is_none() && !is_client {
@@ -254,15 +253,6 @@ impl SignIns {
         let (principal, needed) = (Some(principal.clone()), Some(session.watch()));
         let kept = Some(session.clone());
         Ok(Presented { account, principal, client, session: kept, needed, ..Presented::common(Arc::new(session)) })
-    }
-
-    /// The token that a principal has for a server.
-    async fn token(&self, principal: &Principal, server: &Url) -> Result<Option<Secret>, DialError> {
-        let kept = Credential::find(&*self.vault, principal.as_str(), &address::identity(server)).await;
-        Ok(kept
-            .map_err(|error| unusable(&error))?
-            .and_then(|(_, credential)| credential.tokens)
-            .map(|tokens| tokens.access))
     }
 
     /// The clients that have signed in to a server.
@@ -417,6 +407,12 @@ impl Presented {
         let fixed = fixed.map_err(|error| DialError::Configuration(error.to_string()))?;
         Ok(Self { secrets, ..Self::common(Arc::new(fixed)) })
     }
+}
+
+/// The token that somebody has who signs in like this.
+async fn token(sign_in: &sign_in::SignIn) -> Result<Option<Secret>, DialError> {
+    let kept = sign_in.find().await.map_err(|error| unusable(&error))?;
+    Ok(kept.and_then(|(_, credential)| credential.tokens).map(|tokens| tokens.access))
 }
 
 fn unusable(error: &CredentialError) -> DialError {
