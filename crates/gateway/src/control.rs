@@ -66,6 +66,15 @@ pub enum Order {
         /// Which.
         server: String,
     },
+    /// A client has signed in to one, or out of it.
+    Signed {
+        /// Which.
+        server: String,
+        /// Who.
+        client: String,
+        /// Whether it has a sign-in there now.
+        signed_in: bool,
+    },
     /// Ask one again for everything it lists.
     Refresh {
         /// Which.

@@ -37,12 +37,12 @@ pub use self::options::HostOptions;
 pub(crate) use self::cataloguer::Cataloguer;
 use self::views::Views;
 use crate::{
-    call::CallId,
+    call::{CallId, Caller},
     catalog::{Catalog, Naming},
     connection::{
         Applied, Connection, Dialler, Order, OwnChange, OwnLog, Phase, Plan, ServerStatus, Surroundings, Turns,
         WantedServer, WantedSet,
-        sign_in::{self, SignIns},
+        sign_in::{self, Account, SignIns, Signing},
         supervise,
     },
     event::{Events, HostEvent, Listener},
@@ -258,13 +258,24 @@ impl Host {
     }
 
     /// A session of a caller is over: what servers were kept for it ends with the calls that are under way.
-    pub fn end_session(&self, caller: &crate::call::Caller, session: &str) {
+    pub fn end_session(&self, caller: &Caller, session: &str) {
         self.connections().iter().for_each(|connection| connection.shared().lines.leave(caller, Some(session)));
     }
 
     /// A caller is gone: what servers were kept for it ends with the calls that are under way.
-    pub fn end_caller(&self, caller: &crate::call::Caller) {
+    pub fn end_caller(&self, caller: &Caller) {
         self.connections().iter().for_each(|connection| connection.shared().lines.leave(caller, None));
+    }
+
+    /// A client of the gateway has signed in to a server, or out of it: what is open on its behalf ends with the calls that
+    /// are under way, and what it asks for next is asked for as it has signed in. Nobody else notices.
+    pub fn signed_in(&self, server: &ServerName, client: &str, signing: Signing) -> Result<ServerStatus, HostError> {
+        let connection = self.connection(server)?;
+        if let Account::Anonymous(signed_in) = &connection.live().account {
+            signed_in.change(client, signing);
+        }
+        connection.shared().lines.leave(&Caller::Client(client.into()), None);
+        Ok(connection.status())
     }
 
     /// Waits until every server without which nothing goes on is ready; else names those that are not.

@@ -16,7 +16,7 @@ use toolway_auth::{
 };
 use toolway_config::{Secret, ServerName};
 use toolway_gateway::control::Order;
-use toolway_host::connection::sign_in::Principal;
+use toolway_host::connection::sign_in::{Principal, Signing};
 use toolway_wire::json::Raw;
 use url::Url;
 
@@ -87,7 +87,7 @@ pub(crate) async fn run(args: &LoginArgs, app: &App, output: &mut Output) -> Res
         None => app.stop.or(signed_in(args, app, account)).await?.map_err(|needed| waiting(&needed, &finish(), output)),
     };
     let (key, credential, place) = signed_in?;
-    app.tell_gateway_of(&server.name, output).await;
+    app.tell_gateway_of(&server.name, args.client.as_deref(), Signing::In, output).await;
     show(&server.name, (&key, &credential), &place, output);
     Ok(ExitCode::Ok)
 }
@@ -223,12 +223,26 @@ fn show(server: &ServerName, (key, credential): (&CredentialKey, &Credential), p
 }
 
 impl App {
-    /// A gateway that runs connects the server anew; without one there is nobody to tell.
-    pub(crate) async fn tell_gateway_of(&self, server: &ServerName, output: &mut Output) {
-        let order = Order::Restart { server: server.to_string() };
+    /// A gateway that runs connects the server anew, or ends what it has open for the client that signed in or out; without
+    /// one there is nobody to tell.
+    pub(crate) async fn tell_gateway_of(
+        &self,
+        server: &ServerName,
+        client: Option<&str>,
+        signing: Signing,
+        output: &mut Output,
+    ) {
+        let server = server.to_string();
+        let (order, done) = match client {
+            None => (Order::Restart { server }, "connects it anew"),
+            Some(client) => {
+                let (client, signed_in) = (client.to_owned(), signing == Signing::In);
+                (Order::Signed { server, client, signed_in }, "knows of it")
+            }
+        };
         match self.ask_gateway(&order).await {
             Ok(Some(answer)) => {
-                output.say(&format!("toolway: the gateway that runs (process {}) connects it anew.", answer.process));
+                output.say(&format!("toolway: the gateway that runs (process {}) {done}.", answer.process));
             }
             Ok(None) => {}
             Err(report) => output.say(&format!("toolway: the gateway that runs was not told: {}", report.message)),

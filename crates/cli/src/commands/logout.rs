@@ -1,6 +1,7 @@
 //! `toolway logout`: what came of a sign-in is forgotten.
 
 use serde_json::json;
+use toolway_host::connection::sign_in::Signing;
 use toolway_wire::json::Raw;
 
 use crate::{
@@ -37,7 +38,7 @@ pub(crate) async fn run(args: &LogoutArgs, app: &App, output: &mut Output) -> Re
     let account = app.whatever_is_kept(&config, server, &principal)?;
     let forgotten = app.stop.or(account.options.sign_in.forget()).await?;
     let forgotten = forgotten.map_err(|error| Report::vault(&error))?;
-    app.tell_gateway_of(&server.name, output).await;
+    app.tell_gateway_of(&server.name, args.client.as_deref(), Signing::Out, output).await;
     if output.format == Format::Human {
         output.line(&match forgotten {
             0 => format!("Nobody was signed in to `{}`.", server.name),

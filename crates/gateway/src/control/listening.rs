@@ -10,7 +10,12 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use toolway_config::{Config, ServerName};
-use toolway_host::{Host, connection::ServerStatus, host::HostError, private_file};
+use toolway_host::{
+    Host,
+    connection::{ServerStatus, sign_in::Signing},
+    host::HostError,
+    private_file,
+};
 
 use super::{ControlError, Failure, Greeting, ORDER_BYTES, Order, Place, Reply, VERSION, view};
 
@@ -125,6 +130,10 @@ impl Clerk {
             Order::Connect { server } => self.told(&server, async |name| host.connect(&name).await).await,
             Order::Disconnect { server } => self.told(&server, async |name| host.disconnect(&name).await).await,
             Order::Restart { server } => self.told(&server, async |name| host.reconnect(&name).await).await,
+            Order::Signed { server, client, signed_in } => {
+                let signing = if signed_in { Signing::In } else { Signing::Out };
+                self.told(&server, async |name| host.signed_in(&name, &client, signing)).await
+            }
             Order::Refresh { server } => self.told(&server, async |name| host.refresh(&name).await).await,
             Order::Logs { server, lines } => {
                 let status = self.known(&server)?;

@@ -15,7 +15,7 @@ use toolway_host::{
     call::{CallOutcome, CallRequest, Caller, OnBehalf, Target},
     connection::{
         Phase,
-        sign_in::{Principal, SignInOptions},
+        sign_in::{Principal, SignInOptions, Signing},
     },
     host::{Host, HostOptions},
     ports::HostPorts,
@@ -229,6 +229,28 @@ async fn who_has_signed_in_is_served_as_themselves_where_nobody_has_to() {
         assert_eq!(whose(&call(&host, client("eve")).await), "hello eve", "a gateway is told of a sign-in");
         host.shutdown().await;
     }
+}
+
+#[tokio::test]
+async fn a_client_that_signs_in_or_out_is_noticed_and_nobody_else_is_disturbed() {
+    let world = World::new().await;
+    world.server.told([Oddity::Open]);
+    let (host, api) = (world.host(r#""description": "x""#).await, name("api"));
+    for caller in [client("ada"), client("eve"), Caller::Terminal] {
+        assert_eq!(whose(&call(&host, caller).await), "hello nobody");
+    }
+    world.sign_in("ada", &Principal::client("ada")).await;
+    let before = world.server.requests();
+    let status = host.signed_in(&api, "ada", Signing::In).unwrap();
+    assert_eq!((status.phase, world.server.requests()), (Phase::Ready, before), "nothing is connected anew");
+    assert_eq!(whose(&call(&host, client("ada")).await), "hello ada");
+    assert_eq!(whose(&call(&host, client("eve")).await), "hello nobody");
+
+    let (key, _) = world.vault.all().await.unwrap().remove(0);
+    world.vault.forget(&key).await.unwrap();
+    host.signed_in(&api, "ada", Signing::Out).unwrap();
+    assert_eq!(whose(&call(&host, client("ada")).await), "hello nobody", "her line has ended");
+    host.shutdown().await;
 }
 
 #[tokio::test]

@@ -130,7 +130,7 @@ impl CapabilityProfile {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::{collections::HashSet, sync::Arc};
 
     use serde_json::{Value, json};
     use toolway_config::server::Sharing;
@@ -187,7 +187,7 @@ mod tests {
         let own = Asker { caller: &Caller::Terminal, ..asker };
         assert_eq!(LineKey::of(own, Declares::EachTime, Sharing::Shared, personal), None);
         // And where nobody's is used, whoever has one uses it.
-        let signed_in = Account::Anonymous(Arc::new(["ada".to_owned()].into()));
+        let signed_in = Account::Anonymous(Arc::new(HashSet::from(["ada".to_owned()]).into()));
         let anonymous = (CapabilityProfile::NOTHING, &signed_in);
         let ben = Caller::Client("ben".into());
         for declares in [Declares::EachTime, Declares::Once] {
