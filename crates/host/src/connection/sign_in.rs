@@ -5,6 +5,11 @@
 //! that it is shared. So a client of the gateway is connected on its own behalf wherever the first connection is made with
 //! somebody's own sign-in.
 
+mod account;
+mod presented;
+mod reread;
+mod unsigned;
+
 use std::{
     collections::{HashMap, HashSet},
     ffi::OsStr,
@@ -13,19 +18,13 @@ use std::{
     sync::Arc,
 };
 
-use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
-use tokio::{
-    sync::watch,
-    time::{Duration, Instant},
-};
 use toolway_auth::{
     credential::{Credential, CredentialError},
     dialer::GuardedDialer,
     dpop::DpopKeys,
-    fixed::{Fixed, NoHeader, basic},
-    grant::{Grant, Workload, configured::Surroundings, supply::Supply},
-    needed::{SignInNeeded, Why},
+    fixed::{Fixed, basic},
+    grant::{Grant, configured::Surroundings},
     proof::ProofKeys,
     renewals::Renewals,
     scope::Scopes,
@@ -36,29 +35,29 @@ use toolway_auth::{
     vault::Vault,
 };
 use toolway_config::{
-    Endpoint, Keychain, Paths, Secret, ServerConfig, ServerName,
+    Paths, Secret, ServerName,
     endpoint::GOOGLE_FILE,
     server::{
         Transport,
-        auth::{self, Auth, Binding, OAuth, SignIn, Whose},
+        auth::{Auth, Binding, OAuth, SignIn, Whose},
     },
 };
 use toolway_wire::{
     error::WireError,
-    up::{
-        connector::HttpOptions,
-        credential::{Credentials, NoCredentials},
-    },
+    up::{connector::HttpOptions, credential::Credentials},
 };
 use url::Url;
+
+pub(crate) use self::account::Account;
+pub use self::account::Signing;
+use self::unsigned::Unsigned;
+pub(super) use self::{presented::Presented, reread::Reread};
 
 use super::{
     dial::DialError,
     environment::Environment,
     wanted::{WantedServer, Way},
 };
-use crate::call::Caller;
-
 /// Whose credentials are used.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Principal(Arc<str>);
@@ -89,101 +88,6 @@ pub enum Clients {
     Ourselves,
 }
 
-/// Who may use a connection.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Account {
-    /// Everybody: nothing of a person's is presented on it.
-    Common,
-    /// Everybody but these clients: nothing is presented on it, and they have signed in, each for itself.
-    Anonymous(Arc<SignedIn>),
-    /// Only on whose behalf it was opened.
-    Personal,
-}
-
-impl Account {
-    /// Whether a caller's requests may go over such a connection, and are not better off on one of its own.
-    pub(crate) fn serves(&self, caller: &Caller) -> bool {
-        match (self, caller.client()) {
-            (Self::Common, _) | (_, None) => true,
-            (Self::Anonymous(signed_in), Some(client)) => !signed_in.clients.lock().contains(client),
-            (Self::Personal, Some(_)) => false,
-        }
-    }
-
-    /// Whether what is listed on it is nobody's in particular.
-    pub(crate) fn is_nobodys(&self) -> bool {
-        *self != Self::Personal
-    }
-}
-
-/// The clients that have signed in to a server.
-#[derive(Debug, Default)]
-pub(crate) struct SignedIn {
-    // Nothing awaits under this lock.
-    clients: Mutex<HashSet<String>>,
-}
-
-impl SignedIn {
-    /// A client has signed in, or out.
-    pub(crate) fn change(&self, client: &str, change: Signing) {
-        let mut clients = self.clients.lock();
-        match change {
-            Signing::In => clients.insert(client.to_owned()),
-            Signing::Out => clients.remove(client),
-        };
-    }
-}
-
-impl From<HashSet<String>> for SignedIn {
-    fn from(clients: HashSet<String>) -> Self {
-        Self { clients: Mutex::new(clients) }
-    }
-}
-
-impl PartialEq for SignedIn {
-    fn eq(&self, other: &Self) -> bool {
-        // Never both locks at once.
-        let theirs = other.clients.lock().clone();
-        *self.clients.lock() == theirs
-    }
-}
-
-impl Eq for SignedIn {}
-
-/// What became of a client's sign-in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Signing {
-    /// There is one.
-    In,
-    /// There is none any more.
-    Out,
-}
-
-/// What a connection is opened with.
-#[derive(Clone, Debug)]
-pub(super) struct Presented {
-    pub(super) credentials: Arc<dyn Credentials>,
-    pub(super) account: Account,
-    /// What must not be shown of it, besides what is configured.
-    pub(super) secrets: Vec<Secret>,
-    /// Who could sign in.
-    pub(super) principal: Option<Principal>,
-    /// The client on whose behalf it is, and the token it had then.
-    client: Option<(Principal, Option<Secret>)>,
-    /// What a person signed in to.
-    session: Option<Session>,
-    /// What the server is waiting for, if it is.
-    needed: Option<watch::Receiver<Option<SignInNeeded>>>,
-}
-
-/// The entry of a server, whose references are put in once more.
-#[derive(Clone, Debug)]
-pub(super) struct Reread {
-    pub(super) server: Arc<ServerConfig>,
-    pub(super) environment: Arc<Environment>,
-    pub(super) keychain: Arc<dyn Keychain>,
-}
-
 /// What all connections of a host sign in with.
 #[derive(Clone)]
 pub(crate) struct SignIns {
@@ -198,18 +102,6 @@ pub(crate) struct SignIns {
     /// Renewals under way, of all servers.
     pub(crate) renewals: Renewals,
 }
-
-/// A client's sign-in that was of no use.
-#[derive(Debug)]
-pub(crate) struct Unsigned {
-    until: Instant,
-    /// The token it had then; with another one it is another matter.
-    token: Option<Secret>,
-    error: DialError,
-}
-
-/// A server is not greeted again before on behalf of a client that it does not let in.
-const UNSIGNED: Duration = Duration::from_secs(5);
 
 impl SignIns {
     /// What a server that is configured like this is presented.
@@ -304,23 +196,6 @@ impl SignIns {
         Ok(holders.iter().filter_map(|holder| holder.strip_prefix(CLIENT)).map(str::to_owned).collect())
     }
 
-    /// The answer of a moment ago, where a client has nothing else to show than then.
-    fn rested(&self, server: &ServerName, (client, token): &(Principal, Option<Secret>)) -> Result<(), DialError> {
-        let unsigned = self.unsigned.lock();
-        let last = unsigned.get(&(server.clone(), client.clone()));
-        let last = last.filter(|last| Instant::now() < last.until && last.token == *token);
-        last.map_or(Ok(()), |last| Err(last.error.clone()))
-    }
-
-    /// A server was greeted in vain: where that is a client's sign-in, it is not tried again at once.
-    pub(super) fn failed(&self, server: &ServerName, presented: &Presented, error: &DialError) {
-        let Some((client, token)) = presented.client.clone().filter(|_| error.is_of_sign_in()) else { return };
-        let (now, mut unsigned) = (Instant::now(), self.unsigned.lock());
-        unsigned.retain(|_, last| now < last.until);
-        let last = Unsigned { until: now + UNSIGNED, token, error: error.clone() };
-        unsigned.insert((server.clone(), client), last);
-    }
-
     /// Whether what somebody signed in to is used for nobody else.
     fn is_own(&self, whose: Whose) -> bool {
         whose == Whose::Own && self.options.clients == Clients::Others
@@ -402,56 +277,6 @@ impl SignInOptions {
     }
 }
 
-impl Presented {
-    pub(super) fn nothing() -> Self {
-        Self::common(Arc::new(NoCredentials))
-    }
-
-    pub(super) fn common(credentials: Arc<dyn Credentials>) -> Self {
-        Self {
-            credentials,
-            account: Account::Common,
-            secrets: Vec::new(),
-            principal: None,
-            client: None,
-            session: None,
-            needed: None,
-        }
-    }
-
-    /// What it means that the server could not be greeted.
-    pub(super) fn error(&self, error: WireError, wanted: &WantedServer) -> DialError {
-        match (&error, self.waiting_for()) {
-            (WireError::Unauthorized { .. }, Some(needed)) if self.principal.is_none() => {
-                DialError::NoToken(format!("{}; {}", needed.why, needed.remedy))
-            }
-            // It was not the server that did not answer: nothing was sent to it.
-            (WireError::TimedOut { .. }, _) if self.session.as_ref().is_some_and(Session::is_renewing) => {
-                let problem = "the sign-in cannot be renewed: whoever renews it does not answer";
-                DialError::Wire(WireError::NoToken(problem.to_owned()))
-            }
-            _ => DialError::of(error, wanted.credential(), self.how(&wanted.name)),
-        }
-    }
-
-    fn waiting_for(&self) -> Option<SignInNeeded> {
-        self.needed.as_ref().and_then(|needed| needed.borrow().clone())
-    }
-
-    /// Who has to do what where the server wants to see more.
-    fn how(&self, server: &ServerName) -> Option<String> {
-        match self.waiting_for().filter(|needed| needed.why != Why::Never) {
-            Some(needed) => Some(format!("{}; {}", needed.why, needed.remedy)),
-            None => self.principal.as_ref().map(|principal| principal.how(server)),
-        }
-    }
-
-    fn fixed(fixed: Result<Fixed, NoHeader>, secrets: Vec<Secret>) -> Result<Self, DialError> {
-        let fixed = fixed.map_err(|error| DialError::Configuration(error.to_string()))?;
-        Ok(Self { secrets, ..Self::common(Arc::new(fixed)) })
-    }
-}
-
 /// The token that somebody has who signs in like this.
 async fn token(sign_in: &sign_in::SignIn) -> Result<Option<Secret>, DialError> {
     let kept = sign_in.find().await.map_err(|error| unusable(&error))?;
@@ -464,42 +289,6 @@ fn unusable(error: &CredentialError) -> DialError {
 
 fn proofs(binding: Binding) -> Option<Arc<dyn ProofKeys>> {
     (binding == Binding::Key).then(|| Arc::new(DpopKeys) as Arc<dyn ProofKeys>)
-}
-
-// === impl Reread ===
-
-impl Reread {
-    /// What others say about us is looked up each time: platforms replace it while we run.
-    fn into_grant(self, written: &auth::Grant<Secret>, grant: &mut Grant) {
-        match (written, grant) {
-            (auth::Grant::Workload { client, audience, .. }, Grant::Workload(workload)) => {
-                let text = |text: &Option<Secret>| text.as_ref().map(|text| text.expose().to_owned());
-                *workload = Workload::new(Arc::new(self), text(client), text(audience));
-            }
-            (auth::Grant::Enterprise { .. }, Grant::Enterprise(enterprise)) => enterprise.id_token = Arc::new(self),
-            _ => {}
-        }
-    }
-
-    fn look(&self) -> Result<Secret, String> {
-        let endpoint = self.server.endpoint(&self.environment, &*self.keychain).map_err(|error| error.to_string())?;
-        let Endpoint::Http { sign_in, .. } = endpoint else { return Err("it is a program".to_owned()) };
-        match sign_in.auth {
-            Auth::Grant { grant: auth::Grant::Workload { assertion, .. }, .. } => Ok(assertion),
-            Auth::Grant { grant: auth::Grant::Enterprise { id_token, .. }, .. } => Ok(id_token),
-            _ => Err("its entry does not say it".to_owned()),
-        }
-    }
-}
-
-impl Supply for Reread {
-    fn supply(&self) -> BoxFuture<'_, Result<Secret, String>> {
-        let entry = self.clone();
-        Box::pin(async move {
-            let looked = tokio::task::spawn_blocking(move || entry.look()).await;
-            looked.unwrap_or_else(|error| Err(error.to_string()))
-        })
-    }
 }
 
 // === impl Principal ===
