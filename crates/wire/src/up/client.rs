@@ -19,7 +19,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, uri::PathAndQuery};
 use parking_lot::Mutex;
 use url::Url;
@@ -169,6 +169,15 @@ impl Reply {
             self.give_back();
         }
         piece
+    }
+
+    /// The rest of a body whose size was announced, behind what is there; then the connection is kept for another request.
+    pub(super) async fn rest(&mut self, to: &mut BytesMut) -> Result<(), WireError> {
+        if let Some(line) = &mut self.line {
+            poll_fn(|context| line.poll_rest(context, to)).await?;
+        }
+        self.give_back();
+        Ok(())
     }
 
     /// Keeps the connection for another request, if its body has come to its end. No piece is asked for to see that:

@@ -166,13 +166,30 @@ impl Line {
             match ready!(self.poll_read(context)) {
                 Ok(true) => {}
                 Ok(false) if matches!(self.left, Left::UntilClose) => self.left = Left::Nothing,
-                Ok(false) => {
-                    let error = WireError::Ended("the connection was closed before the end of an answer".to_owned());
-                    return Poll::Ready(Some(Err(self.broken(error))));
-                }
+                Ok(false) => return Poll::Ready(Some(Err(self.broken(cut_off())))),
                 Err(error) => return Poll::Ready(Some(Err(self.broken(WireError::Ended(error.to_string()))))),
             }
         }
+    }
+
+    /// Reads the rest of a body whose size was announced to where it is wanted, without a copy on the way.
+    pub(super) fn poll_rest(&mut self, context: &mut Context<'_>, to: &mut BytesMut) -> Poll<Result<(), WireError>> {
+        let came = self.there()?;
+        if let Next::Piece(piece) = came {
+            to.extend_from_slice(&piece);
+        }
+        while let Left::Sized(left) = self.left {
+            drop(self.poll_write(context));
+            let mut room = (&mut *to).limit(usize::try_from(left).unwrap_or(usize::MAX));
+            let read = ready!(pin!(self.stream.read_buf(&mut room)).poll(context));
+            match read {
+                Ok(0) => return Poll::Ready(Err(self.broken(cut_off()))),
+                Ok(size) if size as u64 == left => self.left = Left::Nothing,
+                Ok(size) => self.left = Left::Sized(left - size as u64),
+                Err(error) => return Poll::Ready(Err(self.broken(WireError::Ended(error.to_string())))),
+            }
+        }
+        Poll::Ready(Ok(()))
     }
 
     /// The next piece of what has come.
@@ -259,6 +276,10 @@ impl Line {
         }
         Poll::Ready(Ok(size != 0))
     }
+}
+
+fn cut_off() -> WireError {
+    WireError::Ended("the connection was closed before the end of an answer".to_owned())
 }
 
 #[cfg(test)]

@@ -142,7 +142,7 @@ async fn status_end(response: &mut Reply, limits: &Limits) -> LaneEnd {
     LaneEnd::Status { status, body }
 }
 
-/// The whole body, within a bound. One frame is taken as it is; more are copied together once.
+/// The whole body, within a bound.
 async fn collect(response: &mut Reply, limit: usize) -> Result<Bytes, WireError> {
     let too_large = || WireError::TooLarge { what: "message", limit };
     let announced = response.size();
@@ -150,6 +150,12 @@ async fn collect(response: &mut Reply, limit: usize) -> Result<Bytes, WireError>
         return Err(too_large());
     }
     let announced = announced.and_then(|size| usize::try_from(size).ok());
+    // A large one is read where it stays.
+    if let Some(size) = announced.filter(|size| SMALL < *size) {
+        let mut whole = BytesMut::with_capacity(size);
+        response.rest(&mut whole).await?;
+        return Ok(whole.freeze());
+    }
     let Some(first) = response.chunk().await.transpose()? else { return Ok(Bytes::new()) };
     if announced == Some(first.len()) {
         // Nothing more can come; the connection is kept when its end has been seen.
@@ -157,16 +163,7 @@ async fn collect(response: &mut Reply, limit: usize) -> Result<Bytes, WireError>
             response.chunk().await.transpose()?;
         }
         // A small body is copied, so that the buffer it came in can be read into again.
-        return Ok(if first.len() <= SMALL { Bytes::copy_from_slice(&first) } else { first });
-    }
-    // With a size announced, each piece is copied as it comes and its buffer is free again.
-    if let Some(announced) = announced {
-        let mut whole = BytesMut::with_capacity(announced);
-        whole.extend_from_slice(&first);
-        while let Some(chunk) = response.chunk().await.transpose()? {
-            whole.extend_from_slice(&chunk);
-        }
-        return Ok(whole.freeze());
+        return Ok(Bytes::copy_from_slice(&first));
     }
     let mut pieces = Pieces::default();
     pieces.push(first);

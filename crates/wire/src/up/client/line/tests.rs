@@ -2,7 +2,7 @@
 
 use std::{future::poll_fn, time::Duration};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::{HeaderValue, Method, StatusCode};
 use proptest::prelude::{any, prop, proptest};
 use tokio::{
@@ -279,4 +279,30 @@ async fn a_large_body_is_read_in_larger_pieces_and_leaves_nothing_behind() {
     assert_eq!(read, (true, AT_MOST));
     assert!(line.is_free());
     assert_eq!((line.read_at_once, line.input.capacity()), (AT_FIRST, 0));
+}
+
+#[tokio::test]
+async fn a_body_of_known_size_is_read_where_it_is_wanted_and_not_a_byte_further() {
+    let (mut line, mut peer) = pair(64 * 1024);
+    begin(&mut line, &Bytes::from_static(b"{}"));
+    let content: Vec<u8> = (0..50_000u32).map(|number| (number % 251) as u8).collect();
+    let said = [b"HTTP/1.1 200 OK\r\ncontent-length: 50000\r\n\r\n".as_slice(), &content, b"stray"].concat();
+    peer.write_all(&said).await.unwrap();
+    head(&mut line).await.unwrap();
+    let mut whole = BytesMut::with_capacity(content.len());
+    poll_fn(|context| line.poll_rest(context, &mut whole)).await.unwrap();
+    assert!(whole == content && line.is_over());
+    assert!(!line.is_free(), "something came that nobody asked for");
+}
+
+#[tokio::test]
+async fn a_body_of_known_size_that_breaks_off_is_an_error() {
+    let (mut line, mut peer) = pair(64 * 1024);
+    begin(&mut line, &Bytes::from_static(b"{}"));
+    peer.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 50000\r\n\r\nhalf").await.unwrap();
+    drop(peer);
+    head(&mut line).await.unwrap();
+    let mut whole = BytesMut::new();
+    let rest = poll_fn(|context| line.poll_rest(context, &mut whole)).await;
+    assert!(matches!(rest, Err(WireError::Ended(_))), "{rest:?}");
 }
