@@ -16,6 +16,11 @@ impl CallOff {
         self.core.upgrade().is_some_and(|core| 0 < core.open_asks() && !core.has_left())
     }
 
+    /// Whether the exchange has ended, read or not.
+    pub fn is_over(&self) -> bool {
+        self.core.upgrade().is_none_or(|core| core.is_over())
+    }
+
     /// Ends it, as [`super::Exchange::cancel`] does, if it still waits for an answer; its caller sees
     /// [`super::Outcome::Cancelled`]. Whether it did: one that was answered in this very moment goes on.
     #[must_use = "one that was answered goes on"]

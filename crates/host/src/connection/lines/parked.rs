@@ -35,11 +35,13 @@ struct Waiting {
     since: Instant,
     /// For how long it had waited when it was ended for the sake of another.
     gave_way: Option<Duration>,
+    /// Its place is somebody else's already.
+    left: bool,
 }
 
 impl Parked {
     pub(super) fn new(call_off: CallOff, now: Instant) -> Self {
-        Self { call_off, waiting: Mutex::new(Waiting { since: now, gave_way: None }) }
+        Self { call_off, waiting: Mutex::new(Waiting { since: now, gave_way: None, left: false }) }
     }
 
     pub(super) fn is_asked_again(&self, now: Instant) {
@@ -51,21 +53,33 @@ impl Parked {
         self.waiting.lock().gave_way
     }
 
-    /// When it may be ended for the sake of another; not while its server works on what it was answered.
-    fn gives_way_at(&self) -> Option<Instant> {
-        self.call_off.is_asked().then(|| self.waiting.lock().since + GIVES_WAY)
+    /// Whether its place is somebody else's already.
+    pub(super) fn has_left(&self) -> bool {
+        self.waiting.lock().left
     }
 
-    /// Ends it; not if it was answered in this very moment. Whether it was ended: then it has no place any more.
+    /// When it may be ended for the sake of another; not while its server works on what it was answered. One whose server
+    /// has given up asking and ended it only waits for somebody who reads its end.
+    fn gives_way_at(&self) -> Option<Instant> {
+        let since = || self.waiting.lock().since;
+        if self.call_off.is_over() {
+            return Some(since());
+        }
+        self.call_off.is_asked().then(|| since() + GIVES_WAY)
+    }
+
+    /// Ends it; not if it was answered in this very moment. Whether it has ended: then it has no place any more.
     fn give_way(&self, now: Instant) -> bool {
         // Held meanwhile: whoever sees its end sees why.
         let mut waiting = self.waiting.lock();
-        if !self.call_off.cancel_if_asked(WHY) {
-            return false;
+        if self.call_off.cancel_if_asked(WHY) {
+            let waited = now.saturating_duration_since(waiting.since);
+            waiting.gave_way = Some(Duration::from_secs(waited.as_secs()));
+            waiting.left = true;
+        } else {
+            waiting.left = self.call_off.is_over();
         }
-        let waited = now.saturating_duration_since(waiting.since);
-        waiting.gave_way = Some(Duration::from_secs(waited.as_secs()));
-        true
+        waiting.left
     }
 }
 
@@ -142,5 +156,54 @@ impl Entry {
         let ended: Vec<_> = self.parked.iter().filter(|parked| parked.give_way(now)).cloned().collect();
         ended.iter().for_each(|parked| self.without(Need::Askable, Some(parked), now));
         self.parked.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::{Duration, Instant};
+    use toolway_wire::{
+        exchange::{AskId, Cause, Outcome, Question, Terms, pair},
+        json::Raw,
+    };
+
+    use super::{GIVES_WAY, Parked};
+
+    fn question() -> Question {
+        Question {
+            id: AskId(1),
+            key: None,
+            method: "elicitation/create".to_owned(),
+            params: Some(Raw::empty_object()),
+            cause: Cause::Request,
+        }
+    }
+
+    #[tokio::test]
+    async fn one_that_waits_gives_way_after_a_while_and_is_told_why() {
+        let (exchange, feed) = pair(Terms::unbounded(), 8);
+        let begun = Instant::now();
+        let parked = Parked::new(exchange.call_off(), begun);
+        assert_eq!(parked.gives_way_at(), None, "its server works");
+        let _answer = feed.ask(question());
+        assert_eq!(parked.gives_way_at(), Some(begun + GIVES_WAY));
+        assert!(parked.give_way(begun + Duration::from_secs(40)) && parked.has_left());
+        assert_eq!(parked.gave_way(), Some(Duration::from_secs(40)));
+    }
+
+    #[tokio::test]
+    async fn one_that_its_server_has_ended_has_no_place_although_nobody_read_its_end() {
+        for asked in [true, false] {
+            let (exchange, feed) = pair(Terms::unbounded(), 8);
+            let begun = Instant::now();
+            let parked = Parked::new(exchange.call_off(), begun);
+            let answer = asked.then(|| feed.ask(question()));
+            feed.end(Outcome::Answered(Raw::empty_object()));
+            assert_eq!(parked.gives_way_at(), Some(begun), "asked: {asked}");
+            assert!(parked.give_way(begun) && parked.has_left());
+            assert_eq!(parked.gave_way(), None, "it was not ended for anybody's sake");
+            assert!(matches!(exchange.outcome().await, Outcome::Answered(_)), "and its answer is still there");
+            drop(answer);
+        }
     }
 }

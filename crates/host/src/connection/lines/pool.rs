@@ -279,9 +279,9 @@ impl Entry {
         self.parked.len() < self.interactive
     }
 
-    /// A call has ended; one that gave way had left before.
+    /// A call has ended; the place of one that waited may be somebody else's already.
     pub(super) fn leave(&mut self, need: Need, parked: Option<&Arc<Parked>>, now: Instant) {
-        if parked.is_none_or(|parked| parked.gave_way().is_none()) {
+        if parked.is_none_or(|parked| !parked.has_left()) {
             self.without(need, parked, now);
         }
     }
