@@ -44,7 +44,7 @@ pub const LAST_WAIT: Duration = Duration::from_secs(30);
 impl Renewals {
     /// Whether there is something to wait for.
     pub fn is_under_way(&self) -> bool {
-        !self.under_way.is_empty()
+        !self.under_way.is_empty() || !self.unsaved.lock().is_empty()
     }
 
     /// Waits for renewals that are under way, so that what they bring is kept; whether all came to an end within

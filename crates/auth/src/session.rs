@@ -279,6 +279,8 @@ impl Shared {
                 Err(RenewalError::Ended)
             }
             Ok(credential) => {
+                // A reason that passes by itself has passed.
+                self.needed.send_if_modified(|needed| needed.take_if(|needed| needed.instead().is_some()).is_some());
                 let held = self.presentable(stale.key.clone(), &credential).map_err(RenewalError::Failed)?;
                 self.held.hold(held).ok_or(RenewalError::Ended)
             }

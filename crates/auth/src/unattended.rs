@@ -124,6 +124,11 @@ impl Unattended {
         replaced.or_else(|| Some(held).filter(|held| !held.tokens.has_ended(now())))
     }
 
+    /// A reason that passes by itself has passed: whoever gives tokens has given one.
+    fn is_answered_again(&self) {
+        self.needed.send_if_modified(|needed| needed.take_if(|needed| needed.instead().is_some()).is_some());
+    }
+
     /// A token before anybody asked for it: whom to ask is known.
     async fn unasked(&self) -> Option<Arc<Presentable>> {
         let _one = self.answering.acquire().await;

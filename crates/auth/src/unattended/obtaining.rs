@@ -83,7 +83,8 @@ impl Unattended {
         self.check_issuer(&found.server.issuer).await?;
         let (vault, key) = (&*self.options.vault, self.key(found));
         let turn = vault.turn(&key).await?;
-        let kept = Credential::load(vault, &key).await?;
+        // What a person signed in for is that person's.
+        let kept = Credential::load(vault, &key).await?.filter(|kept| !kept.is_of_a_person());
         if let Some(adopted) = kept.as_ref().filter(|kept| self.fits(kept, &scopes, stale)) {
             return self.hold(key, adopted);
         }
@@ -92,6 +93,7 @@ impl Unattended {
             tracing::warn!(%error, "a token could not be kept");
         }
         drop(turn);
+        self.is_answered_again();
         self.hold(key, &credential)
     }
 

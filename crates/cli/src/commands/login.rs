@@ -147,7 +147,8 @@ enum Unsigned {
 impl Unsigned {
     fn of(needed: SignInNeeded, silent: Option<FetchError>, vault: &dyn Vault) -> Self {
         match (&needed.why, silent) {
-            (Why::Failed(_) | Why::Unanswered(_), Some(error)) if error.may_pass() => Self::Unreachable(error),
+            (Why::Failed(_), Some(error @ FetchError::Unreachable { .. })) => Self::Unreachable(error),
+            (Why::Unanswered(_), Some(error)) if error.may_pass() => Self::Unreachable(error),
             // Where nothing can be kept, the sign-in that has begun is forgotten with this process.
             (Why::Begun, _) if vault.forgets() => Self::Failed(FORGOTTEN.to_owned()),
             _ => Self::Needed(needed),
