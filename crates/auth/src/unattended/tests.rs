@@ -9,7 +9,7 @@ use toolway_config::Secret;
 
 use super::*;
 use crate::{
-    credential::Tokens,
+    credential::{RegistrationSource, Tokens},
     dpop::DpopKeys,
     grant::{
         Client, Enterprise, Google, Workload,
@@ -456,4 +456,36 @@ async fn a_token_that_cannot_be_replaced_is_used_until_it_ends() {
     assert_eq!(shown(&own).await.as_deref(), Some("Bearer one"));
     age(&own, &vault, 10).await;
     assert_eq!(shown(&own).await, None, "it has ended");
+}
+
+/// The entry was one that somebody signed in to, with the same client: their token is theirs.
+#[tokio::test]
+async fn what_a_person_signed_in_for_is_not_taken_over() {
+    let world = world().answer(TOKEN, 200, token("personal")).answer(TOKEN, 200, token("own"));
+    let vault: Arc<MemoryVault> = Arc::default();
+    unattended(&world, &vault).challenged(refusal(401, None, "Bearer")).await;
+    let key = vault.keys().await.unwrap().remove(0);
+    let mut kept = Credential::load(&*vault, &key).await.unwrap().unwrap();
+    kept.client.source = RegistrationSource::Configured;
+    kept.store(&*vault, &key).await.unwrap();
+    let next = unattended(&world, &vault);
+    assert_eq!(shown(&next).await, None);
+    assert_eq!(next.challenged(refusal(401, None, "Bearer")).await, Next::Again);
+    assert_eq!(shown(&next).await.as_deref(), Some("Bearer own"));
+}
+
+/// A later no of the server itself is not put down to an absence that is over.
+#[tokio::test(start_paused = true)]
+async fn a_reason_that_has_passed_is_not_given_again() {
+    let world = world().answer(TOKEN, 200, token("one")).answer(TOKEN, 503, "").answer(TOKEN, 200, token("two"));
+    let vault = Arc::default();
+    let own = unattended(&world, &vault);
+    own.challenged(refusal(401, None, "Bearer")).await;
+    assert_eq!(own.challenged(refusal(401, Some("Bearer one"), "Bearer")).await, Next::GiveUp);
+    assert_eq!(own.instead().unwrap().code(), "no_token");
+    tokio::time::advance(AFTER_FAILURE).await;
+    age(&own, &vault, 3590).await;
+    assert_eq!(shown(&own).await.as_deref(), Some("Bearer two"), "replaced before anybody was refused");
+    assert_eq!(own.challenged(refusal(403, Some("Bearer two"), "Bearer")).await, Next::GiveUp);
+    assert!(own.instead().is_none(), "it is the server that says no");
 }
