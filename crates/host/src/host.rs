@@ -7,6 +7,7 @@
 mod cataloguer;
 mod hearing;
 mod options;
+mod people;
 mod views;
 
 use std::{
@@ -37,12 +38,12 @@ pub use self::options::HostOptions;
 pub(crate) use self::cataloguer::Cataloguer;
 use self::views::Views;
 use crate::{
-    call::{CallId, Caller},
+    call::CallId,
     catalog::{Catalog, Naming},
     connection::{
         Applied, Connection, Dialler, Order, OwnChange, OwnLog, Phase, Plan, ServerStatus, Surroundings, Turns,
         WantedServer, WantedSet,
-        sign_in::{self, Account, SignIns, Signing},
+        sign_in::{self, SignIns},
         supervise,
     },
     event::{Events, HostEvent, Listener},
@@ -257,27 +258,6 @@ impl Host {
         Ok(())
     }
 
-    /// A session of a caller is over: what servers were kept for it ends with the calls that are under way.
-    pub fn end_session(&self, caller: &Caller, session: &str) {
-        self.connections().iter().for_each(|connection| connection.shared().lines.leave(caller, Some(session)));
-    }
-
-    /// A caller is gone: what servers were kept for it ends with the calls that are under way.
-    pub fn end_caller(&self, caller: &Caller) {
-        self.connections().iter().for_each(|connection| connection.shared().lines.leave(caller, None));
-    }
-
-    /// A client of the gateway has signed in to a server, or out of it: what is open on its behalf ends with the calls that
-    /// are under way, and what it asks for next is asked for as it has signed in. Nobody else notices.
-    pub fn signed_in(&self, server: &ServerName, client: &str, signing: Signing) -> Result<ServerStatus, HostError> {
-        let connection = self.connection(server)?;
-        if let Account::Anonymous(signed_in) = &connection.live().account {
-            signed_in.change(client, signing);
-        }
-        connection.shared().lines.leave(&Caller::Client(client.into()), None);
-        Ok(connection.status())
-    }
-
     /// Waits until every server without which nothing goes on is ready; else names those that are not.
     pub async fn required(&self) -> Result<(), Vec<ServerStatus>> {
         let required = |connection: &Connection| connection.wanted().need == Need::Required;
@@ -313,18 +293,6 @@ impl Host {
     /// Waits until what the servers listed so far is kept for the next start.
     pub async fn kept(&self) {
         self.inner.cataloguer.copied().await;
-    }
-
-    /// Whether sign-ins are being renewed. That goes on when the host is gone; whoever ends the process waits for it.
-    pub fn is_renewing(&self) -> bool {
-        self.inner.room.dialler.sign_ins.renewals.is_under_way()
-    }
-
-    /// Waits, though not for ever, until sign-ins that are being renewed are kept.
-    pub async fn renewed(&self) {
-        if !self.inner.room.dialler.sign_ins.renewed().await {
-            tracing::warn!("a renewed sign-in was not kept in time; somebody may have to sign in again");
-        }
     }
 
     /// Ends everything in good order: calls under way fail, servers are given a moment to leave, sign-ins that are being
