@@ -16,9 +16,10 @@ impl CallOff {
         self.core.upgrade().is_some_and(|core| 0 < core.open_asks() && !core.has_left())
     }
 
-    /// Whether the exchange has ended, read or not.
+    /// Whether the exchange has ended and its end is not read yet. Of one with somebody in between, or that nobody holds any
+    /// more, nothing is known.
     pub fn is_over(&self) -> bool {
-        self.core.upgrade().is_none_or(|core| core.is_over())
+        self.core.upgrade().is_some_and(|core| core.is_over())
     }
 
     /// Ends it, as [`super::Exchange::cancel`] does, if it still waits for an answer; its caller sees
