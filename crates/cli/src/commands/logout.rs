@@ -13,8 +13,8 @@ use crate::{
 
 /// Forget what came of signing in to a server
 ///
-/// Tokens and the registration as a client are removed from where they are kept, also those that were got without a person. The authorization server is not told; where
-/// it lists what you agreed to, you can take that back there.
+/// Tokens and the registration as a client are removed from where they are kept, also those that were got without a
+/// person. The authorization server is not told; where it lists what you agreed to, you can take that back there.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct LogoutArgs {
