@@ -1,10 +1,11 @@
-//! The rules of the house that a machine can check.
+//! The rules of this repository that a machine can check.
 //!
-//! This file finds the files and asks cargo what it knows; each rule is a pure function next door: sources and
-//! their names in `source`, forgotten test files in `stories`, who may use whom in `edges`, third-party code in
-//! `licence` and `supply`, lock files in `lock_file`.
+//! This file reads the tree and `cargo metadata`; each rule is a pure function in a module of its own: sources and
+//! their names in `source`, words and type names in `language`, test files that are not compiled in `stories`, edges
+//! between crates in `edges`, third-party code in `licence` and `supply`, lock files in `lock_file`.
 
 mod edges;
+mod language;
 mod licence;
 mod lock_file;
 mod source;
@@ -53,6 +54,7 @@ pub(crate) fn check(root: &Path) -> io::Result<Vec<Finding>> {
         findings.extend(lock_file::check(path, text));
     }
     findings.extend(stories::check(&tree));
+    findings.extend(language::check(&tree));
 
     findings.extend(edges::check(&ask_cargo(root, &["--no-deps"])?));
     let rules = supply::Rules::read(tree.get("deny.toml").map_or("", String::as_str)).map_err(io::Error::other)?;
@@ -91,7 +93,7 @@ impl fmt::Display for Finding {
 
 // === reading ===
 
-/// Folders nobody writes by hand.
+/// Folders whose contents are generated or installed.
 const SKIPPED: &[&str] = &[".git", ".interop", "artifacts", "corpus", "node_modules", "target"];
 
 fn read_tree(root: &Path) -> io::Result<Tree> {
@@ -106,7 +108,7 @@ fn read_tree(root: &Path) -> io::Result<Tree> {
             }
             if path.is_dir() {
                 folders.push(path);
-            } else if source::is_one(name) || lock_file::is_one(name) || name == "deny.toml" {
+            } else if source::is_one(name) || language::is_page(name) || lock_file::is_one(name) || name == "deny.toml" {
                 let parts: Vec<_> = path.strip_prefix(root).map_err(io::Error::other)?.iter().collect();
                 let place = parts.join("/".as_ref()).to_string_lossy().into_owned();
                 tree.insert(place, fs::read_to_string(&path)?);

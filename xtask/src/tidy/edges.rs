@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::Finding;
 
-/// Each crate and the ones of ours that it may use. A crate that is not here has not been thought about.
+/// Each crate and the ones of ours that it may use. A crate without an entry is an error.
 const EDGES: &[(&str, &[&str])] = &[
     ("agent", &["config", "host"]),
     ("auth", &["config", "wire"]),
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crate_nobody_thought_about_is_found() {
+    fn a_crate_without_an_entry_is_found() {
         assert_eq!(found("toolway-extras", &json!([])).len(), 1);
         assert_eq!(check(&json!({})).len(), 1);
     }

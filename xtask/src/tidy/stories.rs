@@ -1,4 +1,4 @@
-//! One test binary per crate, `tests/it/main.rs`, and no file in it that nobody compiles.
+//! One test binary per crate, `tests/it/main.rs`, and every file in it is compiled.
 
 use super::{Finding, Tree};
 
@@ -22,7 +22,7 @@ fn check_file(path: &str, tree: &Tree) -> Option<Finding> {
         None => (format!("{package}/tests/it/main.rs"), story),
     };
     let declared = tree.get(&parent).is_some_and(|text| declares(text, module));
-    (!declared).then(|| Finding::broken(path, format!("is not declared in {parent}, so nobody compiles it")))
+    (!declared).then(|| Finding::broken(path, format!("is not declared in {parent} and is not compiled")))
 }
 
 fn declares(text: &str, module: &str) -> bool {
@@ -63,8 +63,8 @@ mod tests {
         assert_eq!(
             found(&files),
             [
-                "broken: crates/wire/tests/it/reading.rs: is not declared in crates/wire/tests/it/main.rs, so nobody compiles it",
-                "broken: crates/wire/tests/it/up/probing.rs: is not declared in crates/wire/tests/it/up.rs, so nobody compiles it",
+                "broken: crates/wire/tests/it/reading.rs: is not declared in crates/wire/tests/it/main.rs and is not compiled",
+                "broken: crates/wire/tests/it/up/probing.rs: is not declared in crates/wire/tests/it/up.rs and is not compiled",
             ]
         );
     }
