@@ -10,7 +10,7 @@ use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 use toolway_fuzz::{
-    header::{ParamHeader, annotated},
+    header::{ParamHeader, param_headers},
     json::Raw,
     private::{decode_header, encode_header},
 };
@@ -25,7 +25,7 @@ fuzz_target!(|data: &[u8]| {
         comes_back(&text);
     }
     let Ok(schema) = Raw::parse(Bytes::copy_from_slice(data)) else { return };
-    let found = annotated(&schema);
+    let found = param_headers(&schema);
     // Where a key stands twice, readers differ.
     if let (Ok(value), true) = (schema.read::<Value>(), each_key_once(&schema)) {
         match found {

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use toolway_fuzz::Input;
-use toolway_fuzz::sse::{Decoder, Event, encode};
+use toolway_fuzz::sse::{SseDecoder, SseEvent, encode};
 
 fuzz_target!(|data: &[u8]| {
     let mut input = Input::new(data);
@@ -24,8 +24,8 @@ fuzz_target!(|data: &[u8]| {
 });
 
 /// The events, and whether all were within the bound.
-fn decode(chunks: Vec<Bytes>, limit: usize) -> (Vec<Event>, bool) {
-    let mut decoder = Decoder::new(limit);
+fn decode(chunks: Vec<Bytes>, limit: usize) -> (Vec<SseEvent>, bool) {
+    let mut decoder = SseDecoder::new(limit);
     let mut events = Vec::new();
     for chunk in chunks {
         match decoder.push(chunk) {
@@ -53,15 +53,15 @@ struct Plain {
     after_return: bool,
     size: usize,
     limit: usize,
-    event: Event,
+    event: SseEvent,
     data: Vec<u8>,
     any: bool,
-    events: Vec<Event>,
+    events: Vec<SseEvent>,
 }
 
 impl Plain {
     fn new(limit: usize) -> Self {
-        let (event, data) = (Event::default(), Vec::new());
+        let (event, data) = (SseEvent::default(), Vec::new());
         Self { line: vec![], first: true, after_return: false, size: 0, limit, event, data, any: false, events: vec![] }
     }
 
@@ -113,7 +113,7 @@ impl Plain {
         let (event, mut data) = (std::mem::take(&mut self.event), std::mem::take(&mut self.data));
         data.pop();
         if std::mem::take(&mut self.any) {
-            self.events.push(Event { data: data.into(), ..event });
+            self.events.push(SseEvent { data: data.into(), ..event });
         }
     }
 }

@@ -25,8 +25,8 @@ pub async fn lines<R: AsyncRead + Unpin>(stream: R, limit: usize) -> Vec<Line> {
     let mut lines = Vec::new();
     while let Ok(Some(line)) = reader.next().await {
         lines.push(match line {
-            line::Line::Message(text) => Line::Message(text),
-            line::Line::TooLong(skimmed) => Line::TooLong(skimmed.id),
+            line::FramedLine::Message(text) => Line::Message(text),
+            line::FramedLine::TooLong(skimmed) => Line::TooLong(skimmed.id),
         });
     }
     lines

@@ -21,10 +21,10 @@ pub enum WireError {
         reason: String,
     },
     /// A named clock ran out.
-    #[error("no answer within {limit:?} ({clock})")]
+    #[error("no answer within {limit:?} ({kind})")]
     TimedOut {
         /// Which clock.
-        clock: Clock,
+        kind: TimeoutKind,
         /// What it was set to.
         limit: Duration,
     },
@@ -99,7 +99,7 @@ pub enum WireError {
 
 /// The clocks that can run out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Clock {
+pub enum TimeoutKind {
     /// Opening a connection.
     Connect,
     /// The handshake.
@@ -151,7 +151,7 @@ impl From<BadMessage> for WireError {
     }
 }
 
-impl fmt::Display for Clock {
+impl fmt::Display for TimeoutKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Connect => "connect timeout",

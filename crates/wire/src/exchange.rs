@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!             ┌──────────────────────────── Exchange ───────────────────────────┐
-//!  request ──►│  Progress* · Log* · Ask ─► Answer · Ask ─► Answer · … · Outcome  │──► one end
+//!  request ──►│  Progress* · Log* · ServerRequest ─► Answer · ServerRequest ─► Answer · … · Outcome  │──► one end
 //!             └─────────────────────────────────────────────────────────────────┘
 //! ```
 //!
@@ -11,12 +11,12 @@
 //! whoever serves gives one, so that a relay is a function from request to exchange. What lives outside an
 //! exchange is in [`crate::notice`]; a task outlives the exchange that made it and is named by its outcome.
 
-mod alarm;
-mod ask;
-mod call_off;
-mod clock;
+mod timer_pool;
+mod server_request;
+mod cancel_handle;
+mod timeouts;
 mod core;
-mod errand;
+mod pending_io;
 mod request;
 
 use std::{
@@ -32,19 +32,19 @@ use futures_util::{
     stream::FuturesUnordered,
 };
 
-pub use ask::{Answer, Ask, AskId, Cause, Question};
-pub use call_off::CallOff;
-pub use clock::Terms;
-pub use errand::Errand;
+pub use server_request::{Answer, ServerRequest, ServerRequestId, Cause, ServerRequestDetails};
+pub use cancel_handle::CancelHandle;
+pub use timeouts::ExchangeTimeouts;
+pub use pending_io::PendingIo;
 pub use request::{Handover, LogLevel, Progress, Request};
 
 use self::core::Core;
 pub(crate) use self::{
-    alarm::{Alarm, Alarms},
-    errand::Bell,
+    timer_pool::{PooledTimer, TimerPool},
+    pending_io::ReadyFlag,
 };
 use crate::{
-    error::{Clock, WireError},
+    error::{TimeoutKind, WireError},
     json::Raw,
     message::{ClientCapabilities, RpcError},
     task::Task,
@@ -61,16 +61,16 @@ pub struct Exchange {
 #[derive(Debug)]
 enum Source {
     /// The [`Feed`] at the other end.
-    Feed { core: Arc<Core>, alarm: Alarm, errand: Errand },
-    /// Somebody who stands in between.
-    Between(Box<dyn Between>),
+    Feed { core: Arc<Core>, timer: PooledTimer, pending_io: PendingIo },
+    /// Somebody who stands in interceptor.
+    Intercepted(Box<dyn ExchangeInterceptor>),
 }
 
-/// Somebody between a caller and whoever answers: what happens passes through as it is looked at, so that standing in
-/// between takes no task and no queue. Dropped before the end, it cancels.
-pub trait Between: fmt::Debug + Send {
+/// Somebody interceptor a caller and whoever answers: what happens passes through as it is looked at, so that standing in
+/// interceptor takes no task and no queue. Dropped before the end, it cancels.
+pub trait ExchangeInterceptor: fmt::Debug + Send {
     /// The next thing that happens; `None` after the end.
-    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Happening>>;
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<ExchangeEvent>>;
 
     /// The outcome is no longer wanted; the end is then [`Outcome::Cancelled`].
     fn cancel(&mut self, reason: &str);
@@ -87,15 +87,15 @@ pub struct Feed {
 
 /// What happens in an exchange.
 #[derive(Debug)]
-pub enum Happening {
+pub enum ExchangeEvent {
     /// `progress`, `total`, `message` as they came, without a token.
     Progress(Raw),
     /// `level`, `logger`, `data` as they came.
     Log(Raw),
     /// The server wants something of the caller's side.
-    Ask(Ask),
+    ServerRequest(ServerRequest),
     /// It no longer does.
-    Withdrawn(AskId),
+    Withdrawn(ServerRequestId),
     /// The one end.
     Ended(Outcome),
 }
@@ -114,7 +114,7 @@ pub enum Outcome {
     /// A clock ran out; the server was told.
     TimedOut {
         /// Which clock.
-        clock: Clock,
+        kind: TimeoutKind,
         /// What it was set to.
         limit: std::time::Duration,
     },
@@ -123,15 +123,15 @@ pub enum Outcome {
 }
 
 /// Answers questions on behalf of a caller: a person, a model, a configuration.
-pub trait AskHandler: Send + Sync {
-    /// What may be asked. What is not declared here is never put to [`AskHandler::answer`].
+pub trait ServerRequestHandler: Send + Sync {
+    /// What may be asked. What is not declared here is never put to [`ServerRequestHandler::answer`].
     fn capabilities(&self) -> ClientCapabilities;
 
     /// Answers one question.
-    fn answer(&self, question: Question) -> BoxFuture<'_, Answer>;
+    fn answer(&self, question: ServerRequestDetails) -> BoxFuture<'_, Answer>;
 
     /// A question came that could be about any of several requests, so nobody was shown it.
-    fn ambiguous(&self, _question: &Question) {}
+    fn ambiguous(&self, _question: &ServerRequestDetails) {}
 }
 
 impl Outcome {
@@ -142,14 +142,14 @@ impl Outcome {
 }
 
 /// Two ends of a new exchange.
-pub fn pair(terms: Terms, unread: usize) -> (Exchange, Feed) {
+pub fn pair(terms: ExchangeTimeouts, unread: usize) -> (Exchange, Feed) {
     pair_with(terms, unread, None)
 }
 
-/// As [`pair`], with the alarms of a connection.
-pub(crate) fn pair_with(terms: Terms, unread: usize, alarms: Option<Alarms>) -> (Exchange, Feed) {
+/// As [`pair`], with the timers of a connection.
+pub(crate) fn pair_with(terms: ExchangeTimeouts, unread: usize, timers: Option<TimerPool>) -> (Exchange, Feed) {
     let core = Arc::new(Core::new(terms, unread));
-    let source = Source::Feed { core: Arc::clone(&core), alarm: Alarm::new(alarms), errand: Errand::none() };
+    let source = Source::Feed { core: Arc::clone(&core), timer: PooledTimer::new(timers), pending_io: PendingIo::none() };
     (Exchange { source, ended: false }, Feed { core })
 }
 
@@ -158,40 +158,40 @@ pub(crate) fn pair_with(terms: Terms, unread: usize, alarms: Option<Alarms>) -> 
 impl Exchange {
     /// An exchange that has ended already.
     pub fn ended(outcome: Outcome) -> Self {
-        let (exchange, feed) = pair(Terms::unbounded(), 1);
+        let (exchange, feed) = pair(ExchangeTimeouts::unbounded(), 1);
         feed.end(outcome);
         exchange
     }
 
-    /// An exchange with somebody in between.
-    pub fn through(between: impl Between + 'static) -> Self {
-        Self { source: Source::Between(Box::new(between)), ended: false }
+    /// An exchange with somebody in interceptor.
+    pub fn through(interceptor: impl ExchangeInterceptor + 'static) -> Self {
+        Self { source: Source::Intercepted(Box::new(interceptor)), ended: false }
     }
 
     /// The same; whoever waits for it does this meanwhile.
-    pub(crate) fn with_errand(mut self, work: Errand) -> Self {
-        if let Source::Feed { errand, .. } = &mut self.source {
-            *errand = work;
+    pub(crate) fn with_pending_io(mut self, work: PendingIo) -> Self {
+        if let Source::Feed { pending_io, .. } = &mut self.source {
+            *pending_io = work;
         }
         self
     }
 
     /// The next thing that happens; `None` after the end.
-    pub async fn next(&mut self) -> Option<Happening> {
+    pub async fn next(&mut self) -> Option<ExchangeEvent> {
         poll_fn(|context| self.poll_next(context)).await
     }
 
     /// As [`Exchange::next`], by hand.
-    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Happening>> {
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<ExchangeEvent>> {
         if self.ended {
             return Poll::Ready(None);
         }
         let happening = match &mut self.source {
-            Source::Feed { core, alarm, errand } => fed(core, alarm, errand, context),
-            Source::Between(between) => between.poll_next(context),
+            Source::Feed { core, timer, pending_io } => poll_feed(core, timer, pending_io, context),
+            Source::Intercepted(interceptor) => interceptor.poll_next(context),
         };
         if let Poll::Ready(happening) = &happening {
-            self.ended = matches!(happening, Some(Happening::Ended(_)) | None);
+            self.ended = matches!(happening, Some(ExchangeEvent::Ended(_)) | None);
         }
         happening
     }
@@ -200,28 +200,28 @@ impl Exchange {
     pub fn cancel(&mut self, reason: &str) {
         match &mut self.source {
             _ if self.ended => {}
-            Source::Feed { core, errand, .. } => {
+            Source::Feed { core, pending_io, .. } => {
                 core.cancel(reason);
-                *errand = Errand::none();
+                *pending_io = PendingIo::none();
             }
-            Source::Between(between) => between.cancel(reason),
+            Source::Intercepted(interceptor) => interceptor.cancel(reason),
         }
     }
 
-    /// The way to end it from elsewhere; nothing comes of that where somebody stands in between.
-    pub fn call_off(&self) -> CallOff {
+    /// The way to end it from elsewhere; nothing comes of that where somebody stands in interceptor.
+    pub fn cancel_handle(&self) -> CancelHandle {
         let core = match &self.source {
             Source::Feed { core, .. } => Arc::downgrade(core),
-            Source::Between(_) => std::sync::Weak::new(),
+            Source::Intercepted(_) => std::sync::Weak::new(),
         };
-        CallOff { core }
+        CancelHandle { core }
     }
 
     /// How many progress and log happenings were dropped because nobody took them.
     pub fn missed(&self) -> u64 {
         match &self.source {
             Source::Feed { core, .. } => core.missed(),
-            Source::Between(between) => between.missed(),
+            Source::Intercepted(interceptor) => interceptor.missed(),
         }
     }
 
@@ -229,8 +229,8 @@ impl Exchange {
     pub async fn outcome(mut self) -> Outcome {
         loop {
             match self.next().await {
-                Some(Happening::Ended(outcome)) => return outcome,
-                Some(Happening::Ask(ask)) => ask.answer(Answer::Nobody),
+                Some(ExchangeEvent::Ended(outcome)) => return outcome,
+                Some(ExchangeEvent::ServerRequest(ask)) => ask.answer(Answer::Unavailable),
                 Some(_) => {}
                 None => return Outcome::over(),
             }
@@ -238,34 +238,34 @@ impl Exchange {
     }
 
     /// Goes through to the end: questions go to `handler`, everything else is shown to `see`.
-    pub async fn outcome_with(mut self, handler: Option<&dyn AskHandler>, mut see: impl FnMut(&Happening)) -> Outcome {
+    pub async fn outcome_with(mut self, handler: Option<&dyn ServerRequestHandler>, mut see: impl FnMut(&ExchangeEvent)) -> Outcome {
         let mut answering = FuturesUnordered::new();
-        let mut open: Vec<(AskId, AbortHandle)> = Vec::new();
+        let mut open: Vec<(ServerRequestId, AbortHandle)> = Vec::new();
         loop {
             let happening = tokio::select! {
                 happening = self.next() => happening,
                 Some(_) = answering.next(), if !answering.is_empty() => continue,
             };
             match happening {
-                Some(Happening::Ended(outcome)) => return outcome,
-                Some(Happening::Ask(ask)) => match handler {
+                Some(ExchangeEvent::Ended(outcome)) => return outcome,
+                Some(ExchangeEvent::ServerRequest(ask)) => match handler {
                     Some(handler) => {
                         let (handle, registration) = AbortHandle::new_pair();
-                        open.push((ask.question.id, handle));
+                        open.push((ask.details.id, handle));
                         answering.push(Abortable::new(
                             async move {
-                                let answer = handler.answer(ask.question.clone()).await;
+                                let answer = handler.answer(ask.details.clone()).await;
                                 ask.answer(answer);
                             },
                             registration,
                         ));
                     }
-                    None => ask.answer(Answer::Nobody),
+                    None => ask.answer(Answer::Unavailable),
                 },
-                Some(Happening::Withdrawn(ask)) => {
+                Some(ExchangeEvent::Withdrawn(ask)) => {
                     // Whoever was answering need not go on.
                     open.iter().filter(|(open, _)| *open == ask).for_each(|(_, handle)| handle.abort());
-                    see(&Happening::Withdrawn(ask));
+                    see(&ExchangeEvent::Withdrawn(ask));
                 }
                 Some(other) => see(&other),
                 None => return Outcome::over(),
@@ -278,38 +278,38 @@ impl Drop for Exchange {
     fn drop(&mut self) {
         match &self.source {
             Source::Feed { core, .. } if !self.ended => core.leave("the caller went away"),
-            Source::Feed { .. } | Source::Between(_) => {}
+            Source::Feed { .. } | Source::Intercepted(_) => {}
         }
     }
 }
 
 /// The next thing that the feed tells, or that a clock has run out.
-fn fed(core: &Core, alarm: &mut Alarm, errand: &mut Errand, context: &mut Context<'_>) -> Poll<Option<Happening>> {
-    if errand.is_open() {
+fn poll_feed(core: &Core, timer: &mut PooledTimer, pending_io: &mut PendingIo, context: &mut Context<'_>) -> Poll<Option<ExchangeEvent>> {
+    if pending_io.is_open() {
         // What comes of it is seen right below.
-        core.is_looking();
-        errand.go_on(context);
+        core.clear_caller_waker();
+        pending_io.poll(context);
     }
     let (at, clock, limit) = match core.poll(context) {
-        Ok(end @ Happening::Ended(_)) => return Poll::Ready(Some(end)),
+        Ok(end @ ExchangeEvent::Ended(_)) => return Poll::Ready(Some(end)),
         // Whoever never falls silent must not keep the caller from noticing that time is up.
         Ok(happening) => match core.overdue() {
-            Some(limit) => (None, Clock::Total, limit),
+            Some(limit) => (None, TimeoutKind::Total, limit),
             None => return Poll::Ready(Some(happening)),
         },
         Err(None) => return Poll::Pending,
         Err(Some((at, clock, limit))) => (Some(at), clock, limit),
     };
-    if at.is_some_and(|at| alarm.poll(at, context).is_pending()) {
+    if at.is_some_and(|at| timer.poll(at, context).is_pending()) {
         return Poll::Pending;
     }
-    *errand = Errand::none();
+    *pending_io = PendingIo::none();
     Poll::Ready(Some(time_out(core, clock, limit)))
 }
 
-fn time_out(core: &Core, clock: Clock, limit: std::time::Duration) -> Happening {
+fn time_out(core: &Core, clock: TimeoutKind, limit: std::time::Duration) -> ExchangeEvent {
     core.leave("timed out");
-    Happening::Ended(Outcome::TimedOut { clock, limit })
+    ExchangeEvent::Ended(Outcome::TimedOut { kind: clock, limit })
 }
 
 // === impl Feed ===
@@ -317,24 +317,24 @@ fn time_out(core: &Core, clock: Clock, limit: std::time::Duration) -> Happening 
 impl Feed {
     /// Reports progress: `params` without a token.
     pub fn progress(&self, params: Raw) {
-        self.core.tell(Happening::Progress(params));
+        self.core.push_event(ExchangeEvent::Progress(params));
     }
 
     /// Reports a log line.
     pub fn log(&self, params: Raw) {
-        self.core.tell(Happening::Log(params));
+        self.core.push_event(ExchangeEvent::Log(params));
     }
 
     /// Puts a question to the caller's side; resolves when it is answered or can no longer be.
-    pub fn ask(&self, question: Question) -> impl Future<Output = Answer> + Send + 'static {
+    pub fn ask(&self, question: ServerRequestDetails) -> impl Future<Output = Answer> + Send + 'static {
         let answer = self.core.ask(question);
-        async move { answer.await.unwrap_or_else(|_| Answer::Nobody) }
+        async move { answer.await.unwrap_or_else(|_| Answer::Unavailable) }
     }
 
     /// Takes a question back.
-    pub fn withdraw(&self, ask: AskId) {
-        self.core.ask_closed(ask);
-        self.core.tell(Happening::Withdrawn(ask));
+    pub fn withdraw(&self, ask: ServerRequestId) {
+        self.core.close_server_request(ask);
+        self.core.push_event(ExchangeEvent::Withdrawn(ask));
     }
 
     /// Ends the exchange; false when it had ended already.
@@ -363,13 +363,13 @@ impl Feed {
     }
 
     /// Whether this question waits for an answer.
-    pub fn is_open(&self, ask: AskId) -> bool {
+    pub fn is_open(&self, ask: ServerRequestId) -> bool {
         self.core.is_open(ask)
     }
 
     /// Questions that wait for an answer.
-    pub fn open_asks(&self) -> usize {
-        self.core.open_asks()
+    pub fn open_server_requests(&self) -> usize {
+        self.core.open_server_requests()
     }
 }
 

@@ -49,7 +49,7 @@ pub struct InvalidAnnotation {
 /// Header and body disagree.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{header} {problem}")]
-pub struct Mismatch {
+pub struct HeaderMismatch {
     /// The header.
     pub header: String,
     /// What is wrong with it.
@@ -122,8 +122,8 @@ const MARK: &str = "=?base64?";
 const END: &str = "?=";
 
 /// The arguments a schema wants in headers; an error when any annotation is invalid.
-pub fn annotated(schema: &Raw) -> Result<Vec<ParamHeader>, InvalidAnnotation> {
-    if !mentioned(schema) {
+pub fn param_headers(schema: &Raw) -> Result<Vec<ParamHeader>, InvalidAnnotation> {
+    if !may_have_annotations(schema) {
         return Ok(Vec::new());
     }
     let mut headers: Vec<ParamHeader> = Vec::new();
@@ -140,7 +140,7 @@ pub fn annotated(schema: &Raw) -> Result<Vec<ParamHeader>, InvalidAnnotation> {
 }
 
 /// Whether there can be an annotation: most schemas have none, and it takes no parsing to see that.
-pub(crate) fn mentioned(text: &Raw) -> bool {
+pub(crate) fn may_have_annotations(text: &Raw) -> bool {
     text.may_mention(ANNOTATION)
 }
 
@@ -243,7 +243,7 @@ pub(crate) fn check(
     method: &str,
     params: Option<&Raw>,
     annotated: &[ParamHeader],
-) -> Result<(), Mismatch> {
+) -> Result<(), HeaderMismatch> {
     expect(headers, &METHOD, method)?;
     if let Some(name) = named(method, params).as_ref().and_then(Raw::as_str) {
         expect(headers, &NAME, &name)?;
@@ -276,7 +276,7 @@ pub(crate) fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<&'a 
     }
 }
 
-fn expect(headers: &HeaderMap, name: &HeaderName, value: &str) -> Result<(), Mismatch> {
+fn expect(headers: &HeaderMap, name: &HeaderName, value: &str) -> Result<(), HeaderMismatch> {
     let given = match only(headers, name) {
         Ok(given) => given,
         Err(problem) => return mismatch(name, problem),
@@ -297,15 +297,15 @@ fn spells(given: &HeaderValue, value: &str) -> bool {
     given.as_bytes() == value.as_bytes() && value.bytes().all(plain)
 }
 
-fn mismatch(name: &HeaderName, problem: &'static str) -> Result<(), Mismatch> {
-    Err(Mismatch { header: name.to_string(), problem })
+fn mismatch(name: &HeaderName, problem: &'static str) -> Result<(), HeaderMismatch> {
+    Err(HeaderMismatch { header: name.to_string(), problem })
 }
 
 #[cfg(test)]
 mod tests {
     use http::{HeaderMap, HeaderValue};
 
-    use super::{annotated, check, decode, encode, from_arguments};
+    use super::{check, decode, encode, from_arguments, param_headers};
     use crate::json::Raw;
 
     fn raw(text: &str) -> Raw {
@@ -336,7 +336,7 @@ mod tests {
     fn annotations_are_valid_only_on_the_straight_way() {
         let schema = raw(r#"{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"},
             "deep":{"type":"object","properties":{"n":{"type":"integer","x-mcp-header":"N"}}}}}"#);
-        let headers = annotated(&schema).unwrap();
+        let headers = param_headers(&schema).unwrap();
         let made = from_arguments(&headers, Some(&raw(r#"{"region":"x","deep":{"n":42.0}}"#)));
         assert_eq!(made.len(), 2);
         assert_eq!(made[1].1, "42");
@@ -350,14 +350,14 @@ mod tests {
             r#"{"oneOf":[{"properties":{"a":{"type":"string","x-mcp-header":"A"}}}]}"#,
             r#"{"properties":{"a":{"type":"string","x-mcp-header":"A"},"b":{"type":"string","x-mcp-header":"a"}}}"#,
         ] {
-            assert!(annotated(&raw(bad)).is_err(), "{bad}");
+            assert!(param_headers(&raw(bad)).is_err(), "{bad}");
         }
     }
 
     #[test]
     fn headers_are_checked_against_the_body() {
         let schema = raw(r#"{"properties":{"n":{"type":"integer","x-mcp-header":"N"}}}"#);
-        let annotated = annotated(&schema).unwrap();
+        let annotated = param_headers(&schema).unwrap();
         let params = raw(r#"{"name":"t","arguments":{"n":42}}"#);
         let mut headers = HeaderMap::new();
         let verdict = |headers: &HeaderMap| check(headers, "tools/call", Some(&params), &annotated).is_ok();

@@ -28,11 +28,11 @@ pub const CONCURRENT_REQUESTS: usize = 1_024;
 /// How often a server may answer one request with further questions.
 pub const ROUNDS: usize = 10;
 /// Questions in one round, and questions of one legacy call that are open at the same time.
-pub const ASKS_PER_ROUND: usize = 16;
+pub const SERVER_REQUESTS_PER_ROUND: usize = 16;
 /// What a server may hand us to carry from one round to the next.
 pub const REQUEST_STATE_BYTES: usize = 256 * 1024;
 /// Happenings of one exchange that its caller has not yet taken; the oldest progress and logs give way.
-pub const UNREAD_HAPPENINGS: usize = 256;
+pub const UNREAD_EVENTS: usize = 256;
 /// Notices nobody has taken yet; a slow listener is told how many it missed.
 pub const UNREAD_NOTICES: usize = 256;
 /// Bytes waiting to be written to one peer.
@@ -53,16 +53,16 @@ pub const KEPT_STREAMS: usize = 32;
 pub const KEPT_STREAM_BYTES: usize = MESSAGE_BYTES;
 /// A larger stream is let go as soon as it was handed to its connection.
 pub const TAKEN_STREAM_BYTES: usize = 16 * 1024;
-/// Calls that wait for their caller to come back with answers, of one face or of all on the same premises.
+/// Calls that wait for their caller to come back with answers, of one downstream or of all on the same premises.
 pub const PARKED_CALLS: usize = 1_000;
 /// Those of one caller.
 pub const PARKED_CALLS_PER_CALLER: usize = 100;
-/// Legacy sessions of one face, or of all on the same premises.
+/// Legacy sessions of one downstream, or of all on the same premises.
 pub const SESSIONS: usize = 4_096;
 /// Those of one caller; with more, its own that was left alone for longest gives way.
 pub const SESSIONS_PER_CALLER: usize = 1_024;
 
-/// The bounds in force for one connection or one face.
+/// The bounds in force for one connection or one downstream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// See [`MESSAGE_BYTES`].
@@ -87,12 +87,12 @@ pub struct Limits {
     pub concurrent_requests: usize,
     /// See [`ROUNDS`].
     pub rounds: usize,
-    /// See [`ASKS_PER_ROUND`].
-    pub asks_per_round: usize,
+    /// See [`SERVER_REQUESTS_PER_ROUND`].
+    pub server_requests_per_round: usize,
     /// See [`REQUEST_STATE_BYTES`].
     pub request_state_bytes: usize,
-    /// See [`UNREAD_HAPPENINGS`].
-    pub unread_happenings: usize,
+    /// See [`UNREAD_EVENTS`].
+    pub unread_events: usize,
     /// See [`UNREAD_NOTICES`].
     pub unread_notices: usize,
     /// See [`UNSENT_BYTES`].
@@ -131,9 +131,9 @@ impl Default for Limits {
             listing_bytes: LISTING_BYTES,
             concurrent_requests: CONCURRENT_REQUESTS,
             rounds: ROUNDS,
-            asks_per_round: ASKS_PER_ROUND,
+            server_requests_per_round: SERVER_REQUESTS_PER_ROUND,
             request_state_bytes: REQUEST_STATE_BYTES,
-            unread_happenings: UNREAD_HAPPENINGS,
+            unread_events: UNREAD_EVENTS,
             unread_notices: UNREAD_NOTICES,
             unsent_bytes: UNSENT_BYTES,
             resumptions: RESUMPTIONS,

@@ -1,4 +1,4 @@
-//! Messages framed by lines, over any pair of byte streams: the same for both faces.
+//! Messages framed by lines, over any pair of byte streams: the same for both downstreams.
 //!
 //! [`LineReader`] gives one message per line and survives lines that are too long, not those without an end.
 //! [`LineWriter`] writes a message where it is sent, as far as the stream takes it without waiting; what is sent while a
@@ -50,7 +50,7 @@ pub(crate) struct LineReader<R> {
 
 /// Something read.
 #[derive(Debug)]
-pub(crate) enum Line {
+pub(crate) enum FramedLine {
     /// One message's text.
     Message(Bytes),
     /// A line over the bound went by; it was about this.
@@ -65,12 +65,12 @@ pub(crate) struct LineWriter {
 
 struct Shared {
     // Nothing awaits under this lock.
-    state: Mutex<Unsent>,
+    state: Mutex<WriteState>,
     wake: Notify,
     limit: usize,
 }
 
-struct Unsent {
+struct WriteState {
     bytes: Vec<u8>,
     /// The stream, while nobody writes to it.
     stream: Option<Stream>,
@@ -82,7 +82,7 @@ struct Unsent {
 type Stream = Box<dyn AsyncWrite + Send + Unpin>;
 
 /// What a write without waiting came to.
-enum Written {
+enum WriteOutcome {
     /// All of it is with the peer's side.
     All,
     /// The stream took it and holds it back.
@@ -100,7 +100,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
 
     /// The next line that is not blank; `None` at the end of the stream. [`io::ErrorKind::InvalidData`] is a line without
     /// an end.
-    pub(crate) async fn next(&mut self) -> io::Result<Option<Line>> {
+    pub(crate) async fn next(&mut self) -> io::Result<Option<FramedLine>> {
         loop {
             match memchr::memchr(b'\n', &self.buffer[self.searched..]) {
                 Some(offset) => {
@@ -123,13 +123,13 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     }
 
     /// The line that ends at `end`, copied out at its exact size; `None` when it is blank.
-    fn take(&mut self, end: usize) -> Option<Line> {
+    fn take(&mut self, end: usize) -> Option<FramedLine> {
         let line = &self.buffer[self.start..end];
         let line = match line.trim_ascii() {
             // The bound is on what stands on the line; without its end at hand, nobody knows what to trim.
-            _ if self.limit < line.len() => Some(Line::TooLong(Skimmer::whole(line))),
+            _ if self.limit < line.len() => Some(FramedLine::TooLong(Skimmer::whole(line))),
             [] => None,
-            text => Some(Line::Message(Bytes::copy_from_slice(text))),
+            text => Some(FramedLine::Message(Bytes::copy_from_slice(text))),
         };
         self.start = end + 1;
         self.searched = self.start;
@@ -150,7 +150,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     }
 
     /// What stands after the last line end.
-    fn rest(&mut self) -> Option<Line> {
+    fn rest(&mut self) -> Option<FramedLine> {
         let end = self.buffer.len();
         if end <= self.start {
             return None;
@@ -168,7 +168,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     }
 
     /// Lets a line that is too long go by, looking only for its id.
-    async fn skim(&mut self) -> io::Result<Option<Line>> {
+    async fn skim(&mut self) -> io::Result<Option<FramedLine>> {
         let mut skimmer = Skimmer::default();
         skimmer.skim(&self.buffer[self.start..]);
         let most = self.limit.max(CHUNK).saturating_mul(ENDLESS_LINE);
@@ -181,13 +181,13 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             self.buffer = Vec::new();
             (self.start, self.searched) = (0, 0);
             if self.fill().await? == 0 {
-                return Ok(Some(Line::TooLong(skimmer.found())));
+                return Ok(Some(FramedLine::TooLong(skimmer.found())));
             }
             match memchr::memchr(b'\n', &self.buffer) {
                 Some(end) => {
                     skimmer.skim(&self.buffer[..end]);
                     (self.start, self.searched) = (end + 1, end + 1);
-                    return Ok(Some(Line::TooLong(skimmer.found())));
+                    return Ok(Some(FramedLine::TooLong(skimmer.found())));
                 }
                 None => {
                     skimmer.skim(&self.buffer);
@@ -207,7 +207,7 @@ impl LineWriter {
         stream: impl AsyncWrite + Send + Unpin + 'static,
         limit: usize,
     ) -> (Self, impl Future<Output = io::Result<()>> + Send) {
-        let state = Unsent { bytes: Vec::new(), stream: Some(Box::new(stream)), unflushed: false, closed: None };
+        let state = WriteState { bytes: Vec::new(), stream: Some(Box::new(stream)), unflushed: false, closed: None };
         let shared = Arc::new(Shared { state: Mutex::new(state), wake: Notify::new(), limit });
         (Self { shared: Arc::clone(&shared) }, write(shared))
     }
@@ -257,12 +257,12 @@ impl Shared {
         let written = write_now(&mut stream, &batch);
         let mut state = self.state.lock();
         match written {
-            Written::All => batch.clear(),
-            Written::Unflushed => {
+            WriteOutcome::All => batch.clear(),
+            WriteOutcome::Unflushed => {
                 state.unflushed = true;
                 batch.clear();
             }
-            Written::Some(count) => drop(batch.drain(..count)),
+            WriteOutcome::Some(count) => drop(batch.drain(..count)),
         }
         batch.extend_from_slice(&state.bytes);
         state.bytes = batch;
@@ -327,15 +327,15 @@ async fn write(shared: Arc<Shared>) -> io::Result<()> {
 }
 
 /// Writes as much as the stream takes at once. A stream that broke says so again to whoever writes the rest.
-fn write_now(stream: &mut Stream, batch: &[u8]) -> Written {
+fn write_now(stream: &mut Stream, batch: &[u8]) -> WriteOutcome {
     let mut context = Context::from_waker(Waker::noop());
     match Pin::new(&mut *stream).poll_write(&mut context, batch) {
         Poll::Ready(Ok(count)) if count == batch.len() => match Pin::new(stream).poll_flush(&mut context) {
-            Poll::Ready(Ok(())) => Written::All,
-            Poll::Ready(Err(_)) | Poll::Pending => Written::Unflushed,
+            Poll::Ready(Ok(())) => WriteOutcome::All,
+            Poll::Ready(Err(_)) | Poll::Pending => WriteOutcome::Unflushed,
         },
-        Poll::Ready(Ok(count)) => Written::Some(count),
-        Poll::Ready(Err(_)) | Poll::Pending => Written::Some(0),
+        Poll::Ready(Ok(count)) => WriteOutcome::Some(count),
+        Poll::Ready(Err(_)) | Poll::Pending => WriteOutcome::Some(0),
     }
 }
 
@@ -345,7 +345,7 @@ mod tests {
     use proptest::prelude::{Just, any, prop, prop_oneof, proptest};
     use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 
-    use super::{Line, LineReader, LineWriter};
+    use super::{FramedLine, LineReader, LineWriter};
     use crate::property;
 
     async fn lines(stream: impl AsyncRead + Unpin, limit: usize) -> Vec<String> {
@@ -353,8 +353,8 @@ mod tests {
         let mut lines = Vec::new();
         while let Some(line) = reader.next().await.unwrap() {
             lines.push(match line {
-                Line::Message(text) => String::from_utf8_lossy(&text).into_owned(),
-                Line::TooLong(skimmed) => format!("too long, id {:?}", skimmed.id),
+                FramedLine::Message(text) => String::from_utf8_lossy(&text).into_owned(),
+                FramedLine::TooLong(skimmed) => format!("too long, id {:?}", skimmed.id),
             });
         }
         lines

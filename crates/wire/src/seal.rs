@@ -42,7 +42,7 @@ pub const KEY_BYTES: usize = 32;
 
 impl Sealer {
     /// A sealer whose key lives as long as the process.
-    pub fn generated() -> Result<Self, NoRandomness> {
+    pub fn with_random_key() -> Result<Self, NoRandomness> {
         let mut key = [0; KEY_BYTES];
         SystemRandom::new().fill(&mut key).map_err(|_| NoRandomness)?;
         Self::with_key(&key)
@@ -96,7 +96,7 @@ impl Purpose {
 }
 
 /// An unguessable word of 128 bits: session ids, names of parked calls.
-pub fn random_word() -> Result<String, NoRandomness> {
+pub fn random_token() -> Result<String, NoRandomness> {
     let mut bytes = [0; 16];
     SystemRandom::new().fill(&mut bytes).map_err(|_| NoRandomness)?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
@@ -122,15 +122,15 @@ impl fmt::Debug for Sealer {
 
 #[cfg(test)]
 mod tests {
-    use super::{Purpose, Sealer, fingerprint, random_word};
+    use super::{Purpose, Sealer, fingerprint, random_token};
 
     #[test]
     fn a_handle_opens_only_untouched_and_only_here() {
-        let sealer = Sealer::generated().unwrap();
+        let sealer = Sealer::with_random_key().unwrap();
         let handle = sealer.seal(Purpose::Task, b"content").unwrap();
         let open = |handle: &str| sealer.open(Purpose::Task, handle);
         assert_eq!(open(&handle).as_deref(), Some(&b"content"[..]));
-        assert!(Sealer::generated().unwrap().open(Purpose::Task, &handle).is_none());
+        assert!(Sealer::with_random_key().unwrap().open(Purpose::Task, &handle).is_none());
         for index in 0..handle.len() {
             let mut bytes = handle.clone().into_bytes();
             bytes[index] = if bytes[index] == b'A' { b'B' } else { b'A' };
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_handle_for_one_purpose_is_good_for_no_other() {
-        let sealer = Sealer::generated().unwrap();
+        let sealer = Sealer::with_random_key().unwrap();
         for sealed in Purpose::ALL {
             let handle = sealer.seal(sealed, b"content").unwrap();
             for opened in Purpose::ALL {
@@ -153,6 +153,6 @@ mod tests {
     #[test]
     fn parts_of_a_fingerprint_do_not_run_together() {
         assert_ne!(fingerprint([&b"ab"[..], b"c"]), fingerprint([&b"a"[..], b"bc"]));
-        assert_ne!(random_word().unwrap(), random_word().unwrap());
+        assert_ne!(random_token().unwrap(), random_token().unwrap());
     }
 }

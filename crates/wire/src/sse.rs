@@ -9,7 +9,7 @@ use crate::{error::WireError, json, pieces::Pieces};
 
 /// One event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Event {
+pub struct SseEvent {
     /// `event:`, if any.
     pub name: Option<String>,
     /// `data:`, lines joined; empty where there was none.
@@ -22,7 +22,7 @@ pub struct Event {
 
 /// Turns chunks of a stream into events.
 #[derive(Debug)]
-pub struct Decoder {
+pub struct SseDecoder {
     /// The line so far.
     line: Pieces,
     /// Bytes of the event so far.
@@ -35,7 +35,7 @@ pub struct Decoder {
 
 #[derive(Debug, Default)]
 struct Partial {
-    event: Event,
+    event: SseEvent,
     data: Data,
     any: bool,
 }
@@ -61,7 +61,7 @@ pub fn encode(message: Bytes) -> Bytes {
 }
 
 /// A message as an event of its own that can be named later.
-pub fn event(id: &str, message: Bytes) -> Bytes {
+pub fn encode_with_id(id: &str, message: Bytes) -> Bytes {
     let line = json::one_line(message);
     let mut event = Vec::with_capacity(line.len() + id.len() + 32);
     for part in [b"id: ", id.as_bytes(), b"\nevent: message\ndata: ", &line, b"\n\n"] {
@@ -71,23 +71,23 @@ pub fn event(id: &str, message: Bytes) -> Bytes {
 }
 
 /// The beginning of a stream that can be taken up again: where it stands, how long to wait, and nothing else.
-pub fn beginning(id: &str, retry_millis: u64) -> Bytes {
+pub fn encode_opening(id: &str, retry_millis: u64) -> Bytes {
     format!("id: {id}\nretry: {retry_millis}\ndata: \n\n").into()
 }
 
 /// Where the old transport's messages are posted: the first event of its stream.
-pub fn endpoint(path: &str) -> Bytes {
+pub fn encode_endpoint(path: &str) -> Bytes {
     format!("event: endpoint\ndata: {path}\n\n").into()
 }
 
 /// A sign of life that is no event.
-pub fn comment() -> Bytes {
+pub fn keep_alive_comment() -> Bytes {
     Bytes::from_static(b": still here\n\n")
 }
 
-// === impl Decoder ===
+// === impl SseDecoder ===
 
-impl Decoder {
+impl SseDecoder {
     /// A decoder that refuses events over `limit` bytes.
     pub fn new(limit: usize) -> Self {
         let (line, event) = (Pieces::default(), Partial::default());
@@ -95,7 +95,7 @@ impl Decoder {
     }
 
     /// Takes the next chunk; gives the events it completes.
-    pub fn push(&mut self, mut chunk: Bytes) -> Result<Vec<Event>, WireError> {
+    pub fn push(&mut self, mut chunk: Bytes) -> Result<Vec<SseEvent>, WireError> {
         let mut events = Vec::new();
         if !chunk.is_empty() && std::mem::take(&mut self.after_return) && chunk[0] == b'\n' {
             chunk = chunk.slice(1..);
@@ -150,7 +150,7 @@ impl Decoder {
         line
     }
 
-    fn take(&mut self, line: &Bytes) -> Option<Event> {
+    fn take(&mut self, line: &Bytes) -> Option<SseEvent> {
         if line.is_empty() {
             self.size = 0;
             return std::mem::take(&mut self.event).finish();
@@ -180,8 +180,8 @@ impl Partial {
         self.any = true;
     }
 
-    fn finish(self) -> Option<Event> {
-        self.any.then(|| Event { data: self.data.finish(), ..self.event })
+    fn finish(self) -> Option<SseEvent> {
+        self.any.then(|| SseEvent { data: self.data.finish(), ..self.event })
     }
 }
 
@@ -220,11 +220,11 @@ mod tests {
     use bytes::Bytes;
     use proptest::prelude::{any, prop, proptest};
 
-    use super::{Decoder, Event, encode};
+    use super::{SseDecoder, SseEvent, encode};
     use crate::property;
 
-    fn decoded(text: &[u8], step: usize) -> Vec<Event> {
-        let mut decoder = Decoder::new(10_000);
+    fn decoded(text: &[u8], step: usize) -> Vec<SseEvent> {
+        let mut decoder = SseDecoder::new(10_000);
         let chunks = text.chunks(step.max(1)).map(Bytes::copy_from_slice);
         chunks.flat_map(|chunk| decoder.push(chunk).unwrap()).collect()
     }
@@ -244,11 +244,11 @@ mod tests {
     #[test]
     fn an_event_over_the_bound_is_refused_however_it_arrives() {
         for chunk in ["data: xxxxxxxx\n", ": x", "xxxx"] {
-            let mut decoder = Decoder::new(100);
+            let mut decoder = SseDecoder::new(100);
             let verdict = (0..100).try_for_each(|_| decoder.push(Bytes::from(chunk)).map(drop));
             assert_eq!(verdict.unwrap_err().code(), "too_large", "{chunk}");
         }
-        let mut decoder = Decoder::new(100);
+        let mut decoder = SseDecoder::new(100);
         assert!((0..100).all(|_| decoder.push(Bytes::from("data: short\n\n")).is_ok()), "many small ones are fine");
     }
 
@@ -256,7 +256,7 @@ mod tests {
     fn the_verdict_on_a_bound_does_not_depend_on_where_a_line_end_was_cut() {
         for limit in 1..12 {
             let verdict = |step: usize| {
-                let mut decoder = Decoder::new(limit);
+                let mut decoder = SseDecoder::new(limit);
                 b": a\r\ndata\r\n\r\n".chunks(step).try_for_each(|chunk| decoder.push(Bytes::from(chunk)).map(drop))
             };
             assert!((1..10).all(|step| verdict(step).is_ok() == verdict(100).is_ok()), "limit {limit}");
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn many_small_lines_take_no_more_than_their_bytes() {
-        let mut decoder = Decoder::new(3_000_000);
+        let mut decoder = SseDecoder::new(3_000_000);
         let lines = Bytes::from("data:x\n".repeat(300_000) + "\n");
         let events = decoder.push(lines).unwrap();
         assert_eq!(events[0].data.len(), 2 * 300_000 - 1);

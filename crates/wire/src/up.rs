@@ -1,7 +1,7 @@
 //! A server as we reach it, whatever its era and however it is reached.
 //!
 //! [`Peer::connect`] opens a [`Transport`], finds out which era the server speaks and shakes hands. From then on
-//! [`Peer::open`] turns a request into an [`Exchange`], and nothing above this face knows a year: the accents
+//! [`Peer::open`] turns a request into an [`Exchange`], and nothing above this downstream knows a year: the accents
 //! (`legacy`, `modern`) are chosen once and speak for themselves.
 
 mod accent;
@@ -34,23 +34,23 @@ use std::{
 use futures_util::future::BoxFuture;
 use tokio::sync::broadcast;
 
-pub use accent::Declares;
+pub use accent::CapabilityScope;
 pub use handshake::ServerProfile;
 pub use kept_session::KeptSession;
-pub use listen::Listening;
-pub use methods::{Listing, Reference};
-pub use probe::{EraChoice, EraMemory, Found, HttpWay};
+pub use listen::UpstreamSubscription;
+pub use methods::{Listing, CompletionTarget};
+pub use probe::{EraChoice, EraMemory, DetectedProtocol, HttpTransportChoice};
 pub use tasks::PeerTasks;
 
 use self::{
-    handshake::Hello,
+    handshake::ClientProfile,
     probe::Probe,
     router::Router,
-    transport::{Shape, Transport},
+    transport::{LinkKind, Transport},
 };
 use crate::{
     error::WireError,
-    exchange::{AskHandler, Exchange, LogLevel, Request, Terms},
+    exchange::{ServerRequestHandler, Exchange, LogLevel, Request, ExchangeTimeouts},
     json::Raw,
     limit::Limits,
     message::ClientCapabilities,
@@ -71,12 +71,12 @@ pub struct WeakPeer {
 }
 
 struct Inner {
-    opening: Opening,
+    opening: RouterGuard,
     transport: Arc<dyn Transport>,
     profile: ServerProfile,
-    found: Found,
+    found: DetectedProtocol,
     terms: Timeouts,
-    followed: Arc<tasks::Followed>,
+    followed: Arc<tasks::FollowedTasks>,
 }
 
 /// How to connect.
@@ -84,11 +84,11 @@ pub struct ConnectOptions {
     /// What we say of ourselves: `{name, version, …}`.
     pub info: Raw,
     /// Who answers questions; without one nothing is declared and nothing can be asked.
-    pub asks: Option<Arc<dyn AskHandler>>,
+    pub asks: Option<Arc<dyn ServerRequestHandler>>,
     /// Which era to speak.
     pub era: EraChoice,
     /// Which of the transports over HTTP may be tried.
-    pub http: HttpWay,
+    pub http: HttpTransportChoice,
     /// The newest stateful revision to offer.
     pub legacy: Revision,
     /// Where the era of servers is kept, and under which key this one's.
@@ -109,9 +109,9 @@ pub struct Timeouts {
     /// For the handshake.
     pub handshake: Duration,
     /// For listings.
-    pub list: Terms,
+    pub list: ExchangeTimeouts,
     /// For calls, reads and prompts.
-    pub call: Terms,
+    pub call: ExchangeTimeouts,
 }
 
 impl Default for ConnectOptions {
@@ -120,7 +120,7 @@ impl Default for ConnectOptions {
             info: Raw::of(&serde_json::json!({ "name": "toolway", "version": env!("CARGO_PKG_VERSION") })),
             asks: None,
             era: EraChoice::Auto,
-            http: HttpWay::Any,
+            http: HttpTransportChoice::Any,
             legacy: Revision::NEWEST_LEGACY,
             memory: None,
             resume: None,
@@ -135,8 +135,8 @@ impl Default for Timeouts {
         Self {
             probe: Duration::from_secs(10),
             handshake: Duration::from_secs(60),
-            list: Terms::list(),
-            call: Terms::call(),
+            list: ExchangeTimeouts::list(),
+            call: ExchangeTimeouts::call(),
         }
     }
 }
@@ -167,7 +167,7 @@ impl Peer {
             Err(error)
                 if known.is_some_and(|known| known.era == Era::Legacy)
                     && options.era == EraChoice::Auto
-                    && disproves(&error, transport.shape()) =>
+                    && disproves(&error, transport.link_kind()) =>
             {
                 options.remembered(|memory, key| memory.forget(key)).await;
                 attempt(&*transport, &options, None).await?
@@ -176,11 +176,11 @@ impl Peer {
         };
         let found = met.found;
         options.remembered(move |memory, key| memory.remember(key, found)).await;
-        opening.router.speak(met.profile.revision, transport.shape());
+        opening.router.set_accent(met.profile.revision, transport.link_kind());
         if met.profile.revision.era() == Era::Legacy {
             handshake::confirm(&*met.link, met.profile.revision, options.timeouts.handshake).await?;
         } else {
-            met.link.settle(met.profile.revision);
+            met.link.set_revision(met.profile.revision);
         }
         Ok(Self::of(transport, met, opening, options.timeouts))
     }
@@ -188,18 +188,18 @@ impl Peer {
     /// Goes on in the session of an earlier connection, where there is one.
     async fn resume(transport: &Arc<dyn Transport>, options: &ConnectOptions) -> Result<Option<Self>, WireError> {
         let Some(kept) = options.resume.as_ref().filter(|_| options.era != EraChoice::Modern) else { return Ok(None) };
-        let opening = Opening::new(options);
-        let met = kept_session::take_up(&**transport, &opening, kept).await?;
+        let opening = RouterGuard::new(options);
+        let met = kept_session::resume(&**transport, &opening, kept).await?;
         Ok(met.map(|met| Self::of(Arc::clone(transport), met, opening, options.timeouts)))
     }
 
-    fn of(transport: Arc<dyn Transport>, met: probe::Acquaintance, opening: Opening, terms: Timeouts) -> Self {
+    fn of(transport: Arc<dyn Transport>, met: probe::ConnectedServer, opening: RouterGuard, terms: Timeouts) -> Self {
         let followed = Arc::default();
         Self { inner: Arc::new(Inner { opening, transport, profile: met.profile, found: met.found, terms, followed }) }
     }
 
     /// Begins a request; whatever happens, happens in the exchange.
-    pub fn open(&self, request: Request, terms: Terms) -> Exchange {
+    pub fn open(&self, request: Request, terms: ExchangeTimeouts) -> Exchange {
         call::start(&self.inner.opening.router, request, terms)
     }
 
@@ -209,13 +209,13 @@ impl Peer {
     }
 
     /// What was found out about it.
-    pub fn found(&self) -> Found {
+    pub fn protocol(&self) -> DetectedProtocol {
         self.inner.found
     }
 
     /// When it is told what a caller's side can be asked.
-    pub fn declares(&self) -> Result<Declares, WireError> {
-        Ok(self.inner.opening.router.accent()?.declares())
+    pub fn capability_scope(&self) -> Result<CapabilityScope, WireError> {
+        Ok(self.inner.opening.router.accent()?.capability_scope())
     }
 
     /// The address or command.
@@ -240,16 +240,16 @@ impl Peer {
     }
 
     /// Subscribes to changes.
-    pub async fn listen(&self, wanted: Wanted) -> Result<Listening, WireError> {
+    pub async fn listen(&self, wanted: Wanted) -> Result<UpstreamSubscription, WireError> {
         listen::listen(&self.inner.opening.router, wanted).await
     }
 
     /// From now on, logs from this level up are wanted.
     pub async fn set_log_level(&self, level: LogLevel) -> Result<(), WireError> {
         let router = &self.inner.opening.router;
-        if let Some(request) = router.accent()?.log_from(level) {
+        if let Some(request) = router.accent()?.log_level_request(level) {
             self.answer(request, self.inner.terms.list).await?;
-            router.standing_wishes.lock().log_level = Some(level);
+            router.session_settings.lock().log_level = Some(level);
         }
         Ok(())
     }
@@ -280,7 +280,7 @@ impl Peer {
     /// Ends the connection in good order: what is in line is sent, the session is given back.
     pub async fn close(&self) {
         let link = self.inner.opening.router.take_link();
-        self.inner.opening.router.shut(WireError::Ended("closed by us".to_owned()));
+        self.inner.opening.router.shut_down(WireError::Ended("closed by us".to_owned()));
         if let Some(link) = link {
             link.close().await;
         }
@@ -309,27 +309,27 @@ impl WeakPeer {
 
 /// A server's traffic, from the first word on. Let go of at any point, it closes the link and ends what waits: the link
 /// and its router hold each other.
-struct Opening {
+struct RouterGuard {
     router: Arc<Router>,
 }
 
-impl Opening {
+impl RouterGuard {
     fn new(options: &ConnectOptions) -> Self {
         let capabilities = options.asks.as_ref().map_or_else(ClientCapabilities::none, |asks| asks.capabilities());
-        let hello = Hello {
+        let client = ClientProfile {
             info: options.info.clone(),
             capabilities,
             legacy: options.legacy,
             patience: options.timeouts.handshake,
         };
-        Self { router: Router::new(options.limits.clone(), hello, options.asks.clone()) }
+        Self { router: Router::new(options.limits.clone(), client, options.asks.clone()) }
     }
 }
 
-impl Drop for Opening {
+impl Drop for RouterGuard {
     fn drop(&mut self) {
         let link = self.router.take_link();
-        self.router.shut(WireError::Ended("closed by us".to_owned()));
+        self.router.shut_down(WireError::Ended("closed by us".to_owned()));
         if let Some(link) = link {
             self.router.spawn_last(async move { link.close().await });
         }
@@ -354,11 +354,11 @@ impl fmt::Debug for ConnectOptions {
 async fn attempt(
     transport: &dyn Transport,
     options: &ConnectOptions,
-    known: Option<Found>,
-) -> Result<(probe::Acquaintance, Opening), WireError> {
-    let opening = Opening::new(options);
+    known: Option<DetectedProtocol>,
+) -> Result<(probe::ConnectedServer, RouterGuard), WireError> {
+    let opening = RouterGuard::new(options);
     let probe = Probe { router: &opening.router, transport, way: options.http, patience: options.timeouts.probe };
-    match probe.meet(options.era, known).await {
+    match probe.run(options.era, known).await {
         Ok(met) => Ok((met, opening)),
         Err(error) => {
             if let Some(link) = opening.router.take_link() {
@@ -371,9 +371,9 @@ async fn attempt(
 
 /// Errors that show that a remembered era is not the server's: it answered, but not in that era. A process that ends
 /// or is silent may do so because of what it was told; a broken network says nothing.
-fn disproves(error: &WireError, shape: Shape) -> bool {
+fn disproves(error: &WireError, kind: LinkKind) -> bool {
     match error {
-        WireError::TimedOut { .. } | WireError::Ended(_) => shape == Shape::Stream,
-        other => probe::speaks_of_era(other),
+        WireError::TimedOut { .. } | WireError::Ended(_) => kind == LinkKind::Stream,
+        other => probe::error_indicates_era(other),
     }
 }

@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 use http::StatusCode;
 use serde_json::json;
 
-use super::Face;
+use super::Downstream;
 use crate::{
     exchange::Request,
     json::Raw,
@@ -71,9 +71,9 @@ impl Said {
     }
 }
 
-/// What the request itself says about its era. A face without stateless revisions has never heard of them.
-pub(super) fn declared(face: &Face, envelope: &Envelope) -> Declared {
-    if face.speaks(Era::Modern) && envelope.meta_value(meta::PROTOCOL_VERSION).is_some() {
+/// What the request itself says about its era. A downstream without stateless revisions has never heard of them.
+pub(super) fn declared(downstream: &Downstream, envelope: &Envelope) -> Declared {
+    if downstream.speaks(Era::Modern) && envelope.meta_value(meta::PROTOCOL_VERSION).is_some() {
         Declared::Modern
     } else if envelope.method() == "initialize" {
         Declared::Handshake

@@ -18,7 +18,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{Caller, Tasks};
 use crate::{
-    exchange::{self, Exchange, Terms},
+    exchange::{self, Exchange, ExchangeTimeouts},
     json::Raw,
     message::RpcError,
     seal,
@@ -120,7 +120,7 @@ impl HostedTasks {
     /// than the usual time, not for more.
     pub fn keep(&self, exchange: Exchange, time: Option<Duration>, caller: &Caller) -> Result<Task, RpcError> {
         let full = |message: &str| RpcError::new(RpcError::INTERNAL, message);
-        let id = seal::random_word().map_err(|error| full(&error.to_string()))?;
+        let id = seal::random_token().map_err(|error| full(&error.to_string()))?;
         let keeping = self.inner.keeping;
         let time = time.unwrap_or(keeping.time).min(keeping.time);
         let task = Task::begun(&id, Some(time), Some(keeping.poll));
@@ -200,7 +200,7 @@ impl Tasks for HostedTasks {
             Ok(followed) => followed,
             Err(problem) => return Exchange::ended(problem.into()),
         };
-        let (exchange, feed) = exchange::pair(Terms::unbounded(), UNREAD);
+        let (exchange, feed) = exchange::pair(ExchangeTimeouts::unbounded(), UNREAD);
         let follower = Follower::new(hosted);
         // It ends with its exchange: when the caller leaves, nobody follows the task any more.
         tokio::runtime::Handle::current()
@@ -243,7 +243,7 @@ mod tests {
 
     use super::{Caller, Depth, HostedTasks, Keeping, Tasks};
     use crate::{
-        exchange::{AskId, Cause, Outcome, Question, Terms, pair},
+        exchange::{ServerRequestId, Cause, Outcome, ServerRequestDetails, ExchangeTimeouts, pair},
         json::Raw,
         message::ClientCapabilities,
         revision::Revision,
@@ -261,15 +261,15 @@ mod tests {
         }
     }
 
-    fn question(id: u64, key: Option<&str>) -> Question {
+    fn question(id: u64, key: Option<&str>) -> ServerRequestDetails {
         let method = "roots/list".to_owned();
-        Question { id: AskId(id), key: key.map(str::to_owned), method, params: None, cause: Cause::Request }
+        ServerRequestDetails { id: ServerRequestId(id), key: key.map(str::to_owned), method, params: None, cause: Cause::Request }
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_task_is_kept_for_its_time_and_then_its_work_is_cancelled() {
         let (tasks, ada) = (HostedTasks::new(Keeping::default()), ada());
-        let (exchange, feed) = pair(Terms::unbounded(), 8);
+        let (exchange, feed) = pair(ExchangeTimeouts::unbounded(), 8);
         let task = tasks.keep(exchange, Some(Duration::from_secs(5)), &ada).unwrap();
         tokio::time::sleep(Duration::from_secs(4)).await;
         assert!(tasks.look(&task.id, Depth::Whole, &ada).await.is_ok());
@@ -281,7 +281,7 @@ mod tests {
     async fn tasks_are_bounded_in_number_and_in_time() {
         let keeping = Keeping { tasks: 1, time: Duration::from_secs(60), ..Keeping::default() };
         let (tasks, ada) = (HostedTasks::new(keeping), ada());
-        let [(one, _feed), (other, turned_away)] = [pair(Terms::unbounded(), 8), pair(Terms::unbounded(), 8)];
+        let [(one, _feed), (other, turned_away)] = [pair(ExchangeTimeouts::unbounded(), 8), pair(ExchangeTimeouts::unbounded(), 8)];
         let kept = tasks.keep(one, Some(Duration::MAX), &ada).unwrap();
         assert_eq!(kept.keeps, Some(Duration::from_secs(60)));
         assert!(tasks.keep(other, None, &ada).is_err());
@@ -293,12 +293,12 @@ mod tests {
         let keeping = Keeping { tasks: 10, tasks_per_caller: 2, ..Keeping::default() };
         let (tasks, ada) = (HostedTasks::new(keeping), ada());
         let shelf = tasks.another_shelf();
-        let (one, feed) = pair(Terms::unbounded(), 8);
+        let (one, feed) = pair(ExchangeTimeouts::unbounded(), 8);
         let first = tasks.keep(one, None, &ada).unwrap().id;
-        let (other, _feed) = pair(Terms::unbounded(), 8);
+        let (other, _feed) = pair(ExchangeTimeouts::unbounded(), 8);
         let second = shelf.keep(other, None, &ada).unwrap().id;
         assert!(tasks.look(&second, Depth::Whole, &ada).await.is_err(), "it is on another shelf");
-        let more = || pair(Terms::unbounded(), 8).0;
+        let more = || pair(ExchangeTimeouts::unbounded(), 8).0;
         let ben = Caller { principal: Arc::from("ben"), ..ada.clone() };
         assert!(tasks.keep(more(), None, &ben).is_ok());
         let refused = tasks.keep(more(), None, &ada).unwrap_err();
@@ -321,14 +321,14 @@ mod tests {
     async fn an_end_is_seen_by_whoever_stays_until_then_and_not_by_whoever_left() {
         let keeping = Keeping { tasks_per_caller: 1, ..Keeping::default() };
         let (tasks, ada) = (HostedTasks::new(keeping), ada());
-        let (exchange, feed) = pair(Terms::unbounded(), 8);
+        let (exchange, feed) = pair(ExchangeTimeouts::unbounded(), 8);
         let id = tasks.keep(exchange, None, &ada).unwrap().id;
         drop(tasks.see_through(&id, &ada));
         feed.end(Outcome::Answered(Raw::empty_object()));
         while tasks.list(None, &ada).await.unwrap().tasks[0].status != Status::Completed {
             tokio::task::yield_now().await;
         }
-        let more = || tasks.keep(pair(Terms::unbounded(), 8).0, None, &ada);
+        let more = || tasks.keep(pair(ExchangeTimeouts::unbounded(), 8).0, None, &ada);
         assert!(more().is_err(), "its result is still there for whoever comes back");
         assert!(matches!(tasks.see_through(&id, &ada).outcome().await, Outcome::Answered(_)));
         tokio::task::yield_now().await;
@@ -340,14 +340,14 @@ mod tests {
         let (tasks, ada) = (HostedTasks::new(Keeping::default()), ada());
         let ben = Caller { principal: Arc::from("ben"), ..ada.clone() };
         let feeds = [tasks.clone(), tasks.another_shelf()].map(|shelf| {
-            let (exchange, feed) = pair(Terms::unbounded(), 8);
+            let (exchange, feed) = pair(ExchangeTimeouts::unbounded(), 8);
             shelf.keep(exchange, None, &ada).unwrap();
             feed
         });
-        let (exchange, bens) = pair(Terms::unbounded(), 8);
+        let (exchange, bens) = pair(ExchangeTimeouts::unbounded(), 8);
         tasks.keep(exchange, None, &ben).unwrap();
         let emptied = tasks.another_shelf();
-        let (exchange, cleared) = pair(Terms::unbounded(), 8);
+        let (exchange, cleared) = pair(ExchangeTimeouts::unbounded(), 8);
         emptied.keep(exchange, None, &ben).unwrap();
         emptied.clear();
         cleared.cancelled().await;
@@ -362,7 +362,7 @@ mod tests {
     #[tokio::test]
     async fn no_key_is_used_twice_in_the_life_of_a_task() {
         let (tasks, ada) = (HostedTasks::new(Keeping::default()), ada());
-        let (exchange, feed) = pair(Terms::unbounded(), 8);
+        let (exchange, feed) = pair(ExchangeTimeouts::unbounded(), 8);
         let id = tasks.keep(exchange, None, &ada).unwrap().id;
         let mut keys = Vec::new();
         for (number, key) in [(1, Some("same")), (2, Some("same")), (3, None)] {

@@ -1,4 +1,4 @@
-//! The HTTP face: both eras on one path, the era decided per request.
+//! The HTTP downstream: both eras on one path, the era decided per request.
 //!
 //! A request is let in by [`guard`], answered with JSON when there is one message and with a stream as soon as there
 //! is more; the status is committed only with the first message. Sessions are kept in [`sessions`]. Without a
@@ -31,7 +31,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header
 use hyper::body::Body;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub use body::FaceBody;
+pub use body::ResponseBody;
 pub use guard::HostGuard;
 /// The body of a request as it comes in.
 pub use hyper::body::Incoming;
@@ -45,11 +45,11 @@ use self::{
     two_paths::Conversations,
 };
 use super::{
-    Face, FaceOptions, Service,
+    Downstream, DownstreamOptions, Service,
     accent::{self, Declared},
 };
 use crate::{
-    exchange::Alarms,
+    exchange::TimerPool,
     header as mcp,
     limit::Limits,
     message::{Envelope, Kind, Problem, compose},
@@ -57,11 +57,11 @@ use crate::{
     seal::NoRandomness,
 };
 
-/// How the HTTP face behaves.
+/// How the HTTP downstream behaves.
 #[derive(Clone, Debug)]
-pub struct HttpFaceOptions {
-    /// What every face has.
-    pub face: FaceOptions,
+pub struct HttpDownstreamOptions {
+    /// What every downstream has.
+    pub downstream: DownstreamOptions,
     /// The one path; none where whoever stands in front has looked at it already.
     pub path: Option<String>,
     /// Where the transport of 2024-11-05 is reached; nowhere unless somebody asks for it.
@@ -72,14 +72,14 @@ pub struct HttpFaceOptions {
     pub write_time: Duration,
 }
 
-/// Who a request is from, as whoever stands in front of the face found out; an extension of the request.
+/// Who a request is from, as whoever stands in front of the downstream found out; an extension of the request.
 #[derive(Clone, Debug)]
 pub struct Principal(pub Arc<str>);
 
 /// A service over HTTP.
 #[derive(Debug)]
-pub struct HttpFace {
-    face: Arc<Face>,
+pub struct HttpDownstream {
+    downstream: Arc<Downstream>,
     path: Option<String>,
     two_paths: Option<TwoPaths>,
     conversations: Arc<Conversations>,
@@ -90,7 +90,7 @@ pub struct HttpFace {
     /// Ends the requests of sessions, which do not end with their connections.
     stop: CancellationToken,
     /// For whoever waits for a first message; made where they wait.
-    alarms: OnceLock<Alarms>,
+    timers: OnceLock<TimerPool>,
 }
 
 /// What nearly every client accepts: both kinds there are, so that it need not be taken apart.
@@ -98,10 +98,10 @@ const USUAL_ACCEPT: &str = "application/json, text/event-stream";
 /// A caller that takes longer to send its body is not one.
 const BODY_TIME: Duration = Duration::from_secs(120);
 
-impl Default for HttpFaceOptions {
+impl Default for HttpDownstreamOptions {
     fn default() -> Self {
         Self {
-            face: FaceOptions::default(),
+            downstream: DownstreamOptions::default(),
             path: Some("/mcp".to_owned()),
             two_paths: None,
             guard: HostGuard::loopback(),
@@ -110,23 +110,23 @@ impl Default for HttpFaceOptions {
     }
 }
 
-impl Responder for HttpFace {
-    fn respond(&self, request: Request<Incoming>) -> BoxFuture<'_, Response<FaceBody>> {
+impl Responder for HttpDownstream {
+    fn respond(&self, request: Request<Incoming>) -> BoxFuture<'_, Response<ResponseBody>> {
         Box::pin(self.respond(request))
     }
 
     fn limits(&self) -> &Limits {
-        &self.face.options.limits
+        &self.downstream.options.limits
     }
 
     fn drain(&self) {
-        self.face.draining.cancel();
+        self.downstream.draining.cancel();
         self.sessions.rest();
         self.conversations.end_all();
     }
 
     fn drain_time(&self) -> Duration {
-        self.face.options.drain
+        self.downstream.options.drain
     }
 
     fn write_time(&self) -> Duration {
@@ -142,14 +142,14 @@ impl Responder for HttpFace {
     }
 }
 
-impl HttpFace {
-    /// A face of this service.
-    pub fn new(service: Arc<dyn Service>, options: HttpFaceOptions) -> Result<Arc<Self>, NoRandomness> {
-        let room = options.face.premises.as_ref().map(|premises| Arc::clone(&premises.sessions)).unwrap_or_default();
-        let face = Face::new(service, options.face)?;
-        let sessions = Sessions::of(&face, room);
+impl HttpDownstream {
+    /// A downstream of this service.
+    pub fn new(service: Arc<dyn Service>, options: HttpDownstreamOptions) -> Result<Arc<Self>, NoRandomness> {
+        let room = options.downstream.premises.as_ref().map(|premises| Arc::clone(&premises.sessions)).unwrap_or_default();
+        let downstream = Downstream::new(service, options.downstream)?;
+        let sessions = Sessions::of(&downstream, room);
         Ok(Arc::new(Self {
-            face,
+            downstream,
             path: options.path,
             two_paths: options.two_paths,
             conversations: Arc::default(),
@@ -158,17 +158,17 @@ impl HttpFace {
             sessions,
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
-            alarms: OnceLock::new(),
+            timers: OnceLock::new(),
         }))
     }
 
     /// The first message of an answer; none yet where somebody on the way may take the silence for the end.
     async fn first_word<T>(&self, saying: impl Future<Output = T>) -> Option<T> {
-        self.alarms.get_or_init(Alarms::new).within(self.face.options.keep_alive, saying).await
+        self.timers.get_or_init(TimerPool::new).within(self.downstream.options.keep_alive, saying).await
     }
 
     /// Answers one HTTP request.
-    pub async fn respond<B>(&self, request: Request<B>) -> Response<FaceBody>
+    pub async fn respond<B>(&self, request: Request<B>) -> Response<ResponseBody>
     where
         B: Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -178,7 +178,7 @@ impl HttpFace {
     }
 
     /// Answers one HTTP request of whoever this is.
-    pub async fn respond_to<B>(&self, principal: &Arc<str>, request: Request<B>) -> Response<FaceBody>
+    pub async fn respond_to<B>(&self, principal: &Arc<str>, request: Request<B>) -> Response<ResponseBody>
     where
         B: Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -207,7 +207,7 @@ impl HttpFace {
         }
     }
 
-    async fn post<B>(&self, request: Request<B>, principal: &Arc<str>) -> Response<FaceBody>
+    async fn post<B>(&self, request: Request<B>, principal: &Arc<str>) -> Response<ResponseBody>
     where
         B: Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -216,7 +216,7 @@ impl HttpFace {
             Ok(read) => read,
             Err(refusal) => return refusal,
         };
-        let limits = &self.face.options.limits;
+        let limits = &self.downstream.options.limits;
         match Envelope::read(text.clone(), limits) {
             Ok(envelope) => self.take(&parts.headers, &envelope, principal).await,
             Err(problem) if problem.problem == Problem::Batch => self
@@ -228,7 +228,7 @@ impl HttpFace {
     }
 
     /// The body of a POST, whole; refused where it is not JSON, too large or too slow.
-    async fn body<B>(&self, request: Request<B>) -> Result<(http::request::Parts, Bytes), Response<FaceBody>>
+    async fn body<B>(&self, request: Request<B>) -> Result<(http::request::Parts, Bytes), Response<ResponseBody>>
     where
         B: Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -238,7 +238,7 @@ impl HttpFace {
             return Err(reply::plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body must be application/json"));
         }
         let (parts, body) = request.into_parts();
-        let limit = self.face.options.limits.message_bytes;
+        let limit = self.downstream.options.limits.message_bytes;
         let body = pin!(body);
         let mut reading = pin!(Taken::new(body).whole(limit));
         // Nearly always it came with the head, and nobody has to look at a clock.
@@ -256,16 +256,16 @@ impl HttpFace {
         }
     }
 
-    async fn take(&self, headers: &HeaderMap, envelope: &Envelope, principal: &Arc<str>) -> Response<FaceBody> {
+    async fn take(&self, headers: &HeaderMap, envelope: &Envelope, principal: &Arc<str>) -> Response<ResponseBody> {
         let version = headers.get(mcp::PROTOCOL_VERSION).and_then(|value| value.to_str().ok());
         let era = version.map(|version| version.parse::<Revision>().map_or(Era::Modern, Revision::era));
-        let era = era.filter(|_| self.face.speaks(Era::Modern));
-        match (accent::declared(&self.face, envelope), envelope.kind()) {
+        let era = era.filter(|_| self.downstream.speaks(Era::Modern));
+        match (accent::declared(&self.downstream, envelope), envelope.kind()) {
             (Declared::Modern, Kind::Request) => self.answer_modern(headers, envelope, principal).await,
             (Declared::Handshake, Kind::Request) => self.initialize(envelope, principal),
             (_, Kind::Request) if era == Some(Era::Modern) => self.answer_modern(headers, envelope, principal).await,
             (_, Kind::Notification) if era == Some(Era::Modern) => reply::empty(StatusCode::ACCEPTED),
-            (_, kind) => match self.sessions.find(&self.face, headers, principal) {
+            (_, kind) => match self.sessions.find(&self.downstream, headers, principal) {
                 Ok(session) if kind == Kind::Request => self.answer_legacy(&session, envelope).await,
                 Ok(session) => {
                     session.take(envelope);

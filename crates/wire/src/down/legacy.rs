@@ -16,7 +16,7 @@ use super::{
     tasks::{self, InSession, Later},
 };
 use crate::{
-    exchange::{Answer, Ask, AskId, Exchange, Happening, LogLevel, Outcome, Question},
+    exchange::{Answer, ServerRequest, ServerRequestId, Exchange, ExchangeEvent, LogLevel, Outcome, ServerRequestDetails},
     json::Raw,
     message::{Envelope, Id, RpcError, compose, meta, splice::Edit},
     revision::Revision,
@@ -35,8 +35,8 @@ pub(super) struct Reply {
     /// The task that is followed, where one is.
     task: Option<String>,
     /// Questions the caller has been sent; few are ever asked.
-    asked: Option<FuturesUnordered<BoxFuture<'static, AskId>>>,
-    open: Vec<(AskId, Id)>,
+    asked: Option<FuturesUnordered<BoxFuture<'static, ServerRequestId>>>,
+    open: Vec<(ServerRequestId, Id)>,
     /// Nobody will ever hear what is said.
     unheard: bool,
     unsaid: VecDeque<Said>,
@@ -45,7 +45,7 @@ pub(super) struct Reply {
 enum Source {
     /// An exchange.
     Exchange(Exchange),
-    /// An answer of the face's own that takes its time.
+    /// An answer of the downstream's own that takes its time.
     Here(Later),
     /// Everything is said.
     Nothing,
@@ -155,22 +155,22 @@ impl Reply {
         }
     }
 
-    fn take(&mut self, happening: Option<Happening>) {
+    fn take(&mut self, happening: Option<ExchangeEvent>) {
         match happening {
-            Some(Happening::Progress(params)) if self.token.is_some() => {
+            Some(ExchangeEvent::Progress(params)) if self.token.is_some() => {
                 if let Some(params) = self.meter.take(params) {
                     self.report(&params);
                 }
             }
-            Some(Happening::Progress(_)) => {}
-            Some(Happening::Log(params)) => {
+            Some(ExchangeEvent::Progress(_)) => {}
+            Some(ExchangeEvent::Log(params)) => {
                 if self.session.wants(LogLevel::of(&params)) {
                     self.say(compose::notification("notifications/message", Some(&params), &[]));
                 }
             }
-            Some(Happening::Ask(ask)) => self.ask(ask),
-            Some(Happening::Withdrawn(ask)) => self.withdraw(ask),
-            Some(Happening::Ended(outcome)) => self.end(outcome),
+            Some(ExchangeEvent::ServerRequest(ask)) => self.ask(ask),
+            Some(ExchangeEvent::Withdrawn(ask)) => self.withdraw(ask),
+            Some(ExchangeEvent::Ended(outcome)) => self.end(outcome),
             None => self.source = Source::Nothing,
         }
     }
@@ -185,11 +185,11 @@ impl Reply {
         self.unsaid.push_back(Said::more(message));
     }
 
-    fn ask(&mut self, ask: Ask) {
+    fn ask(&mut self, ask: ServerRequest) {
         if self.unheard {
-            return ask.answer(Answer::Nobody);
+            return ask.answer(Answer::Unavailable);
         }
-        let question = &ask.question;
+        let question = &ask.details;
         let caller = &self.session.caller;
         let too_old = question.method.starts_with("elicitation/") && !caller.revision.has_elicitation();
         let undeclared = caller.capabilities.lacks(&question.method, question.params.as_ref()).is_some();
@@ -219,8 +219,8 @@ impl Reply {
         self.open.push((number, id));
         self.asked.get_or_insert_default().push(Box::pin(async move {
             let answer = match tokio::time::timeout(patience, answer).await {
-                Ok(answered) => answered.unwrap_or_else(|_| Answer::Nobody),
-                Err(_) => Answer::too_late(&ask.question.method),
+                Ok(answered) => answered.unwrap_or_else(|_| Answer::Unavailable),
+                Err(_) => Answer::too_late(&ask.details.method),
             };
             ask.answer(answer);
             number
@@ -228,7 +228,7 @@ impl Reply {
     }
 
     /// A question has its answer. Where that is not the caller's, the caller need not answer any more.
-    fn close(&mut self, ask: AskId) {
+    fn close(&mut self, ask: ServerRequestId) {
         if let Some(index) = self.open.iter().position(|(open, _)| *open == ask) {
             let (_, id) = self.open.swap_remove(index);
             if self.session.forget_ask(&id) {
@@ -238,7 +238,7 @@ impl Reply {
     }
 
     /// What is said of a question beside the point: its task and its key, where it has them.
-    fn beside_the_point(&self, question: &Question) -> Option<Edit<'static>> {
+    fn beside_the_point(&self, question: &ServerRequestDetails) -> Option<Edit<'static>> {
         let task = self.task.as_ref().map(|task| Edit::Set(meta::RELATED_TASK, Raw::of(&json!({ "taskId": task }))));
         let key = question.key.as_ref().map(|key| Edit::Set(meta::ASK_KEY, Raw::of(key)));
         let keys: Vec<Edit<'_>> = task.into_iter().chain(key).collect();
@@ -246,7 +246,7 @@ impl Reply {
     }
 
     /// The server no longer wants to know: neither does the caller have to answer.
-    fn withdraw(&mut self, ask: AskId) {
+    fn withdraw(&mut self, ask: ServerRequestId) {
         if let Some(index) = self.open.iter().position(|(open, _)| *open == ask) {
             let (_, id) = self.open.swap_remove(index);
             self.session.forget_ask(&id);
@@ -280,7 +280,7 @@ impl Reply {
             }
             Outcome::Refused(error) => self.refused(&refusal::to_stateful(error)),
             Outcome::Failed(problem) => self.failed(&problem),
-            Outcome::TimedOut { clock, limit } => self.failed(&format!("no answer within {limit:?} ({clock})")),
+            Outcome::TimedOut { kind, limit } => self.failed(&format!("no answer within {limit:?} ({kind})")),
             Outcome::Cancelled => self.failed(&"the request was given up"),
         };
         self.unsaid.push_back(said);
@@ -321,7 +321,7 @@ impl Drop for Reply {
 }
 
 /// The next question that is answered; waits for good where none is open.
-async fn answered(asked: &mut Option<FuturesUnordered<BoxFuture<'static, AskId>>>) -> Option<AskId> {
+async fn answered(asked: &mut Option<FuturesUnordered<BoxFuture<'static, ServerRequestId>>>) -> Option<ServerRequestId> {
     match asked {
         Some(asked) if !asked.is_empty() => asked.next().await,
         _ => std::future::pending().await,
@@ -333,7 +333,7 @@ fn only_with_a_session(params: Option<&Raw>) -> Vec<Edit<'static>> {
     let mode = params.and_then(|params| params.get("mode"));
     let url = mode.as_ref().and_then(Raw::as_str).is_some_and(|mode| mode == "url");
     let named = params.is_some_and(|params| params.get("elicitationId").is_some());
-    match seal::random_word() {
+    match seal::random_token() {
         Ok(word) if url && !named => vec![Edit::Set("elicitationId", Raw::of(&word))],
         _ => Vec::new(),
     }

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use self::watching::Subscription;
 use super::{
-    Caller, Face,
+    Caller, Downstream,
     accent::{self, Said},
     dialect,
     progress::Meter,
@@ -25,7 +25,7 @@ use super::{
     tasks::{self, Later},
 };
 use crate::{
-    exchange::{Ask, Exchange, Happening, LogLevel, Outcome, Progress, Request},
+    exchange::{ServerRequest, Exchange, ExchangeEvent, LogLevel, Outcome, Progress, Request},
     json::{Kind, Raw},
     message::{
         Envelope, Id, RpcError, compose, meta,
@@ -51,7 +51,7 @@ const CACHEABLE: [&str; 6] =
 
 /// One request being answered, message by message.
 pub(super) struct Reply {
-    face: Arc<Face>,
+    downstream: Arc<Downstream>,
     caller: Caller,
     id: Id,
     token: Option<Raw>,
@@ -66,8 +66,8 @@ pub(super) struct Reply {
 
 enum Source {
     /// An exchange, and the questions gathered from it for one round.
-    Exchange { exchange: Exchange, asks: Vec<(String, Ask)>, since: Option<Instant> },
-    /// An answer of the face's own that takes its time.
+    Exchange { exchange: Exchange, asks: Vec<(String, ServerRequest)>, since: Option<Instant> },
+    /// An answer of the downstream's own that takes its time.
     Here(Later),
     /// A subscription that is not yet acknowledged.
     Subscribing(BoxFuture<'static, Subscription>),
@@ -82,17 +82,17 @@ impl Reply {
     ///
     /// Over HTTP the headers are checked against the body, in the order the protocol's referee looks for.
     pub(super) fn begin(
-        face: &Arc<Face>,
+        downstream: &Arc<Downstream>,
         envelope: &Envelope,
         principal: &Arc<str>,
         headers: Option<&HeaderMap>,
     ) -> Result<Self, Said> {
-        accent::guarded(|| Self::start(face, envelope, principal, headers))
+        accent::guarded(|| Self::start(downstream, envelope, principal, headers))
             .unwrap_or_else(|broken| Err(Said::error(envelope.id(), &broken, StatusCode::OK)))
     }
 
     fn start(
-        face: &Arc<Face>,
+        downstream: &Arc<Downstream>,
         envelope: &Envelope,
         principal: &Arc<str>,
         headers: Option<&HeaderMap>,
@@ -102,9 +102,9 @@ impl Reply {
         })?;
         let refuse = |error: RpcError, status| Said::error(Some(&id), &error, status);
         let (caller, level) =
-            caller::read(face, envelope, principal, headers).map_err(|error| refuse(error, StatusCode::BAD_REQUEST))?;
+            caller::read(downstream, envelope, principal, headers).map_err(|error| refuse(error, StatusCode::BAD_REQUEST))?;
         if let Some(headers) = headers {
-            caller::check_headers(face, envelope, &caller, headers)
+            caller::check_headers(downstream, envelope, &caller, headers)
                 .map_err(|mismatch| refuse(caller::mismatched(&mismatch), StatusCode::BAD_REQUEST))?;
         }
         if LEGACY_ONLY.contains(&envelope.method()) {
@@ -122,9 +122,9 @@ impl Reply {
         }
         request.capabilities = Some(caller.capabilities.clone());
         request.log_level = level;
-        tasks::allow(face, &caller, &mut request);
+        tasks::allow(downstream, &caller, &mut request);
         let mut reply = Self {
-            face: Arc::clone(face),
+            downstream: Arc::clone(downstream),
             caller,
             token: (request.progress == Progress::Wanted).then(|| accent::progress_token(envelope)).flatten(),
             meter: Meter::new(),
@@ -171,7 +171,7 @@ impl Reply {
                 }
                 Source::Listening(subscription) => {
                     let notice = tokio::select! {
-                        () = self.face.draining.cancelled() => None,
+                        () = self.downstream.draining.cancelled() => None,
                         notice = subscription.heard.notices.recv() => notice,
                     };
                     self.hear(notice);
@@ -208,7 +208,7 @@ impl Reply {
             ("server/discover", _) => self.discover(),
             ("subscriptions/listen", _) => self.listen()?,
             (method, _) if tasks::is_about(method) => {
-                self.source = Source::Here(tasks::on_its_own(&self.face, &self.caller, &self.request, responses)?);
+                self.source = Source::Here(tasks::on_its_own(&self.downstream, &self.caller, &self.request, responses)?);
             }
             (_, Some(state)) => self.go_on_with(state, responses)?,
             (_, None) => {
@@ -221,14 +221,14 @@ impl Reply {
 
     /// Puts the request to the service.
     fn put(&mut self) {
-        let exchange = self.face.service.open(self.request.clone(), &self.caller);
+        let exchange = self.downstream.service.open(self.request.clone(), &self.caller);
         self.source = Source::Exchange { exchange, asks: Vec::new(), since: None };
     }
 
     fn discover(&mut self) {
-        let profile = self.face.service.profile(&self.caller);
-        let versions: Vec<&str> = self.face.revisions(Era::Modern).into_iter().map(Revision::as_str).collect();
-        let capabilities = tasks::offered(&self.face, &self.caller, &profile.capabilities);
+        let profile = self.downstream.service.profile(&self.caller);
+        let versions: Vec<&str> = self.downstream.revisions(Era::Modern).into_iter().map(Revision::as_str).collect();
+        let capabilities = tasks::offered(&self.downstream, &self.caller, &profile.capabilities);
         let mut edits =
             vec![Edit::Set("supportedVersions", Raw::of(&versions)), Edit::Set("capabilities", capabilities)];
         if let Some(instructions) = profile.instructions {
@@ -238,15 +238,15 @@ impl Reply {
         self.unsaid.push_back(self.answered(&result));
     }
 
-    fn take(&mut self, happening: Option<Happening>) {
+    fn take(&mut self, happening: Option<ExchangeEvent>) {
         match happening {
-            Some(Happening::Progress(params)) if self.token.is_some() => {
+            Some(ExchangeEvent::Progress(params)) if self.token.is_some() => {
                 if let Some(params) = self.meter.take(params) {
                     self.report(&params);
                 }
             }
-            Some(Happening::Progress(_)) => {}
-            Some(Happening::Log(params)) => {
+            Some(ExchangeEvent::Progress(_)) => {}
+            Some(ExchangeEvent::Log(params)) => {
                 if self.level.is_some_and(|level| level <= LogLevel::of(&params)) {
                     self.unsaid.push_back(Said::more(compose::notification(
                         "notifications/message",
@@ -255,16 +255,16 @@ impl Reply {
                     )));
                 }
             }
-            Some(Happening::Ask(ask)) => self.gather(ask),
-            Some(Happening::Withdrawn(withdrawn)) => {
+            Some(ExchangeEvent::ServerRequest(ask)) => self.gather(ask),
+            Some(ExchangeEvent::Withdrawn(withdrawn)) => {
                 if let Source::Exchange { asks, since, .. } = &mut self.source {
-                    asks.retain(|(_, ask)| ask.question.id != withdrawn);
+                    asks.retain(|(_, ask)| ask.details.id != withdrawn);
                     if asks.is_empty() {
                         *since = None;
                     }
                 }
             }
-            Some(Happening::Ended(outcome)) => self.end(outcome),
+            Some(ExchangeEvent::Ended(outcome)) => self.end(outcome),
             None => self.source = Source::Nothing,
         }
     }
@@ -289,7 +289,7 @@ impl Reply {
                 Said::error(Some(&self.id), &error, status_of(&error))
             }
             Outcome::Failed(error) => self.failed(&error),
-            Outcome::TimedOut { clock, limit } => self.failed(&format!("no answer within {limit:?} ({clock})")),
+            Outcome::TimedOut { kind, limit } => self.failed(&format!("no answer within {limit:?} ({kind})")),
             Outcome::Cancelled => self.failed(&"the request was given up"),
         };
         self.unsaid.push_back(said);
@@ -333,7 +333,7 @@ impl Reply {
 
     /// Who answers, said in the `_meta` of a result that has this one.
     fn signature(&self, meta: Option<&Raw>) -> Edit<'static> {
-        let info = self.face.service.info(&self.caller);
+        let info = self.downstream.service.info(&self.caller);
         match meta {
             None => Edit::Add("_meta", splice::object([(meta::SERVER_INFO, &info)])),
             Some(meta) if meta.kind() == Kind::Object => {

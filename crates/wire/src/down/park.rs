@@ -16,12 +16,12 @@ use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
-    exchange::{Answer, Ask, Exchange},
+    exchange::{Answer, ServerRequest, Exchange},
     limit::Limits,
     seal::{self, NoRandomness, Purpose, Sealer},
 };
 
-/// The parked calls of one face.
+/// The parked calls of one downstream.
 #[derive(Debug, Clone)]
 pub(crate) struct ParkingLot {
     inner: Arc<Inner>,
@@ -39,7 +39,7 @@ struct Inner {
     places: Places,
 }
 
-/// Where calls are parked: those of one face, or of several that have one bound.
+/// Where calls are parked: those of one downstream, or of several that have one bound.
 pub(crate) type Places = Arc<Occupied>;
 
 /// The places that are taken.
@@ -52,7 +52,7 @@ pub(crate) struct Occupied {
 #[derive(Debug)]
 struct Place {
     parked: Parked,
-    /// The face it belongs to.
+    /// The downstream it belongs to.
     instance: String,
     principal: String,
     _expiry: AbortOnDropHandle<()>,
@@ -62,7 +62,7 @@ struct Place {
 #[derive(Debug)]
 pub(crate) struct Parked {
     pub(crate) exchange: Exchange,
-    pub(crate) asks: Vec<(String, Ask)>,
+    pub(crate) asks: Vec<(String, ServerRequest)>,
 }
 
 /// What a handle stands for.
@@ -108,7 +108,7 @@ pub(crate) enum Dishonoured {
     #[error("this requestState was not issued here, or was changed")]
     NotOurs,
     #[error("this requestState belongs to another caller or another request")]
-    Mismatch,
+    HeaderMismatch,
     #[error("this requestState was used already; make the request again")]
     Used,
     /// Its time is over, or whoever kept it is.
@@ -125,7 +125,7 @@ impl ParkingLot {
     ) -> Result<Self, NoRandomness> {
         let inner = Inner {
             sealer,
-            instance: seal::random_word()?,
+            instance: seal::random_token()?,
             began: Instant::now(),
             limit: limits.parked_calls,
             limit_per_caller: limits.parked_calls_per_caller,
@@ -144,7 +144,7 @@ impl ParkingLot {
                 return Err(full);
             }
         };
-        let (place, instance) = (seal::random_word()?, self.inner.instance.clone());
+        let (place, instance) = (seal::random_token()?, self.inner.instance.clone());
         let expires = Instant::now() + self.inner.patience;
         let until = millis(expires.duration_since(self.inner.began));
         let stands_for = StandsFor::Place { instance: instance.clone(), place: place.clone(), until };
@@ -179,7 +179,7 @@ impl ParkingLot {
         let content = self.inner.sealer.open(Purpose::Request, handle).ok_or(Dishonoured::NotOurs)?;
         let handle: Handle = serde_json::from_slice(&content).map_err(|_| Dishonoured::NotOurs)?;
         if handle.principal != principal || handle.request != request {
-            return Err(Dishonoured::Mismatch);
+            return Err(Dishonoured::HeaderMismatch);
         }
         match handle.stands_for {
             StandsFor::Again { until } if now() < until => Ok(Claimed::Again),
@@ -193,13 +193,13 @@ impl ParkingLot {
         }
     }
 
-    /// How many calls of this face are parked.
+    /// How many calls of this downstream are parked.
     pub(crate) fn count(&self) -> usize {
         let places = self.inner.places.by_word.lock();
         places.values().filter(|place| place.instance == self.inner.instance).count()
     }
 
-    /// Gives up the places of a caller at this face, or of all.
+    /// Gives up the places of a caller at this downstream, or of all.
     pub(crate) fn let_go(&self, principal: Option<&str>) {
         let theirs = |place: &Place| principal.is_none_or(|principal| place.principal == principal);
         let mut places = self.inner.places.by_word.lock();
@@ -211,7 +211,7 @@ impl ParkingLot {
 
     /// Gives the place up when its time is over.
     fn expiry(&self, place: String, expires: Instant) -> AbortOnDropHandle<()> {
-        // The places outlive a face that is closed; what is parked there meanwhile ends in its time all the same.
+        // The places outlive a downstream that is closed; what is parked there meanwhile ends in its time all the same.
         let places = Arc::downgrade(&self.inner.places);
         AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(async move {
             tokio::time::sleep_until(expires).await;
@@ -227,7 +227,7 @@ impl Parked {
     /// Nobody comes back: each question gets the answer that says so in its own words, then the call is cancelled.
     fn abandon(self) {
         for (_, ask) in self.asks {
-            let answer = Answer::too_late(&ask.question.method);
+            let answer = Answer::too_late(&ask.details.method);
             ask.answer(answer);
         }
         drop(self.exchange);

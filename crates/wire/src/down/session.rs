@@ -25,7 +25,7 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 pub(super) use self::under_way::UnderWay;
 use self::{streams::Streams, under_way::Requests};
 use super::{
-    Asks, Caller, Face,
+    Asks, Caller, Downstream,
     accent::{self, Said},
     dialect,
     stream::{Bounds, Reader, Stream, Writer},
@@ -47,7 +47,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) caller: Caller,
-    face: Arc<Face>,
+    downstream: Arc<Downstream>,
     next_ask: AtomicU64,
     // Nothing awaits under these locks.
     level: Arc<Mutex<Option<LogLevel>>>,
@@ -67,17 +67,17 @@ pub(super) struct Session {
 impl Session {
     /// Answers `initialize`: the session and the result, or the refusal.
     pub(super) fn begin(
-        face: &Arc<Face>,
+        downstream: &Arc<Downstream>,
         envelope: &Envelope,
         principal: &Arc<str>,
     ) -> Result<(Arc<Self>, Raw), RpcError> {
         let params = envelope.params().unwrap_or_else(Raw::empty_object);
-        let spoken = face.revisions(Era::Legacy);
+        let spoken = downstream.revisions(Era::Legacy);
         let wanted = params.get("protocolVersion");
         let wanted = wanted.as_ref().and_then(Raw::as_str).unwrap_or_default();
         let revision = spoken.iter().copied().find(|revision| revision.as_str() == wanted).or(spoken.first().copied());
         let Some(revision) = revision else {
-            let supported: Vec<&str> = face.revisions(Era::Modern).into_iter().map(Revision::as_str).collect();
+            let supported: Vec<&str> = downstream.revisions(Era::Modern).into_iter().map(Revision::as_str).collect();
             let data = json!({ "supported": supported, "requested": wanted });
             return Err(RpcError::with_data(RpcError::UNSUPPORTED_VERSION, "this server keeps no sessions", data));
         };
@@ -87,11 +87,11 @@ impl Session {
             capabilities: dialect::capabilities(revision, &capabilities.unwrap_or_else(Raw::empty_object)),
             info: params.get("clientInfo"),
             principal: Arc::clone(principal),
-            session: seal::random_word().ok().map(Arc::from),
+            session: seal::random_token().ok().map(Arc::from),
         };
         let (profile, capabilities) = accent::guarded(|| {
-            let profile = face.service.profile(&caller);
-            let capabilities = tasks::offered(face, &caller, &profile.capabilities);
+            let profile = downstream.service.profile(&caller);
+            let capabilities = tasks::offered(downstream, &caller, &profile.capabilities);
             (profile, capabilities)
         })?;
         let mut edits = vec![
@@ -103,16 +103,16 @@ impl Session {
             edits.push(Edit::Set("instructions", Raw::of(&instructions)));
         }
         let result = splice::edited(&Raw::empty_object(), &edits);
-        Ok((Self::new(face, caller), result))
+        Ok((Self::new(downstream, caller), result))
     }
 
-    fn new(face: &Arc<Face>, caller: Caller) -> Arc<Self> {
-        let limits = &face.options.limits;
+    fn new(downstream: &Arc<Downstream>, caller: Caller) -> Arc<Self> {
+        let limits = &downstream.options.limits;
         let bounds = Bounds { events: limits.stream_events, bytes: limits.stream_bytes };
         let (standing, writer) = Stream::new(0, bounds);
         Arc::new(Self {
             caller,
-            face: Arc::clone(face),
+            downstream: Arc::clone(downstream),
             next_ask: AtomicU64::new(1),
             level: Arc::default(),
             asked: Mutex::default(),
@@ -132,12 +132,12 @@ impl Session {
         let requests = self.under_way.lock().close();
         requests.iter().for_each(CancellationToken::cancel);
         self.rest();
-        self.face.service.left(&self.caller);
+        self.downstream.service.left(&self.caller);
     }
 
-    /// Whether it was begun at this face.
-    pub(super) fn is_of(&self, face: &Arc<Face>) -> bool {
-        Arc::ptr_eq(&self.face, face)
+    /// Whether it was begun at this downstream.
+    pub(super) fn is_of(&self, downstream: &Arc<Downstream>) -> bool {
+        Arc::ptr_eq(&self.downstream, downstream)
     }
 
     /// Tells of no more changes; the standing stream ends.
@@ -165,7 +165,7 @@ impl Session {
 
     /// Puts a request to the service.
     pub(super) fn open(&self, request: crate::exchange::Request) -> crate::exchange::Exchange {
-        self.face.service.open(request, &self.caller)
+        self.downstream.service.open(request, &self.caller)
     }
 
     /// Takes up the stream that this event was the last one of; none where it is gone.
@@ -184,7 +184,7 @@ impl Session {
         covers(&self.level, level)
     }
 
-    /// What the face itself answers at once: `ping`, the log level, the end of a subscription.
+    /// What the downstream itself answers at once: `ping`, the log level, the end of a subscription.
     pub(super) fn answer_here(&self, envelope: &Envelope) -> Option<Result<Raw, RpcError>> {
         let params = envelope.params();
         match envelope.method() {
@@ -197,12 +197,12 @@ impl Session {
 
     /// What its caller may be asked.
     pub(super) fn asks(&self) -> Asks {
-        self.face.options.asks
+        self.downstream.options.asks
     }
 
     /// The answer to a request about tasks; `None` for everything else.
     pub(super) fn about_tasks(&self, request: &Request) -> Option<Result<InSession, RpcError>> {
-        tasks::is_about(request.method()).then(|| tasks::in_session(&self.face, &self.caller, request))
+        tasks::is_about(request.method()).then(|| tasks::in_session(&self.downstream, &self.caller, request))
     }
 
     /// Takes a notification or a response of the caller's.
@@ -240,7 +240,7 @@ impl Session {
 
     /// How long a question waits for the caller's answer.
     pub(super) fn patience(&self) -> Duration {
-        self.face.options.park
+        self.downstream.options.park
     }
 
     fn answered(&self, envelope: &Envelope) {
@@ -248,7 +248,7 @@ impl Session {
         let answer = match (envelope.result(), envelope.error()) {
             (Some(result), _) => Answer::Given(result),
             (None, Some(error)) => Answer::Refused(error),
-            (None, None) => Answer::Nobody,
+            (None, None) => Answer::Unavailable,
         };
         // The call may be over.
         drop(sender.send(answer));
@@ -275,11 +275,11 @@ impl Session {
     /// Answers `resources/subscribe`: with what the service honours.
     pub(super) async fn subscribe(self: Arc<Self>, params: Option<Raw>) -> Result<Raw, RpcError> {
         let uri = uri(params.as_ref())?;
-        let limit = self.face.options.limits.concurrent_requests;
+        let limit = self.downstream.options.limits.concurrent_requests;
         if limit <= self.subscriptions.lock().len() {
             return Err(accent::too_many(limit));
         }
-        let heard = self.face.service.listen(Wanted::resource(&uri), &self.caller).await;
+        let heard = self.downstream.service.listen(Wanted::resource(&uri), &self.caller).await;
         if !heard.honoured.uris.contains(&uri) {
             let message = format!("`{uri}` cannot be subscribed to");
             return Err(RpcError::new(RpcError::INVALID_PARAMS, &message));
@@ -297,11 +297,11 @@ impl Session {
 
     /// From the end of the handshake on, changes of lists are told without being asked for.
     fn tell_of_lists(&self) {
-        let (face, caller, standing) =
-            (Arc::clone(&self.face), self.caller.clone(), self.standing_writer.lock().clone());
+        let (downstream, caller, standing) =
+            (Arc::clone(&self.downstream), self.caller.clone(), self.standing_writer.lock().clone());
         let level = Arc::clone(&self.level);
         let mut telling = Box::pin(async move {
-            let Ok(heard) = accent::guarded_future(face.service.listen(Wanted::lists(), &caller)).await else { return };
+            let Ok(heard) = accent::guarded_future(downstream.service.listen(Wanted::lists(), &caller)).await else { return };
             forward(heard.notices, standing, level).await;
         });
         // Begun here and not when the task has its first turn: the caller's next request may be what changes a list.
@@ -361,7 +361,7 @@ pub(super) fn neutral(session: &Session, envelope: &Envelope) -> Result<Request,
     let mut request = accent::neutral(envelope)?;
     request.capabilities = Some(session.caller.capabilities.clone());
     request.log_level = *session.level.lock();
-    request.usual_log_level = session.face.options.usual_log_level;
-    tasks::allow(&session.face, &session.caller, &mut request);
+    request.usual_log_level = session.downstream.options.usual_log_level;
+    tasks::allow(&session.downstream, &session.caller, &mut request);
     Ok(request)
 }

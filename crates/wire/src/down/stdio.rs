@@ -1,4 +1,4 @@
-//! The line face: one caller over a pair of byte streams, of either era or of both.
+//! The line downstream: one caller over a pair of byte streams, of either era or of both.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    Face, FaceOptions, Service,
+    Downstream, DownstreamOptions, Service,
     accent::{self, Declared, Said},
     legacy, modern,
     session::{self, Session},
 };
 use crate::{
     json::{Raw, skim::Skimmed},
-    line::{Line, LineReader, LineWriter},
+    line::{FramedLine, LineReader, LineWriter},
     message::{BadMessage, Envelope, Id, Kind, Problem, RpcError, compose},
     seal::NoRandomness,
 };
@@ -25,7 +25,7 @@ pub async fn serve<R, W>(
     read: R,
     write: W,
     service: Arc<dyn Service>,
-    options: FaceOptions,
+    options: DownstreamOptions,
     stop: CancellationToken,
 ) -> Result<(), NoRandomness>
 where
@@ -33,12 +33,12 @@ where
     W: AsyncWrite + Unpin + Send + 'static,
 {
     let (limits, drain) = (options.limits.clone(), options.drain);
-    let face = Face::new(service, options)?;
+    let downstream = Downstream::new(service, options)?;
     let (writer, writing) = LineWriter::new(write, limits.unsent_bytes);
     let tasks = TaskTracker::new();
     tasks.spawn(writing);
-    let line = Arc::new(LineFace {
-        face,
+    let line = Arc::new(StdioDownstream {
+        downstream,
         writer: writer.clone(),
         session: Mutex::default(),
         modern: Mutex::default(),
@@ -51,7 +51,7 @@ where
         () = line.converse(&mut reader) => true,
         () = stop.cancelled() => false,
     };
-    line.face.draining.cancel();
+    line.downstream.draining.cancel();
     line.requests.close();
     if hung_up {
         // Whoever has said everything may still read the answers, but gives none.
@@ -71,8 +71,8 @@ where
     Ok(())
 }
 
-struct LineFace {
-    face: Arc<Face>,
+struct StdioDownstream {
+    downstream: Arc<Downstream>,
     writer: LineWriter,
     // Nothing awaits under these locks.
     session: Mutex<Option<Arc<Session>>>,
@@ -83,23 +83,23 @@ struct LineFace {
     stop: CancellationToken,
 }
 
-impl LineFace {
+impl StdioDownstream {
     /// Takes what the caller says until it hangs up.
     async fn converse<R: AsyncRead + Unpin>(self: &Arc<Self>, reader: &mut LineReader<R>) {
         loop {
             match reader.next().await {
-                Ok(Some(Line::Message(text))) => self.take(&text),
-                Ok(Some(Line::TooLong(skimmed))) => self.too_long(skimmed),
+                Ok(Some(FramedLine::Message(text))) => self.take(&text),
+                Ok(Some(FramedLine::TooLong(skimmed))) => self.too_long(skimmed),
                 Ok(None) | Err(_) => return,
             }
         }
     }
 
     fn take(self: &Arc<Self>, text: &bytes::Bytes) {
-        match Envelope::read(text.clone(), &self.face.options.limits) {
+        match Envelope::read(text.clone(), &self.downstream.options.limits) {
             Ok(envelope) => self.read(&envelope),
             Err(bad) if bad.problem == Problem::Batch && self.takes_batches() => {
-                match Envelope::split_batch(text, &self.face.options.limits) {
+                match Envelope::split_batch(text, &self.downstream.options.limits) {
                     Some(Ok(parts)) => parts.iter().for_each(|part| self.take(part)),
                     _ => self.refuse(&bad),
                 }
@@ -111,7 +111,7 @@ impl LineFace {
     fn read(self: &Arc<Self>, envelope: &Envelope) {
         let session = self.session.lock().clone();
         match envelope.kind() {
-            Kind::Request if self.face.draining.is_cancelled() => {
+            Kind::Request if self.downstream.draining.is_cancelled() => {
                 let error = RpcError::new(RpcError::INTERNAL, "this server is about to end; nothing new is begun");
                 self.say(compose::error(envelope.id(), &error));
             }
@@ -131,7 +131,7 @@ impl LineFace {
     }
 
     fn request(self: &Arc<Self>, envelope: &Envelope, session: Option<Arc<Session>>) {
-        match (accent::declared(&self.face, envelope), session) {
+        match (accent::declared(&self.downstream, envelope), session) {
             (Declared::Modern, _) => self.answer_modern(envelope),
             (Declared::Handshake, None) => self.initialize(envelope),
             (Declared::Nothing, Some(session)) => self.answer_legacy(envelope, &session),
@@ -145,7 +145,7 @@ impl LineFace {
 
     fn initialize(self: &Arc<Self>, envelope: &Envelope) {
         let Some(id) = envelope.id() else { return };
-        match Session::begin(&self.face, envelope, &Arc::from("")) {
+        match Session::begin(&self.downstream, envelope, &Arc::from("")) {
             Ok((session, result)) => {
                 self.forward_standing(&session);
                 *self.session.lock() = Some(session);
@@ -202,7 +202,7 @@ impl LineFace {
         let cancelled = CancellationToken::new();
         {
             let mut under_way = self.modern.lock();
-            let limit = self.face.options.limits.concurrent_requests;
+            let limit = self.downstream.options.limits.concurrent_requests;
             let refusal = match under_way.contains_key(&id) {
                 true => Some(accent::id_taken()),
                 false => (limit <= under_way.len()).then(|| accent::too_many(limit)),
@@ -213,7 +213,7 @@ impl LineFace {
             }
             under_way.insert(id.clone(), cancelled.clone());
         }
-        let mut reply = match modern::Reply::begin(&self.face, envelope, &Arc::from(""), None) {
+        let mut reply = match modern::Reply::begin(&self.downstream, envelope, &Arc::from(""), None) {
             Ok(reply) => reply,
             Err(said) => {
                 self.modern.lock().remove(&id);
@@ -247,7 +247,7 @@ impl LineFace {
     }
 
     fn too_long(&self, Skimmed { id, is_request }: Skimmed) {
-        let limit = self.face.options.limits.message_bytes;
+        let limit = self.downstream.options.limits.message_bytes;
         self.refuse(&BadMessage { problem: Problem::TooLarge { limit }, id, is_request });
     }
 
@@ -264,7 +264,7 @@ impl LineFace {
         if let Err(error) = self.writer.send(message) {
             tracing::debug!(%error, "the caller no longer reads");
             // Once it has no more to say either, there is nobody to answer.
-            if self.face.draining.is_cancelled() {
+            if self.downstream.draining.is_cancelled() {
                 self.stop.cancel();
             }
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use serde_json::json;
 
-use super::{Caller, Face};
+use super::{Caller, Downstream};
 use crate::{
     exchange::{Exchange, Handover, Outcome, Request},
     json::{Kind, Raw},
@@ -52,8 +52,8 @@ pub(super) fn is_about(method: &str) -> bool {
 }
 
 /// What a service offers, as a caller of this revision hears of it.
-pub(super) fn offered(face: &Face, caller: &Caller, capabilities: &Raw) -> Raw {
-    let keeps = face.service.tasks(caller).is_some();
+pub(super) fn offered(downstream: &Downstream, caller: &Caller, capabilities: &Raw) -> Raw {
+    let keeps = downstream.service.tasks(caller).is_some();
     let core = keeps && has_core(caller);
     let tasks = match core {
         true => {
@@ -75,9 +75,9 @@ pub(super) fn offered(face: &Face, caller: &Caller, capabilities: &Raw) -> Raw {
 }
 
 /// Says in the request whether a task may stand for its answer, and not in its params.
-pub(super) fn allow(face: &Face, caller: &Caller, request: &mut Request) {
+pub(super) fn allow(downstream: &Downstream, caller: &Caller, request: &mut Request) {
     let wanted = request.take_task();
-    if request.method() != "tools/call" || face.service.tasks(caller).is_none() {
+    if request.method() != "tools/call" || downstream.service.tasks(caller).is_none() {
         return;
     }
     let keeps = wanted.as_ref().and_then(|task| task.get("ttl")).and_then(|ttl| ttl.as_u64());
@@ -116,14 +116,14 @@ pub(super) enum InSession {
 }
 
 /// Answers a request about tasks in a session.
-pub(super) fn in_session(face: &Arc<Face>, caller: &Caller, request: &Request) -> Result<InSession, RpcError> {
+pub(super) fn in_session(downstream: &Arc<Downstream>, caller: &Caller, request: &Request) -> Result<InSession, RpcError> {
     let method = request.method();
-    let tasks = face.service.tasks(caller).filter(|_| has_core(caller)).ok_or_else(|| unknown(method))?;
-    let (face, caller) = (Arc::clone(face), caller.clone());
+    let tasks = downstream.service.tasks(caller).filter(|_| has_core(caller)).ok_or_else(|| unknown(method))?;
+    let (downstream, caller) = (Arc::clone(downstream), caller.clone());
     Ok(InSession::Later(match method {
         "tasks/get" => {
             let id = id(request)?;
-            later(face, caller, move |tasks, caller| {
+            later(downstream, caller, move |tasks, caller| {
                 Box::pin(
                     async move { tasks.look(&id, Depth::Status, caller).await.map(|task| spelling::legacy(&task)) },
                 )
@@ -131,13 +131,13 @@ pub(super) fn in_session(face: &Arc<Face>, caller: &Caller, request: &Request) -
         }
         "tasks/cancel" => {
             let id = id(request)?;
-            later(face, caller, move |tasks, caller| {
+            later(downstream, caller, move |tasks, caller| {
                 Box::pin(async move { cancel_in_session(tasks, &id, caller).await })
             })
         }
         "tasks/list" => {
             let from = request.param("cursor");
-            later(face, caller, move |tasks, caller| {
+            later(downstream, caller, move |tasks, caller| {
                 Box::pin(async move { tasks.list(from, caller).await.map(|page| spelling::legacy_page(&page)) })
             })
         }
@@ -172,34 +172,34 @@ pub(super) fn related(body: Option<&Raw>, id: &str) -> Edit<'static> {
 
 /// Answers a request about tasks that stands for itself.
 pub(super) fn on_its_own(
-    face: &Arc<Face>,
+    downstream: &Arc<Downstream>,
     caller: &Caller,
     request: &Request,
     answers: Option<&Raw>,
 ) -> Result<Later, RpcError> {
     let method = request.method();
     let known = matches!(method, "tasks/get" | "tasks/update" | "tasks/cancel");
-    if !known || face.service.tasks(caller).is_none() {
+    if !known || downstream.service.tasks(caller).is_none() {
         return Err(unknown(method));
     }
     if !caller.capabilities.extension(capability::TASKS) {
         return Err(undeclared());
     }
-    let (id, face, caller) = (id(request)?, Arc::clone(face), caller.clone());
+    let (id, downstream, caller) = (id(request)?, Arc::clone(downstream), caller.clone());
     Ok(match method {
-        "tasks/get" => later(face, caller, move |tasks, caller| {
+        "tasks/get" => later(downstream, caller, move |tasks, caller| {
             Box::pin(
                 async move { tasks.look(&id, Depth::Whole, caller).await.map(|task| spelling::modern_whole(&task)) },
             )
         }),
-        "tasks/cancel" => later(face, caller, move |tasks, caller| {
+        "tasks/cancel" => later(downstream, caller, move |tasks, caller| {
             Box::pin(async move { tasks.cancel(&id, caller).await.map(|_| Raw::empty_object()) })
         }),
         _ => {
             let answers = answers.cloned().filter(|answers| answers.kind() == Kind::Object);
             let answers =
                 answers.ok_or_else(|| RpcError::new(RpcError::INVALID_PARAMS, "`inputResponses` is missing"))?;
-            later(face, caller, move |tasks, caller| {
+            later(downstream, caller, move |tasks, caller| {
                 Box::pin(async move { tasks.answer(&id, answers, caller).await.map(|()| Raw::empty_object()) })
             })
         }
@@ -218,12 +218,12 @@ pub(super) fn are_needed(error: &RpcError) -> bool {
     needed.is_some_and(|needed| ClientCapabilities(needed).extension(capability::TASKS))
 }
 
-fn later<F>(face: Arc<Face>, caller: Caller, ask: F) -> Later
+fn later<F>(downstream: Arc<Downstream>, caller: Caller, ask: F) -> Later
 where
     F: for<'a> FnOnce(&'a dyn Tasks, &'a Caller) -> BoxFuture<'a, Result<Raw, Unanswered>> + Send + 'static,
 {
     Box::pin(async move {
-        let Some(tasks) = face.service.tasks(&caller) else { return Outcome::Refused(unknown("tasks/*")) };
+        let Some(tasks) = downstream.service.tasks(&caller) else { return Outcome::Refused(unknown("tasks/*")) };
         match ask(tasks, &caller).await {
             Ok(result) => Outcome::Answered(result),
             Err(problem) => problem.into(),

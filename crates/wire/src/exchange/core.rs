@@ -1,4 +1,4 @@
-//! What both ends of an exchange share: a bounded queue of happenings, the clocks, and who has left.
+//! What both ends of an exchange share: a bounded queue of happenings, the clock, and who has left.
 //!
 //! Telling never waits, so that one slow caller cannot hold up a connection that serves others: over the bound the
 //! oldest progress or log gives way and is counted. Questions and the outcome are never dropped.
@@ -14,8 +14,8 @@ use std::{
 use parking_lot::Mutex;
 use tokio::{sync::oneshot, time::Instant};
 
-use super::{Answer, Ask, AskId, Happening, Outcome, Question, Terms, clock::Clocks};
-use crate::error::Clock;
+use super::{Answer, ServerRequest, ServerRequestId, ExchangeEvent, Outcome, ServerRequestDetails, ExchangeTimeouts, timeouts::ExchangeClock};
+use crate::error::TimeoutKind;
 
 type OnCancel = Box<dyn FnOnce(&str) + Send>;
 
@@ -26,15 +26,15 @@ pub(super) struct Core {
 }
 
 struct State {
-    queue: VecDeque<Happening>,
+    queue: VecDeque<ExchangeEvent>,
     /// The end, behind everything in the queue.
     end: Option<Outcome>,
-    clocks: Clocks,
+    clock: ExchangeClock,
     caller: Option<Waker>,
     feeder: Option<Waker>,
     on_cancel: Option<OnCancel>,
     /// Questions that wait for an answer.
-    open_asks: Vec<AskId>,
+    open_server_requests: Vec<ServerRequestId>,
     missed: u64,
     ended: bool,
     left: bool,
@@ -43,15 +43,15 @@ struct State {
 }
 
 impl Core {
-    pub(super) fn new(terms: Terms, unread: usize) -> Self {
+    pub(super) fn new(terms: ExchangeTimeouts, unread: usize) -> Self {
         let state = State {
             queue: VecDeque::new(),
             end: None,
-            clocks: Clocks::new(terms),
+            clock: ExchangeClock::new(terms),
             caller: None,
             feeder: None,
             on_cancel: None,
-            open_asks: Vec::new(),
+            open_server_requests: Vec::new(),
             missed: 0,
             ended: false,
             left: false,
@@ -61,37 +61,37 @@ impl Core {
     }
 
     /// What has happened; if nothing has, wakes when something does, and says which clock runs out first, and when.
-    pub(super) fn poll(&self, context: &Context<'_>) -> Result<Happening, Option<(Instant, Clock, Duration)>> {
+    pub(super) fn poll(&self, context: &Context<'_>) -> Result<ExchangeEvent, Option<(Instant, TimeoutKind, Duration)>> {
         let mut state = self.state.lock();
         if let Some(happening) = state.queue.pop_front() {
             return Ok(happening);
         }
         if let Some(outcome) = state.end.take() {
-            return Ok(Happening::Ended(outcome));
+            return Ok(ExchangeEvent::Ended(outcome));
         }
         remember(&mut state.caller, context);
-        Err(state.clocks.deadline())
+        Err(state.clock.deadline())
     }
 
     /// The caller is about to look: nobody need wake it.
-    pub(super) fn is_looking(&self) {
+    pub(super) fn clear_caller_waker(&self) {
         self.state.lock().caller = None;
     }
 
     /// The total, where it has run out before the end has come.
     pub(super) fn overdue(&self) -> Option<Duration> {
         let state = self.state.lock();
-        state.clocks.overdue().filter(|_| !state.ended)
+        state.clock.overdue().filter(|_| !state.ended)
     }
 
-    pub(super) fn tell(&self, happening: Happening) {
+    pub(super) fn push_event(&self, happening: ExchangeEvent) {
         let mut state = self.state.lock();
         if state.ended || state.left {
             return;
         }
-        state.clocks.wind();
+        state.clock.record_activity();
         if self.unread <= state.queue.len() {
-            let droppable = |queued: &Happening| matches!(queued, Happening::Progress(_) | Happening::Log(_));
+            let droppable = |queued: &ExchangeEvent| matches!(queued, ExchangeEvent::Progress(_) | ExchangeEvent::Log(_));
             if let Some(oldest) = state.queue.iter().position(droppable) {
                 state.queue.remove(oldest);
                 state.missed += 1;
@@ -101,29 +101,29 @@ impl Core {
         wake(state.caller.take());
     }
 
-    pub(super) fn ask(self: &Arc<Self>, question: Question) -> oneshot::Receiver<Answer> {
+    pub(super) fn ask(self: &Arc<Self>, question: ServerRequestDetails) -> oneshot::Receiver<Answer> {
         let (sender, receiver) = oneshot::channel();
-        let ask = Ask::new(question, Arc::clone(self), sender);
+        let ask = ServerRequest::new(question, Arc::clone(self), sender);
         let mut state = self.state.lock();
-        state.open_asks.push(ask.question.id);
-        state.clocks.pause();
+        state.open_server_requests.push(ask.details.id);
+        state.clock.pause();
         if state.ended || state.left {
             drop(state);
             drop(ask);
             return receiver;
         }
-        state.queue.push_back(Happening::Ask(ask));
+        state.queue.push_back(ExchangeEvent::ServerRequest(ask));
         wake(state.caller.take());
         receiver
     }
 
-    /// The question is answered, withdrawn or given up; with the last one the clocks run again.
-    pub(super) fn ask_closed(&self, ask: AskId) {
+    /// The question is answered, withdrawn or given up; with the last one the clock run again.
+    pub(super) fn close_server_request(&self, ask: ServerRequestId) {
         let mut state = self.state.lock();
-        let Some(index) = state.open_asks.iter().position(|open| *open == ask) else { return };
-        state.open_asks.swap_remove(index);
-        if state.open_asks.is_empty() {
-            state.clocks.resume();
+        let Some(index) = state.open_server_requests.iter().position(|open| *open == ask) else { return };
+        state.open_server_requests.swap_remove(index);
+        if state.open_server_requests.is_empty() {
+            state.clock.resume();
             wake(state.caller.take());
         }
     }
@@ -155,8 +155,8 @@ impl Core {
     }
 
     /// The same, unless nothing waits for an answer of the caller; whether that was so.
-    pub(super) fn cancel_if_asked(&self, reason: &str) -> bool {
-        self.cancel_if(|state| !state.open_asks.is_empty(), reason)
+    pub(super) fn cancel_if_awaiting_answer(&self, reason: &str) -> bool {
+        self.cancel_if(|state| !state.open_server_requests.is_empty(), reason)
     }
 
     fn cancel_if(&self, such: impl FnOnce(&State) -> bool, reason: &str) -> bool {
@@ -223,12 +223,12 @@ impl Core {
         self.state.lock().gone
     }
 
-    pub(super) fn is_open(&self, ask: AskId) -> bool {
-        self.state.lock().open_asks.contains(&ask)
+    pub(super) fn is_open(&self, ask: ServerRequestId) -> bool {
+        self.state.lock().open_server_requests.contains(&ask)
     }
 
-    pub(super) fn open_asks(&self) -> usize {
-        self.state.lock().open_asks.len()
+    pub(super) fn open_server_requests(&self) -> usize {
+        self.state.lock().open_server_requests.len()
     }
 
     pub(super) fn missed(&self) -> u64 {

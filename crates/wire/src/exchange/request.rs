@@ -74,7 +74,7 @@ pub enum LogLevel {
 /// Not one of the eight.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown log level `{0}`")]
-pub struct UnknownLevel(pub String);
+pub struct UnknownLogLevel(pub String);
 
 impl Request {
     /// A request of this program's own making.
@@ -229,10 +229,10 @@ impl LogLevel {
 }
 
 impl FromStr for LogLevel {
-    type Err = UnknownLevel;
+    type Err = UnknownLogLevel;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|level| level.as_str() == text).ok_or_else(|| UnknownLevel(text.to_owned()))
+        Self::ALL.into_iter().find(|level| level.as_str() == text).ok_or_else(|| UnknownLogLevel(text.to_owned()))
     }
 }
 

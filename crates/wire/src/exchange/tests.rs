@@ -9,19 +9,19 @@ use std::{
     time::Duration,
 };
 
-use super::{Answer, AskId, Between, Cause, Exchange, Feed, Happening, Outcome, Question, Terms, pair};
-use crate::{error::Clock, json::Raw};
+use super::{Answer, ServerRequestId, ExchangeInterceptor, Cause, Exchange, Feed, ExchangeEvent, Outcome, ServerRequestDetails, ExchangeTimeouts, pair};
+use crate::{error::TimeoutKind, json::Raw};
 
 fn raw(text: &str) -> Raw {
     Raw::parse(text.to_owned()).unwrap()
 }
 
-fn question() -> Question {
-    Question { id: AskId(1), key: None, method: "roots/list".to_owned(), params: None, cause: Cause::Request }
+fn question() -> ServerRequestDetails {
+    ServerRequestDetails { id: ServerRequestId(1), key: None, method: "roots/list".to_owned(), params: None, cause: Cause::Request }
 }
 
-fn terms() -> Terms {
-    Terms { idle: Some(Duration::from_secs(10)), total: Some(Duration::from_secs(25)) }
+fn terms() -> ExchangeTimeouts {
+    ExchangeTimeouts { idle: Some(Duration::from_secs(10)), total: Some(Duration::from_secs(25)) }
 }
 
 async fn waited(seconds: u64) {
@@ -40,9 +40,9 @@ async fn everything_comes_in_order_and_ends_once() {
     assert!(feed.end(Outcome::Answered(raw("1"))));
     assert!(!feed.end(Outcome::Answered(raw("2"))), "there is one end");
     feed.progress(raw(r#"{"progress":2}"#));
-    assert!(matches!(exchange.next().await, Some(Happening::Progress(_))));
-    assert!(matches!(exchange.next().await, Some(Happening::Log(_))));
-    assert!(matches!(exchange.next().await, Some(Happening::Ended(Outcome::Answered(one))) if one.as_u64() == Some(1)));
+    assert!(matches!(exchange.next().await, Some(ExchangeEvent::Progress(_))));
+    assert!(matches!(exchange.next().await, Some(ExchangeEvent::Log(_))));
+    assert!(matches!(exchange.next().await, Some(ExchangeEvent::Ended(Outcome::Answered(one))) if one.as_u64() == Some(1)));
     assert!(exchange.next().await.is_none());
 }
 
@@ -52,10 +52,10 @@ async fn progress_winds_the_idle_clock_but_not_the_total() {
     for step in 0..3 {
         waited(8).await;
         feed.progress(raw(&format!("{{\"progress\":{step}}}")));
-        assert!(matches!(exchange.next().await, Some(Happening::Progress(_))));
+        assert!(matches!(exchange.next().await, Some(ExchangeEvent::Progress(_))));
     }
     let end = exchange.next().await;
-    assert!(matches!(end, Some(Happening::Ended(Outcome::TimedOut { clock: Clock::Total, .. }))), "{end:?}");
+    assert!(matches!(end, Some(ExchangeEvent::Ended(Outcome::TimedOut { kind: TimeoutKind::Total, .. }))), "{end:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -67,7 +67,7 @@ async fn silence_runs_the_idle_clock_out_and_tells_the_server() {
         counter.fetch_add(1, Ordering::Relaxed);
     });
     let end = exchange.next().await;
-    assert!(matches!(end, Some(Happening::Ended(Outcome::TimedOut { clock: Clock::Idle, .. }))), "{end:?}");
+    assert!(matches!(end, Some(ExchangeEvent::Ended(Outcome::TimedOut { kind: TimeoutKind::Idle, .. }))), "{end:?}");
     drop(exchange);
     assert_eq!(told.load(Ordering::Relaxed), 1);
     assert!(!feed.end(Outcome::Cancelled), "an answer after the end is nobody's");
@@ -78,24 +78,24 @@ async fn clocks_stand_still_while_a_question_is_open() {
     let (mut exchange, feed) = timed();
     waited(5).await;
     let answer = feed.ask(question());
-    let Some(Happening::Ask(ask)) = exchange.next().await else { panic!("no question") };
+    let Some(ExchangeEvent::ServerRequest(ask)) = exchange.next().await else { panic!("no question") };
     assert!(tokio::time::timeout(Duration::from_secs(3_600), exchange.next()).await.is_err(), "still waiting");
     ask.answer(Answer::Given(raw(r#"{"roots":[]}"#)));
     assert!(matches!(answer.await, Answer::Given(_)));
     waited(9).await;
     feed.end(Outcome::Answered(raw("{}")));
-    assert!(matches!(exchange.next().await, Some(Happening::Ended(Outcome::Answered(_)))));
+    assert!(matches!(exchange.next().await, Some(ExchangeEvent::Ended(Outcome::Answered(_)))));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_question_that_is_withdrawn_lets_the_clocks_run_again() {
     let (mut exchange, feed) = timed();
     let _answer = feed.ask(question());
-    let Some(Happening::Ask(_open)) = exchange.next().await else { panic!("no question") };
-    feed.withdraw(AskId(1));
-    assert!(matches!(exchange.next().await, Some(Happening::Withdrawn(AskId(1)))));
+    let Some(ExchangeEvent::ServerRequest(_open)) = exchange.next().await else { panic!("no question") };
+    feed.withdraw(ServerRequestId(1));
+    assert!(matches!(exchange.next().await, Some(ExchangeEvent::Withdrawn(ServerRequestId(1)))));
     let end = exchange.next().await;
-    assert!(matches!(end, Some(Happening::Ended(Outcome::TimedOut { clock: Clock::Idle, .. }))), "{end:?}");
+    assert!(matches!(end, Some(ExchangeEvent::Ended(Outcome::TimedOut { kind: TimeoutKind::Idle, .. }))), "{end:?}");
 }
 
 #[tokio::test]
@@ -103,9 +103,9 @@ async fn a_question_nobody_takes_is_answered_so() {
     let (exchange, feed) = timed();
     let answer = feed.ask(question());
     drop(exchange);
-    assert!(matches!(answer.await, Answer::Nobody));
+    assert!(matches!(answer.await, Answer::Unavailable));
     feed.cancelled().await;
-    assert!(matches!(feed.ask(question()).await, Answer::Nobody));
+    assert!(matches!(feed.ask(question()).await, Answer::Unavailable));
 }
 
 #[tokio::test]
@@ -117,12 +117,12 @@ async fn a_slow_caller_misses_old_progress_but_never_a_question_or_the_end() {
     }
     feed.end(Outcome::Answered(raw("{}")));
     assert_eq!(exchange.missed(), 13);
-    let Some(Happening::Ask(ask)) = exchange.next().await else { panic!("no question") };
+    let Some(ExchangeEvent::ServerRequest(ask)) = exchange.next().await else { panic!("no question") };
     ask.answer(Answer::declined());
     assert!(matches!(answer.await, Answer::Given(_)));
     let mut seen = 0;
     while let Some(happening) = exchange.next().await {
-        seen += usize::from(matches!(happening, Happening::Progress(_)));
+        seen += usize::from(matches!(happening, ExchangeEvent::Progress(_)));
     }
     assert_eq!(seen, 7);
 }
@@ -132,10 +132,10 @@ async fn cancelling_is_an_end_of_its_own() {
     let (mut exchange, feed) = timed();
     exchange.cancel("not needed");
     assert!(!feed.end(Outcome::Answered(raw("{}"))));
-    assert!(matches!(exchange.next().await, Some(Happening::Ended(Outcome::Cancelled))));
+    assert!(matches!(exchange.next().await, Some(ExchangeEvent::Ended(Outcome::Cancelled))));
     let (mut exchange, feed) = timed();
     drop(feed);
-    assert!(matches!(exchange.next().await, Some(Happening::Ended(Outcome::Failed(_)))));
+    assert!(matches!(exchange.next().await, Some(ExchangeEvent::Ended(Outcome::Failed(_)))));
 }
 
 #[tokio::test(start_paused = true)]
@@ -146,8 +146,8 @@ async fn progress_without_end_does_not_outlast_the_total() {
         feed.progress(raw("{}"));
         feed.progress(raw("{}"));
         tokio::time::advance(Duration::from_millis(100)).await;
-        if let Some(Happening::Ended(outcome)) = exchange.next().await {
-            assert!(matches!(outcome, Outcome::TimedOut { clock: Clock::Total, .. }), "{outcome:?}");
+        if let Some(ExchangeEvent::Ended(outcome)) = exchange.next().await {
+            assert!(matches!(outcome, Outcome::TimedOut { kind: TimeoutKind::Total, .. }), "{outcome:?}");
             return;
         }
     }
@@ -158,11 +158,11 @@ async fn progress_without_end_does_not_outlast_the_total() {
 #[derive(Debug)]
 struct Signed(Exchange);
 
-impl Between for Signed {
-    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Happening>> {
+impl ExchangeInterceptor for Signed {
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<ExchangeEvent>> {
         self.0.poll_next(context).map(|happening| match happening {
-            Some(Happening::Ended(Outcome::Answered(_))) => {
-                Some(Happening::Ended(Outcome::Answered(raw(r#"{"signed":true}"#))))
+            Some(ExchangeEvent::Ended(Outcome::Answered(_))) => {
+                Some(ExchangeEvent::Ended(Outcome::Answered(raw(r#"{"signed":true}"#))))
             }
             other => other,
         })
@@ -182,9 +182,9 @@ async fn somebody_in_between_sees_everything_and_holds_nothing_up() {
     let (exchange, feed) = timed();
     let mut exchange = Exchange::through(Signed(exchange));
     feed.progress(raw("{}"));
-    assert!(matches!(exchange.next().await, Some(Happening::Progress(_))));
+    assert!(matches!(exchange.next().await, Some(ExchangeEvent::Progress(_))));
     feed.end(Outcome::Answered(raw("{}")));
-    let Some(Happening::Ended(Outcome::Answered(result))) = exchange.next().await else { panic!("no answer") };
+    let Some(ExchangeEvent::Ended(Outcome::Answered(result))) = exchange.next().await else { panic!("no answer") };
     assert_eq!(result.to_string(), r#"{"signed":true}"#);
     assert!(exchange.next().await.is_none());
 }
@@ -198,5 +198,5 @@ async fn leaving_somebody_in_between_cancels_at_the_other_end() {
     let mut exchange = Exchange::through(Signed(exchange));
     exchange.cancel("not needed");
     assert!(feed.is_cancelled());
-    assert!(matches!(exchange.next().await, Some(Happening::Ended(Outcome::Cancelled))));
+    assert!(matches!(exchange.next().await, Some(ExchangeEvent::Ended(Outcome::Cancelled))));
 }

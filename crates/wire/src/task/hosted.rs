@@ -13,7 +13,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{Inside, Status, Task, Unanswered, watch::Watched};
 use crate::{
-    exchange::{Answer, Ask, AskId, Exchange, Happening, Outcome, Question},
+    exchange::{Answer, ServerRequest, ServerRequestId, Exchange, ExchangeEvent, Outcome, ServerRequestDetails},
     json::Raw,
     message::RpcError,
 };
@@ -32,7 +32,7 @@ pub(crate) struct Hosted {
 struct State {
     task: Task,
     /// What it waits for, by key, in the order it asked.
-    asks: Vec<(String, Ask)>,
+    asks: Vec<(String, ServerRequest)>,
     used: HashSet<String>,
 }
 
@@ -63,20 +63,20 @@ impl Hosted {
         let state = self.state.lock();
         let mut task = state.task.clone();
         if !state.asks.is_empty() {
-            let question = |(key, ask): &(String, Ask)| Question { key: Some(key.clone()), ..ask.question.clone() };
+            let question = |(key, ask): &(String, ServerRequest)| ServerRequestDetails { key: Some(key.clone()), ..ask.details.clone() };
             task.inside = Inside::Asks(state.asks.iter().map(question).collect());
         }
         task
     }
 
-    fn took_place(&self, happening: Happening) {
+    fn took_place(&self, happening: ExchangeEvent) {
         match happening {
-            Happening::Ask(ask) => self.ask(ask),
-            Happening::Withdrawn(id) => self.withdraw(id),
-            Happening::Progress(params) => self.say(&params),
+            ExchangeEvent::ServerRequest(ask) => self.ask(ask),
+            ExchangeEvent::Withdrawn(id) => self.withdraw(id),
+            ExchangeEvent::Progress(params) => self.say(&params),
             // Nobody looks at a task's log lines.
-            Happening::Log(_) => {}
-            Happening::Ended(outcome) => match outcome {
+            ExchangeEvent::Log(_) => {}
+            ExchangeEvent::Ended(outcome) => match outcome {
                 Outcome::Answered(result) => self.end(Status::Completed, Inside::Result(result)),
                 Outcome::Refused(error) => self.end(Status::Failed, Inside::Error(error)),
                 Outcome::Cancelled => self.end(Status::Cancelled, Inside::Nothing),
@@ -86,9 +86,9 @@ impl Hosted {
     }
 
     /// One more thing it waits for. No key is used twice in the life of a task.
-    fn ask(&self, ask: Ask) {
+    fn ask(&self, ask: ServerRequest) {
         self.change(|state| {
-            let given = ask.question.key.clone().filter(|key| !state.used.contains(key));
+            let given = ask.details.key.clone().filter(|key| !state.used.contains(key));
             let minted = || (1..).map(|number| format!("ask-{number}")).find(|key| !state.used.contains(key));
             let key = given.or_else(minted).unwrap_or_default();
             state.used.insert(key.clone());
@@ -96,8 +96,8 @@ impl Hosted {
         });
     }
 
-    fn withdraw(&self, id: AskId) {
-        self.change(|state| state.asks.retain(|(_, ask)| ask.question.id != id));
+    fn withdraw(&self, id: ServerRequestId) {
+        self.change(|state| state.asks.retain(|(_, ask)| ask.details.id != id));
     }
 
     fn say(&self, progress: &Raw) {
@@ -214,7 +214,7 @@ async fn drive(hosted: Weak<Hosted>, mut exchange: Exchange) {
 fn failure(outcome: &Outcome) -> RpcError {
     let sentence = match outcome {
         Outcome::Failed(error) => error.to_string(),
-        Outcome::TimedOut { clock, limit } => format!("no answer within {limit:?} ({clock})"),
+        Outcome::TimedOut { kind, limit } => format!("no answer within {limit:?} ({kind})"),
         _ => "the task gave no answer".to_owned(),
     };
     RpcError::new(RpcError::INTERNAL, &sentence)

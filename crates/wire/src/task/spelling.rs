@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Inside, Status, Task, TaskPage, moment};
 use crate::{
-    exchange::{AskId, Cause, Question},
+    exchange::{ServerRequestId, Cause, ServerRequestDetails},
     json::{Kind, Raw},
     message::{
         RpcError, meta,
@@ -90,9 +90,9 @@ fn inside(task: &Raw, status: Status) -> Inside {
 }
 
 /// What a task asks, by the extension.
-fn questions(asked: &Raw) -> Vec<Question> {
-    let question = |(number, member): (u64, crate::json::Member)| Question {
-        id: AskId(number),
+fn questions(asked: &Raw) -> Vec<ServerRequestDetails> {
+    let question = |(number, member): (u64, crate::json::Member)| ServerRequestDetails {
+        id: ServerRequestId(number),
         key: Some(member.key),
         method: member.value.get("method").as_ref().and_then(Raw::as_str).unwrap_or_default().into_owned(),
         params: member.value.get("params"),
@@ -102,8 +102,8 @@ fn questions(asked: &Raw) -> Vec<Question> {
 }
 
 /// Questions under their keys: without what only a session understands, and with every other byte as it came.
-fn asked(questions: &[Question]) -> Raw {
-    let asked = |question: &Question| {
+fn asked(questions: &[ServerRequestDetails]) -> Raw {
+    let asked = |question: &ServerRequestDetails| {
         let method = Raw::of(&question.method);
         let edits = [Edit::Remove("task"), Edit::Remove("elicitationId")];
         let params = question.params.as_ref().map(|it| splice::edited(&meta::without_hop_keys(it), &edits));

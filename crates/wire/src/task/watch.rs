@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::{Inside, Status, Task, Unanswered};
 use crate::{
-    exchange::{Answer, AskId, Feed, Outcome, Question},
+    exchange::{Answer, ServerRequestId, Feed, Outcome, ServerRequestDetails},
     json::Raw,
     message::{RpcError, splice},
 };
@@ -51,7 +51,7 @@ struct Following<'a> {
 }
 
 struct Put {
-    id: AskId,
+    id: ServerRequestId,
     method: String,
     answered: bool,
 }
@@ -79,7 +79,7 @@ impl Following<'_> {
 
     /// Puts what it newly asks, takes back what it no longer does, and reports what it says.
     fn tell(&mut self, task: &Task) {
-        let asks: &[Question] = if let Inside::Asks(asks) = &task.inside { asks } else { &[] };
+        let asks: &[ServerRequestDetails] = if let Inside::Asks(asks) = &task.inside { asks } else { &[] };
         let asked = |key: &str| asks.iter().any(|ask| ask.key.as_deref() == Some(key));
         let gone: Vec<String> = self.put.keys().filter(|key| !asked(key)).cloned().collect();
         for put in gone.iter().filter_map(|key| self.put.remove(key)).filter(|put| !put.answered) {
@@ -91,12 +91,12 @@ impl Following<'_> {
         self.report(task);
     }
 
-    fn ask(&mut self, question: &Question) {
+    fn ask(&mut self, question: &ServerRequestDetails) {
         let Some(key) = question.key.clone().filter(|key| !self.put.contains_key(key)) else { return };
         self.asked += 1;
-        let id = AskId(self.asked);
+        let id = ServerRequestId(self.asked);
         self.put.insert(key.clone(), Put { id, method: question.method.clone(), answered: false });
-        let answer = self.feed.ask(Question { id, ..question.clone() });
+        let answer = self.feed.ask(ServerRequestDetails { id, ..question.clone() });
         self.answers.push(answer.map(move |answer| (key, answer)).boxed());
     }
 
@@ -118,7 +118,7 @@ impl Following<'_> {
         let Some(put) = self.put.get_mut(&key) else { return Ok(()) };
         put.answered = true;
         let given = match answer {
-            Answer::Refused(_) | Answer::Nobody if put.method == "elicitation/create" => Answer::closed_form(),
+            Answer::Refused(_) | Answer::Unavailable if put.method == "elicitation/create" => Answer::closed_form(),
             answer => answer.into_result().map_err(Outcome::Refused)?,
         };
         let answers = splice::object([(key.as_str(), &given)]);

@@ -13,14 +13,14 @@ use futures_util::future::join_all;
 use parking_lot::Mutex;
 
 use super::{
-    accent::{Reply, Round},
+    accent::{InterpretedResponse, InputRound},
     handshake, modern,
-    router::{Router, Waiting},
+    router::{Router, PendingRequest},
     transport::{LaneEnd, Link, Outbound},
 };
 use crate::{
     error::WireError,
-    exchange::{self, AskId, Errand, Exchange, Feed, Outcome, Question, Request, Terms},
+    exchange::{self, ServerRequestId, PendingIo, Exchange, Feed, Outcome, ServerRequestDetails, Request, ExchangeTimeouts},
     json::{Kind, Raw},
     message::{Envelope, RpcError, splice},
 };
@@ -43,37 +43,37 @@ pub(crate) struct Call {
     asked: AtomicU64,
     // Nothing awaits under these locks.
     /// What goes back with it: the answers of the last round, kept for a second chance.
-    round: Mutex<Option<Arc<Round>>>,
+    round: Mutex<Option<Arc<InputRound>>>,
     /// The names its questions had in a session.
     keys: Mutex<HashSet<String>>,
-    used: Mutex<Used>,
+    used: Mutex<UsedRetries>,
 }
 
 /// Second chances, each given once.
 #[derive(Debug, Default)]
-struct Used {
+struct UsedRetries {
     session: bool,
     headers: bool,
     revision: bool,
 }
 
 /// Begins a call; whatever goes wrong is its outcome.
-pub(crate) fn start(router: &Arc<Router>, request: Request, terms: Terms) -> Exchange {
-    begin(router, request, terms, Used::default())
+pub(crate) fn start(router: &Arc<Router>, request: Request, terms: ExchangeTimeouts) -> Exchange {
+    begin(router, request, terms, UsedRetries::default())
 }
 
 /// Begins a call that belongs to the beginning of a session: when that is lost, it is not given another.
-pub(crate) fn start_in_new_session(router: &Arc<Router>, request: Request, terms: Terms) -> Exchange {
-    begin(router, request, terms, Used { session: true, ..Used::default() })
+pub(crate) fn start_in_new_session(router: &Arc<Router>, request: Request, terms: ExchangeTimeouts) -> Exchange {
+    begin(router, request, terms, UsedRetries { session: true, ..UsedRetries::default() })
 }
 
-fn begin(router: &Arc<Router>, request: Request, terms: Terms, used: Used) -> Exchange {
-    let (exchange, feed) = exchange::pair_with(terms, router.limits.unread_happenings, Some(router.alarms.clone()));
+fn begin(router: &Arc<Router>, request: Request, terms: ExchangeTimeouts, used: UsedRetries) -> Exchange {
+    let (exchange, feed) = exchange::pair_with(terms, router.limits.unread_events, Some(router.timers.clone()));
     let call = Arc::new_cyclic(|me: &Weak<Call>| {
         let (me, router) = (me.clone(), Arc::downgrade(router));
         feed.when_cancelled(move |reason| {
             if let (Some(call), Some(router)) = (me.upgrade(), router.upgrade()) {
-                call.cancelled(&router, reason);
+                call.handle_cancel(&router, reason);
             }
         });
         Call {
@@ -88,7 +88,7 @@ fn begin(router: &Arc<Router>, request: Request, terms: Terms, used: Used) -> Ex
         }
     });
     match call.start(router) {
-        Some(work) => exchange.with_errand(work),
+        Some(work) => exchange.with_pending_io(work),
         None => exchange,
     }
 }
@@ -104,18 +104,18 @@ impl Call {
     }
 
     /// Whether no question of this call had this name before.
-    pub(crate) fn first_use(&self, key: &str) -> bool {
+    pub(crate) fn register_key(&self, key: &str) -> bool {
         let mut keys = self.keys.lock();
         keys.len() < NAMES && keys.insert(key.to_owned())
     }
 
     /// The answer its caller brought along to the question of this name.
-    pub(crate) fn answer_brought(&self, key: &str) -> Option<Raw> {
+    pub(crate) fn supplied_answer(&self, key: &str) -> Option<Raw> {
         self.request.answers.as_ref().and_then(|answers| answers.get(key))
     }
 
     /// Whether it waits for the result of this task, as a message of that task names it.
-    pub(crate) fn follows(&self, related: &Raw) -> bool {
+    pub(crate) fn waits_for_task(&self, related: &Raw) -> bool {
         let task = related.get("taskId").filter(|_| self.request.method() == "tasks/result");
         task.as_ref().and_then(Raw::as_str).is_some_and(|task| {
             self.request.param("taskId").as_ref().and_then(Raw::as_str).is_some_and(|own| own == task)
@@ -126,22 +126,22 @@ impl Call {
         self.feed.end(Outcome::Failed(error));
     }
 
-    fn refused(&self, error: RpcError) {
+    fn refuse(&self, error: RpcError) {
         self.feed.end(Outcome::Refused(error));
     }
 
     /// Puts it on the wire for the first time; what is left to do is for whoever waits for it.
-    fn start(self: &Arc<Self>, router: &Router) -> Option<Errand> {
-        self.put(router, |link, outbound| link.start(outbound))
+    fn start(self: &Arc<Self>, router: &Router) -> Option<PendingIo> {
+        self.send_with(router, |link, outbound| link.start(outbound))
     }
 
     /// Puts it on the wire again, unless the caller has left in the meantime.
     fn send(self: &Arc<Self>, router: &Router) {
-        self.put(router, |link, outbound| link.send(outbound).map(|()| None::<()>));
+        self.send_with(router, |link, outbound| link.send(outbound).map(|()| None::<()>));
     }
 
     /// Puts it on the wire under a new id.
-    fn put<T>(
+    fn send_with<T>(
         self: &Arc<Self>,
         router: &Router,
         send: impl FnOnce(&dyn Link, Outbound) -> Result<Option<T>, WireError>,
@@ -165,7 +165,7 @@ impl Call {
         let round = self.round.lock().clone();
         let sent = router.accent().and_then(|accent| {
             let outbound = accent.request(id, &self.request, round.as_deref());
-            router.wait_for(id, Waiting::Call(Arc::clone(self)))?;
+            router.wait_for(id, PendingRequest::Call(Arc::clone(self)))?;
             send(&*link, outbound)
         });
         let sent = sent.unwrap_or_else(|error| {
@@ -176,23 +176,23 @@ impl Call {
         // Left while it was being sent: whoever left may have spoken before the request did. Twice does no harm.
         if self.feed.is_cancelled() {
             router.forget(id);
-            self.call_off(router, id, "the caller went away");
+            self.send_cancellation(router, id, "the caller went away");
         }
         sent
     }
 
     /// The caller has left: the server is told in the way it wants to be told.
-    fn cancelled(&self, router: &Router, reason: &str) {
-        router.call_off_questions(self);
+    fn handle_cancel(&self, router: &Router, reason: &str) {
+        router.cancel_server_requests(self);
         let id = self.id.load(Ordering::Relaxed);
         // Between rounds nothing is under way, and nothing needs to be said.
         if router.forget(id).is_none() {
             return;
         }
-        self.call_off(router, id, reason);
+        self.send_cancellation(router, id, reason);
     }
 
-    fn call_off(&self, router: &Router, id: u64, reason: &str) {
+    fn send_cancellation(&self, router: &Router, id: u64, reason: &str) {
         let (Ok(link), Ok(accent)) = (router.link(), router.accent()) else { return };
         if let Some(message) = accent.cancellation(id, reason) {
             // A link that is gone has cancelled everything already.
@@ -202,7 +202,7 @@ impl Call {
     }
 
     /// An answer came.
-    pub(crate) fn replied(self: &Arc<Self>, router: &Router, envelope: Envelope) {
+    pub(crate) fn handle_response(self: &Arc<Self>, router: &Router, envelope: Envelope) {
         let accent = match router.accent() {
             Ok(accent) => accent,
             Err(error) => return self.fail(error),
@@ -211,27 +211,27 @@ impl Call {
         let reply = match (envelope.into_result(), error) {
             (Some(result), _) => accent.result(&self.request, result, said),
             (None, Some(error)) => accent.error(&self.request, error),
-            (None, None) => Reply::Invalid("neither result nor error".to_owned()),
+            (None, None) => InterpretedResponse::Invalid("neither result nor error".to_owned()),
         };
         match reply {
-            Reply::Complete(result) => {
+            InterpretedResponse::Complete(result) => {
                 if self.request.method() == "tools/list" {
                     accent.learn_tools(&result);
                 }
                 self.feed.end(Outcome::Answered(result));
             }
-            Reply::Refused(error) => self.refused(error),
-            Reply::Task(task) => {
+            InterpretedResponse::Refused(error) => self.refuse(error),
+            InterpretedResponse::Task(task) => {
                 self.feed.end(Outcome::HandedOff(Box::new(task)));
             }
-            Reply::Invalid(problem) => self.fail(WireError::Protocol(problem)),
-            Reply::TooLarge(what, limit) => self.fail(WireError::TooLarge { what, limit }),
-            Reply::Questions(questions, state) => self.next_round(router, questions, state),
-            Reply::OtherRevision(_) if self.first_time(|used| &mut used.revision) => self.send(router),
-            Reply::OtherRevision(revision) => {
+            InterpretedResponse::Invalid(problem) => self.fail(WireError::Protocol(problem)),
+            InterpretedResponse::TooLarge(what, limit) => self.fail(WireError::TooLarge { what, limit }),
+            InterpretedResponse::InputRequired(questions, state) => self.next_round(router, questions, state),
+            InterpretedResponse::OtherRevision(_) if self.use_retry(|used| &mut used.revision) => self.send(router),
+            InterpretedResponse::OtherRevision(revision) => {
                 self.fail(WireError::protocol(format!("the server refuses the revision it lists, {revision}")));
             }
-            Reply::StaleHeaders(error) => self.refresh_headers(router, error),
+            InterpretedResponse::StaleHeaders(error) => self.refresh_headers(router, error),
         }
     }
 
@@ -243,7 +243,7 @@ impl Call {
             LaneEnd::Failed(error) => self.fail(error),
             LaneEnd::SessionGone => self.renew_session(router),
             LaneEnd::Status { status, body } => match handshake::json_rpc_answer(&body) {
-                Some(answer) => self.replied(router, answer),
+                Some(answer) => self.handle_response(router, answer),
                 None => {
                     let body = String::from_utf8_lossy(&body).into_owned();
                     self.fail(WireError::Status { status, body });
@@ -253,24 +253,24 @@ impl Call {
     }
 
     /// Collects the answers of one round, then asks again with them.
-    fn next_round(self: &Arc<Self>, router: &Router, questions: Vec<Question>, state: Option<Raw>) {
+    fn next_round(self: &Arc<Self>, router: &Router, questions: Vec<ServerRequestDetails>, state: Option<Raw>) {
         let round = self.rounds.fetch_add(1, Ordering::Relaxed);
         if router.limits.rounds <= round {
             return self.fail(WireError::TooLarge { what: "number of rounds", limit: router.limits.rounds });
         }
-        let put = |question: &Question| Some((question.key.clone()?, question.method.clone()));
+        let put = |question: &ServerRequestDetails| Some((question.key.clone()?, question.method.clone()));
         let put: Vec<(String, String)> = questions.iter().filter_map(put).collect();
         // No two questions of one call go by the same number, whatever their round.
-        let numbered = |question| Question { id: AskId(self.asked.fetch_add(1, Ordering::Relaxed)), ..question };
+        let numbered = |question| ServerRequestDetails { id: ServerRequestId(self.asked.fetch_add(1, Ordering::Relaxed)), ..question };
         let answers: Vec<_> = questions.into_iter().map(numbered).map(|question| self.feed.ask(question)).collect();
         let call = Arc::clone(self);
-        self.go_on(router, async move |router| {
+        self.spawn_with_router(router, async move |router| {
             if answers.is_empty() {
                 tokio::time::sleep(FIRST_BACKOFF * 2u32.saturating_pow(u32::try_from(round).unwrap_or(u32::MAX))).await;
             }
-            match modern::gathered(&put, join_all(answers).await) {
+            match modern::gather_answers(&put, join_all(answers).await) {
                 Ok(answers) => {
-                    *call.round.lock() = Some(Arc::new(Round { answers, state }));
+                    *call.round.lock() = Some(Arc::new(InputRound { answers, state }));
                     call.send(&router);
                 }
                 Err(refusal) => call.fail(WireError::Refused(format!("a question was not answered: {refusal}"))),
@@ -280,29 +280,29 @@ impl Call {
 
     /// The schemas we know may be old: read them again and repeat once.
     fn refresh_headers(self: &Arc<Self>, router: &Router, error: RpcError) {
-        if self.request.method() != "tools/call" || !self.first_time(|used| &mut used.headers) {
-            return self.refused(error);
+        if self.request.method() != "tools/call" || !self.use_retry(|used| &mut used.headers) {
+            return self.refuse(error);
         }
         let call = Arc::clone(self);
-        self.go_on(router, async move |router| match read_tools(&router).await {
+        self.spawn_with_router(router, async move |router| match read_tools(&router).await {
             Ok(()) => call.send(&router),
-            Err(_) => call.refused(error),
+            Err(_) => call.refuse(error),
         });
     }
 
     /// The session is gone and the request was not processed: a new session, then the same once more.
     fn renew_session(self: &Arc<Self>, router: &Router) {
-        if !self.first_time(|used| &mut used.session) {
+        if !self.use_retry(|used| &mut used.session) {
             return self.fail(WireError::Ended("the server forgot the session twice".to_owned()));
         }
         let call = Arc::clone(self);
-        self.go_on(router, async move |router| match handshake::renew(&router).await {
+        self.spawn_with_router(router, async move |router| match handshake::renew_session(&router).await {
             Ok(()) => call.send(&router),
             Err(error) => call.fail(error),
         });
     }
 
-    fn go_on<F>(&self, router: &Router, work: impl FnOnce(Arc<Router>) -> F)
+    fn spawn_with_router<F>(&self, router: &Router, work: impl FnOnce(Arc<Router>) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -312,7 +312,7 @@ impl Call {
         }
     }
 
-    fn first_time(&self, chance: impl FnOnce(&mut Used) -> &mut bool) -> bool {
+    fn use_retry(&self, chance: impl FnOnce(&mut UsedRetries) -> &mut bool) -> bool {
         let mut used = self.used.lock();
         !std::mem::replace(chance(&mut used), true)
     }
@@ -323,7 +323,7 @@ async fn read_tools(router: &Arc<Router>) -> Result<(), Outcome> {
     let mut cursor = None;
     for _ in 0..router.limits.listing_pages {
         let params = cursor.map(|cursor| splice::object([("cursor", &cursor)]));
-        let page = start(router, Request::trusted("tools/list", params), Terms::list()).outcome().await;
+        let page = start(router, Request::trusted("tools/list", params), ExchangeTimeouts::list()).outcome().await;
         cursor = match page {
             Outcome::Answered(page) => page.get("nextCursor").filter(|next| next.kind() == Kind::String),
             other => return Err(other),

@@ -29,7 +29,7 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 use tower_service::Service;
 
-use crate::error::{Clock, WireError};
+use crate::error::{TimeoutKind, WireError};
 
 /// Sees each resolved address before it is dialled.
 pub trait AddressGuard: Send + Sync + fmt::Debug {
@@ -66,7 +66,7 @@ impl fmt::Debug for HttpOptions {
 }
 
 /// The default of [`HttpOptions::connect_timeout`].
-const CONNECT: Duration = Duration::from_secs(30);
+const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Opens connections.
 #[derive(Clone)]
 pub(super) struct Connector {
@@ -82,13 +82,13 @@ struct Shared {
 }
 
 /// Any stream.
-pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+pub(super) trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for S {}
 
 /// An open connection.
-pub(super) enum Open {
+pub(super) enum HttpStream {
     Plain(TcpStream),
-    Secure(Box<dyn Stream>),
+    Secure(Box<dyn ByteStream>),
 }
 
 impl Connector {
@@ -101,14 +101,14 @@ impl Connector {
             guard: options.guard,
             proxies,
             extra_ca: options.extra_ca,
-            connect: options.connect_timeout.unwrap_or(CONNECT),
+            connect: options.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT),
             tls: OnceCell::new(),
         };
         Self { shared: Arc::new(shared) }
     }
 
     /// Opens a connection to whoever serves `uri`.
-    pub(super) async fn open(&self, uri: Uri) -> Result<Open, WireError> {
+    pub(super) async fn open(&self, uri: Uri) -> Result<HttpStream, WireError> {
         let authority = uri.authority().map(|authority| authority.as_str().rsplit('@').next().unwrap_or_default());
         let target = format!("{}://{}", uri.scheme_str().unwrap_or_default(), authority.unwrap_or_default());
         let opened = Arc::clone(&self.shared).open(uri).await;
@@ -120,25 +120,25 @@ impl Connector {
 }
 
 impl Shared {
-    async fn open(self: Arc<Self>, uri: Uri) -> io::Result<Open> {
+    async fn open(self: Arc<Self>, uri: Uri) -> io::Result<HttpStream> {
         let limit = self.connect;
         match tokio::time::timeout(limit, self.dial(uri)).await {
             Ok(opened) => opened,
-            Err(_) => Err(io::Error::other(WireError::TimedOut { clock: Clock::Connect, limit })),
+            Err(_) => Err(io::Error::other(WireError::TimedOut { kind: TimeoutKind::Connect, limit })),
         }
     }
 
-    async fn dial(self: Arc<Self>, uri: Uri) -> io::Result<Open> {
+    async fn dial(self: Arc<Self>, uri: Uri) -> io::Result<HttpStream> {
         let host = uri.host().ok_or_else(|| io::Error::other("the address has no host"))?.to_owned();
         let secure = uri.scheme_str() == Some("https");
         if !secure {
-            return self.tcp(&uri).await.map(Open::Plain);
+            return self.tcp(&uri).await.map(HttpStream::Plain);
         }
         let tls = self.tls().await?;
         let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned()).map_err(io::Error::other)?;
-        let stream: Box<dyn Stream> = match self.proxies.intercept(&uri) {
+        let stream: Box<dyn ByteStream> = match self.proxies.intercept(&uri) {
             Some(proxy) => {
-                let mut tunnel = Tunnel::new(proxy.uri().clone(), Plain { shared: Arc::clone(&self) });
+                let mut tunnel = Tunnel::new(proxy.uri().clone(), ProxyConnector { shared: Arc::clone(&self) });
                 if let Some(auth) = proxy.basic_auth() {
                     tunnel = tunnel.with_auth(auth.clone());
                 }
@@ -147,7 +147,7 @@ impl Shared {
             }
             None => Box::new(self.tcp(&uri).await?),
         };
-        Ok(Open::Secure(Box::new(tls.connect(name, stream).await?)))
+        Ok(HttpStream::Secure(Box::new(tls.connect(name, stream).await?)))
     }
 
     /// A TCP connection to the first address that the guard lets pass and that answers.
@@ -174,11 +174,11 @@ impl Shared {
 
     /// Read once, and only when something is reached over TLS.
     async fn tls(&self) -> io::Result<&TlsConnector> {
-        self.tls.get_or_try_init(|| async { trust(self.extra_ca.clone()).await }).await
+        self.tls.get_or_try_init(|| async { load_tls(self.extra_ca.clone()).await }).await
     }
 }
 
-async fn trust(extra: Option<PathBuf>) -> io::Result<TlsConnector> {
+async fn load_tls(extra: Option<PathBuf>) -> io::Result<TlsConnector> {
     let mut roots = RootCertStore::empty();
     let system = tokio::task::spawn_blocking(rustls_native_certs::load_native_certs).await.map_err(io::Error::other)?;
     roots.add_parsable_certificates(system.certs);
@@ -201,11 +201,11 @@ async fn trust(extra: Option<PathBuf>) -> io::Result<TlsConnector> {
 
 /// The connection to a proxy.
 #[derive(Clone)]
-struct Plain {
+struct ProxyConnector {
     shared: Arc<Shared>,
 }
 
-impl Service<Uri> for Plain {
+impl Service<Uri> for ProxyConnector {
     type Response = TokioIo<TcpStream>;
     type Error = io::Error;
     type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
@@ -220,14 +220,14 @@ impl Service<Uri> for Plain {
     }
 }
 
-impl Open {
+impl HttpStream {
     /// Whether something of its own stands between what is written and the network.
     pub(super) fn is_layered(&self) -> bool {
         matches!(self, Self::Secure(_))
     }
 }
 
-impl AsyncRead for Open {
+impl AsyncRead for HttpStream {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
@@ -236,7 +236,7 @@ impl AsyncRead for Open {
     }
 }
 
-impl AsyncWrite for Open {
+impl AsyncWrite for HttpStream {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
@@ -277,7 +277,7 @@ impl AsyncWrite for Open {
     }
 }
 
-impl fmt::Debug for Open {
+impl fmt::Debug for HttpStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Plain(_) => "Plain",

@@ -11,30 +11,30 @@ use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use url::Url;
 
-use super::client::shown;
+use super::client::display_url;
 use crate::error::WireError;
 
 /// Knows what a server wants to see.
 pub trait Credentials: Send + Sync + fmt::Debug {
     /// Headers for this request.
-    fn headers<'a>(&'a self, sending: Sending<'a>) -> BoxFuture<'a, Result<Vec<(HeaderName, HeaderValue)>, WireError>>;
+    fn headers<'a>(&'a self, sending: OutgoingRequest<'a>) -> BoxFuture<'a, Result<Vec<(HeaderName, HeaderValue)>, WireError>>;
 
     /// The server refused; may be answered "again" once for each kind of refusal of a request: a 401, a 403, and one
     /// that only a nonce was missing for.
-    fn challenged(&self, challenge: Challenge) -> BoxFuture<'_, Next>;
+    fn handle_challenge(&self, challenge: Challenge) -> BoxFuture<'_, ChallengeAction>;
 
     /// What is said in the place of a refusal that was given up, where it is not the server that has to be asked again.
-    fn instead(&self) -> Option<WireError> {
+    fn replacement_error(&self) -> Option<WireError> {
         None
     }
 
     /// The server answered with these headers; what it wants to see next may be among them.
-    fn heard(&self, _url: &Url, _headers: &HeaderMap) {}
+    fn observe_response(&self, _url: &Url, _headers: &HeaderMap) {}
 }
 
 /// A request that is about to be sent.
 #[derive(Clone, Copy)]
-pub struct Sending<'a> {
+pub struct OutgoingRequest<'a> {
     /// What is asked.
     pub method: &'a Method,
     /// Where.
@@ -44,10 +44,10 @@ pub struct Sending<'a> {
 }
 
 /// People put keys into the query and before the host.
-impl fmt::Debug for Sending<'_> {
+impl fmt::Debug for OutgoingRequest<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { method, url, body } = self;
-        f.debug_struct("Sending").field("method", method).field("url", &shown(url)).field("body", &body.len()).finish()
+        f.debug_struct("OutgoingRequest").field("method", method).field("url", &display_url(url)).field("body", &body.len()).finish()
     }
 }
 
@@ -81,7 +81,7 @@ impl fmt::Debug for Challenge {
         f.debug_struct("Challenge")
             .field("status", &self.status)
             .field("method", &self.method)
-            .field("url", &shown(&self.url))
+            .field("url", &display_url(&self.url))
             .field("challenges", &self.challenges)
             .finish()
     }
@@ -89,9 +89,9 @@ impl fmt::Debug for Challenge {
 
 /// What to do after a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum ChallengeAction {
     /// Send it again with new headers.
-    Again,
+    Retry,
     /// Give up.
     GiveUp,
 }
@@ -114,12 +114,12 @@ pub struct NoCredentials;
 impl Credentials for NoCredentials {
     fn headers<'a>(
         &'a self,
-        _sending: Sending<'a>,
+        _sending: OutgoingRequest<'a>,
     ) -> BoxFuture<'a, Result<Vec<(HeaderName, HeaderValue)>, WireError>> {
         Box::pin(NoHeaders)
     }
 
-    fn challenged(&self, _challenge: Challenge) -> BoxFuture<'_, Next> {
-        Box::pin(async { Next::GiveUp })
+    fn handle_challenge(&self, _challenge: Challenge) -> BoxFuture<'_, ChallengeAction> {
+        Box::pin(async { ChallengeAction::GiveUp })
     }
 }

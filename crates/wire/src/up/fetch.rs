@@ -10,14 +10,14 @@ use http::{Method, Request, Response, StatusCode};
 use url::Url;
 
 use super::{
-    client::{HttpClient, Message, Reply, field},
+    client::{HttpClient, HttpRequest, HttpResponse, write_field},
     redirect,
 };
-use crate::error::{Clock, WireError};
+use crate::error::{TimeoutKind, WireError};
 
 /// What one fetch may take.
 #[derive(Clone, Copy, Debug)]
-pub struct Portion {
+pub struct FetchLimits {
     /// Bytes of the reply's body.
     pub bytes: usize,
     /// From the first dial to the last byte.
@@ -28,21 +28,21 @@ pub struct Portion {
 
 impl HttpClient {
     /// Sends a request with an absolute address; gives the reply with its whole body, whatever its status.
-    pub async fn fetch(&self, request: Request<Bytes>, portion: Portion) -> Result<Response<Bytes>, WireError> {
+    pub async fn fetch(&self, request: Request<Bytes>, portion: FetchLimits) -> Result<Response<Bytes>, WireError> {
         match tokio::time::timeout(portion.time, self.follow(request, portion)).await {
             Ok(fetched) => fetched,
-            Err(_) => Err(WireError::TimedOut { clock: Clock::Total, limit: portion.time }),
+            Err(_) => Err(WireError::TimedOut { kind: TimeoutKind::Total, limit: portion.time }),
         }
     }
 
-    async fn follow(&self, request: Request<Bytes>, portion: Portion) -> Result<Response<Bytes>, WireError> {
+    async fn follow(&self, request: Request<Bytes>, portion: FetchLimits) -> Result<Response<Bytes>, WireError> {
         let unreadable = |_| WireError::Unreachable { target: "it".to_owned(), reason: "not an address".to_owned() };
         let mut url: Url = request.uri().to_string().parse().map_err(unreadable)?;
         let (parts, body) = request.into_parts();
         let mut fields = Vec::new();
-        parts.headers.iter().for_each(|(name, value)| field(&mut fields, name, value));
+        parts.headers.iter().for_each(|(name, value)| write_field(&mut fields, name, value));
         for _ in 0..=portion.redirects {
-            let message = Message { method: &parts.method, fields: &fields, body: &body };
+            let message = HttpRequest { method: &parts.method, fields: &fields, body: &body };
             let reply = self.send(&self.target(&url)?, message, None).await?;
             if !reply.status().is_redirection() || reply.status() == StatusCode::NOT_MODIFIED {
                 return whole(reply, portion.bytes).await;
@@ -56,7 +56,7 @@ impl HttpClient {
     }
 }
 
-async fn whole(mut reply: Reply, limit: usize) -> Result<Response<Bytes>, WireError> {
+async fn whole(mut reply: HttpResponse, limit: usize) -> Result<Response<Bytes>, WireError> {
     let too_large = || WireError::TooLarge { what: "document", limit };
     if reply.size().is_some_and(|size| (limit as u64) < size) {
         return Err(too_large());

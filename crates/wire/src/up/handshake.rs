@@ -9,11 +9,11 @@ use http::StatusCode;
 use super::{
     call, listen,
     router::{HandshakeReply, Router},
-    transport::{LaneEnd, Link, Outbound, Shape},
+    transport::{LaneEnd, Link, Outbound, LinkKind},
 };
 use crate::{
-    error::{Clock, WireError},
-    exchange::{Outcome, Request, Terms},
+    error::{TimeoutKind, WireError},
+    exchange::{Outcome, Request, ExchangeTimeouts},
     header,
     json::{Kind, Raw},
     limit::Limits,
@@ -27,7 +27,7 @@ use crate::{
 
 /// What we say of ourselves.
 #[derive(Clone, Debug)]
-pub(crate) struct Hello {
+pub(crate) struct ClientProfile {
     /// `{name, version, …}`
     pub(crate) info: Raw,
     pub(crate) capabilities: ClientCapabilities,
@@ -53,20 +53,20 @@ pub struct ServerProfile {
 }
 
 /// What every request to a stateless server says of us in `_meta`, beside what our side can be asked.
-pub(super) fn introduction(hello: &Hello, revision: Revision) -> Raw {
-    splice::object([(meta::PROTOCOL_VERSION, &revision.raw()), (meta::CLIENT_INFO, &hello.info)])
+pub(super) fn client_meta(client: &ClientProfile, revision: Revision) -> Raw {
+    splice::object([(meta::PROTOCOL_VERSION, &revision.raw()), (meta::CLIENT_INFO, &client.info)])
 }
 
 /// The request a stateless server is greeted with.
-pub(crate) fn discover(hello: &Hello, id: u64, revision: Revision) -> Outbound {
-    let capabilities = Edit::Add(meta::CLIENT_CAPABILITIES, hello.capabilities.0.clone());
-    let meta = Edit::Set("_meta", splice::edited(&introduction(hello, revision), &[capabilities]));
+pub(crate) fn discover(client: &ClientProfile, id: u64, revision: Revision) -> Outbound {
+    let capabilities = Edit::Add(meta::CLIENT_CAPABILITIES, client.capabilities.0.clone());
+    let meta = Edit::Set("_meta", splice::edited(&client_meta(client, revision), &[capabilities]));
     let message = compose::request(&Id::number(id), "server/discover", None, &[meta]);
     Outbound { message, request: Some(id), headers: header::standard(revision, "server/discover", None) }
 }
 
 /// What a discover result says; `None` when it is no discover result at all.
-pub(crate) fn discovered(result: &Raw, revision: Revision) -> Option<ServerProfile> {
+pub(crate) fn parse_discover_result(result: &Raw, revision: Revision) -> Option<ServerProfile> {
     result.get("supportedVersions").filter(|list| list.kind() == Kind::Array)?;
     let info = meta::value(Some(result), meta::SERVER_INFO).or_else(|| result.get("serverInfo"));
     Some(profile(result, info, revision))
@@ -74,42 +74,42 @@ pub(crate) fn discovered(result: &Raw, revision: Revision) -> Option<ServerProfi
 
 /// The handshake of a stateful server on an open link.
 pub(crate) async fn initialize(router: &Router) -> Result<ServerProfile, WireError> {
-    initialized(greet(router).await?)
+    parse_initialize_response(send_initialize(router).await?)
 }
 
 /// Says `initialize`; gives what comes back.
-pub(crate) async fn greet(router: &Router) -> Result<HandshakeReply, WireError> {
+pub(crate) async fn send_initialize(router: &Router) -> Result<HandshakeReply, WireError> {
     router.link()?.begin();
     let id = router.new_id();
-    let hello = &router.hello;
+    let client = &router.client;
     let params = splice::object([
-        ("protocolVersion", &hello.legacy.raw()),
-        ("capabilities", &hello.capabilities.0),
-        ("clientInfo", &hello.info),
+        ("protocolVersion", &client.legacy.raw()),
+        ("capabilities", &client.capabilities.0),
+        ("clientInfo", &client.info),
     ]);
     let message = compose::request(&Id::number(id), "initialize", Some(&params), &[]);
     let reply = router.handshake(id, Outbound::plain(message, Some(id)))?;
-    let reply = within(hello.patience, reply).await.inspect_err(|_| drop(router.forget(id)))?;
+    let reply = within(client.patience, reply).await.inspect_err(|_| drop(router.forget(id)))?;
     Ok(reply.unwrap_or_else(|_| HandshakeReply::Closed(router.why_closed())))
 }
 
 /// What a step of the handshake gives, unless its clock runs out first.
 pub(crate) async fn within<T>(limit: Duration, step: impl Future<Output = T>) -> Result<T, WireError> {
-    tokio::time::timeout(limit, step).await.map_err(|_| WireError::TimedOut { clock: Clock::Handshake, limit })
+    tokio::time::timeout(limit, step).await.map_err(|_| WireError::TimedOut { kind: TimeoutKind::Handshake, limit })
 }
 
 /// Says that the handshake is over, and that the link may rely on its revision.
 pub(crate) async fn confirm(link: &dyn Link, revision: Revision, patience: Duration) -> Result<(), WireError> {
-    link.settle(revision);
+    link.set_revision(revision);
     let confirmation = compose::notification("notifications/initialized", None, &[]);
     within(patience, link.deliver(Outbound::plain(confirmation, None))).await??;
-    link.stand().await;
+    link.open_standing_stream().await;
     Ok(())
 }
 
 /// A new session in the place of a lost one, with log level and subscriptions as they were. Whoever comes second
 /// waits for the first and finds it done.
-pub(crate) async fn renew(router: &Arc<Router>) -> Result<(), WireError> {
+pub(crate) async fn renew_session(router: &Arc<Router>) -> Result<(), WireError> {
     let link = router.link()?;
     let Ok(_turn) = router.renewal.acquire().await else { return Err(router.why_closed()) };
     if !link.has_lost_session() {
@@ -118,26 +118,26 @@ pub(crate) async fn renew(router: &Arc<Router>) -> Result<(), WireError> {
     let profile = initialize(router).await?;
     // A server that was replaced may agree on another revision.
     if router.accent()?.revision() != profile.revision {
-        router.speak(profile.revision, Shape::Http);
+        router.set_accent(profile.revision, LinkKind::Http);
     }
-    confirm(&*link, profile.revision, router.hello.patience).await?;
+    confirm(&*link, profile.revision, router.client.patience).await?;
     let (level, subscriptions) = {
-        let wishes = router.standing_wishes.lock();
-        (wishes.log_level, wishes.subscriptions.keys().cloned().collect::<Vec<_>>())
+        let settings = router.session_settings.lock();
+        (settings.log_level, settings.subscriptions.keys().cloned().collect::<Vec<_>>())
     };
-    if let Some(request) = level.and_then(|level| router.accent().ok()?.log_from(level)) {
-        restore(router, request).await;
+    if let Some(request) = level.and_then(|level| router.accent().ok()?.log_level_request(level)) {
+        repeat_in_new_session(router, request).await;
     }
     for uri in subscriptions {
-        restore(router, listen::subscription_request("resources/subscribe", &uri)).await;
+        repeat_in_new_session(router, listen::subscription_request("resources/subscribe", &uri)).await;
     }
     Ok(())
 }
 
 /// Says again in a new session what was said in the old one. A refusal is noticed and costs nothing else.
-async fn restore(router: &Arc<Router>, request: Request) {
+async fn repeat_in_new_session(router: &Arc<Router>, request: Request) {
     let method = request.method().to_owned();
-    let outcome = call::start_in_new_session(router, request, Terms::list()).outcome().await;
+    let outcome = call::start_in_new_session(router, request, ExchangeTimeouts::list()).outcome().await;
     if !matches!(outcome, Outcome::Answered(_)) {
         let lost = WireError::Refused(format!("`{method}` could not be repeated in the new session: {outcome:?}"));
         drop(router.notices.send(Notice::Fault(lost)));
@@ -145,7 +145,7 @@ async fn restore(router: &Arc<Router>, request: Request) {
 }
 
 /// What the answer to `initialize` says.
-pub(crate) fn initialized(reply: HandshakeReply) -> Result<ServerProfile, WireError> {
+pub(crate) fn parse_initialize_response(reply: HandshakeReply) -> Result<ServerProfile, WireError> {
     let envelope = match reply {
         HandshakeReply::Message(envelope) => envelope,
         HandshakeReply::Closed(why) => return Err(why),
@@ -163,7 +163,7 @@ pub(crate) fn initialized(reply: HandshakeReply) -> Result<ServerProfile, WireEr
         .ok_or_else(|| WireError::protocol("the answer to `initialize` names no protocolVersion"))?;
     match said.parse::<Revision>() {
         Ok(revision) if revision.era() == Era::Legacy => Ok(ServerProfile::of_initialize(&result, revision)),
-        _ => Err(WireError::NoCommonRevision { theirs: said.into_owned(), ours: listed(Era::Legacy) }),
+        _ => Err(WireError::NoCommonRevision { theirs: said.into_owned(), ours: revision_list(Era::Legacy) }),
     }
 }
 
@@ -175,14 +175,14 @@ pub(crate) fn lane_error(end: LaneEnd) -> WireError {
         LaneEnd::Accepted => WireError::protocol("the handshake was accepted but not answered"),
         LaneEnd::SessionGone => WireError::Status { status: StatusCode::NOT_FOUND, body: String::new() },
         LaneEnd::Status { status, body } => match json_rpc_error(&body) {
-            Some(error) if is_about_era(status) => WireError::Handshake(error),
+            Some(error) if status_indicates_era(status) => WireError::Handshake(error),
             _ => WireError::Status { status, body: String::from_utf8_lossy(&body).into_owned() },
         },
     }
 }
 
 /// Whether a status says anything about the era: not when it is about credentials, load or a broken server.
-pub(crate) fn is_about_era(status: StatusCode) -> bool {
+pub(crate) fn status_indicates_era(status: StatusCode) -> bool {
     let about_something_else = matches!(
         status,
         StatusCode::UNAUTHORIZED
@@ -208,7 +208,7 @@ pub(crate) fn json_rpc_answer(body: &bytes::Bytes) -> Option<Envelope> {
 }
 
 /// All revisions of an era, for messages.
-pub(crate) fn listed(era: Era) -> String {
+pub(crate) fn revision_list(era: Era) -> String {
     Revision::of(era).map(Revision::as_str).collect::<Vec<_>>().join(", ")
 }
 

@@ -10,7 +10,7 @@ mod lane;
 mod lanes;
 mod request;
 mod session;
-mod watch;
+mod post_waker;
 
 use std::{
     fmt,
@@ -26,17 +26,17 @@ use tokio::{runtime::Handle, task::unconstrained};
 use url::Url;
 
 use self::{
-    lanes::Lanes,
-    request::{Marks, Outgoing},
-    session::Session,
-    watch::Watch,
+    lanes::ActiveLanes,
+    request::{SessionHeaders, OutgoingHttp},
+    session::UpstreamSession,
+    post_waker::PostWaker,
 };
 use super::{
-    client::{HttpClient, Reply, Target, shown},
+    client::{HttpClient, HttpResponse, HttpTarget, display_url},
     credential::Credentials,
-    transport::{Lane, LaneEnd, Link, Manner, Outbound, Shape, Sink, Transport},
+    transport::{Lane, LaneEnd, Link, HttpMode, Outbound, LinkKind, Sink, Transport},
 };
-use crate::{error::WireError, exchange::Errand, limit::Limits, revision::Revision};
+use crate::{error::WireError, exchange::PendingIo, limit::Limits, revision::Revision};
 
 /// The way to a server over HTTP.
 #[derive(Clone, Debug)]
@@ -49,7 +49,7 @@ pub(super) struct Endpoint {
     client: HttpClient,
     url: Url,
     /// What the address comes to; none where HTTP cannot carry it.
-    target: Option<Target>,
+    target: Option<HttpTarget>,
     /// Sent with every request, as configured.
     headers: HeaderMap,
     credentials: Arc<dyn Credentials>,
@@ -64,8 +64,8 @@ struct HttpLink {
 struct Shared {
     endpoint: Arc<Endpoint>,
     /// With a session, or none.
-    session: Option<Session>,
-    lanes: Arc<Lanes>,
+    session: Option<UpstreamSession>,
+    lanes: Arc<ActiveLanes>,
 }
 
 /// A request up to this size is written without waiting, over a connection that was idle.
@@ -94,25 +94,25 @@ impl HttpTransport {
 
 impl Transport for HttpTransport {
     fn target(&self) -> String {
-        shown(&self.endpoint.url)
+        display_url(&self.endpoint.url)
     }
 
-    fn shape(&self) -> Shape {
-        Shape::Http
+    fn link_kind(&self) -> LinkKind {
+        LinkKind::Http
     }
 
-    fn open<'a>(&'a self, manner: Manner, sink: Arc<dyn Sink>) -> BoxFuture<'a, Result<Arc<dyn Link>, WireError>> {
+    fn open<'a>(&'a self, manner: HttpMode, sink: Arc<dyn Sink>) -> BoxFuture<'a, Result<Arc<dyn Link>, WireError>> {
         Box::pin(async move {
             if !matches!(self.endpoint.url.scheme(), "http" | "https") {
                 let reason = format!("`{}` is neither http nor https", self.endpoint.url.scheme());
                 return Err(WireError::Unreachable { target: self.target(), reason });
             }
             let session = match manner {
-                Manner::EventStream => return event_stream::open(Arc::clone(&self.endpoint), sink).await,
-                Manner::Session => Some(Session::default()),
-                Manner::Stateless => None,
+                HttpMode::EventStream => return event_stream::open(Arc::clone(&self.endpoint), sink).await,
+                HttpMode::Session => Some(UpstreamSession::default()),
+                HttpMode::Stateless => None,
             };
-            let lanes = Lanes::new(sink, &self.endpoint.limits);
+            let lanes = ActiveLanes::new(sink, &self.endpoint.limits);
             let shared = Shared { endpoint: Arc::clone(&self.endpoint), session, lanes };
             Ok(Arc::new(HttpLink { shared: Arc::new(shared) }) as Arc<dyn Link>)
         })
@@ -129,28 +129,28 @@ impl Link for HttpLink {
 
     /// Over a connection that is there, a request of the usual size is written at once, and one body is soon read: no
     /// task is needed for that. Everything else becomes one.
-    fn start(&self, outbound: Outbound) -> Result<Option<Errand>, WireError> {
+    fn start(&self, outbound: Outbound) -> Result<Option<PendingIo>, WireError> {
         let usual = outbound.message.len() <= AT_ONCE && Handle::try_current().is_ok();
         let Some(request) = outbound.request.filter(|_| usual) else {
             return self.send(outbound).map(|()| None);
         };
         self.shared.lanes.check()?;
-        let (shared, watch) = (Arc::clone(&self.shared), Arc::new(Watch::default()));
+        let (shared, post_waker) = (Arc::clone(&self.shared), Arc::new(PostWaker::default()));
         let mut lane = Box::pin({
-            let watch = Arc::clone(&watch);
+            let post_waker = Arc::clone(&post_waker);
             async move {
-                if let Some(end) = shared.post_in_place(request, outbound, &watch).await {
+                if let Some(end) = shared.post_in_place(request, outbound, &post_waker).await {
                     shared.lanes.sink().lane_ended(request, end);
                 }
             }
         });
-        let ringing = Waker::from(Arc::clone(&watch));
+        let waker = Waker::from(Arc::clone(&post_waker));
         // It is written, however much was done in the same turn.
-        match pin!(unconstrained(lane.as_mut())).poll(&mut Context::from_waker(&ringing)) {
+        match pin!(unconstrained(lane.as_mut())).poll(&mut Context::from_waker(&waker)) {
             Poll::Ready(()) => Ok(None),
-            Poll::Pending if watch.taken.load(Ordering::Relaxed) => Ok(Some(Errand::begun(lane, watch, ringing))),
+            Poll::Pending if post_waker.taken.load(Ordering::Relaxed) => Ok(Some(PendingIo::started(lane, post_waker, waker))),
             Poll::Pending => {
-                watch.by_itself.store(true, Ordering::Relaxed);
+                post_waker.detached.store(true, Ordering::Relaxed);
                 let lane = async move {
                     lane.await;
                     None
@@ -191,26 +191,26 @@ impl Link for HttpLink {
         }
     }
 
-    fn settle(&self, revision: Revision) {
+    fn set_revision(&self, revision: Revision) {
         if let Some(session) = &self.shared.session {
-            session.settle(revision);
+            session.set_revision(revision);
         }
     }
 
-    fn stand(&self) -> BoxFuture<'_, ()> {
+    fn open_standing_stream(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             if let Some(session) = &self.shared.session {
-                session.stand(&self.shared).await;
+                session.open_standing_stream(&self.shared).await;
             }
         })
     }
 
     fn session(&self) -> Option<String> {
-        self.shared.session.as_ref().and_then(Session::id)
+        self.shared.session.as_ref().and_then(UpstreamSession::id)
     }
 
     fn has_lost_session(&self) -> bool {
-        self.shared.session.as_ref().is_some_and(Session::is_lost)
+        self.shared.session.as_ref().is_some_and(UpstreamSession::is_lost)
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
@@ -227,41 +227,41 @@ impl Link for HttpLink {
 impl Shared {
     /// POSTs one message and reads its lane to the end.
     async fn post(self: &Arc<Self>, outbound: Outbound) -> LaneEnd {
-        let marks = self.marks();
-        let outgoing = Outgoing::post(&outbound.headers, &marks, outbound.message);
+        let session_headers = self.session_headers();
+        let outgoing = OutgoingHttp::post(&outbound.headers, &session_headers, outbound.message);
         let mut response = match self.endpoint.send(outgoing).await {
             Ok(response) => response,
             Err(error) => return LaneEnd::Failed(error),
         };
         match outbound.request {
-            None => lane::acknowledged(&mut response, &self.endpoint.limits).await,
-            Some(request) => self.read(request, marks.session.as_ref(), &mut response).await,
+            None => lane::read_acknowledgement(&mut response, &self.endpoint.limits).await,
+            Some(request) => self.read(request, session_headers.session.as_ref(), &mut response).await,
         }
     }
 
     /// POSTs a request; an answer that is one body is read here, and any other lane goes on by itself.
-    async fn post_in_place(self: &Arc<Self>, request: u64, outbound: Outbound, watch: &Watch) -> Option<LaneEnd> {
-        let marks = self.marks();
-        let outgoing = Outgoing::post(&outbound.headers, &marks, outbound.message).watched(&watch.taken);
+    async fn post_in_place(self: &Arc<Self>, request: u64, outbound: Outbound, post_waker: &PostWaker) -> Option<LaneEnd> {
+        let session_headers = self.session_headers();
+        let outgoing = OutgoingHttp::post(&outbound.headers, &session_headers, outbound.message).with_taken_flag(&post_waker.taken);
         let mut response = match self.endpoint.send(outgoing).await {
             Ok(response) => response,
             Err(error) => return Some(LaneEnd::Failed(error)),
         };
         // One that goes on by itself already is known by its request: it must not begin a second time.
-        if watch.by_itself.load(Ordering::Relaxed) || lane::is_one_body(&response) {
-            return Some(self.read(request, marks.session.as_ref(), &mut response).await);
+        if post_waker.detached.load(Ordering::Relaxed) || lane::is_one_body(&response) {
+            return Some(self.read(request, session_headers.session.as_ref(), &mut response).await);
         }
         let shared = Arc::clone(self);
-        let rest = async move { Some(shared.read(request, marks.session.as_ref(), &mut response).await) };
+        let rest = async move { Some(shared.read(request, session_headers.session.as_ref(), &mut response).await) };
         self.lanes.begin(Some(request), Box::pin(rest)).err().map(LaneEnd::Failed)
     }
 
-    /// What marks a POST as part of the session it is sent in.
-    fn marks(&self) -> Marks {
-        self.session.as_ref().map(Session::marks).unwrap_or_default()
+    /// What session_headers a POST as part of the session it is sent in.
+    fn session_headers(&self) -> SessionHeaders {
+        self.session.as_ref().map(UpstreamSession::session_headers).unwrap_or_default()
     }
 
-    async fn read(self: &Arc<Self>, request: u64, session: Option<&HeaderValue>, response: &mut Reply) -> LaneEnd {
+    async fn read(self: &Arc<Self>, request: u64, session: Option<&HeaderValue>, response: &mut HttpResponse) -> LaneEnd {
         match (&self.session, session) {
             (Some(own), Some(used)) if response.status() == http::StatusCode::NOT_FOUND => {
                 return Box::pin(self.session_gone(own, used, response)).await;
@@ -271,24 +271,24 @@ impl Shared {
                 return LaneEnd::SessionGone;
             }
             // Only a request without a session can bring one: the handshake.
-            (Some(own), None) => own.learn(response.headers()),
+            (Some(own), None) => own.store_id(response.headers()),
             _ => {}
         }
         match lane::read(self.lanes.sink(), Lane::Of(request), response, &self.endpoint.limits).await {
-            lane::End::Lane(end) => end,
-            lane::End::Broken(broken) => match &self.session {
+            lane::LaneOutcome::Lane(end) => end,
+            lane::LaneOutcome::Broken(broken) => match &self.session {
                 Some(own) => {
-                    response.let_go();
-                    Box::pin(own.take_up(self, request, session, broken)).await
+                    response.close();
+                    Box::pin(own.resume_stream(self, request, session, broken)).await
                 }
-                None => broken.for_good(),
+                None => broken.into_lane_end(),
             },
         }
     }
 
     /// A 404 means that the session is gone, unless it carries an answer of the server's own.
-    async fn session_gone(&self, own: &Session, used: &HeaderValue, response: &mut Reply) -> LaneEnd {
-        match lane::acknowledged(response, &self.endpoint.limits).await {
+    async fn session_gone(&self, own: &UpstreamSession, used: &HeaderValue, response: &mut HttpResponse) -> LaneEnd {
+        match lane::read_acknowledgement(response, &self.endpoint.limits).await {
             LaneEnd::Status { body, .. } if method_not_found(&body) => {
                 LaneEnd::Status { status: http::StatusCode::NOT_FOUND, body }
             }
@@ -315,12 +315,12 @@ impl Endpoint {
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let headers: Vec<&str> = self.headers.keys().map(http::HeaderName::as_str).collect();
-        f.debug_struct("Endpoint").field("url", &shown(&self.url)).field("headers", &headers).finish_non_exhaustive()
+        f.debug_struct("Endpoint").field("url", &display_url(&self.url)).field("headers", &headers).finish_non_exhaustive()
     }
 }
 
 impl fmt::Debug for HttpLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpLink").field("url", &shown(&self.shared.endpoint.url)).finish_non_exhaustive()
+        f.debug_struct("HttpLink").field("url", &display_url(&self.shared.endpoint.url)).finish_non_exhaustive()
     }
 }

@@ -5,9 +5,9 @@ use std::{fmt, sync::Arc};
 use futures_util::future::BoxFuture;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use super::stdio::{Keeper, OpenStreams, StdioTransport, Streams};
+use super::stdio::{ProcessHandle, StreamOpener, StdioTransport, ServerStreams};
 use crate::{
-    down::{self, FaceOptions, Service},
+    down::{self, DownstreamOptions, Service},
     error::WireError,
 };
 
@@ -15,14 +15,14 @@ use crate::{
 const PIPE: usize = 256 * 1024;
 
 /// A way to a service in this process.
-pub fn transport(service: Arc<dyn Service>, options: FaceOptions) -> StdioTransport {
+pub fn transport(service: Arc<dyn Service>, options: DownstreamOptions) -> StdioTransport {
     let limits = options.limits.clone();
     StdioTransport::new(Arc::new(InProcess { service, options }), limits)
 }
 
 struct InProcess {
     service: Arc<dyn Service>,
-    options: FaceOptions,
+    options: DownstreamOptions,
 }
 
 #[derive(Debug)]
@@ -31,12 +31,12 @@ struct Serving {
     _task: AbortOnDropHandle<()>,
 }
 
-impl OpenStreams for InProcess {
+impl StreamOpener for InProcess {
     fn target(&self) -> String {
         "a server in this process".to_owned()
     }
 
-    fn open(&self) -> BoxFuture<'_, Result<Streams, WireError>> {
+    fn open(&self) -> BoxFuture<'_, Result<ServerStreams, WireError>> {
         Box::pin(async move {
             let (ours, theirs) = tokio::io::duplex(PIPE);
             let (read, write) = tokio::io::split(ours);
@@ -54,14 +54,14 @@ impl OpenStreams for InProcess {
                     tracing::error!(%error, "a server in this process could not be served");
                 }
             });
-            let keeper = Serving { stop, _task: AbortOnDropHandle::new(task) };
-            Ok(Streams { read: Box::new(read), write: Box::new(write), keeper: Some(Box::new(keeper)) })
+            let process = Serving { stop, _task: AbortOnDropHandle::new(task) };
+            Ok(ServerStreams { read: Box::new(read), write: Box::new(write), process: Some(Box::new(process)) })
         })
     }
 }
 
-impl Keeper for Serving {
-    fn epitaph(&self) -> BoxFuture<'_, String> {
+impl ProcessHandle for Serving {
+    fn exit_reason(&self) -> BoxFuture<'_, String> {
         Box::pin(async { "the server in this process stopped".to_owned() })
     }
 

@@ -7,15 +7,15 @@
 use std::sync::Arc;
 
 use super::{
-    Opening, call,
+    RouterGuard, call,
     handshake::{self, ServerProfile},
-    probe::{Acquaintance, Found},
+    probe::{ConnectedServer, DetectedProtocol},
     router::Router,
-    transport::{Manner, Shape, Transport},
+    transport::{HttpMode, LinkKind, Transport},
 };
 use crate::{
     error::WireError,
-    exchange::{Outcome, Request, Terms},
+    exchange::{Outcome, Request, ExchangeTimeouts},
     json::Raw,
     revision::{Era, Revision},
 };
@@ -32,27 +32,27 @@ pub struct KeptSession {
 }
 
 /// Goes on in a kept session; nothing where the server has forgotten it.
-pub(super) async fn take_up(
+pub(super) async fn resume(
     transport: &dyn Transport,
-    opening: &Opening,
+    opening: &RouterGuard,
     kept: &KeptSession,
-) -> Result<Option<Acquaintance>, WireError> {
-    if transport.shape() != Shape::Http || kept.revision.era() != Era::Legacy {
+) -> Result<Option<ConnectedServer>, WireError> {
+    if transport.link_kind() != LinkKind::Http || kept.revision.era() != Era::Legacy {
         return Ok(None);
     }
     let router = &opening.router;
-    let link = handshake::within(router.hello.patience, transport.open(Manner::Session, router.next_sink())).await??;
+    let link = handshake::within(router.client.patience, transport.open(HttpMode::Session, router.next_sink())).await??;
     if !link.resume(&kept.id, kept.revision) {
         return Ok(None);
     }
     router.use_link(Arc::clone(&link));
-    router.speak(kept.revision, Shape::Http);
-    link.stand().await;
-    match sign_of_life(router).await? {
+    router.set_accent(kept.revision, LinkKind::Http);
+    link.open_standing_stream().await;
+    match ping(router).await? {
         Outcome::Answered(_) => {
-            let found = Found { era: Era::Legacy, manner: Manner::Session };
+            let found = DetectedProtocol { era: Era::Legacy, manner: HttpMode::Session };
             let profile = ServerProfile::of_initialize(&kept.hello, kept.revision);
-            Ok(Some(Acquaintance { link, profile, found }))
+            Ok(Some(ConnectedServer { link, profile, found }))
         }
         other => {
             tracing::debug!(?other, "the session was forgotten");
@@ -62,10 +62,10 @@ pub(super) async fn take_up(
     }
 }
 
-async fn sign_of_life(router: &Arc<Router>) -> Result<Outcome, WireError> {
-    let request = Request::trusted(router.accent()?.sign_of_life(), None);
-    let patience = router.hello.patience;
-    let terms = Terms { idle: Some(patience), total: Some(patience) };
+async fn ping(router: &Arc<Router>) -> Result<Outcome, WireError> {
+    let request = Request::trusted(router.accent()?.ping_method(), None);
+    let patience = router.client.patience;
+    let terms = ExchangeTimeouts { idle: Some(patience), total: Some(patience) };
     Ok(call::start_in_new_session(router, request, terms).outcome().await)
 }
 

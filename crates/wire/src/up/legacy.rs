@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::{
-    accent::{Accent, Asked, Declares, KeepsTasks, Reply, Round, Tells, Withdraws},
+    accent::{Accent, ServerRequestKind, CapabilityScope, TaskModel, InterpretedResponse, InputRound, ChangeDelivery, CancelTarget},
     transport::Outbound,
 };
 use crate::{
@@ -31,7 +31,7 @@ impl Accent for Legacy {
         self.revision
     }
 
-    fn request(&self, id: u64, request: &Request, _round: Option<&Round>) -> Outbound {
+    fn request(&self, id: u64, request: &Request, _round: Option<&InputRound>) -> Outbound {
         let mut edits: Vec<Edit<'_>> = request.edit_task().into_iter().collect();
         if request.progress == Progress::Wanted {
             let token = Edit::Set(meta::PROGRESS_TOKEN, Raw::of(&id));
@@ -42,55 +42,55 @@ impl Accent for Legacy {
         Outbound::plain(message, Some(id))
     }
 
-    fn result(&self, request: &Request, result: Raw, _said: ResultType) -> Reply {
+    fn result(&self, request: &Request, result: Raw, _said: ResultType) -> InterpretedResponse {
         // A task stands for the answer only where one was asked for.
         if request.asks_for_task() && result.get("task").is_some() {
             return match Task::view(&result) {
-                Some(task) => Reply::Task(task),
-                None => Reply::Invalid("a task without `taskId` or `status`".to_owned()),
+                Some(task) => InterpretedResponse::Task(task),
+                None => InterpretedResponse::Invalid("a task without `taskId` or `status`".to_owned()),
             };
         }
-        Reply::Complete(result)
+        InterpretedResponse::Complete(result)
     }
 
-    fn error(&self, _request: &Request, error: RpcError) -> Reply {
-        Reply::Refused(error)
+    fn error(&self, _request: &Request, error: RpcError) -> InterpretedResponse {
+        InterpretedResponse::Refused(error)
     }
 
-    fn asked(&self, method: &str, params: Option<&Raw>) -> Asked {
+    fn classify_request(&self, method: &str, params: Option<&Raw>) -> ServerRequestKind {
         match method {
-            "ping" => Asked::Ping,
+            "ping" => ServerRequestKind::Ping,
             "elicitation/create" | "sampling/createMessage" | "roots/list" => {
                 match self.capabilities.lacks(method, params) {
-                    None => Asked::Question,
-                    Some(_) => Asked::Undeclared(self.undeclared(method)),
+                    None => ServerRequestKind::Input,
+                    Some(_) => ServerRequestKind::Undeclared(self.undeclared(method)),
                 }
             }
-            other => Asked::Refuse(RpcError::new(RpcError::METHOD_NOT_FOUND, &format!("unknown method `{other}`"))),
+            other => ServerRequestKind::Unknown(RpcError::new(RpcError::METHOD_NOT_FOUND, &format!("unknown method `{other}`"))),
         }
     }
 
-    fn withdraws(&self) -> Withdraws {
-        Withdraws::Questions
+    fn cancel_target(&self) -> CancelTarget {
+        CancelTarget::ServerRequests
     }
 
     fn cancellation(&self, id: u64, reason: &str) -> Option<Bytes> {
         Some(cancelled(id, reason))
     }
 
-    fn keeps_tasks(&self) -> KeepsTasks {
-        KeepsTasks::InASession
+    fn task_model(&self) -> TaskModel {
+        TaskModel::SessionStream
     }
 
-    fn declares(&self) -> Declares {
-        Declares::Once
+    fn capability_scope(&self) -> CapabilityScope {
+        CapabilityScope::PerConnection
     }
 
-    fn tells(&self) -> Tells {
-        Tells::ByItself
+    fn change_delivery(&self) -> ChangeDelivery {
+        ChangeDelivery::Unsolicited
     }
 
-    fn sign_of_life(&self) -> &'static str {
+    fn ping_method(&self) -> &'static str {
         "ping"
     }
 
@@ -98,7 +98,7 @@ impl Accent for Legacy {
         Revision::V2025_06_18 <= self.revision
     }
 
-    fn log_from(&self, level: LogLevel) -> Option<Request> {
+    fn log_level_request(&self, level: LogLevel) -> Option<Request> {
         let level = Raw::of(&serde_json::json!({ "level": level.as_str() }));
         Some(Request::trusted("logging/setLevel", Some(level)))
     }

@@ -1,7 +1,7 @@
 //! Hearing of changes: one form for both eras.
 //!
 //! A stateful server announces list changes by itself and resources after `resources/subscribe`; a stateless one is
-//! asked with `subscriptions/listen`. Either way there is a [`Listening`], and dropping it ends the subscription.
+//! asked with `subscriptions/listen`. Either way there is a [`UpstreamSubscription`], and dropping it ends the subscription.
 
 use std::{
     sync::{
@@ -15,14 +15,14 @@ use parking_lot::Mutex;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use super::{
-    accent::Tells,
+    accent::ChangeDelivery,
     call, handshake,
-    router::{Router, Waiting},
+    router::{Router, PendingRequest},
     transport::{LaneEnd, Outbound},
 };
 use crate::{
-    error::{Clock, WireError},
-    exchange::{Outcome, Request, Terms},
+    error::{TimeoutKind, WireError},
+    exchange::{Outcome, Request, ExchangeTimeouts},
     json::Raw,
     message::RpcError,
     notice::{Notice, Wanted, filter},
@@ -33,7 +33,7 @@ const ACKNOWLEDGEMENT: Duration = Duration::from_secs(30);
 
 /// A subscription. Dropping it ends it.
 #[derive(Debug)]
-pub struct Listening {
+pub struct UpstreamSubscription {
     honoured: Wanted,
     source: Source,
     router: Weak<Router>,
@@ -44,12 +44,12 @@ enum Source {
     /// Everything the server announces, filtered here.
     Announced(broadcast::Receiver<Notice>),
     /// A stream of its own, under this request id.
-    Own(u64, mpsc::Receiver<Notice>, Arc<ListenFeed>),
+    Own(u64, mpsc::Receiver<Notice>, Arc<SubscriptionFeed>),
 }
 
 /// The answering end of a subscription that has its own stream.
 #[derive(Debug)]
-pub(crate) struct ListenFeed {
+pub(crate) struct SubscriptionFeed {
     // Nothing awaits under this lock; the sender goes when the subscription ends.
     sender: Mutex<Option<mpsc::Sender<Notice>>>,
     acknowledged: Mutex<Option<oneshot::Sender<Result<Wanted, WireError>>>>,
@@ -57,25 +57,25 @@ pub(crate) struct ListenFeed {
 }
 
 /// Subscribes, and waits until the server has acknowledged it.
-pub(crate) async fn listen(router: &Arc<Router>, wanted: Wanted) -> Result<Listening, WireError> {
-    match router.accent()?.tells() {
-        Tells::ByItself => announced(router, wanted).await,
-        Tells::OnAStream => own_stream(router, wanted).await,
+pub(crate) async fn listen(router: &Arc<Router>, wanted: Wanted) -> Result<UpstreamSubscription, WireError> {
+    match router.accent()?.change_delivery() {
+        ChangeDelivery::Unsolicited => announced(router, wanted).await,
+        ChangeDelivery::SubscriptionStream => own_stream(router, wanted).await,
     }
 }
 
-async fn announced(router: &Arc<Router>, wanted: Wanted) -> Result<Listening, WireError> {
+async fn announced(router: &Arc<Router>, wanted: Wanted) -> Result<UpstreamSubscription, WireError> {
     let source = Source::Announced(router.notices.subscribe());
     let uris = wanted.uris.clone();
     let honoured = Wanted { uris: Vec::new(), ..wanted };
     // Made first: should this be given up half-way, what was counted is taken back.
-    let mut listening = Listening { honoured, source, router: Arc::downgrade(router) };
+    let mut listening = UpstreamSubscription { honoured, source, router: Arc::downgrade(router) };
     for uri in uris {
         // One after the other with those who unsubscribe, so that the last word on the wire is the right one.
         let Ok(_turn) = router.subscribing.acquire().await else { return Err(router.why_closed()) };
         let first = {
-            let mut wishes = router.standing_wishes.lock();
-            let listeners = wishes.subscriptions.entry(uri.clone()).or_default();
+            let mut settings = router.session_settings.lock();
+            let listeners = settings.subscriptions.entry(uri.clone()).or_default();
             *listeners += 1;
             *listeners == 1
         };
@@ -86,7 +86,7 @@ async fn announced(router: &Arc<Router>, wanted: Wanted) -> Result<Listening, Wi
         match subscription(router, "resources/subscribe", &uri).await {
             Ok(()) => {}
             Err(WireError::Refused(_)) => {
-                router.standing_wishes.lock().subscriptions.remove(&uri);
+                router.session_settings.lock().subscriptions.remove(&uri);
                 listening.honoured.uris.pop();
             }
             Err(error) => return Err(error),
@@ -97,7 +97,7 @@ async fn announced(router: &Arc<Router>, wanted: Wanted) -> Result<Listening, Wi
 
 /// Says `resources/subscribe` or `resources/unsubscribe`.
 pub(super) async fn subscription(router: &Arc<Router>, method: &'static str, uri: &str) -> Result<(), WireError> {
-    match call::start(router, subscription_request(method, uri), Terms::list()).outcome().await {
+    match call::start(router, subscription_request(method, uri), ExchangeTimeouts::list()).outcome().await {
         Outcome::Answered(_) => Ok(()),
         Outcome::Failed(error) => Err(error),
         other => Err(WireError::Refused(format!("{other:?}"))),
@@ -108,10 +108,10 @@ pub(super) fn subscription_request(method: &'static str, uri: &str) -> Request {
     Request::trusted(method, Some(Raw::of(&serde_json::json!({ "uri": uri }))))
 }
 
-async fn own_stream(router: &Arc<Router>, wanted: Wanted) -> Result<Listening, WireError> {
+async fn own_stream(router: &Arc<Router>, wanted: Wanted) -> Result<UpstreamSubscription, WireError> {
     let (sender, receiver) = mpsc::channel(router.limits.unread_notices);
     let (acknowledge, acknowledged) = oneshot::channel();
-    let feed = Arc::new(ListenFeed {
+    let feed = Arc::new(SubscriptionFeed {
         sender: Mutex::new(Some(sender)),
         acknowledged: Mutex::new(Some(acknowledge)),
         missed: AtomicU64::new(0),
@@ -119,9 +119,9 @@ async fn own_stream(router: &Arc<Router>, wanted: Wanted) -> Result<Listening, W
     let id = router.new_id();
     let request = Request::trusted("subscriptions/listen", Some(filter::written(&wanted)));
     let outbound = router.accent()?.request(id, &request, None);
-    router.wait_for(id, Waiting::Listen(Arc::clone(&feed)))?;
+    router.wait_for(id, PendingRequest::Listen(Arc::clone(&feed)))?;
     let mut listening =
-        Listening { honoured: wanted, source: Source::Own(id, receiver, feed), router: Arc::downgrade(router) };
+        UpstreamSubscription { honoured: wanted, source: Source::Own(id, receiver, feed), router: Arc::downgrade(router) };
     router.send(outbound)?;
     match tokio::time::timeout(ACKNOWLEDGEMENT, acknowledged).await {
         Ok(Ok(Ok(honoured))) => {
@@ -130,13 +130,13 @@ async fn own_stream(router: &Arc<Router>, wanted: Wanted) -> Result<Listening, W
         }
         Ok(Ok(Err(error))) => Err(error),
         Ok(Err(_)) => Err(WireError::Ended("the subscription ended before it began".to_owned())),
-        Err(_) => Err(WireError::TimedOut { clock: Clock::Acknowledgement, limit: ACKNOWLEDGEMENT }),
+        Err(_) => Err(WireError::TimedOut { kind: TimeoutKind::Acknowledgement, limit: ACKNOWLEDGEMENT }),
     }
 }
 
-// === impl Listening ===
+// === impl UpstreamSubscription ===
 
-impl Listening {
+impl UpstreamSubscription {
     /// What the server will tell of.
     pub fn honoured(&self) -> &Wanted {
         &self.honoured
@@ -169,7 +169,7 @@ impl Listening {
     }
 }
 
-impl Drop for Listening {
+impl Drop for UpstreamSubscription {
     fn drop(&mut self) {
         let Some(router) = self.router.upgrade() else { return };
         match &self.source {
@@ -200,10 +200,10 @@ fn unsubscribe(router: &Arc<Router>, uri: String) {
     router.spawn(async move {
         let Ok(_turn) = shared.subscribing.acquire().await else { return };
         let last = {
-            let mut wishes = shared.standing_wishes.lock();
-            let listeners = wishes.subscriptions.entry(uri.clone()).or_default();
+            let mut settings = shared.session_settings.lock();
+            let listeners = settings.subscriptions.entry(uri.clone()).or_default();
             *listeners = listeners.saturating_sub(1);
-            *listeners == 0 && wishes.subscriptions.remove(&uri).is_some()
+            *listeners == 0 && settings.subscriptions.remove(&uri).is_some()
         };
         if last && let Err(error) = subscription(&shared, "resources/unsubscribe", &uri).await {
             tracing::debug!(%error, "cannot unsubscribe");
@@ -211,13 +211,13 @@ fn unsubscribe(router: &Arc<Router>, uri: String) {
     });
 }
 
-// === impl ListenFeed ===
+// === impl SubscriptionFeed ===
 
-impl ListenFeed {
+impl SubscriptionFeed {
     /// A notification on this subscription; false when it is none of its.
-    pub(crate) fn heard(&self, method: &str, params: Option<Raw>) -> bool {
+    pub(crate) fn deliver_notification(&self, method: &str, params: Option<Raw>) -> bool {
         if method == "notifications/subscriptions/acknowledged" {
-            self.settle(Ok(filter::read(params.as_ref())));
+            self.acknowledge(Ok(filter::read(params.as_ref())));
             return true;
         }
         let notice = Notice::read(method, params);
@@ -232,16 +232,16 @@ impl ListenFeed {
     /// The server ended it, in good order or with an error.
     pub(crate) fn ended(&self, error: Option<RpcError>) {
         let why = error.map_or_else(|| "the server ended the subscription".to_owned(), |error| error.to_string());
-        self.lost(WireError::Refused(why));
+        self.fail(WireError::Refused(why));
     }
 
-    pub(crate) fn lost(&self, why: WireError) {
-        self.settle(Err(why));
+    pub(crate) fn fail(&self, why: WireError) {
+        self.acknowledge(Err(why));
         self.sender.lock().take();
     }
 
     pub(crate) fn lane_ended(&self, end: LaneEnd) {
-        self.lost(match end {
+        self.fail(match end {
             LaneEnd::Failed(error) => error,
             LaneEnd::Status { status, body } => match handshake::json_rpc_error(&body) {
                 Some(error) => WireError::Refused(error.to_string()),
@@ -253,7 +253,7 @@ impl ListenFeed {
         });
     }
 
-    fn settle(&self, verdict: Result<Wanted, WireError>) {
+    fn acknowledge(&self, verdict: Result<Wanted, WireError>) {
         if let Some(acknowledge) = self.acknowledged.lock().take() {
             // Whoever subscribed may have left meanwhile.
             drop(acknowledge.send(verdict));

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::Peer;
 use crate::{
     error::WireError,
-    exchange::{Exchange, Outcome, Request, Terms},
+    exchange::{Exchange, Outcome, Request, ExchangeTimeouts},
     json::Raw,
     message::{
         RequestProblem,
@@ -31,7 +31,7 @@ pub struct Listing<T> {
 
 /// What is completed.
 #[derive(Clone, Debug)]
-pub enum Reference {
+pub enum CompletionTarget {
     /// An argument of this prompt.
     Prompt(String),
     /// A variable of this resource template.
@@ -43,7 +43,7 @@ impl Peer {
     pub async fn list_tools(&self) -> Result<Listing<Tool>, WireError> {
         let mut listing = self.list::<Tool>().await?;
         let accent = self.router().accent()?;
-        listing.leave_out(|tool| accent.objection(tool));
+        listing.leave_out(|tool| accent.rejection_reason(tool));
         Ok(listing)
     }
 
@@ -98,12 +98,12 @@ impl Peer {
 
     /// Calls a tool. `arguments` go out as they are; without any, none are sent.
     pub fn call_tool(&self, name: &str, arguments: Option<Raw>) -> Result<Exchange, RequestProblem> {
-        self.named("tools/call", name, arguments)
+        self.open_named("tools/call", name, arguments)
     }
 
     /// Gets a prompt.
     pub fn get_prompt(&self, name: &str, arguments: Option<Raw>) -> Result<Exchange, RequestProblem> {
-        self.named("prompts/get", name, arguments)
+        self.open_named("prompts/get", name, arguments)
     }
 
     /// Reads a resource.
@@ -115,13 +115,13 @@ impl Peer {
     /// Completes one argument; `known` are the values of others, as an object of strings.
     pub async fn complete(
         &self,
-        reference: &Reference,
+        reference: &CompletionTarget,
         argument: (&str, &str),
         known: Option<&serde_json::Value>,
     ) -> Result<Raw, WireError> {
         let reference = match reference {
-            Reference::Prompt(name) => json!({ "type": "ref/prompt", "name": name }),
-            Reference::Resource(uri) => json!({ "type": "ref/resource", "uri": uri }),
+            CompletionTarget::Prompt(name) => json!({ "type": "ref/prompt", "name": name }),
+            CompletionTarget::Resource(uri) => json!({ "type": "ref/resource", "uri": uri }),
         };
         let mut params = json!({ "ref": reference, "argument": { "name": argument.0, "value": argument.1 } });
         if let (Some(known), true) = (known, self.router().accent()?.completes_in_context()) {
@@ -132,29 +132,29 @@ impl Peer {
 
     /// Asks for a sign of life.
     pub async fn ping(&self) -> Result<(), WireError> {
-        self.answer(self.sign_of_life()?, self.timeouts().list).await.map(drop)
+        self.answer(self.ping_request()?, self.timeouts().list).await.map(drop)
     }
 
     /// The request that a server answers without doing anything.
-    pub fn sign_of_life(&self) -> Result<Request, WireError> {
-        Ok(Request::trusted(self.router().accent()?.sign_of_life(), None))
+    pub fn ping_request(&self) -> Result<Request, WireError> {
+        Ok(Request::trusted(self.router().accent()?.ping_method(), None))
     }
 
     /// The result of a request in which nothing is asked and nothing else can happen.
-    pub async fn answer(&self, request: Request, terms: Terms) -> Result<Raw, WireError> {
+    pub async fn answer(&self, request: Request, terms: ExchangeTimeouts) -> Result<Raw, WireError> {
         let method = request.method().to_owned();
-        let handler = self.router().asks().cloned();
+        let handler = self.router().request_handler().cloned();
         match self.open(request, terms).outcome_with(handler.as_deref(), |_| {}).await {
             Outcome::Answered(result) => Ok(result),
             Outcome::Refused(error) => Err(WireError::Refused(format!("`{method}`: {error}"))),
             Outcome::Failed(error) => Err(error),
-            Outcome::TimedOut { clock, limit } => Err(WireError::TimedOut { clock, limit }),
+            Outcome::TimedOut { kind, limit } => Err(WireError::TimedOut { kind, limit }),
             Outcome::Cancelled => Err(WireError::Ended(format!("`{method}` was given up"))),
             Outcome::HandedOff(_) => Err(WireError::protocol(format!("a task in the place of a `{method}` result"))),
         }
     }
 
-    fn named(&self, method: &'static str, name: &str, arguments: Option<Raw>) -> Result<Exchange, RequestProblem> {
+    fn open_named(&self, method: &'static str, name: &str, arguments: Option<Raw>) -> Result<Exchange, RequestProblem> {
         let members = [Some(("name", Raw::of(name))), arguments.map(|arguments| ("arguments", arguments))];
         let params = splice::object(members.iter().flatten().map(|(key, value)| (*key, value)));
         let request = Request::new(method, Some(params))?.with_progress();

@@ -7,13 +7,13 @@ use http::{HeaderName, HeaderValue};
 use parking_lot::Mutex;
 
 use super::{
-    accent::{Accent, Asked, Declares, KeepsTasks, Reply, Round, Tells, Withdraws},
-    handshake::{self, Hello},
+    accent::{Accent, ServerRequestKind, CapabilityScope, TaskModel, InterpretedResponse, InputRound, ChangeDelivery, CancelTarget},
+    handshake::{self, ClientProfile},
     legacy,
-    transport::{Outbound, Shape},
+    transport::{Outbound, LinkKind},
 };
 use crate::{
-    exchange::{Answer, AskId, Cause, Handover, LogLevel, Progress, Question, Request},
+    exchange::{Answer, ServerRequestId, Cause, Handover, LogLevel, Progress, ServerRequestDetails, Request},
     header::{self, ParamHeader},
     json::{Kind, Raw},
     limit::Limits,
@@ -32,11 +32,11 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Modern {
     revision: Revision,
-    shape: Shape,
+    link_kind: LinkKind,
     /// Declared with every request that does not say otherwise.
     capabilities: ClientCapabilities,
     /// What every request says of us, beside the capabilities.
-    introduction: Raw,
+    client_meta: Raw,
     limits: Limits,
     /// Wanted with every request that does not say otherwise.
     log_level: Mutex<Option<LogLevel>>,
@@ -49,7 +49,7 @@ impl Accent for Modern {
         self.revision
     }
 
-    fn request(&self, id: u64, request: &Request, round: Option<&Round>) -> Outbound {
+    fn request(&self, id: u64, request: &Request, round: Option<&InputRound>) -> Outbound {
         let meta = self.meta(id, request);
         let message = match (round, &request.answers) {
             (None, None) => compose::request(&Id::number(id), request.method(), request.params(), &[meta]),
@@ -64,62 +64,62 @@ impl Accent for Modern {
                 compose::request(&Id::number(id), request.method(), request.params(), &edits)
             }
         };
-        let headers = match self.shape {
-            Shape::Http => self.headers(request),
-            Shape::Stream => Vec::new(),
+        let headers = match self.link_kind {
+            LinkKind::Http => self.headers(request),
+            LinkKind::Stream => Vec::new(),
         };
         Outbound { message, request: Some(id), headers }
     }
 
-    fn result(&self, request: &Request, result: Raw, said: ResultType) -> Reply {
+    fn result(&self, request: &Request, result: Raw, said: ResultType) -> InterpretedResponse {
         match said {
-            ResultType::Complete => Reply::Complete(result),
+            ResultType::Complete => InterpretedResponse::Complete(result),
             ResultType::InputRequired if request.is_interactive() => self.questions(request, &result),
             ResultType::Task if request.method() == "tools/call" => match Task::view(&result) {
-                Some(task) => Reply::Task(task),
-                None => Reply::Invalid("a task without `taskId` or `status`".to_owned()),
+                Some(task) => InterpretedResponse::Task(task),
+                None => InterpretedResponse::Invalid("a task without `taskId` or `status`".to_owned()),
             },
             ResultType::InputRequired | ResultType::Task => {
-                Reply::Invalid(format!("`{}` cannot be answered that way", request.method()))
+                InterpretedResponse::Invalid(format!("`{}` cannot be answered that way", request.method()))
             }
-            ResultType::Unknown(said) => Reply::Invalid(format!("unknown resultType {said}")),
+            ResultType::Unknown(said) => InterpretedResponse::Invalid(format!("unknown resultType {said}")),
         }
     }
 
-    fn error(&self, _request: &Request, error: RpcError) -> Reply {
+    fn error(&self, _request: &Request, error: RpcError) -> InterpretedResponse {
         match error.code() {
-            RpcError::HEADER_MISMATCH => Reply::StaleHeaders(error),
+            RpcError::HEADER_MISMATCH => InterpretedResponse::StaleHeaders(error),
             RpcError::UNSUPPORTED_VERSION => match supported(&error) {
-                Some(revision) => Reply::OtherRevision(revision),
-                None => Reply::Refused(error),
+                Some(revision) => InterpretedResponse::OtherRevision(revision),
+                None => InterpretedResponse::Refused(error),
             },
-            _ => Reply::Refused(error),
+            _ => InterpretedResponse::Refused(error),
         }
     }
 
-    fn asked(&self, _method: &str, _params: Option<&Raw>) -> Asked {
-        Asked::Violation
+    fn classify_request(&self, _method: &str, _params: Option<&Raw>) -> ServerRequestKind {
+        ServerRequestKind::Violation
     }
 
-    fn withdraws(&self) -> Withdraws {
-        Withdraws::Subscriptions
+    fn cancel_target(&self) -> CancelTarget {
+        CancelTarget::Subscriptions
     }
 
     fn cancellation(&self, id: u64, reason: &str) -> Option<Bytes> {
-        match self.shape {
-            Shape::Stream => Some(legacy::cancelled(id, reason)),
-            Shape::Http => None,
+        match self.link_kind {
+            LinkKind::Stream => Some(legacy::cancelled(id, reason)),
+            LinkKind::Http => None,
         }
     }
 
     fn learn_tools(&self, result: &Raw) {
-        if !header::mentioned(result) && self.tool_headers.lock().is_empty() {
+        if !header::may_have_annotations(result) && self.tool_headers.lock().is_empty() {
             return;
         }
         let Ok((tools, _)) = item::read_items_within::<Tool>(result, self.limits.listing_items) else { return };
         let mut known = self.tool_headers.lock();
         for tool in tools {
-            match header::annotated(&tool.input_schema) {
+            match header::param_headers(&tool.input_schema) {
                 Ok(headers) if !headers.is_empty() && known.len() < self.limits.listing_items => {
                     known.insert(tool.name, headers);
                 }
@@ -129,27 +129,27 @@ impl Accent for Modern {
     }
 
     /// Its schema asks for headers in a way no client may follow.
-    fn objection(&self, tool: &Tool) -> Option<String> {
-        match self.shape {
-            Shape::Http => header::annotated(&tool.input_schema).err().map(|invalid| invalid.to_string()),
-            Shape::Stream => None,
+    fn rejection_reason(&self, tool: &Tool) -> Option<String> {
+        match self.link_kind {
+            LinkKind::Http => header::param_headers(&tool.input_schema).err().map(|invalid| invalid.to_string()),
+            LinkKind::Stream => None,
         }
     }
 
-    fn keeps_tasks(&self) -> KeepsTasks {
-        KeepsTasks::OnTheirOwn
+    fn task_model(&self) -> TaskModel {
+        TaskModel::Polled
     }
 
-    fn declares(&self) -> Declares {
-        Declares::EachTime
+    fn capability_scope(&self) -> CapabilityScope {
+        CapabilityScope::PerRequest
     }
 
-    fn tells(&self) -> Tells {
-        Tells::OnAStream
+    fn change_delivery(&self) -> ChangeDelivery {
+        ChangeDelivery::SubscriptionStream
     }
 
     /// There is no ping: the server is asked who it is.
-    fn sign_of_life(&self) -> &'static str {
+    fn ping_method(&self) -> &'static str {
         "server/discover"
     }
 
@@ -157,19 +157,19 @@ impl Accent for Modern {
         true
     }
 
-    fn log_from(&self, level: LogLevel) -> Option<Request> {
+    fn log_level_request(&self, level: LogLevel) -> Option<Request> {
         *self.log_level.lock() = Some(level);
         None
     }
 }
 
 impl Modern {
-    pub(super) fn new(revision: Revision, shape: Shape, hello: &Hello, limits: Limits) -> Self {
+    pub(super) fn new(revision: Revision, link_kind: LinkKind, client: &ClientProfile, limits: Limits) -> Self {
         Self {
             revision,
-            shape,
-            capabilities: hello.capabilities.clone(),
-            introduction: handshake::introduction(hello, revision),
+            link_kind,
+            capabilities: client.capabilities.clone(),
+            client_meta: handshake::client_meta(client, revision),
             limits,
             log_level: Mutex::default(),
             tool_headers: Mutex::default(),
@@ -187,7 +187,7 @@ impl Modern {
         if request.progress == Progress::Wanted {
             keys.push(Edit::Add(meta::PROGRESS_TOKEN, Raw::of(&id)));
         }
-        let ours = splice::edited(&self.introduction, &keys);
+        let ours = splice::edited(&self.client_meta, &keys);
         request.edit_meta(match request.meta().filter(|theirs| theirs.kind() == Kind::Object) {
             Some(theirs) => splice::merged(&theirs, &ours),
             None => ours,
@@ -218,29 +218,29 @@ impl Modern {
     }
 
     /// The questions of one round; a server that asks for what was not declared, or for too much, gets no answers.
-    fn questions(&self, request: &Request, result: &Raw) -> Reply {
+    fn questions(&self, request: &Request, result: &Raw) -> InterpretedResponse {
         let state = result.get("requestState");
         if state.as_ref().is_some_and(|state| self.limits.request_state_bytes < state.as_bytes().len()) {
-            return Reply::TooLarge("requestState", self.limits.request_state_bytes);
+            return InterpretedResponse::TooLarge("requestState", self.limits.request_state_bytes);
         }
         let asked = result.get("inputRequests");
         if asked.is_none() && state.is_none() {
-            return Reply::Invalid("input_required without inputRequests or requestState".to_owned());
+            return InterpretedResponse::Invalid("input_required without inputRequests or requestState".to_owned());
         }
         if asked.as_ref().is_some_and(|asked| asked.kind() != Kind::Object) {
-            return Reply::Invalid("inputRequests is not an object".to_owned());
+            return InterpretedResponse::Invalid("inputRequests is not an object".to_owned());
         }
         let asked = asked.unwrap_or_else(Raw::empty_object);
         let mut count = 0;
         asked.each_key(|_| count += 1);
-        if self.limits.asks_per_round < count {
-            return Reply::TooLarge("number of questions at once", self.limits.asks_per_round);
+        if self.limits.server_requests_per_round < count {
+            return InterpretedResponse::TooLarge("number of questions at once", self.limits.server_requests_per_round);
         }
         let members = asked.members();
         let mut keys: Vec<&str> = members.iter().map(|member| member.key.as_str()).collect();
         keys.sort_unstable();
         if keys.windows(2).any(|pair| pair[0] == pair[1]) || keys.contains(&"\u{fffd}") {
-            return Reply::Invalid("two questions under one key, or a key that is not text".to_owned());
+            return InterpretedResponse::Invalid("two questions under one key, or a key that is not text".to_owned());
         }
         let declared = request.capabilities.as_ref().unwrap_or(&self.capabilities);
         let mut questions = Vec::new();
@@ -248,18 +248,18 @@ impl Modern {
             let method = member.value.get("method").as_ref().and_then(Raw::as_str).unwrap_or_default().into_owned();
             let params = member.value.get("params");
             if let Some(needed) = declared.lacks(&method, params.as_ref()) {
-                return Reply::Invalid(format!("asked `{method}` although {needed} was not declared"));
+                return InterpretedResponse::Invalid(format!("asked `{method}` although {needed} was not declared"));
             }
-            questions.push(Question {
+            questions.push(ServerRequestDetails {
                 // Numbered by the call that asks it.
-                id: AskId(0),
+                id: ServerRequestId(0),
                 key: Some(member.key),
                 method,
                 params,
                 cause: Cause::Request,
             });
         }
-        Reply::Questions(questions, state)
+        InterpretedResponse::InputRequired(questions, state)
     }
 }
 
@@ -278,7 +278,7 @@ pub(super) fn newest(listed: &[Raw], era: Era) -> Option<Revision> {
 
 /// The answers to what was put, by their keys; none where nothing was asked. Only elicitation can say no on this wire: there
 /// an error of whoever was asked is a form that was closed. Any other refusal ends the call, and so does nobody.
-pub(super) fn gathered(put: &[(String, String)], answers: Vec<Answer>) -> Result<Option<Raw>, RpcError> {
+pub(super) fn gather_answers(put: &[(String, String)], answers: Vec<Answer>) -> Result<Option<Raw>, RpcError> {
     let given = |((_, method), answer): (&(String, String), Answer)| match answer {
         Answer::Refused(_) if method == "elicitation/create" => Ok(Answer::closed_form()),
         answer => answer.into_result(),
@@ -290,18 +290,18 @@ pub(super) fn gathered(put: &[(String, String)], answers: Vec<Answer>) -> Result
 
 #[cfg(test)]
 mod tests {
-    use super::gathered;
+    use super::gather_answers;
     use crate::{exchange::Answer, message::RpcError};
 
     #[test]
     fn a_form_that_somebody_refuses_is_closed_whatever_they_say_and_one_that_nobody_sees_ends_the_call() {
         let put = |method: &str| [("k".to_owned(), method.to_owned())];
-        let nobody = || Answer::Nobody.into_result().unwrap_err();
-        let closed = gathered(&put("elicitation/create"), vec![Answer::Refused(nobody())]).unwrap().unwrap();
+        let nobody = || Answer::Unavailable.into_result().unwrap_err();
+        let closed = gather_answers(&put("elicitation/create"), vec![Answer::Refused(nobody())]).unwrap().unwrap();
         assert_eq!(closed.to_string(), r#"{"k":{"action":"cancel"}}"#, "in the same words as nobody");
-        let ended = gathered(&put("elicitation/create"), vec![Answer::Nobody]).unwrap_err();
+        let ended = gather_answers(&put("elicitation/create"), vec![Answer::Unavailable]).unwrap_err();
         assert_eq!(ended.code(), RpcError::INTERNAL);
-        assert!(gathered(&put("sampling/createMessage"), vec![Answer::Refused(nobody())]).is_err());
-        assert_eq!(gathered(&[], Vec::new()).unwrap(), None);
+        assert!(gather_answers(&put("sampling/createMessage"), vec![Answer::Refused(nobody())]).is_err());
+        assert_eq!(gather_answers(&[], Vec::new()).unwrap(), None);
     }
 }

@@ -4,14 +4,14 @@
 use http::header;
 use url::Url;
 
-use super::client::{Reply, shown};
+use super::client::{HttpResponse, display_url};
 use crate::error::WireError;
 
 /// Where a redirect leads. It is named without what people put into addresses.
 ///
 /// CVE-2026-64684: headers were replayed to another origin. CVE-2026-27826: a redirect led to an address that the check of the
 /// first one would have refused.
-pub(super) fn target(url: &Url, reply: &Reply) -> Result<Url, WireError> {
+pub(super) fn target(url: &Url, reply: &HttpResponse) -> Result<Url, WireError> {
     let location = reply.headers().get(header::LOCATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if location.is_empty() {
         return Err(WireError::Redirect { location: "nowhere".to_owned(), reason: "no address given" });
@@ -24,5 +24,5 @@ pub(super) fn target(url: &Url, reply: &Reply) -> Result<Url, WireError> {
 
 /// It is not followed.
 pub(super) fn refused(target: &Url, reason: &'static str) -> WireError {
-    WireError::Redirect { location: shown(target), reason }
+    WireError::Redirect { location: display_url(target), reason }
 }

@@ -1,10 +1,10 @@
 //! Who waits for what: every message of one server finds its request, its listener or its notice here.
 //!
 //! Replies are understood by the request they answer. One call's own story, from first send through rounds and
-//! second chances to its end, is told in [`super::call`]; what a server asks of us goes its way in [`asking`]; messages
+//! second chances to its end, is told in [`super::call`]; what a server asks of us goes its way in [`server_requests`]; messages
 //! come in by [`sink`], from the wire behind [`super::transport`].
 
-mod asking;
+mod server_requests;
 mod sink;
 
 use std::{
@@ -24,19 +24,19 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use self::{asking::OpenQuestion, sink::LinkSink};
+use self::{server_requests::OpenServerRequest, sink::LinkSink};
 use super::{
-    accent::{Accent, Withdraws},
+    accent::{Accent, CancelTarget},
     call::Call,
-    handshake::Hello,
+    handshake::ClientProfile,
     legacy::Legacy,
-    listen::ListenFeed,
+    listen::SubscriptionFeed,
     modern::Modern,
-    transport::{Flow, Lane, LaneEnd, Link, Outbound, Shape, Sink},
+    transport::{Flow, Lane, LaneEnd, Link, Outbound, LinkKind, Sink},
 };
 use crate::{
     error::WireError,
-    exchange::{Alarms, AskHandler, LogLevel},
+    exchange::{TimerPool, ServerRequestHandler, LogLevel},
     json::Raw,
     limit::Limits,
     message::{
@@ -50,27 +50,27 @@ use crate::{
 /// One server's traffic.
 pub(crate) struct Router {
     pub(crate) limits: Limits,
-    pub(crate) hello: Hello,
+    pub(crate) client: ClientProfile,
     pub(crate) notices: broadcast::Sender<Notice>,
     pub(crate) closed: CancellationToken,
     /// One renewal of a lost session at a time.
     pub(crate) renewal: Semaphore,
     /// One subscription or its end at a time.
     pub(crate) subscribing: Semaphore,
-    pub(crate) standing_wishes: Mutex<StandingWishes>,
-    pub(crate) alarms: Alarms,
+    pub(crate) session_settings: Mutex<SessionSettings>,
+    pub(crate) timers: TimerPool,
     /// Questions that belong to no request and are being answered.
-    standing_asks: Arc<Semaphore>,
+    standing_server_requests: Arc<Semaphore>,
     next_id: AtomicU64,
     // Nothing awaits under these locks.
-    waiting: Mutex<HashMap<u64, Waiting, BuildHasherDefault<Counted>>>,
-    questions: Mutex<HashMap<Id, OpenQuestion>>,
+    waiting: Mutex<HashMap<u64, PendingRequest, BuildHasherDefault<IdHasher>>>,
+    questions: Mutex<HashMap<Id, OpenServerRequest>>,
     link: RwLock<Option<Arc<dyn Link>>>,
     accent: RwLock<Option<Arc<dyn Accent>>>,
     why_closed: Mutex<Option<WireError>>,
     /// Which of the links opened so far is the one in use.
     generation: AtomicU64,
-    asks: Option<Arc<dyn AskHandler>>,
+    request_handler: Option<Arc<dyn ServerRequestHandler>>,
     tasks: TaskTracker,
     runtime: Handle,
     me: Weak<Self>,
@@ -78,20 +78,20 @@ pub(crate) struct Router {
 
 /// What a lost session must be given again.
 #[derive(Debug, Default)]
-pub(crate) struct StandingWishes {
+pub(crate) struct SessionSettings {
     pub(crate) log_level: Option<LogLevel>,
     /// Subscribed resources, and how many listeners each has.
     pub(crate) subscriptions: HashMap<String, usize>,
 }
 
 /// What waits for an answer.
-pub(crate) enum Waiting {
+pub(crate) enum PendingRequest {
     /// A step of the handshake.
     Handshake(oneshot::Sender<HandshakeReply>),
     /// A call.
     Call(Arc<Call>),
     /// A subscription.
-    Listen(Arc<ListenFeed>),
+    Listen(Arc<SubscriptionFeed>),
 }
 
 /// What came back to a step of the handshake.
@@ -103,19 +103,19 @@ pub(crate) enum HandshakeReply {
 }
 
 impl Router {
-    pub(crate) fn new(limits: Limits, hello: Hello, asks: Option<Arc<dyn AskHandler>>) -> Arc<Self> {
+    pub(crate) fn new(limits: Limits, client: ClientProfile, request_handler: Option<Arc<dyn ServerRequestHandler>>) -> Arc<Self> {
         let notices = broadcast::Sender::new(limits.unread_notices);
-        let standing_asks = Arc::new(Semaphore::new(limits.asks_per_round.min(Semaphore::MAX_PERMITS)));
+        let standing_server_requests = Arc::new(Semaphore::new(limits.server_requests_per_round.min(Semaphore::MAX_PERMITS)));
         Arc::new_cyclic(|me| Self {
             limits,
-            hello,
+            client,
             notices,
             closed: CancellationToken::new(),
             renewal: Semaphore::new(1),
             subscribing: Semaphore::new(1),
-            standing_wishes: Mutex::default(),
-            alarms: Alarms::new(),
-            standing_asks,
+            session_settings: Mutex::default(),
+            timers: TimerPool::new(),
+            standing_server_requests,
             next_id: AtomicU64::new(1),
             waiting: Mutex::default(),
             questions: Mutex::default(),
@@ -123,7 +123,7 @@ impl Router {
             accent: RwLock::default(),
             why_closed: Mutex::default(),
             generation: AtomicU64::new(0),
-            asks,
+            request_handler,
             tasks: TaskTracker::new(),
             runtime: Handle::current(),
             me: me.clone(),
@@ -154,16 +154,16 @@ impl Router {
     }
 
     /// The revision was agreed on: from now on its accent speaks.
-    pub(crate) fn speak(&self, revision: Revision, shape: Shape) {
+    pub(crate) fn set_accent(&self, revision: Revision, kind: LinkKind) {
         let accent: Arc<dyn Accent> = match revision.era() {
-            Era::Legacy => Arc::new(Legacy { revision, capabilities: self.hello.capabilities.clone() }),
-            Era::Modern => Arc::new(Modern::new(revision, shape, &self.hello, self.limits.clone())),
+            Era::Legacy => Arc::new(Legacy { revision, capabilities: self.client.capabilities.clone() }),
+            Era::Modern => Arc::new(Modern::new(revision, kind, &self.client, self.limits.clone())),
         };
         *self.accent.write() = Some(accent);
         // The link may have ended between the handshake and now.
         let already = self.why_closed.lock().clone();
         if let Some(why) = already {
-            self.shut(why);
+            self.shut_down(why);
         }
     }
 
@@ -171,8 +171,8 @@ impl Router {
         self.accent.read().clone().ok_or_else(|| WireError::protocol("the handshake is not over"))
     }
 
-    pub(crate) fn asks(&self) -> Option<&Arc<dyn AskHandler>> {
-        self.asks.as_ref()
+    pub(crate) fn request_handler(&self) -> Option<&Arc<dyn ServerRequestHandler>> {
+        self.request_handler.as_ref()
     }
 
     /// Itself, for work that outlives this call.
@@ -197,7 +197,7 @@ impl Router {
         self.tasks.spawn_on(work, &self.runtime);
     }
 
-    pub(crate) fn wait_for(&self, id: u64, waiting: Waiting) -> Result<(), WireError> {
+    pub(crate) fn wait_for(&self, id: u64, waiting: PendingRequest) -> Result<(), WireError> {
         let mut map = self.waiting.lock();
         if self.why_closed.lock().is_some() {
             drop(map);
@@ -210,7 +210,7 @@ impl Router {
         Ok(())
     }
 
-    pub(crate) fn forget(&self, id: u64) -> Option<Waiting> {
+    pub(crate) fn forget(&self, id: u64) -> Option<PendingRequest> {
         self.waiting.lock().remove(&id)
     }
 
@@ -225,7 +225,7 @@ impl Router {
         outbound: Outbound,
     ) -> Result<oneshot::Receiver<HandshakeReply>, WireError> {
         let (sender, receiver) = oneshot::channel();
-        self.wait_for(id, Waiting::Handshake(sender))?;
+        self.wait_for(id, PendingRequest::Handshake(sender))?;
         if let Err(error) = self.send(outbound) {
             self.forget(id);
             return Err(error);
@@ -242,39 +242,39 @@ impl Router {
         for (_, waiting) in waiting {
             match waiting {
                 // A handshake that was given up waits for nothing.
-                Waiting::Handshake(sender) => drop(sender.send(HandshakeReply::Closed(why.clone()))),
-                Waiting::Call(call) => call.fail(why.clone()),
-                Waiting::Listen(listen) => listen.lost(why.clone()),
+                PendingRequest::Handshake(sender) => drop(sender.send(HandshakeReply::Closed(why.clone()))),
+                PendingRequest::Call(call) => call.fail(why.clone()),
+                PendingRequest::Listen(listen) => listen.fail(why.clone()),
             }
         }
     }
 
-    pub(crate) fn shut(&self, why: WireError) {
+    pub(crate) fn shut_down(&self, why: WireError) {
         self.why_closed.lock().get_or_insert(why);
         self.closed.cancel();
         self.fail_everything(&self.why_closed());
     }
 
-    fn take(&self, lane: Lane, envelope: Envelope) -> Flow {
+    fn dispatch(&self, lane: Lane, envelope: Envelope) -> Flow {
         match envelope.kind() {
-            Kind::Result | Kind::Error => self.answered(lane, envelope),
+            Kind::Result | Kind::Error => self.handle_response(lane, envelope),
             Kind::Notification => {
-                self.notified(lane, &envelope);
+                self.handle_notification(lane, &envelope);
                 Flow::GoOn
             }
             Kind::Request => {
-                self.asked(lane, &envelope);
+                self.handle_request(lane, &envelope);
                 Flow::GoOn
             }
         }
     }
 
-    fn answered(&self, lane: Lane, envelope: Envelope) -> Flow {
-        let Some(id) = self.answers(lane, &envelope) else { return Flow::GoOn };
+    fn handle_response(&self, lane: Lane, envelope: Envelope) -> Flow {
+        let Some(id) = self.request_answered_by(lane, &envelope) else { return Flow::GoOn };
         match self.forget(id) {
-            Some(Waiting::Handshake(sender)) => drop(sender.send(HandshakeReply::Message(envelope))),
-            Some(Waiting::Call(call)) => call.replied(self, envelope),
-            Some(Waiting::Listen(listen)) => listen.ended(envelope.error()),
+            Some(PendingRequest::Handshake(sender)) => drop(sender.send(HandshakeReply::Message(envelope))),
+            Some(PendingRequest::Call(call)) => call.handle_response(self, envelope),
+            Some(PendingRequest::Listen(listen)) => listen.ended(envelope.error()),
             None if id < self.next_id.load(Ordering::Relaxed) => {
                 self.fault(WireError::protocol(format!("a second answer to request {id}, or one that was given up")));
             }
@@ -284,7 +284,7 @@ impl Router {
     }
 
     /// Which request of ours an answer is for. On a request's own lane only that request can be meant.
-    fn answers(&self, lane: Lane, envelope: &Envelope) -> Option<u64> {
+    fn request_answered_by(&self, lane: Lane, envelope: &Envelope) -> Option<u64> {
         let id = envelope.id().map(|id| (id, id.as_u64()));
         match (lane, id) {
             (Lane::Of(request), None) if envelope.kind() == Kind::Error => Some(request),
@@ -299,7 +299,7 @@ impl Router {
                 self.fault(WireError::protocol(format!("an answer to request {id}, which nobody made")));
                 None
             }
-            (_, None) => self.only_step(envelope).or_else(|| {
+            (_, None) => self.pending_handshake_step(envelope).or_else(|| {
                 let said = envelope.error().map(|error| error.to_string()).unwrap_or_default();
                 self.fault(WireError::protocol(format!("an answer without an id: {said}")));
                 None
@@ -308,25 +308,25 @@ impl Router {
     }
 
     /// The step of the handshake that an error without an id is about: nothing else is under way then.
-    fn only_step(&self, envelope: &Envelope) -> Option<u64> {
+    fn pending_handshake_step(&self, envelope: &Envelope) -> Option<u64> {
         let waiting = self.waiting.lock();
         // An earlier step may still wait for an answer that is late.
-        let shaking = waiting.values().all(|waiting| matches!(waiting, Waiting::Handshake(_)));
+        let shaking = waiting.values().all(|waiting| matches!(waiting, PendingRequest::Handshake(_)));
         let newest = waiting.keys().max().copied();
         newest.filter(|_| shaking && envelope.kind() == Kind::Error)
     }
 
-    fn notified(&self, lane: Lane, envelope: &Envelope) {
+    fn handle_notification(&self, lane: Lane, envelope: &Envelope) {
         let params = envelope.params();
         match envelope.method() {
-            "notifications/progress" => self.progressed(params),
-            "notifications/message" => self.logged(lane, params.unwrap_or_else(Raw::empty_object)),
-            "notifications/cancelled" => self.withdrawn(params.as_ref()),
+            "notifications/progress" => self.forward_progress(params),
+            "notifications/message" => self.forward_log(lane, params.unwrap_or_else(Raw::empty_object)),
+            "notifications/cancelled" => self.handle_cancelled(params.as_ref()),
             method => {
                 let tag = meta::value(params.as_ref(), meta::SUBSCRIPTION_ID).and_then(|tag| tag.as_u64());
                 match (tag.or_else(|| lane_of(lane)), method) {
                     (Some(id), _)
-                        if self.listener(id).is_some_and(|listener| listener.heard(method, params.clone())) => {}
+                        if self.listener(id).is_some_and(|listener| listener.deliver_notification(method, params.clone())) => {}
                     (_, "notifications/subscriptions/acknowledged") => {
                         self.fault(WireError::protocol("an acknowledgement nobody waits for"));
                     }
@@ -337,7 +337,7 @@ impl Router {
         }
     }
 
-    fn progressed(&self, params: Option<Raw>) {
+    fn forward_progress(&self, params: Option<Raw>) {
         let Some(params) = params else { return };
         let token = params.get("progressToken").and_then(|token| token.as_u64());
         match token.and_then(|token| self.call(token)) {
@@ -348,7 +348,7 @@ impl Router {
     }
 
     /// A log line belongs to the request on whose lane it came, or to the only one under way.
-    fn logged(&self, lane: Lane, params: Raw) {
+    fn forward_log(&self, lane: Lane, params: Raw) {
         let owner = match lane {
             Lane::Of(request) => self.call(request),
             Lane::Shared => self.only_call(|_| true),
@@ -362,17 +362,17 @@ impl Router {
 
     /// The server takes back a question of its own, or ends a subscription of ours. Both sides count from one, so only
     /// the accent knows whose number it is.
-    fn withdrawn(&self, params: Option<&Raw>) {
+    fn handle_cancelled(&self, params: Option<&Raw>) {
         let Some(id) = params.and_then(|params| params.get("requestId")).and_then(Id::from_raw) else { return };
         let Ok(accent) = self.accent() else { return };
-        match accent.withdraws() {
-            Withdraws::Questions => {
+        match accent.cancel_target() {
+            CancelTarget::ServerRequests => {
                 let question = self.questions.lock().remove(&id);
                 if let Some((Some(call), ask)) = question.map(|open| (open.call.upgrade(), open.ask)) {
                     call.feed.withdraw(ask);
                 }
             }
-            Withdraws::Subscriptions => {
+            CancelTarget::Subscriptions => {
                 if let Some(listen) = id.as_u64().and_then(|id| self.listener(id)) {
                     id.as_u64().and_then(|id| self.forget(id));
                     listen.ended(None);
@@ -383,14 +383,14 @@ impl Router {
 
     fn call(&self, id: u64) -> Option<Arc<Call>> {
         match self.waiting.lock().get(&id) {
-            Some(Waiting::Call(call)) => Some(Arc::clone(call)),
+            Some(PendingRequest::Call(call)) => Some(Arc::clone(call)),
             _ => None,
         }
     }
 
-    fn listener(&self, id: u64) -> Option<Arc<ListenFeed>> {
+    fn listener(&self, id: u64) -> Option<Arc<SubscriptionFeed>> {
         match self.waiting.lock().get(&id) {
-            Some(Waiting::Listen(listen)) => Some(Arc::clone(listen)),
+            Some(PendingRequest::Listen(listen)) => Some(Arc::clone(listen)),
             _ => None,
         }
     }
@@ -399,7 +399,7 @@ impl Router {
     fn only_call(&self, could_be: impl Fn(&Call) -> bool) -> Option<Arc<Call>> {
         let waiting = self.waiting.lock();
         let mut candidates = waiting.values().filter_map(|waiting| match waiting {
-            Waiting::Call(call) if could_be(call) => Some(call),
+            PendingRequest::Call(call) if could_be(call) => Some(call),
             _ => None,
         });
         match (candidates.next(), candidates.next()) {
@@ -410,11 +410,11 @@ impl Router {
 
     /// Calls under way that a server may ask about.
     fn interactive_calls(&self) -> usize {
-        let is_one = |waiting: &&Waiting| matches!(waiting, Waiting::Call(call) if call.is_interactive());
+        let is_one = |waiting: &&PendingRequest| matches!(waiting, PendingRequest::Call(call) if call.is_interactive());
         self.waiting.lock().values().filter(is_one).count()
     }
 
-    fn bad(&self, lane: Lane, bad: BadMessage) -> Flow {
+    fn handle_bad_message(&self, lane: Lane, bad: BadMessage) -> Flow {
         let named = bad.id.as_ref().and_then(Id::as_u64);
         let answered = match lane {
             _ if bad.is_request => None,
@@ -423,9 +423,9 @@ impl Router {
             Lane::Shared | Lane::Standing => named,
         };
         match answered.and_then(|id| self.forget(id)) {
-            Some(Waiting::Call(call)) => call.fail(bad.into()),
-            Some(Waiting::Listen(listen)) => listen.lost(bad.into()),
-            Some(Waiting::Handshake(sender)) => drop(sender.send(HandshakeReply::Lane(LaneEnd::Failed(bad.into())))),
+            Some(PendingRequest::Call(call)) => call.fail(bad.into()),
+            Some(PendingRequest::Listen(listen)) => listen.fail(bad.into()),
+            Some(PendingRequest::Handshake(sender)) => drop(sender.send(HandshakeReply::Lane(LaneEnd::Failed(bad.into())))),
             None => {
                 self.fault(bad.into());
                 return Flow::GoOn;
@@ -435,22 +435,22 @@ impl Router {
     }
 
     /// An answer that came in a batch where the revision has none: what it answers fails.
-    fn batched(&self, lane: Lane, part: Bytes) -> Option<Flow> {
+    fn handle_unexpected_batch(&self, lane: Lane, part: Bytes) -> Option<Flow> {
         let envelope = Envelope::read(part, &self.limits).ok()?;
         let answer = matches!(envelope.kind(), Kind::Result | Kind::Error).then(|| envelope.id().cloned()).flatten()?;
-        Some(self.bad(lane, BadMessage { problem: Problem::Batch, id: Some(answer), is_request: false }))
+        Some(self.handle_bad_message(lane, BadMessage { problem: Problem::Batch, id: Some(answer), is_request: false }))
     }
 
-    fn takes_batches(&self) -> bool {
+    fn accepts_batches(&self) -> bool {
         self.accent.read().as_ref().is_some_and(|accent| accent.revision().has_batches())
     }
 }
 
 /// Ids are our own and count up: nobody can choose them to collide.
 #[derive(Default)]
-struct Counted(u64);
+struct IdHasher(u64);
 
-impl Hasher for Counted {
+impl Hasher for IdHasher {
     fn finish(&self) -> u64 {
         self.0
     }

@@ -1,6 +1,6 @@
 //! Messages over a pair of byte streams: a process's standard input and output, a socket, a pipe.
 //!
-//! What opens the streams is a port ([`OpenStreams`]): the process behind them belongs to the host, which spawns it,
+//! What opens the streams is a port ([`StreamOpener`]): the process behind them belongs to the host, which spawns it,
 //! keeps its stderr and knows how it ended.
 
 use std::{fmt, io, sync::Arc};
@@ -14,12 +14,12 @@ use tokio::{
 };
 use tokio_util::task::AbortOnDropHandle;
 
-use super::transport::{Lane, Link, Manner, Outbound, Shape, Sink, Transport};
+use super::transport::{Lane, Link, HttpMode, Outbound, LinkKind, Sink, Transport};
 use crate::{
     error::WireError,
     json::Raw,
     limit::Limits,
-    line::{Line, LineReader, LineWriter},
+    line::{FramedLine, LineReader, LineWriter},
     revision::Revision,
 };
 
@@ -29,27 +29,27 @@ pub type ReadStream = Box<dyn AsyncRead + Send + Unpin>;
 pub type WriteStream = Box<dyn AsyncWrite + Send + Unpin>;
 
 /// Opens the streams to a server, or opens them again.
-pub trait OpenStreams: Send + Sync + fmt::Debug {
+pub trait StreamOpener: Send + Sync + fmt::Debug {
     /// The command or address, for messages.
     fn target(&self) -> String;
     /// Opens them.
-    fn open(&self) -> BoxFuture<'_, Result<Streams, WireError>>;
+    fn open(&self) -> BoxFuture<'_, Result<ServerStreams, WireError>>;
 }
 
 /// Open streams to a server.
-pub struct Streams {
+pub struct ServerStreams {
     /// What it says.
     pub read: ReadStream,
     /// What we say.
     pub write: WriteStream,
     /// Whoever keeps the process; let go when the link is closed.
-    pub keeper: Option<Box<dyn Keeper>>,
+    pub process: Option<Box<dyn ProcessHandle>>,
 }
 
 /// Whoever is behind the streams.
-pub trait Keeper: Send + Sync + fmt::Debug {
+pub trait ProcessHandle: Send + Sync + fmt::Debug {
     /// The streams ended: what became of the other side, as a sentence.
-    fn epitaph(&self) -> BoxFuture<'_, String>;
+    fn exit_reason(&self) -> BoxFuture<'_, String>;
     /// The streams are closed; see to it that the other side ends.
     fn close(&self) -> BoxFuture<'_, ()>;
 }
@@ -57,13 +57,13 @@ pub trait Keeper: Send + Sync + fmt::Debug {
 /// The way over a pair of streams.
 #[derive(Debug)]
 pub struct StdioTransport {
-    streams: Arc<dyn OpenStreams>,
+    streams: Arc<dyn StreamOpener>,
     limits: Limits,
 }
 
 struct StdioLink {
     writer: LineWriter,
-    keeper: Option<Arc<dyn Keeper>>,
+    process: Option<Arc<dyn ProcessHandle>>,
     _reading: AbortOnDropHandle<()>,
     /// Apart from reading, so that a message that comes in is no business of it.
     _parting: AbortOnDropHandle<()>,
@@ -72,7 +72,7 @@ struct StdioLink {
 
 impl StdioTransport {
     /// A way over the streams that `streams` opens.
-    pub fn new(streams: Arc<dyn OpenStreams>, limits: Limits) -> Self {
+    pub fn new(streams: Arc<dyn StreamOpener>, limits: Limits) -> Self {
         Self { streams, limits }
     }
 }
@@ -82,21 +82,21 @@ impl Transport for StdioTransport {
         self.streams.target()
     }
 
-    fn shape(&self) -> Shape {
-        Shape::Stream
+    fn link_kind(&self) -> LinkKind {
+        LinkKind::Stream
     }
 
-    fn open<'a>(&'a self, _manner: Manner, sink: Arc<dyn Sink>) -> BoxFuture<'a, Result<Arc<dyn Link>, WireError>> {
+    fn open<'a>(&'a self, _manner: HttpMode, sink: Arc<dyn Sink>) -> BoxFuture<'a, Result<Arc<dyn Link>, WireError>> {
         Box::pin(async move {
             let streams = self.streams.open().await?;
-            let keeper: Option<Arc<dyn Keeper>> = streams.keeper.map(Arc::from);
+            let process: Option<Arc<dyn ProcessHandle>> = streams.process.map(Arc::from);
             let (writer, writing) = LineWriter::new(streams.write, self.limits.unsent_bytes);
             let reader = LineReader::new(streams.read, self.limits.message_bytes);
-            let reading = read(reader, Arc::clone(&sink), keeper.clone(), self.limits.message_bytes);
+            let reading = read(reader, Arc::clone(&sink), process.clone(), self.limits.message_bytes);
             let runtime = tokio::runtime::Handle::current();
             let reading = AbortOnDropHandle::new(runtime.spawn(reading));
             let (broke, broken) = oneshot::channel();
-            let parting = part(broken, reading.abort_handle(), sink);
+            let parting = close_after_write_failure(broken, reading.abort_handle(), sink);
             let writing = async move {
                 if let Err(error) = writing.await {
                     // Whoever hears of it may have gone.
@@ -105,7 +105,7 @@ impl Transport for StdioTransport {
             };
             Ok(Arc::new(StdioLink {
                 writer,
-                keeper,
+                process,
                 _reading: reading,
                 _parting: AbortOnDropHandle::new(runtime.spawn(parting)),
                 writing: Mutex::new(Some(AbortOnDropHandle::new(runtime.spawn(writing)))),
@@ -114,13 +114,13 @@ impl Transport for StdioTransport {
     }
 }
 
-async fn read(mut reader: LineReader<ReadStream>, sink: Arc<dyn Sink>, keeper: Option<Arc<dyn Keeper>>, limit: usize) {
+async fn read(mut reader: LineReader<ReadStream>, sink: Arc<dyn Sink>, process: Option<Arc<dyn ProcessHandle>>, limit: usize) {
     let end = loop {
         match reader.next().await {
             // Cut off in the middle of a message: what ended is the server, not its manners.
-            Ok(Some(Line::Message(text))) if reader.ended_inside() && Raw::parse(text.clone()).is_err() => {}
-            Ok(Some(Line::Message(text))) => drop(sink.message(Lane::Shared, text)),
-            Ok(Some(Line::TooLong(skimmed))) => {
+            Ok(Some(FramedLine::Message(text))) if reader.ended_inside() && Raw::parse(text.clone()).is_err() => {}
+            Ok(Some(FramedLine::Message(text))) => drop(sink.message(Lane::Shared, text)),
+            Ok(Some(FramedLine::TooLong(skimmed))) => {
                 // A question of the server's has a number of the server's.
                 let answers = skimmed.id.filter(|_| !skimmed.is_request);
                 sink.too_long(Lane::Shared, answers, limit);
@@ -133,8 +133,8 @@ async fn read(mut reader: LineReader<ReadStream>, sink: Arc<dyn Sink>, keeper: O
             Err(error) => break error.to_string(),
         }
     };
-    let why = match keeper {
-        Some(keeper) => keeper.epitaph().await,
+    let why = match process {
+        Some(process) => process.exit_reason().await,
         None => end,
     };
     sink.closed(WireError::Ended(why));
@@ -142,7 +142,7 @@ async fn read(mut reader: LineReader<ReadStream>, sink: Arc<dyn Sink>, keeper: O
 
 /// Where the other side takes nothing more, it is given time to say its last words or to end. Where the writer was closed
 /// in good order, reading goes on.
-async fn part(broken: oneshot::Receiver<io::Error>, reading: AbortHandle, sink: Arc<dyn Sink>) {
+async fn close_after_write_failure(broken: oneshot::Receiver<io::Error>, reading: AbortHandle, sink: Arc<dyn Sink>) {
     let Ok(error) = broken.await else { return };
     tokio::time::sleep(LAST_READS).await;
     if !reading.is_finished() {
@@ -158,7 +158,7 @@ impl Link for StdioLink {
 
     fn abandon(&self, _request: u64) {}
 
-    fn settle(&self, _revision: Revision) {}
+    fn set_revision(&self, _revision: Revision) {}
 
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
@@ -168,8 +168,8 @@ impl Link for StdioLink {
                 // What is in line is written unless the other side has stopped reading.
                 drop(tokio::time::timeout(LAST_WRITES, writing).await);
             }
-            if let Some(keeper) = &self.keeper {
-                keeper.close().await;
+            if let Some(process) = &self.process {
+                process.close().await;
             }
             // Reading goes on until the other side has closed, or this link is let go.
         })
@@ -188,8 +188,8 @@ impl fmt::Debug for StdioLink {
     }
 }
 
-impl fmt::Debug for Streams {
+impl fmt::Debug for ServerStreams {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Streams")
+        f.write_str("ServerStreams")
     }
 }

@@ -10,10 +10,10 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{Peer, accent::KeepsTasks};
+use super::{Peer, accent::TaskModel};
 use crate::{
     error::WireError,
-    exchange::{self, Exchange, Handover, Outcome, Request, Terms},
+    exchange::{self, Exchange, Handover, Outcome, Request, ExchangeTimeouts},
     json::Raw,
     message::{ClientCapabilities, RpcError, splice},
     task::{
@@ -33,13 +33,13 @@ pub struct PeerTasks {
 
 /// Tasks whose results are waited for on behalf of whoever looks at them, by name.
 #[derive(Debug, Default)]
-pub(super) struct Followed {
+pub(super) struct FollowedTasks {
     // Nothing awaits under this lock.
-    tasks: Mutex<HashMap<String, Waited>>,
+    tasks: Mutex<HashMap<String, FollowedTask>>,
 }
 
 #[derive(Debug)]
-struct Waited {
+struct FollowedTask {
     hosted: Arc<Hosted>,
     _expiry: AbortOnDropHandle<()>,
 }
@@ -62,21 +62,21 @@ impl PeerTasks {
     /// How a task stands.
     pub async fn look(&self, id: &str, depth: Depth) -> Result<Task, Unanswered> {
         let task = self.task("tasks/get", id).await?;
-        match (depth, self.keeps()?) {
+        match (depth, self.task_model()?) {
             (Depth::Status, _) => Ok(task),
-            (Depth::Whole, KeepsTasks::OnTheirOwn) => self.checked(task),
-            (Depth::Whole, KeepsTasks::InASession) => self.whole(task).await,
+            (Depth::Whole, TaskModel::Polled) => self.check_declared(task),
+            (Depth::Whole, TaskModel::SessionStream) => self.with_content(task).await,
         }
     }
 
     /// Follows a task to its end: what it asks is asked there, and its end is the exchange's. Leaving does not stop it.
-    pub fn see_through(&self, id: &str, terms: Terms) -> Exchange {
-        match self.keeps() {
-            Ok(KeepsTasks::InASession) => self.peer.open(self.about("tasks/result", id), terms),
-            Ok(KeepsTasks::OnTheirOwn) => {
+    pub fn see_through(&self, id: &str, terms: ExchangeTimeouts) -> Exchange {
+        match self.task_model() {
+            Ok(TaskModel::SessionStream) => self.peer.open(self.task_request("tasks/result", id), terms),
+            Ok(TaskModel::Polled) => {
                 let router = self.peer.router();
-                let (exchange, feed) = exchange::pair(terms, router.limits.unread_happenings);
-                let followed = Polled { tasks: self.clone(), id: id.to_owned() };
+                let (exchange, feed) = exchange::pair(terms, router.limits.unread_events);
+                let followed = PolledTask { tasks: self.clone(), id: id.to_owned() };
                 router.spawn(async move {
                     see_through(&followed, &feed).await;
                 });
@@ -88,12 +88,12 @@ impl PeerTasks {
 
     /// Gives answers, by key; keys it does not wait for are nothing to it.
     pub async fn answer(&self, id: &str, answers: Raw) -> Result<(), Unanswered> {
-        match self.keeps()? {
-            KeepsTasks::OnTheirOwn => {
+        match self.task_model()? {
+            TaskModel::Polled => {
                 let params = splice::object([("taskId", &Raw::of(id)), ("inputResponses", &answers)]);
-                self.ask(self.request("tasks/update", params)).await.map(drop)
+                self.send(self.request("tasks/update", params)).await.map(drop)
             }
-            KeepsTasks::InASession => {
+            TaskModel::SessionStream => {
                 let followed = self.followed().find(id);
                 match followed {
                     Some(hosted) => hosted.take(&answers),
@@ -107,31 +107,31 @@ impl PeerTasks {
 
     /// Stops a task; gives how it stands then. One that is over stays as it is.
     pub async fn cancel(&self, id: &str) -> Result<Task, Unanswered> {
-        let done = self.ask(self.about("tasks/cancel", id)).await;
+        let done = self.send(self.task_request("tasks/cancel", id)).await;
         self.followed().forget(id);
-        match (self.keeps()?, done) {
-            (KeepsTasks::InASession, Ok(result)) => read(&result),
-            (KeepsTasks::OnTheirOwn, Ok(_)) => self.look(id, Depth::Whole).await,
-            (KeepsTasks::InASession, Err(problem)) => match self.look(id, Depth::Status).await {
+        match (self.task_model()?, done) {
+            (TaskModel::SessionStream, Ok(result)) => read(&result),
+            (TaskModel::Polled, Ok(_)) => self.look(id, Depth::Whole).await,
+            (TaskModel::SessionStream, Err(problem)) => match self.look(id, Depth::Status).await {
                 Ok(task) if task.status.is_over() => Ok(task),
                 _ => Err(problem),
             },
-            (KeepsTasks::OnTheirOwn, Err(problem)) => Err(problem),
+            (TaskModel::Polled, Err(problem)) => Err(problem),
         }
     }
 
     /// The server's tasks, from where a page said that the next begins. Only a server with sessions lists them.
     pub async fn list(&self, from: Option<Raw>) -> Result<TaskPage, Unanswered> {
-        if self.keeps()? == KeepsTasks::OnTheirOwn {
+        if self.task_model()? == TaskModel::Polled {
             return Err(Unanswered::no_such_method("tasks/list"));
         }
         let params = splice::object(from.iter().map(|from| ("cursor", from)));
-        let result = self.ask(self.request("tasks/list", params)).await?;
+        let result = self.send(self.request("tasks/list", params)).await?;
         Ok(spelling::read_page(&result, self.peer.router().limits.listing_items))
     }
 
     /// What is inside a task of a session: its result once it is over, its questions while it waits.
-    async fn whole(&self, task: Task) -> Result<Task, Unanswered> {
+    async fn with_content(&self, task: Task) -> Result<Task, Unanswered> {
         match task.status {
             Status::Working | Status::Cancelled => Ok(task),
             Status::InputRequired => {
@@ -156,18 +156,18 @@ impl PeerTasks {
     /// Waits for a task's result on behalf of whoever looks at it.
     fn follow(&self, task: &Task) -> Result<Arc<Hosted>, Unanswered> {
         let limit = self.peer.router().limits.concurrent_requests;
-        self.followed().follow(task, limit, || self.peer.open(self.about("tasks/result", &task.id), Terms::unbounded()))
+        self.followed().follow(task, limit, || self.peer.open(self.task_request("tasks/result", &task.id), ExchangeTimeouts::unbounded()))
     }
 
     /// A server may ask only what was declared, and not too much of it.
-    fn checked(&self, task: Task) -> Result<Task, Unanswered> {
+    fn check_declared(&self, task: Task) -> Result<Task, Unanswered> {
         let Inside::Asks(questions) = &task.inside else { return Ok(task) };
         let router = self.peer.router();
-        let limit = router.limits.asks_per_round;
+        let limit = router.limits.server_requests_per_round;
         if limit < questions.len() {
             return Err(WireError::TooLarge { what: "number of questions at once", limit }.into());
         }
-        let declared = self.capabilities.as_ref().unwrap_or(&router.hello.capabilities);
+        let declared = self.capabilities.as_ref().unwrap_or(&router.client.capabilities);
         for question in questions {
             if let Some(needed) = declared.lacks(&question.method, question.params.as_ref()) {
                 let problem = format!("asked `{}` although {needed} was not declared", question.method);
@@ -178,10 +178,10 @@ impl PeerTasks {
     }
 
     async fn task(&self, method: &'static str, id: &str) -> Result<Task, Unanswered> {
-        read(&self.ask(self.about(method, id)).await?)
+        read(&self.send(self.task_request(method, id)).await?)
     }
 
-    fn about(&self, method: &'static str, id: &str) -> Request {
+    fn task_request(&self, method: &'static str, id: &str) -> Request {
         self.request(method, Raw::of(&json!({ "taskId": id })))
     }
 
@@ -192,13 +192,13 @@ impl PeerTasks {
         request
     }
 
-    async fn ask(&self, request: Request) -> Result<Raw, Unanswered> {
+    async fn send(&self, request: Request) -> Result<Raw, Unanswered> {
         let method = request.method().to_owned();
         match self.peer.open(request, self.peer.timeouts().list).outcome().await {
             Outcome::Answered(result) => Ok(result),
             Outcome::Refused(error) => Err(Unanswered::Refused(error)),
             Outcome::Failed(error) => Err(error.into()),
-            Outcome::TimedOut { clock, limit } => Err(WireError::TimedOut { clock, limit }.into()),
+            Outcome::TimedOut { kind, limit } => Err(WireError::TimedOut { kind, limit }.into()),
             Outcome::Cancelled => Err(WireError::Ended(format!("`{method}` was given up")).into()),
             Outcome::HandedOff(_) => {
                 Err(WireError::protocol(format!("a task in the place of a `{method}` result")).into())
@@ -206,11 +206,11 @@ impl PeerTasks {
         }
     }
 
-    fn keeps(&self) -> Result<KeepsTasks, Unanswered> {
-        Ok(self.peer.router().accent()?.keeps_tasks())
+    fn task_model(&self) -> Result<TaskModel, Unanswered> {
+        Ok(self.peer.router().accent()?.task_model())
     }
 
-    fn followed(&self) -> &Arc<Followed> {
+    fn followed(&self) -> &Arc<FollowedTasks> {
         &self.peer.inner.followed
     }
 }
@@ -219,9 +219,9 @@ fn read(result: &Raw) -> Result<Task, Unanswered> {
     Task::view(result).ok_or_else(|| WireError::protocol("a task without `taskId` or `status`").into())
 }
 
-// === impl Followed ===
+// === impl FollowedTasks ===
 
-impl Followed {
+impl FollowedTasks {
     fn find(&self, id: &str) -> Option<Arc<Hosted>> {
         self.tasks.lock().get(id).map(|waited| Arc::clone(&waited.hosted))
     }
@@ -254,19 +254,19 @@ impl Followed {
                 me.forget(&id);
             }
         });
-        let waited = Waited { hosted: Arc::clone(&hosted), _expiry: AbortOnDropHandle::new(expiry) };
+        let waited = FollowedTask { hosted: Arc::clone(&hosted), _expiry: AbortOnDropHandle::new(expiry) };
         tasks.insert(task.id.clone(), waited);
         Ok(hosted)
     }
 }
 
 /// A task that is looked at every now and then.
-struct Polled {
+struct PolledTask {
     tasks: PeerTasks,
     id: String,
 }
 
-impl Watched for Polled {
+impl Watched for PolledTask {
     fn look(&self) -> BoxFuture<'_, Result<Task, Unanswered>> {
         Box::pin(self.tasks.look(&self.id, Depth::Whole))
     }

@@ -3,7 +3,7 @@
 //! A [`Transport`] can be opened, and opened again. What it opens is a [`Link`]; everything the server says goes to
 //! the [`Sink`] that was handed over, on the lane it came. An embedding program can bring its own; ours are in
 //! [`super::stdio`], [`super::http`] and [`super::in_process`]. None of them knows an era: what differs is said in
-//! a [`Manner`] and in the headers of an [`Outbound`].
+//! a [`HttpMode`] and in the headers of an [`Outbound`].
 
 use std::{fmt, sync::Arc};
 
@@ -11,7 +11,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::{HeaderName, HeaderValue, StatusCode};
 
-use crate::{error::WireError, exchange::Errand, message::Id, revision::Revision};
+use crate::{error::WireError, exchange::PendingIo, message::Id, revision::Revision};
 
 /// A way to one server.
 pub trait Transport: Send + Sync + fmt::Debug {
@@ -19,10 +19,10 @@ pub trait Transport: Send + Sync + fmt::Debug {
     fn target(&self) -> String;
 
     /// Which shape this way has.
-    fn shape(&self) -> Shape;
+    fn link_kind(&self) -> LinkKind;
 
     /// Opens the way, or opens it again. A stream takes no notice of the manner.
-    fn open<'a>(&'a self, manner: Manner, sink: Arc<dyn Sink>) -> BoxFuture<'a, Result<Arc<dyn Link>, WireError>>;
+    fn open<'a>(&'a self, manner: HttpMode, sink: Arc<dyn Sink>) -> BoxFuture<'a, Result<Arc<dyn Link>, WireError>>;
 }
 
 /// An open way.
@@ -33,7 +33,7 @@ pub trait Link: Send + Sync + fmt::Debug {
     /// As [`Link::send`], for a request somebody waits for. What is left to be done may be given back, for whoever waits
     /// to do meanwhile: the request is out by then, and as long as nobody does the rest only its answer is late. Let go
     /// before it is done, it is given up as by [`Link::abandon`].
-    fn start(&self, outbound: Outbound) -> Result<Option<Errand>, WireError> {
+    fn start(&self, outbound: Outbound) -> Result<Option<PendingIo>, WireError> {
         self.send(outbound).map(|()| None)
     }
 
@@ -58,11 +58,11 @@ pub trait Link: Send + Sync + fmt::Debug {
     fn leave(&self) {}
 
     /// The handshake chose this revision.
-    fn settle(&self, revision: Revision);
+    fn set_revision(&self, revision: Revision);
 
     /// The handshake is over: open the stream for what belongs to no request, where there is such a thing, and wait
     /// until it is there. What a server says before that may be lost.
-    fn stand(&self) -> BoxFuture<'_, ()> {
+    fn open_standing_stream(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {})
     }
 
@@ -103,7 +103,7 @@ pub trait Sink: Send + Sync {
 
 /// Streams carry both directions on one lane; HTTP gives each request its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub enum LinkKind {
     /// stdio, pipes, in process.
     Stream,
     /// HTTP of any kind.
@@ -112,7 +112,7 @@ pub enum Shape {
 
 /// How a server wants to be spoken to over HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Manner {
+pub enum HttpMode {
     /// Each POST by itself; closing its stream cancels it.
     Stateless,
     /// A session with its id, a standing stream, streams that can be taken up again.

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
 use toolway_wire::{
-    down::{Caller, FaceOptions, Heard, Profile, Service},
+    down::{Caller, DownstreamOptions, Heard, Profile, Service},
     exchange::{Exchange, Outcome, Request},
     json::Raw,
     notice::{Notice, Wanted},
@@ -35,7 +35,7 @@ async fn relayed(era: EraChoice) -> (ByHand, Wire) {
     })
     .await;
     let relay = Relay(server.connect(era).await);
-    (server, Wire::to(Arc::new(relay), FaceOptions::default()))
+    (server, Wire::to(Arc::new(relay), DownstreamOptions::default()))
 }
 
 fn with_answers(answers: Value) -> Value {
@@ -100,7 +100,7 @@ impl Service for Hesitant {
 
 #[tokio::test]
 async fn a_subscription_is_acknowledged_when_the_service_knows_what_it_honours() {
-    let mut wire = Wire::to(Arc::new(Hesitant::default()), FaceOptions::default());
+    let mut wire = Wire::to(Arc::new(Hesitant::default()), DownstreamOptions::default());
     let wanted = json!({ "notifications": { "toolsListChanged": true, "resourceSubscriptions": ["memo://one"] } });
     wire.say(&stateless(request(1, "subscriptions/listen", wanted), MODERN)).await;
     let meanwhile = wire.ask(&stateless(call(2, "any"), MODERN)).await;

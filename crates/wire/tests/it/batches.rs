@@ -1,9 +1,9 @@
-//! Batches: in the one revision that has them, over both faces, and in no other.
+//! Batches: in the one revision that has them, over both downstreams, and in no other.
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolway_wire::{down::FaceOptions, limit::Limits};
+use toolway_wire::{down::DownstreamOptions, limit::Limits};
 
 use crate::{
     callers::{Door, Wire, call, notification, posting, refused, request, with},
@@ -31,7 +31,7 @@ fn ids(messages: &[Value]) -> Vec<u64> {
 #[tokio::test]
 async fn over_http_each_request_of_a_batch_is_answered() {
     let parrot = Parrot::new();
-    let door = Door::with(Arc::clone(&parrot) as _, FaceOptions::default());
+    let door = Door::with(Arc::clone(&parrot) as _, DownstreamOptions::default());
     let session = door.session(WITH).await;
     let ours = [("mcp-session-id", session.as_str())];
     let reply = door.post(&ours, &json!([initialized(), ping(1), call(2, "echo"), call(3, "none")])).await;
@@ -46,7 +46,7 @@ async fn over_http_each_request_of_a_batch_is_answered() {
 #[tokio::test]
 async fn over_http_each_request_of_a_batch_is_answered_also_with_more_refusals_than_places_in_the_queue() {
     let limits = Limits { concurrent_requests: 1, ..Limits::default() };
-    let door = Door::with(Parrot::new() as _, FaceOptions { limits, ..FaceOptions::default() });
+    let door = Door::with(Parrot::new() as _, DownstreamOptions { limits, ..DownstreamOptions::default() });
     let session = door.session(WITH).await;
     let batch: Vec<_> = (1..=40).map(|id| call(id, "echo")).collect();
     let reply = door.post(&[("mcp-session-id", session.as_str())], &json!(batch)).await;
@@ -59,7 +59,7 @@ async fn over_http_each_request_of_a_batch_is_answered_also_with_more_refusals_t
 async fn over_http_a_batch_with_one_bad_message_is_refused_as_a_whole() {
     let parrot = Parrot::new();
     let limits = Limits { batch_messages: 3, ..Limits::default() };
-    let door = Door::with(Arc::clone(&parrot) as _, FaceOptions { limits, ..FaceOptions::default() });
+    let door = Door::with(Arc::clone(&parrot) as _, DownstreamOptions { limits, ..DownstreamOptions::default() });
     let session = door.session(WITH).await;
     let ours = [("mcp-session-id", session.as_str())];
     for batch in [
@@ -79,7 +79,7 @@ async fn over_http_a_batch_with_one_bad_message_is_refused_as_a_whole() {
 #[tokio::test]
 async fn over_lines_each_request_of_a_batch_is_answered() {
     let limits = Limits { batch_messages: 3, ..Limits::default() };
-    let mut wire = Wire::to(Parrot::new(), FaceOptions { limits, ..FaceOptions::default() });
+    let mut wire = Wire::to(Parrot::new(), DownstreamOptions { limits, ..DownstreamOptions::default() });
     wire.session(WITH).await;
     wire.say(&json!([initialized(), ping(1), call(2, "echo")])).await;
     assert_eq!(ids(&[wire.hear().await, wire.hear().await]), [1, 2]);
@@ -92,12 +92,12 @@ async fn over_lines_each_request_of_a_batch_is_answered() {
 #[tokio::test]
 async fn in_other_revisions_a_batch_is_refused() {
     for revision in WITHOUT {
-        let door = Door::with(Parrot::new(), FaceOptions::default());
+        let door = Door::with(Parrot::new(), DownstreamOptions::default());
         let session = door.session(revision).await;
         let reply = door.post(&[("mcp-session-id", &session)], &json!([ping(1)])).await;
         assert_eq!((reply.status.as_u16(), refused(&reply.message()).1), (400, -32600), "{revision}");
 
-        let mut wire = Wire::to(Parrot::new(), FaceOptions::default());
+        let mut wire = Wire::to(Parrot::new(), DownstreamOptions::default());
         wire.session(revision).await;
         assert_eq!(refused(&wire.ask(&json!([ping(1)])).await), (Value::Null, -32600), "{revision}");
     }

@@ -1,4 +1,4 @@
-//! Callers that write each message by hand, over either face, and see exactly what comes back.
+//! Callers that write each message by hand, over either downstream, and see exactly what comes back.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,8 +10,8 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHal
 use tokio_util::sync::{CancellationToken, DropGuard};
 use toolway_wire::{
     down::{
-        FaceOptions, Service,
-        http::{FaceBody, HttpFace, HttpFaceOptions},
+        DownstreamOptions, Service,
+        http::{ResponseBody, HttpDownstream, HttpDownstreamOptions},
         stdio,
     },
     sse,
@@ -20,8 +20,8 @@ use toolway_wire::{
 /// A message that does not come within this does not come.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// An HTTP face, spoken to without a socket.
-pub(crate) struct Door(pub(crate) Arc<HttpFace>);
+/// An HTTP downstream, spoken to without a socket.
+pub(crate) struct Door(pub(crate) Arc<HttpDownstream>);
 
 /// What came back through it.
 pub(crate) struct Reply {
@@ -30,7 +30,7 @@ pub(crate) struct Reply {
     pub(crate) text: String,
 }
 
-/// A line face.
+/// A line downstream.
 pub(crate) struct Wire {
     read: BufReader<ReadHalf<DuplexStream>>,
     write: WriteHalf<DuplexStream>,
@@ -40,13 +40,13 @@ pub(crate) struct Wire {
 // === impl Door ===
 
 impl Door {
-    pub(crate) fn to(service: Arc<dyn Service>, options: HttpFaceOptions) -> Self {
-        Self(HttpFace::new(service, options).unwrap())
+    pub(crate) fn to(service: Arc<dyn Service>, options: HttpDownstreamOptions) -> Self {
+        Self(HttpDownstream::new(service, options).unwrap())
     }
 
-    /// A door with only the options every face has.
-    pub(crate) fn with(service: Arc<dyn Service>, face: FaceOptions) -> Self {
-        Self::to(service, HttpFaceOptions { face, ..HttpFaceOptions::default() })
+    /// A door with only the options every downstream has.
+    pub(crate) fn with(service: Arc<dyn Service>, downstream: DownstreamOptions) -> Self {
+        Self::to(service, HttpDownstreamOptions { downstream, ..HttpDownstreamOptions::default() })
     }
 
     /// Sends a request that is whole, and reads the reply to its end.
@@ -81,7 +81,7 @@ pub(crate) fn with(request: request::Builder, headers: &[(&str, &str)]) -> reque
 // === impl Reply ===
 
 impl Reply {
-    async fn of(response: http::Response<FaceBody>) -> Self {
+    async fn of(response: http::Response<ResponseBody>) -> Self {
         let (parts, body) = response.into_parts();
         let body = tokio::time::timeout(PATIENCE, body.collect()).await.expect("the reply ends").unwrap();
         let text = String::from_utf8(body.to_bytes().to_vec()).unwrap();
@@ -95,9 +95,9 @@ impl Reply {
     }
 
     /// The events of a stream.
-    pub(crate) fn events(&self) -> Vec<sse::Event> {
+    pub(crate) fn events(&self) -> Vec<sse::SseEvent> {
         assert_eq!(self.headers["content-type"], "text/event-stream", "{}", self.text);
-        sse::Decoder::new(1 << 20).push(Bytes::from(self.text.clone())).unwrap()
+        sse::SseDecoder::new(1 << 20).push(Bytes::from(self.text.clone())).unwrap()
     }
 
     /// The messages of a stream.
@@ -114,11 +114,11 @@ impl Reply {
 // === impl Wire ===
 
 impl Wire {
-    pub(crate) fn to(service: Arc<dyn Service>, face: FaceOptions) -> Self {
+    pub(crate) fn to(service: Arc<dyn Service>, downstream: DownstreamOptions) -> Self {
         let (ours, theirs) = tokio::io::duplex(1 << 20);
         let (read, write) = tokio::io::split(theirs);
         let stop = CancellationToken::new();
-        tokio::runtime::Handle::current().spawn(stdio::serve(read, write, service, face, stop.clone()));
+        tokio::runtime::Handle::current().spawn(stdio::serve(read, write, service, downstream, stop.clone()));
         let (read, write) = tokio::io::split(ours);
         Self { read: BufReader::new(read), write, _stop: stop.drop_guard() }
     }
@@ -136,7 +136,7 @@ impl Wire {
     pub(crate) async fn hear(&mut self) -> Value {
         let mut line = String::new();
         let read = tokio::time::timeout(PATIENCE, self.read.read_line(&mut line)).await;
-        assert_ne!(read.expect("a message comes").unwrap(), 0, "the face hung up");
+        assert_ne!(read.expect("a message comes").unwrap(), 0, "the downstream hung up");
         serde_json::from_str(&line).unwrap()
     }
 

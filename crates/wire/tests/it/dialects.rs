@@ -6,8 +6,8 @@ use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use toolway_wire::{
-    down::{Caller, FaceOptions, Heard, Profile, Service},
-    exchange::{self, AskId, Cause, Exchange, Feed, Outcome, Question, Request, Terms},
+    down::{Caller, DownstreamOptions, Heard, Profile, Service},
+    exchange::{self, ServerRequestId, Cause, Exchange, Feed, Outcome, ServerRequestDetails, Request, ExchangeTimeouts},
     json::Raw,
     notice::Wanted,
 };
@@ -29,8 +29,8 @@ impl Eloquent {
             "ask" => {
                 let fields = json!({ "several": { "type": "array", "items": { "type": "string", "enum": ["a"] } } });
                 let schema = json!({ "type": "object", "properties": fields });
-                let answer = feed.ask(Question {
-                    id: AskId(1),
+                let answer = feed.ask(ServerRequestDetails {
+                    id: ServerRequestId(1),
                     key: None,
                     method: "elicitation/create".to_owned(),
                     params: Some(Raw::of(&json!({ "mode": "form", "message": "Which?", "requestedSchema": schema }))),
@@ -68,7 +68,7 @@ impl Service for Eloquent {
                 "outputSchema": { "type": "array" }, "execution": { "taskSupport": "optional" } });
             return Exchange::ended(Outcome::Answered(Raw::of(&json!({ "tools": [tool] }))));
         }
-        let (exchange, feed) = exchange::pair(Terms::unbounded(), 2_000);
+        let (exchange, feed) = exchange::pair(ExchangeTimeouts::unbounded(), 2_000);
         let name = request.param("name").and_then(|name| name.as_str().map(String::from)).unwrap_or_default();
         tokio::runtime::Handle::current().spawn(Self::call(name, feed));
         exchange
@@ -80,7 +80,7 @@ impl Service for Eloquent {
 }
 
 async fn session(revision: &str) -> Wire {
-    let mut wire = Wire::to(Arc::new(Eloquent), FaceOptions::default());
+    let mut wire = Wire::to(Arc::new(Eloquent), DownstreamOptions::default());
     wire.session(revision).await;
     wire
 }
@@ -103,7 +103,7 @@ async fn each_revision_is_told_what_it_can_understand() {
         assert_eq!((has("outputSchema"), has("execution")), (false, revision == "2025-11-25"), "{revision}");
         assert_eq!(has("title"), "2025-06-18" <= revision, "{revision}");
     }
-    let mut wire = Wire::to(Arc::new(Eloquent), FaceOptions::default());
+    let mut wire = Wire::to(Arc::new(Eloquent), DownstreamOptions::default());
     let told = wire.ask(&stateless(call(1, "tell"), MODERN)).await["result"].clone();
     assert_eq!((&told["content"], &told["structuredContent"]), (&json!([link]), &json!([1, 2])));
     let listed = wire.ask(&stateless(request(2, "tools/list", json!({})), MODERN)).await["result"]["tools"][0].clone();
@@ -125,7 +125,7 @@ async fn a_question_that_cannot_be_put_is_closed_and_its_caller_told_why() {
 
 #[tokio::test]
 async fn progress_goes_forward_at_a_pace_somebody_can_follow_and_the_last_is_not_lost() {
-    let mut wire = Wire::to(Arc::new(Eloquent), FaceOptions::default());
+    let mut wire = Wire::to(Arc::new(Eloquent), DownstreamOptions::default());
     wire.session("2024-11-05").await;
     let mut counting = call(1, "count");
     counting["params"]["_meta"] = json!({ "progressToken": "t" });
@@ -153,7 +153,7 @@ async fn progress_goes_forward_at_a_pace_somebody_can_follow_and_the_last_is_not
 #[tokio::test]
 async fn capabilities_are_what_the_revision_knows_of_them() {
     let parrot = Parrot::new();
-    let mut wire = Wire::to(parrot.clone(), FaceOptions::default());
+    let mut wire = Wire::to(parrot.clone(), DownstreamOptions::default());
     let declared = json!({ "elicitation": { "url": {} }, "roots": { "listChanged": true }, "tasks": {} });
     let params = json!({ "protocolVersion": "2025-06-18", "capabilities": declared });
     wire.ask(&request(0, "initialize", params)).await;

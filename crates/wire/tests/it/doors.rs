@@ -1,4 +1,4 @@
-//! Who is turned away at the door of the HTTP face, with which status, and that the service never hears of it.
+//! Who is turned away at the door of the HTTP downstream, with which status, and that the service never hears of it.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use hyper::body::Frame;
 use serde_json::{Value, json};
 use toolway_wire::{
     down::{
-        FaceOptions,
-        http::{HostGuard, HttpFaceOptions, Principal},
+        DownstreamOptions,
+        http::{HostGuard, HttpDownstreamOptions, Principal},
     },
     limit::Limits,
     revision::{Era, Revision},
@@ -25,7 +25,7 @@ const MODERN: &str = "2026-07-28";
 
 fn parrot() -> (Arc<Parrot>, Door) {
     let parrot = Parrot::new();
-    (Arc::clone(&parrot), Door::with(parrot, FaceOptions::default()))
+    (Arc::clone(&parrot), Door::with(parrot, DownstreamOptions::default()))
 }
 
 fn to(method: &str, path: &str, host: &str) -> request::Builder {
@@ -55,7 +55,7 @@ async fn foreign_pages_and_names_do_not_come_in() {
 #[tokio::test]
 async fn a_name_that_was_given_to_the_guard_comes_in() {
     let guard = HostGuard::and_hosts(["Tools.Example".to_owned()]);
-    let door = Door::to(Parrot::new(), HttpFaceOptions { guard, ..HttpFaceOptions::default() });
+    let door = Door::to(Parrot::new(), HttpDownstreamOptions { guard, ..HttpDownstreamOptions::default() });
     let list = stateless(request(1, "tools/list", json!({})), MODERN).to_string();
     for (host, status) in [("tools.example:8080", 200), ("localhost", 200), ("other.example", 403)] {
         let headers = [("mcp-protocol-version", MODERN), ("mcp-method", "tools/list")];
@@ -68,7 +68,7 @@ async fn a_name_that_was_given_to_the_guard_comes_in() {
 async fn what_is_no_message_is_refused_with_its_status_and_code() {
     let parrot = Parrot::new();
     let limits = Limits { message_bytes: 1_000, ..Limits::default() };
-    let door = Door::with(Arc::clone(&parrot) as _, FaceOptions { limits, ..FaceOptions::default() });
+    let door = Door::with(Arc::clone(&parrot) as _, DownstreamOptions { limits, ..DownstreamOptions::default() });
     let form = Request::post("/mcp").header("host", "localhost").header("content-type", "text/plain");
     assert_eq!(door.send(form, call(1, "echo").to_string()).await.status, 415);
 
@@ -186,7 +186,7 @@ async fn a_session_has_to_be_named_and_has_one_stream() {
 #[tokio::test]
 async fn sessions_are_bounded_in_number_and_absent_where_none_are_kept() {
     let limits = Limits { sessions: 1, ..Limits::default() };
-    let door = Door::with(Parrot::new(), FaceOptions { limits, ..FaceOptions::default() });
+    let door = Door::with(Parrot::new(), DownstreamOptions { limits, ..DownstreamOptions::default() });
     let session = door.session("2025-11-25").await;
     let initialize = request(9, "initialize", json!({ "protocolVersion": "2025-11-25" }));
     let mut foreign = posting();
@@ -199,7 +199,7 @@ async fn sessions_are_bounded_in_number_and_absent_where_none_are_kept() {
     assert_eq!(door.post(&ours, &call(2, "echo")).await.status, 404, "its own idle one does");
 
     let revisions = Revision::of(Era::Modern).collect();
-    let door = Door::with(Parrot::new(), FaceOptions { revisions, ..FaceOptions::default() });
+    let door = Door::with(Parrot::new(), DownstreamOptions { revisions, ..DownstreamOptions::default() });
     let reply = door.post(&[], &initialize).await;
     assert_eq!((reply.status.as_u16(), refused(&reply.message())), (400, (json!(9), -32022)));
     assert_eq!(reply.message()["error"]["data"]["supported"], json!([MODERN]));

@@ -6,9 +6,9 @@ use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
 use toolway_wire::{
-    down::{Caller, FaceOptions, Heard, Profile, Service},
-    error::{Clock, WireError},
-    exchange::{self, AskId, Cause, Exchange, Feed, Outcome, Question, Request, Terms},
+    down::{Caller, DownstreamOptions, Heard, Profile, Service},
+    error::{TimeoutKind, WireError},
+    exchange::{self, ServerRequestId, Cause, Exchange, Feed, Outcome, ServerRequestDetails, Request, ExchangeTimeouts},
     json::Raw,
     message::RpcError,
     notice::{List, Notice, Wanted},
@@ -52,8 +52,8 @@ struct Fickle(Arc<Notify>);
 
 impl Fickle {
     async fn ask(self, feed: Feed) {
-        let question = Question {
-            id: AskId(1),
+        let question = ServerRequestDetails {
+            id: ServerRequestId(1),
             key: None,
             method: "elicitation/create".to_owned(),
             params: Some(Raw::of(&json!({ "message": "Who?", "requestedSchema": { "type": "object" } }))),
@@ -61,7 +61,7 @@ impl Fickle {
         };
         let asked = feed.ask(question);
         self.0.notified().await;
-        feed.withdraw(AskId(1));
+        feed.withdraw(ServerRequestId(1));
         drop(asked);
         // Longer than any round of questions is waited for; nobody really waits, time stands still in these stories.
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -79,7 +79,7 @@ impl Service for Fickle {
             self.0.notify_one();
             return Exchange::ended(Outcome::Answered(Raw::of(&json!({ "content": [] }))));
         }
-        let (exchange, feed) = exchange::pair(Terms::unbounded(), 8);
+        let (exchange, feed) = exchange::pair(ExchangeTimeouts::unbounded(), 8);
         tokio::runtime::Handle::current().spawn(self.clone().ask(feed));
         exchange
     }
@@ -91,7 +91,7 @@ impl Service for Fickle {
 
 /// What callers of both eras read when a call ends so: the stateful one first.
 async fn read(outcome: &Outcome) -> [Value; 2] {
-    let mut wire = Wire::to(Arc::new(Ending(outcome.clone())), FaceOptions::default());
+    let mut wire = Wire::to(Arc::new(Ending(outcome.clone())), DownstreamOptions::default());
     wire.session(LEGACY).await;
     let stateful = wire.ask(&call(1, "any")).await;
     let stateless = wire.ask(&stateless(call(2, "any"), MODERN)).await;
@@ -100,7 +100,7 @@ async fn read(outcome: &Outcome) -> [Value; 2] {
 
 #[tokio::test]
 async fn an_end_without_an_answer_is_an_error_that_says_why() {
-    let timed_out = Outcome::TimedOut { clock: Clock::Total, limit: Duration::from_secs(7) };
+    let timed_out = Outcome::TimedOut { kind: TimeoutKind::Total, limit: Duration::from_secs(7) };
     for (outcome, reason) in [
         (Outcome::Failed(WireError::Ended("it crashed".to_owned())), "it crashed"),
         (timed_out, "no answer within 7s (total timeout)"),
@@ -171,7 +171,7 @@ async fn over_every_way_an_end_stays_what_it_was() {
 
 #[tokio::test]
 async fn a_subscription_that_is_over_ends_with_a_result() {
-    let mut wire = Wire::to(Arc::new(Ending(Outcome::Cancelled)), FaceOptions::default());
+    let mut wire = Wire::to(Arc::new(Ending(Outcome::Cancelled)), DownstreamOptions::default());
     let filter = json!({ "notifications": { "promptsListChanged": true, "resourcesListChanged": true } });
     wire.say(&stateless(request(1, "subscriptions/listen", filter), MODERN)).await;
     for method in [
@@ -190,7 +190,7 @@ async fn a_subscription_that_is_over_ends_with_a_result() {
 
 #[tokio::test(start_paused = true)]
 async fn a_question_that_is_taken_back_is_taken_back_from_the_caller() {
-    let mut wire = Wire::to(Arc::new(Fickle::default()), FaceOptions::default());
+    let mut wire = Wire::to(Arc::new(Fickle::default()), DownstreamOptions::default());
     wire.session(LEGACY).await;
     let question = wire.ask(&call(1, "ask")).await;
     assert_eq!(question["method"], "elicitation/create");
@@ -209,7 +209,7 @@ async fn a_question_that_is_taken_back_is_taken_back_from_the_caller() {
 
 #[tokio::test(start_paused = true)]
 async fn a_question_that_is_taken_back_in_time_is_never_asked() {
-    let mut wire = Wire::to(Arc::new(Fickle::default()), FaceOptions::default());
+    let mut wire = Wire::to(Arc::new(Fickle::default()), DownstreamOptions::default());
     wire.say(&stateless(call(1, "ask"), MODERN)).await;
     wire.say(&stateless(call(2, "forget"), MODERN)).await;
     let mut heard = [wire.hear().await, wire.hear().await];

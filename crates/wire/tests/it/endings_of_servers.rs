@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio_util::sync::CancellationToken;
 use toolway_wire::{
-    down::{Caller, FaceOptions, Heard, Profile, Service, http::HttpFaceOptions, stdio},
-    exchange::{Between, Exchange, Happening, Outcome, Request},
+    down::{Caller, DownstreamOptions, Heard, Profile, Service, http::HttpDownstreamOptions, stdio},
+    exchange::{ExchangeInterceptor, Exchange, ExchangeEvent, Outcome, Request},
     json::Raw,
     notice::Wanted,
 };
@@ -32,7 +32,7 @@ fn listening(id: u64) -> Value {
 
 #[tokio::test]
 async fn what_is_under_way_may_end_when_a_server_stops() {
-    let mut served = Served::start(Parrot::new(), HttpFaceOptions::default()).await;
+    let mut served = Served::start(Parrot::new(), HttpDownstreamOptions::default()).await;
     served.begin().await;
     let headers = [("mcp-protocol-version", MODERN), ("mcp-method", "subscriptions/listen")];
     let mut listen = served.send("POST", &headers, listening(5).to_string()).await;
@@ -55,8 +55,8 @@ async fn what_is_under_way_may_end_when_a_server_stops() {
 #[tokio::test]
 async fn what_does_not_end_in_time_is_cut_off() {
     let parrot = Parrot::new();
-    let face = FaceOptions { drain: Duration::from_millis(200), ..FaceOptions::default() };
-    let served = Served::start(parrot.clone(), HttpFaceOptions { face, ..HttpFaceOptions::default() }).await;
+    let downstream = DownstreamOptions { drain: Duration::from_millis(200), ..DownstreamOptions::default() };
+    let served = Served::start(parrot.clone(), HttpDownstreamOptions { downstream, ..HttpDownstreamOptions::default() }).await;
     let headers = [("mcp-protocol-version", MODERN), ("mcp-method", "tools/call"), ("mcp-name", "wait")];
     let _stuck = served.post_and_ignore(&headers, &stateless(call(1, "wait"), MODERN)).await;
     while parrot.seen().is_empty() {
@@ -74,7 +74,7 @@ async fn a_line_ends_as_gently() {
     let (ours, theirs) = tokio::io::duplex(1 << 20);
     let (read, write) = tokio::io::split(theirs);
     let stop = CancellationToken::new();
-    let serving = stdio::serve(read, write, Parrot::new(), FaceOptions::default(), stop.clone());
+    let serving = stdio::serve(read, write, Parrot::new(), DownstreamOptions::default(), stop.clone());
     let serving = tokio::runtime::Handle::current().spawn(serving);
     let (read, mut write) = tokio::io::split(ours);
     let mut lines = BufReader::new(read).lines();
@@ -101,7 +101,7 @@ async fn what_was_asked_before_the_end_of_a_line_is_answered_after_it() {
     let (ours, theirs) = tokio::io::duplex(1 << 20);
     let (read, write) = tokio::io::split(theirs);
     let parrot = Parrot::new();
-    let options = FaceOptions { drain: Duration::from_secs(5), ..FaceOptions::default() };
+    let options = DownstreamOptions { drain: Duration::from_secs(5), ..DownstreamOptions::default() };
     let serving = stdio::serve(read, write, Arc::clone(&parrot) as Arc<dyn Service>, options, CancellationToken::new());
     let serving = tokio::runtime::Handle::current().spawn(serving);
     let (read, mut write) = tokio::io::split(ours);
@@ -141,8 +141,8 @@ struct Clumsy;
 #[derive(Debug)]
 struct Broken;
 
-impl Between for Broken {
-    fn poll_next(&mut self, _context: &mut Context<'_>) -> Poll<Option<Happening>> {
+impl ExchangeInterceptor for Broken {
+    fn poll_next(&mut self, _context: &mut Context<'_>) -> Poll<Option<ExchangeEvent>> {
         panic!("while it was looked at")
     }
 
@@ -174,7 +174,7 @@ impl Service for Clumsy {
 
 #[tokio::test]
 async fn a_service_that_panics_answers_its_caller_and_nobody_else_notices() {
-    let mut wire = Wire::to(Arc::new(Clumsy), FaceOptions::default());
+    let mut wire = Wire::to(Arc::new(Clumsy), DownstreamOptions::default());
     let introduced = request(9, "initialize", json!({ "protocolVersion": LEGACY, "clientInfo": { "name": "x" } }));
     assert_eq!(refused(&wire.ask(&introduced).await), (json!(9), -32603));
     let anonymous = request(9, "initialize", json!({ "protocolVersion": LEGACY }));
@@ -186,13 +186,13 @@ async fn a_service_that_panics_answers_its_caller_and_nobody_else_notices() {
     assert_eq!(refused(&wire.ask(&listening(3)).await), (json!(3), -32603));
     let subscribe = request(4, "resources/subscribe", json!({ "uri": "memo://one" }));
     assert_eq!(refused(&wire.ask(&subscribe).await), (json!(4), -32603));
-    assert_eq!(wire.ask(&call(1, "any")).await["result"]["content"], json!([]), "the id is free, the face is well");
+    assert_eq!(wire.ask(&call(1, "any")).await["result"]["content"], json!([]), "the id is free, the downstream is well");
     assert_eq!(wire.ask(&stateless(call(2, "any"), MODERN)).await["result"]["content"], json!([]));
 }
 
 #[tokio::test]
 async fn over_http_the_connection_survives_it_too() {
-    let served = Served::start(Arc::new(Clumsy), HttpFaceOptions::default()).await;
+    let served = Served::start(Arc::new(Clumsy), HttpDownstreamOptions::default()).await;
     for name in ["opened", "looked at", "any"] {
         let headers = [("mcp-protocol-version", MODERN), ("mcp-method", "tools/call"), ("mcp-name", name)];
         let reply = served.send("POST", &headers, stateless(call(1, name), MODERN).to_string()).await;

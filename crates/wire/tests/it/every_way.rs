@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use toolway_wire::{
-    exchange::{AskHandler, Happening, LogLevel, Outcome, Request, Terms},
+    exchange::{ServerRequestHandler, ExchangeEvent, LogLevel, Outcome, Request, ExchangeTimeouts},
     json::Raw,
     notice::{List, Notice, Wanted},
 };
@@ -27,8 +27,8 @@ async fn progress_and_logs_come_in_order_and_before_the_answer() {
         let mut seen = Vec::new();
         let outcome = exchange
             .outcome_with(None, |happening| match happening {
-                Happening::Progress(params) => seen.push(format!("p{}", params.get("progress").unwrap())),
-                Happening::Log(params) => seen.push(format!("l{}", params.get("data").unwrap())),
+                ExchangeEvent::Progress(params) => seen.push(format!("p{}", params.get("progress").unwrap())),
+                ExchangeEvent::Log(params) => seen.push(format!("l{}", params.get("data").unwrap())),
                 _ => {}
             })
             .await;
@@ -42,7 +42,7 @@ async fn a_question_in_the_middle_is_answered_and_the_call_goes_on() {
     for way in ALL {
         let connected = way.connect(Parrot::new()).await;
         let exchange = connected.peer.call_tool("ask", None).unwrap();
-        let outcome = exchange.outcome_with(Some(&Ada as &dyn AskHandler), |_| {}).await;
+        let outcome = exchange.outcome_with(Some(&Ada as &dyn ServerRequestHandler), |_| {}).await;
         let Outcome::Answered(result) = outcome else { panic!("{way:?}: {outcome:?}") };
         assert!(result.to_string().contains("Ada"), "{way:?}: {result}");
     }
@@ -150,7 +150,7 @@ async fn an_unknown_method_is_refused_in_every_era() {
     for way in ALL {
         let connected = way.connect(Parrot::new()).await;
         let request = Request::new("vendor/thing", None).unwrap();
-        let outcome = connected.peer.open(request, Terms::list()).outcome().await;
+        let outcome = connected.peer.open(request, ExchangeTimeouts::list()).outcome().await;
         let Outcome::Refused(error) = outcome else { panic!("{way:?}: {outcome:?}") };
         assert_eq!(error.code(), -32601, "{way:?}");
         connected.peer.ping().await.unwrap_or_else(|error| panic!("{way:?}: {error}"));

@@ -13,16 +13,16 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
 use tokio_util::sync::CancellationToken;
 use toolway_wire::{
-    down::{self, FaceOptions},
+    down::{self, DownstreamOptions},
     error::WireError,
-    exchange::{Answer, AskHandler, Question},
+    exchange::{Answer, ServerRequestHandler, ServerRequestDetails},
     json::Raw,
     limit::Limits,
     message::ClientCapabilities,
     revision::Revision,
     up::{
         ConnectOptions, Peer,
-        stdio::{OpenStreams, StdioTransport, Streams},
+        stdio::{StreamOpener, StdioTransport, ServerStreams},
     },
 };
 
@@ -318,8 +318,8 @@ async fn relay(server: &impl Server) -> (Wire, Wire, Revision) {
 
     let (client_end, our_end) = tokio::io::duplex(64 * 1024);
     let (read, write) = tokio::io::split(our_end);
-    let face = down::stdio::serve(read, write, Arc::new(Relay(peer)), FaceOptions::default(), CancellationToken::new());
-    tokio::runtime::Handle::current().spawn(face);
+    let downstream = down::stdio::serve(read, write, Arc::new(Relay(peer)), DownstreamOptions::default(), CancellationToken::new());
+    tokio::runtime::Handle::current().spawn(downstream);
     (Wire::new(client_end), at_server, revision)
 }
 
@@ -327,26 +327,26 @@ async fn relay(server: &impl Server) -> (Wire, Wire, Revision) {
 #[derive(Debug)]
 struct Once(Mutex<Option<DuplexStream>>);
 
-impl OpenStreams for Once {
+impl StreamOpener for Once {
     fn target(&self) -> String {
         "a scripted server".to_owned()
     }
 
-    fn open(&self) -> BoxFuture<'_, Result<Streams, WireError>> {
+    fn open(&self) -> BoxFuture<'_, Result<ServerStreams, WireError>> {
         let (read, write) = tokio::io::split(self.0.lock().take().expect("opened once"));
-        Box::pin(async move { Ok(Streams { read: Box::new(read), write: Box::new(write), keeper: None }) })
+        Box::pin(async move { Ok(ServerStreams { read: Box::new(read), write: Box::new(write), process: None }) })
     }
 }
 
-/// Declares that questions can be put; they are answered through the exchange.
+/// CapabilityScope that questions can be put; they are answered through the exchange.
 struct CanBeAsked;
 
-impl AskHandler for CanBeAsked {
+impl ServerRequestHandler for CanBeAsked {
     fn capabilities(&self) -> ClientCapabilities {
         ClientCapabilities(Raw::of(&json!({ "elicitation": {} })))
     }
 
-    fn answer(&self, _question: Question) -> BoxFuture<'_, Answer> {
-        Box::pin(async { Answer::Nobody })
+    fn answer(&self, _question: ServerRequestDetails) -> BoxFuture<'_, Answer> {
+        Box::pin(async { Answer::Unavailable })
     }
 }

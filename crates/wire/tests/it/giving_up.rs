@@ -14,15 +14,15 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf};
 use tokio_util::sync::CancellationToken;
 use toolway_wire::{
-    down::{self, Caller, FaceOptions, Heard, Profile, Service},
+    down::{self, Caller, DownstreamOptions, Heard, Profile, Service},
     error::WireError,
-    exchange::{self, Answer, AskId, Cause, Exchange, Happening, Outcome, Question, Request, Terms},
+    exchange::{self, Answer, ServerRequestId, Cause, Exchange, ExchangeEvent, Outcome, ServerRequestDetails, Request, ExchangeTimeouts},
     json::Raw,
     limit::Limits,
     notice::Wanted,
     up::{
         ConnectOptions, EraChoice, Peer,
-        stdio::{Keeper, OpenStreams, StdioTransport, Streams},
+        stdio::{ProcessHandle, StreamOpener, StdioTransport, ServerStreams},
     },
 };
 
@@ -86,8 +86,8 @@ async fn what_is_answered_after_a_call_was_called_off_is_not_sent() {
         let mut call = peer.call_tool("greet", None).unwrap();
         let made = server.next().await;
         server.says(json!({ "id": method, "method": method, "params": {} })).await;
-        let Some(Happening::Ask(ask)) = call.next().await else { panic!("not asked") };
-        assert!(call.call_off().cancel_if_asked("its place was needed"));
+        let Some(ExchangeEvent::ServerRequest(ask)) = call.next().await else { panic!("not asked") };
+        assert!(call.cancel_handle().cancel_if_awaiting_answer("its place was needed"));
         let answer = server.next().await;
         assert_eq!((&answer["id"], &answer["result"]), (&json!(method), &told["result"]), "{answer}");
         assert_eq!(answer["error"], told["error"], "{answer}");
@@ -112,7 +112,7 @@ async fn what_was_answered_before_its_caller_left_is_sent_as_it_is() {
     let mut call = peer.call_tool("greet", None).unwrap();
     server.next().await;
     server.says(json!({ "id": "q", "method": "elicitation/create", "params": {} })).await;
-    let Some(Happening::Ask(ask)) = call.next().await else { panic!("not asked") };
+    let Some(ExchangeEvent::ServerRequest(ask)) = call.next().await else { panic!("not asked") };
     ask.answer(Answer::declined());
     drop(call);
     let both = [server.next().await, server.next().await];
@@ -127,10 +127,10 @@ async fn a_call_that_was_just_answered_is_not_called_off_for_want_of_an_answer()
     let mut call = peer.call_tool("greet", None).unwrap();
     let made = server.next().await;
     server.says(json!({ "id": "q", "method": "elicitation/create", "params": {} })).await;
-    let Some(Happening::Ask(ask)) = call.next().await else { panic!("not asked") };
-    let call_off = call.call_off();
+    let Some(ExchangeEvent::ServerRequest(ask)) = call.next().await else { panic!("not asked") };
+    let call_off = call.cancel_handle();
     ask.answer(Answer::Given(Raw::of(&json!({ "action": "accept", "content": {} }))));
-    assert!(!call_off.cancel_if_asked("its place was needed"));
+    assert!(!call_off.cancel_if_awaiting_answer("its place was needed"));
     assert_eq!(server.next().await["result"]["action"], "accept");
     server.says(json!({ "id": made["id"], "result": { "content": [] } })).await;
     assert!(matches!(call.outcome().await, Outcome::Answered(_)));
@@ -142,7 +142,7 @@ async fn a_question_reaches_a_stateless_caller_byte_for_byte_and_its_retry_may_b
     let (theirs, ours) = tokio::io::duplex(64 * 1024);
     let (read, write) = tokio::io::split(ours);
     let serving =
-        down::stdio::serve(read, write, Arc::new(Asks(ASKED)), FaceOptions::default(), CancellationToken::new());
+        down::stdio::serve(read, write, Arc::new(Asks(ASKED)), DownstreamOptions::default(), CancellationToken::new());
     tokio::runtime::Handle::current().spawn(serving);
     let mut caller = Wire::new(theirs);
     let meta = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}"#;
@@ -169,9 +169,9 @@ impl Service for Asks {
     }
 
     fn open(&self, _request: Request, _caller: &Caller) -> Exchange {
-        let (exchange, feed) = exchange::pair(Terms::unbounded(), 8);
-        let question = Question {
-            id: AskId(1),
+        let (exchange, feed) = exchange::pair(ExchangeTimeouts::unbounded(), 8);
+        let question = ServerRequestDetails {
+            id: ServerRequestId(1),
             key: Some("k".to_owned()),
             method: "elicitation/create".to_owned(),
             params: Some(Raw::parse(self.0).unwrap()),
@@ -201,20 +201,20 @@ struct Watched {
 #[derive(Debug)]
 struct Watch(Arc<AtomicBool>);
 
-impl OpenStreams for Watched {
+impl StreamOpener for Watched {
     fn target(&self) -> String {
         "a scripted server".to_owned()
     }
 
-    fn open(&self) -> BoxFuture<'_, Result<Streams, WireError>> {
+    fn open(&self) -> BoxFuture<'_, Result<ServerStreams, WireError>> {
         let (read, write) = tokio::io::split(self.stream.lock().take().expect("opened once"));
-        let keeper: Box<dyn Keeper> = Box::new(Watch(Arc::clone(&self.closed)));
-        Box::pin(async move { Ok(Streams { read: Box::new(read), write: Box::new(write), keeper: Some(keeper) }) })
+        let keeper: Box<dyn ProcessHandle> = Box::new(Watch(Arc::clone(&self.closed)));
+        Box::pin(async move { Ok(ServerStreams { read: Box::new(read), write: Box::new(write), process: Some(keeper) }) })
     }
 }
 
-impl Keeper for Watch {
-    fn epitaph(&self) -> BoxFuture<'_, String> {
+impl ProcessHandle for Watch {
+    fn exit_reason(&self) -> BoxFuture<'_, String> {
         Box::pin(async { "it is gone".to_owned() })
     }
 

@@ -162,7 +162,7 @@ fn a_message_is_one_line_on_every_wire_and_the_same_value() {
         assert_eq!(oracle::compact(&line), oracle::compact(&text), "{name}");
         changed += usize::from(line != text);
 
-        let events = sse::Decoder::new(1_000_000).push(sse::encode(text)).unwrap();
+        let events = sse::SseDecoder::new(1_000_000).push(sse::encode(text)).unwrap();
         assert_eq!(events.len(), 1, "{name}");
         assert_eq!(events[0].data, line, "{name}");
     }

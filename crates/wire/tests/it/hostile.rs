@@ -1,4 +1,4 @@
-//! What strangers send to the HTTP face, what each of it is answered with, and that the service never hears of it.
+//! What strangers send to the HTTP downstream, what each of it is answered with, and that the service never hears of it.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 use toolway_wire::{
     down::{
-        Caller, FaceOptions, Heard, Profile, Service,
-        http::{HttpFace, HttpFaceOptions, Principal, Responder, TwoPaths},
+        Caller, DownstreamOptions, Heard, Profile, Service,
+        http::{HttpDownstream, HttpDownstreamOptions, Principal, Responder, TwoPaths},
     },
     exchange::{Exchange, Request},
     header::ParamHeader,
@@ -54,9 +54,9 @@ impl Service for Annotated {
 async fn served() -> (Arc<Parrot>, Served) {
     let parrot = Parrot::new();
     let limits = Limits { message_bytes: 4_000, depth: 20, ..Limits::default() };
-    let face = FaceOptions { limits, ..FaceOptions::default() };
+    let downstream = DownstreamOptions { limits, ..DownstreamOptions::default() };
     let paths = TwoPaths { stream: "/sse".to_owned(), messages: "/messages".to_owned() };
-    let options = HttpFaceOptions { face, two_paths: Some(paths), ..HttpFaceOptions::default() };
+    let options = HttpDownstreamOptions { downstream, two_paths: Some(paths), ..HttpDownstreamOptions::default() };
     (Arc::clone(&parrot), Served::start(Arc::new(Annotated(parrot)), options).await)
 }
 
@@ -214,7 +214,7 @@ async fn the_oldest_clients_have_a_stream_and_post_beside_it() {
 
 #[tokio::test]
 async fn the_old_transport_is_off_unless_somebody_asks_for_it() {
-    let served = Served::start(Parrot::new(), HttpFaceOptions::default()).await;
+    let served = Served::start(Parrot::new(), HttpDownstreamOptions::default()).await;
     assert_eq!(served.send_to("/sse", "GET", &[], "").await.status, 404);
 }
 
@@ -223,13 +223,13 @@ async fn the_old_transport_is_off_unless_somebody_asks_for_it() {
 async fn a_stream_of_the_old_transport_is_its_openers_alone() {
     let paths = TwoPaths { stream: "/sse".to_owned(), messages: "/messages".to_owned() };
     let limits = Limits { sessions_per_caller: 1, ..Limits::default() };
-    let face = FaceOptions { limits, ..FaceOptions::default() };
-    let options = HttpFaceOptions { face, two_paths: Some(paths), ..HttpFaceOptions::default() };
-    let face = HttpFace::new(Parrot::new(), options).unwrap();
+    let downstream = DownstreamOptions { limits, ..DownstreamOptions::default() };
+    let options = HttpDownstreamOptions { downstream, two_paths: Some(paths), ..HttpDownstreamOptions::default() };
+    let downstream = HttpDownstream::new(Parrot::new(), options).unwrap();
     let by = |who: &str, method: &str, path: &str, body: &str| {
         let request = http::Request::builder().method(method).uri(path).header("host", "localhost");
         let request = request.header("content-type", "application/json").extension(Principal(Arc::from(who)));
-        face.respond(request.body(Full::new(Bytes::from(body.to_owned()))).unwrap())
+        downstream.respond(request.body(Full::new(Bytes::from(body.to_owned()))).unwrap())
     };
     let mut stream = by("ada", "GET", "/sse", "").await.into_body();
     let first = stream.frame().await.unwrap().unwrap().into_data().unwrap();
@@ -240,7 +240,7 @@ async fn a_stream_of_the_old_transport_is_its_openers_alone() {
     assert_eq!(by("ada", "POST", &endpoint, &initialize).await.status(), 202);
     assert_eq!(by("ada", "GET", "/sse", "").await.status(), 503, "one each");
     assert_eq!(by("mallory", "GET", "/sse", "").await.status(), 200);
-    Responder::drain(&*face);
+    Responder::drain(&*downstream);
     while let Some(frame) = stream.frame().await {
         assert!(frame.is_ok(), "told to stop, it says what it has to say and ends");
     }

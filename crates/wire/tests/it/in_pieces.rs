@@ -7,7 +7,7 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
 };
-use toolway_wire::down::http::HttpFaceOptions;
+use toolway_wire::down::http::HttpDownstreamOptions;
 
 use crate::{
     callers::{call, stateless},
@@ -50,7 +50,7 @@ async fn says(stream: &mut TcpStream, text: &str) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_body_may_come_in_pieces() {
-    let served = Served::start(Parrot::new(), HttpFaceOptions::default()).await;
+    let served = Served::start(Parrot::new(), HttpDownstreamOptions::default()).await;
     for size in [1, 100_000, 1_000_000] {
         let (mut stream, body) = begun(&served, size, |length| format!("content-length: {length}\r\n")).await;
         for piece in body.as_bytes().chunks(body.len() / 3 + 1) {
@@ -64,7 +64,7 @@ async fn a_body_may_come_in_pieces() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_body_may_come_in_chunks_of_unknown_number() {
-    let served = Served::start(Parrot::new(), HttpFaceOptions::default()).await;
+    let served = Served::start(Parrot::new(), HttpDownstreamOptions::default()).await;
     for size in [1, 100_000] {
         let (mut stream, body) = begun(&served, size, |_| "transfer-encoding: chunked\r\n".to_owned()).await;
         for piece in body.as_bytes().chunks(body.len() / 3 + 1) {
@@ -80,7 +80,7 @@ async fn a_body_may_come_in_chunks_of_unknown_number() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_body_may_wait_until_it_is_wanted() {
-    let served = Served::start(Parrot::new(), HttpFaceOptions::default()).await;
+    let served = Served::start(Parrot::new(), HttpDownstreamOptions::default()).await;
     let framing = |length| format!("content-length: {length}\r\nexpect: 100-continue\r\n");
     let (mut stream, body) = begun(&served, 100_000, framing).await;
     assert!(says(&mut stream, "100 Continue").await);

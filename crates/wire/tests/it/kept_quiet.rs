@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use http::{HeaderMap, HeaderValue};
 use tokio::net::TcpListener;
 use toolway_wire::{
-    error::{Clock, WireError},
+    error::{TimeoutKind, WireError},
     limit::Limits,
     up::{
         ConnectOptions, EraChoice, Peer, client::HttpClient, connector::HttpOptions, credential::NoCredentials,
@@ -62,7 +62,7 @@ async fn a_server_that_takes_the_connection_and_says_nothing_is_given_up() {
     let options = HttpOptions { connect_timeout: Some(Duration::from_millis(100)), ..HttpOptions::default() };
     let transport = transport(options, &format!("https://{}/mcp", silent.local_addr().unwrap()));
     let error = Peer::connect(Arc::new(transport), ways::pinned(EraChoice::Modern)).await.unwrap_err();
-    let WireError::TimedOut { clock, limit } = error else { panic!("{error:?}") };
-    assert_eq!((clock, limit), (Clock::Connect, Duration::from_millis(100)));
-    assert_eq!(clock.to_string(), "connect timeout");
+    let WireError::TimedOut { kind, limit } = error else { panic!("{error:?}") };
+    assert_eq!((kind, limit), (TimeoutKind::Connect, Duration::from_millis(100)));
+    assert_eq!(kind.to_string(), "connect timeout");
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolway_wire::{
-    down::{Asks, FaceOptions},
+    down::{Asks, DownstreamOptions},
     revision::{Era, Revision},
     up::{ConnectOptions, Peer, in_process},
 };
@@ -22,13 +22,13 @@ const MODERN: &str = "2026-07-28";
 /// A relay to a server with sessions that asks whatever it likes; `declares`: whether the relay takes questions.
 async fn relay(declares: bool) -> Arc<Relay> {
     let revisions = Revision::of(Era::Legacy).collect();
-    let face = FaceOptions { revisions, asks: Asks::Anything, ..FaceOptions::default() };
+    let downstream = DownstreamOptions { revisions, asks: Asks::Anything, ..DownstreamOptions::default() };
     let options = if declares {
         ConnectOptions { asks: Some(Arc::new(Ada)), ..ConnectOptions::default() }
     } else {
         ConnectOptions::default()
     };
-    let transport = Arc::new(in_process::transport(Parrot::new(), face));
+    let transport = Arc::new(in_process::transport(Parrot::new(), downstream));
     Arc::new(Relay(Peer::connect(transport, options).await.unwrap()))
 }
 
@@ -40,7 +40,7 @@ fn answer() -> Value {
 async fn a_question_keeps_its_name_across_a_session() {
     for way in [Way::LinesLegacy, Way::HttpLegacy] {
         let behind = way.connect(Parrot::new()).await;
-        let mut wire = Wire::to(Arc::new(Relay(behind.peer.clone())), FaceOptions::default());
+        let mut wire = Wire::to(Arc::new(Relay(behind.peer.clone())), DownstreamOptions::default());
         let asked = wire.ask(&stateless(call(1, "ask"), MODERN)).await;
         let question = &asked["result"]["inputRequests"]["name"];
         assert_eq!(question["method"], "elicitation/create", "{way:?}: {asked}");
@@ -50,7 +50,7 @@ async fn a_question_keeps_its_name_across_a_session() {
 
 #[tokio::test]
 async fn an_answer_that_was_brought_along_is_not_asked_for() {
-    let mut wire = Wire::to(relay(true).await, FaceOptions::default());
+    let mut wire = Wire::to(relay(true).await, DownstreamOptions::default());
     let mut message = stateless(call(1, "ask"), MODERN);
     message["params"]["inputResponses"] = json!({ "name": answer(), "other": {} });
     let answered = wire.ask(&message).await;
@@ -65,7 +65,7 @@ async fn an_answer_that_was_brought_along_is_not_asked_for() {
 
 #[tokio::test]
 async fn a_question_the_caller_did_not_declare_names_what_is_missing() {
-    let door = Door::with(relay(false).await, FaceOptions::default());
+    let door = Door::with(relay(false).await, DownstreamOptions::default());
     let mut message = stateless(call(1, "ask"), MODERN);
     message["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
     let headers = [("mcp-protocol-version", MODERN), ("mcp-method", "tools/call"), ("mcp-name", "ask")];
@@ -77,7 +77,7 @@ async fn a_question_the_caller_did_not_declare_names_what_is_missing() {
 
 #[tokio::test]
 async fn in_a_session_the_server_hears_that_nobody_can_be_asked() {
-    let mut wire = Wire::to(relay(false).await, FaceOptions::default());
+    let mut wire = Wire::to(relay(false).await, DownstreamOptions::default());
     let hello =
         json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "x", "version": "1" } });
     wire.ask(&crate::callers::request(0, "initialize", hello)).await;

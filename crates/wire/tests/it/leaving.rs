@@ -22,7 +22,7 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 use toolway_wire::{
-    down::http::{FaceBody, HttpFace, HttpFaceOptions},
+    down::http::{ResponseBody, HttpDownstream, HttpDownstreamOptions},
     error::WireError,
     exchange::Outcome,
     json::Raw,
@@ -31,7 +31,7 @@ use toolway_wire::{
         ConnectOptions, EraChoice, Peer,
         client::HttpClient,
         connector::{AddressGuard, HttpOptions},
-        credential::{Challenge, Credentials, Next, NoCredentials, Sending},
+        credential::{Challenge, Credentials, ChallengeAction, NoCredentials, OutgoingRequest},
         http::HttpTransport,
     },
 };
@@ -85,7 +85,7 @@ async fn an_address_the_guard_refuses_is_not_dialled() {
 #[tokio::test]
 async fn credentials_are_asked_for_each_request_and_told_of_each_refusal() {
     let (address, requests) = protected("let me in").await;
-    let keys = Arc::new(Keys::new(&["wrong", "let me in"], Next::Again));
+    let keys = Arc::new(Keys::new(&["wrong", "let me in"], ChallengeAction::Retry));
     let peer = connect(&address, HttpOptions::default(), Arc::clone(&keys) as Arc<dyn Credentials>).await.unwrap();
     assert!(echoes(&peer).await);
     let told = keys.told.lock().clone();
@@ -101,10 +101,10 @@ async fn credentials_are_asked_for_each_request_and_told_of_each_refusal() {
 #[tokio::test]
 async fn a_missing_nonce_is_not_the_refusal_of_a_credential_and_is_given_once() {
     let (address, requests) = protected("let me in").await;
-    let keys = Arc::new(Keys::new(&["wrong", "stale", "let me in"], Next::Again));
+    let keys = Arc::new(Keys::new(&["wrong", "stale", "let me in"], ChallengeAction::Retry));
     assert!(echoes(&connect(&address, HttpOptions::default(), keys).await.unwrap()).await);
     assert_eq!(requests.swap(0, Ordering::Relaxed), 4, "refused, without the nonce, with it, one call");
-    let keys = Arc::new(Keys::new(&["stale"], Next::Again));
+    let keys = Arc::new(Keys::new(&["stale"], ChallengeAction::Retry));
     let error = connect(&address, HttpOptions::default(), keys).await.unwrap_err();
     assert_eq!(error.code(), "unauthorized", "{error}");
     assert_eq!(requests.load(Ordering::Relaxed), 2, "no endless nonces");
@@ -113,10 +113,10 @@ async fn a_missing_nonce_is_not_the_refusal_of_a_credential_and_is_given_once() 
 #[tokio::test]
 async fn a_credential_that_is_too_weak_is_another_refusal_than_one_that_is_wrong() {
     let (address, requests) = protected("let me in").await;
-    let keys = Arc::new(Keys::new(&["wrong", "weak", "let me in"], Next::Again));
+    let keys = Arc::new(Keys::new(&["wrong", "weak", "let me in"], ChallengeAction::Retry));
     assert!(echoes(&connect(&address, HttpOptions::default(), keys).await.unwrap()).await);
     assert_eq!(requests.swap(0, Ordering::Relaxed), 4, "signed in, stepped up, one call");
-    let keys = Arc::new(Keys::new(&["weak"], Next::Again));
+    let keys = Arc::new(Keys::new(&["weak"], ChallengeAction::Retry));
     let error = connect(&address, HttpOptions::default(), keys).await.unwrap_err();
     assert_eq!(error.code(), "unauthorized", "{error}");
     assert_eq!(requests.load(Ordering::Relaxed), 2, "no endless steps");
@@ -125,7 +125,7 @@ async fn a_credential_that_is_too_weak_is_another_refusal_than_one_that_is_wrong
 #[tokio::test]
 async fn a_refusal_is_answered_again_once_and_never_taken_for_an_era() {
     let (address, requests) = protected("let me in").await;
-    for (next, expected) in [(Next::Again, 2), (Next::GiveUp, 1)] {
+    for (next, expected) in [(ChallengeAction::Retry, 2), (ChallengeAction::GiveUp, 1)] {
         requests.store(0, Ordering::Relaxed);
         let keys = Arc::new(Keys::new(&["wrong", "wrong"], next));
         let error = connect(&address, HttpOptions::default(), keys).await.unwrap_err();
@@ -186,14 +186,14 @@ async fn served_over_tls(directory: &Path) -> (String, std::path::PathBuf) {
     let acceptor = TlsAcceptor::from(Arc::new(config));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("https://localhost:{}/mcp", listener.local_addr().unwrap().port());
-    let face = HttpFace::new(Parrot::new(), HttpFaceOptions::default()).unwrap();
+    let downstream = HttpDownstream::new(Parrot::new(), HttpDownstreamOptions::default()).unwrap();
     tokio::runtime::Handle::current().spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            let (acceptor, face) = (acceptor.clone(), Arc::clone(&face));
+            let (acceptor, downstream) = (acceptor.clone(), Arc::clone(&downstream));
             tokio::runtime::Handle::current().spawn(async move {
                 // A client that does not trust us hangs up here.
                 if let Ok(stream) = acceptor.accept(stream).await {
-                    answer(stream, face, None).await;
+                    answer(stream, downstream, None).await;
                 }
             });
         }
@@ -206,30 +206,30 @@ async fn protected(secret: &'static str) -> (String, Arc<AtomicUsize>) {
     let requests = Arc::new(AtomicUsize::new(0));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}/mcp", listener.local_addr().unwrap());
-    let face = HttpFace::new(Parrot::new(), HttpFaceOptions::default()).unwrap();
+    let downstream = HttpDownstream::new(Parrot::new(), HttpDownstreamOptions::default()).unwrap();
     let counter = Arc::clone(&requests);
     tokio::runtime::Handle::current().spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             let door = Some((secret, Arc::clone(&counter)));
-            tokio::runtime::Handle::current().spawn(answer(stream, Arc::clone(&face), door));
+            tokio::runtime::Handle::current().spawn(answer(stream, Arc::clone(&downstream), door));
         }
     });
     (address, requests)
 }
 
 type Door = Option<(&'static str, Arc<AtomicUsize>)>;
-type Answered = Response<http_body_util::Either<FaceBody, Full<bytes::Bytes>>>;
+type Answered = Response<http_body_util::Either<ResponseBody, Full<bytes::Bytes>>>;
 
-async fn answer<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(stream: S, face: Arc<HttpFace>, door: Door) {
+async fn answer<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(stream: S, downstream: Arc<HttpDownstream>, door: Door) {
     let respond = service_fn(|request: Request<Incoming>| {
-        let (face, door) = (Arc::clone(&face), door.clone());
-        async move { Ok::<Answered, std::convert::Infallible>(let_in(request, &face, door).await) }
+        let (downstream, door) = (Arc::clone(&downstream), door.clone());
+        async move { Ok::<Answered, std::convert::Infallible>(let_in(request, &downstream, door).await) }
     });
     // A connection may break; its client says so.
     drop(http1::Builder::new().serve_connection(TokioIo::new(stream), respond).await);
 }
 
-async fn let_in(request: Request<Incoming>, face: &HttpFace, door: Door) -> Answered {
+async fn let_in(request: Request<Incoming>, downstream: &HttpDownstream, door: Door) -> Answered {
     if let Some((secret, requests)) = door {
         requests.fetch_add(1, Ordering::Relaxed);
         let given = request.headers().get(header::AUTHORIZATION).cloned();
@@ -248,7 +248,7 @@ async fn let_in(request: Request<Incoming>, face: &HttpFace, door: Door) -> Answ
     }
     let (parts, body) = request.into_parts();
     let body = Full::new(body.collect().await.unwrap().to_bytes());
-    face.respond(Request::from_parts(parts, body)).await.map(http_body_util::Either::Left)
+    downstream.respond(Request::from_parts(parts, body)).await.map(http_body_util::Either::Left)
 }
 
 /// A proxy that knows CONNECT only; gives its address and counts tunnels.
@@ -294,30 +294,30 @@ impl AddressGuard for NotHere {
 #[derive(Debug)]
 struct Keys {
     keys: &'static [&'static str],
-    next: Next,
+    next: ChallengeAction,
     told: Mutex<Vec<Challenge>>,
     heard: AtomicUsize,
 }
 
 impl Keys {
-    fn new(keys: &'static [&'static str], next: Next) -> Self {
+    fn new(keys: &'static [&'static str], next: ChallengeAction) -> Self {
         Self { keys, next, told: Mutex::default(), heard: AtomicUsize::default() }
     }
 }
 
 impl Credentials for Keys {
-    fn headers<'a>(&'a self, sending: Sending<'a>) -> BoxFuture<'a, Result<Vec<(HeaderName, HeaderValue)>, WireError>> {
+    fn headers<'a>(&'a self, sending: OutgoingRequest<'a>) -> BoxFuture<'a, Result<Vec<(HeaderName, HeaderValue)>, WireError>> {
         assert_eq!(sending.body.is_empty(), sending.method != Method::POST, "{sending:?}");
         let key = self.keys[self.told.lock().len().min(self.keys.len() - 1)];
         Box::pin(async move { Ok(vec![(header::AUTHORIZATION, HeaderValue::from_static(key))]) })
     }
 
-    fn challenged(&self, challenge: Challenge) -> BoxFuture<'_, Next> {
+    fn handle_challenge(&self, challenge: Challenge) -> BoxFuture<'_, ChallengeAction> {
         self.told.lock().push(challenge);
         Box::pin(async { self.next })
     }
 
-    fn heard(&self, _url: &Url, _headers: &HeaderMap) {
+    fn observe_response(&self, _url: &Url, _headers: &HeaderMap) {
         self.heard.fetch_add(1, Ordering::Relaxed);
     }
 }

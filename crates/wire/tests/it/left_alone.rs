@@ -8,8 +8,8 @@ use http_body_util::Full;
 use serde_json::{Value, json};
 use toolway_wire::{
     down::{
-        FaceOptions,
-        http::{FaceBody, Principal},
+        DownstreamOptions,
+        http::{ResponseBody, Principal},
     },
     limit::Limits,
 };
@@ -23,7 +23,7 @@ const IDLE: Duration = Duration::from_secs(1_800);
 
 fn door(limits: Limits) -> (Arc<Parrot>, Door) {
     let parrot = Parrot::new();
-    let options = FaceOptions { limits, session_idle: IDLE, ..FaceOptions::default() };
+    let options = DownstreamOptions { limits, session_idle: IDLE, ..DownstreamOptions::default() };
     (Arc::clone(&parrot), Door::with(parrot, options))
 }
 
@@ -31,7 +31,7 @@ async fn status(door: &Door, session: &str) -> u16 {
     door.post(&[("mcp-session-id", session)], &request(7, "ping", json!({}))).await.status.as_u16()
 }
 
-async fn get(door: &Door, session: &str) -> Response<FaceBody> {
+async fn get(door: &Door, session: &str) -> Response<ResponseBody> {
     let request = Request::get("/mcp").header("host", "localhost").header("mcp-session-id", session);
     door.0.respond(request.body(Full::<Bytes>::default()).unwrap()).await
 }

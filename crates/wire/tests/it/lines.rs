@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolway_wire::{
-    down::FaceOptions,
+    down::DownstreamOptions,
     limit::Limits,
     revision::{Era, Revision},
 };
@@ -18,7 +18,7 @@ const MODERN: &str = "2026-07-28";
 
 fn parrot(limits: Limits) -> (Arc<Parrot>, Wire) {
     let parrot = Parrot::new();
-    (Arc::clone(&parrot), Wire::to(parrot, FaceOptions { limits, ..FaceOptions::default() }))
+    (Arc::clone(&parrot), Wire::to(parrot, DownstreamOptions { limits, ..DownstreamOptions::default() }))
 }
 
 fn ping(id: u64) -> Value {
@@ -57,7 +57,7 @@ async fn a_session_begins_once_and_before_everything_else() {
 #[tokio::test]
 async fn without_stateful_revisions_there_is_no_session() {
     let revisions = Revision::of(Era::Modern).collect();
-    let mut wire = Wire::to(Parrot::new(), FaceOptions { revisions, ..FaceOptions::default() });
+    let mut wire = Wire::to(Parrot::new(), DownstreamOptions { revisions, ..DownstreamOptions::default() });
     let refusal = wire.ask(&request(1, "initialize", json!({ "protocolVersion": "2025-11-25" }))).await;
     assert_eq!(refused(&refusal), (json!(1), -32022));
     assert_eq!(refusal["error"]["data"], json!({ "supported": [MODERN], "requested": "2025-11-25" }));

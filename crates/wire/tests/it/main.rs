@@ -1,4 +1,4 @@
-//! The stories of the wire, told against both faces at once.
+//! The stories of the wire, told against both downstreams at once.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a story that cannot go on says so by panicking")]
 
 mod ahead;

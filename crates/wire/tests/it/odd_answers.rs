@@ -6,7 +6,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 use toolway_wire::{
     error::WireError,
-    exchange::{Answer, AskHandler, Outcome, Question, Request, Terms},
+    exchange::{Answer, ServerRequestHandler, Outcome, ServerRequestDetails, Request, ExchangeTimeouts},
     json::Raw,
     message::{ClientCapabilities, RpcError},
     up::EraChoice,
@@ -50,12 +50,12 @@ fn elicitation() -> Value {
 /// It is asked, and will not say.
 struct Silent;
 
-impl AskHandler for Silent {
+impl ServerRequestHandler for Silent {
     fn capabilities(&self) -> ClientCapabilities {
         Ada.capabilities()
     }
 
-    fn answer(&self, _question: Question) -> BoxFuture<'_, Answer> {
+    fn answer(&self, _question: ServerRequestDetails) -> BoxFuture<'_, Answer> {
         Box::pin(async { Answer::Refused(RpcError::new(RpcError::REJECTED_BY_USER, "not now")) })
     }
 }
@@ -76,7 +76,7 @@ async fn a_task_stands_for_the_result_of_a_call_and_of_nothing_else() {
     let prompt = peer.get_prompt("any", None).unwrap().outcome().await;
     assert!(matches!(&prompt, Outcome::Failed(WireError::Protocol(_))), "{prompt:?}");
     let call = Request::new("tools/call", Some(Raw::of(&json!({ "name": "any" })))).unwrap();
-    let answer = peer.answer(call, Terms::call()).await;
+    let answer = peer.answer(call, ExchangeTimeouts::call()).await;
     assert!(matches!(&answer, Err(WireError::Protocol(_))), "an answer was wanted: {answer:?}");
 }
 

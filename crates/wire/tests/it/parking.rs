@@ -7,8 +7,8 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
 use toolway_wire::{
-    down::{Caller, FaceOptions, Heard, Profile, Service},
-    exchange::{self, AskId, Cause, Exchange, Feed, Outcome, Question, Request, Terms},
+    down::{Caller, DownstreamOptions, Heard, Profile, Service},
+    exchange::{self, ServerRequestId, Cause, Exchange, Feed, Outcome, ServerRequestDetails, Request, ExchangeTimeouts},
     json::Raw,
     limit::Limits,
     message::RpcError,
@@ -38,8 +38,8 @@ impl Curious {
     async fn answer(self, name: String, feed: Feed) {
         let ask = |number, key: &str| {
             let params = json!({ "message": key, "requestedSchema": { "type": "object" } });
-            feed.ask(Question {
-                id: AskId(number),
+            feed.ask(ServerRequestDetails {
+                id: ServerRequestId(number),
                 key: Some(key.to_owned()),
                 method: "elicitation/create".to_owned(),
                 params: Some(Raw::of(&params)),
@@ -49,8 +49,8 @@ impl Curious {
         let (first, second) = (ask(1, "first"), ask(2, "second"));
         if name == "fickle" {
             self.changed.notified().await;
-            feed.withdraw(AskId(1));
-            feed.withdraw(AskId(2));
+            feed.withdraw(ServerRequestId(1));
+            feed.withdraw(ServerRequestId(2));
             feed.end(Outcome::Answered(text("never mind")));
             return;
         }
@@ -95,7 +95,7 @@ impl Service for Curious {
                 Exchange::ended(Outcome::Answered(text("changed")))
             }
             _ => {
-                let (exchange, feed) = exchange::pair(Terms::unbounded(), 8);
+                let (exchange, feed) = exchange::pair(ExchangeTimeouts::unbounded(), 8);
                 tokio::runtime::Handle::current().spawn(self.clone().answer(name, feed));
                 exchange
             }
@@ -112,7 +112,7 @@ fn text(text: &str) -> Raw {
 }
 
 fn curious() -> Wire {
-    Wire::to(Arc::new(Curious::default()), FaceOptions::default())
+    Wire::to(Arc::new(Curious::default()), DownstreamOptions::default())
 }
 
 /// A call, or the retry of one: with this state and these answers.
@@ -158,7 +158,7 @@ async fn what_was_not_answered_is_asked_again_under_a_new_state() {
 
 #[tokio::test]
 async fn of_two_retries_at_once_one_goes_on() {
-    let door = Door::with(Arc::new(Curious::default()), FaceOptions::default());
+    let door = Door::with(Arc::new(Curious::default()), DownstreamOptions::default());
     let headers = [("mcp-protocol-version", MODERN), ("mcp-method", "tools/call"), ("mcp-name", "x")];
     let (_, state) = asked(&door.post(&headers, &retry(call(1, "x"), &Value::Null, None)).await.message());
     let answers = json!({ "first": accept("one"), "second": accept("two") });
@@ -182,7 +182,7 @@ async fn a_server_that_changed_its_mind_meanwhile_has_the_last_word() {
 #[tokio::test]
 async fn answers_to_a_call_that_is_over_are_not_given() {
     let curious = Curious::default();
-    let mut wire = Wire::to(Arc::new(curious.clone()), FaceOptions::default());
+    let mut wire = Wire::to(Arc::new(curious.clone()), DownstreamOptions::default());
     let (_, state) = asked(&wire.ask(&retry(call(1, "hasty"), &Value::Null, None)).await);
     wire.ask(&stateless(call(2, "change"), MODERN)).await;
     let answers = json!({ "first": accept("late"), "second": accept("late") });
@@ -213,7 +213,7 @@ async fn whoever_comes_back_too_late_can_read_that_it_is_over() {
 #[tokio::test]
 async fn after_a_restart_with_the_same_key_the_caller_learns_that_it_is_over() {
     let sealer = Some(Arc::new(Sealer::with_key(&[7; 32]).unwrap()));
-    let options = FaceOptions { sealer, ..FaceOptions::default() };
+    let options = DownstreamOptions { sealer, ..DownstreamOptions::default() };
     let mut before = Wire::to(Arc::new(Curious::default()), options.clone());
     let (_, state) = asked(&before.ask(&retry(call(1, "x"), &Value::Null, None)).await);
     drop(before);
@@ -228,7 +228,7 @@ async fn after_a_restart_with_the_same_key_the_caller_learns_that_it_is_over() {
 #[tokio::test]
 async fn one_caller_can_leave_only_so_many_waiting() {
     let limits = Limits { parked_calls_per_caller: 2, ..Limits::default() };
-    let mut wire = Wire::to(Arc::new(Curious::default()), FaceOptions { limits, ..FaceOptions::default() });
+    let mut wire = Wire::to(Arc::new(Curious::default()), DownstreamOptions { limits, ..DownstreamOptions::default() });
     let mut states = Vec::new();
     for id in [1, 2] {
         states.push(asked(&wire.ask(&retry(call(id, "x"), &Value::Null, None)).await).1);

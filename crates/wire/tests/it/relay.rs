@@ -4,7 +4,7 @@ use futures_util::future::BoxFuture;
 use tokio::sync::mpsc;
 use toolway_wire::{
     down::{Caller, Heard, Profile, Service, Tasks},
-    exchange::{Exchange, Request, Terms},
+    exchange::{Exchange, Request, ExchangeTimeouts},
     json::Raw,
     notice::Wanted,
     task::{Depth, Support, Task, TaskPage, Unanswered},
@@ -26,7 +26,7 @@ impl Service for Relay {
     fn open(&self, mut request: Request, _caller: &Caller) -> Exchange {
         // All tools of these stories can.
         request.handover = Support::Optional.wish(request.handover);
-        self.0.open(request, Terms::call())
+        self.0.open(request, ExchangeTimeouts::call())
     }
 
     fn tasks(&self, _caller: &Caller) -> Option<&dyn Tasks> {
@@ -50,7 +50,7 @@ impl Tasks for Relay {
     }
 
     fn see_through(&self, id: &str, caller: &Caller) -> Exchange {
-        self.of(caller).see_through(id, Terms::call())
+        self.of(caller).see_through(id, ExchangeTimeouts::call())
     }
 
     fn answer<'a>(&'a self, id: &'a str, answers: Raw, caller: &'a Caller) -> BoxFuture<'a, Result<(), Unanswered>> {

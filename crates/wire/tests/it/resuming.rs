@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use toolway_wire::down::http::HttpFaceOptions;
+use toolway_wire::down::http::HttpDownstreamOptions;
 
 use crate::{
     callers::{call, stateless},
@@ -12,7 +12,7 @@ use crate::{
 };
 
 async fn parrot() -> Served {
-    let mut served = Served::start(Parrot::new(), HttpFaceOptions::default()).await;
+    let mut served = Served::start(Parrot::new(), HttpDownstreamOptions::default()).await;
     served.begin().await;
     served
 }
@@ -125,7 +125,7 @@ async fn another_session_cannot_take_a_stream_up() {
 #[tokio::test]
 async fn whoever_hangs_up_gives_a_stateless_call_up_and_no_other() {
     let parrot = Parrot::new();
-    let mut served = Served::start(parrot.clone(), HttpFaceOptions::default()).await;
+    let mut served = Served::start(parrot.clone(), HttpDownstreamOptions::default()).await;
     served.begin().await;
     let waiting = tokio::time::timeout(Duration::from_millis(200), served.post(&call(1, "wait"))).await;
     assert!(waiting.is_err(), "it takes its time, and its caller does not");

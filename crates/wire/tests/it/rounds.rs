@@ -3,7 +3,7 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 use toolway_wire::{
-    exchange::{Answer, Happening, Outcome},
+    exchange::{Answer, ExchangeEvent, Outcome},
     up::EraChoice,
 };
 
@@ -68,7 +68,7 @@ async fn nothing_is_sent_for_a_caller_that_left_between_rounds() {
     let server = server(ask_then_wait).await;
     let peer = server.connect(EraChoice::Modern).await;
     let mut exchange = peer.call_tool("greet", None).unwrap();
-    let Some(Happening::Ask(ask)) = exchange.next().await else { panic!("no question") };
+    let Some(ExchangeEvent::ServerRequest(ask)) = exchange.next().await else { panic!("no question") };
     exchange.cancel("enough");
     ask.answer(Answer::declined());
     peer.ping().await.unwrap();

@@ -13,7 +13,7 @@ use serde_json::json;
 use tokio::sync::{broadcast, mpsc};
 use toolway_wire::{
     down::{Caller, Heard, Profile, Service},
-    exchange::{self, AskId, Cause, Exchange, Feed, Outcome, Question, Request, Terms},
+    exchange::{self, ServerRequestId, Cause, Exchange, Feed, Outcome, ServerRequestDetails, Request, ExchangeTimeouts},
     json::Raw,
     message::RpcError,
     notice::{List, Notice, Wanted},
@@ -103,7 +103,7 @@ impl Service for Parrot {
 
     fn open(&self, request: Request, _caller: &Caller) -> Exchange {
         self.seen.lock().push(request.clone());
-        let (exchange, feed) = exchange::pair(Terms::unbounded(), 64);
+        let (exchange, feed) = exchange::pair(ExchangeTimeouts::unbounded(), 64);
         match request.method() {
             "tools/call" => {
                 let name = request.param("name").and_then(|name| name.as_str().map(String::from)).unwrap_or_default();
@@ -143,8 +143,8 @@ impl Service for Parrot {
 }
 
 async fn ask(feed: &Feed) -> Outcome {
-    let question = Question {
-        id: AskId(1),
+    let question = ServerRequestDetails {
+        id: ServerRequestId(1),
         key: Some("name".to_owned()),
         method: "elicitation/create".to_owned(),
         params: Some(Raw::of(&json!({ "message": "Who are you?", "requestedSchema": { "type": "object" } }))),

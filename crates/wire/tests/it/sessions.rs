@@ -8,10 +8,10 @@ use http_body_util::Full;
 use tokio_util::sync::CancellationToken;
 use toolway_wire::{
     down::{
-        FaceOptions,
-        http::{FaceBody, HttpFace, HttpFaceOptions},
+        DownstreamOptions,
+        http::{ResponseBody, HttpDownstream, HttpDownstreamOptions},
     },
-    exchange::{Happening, LogLevel, Outcome},
+    exchange::{ExchangeEvent, LogLevel, Outcome},
     limit::Limits,
     notice::{Notice, Wanted},
     revision::{Era, Revision},
@@ -23,53 +23,53 @@ use crate::{
     ways::{http, pinned},
 };
 
-/// A face whose sessions can be ended behind the client's back.
-async fn forgetful() -> (Arc<HttpFace>, Peer) {
-    let (_, face, peer) = forgetful_at().await;
-    (face, peer)
+/// A downstream whose sessions can be ended behind the client's back.
+async fn forgetful() -> (Arc<HttpDownstream>, Peer) {
+    let (_, downstream, peer) = forgetful_at().await;
+    (downstream, peer)
 }
 
 /// The same, and where it is.
-async fn forgetful_at() -> (String, Arc<HttpFace>, Peer) {
-    let (address, face, mut peers) = crowded(Limits::default().sessions).await;
-    (address, face, peers.remove(0))
+async fn forgetful_at() -> (String, Arc<HttpDownstream>, Peer) {
+    let (address, downstream, mut peers) = crowded(Limits::default().sessions).await;
+    (address, downstream, peers.remove(0))
 }
 
-/// A face with room for so many sessions, and two peers, or as many as there is room for.
-async fn crowded(sessions: usize) -> (String, Arc<HttpFace>, Vec<Peer>) {
+/// A downstream with room for so many sessions, and two peers, or as many as there is room for.
+async fn crowded(sessions: usize) -> (String, Arc<HttpDownstream>, Vec<Peer>) {
     let limits = Limits { sessions, ..Limits::default() };
-    let face = FaceOptions { revisions: Revision::of(Era::Legacy).collect(), limits, ..FaceOptions::default() };
-    let options = HttpFaceOptions { face, ..HttpFaceOptions::default() };
-    let face = HttpFace::new(Parrot::new(), options).unwrap();
+    let downstream = DownstreamOptions { revisions: Revision::of(Era::Legacy).collect(), limits, ..DownstreamOptions::default() };
+    let options = HttpDownstreamOptions { downstream, ..HttpDownstreamOptions::default() };
+    let downstream = HttpDownstream::new(Parrot::new(), options).unwrap();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}/mcp", listener.local_addr().unwrap());
-    let serving = toolway_wire::down::http::serve(listener, Arc::clone(&face), CancellationToken::new());
+    let serving = toolway_wire::down::http::serve(listener, Arc::clone(&downstream), CancellationToken::new());
     tokio::runtime::Handle::current().spawn(serving);
     let mut peers = Vec::new();
     for _ in 0..sessions.min(2) {
         peers.push(Peer::connect(Arc::new(http(&address)), pinned(EraChoice::Legacy)).await.unwrap());
     }
-    (address, face, peers)
+    (address, downstream, peers)
 }
 
-async fn forget(face: &HttpFace, session: &str) -> Response<FaceBody> {
+async fn forget(downstream: &HttpDownstream, session: &str) -> Response<ResponseBody> {
     let request = Request::delete("/mcp").header("host", "localhost").header("mcp-session-id", session);
-    face.respond(request.body(Full::<Bytes>::default()).unwrap()).await
+    downstream.respond(request.body(Full::<Bytes>::default()).unwrap()).await
 }
 
 #[tokio::test]
 async fn a_lost_session_is_begun_again_with_its_log_level_and_subscriptions() {
-    let (face, peer) = forgetful().await;
+    let (downstream, peer) = forgetful().await;
     peer.set_log_level(LogLevel::Error).await.unwrap();
     let mut listening = peer.listen(Wanted::resource("memo://one")).await.unwrap();
     let lost = peer.session().expect("a session");
-    assert!(forget(&face, &lost).await.status().is_success());
+    assert!(forget(&downstream, &lost).await.status().is_success());
 
     let mut logs = 0;
     let outcome = peer
         .call_tool("count", None)
         .unwrap()
-        .outcome_with(None, |happening| logs += usize::from(matches!(happening, Happening::Log(_))))
+        .outcome_with(None, |happening| logs += usize::from(matches!(happening, ExchangeEvent::Log(_))))
         .await;
     assert!(matches!(outcome, Outcome::Answered(_)), "the refused request is repeated: {outcome:?}");
     assert_eq!(logs, 0, "the log level was set again");
@@ -83,8 +83,8 @@ async fn a_lost_session_is_begun_again_with_its_log_level_and_subscriptions() {
 
 #[tokio::test]
 async fn many_calls_that_meet_a_lost_session_begin_one_new_session() {
-    let (face, peer) = forgetful().await;
-    forget(&face, &peer.session().unwrap()).await;
+    let (downstream, peer) = forgetful().await;
+    forget(&downstream, &peer.session().unwrap()).await;
     let calls = (0..20).map(|_| peer.call_tool("echo", None).unwrap().outcome());
     for outcome in futures_util::future::join_all(calls).await {
         assert!(matches!(outcome, Outcome::Answered(_)), "{outcome:?}");
@@ -92,15 +92,15 @@ async fn many_calls_that_meet_a_lost_session_begin_one_new_session() {
     // 20 calls, one session to give back.
     let session = peer.session().unwrap();
     peer.close().await;
-    assert_eq!(forget(&face, &session).await.status(), 404, "it was given back");
+    assert_eq!(forget(&downstream, &session).await.status(), 404, "it was given back");
 }
 
 #[tokio::test]
 async fn whoever_only_listens_hears_of_changes_in_the_next_session_too() {
-    let (face, peer) = forgetful().await;
+    let (downstream, peer) = forgetful().await;
     let mut listening = peer.listen(Wanted::resource("memo://one")).await.unwrap();
     let lost = peer.session().unwrap();
-    assert!(forget(&face, &lost).await.status().is_success());
+    assert!(forget(&downstream, &lost).await.status().is_success());
     // The standing stream ends with its session, and whoever opens it again learns of that.
     while peer.session().is_none_or(|session| session == lost) {
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -121,11 +121,11 @@ async fn whoever_only_listens_hears_of_changes_in_the_next_session_too() {
 
 #[tokio::test]
 async fn a_session_that_ends_takes_along_what_was_under_way() {
-    let (face, peer) = forgetful().await;
+    let (downstream, peer) = forgetful().await;
     let mut exchange = peer.call_tool("wait", None).unwrap();
     let begun = tokio::time::timeout(Duration::from_millis(300), exchange.next()).await;
-    assert!(!matches!(begun, Ok(Some(Happening::Ended(_)))), "{begun:?}");
-    forget(&face, &peer.session().unwrap()).await;
+    assert!(!matches!(begun, Ok(Some(ExchangeEvent::Ended(_)))), "{begun:?}");
+    forget(&downstream, &peer.session().unwrap()).await;
     let end = tokio::time::timeout(Duration::from_secs(10), exchange.outcome()).await.expect("an end");
     assert!(matches!(end, Outcome::Failed(_)), "{end:?}");
 }
@@ -147,10 +147,10 @@ async fn a_session_goes_on_in_a_later_connection() {
 
 #[tokio::test]
 async fn a_kept_session_that_was_forgotten_is_given_up_for_a_new_one() {
-    let (address, face, peer) = forgetful_at().await;
+    let (address, downstream, peer) = forgetful_at().await;
     let kept = peer.kept_session().expect("a session");
     peer.leave().await;
-    forget(&face, &kept.id).await;
+    forget(&downstream, &kept.id).await;
 
     let options = ConnectOptions { resume: Some(kept.clone()), ..pinned(EraChoice::Legacy) };
     let again = Peer::connect(Arc::new(http(&address)), options).await.unwrap();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
-use toolway_wire::down::{FaceOptions, http::HttpFaceOptions};
+use toolway_wire::down::{DownstreamOptions, http::HttpDownstreamOptions};
 
 use crate::{
     callers::{call, request, stateless},
@@ -23,7 +23,7 @@ fn calling(tool: &'static str) -> ([(&'static str, &'static str); 3], Value) {
 
 async fn served(write_time: Duration) -> (std::sync::Arc<Parrot>, Served) {
     let parrot = Parrot::new();
-    let options = HttpFaceOptions { write_time, ..HttpFaceOptions::default() };
+    let options = HttpDownstreamOptions { write_time, ..HttpDownstreamOptions::default() };
     let mut served = Served::start(parrot.clone(), options).await;
     served.begin().await;
     (parrot, served)
@@ -81,8 +81,8 @@ async fn a_connection_nobody_reads_is_closed_and_a_stateful_answer_waits_for_its
 
 #[tokio::test]
 async fn a_silent_stream_shows_a_sign_of_life() {
-    let face = FaceOptions { keep_alive: Duration::from_millis(50), ..FaceOptions::default() };
-    let mut served = Served::start(Parrot::new(), HttpFaceOptions { face, ..HttpFaceOptions::default() }).await;
+    let downstream = DownstreamOptions { keep_alive: Duration::from_millis(50), ..DownstreamOptions::default() };
+    let mut served = Served::start(Parrot::new(), HttpDownstreamOptions { downstream, ..HttpDownstreamOptions::default() }).await;
     served.begin().await;
     let (headers, message) = calling("wait");
     let standing = served.in_session("GET", &[], &Value::Null).await;

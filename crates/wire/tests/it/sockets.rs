@@ -1,4 +1,4 @@
-//! Callers of the HTTP face that come over real sockets, one connection per request.
+//! Callers of the HTTP downstream that come over real sockets, one connection per request.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -16,16 +16,16 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use toolway_wire::{
     down::{
         Service,
-        http::{HttpFace, HttpFaceOptions, serve},
+        http::{HttpDownstream, HttpDownstreamOptions, serve},
     },
-    sse::{self, Event},
+    sse::{self, SseEvent},
 };
 
 use crate::callers::{notification, request};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A face behind a socket.
+/// A downstream behind a socket.
 pub(crate) struct Served {
     pub(crate) authority: String,
     pub(crate) session: Option<String>,
@@ -38,17 +38,17 @@ pub(crate) struct Open {
     pub(crate) status: u16,
     pub(crate) headers: http::HeaderMap,
     body: Incoming,
-    decoder: sse::Decoder,
-    events: VecDeque<Event>,
+    decoder: sse::SseDecoder,
+    events: VecDeque<SseEvent>,
     _connection: AbortOnDropHandle<()>,
 }
 
 impl Served {
-    pub(crate) async fn start(service: Arc<dyn Service>, options: HttpFaceOptions) -> Self {
+    pub(crate) async fn start(service: Arc<dyn Service>, options: HttpDownstreamOptions) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let authority = listener.local_addr().unwrap().to_string();
-        let (face, stop) = (HttpFace::new(service, options).unwrap(), CancellationToken::new());
-        let serving = tokio::runtime::Handle::current().spawn(serve(listener, face, stop.clone()));
+        let (downstream, stop) = (HttpDownstream::new(service, options).unwrap(), CancellationToken::new());
+        let serving = tokio::runtime::Handle::current().spawn(serve(listener, downstream, stop.clone()));
         Self { authority, session: None, stop, serving: AbortOnDropHandle::new(serving) }
     }
 
@@ -106,7 +106,7 @@ impl Served {
             status: parts.status.as_u16(),
             headers: parts.headers,
             body,
-            decoder: sse::Decoder::new(1 << 24),
+            decoder: sse::SseDecoder::new(1 << 24),
             events: VecDeque::new(),
             _connection: AbortOnDropHandle::new(connection),
         }
@@ -139,7 +139,7 @@ impl Served {
 
 impl Open {
     /// The next event; none at the end.
-    pub(crate) async fn event(&mut self) -> Option<Event> {
+    pub(crate) async fn event(&mut self) -> Option<SseEvent> {
         while self.events.is_empty() {
             let frame = tokio::time::timeout(PATIENCE, self.body.frame()).await.expect("a frame")?;
             let data = frame.unwrap().into_data().unwrap_or_default();

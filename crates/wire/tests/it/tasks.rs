@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use toolway_wire::{
-    exchange::{Handover, Outcome, Request, Terms},
+    exchange::{Handover, Outcome, Request, ExchangeTimeouts},
     json::Raw,
     message::RpcError,
     revision::Era,
@@ -25,7 +25,7 @@ use crate::{
 async fn begin(peer: &Peer, tool: &str) -> String {
     let mut request = Request::new("tools/call", Some(Raw::of(&json!({ "name": tool })))).unwrap();
     request.handover = Handover::Wanted(Some(Duration::from_secs(60)));
-    let outcome = peer.open(request, Terms::call()).outcome().await;
+    let outcome = peer.open(request, ExchangeTimeouts::call()).outcome().await;
     let Outcome::HandedOff(task) = outcome else { panic!("{tool}: {outcome:?}") };
     assert_eq!(task.keeps, Some(Duration::from_secs(60)));
     task.id
@@ -107,12 +107,12 @@ async fn a_task_asks_is_answered_and_gives_its_result_over_every_way() {
 async fn a_task_is_seen_through_to_its_end_over_every_way() {
     for Reached { name, peer, .. } in &reached().await {
         let id = begin(peer, "ask").await;
-        let outcome = peer.tasks(None).see_through(&id, Terms::call()).outcome_with(Some(&Ada), |_| {}).await;
+        let outcome = peer.tasks(None).see_through(&id, ExchangeTimeouts::call()).outcome_with(Some(&Ada), |_| {}).await;
         let Outcome::Answered(result) = outcome else { panic!("{name}: {outcome:?}") };
         assert_eq!(result.read::<Value>().unwrap()["content"][0]["text"], "hello Ada", "{name}");
 
         let id = begin(peer, "break").await;
-        let outcome = peer.tasks(None).see_through(&id, Terms::call()).outcome().await;
+        let outcome = peer.tasks(None).see_through(&id, ExchangeTimeouts::call()).outcome().await;
         let Outcome::Refused(error) = outcome else { panic!("{name}: {outcome:?}") };
         assert_eq!((error.code(), error.message().as_str()), (-32603, "it broke"), "{name}");
     }
@@ -175,8 +175,8 @@ async fn whoever_takes_no_task_gets_the_answer() {
 async fn leaving_a_task_does_not_stop_it() {
     for Reached { name, peer, .. } in &reached().await {
         let (tasks, id) = (peer.tasks(None), begin(peer, "ask").await);
-        let mut following = tasks.see_through(&id, Terms::call());
-        let Some(toolway_wire::exchange::Happening::Ask(ask)) = following.next().await else { panic!("{name}") };
+        let mut following = tasks.see_through(&id, ExchangeTimeouts::call());
+        let Some(toolway_wire::exchange::ExchangeEvent::ServerRequest(ask)) = following.next().await else { panic!("{name}") };
         drop((ask, following));
         assert!(!tasks.look(&id, Depth::Status).await.unwrap().status.is_over(), "{name}");
     }

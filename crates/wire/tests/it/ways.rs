@@ -9,10 +9,10 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use toolway_wire::{
     down::{
-        FaceOptions, Service,
-        http::{HttpFace, HttpFaceOptions, serve},
+        DownstreamOptions, Service,
+        http::{HttpDownstream, HttpDownstreamOptions, serve},
     },
-    exchange::{Answer, AskHandler, Question},
+    exchange::{Answer, ServerRequestHandler, ServerRequestDetails},
     json::Raw,
     limit::Limits,
     message::ClientCapabilities,
@@ -50,12 +50,12 @@ impl Way {
 
     /// Serves `service` over this way, in this era only, and connects to it.
     pub(crate) async fn connect(self, service: Arc<dyn Service>) -> Connected {
-        let face = FaceOptions { revisions: Revision::of(self.era()).collect(), ..FaceOptions::default() };
+        let downstream = DownstreamOptions { revisions: Revision::of(self.era()).collect(), ..DownstreamOptions::default() };
         let stop = CancellationToken::new();
         let transport: Arc<dyn Transport> = match self {
-            Self::LinesLegacy | Self::LinesModern => Arc::new(in_process::transport(service, face)),
+            Self::LinesLegacy | Self::LinesModern => Arc::new(in_process::transport(service, downstream)),
             Self::HttpLegacy | Self::HttpModern => {
-                let options = HttpFaceOptions { face, ..HttpFaceOptions::default() };
+                let options = HttpDownstreamOptions { downstream, ..HttpDownstreamOptions::default() };
                 Arc::new(http(&served(service, options, &stop).await))
             }
         };
@@ -67,11 +67,11 @@ impl Way {
 }
 
 /// Serves over HTTP on a free port; gives the address.
-pub(crate) async fn served(service: Arc<dyn Service>, options: HttpFaceOptions, stop: &CancellationToken) -> String {
+pub(crate) async fn served(service: Arc<dyn Service>, options: HttpDownstreamOptions, stop: &CancellationToken) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}/mcp", listener.local_addr().unwrap());
-    let face = HttpFace::new(service, options).unwrap();
-    tokio::runtime::Handle::current().spawn(serve(listener, face, stop.clone()));
+    let downstream = HttpDownstream::new(service, options).unwrap();
+    tokio::runtime::Handle::current().spawn(serve(listener, downstream, stop.clone()));
     address
 }
 
@@ -90,12 +90,12 @@ pub(crate) fn pinned(era: EraChoice) -> ConnectOptions {
 /// Whoever asks, it answers `Ada`.
 pub(crate) struct Ada;
 
-impl AskHandler for Ada {
+impl ServerRequestHandler for Ada {
     fn capabilities(&self) -> ClientCapabilities {
         ClientCapabilities(Raw::of(&json!({ "elicitation": { "form": {} }, "roots": {}, "sampling": {} })))
     }
 
-    fn answer(&self, question: Question) -> BoxFuture<'_, Answer> {
+    fn answer(&self, question: ServerRequestDetails) -> BoxFuture<'_, Answer> {
         let answer = match question.method.as_str() {
             "elicitation/create" => json!({ "action": "accept", "content": { "name": "Ada" } }),
             "roots/list" => json!({ "roots": [] }),

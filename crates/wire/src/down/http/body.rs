@@ -1,4 +1,4 @@
-//! What the HTTP face sends: one message, or events as they come, with a sign of life while nothing does.
+//! What the HTTP downstream sends: one message, or events as they come, with a sign of life while nothing does.
 
 use std::{
     convert::Infallible,
@@ -31,7 +31,7 @@ use crate::{
 const RETRY_MILLIS: u64 = 1_000;
 
 /// The body of a response.
-pub struct FaceBody(Kind);
+pub struct ResponseBody(Kind);
 
 enum Kind {
     Whole(Option<Bytes>),
@@ -56,7 +56,7 @@ enum Kind {
     },
     /// One that ends when its reader may no longer read it.
     Until {
-        body: Box<FaceBody>,
+        body: Box<ResponseBody>,
         over: Pin<Box<WaitForCancellationFutureOwned>>,
     },
 }
@@ -67,7 +67,7 @@ struct Alive {
     next: Pin<Box<Sleep>>,
 }
 
-impl FaceBody {
+impl ResponseBody {
     /// A body of one piece.
     pub fn whole(message: Bytes) -> Self {
         Self(Kind::Whole(Some(message).filter(|message| !message.is_empty())))
@@ -96,7 +96,7 @@ impl FaceBody {
     }
 }
 
-impl Body for FaceBody {
+impl Body for ResponseBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -120,11 +120,11 @@ impl Body for FaceBody {
             },
             Kind::Stream { reader, begun, alive, .. } if !*begun => {
                 *begun = true;
-                (Poll::Ready(Some(sse::beginning(&place(reader, reader.position()), RETRY_MILLIS))), alive)
+                (Poll::Ready(Some(sse::encode_opening(&place(reader, reader.position()), RETRY_MILLIS))), alive)
             }
             Kind::Stream { session, reader, alive, .. } => match reader.poll_next(context) {
                 Poll::Ready(Some(Event { number, said })) => {
-                    (Poll::Ready(Some(sse::event(&place(reader, number + 1), said.message))), alive)
+                    (Poll::Ready(Some(sse::encode_with_id(&place(reader, number + 1), said.message))), alive)
                 }
                 Poll::Ready(None) => {
                     if reader.stream().is_over() {
@@ -141,7 +141,7 @@ impl Body for FaceBody {
                 Poll::Ready(Some(Ok(Frame::data(event))))
             }
             Poll::Ready(None) => Poll::Ready(None),
-            Poll::Pending => alive.poll(context).map(|()| Some(Ok(Frame::data(sse::comment())))),
+            Poll::Pending => alive.poll(context).map(|()| Some(Ok(Frame::data(sse::keep_alive_comment())))),
         }
     }
 
@@ -159,7 +159,7 @@ impl Body for FaceBody {
     }
 }
 
-impl Drop for FaceBody {
+impl Drop for ResponseBody {
     fn drop(&mut self) {
         // It was not idle until now.
         if let Kind::Stream { session, .. } = &self.0 {
@@ -191,8 +191,8 @@ impl Alive {
     }
 }
 
-impl fmt::Debug for FaceBody {
+impl fmt::Debug for ResponseBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("FaceBody")
+        f.write_str("ResponseBody")
     }
 }

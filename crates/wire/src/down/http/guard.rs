@@ -17,7 +17,7 @@ impl HostGuard {
         Self { hosts: Some(["localhost", "127.0.0.1", "[::1]"].map(str::to_owned).to_vec()) }
     }
 
-    /// Nobody is turned away: for a face behind somebody who has a guard.
+    /// Nobody is turned away: for a downstream behind somebody who has a guard.
     pub fn in_front() -> Self {
         Self { hosts: None }
     }

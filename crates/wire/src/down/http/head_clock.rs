@@ -1,4 +1,4 @@
-//! The clock on the heads of one connection's requests: one alarm in the runtime's clockwork, used again for each.
+//! The clock on the heads of one connection's requests: one timer in the runtime's clockwork, used again for each.
 
 use std::{
     pin::Pin,
@@ -8,22 +8,22 @@ use std::{
 
 use hyper::rt::{Sleep, Timer};
 
-use crate::exchange::{Alarm, Alarms};
+use crate::exchange::{PooledTimer, TimerPool};
 
 /// The clock of one connection.
 #[derive(Debug)]
-pub(super) struct HeadClock(Alarms);
+pub(super) struct HeadClock(TimerPool);
 
 /// The time that one head may take.
 struct HeadTime {
-    alarm: Alarm,
+    timer: PooledTimer,
     until: tokio::time::Instant,
 }
 
 impl HeadClock {
     /// One that runs on this runtime.
     pub(super) fn new() -> Self {
-        Self(Alarms::new())
+        Self(TimerPool::new())
     }
 }
 
@@ -33,7 +33,7 @@ impl Timer for HeadClock {
     }
 
     fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn Sleep>> {
-        Box::pin(HeadTime { alarm: Alarm::new(Some(self.0.clone())), until: deadline.into() })
+        Box::pin(HeadTime { timer: PooledTimer::new(Some(self.0.clone())), until: deadline.into() })
     }
 
     fn now(&self) -> Instant {
@@ -46,7 +46,7 @@ impl Future for HeadTime {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let until = self.until;
-        self.alarm.poll(until, context)
+        self.timer.poll(until, context)
     }
 }
 

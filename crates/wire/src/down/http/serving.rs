@@ -9,13 +9,13 @@ use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{FaceBody, head_clock::HeadClock, patient::Patient};
-use crate::{limit::Limits, quiet::Quiet};
+use super::{ResponseBody, head_clock::HeadClock, patient::Patient};
+use crate::{limit::Limits, quiet::QuietWaker};
 
-/// Whoever answers the requests of a listener: a face, or somebody who has several of them.
+/// Whoever answers the requests of a listener: a downstream, or somebody who has several of them.
 pub trait Responder: Send + Sync + 'static {
     /// Answers one request. Let go of, it is no longer wanted.
-    fn respond(&self, request: Request<Incoming>) -> BoxFuture<'_, Response<FaceBody>>;
+    fn respond(&self, request: Request<Incoming>) -> BoxFuture<'_, Response<ResponseBody>>;
 
     /// The bounds on what comes in.
     fn limits(&self) -> &Limits;
@@ -87,7 +87,7 @@ async fn converse<R: Responder>(stream: TcpStream, responder: Arc<R>, stop: Canc
         .max_headers(limits.header_count)
         .max_buf_size(limits.header_bytes.max(8 * 1024))
         .serve_connection(TokioIo::new(Patient::new(stream, responder.write_time())), answer);
-    let (mut serving, mut quiet) = (pin!(serving), Quiet::default());
+    let (mut serving, mut quiet) = (pin!(serving), QuietWaker::default());
     let served = tokio::select! {
         served = poll_fn(|context| serving.as_mut().poll(&mut Context::from_waker(quiet.waker(context)))) => served,
         () = stop.cancelled() => {

@@ -1,4 +1,4 @@
-//! The sessions of the HTTP face: unguessable names, bound to whoever began them, bounded in number and in time.
+//! The sessions of the HTTP downstream: unguessable names, bound to whoever began them, bounded in number and in time.
 //!
 //! A session ends when its caller says so, when it was left alone for too long, or when its own caller begins more than
 //! there is room for. What is under way and a stream that is read keep it from being left alone.
@@ -16,7 +16,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
     down::{
-        Face,
+        Downstream,
         session::{self, Session},
     },
     header as mcp,
@@ -28,14 +28,14 @@ use crate::{
 
 #[derive(Debug)]
 pub(super) struct Sessions {
-    face: Arc<Face>,
+    downstream: Arc<Downstream>,
     limits: Limits,
     /// How long a session may be left alone.
     patience: Duration,
     inner: Arc<SessionRoom>,
 }
 
-/// Where sessions are kept: those of one face, or of several that have one bound.
+/// Where sessions are kept: those of one downstream, or of several that have one bound.
 #[derive(Debug, Default)]
 pub(crate) struct SessionRoom {
     // Nothing awaits under these locks.
@@ -56,16 +56,16 @@ pub(super) enum NoSession {
 }
 
 impl Sessions {
-    /// The sessions of this face, in this room.
-    pub(super) fn of(face: &Arc<Face>, room: Arc<SessionRoom>) -> Self {
-        let (limits, patience) = (face.options.limits.clone(), face.options.session_idle);
-        Self { face: Arc::clone(face), limits, patience, inner: room }
+    /// The sessions of this downstream, in this room.
+    pub(super) fn of(downstream: &Arc<Downstream>, room: Arc<SessionRoom>) -> Self {
+        let (limits, patience) = (downstream.options.limits.clone(), downstream.options.session_idle);
+        Self { downstream: Arc::clone(downstream), limits, patience, inner: room }
     }
 
     /// Keeps a new session; gives its name, or nothing when there are too many. Where there are, the caller's own that
     /// was left alone for longest gives way; nobody's session gives way to another caller.
     pub(super) fn keep(&self, session: Arc<Session>) -> Option<HeaderValue> {
-        let word = seal::random_word().ok()?;
+        let word = seal::random_token().ok()?;
         let name = HeaderValue::from_str(&word).ok()?;
         let mut sessions = self.inner.sessions.lock();
         let own = sessions.values().filter(|other| other.caller.principal == session.caller.principal).count();
@@ -82,47 +82,47 @@ impl Sessions {
     /// The session a request belongs to.
     ///
     /// CVE-2026-52869: a name alone authorises nothing, so another caller's session is unknown too.
-    pub(super) fn find(&self, face: &Face, headers: &HeaderMap, principal: &str) -> Result<Arc<Session>, NoSession> {
+    pub(super) fn find(&self, downstream: &Downstream, headers: &HeaderMap, principal: &str) -> Result<Arc<Session>, NoSession> {
         let mut names = headers.get_all(mcp::SESSION_ID).iter();
         let name = names.next().filter(|_| names.next().is_none()).ok_or(NoSession::Unnamed)?;
         let name = name.to_str().map_err(|_| NoSession::Unknown)?;
         let session = self.inner.sessions.lock().get(name).cloned();
-        let theirs = |session: &Arc<Session>| *session.caller.principal == *principal && session.is_of(&self.face);
+        let theirs = |session: &Arc<Session>| *session.caller.principal == *principal && session.is_of(&self.downstream);
         let session = session.filter(theirs).ok_or(NoSession::Unknown)?;
         session.touch();
         let Some(version) = headers.get(mcp::PROTOCOL_VERSION) else { return Ok(session) };
         let version = version.to_str().ok().and_then(|version| version.parse::<Revision>().ok());
         let alike = |revision: Revision| revision.era() == session.caller.revision.era();
-        let spoken = |revision| alike(revision) && face.options.revisions.contains(&revision);
+        let spoken = |revision| alike(revision) && downstream.options.revisions.contains(&revision);
         if version.is_some_and(spoken) { Ok(session) } else { Err(NoSession::ForeignVersion) }
     }
 
-    pub(super) fn end(&self, face: &Face, headers: &HeaderMap, principal: &str) -> Result<(), NoSession> {
-        let session = self.find(face, headers, principal)?;
+    pub(super) fn end(&self, downstream: &Downstream, headers: &HeaderMap, principal: &str) -> Result<(), NoSession> {
+        let session = self.find(downstream, headers, principal)?;
         let name = headers.get(mcp::SESSION_ID).and_then(|name| name.to_str().ok()).unwrap_or_default();
         self.inner.sessions.lock().remove(name);
         session.end();
         Ok(())
     }
 
-    /// Ends all sessions of a caller at this face, or of all.
+    /// Ends all sessions of a caller at this downstream, or of all.
     pub(super) fn expel(&self, principal: Option<&str>) {
         let theirs = |session: &Session| principal.is_none_or(|principal| *session.caller.principal == *principal);
         let mut sessions = self.inner.sessions.lock();
-        let own: Vec<_> = sessions.extract_if(|_, session| session.is_of(&self.face) && theirs(session)).collect();
+        let own: Vec<_> = sessions.extract_if(|_, session| session.is_of(&self.downstream) && theirs(session)).collect();
         drop(sessions);
         own.iter().for_each(|(_, session)| session.end());
     }
 
     /// How many there are.
     pub(super) fn count(&self) -> usize {
-        self.inner.sessions.lock().values().filter(|session| session.is_of(&self.face)).count()
+        self.inner.sessions.lock().values().filter(|session| session.is_of(&self.downstream)).count()
     }
 
     /// Ends the streams that stand, for want of anything more to tell.
     pub(super) fn rest(&self) {
         let sessions = self.inner.sessions.lock();
-        sessions.values().filter(|session| session.is_of(&self.face)).for_each(|session| session.rest());
+        sessions.values().filter(|session| session.is_of(&self.downstream)).for_each(|session| session.rest());
     }
 }
 

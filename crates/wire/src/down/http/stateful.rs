@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
 
-use super::{FaceBody, HttpFace, reply, sessions::NoSession};
+use super::{ResponseBody, HttpDownstream, reply, sessions::NoSession};
 use crate::{
     down::{
         accent::Said,
@@ -23,9 +23,9 @@ const LAST_EVENT_ID: &str = "last-event-id";
 /// on is back sooner; for anybody else the server would wait, and its other callers for the server.
 const UNHEARD: Duration = Duration::from_secs(30);
 
-impl HttpFace {
-    pub(super) fn initialize(&self, envelope: &Envelope, principal: &Arc<str>) -> Response<FaceBody> {
-        let begun = Session::begin(&self.face, envelope, principal);
+impl HttpDownstream {
+    pub(super) fn initialize(&self, envelope: &Envelope, principal: &Arc<str>) -> Response<ResponseBody> {
+        let begun = Session::begin(&self.downstream, envelope, principal);
         let (session, result) = match begun {
             Ok(begun) => begun,
             Err(error) => return reply::json(StatusCode::BAD_REQUEST, compose::error(envelope.id(), &error)),
@@ -46,12 +46,12 @@ impl HttpFace {
 
     /// Answers one request: with one message, if it does not take too long to come, else with a stream. It goes on
     /// when the caller hangs up: hanging up is not cancelling.
-    pub(super) async fn answer_legacy(&self, session: &Arc<Session>, envelope: &Envelope) -> Response<FaceBody> {
+    pub(super) async fn answer_legacy(&self, session: &Arc<Session>, envelope: &Envelope) -> Response<ResponseBody> {
         let work = match Work::begin(session, envelope) {
             Ok(work) => work,
             Err(said) => return reply::json(said.status, said.message),
         };
-        let mut waited = Waited { face: self, work: Some(work) };
+        let mut waited = Waited { downstream: self, work: Some(work) };
         let first = waited.first().await;
         let Some(work) = waited.work.take() else { return reply::empty(StatusCode::NO_CONTENT) };
         match first {
@@ -63,7 +63,7 @@ impl HttpFace {
         }
     }
 
-    fn stream_of(&self, session: &Arc<Session>, work: Work, first: Option<Said>) -> Response<FaceBody> {
+    fn stream_of(&self, session: &Arc<Session>, work: Work, first: Option<Said>) -> Response<ResponseBody> {
         let (stream, writer) = session.streams.lock().begin();
         let reader = stream.read_from(0);
         session.streams.lock().announce(&stream);
@@ -72,7 +72,7 @@ impl HttpFace {
     }
 
     /// Answers the requests of one array, each when it is ready.
-    fn answer_batch(&self, session: &Arc<Session>, envelopes: &[&Envelope]) -> Response<FaceBody> {
+    fn answer_batch(&self, session: &Arc<Session>, envelopes: &[&Envelope]) -> Response<ResponseBody> {
         let (stream, writer) = session.streams.lock().begin();
         let reader = stream.read_from(0);
         session.streams.lock().announce(&stream);
@@ -83,8 +83,8 @@ impl HttpFace {
         self.events(session, reader)
     }
 
-    fn events(&self, session: &Arc<Session>, reader: Reader) -> Response<FaceBody> {
-        reply::stream(FaceBody::stream(Arc::clone(session), reader, self.face.options.keep_alive))
+    fn events(&self, session: &Arc<Session>, reader: Reader) -> Response<ResponseBody> {
+        reply::stream(ResponseBody::stream(Arc::clone(session), reader, self.downstream.options.keep_alive))
     }
 
     /// Answers a request on a stream.
@@ -139,13 +139,13 @@ impl HttpFace {
         headers: &HeaderMap,
         text: &Bytes,
         principal: &Arc<str>,
-    ) -> Option<Response<FaceBody>> {
-        let session = match self.sessions.find(&self.face, headers, principal) {
+    ) -> Option<Response<ResponseBody>> {
+        let session = match self.sessions.find(&self.downstream, headers, principal) {
             Ok(session) if session.caller.revision.has_batches() => session,
             Ok(_) | Err(NoSession::Unnamed) => return None,
             Err(none) => return Some(reply::json(none.status(), compose::error(None, &none.error()))),
         };
-        let limits = &self.face.options.limits;
+        let limits = &self.downstream.options.limits;
         let parts = Envelope::split_batch(text, limits)?.ok()?;
         let read = parts.into_iter().map(|part| Envelope::read(part, limits)).collect::<Result<Vec<_>, _>>();
         let envelopes = match read {
@@ -161,8 +161,8 @@ impl HttpFace {
     }
 
     /// The standing stream of a session, or one that was lost, from where it was lost.
-    pub(super) fn stand(&self, headers: &HeaderMap, principal: &Arc<str>) -> Response<FaceBody> {
-        let session = match self.sessions.find(&self.face, headers, principal) {
+    pub(super) fn stand(&self, headers: &HeaderMap, principal: &Arc<str>) -> Response<ResponseBody> {
+        let session = match self.sessions.find(&self.downstream, headers, principal) {
             Ok(session) => session,
             Err(none) => return without_session(none),
         };
@@ -177,8 +177,8 @@ impl HttpFace {
         }
     }
 
-    pub(super) fn end_session(&self, headers: &HeaderMap, principal: &Arc<str>) -> Response<FaceBody> {
-        match self.sessions.end(&self.face, headers, principal) {
+    pub(super) fn end_session(&self, headers: &HeaderMap, principal: &Arc<str>) -> Response<ResponseBody> {
+        match self.sessions.end(&self.downstream, headers, principal) {
             Ok(()) => reply::empty(StatusCode::OK),
             Err(none) => without_session(none),
         }
@@ -193,7 +193,7 @@ struct Work {
 
 /// A request whose caller waits for the first message; without the caller it goes on by itself.
 struct Waited<'a> {
-    face: &'a HttpFace,
+    downstream: &'a HttpDownstream,
     work: Option<Work>,
 }
 
@@ -221,7 +221,7 @@ impl Waited<'_> {
         tokio::select! {
             // Mostly it has been said when somebody looks again, and then nothing else need be looked for.
             biased;
-            said = self.face.first_word(answer.next()) => match said {
+            said = self.downstream.first_word(answer.next()) => match said {
                 // Whoever has called it off hears no more of it.
                 Some(_) if under_way.cancelled.is_cancelled() => First::Cancelled,
                 Some(Some(said)) => First::Said(said),
@@ -229,7 +229,7 @@ impl Waited<'_> {
                 None => First::Nothing,
             },
             () = under_way.cancelled.cancelled() => First::Cancelled,
-            () = self.face.stop.cancelled() => First::Cancelled,
+            () = self.downstream.stop.cancelled() => First::Cancelled,
         }
     }
 }
@@ -238,7 +238,7 @@ impl Drop for Waited<'_> {
     fn drop(&mut self) {
         if let Some(work) = self.work.take() {
             // Nothing was said yet, so that there is no stream which the caller could ask for.
-            self.face.go_on(Work { answer: work.answer.unheard(), ..work }, None, None);
+            self.downstream.go_on(Work { answer: work.answer.unheard(), ..work }, None, None);
         }
     }
 }
@@ -255,7 +255,7 @@ async fn next_heard(answer: &mut legacy::Reply, writer: Option<&Writer>) -> Opti
 }
 
 /// Without a session there is nothing to read and nothing to end.
-fn without_session(none: NoSession) -> Response<FaceBody> {
+fn without_session(none: NoSession) -> Response<ResponseBody> {
     match none {
         NoSession::Unnamed => reply::not_allowed("POST"),
         NoSession::Unknown => reply::plain(none.status(), "no such session"),

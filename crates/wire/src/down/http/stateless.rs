@@ -5,21 +5,21 @@ use std::sync::Arc;
 use http::{HeaderMap, Response, StatusCode};
 use tokio::sync::mpsc;
 
-use super::{FaceBody, HttpFace, reply};
+use super::{ResponseBody, HttpDownstream, reply};
 use crate::{down::modern, message::Envelope};
 
 /// Messages of one request that wait for its reader; the next one waits with the exchange, which has bounds of its own.
 const UNREAD: usize = 16;
 
-impl HttpFace {
+impl HttpDownstream {
     /// Answers a stateless request; whoever hangs up gives it up.
     pub(super) async fn answer_modern(
         &self,
         headers: &HeaderMap,
         envelope: &Envelope,
         principal: &Arc<str>,
-    ) -> Response<FaceBody> {
-        let mut answer = match modern::Reply::begin(&self.face, envelope, principal, Some(headers)) {
+    ) -> Response<ResponseBody> {
+        let mut answer = match modern::Reply::begin(&self.downstream, envelope, principal, Some(headers)) {
             Ok(answer) => answer,
             Err(said) => return reply::json(said.status, said.message),
         };
@@ -43,6 +43,6 @@ impl HttpFace {
                 }
             }
         });
-        reply::stream(FaceBody::events(first, receiver, self.face.options.keep_alive))
+        reply::stream(ResponseBody::events(first, receiver, self.downstream.options.keep_alive))
     }
 }

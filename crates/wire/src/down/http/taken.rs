@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 
-use crate::{pieces::Pieces, quiet::quietly};
+use crate::{pieces::Pieces, quiet::suppress_wakes};
 
 /// A body that wakes its connection only as long as there is more of it to come.
 pub(super) struct Taken<B> {
@@ -73,7 +73,7 @@ impl<B: Body + Unpin> Body for Taken<B> {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
         let first = !std::mem::replace(&mut self.begun, true);
-        let frame = quietly(|| Pin::new(&mut self.body).poll_frame(context));
+        let frame = suppress_wakes(|| Pin::new(&mut self.body).poll_frame(context));
         // The connection may wait until the body is wanted, and until there is room for the next piece.
         let concerns_it = match &frame {
             Poll::Pending => first,

@@ -10,7 +10,7 @@ use http::{Method, Request, Response, StatusCode};
 use hyper::body::Body;
 use parking_lot::Mutex;
 
-use super::{FaceBody, HttpFace, accepts, reply};
+use super::{ResponseBody, HttpDownstream, accepts, reply};
 use crate::{
     down::{
         accent::{self, Declared, Said},
@@ -53,14 +53,14 @@ pub(super) struct Hold {
     name: String,
 }
 
-impl HttpFace {
+impl HttpDownstream {
     /// Answers a request of the old transport, whose messages are posted to the path `messages`.
     pub async fn respond_on_two_paths<B>(
         &self,
         principal: &Arc<str>,
         request: Request<B>,
         messages: &str,
-    ) -> Response<FaceBody>
+    ) -> Response<ResponseBody>
     where
         B: Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -78,12 +78,12 @@ impl HttpFace {
         }
     }
 
-    fn open_conversation(&self, principal: Arc<str>, messages: &str) -> Response<FaceBody> {
-        let limits = &self.face.options.limits;
+    fn open_conversation(&self, principal: Arc<str>, messages: &str) -> Response<ResponseBody> {
+        let limits = &self.downstream.options.limits;
         let bounds = Bounds { events: limits.stream_events, bytes: limits.stream_bytes };
         let (stream, writer) = Stream::new(0, bounds);
-        let Ok(name) = seal::random_word() else { return reply::empty(StatusCode::INTERNAL_SERVER_ERROR) };
-        let endpoint = sse::endpoint(&format!("{messages}?session={name}"));
+        let Ok(name) = seal::random_token() else { return reply::empty(StatusCode::INTERNAL_SERVER_ERROR) };
+        let endpoint = sse::encode_endpoint(&format!("{messages}?session={name}"));
         let mut open = self.conversations.open.lock();
         let own = open.values().filter(|other| other.principal == principal).count();
         if limits.sessions <= open.len() || limits.sessions_per_caller <= own {
@@ -93,10 +93,10 @@ impl HttpFace {
         open.insert(name.clone(), Arc::new(conversation));
         drop(open);
         let hold = Hold { conversations: Arc::clone(&self.conversations), name };
-        reply::stream(FaceBody::conversation(hold, endpoint, stream.read_from(0), self.face.options.keep_alive))
+        reply::stream(ResponseBody::conversation(hold, endpoint, stream.read_from(0), self.downstream.options.keep_alive))
     }
 
-    async fn post_beside<B>(&self, principal: &Arc<str>, request: Request<B>) -> Response<FaceBody>
+    async fn post_beside<B>(&self, principal: &Arc<str>, request: Request<B>) -> Response<ResponseBody>
     where
         B: Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -111,19 +111,19 @@ impl HttpFace {
             Ok(read) => read,
             Err(refusal) => return refusal,
         };
-        match Envelope::read(text, &self.face.options.limits) {
+        match Envelope::read(text, &self.downstream.options.limits) {
             Ok(envelope) => self.take_beside(&conversation, &envelope),
             Err(problem) => reply::refusal(&problem, StatusCode::BAD_REQUEST),
         }
     }
 
     /// What is said back is said on the stream; this only says that the message was heard.
-    fn take_beside(&self, conversation: &Conversation, envelope: &Envelope) -> Response<FaceBody> {
+    fn take_beside(&self, conversation: &Conversation, envelope: &Envelope) -> Response<ResponseBody> {
         let Some(writer) = conversation.writer.lock().clone() else {
             return reply::plain(StatusCode::NOT_FOUND, "the stream is over");
         };
         let session = conversation.session.lock().clone();
-        match (accent::declared(&self.face, envelope), session, envelope.kind()) {
+        match (accent::declared(&self.downstream, envelope), session, envelope.kind()) {
             (Declared::Handshake, None, Kind::Request) => self.begin_beside(conversation, envelope, writer),
             (Declared::Nothing, Some(session), Kind::Request) => self.pump(&session, envelope, writer),
             (_, _, Kind::Request) => {
@@ -137,7 +137,7 @@ impl HttpFace {
     }
 
     fn begin_beside(&self, conversation: &Conversation, envelope: &Envelope, writer: Writer) {
-        let said = match Session::begin(&self.face, envelope, &conversation.principal) {
+        let said = match Session::begin(&self.downstream, envelope, &conversation.principal) {
             Ok((session, result)) => {
                 if let Some(standing) = session.standing.read() {
                     let writer = writer.clone();

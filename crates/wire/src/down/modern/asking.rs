@@ -10,7 +10,7 @@ use crate::{
         accent::{self, Said},
         park::{Claimed, Dishonoured, Parked},
     },
-    exchange::{Answer, Ask, Happening, Request},
+    exchange::{Answer, ServerRequest, ExchangeEvent, Request},
     json::{Kind, Raw},
     message::{
         RpcError, compose, meta,
@@ -21,8 +21,8 @@ use crate::{
 
 impl Reply {
     /// One more question for this round, if the caller can be asked it.
-    pub(super) fn gather(&mut self, ask: Ask) {
-        let question = &ask.question;
+    pub(super) fn gather(&mut self, ask: ServerRequest) {
+        let question = &ask.details;
         if !self.request.is_interactive() {
             return ask.answer(Answer::Refused(RpcError::new(
                 RpcError::INVALID_PARAMS,
@@ -36,7 +36,7 @@ impl Reply {
             self.source = Source::Nothing;
             return;
         }
-        let limit = self.face.options.limits.asks_per_round;
+        let limit = self.downstream.options.limits.server_requests_per_round;
         if let Source::Exchange { asks, since, .. } = &mut self.source {
             since.get_or_insert_with(Instant::now);
             asks.push((key(asks, &ask), ask));
@@ -54,7 +54,7 @@ impl Reply {
         self.catch_up();
         let requests = asked(&asks);
         let parked = Parked { exchange, asks };
-        let said = match self.face.parked.park(parked, &self.caller.principal, self.digest()) {
+        let said = match self.downstream.parked.park(parked, &self.caller.principal, self.digest()) {
             Ok(state) => self.input_required(&state, requests),
             Err(error) => self.failed(&error),
         };
@@ -71,7 +71,7 @@ impl Reply {
     pub(super) fn go_on_with(&mut self, state: &Raw, responses: Option<&Raw>) -> Result<(), RpcError> {
         let invalid = |message: &str| RpcError::new(RpcError::INVALID_PARAMS, message);
         let state = state.as_str().ok_or_else(|| invalid("requestState must be a string"))?;
-        match self.face.parked.claim(&state, &self.caller.principal, self.digest()) {
+        match self.downstream.parked.claim(&state, &self.caller.principal, self.digest()) {
             Ok(Claimed::Parked(parked)) => self.resume(parked, responses),
             Ok(Claimed::Again) => self.again(responses),
             Err(Dishonoured::Over) => {
@@ -106,10 +106,10 @@ impl Reply {
     /// Takes what has happened to the exchange so far; whether that was its end.
     fn is_over_meanwhile(&mut self) -> bool {
         // As much as can be waiting; whoever tells more than that tells it now.
-        for _ in 0..2 * self.face.options.limits.unread_happenings {
+        for _ in 0..2 * self.downstream.options.limits.unread_events {
             let Source::Exchange { exchange, .. } = &mut self.source else { return false };
             let Some(happening) = exchange.next().now_or_never() else { return false };
-            let over = matches!(happening, Some(Happening::Ended(_)) | None);
+            let over = matches!(happening, Some(ExchangeEvent::Ended(_)) | None);
             self.take(happening);
             if over {
                 return true;
@@ -142,7 +142,7 @@ impl Reply {
         };
         let entries = error.data().and_then(|data| data.get("elicitations")).map(|entries| entries.elements());
         let pages: Vec<Raw> = entries.unwrap_or_default().iter().filter_map(page).collect();
-        let limit = self.face.options.limits.asks_per_round;
+        let limit = self.downstream.options.limits.server_requests_per_round;
         if pages.is_empty() || limit < pages.len() {
             return self.failed(&error);
         }
@@ -151,7 +151,7 @@ impl Reply {
         }
         let keys: Vec<String> = (1..=pages.len()).map(|number| format!("page-{number}")).collect();
         let requests = splice::object(keys.iter().map(String::as_str).zip(&pages));
-        match self.face.parked.again(&self.caller.principal, self.digest()) {
+        match self.downstream.parked.again(&self.caller.principal, self.digest()) {
             Ok(state) => self.input_required(&state, requests),
             Err(error) => self.failed(&error),
         }
@@ -193,19 +193,19 @@ pub(super) fn digest(request: &Request) -> String {
 }
 
 /// The key a question goes by: its server's, or one of ours.
-fn key(asks: &[(String, Ask)], ask: &Ask) -> String {
+fn key(asks: &[(String, ServerRequest)], ask: &ServerRequest) -> String {
     let is_free = |key: &String| asks.iter().all(|(taken, _)| taken != key);
     let ours = (1..).map(|number| format!("ask-{number}"));
-    ask.question.key.clone().into_iter().chain(ours).find(is_free).unwrap_or_default()
+    ask.details.key.clone().into_iter().chain(ours).find(is_free).unwrap_or_default()
 }
 
 /// The questions as this revision spells them, under their keys: without what only a session understands, and with
 /// every other byte as it came.
-fn asked(asks: &[(String, Ask)]) -> Raw {
-    let asked = |ask: &Ask| {
-        let method = Raw::of(&ask.question.method);
+fn asked(asks: &[(String, ServerRequest)]) -> Raw {
+    let asked = |ask: &ServerRequest| {
+        let method = Raw::of(&ask.details.method);
         let edits = [Edit::Remove("task"), Edit::Remove("elicitationId")];
-        let params = ask.question.params.as_ref().map(|it| splice::edited(&meta::without_hop_keys(it), &edits));
+        let params = ask.details.params.as_ref().map(|it| splice::edited(&meta::without_hop_keys(it), &edits));
         splice::object([("method", &method)].into_iter().chain(params.iter().map(|it| ("params", it))))
     };
     let asked: Vec<(&str, Raw)> = asks.iter().map(|(key, ask)| (key.as_str(), asked(ask))).collect();

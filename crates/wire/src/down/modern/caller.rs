@@ -6,9 +6,9 @@ use http::HeaderMap;
 use serde_json::json;
 
 use crate::{
-    down::{Caller, Face},
+    down::{Caller, Downstream},
     exchange::LogLevel,
-    header::{self, Mismatch},
+    header::{self, HeaderMismatch},
     json::{Kind, Raw},
     message::{ClientCapabilities, Envelope, RpcError, meta},
     revision::{Era, Revision},
@@ -16,7 +16,7 @@ use crate::{
 
 /// Who asks, by what the request says of itself; refused where it says too little or something we do not speak.
 pub(super) fn read(
-    face: &Face,
+    downstream: &Downstream,
     envelope: &Envelope,
     principal: &Arc<str>,
     headers: Option<&HeaderMap>,
@@ -35,8 +35,8 @@ pub(super) fn read(
         return Err(mismatched(&format!("{} does not match the body", header::PROTOCOL_VERSION)));
     }
     let meant = |revision: &Revision| revision.era() == Era::Modern && revision.as_str() == version;
-    let Some(revision) = face.options.revisions.iter().copied().find(meant) else {
-        let listed: Vec<&str> = face.revisions(Era::Modern).into_iter().map(Revision::as_str).collect();
+    let Some(revision) = downstream.options.revisions.iter().copied().find(meant) else {
+        let listed: Vec<&str> = downstream.revisions(Era::Modern).into_iter().map(Revision::as_str).collect();
         let data = json!({ "supported": listed, "requested": version });
         return Err(RpcError::with_data(RpcError::UNSUPPORTED_VERSION, "unsupported protocol version", data));
     };
@@ -52,15 +52,15 @@ pub(super) fn read(
 }
 
 pub(super) fn check_headers(
-    face: &Face,
+    downstream: &Downstream,
     envelope: &Envelope,
     caller: &Caller,
     headers: &HeaderMap,
-) -> Result<(), Mismatch> {
+) -> Result<(), HeaderMismatch> {
     let params = envelope.params();
     let annotated = match (envelope.method(), params.as_ref().and_then(|params| params.get("name"))) {
         ("tools/call", Some(name)) => {
-            name.as_str().map(|name| face.service.param_headers(&name, caller)).unwrap_or_default()
+            name.as_str().map(|name| downstream.service.param_headers(&name, caller)).unwrap_or_default()
         }
         _ => Vec::new(),
     };

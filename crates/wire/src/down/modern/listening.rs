@@ -22,11 +22,11 @@ impl Reply {
         if !ids.is_empty() && !self.caller.capabilities.extension(capability::TASKS) {
             return Err(tasks::undeclared());
         }
-        let limit = self.face.options.limits.concurrent_requests;
+        let limit = self.downstream.options.limits.concurrent_requests;
         if limit < ids.len() {
             return Err(accent::too_many(limit));
         }
-        let subscribing = Subscription::to(Arc::clone(&self.face), self.caller.clone(), wanted, ids);
+        let subscribing = Subscription::to(Arc::clone(&self.downstream), self.caller.clone(), wanted, ids);
         self.source = Source::Subscribing(Box::pin(subscribing));
         Ok(())
     }

@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
-    down::{Caller, Face, Heard},
+    down::{Caller, Downstream, Heard},
     notice::{Notice, Wanted},
     task::{Depth, Task, spelling},
 };
@@ -24,24 +24,24 @@ pub(super) struct Subscription {
 
 impl Subscription {
     /// Subscribes to what a service tells of and to tasks. With the end of both the subscription ends.
-    pub(super) async fn to(face: Arc<Face>, caller: Caller, wanted: Wanted, ids: Vec<String>) -> Self {
+    pub(super) async fn to(downstream: Arc<Downstream>, caller: Caller, wanted: Wanted, ids: Vec<String>) -> Self {
         if ids.is_empty() {
-            let heard = face.service.listen(wanted, &caller).await;
+            let heard = downstream.service.listen(wanted, &caller).await;
             return Self { heard, tasks: Vec::new(), _telling: Vec::new() };
         }
         let (sender, notices) = mpsc::channel(UNREAD);
         let (mut tasks, mut telling) = (Vec::new(), Vec::new());
         let runtime = tokio::runtime::Handle::current();
         for id in ids {
-            let Some(task) = look(&face, &caller, &id).await else { continue };
-            let (face, caller, sender) = (Arc::clone(&face), caller.clone(), sender.clone());
-            telling.push(AbortOnDropHandle::new(runtime.spawn(tell(face, caller, task, sender))));
+            let Some(task) = look(&downstream, &caller, &id).await else { continue };
+            let (downstream, caller, sender) = (Arc::clone(&downstream), caller.clone(), sender.clone());
+            telling.push(AbortOnDropHandle::new(runtime.spawn(tell(downstream, caller, task, sender))));
             tasks.push(id);
         }
         let honoured = if wanted == Wanted::default() {
             wanted
         } else {
-            let heard = face.service.listen(wanted, &caller).await;
+            let heard = downstream.service.listen(wanted, &caller).await;
             telling.push(AbortOnDropHandle::new(runtime.spawn(pass_on(heard.notices, sender))));
             heard.honoured
         };
@@ -49,20 +49,20 @@ impl Subscription {
     }
 }
 
-async fn look(face: &Face, caller: &Caller, id: &str) -> Option<Task> {
-    face.service.tasks(caller)?.look(id, Depth::Whole, caller).await.ok()
+async fn look(downstream: &Downstream, caller: &Caller, id: &str) -> Option<Task> {
+    downstream.service.tasks(caller)?.look(id, Depth::Whole, caller).await.ok()
 }
 
 /// Tells of a task whenever it has changed, until it is over or gone.
-async fn tell(face: Arc<Face>, caller: Caller, mut task: Task, sender: mpsc::Sender<Notice>) {
+async fn tell(downstream: Arc<Downstream>, caller: Caller, mut task: Task, sender: mpsc::Sender<Notice>) {
     loop {
-        let Some(tasks) = face.service.tasks(&caller) else { return };
+        let Some(tasks) = downstream.service.tasks(&caller) else { return };
         let told = spelling::modern_whole(&task);
         if task.status.is_over() {
             return;
         }
         tasks.changed(&task, &caller).await;
-        let Some(now) = look(&face, &caller, &task.id).await else { return };
+        let Some(now) = look(&downstream, &caller, &task.id).await else { return };
         let params = spelling::modern_whole(&now);
         if params != told {
             let notice = Notice::Other { method: "notifications/tasks".to_owned(), params: Some(params) };

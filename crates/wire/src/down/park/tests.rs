@@ -4,14 +4,14 @@ use std::{sync::Arc, time::Duration};
 
 use super::{CannotPark, Claimed, Dishonoured, Parked, ParkingLot, Places};
 use crate::{
-    exchange::{Answer, AskId, Cause, Feed, Happening, Question, Terms, pair},
+    exchange::{Answer, ServerRequestId, Cause, Feed, ExchangeEvent, ServerRequestDetails, ExchangeTimeouts, pair},
     json::Raw,
     limit::Limits,
     seal::{Purpose, Sealer},
 };
 
 fn lot() -> ParkingLot {
-    lot_with(&Arc::new(Sealer::generated().unwrap()))
+    lot_with(&Arc::new(Sealer::with_random_key().unwrap()))
 }
 
 fn lot_with(sealer: &Arc<Sealer>) -> ParkingLot {
@@ -20,7 +20,7 @@ fn lot_with(sealer: &Arc<Sealer>) -> ParkingLot {
 }
 
 fn call() -> (Parked, Feed) {
-    let (exchange, feed) = pair(Terms::unbounded(), 8);
+    let (exchange, feed) = pair(ExchangeTimeouts::unbounded(), 8);
     (Parked { exchange, asks: Vec::new() }, feed)
 }
 
@@ -33,8 +33,8 @@ async fn a_handle_is_good_once_for_its_caller_and_its_request() {
     let lot = lot();
     let (parked, _feed) = call();
     let handle = lot.park(parked, "ada", "call x").unwrap();
-    assert_eq!(claim(&lot, &handle, "bob", "call x"), Err(Dishonoured::Mismatch));
-    assert_eq!(claim(&lot, &handle, "ada", "call y"), Err(Dishonoured::Mismatch));
+    assert_eq!(claim(&lot, &handle, "bob", "call x"), Err(Dishonoured::HeaderMismatch));
+    assert_eq!(claim(&lot, &handle, "ada", "call y"), Err(Dishonoured::HeaderMismatch));
     assert_eq!(claim(&lot, "made up", "ada", "call x"), Err(Dishonoured::NotOurs));
     assert_eq!(claim(&lot, &handle, "ada", "call x"), Ok(()));
     assert_eq!(claim(&lot, &handle, "ada", "call x"), Err(Dishonoured::Used));
@@ -42,12 +42,12 @@ async fn a_handle_is_good_once_for_its_caller_and_its_request() {
 
 #[tokio::test]
 async fn another_instance_with_the_same_key_knows_that_it_is_over() {
-    let sealer = Arc::new(Sealer::generated().unwrap());
+    let sealer = Arc::new(Sealer::with_random_key().unwrap());
     let (before, after) = (lot_with(&sealer), lot_with(&sealer));
     let (parked, _feed) = call();
     let handle = before.park(parked, "ada", "call x").unwrap();
     assert_eq!(claim(&after, &handle, "ada", "call x"), Err(Dishonoured::Over));
-    assert_eq!(claim(&after, &handle, "bob", "call x"), Err(Dishonoured::Mismatch));
+    assert_eq!(claim(&after, &handle, "bob", "call x"), Err(Dishonoured::HeaderMismatch));
     let again = before.again("ada", "call x").unwrap();
     assert!(matches!(after.claim(&again, "ada", "call x"), Ok(Claimed::Again)));
     let content = br#"{"stands_for":{"Again":{"until":99999999999}},"principal":"a","request":"b"}"#;
@@ -62,19 +62,19 @@ async fn an_abandoned_call_is_answered_in_the_negative_and_cancelled() {
     let lot = lot();
     let (mut parked, feed) = call();
     let ask = |number, method: &str| {
-        let id = AskId(number);
-        feed.ask(Question { id, key: None, method: method.to_owned(), params: None, cause: Cause::Request })
+        let id = ServerRequestId(number);
+        feed.ask(ServerRequestDetails { id, key: None, method: method.to_owned(), params: None, cause: Cause::Request })
     };
     let answers = [ask(1, "elicitation/create"), ask(2, "sampling/createMessage"), ask(3, "roots/list")];
     for key in ["a", "b", "c"] {
-        let Some(Happening::Ask(ask)) = parked.exchange.next().await else { panic!("a question") };
+        let Some(ExchangeEvent::ServerRequest(ask)) = parked.exchange.next().await else { panic!("a question") };
         parked.asks.push((key.to_owned(), ask));
     }
     let handle = lot.park(parked, "ada", "call x").unwrap();
     let [form, sample, roots] = futures_util::future::join_all(answers).await.try_into().unwrap();
     assert!(matches!(form, Answer::Given(said) if said == Raw::parse(r#"{"action":"cancel"}"#).unwrap()));
     assert!(matches!(sample, Answer::Refused(error) if error.code() == -1));
-    assert!(matches!(roots, Answer::Nobody));
+    assert!(matches!(roots, Answer::Unavailable));
     feed.cancelled().await;
     assert_eq!(claim(&lot, &handle, "ada", "call x"), Err(Dishonoured::Over));
 }

@@ -32,7 +32,7 @@ pub(in crate::down) struct UnderWay {
 impl Session {
     /// Notes that a request is under way; refused when that id is already, or when there are too many.
     pub(in crate::down) fn under_way(self: &Arc<Self>, id: &Id) -> Result<UnderWay, RpcError> {
-        let cancelled = self.under_way.lock().begin(id, self.face.options.limits.concurrent_requests)?;
+        let cancelled = self.under_way.lock().begin(id, self.downstream.options.limits.concurrent_requests)?;
         Ok(UnderWay { session: Arc::clone(self), id: id.clone(), cancelled })
     }
 }

@@ -2,7 +2,7 @@
 
 use bytes::{Buf, Bytes, BytesMut};
 
-use super::head::not_http;
+use super::head::invalid_http;
 use crate::error::WireError;
 
 /// A size has no more digits.
@@ -10,15 +10,15 @@ const DIGITS: usize = 16;
 
 /// Where in a body in chunks one stands.
 #[derive(Debug)]
-pub(super) struct Chunks {
-    at: At,
+pub(super) struct ChunkDecoder {
+    at: ChunkState,
     /// What may stand around a chunk: extensions and trailers carry nothing for us.
     bound: usize,
     patience: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum At {
+enum ChunkState {
     Size {
         sum: u64,
         digits: usize,
@@ -50,33 +50,33 @@ enum At {
 
 /// The next of a body.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(super) enum BodyPart {
     Piece(Bytes),
     Over,
     /// More has to come first.
     More,
 }
 
-impl Chunks {
-    /// At the beginning; around each chunk so much may stand.
+impl ChunkDecoder {
+    /// ChunkState the beginning; around each chunk so much may stand.
     pub(super) fn new(bound: usize) -> Self {
-        Self { at: At::Size { sum: 0, digits: 0 }, bound, patience: bound }
+        Self { at: ChunkState::Size { sum: 0, digits: 0 }, bound, patience: bound }
     }
 
     /// What comes next of what is there.
-    pub(super) fn next(&mut self, input: &mut BytesMut) -> Result<Next, WireError> {
+    pub(super) fn next(&mut self, input: &mut BytesMut) -> Result<BodyPart, WireError> {
         loop {
-            if self.at == At::Over {
-                return Ok(Next::Over);
+            if self.at == ChunkState::Over {
+                return Ok(BodyPart::Over);
             }
             if input.is_empty() {
-                return Ok(Next::More);
+                return Ok(BodyPart::More);
             }
-            if let At::Data { left } = self.at {
+            if let ChunkState::Data { left } = self.at {
                 let size = usize::try_from(left).unwrap_or(usize::MAX).min(input.len());
                 let left = left - size as u64;
-                self.at = if left == 0 { At::Behind } else { At::Data { left } };
-                return Ok(Next::Piece(input.split_to(size).freeze()));
+                self.at = if left == 0 { ChunkState::Behind } else { ChunkState::Data { left } };
+                return Ok(BodyPart::Piece(input.split_to(size).freeze()));
             }
             let byte = input.get_u8();
             self.at = self.behind(byte)?;
@@ -84,34 +84,34 @@ impl Chunks {
     }
 
     /// Where one stands behind this byte, which is none of the body.
-    fn behind(&mut self, byte: u8) -> Result<At, WireError> {
+    fn behind(&mut self, byte: u8) -> Result<ChunkState, WireError> {
         match (self.at, byte) {
-            (At::Size { sum, digits }, byte) if byte.is_ascii_hexdigit() && digits < DIGITS => {
+            (ChunkState::Size { sum, digits }, byte) if byte.is_ascii_hexdigit() && digits < DIGITS => {
                 let digit = char::from(byte).to_digit(16).unwrap_or_default();
-                Ok(At::Size { sum: sum << 4 | u64::from(digit), digits: digits + 1 })
+                Ok(ChunkState::Size { sum: sum << 4 | u64::from(digit), digits: digits + 1 })
             }
-            (At::Size { sum: size, digits }, b'\r') if 0 < digits => Ok(At::SizeEnd { size }),
-            (At::Size { sum: size, digits }, b';' | b' ' | b'\t') if 0 < digits => Ok(At::Extension { size }),
-            (At::Extension { size }, b'\r') => Ok(At::SizeEnd { size }),
-            (at @ At::Extension { .. }, byte) if byte != b'\n' => self.skip(at),
-            (At::SizeEnd { size: 0 }, b'\n') => Ok(At::Trailer { empty: true }),
-            (At::SizeEnd { size }, b'\n') => Ok(At::Data { left: size }),
-            (At::Behind, b'\r') => Ok(At::BehindEnd),
-            (At::BehindEnd, b'\n') => {
+            (ChunkState::Size { sum: size, digits }, b'\r') if 0 < digits => Ok(ChunkState::SizeEnd { size }),
+            (ChunkState::Size { sum: size, digits }, b';' | b' ' | b'\t') if 0 < digits => Ok(ChunkState::Extension { size }),
+            (ChunkState::Extension { size }, b'\r') => Ok(ChunkState::SizeEnd { size }),
+            (at @ ChunkState::Extension { .. }, byte) if byte != b'\n' => self.skip(at),
+            (ChunkState::SizeEnd { size: 0 }, b'\n') => Ok(ChunkState::Trailer { empty: true }),
+            (ChunkState::SizeEnd { size }, b'\n') => Ok(ChunkState::Data { left: size }),
+            (ChunkState::Behind, b'\r') => Ok(ChunkState::BehindEnd),
+            (ChunkState::BehindEnd, b'\n') => {
                 self.patience = self.bound;
-                Ok(At::Size { sum: 0, digits: 0 })
+                Ok(ChunkState::Size { sum: 0, digits: 0 })
             }
-            (At::Trailer { empty }, b'\r') => Ok(At::TrailerEnd { empty }),
-            (At::Trailer { .. }, byte) if byte != b'\n' => self.skip(At::Trailer { empty: false }),
-            (At::TrailerEnd { empty: true }, b'\n') => Ok(At::Over),
-            (At::TrailerEnd { empty: false }, b'\n') => Ok(At::Trailer { empty: true }),
-            _ => Err(not_http("a chunk that is none")),
+            (ChunkState::Trailer { empty }, b'\r') => Ok(ChunkState::TrailerEnd { empty }),
+            (ChunkState::Trailer { .. }, byte) if byte != b'\n' => self.skip(ChunkState::Trailer { empty: false }),
+            (ChunkState::TrailerEnd { empty: true }, b'\n') => Ok(ChunkState::Over),
+            (ChunkState::TrailerEnd { empty: false }, b'\n') => Ok(ChunkState::Trailer { empty: true }),
+            _ => Err(invalid_http("a chunk that is none")),
         }
     }
 
-    fn skip(&mut self, at: At) -> Result<At, WireError> {
+    fn skip(&mut self, at: ChunkState) -> Result<ChunkState, WireError> {
         let left = self.patience.checked_sub(1);
-        self.patience = left.ok_or_else(|| not_http("too much around a chunk"))?;
+        self.patience = left.ok_or_else(|| invalid_http("too much around a chunk"))?;
         Ok(at)
     }
 }
@@ -121,21 +121,21 @@ mod tests {
     use bytes::{Bytes, BytesMut};
     use proptest::prelude::{any, prop, proptest};
 
-    use super::{Chunks, Next};
+    use super::{ChunkDecoder, BodyPart};
     use crate::property;
 
-    /// The whole body, fed in pieces of this size; what stands behind it is given too.
-    fn fed(text: &[u8], size: usize) -> Result<(Vec<u8>, Vec<u8>), Option<String>> {
-        let (mut chunks, mut body, mut input) = (Chunks::new(64), Vec::new(), BytesMut::new());
+    /// The whole body, decode in pieces of this size; what stands behind it is given too.
+    fn decode(text: &[u8], size: usize) -> Result<(Vec<u8>, Vec<u8>), Option<String>> {
+        let (mut chunks, mut body, mut input) = (ChunkDecoder::new(64), Vec::new(), BytesMut::new());
         let mut pieces = text.chunks(size);
         loop {
             match chunks.next(&mut input).map_err(|error| Some(error.to_string()))? {
-                Next::Piece(piece) => body.extend_from_slice(&piece),
-                Next::Over => {
+                BodyPart::Piece(piece) => body.extend_from_slice(&piece),
+                BodyPart::Over => {
                     pieces.for_each(|piece| input.extend_from_slice(piece));
                     return Ok((body, input.to_vec()));
                 }
-                Next::More => input.extend_from_slice(pieces.next().ok_or(None)?),
+                BodyPart::More => input.extend_from_slice(pieces.next().ok_or(None)?),
             }
         }
     }
@@ -144,7 +144,7 @@ mod tests {
     fn chunks_are_put_together_and_what_stands_around_them_is_not() {
         let text = b"5;name=value\r\nhello\r\n6 \r\n world\r\n0\r\nx-trailer: of no interest\r\n\r\nHTTP";
         for size in [1, 2, 3, 7, text.len()] {
-            assert_eq!(fed(text, size), Ok((b"hello world".to_vec(), b"HTTP".to_vec())), "in pieces of {size}");
+            assert_eq!(decode(text, size), Ok((b"hello world".to_vec(), b"HTTP".to_vec())), "in pieces of {size}");
         }
     }
 
@@ -170,7 +170,7 @@ mod tests {
         ];
         for text in rows {
             assert!(
-                fed(text, 1).is_err_and(|why| why.is_some_and(|why| why.contains("not HTTP"))),
+                decode(text, 1).is_err_and(|why| why.is_some_and(|why| why.contains("not HTTP"))),
                 "{}",
                 text.escape_ascii()
             );
@@ -181,7 +181,7 @@ mod tests {
     fn what_breaks_off_is_not_over() {
         let whole = b"2\r\nok\r\n0\r\n\r\n";
         for size in 0..whole.len() {
-            assert_eq!(fed(&whole[..size], 3), Err(None), "after {size} bytes");
+            assert_eq!(decode(&whole[..size], 3), Err(None), "after {size} bytes");
         }
     }
 
@@ -196,14 +196,14 @@ mod tests {
                 text.extend_from_slice(b"\r\n");
             }
             text.extend_from_slice(b"0\r\n\r\n");
-            assert_eq!(fed(&text, size), Ok((parts.concat(), Vec::new())));
+            assert_eq!(decode(&text, size), Ok((parts.concat(), Vec::new())));
         });
     }
 
     #[test]
     fn a_piece_is_given_as_soon_as_it_is_there() {
-        let (mut chunks, mut input) = (Chunks::new(64), BytesMut::from("8\r\nhalf".as_bytes()));
-        assert_eq!(chunks.next(&mut input).unwrap(), Next::Piece(Bytes::from_static(b"half")));
-        assert_eq!(chunks.next(&mut input).unwrap(), Next::More);
+        let (mut chunks, mut input) = (ChunkDecoder::new(64), BytesMut::from("8\r\nhalf".as_bytes()));
+        assert_eq!(chunks.next(&mut input).unwrap(), BodyPart::Piece(Bytes::from_static(b"half")));
+        assert_eq!(chunks.next(&mut input).unwrap(), BodyPart::More);
     }
 }

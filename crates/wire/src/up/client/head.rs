@@ -16,7 +16,7 @@ const OPENING: &[u8] = b"HTTP/1.";
 
 /// What a head may take.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bound {
+pub(super) struct HeadLimits {
     /// Bytes in all.
     pub(super) bytes: usize,
     /// Headers.
@@ -25,17 +25,17 @@ pub(super) struct Bound {
 
 /// The head of a reply.
 #[derive(Debug)]
-pub(super) struct Head {
+pub(super) struct ResponseHead {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
-    pub(super) extent: Extent,
+    pub(super) body_length: BodyLength,
     /// Whether another request may go over the connection when the body has ended.
-    pub(super) stays: bool,
+    pub(super) keep_alive: bool,
 }
 
 /// How far a body goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Extent {
+pub(super) enum BodyLength {
     /// So many bytes.
     Sized(u64),
     /// As its chunks say.
@@ -57,7 +57,7 @@ const FRAMING: [HeaderName; 8] = [
 ];
 
 /// Writes one header, unless it is one of those that only [`write()`] writes.
-pub(crate) fn field(fields: &mut Vec<u8>, name: &HeaderName, value: &HeaderValue) {
+pub(crate) fn write_field(fields: &mut Vec<u8>, name: &HeaderName, value: &HeaderValue) {
     if !FRAMING.contains(name) {
         put(fields, name, value);
     }
@@ -100,10 +100,10 @@ fn decimal(out: &mut Vec<u8>, number: usize) {
 }
 
 /// Reads a head off the front, once it is whole; `seen` is how much of it was looked at before.
-pub(super) fn read(input: &mut BytesMut, seen: &mut usize, bound: Bound) -> Result<Option<Head>, WireError> {
+pub(super) fn read(input: &mut BytesMut, seen: &mut usize, bound: HeadLimits) -> Result<Option<ResponseHead>, WireError> {
     let opening = input.len().min(OPENING.len());
     if input[..opening] != OPENING[..opening] {
-        return Err(not_http("it does not begin as an answer does"));
+        return Err(invalid_http("it does not begin as an answer does"));
     }
     let too_large = || WireError::TooLarge { what: "response header", limit: bound.bytes };
     let Some(end) = end(input, *seen) else {
@@ -128,7 +128,7 @@ fn end(bytes: &[u8], seen: usize) -> Option<usize> {
     })
 }
 
-fn parse(text: &Bytes, bound: Bound) -> Result<Head, WireError> {
+fn parse(text: &Bytes, bound: HeadLimits) -> Result<ResponseHead, WireError> {
     let mut usual = [httparse::EMPTY_HEADER; USUAL];
     let room = bound.count.min(USUAL);
     let mut response = httparse::Response::new(&mut usual[..room]);
@@ -137,67 +137,67 @@ fn parse(text: &Bytes, bound: Bound) -> Result<Head, WireError> {
             let mut many = vec![httparse::EMPTY_HEADER; bound.count];
             let mut response = httparse::Response::new(&mut many);
             let parsed = response.parse(text);
-            understood(text, parsed, &response, bound)
+            build_head(text, parsed, &response, bound)
         }
-        parsed => understood(text, parsed, &response, bound),
+        parsed => build_head(text, parsed, &response, bound),
     }
 }
 
-fn understood(
+fn build_head(
     text: &Bytes,
     parsed: httparse::Result<usize>,
     response: &httparse::Response<'_, '_>,
-    bound: Bound,
-) -> Result<Head, WireError> {
+    bound: HeadLimits,
+) -> Result<ResponseHead, WireError> {
     match parsed {
         Ok(httparse::Status::Complete(_)) => {}
-        Ok(httparse::Status::Partial) => return Err(not_http("its head breaks off")),
+        Ok(httparse::Status::Partial) => return Err(invalid_http("its head breaks off")),
         Err(httparse::Error::TooManyHeaders) => {
             return Err(WireError::TooLarge { what: "number of response headers", limit: bound.count });
         }
-        Err(error) => return Err(not_http(&error.to_string())),
+        Err(error) => return Err(invalid_http(&error.to_string())),
     }
     let status =
-        StatusCode::from_u16(response.code.unwrap_or_default()).map_err(|_| not_http("a status out of range"))?;
+        StatusCode::from_u16(response.code.unwrap_or_default()).map_err(|_| invalid_http("a status out of range"))?;
     let mut headers = HeaderMap::with_capacity(response.headers.len());
     for line in &*response.headers {
-        let name = HeaderName::from_bytes(line.name.as_bytes()).map_err(|_| not_http("a header without a name"))?;
+        let name = HeaderName::from_bytes(line.name.as_bytes()).map_err(|_| invalid_http("a header without a name"))?;
         let value = HeaderValue::from_maybe_shared(text.slice_ref(line.value));
-        headers.append(name, value.map_err(|_| not_http("a header with a value nobody can read"))?);
+        headers.append(name, value.map_err(|_| invalid_http("a header with a value nobody can read"))?);
     }
-    let (extent, clear) = extent(status, &headers)?;
-    let stays = clear && response.version == Some(1) && extent != Extent::UntilClose && !closes(&headers);
-    Ok(Head { status, headers, extent, stays })
+    let (body_length, clear) = body_length(status, &headers)?;
+    let keep_alive = clear && response.version == Some(1) && body_length != BodyLength::UntilClose && !closes(&headers);
+    Ok(ResponseHead { status, headers, body_length, keep_alive })
 }
 
 /// How far the body goes, and whether there is only one way to understand that.
-fn extent(status: StatusCode, headers: &HeaderMap) -> Result<(Extent, bool), WireError> {
-    let size = announced(headers)?;
+fn body_length(status: StatusCode, headers: &HeaderMap) -> Result<(BodyLength, bool), WireError> {
+    let size = content_length(headers)?;
     let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
     let (first, last) = (codings.next(), codings.next_back());
     if status.is_informational() || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
-        return Ok((Extent::Sized(0), first.is_none() && size.unwrap_or_default() == 0));
+        return Ok((BodyLength::Sized(0), first.is_none() && size.unwrap_or_default() == 0));
     }
     match last.or(first) {
         Some(coding) => {
             let mut names = coding.as_bytes().rsplit(|byte| *byte == b',');
             let chunked = names.next().is_some_and(|name| name.trim_ascii().eq_ignore_ascii_case(b"chunked"));
             let alone = last.is_none() && names.next().is_none() && size.is_none();
-            Ok((if chunked { Extent::Chunked } else { Extent::UntilClose }, alone))
+            Ok((if chunked { BodyLength::Chunked } else { BodyLength::UntilClose }, alone))
         }
-        None => Ok((size.map_or(Extent::UntilClose, Extent::Sized), true)),
+        None => Ok((size.map_or(BodyLength::UntilClose, BodyLength::Sized), true)),
     }
 }
 
 /// The size that was announced; said more than once, it has to be the same.
-fn announced(headers: &HeaderMap) -> Result<Option<u64>, WireError> {
+fn content_length(headers: &HeaderMap) -> Result<Option<u64>, WireError> {
     let mut announced = None;
     for said in
         headers.get_all(header::CONTENT_LENGTH).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
     {
-        let size = number(said.trim_ascii()).ok_or_else(|| not_http("a size that is no number"))?;
+        let size = number(said.trim_ascii()).ok_or_else(|| invalid_http("a size that is no number"))?;
         if announced.is_some_and(|before| before != size) {
-            return Err(not_http("two sizes"));
+            return Err(invalid_http("two sizes"));
         }
         announced = Some(size);
     }
@@ -219,7 +219,7 @@ fn closes(headers: &HeaderMap) -> bool {
 }
 
 /// The server speaks something else.
-pub(super) fn not_http(what: &str) -> WireError {
+pub(super) fn invalid_http(what: &str) -> WireError {
     WireError::protocol(format!("not HTTP: {what}"))
 }
 
@@ -228,17 +228,17 @@ mod tests {
     use bytes::BytesMut;
     use http::{HeaderName, HeaderValue, Method, StatusCode, header};
 
-    use super::{Bound, Extent, Head, field, read, write};
+    use super::{HeadLimits, BodyLength, ResponseHead, write_field, read, write};
     use crate::error::WireError;
 
-    const BOUND: Bound = Bound { bytes: 1024, count: 50 };
+    const BOUND: HeadLimits = HeadLimits { bytes: 1024, count: 50 };
 
-    fn head(text: &str) -> Result<Option<Head>, WireError> {
+    fn head(text: &str) -> Result<Option<ResponseHead>, WireError> {
         read(&mut BytesMut::from(text), &mut 0, BOUND)
     }
 
     /// The status line of a good answer with these headers.
-    fn good(headers: &str) -> Head {
+    fn good(headers: &str) -> ResponseHead {
         head(&format!("HTTP/1.1 200 OK\r\n{headers}\r\n")).unwrap().unwrap()
     }
 
@@ -260,7 +260,7 @@ mod tests {
         for name in
             ["x-own", "host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "expect"]
         {
-            field(&mut fields, &HeaderName::from_static(name), &HeaderValue::from_static("5"));
+            write_field(&mut fields, &HeaderName::from_static(name), &HeaderValue::from_static("5"));
         }
         assert_eq!(fields, b"x-own: 5\r\n");
     }
@@ -277,7 +277,7 @@ mod tests {
         input.extend_from_slice(&text.as_bytes()[end..]);
         let found = read(&mut input, &mut seen, BOUND).unwrap().unwrap();
         assert_eq!(seen, 0, "the next one begins anew");
-        assert_eq!((found.status, found.extent, found.stays), (StatusCode::NOT_FOUND, Extent::Sized(3), true));
+        assert_eq!((found.status, found.body_length, found.keep_alive), (StatusCode::NOT_FOUND, BodyLength::Sized(3), true));
         assert_eq!(found.headers.get_all("x-one").iter().collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!(input, "abc");
         let bare = head(&text.replace("\r\n", "\n")).unwrap().unwrap();
@@ -287,29 +287,29 @@ mod tests {
     #[test]
     fn where_a_body_ends_and_whether_another_may_follow() {
         let rows = [
-            ("content-length: 5\r\n", Extent::Sized(5), true),
-            ("content-length: 5\r\ncontent-length: 5\r\n", Extent::Sized(5), true),
-            ("content-length: 5, 5\r\n", Extent::Sized(5), true),
-            ("content-length: 5\r\nconnection: x, Close\r\n", Extent::Sized(5), false),
-            ("transfer-encoding: Chunked\r\n", Extent::Chunked, true),
-            ("transfer-encoding: gzip\r\ntransfer-encoding: chunked\r\n", Extent::Chunked, false),
-            ("transfer-encoding: gzip, chunked\r\n", Extent::Chunked, false),
-            ("transfer-encoding: chunked, chunked\r\n", Extent::Chunked, false),
-            ("transfer-encoding: chunked, gzip\r\n", Extent::UntilClose, false),
-            ("transfer-encoding: chunked\r\ncontent-length: 5\r\n", Extent::Chunked, false),
-            ("", Extent::UntilClose, false),
+            ("content-length: 5\r\n", BodyLength::Sized(5), true),
+            ("content-length: 5\r\ncontent-length: 5\r\n", BodyLength::Sized(5), true),
+            ("content-length: 5, 5\r\n", BodyLength::Sized(5), true),
+            ("content-length: 5\r\nconnection: x, Close\r\n", BodyLength::Sized(5), false),
+            ("transfer-encoding: Chunked\r\n", BodyLength::Chunked, true),
+            ("transfer-encoding: gzip\r\ntransfer-encoding: chunked\r\n", BodyLength::Chunked, false),
+            ("transfer-encoding: gzip, chunked\r\n", BodyLength::Chunked, false),
+            ("transfer-encoding: chunked, chunked\r\n", BodyLength::Chunked, false),
+            ("transfer-encoding: chunked, gzip\r\n", BodyLength::UntilClose, false),
+            ("transfer-encoding: chunked\r\ncontent-length: 5\r\n", BodyLength::Chunked, false),
+            ("", BodyLength::UntilClose, false),
         ];
-        for (headers, extent, stays) in rows {
+        for (headers, body_length, keep_alive) in rows {
             let head = good(headers);
-            assert_eq!((head.extent, head.stays), (extent, stays), "{headers}");
+            assert_eq!((head.body_length, head.keep_alive), (body_length, keep_alive), "{headers}");
         }
         let old = head("HTTP/1.0 200 OK\r\ncontent-length: 5\r\n\r\n").unwrap().unwrap();
-        assert_eq!((old.extent, old.stays), (Extent::Sized(5), false));
+        assert_eq!((old.body_length, old.keep_alive), (BodyLength::Sized(5), false));
         for status in [100, 204, 304] {
             let none = head(&format!("HTTP/1.1 {status} x\r\ncontent-length: 5\r\n\r\n")).unwrap().unwrap();
-            assert_eq!((none.extent, none.stays), (Extent::Sized(0), false), "{status} has no body, whatever it says");
+            assert_eq!((none.body_length, none.keep_alive), (BodyLength::Sized(0), false), "{status} has no body, whatever it says");
             let none = head(&format!("HTTP/1.1 {status} x\r\n\r\n")).unwrap().unwrap();
-            assert_eq!((none.extent, none.stays), (Extent::Sized(0), true));
+            assert_eq!((none.body_length, none.keep_alive), (BodyLength::Sized(0), true));
         }
     }
 

@@ -11,15 +11,15 @@ use url::Url;
 
 use super::{
     Endpoint, lane,
-    lanes::Lanes,
-    request::{Headers, Marks, Outgoing},
+    lanes::ActiveLanes,
+    request::{Headers, SessionHeaders, OutgoingHttp},
 };
 use crate::{
-    error::{Clock, WireError},
+    error::{TimeoutKind, WireError},
     revision::Revision,
-    sse::Decoder,
+    sse::SseDecoder,
     up::{
-        client::{Reply, shown},
+        client::{HttpResponse, display_url},
         handshake,
         transport::{Lane, LaneEnd, Link, Outbound, Sink},
     },
@@ -35,29 +35,29 @@ struct EventStreamLink {
     // Nothing awaits under these locks.
     revision: Mutex<Option<Revision>>,
     reading: Mutex<Option<AbortOnDropHandle<()>>>,
-    lanes: Arc<Lanes>,
+    lanes: Arc<ActiveLanes>,
 }
 
 /// Opens the stream and waits for the address.
 pub(super) async fn open(endpoint: Arc<Endpoint>, sink: Arc<dyn Sink>) -> Result<Arc<dyn Link>, WireError> {
     let headers = vec![(header::ACCEPT, HeaderValue::from_static("text/event-stream"))];
-    let mut response = endpoint.send(Outgoing::get(&headers, &Marks::default())).await?;
+    let mut response = endpoint.send(OutgoingHttp::get(&headers, &SessionHeaders::default())).await?;
     let kind = response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if !response.status().is_success() || !kind.starts_with("text/event-stream") {
         let kind = kind.to_owned();
-        return Err(match lane::acknowledged(&mut response, &endpoint.limits).await {
+        return Err(match lane::read_acknowledgement(&mut response, &endpoint.limits).await {
             LaneEnd::Accepted => WireError::protocol(format!("no event stream but `{kind}`")),
             end => handshake::lane_error(end),
         });
     }
-    let lanes = Lanes::new(Arc::clone(&sink), &endpoint.limits);
+    let lanes = ActiveLanes::new(Arc::clone(&sink), &endpoint.limits);
     let (found, address) = oneshot::channel();
     let reading = read(Arc::clone(&endpoint), response, sink, found);
     let reading = AbortOnDropHandle::new(lanes.runtime().spawn(reading));
     let address = match tokio::time::timeout(ADDRESS, address).await {
         Ok(Ok(address)) => address?,
         Ok(Err(_)) => return Err(WireError::Ended("the stream closed before it named an address".to_owned())),
-        Err(_) => return Err(WireError::TimedOut { clock: Clock::Handshake, limit: ADDRESS }),
+        Err(_) => return Err(WireError::TimedOut { kind: TimeoutKind::Handshake, limit: ADDRESS }),
     };
     Ok(Arc::new(EventStreamLink {
         endpoint,
@@ -71,11 +71,11 @@ pub(super) async fn open(endpoint: Arc<Endpoint>, sink: Arc<dyn Sink>) -> Result
 /// Reads the stream: first the address, then messages.
 async fn read(
     endpoint: Arc<Endpoint>,
-    mut response: Reply,
+    mut response: HttpResponse,
     sink: Arc<dyn Sink>,
     found: oneshot::Sender<Result<Url, WireError>>,
 ) {
-    let mut decoder = Decoder::new(endpoint.limits.event_bytes);
+    let mut decoder = SseDecoder::new(endpoint.limits.event_bytes);
     let mut found = Some(found);
     let mut why = WireError::Ended("the event stream closed".to_owned());
     'stream: while let Some(Ok(chunk)) = response.chunk().await {
@@ -99,7 +99,7 @@ async fn read(
                 }
                 (_, waiting) => {
                     found = waiting;
-                    if let Some(message) = lane::message(event) {
+                    if let Some(message) = lane::event_message(event) {
                         sink.message(Lane::Shared, message);
                     }
                 }
@@ -142,7 +142,7 @@ impl Link for EventStreamLink {
         self.lanes.abandon(request);
     }
 
-    fn settle(&self, revision: Revision) {
+    fn set_revision(&self, revision: Revision) {
         *self.revision.lock() = Some(revision);
     }
 
@@ -157,9 +157,9 @@ impl EventStreamLink {
     fn post(&self, outbound: Outbound) -> impl Future<Output = LaneEnd> + Send + 'static {
         let (endpoint, address, revision) = (Arc::clone(&self.endpoint), self.address.clone(), *self.revision.lock());
         async move {
-            let (headers, marks) = (Headers::new(), Marks::new(revision, None));
-            match endpoint.send_to(&address, Outgoing::post(&headers, &marks, outbound.message)).await {
-                Ok(mut response) => lane::acknowledged(&mut response, &endpoint.limits).await,
+            let (headers, session_headers) = (Headers::new(), SessionHeaders::new(revision, None));
+            match endpoint.send_to(&address, OutgoingHttp::post(&headers, &session_headers, outbound.message)).await {
+                Ok(mut response) => lane::read_acknowledgement(&mut response, &endpoint.limits).await,
                 Err(error) => LaneEnd::Failed(error),
             }
         }
@@ -168,6 +168,6 @@ impl EventStreamLink {
 
 impl fmt::Debug for EventStreamLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EventStreamLink").field("address", &shown(&self.address)).finish_non_exhaustive()
+        f.debug_struct("EventStreamLink").field("address", &display_url(&self.address)).finish_non_exhaustive()
     }
 }

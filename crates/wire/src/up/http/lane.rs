@@ -9,9 +9,9 @@ use crate::{
     error::WireError,
     limit::Limits,
     pieces::Pieces,
-    sse::{Decoder, Event},
+    sse::{SseDecoder, SseEvent},
     up::{
-        client::Reply,
+        client::HttpResponse,
         transport::{Flow, Lane, LaneEnd, Sink},
     },
 };
@@ -27,16 +27,16 @@ const LAST_CHUNK: Duration = Duration::from_millis(250);
 const JSON: &str = "application/json";
 
 /// How a lane ended.
-pub(super) enum End {
+pub(super) enum LaneOutcome {
     /// For good.
     Lane(LaneEnd),
     /// In the middle; perhaps it can be taken up again.
-    Broken(Broken),
+    Broken(BrokenStream),
 }
 
 /// A stream that closed before the answer.
 #[derive(Debug, Default)]
-pub(super) struct Broken {
+pub(super) struct BrokenStream {
     /// The last event seen, without which it cannot be taken up again.
     pub(super) last_event: Option<String>,
     /// How long the server wants to be left alone, in milliseconds.
@@ -48,29 +48,29 @@ pub(super) struct Broken {
 }
 
 /// Reads a lane to its end, handing every message to the sink.
-pub(super) async fn read(sink: &dyn Sink, lane: Lane, response: &mut Reply, limits: &Limits) -> End {
+pub(super) async fn read(sink: &dyn Sink, lane: Lane, response: &mut HttpResponse, limits: &Limits) -> LaneOutcome {
     let status = response.status();
     // All but one body is large to wait for, and on the heap: most wait for one body.
     if !status.is_success() {
-        return End::Lane(Box::pin(status_end(response, limits)).await);
+        return LaneOutcome::Lane(Box::pin(status_end(response, limits)).await);
     }
-    match kind(response) {
-        kind if kind.eq_ignore_ascii_case(JSON) => End::Lane(read_json(sink, lane, response, limits).await),
+    match content_type(response) {
+        kind if kind.eq_ignore_ascii_case(JSON) => LaneOutcome::Lane(read_json(sink, lane, response, limits).await),
         kind if kind.eq_ignore_ascii_case("text/event-stream") => {
             Box::pin(read_events(sink, lane, response, limits)).await
         }
-        _ if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) => End::Lane(LaneEnd::Accepted),
-        kind => End::Lane(LaneEnd::Failed(WireError::protocol(format!("an answer of type `{kind}`")))),
+        _ if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) => LaneOutcome::Lane(LaneEnd::Accepted),
+        kind => LaneOutcome::Lane(LaneEnd::Failed(WireError::protocol(format!("an answer of type `{kind}`")))),
     }
 }
 
 /// Whether a good answer comes as one body, with nothing before it.
-pub(super) fn is_one_body(response: &Reply) -> bool {
-    response.status() == StatusCode::OK && kind(response).eq_ignore_ascii_case(JSON)
+pub(super) fn is_one_body(response: &HttpResponse) -> bool {
+    response.status() == StatusCode::OK && content_type(response).eq_ignore_ascii_case(JSON)
 }
 
 /// The type of a reply, without its parameters.
-fn kind(response: &Reply) -> &str {
+fn content_type(response: &HttpResponse) -> &str {
     let kind = response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if kind == JSON {
         return kind;
@@ -79,9 +79,9 @@ fn kind(response: &Reply) -> &str {
 }
 
 /// Reads the events of a stream to its end.
-async fn read_events(sink: &dyn Sink, lane: Lane, response: &mut Reply, limits: &Limits) -> End {
-    let mut decoder = Decoder::new(limits.event_bytes);
-    let mut broken = Broken::default();
+async fn read_events(sink: &dyn Sink, lane: Lane, response: &mut HttpResponse, limits: &Limits) -> LaneOutcome {
+    let mut decoder = SseDecoder::new(limits.event_bytes);
+    let mut broken = BrokenStream::default();
     while let Some(chunk) = response.chunk().await {
         let chunk = match chunk {
             Ok(chunk) => chunk,
@@ -92,30 +92,30 @@ async fn read_events(sink: &dyn Sink, lane: Lane, response: &mut Reply, limits: 
         };
         let events = match decoder.push(chunk) {
             Ok(events) => events,
-            Err(error) => return End::Lane(LaneEnd::Failed(error)),
+            Err(error) => return LaneOutcome::Lane(LaneEnd::Failed(error)),
         };
         for event in events {
             broken.note(&event);
-            if let Some(message) = message(event)
+            if let Some(message) = event_message(event)
                 && sink.message(lane, message) == Flow::Done
                 && lane != Lane::Standing
             {
                 // The server ends the stream right after the answer; then its connection can be used again.
                 finish(response).await;
-                return End::Lane(LaneEnd::Over);
+                return LaneOutcome::Lane(LaneEnd::Over);
             }
         }
     }
-    End::Broken(broken)
+    LaneOutcome::Broken(broken)
 }
 
 /// Reads what may still stand between the answer and the end of its stream; a server that leaves it open loses it.
-async fn finish(response: &mut Reply) {
+async fn finish(response: &mut HttpResponse) {
     drop(tokio::time::timeout(LAST_CHUNK, async { while let Some(Ok(_)) = response.chunk().await {} }).await);
 }
 
 /// The reply to a notification or an answer of ours: taken, or a status that says why not.
-pub(super) async fn acknowledged(response: &mut Reply, limits: &Limits) -> LaneEnd {
+pub(super) async fn read_acknowledgement(response: &mut HttpResponse, limits: &Limits) -> LaneEnd {
     if response.status().is_success() {
         finish(response).await;
         return LaneEnd::Accepted;
@@ -123,7 +123,7 @@ pub(super) async fn acknowledged(response: &mut Reply, limits: &Limits) -> LaneE
     status_end(response, limits).await
 }
 
-async fn read_json(sink: &dyn Sink, lane: Lane, response: &mut Reply, limits: &Limits) -> LaneEnd {
+async fn read_json(sink: &dyn Sink, lane: Lane, response: &mut HttpResponse, limits: &Limits) -> LaneEnd {
     let status = response.status();
     match collect(response, limits.message_bytes).await {
         Ok(body) if body.is_empty() && status != StatusCode::OK => LaneEnd::Accepted,
@@ -135,7 +135,7 @@ async fn read_json(sink: &dyn Sink, lane: Lane, response: &mut Reply, limits: &L
     }
 }
 
-async fn status_end(response: &mut Reply, limits: &Limits) -> LaneEnd {
+async fn status_end(response: &mut HttpResponse, limits: &Limits) -> LaneEnd {
     let status = response.status();
     // A body that is too long or breaks off says nothing worth waiting for.
     let body = collect(response, limits.message_bytes.min(STATUS_BODY)).await.unwrap_or_default();
@@ -143,7 +143,7 @@ async fn status_end(response: &mut Reply, limits: &Limits) -> LaneEnd {
 }
 
 /// The whole body, within a bound.
-async fn collect(response: &mut Reply, limit: usize) -> Result<Bytes, WireError> {
+async fn collect(response: &mut HttpResponse, limit: usize) -> Result<Bytes, WireError> {
     let too_large = || WireError::TooLarge { what: "message", limit };
     let announced = response.size();
     if announced.is_some_and(|size| (limit as u64) < size) {
@@ -177,18 +177,18 @@ async fn collect(response: &mut Reply, limit: usize) -> Result<Bytes, WireError>
 }
 
 /// The message an event carries; other kinds of events and empty ones carry none.
-pub(super) fn message(event: Event) -> Option<Bytes> {
+pub(super) fn event_message(event: SseEvent) -> Option<Bytes> {
     let named = event.name.as_deref().unwrap_or("message");
     (named == "message" && !event.data.is_empty()).then_some(event.data)
 }
 
-impl Broken {
+impl BrokenStream {
     /// The end of a lane that is not taken up again.
-    pub(super) fn for_good(self) -> LaneEnd {
+    pub(super) fn into_lane_end(self) -> LaneEnd {
         self.error.map_or(LaneEnd::Over, LaneEnd::Failed)
     }
 
-    pub(super) fn note(&mut self, event: &Event) {
+    pub(super) fn note(&mut self, event: &SseEvent) {
         self.progressed = true;
         if let Some(id) = &event.id {
             self.last_event = Some(id.clone());

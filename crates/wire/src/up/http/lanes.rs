@@ -8,7 +8,7 @@ use tokio::{runtime::Handle, task::AbortHandle};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    error::{Clock, WireError},
+    error::{TimeoutKind, WireError},
     limit::Limits,
     up::transport::{LaneEnd, Sink},
 };
@@ -17,7 +17,7 @@ use crate::{
 const TAKEN: Duration = Duration::from_secs(30);
 
 /// What one link has under way.
-pub(super) struct Lanes {
+pub(super) struct ActiveLanes {
     sink: Arc<dyn Sink>,
     // Nothing awaits under this lock. A place is taken before its task is known.
     requests: Mutex<BTreeMap<u64, Option<AbortHandle>>>,
@@ -28,7 +28,7 @@ pub(super) struct Lanes {
     pub(super) closed: CancellationToken,
 }
 
-impl Lanes {
+impl ActiveLanes {
     /// None under way, on this runtime.
     pub(super) fn new(sink: Arc<dyn Sink>, limits: &Limits) -> Arc<Self> {
         Arc::new(Self {
@@ -67,7 +67,7 @@ impl Lanes {
             Some(request) => self.begin_lane(request, post),
             // Requests are counted where they are made; what a server makes us say is counted here.
             None if self.most <= self.tasks.len() => return Err(WireError::Overloaded { limit: self.most }),
-            None => drop(self.tasks.spawn_on(delivered(post), &self.runtime)),
+            None => drop(self.tasks.spawn_on(deliver_within_timeout(post), &self.runtime)),
         }
         Ok(())
     }
@@ -106,16 +106,16 @@ impl Lanes {
 }
 
 /// A message that wants no answer, within its time: nobody else has an eye on the clock.
-async fn delivered(post: BoxFuture<'static, Option<LaneEnd>>) {
-    let late = |_| Some(LaneEnd::Failed(WireError::TimedOut { clock: Clock::Idle, limit: TAKEN }));
+async fn deliver_within_timeout(post: BoxFuture<'static, Option<LaneEnd>>) {
+    let late = |_| Some(LaneEnd::Failed(WireError::TimedOut { kind: TimeoutKind::Idle, limit: TAKEN }));
     match tokio::time::timeout(TAKEN, post).await.unwrap_or_else(late) {
         None | Some(LaneEnd::Accepted) => {}
         Some(end) => tracing::debug!(?end, "a message did not reach the server"),
     }
 }
 
-impl fmt::Debug for Lanes {
+impl fmt::Debug for ActiveLanes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lanes").field("under_way", &self.tasks.len()).finish_non_exhaustive()
+        f.debug_struct("ActiveLanes").field("under_way", &self.tasks.len()).finish_non_exhaustive()
     }
 }

@@ -12,8 +12,8 @@ use crate::{
     header as mcp,
     revision::Revision,
     up::{
-        client::{Message, Reply, Target, field},
-        credential::{Challenge, Next, Sending},
+        client::{HttpRequest, HttpResponse, HttpTarget, write_field},
+        credential::{Challenge, ChallengeAction, OutgoingRequest},
         redirect,
     },
 };
@@ -21,9 +21,9 @@ use crate::{
 /// Headers of one request that no other has, in the order they were made.
 pub(super) type Headers = Vec<(HeaderName, HeaderValue)>;
 
-/// What marks a request as part of a session.
+/// What session_headers a request as part of a session.
 #[derive(Debug, Default)]
-pub(super) struct Marks {
+pub(super) struct SessionHeaders {
     /// The revision agreed on, where that revision wants it said.
     revision: Option<HeaderValue>,
     /// The session.
@@ -31,10 +31,10 @@ pub(super) struct Marks {
 }
 
 /// What is sent.
-pub(super) struct Outgoing<'a> {
+pub(super) struct OutgoingHttp<'a> {
     method: Method,
     headers: &'a Headers,
-    marks: &'a Marks,
+    session_headers: &'a SessionHeaders,
     body: Bytes,
     /// Set when a connection takes it.
     taken: Option<&'a AtomicBool>,
@@ -52,14 +52,14 @@ const FIELDS: usize = 512;
 
 /// What the credentials were asked for already, for one request: each kind of refusal is answered once.
 #[derive(Default)]
-struct Asked {
+struct UsedChallenges {
     token: bool,
     scopes: bool,
     nonce: bool,
 }
 
-impl Asked {
-    fn before(&mut self, challenge: &Challenge) -> &mut bool {
+impl UsedChallenges {
+    fn flag_for(&mut self, challenge: &Challenge) -> &mut bool {
         match challenge.status {
             _ if challenge.wants_nonce() => &mut self.nonce,
             StatusCode::FORBIDDEN => &mut self.scopes,
@@ -68,7 +68,7 @@ impl Asked {
     }
 }
 
-impl Marks {
+impl SessionHeaders {
     /// Those of a session; none during its handshake.
     pub(super) fn new(revision: Option<Revision>, session: Option<HeaderValue>) -> Self {
         let said = revision.filter(|revision| revision.has_version_header());
@@ -81,33 +81,33 @@ impl Marks {
     }
 }
 
-impl<'a> Outgoing<'a> {
-    pub(super) fn get(headers: &'a Headers, marks: &'a Marks) -> Self {
-        Self { method: Method::GET, headers, marks, body: Bytes::new(), taken: None }
+impl<'a> OutgoingHttp<'a> {
+    pub(super) fn get(headers: &'a Headers, session_headers: &'a SessionHeaders) -> Self {
+        Self { method: Method::GET, headers, session_headers, body: Bytes::new(), taken: None }
     }
 
-    pub(super) fn delete(headers: &'a Headers, marks: &'a Marks) -> Self {
-        Self { method: Method::DELETE, headers, marks, body: Bytes::new(), taken: None }
+    pub(super) fn delete(headers: &'a Headers, session_headers: &'a SessionHeaders) -> Self {
+        Self { method: Method::DELETE, headers, session_headers, body: Bytes::new(), taken: None }
     }
 
-    pub(super) fn post(headers: &'a Headers, marks: &'a Marks, body: Bytes) -> Self {
-        Self { method: Method::POST, headers, marks, body, taken: None }
+    pub(super) fn post(headers: &'a Headers, session_headers: &'a SessionHeaders, body: Bytes) -> Self {
+        Self { method: Method::POST, headers, session_headers, body, taken: None }
     }
 
     /// The same; this is set when a connection takes it, so that it is written by whoever polls.
-    pub(super) fn watched(self, taken: &'a AtomicBool) -> Self {
+    pub(super) fn with_taken_flag(self, taken: &'a AtomicBool) -> Self {
         Self { taken: Some(taken), ..self }
     }
 }
 
 impl Endpoint {
     /// Sends a request to the server's address.
-    pub(super) fn send<'a>(&'a self, outgoing: Outgoing<'a>) -> impl Future<Output = Result<Reply, WireError>> + Send {
+    pub(super) fn send<'a>(&'a self, outgoing: OutgoingHttp<'a>) -> impl Future<Output = Result<HttpResponse, WireError>> + Send {
         self.send_to(&self.url, outgoing)
     }
 
     /// Sends a request to an address of the same origin.
-    pub(super) async fn send_to(&self, url: &Url, outgoing: Outgoing<'_>) -> Result<Reply, WireError> {
+    pub(super) async fn send_to(&self, url: &Url, outgoing: OutgoingHttp<'_>) -> Result<HttpResponse, WireError> {
         let elsewhere;
         let target = match &self.target {
             Some(target) if *url == self.url => target,
@@ -130,16 +130,16 @@ impl Endpoint {
     /// Goes where a redirect leads and asks for better credentials, each within its bound.
     async fn follow(
         &self,
-        mut response: Reply,
+        mut response: HttpResponse,
         mut presented: Option<HeaderValue>,
         mut url: Url,
-        outgoing: Outgoing<'_>,
-    ) -> Result<Reply, WireError> {
-        let (mut redirects, mut asked) = (0, Asked::default());
+        outgoing: OutgoingHttp<'_>,
+    ) -> Result<HttpResponse, WireError> {
+        let (mut redirects, mut used) = (0, UsedChallenges::default());
         loop {
             match response.status() {
                 status if status.is_redirection() && status != StatusCode::NOT_MODIFIED => {
-                    url = self.redirected(&url, &response, redirects)?;
+                    url = self.redirect_target(&url, &response, redirects)?;
                     redirects += 1;
                 }
                 status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
@@ -147,11 +147,11 @@ impl Endpoint {
                     let challenge =
                         Challenge { presented, ..challenge(status, &outgoing.method, &url, response.headers()) };
                     let challenges = challenge.challenges.clone();
-                    if mem::replace(asked.before(&challenge), true)
-                        || self.credentials.challenged(challenge).await == Next::GiveUp
+                    if mem::replace(used.flag_for(&challenge), true)
+                        || self.credentials.handle_challenge(challenge).await == ChallengeAction::GiveUp
                     {
                         let refused = WireError::Unauthorized { status, challenges };
-                        return Err(self.credentials.instead().unwrap_or(refused));
+                        return Err(self.credentials.replacement_error().unwrap_or(refused));
                     }
                 }
                 _ => return Ok(response),
@@ -160,54 +160,54 @@ impl Endpoint {
         }
     }
 
-    /// Sends it once; what it presented as its authority is kept for a refusal.
+    /// Sends it once; what it presented as its authorization is kept for a refusal.
     async fn send_once(
         &self,
-        target: &Target,
+        target: &HttpTarget,
         url: &Url,
-        outgoing: &Outgoing<'_>,
+        outgoing: &OutgoingHttp<'_>,
         presented: &mut Option<HeaderValue>,
-    ) -> Result<Reply, WireError> {
-        let Outgoing { method, body, taken, .. } = outgoing;
-        let credentials = self.credentials.headers(Sending { method, url, body }).await?;
+    ) -> Result<HttpResponse, WireError> {
+        let OutgoingHttp { method, body, taken, .. } = outgoing;
+        let credentials = self.credentials.headers(OutgoingRequest { method, url, body }).await?;
         let fields = self.fields(outgoing, &credentials);
-        *presented = self.authority(&credentials);
-        let message = Message { method, fields: &fields, body };
+        *presented = self.authorization(&credentials);
+        let message = HttpRequest { method, fields: &fields, body };
         let reply = self.client.send(target, message, *taken).await?;
-        self.credentials.heard(url, reply.headers());
+        self.credentials.observe_response(url, reply.headers());
         Ok(reply)
     }
 
     /// All headers of a request, as they are written. Credentials replace what is configured, and what the protocol
     /// needs cannot be overridden by either.
-    fn fields(&self, outgoing: &Outgoing<'_>, credentials: &Headers) -> Vec<u8> {
+    fn fields(&self, outgoing: &OutgoingHttp<'_>, credentials: &Headers) -> Vec<u8> {
         let posting = if outgoing.method == Method::POST { &POSTING[..] } else { &[] };
         let own = outgoing.headers.iter().map(|(name, value)| (name, value));
-        let needed = posting.iter().map(|(name, value)| (name, value)).chain(outgoing.marks.fields()).chain(own);
+        let needed = posting.iter().map(|(name, value)| (name, value)).chain(outgoing.session_headers.fields()).chain(own);
         let mut fields = Vec::with_capacity(FIELDS);
-        needed.clone().for_each(|(name, value)| field(&mut fields, name, value));
+        needed.clone().for_each(|(name, value)| write_field(&mut fields, name, value));
         let is_needed = |name: &HeaderName| needed.clone().any(|(needed, _)| needed == name);
         for (at, (name, value)) in credentials.iter().enumerate() {
             if !is_needed(name) && !credentials[at + 1..].iter().any(|(later, _)| later == name) {
-                field(&mut fields, name, value);
+                write_field(&mut fields, name, value);
             }
         }
         for (name, value) in &self.headers {
             if !is_needed(name) && !credentials.iter().any(|(replaced, _)| replaced == name) {
-                field(&mut fields, name, value);
+                write_field(&mut fields, name, value);
             }
         }
         fields
     }
 
-    /// What a request presents as its authority. None of the protocol's own headers is one.
-    fn authority(&self, credentials: &Headers) -> Option<HeaderValue> {
+    /// What a request presents as its authorization. None of the protocol's own headers is one.
+    fn authorization(&self, credentials: &Headers) -> Option<HeaderValue> {
         let named = credentials.iter().rev().find(|(name, _)| *name == header::AUTHORIZATION);
         named.map(|(_, value)| value).or_else(|| self.headers.get(header::AUTHORIZATION)).cloned()
     }
 
     /// Where a redirect leads, if it may be followed: same origin, a few times, method and body kept.
-    fn redirected(&self, url: &Url, response: &Reply, redirects: usize) -> Result<Url, WireError> {
+    fn redirect_target(&self, url: &Url, response: &HttpResponse, redirects: usize) -> Result<Url, WireError> {
         let target = redirect::target(url, response)?;
         if response.status() == StatusCode::SEE_OTHER {
             return Err(redirect::refused(&target, "it would drop the message"));
@@ -233,7 +233,7 @@ mod tests {
     use bytes::Bytes;
     use http::{HeaderMap, HeaderName, HeaderValue, header};
 
-    use super::{Headers, Marks, Outgoing};
+    use super::{Headers, SessionHeaders, OutgoingHttp};
     use crate::{
         limit::Limits,
         revision::Revision,
@@ -272,15 +272,15 @@ mod tests {
             ("authorization", "DPoP new"),
         ]);
         let own = pairs(&[("mcp-method", "tools/call")]);
-        let marks = Marks::new(Some(Revision::V2025_11_25), Some(HeaderValue::from_static("ours")));
-        let fields = endpoint.fields(&Outgoing::post(&own, &marks, Bytes::new()), &credentials);
+        let session_headers = SessionHeaders::new(Some(Revision::V2025_11_25), Some(HeaderValue::from_static("ours")));
+        let fields = endpoint.fields(&OutgoingHttp::post(&own, &session_headers, Bytes::new()), &credentials);
         let expected = "content-type: application/json\r\naccept: application/json, text/event-stream\r\n\
             mcp-protocol-version: 2025-11-25\r\nmcp-session-id: ours\r\nmcp-method: tools/call\r\n\
             authorization: DPoP new\r\nx-team: a\r\nx-team: b\r\n";
         assert_eq!(String::from_utf8(fields).unwrap(), expected);
-        assert_eq!(endpoint.authority(&credentials).unwrap(), "DPoP new");
-        assert_eq!(endpoint.authority(&Headers::new()).unwrap(), "Bearer configured");
-        let bare = endpoint.fields(&Outgoing::get(&own, &Marks::default()), &Headers::new());
+        assert_eq!(endpoint.authorization(&credentials).unwrap(), "DPoP new");
+        assert_eq!(endpoint.authorization(&Headers::new()).unwrap(), "Bearer configured");
+        let bare = endpoint.fields(&OutgoingHttp::get(&own, &SessionHeaders::default()), &Headers::new());
         let bare = String::from_utf8(bare).unwrap();
         assert!(bare.contains("accept: text/html\r\n") && !bare.contains("content-type"), "{bare}");
         assert!(!bare.contains(header::HOST.as_str()) && !bare.contains("transfer"), "{bare}");

@@ -12,8 +12,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     Endpoint, Shared,
-    lane::{self, Broken, End},
-    request::{Headers, Marks, Outgoing},
+    lane::{self, BrokenStream, LaneOutcome},
+    request::{Headers, SessionHeaders, OutgoingHttp},
 };
 use crate::{
     error::WireError,
@@ -21,7 +21,7 @@ use crate::{
     limit::Limits,
     revision::Revision,
     up::{
-        client::Reply,
+        client::HttpResponse,
         transport::{Lane, LaneEnd},
     },
 };
@@ -38,7 +38,7 @@ const LONGEST: Duration = Duration::from_secs(30);
 
 /// What is known of a session.
 #[derive(Default)]
-pub(super) struct Session {
+pub(super) struct UpstreamSession {
     // Nothing awaits under these locks.
     state: Mutex<State>,
     standing: Mutex<Option<AbortOnDropHandle<()>>>,
@@ -47,7 +47,7 @@ pub(super) struct Session {
 /// How far the session has come.
 enum State {
     /// A handshake is to come, or under way; the id is what its last attempt brought.
-    Shaking { id: Option<HeaderValue>, again: bool },
+    Handshaking { id: Option<HeaderValue>, again: bool },
     /// The handshake agreed on a revision, and the server is to hear that it is over.
     Agreed { id: Option<HeaderValue>, revision: Revision, again: bool },
     /// Requests can be made.
@@ -55,9 +55,9 @@ enum State {
 }
 
 /// What comes of an attempt to have a standing stream.
-enum Outlook {
+enum StandingStreamAttempt {
     /// It is there.
-    Stream(Reply),
+    Stream(HttpResponse),
     /// The server has forgotten the session.
     SessionGone,
     /// Not now.
@@ -66,7 +66,7 @@ enum Outlook {
     Never,
 }
 
-impl Session {
+impl UpstreamSession {
     pub(super) fn id(&self) -> Option<String> {
         self.state.lock().id().and_then(|id| id.to_str().ok()).map(str::to_owned)
     }
@@ -74,7 +74,7 @@ impl Session {
     /// A handshake begins.
     pub(super) fn begin(&self) {
         let mut state = self.state.lock();
-        *state = State::Shaking { id: None, again: state.is_lost() };
+        *state = State::Handshaking { id: None, again: state.is_lost() };
     }
 
     /// A session of an earlier connection goes on.
@@ -89,7 +89,7 @@ impl Session {
     }
 
     /// The handshake agreed on a revision.
-    pub(super) fn settle(&self, revision: Revision) {
+    pub(super) fn set_revision(&self, revision: Revision) {
         let mut state = self.state.lock();
         *state = State::Agreed { id: state.id().cloned(), revision, again: state.is_lost() };
     }
@@ -102,35 +102,35 @@ impl Session {
     pub(super) fn forget(&self, gone: &HeaderValue) {
         let mut state = self.state.lock();
         if state.id().is_some_and(|id| id == gone) {
-            *state = State::Shaking { id: None, again: true };
+            *state = State::Handshaking { id: None, again: true };
         }
     }
 
     /// Keeps the id the handshake brought; of several attempts the last one counts.
-    pub(super) fn learn(&self, headers: &HeaderMap) {
-        if let State::Shaking { id, .. } = &mut *self.state.lock() {
+    pub(super) fn store_id(&self, headers: &HeaderMap) {
+        if let State::Handshaking { id, .. } = &mut *self.state.lock() {
             *id = headers.get(mcp::SESSION_ID).cloned();
         }
     }
 
-    /// What marks a request as part of it. A handshake carries neither session nor revision.
-    pub(super) fn marks(&self) -> Marks {
+    /// What session_headers a request as part of it. A handshake carries neither session nor revision.
+    pub(super) fn session_headers(&self) -> SessionHeaders {
         match &*self.state.lock() {
             State::Agreed { id, revision, .. } | State::Open { id, revision } => {
-                Marks::new(Some(*revision), id.clone())
+                SessionHeaders::new(Some(*revision), id.clone())
             }
-            State::Shaking { .. } => Marks::default(),
+            State::Handshaking { .. } => SessionHeaders::default(),
         }
     }
 
     /// Takes a broken stream of this session up again, as often as it makes progress. Where the session has been lost
     /// meanwhile, the place is nobody's, and in the next one it may be another request's.
-    pub(super) async fn take_up(
+    pub(super) async fn resume_stream(
         &self,
         shared: &Arc<Shared>,
         request: u64,
         session: Option<&HeaderValue>,
-        mut broken: Broken,
+        mut broken: BrokenStream,
     ) -> LaneEnd {
         let mut attempts = 0;
         while let Some(last_event) = broken.last_event.clone() {
@@ -155,23 +155,23 @@ impl Session {
                 }
             };
             match lane::read(shared.lanes.sink(), Lane::Of(request), &mut response, &shared.endpoint.limits).await {
-                End::Lane(end) => return end,
-                End::Broken(next) => {
+                LaneOutcome::Lane(end) => return end,
+                LaneOutcome::Broken(next) => {
                     let last_event = next.last_event.or(Some(last_event));
-                    broken = Broken { last_event, retry: next.retry.or(retry), ..next };
+                    broken = BrokenStream { last_event, retry: next.retry.or(retry), ..next };
                 }
             }
         }
-        broken.for_good()
+        broken.into_lane_end()
     }
 
     /// Opens the standing stream, in the place of an older one, and waits a while until the server has answered.
     ///
     /// Many servers drop what they want to say on it while it is not there, a question in the first call included.
-    pub(super) async fn stand(&self, shared: &Arc<Shared>) {
+    pub(super) async fn open_standing_stream(&self, shared: &Arc<Shared>) {
         self.state.lock().open();
         let (answered, answer) = oneshot::channel();
-        let standing = keep_standing(Arc::downgrade(shared), answered);
+        let standing = keep_standing_stream(Arc::downgrade(shared), answered);
         let closed = shared.lanes.closed.clone();
         let task = shared.lanes.runtime().spawn(async move {
             tokio::select! {
@@ -187,33 +187,33 @@ impl Session {
     /// Ends the session on the server.
     pub(super) async fn give_back(&self, endpoint: &Endpoint) {
         self.standing.lock().take();
-        let marks = self.marks();
-        if marks.session.is_some()
-            && let Err(error) = endpoint.send(Outgoing::delete(&Headers::new(), &marks)).await
+        let session_headers = self.session_headers();
+        if session_headers.session.is_some()
+            && let Err(error) = endpoint.send(OutgoingHttp::delete(&Headers::new(), &session_headers)).await
         {
             tracing::debug!(%error, "the session was not given back");
         }
     }
 
-    async fn get(&self, shared: &Shared, last_event: Option<&str>) -> Result<Reply, WireError> {
+    async fn get(&self, shared: &Shared, last_event: Option<&str>) -> Result<HttpResponse, WireError> {
         let mut headers = Headers::new();
         headers.push((header::ACCEPT, HeaderValue::from_static("text/event-stream")));
         if let Some(last_event) = last_event.and_then(|id| HeaderValue::from_str(id).ok()) {
             headers.push((mcp::LAST_EVENT_ID, last_event));
         }
-        shared.endpoint.send(Outgoing::get(&headers, &self.marks())).await
+        shared.endpoint.send(OutgoingHttp::get(&headers, &self.session_headers())).await
     }
 }
 
 impl State {
     fn id(&self) -> Option<&HeaderValue> {
-        let (Self::Shaking { id, .. } | Self::Agreed { id, .. } | Self::Open { id, .. }) = self;
+        let (Self::Handshaking { id, .. } | Self::Agreed { id, .. } | Self::Open { id, .. }) = self;
         id.as_ref()
     }
 
     /// There was a session, and no handshake has brought another yet.
     fn is_lost(&self) -> bool {
-        matches!(self, Self::Shaking { again: true, .. } | Self::Agreed { again: true, .. })
+        matches!(self, Self::Handshaking { again: true, .. } | Self::Agreed { again: true, .. })
     }
 
     fn open(&mut self) {
@@ -225,41 +225,41 @@ impl State {
 
 impl Default for State {
     fn default() -> Self {
-        Self::Shaking { id: None, again: false }
+        Self::Handshaking { id: None, again: false }
     }
 }
 
 /// Has a standing stream as long as the server has one; drops `answered` when it first knows whether there is one.
-async fn keep_standing(shared: Weak<Shared>, answered: oneshot::Sender<()>) {
+async fn keep_standing_stream(shared: Weak<Shared>, answered: oneshot::Sender<()>) {
     let mut answered = Some(answered);
-    let mut broken = Broken::default();
+    let mut broken = BrokenStream::default();
     let (mut failures, mut had) = (0u32, false);
     while let Some(shared) = shared.upgrade() {
         let Some(session) = &shared.session else { return };
-        let outlook = session.outlook(&shared, broken.last_event.as_deref(), had).await;
+        let attempt = session.try_standing_stream(&shared, broken.last_event.as_deref(), had).await;
         answered.take();
         failures += 1;
-        match outlook {
-            Outlook::Stream(mut response) => {
+        match attempt {
+            StandingStreamAttempt::Stream(mut response) => {
                 had = true;
                 let limits = &shared.endpoint.limits;
                 match lane::read(shared.lanes.sink(), Lane::Standing, &mut response, limits).await {
-                    End::Broken(next) => {
+                    LaneOutcome::Broken(next) => {
                         failures = if next.progressed { 0 } else { failures };
                         let last_event = next.last_event.or(broken.last_event);
-                        broken = Broken { last_event, retry: next.retry.or(broken.retry), ..Broken::default() };
+                        broken = BrokenStream { last_event, retry: next.retry.or(broken.retry), ..BrokenStream::default() };
                     }
                     // Not a stream: this server has none.
-                    End::Lane(LaneEnd::Failed(error)) => {
+                    LaneOutcome::Lane(LaneEnd::Failed(error)) => {
                         tracing::debug!(%error, "no standing stream");
                         return;
                     }
-                    End::Lane(_) => {}
+                    LaneOutcome::Lane(_) => {}
                 }
             }
-            Outlook::SessionGone => return shared.lanes.sink().session_lost(),
-            Outlook::Later => {}
-            Outlook::Never => return,
+            StandingStreamAttempt::SessionGone => return shared.lanes.sink().session_lost(),
+            StandingStreamAttempt::Later => {}
+            StandingStreamAttempt::Never => return,
         }
         let asked = wait(broken.retry, &shared.endpoint.limits);
         drop(shared);
@@ -269,28 +269,28 @@ async fn keep_standing(shared: Weak<Shared>, answered: oneshot::Sender<()>) {
     }
 }
 
-impl Session {
+impl UpstreamSession {
     /// Looks for a standing stream. Where there never was one, a 404 only says that there is none: many servers give it
     /// to any GET.
-    async fn outlook(&self, shared: &Shared, last_event: Option<&str>, had: bool) -> Outlook {
+    async fn try_standing_stream(&self, shared: &Shared, last_event: Option<&str>, had: bool) -> StandingStreamAttempt {
         let used = self.state.lock().id().cloned();
         let response = match self.get(shared, last_event).await {
             Ok(response) => response,
             Err(WireError::Unauthorized { .. } | WireError::Redirect { .. } | WireError::Refused(_)) => {
-                return Outlook::Never;
+                return StandingStreamAttempt::Never;
             }
             // The network, perhaps only for a moment.
-            Err(_) => return Outlook::Later,
+            Err(_) => return StandingStreamAttempt::Later,
         };
         match (response.status(), used) {
-            (status, _) if status.is_success() => Outlook::Stream(response),
+            (status, _) if status.is_success() => StandingStreamAttempt::Stream(response),
             (StatusCode::NOT_FOUND, Some(used)) if had => {
                 self.forget(&used);
-                Outlook::SessionGone
+                StandingStreamAttempt::SessionGone
             }
-            (StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT, _) => Outlook::Later,
-            (status, _) if status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED => Outlook::Later,
-            _ => Outlook::Never,
+            (StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT, _) => StandingStreamAttempt::Later,
+            (status, _) if status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED => StandingStreamAttempt::Later,
+            _ => StandingStreamAttempt::Never,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, atomic::Ordering};
 
 use bytes::Bytes;
 
-use super::{HandshakeReply, Router, Waiting};
+use super::{HandshakeReply, Router, PendingRequest};
 use crate::{
     error::WireError,
     message::{BadMessage, Envelope, Id, Problem},
@@ -22,32 +22,32 @@ impl Sink for Router {
         // Only a batch is looked at twice.
         let batch = Envelope::is_batch(&text).then(|| text.clone());
         let (bad, text) = match (Envelope::read(text, &self.limits), batch) {
-            (Ok(envelope), _) => return self.take(lane, envelope),
+            (Ok(envelope), _) => return self.dispatch(lane, envelope),
             (Err(bad), Some(text)) if bad.problem == Problem::Batch => (bad, text),
-            (Err(bad), _) => return self.bad(lane, bad),
+            (Err(bad), _) => return self.handle_bad_message(lane, bad),
         };
         let flows: Vec<Flow> = match Envelope::split_batch(&text, &self.limits) {
-            Some(Ok(parts)) if self.takes_batches() => parts.into_iter().map(|part| self.message(lane, part)).collect(),
-            Some(Ok(parts)) => parts.into_iter().filter_map(|part| self.batched(lane, part)).collect(),
-            Some(Err(problem)) => return self.bad(lane, BadMessage { problem, ..bad }),
+            Some(Ok(parts)) if self.accepts_batches() => parts.into_iter().map(|part| self.message(lane, part)).collect(),
+            Some(Ok(parts)) => parts.into_iter().filter_map(|part| self.handle_unexpected_batch(lane, part)).collect(),
+            Some(Err(problem)) => return self.handle_bad_message(lane, BadMessage { problem, ..bad }),
             None => Vec::new(),
         };
         match (flows.is_empty(), flows.contains(&Flow::Done)) {
-            (true, _) => self.bad(lane, bad),
+            (true, _) => self.handle_bad_message(lane, bad),
             (false, true) => Flow::Done,
             (false, false) => Flow::GoOn,
         }
     }
 
     fn too_long(&self, lane: Lane, id: Option<Id>, limit: usize) {
-        self.bad(lane, BadMessage { problem: Problem::TooLarge { limit }, id, is_request: false });
+        self.handle_bad_message(lane, BadMessage { problem: Problem::TooLarge { limit }, id, is_request: false });
     }
 
     fn lane_ended(&self, request: u64, end: LaneEnd) {
         match self.forget(request) {
-            Some(Waiting::Handshake(sender)) => drop(sender.send(HandshakeReply::Lane(end))),
-            Some(Waiting::Call(call)) => call.lane_ended(self, end),
-            Some(Waiting::Listen(listen)) => listen.lane_ended(end),
+            Some(PendingRequest::Handshake(sender)) => drop(sender.send(HandshakeReply::Lane(end))),
+            Some(PendingRequest::Call(call)) => call.lane_ended(self, end),
+            Some(PendingRequest::Listen(listen)) => listen.lane_ended(end),
             None => {}
         }
     }
@@ -61,7 +61,7 @@ impl Sink for Router {
     fn session_lost(&self) {
         let Some(router) = self.shared() else { return };
         self.spawn(async move {
-            if let Err(error) = handshake::renew(&router).await {
+            if let Err(error) = handshake::renew_session(&router).await {
                 router.fault(error);
             }
         });
@@ -70,7 +70,7 @@ impl Sink for Router {
     /// During the handshake another link may follow; afterwards this is the end.
     fn closed(&self, why: WireError) {
         if self.accent.read().is_some() {
-            return self.shut(why);
+            return self.shut_down(why);
         }
         self.why_closed.lock().get_or_insert(why.clone());
         self.fail_everything(&why);

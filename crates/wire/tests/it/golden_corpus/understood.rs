@@ -93,7 +93,7 @@ fn answered(result: &Raw, parts: &mut Vec<String>) {
     }
     offers(result, parts);
     items::<Tool>(result, parts, |tool| {
-        let headers = match header::annotated(&tool.input_schema) {
+        let headers = match header::param_headers(&tool.input_schema) {
             Ok(headers) if headers.is_empty() => String::new(),
             Ok(headers) => format!(" ({})", list(headers.iter().map(|header| header.name.as_str()))),
             Err(invalid) => format!(" ({})", invalid.reason),

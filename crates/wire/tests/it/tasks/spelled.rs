@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolway_wire::down::{FaceOptions, Service, http::Principal};
+use toolway_wire::down::{DownstreamOptions, Service, http::Principal};
 
 use super::workshop::Workshop;
 use crate::{
@@ -16,7 +16,7 @@ const MODERN: &str = "2026-07-28";
 const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
 fn wire() -> Wire {
-    Wire::to(Workshop::new(), FaceOptions::default())
+    Wire::to(Workshop::new(), DownstreamOptions::default())
 }
 
 /// The same request, from a caller that knows of tasks.
@@ -118,7 +118,7 @@ async fn without_a_session_all_of_a_task_is_in_one_answer() {
 
 #[tokio::test]
 async fn without_a_session_a_caller_has_to_know_of_tasks() {
-    let door = Door::with(Workshop::new(), FaceOptions::default());
+    let door = Door::with(Workshop::new(), DownstreamOptions::default());
     let headers = |method: &'static str| [("mcp-protocol-version", MODERN), ("mcp-method", method), ("mcp-name", "t0")];
     let cases = [
         ("tasks/get", stateless(about(1, "tasks/get", &json!("t0")), MODERN), 400, -32021),
@@ -150,7 +150,7 @@ async fn what_is_offered_is_what_the_era_calls_it() {
 
 #[tokio::test]
 async fn nobody_sees_the_task_of_another() {
-    let door = Door::with(Workshop::new(), FaceOptions::default());
+    let door = Door::with(Workshop::new(), DownstreamOptions::default());
     let send = async |who: &str, name: &str, message: Value| {
         let method = message["method"].as_str().unwrap().to_owned();
         let headers = [("mcp-protocol-version", MODERN), ("mcp-method", method.as_str()), ("mcp-name", name)];
@@ -180,7 +180,7 @@ async fn whoever_listens_to_a_task_hears_of_every_change_whatever_keeps_it() {
             Some(behind) => Arc::new(Relay(behind.peer.clone())),
             None => Workshop::new(),
         };
-        let mut wire = Wire::to(service, FaceOptions::default());
+        let mut wire = Wire::to(service, DownstreamOptions::default());
         let made = wire.ask(&knowing(call(1, "ask"))).await;
         let id = made["result"]["taskId"].as_str().unwrap().to_owned();
         wire.say(&knowing(request(7, "subscriptions/listen", json!({ "notifications": { "taskIds": [id, "t0"] } }))))

@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use toolway_wire::{
     down::{Caller, Heard, HostedTasks, Keeping, Profile, Service, Tasks},
-    exchange::{self, AskId, Cause, Exchange, Feed, Handover, Outcome, Question, Request, Terms},
+    exchange::{self, ServerRequestId, Cause, Exchange, Feed, Handover, Outcome, ServerRequestDetails, Request, ExchangeTimeouts},
     json::Raw,
     message::RpcError,
     notice::Wanted,
@@ -61,7 +61,7 @@ impl Workshop {
 }
 
 fn work(tool: String) -> Exchange {
-    let (exchange, feed) = exchange::pair(Terms::unbounded(), 64);
+    let (exchange, feed) = exchange::pair(ExchangeTimeouts::unbounded(), 64);
     tokio::runtime::Handle::current().spawn(async move {
         let outcome = tokio::select! {
             outcome = run(&tool, &feed) => outcome,
@@ -89,10 +89,10 @@ async fn run(tool: &str, feed: &Feed) -> Outcome {
     }
 }
 
-fn question() -> Question {
+fn question() -> ServerRequestDetails {
     let schema = json!({ "type": "object", "properties": { "name": { "type": "string" } } });
-    Question {
-        id: AskId(1),
+    ServerRequestDetails {
+        id: ServerRequestId(1),
         key: Some("name".to_owned()),
         method: "elicitation/create".to_owned(),
         params: Some(Raw::of(&json!({ "message": "Who are you?", "requestedSchema": schema }))),

@@ -11,35 +11,35 @@ use tokio::{
     runtime,
 };
 
-use super::{AT_FIRST, AT_MOST, Failure, INTERIM, Line};
+use super::{AT_FIRST, AT_MOST, SendFailure, INTERIM, HttpConnection};
 use crate::{
     error::WireError,
     property,
     up::{
-        client::head::{Bound, Head},
-        connector::Open,
+        client::head::{HeadLimits, ResponseHead},
+        connector::HttpStream,
     },
 };
 
-const BOUND: Bound = Bound { bytes: 4096, count: 50 };
+const BOUND: HeadLimits = HeadLimits { bytes: 4096, count: 50 };
 
 /// A connection and its other end, with this much room between them.
-fn pair(room: usize) -> (Line, DuplexStream) {
+fn pair(room: usize) -> (HttpConnection, DuplexStream) {
     let (ours, theirs) = duplex(room);
-    (Line::new(Open::Secure(Box::new(ours)), BOUND), theirs)
+    (HttpConnection::new(HttpStream::Secure(Box::new(ours)), BOUND), theirs)
 }
 
-fn begin(line: &mut Line, body: &Bytes) {
-    line.begin(&Method::POST, "/mcp", &HeaderValue::from_static("here"), b"accept: all\r\n", body);
+fn begin(connection: &mut HttpConnection, body: &Bytes) {
+    connection.begin(&Method::POST, "/mcp", &HeaderValue::from_static("here"), b"accept: all\r\n", body);
 }
 
-async fn head(line: &mut Line) -> Result<Head, Failure> {
-    poll_fn(|context| line.poll_head(context)).await
+async fn head(connection: &mut HttpConnection) -> Result<ResponseHead, SendFailure> {
+    poll_fn(|context| connection.poll_head(context)).await
 }
 
-async fn body(line: &mut Line) -> Result<Vec<u8>, WireError> {
+async fn body(connection: &mut HttpConnection) -> Result<Vec<u8>, WireError> {
     let mut body = Vec::new();
-    while let Some(piece) = poll_fn(|context| line.poll_piece(context)).await {
+    while let Some(piece) = poll_fn(|context| connection.poll_piece(context)).await {
         body.extend_from_slice(&piece?);
     }
     Ok(body)
@@ -47,23 +47,23 @@ async fn body(line: &mut Line) -> Result<Vec<u8>, WireError> {
 
 /// The head that comes when the peer says this.
 async fn told(said: &str) -> Result<StatusCode, WireError> {
-    let (mut line, mut peer) = pair(64 * 1024);
-    begin(&mut line, &Bytes::from_static(b"{}"));
+    let (mut connection, mut peer) = pair(64 * 1024);
+    begin(&mut connection, &Bytes::from_static(b"{}"));
     peer.write_all(said.as_bytes()).await.unwrap();
-    head(&mut line).await.map(|head| head.status).map_err(|failure| failure.error)
+    head(&mut connection).await.map(|head| head.status).map_err(|failure| failure.error)
 }
 
 #[tokio::test]
 async fn a_request_is_written_and_its_reply_read_one_after_the_other() {
-    let (mut line, mut peer) = pair(64 * 1024);
+    let (mut connection, mut peer) = pair(64 * 1024);
     for round in 0..3 {
         let asked = Bytes::from(format!("request {round}"));
-        begin(&mut line, &asked);
+        begin(&mut connection, &asked);
         let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nround{round}");
         peer.write_all(answer.as_bytes()).await.unwrap();
-        assert_eq!(head(&mut line).await.unwrap().status, StatusCode::OK);
-        assert_eq!(body(&mut line).await.unwrap(), format!("round{round}").as_bytes());
-        assert!(line.is_free());
+        assert_eq!(head(&mut connection).await.unwrap().status, StatusCode::OK);
+        assert_eq!(body(&mut connection).await.unwrap(), format!("round{round}").as_bytes());
+        assert!(connection.is_reusable());
         let mut heard = vec![0; 4096];
         let size = peer.read(&mut heard).await.unwrap();
         let text = "POST /mcp HTTP/1.1\r\nhost: here\r\naccept: all\r\ncontent-length: 9\r\n\r\n".to_owned();
@@ -94,8 +94,8 @@ fn a_reply_arrives_whole_however_it_is_cut() {
             said.extend_from_slice(&content);
         }
         let (read, free) = runtime.block_on(async {
-            let (mut line, mut peer) = pair(256);
-            begin(&mut line, &Bytes::from_static(b"{}"));
+            let (mut connection, mut peer) = pair(256);
+            begin(&mut connection, &Bytes::from_static(b"{}"));
             let speaking = async {
                 let mut rest = &said[..];
                 for cut in cuts.iter().cycle() {
@@ -110,11 +110,11 @@ fn a_reply_arrives_whole_however_it_is_cut() {
                 peer
             };
             let reading = async {
-                assert_eq!(head(&mut line).await.unwrap().status, StatusCode::OK);
-                body(&mut line).await.unwrap()
+                assert_eq!(head(&mut connection).await.unwrap().status, StatusCode::OK);
+                body(&mut connection).await.unwrap()
             };
             let (_peer, read) = tokio::join!(speaking, reading);
-            (read, line.is_free())
+            (read, connection.is_reusable())
         });
         assert_eq!(read, content);
         assert!(free);
@@ -127,14 +127,14 @@ fn no_bytes_make_it_panic_or_wait_for_ever() {
     let beginnings = ["", "HTTP/1.1 ", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"];
     proptest!(property::cases(), |(which in 0..beginnings.len(), noise in prop::collection::vec(any::<u8>(), 0..600))| {
         runtime.block_on(async {
-            let (mut line, mut peer) = pair(64 * 1024);
-            begin(&mut line, &Bytes::from_static(b"{}"));
+            let (mut connection, mut peer) = pair(64 * 1024);
+            begin(&mut connection, &Bytes::from_static(b"{}"));
             peer.write_all(beginnings[which].as_bytes()).await.unwrap();
             peer.write_all(&noise).await.unwrap();
             drop(peer);
             let ends = async {
-                if head(&mut line).await.is_ok() {
-                    drop(body(&mut line).await);
+                if head(&mut connection).await.is_ok() {
+                    drop(body(&mut connection).await);
                 }
             };
             tokio::time::timeout(Duration::from_secs(10), ends).await.expect("it ends with the connection");
@@ -150,51 +150,51 @@ async fn what_was_closed_before_a_byte_was_written_can_be_sent_again() {
     theirs.set_zero_linger().unwrap();
     drop(theirs);
     ours.ready(Interest::READABLE).await.unwrap();
-    let mut line = Line::new(Open::Plain(ours), BOUND);
-    begin(&mut line, &Bytes::from_static(b"{}"));
-    let failure = head(&mut line).await.unwrap_err();
+    let mut connection = HttpConnection::new(HttpStream::Plain(ours), BOUND);
+    begin(&mut connection, &Bytes::from_static(b"{}"));
+    let failure = head(&mut connection).await.unwrap_err();
     assert!(failure.unsent && matches!(failure.error, WireError::Ended(_)), "{failure:?}");
 }
 
 #[tokio::test]
 async fn what_goes_through_a_layer_of_its_own_may_have_gone_out() {
-    let (mut line, peer) = pair(1024);
+    let (mut connection, peer) = pair(1024);
     drop(peer);
-    begin(&mut line, &Bytes::from_static(b"{}"));
-    assert!(!head(&mut line).await.unwrap_err().unsent);
+    begin(&mut connection, &Bytes::from_static(b"{}"));
+    assert!(!head(&mut connection).await.unwrap_err().unsent);
 }
 
 #[tokio::test]
 async fn what_was_written_is_not_sent_again_whatever_becomes_of_it() {
     for said in ["", "HTTP/1.1 2", "garbage"] {
-        let (mut line, mut peer) = pair(1024);
-        begin(&mut line, &Bytes::from_static(b"{}"));
+        let (mut connection, mut peer) = pair(1024);
+        begin(&mut connection, &Bytes::from_static(b"{}"));
         let answering = async {
             let mut heard = [0; 8];
             peer.read_exact(&mut heard).await.unwrap();
             peer.write_all(said.as_bytes()).await.unwrap();
             drop(peer);
         };
-        let ((), failed) = tokio::join!(answering, head(&mut line));
+        let ((), failed) = tokio::join!(answering, head(&mut connection));
         assert!(failed.is_err_and(|failure| !failure.unsent), "{said}");
     }
 }
 
 #[tokio::test]
 async fn an_answer_before_the_request_is_whole_counts_and_ends_the_connection() {
-    let (mut line, mut peer) = pair(1024);
-    begin(&mut line, &Bytes::from(vec![b'x'; 100_000]));
+    let (mut connection, mut peer) = pair(1024);
+    begin(&mut connection, &Bytes::from(vec![b'x'; 100_000]));
     peer.write_all(b"HTTP/1.1 413 Too Large\r\ncontent-length: 2\r\n\r\nno").await.unwrap();
-    assert_eq!(head(&mut line).await.unwrap().status, StatusCode::PAYLOAD_TOO_LARGE);
-    assert_eq!(body(&mut line).await.unwrap(), b"no");
-    assert!(!line.is_free(), "the server still waits for the rest of the request");
+    assert_eq!(head(&mut connection).await.unwrap().status, StatusCode::PAYLOAD_TOO_LARGE);
+    assert_eq!(body(&mut connection).await.unwrap(), b"no");
+    assert!(!connection.is_reusable(), "the server still waits for the rest of the request");
 }
 
 #[tokio::test]
 async fn a_long_request_goes_on_while_its_answer_comes() {
-    let (mut line, mut peer) = pair(1024);
+    let (mut connection, mut peer) = pair(1024);
     let sent = vec![b'x'; 100_000];
-    begin(&mut line, &Bytes::from(sent.clone()));
+    begin(&mut connection, &Bytes::from(sent.clone()));
     let answering = async {
         peer.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\n").await.unwrap();
         let head = "POST /mcp HTTP/1.1\r\nhost: here\r\naccept: all\r\ncontent-length: 100000\r\n\r\n";
@@ -204,13 +204,13 @@ async fn a_long_request_goes_on_while_its_answer_comes() {
         (heard.ends_with(&sent), peer)
     };
     let reading = async {
-        head(&mut line).await.unwrap();
-        body(&mut line).await.unwrap()
+        head(&mut connection).await.unwrap();
+        body(&mut connection).await.unwrap()
     };
     let ((whole, _peer), read) = tokio::join!(answering, reading);
     assert!(whole);
     assert_eq!(read, b"done");
-    assert!(line.is_free());
+    assert!(connection.is_reusable());
 }
 
 #[tokio::test]
@@ -235,13 +235,13 @@ async fn after_which_replies_another_request_may_follow() {
         ("HTTP/1.1 200 OK\r\n\r\nok", false, false),
     ];
     for (said, stays, free) in rows {
-        let (mut line, mut peer) = pair(64 * 1024);
-        begin(&mut line, &Bytes::from_static(b"{}"));
+        let (mut connection, mut peer) = pair(64 * 1024);
+        begin(&mut connection, &Bytes::from_static(b"{}"));
         peer.write_all(said.as_bytes()).await.unwrap();
         let peer = stays.then_some(peer);
-        head(&mut line).await.unwrap();
-        assert_eq!(body(&mut line).await.unwrap(), b"ok", "{said}");
-        assert_eq!(line.is_free(), free, "{said}");
+        head(&mut connection).await.unwrap();
+        assert_eq!(body(&mut connection).await.unwrap(), b"ok", "{said}");
+        assert_eq!(connection.is_reusable(), free, "{said}");
         drop(peer);
     }
 }
@@ -249,20 +249,20 @@ async fn after_which_replies_another_request_may_follow() {
 #[tokio::test]
 async fn a_body_that_breaks_off_is_an_error_and_then_over() {
     for said in ["content-length: 5\r\n\r\nok", "transfer-encoding: chunked\r\n\r\n5\r\nok"] {
-        let (mut line, mut peer) = pair(1024);
-        begin(&mut line, &Bytes::from_static(b"{}"));
+        let (mut connection, mut peer) = pair(1024);
+        begin(&mut connection, &Bytes::from_static(b"{}"));
         peer.write_all(format!("HTTP/1.1 200 OK\r\n{said}").as_bytes()).await.unwrap();
         drop(peer);
-        head(&mut line).await.unwrap();
-        assert!(matches!(body(&mut line).await, Err(WireError::Ended(_))), "{said}");
-        assert_eq!(body(&mut line).await.unwrap(), b"");
+        head(&mut connection).await.unwrap();
+        assert!(matches!(body(&mut connection).await, Err(WireError::Ended(_))), "{said}");
+        assert_eq!(body(&mut connection).await.unwrap(), b"");
     }
 }
 
 #[tokio::test]
 async fn a_large_body_is_read_in_larger_pieces_and_leaves_nothing_behind() {
-    let (mut line, mut peer) = pair(4 * AT_MOST);
-    begin(&mut line, &Bytes::from_static(b"{}"));
+    let (mut connection, mut peer) = pair(4 * AT_MOST);
+    begin(&mut connection, &Bytes::from_static(b"{}"));
     let content = vec![b'x'; 8 * AT_MOST];
     let speaking = async {
         let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", content.len());
@@ -271,38 +271,38 @@ async fn a_large_body_is_read_in_larger_pieces_and_leaves_nothing_behind() {
         peer
     };
     let reading = async {
-        head(&mut line).await.unwrap();
-        let read = body(&mut line).await.unwrap();
-        (read == content, line.read_at_once)
+        head(&mut connection).await.unwrap();
+        let read = body(&mut connection).await.unwrap();
+        (read == content, connection.read_at_once)
     };
     let (_peer, read) = tokio::join!(speaking, reading);
     assert_eq!(read, (true, AT_MOST));
-    assert!(line.is_free());
-    assert_eq!((line.read_at_once, line.input.capacity()), (AT_FIRST, 0));
+    assert!(connection.is_reusable());
+    assert_eq!((connection.read_at_once, connection.input.capacity()), (AT_FIRST, 0));
 }
 
 #[tokio::test]
 async fn a_body_of_known_size_is_read_where_it_is_wanted_and_not_a_byte_further() {
-    let (mut line, mut peer) = pair(64 * 1024);
-    begin(&mut line, &Bytes::from_static(b"{}"));
+    let (mut connection, mut peer) = pair(64 * 1024);
+    begin(&mut connection, &Bytes::from_static(b"{}"));
     let content: Vec<u8> = (0..50_000u32).map(|number| (number % 251) as u8).collect();
     let said = [b"HTTP/1.1 200 OK\r\ncontent-length: 50000\r\n\r\n".as_slice(), &content, b"stray"].concat();
     peer.write_all(&said).await.unwrap();
-    head(&mut line).await.unwrap();
+    head(&mut connection).await.unwrap();
     let mut whole = BytesMut::with_capacity(content.len());
-    poll_fn(|context| line.poll_rest(context, &mut whole)).await.unwrap();
-    assert!(whole == content && line.is_over());
-    assert!(!line.is_free(), "something came that nobody asked for");
+    poll_fn(|context| connection.poll_rest(context, &mut whole)).await.unwrap();
+    assert!(whole == content && connection.is_over());
+    assert!(!connection.is_reusable(), "something came that nobody asked for");
 }
 
 #[tokio::test]
 async fn a_body_of_known_size_that_breaks_off_is_an_error() {
-    let (mut line, mut peer) = pair(64 * 1024);
-    begin(&mut line, &Bytes::from_static(b"{}"));
+    let (mut connection, mut peer) = pair(64 * 1024);
+    begin(&mut connection, &Bytes::from_static(b"{}"));
     peer.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 50000\r\n\r\nhalf").await.unwrap();
     drop(peer);
-    head(&mut line).await.unwrap();
+    head(&mut connection).await.unwrap();
     let mut whole = BytesMut::new();
-    let rest = poll_fn(|context| line.poll_rest(context, &mut whole)).await;
+    let rest = poll_fn(|context| connection.poll_rest(context, &mut whole)).await;
     assert!(matches!(rest, Err(WireError::Ended(_))), "{rest:?}");
 }

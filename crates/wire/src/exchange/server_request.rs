@@ -7,19 +7,19 @@ use tokio::sync::oneshot;
 use super::core::Core;
 use crate::{json::Raw, message::RpcError};
 
-/// A question and the way to answer it. Dropped unanswered, it is answered with [`Answer::Nobody`].
+/// A question and the way to answer it. Dropped unanswered, it is answered with [`Answer::Unavailable`].
 #[derive(Debug)]
-pub struct Ask {
+pub struct ServerRequest {
     /// What is asked.
-    pub question: Question,
-    reply: Option<Reply>,
+    pub details: ServerRequestDetails,
+    responder: Option<Responder>,
 }
 
 /// What a server wants of the caller's side.
 #[derive(Clone, Debug)]
-pub struct Question {
+pub struct ServerRequestDetails {
     /// Which one, within its exchange.
-    pub id: AskId,
+    pub id: ServerRequestId,
     /// What the asking side calls it, where it calls it anything.
     pub key: Option<String>,
     /// `elicitation/create`, `sampling/createMessage` or `roots/list`.
@@ -41,7 +41,7 @@ pub enum Cause {
 
 /// A question's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct AskId(pub u64);
+pub struct ServerRequestId(pub u64);
 
 /// What the caller's side says to a question.
 #[derive(Clone, Debug)]
@@ -51,19 +51,19 @@ pub enum Answer {
     /// No answer will be given, and why.
     Refused(RpcError),
     /// Nobody is there to answer.
-    Nobody,
+    Unavailable,
 }
 
-struct Reply {
+struct Responder {
     core: Option<Arc<Core>>,
     sender: oneshot::Sender<Answer>,
 }
 
-// === impl Ask ===
+// === impl ServerRequest ===
 
-impl Ask {
-    pub(super) fn new(question: Question, core: Arc<Core>, sender: oneshot::Sender<Answer>) -> Self {
-        Self { question, reply: Some(Reply { core: Some(core), sender }) }
+impl ServerRequest {
+    pub(super) fn new(details: ServerRequestDetails, core: Arc<Core>, sender: oneshot::Sender<Answer>) -> Self {
+        Self { details, responder: Some(Responder { core: Some(core), sender }) }
     }
 
     /// Answers; the clocks of the exchange run again.
@@ -72,9 +72,9 @@ impl Ask {
     }
 
     fn close(&mut self, answer: Answer) {
-        if let Some(Reply { core, sender }) = self.reply.take() {
+        if let Some(Responder { core, sender }) = self.responder.take() {
             if let Some(core) = core {
-                core.ask_closed(self.question.id);
+                core.close_server_request(self.details.id);
             }
             // The asking side may be gone; then nobody misses the answer.
             let _gone = sender.send(answer);
@@ -82,9 +82,9 @@ impl Ask {
     }
 }
 
-impl Drop for Ask {
+impl Drop for ServerRequest {
     fn drop(&mut self) {
-        self.close(Answer::Nobody);
+        self.close(Answer::Unavailable);
     }
 }
 
@@ -96,7 +96,7 @@ impl Answer {
         match self {
             Self::Given(given) => Ok(given),
             Self::Refused(error) => Err(error),
-            Self::Nobody => Err(RpcError::new(RpcError::INTERNAL, "nobody is there to answer this")),
+            Self::Unavailable => Err(RpcError::new(RpcError::INTERNAL, "nobody is there to answer this")),
         }
     }
 
@@ -107,7 +107,7 @@ impl Answer {
             "sampling/createMessage" => {
                 Self::Refused(RpcError::new(RpcError::REJECTED_BY_USER, "nobody came back with an answer"))
             }
-            _ => Self::Nobody,
+            _ => Self::Unavailable,
         }
     }
 
@@ -127,8 +127,8 @@ impl Answer {
     }
 }
 
-impl fmt::Debug for Reply {
+impl fmt::Debug for Responder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Reply")
+        f.write_str("Responder")
     }
 }

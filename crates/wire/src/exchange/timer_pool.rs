@@ -1,8 +1,8 @@
-//! Alarms that are used again.
+//! TimerPool that are used again.
 //!
 //! An exchange needs one from its first wait on, and few ever go off. To take one out of the runtime's clockwork and
-//! put the next one in costs more than the rest of a wait. So an alarm that did not go off waits, still running, for the
-//! next exchange of the same connection, and is set further ahead only if it goes off too early for that one. A face
+//! put the next one in costs more than the rest of a wait. So an timer that did not go off waits, still running, for the
+//! next exchange of the same connection, and is set further ahead only if it goes off too early for that one. A downstream
 //! keeps some in the same way for the callers that wait for its first word.
 
 use std::{
@@ -20,28 +20,28 @@ use tokio::{
     time::{Instant, Sleep},
 };
 
-/// Alarms kept for one connection; one that goes off meanwhile wakes whoever had it last, once and for nothing.
+/// TimerPool kept for one connection; one that goes off meanwhile wakes whoever had it last, once and for nothing.
 const KEPT: usize = 32;
 
-/// The alarms of one connection, or of one face.
+/// The timers of one connection, or of one downstream.
 #[derive(Clone)]
-pub(crate) struct Alarms {
-    /// Alarms belong to a runtime and end with it: elsewhere nothing is kept or taken.
+pub(crate) struct TimerPool {
+    /// TimerPool belong to a runtime and end with it: elsewhere nothing is kept or taken.
     runtime: runtime::Id,
     // Nothing awaits under this lock.
     kept: Arc<Mutex<Vec<Pin<Box<Sleep>>>>>,
 }
 
-/// The alarm of one exchange, or of whoever else waits once.
-pub(crate) struct Alarm {
+/// The timer of one exchange, or of whoever else waits once.
+pub(crate) struct PooledTimer {
     sleep: Option<Pin<Box<Sleep>>>,
-    alarms: Option<Alarms>,
+    timers: Option<TimerPool>,
 }
 
-impl Alarm {
+impl PooledTimer {
     /// One that is set when it is first needed.
-    pub(crate) fn new(alarms: Option<Alarms>) -> Self {
-        Self { sleep: None, alarms }
+    pub(crate) fn new(timers: Option<TimerPool>) -> Self {
+        Self { sleep: None, timers }
     }
 
     /// Whether it is this late; if not, wakes then.
@@ -49,8 +49,8 @@ impl Alarm {
         let sleep = match &mut self.sleep {
             Some(sleep) => sleep,
             None => {
-                self.alarms = self.alarms.take().filter(Alarms::are_here);
-                let kept = self.alarms.as_ref().and_then(|alarms| alarms.kept.lock().pop());
+                self.timers = self.timers.take().filter(TimerPool::are_here);
+                let kept = self.timers.as_ref().and_then(|timers| timers.kept.lock().pop());
                 self.sleep.insert(kept.unwrap_or_else(|| Box::pin(tokio::time::sleep_until(at))))
             }
         };
@@ -69,7 +69,7 @@ impl Alarm {
     }
 }
 
-impl Alarms {
+impl TimerPool {
     /// None yet, on this runtime.
     pub(crate) fn new() -> Self {
         Self { runtime: Handle::current().id(), kept: Arc::default() }
@@ -77,10 +77,10 @@ impl Alarms {
 
     /// What `work` gives, unless it takes longer than this.
     pub(crate) async fn within<T>(&self, patience: Duration, work: impl Future<Output = T>) -> Option<T> {
-        let (at, mut alarm, mut work) = (Instant::now() + patience, Alarm::new(Some(self.clone())), pin!(work));
+        let (at, mut timer, mut work) = (Instant::now() + patience, PooledTimer::new(Some(self.clone())), pin!(work));
         poll_fn(|context| match work.as_mut().poll(context) {
             Poll::Ready(done) => Poll::Ready(Some(done)),
-            Poll::Pending => alarm.poll(at, context).map(|()| None),
+            Poll::Pending => timer.poll(at, context).map(|()| None),
         })
         .await
     }
@@ -90,24 +90,24 @@ impl Alarms {
     }
 }
 
-impl Drop for Alarm {
+impl Drop for PooledTimer {
     fn drop(&mut self) {
-        let (Some(sleep), Some(alarms)) = (self.sleep.take(), &self.alarms) else { return };
-        let mut kept = alarms.kept.lock();
+        let (Some(sleep), Some(timers)) = (self.sleep.take(), &self.timers) else { return };
+        let mut kept = timers.kept.lock();
         if kept.len() < KEPT && !sleep.is_elapsed() {
             kept.push(sleep);
         }
     }
 }
 
-impl fmt::Debug for Alarms {
+impl fmt::Debug for TimerPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Alarms").field("kept", &self.kept.lock().len()).finish()
+        f.debug_struct("TimerPool").field("kept", &self.kept.lock().len()).finish()
     }
 }
 
-impl fmt::Debug for Alarm {
+impl fmt::Debug for PooledTimer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Alarm").field("set", &self.sleep.is_some()).finish()
+        f.debug_struct("PooledTimer").field("set", &self.sleep.is_some()).finish()
     }
 }

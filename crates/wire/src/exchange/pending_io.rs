@@ -13,32 +13,32 @@ use std::{
 use futures_util::future::BoxFuture;
 
 /// Something to be done while waiting; let go, it is given up.
-pub struct Errand {
+pub struct PendingIo {
     work: Option<BoxFuture<'static, ()>>,
     /// Rings when it can go on; where there is none, the task is woken itself.
-    bell: Option<(Arc<dyn Bell>, Waker)>,
+    flag: Option<(Arc<dyn ReadyFlag>, Waker)>,
 }
 
 /// Stands between work and the task that does it, and is rung as that work's waker.
-pub(crate) trait Bell: Send + Sync {
+pub(crate) trait ReadyFlag: Send + Sync {
     /// Whether it has rung since it was last asked; the task that asks is woken when it rings next.
-    fn has_rung(&self, context: &Context<'_>) -> bool;
+    fn take_ready(&self, context: &Context<'_>) -> bool;
 }
 
-impl Errand {
+impl PendingIo {
     /// This is to be done.
     pub fn new(work: BoxFuture<'static, ()>) -> Self {
-        Self { work: Some(work), bell: None }
+        Self { work: Some(work), flag: None }
     }
 
-    /// This has begun and goes on when the bell rings.
-    pub(crate) fn begun(work: BoxFuture<'static, ()>, bell: Arc<dyn Bell>, ringing: Waker) -> Self {
-        Self { work: Some(work), bell: Some((bell, ringing)) }
+    /// This has begun and goes on when the flag rings.
+    pub(crate) fn started(work: BoxFuture<'static, ()>, flag: Arc<dyn ReadyFlag>, waker: Waker) -> Self {
+        Self { work: Some(work), flag: Some((flag, waker)) }
     }
 
     /// Nothing is to be done.
     pub(super) fn none() -> Self {
-        Self { work: None, bell: None }
+        Self { work: None, flag: None }
     }
 
     /// Whether something is left to do.
@@ -47,11 +47,11 @@ impl Errand {
     }
 
     /// Goes on with it, as far as it goes at the moment.
-    pub(super) fn go_on(&mut self, context: &mut Context<'_>) {
+    pub(super) fn poll(&mut self, context: &mut Context<'_>) {
         let Some(work) = &mut self.work else { return };
-        let looked = match &self.bell {
-            Some((bell, _)) if !bell.has_rung(context) => return,
-            Some((_, ringing)) => work.as_mut().poll(&mut Context::from_waker(ringing)),
+        let looked = match &self.flag {
+            Some((flag, _)) if !flag.take_ready(context) => return,
+            Some((_, waker)) => work.as_mut().poll(&mut Context::from_waker(waker)),
             None => work.as_mut().poll(context),
         };
         if looked.is_ready() {
@@ -60,8 +60,8 @@ impl Errand {
     }
 }
 
-impl fmt::Debug for Errand {
+impl fmt::Debug for PendingIo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Errand").field(&self.is_open()).finish()
+        f.debug_tuple("PendingIo").field(&self.is_open()).finish()
     }
 }

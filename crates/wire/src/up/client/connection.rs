@@ -17,10 +17,10 @@ use tokio::{
 };
 
 use super::{
-    chunks::{Chunks, Next},
-    head::{self, Bound, Extent, Head},
+    chunks::{ChunkDecoder, BodyPart},
+    head::{self, HeadLimits, BodyLength, ResponseHead},
 };
-use crate::{error::WireError, up::connector::Open};
+use crate::{error::WireError, up::connector::HttpStream};
 
 /// Read at once at first; a body that fills it is read in larger pieces.
 const AT_FIRST: usize = 8 * 1024;
@@ -31,9 +31,9 @@ const INTERIM: usize = 256;
 
 /// A connection, and how far it is.
 #[derive(Debug)]
-pub(super) struct Line {
-    stream: Open,
-    bound: Bound,
+pub(super) struct HttpConnection {
+    stream: HttpStream,
+    bound: HeadLimits,
     /// What came and was not taken yet, and how much of it is no head yet.
     input: BytesMut,
     seen: usize,
@@ -43,32 +43,32 @@ pub(super) struct Line {
     body: Bytes,
     written: usize,
     /// Whether a byte of it may have gone out.
-    begun: bool,
+    write_started: bool,
     interim: usize,
-    left: Left,
+    left: BodyRemaining,
     /// Whether another request may follow this one.
-    stays: bool,
+    keep_alive: bool,
 }
 
 /// What is left to come of a body.
 #[derive(Debug)]
-enum Left {
+enum BodyRemaining {
     Nothing,
     Sized(u64),
-    Chunked(Chunks),
+    Chunked(ChunkDecoder),
     UntilClose,
 }
 
 /// A request that got no reply.
 #[derive(Debug)]
-pub(super) struct Failure {
+pub(super) struct SendFailure {
     pub(super) error: WireError,
     /// Not a byte of it was written.
     pub(super) unsent: bool,
 }
 
-impl Line {
-    pub(super) fn new(stream: Open, bound: Bound) -> Self {
+impl HttpConnection {
+    pub(super) fn new(stream: HttpStream, bound: HeadLimits) -> Self {
         Self {
             stream,
             bound,
@@ -78,10 +78,10 @@ impl Line {
             head: Vec::new(),
             body: Bytes::new(),
             written: 0,
-            begun: false,
+            write_started: false,
             interim: 0,
-            left: Left::Nothing,
-            stays: false,
+            left: BodyRemaining::Nothing,
+            keep_alive: false,
         }
     }
 
@@ -89,20 +89,20 @@ impl Line {
     pub(super) fn begin(&mut self, method: &Method, path: &str, host: &HeaderValue, fields: &[u8], body: &Bytes) {
         head::write(&mut self.head, method, path, host, fields, body.len());
         self.body = body.clone();
-        (self.written, self.begun, self.interim, self.stays) = (0, false, 0, false);
+        (self.written, self.write_started, self.interim, self.keep_alive) = (0, false, 0, false);
     }
 
     /// Writes the request and reads until the head of its reply is there.
-    pub(super) fn poll_head(&mut self, context: &mut Context<'_>) -> Poll<Result<Head, Failure>> {
+    pub(super) fn poll_head(&mut self, context: &mut Context<'_>) -> Poll<Result<ResponseHead, SendFailure>> {
         // A server that has answered and closed hears no more, and its answer counts.
         let broken = match self.poll_write(context) {
             Poll::Ready(Err(error)) => Some(error),
             Poll::Ready(Ok(())) | Poll::Pending => None,
         };
-        let failed = |line: &Self, error: WireError| Failure { error, unsent: !line.begun };
+        let failed = |connection: &Self, error: WireError| SendFailure { error, unsent: !connection.write_started };
         loop {
             match head::read(&mut self.input, &mut self.seen, self.bound) {
-                Ok(Some(head)) => match self.understand(head) {
+                Ok(Some(head)) => match self.accept_head(head) {
                     Ok(Some(head)) => return Poll::Ready(Ok(head)),
                     Ok(None) => continue,
                     Err(error) => return Poll::Ready(Err(failed(self, error))),
@@ -131,7 +131,7 @@ impl Line {
     }
 
     /// Takes the head of a reply; nothing where the reply itself is still to come.
-    fn understand(&mut self, head: Head) -> Result<Option<Head>, WireError> {
+    fn accept_head(&mut self, head: ResponseHead) -> Result<Option<ResponseHead>, WireError> {
         // Nobody asks for another protocol: a switch to one is an answer, and the last.
         if head.status.is_informational() && head.status != StatusCode::SWITCHING_PROTOCOLS {
             self.interim += 1;
@@ -142,12 +142,12 @@ impl Line {
                 Ok(None)
             };
         }
-        self.stays = head.stays && !head.status.is_informational();
-        self.left = match head.extent {
-            Extent::Sized(0) => Left::Nothing,
-            Extent::Sized(size) => Left::Sized(size),
-            Extent::Chunked => Left::Chunked(Chunks::new(self.bound.bytes)),
-            Extent::UntilClose => Left::UntilClose,
+        self.keep_alive = head.keep_alive && !head.status.is_informational();
+        self.left = match head.body_length {
+            BodyLength::Sized(0) => BodyRemaining::Nothing,
+            BodyLength::Sized(size) => BodyRemaining::Sized(size),
+            BodyLength::Chunked => BodyRemaining::Chunked(ChunkDecoder::new(self.bound.bytes)),
+            BodyLength::UntilClose => BodyRemaining::UntilClose,
         };
         Ok(Some(head))
     }
@@ -155,84 +155,84 @@ impl Line {
     /// The next piece of the body; none after the last.
     pub(super) fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, WireError>>> {
         loop {
-            match self.there() {
-                Ok(Next::Piece(piece)) => return Poll::Ready(Some(Ok(piece))),
-                Ok(Next::Over) => return Poll::Ready(None),
-                Ok(Next::More) => {}
-                Err(error) => return Poll::Ready(Some(Err(self.broken(error)))),
+            match self.take_buffered() {
+                Ok(BodyPart::Piece(piece)) => return Poll::Ready(Some(Ok(piece))),
+                Ok(BodyPart::Over) => return Poll::Ready(None),
+                Ok(BodyPart::More) => {}
+                Err(error) => return Poll::Ready(Some(Err(self.mark_broken(error)))),
             }
             // What is left of the request goes on; whether it can is seen in what comes back.
             drop(self.poll_write(context));
             match ready!(self.poll_read(context)) {
                 Ok(true) => {}
-                Ok(false) if matches!(self.left, Left::UntilClose) => self.left = Left::Nothing,
-                Ok(false) => return Poll::Ready(Some(Err(self.broken(cut_off())))),
-                Err(error) => return Poll::Ready(Some(Err(self.broken(WireError::Ended(error.to_string()))))),
+                Ok(false) if matches!(self.left, BodyRemaining::UntilClose) => self.left = BodyRemaining::Nothing,
+                Ok(false) => return Poll::Ready(Some(Err(self.mark_broken(truncated_body())))),
+                Err(error) => return Poll::Ready(Some(Err(self.mark_broken(WireError::Ended(error.to_string()))))),
             }
         }
     }
 
     /// Reads the rest of a body whose size was announced to where it is wanted, without a copy on the way.
     pub(super) fn poll_rest(&mut self, context: &mut Context<'_>, to: &mut BytesMut) -> Poll<Result<(), WireError>> {
-        let came = self.there()?;
-        if let Next::Piece(piece) = came {
+        let came = self.take_buffered()?;
+        if let BodyPart::Piece(piece) = came {
             to.extend_from_slice(&piece);
         }
-        while let Left::Sized(left) = self.left {
+        while let BodyRemaining::Sized(left) = self.left {
             drop(self.poll_write(context));
             let mut room = (&mut *to).limit(usize::try_from(left).unwrap_or(usize::MAX));
             let read = ready!(pin!(self.stream.read_buf(&mut room)).poll(context));
             match read {
-                Ok(0) => return Poll::Ready(Err(self.broken(cut_off()))),
-                Ok(size) if size as u64 == left => self.left = Left::Nothing,
-                Ok(size) => self.left = Left::Sized(left - size as u64),
-                Err(error) => return Poll::Ready(Err(self.broken(WireError::Ended(error.to_string())))),
+                Ok(0) => return Poll::Ready(Err(self.mark_broken(truncated_body()))),
+                Ok(size) if size as u64 == left => self.left = BodyRemaining::Nothing,
+                Ok(size) => self.left = BodyRemaining::Sized(left - size as u64),
+                Err(error) => return Poll::Ready(Err(self.mark_broken(WireError::Ended(error.to_string())))),
             }
         }
         Poll::Ready(Ok(()))
     }
 
     /// The next piece of what has come.
-    fn there(&mut self) -> Result<Next, WireError> {
+    fn take_buffered(&mut self) -> Result<BodyPart, WireError> {
         match &mut self.left {
-            Left::Nothing => Ok(Next::Over),
-            Left::Chunked(chunks) => {
+            BodyRemaining::Nothing => Ok(BodyPart::Over),
+            BodyRemaining::Chunked(chunks) => {
                 let next = chunks.next(&mut self.input)?;
-                if next == Next::Over {
-                    self.left = Left::Nothing;
+                if next == BodyPart::Over {
+                    self.left = BodyRemaining::Nothing;
                 }
                 Ok(next)
             }
-            _ if self.input.is_empty() => Ok(Next::More),
-            Left::UntilClose => Ok(Next::Piece(self.input.split().freeze())),
-            Left::Sized(left) => {
+            _ if self.input.is_empty() => Ok(BodyPart::More),
+            BodyRemaining::UntilClose => Ok(BodyPart::Piece(self.input.split().freeze())),
+            BodyRemaining::Sized(left) => {
                 let size = usize::try_from(*left).unwrap_or(usize::MAX).min(self.input.len());
                 *left -= size as u64;
                 if *left == 0 {
-                    self.left = Left::Nothing;
+                    self.left = BodyRemaining::Nothing;
                 }
-                Ok(Next::Piece(self.input.split_to(size).freeze()))
+                Ok(BodyPart::Piece(self.input.split_to(size).freeze()))
             }
         }
     }
 
     /// Nothing more comes.
-    fn broken(&mut self, error: WireError) -> WireError {
-        self.left = Left::Nothing;
-        self.stays = false;
+    fn mark_broken(&mut self, error: WireError) -> WireError {
+        self.left = BodyRemaining::Nothing;
+        self.keep_alive = false;
         error
     }
 
     /// Whether the body has come to its end.
     pub(super) fn is_over(&self) -> bool {
-        matches!(self.left, Left::Nothing)
+        matches!(self.left, BodyRemaining::Nothing)
     }
 
     /// Whether another request can go over it: all was said and heard, and nothing came that nobody asked for. Of what
     /// a large reply needed nothing is kept.
-    pub(super) fn is_free(&mut self) -> bool {
+    pub(super) fn is_reusable(&mut self) -> bool {
         let said = self.head.len() + self.body.len() <= self.written;
-        let over = self.stays && said && self.is_over() && self.input.is_empty();
+        let over = self.keep_alive && said && self.is_over() && self.input.is_empty();
         self.body = Bytes::new();
         if AT_FIRST < self.read_at_once {
             (self.input, self.read_at_once) = (BytesMut::new(), AT_FIRST);
@@ -256,12 +256,12 @@ impl Line {
             };
             let slices = [IoSlice::new(head), IoSlice::new(body)];
             // What has gone out below a layer of its own is not told when it fails.
-            self.begun |= self.stream.is_layered();
+            self.write_started |= self.stream.is_layered();
             match ready!(Pin::new(&mut self.stream).poll_write_vectored(context, &slices))? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 size => self.written += size,
             }
-            self.begun = true;
+            self.write_started = true;
         }
         Pin::new(&mut self.stream).poll_flush(context)
     }
@@ -278,7 +278,7 @@ impl Line {
     }
 }
 
-fn cut_off() -> WireError {
+fn truncated_body() -> WireError {
     WireError::Ended("the connection was closed before the end of an answer".to_owned())
 }
 

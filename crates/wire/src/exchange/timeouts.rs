@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::error::Clock;
+use crate::error::TimeoutKind;
 
 /// The time one exchange is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Terms {
+pub struct ExchangeTimeouts {
     /// Longest silence.
     pub idle: Option<Duration>,
     /// Longest duration in all.
@@ -18,15 +18,15 @@ pub struct Terms {
 
 /// The two clocks of one exchange.
 #[derive(Debug)]
-pub(super) struct Clocks {
-    terms: Terms,
+pub(super) struct ExchangeClock {
+    terms: ExchangeTimeouts,
     /// When the total runs out, moved by each pause.
     started: Instant,
     last_sign: Instant,
     paused: Option<Instant>,
 }
 
-impl Terms {
+impl ExchangeTimeouts {
     /// Calls, reads and prompts: five minutes of silence, thirty in all.
     pub fn call() -> Self {
         Self { idle: Some(Duration::from_secs(300)), total: Some(Duration::from_secs(1_800)) }
@@ -43,14 +43,14 @@ impl Terms {
     }
 }
 
-impl Clocks {
-    pub(super) fn new(terms: Terms) -> Self {
+impl ExchangeClock {
+    pub(super) fn new(terms: ExchangeTimeouts) -> Self {
         let now = Instant::now();
         Self { terms, started: now, last_sign: now, paused: None }
     }
 
     /// The server showed a sign of life.
-    pub(super) fn wind(&mut self) {
+    pub(super) fn record_activity(&mut self) {
         self.last_sign = Instant::now();
     }
 
@@ -73,12 +73,12 @@ impl Clocks {
     }
 
     /// Which clock runs out first, and when; none while paused.
-    pub(super) fn deadline(&self) -> Option<(Instant, Clock, Duration)> {
+    pub(super) fn deadline(&self) -> Option<(Instant, TimeoutKind, Duration)> {
         if self.paused.is_some() {
             return None;
         }
-        let idle = self.terms.idle.map(|limit| (self.last_sign + limit, Clock::Idle, limit));
-        let total = self.terms.total.map(|limit| (self.started + limit, Clock::Total, limit));
+        let idle = self.terms.idle.map(|limit| (self.last_sign + limit, TimeoutKind::Idle, limit));
+        let total = self.terms.total.map(|limit| (self.started + limit, TimeoutKind::Total, limit));
         match (idle, total) {
             (Some(idle), Some(total)) => Some(if total.0 < idle.0 { total } else { idle }),
             (one, other) => one.or(other),
