@@ -1,0 +1,207 @@
+//! The audit log: append-only, hash-chained, one per database.
+
+use rusqlite::{Row, params, params_from_iter, types::Value};
+use uuid::Uuid;
+
+use crate::{
+    Reader, StoreError,
+    chain::{Contents, Hash, Link},
+    time::Micros,
+};
+
+/// Kinds of audit events that other crates write.
+pub mod kind {
+    /// A call ended; `details` has its state.
+    pub const CALL: &str = "call";
+    /// Policy asked or refused.
+    pub const DECISION: &str = "decision";
+    /// An approval request was answered.
+    pub const APPROVAL: &str = "approval";
+    /// A server request was answered, declined or cancelled.
+    pub const SERVER_REQUEST: &str = "server-request";
+    /// A connection to a server was opened, closed or failed.
+    pub const CONNECTION: &str = "connection";
+    /// A user signed in or out.
+    pub const SIGN_IN: &str = "sign-in";
+    /// The configuration was read again.
+    pub const CONFIGURATION: &str = "configuration";
+    /// A key was created, changed or revoked.
+    pub const KEY: &str = "key";
+    /// A process ended without ending its calls.
+    pub const RECOVERY: &str = "recovery";
+}
+
+/// An event to append.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AuditEvent {
+    /// When it happened.
+    pub at: Micros,
+    /// One of [`kind`].
+    pub kind: &'static str,
+    /// `kind[:name]` of the caller.
+    pub caller: Option<String>,
+    /// Server name.
+    pub server: Option<String>,
+    /// Tool, prompt, key, file …
+    pub subject: Option<String>,
+    /// The call it belongs to.
+    pub call: Option<Uuid>,
+    /// A JSON object, without secrets.
+    pub details: String,
+}
+
+/// An entry of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditEntry {
+    /// Position in the chain, from 1.
+    pub seq: i64,
+    /// When it happened.
+    pub at: Micros,
+    /// One of [`kind`].
+    pub kind: String,
+    /// `kind[:name]` of the caller.
+    pub caller: Option<String>,
+    /// Server name.
+    pub server: Option<String>,
+    /// Tool, prompt, key, file …
+    pub subject: Option<String>,
+    /// The call it belongs to.
+    pub call: Option<Uuid>,
+    /// A JSON object.
+    pub details: String,
+    /// Hash of this entry.
+    pub hash: Hash,
+}
+
+/// Which entries to return. Absent members match every entry.
+#[derive(Clone, Debug, Default)]
+pub struct AuditFilter {
+    /// One of [`kind`].
+    pub kind: Option<String>,
+    /// `kind[:name]` of the caller.
+    pub caller: Option<String>,
+    /// Server name.
+    pub server: Option<String>,
+    /// The call the entries belong to.
+    pub call: Option<Uuid>,
+    /// Not before.
+    pub since: Option<Micros>,
+    /// Entries after this position only.
+    pub after: Option<i64>,
+    /// At most this many.
+    pub limit: usize,
+}
+
+/// Result of a verification.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verified {
+    /// All entries are as they were written.
+    Intact {
+        /// Entries in the file.
+        entries: u64,
+        /// Position of the last entry that retention removed; 0 if none was.
+        checkpoint: i64,
+    },
+    /// An entry was changed, removed or added outside the log.
+    Broken {
+        /// Position of the first entry that does not fit.
+        seq: i64,
+    },
+}
+
+impl AuditEvent {
+    /// Appends the event after `head`, inside the caller's transaction, and returns the new head.
+    pub(crate) fn append(&self, connection: &rusqlite::Connection, head: Link) -> Result<Link, StoreError> {
+        let call = self.call.map(Uuid::into_bytes);
+        let contents = Contents {
+            at: self.at,
+            kind: self.kind,
+            caller: self.caller.as_deref(),
+            server: self.server.as_deref(),
+            subject: self.subject.as_deref(),
+            call: call.as_ref().map(<[u8; 16]>::as_slice),
+            details: &self.details,
+        };
+        let link = head.next(&contents);
+        let mut statement = connection.prepare_cached("INSERT INTO audit VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)")?;
+        statement.execute(params![
+            link.seq,
+            self.at,
+            self.kind,
+            self.caller,
+            self.server,
+            self.subject,
+            self.call,
+            self.details,
+            link.hash
+        ])?;
+        Ok(link)
+    }
+}
+
+impl Reader {
+    /// Entries that match, newest first; with `after`, oldest first.
+    pub fn audit(&self, filter: &AuditFilter) -> Result<Vec<AuditEntry>, StoreError> {
+        let mut conditions = vec!["1"];
+        let mut values: Vec<Value> = Vec::new();
+        for (column, value) in
+            [("kind = ?", &filter.kind), ("caller = ?", &filter.caller), ("server = ?", &filter.server)]
+        {
+            if let Some(value) = value {
+                conditions.push(column);
+                values.push(value.clone().into());
+            }
+        }
+        if let Some(call) = filter.call {
+            conditions.push("call = ?");
+            values.push(call.as_bytes().to_vec().into());
+        }
+        for (condition, value) in [("at >= ?", filter.since), ("seq > ?", filter.after)] {
+            if let Some(value) = value {
+                conditions.push(condition);
+                values.push(value.into());
+            }
+        }
+        let order = if filter.after.is_some() { "ASC" } else { "DESC" };
+        values.push(i64::try_from(filter.limit).unwrap_or(i64::MAX).into());
+        let sql = format!("SELECT * FROM audit WHERE {} ORDER BY seq {order} LIMIT ?", conditions.join(" AND "));
+        self.rows(&sql, params_from_iter(values), entry)
+    }
+
+    /// Follows the chain from its beginning, or from the checkpoint that retention left.
+    pub fn verify_audit(&self) -> Result<Verified, StoreError> {
+        // One snapshot, so that entries appended meanwhile do not look like additions.
+        let transaction = self.connection.unchecked_transaction()?;
+        let checkpoint = Link::read(&transaction, "checkpoint")?;
+        let head = Link::read(&transaction, "head")?;
+        let mut statement = transaction.prepare("SELECT * FROM audit ORDER BY seq")?;
+        let mut rows = statement.query([])?;
+        let mut link = checkpoint;
+        while let Some(row) = rows.next()? {
+            let found = entry(row)?;
+            link = link.next(&found.contents());
+            if link != (Link { seq: found.seq, hash: found.hash }) {
+                return Ok(Verified::Broken { seq: link.seq });
+            }
+        }
+        if link != head {
+            return Ok(Verified::Broken { seq: link.seq + 1 });
+        }
+        let entries = u64::try_from(head.seq - checkpoint.seq).unwrap_or_default();
+        Ok(Verified::Intact { entries, checkpoint: checkpoint.seq })
+    }
+}
+
+fn entry(row: &Row<'_>) -> rusqlite::Result<AuditEntry> {
+    Ok(AuditEntry {
+        seq: row.get(0)?,
+        at: row.get(1)?,
+        kind: row.get(2)?,
+        caller: row.get(3)?,
+        server: row.get(4)?,
+        subject: row.get(5)?,
+        call: row.get(6)?,
+        details: row.get(7)?,
+        hash: row.get(8)?,
+    })
+}

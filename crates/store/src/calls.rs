@@ -1,0 +1,321 @@
+//! Calls: one row each, from its beginning to its end, with arguments and result in a table of their own.
+
+use std::{fmt, str::FromStr};
+
+use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter, types::Value};
+use uuid::Uuid;
+
+use crate::{Reader, StoreError, time::Micros};
+
+/// A call as it is known at some moment. The same row is written at its beginning, when it is sent, and at its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallRow {
+    /// UUIDv7, so that ids sort by time.
+    pub id: Uuid,
+    /// When it began.
+    pub started_at: Micros,
+    /// Microseconds until its end; `None` while it is open.
+    pub duration: Option<i64>,
+    /// `kind[:name]` of the caller.
+    pub caller: String,
+    /// `call`, `chat`, `run`, `gateway`, `console`, `library`.
+    pub surface: String,
+    /// `tool`, `prompt`, `resource`, `method`.
+    pub kind: String,
+    /// Name as it was requested; a URI without its query.
+    pub name: String,
+    /// Server name; `None` if no server was found.
+    pub server: Option<String>,
+    /// Public tool name; `None` for other kinds.
+    pub tool: Option<String>,
+    /// Present state.
+    pub state: CallState,
+    /// The rule that decided.
+    pub rule: Option<String>,
+    /// Who approved it, where policy asked.
+    pub approved_by: Option<String>,
+    /// Redacted error message.
+    pub error: Option<String>,
+    /// Conversation it belongs to.
+    pub conversation: Option<String>,
+    /// Bytes of the arguments.
+    pub argument_bytes: i64,
+    /// Bytes of the result.
+    pub result_bytes: i64,
+    /// Server requests during the call.
+    pub server_requests: i64,
+}
+
+/// Arguments and result of a call, as far as `store.bodies` keeps them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CallBody {
+    /// JSON of the arguments.
+    pub arguments: Option<String>,
+    /// JSON of the result.
+    pub result: Option<String>,
+}
+
+/// The states of a call, in the words of records and scripts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum CallState {
+    /// Begun and not sent: it is looked up, decided, or waits for an approval or a slot.
+    Pending,
+    /// Sent and not ended.
+    Running,
+    /// Ended with a result.
+    Succeeded,
+    /// Ended with a result in which the tool reports an error.
+    ToolError,
+    /// Not sent, by policy, filter or limit.
+    Refused,
+    /// Ended with an error of the server or of the connection.
+    Failed,
+    /// Cancelled by its caller.
+    Cancelled,
+    /// Ended by a timeout.
+    TimedOut,
+    /// Its process ended without ending it.
+    Interrupted,
+}
+
+/// Which calls to return. Absent members match every call.
+#[derive(Clone, Debug, Default)]
+pub struct CallFilter {
+    /// In one of these states; empty: in any.
+    pub states: Vec<CallState>,
+    /// Server name.
+    pub server: Option<String>,
+    /// `kind[:name]` of the caller; a kind alone matches all its names.
+    pub caller: Option<String>,
+    /// Public tool name.
+    pub tool: Option<String>,
+    /// Conversation id.
+    pub conversation: Option<String>,
+    /// Begun at this time or later.
+    pub since: Option<Micros>,
+    /// Older than this call, for the next page.
+    pub before: Option<Uuid>,
+    /// At most this many.
+    pub limit: usize,
+}
+
+/// Columns in the order of [`row`].
+const COLUMNS: &str = "id, started_at, duration, caller, surface, kind, name, server, tool, state, rule, approved_by, \
+                       error, conversation, argument_bytes, result_bytes, server_requests";
+
+impl CallRow {
+    /// Inserts the row, or updates what changes between the beginning of a call and its end.
+    pub(crate) fn write(&self, connection: &Connection, run: Uuid) -> Result<(), StoreError> {
+        let mut statement = connection.prepare_cached(
+            "INSERT INTO calls (run, id, started_at, duration, caller, surface, kind, name, server, tool, state, rule, \
+             approved_by, error, conversation, argument_bytes, result_bytes, server_requests) \
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) \
+             ON CONFLICT (id) DO UPDATE SET duration = excluded.duration, server = excluded.server, \
+             tool = excluded.tool, state = excluded.state, rule = excluded.rule, approved_by = excluded.approved_by, \
+             error = excluded.error, result_bytes = excluded.result_bytes, server_requests = excluded.server_requests",
+        )?;
+        statement.execute(params![
+            run,
+            self.id,
+            self.started_at,
+            self.duration,
+            self.caller,
+            self.surface,
+            self.kind,
+            self.name,
+            self.server,
+            self.tool,
+            self.state.as_str(),
+            self.rule,
+            self.approved_by,
+            self.error,
+            self.conversation,
+            self.argument_bytes,
+            self.result_bytes,
+            self.server_requests,
+        ])?;
+        Ok(())
+    }
+}
+
+impl CallBody {
+    pub(crate) fn write(&self, connection: &Connection, call: Uuid) -> Result<(), StoreError> {
+        if *self == Self::default() {
+            return Ok(());
+        }
+        let mut statement = connection.prepare_cached(
+            "INSERT INTO bodies VALUES (?, ?, ?) ON CONFLICT (call) DO UPDATE SET \
+             arguments = coalesce(excluded.arguments, arguments), result = coalesce(excluded.result, result)",
+        )?;
+        statement.execute(params![call, self.arguments, self.result])?;
+        Ok(())
+    }
+}
+
+/// Closes the open calls of a process that has ended, and returns their ids.
+pub(crate) fn interrupt(connection: &Connection, run: Uuid) -> Result<Vec<CallRow>, StoreError> {
+    let mut statement = connection.prepare(&format!(
+        "UPDATE calls SET state = 'interrupted' WHERE run = ? AND state IN ('pending', 'running') RETURNING {COLUMNS}"
+    ))?;
+    Ok(statement.query_map([run], row)?.collect::<Result<_, _>>()?)
+}
+
+impl Reader {
+    /// Calls that match, newest first.
+    pub fn calls(&self, filter: &CallFilter) -> Result<Vec<CallRow>, StoreError> {
+        let mut conditions: Vec<String> = vec!["1".to_owned()];
+        let mut values: Vec<Value> = Vec::new();
+        if !filter.states.is_empty() {
+            // A term that repeats the partial index lets SQLite use it.
+            let succeeded = filter.states.contains(&CallState::Succeeded);
+            let marks = vec!["?"; filter.states.len()].join(", ");
+            let hint = if succeeded { "" } else { " AND state <> 'succeeded'" };
+            conditions.push(format!("state IN ({marks}){hint}"));
+            values.extend(filter.states.iter().map(|state| Value::from(state.as_str().to_owned())));
+        }
+        for (column, value) in
+            [("server", &filter.server), ("tool", &filter.tool), ("conversation", &filter.conversation)]
+        {
+            if let Some(value) = value {
+                conditions.push(format!("{column} = ?"));
+                values.push(value.clone().into());
+            }
+        }
+        if let Some(caller) = &filter.caller {
+            if caller.contains(':') {
+                conditions.push("caller = ?".to_owned());
+            } else {
+                // `:` is followed by `;` in ASCII: all names of one kind.
+                conditions.push("(caller = ? OR (caller > ? AND caller < ?))".to_owned());
+                values.extend([Value::from(caller.clone()), format!("{caller}:").into(), format!("{caller};").into()]);
+            }
+            if caller.contains(':') {
+                values.push(caller.clone().into());
+            }
+        }
+        if let Some(since) = filter.since {
+            // Ids begin with milliseconds, so the primary key bounds the scan.
+            conditions.push("id >= ?".to_owned());
+            values.push(first_id_at(since).into());
+        }
+        if let Some(before) = filter.before {
+            conditions.push("id < ?".to_owned());
+            values.push(before.as_bytes().to_vec().into());
+        }
+        values.push(i64::try_from(filter.limit).unwrap_or(i64::MAX).into());
+        let conditions = conditions.join(" AND ");
+        let sql = format!("SELECT {COLUMNS} FROM calls WHERE {conditions} ORDER BY id DESC LIMIT ?");
+        self.rows(&sql, params_from_iter(values), row)
+    }
+
+    /// One call with its body.
+    pub fn call(&self, id: Uuid) -> Result<Option<(CallRow, CallBody)>, StoreError> {
+        let sql = format!("SELECT {COLUMNS} FROM calls WHERE id = ?");
+        let Some(call) = self.connection.prepare_cached(&sql)?.query_row([id], row).optional()? else {
+            return Ok(None);
+        };
+        let mut statement = self.connection.prepare_cached("SELECT arguments, result FROM bodies WHERE call = ?")?;
+        let body = statement.query_row([id], |row| Ok(CallBody { arguments: row.get(0)?, result: row.get(1)? }));
+        Ok(Some((call, body.optional()?.unwrap_or_default())))
+    }
+
+    /// The calls whose id, written as text, begins with `prefix`; at most two, so that a caller can tell one from many.
+    pub fn calls_by_prefix(&self, prefix: &str) -> Result<Vec<Uuid>, StoreError> {
+        let digits: String = prefix.chars().filter(|c| *c != '-').collect();
+        if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_hexdigit()) || digits.len() > 32 {
+            return Ok(Vec::new());
+        }
+        let bound = |fill: &str| u128::from_str_radix(&format!("{digits}{}", fill.repeat(32 - digits.len())), 16);
+        let (Ok(low), Ok(high)) = (bound("0"), bound("f")) else { return Ok(Vec::new()) };
+        let range = params![Uuid::from_u128(low), Uuid::from_u128(high)];
+        self.rows("SELECT id FROM calls WHERE id BETWEEN ? AND ? LIMIT 2", range, |row| row.get(0))
+    }
+}
+
+/// The smallest id of a call begun at this time.
+pub(crate) fn first_id_at(at: Micros) -> Vec<u8> {
+    let millis = u64::try_from(at / 1_000).unwrap_or_default();
+    let mut id = millis.to_be_bytes()[2..].to_vec();
+    id.resize(16, 0);
+    id
+}
+
+fn row(row: &Row<'_>) -> rusqlite::Result<CallRow> {
+    let state: String = row.get(9)?;
+    Ok(CallRow {
+        id: row.get(0)?,
+        started_at: row.get(1)?,
+        duration: row.get(2)?,
+        caller: row.get(3)?,
+        surface: row.get(4)?,
+        kind: row.get(5)?,
+        name: row.get(6)?,
+        server: row.get(7)?,
+        tool: row.get(8)?,
+        // A state of a later version is shown as a failure rather than hiding the call.
+        state: state.parse().unwrap_or(CallState::Failed),
+        rule: row.get(10)?,
+        approved_by: row.get(11)?,
+        error: row.get(12)?,
+        conversation: row.get(13)?,
+        argument_bytes: row.get(14)?,
+        result_bytes: row.get(15)?,
+        server_requests: row.get(16)?,
+    })
+}
+
+// === impl CallState ===
+
+impl CallState {
+    /// All states, in the order of a call's life.
+    pub const ALL: [Self; 9] = [
+        Self::Pending,
+        Self::Running,
+        Self::Succeeded,
+        Self::ToolError,
+        Self::Refused,
+        Self::Failed,
+        Self::Cancelled,
+        Self::TimedOut,
+        Self::Interrupted,
+    ];
+
+    /// The stable word for scripts.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Running => "running",
+            Self::Succeeded => "succeeded",
+            Self::ToolError => "tool-error",
+            Self::Refused => "refused",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::TimedOut => "timed-out",
+            Self::Interrupted => "interrupted",
+        }
+    }
+
+    /// Whether the call has not ended.
+    pub fn is_open(self) -> bool {
+        matches!(self, Self::Pending | Self::Running)
+    }
+}
+
+impl fmt::Display for CallState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A word that is not a state.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown state `{0}`; use one of: {all}", all = CallState::ALL.map(CallState::as_str).join(", "))]
+pub struct UnknownState(String);
+
+impl FromStr for CallState {
+    type Err = UnknownState;
+
+    fn from_str(text: &str) -> Result<Self, UnknownState> {
+        Self::ALL.into_iter().find(|state| state.as_str() == text).ok_or_else(|| UnknownState(text.to_owned()))
+    }
+}

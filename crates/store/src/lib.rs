@@ -1,0 +1,39 @@
+//! Persists calls, audit events, saved approvals, the inbox and conversations. The only crate that contains SQL.
+//!
+//! | part | file |
+//! |---|---|
+//! | opening a file: permissions, migrations, corrupt files | `database.rs`, `migration.rs` |
+//! | the writer thread: queue, group commit | `writer.rs`, `write.rs` |
+//! | queries on read-only connections | `reader.rs` |
+//! | calls and their bodies, per-minute rollups | `calls.rs`, `rollup.rs` |
+//! | the hash-chained audit log | `audit.rs`, `chain.rs` |
+//! | saved approvals, inbox items, conversations | `approvals.rs`, `inbox.rs`, `conversations.rs` |
+//! | processes that may still end a call | `runs.rs` |
+//! | retention | `retention.rs` |
+//!
+//! Every write goes through the writer thread of the process; several processes may write to one file. Rows record what
+//! was decided and never decide anything themselves, except saved approvals, which policy reads.
+
+pub mod approvals;
+pub mod audit;
+pub mod calls;
+mod chain;
+pub mod conversations;
+mod database;
+mod error;
+pub mod inbox;
+mod migration;
+pub mod reader;
+pub mod retention;
+pub mod rollup;
+mod runs;
+mod store;
+pub mod time;
+mod write;
+mod writer;
+
+pub use database::OpenNotice;
+pub use error::StoreError;
+pub use reader::Reader;
+pub use store::{Store, StoreOptions, Sync};
+pub use uuid::Uuid;

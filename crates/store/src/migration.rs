@@ -1,0 +1,34 @@
+//! Forward-only changes of the schema, each applied once, in one transaction with its version number.
+
+use std::path::Path;
+
+use rusqlite::{Connection, TransactionBehavior};
+
+use crate::StoreError;
+
+/// Migrations in order; the version of a file is how many were applied (`PRAGMA user_version`).
+const MIGRATIONS: &[&str] = &[include_str!("../migrations/0001.sql")];
+
+/// Brings the schema up to date. A file of a later version is refused and stays as it is.
+pub(crate) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
+    let known = u32::try_from(MIGRATIONS.len()).unwrap_or(u32::MAX);
+    if version(connection)? == known {
+        return Ok(());
+    }
+    // Another process may be migrating: the version is read again under the write lock.
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let found = version(&transaction)?;
+    if found > known {
+        return Err(StoreError::Newer { path: path.to_owned(), found, known });
+    }
+    for migration in MIGRATIONS.iter().skip(found as usize) {
+        transaction.execute_batch(migration)?;
+    }
+    transaction.pragma_update(None, "user_version", known)?;
+    transaction.commit()?;
+    Ok(())
+}
+
+fn version(connection: &Connection) -> Result<u32, StoreError> {
+    Ok(connection.pragma_query_value(None, "user_version", |row| row.get(0))?)
+}

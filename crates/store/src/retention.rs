@@ -1,0 +1,125 @@
+//! Retention as a plan: a pure function of the limits, the time and what is in the file, applied by the writer.
+
+use rusqlite::{Connection, params};
+use uuid::Uuid;
+
+use crate::{
+    Reader, StoreError,
+    calls::first_id_at,
+    chain::Link,
+    time::{Micros, duration},
+};
+
+/// Share of `max_bytes` that is filled after a run, so that the next call does not exceed it again.
+const ROOM: f64 = 0.9;
+
+/// What may be kept. An absent limit keeps everything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RetentionLimits {
+    /// Rows that are older are removed.
+    pub max_age: Option<std::time::Duration>,
+    /// The oldest calls are removed until the file has at most this many bytes of data.
+    pub max_bytes: Option<u64>,
+}
+
+/// What a run of retention removes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RetentionPlan {
+    /// Calls that began before this time are removed, with their bodies.
+    pub calls_before: Option<Micros>,
+    /// Number of these calls; open ones are kept.
+    pub calls: u64,
+    /// Audit entries up to this position are removed and leave a checkpoint.
+    pub audit_up_to: i64,
+    /// Number of these entries.
+    pub audit: u64,
+    /// Conversations last changed before this time are removed.
+    pub conversations_before: Option<Micros>,
+    /// Number of these conversations.
+    pub conversations: u64,
+    /// Bytes of data in the file before.
+    pub bytes: u64,
+}
+
+impl RetentionPlan {
+    /// Whether there is nothing to remove.
+    pub fn is_empty(&self) -> bool {
+        self.calls == 0 && self.audit == 0 && self.conversations == 0
+    }
+
+    /// Removes what is planned, inside the caller's transaction.
+    pub(crate) fn apply(&self, connection: &Connection) -> Result<(), StoreError> {
+        if let Some(before) = self.calls_before {
+            let first = first_id_at(before);
+            let open = "(SELECT id FROM calls WHERE state IN ('pending', 'running'))";
+            connection.execute(&format!("DELETE FROM bodies WHERE call < ? AND call NOT IN {open}"), params![first])?;
+            connection
+                .execute("DELETE FROM calls WHERE id < ? AND state NOT IN ('pending', 'running')", params![first])?;
+            connection.execute("DELETE FROM rollups WHERE minute < ?", [before])?;
+            connection.execute("DELETE FROM inbox WHERE created_at < ? AND ended_at IS NOT NULL", [before])?;
+        }
+        if let Some(before) = self.conversations_before {
+            let old = "SELECT id FROM conversations WHERE updated_at < ?";
+            connection.execute(&format!("DELETE FROM messages WHERE conversation IN ({old})"), [before])?;
+            connection.execute("DELETE FROM conversations WHERE updated_at < ?", [before])?;
+        }
+        if self.audit > 0 {
+            let mut statement = connection.prepare("SELECT hash FROM audit WHERE seq = ?")?;
+            let hash = statement.query_row([self.audit_up_to], |row| row.get(0))?;
+            Link { seq: self.audit_up_to, hash }.write(connection, "checkpoint")?;
+            connection.execute("DELETE FROM audit WHERE seq <= ?", [self.audit_up_to])?;
+        }
+        Ok(())
+    }
+}
+
+impl Reader {
+    /// Plans what retention would remove at `now`.
+    pub fn plan_retention(&self, limits: &RetentionLimits, now: Micros) -> Result<RetentionPlan, StoreError> {
+        let bytes = self.data_bytes()?;
+        let by_age = limits.max_age.map(|age| now.saturating_sub(duration(age)));
+        let by_size = match limits.max_bytes {
+            Some(most) if most < bytes => self.started_at_of_share(1.0 - ROOM * most as f64 / bytes as f64)?,
+            _ => None,
+        };
+        let calls_before = by_age.max(by_size);
+        let mut plan = RetentionPlan { calls_before, conversations_before: by_age, bytes, ..RetentionPlan::default() };
+        if let Some(before) = calls_before {
+            let closed = "state NOT IN ('pending', 'running')";
+            plan.calls =
+                self.count(&format!("SELECT count(*) FROM calls WHERE id < ? AND {closed}"), first_id_at(before))?;
+            let last =
+                self.rows("SELECT max(seq) FROM audit WHERE at < ?", [before], |row| row.get::<_, Option<i64>>(0))?;
+            if let Some(last) = last.into_iter().flatten().next() {
+                plan.audit_up_to = last;
+                plan.audit = self.count("SELECT count(*) FROM audit WHERE seq <= ?", last)?;
+            }
+        }
+        if let Some(before) = by_age {
+            plan.conversations = self.count("SELECT count(*) FROM conversations WHERE updated_at < ?", before)?;
+        }
+        Ok(plan)
+    }
+
+    /// Bytes of the pages in use.
+    pub fn data_bytes(&self) -> Result<u64, StoreError> {
+        let pragma = |name: &str| self.connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+        let pages = pragma("page_count")? - pragma("freelist_count")?;
+        Ok(u64::try_from(pages * pragma("page_size")?).unwrap_or_default())
+    }
+
+    /// When the call began that has the given share of all calls before it, rounded up.
+    fn started_at_of_share(&self, share: f64) -> Result<Option<Micros>, StoreError> {
+        let calls = self.count("SELECT count(*) FROM calls WHERE id >= ?", Uuid::nil())?;
+        let skip = (calls as f64 * share).ceil() as i64;
+        let sql = "SELECT started_at FROM calls ORDER BY id LIMIT 1 OFFSET ?";
+        let found =
+            self.rows(sql, [skip.min(i64::try_from(calls).unwrap_or(i64::MAX) - 1).max(0)], |row| row.get(0))?;
+        Ok(found.into_iter().next())
+    }
+
+    fn count(&self, sql: &str, value: impl rusqlite::ToSql) -> Result<u64, StoreError> {
+        let count: i64 = self.connection.query_row(sql, [value], |row| row.get(0))?;
+        Ok(u64::try_from(count).unwrap_or_default())
+    }
+}

@@ -1,0 +1,192 @@
+//! The store as other crates hold it: a cheap handle on the writer, and readers on demand.
+
+use std::{
+    future::Future,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use rusqlite::Connection;
+use uuid::Uuid;
+
+use crate::{
+    OpenNotice, Reader, StoreError,
+    approvals::SavedApproval,
+    audit::AuditEvent,
+    calls::{CallBody, CallRow},
+    conversations::{Conversation, StoredMessage},
+    database,
+    inbox::InboxRow,
+    retention::{RetentionLimits, RetentionPlan},
+    runs::{self, Run},
+    time,
+    write::Write,
+    writer::{Urgency, Writer},
+};
+
+/// How to open a store.
+#[derive(Clone, Debug)]
+pub struct StoreOptions {
+    /// Database file; `None`: in memory, for this process alone.
+    pub path: Option<PathBuf>,
+    /// When a commit reaches the disk.
+    pub sync: Sync,
+}
+
+/// When a commit reaches the disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sync {
+    /// Survives the end of the process, not a power failure.
+    #[default]
+    Normal,
+    /// Survives a power failure too; every commit waits for the disk.
+    Full,
+}
+
+/// A handle on an open store. Cloning is cheap; the last clone ends the writer.
+#[derive(Clone, Debug)]
+pub struct Store {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    place: Place,
+    writer: Writer,
+}
+
+#[derive(Debug)]
+enum Place {
+    File(PathBuf),
+    /// The connection keeps the database alive.
+    Memory {
+        uri: String,
+        _connection: parking_lot::Mutex<Connection>,
+    },
+}
+
+impl Store {
+    /// Opens the store, closes calls that earlier processes left open, and starts the writer.
+    pub fn open(options: &StoreOptions) -> Result<(Self, Option<OpenNotice>), StoreError> {
+        match &options.path {
+            Some(path) => Self::open_file(path, options.sync),
+            None => Ok((Self::in_memory()?, None)),
+        }
+    }
+
+    fn open_file(path: &Path, sync: Sync) -> Result<(Self, Option<OpenNotice>), StoreError> {
+        let (connection, notice) = database::open(path, sync)?;
+        let locks = lock_folder(path);
+        let dead = runs::dead(&connection, &locks)?;
+        let run = Run::register(&connection, Some(&locks))?;
+        let writer = Writer::start(connection, run)?;
+        for run in dead {
+            // Its result is logged by the writer.
+            let _result = writer.submit(Write::Recover(run), Urgency::Required)?;
+        }
+        Ok((Self { shared: Arc::new(Shared { place: Place::File(path.to_owned()), writer }) }, notice))
+    }
+
+    /// A store that ends with this process.
+    pub fn in_memory() -> Result<Self, StoreError> {
+        let uri = format!("file:toolway-{}?mode=memory&cache=shared", Uuid::now_v7());
+        let connection = database::open_memory(&uri)?;
+        let run = Run::register(&connection, None)?;
+        let place = Place::Memory { _connection: database::open_memory(&uri)?.into(), uri };
+        Ok(Self { shared: Arc::new(Shared { place, writer: Writer::start(connection, run)? }) })
+    }
+
+    /// Opens a connection for queries.
+    pub fn reader(&self) -> Result<Reader, StoreError> {
+        match &self.shared.place {
+            Place::File(path) => Reader::open(path)?.ok_or(StoreError::Closed),
+            Place::Memory { uri, .. } => Ok(Reader { connection: database::open_memory(uri)? }),
+        }
+    }
+
+    /// The database file; `None` in memory.
+    pub fn path(&self) -> Option<&Path> {
+        match &self.shared.place {
+            Place::File(path) => Some(path),
+            Place::Memory { .. } => None,
+        }
+    }
+
+    /// Writes that could not be committed since the start.
+    pub fn failed_writes(&self) -> u64 {
+        self.shared.writer.failed()
+    }
+
+    /// Writes a call that has not ended. The future resolves after the commit; dropping it does not cancel the write.
+    pub fn write_call(&self, call: CallRow, body: CallBody) -> impl Future<Output = Result<(), StoreError>> + use<> {
+        self.submit(Write::Call(Box::new(call), body), Urgency::Refusable)
+    }
+
+    /// Writes the end of a call, with its rollup and its audit event.
+    pub fn end_call(&self, call: CallRow, body: CallBody) -> impl Future<Output = Result<(), StoreError>> + use<> {
+        self.submit(Write::CallEnd(Box::new(call), body), Urgency::Required)
+    }
+
+    /// Appends to the audit log.
+    pub fn append_audit(&self, event: AuditEvent) -> impl Future<Output = Result<(), StoreError>> + use<> {
+        self.submit(Write::Audit(Box::new(event)), Urgency::Required)
+    }
+
+    /// Saves an approval.
+    pub fn save_approval(&self, approval: SavedApproval) -> impl Future<Output = Result<(), StoreError>> + use<> {
+        self.submit(Write::SaveApproval(Box::new(approval)), Urgency::Refusable)
+    }
+
+    /// Removes a saved approval.
+    pub fn remove_approval(&self, id: Uuid) -> impl Future<Output = Result<(), StoreError>> + use<> {
+        self.submit(Write::RemoveApproval(id), Urgency::Refusable)
+    }
+
+    /// Writes an inbox item, or how it ended.
+    pub fn write_inbox(&self, item: InboxRow) -> impl Future<Output = Result<(), StoreError>> + use<> {
+        self.submit(Write::Inbox(Box::new(item)), Urgency::Required)
+    }
+
+    /// Writes a conversation's title, model and times.
+    pub fn write_conversation(
+        &self,
+        conversation: Conversation,
+    ) -> impl Future<Output = Result<(), StoreError>> + use<> {
+        self.submit(Write::Conversation(Box::new(conversation)), Urgency::Refusable)
+    }
+
+    /// Adds a message to a conversation, or replaces the one at its position.
+    pub fn write_message(
+        &self,
+        conversation: Uuid,
+        message: StoredMessage,
+    ) -> impl Future<Output = Result<(), StoreError>> + use<> {
+        self.submit(Write::Message(conversation, Box::new(message)), Urgency::Refusable)
+    }
+
+    /// Deletes a conversation and its messages.
+    pub fn delete_conversation(&self, id: Uuid) -> impl Future<Output = Result<(), StoreError>> + use<> {
+        self.submit(Write::DeleteConversation(id), Urgency::Refusable)
+    }
+
+    /// Plans retention and applies the plan.
+    pub async fn prune(&self, limits: &RetentionLimits) -> Result<RetentionPlan, StoreError> {
+        let plan = self.reader()?.plan_retention(limits, time::now())?;
+        if !plan.is_empty() {
+            self.submit(Write::Prune(Box::new(plan.clone())), Urgency::Required).await?;
+        }
+        Ok(plan)
+    }
+
+    fn submit(&self, write: Write, urgency: Urgency) -> impl Future<Output = Result<(), StoreError>> + use<> {
+        let submitted = self.shared.writer.submit(write, urgency);
+        async move { submitted?.await.unwrap_or(Err(StoreError::Closed)) }
+    }
+}
+
+/// The folder in which processes hold their locks, next to the database.
+fn lock_folder(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".runs");
+    name.into()
+}

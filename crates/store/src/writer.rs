@@ -1,0 +1,163 @@
+//! The writer: one thread, one connection, a bounded queue. All writes that wait when a commit ends form the next one.
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread::JoinHandle,
+};
+
+use parking_lot::{Condvar, Mutex};
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use crate::{
+    StoreError,
+    runs::Run,
+    write::{self, Write},
+};
+
+/// Writes in one transaction at most; more wait for the next.
+const BATCH: usize = 1_024;
+/// Writes that may wait. Every open call may still add its end beyond it, so that no end is lost.
+const QUEUE: usize = 16_384;
+
+/// Sends writes to the thread. Dropping it ends the thread after all of them were committed.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    queue: Arc<Queue>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    waiting: Mutex<Waiting>,
+    changed: Condvar,
+    failed: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    jobs: VecDeque<Job>,
+    closed: bool,
+}
+
+#[derive(Debug)]
+struct Job {
+    write: Write,
+    done: oneshot::Sender<Result<(), StoreError>>,
+}
+
+/// Whether a write may be refused when the queue is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Urgency {
+    /// Refused if the queue is full.
+    Refusable,
+    /// Taken in any case: the end of something whose beginning was taken.
+    Required,
+}
+
+impl Writer {
+    pub(crate) fn start(connection: Connection, run: Run) -> Result<Self, StoreError> {
+        let queue = Arc::new(Queue::default());
+        let thread = std::thread::Builder::new().name("toolway-store".to_owned()).spawn({
+            let queue = Arc::clone(&queue);
+            move || {
+                let mut connection = connection;
+                work(&queue, &mut connection, &run);
+            }
+        });
+        let thread = thread.map_err(|error| StoreError::file("toolway-store", error))?;
+        Ok(Self { queue, thread: Some(thread) })
+    }
+
+    /// Adds a write. The receiver gets its result after the commit; dropping the receiver does not cancel the write.
+    pub(crate) fn submit(
+        &self,
+        write: Write,
+        urgency: Urgency,
+    ) -> Result<oneshot::Receiver<Result<(), StoreError>>, StoreError> {
+        let (done, receiver) = oneshot::channel();
+        let mut waiting = self.queue.waiting.lock();
+        if waiting.closed {
+            return Err(StoreError::Closed);
+        }
+        if urgency == Urgency::Refusable && waiting.jobs.len() >= QUEUE {
+            return Err(StoreError::QueueFull(waiting.jobs.len()));
+        }
+        waiting.jobs.push_back(Job { write, done });
+        self.queue.changed.notify_one();
+        Ok(receiver)
+    }
+
+    /// Writes that could not be committed since the start.
+    pub(crate) fn failed(&self) -> u64 {
+        self.queue.failed.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.queue.waiting.lock().closed = true;
+        self.queue.changed.notify_one();
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the store's writer thread panicked");
+        }
+    }
+}
+
+fn work(queue: &Queue, connection: &mut Connection, run: &Run) {
+    while let Some(batch) = queue.next_batch() {
+        commit(queue, connection, run, batch);
+    }
+    if let Err(error) = crate::runs::forget(connection, None, run.id) {
+        tracing::warn!(%error, "this process could not be removed from the store's list of processes");
+    }
+}
+
+/// Commits a batch. If that fails, each write is tried alone, so that one that cannot be applied takes no other with it.
+fn commit(queue: &Queue, connection: &mut Connection, run: &Run, batch: Vec<Job>) {
+    let writes: Vec<&Write> = batch.iter().map(|job| &job.write).collect();
+    let result = write::apply(connection, run.id, &writes);
+    if result.is_ok() || batch.len() == 1 {
+        for job in batch {
+            finish(queue, job, result.clone());
+        }
+        return;
+    }
+    for job in batch {
+        let result = write::apply(connection, run.id, &[&job.write]);
+        finish(queue, job, result);
+    }
+}
+
+fn finish(queue: &Queue, job: Job, result: Result<(), StoreError>) {
+    if let Err(error) = &result {
+        let failed = queue.failed.fetch_add(1, Ordering::Relaxed) + 1;
+        // The first, and then ever fewer: a full disk must not fill the log as well.
+        if failed.is_power_of_two() {
+            tracing::error!(%error, failed, "the store cannot write");
+        }
+    }
+    // The writer may not wait for the result.
+    let _unheard = job.done.send(result);
+}
+
+impl Queue {
+    /// Waits for writes. Returns `None` when the store is closed and all were taken.
+    fn next_batch(&self) -> Option<Vec<Job>> {
+        let mut waiting = self.waiting.lock();
+        while waiting.jobs.is_empty() {
+            if waiting.closed {
+                return None;
+            }
+            self.changed.wait(&mut waiting);
+        }
+        let size = waiting.jobs.len().min(BATCH);
+        Some(waiting.jobs.drain(..size).collect())
+    }
+}

@@ -1,0 +1,109 @@
+//! Conversations, saved approvals and inbox items.
+
+use toolway_store::{
+    Uuid,
+    approvals::{SavedApproval, SavedEffect},
+    conversations::{Conversation, StoredMessage},
+    inbox::InboxRow,
+    time,
+};
+
+use crate::stage::Stage;
+
+fn conversation(title: &str) -> Conversation {
+    let now = time::now();
+    let (title, model, surface) = (title.to_owned(), "scripted".to_owned(), "chat".to_owned());
+    Conversation { id: Uuid::now_v7(), started_at: now, updated_at: now, title, model, surface }
+}
+
+fn message(seq: i64, role: &str, text: &str) -> StoredMessage {
+    let (role, text) = (role.to_owned(), text.to_owned());
+    StoredMessage { seq, at: time::now(), role, text, body: "{}".to_owned() }
+}
+
+#[tokio::test]
+async fn conversations_are_listed_searched_and_deleted() {
+    let stage = Stage::new();
+    let store = stage.open();
+    let (old, new) = (conversation("old"), conversation("new"));
+    for talk in [&old, &new] {
+        store.write_conversation(talk.clone()).await.unwrap();
+    }
+    store.write_message(new.id, message(0, "user", "Where is the Invoice?")).await.unwrap();
+    store.write_message(new.id, message(1, "assistant", "The invoice is in the folder")).await.unwrap();
+    store.write_message(old.id, message(0, "user", "hello")).await.unwrap();
+
+    let reader = stage.reader();
+    let titles: Vec<_> = reader.conversations(10).unwrap().into_iter().map(|talk| talk.title).collect();
+    assert_eq!(titles, ["old", "new"], "the one with the last message comes first");
+    let found = reader.search_conversations("INVOICE", 10).unwrap();
+    assert_eq!(found.len(), 1);
+    assert_eq!((found[0].0.id, found[0].1.seq), (new.id, 0));
+    assert_eq!(reader.messages(new.id).unwrap().len(), 2);
+
+    store.delete_conversation(new.id).await.unwrap();
+    assert_eq!(reader.conversation(new.id).unwrap(), None);
+    assert!(reader.messages(new.id).unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_message_of_the_same_position_is_replaced() {
+    let stage = Stage::new();
+    let store = stage.open();
+    let talk = conversation("partial");
+    store.write_conversation(talk.clone()).await.unwrap();
+    store.write_message(talk.id, message(0, "assistant", "half")).await.unwrap();
+    store.write_message(talk.id, message(0, "assistant", "half and the rest")).await.unwrap();
+    let texts: Vec<_> = stage.reader().messages(talk.id).unwrap().into_iter().map(|message| message.text).collect();
+    assert_eq!(texts, ["half and the rest"]);
+}
+
+#[tokio::test]
+async fn saved_approvals_are_found_by_tool_and_removed() {
+    let stage = Stage::new();
+    let store = stage.open();
+    let approval = SavedApproval {
+        id: Uuid::now_v7(),
+        created_at: time::now(),
+        caller: "agent".to_owned(),
+        server: "files".to_owned(),
+        tool: "write_file".to_owned(),
+        arguments: Some(r#"{"/path":"/tmp/*"}"#.to_owned()),
+        digest: "abc".to_owned(),
+        effect: SavedEffect::Allow,
+        created_by: "terminal".to_owned(),
+    };
+    store.save_approval(approval.clone()).await.unwrap();
+    let never = SavedApproval { id: Uuid::now_v7(), effect: SavedEffect::Deny, ..approval.clone() };
+    store.save_approval(never.clone()).await.unwrap();
+    let reader = stage.reader();
+    assert_eq!(reader.approvals_of("files", "write_file").unwrap(), [never.clone(), approval.clone()]);
+    assert!(reader.approvals_of("files", "read_file").unwrap().is_empty());
+    store.remove_approval(never.id).await.unwrap();
+    assert_eq!(reader.approvals().unwrap(), [approval]);
+}
+
+#[tokio::test]
+async fn an_inbox_item_keeps_its_question_when_it_is_answered() {
+    let stage = Stage::new();
+    let store = stage.open();
+    let item = InboxRow {
+        id: Uuid::now_v7(),
+        created_at: time::now(),
+        expires_at: time::now() + 600_000_000,
+        kind: "approval".to_owned(),
+        server: Some("files".to_owned()),
+        caller: "client:editor".to_owned(),
+        call: None,
+        text: "write_file path=a".to_owned(),
+        ended_at: None,
+        answer: None,
+        answered_by: None,
+    };
+    store.write_inbox(item.clone()).await.unwrap();
+    let answer = (Some(time::now()), Some("once".to_owned()), Some("console".to_owned()));
+    let (ended_at, answer, answered_by) = answer;
+    let answered = InboxRow { ended_at, answer, answered_by, text: String::new(), ..item.clone() };
+    store.write_inbox(answered.clone()).await.unwrap();
+    assert_eq!(stage.reader().inbox(10).unwrap(), [InboxRow { text: item.text, ..answered }]);
+}

@@ -1,0 +1,9 @@
+//! Stories about the store, each with a real file unless it says otherwise.
+#![expect(clippy::unwrap_used, reason = "setup of a story is part of the test")]
+
+mod audit;
+mod calls;
+mod conversations;
+mod opening;
+mod retention;
+mod stage;

@@ -1,0 +1,89 @@
+//! Opening a file: private, migrated, never overwritten.
+
+use toolway_store::{OpenNotice, Reader, Store, StoreError, calls::CallFilter, calls::CallState};
+
+use crate::stage::{Stage, begun, record};
+
+#[cfg(unix)]
+#[tokio::test]
+async fn files_are_private_to_their_user() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let stage = Stage::new();
+    let store = stage.open();
+    record(&store, "read", CallState::Succeeded).await;
+    for name in ["toolway.db", "toolway.db-wal", "toolway.db-shm"] {
+        let mode = std::fs::metadata(stage.path().with_file_name(name)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+    }
+}
+
+#[test]
+fn a_missing_file_is_no_reader_and_is_not_created() {
+    let stage = Stage::new();
+    assert!(Reader::open(&stage.path()).unwrap().is_none());
+    assert!(!stage.path().exists());
+}
+
+#[test]
+fn a_file_of_a_later_version_is_refused_and_stays_as_it_is() {
+    let stage = Stage::new();
+    drop(stage.open());
+    stage.tamper("PRAGMA user_version = 999");
+    let before = std::fs::read(stage.path()).unwrap();
+    let error = Store::open(&stage.options()).unwrap_err();
+    assert!(matches!(error, StoreError::Newer { found: 999, .. }), "{error}");
+    assert!(error.to_string().contains("schema version 999"), "{error}");
+    assert_eq!(std::fs::read(stage.path()).unwrap(), before);
+}
+
+#[tokio::test]
+async fn a_corrupt_file_is_set_aside_and_reported() {
+    let stage = Stage::new();
+    std::fs::create_dir_all(stage.path().parent().unwrap()).unwrap();
+    std::fs::write(stage.path(), "this is not a database, and longer than a header of one hundred bytes ".repeat(4))
+        .unwrap();
+    let (store, notice) = Store::open(&stage.options()).unwrap();
+    let Some(OpenNotice::SetAside { moved_to, .. }) = notice else { panic!("a notice") };
+    assert!(std::fs::read_to_string(moved_to).unwrap().starts_with("this is not a database"));
+    record(&store, "read", CallState::Succeeded).await;
+}
+
+#[tokio::test]
+async fn calls_of_a_process_that_ended_are_interrupted_and_those_of_a_living_one_are_not() {
+    let stage = Stage::new();
+    let (living, dead) = (begun("living"), begun("dead"));
+    let first = stage.open();
+    first.write_call(living.clone(), Default::default()).await.unwrap();
+    first.write_call(dead.clone(), Default::default()).await.unwrap();
+    // As a process leaves it that was killed: its row stays, and no lock is held.
+    stage.tamper(&format!(
+        "INSERT INTO runs VALUES (x'00000000000000000000000000000001', 1, 0);
+         UPDATE calls SET run = x'00000000000000000000000000000001' WHERE id = x'{}'",
+        dead.id.simple()
+    ));
+    let second = stage.open();
+    second.append_audit(Default::default()).await.unwrap();
+    let state = |id| stage.reader().call(id).unwrap().unwrap().0.state;
+    assert_eq!(state(living.id), CallState::Pending);
+    assert_eq!(state(dead.id), CallState::Interrupted);
+    let events = stage.reader().audit(&toolway_store::audit::AuditFilter { limit: 10, ..Default::default() }).unwrap();
+    assert!(events.iter().any(|event| event.kind == "recovery" && event.call == Some(dead.id)), "{events:?}");
+}
+
+#[tokio::test]
+async fn a_store_in_memory_answers_queries_and_leaves_no_file() {
+    let store = Store::in_memory().unwrap();
+    record(&store, "read", CallState::Succeeded).await;
+    let calls = store.reader().unwrap().calls(&CallFilter { limit: 10, ..CallFilter::default() }).unwrap();
+    assert_eq!(calls.len(), 1);
+    assert_eq!(store.path(), None);
+}
+
+#[tokio::test]
+async fn a_read_only_folder_is_an_error_that_names_the_file() {
+    let stage = Stage::new();
+    std::fs::write(stage.path().parent().unwrap(), "a file where a folder should be").unwrap();
+    let error = Store::open(&stage.options()).unwrap_err();
+    assert!(error.to_string().contains("state"), "{error}");
+}
