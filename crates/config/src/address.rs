@@ -1,4 +1,4 @@
-//! Which addresses a server may be at.
+//! Checks of server URLs.
 
 use std::net::IpAddr;
 
@@ -6,40 +6,40 @@ use url::{Host, Url};
 
 use crate::server::PlainHttp;
 
-/// Why an address is refused.
+/// Why a URL is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
-    NotWeb,
-    Plain,
+pub(crate) enum UrlProblem {
+    NotHttp,
+    PlainHttp,
 }
 
-impl Refused {
-    /// In words, after "must be".
+impl UrlProblem {
+    /// Text for error messages, after "must be".
     pub(crate) fn expected(self) -> &'static str {
         match self {
-            Self::NotWeb => "an http or https address",
-            Self::Plain => {
-                "an https address, since it leaves this machine; `\"allowInsecureHttp\": true` sends it unprotected"
+            Self::NotHttp => "an http or https URL",
+            Self::PlainHttp => {
+                "an https URL, because http to another machine is not encrypted; set `allowInsecureHttp` to allow it"
             }
         }
     }
 }
 
-/// What an address must be that credentials are sent to, after "must be".
-pub(crate) const TO_SIGN_IN: &str = "an https address, or an http one of this machine";
+/// Expected form of a URL that credentials are sent to, after "must be".
+pub(crate) const SIGN_IN_URL: &str = "an https URL, or an http URL on this machine";
 
-/// Whether this is an address a server can be at.
-pub fn is_web_address(text: &str) -> bool {
+/// Whether this is an http or https URL with a host.
+pub fn is_http_url(text: &str) -> bool {
     Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
 }
 
-/// Whether a server at this address may be dialled.
-pub(crate) fn check(text: &str, plain: PlainHttp) -> Result<(), Refused> {
-    if !is_web_address(text) {
-        return Err(Refused::NotWeb);
+/// Checks that a server at this URL may be connected.
+pub(crate) fn check(text: &str, plain: PlainHttp) -> Result<(), UrlProblem> {
+    if !is_http_url(text) {
+        return Err(UrlProblem::NotHttp);
     }
     let is_safe = Url::parse(text).is_ok_and(|url| url.scheme() == "https" || is_loopback(&url));
-    if is_safe || plain == PlainHttp::Anywhere { Ok(()) } else { Err(Refused::Plain) }
+    if is_safe || plain == PlainHttp::Anywhere { Ok(()) } else { Err(UrlProblem::PlainHttp) }
 }
 
 fn is_loopback(url: &Url) -> bool {
@@ -55,25 +55,25 @@ fn is_loopback(url: &Url) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Refused, check};
+    use super::{UrlProblem, check};
     use crate::server::PlainHttp;
 
     #[test]
-    fn plain_http_stays_on_this_machine_unless_it_is_said() {
+    fn plain_http_is_limited_to_this_machine_by_default() {
         for (address, answer) in [
             ("https://example.org/mcp", Ok(())),
             ("http://localhost:3000/mcp", Ok(())),
             ("http://127.9.9.9/", Ok(())),
             ("http://[::1]:1/", Ok(())),
-            ("http://example.org/", Err(Refused::Plain)),
-            ("http://localhost.example.org/", Err(Refused::Plain)),
-            ("http://127.0.0.1.nip.io/", Err(Refused::Plain)),
-            ("http://10.0.0.1/", Err(Refused::Plain)),
-            ("file:///etc/passwd", Err(Refused::NotWeb)),
-            ("unix:///run/x.sock", Err(Refused::NotWeb)),
-            ("ws://example.org", Err(Refused::NotWeb)),
-            ("example.org", Err(Refused::NotWeb)),
-            ("", Err(Refused::NotWeb)),
+            ("http://example.org/", Err(UrlProblem::PlainHttp)),
+            ("http://localhost.example.org/", Err(UrlProblem::PlainHttp)),
+            ("http://127.0.0.1.nip.io/", Err(UrlProblem::PlainHttp)),
+            ("http://10.0.0.1/", Err(UrlProblem::PlainHttp)),
+            ("file:///etc/passwd", Err(UrlProblem::NotHttp)),
+            ("unix:///run/x.sock", Err(UrlProblem::NotHttp)),
+            ("ws://example.org", Err(UrlProblem::NotHttp)),
+            ("example.org", Err(UrlProblem::NotHttp)),
+            ("", Err(UrlProblem::NotHttp)),
         ] {
             assert_eq!(check(address, PlainHttp::Loopback), answer, "{address}");
         }

@@ -1,4 +1,4 @@
-//! The whole document: servers by name, what holds for all of them, and what was odd about it.
+//! The whole document: servers by name, settings and warnings.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,32 +8,32 @@ use std::{
 use crate::{
     document::{Document, Section},
     error::{ConfigError, Place},
-    server::{self, Behind, Clocks, Draft, Format, ServerConfig, ServerName, Source, Start},
+    server::{self, Clocks, DefinedBy, Draft, Format, ServerConfig, ServerName, Source, Start},
     settings::{SETTINGS, Settings},
     shape::Field,
     warning::{Warning, Warnings},
 };
 
-/// What the operator wants.
+/// Configuration of the operator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {
-    /// The servers, by name.
+    /// Servers by name.
     pub servers: BTreeMap<ServerName, ServerConfig>,
-    /// What holds for all of them.
+    /// Settings that apply to all servers.
     pub settings: Settings,
-    /// What was read past, for the operator.
+    /// Warnings for the operator.
     pub warnings: Vec<Warning>,
 }
 
-/// What one file of ours says.
+/// Content of one Toolway configuration file.
 #[derive(Debug, Default)]
 pub(crate) struct FileContents {
     pub(crate) entries: Vec<Entry>,
-    /// Entries that cannot be read, each with its label.
+    /// Invalid entries, each with its label.
     pub(crate) broken: Vec<(String, ConfigError)>,
     pub(crate) settings: Settings,
     pub(crate) warnings: Warnings,
-    /// Keys of the document that nobody knows.
+    /// Unknown top-level keys.
     pub(crate) unknown_sections: Vec<(String, Place)>,
 }
 
@@ -46,20 +46,20 @@ pub(crate) struct Entry {
     pub(crate) draft: Draft,
 }
 
-/// Keys of the document that are not ours and not odd.
-const NOT_ODD: [&str; 1] = ["$schema"];
+/// Top-level keys that are ignored without a warning.
+const SILENTLY_IGNORED: [&str; 1] = ["$schema"];
 
 // === impl Config ===
 
 impl Config {
-    /// Reads one file, all of it or nothing; `folder` is where its programs run when an entry does not say.
+    /// Reads one file; any invalid entry is an error. `folder` is the default working directory of its programs.
     pub fn read(file: &Path, folder: Option<&PathBuf>) -> Result<Self, ConfigError> {
         Self::of(&Document::read(file)?, folder)
     }
 
-    /// Reads one document, all of it or nothing.
+    /// Reads one document; any invalid entry is an error.
     pub fn of(document: &Document, folder: Option<&PathBuf>) -> Result<Self, ConfigError> {
-        let contents = FileContents::of(document, Behind::User, folder)?;
+        let contents = FileContents::of(document, DefinedBy::User, folder)?;
         if let Some((_, error)) = contents.broken.into_iter().next() {
             return Err(error);
         }
@@ -70,24 +70,24 @@ impl Config {
         Ok(config)
     }
 
-    /// The names a document gives, those of entries that cannot be used included.
+    /// All server names of a document, including those of invalid entries.
     pub fn names(document: &Document) -> Result<BTreeSet<ServerName>, ConfigError> {
-        let contents = FileContents::of(document, Behind::User, None)?;
+        let contents = FileContents::of(document, DefinedBy::User, None)?;
         let broken = contents.broken.iter().filter_map(|(label, _)| ServerName::from_label(label).ok());
         Ok(broken.chain(contents.entries.iter().map(|entry| entry.name.clone())).collect())
     }
 
-    /// The server a person means: by name, or by the label as it was pasted.
+    /// Finds a server by name or by label.
     pub fn find(&self, wanted: &str) -> Option<&ServerConfig> {
         ServerName::from_label(wanted).ok().and_then(|name| self.servers.get(&name))
     }
 
-    /// When a server is connected.
+    /// When a server is connected, with the default applied.
     pub fn start(&self, server: &ServerConfig) -> Start {
         server.start.unwrap_or(self.settings.start.value)
     }
 
-    /// The clocks of a server, with the defaults put in.
+    /// Timeouts of a server, with the defaults applied.
     pub fn clocks(&self, server: &ServerConfig) -> Clocks {
         server.timeouts.clocks(self.settings.request_timeout.value)
     }
@@ -96,7 +96,11 @@ impl Config {
 // === impl FileContents ===
 
 impl FileContents {
-    pub(crate) fn of(document: &Document, behind: Behind, folder: Option<&PathBuf>) -> Result<Self, ConfigError> {
+    pub(crate) fn of(
+        document: &Document,
+        defined_by: DefinedBy,
+        folder: Option<&PathBuf>,
+    ) -> Result<Self, ConfigError> {
         let mut contents = Self::default();
         let mut root = document.root()?;
         for key in SETTINGS {
@@ -106,20 +110,20 @@ impl FileContents {
         }
         if let Some(mut entries) = root.take_section("mcpServers")? {
             for (label, entry) in entries.take_sections() {
-                if let Err(error) = entry.and_then(|entry| contents.add(label, entry, behind, folder)) {
+                if let Err(error) = entry.and_then(|entry| contents.add(label, entry, defined_by, folder)) {
                     contents.broken.push((label.to_owned(), error));
                 }
             }
         }
         let known = || SETTINGS.iter().map(|key| key.name).chain(["mcpServers"]);
-        for (key, line) in root.keys().filter(|(key, _)| !NOT_ODD.contains(key)) {
+        for (key, line) in root.keys().filter(|(key, _)| !SILENTLY_IGNORED.contains(key)) {
             contents.unknown_sections.push((key.to_owned(), document.place(line)));
             contents.warnings.push(Warning::unknown(document.place(line), key, key, known()));
         }
         Ok(contents)
     }
 
-    /// The label that gives a name, and where it stands; one that cannot be used has it too.
+    /// The label of a server name and its place, including invalid entries.
     pub(crate) fn label_of(&self, name: &ServerName) -> Option<(&str, Place)> {
         let own = self.entries.iter().find(|entry| entry.name == *name);
         let own = own.map(|entry| (entry.label.as_str(), entry.source.place.clone()));
@@ -132,20 +136,20 @@ impl FileContents {
         &mut self,
         label: &str,
         entry: Section<'_>,
-        behind: Behind,
+        defined_by: DefinedBy,
         folder: Option<&PathBuf>,
     ) -> Result<(), ConfigError> {
         let place = entry.place();
         let name = server::server_name(label, &entry)?;
         if let Some(other) = self.entries.iter().find(|other| other.name == name) {
             let (label, other) = (label.to_owned(), other.label.clone());
-            return Err(ConfigError::SameName { place, label, other, name: name.to_string() });
+            return Err(ConfigError::DuplicateName { place, label, other, name: name.to_string() });
         }
         let base = place.file.parent().map(PathBuf::from).unwrap_or_default();
-        let source = Source { place, format: Format::Toolway, behind, folder: folder.cloned(), base };
+        let source = Source { place, format: Format::Toolway, defined_by, folder: folder.cloned(), base };
         let draft = server::read(entry, &mut self.warnings)?;
-        for (key, place) in draft.beside_the_point() {
-            self.warnings.push(Warning::beside_the_point(place.clone(), &format!("mcpServers.{label}.{key}")));
+        for (key, place) in draft.keys_without_effect() {
+            self.warnings.push(Warning::without_effect(place.clone(), &format!("mcpServers.{label}.{key}")));
         }
         self.entries.push(Entry { name, label: label.to_owned(), source, draft });
         Ok(())

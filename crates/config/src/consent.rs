@@ -1,11 +1,11 @@
-//! What a person is asked before a project's server runs or is dialled, and what they accepted before.
+//! Acceptance of the servers of a project by the user, before they are started or connected.
 //!
-//! The question shows what would happen; the digest covers all of it, the values of variables and headers included,
-//! and what a file of variables holds.
-//! Acceptance is bound to the digest, so anything that changes is asked about again, with the difference.
+//! The summary shows what would happen. The digest covers all of it, including the values of variables and headers and
+//! the content of an `envFile`. Acceptance is bound to the digest, so the user is asked again about any change, with the
+//! difference.
 
 mod ledger;
-mod shown;
+mod summary;
 
 use std::{
     fmt,
@@ -15,74 +15,75 @@ use std::{
 use ring::digest::{SHA256, digest};
 
 pub use ledger::{Acceptance, Accepted, LedgerError};
-pub use shown::{Line, Shown};
+pub use summary::{ConsentSummary, SummaryLine};
 
 use crate::server::{ServerConfig, ServerName};
 
-/// A project's server that waits for a person.
+/// A server of a project that the user has not accepted yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proposal {
-    /// The server; it is not among those of the configuration.
+    /// The server; it is not part of the configuration.
     pub server: ServerConfig,
-    /// What a person has to know.
-    pub shown: Shown,
-    /// What acceptance is bound to.
+    /// What is shown to the user.
+    pub summary: ConsentSummary,
+    /// Digest that the acceptance is bound to.
     pub digest: Digest,
-    /// Whether something like it was accepted before.
-    pub news: News,
+    /// Whether the user accepted an earlier version.
+    pub status: ProposalStatus,
 }
 
-/// Whether something was accepted before.
+/// Whether the user accepted an earlier version of a proposal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum News {
-    /// Nothing of this name was, in this file.
+pub enum ProposalStatus {
+    /// No server of this name in this file was accepted.
     New,
-    /// Something of this name was; these lines are different now.
+    /// An earlier version was accepted; these lines have changed.
     Changed(Vec<Difference>),
 }
 
-/// What changed since it was accepted.
+/// A line that changed since the acceptance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// Which line.
+    /// Subject of the line, such as `command`.
     pub what: String,
-    /// What was accepted, if there was anything.
+    /// Accepted text; `None` if the line is new.
     pub before: Option<String>,
-    /// What is there now, if there is anything.
+    /// Current text; `None` if the line was removed.
     pub now: Option<String>,
 }
 
-/// A SHA-256 of everything that was shown and of the values behind it.
+/// SHA-256 of everything that was shown, including masked values.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Digest([u8; 32]);
 
-/// Which entry an acceptance is for: a name in a file.
+/// Key of an acceptance: a server name in a file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EntryId {
-    /// The project's file.
+    /// Path of the file that defines the server.
     pub file: PathBuf,
-    /// The server.
+    /// Server name.
     pub name: ServerName,
 }
 
 // === impl Proposal ===
 
 impl Proposal {
-    /// The question about a server, in the light of what was accepted before; `None` if exactly this was.
+    /// The proposal for a server; `None` if the user accepted exactly this server.
     pub fn of(server: &ServerConfig, accepted: &Accepted) -> Option<Self> {
-        let shown = Shown::of(server);
-        let digest = shown.digest();
+        let summary = ConsentSummary::of(server);
+        let digest = summary.digest();
         let before = accepted.get(&EntryId::of(server));
         if before.is_some_and(|before| before.digest == digest) {
             return None;
         }
-        let news = before.map_or(News::New, |before| News::Changed(before.shown.differences(&shown)));
-        Some(Self { server: server.clone(), shown, digest, news })
+        let status =
+            before.map_or(ProposalStatus::New, |before| ProposalStatus::Changed(before.summary.differences(&summary)));
+        Some(Self { server: server.clone(), summary, digest, status })
     }
 
-    /// What to remember when a person says yes.
+    /// The acceptance to store when the user accepts.
     pub fn acceptance(&self) -> (EntryId, Acceptance) {
-        (EntryId::of(&self.server), Acceptance { digest: self.digest, shown: self.shown.clone() })
+        (EntryId::of(&self.server), Acceptance { digest: self.digest, summary: self.summary.clone() })
     }
 }
 
@@ -94,7 +95,7 @@ impl EntryId {
         Self { file: server.source.place.file.clone(), name: server.name.clone() }
     }
 
-    /// The file.
+    /// Path of the file.
     pub fn file(&self) -> &Path {
         &self.file
     }
@@ -109,7 +110,7 @@ impl Digest {
         Self(hash)
     }
 
-    /// From the form that [`Display`](fmt::Display) gives.
+    /// Parses the output of [`Display`](fmt::Display).
     pub fn parse(text: &str) -> Option<Self> {
         let mut hash = [0; 32];
         if text.len() != 64 || !text.is_ascii() {

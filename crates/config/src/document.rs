@@ -1,4 +1,4 @@
-//! A file as a tree in which every value knows its line: JSON with comments, YAML or TOML, by its extension.
+//! A configuration file as a tree in which every value knows its line: JSON with comments, YAML or TOML, by extension.
 
 mod jsonc;
 mod section;
@@ -15,7 +15,7 @@ use crate::{
 pub(crate) use jsonc::ACCEPTED;
 pub(crate) use section::Section;
 
-/// A file's values.
+/// The values of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document {
     file: PathBuf,
@@ -29,7 +29,7 @@ pub(crate) struct Node {
     pub(crate) line: usize,
 }
 
-/// What the three ways of writing have in common.
+/// A value, common to the three languages.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
     Null,
@@ -37,11 +37,11 @@ pub(crate) enum Value {
     Number(f64),
     Text(String),
     List(Vec<Node>),
-    /// In order; a key stands here once.
+    /// In file order; keys are unique.
     Map(Vec<Member>),
 }
 
-/// One key of an object and what it holds.
+/// One key of an object with its value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Member {
     pub(crate) key: String,
@@ -49,40 +49,40 @@ pub(crate) struct Member {
     pub(crate) node: Node,
 }
 
-/// What a reader says about a text that is not what its extension promises.
+/// Why a text cannot be parsed, before the file is known.
 #[derive(Debug)]
 struct Problem {
     line: usize,
-    what: What,
+    kind: ProblemKind,
 }
 
 #[derive(Debug)]
-enum What {
+enum ProblemKind {
     Syntax(String),
-    Twice(String),
+    DuplicateKey(String),
 }
 
-/// How a file is written.
+/// Language of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Language {
-    /// JSON; comments and a comma too many are fine.
+    /// JSON with comments and trailing commas.
     Jsonc,
     /// YAML, without aliases.
     Yaml,
-    /// TOML, which only some hosts' files are.
+    /// TOML, only for files of other hosts.
     Toml,
 }
 
-/// More than this is no configuration. Some hosts keep their history in the same file.
+/// Maximum size of a configuration file. Some hosts keep their history in the same file.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
-/// A project has no history to keep; what it takes to read its file is bounded by this.
+/// Maximum size of a file of a project, which is untrusted.
 const MAX_PROJECT_BYTES: u64 = 1024 * 1024;
 
 // === impl Language ===
 
 impl Language {
-    /// What a file's extension promises.
+    /// The language of a file extension; JSON if it is unknown.
     pub fn of(file: &Path) -> Self {
         match file.extension().and_then(|extension| extension.to_str()) {
             Some("yaml" | "yml") => Self::Yaml,
@@ -95,17 +95,17 @@ impl Language {
 // === impl Document ===
 
 impl Document {
-    /// Reads a file.
+    /// Reads and parses a file.
     pub fn read(file: &Path) -> Result<Self, ConfigError> {
         Self::of(file, &read_text(file, MAX_BYTES)?)
     }
 
-    /// Reads a file that a stranger may have written.
+    /// Reads an untrusted file of a project, with a smaller size limit.
     pub(crate) fn read_of_project(file: &Path) -> Result<Self, ConfigError> {
         Self::of(file, &read_text(file, MAX_PROJECT_BYTES)?)
     }
 
-    /// A text that came from a file.
+    /// Parses the text of a file.
     pub fn of(file: &Path, text: &str) -> Result<Self, ConfigError> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let root = match Language::of(file) {
@@ -117,7 +117,7 @@ impl Document {
         Ok(Self { file: file.to_owned(), root })
     }
 
-    /// The file.
+    /// Path of the file.
     pub fn file(&self) -> &Path {
         &self.file
     }
@@ -131,13 +131,13 @@ impl Document {
     }
 }
 
-/// A file's text, if it is one.
+/// Text of a file of at most `bound` bytes.
 fn read_text(file: &Path, bound: u64) -> Result<String, ConfigError> {
     let unreadable = |source| ConfigError::Unreadable { file: file.to_owned(), source };
     let bytes = read_bounded(file, bound).map_err(unreadable)?;
     String::from_utf8(bytes).map_err(|error| ConfigError::Syntax {
         place: Place { file: file.to_owned(), line: line_of(error.as_bytes(), error.utf8_error().valid_up_to()) },
-        problem: "not UTF-8".to_owned(),
+        problem: "not valid UTF-8".to_owned(),
     })
 }
 
@@ -146,7 +146,7 @@ fn line_of(text: &[u8], offset: usize) -> usize {
     1 + text[..offset.min(text.len())].iter().filter(|byte| **byte == b'\n').count()
 }
 
-/// The lines of a text, for many questions about it.
+/// Offsets of the line breaks of a text, for many lookups.
 #[derive(Debug)]
 struct Lines(Vec<usize>);
 
@@ -164,26 +164,26 @@ impl Lines {
 
 impl Problem {
     fn syntax(line: usize, problem: impl Into<String>) -> Self {
-        Self { line, what: What::Syntax(problem.into()) }
+        Self { line, kind: ProblemKind::Syntax(problem.into()) }
     }
 
     fn at(self, file: &Path) -> ConfigError {
         let place = Place { file: file.to_owned(), line: self.line };
-        match self.what {
-            What::Syntax(problem) => ConfigError::Syntax { place, problem },
-            What::Twice(key) => ConfigError::Twice { place, key },
+        match self.kind {
+            ProblemKind::Syntax(problem) => ConfigError::Syntax { place, problem },
+            ProblemKind::DuplicateKey(key) => ConfigError::DuplicateKey { place, key },
         }
     }
 }
 
-/// Adds a member; a key that is there already is a mistake, since readers disagree about which one counts.
+/// Adds a member; a duplicate key is an error because parsers disagree about which one counts.
 fn add(
     members: &mut Vec<Member>,
     seen: &mut std::collections::BTreeSet<String>,
     member: Member,
 ) -> Result<(), Problem> {
     if !seen.insert(member.key.clone()) {
-        return Err(Problem { line: member.line, what: What::Twice(member.key) });
+        return Err(Problem { line: member.line, kind: ProblemKind::DuplicateKey(member.key) });
     }
     members.push(member);
     Ok(())

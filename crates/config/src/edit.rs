@@ -1,8 +1,7 @@
-//! Changes to a file of ours: one member, and nothing else of the text.
+//! Edits of a Toolway configuration file: one member changes, the rest of the text stays.
 //!
-//! A change is worked out first, as the new text; the file is replaced as a whole when it is written. YAML is read
-//! and not edited: the lines to put there are handed back. A file of another host is never changed; what is wanted of
-//! its servers is said in a file of ours.
+//! An edit is planned first, as the new text; writing replaces the file as a whole. YAML files are not edited: the lines
+//! to add are returned instead. Files of other hosts are never changed; their servers are overridden in a Toolway file.
 
 mod jsonc;
 mod value;
@@ -20,74 +19,77 @@ use crate::{
     config::FileContents,
     document::{Document, Language},
     error::{ConfigError, Place},
-    server::{Behind, Format, ServerConfig, ServerName},
+    server::{DefinedBy, Format, ServerConfig, ServerName},
 };
 
-/// What is wanted of an entry.
+/// An edit of an entry.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Edit {
-    /// A new entry.
+    /// Adds an entry.
     Add {
-        /// The key under `mcpServers`.
+        /// Key under `mcpServers`.
         label: String,
-        /// What stands under it.
+        /// Value of the entry.
         entry: NewValue,
     },
-    /// Some keys of an entry, `env.NAME` for one inside of another; nothing means that the key goes.
+    /// Sets or removes keys of an entry.
     Update {
-        /// Which server.
+        /// Server name.
         name: ServerName,
-        /// Key by key.
+        /// New values by key (`env.NAME` for a nested key); `None` removes the key.
         changes: Vec<(String, Option<NewValue>)>,
     },
-    /// The entry goes.
+    /// Removes the entry.
     Remove {
-        /// Which server.
+        /// Server name.
         name: ServerName,
     },
-    /// The server may be used.
+    /// Enables the server.
     Enable {
-        /// Which server.
+        /// Server name.
         name: ServerName,
     },
-    /// The server may not be used.
+    /// Disables the server.
     Disable {
-        /// Which server.
+        /// Server name.
         name: ServerName,
     },
 }
 
-/// A change that was worked out and not yet made.
+/// A planned change that is not written yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// The file's new text; [`Change::write`] puts it there.
+    /// New text of the file; [`Change::write`] writes it.
     Text {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
-        /// All of it, as it was.
+        /// Text before the change.
         before: String,
-        /// All of it, as it will be.
+        /// Text after the change.
         text: String,
     },
-    /// The file is not edited; a person puts these lines there.
+    /// The file is not edited; the user has to change it.
     Lines {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
-        /// What to put under `mcpServers`, or to take away.
+        /// Lines to add; empty if there is only something to remove.
         lines: String,
-        /// What to do with them, as a sentence.
+        /// Instruction for the user, as a sentence.
         advice: String,
     },
 }
 
-/// Works out an edit of the file that defines the entry: that file where it is ours, `ours` where it is another host's
-/// or the entry is new.
+/// Plans an edit of the file that defines the entry: that file if it is a Toolway file, `ours` if it belongs to another
+/// host or the entry is new.
 pub fn plan(edit: &Edit, defined: Option<&ServerConfig>, ours: &Path) -> Result<Change, ConfigError> {
     let foreign = defined.is_some_and(|server| server.source.format != Format::Toolway);
     if foreign && let (Edit::Remove { .. }, Some(server)) = (edit, defined) {
         return Err(ConfigError::Refused {
             place: server.source.place.clone(),
-            problem: format!("`{}` stands in a file of {}; disable it instead", server.label, server.source.format),
+            problem: format!(
+                "`{}` is defined in a file of {}, which is never changed; disable the server instead",
+                server.label, server.source.format
+            ),
         });
     }
     let file = match defined {
@@ -97,7 +99,7 @@ pub fn plan(edit: &Edit, defined: Option<&ServerConfig>, ours: &Path) -> Result<
     edit_text(edit, defined.filter(|_| foreign), file, &read(file)?)
 }
 
-/// A file's text; one that is not there has none.
+/// Text of a file; empty if the file does not exist.
 fn read(file: &Path) -> Result<String, ConfigError> {
     match fs::read_to_string(file) {
         Ok(text) => Ok(text),
@@ -107,13 +109,12 @@ fn read(file: &Path) -> Result<String, ConfigError> {
 }
 
 impl Change {
-    /// Makes the change, unless somebody else has changed the file since it was worked out. Lines for a person change
-    /// nothing.
+    /// Writes the change, unless the file has changed since it was planned. Does nothing for [`Change::Lines`].
     pub fn write(&self) -> Result<(), ConfigError> {
         let Self::Text { file, before, text } = self else { return Ok(()) };
         let place = || Place { file: file.clone(), line: 0 };
         if read(file)? != *before {
-            let problem = "somebody changed the file in the meantime; try again".to_owned();
+            let problem = "the file was changed in the meantime; try again".to_owned();
             return Err(ConfigError::Refused { place: place(), problem });
         }
         replace(file, text)
@@ -121,9 +122,9 @@ impl Change {
     }
 }
 
-/// Works out an edit of a text; `foreign` is the server where another host's file defines it.
+/// Plans an edit of a text; `foreign` is the server if a file of another host defines it.
 pub fn edit_text(edit: &Edit, foreign: Option<&ServerConfig>, file: &Path, text: &str) -> Result<Change, ConfigError> {
-    let contents = FileContents::of(&Document::of(file, text)?, Behind::User, None)?;
+    let contents = FileContents::of(&Document::of(file, text)?, DefinedBy::User, None)?;
     let label = |name: &ServerName| {
         let own = contents.label_of(name).map(|(label, _)| label.to_owned());
         own.or_else(|| foreign.map(|server| server.label.clone())).ok_or_else(|| ConfigError::Refused {
@@ -146,12 +147,12 @@ pub fn edit_text(edit: &Edit, foreign: Option<&ServerConfig>, file: &Path, text:
     step.on(file, text)
 }
 
-/// One's own entry is enabled unless it says otherwise; another host's must be told. Of a project's nothing can be
-/// said but that it is off.
+/// Changes that enable a server. A server of another host needs an explicit `enabled`; a server of a project may only be
+/// disabled, so there the key is removed.
 fn enabled(foreign: Option<&ServerConfig>) -> Vec<(String, Option<NewValue>)> {
-    let told = foreign.filter(|server| server.source.behind == Behind::User);
-    let word = told.map(|_| NewValue::Flag(true));
-    vec![("disabled".to_owned(), None), ("enabled".to_owned(), word)]
+    let explicit = foreign.filter(|server| server.source.defined_by == DefinedBy::User);
+    let value = explicit.map(|_| NewValue::Flag(true));
+    vec![("disabled".to_owned(), None), ("enabled".to_owned(), value)]
 }
 
 fn refuse_known(contents: &FileContents, label: &str, file: &Path) -> Result<(), ConfigError> {
@@ -160,7 +161,7 @@ fn refuse_known(contents: &FileContents, label: &str, file: &Path) -> Result<(),
         ServerName::from_label(label).map_err(|error| ConfigError::Refused { place, problem: error.to_string() })?;
     match contents.label_of(&name) {
         None => Ok(()),
-        Some((other, place)) => Err(ConfigError::SameName {
+        Some((other, place)) => Err(ConfigError::DuplicateName {
             place,
             label: label.to_owned(),
             other: other.to_owned(),
@@ -169,7 +170,7 @@ fn refuse_known(contents: &FileContents, label: &str, file: &Path) -> Result<(),
     }
 }
 
-/// What happens to the text.
+/// One change of the text.
 #[derive(Clone, Debug)]
 enum Step {
     Put(String, NewValue),
@@ -189,18 +190,17 @@ impl Step {
             Self::Members(label, changes) => jsonc::change(&file, before, label, changes),
             Self::Remove(label) => jsonc::remove(&file, before, label),
         }?;
-        self.refuse_broken(FileContents::of(&Document::of(&file, &text)?, Behind::User, None)?)?;
+        self.refuse_broken(FileContents::of(&Document::of(&file, &text)?, DefinedBy::User, None)?)?;
         Ok(Change::Text { file, before: before.to_owned(), text })
     }
 
-    /// An edit that would break its entry is refused before anything is written. What its neighbours say is not its
-    /// business.
+    /// Refuses an edit that would make its entry invalid, before anything is written. Other entries are not checked.
     fn refuse_broken(&self, contents: FileContents) -> Result<(), ConfigError> {
         let (Self::Put(own, _) | Self::Members(own, _) | Self::Remove(own)) = self;
         if let Some((_, error)) = contents.broken.into_iter().find(|(label, _)| label == own) {
             return Err(error);
         }
-        match contents.entries.into_iter().find(|entry| entry.label == *own && entry.draft.is_whole()) {
+        match contents.entries.into_iter().find(|entry| entry.label == *own && entry.draft.has_transport()) {
             Some(entry) => entry.finish().map(drop),
             None => Ok(()),
         }
@@ -211,20 +211,22 @@ impl Step {
         match self {
             Self::Put(label, entry) => {
                 let lines = NewValue::Object(vec![(label.clone(), entry.clone())]).yaml();
-                (lines, format!("Put these lines under `mcpServers` in {file}."))
+                (lines, format!("Add these lines under `mcpServers` in {file}."))
             }
             Self::Members(label, changes) => {
-                let gone = changes.iter().filter(|(_, value)| value.is_none()).map(|(key, _)| format!("`{key}`"));
-                let gone = gone.collect::<Vec<_>>().join(" and ");
-                let advice = match gone.is_empty() {
-                    true => format!("Put these lines under `mcpServers.{label}` in {file}."),
-                    false => format!(
-                        "In {file}, under `mcpServers.{label}`, take away {gone}; then these lines belong there."
-                    ),
+                let removed = changes.iter().filter(|(_, value)| value.is_none()).map(|(key, _)| format!("`{key}`"));
+                let removed = removed.collect::<Vec<_>>().join(" and ");
+                let lines = NewValue::nested(changes).yaml();
+                let advice = match (removed.is_empty(), lines.is_empty()) {
+                    (true, _) => format!("Add these lines under `mcpServers.{label}` in {file}."),
+                    (false, true) => format!("Remove {removed} under `mcpServers.{label}` in {file}."),
+                    (false, false) => {
+                        format!("Under `mcpServers.{label}` in {file}, remove {removed} and add these lines.")
+                    }
                 };
-                (NewValue::nested(changes).yaml(), advice)
+                (lines, advice)
             }
-            Self::Remove(label) => (String::new(), format!("Take away `{label}` under `mcpServers` in {file}.")),
+            Self::Remove(label) => (String::new(), format!("Remove `{label}` under `mcpServers` in {file}.")),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How a server is reached now: every reference put in, or a refusal that names the key, the file and the line.
+//! How a server is reached, with every reference resolved; errors name file, line and key.
 
 mod secrets;
 mod sign_in;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 pub use sign_in::GOOGLE_FILE;
 
-pub use secrets::{secrets_of_address, secrets_of_variables};
+pub use secrets::{secrets_of_url, secrets_of_variables};
 
 use crate::{
     address,
@@ -20,35 +20,35 @@ use crate::{
     server::{Http, HttpKind, Process, ServerConfig, Transport, auth::SignIn},
 };
 
-/// How a server is reached, references put in.
+/// How a server is reached, with references resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
-    /// A program.
+    /// A program with the stdio transport.
     Process {
-        /// Its name or path.
+        /// Program name or path.
         command: String,
-        /// Its arguments; people put keys into them.
+        /// Arguments; secret because they may contain keys.
         arguments: Vec<Secret>,
-        /// What it is given besides what every server sees.
+        /// Environment variables, in addition to those every server gets.
         variables: Vec<(String, Secret)>,
-        /// Where it runs.
+        /// Working directory.
         directory: Option<PathBuf>,
     },
-    /// An address.
+    /// A server at a URL.
     Http {
-        /// Where; people put keys into it.
+        /// Server URL; secret because it may contain keys.
         url: Secret,
-        /// Sent with every request.
+        /// Headers sent with every request.
         headers: Vec<(String, Secret)>,
-        /// Which transport is spoken there.
+        /// Transport to use.
         kind: HttpKind,
-        /// How requests say who asks.
+        /// Authentication of requests.
         sign_in: Box<SignIn<Secret>>,
     },
 }
 
 impl ServerConfig {
-    /// How the server is reached, with the variables of this environment and the secrets of this keychain.
+    /// Resolves the references of the server with this environment and this keychain.
     pub fn endpoint(&self, environment: &Environment, keychain: &dyn Keychain) -> Result<Endpoint, ConfigError> {
         let lookup = Lookup {
             environment,
@@ -57,21 +57,21 @@ impl ServerConfig {
             base: &self.source.base,
             server: self.name.as_str(),
         };
-        let resolving = Resolving { server: self, lookup };
+        let resolver = Resolver { server: self, lookup };
         match &self.transport {
-            Transport::Process(process) => resolving.process(process),
-            Transport::Http(http) => resolving.http(http),
+            Transport::Process(process) => resolver.process(process),
+            Transport::Http(http) => resolver.http(http),
         }
     }
 }
 
-/// One server's references on their way to values.
-struct Resolving<'a> {
+/// Resolves the references of one server.
+struct Resolver<'a> {
     server: &'a ServerConfig,
     lookup: Lookup<'a>,
 }
 
-impl Resolving<'_> {
+impl Resolver<'_> {
     fn process(&self, process: &Process) -> Result<Endpoint, ConfigError> {
         let command = self.value("command", &process.command)?.expose().to_owned();
         if command.trim().is_empty() {
@@ -94,7 +94,7 @@ impl Resolving<'_> {
         Ok(Endpoint::Http { url, headers: self.headers(http)?, kind: http.kind, sign_in })
     }
 
-    /// A header's value may only be known now.
+    /// Checks the header values that contained references.
     fn headers(&self, http: &Http) -> Result<Vec<(String, Secret)>, ConfigError> {
         let headers = self.pairs("headers", &http.headers)?;
         for ((name, value), (_, written)) in headers.iter().zip(&http.headers) {
@@ -105,7 +105,7 @@ impl Resolving<'_> {
         Ok(headers)
     }
 
-    /// A `~/` at the start of a path; the program is started without a shell that would do it.
+    /// Expands a leading `~/`; the program is started without a shell.
     fn tilde(&self, path: &str) -> String {
         let home = path.strip_prefix("~/").and_then(|_| self.lookup.path(path).ok());
         home.and_then(|path| path.to_str().map(str::to_owned)).unwrap_or_else(|| path.to_owned())
@@ -121,7 +121,7 @@ impl Resolving<'_> {
         self.lookup.path(path.expose()).map_err(|reason| self.unresolved(key, written.line(), reason))
     }
 
-    /// The file's variables and then the entry's own, which go before.
+    /// Variables of `envFile`, then those of `env`, which take precedence.
     fn variables(&self, process: &Process) -> Result<Vec<(String, Secret)>, ConfigError> {
         let own = self.pairs("env", &process.variables)?;
         let Some(written) = &process.variables_file else { return Ok(own) };

@@ -1,102 +1,102 @@
-//! What is wrong with what the operator wrote: where, and what was expected.
+//! Configuration errors: file, line, key and what was expected.
 
 use std::{fmt, io, path::PathBuf};
 
 use crate::interpolate::Unresolved;
 
-/// A line of a file.
+/// A file and a line in it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// The file.
+    /// File path.
     pub file: PathBuf,
-    /// Counted from one; zero where there is no line to name.
+    /// Counted from one; zero if the error is about the whole file.
     pub line: usize,
 }
 
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// The file is not there, or not ours to read.
+    /// The file does not exist or cannot be read.
     #[error("cannot read {}: {source}", file.display())]
     Unreadable {
-        /// The file.
+        /// File path.
         file: PathBuf,
-        /// What the system said.
+        /// I/O error.
         source: io::Error,
     },
-    /// Not what the extension promises.
+    /// The content does not match the format of the file extension.
     #[error("{place}: {problem}")]
     Syntax {
-        /// Where it stops being that.
+        /// Line of the syntax error.
         place: Place,
-        /// What the reader says.
+        /// Message of the parser.
         problem: String,
     },
-    /// A value of the wrong kind, or none.
+    /// A value is missing or has the wrong type.
     #[error("{place}: `{key}` must be {expected}")]
     Expected {
-        /// Where.
+        /// Line of the value.
         place: Place,
-        /// Which key, with the keys above it.
+        /// Full path of the key.
         key: String,
-        /// What belongs there.
+        /// Expected value, worded to follow "must be".
         expected: String,
     },
-    /// A key twice in one object; readers disagree about which counts.
-    #[error("{place}: `{key}` stands here twice")]
-    Twice {
-        /// The second time.
+    /// A key occurs twice in one object. Parsers disagree about which one counts.
+    #[error("{place}: duplicate key `{key}`")]
+    DuplicateKey {
+        /// Line of the second occurrence.
         place: Place,
-        /// Which key.
+        /// Key without the keys above it.
         key: String,
     },
-    /// Two labels that give the same name.
-    #[error("{place}: `{label}` and `{other}` would both be called `{name}`; rename one")]
-    SameName {
-        /// The second of them.
+    /// Two labels give the same server name.
+    #[error("{place}: `{label}` and `{other}` both give the server name `{name}`; rename one of them")]
+    DuplicateName {
+        /// Line of the second label.
         place: Place,
-        /// Its label.
+        /// Second label.
         label: String,
-        /// The label of the first.
+        /// First label.
         other: String,
-        /// The name of both.
+        /// Server name of both.
         name: String,
     },
-    /// A reference that leads nowhere.
+    /// A reference cannot be resolved.
     #[error("{place}: `{key}` {reason}")]
     Unresolved {
-        /// Where.
+        /// Line of the value.
         place: Place,
-        /// Which key.
+        /// Full path of the key.
         key: String,
-        /// What it needs.
+        /// Why the reference cannot be resolved.
         reason: Box<Unresolved>,
     },
-    /// Something that may not be, or not there.
+    /// Any other refusal: an unknown key, a conflict, or something that is not allowed in this file.
     #[error("{place}: {problem}")]
     Refused {
-        /// Where.
+        /// Line of the problem.
         place: Place,
-        /// What may not be.
+        /// Message without the place.
         problem: String,
     },
 }
 
 impl ConfigError {
-    /// Where it stands.
+    /// File and line of the error.
     pub fn place(&self) -> Place {
         match self {
             Self::Unreadable { file, .. } => Place { file: file.clone(), line: 0 },
             Self::Syntax { place, .. }
             | Self::Expected { place, .. }
-            | Self::Twice { place, .. }
-            | Self::SameName { place, .. }
+            | Self::DuplicateKey { place, .. }
+            | Self::DuplicateName { place, .. }
             | Self::Unresolved { place, .. }
             | Self::Refused { place, .. } => place.clone(),
         }
     }
 
-    /// What is wrong, for whoever says the place in another way.
+    /// The message without the place.
     pub fn problem(&self) -> String {
         let whole = self.to_string();
         whole.strip_prefix(&format!("{}: ", self.place())).map(str::to_owned).unwrap_or(whole)
@@ -104,7 +104,7 @@ impl ConfigError {
 }
 
 impl Place {
-    /// Another line of the same file; zero means this one.
+    /// The same file at `line`; zero keeps the current line.
     pub(crate) fn at(&self, line: usize) -> Self {
         Self { file: self.file.clone(), line: if line == 0 { self.line } else { line } }
     }

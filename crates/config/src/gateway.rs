@@ -1,4 +1,4 @@
-//! What the operator says about the gateway: who may come in, and where it listens.
+//! Settings of the gateway: access, listen address, limits.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -8,97 +8,97 @@ use crate::{
     shape::{Field, Key, Shape, put},
 };
 
-/// Who may come in.
+/// Which clients may connect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GatewayAccess {
-    /// Whoever brings a key.
+    /// Clients with a valid key.
     #[default]
     Keys,
-    /// Everybody on this machine.
+    /// All clients on this machine, without a key.
     Open,
 }
 
-/// From which level on a client that says none hears what servers log in the middle of its calls.
+/// Log level forwarded to clients that never set one. Applies to log messages that a server sends during a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum UsualLogs {
-    /// It hears nothing.
+pub enum DefaultLogLevel {
+    /// No log messages are forwarded.
     Off,
-    /// Everything.
+    /// `debug` and above: everything.
     Debug,
-    /// What happens.
+    /// `info` and above.
     #[default]
     Info,
-    /// What is worth a look.
+    /// `notice` and above.
     Notice,
-    /// What to keep an eye on.
+    /// `warning` and above.
     Warning,
-    /// What failed.
+    /// `error` and above.
     Error,
-    /// Where a part of the whole failed.
+    /// `critical` and above.
     Critical,
-    /// Where somebody has to act now.
+    /// `alert` and above.
     Alert,
-    /// Where nothing works.
+    /// `emergency` only.
     Emergency,
 }
 
-/// What holds for the gateway.
+/// Settings of the gateway.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GatewaySettings {
-    /// Who may come in.
+    /// Which clients may connect.
     pub access: Setting<GatewayAccess>,
-    /// Where it listens; a port of this machine where nothing is said.
+    /// Listen address; `None` means the default loopback address.
     pub listen: Setting<Option<SocketAddr>>,
-    /// Names under which it is reached, beside those of this machine.
+    /// Host names accepted in requests, in addition to those of this machine.
     pub hosts: Setting<Vec<String>>,
-    /// Whether the oldest clients may come in too, over HTTP+SSE of 2024-11-05.
+    /// Whether clients may connect over HTTP+SSE (2024-11-05).
     pub sse: Setting<bool>,
-    /// How many calls of one client may be under way at once; the host's own bound where nothing is said.
+    /// Maximum number of concurrent calls of one client; `None` means the default of the host.
     pub calls_per_client: Setting<Option<u32>>,
-    /// How long a question in the middle of a call waits for its answer; the wire's own time where nothing is said.
+    /// Timeout for the answer to a server request during a call; `None` means the default of `wire`.
     pub answer_within: Setting<Option<Duration>>,
-    /// Which logs a client hears that keeps a session and never said, of servers that log only when told to.
-    pub log_level: Setting<UsualLogs>,
+    /// Default log level for session clients that never set one.
+    pub log_level: Setting<DefaultLogLevel>,
 }
 
 const ACCESS: &[(&str, GatewayAccess)] = &[("keys", GatewayAccess::Keys), ("open", GatewayAccess::Open)];
-const ACCESS_WORDS: &[&str] = &["keys", "open"];
+const ACCESS_VALUES: &[&str] = &["keys", "open"];
 
-const LOGS: &[(&str, UsualLogs)] = &[
-    ("off", UsualLogs::Off),
-    ("debug", UsualLogs::Debug),
-    ("info", UsualLogs::Info),
-    ("notice", UsualLogs::Notice),
-    ("warning", UsualLogs::Warning),
-    ("error", UsualLogs::Error),
-    ("critical", UsualLogs::Critical),
-    ("alert", UsualLogs::Alert),
-    ("emergency", UsualLogs::Emergency),
+const LOGS: &[(&str, DefaultLogLevel)] = &[
+    ("off", DefaultLogLevel::Off),
+    ("debug", DefaultLogLevel::Debug),
+    ("info", DefaultLogLevel::Info),
+    ("notice", DefaultLogLevel::Notice),
+    ("warning", DefaultLogLevel::Warning),
+    ("error", DefaultLogLevel::Error),
+    ("critical", DefaultLogLevel::Critical),
+    ("alert", DefaultLogLevel::Alert),
+    ("emergency", DefaultLogLevel::Emergency),
 ];
-const LOG_WORDS: &[&str] = &["off", "debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+const LOG_VALUES: &[&str] = &["off", "debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
-/// What stands under `gateway`.
+/// Keys of `gateway`.
 const MEMBERS: &[(&str, Shape)] = &[
-    ("access", Shape::Word(ACCESS_WORDS)),
+    ("access", Shape::OneOf(ACCESS_VALUES)),
     ("listen", Shape::Text),
     ("hosts", Shape::Texts),
     ("sse", Shape::Flag),
     ("callsPerClient", Shape::Count),
     ("answerWithin", Shape::Time),
-    ("logLevel", Shape::Word(LOG_WORDS)),
+    ("logLevel", Shape::OneOf(LOG_VALUES)),
 ];
 
-/// The key of the document.
+/// The top-level key `gateway`.
 pub(crate) const GATEWAY: Key<Settings> = Key {
     name: "gateway",
     shape: Shape::Members(MEMBERS),
-    doc: "For `toolway serve`: `access` is `keys` unless said, or `open` for everybody on this machine; `listen` is the \
-          address, `127.0.0.1:7717` unless said; `hosts` are names under which it is reached beside those of this \
-          machine; with `sse` the oldest clients come in too, over HTTP+SSE at `/sse`, which they may not unless said; `callsPerClient` \
-          is how many calls of one client may be under way at once, 256 unless said; `answerWithin` is how long a question of \
-          a server in the middle of a call waits for its answer, `10m` unless said; `logLevel` is from which level on a client of \
-          2025 or older that never said hears what servers of 2026 log in the middle of its calls, `info` unless said, `off` \
-          for nothing.",
+    doc: "Settings of `toolway serve`. `access`: `keys` (default, every client needs a key) or `open` (all clients on \
+          this machine, without a key). `listen`: listen address, default `127.0.0.1:7717`. `hosts`: host names accepted \
+          in requests, in addition to those of this machine. `sse`: also accept HTTP+SSE clients at `/sse`, default \
+          `false`. `callsPerClient`: maximum number of concurrent calls of one client, default 256. `answerWithin`: \
+          timeout for the answer to a server request during a call, default `10m`. `logLevel`: default log level \
+          forwarded to clients (2025-11-25 or older) that never set one, for servers of revision 2026-07-28; default \
+          `info`, `off` forwards nothing.",
     example: r#"{"access": "keys", "listen": "127.0.0.1:7717"}"#,
     set: read,
 };
@@ -108,28 +108,30 @@ fn read(settings: &mut Settings, field: &Field<'_>) -> Result<(), ConfigError> {
     for (key, field) in field.members()? {
         match key {
             "access" => {
-                let access = field.word(ACCESS, Shape::Word(ACCESS_WORDS))?;
+                let access = field.choice(ACCESS, Shape::OneOf(ACCESS_VALUES))?;
                 put(&mut gateway.access, field.setting(access))?;
             }
             "listen" => {
-                let address =
-                    field.text()?.parse().map_err(|_| field.expected("an address such as `127.0.0.1:7717`"))?;
+                let address = field
+                    .text()?
+                    .parse()
+                    .map_err(|_| field.expected("an IP address and port, such as `127.0.0.1:7717`"))?;
                 put(&mut gateway.listen, field.setting(Some(address)))?;
             }
             "hosts" => put(&mut gateway.hosts, field.setting(field.texts()?))?,
             "sse" => put(&mut gateway.sse, field.setting(field.flag()?))?,
             "callsPerClient" => {
                 let calls = Some(field.count()?).filter(|calls| 0 < *calls);
-                let calls = calls.ok_or_else(|| field.expected("a whole number from one"))?;
+                let calls = calls.ok_or_else(|| field.expected("a whole number greater than zero"))?;
                 put(&mut gateway.calls_per_client, field.setting(Some(calls)))?;
             }
             "answerWithin" => {
                 let time = Some(field.time()?).filter(|time| !time.is_zero());
-                let time = time.ok_or_else(|| field.expected("a time such as `10m`, not none at all"))?;
+                let time = time.ok_or_else(|| field.expected("a duration greater than zero, such as `10m`"))?;
                 put(&mut gateway.answer_within, field.setting(Some(time)))?;
             }
             "logLevel" => {
-                let level = field.word(LOGS, Shape::Word(LOG_WORDS))?;
+                let level = field.choice(LOGS, Shape::OneOf(LOG_VALUES))?;
                 put(&mut gateway.log_level, field.setting(level))?;
             }
             _ => return Err(field.unknown(MEMBERS.iter().map(|(key, _)| *key))),
@@ -139,31 +141,31 @@ fn read(settings: &mut Settings, field: &Field<'_>) -> Result<(), ConfigError> {
 }
 
 impl GatewaySettings {
-    /// These, with what was said nearer put over them.
+    /// These settings, overridden by those that the nearer layer sets.
     #[must_use]
-    pub(crate) fn under(self, nearer: Self) -> Self {
+    pub(crate) fn overridden_by(self, nearer: Self) -> Self {
         Self {
-            access: self.access.or_nearer(nearer.access),
-            listen: self.listen.or_nearer(nearer.listen),
-            hosts: self.hosts.or_nearer(nearer.hosts),
-            sse: self.sse.or_nearer(nearer.sse),
-            calls_per_client: self.calls_per_client.or_nearer(nearer.calls_per_client),
-            answer_within: self.answer_within.or_nearer(nearer.answer_within),
-            log_level: self.log_level.or_nearer(nearer.log_level),
+            access: self.access.overridden_by(nearer.access),
+            listen: self.listen.overridden_by(nearer.listen),
+            hosts: self.hosts.overridden_by(nearer.hosts),
+            sse: self.sse.overridden_by(nearer.sse),
+            calls_per_client: self.calls_per_client.overridden_by(nearer.calls_per_client),
+            answer_within: self.answer_within.overridden_by(nearer.answer_within),
+            log_level: self.log_level.overridden_by(nearer.log_level),
         }
     }
 }
 
-impl UsualLogs {
-    /// As it is written.
-    pub fn word(self) -> &'static str {
+impl DefaultLogLevel {
+    /// The value as written in configuration.
+    pub fn as_str(self) -> &'static str {
         LOGS.iter().find(|(_, level)| *level == self).map_or("info", |(word, _)| word)
     }
 }
 
 impl GatewayAccess {
-    /// As it is written.
-    pub fn word(self) -> &'static str {
+    /// The value as written in configuration.
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Keys => "keys",
             Self::Open => "open",

@@ -1,16 +1,16 @@
-//! Which headers can be sent at all: the letters HTTP allows.
+//! Checks of HTTP header names and values.
 
-/// Letters of a name besides letters and digits.
+/// Characters allowed in a header name besides letters and digits.
 const OF_NAMES: &[u8] = b"!#$%&'*+-.^_`|~";
 
-/// What is wrong with a header, if anything; never what it holds.
+/// What the header must be, after "must be", if it is invalid. Never contains the value.
 pub(crate) fn problem(name: &str, value: &str) -> Option<&'static str> {
     let of_name = |byte: u8| byte.is_ascii_alphanumeric() || OF_NAMES.contains(&byte);
     if name.is_empty() || !name.bytes().all(of_name) {
-        return Some("a header whose name is letters, digits and `-`");
+        return Some("a valid header name (letters, digits and `-`)");
     }
     let of_value = |byte: u8| byte == b'\t' || (b' '..=b'~').contains(&byte);
-    (!value.bytes().all(of_value)).then_some("on one line, in plain ASCII letters")
+    (!value.bytes().all(of_value)).then_some("a single line of printable ASCII characters")
 }
 
 #[cfg(test)]
@@ -18,7 +18,7 @@ mod tests {
     use super::problem;
 
     #[test]
-    fn what_http_does_not_carry_is_no_header() {
+    fn names_and_values_that_http_does_not_allow_are_refused() {
         for (name, value) in [("Authorization", "Bearer a b"), ("x_y.z", "\tq=1; \"w\""), ("X", "")] {
             assert_eq!(problem(name, value), None, "{name}");
         }

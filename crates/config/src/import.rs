@@ -1,7 +1,7 @@
-//! Server lists written for other hosts: found, read with their own rules, never changed.
+//! Configuration files of other hosts: found, read with their own rules, never changed.
 //!
-//! Each format is a table of what its keys mean (`import/<format>.rs`). An entry that cannot be used is set aside
-//! with its reason; the others of its file are.
+//! Each format is a table of the meaning of its keys (`import/<format>.rs`). An unusable entry is skipped with a warning;
+//! the other entries of its file are used.
 
 mod claude_code;
 mod claude_desktop;
@@ -30,53 +30,53 @@ use crate::{
     document::Document,
     error::ConfigError,
     interpolate::Reference,
-    server::{Behind, Format, ServerConfig},
+    server::{DefinedBy, Format, ServerConfig},
     warning::{Warning, WarningKind},
 };
 
 pub use copy::{CopiedEntry, copy};
-pub use find::{FoundFile, SearchIn, find};
+pub use find::{FoundFile, SearchRoots, find};
 
-use entry::Reading;
-use find::Spot;
+use entry::FileReader;
+use find::Location;
 
-/// What other hosts' files say.
+/// Content of the files of other hosts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Imported {
-    /// The servers, in the order they were found; a label may stand here more than once.
+    /// Servers in the order in which they were found; labels may occur more than once.
     pub servers: Vec<ServerConfig>,
-    /// What a person has to be asked for before some of them can start.
+    /// Inputs that the user must enter before some servers can start.
     pub inputs: Vec<Input>,
-    /// What was set aside or read past.
+    /// Warnings about skipped entries and ignored keys.
     pub warnings: Vec<Warning>,
 }
 
-/// Something a person is asked for once, as an editor's file describes it.
+/// An input that the user enters once, as VS Code files define it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Input {
-    /// The id that `${input:…}` names.
+    /// Id in `${input:…}`.
     pub id: String,
-    /// The question.
+    /// Prompt text.
     pub description: Option<String>,
-    /// Whether the answer is shown while it is typed.
+    /// Whether the value is shown while it is typed.
     pub echo: Echo,
 }
 
-/// Whether an answer is shown while it is typed.
+/// Whether a value is shown while it is typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Echo {
-    /// It is.
+    /// Shown while typed.
     Shown,
-    /// It is not: a password.
+    /// Hidden, for passwords.
     Hidden,
 }
 
-/// How one host writes its servers down.
+/// Format and file locations of one host.
 struct Host {
     format: Format,
-    /// Where its files are, nearest first.
-    spots: &'static [Spot],
-    read: fn(&mut Reading<'_>) -> Result<(), ConfigError>,
+    /// Locations of its files, nearest first.
+    locations: &'static [Location],
+    read: fn(&mut FileReader<'_>) -> Result<(), ConfigError>,
 }
 
 fn host(format: Format) -> Option<&'static Host> {
@@ -102,21 +102,21 @@ fn host(format: Format) -> Option<&'static Host> {
     Some(host)
 }
 
-/// Reads one file that was found.
-pub fn read(found: &FoundFile, search: &SearchIn<'_>) -> Result<Imported, ConfigError> {
+/// Reads one file.
+pub fn read(found: &FoundFile, search: &SearchRoots<'_>) -> Result<Imported, ConfigError> {
     let mut imported = Imported::default();
     let Some(host) = host(found.format) else { return Ok(imported) };
-    let document = match found.behind {
-        Behind::Project => Document::read_of_project(&found.file)?,
-        Behind::User | Behind::Program => Document::read(&found.file)?,
+    let document = match found.defined_by {
+        DefinedBy::Project => Document::read_of_project(&found.file)?,
+        DefinedBy::User | DefinedBy::Program => Document::read(&found.file)?,
     };
-    let mut reading = Reading::new(found, search, &document, &mut imported);
-    (host.read)(&mut reading)?;
+    let mut reader = FileReader::new(found, search, &document, &mut imported);
+    (host.read)(&mut reader)?;
     Ok(imported)
 }
 
-/// Everything these formats have here. A file that cannot be read is a warning; the others are read.
-pub fn read_all(formats: &[Format], search: &SearchIn<'_>) -> Imported {
+/// Reads all files of these formats. A file that cannot be read gives a warning; the others are read.
+pub fn read_all(formats: &[Format], search: &SearchRoots<'_>) -> Imported {
     let (mut all, mut seen) = (Imported::default(), BTreeSet::new());
     for found in find(formats, search) {
         match read(&found, search) {
@@ -133,7 +133,7 @@ fn unreadable(file: &Path, error: &ConfigError) -> Warning {
 }
 
 impl Imported {
-    /// Adds what another file says; an entry that two formats read in one file is the same entry.
+    /// Adds the content of another file; an entry that two formats read from the same line is added once.
     fn add(&mut self, other: Self, seen: &mut BTreeSet<(crate::error::Place, String)>) {
         let new = |server: &ServerConfig| seen.insert((server.source.place.clone(), server.label.clone()));
         self.servers.extend(other.servers.into_iter().filter(new));
@@ -141,7 +141,7 @@ impl Imported {
         self.warnings.extend(other.warnings);
     }
 
-    /// The inputs a server needs.
+    /// Inputs of a server.
     pub fn inputs_of<'a>(&'a self, server: &ServerConfig) -> impl Iterator<Item = &'a Input> {
         let texts = server.transport.texts();
         let references: Vec<Reference> = texts.iter().flat_map(|(_, text)| text.references()).collect();

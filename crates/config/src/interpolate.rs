@@ -1,7 +1,7 @@
-//! Text with references in it: `${NAME}`, `${file:path}` and what other hosts write instead.
+//! Strings with references: `${NAME}`, `${file:path}` and the syntax of other hosts.
 //!
-//! A text is kept as it was written, with the dialect it was written in, until a server is started or dialled. A
-//! reference that leads nowhere is an error then: a guessed text sent as a credential is worse than none.
+//! A string is kept as written, with its dialect, until the server is started or connected. A reference that cannot be
+//! resolved is then an error: an unresolved placeholder must not be sent as a credential.
 
 mod dialect;
 mod expand;
@@ -16,7 +16,7 @@ pub use scan::{Piece, Reference};
 pub(crate) use expand::read_bounded;
 pub(crate) use scan::is_name;
 
-/// A text as it was written: maybe a secret itself, maybe with references to some.
+/// A string as written; it may be a secret or contain references to secrets.
 #[derive(Clone, Debug)]
 pub struct Template {
     text: Secret,
@@ -24,7 +24,7 @@ pub struct Template {
     line: usize,
 }
 
-/// Equal if they say the same, wherever they stand.
+/// Equal if text and dialect are equal; the line does not matter.
 impl PartialEq for Template {
     fn eq(&self, other: &Self) -> bool {
         self.text == other.text && self.dialect == other.dialect
@@ -34,49 +34,49 @@ impl PartialEq for Template {
 impl Eq for Template {}
 
 impl Template {
-    /// A text of this dialect.
+    /// A string of this dialect, on this line of its file.
     pub fn new(text: impl Into<String>, dialect: Dialect, line: usize) -> Self {
         Self { text: Secret::new(text), dialect, line }
     }
 
-    /// A text in which nothing is special.
+    /// A string without references.
     pub fn literal(text: impl Into<String>) -> Self {
         Self::new(text, Dialect::Literal, 0)
     }
 
-    /// The text as it was written. It may be a secret.
+    /// The string as written. It may be a secret.
     pub fn written(&self) -> &Secret {
         &self.text
     }
 
-    /// Which references it may have.
+    /// Syntax of its references.
     pub fn dialect(&self) -> Dialect {
         self.dialect
     }
 
-    /// The line of its file; zero where there is none.
+    /// Line in its file; zero if it does not come from a file.
     pub fn line(&self) -> usize {
         self.line
     }
 
-    /// The text cut at its references.
+    /// The string split at its references.
     pub fn pieces(&self) -> Vec<Piece> {
         scan::pieces(self.text.expose(), self.dialect)
     }
 
-    /// The references in it, those in defaults included.
+    /// All references, including those in defaults.
     pub fn references(&self) -> Vec<Reference> {
         let mut found = Vec::new();
         scan::collect(self.pieces(), &mut found);
         found
     }
 
-    /// Whether nothing has to be looked up.
+    /// Whether it has no references.
     pub fn is_literal(&self) -> bool {
         self.pieces().iter().all(|piece| matches!(piece, Piece::Text(_)))
     }
 
-    /// The text with its references replaced.
+    /// Resolves the references.
     pub fn expand(&self, lookup: &Lookup<'_>) -> Result<Secret, Unresolved> {
         expand::expand(&self.pieces(), lookup).map(Secret::new)
     }

@@ -1,32 +1,32 @@
-//! Where secrets are asked for by name.
+//! Lookup of secrets by name.
 
 use std::fmt;
 
 use crate::secret::Secret;
 
-/// Secrets that were put away, by service and entry.
+/// A keychain: secrets by service and entry.
 pub trait Keychain: fmt::Debug + Send + Sync {
-    /// One secret.
+    /// Reads one secret. May block the calling thread.
     fn get(&self, service: &str, entry: &str) -> Result<Secret, KeychainError>;
 }
 
-/// Why a secret cannot be had.
+/// Why a secret cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeychainError {
     /// There is no such entry.
-    #[error("there is no such entry")]
+    #[error("no such entry")]
     Missing,
-    /// There is no keychain, or it does not open.
+    /// The keychain is missing, locked or failing.
     #[error("{0}")]
     Closed(String),
 }
 
-/// No keychain: everything is refused.
+/// A keychain that refuses every lookup.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoKeychain;
 
 impl Keychain for NoKeychain {
     fn get(&self, _service: &str, _entry: &str) -> Result<Secret, KeychainError> {
-        Err(KeychainError::Closed("no keychain is connected here; use a variable or a file instead".to_owned()))
+        Err(KeychainError::Closed("no keychain is available; use an environment variable or a file instead".to_owned()))
     }
 }

@@ -1,4 +1,4 @@
-//! defaults < user < project < environment < flags: what the last two of them say.
+//! Settings from environment variables and command-line options: defaults < user < project < environment < options.
 
 use std::{ffi::OsStr, time::Duration};
 
@@ -10,7 +10,7 @@ use crate::{
     shape::read_time,
 };
 
-/// What the command line says; nothing means that it does not.
+/// Settings of the command line; `None` if the option is not given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags {
     /// `--auto-connect`
@@ -21,35 +21,35 @@ pub struct Flags {
     pub prefix: Option<Prefix>,
 }
 
-/// When servers are connected: `true` or `false`.
+/// Overrides `autoConnect`: `true` or `false`.
 pub const AUTO_CONNECT: &str = "TOOLWAY_AUTO_CONNECT";
-/// How long a call may take in all: seconds, or a text such as `5m`.
+/// Overrides `requestTimeout`: seconds, or a string such as `5m`.
 pub const REQUEST_TIMEOUT: &str = "TOOLWAY_REQUEST_TIMEOUT";
-/// When public names carry their server's name: `always`, `auto` or `never`.
+/// Overrides `naming.prefix`: `always`, `auto` or `never`.
 pub const NAMING_PREFIX: &str = "TOOLWAY_NAMING_PREFIX";
 
 impl Flags {
     pub(crate) fn settings(self) -> Settings {
-        fn said<T>(value: Option<T>, flag: &'static str) -> Option<Setting<T>> {
+        fn setting<T>(value: Option<T>, flag: &'static str) -> Option<Setting<T>> {
             value.map(|value| Setting::new(value, Origin::Flag(flag)))
         }
         Settings {
-            start: said(self.start, "--auto-connect").unwrap_or_default(),
-            request_timeout: said(self.request_timeout.map(Some), "--timeout").unwrap_or_default(),
-            prefix: said(self.prefix, "--prefix").unwrap_or_default(),
+            start: setting(self.start, "--auto-connect").unwrap_or_default(),
+            request_timeout: setting(self.request_timeout.map(Some), "--timeout").unwrap_or_default(),
+            prefix: setting(self.prefix, "--prefix").unwrap_or_default(),
             ..Settings::default()
         }
     }
 }
 
-/// What the environment says. An empty variable says nothing.
-pub(crate) fn of_environment(environment: &Environment) -> Result<Settings, ConfigError> {
-    let start = |text: &str| switch(text).map(Start::when_connected_at_once);
+/// Settings of the environment. An empty variable counts as unset.
+pub(crate) fn from_environment(environment: &Environment) -> Result<Settings, ConfigError> {
+    let start = |text: &str| switch(text).map(Start::from_auto_connect);
     let time = |text: &str| read_time(text).map(Some);
-    let prefix = |text: &str| [Prefix::Always, Prefix::Auto, Prefix::Never].into_iter().find(|it| it.word() == text);
+    let prefix = |text: &str| [Prefix::Always, Prefix::Auto, Prefix::Never].into_iter().find(|it| it.as_str() == text);
     Ok(Settings {
         start: read(environment, AUTO_CONNECT, "`true` or `false`", start)?,
-        request_timeout: read(environment, REQUEST_TIMEOUT, "seconds, or a text such as `5m`", time)?,
+        request_timeout: read(environment, REQUEST_TIMEOUT, "a duration: seconds, or a string such as `5m`", time)?,
         prefix: read(environment, NAMING_PREFIX, "`always`, `auto` or `never`", prefix)?,
         ..Settings::default()
     })

@@ -1,31 +1,31 @@
-//! What the operator wrote, parsed, layered and validated.
+//! Configuration of the operator: read, layered and validated.
 //!
-//! | module | in one sentence |
+//! | module | responsibility |
 //! |---|---|
-//! | [`paths`] | where config, state and cache live |
+//! | [`paths`] | directories for config, state and cache |
 //! | [`document`] | a file as a tree in which every value knows its line |
-//! | [`load`] | everything the operator wrote, found, read and put together |
-//! | [`layers`] | what the environment and the command line say |
-//! | [`project`] | a project's own file: where, whose, and what it may say |
-//! | [`consent`] | what a person is asked before a project's server is used |
-//! | [`config`] | the whole document: servers by name, settings, and what was odd about it |
-//! | [`server`] | one server as it was written |
-//! | [`settings`] | what holds for all servers, each value with where it came from |
-//! | [`gateway`] | who may come in to the gateway, and where it listens |
-//! | [`sign_in`] | where credentials for servers are kept, and who we are to strangers |
-//! | [`interpolate`] | references in texts, in the dialects of all hosts |
-//! | [`endpoint`] | how a server is reached now, references put in |
-//! | [`import`] | server lists written for other hosts |
-//! | [`ownership`] | whose a file is, and who else may write it |
-//! | [`edit`] | changes to a file of ours: one member, and nothing else of the text |
-//! | [`keychain`] | where secrets are asked for by name |
+//! | [`load`] | finds, reads and merges all configuration sources |
+//! | [`layers`] | settings from environment variables and the command line |
+//! | [`project`] | the project file: search, ownership checks, allowed keys |
+//! | [`consent`] | acceptance of the servers of a project by the user |
+//! | [`config`] | the whole document: servers by name, settings, warnings |
+//! | [`server`] | one server as written |
+//! | [`settings`] | settings that apply to all servers, each with its origin |
+//! | [`gateway`] | settings of the gateway |
+//! | [`sign_in`] | settings for signing in to servers |
+//! | [`interpolate`] | references in strings, in the syntax of each host |
+//! | [`endpoint`] | how a server is reached, with references resolved |
+//! | [`import`] | configuration files of other hosts |
+//! | [`ownership`] | owner and permissions of a file |
+//! | [`edit`] | edits of a configuration file: one member, the rest of the text unchanged |
+//! | [`keychain`] | lookup of secrets by name |
 //! | [`secret`] | text that cannot print itself |
-//! | [`show`] | every value and where it came from, and what is wrong with it all |
-//! | [`schema`] | the document described for editors and for people |
-//! | [`warning`] | what was odd about a file, although it can be used |
-//! | [`error`] | file, line, key, what was expected |
+//! | [`show`] | every effective value with its origin, and all problems |
+//! | [`schema`] | JSON Schema and reference page |
+//! | [`warning`] | problems that do not prevent the use of a file |
+//! | [`error`] | errors with file, line, key and expected value |
 //!
-//! No async, no MCP, no HTTP. Files are read here; the environment comes in as a value.
+//! No async, no MCP, no HTTP. This crate reads files; the environment is passed in as a value.
 #![warn(missing_docs)]
 
 mod address;
@@ -55,11 +55,11 @@ pub mod show;
 pub mod sign_in;
 pub mod warning;
 
-pub use address::is_web_address;
+pub use address::is_http_url;
 pub use config::Config;
 pub use endpoint::Endpoint;
 pub use error::{ConfigError, Place};
-pub use gateway::{GatewayAccess, GatewaySettings, UsualLogs};
+pub use gateway::{DefaultLogLevel, GatewayAccess, GatewaySettings};
 pub use keychain::{Keychain, NoKeychain};
 pub use load::{Loaded, Sources, load};
 pub use mask::names_secret;

@@ -1,4 +1,4 @@
-//! Everything the operator wrote, found, read and put together.
+//! Finds, reads and merges all configuration sources.
 
 use std::{
     collections::BTreeMap,
@@ -10,56 +10,56 @@ use crate::{
     consent::{Accepted, Proposal},
     document::Document,
     error::ConfigError,
-    import::{self, Input, SearchIn},
+    import::{self, Input, SearchRoots},
     layers::{self, Flags},
     paths::{Environment, Paths},
-    project::{self, Project, file_in, not_for_projects},
-    server::{Behind, Draft, ServerConfig, ServerName},
+    project::{self, Project, file_in},
+    server::{DefinedBy, Draft, ServerConfig, ServerName},
     warning::{Warning, WarningKind},
 };
 
-/// Where to look, and what is known already. Nothing here is found by itself.
+/// Configuration sources. All paths and the environment are passed in; nothing is discovered globally.
 #[derive(Clone, Copy, Debug)]
 pub struct Sources<'a> {
-    /// Variables.
+    /// Environment variables.
     pub environment: &'a Environment,
-    /// The user's directories.
+    /// Directories of the user.
     pub paths: &'a Paths,
-    /// A file that was named: it is read instead of the user's own and of any project's.
+    /// A file given by the user; it replaces the user file and the project file.
     pub named: Option<&'a Path>,
-    /// Where a project is looked for from, and by whom.
-    pub project: Option<ProjectFrom<'a>>,
-    /// What the command line says.
+    /// Start of the search for a project file; `None` disables the search.
+    pub project: Option<ProjectStart<'a>>,
+    /// Settings of the command line.
     pub flags: Flags,
-    /// What was accepted of projects.
+    /// Servers of projects that the user has accepted.
     pub accepted: &'a Accepted,
 }
 
-/// Where a project is looked for from.
+/// Start of the search for a project file.
 #[derive(Clone, Copy, Debug)]
-pub struct ProjectFrom<'a> {
+pub struct ProjectStart<'a> {
     /// Usually the current directory.
     pub directory: &'a Path,
-    /// Who runs us; a file of anybody else is refused.
+    /// User id of this process; files of other users are refused.
     pub user: u32,
 }
 
-/// Everything, put together.
+/// The merged configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Loaded {
-    /// What may be used.
+    /// Servers and settings that are in use.
     pub config: Config,
-    /// A project's servers that wait for a person; nothing of them runs or is dialled.
+    /// Servers of a project that the user has not accepted yet; they are not started or connected.
     pub proposals: Vec<Proposal>,
-    /// What a person has to be asked for before some servers can start.
+    /// Inputs that the user must enter before some servers can start.
     pub inputs: Vec<Input>,
-    /// The files of ours that were read.
+    /// Configuration files that were read, without those of other hosts.
     pub files: Vec<PathBuf>,
-    /// Where a new entry of the user belongs.
+    /// File for new entries of the user.
     pub own_file: Option<PathBuf>,
 }
 
-/// Reads everything. Nothing is started, dialled or written.
+/// Loads the configuration. Starts, connects and writes nothing.
 pub fn load(sources: &Sources<'_>) -> Result<Loaded, ConfigError> {
     let mut loaded = Loaded::default();
     let user = loaded.read_user_file(sources)?;
@@ -68,15 +68,15 @@ pub fn load(sources: &Sources<'_>) -> Result<Loaded, ConfigError> {
         _ => project::Search::default(),
     };
     loaded.config.warnings.extend(search.refused);
-    loaded.config.settings =
-        user.settings.under(layers::of_environment(sources.environment)?).under(sources.flags.settings());
+    let environment = layers::from_environment(sources.environment)?;
+    loaded.config.settings = user.settings.overridden_by(environment).overridden_by(sources.flags.settings());
     let imported = loaded.import(sources, search.folder.as_deref());
-    loaded.add_servers(imported.iter().filter(|server| server.source.behind == Behind::User).cloned());
+    loaded.add_servers(imported.iter().filter(|server| server.source.defined_by == DefinedBy::User).cloned());
     let over_projects = loaded.add_user_entries(user.entries, &user.broken);
     if let Some(project) = &search.project {
         loaded.add_project(project, sources);
     }
-    let of_project = imported.into_iter().filter(|server| server.source.behind == Behind::Project);
+    let of_project = imported.into_iter().filter(|server| server.source.defined_by == DefinedBy::Project);
     for server in of_project {
         loaded.propose(server, sources);
     }
@@ -95,9 +95,9 @@ impl Loaded {
         };
         self.own_file = found.clone().or_else(|| sources.paths.user_config());
         let Some(file) = found else { return Ok(FileContents::default()) };
-        // Where a file was named, its programs run where the command does.
+        // Programs of a file given by the user run in the current directory.
         let folder = sources.paths.home.as_ref().filter(|_| sources.named.is_none());
-        let mut contents = FileContents::of(&Document::read(&file)?, Behind::User, folder)?;
+        let mut contents = FileContents::of(&Document::read(&file)?, DefinedBy::User, folder)?;
         self.config.warnings.append(&mut contents.warnings);
         self.files.push(file);
         Ok(contents)
@@ -105,7 +105,7 @@ impl Loaded {
 
     fn import(&mut self, sources: &Sources<'_>, project: Option<&Path>) -> Vec<ServerConfig> {
         let formats = &self.config.settings.imports.value;
-        let search = SearchIn {
+        let search = SearchRoots {
             home: sources.paths.home.as_deref(),
             config: sources.paths.config.as_deref().and_then(Path::parent),
             project,
@@ -115,11 +115,11 @@ impl Loaded {
         self.config.warnings.extend(imported.warnings);
         self.inputs = imported.inputs;
         let user = sources.project.map(|from| from.user);
-        self.without_strangers(imported.servers, project, user)
+        self.without_untrusted(imported.servers, project, user)
     }
 
-    /// Those whose files are the user's own to trust.
-    fn without_strangers(
+    /// Drops the servers of project files that another user owns or can change.
+    fn without_untrusted(
         &mut self,
         servers: Vec<ServerConfig>,
         project: Option<&Path>,
@@ -130,7 +130,7 @@ impl Loaded {
         let mut kept = Vec::new();
         for server in servers {
             let file = &server.source.place.file;
-            let is_refused = server.source.behind == Behind::Project && {
+            let is_refused = server.source.defined_by == DefinedBy::Project && {
                 let checked = || project::refuse_foreign(folder, file, user);
                 refused.entry(file.clone()).or_insert_with(checked).is_some()
             };
@@ -142,7 +142,7 @@ impl Loaded {
         kept
     }
 
-    /// Of two with one name the first stays.
+    /// Adds servers; if two have the same name, the first is kept.
     fn add_servers(&mut self, servers: impl Iterator<Item = ServerConfig>) {
         for server in servers {
             match self.config.servers.get(&server.name) {
@@ -154,20 +154,20 @@ impl Loaded {
         }
     }
 
-    /// The user's own entries replace imported ones, or change them where they do not say how a server is reached.
-    /// Those that found none may mean one of the project.
+    /// Adds the entries of the user. An entry with a transport replaces an imported server; one without changes it.
+    /// Returns the entries without a transport that match no imported server; they may change a server of the project.
     fn add_user_entries(&mut self, entries: Vec<Entry>, broken: &[(String, ConfigError)]) -> Vec<Entry> {
         let mut over_projects = Vec::new();
         for (label, error) in broken {
-            // It may have switched the imported one off; what cannot be read is not guessed at.
+            // The invalid entry may have disabled the imported server, so that one is not used either.
             ServerName::from_label(label).ok().and_then(|name| self.config.servers.remove(&name));
             self.set_aside(label, error);
         }
         for entry in entries {
             let label = entry.label.clone();
             let server = match self.config.servers.remove(&entry.name) {
-                Some(known) if !entry.draft.is_whole() => Ok(entry.draft.over(known)),
-                None if !entry.draft.is_whole() => {
+                Some(known) if !entry.draft.has_transport() => Ok(entry.draft.apply_to(known)),
+                None if !entry.draft.has_transport() => {
                     over_projects.push(entry);
                     continue;
                 }
@@ -181,47 +181,47 @@ impl Loaded {
         over_projects
     }
 
-    /// An entry of ours that is not used until it is put right; the others are.
+    /// Warns about an invalid entry, which is not used.
     fn set_aside(&mut self, label: &str, error: &ConfigError) {
         let warning = Warning::of_entry(WarningKind::Broken, error.place(), label, error.problem());
         self.config.warnings.push(warning);
     }
 
-    /// Whether the user has an entry of this name that cannot be read: nobody knows whether it switches off.
-    fn is_barred(&self, name: &ServerName) -> bool {
+    /// Whether the user has an invalid entry of this name, which may have disabled the server.
+    fn is_blocked(&self, name: &ServerName) -> bool {
         let is_own = |warning: &&Warning| Some(&warning.place.file) == self.own_file.as_ref();
         let broken = self.config.warnings.iter().filter(|warning| warning.kind == WarningKind::Broken);
         broken.filter(is_own).any(|warning| warning.is_about(name))
     }
 
-    /// What the user puts over a project's server may only switch things off: who accepted the server has not seen what
-    /// else it would be handed.
+    /// Applies an entry of the user to a server of a project. It may only disable and narrow: the acceptance covers
+    /// what was shown, not what the entry would add.
     fn restrict(&mut self, entry: Entry) {
         let Entry { name, label, source, draft } = &entry;
         let waiting = self.proposals.iter_mut().map(|proposal| &mut proposal.server);
         let server = self.config.servers.get_mut(name).or_else(|| waiting.into_iter().find(|it| it.name == *name));
         let Some(server) = server else { return self.set_aside_leftover(entry) };
-        // Who switches something off and says more than may be said means the switch all the same.
-        *server = draft.clone().stricter(server.clone());
-        if draft.without_strictness() == Draft::default() {
+        // Restrictions apply even if the entry has other keys, which are refused.
+        *server = draft.clone().restrict(server.clone());
+        if draft.without_restrictions() == Draft::default() {
             return;
         }
-        let reason = "it stands in a project's file, and what is put over it may only switch things off";
+        let reason = "a project file defines this server, so this entry may only disable it or narrow its filters";
         self.config.warnings.push(Warning::of_entry(WarningKind::Broken, source.place.clone(), label, reason));
     }
 
-    /// What changes a server that is not there, or forgot to say how it is reached.
+    /// Warns about an entry without a transport that matches no server.
     fn set_aside_leftover(&mut self, entry: Entry) {
         let label = entry.label.clone();
         let Err(error) = entry.finish() else { return };
         let mut reason = error.problem();
         if !self.config.settings.imports.value.is_empty() {
-            reason.push_str("; no imported file has a server of this name");
+            reason.push_str("; no imported file defines a server of this name");
         }
         self.config.warnings.push(Warning::of_entry(WarningKind::Broken, error.place(), &label, reason));
     }
 
-    /// A file that says what it may not takes nothing away from the user: it is not used, and that is said.
+    /// Adds the project file. An invalid file is not used, with a warning; the configuration of the user is unaffected.
     fn add_project(&mut self, project: &Project, sources: &Sources<'_>) {
         self.files.push(project.file.clone());
         let mut contents = match project.read() {
@@ -240,25 +240,25 @@ impl Loaded {
 
     fn add_project_entry(&mut self, entry: Entry, sources: &Sources<'_>) -> Result<(), ConfigError> {
         match self.config.servers.get_mut(&entry.name) {
-            Some(known) if !entry.draft.is_whole() => *known = stricter(entry, known.clone())?,
+            Some(known) if !entry.draft.has_transport() => *known = restrict(entry, known.clone())?,
             _ => self.propose(entry.finish()?, sources),
         }
         Ok(())
     }
 
-    /// A server that somebody else wrote down: it is used if exactly this was accepted.
+    /// Adds a server of a project: it is used if the user accepted exactly this server, else it becomes a proposal.
     fn propose(&mut self, server: ServerConfig, sources: &Sources<'_>) {
         if let Some(known) = self.config.servers.get(&server.name) {
             self.config.warnings.push(shadowed(&server, known));
             return;
         }
-        if self.is_barred(&server.name) {
+        if self.is_blocked(&server.name) {
             return;
         }
         if self.proposals.iter().any(|other| other.server.name == server.name) {
             return;
         }
-        let server = server.with_variables_held(sources.environment);
+        let server = server.with_variables_snapshot(sources.environment);
         match Proposal::of(&server, sources.accepted) {
             Some(proposal) => self.proposals.push(proposal),
             None => {
@@ -268,16 +268,19 @@ impl Loaded {
     }
 }
 
-/// A project may switch off and leave out, nothing else.
-fn stricter(entry: Entry, known: ServerConfig) -> Result<ServerConfig, ConfigError> {
-    if entry.draft.without_strictness() != Draft::default() {
-        let key = format!("mcpServers.{} of the user", entry.label);
-        return Err(not_for_projects(entry.source.place, &key));
+/// Applies an entry of a project file to a server of the user: it may only disable it and narrow its filters.
+fn restrict(entry: Entry, known: ServerConfig) -> Result<ServerConfig, ConfigError> {
+    if entry.draft.without_restrictions() != Draft::default() {
+        let problem = format!(
+            "`mcpServers.{}` is a server of the user: a project file may only disable it and narrow its filters",
+            entry.label
+        );
+        return Err(ConfigError::Refused { place: entry.source.place, problem });
     }
-    Ok(entry.draft.stricter(known))
+    Ok(entry.draft.restrict(known))
 }
 
 fn shadowed(server: &ServerConfig, known: &ServerConfig) -> Warning {
-    let reason = format!("{} has one of this name", known.source.place);
+    let reason = format!("{} already defines a server of this name", known.source.place);
     Warning::of_entry(WarningKind::Shadowed, server.source.place.clone(), &server.label, reason)
 }

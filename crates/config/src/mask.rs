@@ -1,12 +1,12 @@
-//! Whether a text that stands in a file looks like a secret, and the text without it.
+//! Detection and masking of secrets in configured strings.
 
-mod stretch;
+mod ranges;
 
-pub(crate) use stretch::{REFERENCE, Role, secrets};
+pub(crate) use ranges::{REFERENCE, Role, secrets};
 
 use crate::interpolate::{Piece, Reference, Template};
 
-/// Parts of a name that mean: this is secret.
+/// Words in a name that mark its value as secret.
 const NAMES: [&str; 17] = [
     "token",
     "key",
@@ -27,7 +27,7 @@ const NAMES: [&str; 17] = [
     "pat",
 ];
 
-/// How well-known secrets begin.
+/// Prefixes of well-known secrets.
 const BEGINNINGS: [&str; 16] = [
     "sk-",
     "sk_",
@@ -47,36 +47,36 @@ const BEGINNINGS: [&str; 16] = [
     "-----BEGIN",
 ];
 
-/// Headers whose value is no secret.
+/// Headers whose values are not secret.
 const HARMLESS_HEADERS: [&str; 6] =
     ["accept", "accept-language", "content-type", "user-agent", "mcp-protocol-version", "cache-control"];
 
-/// Values that are too plain to be one, whatever the name.
+/// Values that are never secret, whatever the name.
 const PLAIN: [&str; 10] = ["", "0", "1", "true", "false", "yes", "no", "on", "off", "none"];
 
-/// Shorter random texts are ids.
-const LONG: usize = 20;
+/// Minimum length of a random-looking secret; shorter ones are IDs.
+const MIN_LENGTH: usize = 20;
 
-/// What is shown in the place of a secret.
+/// Replacement for a masked secret.
 pub(crate) const MASK: &str = "•••";
 
-/// A variable's value as it may be shown.
+/// The value of a variable, with secrets masked.
 pub(crate) fn variable(name: &str, value: &Template) -> String {
     shown(value, Role::Variable(name))
 }
 
-/// A header's value as it may be shown.
+/// The value of a header, with secrets masked.
 pub(crate) fn header(name: &str, value: &Template) -> String {
     let is_secret = |text: &str| is_secret_header(name, text.trim_start_matches("Bearer ").trim());
     if has_secret(&value.pieces(), is_secret) { MASK.to_owned() } else { shown(value, Role::Plain) }
 }
 
-/// A command, a path or an address as it may be shown.
+/// A command, a path or a URL, with secrets masked.
 pub(crate) fn text(value: &Template) -> String {
     if has_secret_part(value) { MASK.to_owned() } else { shown(value, Role::Plain) }
 }
 
-/// Arguments as they may be shown; one may say that the next is a secret.
+/// Arguments, with secrets masked; an option may mark the next argument as secret.
 pub(crate) fn arguments(arguments: &[Template]) -> Vec<String> {
     let mut before = "";
     let argument = |argument| {
@@ -87,7 +87,7 @@ pub(crate) fn arguments(arguments: &[Template]) -> Vec<String> {
     arguments.iter().map(argument).collect()
 }
 
-/// As it was written, without the stretches that are secrets; nothing is left where those are among references.
+/// The string as written, with secret ranges masked; masked as a whole if it mixes secrets and references.
 fn shown(value: &Template, role: Role<'_>) -> String {
     let (pieces, written) = (value.pieces(), value.written().expose());
     let ranges = secrets(&joined(&pieces), role);
@@ -100,7 +100,7 @@ fn shown(value: &Template, role: Role<'_>) -> String {
     shown
 }
 
-/// The text with a mark for each reference.
+/// The string with [`REFERENCE`] for each reference.
 pub(crate) fn joined(pieces: &[Piece]) -> String {
     let mut text = String::new();
     for piece in pieces {
@@ -116,12 +116,12 @@ fn has_secret(pieces: &[Piece], is_secret: impl Fn(&str) -> bool) -> bool {
     pieces.iter().any(|piece| matches!(piece, Piece::Text(text) if is_secret(text)))
 }
 
-/// Whether a part of it by itself looks like a secret.
+/// Whether a part of the string looks like a secret by itself.
 pub(crate) fn has_secret_part(value: &Template) -> bool {
     has_secret(&value.pieces(), |text| text.split(['=', '/', '&', '?', ' ', ':', '@']).any(is_secret_text))
 }
 
-/// Whether what stands in for a variable is a secret.
+/// Whether the default of a variable is a secret.
 fn has_secret_default(pieces: &[Piece]) -> bool {
     pieces.iter().any(|piece| match piece {
         Piece::Reference(Reference::Variable { name, default: Some(default) }) => is_secret_default(name, default),
@@ -129,7 +129,7 @@ fn has_secret_default(pieces: &[Piece]) -> bool {
     })
 }
 
-/// Whether what stands in for a variable of this name is a secret.
+/// Whether the default of a variable of this name is a secret.
 pub(crate) fn is_secret_default(name: &str, default: &[Piece]) -> bool {
     !secrets(&joined(default), Role::Variable(name)).is_empty() || has_secret_default(default)
 }
@@ -139,13 +139,13 @@ pub(crate) fn looks_secret(name: &str, value: &str) -> bool {
     !PLAIN.contains(&value.to_ascii_lowercase().as_str()) && (names_secret(name) || is_secret_text(value))
 }
 
-/// Whether a header's value looks like a secret: anything does that is not known to be harmless.
+/// Whether the value of a header is treated as secret: all are, except for known harmless headers.
 pub(crate) fn is_secret_header(name: &str, value: &str) -> bool {
     let harmless = HARMLESS_HEADERS.contains(&name.to_ascii_lowercase().as_str());
     !value.is_empty() && (!harmless || is_secret_text(value))
 }
 
-/// Whether a name says that what it holds is secret; it is cut into words first, so that `monkey` has no key.
+/// Whether a name marks its value as secret. Compares whole words, so that `monkey` does not match `key`.
 pub fn names_secret(name: &str) -> bool {
     let mut words = Vec::from([String::new()]);
     let mut before = '_';
@@ -169,7 +169,7 @@ pub fn names_secret(name: &str) -> bool {
     words.iter().any(secret) || NAMES.iter().any(|secret| 4 < secret.len() && name.to_lowercase().contains(secret))
 }
 
-/// Whether a text by itself looks like a secret: a known beginning, or long and of letters and digits mixed.
+/// Whether a text looks like a secret by itself: a known prefix, or a long mix of letters and digits.
 pub(crate) fn is_secret_text(text: &str) -> bool {
     let token = text.rsplit(' ').next().unwrap_or_default();
     if BEGINNINGS.iter().any(|beginning| token.starts_with(beginning) && beginning.len() + 4 < token.len()) {
@@ -178,7 +178,7 @@ pub(crate) fn is_secret_text(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_+=.~".contains(&byte);
     let digits = token.bytes().filter(u8::is_ascii_digit).count();
     let letters = token.bytes().filter(u8::is_ascii_alphabetic).count();
-    LONG <= token.len() && token.bytes().all(plain) && 4 <= digits && 4 <= letters && !token.contains("--")
+    MIN_LENGTH <= token.len() && token.bytes().all(plain) && 4 <= digits && 4 <= letters && !token.contains("--")
 }
 
 #[cfg(test)]
@@ -186,7 +186,7 @@ mod tests {
     use super::{is_secret_header, is_secret_text, looks_secret, names_secret};
 
     #[test]
-    fn names_of_secrets_are_known_by_their_words() {
+    fn secret_names_are_detected_by_their_words() {
         for name in [
             "GITHUB_TOKEN",
             "apiKey",
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_look_random_are_taken_for_secrets() {
+    fn random_looking_texts_are_treated_as_secrets() {
         for text in ["sk-abcdef123", "Bearer ghp_0123456789abcdef", "A1b2C3d4E5f6G7h8I9j0", "eyJhbGciOi.x.y"] {
             assert!(is_secret_text(text), "{text}");
         }

@@ -1,7 +1,7 @@
-//! Whose a file is, and who else may write it.
+//! Owner and permissions of a file.
 //!
-//! A Unix says so with every file. Elsewhere nobody is asked: a file counts as the user's own and as closed to others,
-//! and what keeps strangers out are the rights of the folder it is in.
+//! Only Unix is checked. On other systems a file counts as owned by the user and as not accessible to others; there the
+//! permissions of the folder protect it.
 
 use std::{
     fs::{DirBuilder, Metadata, OpenOptions},
@@ -9,46 +9,46 @@ use std::{
     path::Path,
 };
 
-/// The owner's number and the mode of a file, where files have them.
-struct Rights {
+/// Owner and mode of a file, on systems that have them.
+struct Permissions {
     owner: u32,
     mode: u32,
 }
 
-/// Who runs us, as a file names its owner.
+/// Effective user id of this process.
 #[cfg(unix)]
-pub fn user() -> u32 {
+pub fn current_user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// A number that stands for nobody: files name no owner here that it could be compared with.
+/// A placeholder: files have no numeric owner on this system, so it is never compared.
 #[cfg(not(unix))]
-pub fn user() -> u32 {
+pub fn current_user() -> u32 {
     u32::MAX
 }
 
-/// The user who is not `user` and whose file it is.
-pub fn stranger(found: &Metadata, user: u32) -> Option<u32> {
-    rights(found).map(|rights| rights.owner).filter(|owner| *owner != user)
+/// Owner of the file, if it is not `user`.
+pub fn other_owner(found: &Metadata, user: u32) -> Option<u32> {
+    permissions(found).map(|permissions| permissions.owner).filter(|owner| *owner != user)
 }
 
-/// Whether all users may write it.
-pub fn everybody_may_write(found: &Metadata) -> bool {
-    rights(found).is_some_and(|rights| rights.mode & 0o002 != 0)
+/// Whether all users may write the file.
+pub fn is_world_writable(found: &Metadata) -> bool {
+    permissions(found).is_some_and(|permissions| permissions.mode & 0o002 != 0)
 }
 
-/// Whether anybody but its owner may write it, be it only a group.
-pub fn others_may_write(found: &Metadata) -> bool {
-    rights(found).is_some_and(|rights| rights.mode & 0o022 != 0)
+/// Whether its group or all users may write the file.
+pub fn is_writable_by_others(found: &Metadata) -> bool {
+    permissions(found).is_some_and(|permissions| permissions.mode & 0o022 != 0)
 }
 
-/// Whether anybody but its owner may read it.
-pub fn others_may_read(found: &Metadata) -> bool {
-    rights(found).is_some_and(|rights| rights.mode & 0o044 != 0)
+/// Whether its group or all users may read the file.
+pub fn is_readable_by_others(found: &Metadata) -> bool {
+    permissions(found).is_some_and(|permissions| permissions.mode & 0o044 != 0)
 }
 
-/// Makes a folder, and those above it that are missing, for the user alone.
-pub fn make_private_folder(folder: &Path) -> io::Result<()> {
+/// Creates a folder and its missing parents, accessible to the user only.
+pub fn create_private_folder(folder: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
@@ -56,8 +56,8 @@ pub fn make_private_folder(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
-/// How to open a file for writing; where it is made, it is for the user alone.
-pub fn to_write_privately() -> OpenOptions {
+/// Options to open a file for writing; a new file is accessible to the user only.
+pub fn private_write_options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.write(true);
     #[cfg(unix)]
@@ -66,13 +66,13 @@ pub fn to_write_privately() -> OpenOptions {
 }
 
 #[cfg(unix)]
-fn rights(found: &Metadata) -> Option<Rights> {
+fn permissions(found: &Metadata) -> Option<Permissions> {
     use std::os::unix::fs::MetadataExt;
-    Some(Rights { owner: found.uid(), mode: found.mode() })
+    Some(Permissions { owner: found.uid(), mode: found.mode() })
 }
 
 #[cfg(not(unix))]
-fn rights(_found: &Metadata) -> Option<Rights> {
+fn permissions(_found: &Metadata) -> Option<Permissions> {
     None
 }
 
@@ -83,22 +83,22 @@ mod tests {
         os::unix::fs::{MetadataExt, PermissionsExt},
     };
 
-    use super::{everybody_may_write, others_may_write, stranger, to_write_privately, user};
+    use super::{current_user, is_world_writable, is_writable_by_others, other_owner, private_write_options};
 
     #[test]
-    fn a_file_says_whose_it_is_and_who_may_write_it() {
+    fn owner_and_write_permissions_are_detected() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
-        to_write_privately().create_new(true).open(&file).unwrap();
+        private_write_options().create_new(true).open(&file).unwrap();
         let found = fs::metadata(&file).unwrap();
         assert_eq!(found.mode() & 0o777, 0o600);
-        assert_eq!(found.uid(), user());
-        assert_eq!(stranger(&found, user()), None);
-        assert_eq!(stranger(&found, found.uid() + 1), Some(found.uid()));
+        assert_eq!(found.uid(), current_user());
+        assert_eq!(other_owner(&found, current_user()), None);
+        assert_eq!(other_owner(&found, found.uid() + 1), Some(found.uid()));
         let writers = |mode| {
             fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
             let found = fs::metadata(&file).unwrap();
-            (others_may_write(&found), everybody_may_write(&found))
+            (is_writable_by_others(&found), is_world_writable(&found))
         };
         assert_eq!(writers(0o644), (false, false));
         assert_eq!(writers(0o664), (true, false));

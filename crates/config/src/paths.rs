@@ -1,5 +1,5 @@
-//! Where config, state and cache live: the XDG directories, or what Windows has instead, of an environment that comes in
-//! as a value.
+//! Directories for config, state and cache: the XDG directories, or their counterparts on Windows. The environment is
+//! passed in as a value.
 
 use std::{
     collections::BTreeMap,
@@ -8,31 +8,31 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Variables by name.
+/// Environment variables by name.
 pub type Environment = BTreeMap<OsString, OsString>;
 
-/// Our directories; each is missing where the environment does not say where a home is.
+/// Directories of Toolway; each is `None` if the environment does not set it and has no home directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Paths {
-    /// The user's home.
+    /// Home directory of the user.
     pub home: Option<PathBuf>,
-    /// What the user wrote.
+    /// Configuration written by the user.
     pub config: Option<PathBuf>,
-    /// What we found out and want to keep.
+    /// Persistent state written by Toolway.
     pub state: Option<PathBuf>,
-    /// What may be deleted at any time.
+    /// Data that may be deleted at any time.
     pub cache: Option<PathBuf>,
 }
 
-/// Our folder in each of them.
+/// Name of our folder in each base directory.
 const FOLDER: &str = "toolway";
-/// What a file of ours may be called, in the user's folder and in a project.
+/// File names of a configuration, in the user's folder and in a project.
 pub(crate) const FILES: [&str; 4] = [FILE, "toolway.jsonc", "toolway.yaml", "toolway.yml"];
-/// What a new one is called.
+/// File name of a new configuration.
 const FILE: &str = "toolway.json";
 
 impl Paths {
-    /// The directories of this environment. A relative path is no answer, as the XDG specification says.
+    /// The directories of this environment. Relative paths are ignored, as the XDG specification requires.
     pub fn of(environment: &Environment) -> Self {
         if cfg!(windows) { Self::of_windows(environment) } else { Self::of_xdg(environment) }
     }
@@ -51,7 +51,7 @@ impl Paths {
         }
     }
 
-    /// What follows a user from machine to machine, and what does not.
+    /// Configuration is in the roaming profile, state and cache in the local one.
     fn of_windows(environment: &Environment) -> Self {
         let home = absolute(environment, "USERPROFILE");
         let ours = |name: &str| absolute(environment, name).map(|base| base.join(FOLDER));
@@ -59,7 +59,7 @@ impl Paths {
         Self { config: ours("APPDATA"), cache: local.as_ref().map(|local| local.join("cache")), state: local, home }
     }
 
-    /// The user's own configuration.
+    /// Default path of the user file.
     pub fn user_config(&self) -> Option<PathBuf> {
         self.config.as_ref().map(|folder| folder.join(FILE))
     }
@@ -69,16 +69,16 @@ fn absolute(environment: &Environment, name: &str) -> Option<PathBuf> {
     environment.get(OsStr::new(name)).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
-/// Where a path leads, links followed, in a form in which programs can be started there.
+/// Canonical path, in a form in which Windows can start programs.
 pub(crate) fn real(path: &Path) -> io::Result<PathBuf> {
     fs::canonicalize(path).map(without_prefix)
 }
 
-/// The longest folder that Windows starts a program in.
+/// Maximum length of a folder in which Windows starts a program.
 const LONGEST_FOLDER: usize = 247;
 
-/// Windows says `\\?\C:\work` for `C:\work`, where its shell, which runs every `.cmd`, cannot be started. What the
-/// short form cannot say stays as it is: another path than a drive's, a long one, a name that ends with a dot or space.
+/// Windows canonicalizes `C:\work` to `\\?\C:\work`, where its shell, which runs every `.cmd`, cannot be started. Paths
+/// without a short form are kept: paths without a drive, long paths, names that end with a dot or space.
 fn without_prefix(path: PathBuf) -> PathBuf {
     let short = path.to_str().and_then(|path| path.strip_prefix(r"\\?\"));
     let can_be_short = |short: &&str| {
@@ -95,7 +95,7 @@ mod tests {
     use super::{Environment, LONGEST_FOLDER, Paths, without_prefix};
 
     #[test]
-    fn a_real_path_has_the_form_that_programs_can_start_in() {
+    fn canonical_path_has_the_form_in_which_programs_can_start() {
         let plain = |path: &str| without_prefix(path.into()).to_str().unwrap().to_owned();
         assert_eq!(plain(r"\\?\C:\work\toolway"), r"C:\work\toolway");
         let long = format!(r"\\?\C:\{}", "x".repeat(LONGEST_FOLDER));
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_directories_follow_the_home_unless_they_are_named() {
+    fn directories_are_below_the_home_unless_they_are_set() {
         let paths = Paths::of_xdg(&environment(&[
             ("HOME", "/home/ada"),
             ("XDG_CACHE_HOME", "/var/tmp/ada"),
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(Paths::of_windows(&environment(&[("APPDATA", "relative")])), Paths::default());
     }
     #[test]
-    fn windows_has_directories_of_its_own() {
+    fn windows_uses_its_own_directories() {
         let variables = [("USERPROFILE", "/ada"), ("APPDATA", "/ada/roaming"), ("LOCALAPPDATA", "/ada/local")];
         let paths = Paths::of_windows(&environment(&variables));
         assert_eq!(paths.user_config().as_deref(), Some(Path::new("/ada/roaming/toolway/toolway.json")));

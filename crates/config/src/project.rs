@@ -1,7 +1,7 @@
-//! A project's own file: where it is looked for, whose it must be, and what it may say.
+//! The project file: where it is searched, who must own it, and which keys it may have.
 //!
-//! It may add servers and make what is offered stricter, nothing else. Nothing of what it adds runs or is dialled
-//! before a person has accepted it ([`crate::consent`]).
+//! It may only add servers, disable servers and narrow filters. Its servers are not started or connected before the user
+//! accepts them ([`crate::consent`]).
 
 use std::{
     fs,
@@ -14,42 +14,42 @@ use crate::{
     error::{ConfigError, Place},
     ownership,
     paths::{self, FILES},
-    server::Behind,
+    server::DefinedBy,
     settings::{Origin, Setting},
     warning::{Warning, WarningKind},
 };
 
-/// A project and its file.
+/// A project with a project file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Project {
-    /// The folder its programs run in.
+    /// Working directory of its programs.
     pub folder: PathBuf,
-    /// Its file.
+    /// Path of the project file.
     pub file: PathBuf,
 }
 
-/// What was found on the way up.
+/// Result of the search for a project file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Search {
-    /// The folder other hosts' project files are looked for in: that of the file, else the repository's root, else
-    /// where the search began. None above the home.
+    /// Folder in which project files of other hosts are searched: that of the project file, else the root of the
+    /// repository, else the start of the search. `None` if the search starts above the home directory.
     pub folder: Option<PathBuf>,
-    /// The nearest file that may be used.
+    /// The nearest usable project file.
     pub project: Option<Project>,
-    /// Files that were found and refused.
+    /// Warnings about refused files.
     pub refused: Vec<Warning>,
 }
 
-/// How a project's file is called where it is not used.
-const WHOSE: &str = "the project's file";
+/// Name of the project file in warnings.
+const PROJECT_FILE: &str = "the project file";
 
-/// No project is nested deeper.
+/// Maximum number of folders searched.
 const MAX_LEVELS: usize = 64;
 
-/// Looks for a project's file from `start` upwards, up to the repository's root, and not as far as the home. `user` is
-/// who runs us: a file or a folder of anybody else is refused.
+/// Searches for a project file from `start` upwards, up to the root of the repository, and stops before the home
+/// directory. Files and folders of users other than `user` are refused.
 pub fn search(start: &Path, home: Option<&Path>, user: u32) -> Search {
-    // The real path: a link to a folder elsewhere has that folder's parents, not those of the link.
+    // The canonical path: for a link to a folder, the parents of that folder are searched, not those of the link.
     let Ok(start) = paths::real(start) else { return Search::default() };
     let home = home.and_then(|home| paths::real(home).ok());
     let is_above_home = home.as_ref().is_some_and(|home| home.starts_with(&start));
@@ -71,7 +71,7 @@ pub fn search(start: &Path, home: Option<&Path>, user: u32) -> Search {
 }
 
 impl Search {
-    /// Whether a file is in this folder, which is then used or refused.
+    /// Uses or refuses the project file of a folder; returns whether there is one.
     fn look_in(&mut self, folder: &Path, user: u32) -> bool {
         let file = match file_in(folder) {
             Ok(None) => return false,
@@ -92,40 +92,40 @@ impl Search {
     }
 }
 
-/// The file of ours in a folder; two would leave open which one counts.
+/// The configuration file in a folder; two of them are an error.
 pub(crate) fn file_in(folder: &Path) -> Result<Option<PathBuf>, ConfigError> {
     let files = FILES.iter().map(|name| folder.join(name));
     let mut files = files.filter(|file| file.symlink_metadata().is_ok());
     match (files.next(), files.next()) {
         (Some(file), Some(other)) => Err(ConfigError::Refused {
             place: Place { file, line: 0 },
-            problem: format!("{} is there too; keep one of them", other.display()),
+            problem: format!("{} exists too; keep only one of them", other.display()),
         }),
         (file, _) => Ok(file),
     }
 }
 
-/// Why a file is not used: a stranger's, or one that a stranger could change.
+/// Why a file is not used: it belongs to another user, or another user could change it.
 ///
-/// Files that a group may write are fine, since many systems make them so for groups of one.
+/// Group-writable files are accepted because many systems create them for groups with one member.
 fn refusal(folder: &Path, file: &Path, user: u32) -> Option<String> {
     let real = match paths::real(file) {
         Ok(real) => real,
         Err(error) => return Some(error.to_string()),
     };
     if !real.starts_with(folder) {
-        return Some(format!("it leads out of its folder, to {}", real.display()));
+        return Some(format!("it is a link to {}, outside of its folder", real.display()));
     }
     for path in [real.as_path(), folder] {
         let metadata = match fs::metadata(path) {
             Ok(metadata) => metadata,
             Err(error) => return Some(error.to_string()),
         };
-        if let Some(owner) = ownership::stranger(&metadata, user) {
-            return Some(format!("{} belongs to another user ({owner})", path.display()));
+        if let Some(owner) = ownership::other_owner(&metadata, user) {
+            return Some(format!("{} belongs to another user (uid {owner})", path.display()));
         }
-        if ownership::everybody_may_write(&metadata) {
-            return Some(format!("everybody may change {}", path.display()));
+        if ownership::is_world_writable(&metadata) {
+            return Some(format!("{} is writable by all users", path.display()));
         }
     }
     None
@@ -133,31 +133,31 @@ fn refusal(folder: &Path, file: &Path, user: u32) -> Option<String> {
 
 fn refused(file: &Path, reason: &str) -> Warning {
     let place = Place { file: file.to_owned(), line: 0 };
-    Warning::of_file(WarningKind::SetAside, place, WHOSE, reason)
+    Warning::of_file(WarningKind::SetAside, place, PROJECT_FILE, reason)
 }
 
-/// The warning about a project's file that says what it may not, or cannot be read.
+/// The warning about a project file that is invalid or cannot be read.
 pub(crate) fn broken(error: &ConfigError) -> Warning {
-    Warning::of_file(WarningKind::Broken, error.place(), WHOSE, error.problem())
+    Warning::of_file(WarningKind::Broken, error.place(), PROJECT_FILE, error.problem())
 }
 
-/// The warning about a file of another host in a project, if it is refused.
+/// The warning about a refused file of another host in a project.
 pub(crate) fn refuse_foreign(folder: &Path, file: &Path, user: u32) -> Option<Warning> {
     refusal(folder, file, user).map(|reason| refused(file, &reason))
 }
 
 impl Project {
-    /// What the file says, if it says nothing that a project may not.
+    /// Reads the project file; a key that is not allowed there is an error.
     pub(crate) fn read(&self) -> Result<FileContents, ConfigError> {
         let document = Document::read_of_project(&self.file)?;
-        let contents = FileContents::of(&document, Behind::Project, Some(&self.folder))?;
+        let contents = FileContents::of(&document, DefinedBy::Project, Some(&self.folder))?;
         refuse_settings(&contents)?;
         refuse_unknown(&contents)?;
         Ok(contents)
     }
 }
 
-/// What holds for all servers is the user's to say.
+/// Only the user may change settings.
 fn refuse_settings(contents: &FileContents) -> Result<(), ConfigError> {
     let settings = &contents.settings;
     refuse(&settings.start, "autoConnect")?;
@@ -182,7 +182,7 @@ fn refuse<T>(setting: &Setting<T>, key: &str) -> Result<(), ConfigError> {
     }
 }
 
-/// A section we do not know could be a policy of a later version; in a project's file it is not read past.
+/// An unknown key could be a policy of a later version, so it is an error in a project file.
 fn refuse_unknown(contents: &FileContents) -> Result<(), ConfigError> {
     match contents.unknown_sections.first() {
         Some((key, place)) => Err(not_for_projects(place.clone(), key)),
@@ -192,6 +192,6 @@ fn refuse_unknown(contents: &FileContents) -> Result<(), ConfigError> {
 
 pub(crate) fn not_for_projects(place: Place, key: &str) -> ConfigError {
     let problem =
-        format!("`{key}` is not for a project's file: it may add servers and switch things off, nothing else");
+        format!("`{key}` is not allowed: a project file may only add servers, disable servers and narrow filters");
     ConfigError::Refused { place, problem }
 }

@@ -1,4 +1,4 @@
-//! The document described for editors and for people, made from the table it is read by.
+//! The JSON Schema and the reference page of the configuration, generated from the tables the parser uses.
 
 use std::fmt::Write as _;
 
@@ -6,16 +6,16 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     layers,
-    server::{KEYS, OF_OTHERS, timeouts},
+    server::{FOREIGN_KEYS, KEYS, timeouts},
     settings::SETTINGS,
     shape::{Key, Shape, TIME_PATTERN},
 };
 
-/// A JSON Schema of the document.
+/// JSON Schema of the configuration document.
 pub fn schema() -> Value {
     let mut properties = members(SETTINGS);
     properties
-        .insert("$schema".to_owned(), json!({ "type": "string", "description": "Where editors find this schema." }));
+        .insert("$schema".to_owned(), json!({ "type": "string", "description": "URL of this schema, for editors." }));
     properties.insert("mcpServers".to_owned(), servers());
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -30,15 +30,15 @@ pub fn schema() -> Value {
 fn servers() -> Value {
     json!({
         "type": "object",
-        "description": "The servers by label; the id is made from the label.",
+        "description": "Servers by label. The server name is derived from the label.",
         "additionalProperties": { "$ref": "#/$defs/server" },
     })
 }
 
 fn server() -> Value {
     let mut properties = members(KEYS);
-    for (name, why) in OF_OTHERS {
-        let description = format!("Known from other hosts and ignored: {why}.");
+    for (name, why) in FOREIGN_KEYS {
+        let description = format!("Key of other MCP hosts, ignored: {why}.");
         properties.insert((*name).to_owned(), json!({ "deprecated": true, "description": description }));
     }
     json!({ "type": "object", "properties": properties, "additionalProperties": false })
@@ -64,17 +64,17 @@ fn of_shape(shape: Shape) -> Value {
         Shape::Time => json!({ "$ref": "#/$defs/time" }),
         Shape::Texts => texts,
         Shape::Pairs => json!({ "type": "object", "additionalProperties": { "type": "string" } }),
-        Shape::Word(words) => json!({ "enum": words }),
-        Shape::WordOrAlias(words, aliases) => json!({ "anyOf": [{ "enum": words }, { "enum": aliases }] }),
-        Shape::Words(words) => json!({ "type": "array", "items": { "enum": words } }),
+        Shape::OneOf(values) => json!({ "enum": values }),
+        Shape::OneOfOrAlias(values, aliases) => json!({ "anyOf": [{ "enum": values }, { "enum": aliases }] }),
+        Shape::ListOf(values) => json!({ "type": "array", "items": { "enum": values } }),
         Shape::Times(clocks) => object(clocks.iter().map(|clock| (*clock, of_shape(Shape::Time)))),
         Shape::Members(members) => object(members.iter().map(|(key, shape)| (*key, of_shape(*shape)))),
         Shape::Port => json!({ "type": "integer", "minimum": 1, "maximum": u16::MAX }),
-        Shape::WordOrKinds(words, kinds) => {
+        Shape::OneOfOrKind(values, kinds) => {
             let kinds = kinds.iter().map(|(kind, members)| of_kind(kind, members));
-            json!({ "anyOf": std::iter::once(json!({ "enum": words })).chain(kinds).collect::<Vec<_>>() })
+            json!({ "anyOf": std::iter::once(json!({ "enum": values })).chain(kinds).collect::<Vec<_>>() })
         }
-        Shape::Choices(choices) => object(choices.iter().map(|(key, words)| (*key, json!({ "enum": words })))),
+        Shape::Choices(choices) => object(choices.iter().map(|(key, values)| (*key, json!({ "enum": values })))),
     }
 }
 
@@ -92,7 +92,7 @@ fn of_kind(kind: &str, members: &[(&str, Shape)]) -> Value {
 
 fn time() -> Value {
     json!({
-        "description": "Seconds, or a text such as `500ms`, `30s`, `5m` or `2h`.",
+        "description": "Duration: seconds, or a string such as `500ms`, `30s`, `5m` or `2h`.",
         "anyOf": [{ "type": "number", "exclusiveMinimum": 0 }, { "type": "string", "pattern": TIME_PATTERN }],
     })
 }
@@ -101,37 +101,37 @@ fn example(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or(Value::Null)
 }
 
-/// The same for people, as a page.
+/// Reference page of the configuration, in Markdown.
 pub fn reference() -> String {
     let mut page = String::from(HEAD);
-    page.push_str("## The document\n\n");
-    page.push_str("| key | takes | meaning |\n|---|---|---|\n");
+    page.push_str("## Top-level keys\n\n");
+    page.push_str("| key | type | meaning |\n|---|---|---|\n");
     rows(SETTINGS, &mut page);
-    page.push_str("| `mcpServers` | an object of servers | The servers by label; the id is made from the label. |\n");
+    page.push_str("| `mcpServers` | an object | Servers by label. The server name is derived from the label. |\n");
     page.push_str(
-        "\nA key that is not here changes nothing and is named in a warning; inside `naming`, `gateway` and `signIn` it is an error. A server whose\n\
-         entry says what it may not (an empty `command`, a number among its variables, an unknown key of `timeouts`) is\n\
-         not used: `config check` fails on it with file and line, every other server works.\n",
+        "\nAn unknown top-level key or key of a server is ignored with a warning; an unknown key of `naming`, `gateway` or\n\
+         `signIn` is an error. A server with an invalid entry (an empty `command`, a number in `env`, an unknown key of\n\
+         `timeouts`) is not used: `toolway config check` fails and names file, line and key. All other servers work.\n",
     );
-    page.push_str("\n## A server\n\n| key | takes | meaning |\n|---|---|---|\n");
+    page.push_str("\n## Keys of a server\n\n| key | type | meaning |\n|---|---|---|\n");
     rows(KEYS, &mut page);
     page.push_str(SERVER_NOTES);
-    page.push_str("\n## Keys of other hosts\n\nThey change nothing here; a warning says so.\n\n");
-    page.push_str("| key | instead |\n|---|---|\n");
-    for (name, why) in OF_OTHERS {
+    page.push_str("\n## Keys of other hosts\n\nThese keys are ignored with a warning.\n\n");
+    page.push_str("| key | what to do instead, or why |\n|---|---|\n");
+    for (name, why) in FOREIGN_KEYS {
         line(&mut page, &format!("| `{name}` | {why} |"));
     }
-    page.push_str("\n## Times\n\n| what | unless said |\n|---|---|\n");
+    page.push_str("\n## Timeouts\n\n| what | default |\n|---|---|\n");
     for (what, time) in [
-        ("connecting, a program's start included (`timeouts.connect`)", timeouts::CONNECT),
-        ("finding out which era a server speaks", timeouts::PROBE),
-        ("a handshake, or a page of a list", timeouts::LIST),
-        ("a call without a sign of life (`timeouts.idle`)", timeouts::IDLE),
-        ("a call in all (`timeouts.total`, `requestTimeout`)", timeouts::TOTAL),
+        ("connecting, including the start of a program (`timeouts.connect`)", timeouts::CONNECT),
+        ("detecting the protocol era of a server", timeouts::PROBE),
+        ("a handshake, or one page of a list", timeouts::LIST),
+        ("a call without progress (`timeouts.idle`)", timeouts::IDLE),
+        ("a call in total (`timeouts.total`, `requestTimeout`)", timeouts::TOTAL),
     ] {
         line(&mut page, &format!("| {what} | {} s |", time.as_secs()));
     }
-    page.push_str("\n## Variables\n\n| variable | in the place of |\n|---|---|\n");
+    page.push_str("\n## Environment variables\n\n| variable | overrides |\n|---|---|\n");
     for (variable, key) in [
         (layers::AUTO_CONNECT, "autoConnect"),
         (layers::REQUEST_TIMEOUT, "requestTimeout"),
@@ -158,46 +158,49 @@ fn line(page: &mut String, line: &str) {
 const HEAD: &str = "\
 # Configuration
 
-<!-- Made by `cargo xtask schema` from the table the program reads by; edit crates/config/src, not this page. -->
+<!-- Generated by `cargo xtask schema` from the tables in crates/config/src; do not edit this page. -->
 
-One document, as JSON (comments and a comma too many are fine) or as YAML, by the file's extension: `toolway.json`,
-`toolway.jsonc`, `toolway.yaml` or `toolway.yml`. The user's is in `$XDG_CONFIG_HOME/toolway` (`~/.config/toolway`), a
-project's in the project. What is said nearer holds: defaults, the user's file, the project's, the environment, the
-command line. `config.schema.json` beside this page gives completion in editors.
+The configuration is one JSON document (comments and trailing commas are allowed) or one YAML document, depending on the
+file extension: `toolway.json`, `toolway.jsonc`, `toolway.yaml` or `toolway.yml`. The user file is in
+`$XDG_CONFIG_HOME/toolway` (default `~/.config/toolway`), the project file in the project folder. Later sources override
+earlier ones: defaults, user file, project file, environment variables, command line. `config.schema.json` in this folder
+provides completion in editors.
 
 ";
 
 const SERVER_NOTES: &str = "
-A server is a program (`command`) or an address (`url`). An entry without either changes a server of the same name that
-an imported file has: variables and headers are put over its own, filters only narrow.
+Set either `command` (a program) or `url` (an HTTP server). An entry without both changes a server of the same name from
+an imported file: its `env` and `headers` are merged into those of the import, and its filters can only narrow.
 
 ### References
 
-| in any text | stands for |
+| in any string | is replaced by |
 |---|---|
-| `${NAME}`, `${env:NAME}` | a variable of the environment |
-| `${NAME:-text}` | the same, and `text` where it is unset or empty; `text` may have references |
-| `${file:path}` | what a file holds, without the last line break; at most 64 KiB |
+| `${NAME}`, `${env:NAME}` | the value of an environment variable |
+| `${NAME:-text}` | the same, or `text` if the variable is unset or empty; `text` may contain references |
+| `${file:path}` | the content of a file, without the last line break; at most 64 KiB |
 | `${keychain:service/entry}` | an entry of the keychain |
-| `$${` | `${` itself |
+| `$${` | a literal `${` |
 
-In `env`, `headers` and the secrets of `auth` and `oauth` a whole value of `keychain:service/entry`, `file:/path` or `file:~/path` is a reference too. A
-reference is filled in when the server is started or dialled; one that leads nowhere is an error with key, file and
-line, never an empty text.
+In `env`, `headers` and the secrets of `auth` and `oauth`, a whole value of `keychain:service/entry`, `file:/path` or
+`file:~/path` is a reference too. References are resolved when the server is started or connected. A reference that
+cannot be resolved is an error that names file, line and key; it is never replaced by an empty string.
 ";
 
 const TAIL: &str = "
-## A project's file
+## Project file
 
-It is looked for from the current directory upwards, as far as the repository's root (the folder with `.git`) and not
-as far as the home directory. It may add servers, switch servers of the user off and narrow what they offer, nothing
-else: a file with anything else in it is not used, which is said with file and line and takes nothing away from the
-user; a single entry that cannot be used leaves the others. A server it adds is neither started nor dialled before a person has accepted it;
-acceptance is bound to command, arguments, directory, variables, address, headers and what is said about signing in, and
-a change of any of them is asked about again. Where the user has a server of the same name, the user's is used.
+Toolway searches for the project file from the current directory upwards, up to the root of the repository (the folder
+with `.git`), and stops before the home directory. A project file may only add servers, disable servers of the user and
+narrow their filters. A project file with any other key is not used; a warning names file and line, and the configuration
+of the user stays in effect. An invalid entry is not used; the other entries are. A server of a project file is not
+started or connected before the user accepts it. Acceptance is bound to command, arguments, working directory, variables,
+URL, headers and authentication; if any of them changes, the user is asked again. If the user has a server of the same
+name, the server of the user is used.
 
-A file is not used, and is named in a warning, if it or its folder belongs to another user, if everybody may change
-either, or if it is a link that leads out of its folder. The same holds for the files of other hosts in the project.
+A project file is not used, with a warning, if the file or its folder belongs to another user, if either is writable by
+all users, or if the file is a link to a file outside of its folder. The same applies to the files of other hosts in the
+project.
 ";
 
 #[cfg(test)]
@@ -219,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn every_key_of_a_server_has_an_effect_and_minds_its_shape() {
+    fn every_key_of_a_server_has_an_effect_and_checks_its_type() {
         for key in KEYS {
             let way = if ["url", "headers", "allowInsecureHttp", "type", "auth", "oauth"].contains(&key.name) {
                 "url"
@@ -250,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn the_schema_knows_every_key() {
+    fn schema_contains_every_key() {
         let schema = schema();
         for key in KEYS {
             let described = &schema["$defs"]["server"]["properties"][key.name];
@@ -263,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pattern_of_a_time_is_what_is_read() {
+    fn duration_pattern_matches_what_is_parsed() {
         assert_eq!(TIME_PATTERN, r"^[0-9]+(\.[0-9]+)?(ms|s|m|min|h)?$");
         for text in ["1", "1.5h", "10min", "7ms"] {
             assert!(read_time(text).is_some(), "{text}");

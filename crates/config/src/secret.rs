@@ -12,7 +12,7 @@ impl Secret {
         Self(text.into())
     }
 
-    /// The only way to the text: search for `expose` to see every use.
+    /// The only access to the text: search for `expose` to see every use.
     pub fn expose(&self) -> &str {
         &self.0
     }

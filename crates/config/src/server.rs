@@ -1,4 +1,4 @@
-//! One server as the operator wrote it: finished values, with its references still in place.
+//! One server as written: validated values, references not yet resolved.
 
 pub mod auth;
 mod draft;
@@ -15,76 +15,76 @@ use std::{collections::BTreeMap, time::Duration};
 
 pub use filters::{Filters, NameFilter, Offered};
 pub use name::{InvalidServerName, ServerName};
-pub use source::{Behind, Format, Source};
+pub use source::{DefinedBy, Format, Source};
 pub use timeouts::{Clocks, Timeouts};
 pub use transport::{Http, HttpKind, PlainHttp, Process, Transport};
-pub use variables::{Held, VariablesFile};
+pub use variables::{VariablesFile, VariablesSnapshot};
 
 pub(crate) use draft::{Draft, Kind, all_but, only};
-pub(crate) use keys::{KEYS, OF_OTHERS, kind};
+pub(crate) use keys::{FOREIGN_KEYS, KEYS, kind};
 pub(crate) use read::{read, server_name};
 
 use crate::{error::Place, interpolate::Template};
 
-/// One server. References are put in by [`endpoint`](Self::endpoint), when it is started or dialled.
+/// One server. [`endpoint`](Self::endpoint) resolves the references when it is started or connected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerConfig {
-    /// Made from the label.
+    /// Server name, derived from the label.
     pub name: ServerName,
-    /// As it was pasted.
+    /// Key of the entry as written.
     pub label: String,
-    /// Which file and line, whose format, who stands behind it.
+    /// File, line, format and origin of the entry.
     pub source: Source,
-    /// How it is reached.
+    /// Program or URL.
     pub transport: Transport,
-    /// Whether it may be used.
+    /// Whether the server is enabled.
     pub standing: Standing,
-    /// Whether everything fails without it.
+    /// Whether the server is required.
     pub need: Need,
-    /// Which revisions are spoken.
+    /// Protocol revisions to use.
     pub era: Era,
-    /// What it says about time; [`Config::clocks`](crate::Config::clocks) has the defaults put in.
+    /// Timeouts that the entry sets; [`Config::clocks`](crate::Config::clocks) applies the defaults.
     pub timeouts: Timeouts,
-    /// What of it is offered.
+    /// Which tools, prompts and resources are offered.
     pub filters: Filters,
-    /// How often in a row connecting is tried again; nothing said means for ever.
+    /// Maximum number of consecutive connection retries; `None` means unlimited.
     pub retries: Option<u32>,
-    /// When it is connected; nothing said means as [`Config::start`](crate::Config::start) says.
+    /// When the server is connected; `None` means the default of [`Config::start`](crate::Config::start).
     pub start: Option<Start>,
-    /// Disconnected after so long without use.
+    /// Time without use after which the server is disconnected; `None` means never.
     pub idle_stop: Option<Duration>,
-    /// Who shares a connection to it.
+    /// Which callers share a connection.
     pub sharing: Sharing,
-    /// For people.
+    /// Human-readable description.
     pub description: Option<String>,
-    /// Where each key stands, by our name for it; what is not here nobody said.
+    /// Place of each key that is set, by Toolway's name of the key.
     pub origins: BTreeMap<&'static str, Place>,
 }
 
-/// Whether an entry may be used.
+/// Whether a server is enabled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Standing {
-    /// It may.
+    /// The server is used.
     #[default]
     Enabled,
     /// `"disabled": true`, or `"enabled": false`.
     Disabled,
 }
 
-/// Whether everything fails without a server.
+/// Whether a server is required.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Need {
-    /// The others go on.
+    /// The other servers work without it.
     #[default]
     Optional,
-    /// Nothing goes on.
+    /// Listing all servers fails without it.
     Required,
 }
 
-/// Which revisions are spoken with a server.
+/// Protocol revisions used with a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Era {
-    /// What the server speaks; found out once and remembered.
+    /// Detected on first connection and remembered.
     #[default]
     Auto,
     /// 2025-11-25 and older.
@@ -93,15 +93,15 @@ pub enum Era {
     Modern,
 }
 
-/// Who shares a connection to a server whose sessions remember who is there.
+/// Which callers share a connection to a server that keeps sessions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sharing {
-    /// Each caller has one.
+    /// One connection per caller.
     #[default]
     Caller,
-    /// All callers have one, as long as they cannot be asked anything.
+    /// One connection for all callers that cannot answer server requests.
     Shared,
-    /// Each session of each caller has one.
+    /// One connection per session of each caller.
     Session,
 }
 
@@ -111,12 +111,12 @@ pub enum Start {
     /// When the host starts.
     #[default]
     AtOnce,
-    /// When it is first needed.
+    /// On first use.
     WhenNeeded,
 }
 
 impl ServerConfig {
-    /// A program, as an embedding program may add one.
+    /// A server program, added by an embedding program.
     pub fn process(name: ServerName, command: impl Into<String>, arguments: &[&str]) -> Self {
         Self::of(
             name,
@@ -130,7 +130,7 @@ impl ServerConfig {
         )
     }
 
-    /// An address, as an embedding program may add one.
+    /// A server at a URL, added by an embedding program.
     pub fn http(name: ServerName, url: impl Into<String>) -> Self {
         let url = Template::literal(url);
         let (kind, plain) = (HttpKind::default(), PlainHttp::default());
@@ -140,7 +140,7 @@ impl ServerConfig {
         )
     }
 
-    /// A server that is reached like this, with everything else as usual.
+    /// A server with this transport and defaults for everything else.
     pub fn of(name: ServerName, transport: Transport) -> Self {
         Self {
             label: name.to_string(),
@@ -161,10 +161,10 @@ impl ServerConfig {
         }
     }
 
-    /// Whether a running connection of the one serves the other: the same program or address with the same
-    /// variables, headers and directory, in the same era. Everything else takes effect without connecting anew.
+    /// Whether a running connection can be kept: same program or URL, variables, headers, directory and era. All other
+    /// changes take effect without a new connection.
     ///
-    /// References are compared as they are written; that a variable has changed since is not seen here.
+    /// References are compared as written; a changed environment variable is not detected.
     pub fn same_connection(&self, other: &Self) -> bool {
         self.transport == other.transport
             && self.era == other.era
@@ -172,20 +172,21 @@ impl ServerConfig {
             && self.source.base == other.source.base
     }
 
-    /// Whether it may be used.
+    /// Whether the server is enabled.
     pub fn is_enabled(&self) -> bool {
         self.standing == Standing::Enabled
     }
 }
 
 impl Start {
-    pub(crate) fn when_connected_at_once(on: bool) -> Self {
+    /// Converts `autoConnect`.
+    pub(crate) fn from_auto_connect(on: bool) -> Self {
         if on { Self::AtOnce } else { Self::WhenNeeded }
     }
 }
 
 impl Standing {
-    /// From a switch as it is written.
+    /// Converts `enabled`.
     pub fn when(enabled: bool) -> Self {
         if enabled { Self::Enabled } else { Self::Disabled }
     }
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_running_connection_can_take_on_does_not_break_it() {
+    fn only_changes_of_transport_and_era_need_a_new_connection() {
         let (mut moved, mut other_era) = (server(), server());
         moved.source.place.line = 7;
         moved.description = Some("x".to_owned());

@@ -1,4 +1,4 @@
-//! What holds for all servers, each value with where it came from.
+//! Settings that apply to all servers, each value with its origin.
 
 use std::{fmt, time::Duration};
 
@@ -10,64 +10,64 @@ use crate::{
     sign_in::{SIGN_IN, SignInSettings},
 };
 
-/// Where a value came from.
+/// Where a value was set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Origin {
-    /// Nobody said anything.
+    /// Not set anywhere; the built-in default.
     #[default]
     Default,
     /// A file and its line.
     File(Place),
-    /// A variable of the environment.
+    /// An environment variable.
     Variable(&'static str),
-    /// An option of the command line.
+    /// A command-line option.
     Flag(&'static str),
 }
 
-/// A value and where it came from.
+/// A value and its origin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Setting<T> {
-    /// What holds.
+    /// Effective value.
     pub value: T,
-    /// Who said so.
+    /// Where the value was set.
     pub origin: Origin,
 }
 
-/// When a public name carries its server's name.
+/// When a public name is prefixed with the name of its server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Prefix {
-    /// Always, so that a name does not change when a neighbour appears.
+    /// Always, so that a name does not change when another server is added.
     #[default]
     Always,
-    /// Only where two servers have a thing of one name.
+    /// Only if two servers offer the same name.
     Auto,
-    /// Never; of two things with one name only the first is offered.
+    /// Never; if two servers offer the same name, only the first is offered.
     Never,
 }
 
-/// What holds for all servers.
+/// Settings that apply to all servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// When servers are connected that do not say so themselves.
+    /// When servers are connected that do not set it themselves.
     pub start: Setting<Start>,
-    /// How long a call may take in all, where a server does not say so itself.
+    /// Total timeout of a call for servers that do not set one.
     pub request_timeout: Setting<Option<Duration>>,
-    /// When a public name carries its server's name.
+    /// When a public name is prefixed with the name of its server.
     pub prefix: Setting<Prefix>,
-    /// Whose files are read besides ours.
+    /// Other hosts whose configuration files are read too.
     pub imports: Setting<Vec<Format>>,
-    /// What holds for the gateway.
+    /// Settings of the gateway.
     pub gateway: GatewaySettings,
-    /// What holds for signing in to servers.
+    /// Settings for signing in to servers.
     pub sign_in: SignInSettings,
 }
 
-/// The words of `naming.prefix`.
+/// Values of `naming.prefix`.
 const PREFIXES: &[(&str, Prefix)] = &[("always", Prefix::Always), ("auto", Prefix::Auto), ("never", Prefix::Never)];
-const PREFIX_WORDS: &[&str] = &["always", "auto", "never"];
+const PREFIX_VALUES: &[&str] = &["always", "auto", "never"];
 
-/// The words of `imports`, in the order of [`Format::OTHERS`].
-const FORMAT_WORDS: &[&str] = &[
+/// Values of `imports`, in the order of [`Format::OTHERS`].
+const FORMAT_VALUES: &[&str] = &[
     "claude-code",
     "claude-desktop",
     "cursor",
@@ -86,37 +86,37 @@ const FORMAT_WORDS: &[&str] = &[
     "mcporter",
 ];
 
-/// The keys of the document that are not servers.
+/// Top-level keys of the document, without `mcpServers`.
 pub(crate) const SETTINGS: &[Key<Settings>] = &[
     Key {
         name: "autoConnect",
         shape: Shape::Flag,
-        doc: "Whether servers are connected at the start, true unless said; otherwise each when it is first needed.",
+        doc: "Connects all servers at start-up; if `false`, each server is connected on first use. Default: `true`.",
         example: "false",
         set: |settings, field| {
-            let start = Start::when_connected_at_once(field.flag()?);
+            let start = Start::from_auto_connect(field.flag()?);
             put(&mut settings.start, field.setting(start))
         },
     },
     Key {
         name: "requestTimeout",
         shape: Shape::Time,
-        doc: "How long a call may take in all, where a server does not say so itself.",
+        doc: "Total timeout of a call, for servers that do not set `timeouts.total`. Default: 30 minutes.",
         example: r#""10m""#,
         set: |settings, field| put(&mut settings.request_timeout, field.setting(Some(field.time()?))),
     },
     Key {
         name: "naming",
-        shape: Shape::Choices(&[("prefix", PREFIX_WORDS)]),
-        doc: "When a public name carries its server's name: `always` unless said, `auto` only where two would \
-              be the same, or `never`.",
+        shape: Shape::Choices(&[("prefix", PREFIX_VALUES)]),
+        doc: "`prefix` decides when the public name of a tool or prompt is prefixed with the name of its server: \
+              `always` (default), `auto` (only if two servers offer the same name) or `never`.",
         example: r#"{"prefix": "auto"}"#,
         set: naming,
     },
     Key {
         name: "imports",
-        shape: Shape::Words(FORMAT_WORDS),
-        doc: "Whose configuration files are read besides this one.",
+        shape: Shape::ListOf(FORMAT_VALUES),
+        doc: "Other MCP hosts whose configuration files are read too. Default: none.",
         example: r#"["cursor", "claude-code"]"#,
         set: |settings, field| put(&mut settings.imports, field.setting(imports(field)?)),
     },
@@ -129,15 +129,15 @@ fn naming(settings: &mut Settings, field: &Field<'_>) -> Result<(), ConfigError>
         if key != "prefix" {
             return Err(field.unknown(["prefix"].into_iter()));
         }
-        settings.prefix = field.setting(field.word(PREFIXES, Shape::Word(PREFIX_WORDS))?);
+        settings.prefix = field.setting(field.choice(PREFIXES, Shape::OneOf(PREFIX_VALUES))?);
     }
     Ok(())
 }
 
 fn imports(field: &Field<'_>) -> Result<Vec<Format>, ConfigError> {
     let format = |field: &Field<'_>| {
-        let word = field.text().ok().and_then(Format::of_word);
-        word.ok_or_else(|| field.wrong(Shape::Word(FORMAT_WORDS)))
+        let word = field.text().ok().and_then(Format::from_name);
+        word.ok_or_else(|| field.wrong(Shape::OneOf(FORMAT_VALUES)))
     };
     field.fields()?.iter().map(format).collect()
 }
@@ -145,14 +145,14 @@ fn imports(field: &Field<'_>) -> Result<Vec<Format>, ConfigError> {
 // === impl Setting ===
 
 impl<T> Setting<T> {
-    /// A value that someone said.
+    /// A value that was set at `origin`.
     pub fn new(value: T, origin: Origin) -> Self {
         Self { value, origin }
     }
 
-    /// The nearer of two: the other, if anyone said it.
+    /// The value of the nearer layer if it sets one, else this one.
     #[must_use]
-    pub(crate) fn or_nearer(self, nearer: Self) -> Self {
+    pub(crate) fn overridden_by(self, nearer: Self) -> Self {
         if nearer.origin == Origin::Default { self } else { nearer }
     }
 }
@@ -166,16 +166,16 @@ impl Field<'_> {
 // === impl Settings ===
 
 impl Settings {
-    /// These, with what was said nearer put over them.
+    /// These settings, overridden by those that the nearer layer sets.
     #[must_use]
-    pub(crate) fn under(self, nearer: Self) -> Self {
+    pub(crate) fn overridden_by(self, nearer: Self) -> Self {
         Self {
-            start: self.start.or_nearer(nearer.start),
-            request_timeout: self.request_timeout.or_nearer(nearer.request_timeout),
-            prefix: self.prefix.or_nearer(nearer.prefix),
-            imports: self.imports.or_nearer(nearer.imports),
-            gateway: self.gateway.under(nearer.gateway),
-            sign_in: self.sign_in.under(nearer.sign_in),
+            start: self.start.overridden_by(nearer.start),
+            request_timeout: self.request_timeout.overridden_by(nearer.request_timeout),
+            prefix: self.prefix.overridden_by(nearer.prefix),
+            imports: self.imports.overridden_by(nearer.imports),
+            gateway: self.gateway.overridden_by(nearer.gateway),
+            sign_in: self.sign_in.overridden_by(nearer.sign_in),
         }
     }
 }
@@ -183,8 +183,8 @@ impl Settings {
 // === impl Prefix ===
 
 impl Prefix {
-    /// As it is written.
-    pub fn word(self) -> &'static str {
+    /// The value as written in configuration.
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Always => "always",
             Self::Auto => "auto",
@@ -205,12 +205,12 @@ impl fmt::Display for Origin {
 
 #[cfg(test)]
 mod tests {
-    use super::FORMAT_WORDS;
+    use super::FORMAT_VALUES;
     use crate::server::Format;
 
     #[test]
-    fn every_format_has_its_word() {
-        assert_eq!(FORMAT_WORDS, Format::OTHERS.map(Format::word));
-        assert!(FORMAT_WORDS.iter().all(|word| Format::of_word(word).is_some()));
+    fn every_format_has_a_value_of_imports() {
+        assert_eq!(FORMAT_VALUES, Format::OTHERS.map(Format::as_str));
+        assert!(FORMAT_VALUES.iter().all(|word| Format::from_name(word).is_some()));
     }
 }

@@ -1,4 +1,4 @@
-//! What may stand under a key: the one table that is read by, and that the schema and the reference are made from.
+//! The type of value each configuration key takes. The parser, the JSON Schema and the reference all use these tables.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::{
     warning::nearest,
 };
 
-/// One key of an object of ours.
+/// One key of a Toolway configuration object.
 #[derive(Debug)]
 pub(crate) struct Key<T: 'static> {
     pub(crate) name: &'static str,
@@ -18,42 +18,42 @@ pub(crate) struct Key<T: 'static> {
     pub(crate) doc: &'static str,
     /// A value as it may be written, in JSON.
     pub(crate) example: &'static str,
-    /// What it changes.
+    /// Stores the value of the field in `T`.
     pub(crate) set: fn(&mut T, &Field<'_>) -> Result<(), ConfigError>,
 }
 
-/// What kind of value a key takes.
+/// Type of value that a key takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     Text,
     Flag,
-    /// A switch, or only these names.
+    /// A boolean, or a list of names.
     FlagOrTexts,
-    /// A whole number from zero.
+    /// A whole number, zero or greater.
     Count,
-    /// Seconds, or a text such as `500ms`, `30s`, `5m`, `2h`.
+    /// A duration: seconds, or a string such as `500ms`, `30s`, `5m`, `2h`.
     Time,
     Texts,
     /// An object of strings.
     Pairs,
-    Word(&'static [&'static str]),
-    /// One of these words, or of those that other hosts have for the same.
-    WordOrAlias(&'static [&'static str], &'static [&'static str]),
-    /// A list of these words.
-    Words(&'static [&'static str]),
-    /// An object of times under these keys.
+    OneOf(&'static [&'static str]),
+    /// One of these values, or one of the aliases that other hosts use for them.
+    OneOfOrAlias(&'static [&'static str], &'static [&'static str]),
+    /// A list of these values.
+    ListOf(&'static [&'static str]),
+    /// An object with these keys, all durations.
     Times(&'static [&'static str]),
-    /// An object of these under these keys.
+    /// An object with these keys.
     Members(&'static [(&'static str, Self)]),
-    /// One of these words, or an object whose `kind` says what else stands in it.
-    WordOrKinds(&'static [&'static str], &'static [(&'static str, &'static [(&'static str, Self)])]),
-    /// A port of this machine.
+    /// One of these values, or an object whose `kind` decides which other keys it has.
+    OneOfOrKind(&'static [&'static str], &'static [(&'static str, &'static [(&'static str, Self)])]),
+    /// A TCP port, 1 to 65535.
     Port,
-    /// An object of these words under these keys.
+    /// An object with these keys, each with its allowed values.
     Choices(&'static [(&'static str, &'static [&'static str])]),
 }
 
-/// What stands under a key.
+/// The value of a key, with the document it is in.
 #[derive(Clone, Debug)]
 pub(crate) struct Field<'a> {
     pub(crate) document: &'a Document,
@@ -63,26 +63,26 @@ pub(crate) struct Field<'a> {
 }
 
 impl Shape {
-    /// In words, after "must be".
+    /// Text for error messages, after "must be".
     pub(crate) fn expected(self) -> String {
         match self {
             Self::Text => "a string".to_owned(),
             Self::Flag => "true or false".to_owned(),
             Self::FlagOrTexts => "true, false or a list of strings".to_owned(),
             Self::Count => "a whole number".to_owned(),
-            Self::Time => "seconds, or a text such as `500ms`, `30s`, `5m` or `2h`".to_owned(),
+            Self::Time => "a duration: seconds, or a string such as `500ms`, `30s`, `5m` or `2h`".to_owned(),
             Self::Texts => "a list of strings".to_owned(),
             Self::Pairs | Self::Times(_) | Self::Choices(_) | Self::Members(_) => "an object".to_owned(),
-            Self::Word(words) | Self::WordOrAlias(words, _) => Self::one_of(words),
-            Self::Words(words) => format!("a list of {}", Self::one_of(words)),
-            Self::WordOrKinds(words, _) => format!("{} or an object with a `kind`", Self::one_of(words)),
+            Self::OneOf(values) | Self::OneOfOrAlias(values, _) => Self::one_of(values),
+            Self::ListOf(values) => format!("a list of {}", Self::one_of(values)),
+            Self::OneOfOrKind(values, _) => format!("{} or an object with a `kind`", Self::one_of(values)),
             Self::Port => "a port, 1 to 65535".to_owned(),
         }
     }
 
-    /// These words as a choice.
-    pub(crate) fn one_of(words: &[&str]) -> String {
-        let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+    /// These values as a choice: `a`, `b` or `c`.
+    pub(crate) fn one_of(values: &[&str]) -> String {
+        let quoted: Vec<String> = values.iter().map(|value| format!("`{value}`")).collect();
         match quoted.split_last() {
             Some((last, [])) => last.clone(),
             Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
@@ -139,15 +139,15 @@ impl<'a> Field<'a> {
         time.ok_or_else(|| self.wrong(Shape::Time))
     }
 
-    /// A number of so many of a unit, as other hosts write it.
+    /// A number of `unit`s, as other hosts write durations.
     pub(crate) fn time_in(&self, unit: Duration) -> Result<Duration, ConfigError> {
         let number = self.number()?;
-        seconds_of(number * unit.as_secs_f64()).ok_or_else(|| self.expected("a time of more than nothing"))
+        seconds_of(number * unit.as_secs_f64()).ok_or_else(|| self.expected("a duration greater than zero"))
     }
 
-    pub(crate) fn word<T: Copy>(&self, words: &[(&'static str, T)], shape: Shape) -> Result<T, ConfigError> {
+    pub(crate) fn choice<T: Copy>(&self, values: &[(&'static str, T)], shape: Shape) -> Result<T, ConfigError> {
         let text = self.text().map_err(|_| self.wrong(shape))?;
-        words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value).ok_or_else(|| self.wrong(shape))
+        values.iter().find(|(name, _)| *name == text).map(|(_, value)| *value).ok_or_else(|| self.wrong(shape))
     }
 
     pub(crate) fn fields(&self) -> Result<Vec<Self>, ConfigError> {
@@ -183,17 +183,17 @@ impl<'a> Field<'a> {
         self.members()?.into_iter().map(pair).collect()
     }
 
-    /// What would stand under a key of this object; errors about it name the object's line.
+    /// A field for a missing key of this object; errors about it name the line of the object.
     pub(crate) fn below(&self, key: &str) -> Self {
         Self::new(self.document, format!("{}.{key}", self.name), self.node)
     }
 
-    /// An error about a key of ours that nobody knows.
+    /// The error for an unknown key.
     pub(crate) fn unknown<'b>(&self, known: impl Iterator<Item = &'b str>) -> ConfigError {
         let key = self.name.rsplit('.').next().unwrap_or_default();
         let problem = match nearest(key, known) {
-            Some(near) => format!("`{}` is unknown; did you mean `{near}`?", self.name),
-            None => format!("`{}` is unknown", self.name),
+            Some(near) => format!("unknown key `{}`; did you mean `{near}`?", self.name),
+            None => format!("unknown key `{}`", self.name),
         };
         ConfigError::Refused { place: self.document.place(self.node.line), problem }
     }
@@ -211,24 +211,24 @@ impl<'a> Field<'a> {
     }
 }
 
-/// Puts a value that was read where it belongs.
+/// Stores a parsed value; always `Ok`, so that it can end a `set` closure.
 pub(crate) fn put<T>(place: &mut T, value: T) -> Result<(), ConfigError> {
     *place = value;
     Ok(())
 }
 
-/// Longer than this nobody waits, and sums of times stay far from the end of what fits.
+/// Ten years, in seconds. Sums of such durations do not overflow.
 const LONGEST: f64 = 10.0 * 365.0 * 24.0 * 3600.0;
 
-/// A time of more than nothing.
+/// A duration greater than zero and at most ten years.
 pub(crate) fn seconds_of(seconds: f64) -> Option<Duration> {
     (0.0 < seconds && seconds <= LONGEST).then(|| Duration::from_secs_f64(seconds)).filter(|time| !time.is_zero())
 }
 
-/// What [`read_time`] reads, as a pattern for editors.
+/// What [`read_time`] accepts, as a regular expression for the JSON Schema.
 pub(crate) const TIME_PATTERN: &str = r"^[0-9]+(\.[0-9]+)?(ms|s|m|min|h)?$";
 
-/// `500ms`, `30s`, `5m`, `2h`, or a number of seconds.
+/// Parses `500ms`, `30s`, `5m`, `2h`, or a number of seconds; `None` for zero and for anything else.
 pub fn read_time(text: &str) -> Option<Duration> {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let unit = match &text[digits.len()..] {

@@ -1,4 +1,4 @@
-//! Every value and where it came from, and what is wrong with it all; secrets masked.
+//! Every effective value with its origin, and all problems; secrets are masked.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::{
     paths::Environment,
     server::{
         Era, Http, HttpKind, Need, Offered, PlainHttp, ServerConfig, Sharing, Start, Transport,
-        auth::{Auth, Nature},
+        auth::{Auth, TextKind},
     },
     settings::{Origin, Setting},
     warning::Warning,
@@ -22,39 +22,39 @@ use crate::{
 
 pub use crate::warning::Strictness;
 
-/// One value.
+/// One effective value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShownValue {
-    /// The key with the keys above it.
+    /// Full path of the key.
     pub key: String,
-    /// The value, a secret one masked.
+    /// The value; masked if it is secret.
     pub value: Value,
-    /// Who said so.
+    /// Where the value was set.
     pub origin: Origin,
 }
 
-/// What is wrong.
+/// Result of `config check`.
 #[derive(Debug, Default)]
-pub struct Checked {
-    /// What has to be put right.
+pub struct CheckReport {
+    /// Errors to fix.
     pub problems: Vec<ConfigError>,
-    /// What is odd.
+    /// Remaining warnings.
     pub warnings: Vec<Warning>,
 }
 
-/// Every value that holds, those of all servers and then those of each.
+/// All effective values: settings first, then those of each server.
 pub fn show(config: &Config) -> Vec<ShownValue> {
     let settings = &config.settings;
     let mut values = vec![
         shown("autoConnect", &settings.start, json!(settings.start.value == Start::AtOnce)),
         shown("requestTimeout", &settings.request_timeout, json!(settings.request_timeout.value.map(seconds))),
-        shown("naming.prefix", &settings.prefix, json!(settings.prefix.value.word())),
+        shown("naming.prefix", &settings.prefix, json!(settings.prefix.value.as_str())),
         shown(
             "imports",
             &settings.imports,
-            json!(settings.imports.value.iter().map(|format| format.word()).collect::<Vec<_>>()),
+            json!(settings.imports.value.iter().map(|format| format.as_str()).collect::<Vec<_>>()),
         ),
-        shown("gateway.access", &settings.gateway.access, json!(settings.gateway.access.value.word())),
+        shown("gateway.access", &settings.gateway.access, json!(settings.gateway.access.value.as_str())),
         shown("gateway.listen", &settings.gateway.listen, json!(settings.gateway.listen.value)),
         shown("gateway.hosts", &settings.gateway.hosts, json!(settings.gateway.hosts.value)),
         shown("gateway.sse", &settings.gateway.sse, json!(settings.gateway.sse.value)),
@@ -68,8 +68,8 @@ pub fn show(config: &Config) -> Vec<ShownValue> {
             &settings.gateway.answer_within,
             json!(settings.gateway.answer_within.value.map(seconds)),
         ),
-        shown("gateway.logLevel", &settings.gateway.log_level, json!(settings.gateway.log_level.value.word())),
-        shown("signIn.vault", &settings.sign_in.vault, json!(settings.sign_in.vault.value.word())),
+        shown("gateway.logLevel", &settings.gateway.log_level, json!(settings.gateway.log_level.value.as_str())),
+        shown("signIn.vault", &settings.sign_in.vault, json!(settings.sign_in.vault.value.as_str())),
         shown(
             "signIn.clientMetadataUrl",
             &settings.sign_in.client_metadata_url,
@@ -77,14 +77,19 @@ pub fn show(config: &Config) -> Vec<ShownValue> {
         ),
     ];
     for server in config.servers.values() {
-        Showing { server, config, values: &mut values }.all();
+        ServerValues { server, config, values: &mut values }.all();
     }
     values
 }
 
-/// What is wrong with everything, a reference that leads nowhere included. Nothing is started or dialled.
-pub fn check(loaded: &Loaded, environment: &Environment, keychain: &dyn Keychain, strictness: Strictness) -> Checked {
-    let mut checked = Checked::default();
+/// Checks the configuration, including unresolvable references. Starts and connects nothing.
+pub fn check(
+    loaded: &Loaded,
+    environment: &Environment,
+    keychain: &dyn Keychain,
+    strictness: Strictness,
+) -> CheckReport {
+    let mut checked = CheckReport::default();
     let enabled = loaded.config.servers.values().filter(|server| server.is_enabled());
     checked.problems.extend(enabled.filter_map(|server| server.endpoint(environment, keychain).err()));
     for warning in &loaded.config.warnings {
@@ -104,19 +109,19 @@ fn seconds(time: Duration) -> Value {
     if time.subsec_nanos() == 0 { json!(time.as_secs()) } else { json!(time.as_secs_f64()) }
 }
 
-/// A text of a sign-in as it may be shown.
-fn masked(nature: Nature, key: &str, text: &Template) -> String {
-    if nature == Nature::Secret { mask::variable(key, text) } else { mask::text(text) }
+/// A string of `auth` or `oauth`, masked if needed.
+fn masked(kind: TextKind, key: &str, text: &Template) -> String {
+    if kind == TextKind::Secret { mask::variable(key, text) } else { mask::text(text) }
 }
 
-/// One server while its values are gathered.
-struct Showing<'a> {
+/// Collects the values of one server.
+struct ServerValues<'a> {
     server: &'a ServerConfig,
     config: &'a Config,
     values: &'a mut Vec<ShownValue>,
 }
 
-impl Showing<'_> {
+impl ServerValues<'_> {
     fn all(&mut self) {
         let server = self.server;
         self.transport();
@@ -130,16 +135,16 @@ impl Showing<'_> {
         self.add("era", "era", json!(era));
         self.clocks();
         self.filters();
-        self.add_if_said("retries", json!(server.retries));
+        self.add_if_set("retries", json!(server.retries));
         self.start();
-        self.add_if_said("idleStop", json!(server.idle_stop.map(seconds)));
+        self.add_if_set("idleStop", json!(server.idle_stop.map(seconds)));
         let sharing = match server.sharing {
             Sharing::Caller => "caller",
             Sharing::Shared => "shared",
             Sharing::Session => "session",
         };
         self.add("sharing", "sharing", json!(sharing));
-        self.add_if_said("description", json!(server.description));
+        self.add_if_set("description", json!(server.description));
     }
 
     fn transport(&mut self) {
@@ -176,21 +181,21 @@ impl Showing<'_> {
     }
 
     fn sign_in(&mut self, http: &Http) {
-        let unsaid = if http.has_authorization() { Auth::None } else { Auth::default() };
-        let auth = http.auth.as_deref().unwrap_or(&unsaid);
+        let default = if http.has_authorization() { Auth::None } else { Auth::default() };
+        let auth = http.auth.as_deref().unwrap_or(&default);
         for (key, value) in auth.facts() {
             self.add(key, "auth", value);
         }
         for (key, value) in http.oauth.facts() {
             self.add(key, "oauth", value);
         }
-        for (key, nature, text) in http.sign_in_texts() {
-            let said_by = if key.starts_with("auth.") { "auth" } else { "oauth" };
-            self.text(key, said_by, text, &masked(nature, key, text));
+        for (key, kind, text) in http.sign_in_texts() {
+            let set_by = if key.starts_with("auth.") { "auth" } else { "oauth" };
+            self.text(key, set_by, text, &masked(kind, key, text));
         }
     }
 
-    /// With the defaults put in; a time for all servers is said where that one is.
+    /// Adds the effective timeouts; the origin of a default total timeout is that of `requestTimeout`.
     fn clocks(&mut self) {
         let (own, clocks) = (self.server.timeouts, self.config.clocks(self.server));
         self.add("timeouts.connect", own.connect.map_or("", |_| "timeouts"), seconds(clocks.connect));
@@ -230,20 +235,20 @@ impl Showing<'_> {
         }
     }
 
-    /// A text knows its own line.
-    fn text(&mut self, key: &str, said_by: &'static str, template: &Template, masked: &str) {
-        let place = self.server.origins.get(said_by).map(|place| place.at(template.line()));
+    /// Adds a string, which has its own line.
+    fn text(&mut self, key: &str, set_by: &'static str, template: &Template, masked: &str) {
+        let place = self.server.origins.get(set_by).map(|place| place.at(template.line()));
         self.push(key, json!(masked), place.map_or(Origin::Default, Origin::File));
     }
 
-    fn add_if_said(&mut self, key: &'static str, value: Value) {
+    fn add_if_set(&mut self, key: &'static str, value: Value) {
         if value != Value::Null {
             self.add(key, key, value);
         }
     }
 
-    fn add(&mut self, key: &str, said_by: &str, value: Value) {
-        let place = self.server.origins.get(said_by).cloned();
+    fn add(&mut self, key: &str, set_by: &str, value: Value) {
+        let place = self.server.origins.get(set_by).cloned();
         self.push(key, value, place.map_or(Origin::Default, Origin::File));
     }
 

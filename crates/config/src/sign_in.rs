@@ -1,4 +1,4 @@
-//! What the operator says about signing in to servers: where credentials are kept, and who we are to strangers.
+//! Settings for signing in to servers: where credentials are stored, and the client metadata URL.
 
 use url::Url;
 
@@ -8,26 +8,26 @@ use crate::{
     shape::{Field, Key, Shape, put},
 };
 
-/// Where credentials are kept between runs.
+/// Where credentials are stored between runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum VaultKind {
-    /// In the keychain where it answers, else in a sealed file.
+    /// The keychain if it is available, else an encrypted file.
     #[default]
     Auto,
-    /// In the operating system's keychain, and nowhere else.
+    /// The keychain of the operating system only.
     Keychain,
-    /// In a sealed file of the state directory.
+    /// An encrypted file in the state directory.
     File,
-    /// Nowhere: they end with the program.
+    /// Memory only: credentials are lost when the program exits.
     Memory,
 }
 
-/// What holds for signing in.
+/// Settings for signing in to servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SignInSettings {
-    /// The https address at which a document describes us to authorization servers.
+    /// URL of the OAuth client ID metadata document of this installation.
     pub client_metadata_url: Setting<Option<String>>,
-    /// Where credentials are kept.
+    /// Where credentials are stored.
     pub vault: Setting<VaultKind>,
 }
 
@@ -37,18 +37,19 @@ const VAULTS: &[(&str, VaultKind)] = &[
     ("file", VaultKind::File),
     ("memory", VaultKind::Memory),
 ];
-const VAULT_WORDS: &[&str] = &["auto", "keychain", "file", "memory"];
+const VAULT_VALUES: &[&str] = &["auto", "keychain", "file", "memory"];
 
-/// What stands under `signIn`.
-const MEMBERS: &[(&str, Shape)] = &[("clientMetadataUrl", Shape::Text), ("vault", Shape::Word(VAULT_WORDS))];
+/// Keys of `signIn`.
+const MEMBERS: &[(&str, Shape)] = &[("clientMetadataUrl", Shape::Text), ("vault", Shape::OneOf(VAULT_VALUES))];
 
-/// The key of the document.
+/// The top-level key `signIn`.
 pub(crate) const SIGN_IN: Key<Settings> = Key {
     name: "signIn",
     shape: Shape::Members(MEMBERS),
-    doc: "For signing in to servers: `vault` is where credentials are kept, `auto` unless said (the `keychain` where it \
-          answers, else a sealed `file`), or `memory`; `clientMetadataUrl` is the https address at which you host what \
-          `toolway auth client-metadata` prints, for authorization servers that know clients by such a document.",
+    doc: "Settings for signing in to servers. `vault`: where credentials are stored, `auto` (default: the keychain if \
+          it is available, else an encrypted file), `keychain`, `file` or `memory`. `clientMetadataUrl`: https URL where \
+          you host the output of `toolway auth client-metadata`, for authorization servers that support client ID \
+          metadata documents.",
     example: r#"{"vault": "file"}"#,
     set: read,
 };
@@ -59,11 +60,12 @@ fn read(settings: &mut Settings, field: &Field<'_>) -> Result<(), ConfigError> {
         match key {
             "clientMetadataUrl" => {
                 let url = Some(field.text()?).filter(|url| is_document(url));
-                let url = url.ok_or_else(|| field.expected("an https address with a path and nothing behind it"))?;
+                let url =
+                    url.ok_or_else(|| field.expected("an https URL with a path and without query or fragment"))?;
                 put(&mut sign_in.client_metadata_url, field.setting(Some(url.to_owned())))?;
             }
             "vault" => {
-                let vault = field.word(VAULTS, Shape::Word(VAULT_WORDS))?;
+                let vault = field.choice(VAULTS, Shape::OneOf(VAULT_VALUES))?;
                 put(&mut sign_in.vault, field.setting(vault))?;
             }
             _ => return Err(field.unknown(MEMBERS.iter().map(|(key, _)| *key))),
@@ -72,7 +74,7 @@ fn read(settings: &mut Settings, field: &Field<'_>) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// Such an address is the client's id: it has a path, and neither a query nor a fragment.
+/// The URL is the client ID, so it must have a path and neither a query nor a fragment.
 fn is_document(text: &str) -> bool {
     let with_path =
         |url: Url| url.scheme() == "https" && 1 < url.path().len() && url.query().is_none() && url.fragment().is_none();
@@ -80,19 +82,19 @@ fn is_document(text: &str) -> bool {
 }
 
 impl SignInSettings {
-    /// These, with what was said nearer put over them.
+    /// These settings, overridden by those that the nearer layer sets.
     #[must_use]
-    pub(crate) fn under(self, nearer: Self) -> Self {
+    pub(crate) fn overridden_by(self, nearer: Self) -> Self {
         Self {
-            client_metadata_url: self.client_metadata_url.or_nearer(nearer.client_metadata_url),
-            vault: self.vault.or_nearer(nearer.vault),
+            client_metadata_url: self.client_metadata_url.overridden_by(nearer.client_metadata_url),
+            vault: self.vault.overridden_by(nearer.vault),
         }
     }
 }
 
 impl VaultKind {
-    /// As it is written.
-    pub fn word(self) -> &'static str {
+    /// The value as written in configuration.
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Auto => "auto",
             Self::Keychain => "keychain",

@@ -1,4 +1,4 @@
-//! What was odd about a file, although it can be used.
+//! Configuration warnings: problems of a file that do not prevent its use.
 
 use std::fmt;
 
@@ -7,92 +7,94 @@ use crate::{
     server::ServerName,
 };
 
-/// Something odd.
+/// One configuration warning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
-    /// Where.
+    /// File and line.
     pub place: Place,
-    /// A fragment for people.
+    /// Message without the place.
     pub message: String,
-    /// Which kind of odd.
+    /// Kind of warning.
     pub kind: WarningKind,
-    /// What is not used because of it, and why.
-    pub aside: Option<Aside>,
+    /// The entry or file that is not used, if any.
+    pub unused: Option<Unused>,
 }
 
-/// Something that is not used.
+/// An entry or a file that is not used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Aside {
-    /// The label of the entry; none where it is a whole file.
+pub struct Unused {
+    /// Label of the entry; `None` for a whole file.
     pub label: Option<String>,
-    /// A fragment for people, without the place.
+    /// Reason, without the place.
     pub reason: String,
 }
 
-/// Which kind of odd.
+/// Kind of warning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WarningKind {
-    /// A key nobody knows; an error where one is strict.
+    /// Unknown key; an error with [`Strictness::Strict`].
     UnknownKey,
-    /// A key that is known and changes nothing here.
+    /// Known key without effect here.
     IgnoredKey,
-    /// An entry or a file of somebody else that is not used.
+    /// An entry or a file of another host or a project is not used.
     SetAside,
-    /// An entry or a file of ours that is not used until it is put right; `config check` fails on it.
+    /// An invalid entry or file of the user is not used; `config check` fails on it.
     Broken,
-    /// An entry that is not used, since there is another of its name that is.
+    /// An entry is not used because another entry of the same name takes precedence.
     Shadowed,
 }
 
-/// Whether odd things are taken for wrong ones.
+/// Whether unknown keys are warnings or errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strictness {
-    /// Keys that nobody knows are odd.
+    /// Unknown keys are warnings.
     Usual,
-    /// Keys that nobody knows are wrong.
+    /// Unknown keys are errors.
     Strict,
 }
 
-/// Warnings in the order they came up.
+/// Warnings in the order in which they were found.
 pub(crate) type Warnings = Vec<Warning>;
 
-/// How near a word must be to be suggested.
+/// Minimum Jaro-Winkler similarity for a suggestion.
 const NEAR: f64 = 0.75;
 
 impl Warning {
     /// An entry that is not used.
     pub(crate) fn of_entry(kind: WarningKind, place: Place, label: &str, reason: impl Into<String>) -> Self {
-        let aside = Aside { label: Some(label.to_owned()), reason: reason.into() };
-        let message = format!("`{label}` is not used: {}", aside.reason);
-        Self { place, message, kind, aside: Some(aside) }
+        let unused = Unused { label: Some(label.to_owned()), reason: reason.into() };
+        let message = format!("`{label}` is not used: {}", unused.reason);
+        Self { place, message, kind, unused: Some(unused) }
     }
 
-    /// A file that is not used; `whose` says what file it is.
-    pub(crate) fn of_file(kind: WarningKind, place: Place, whose: &str, reason: impl Into<String>) -> Self {
-        let aside = Aside { label: None, reason: reason.into() };
-        let message = format!("{whose} is not used: {}", aside.reason);
-        Self { place, message, kind, aside: Some(aside) }
+    /// A file that is not used; `file` describes it, such as "the project file".
+    pub(crate) fn of_file(kind: WarningKind, place: Place, file: &str, reason: impl Into<String>) -> Self {
+        let unused = Unused { label: None, reason: reason.into() };
+        let message = format!("{file} is not used: {}", unused.reason);
+        Self { place, message, kind, unused: Some(unused) }
     }
 
-    pub(crate) fn beside_the_point(place: Place, name: &str) -> Self {
-        let message = format!("`{name}` changes nothing: the server is not reached like that");
-        Self { place, message, kind: WarningKind::IgnoredKey, aside: None }
+    /// A key that has no effect with the transport or authentication of the server.
+    pub(crate) fn without_effect(place: Place, name: &str) -> Self {
+        let message = format!("`{name}` has no effect with the transport or `auth` of this server");
+        Self { place, message, kind: WarningKind::IgnoredKey, unused: None }
     }
 
+    /// A key of other hosts; `why` says what to do instead.
     pub(crate) fn ignored(place: Place, name: &str, why: &str) -> Self {
-        let message = format!("`{name}` is known from other hosts and changes nothing here: {why}");
-        Self { place, message, kind: WarningKind::IgnoredKey, aside: None }
+        let message = format!("`{name}` is a key of other MCP hosts and has no effect here: {why}");
+        Self { place, message, kind: WarningKind::IgnoredKey, unused: None }
     }
 
     pub(crate) fn unknown<'a>(place: Place, name: &str, key: &str, known: impl Iterator<Item = &'a str>) -> Self {
         let message = match nearest(key, known) {
-            Some(near) => format!("`{name}` is unknown and changes nothing; did you mean `{near}`?"),
-            None => format!("`{name}` is unknown and changes nothing"),
+            Some(near) => format!("unknown key `{name}` is ignored; did you mean `{near}`?"),
+            None => format!("unknown key `{name}` is ignored"),
         };
-        Self { place, message, kind: WarningKind::UnknownKey, aside: None }
+        Self { place, message, kind: WarningKind::UnknownKey, unused: None }
     }
 
-    /// The error it is for whoever looks into what is wrong, if it is one.
+    /// The warning as an error for `config check`; `None` if it stays a warning.
     pub fn as_error(&self, strictness: Strictness) -> Option<ConfigError> {
         let is_error = match self.kind {
             WarningKind::Broken => true,
@@ -102,14 +104,14 @@ impl Warning {
         is_error.then(|| ConfigError::Refused { place: self.place.clone(), problem: self.message.clone() })
     }
 
-    /// Whether something is missing because of it: not used, and no other of its name is.
-    pub fn is_a_gap(&self) -> bool {
+    /// Whether an entry or file is not used, and no other entry replaces it.
+    pub fn is_exclusion(&self) -> bool {
         matches!(self.kind, WarningKind::Broken | WarningKind::SetAside)
     }
 
-    /// Whether it is about an entry that gives this name.
+    /// Whether the unused entry has this server name.
     pub fn is_about(&self, name: &ServerName) -> bool {
-        let label = self.aside.as_ref().and_then(|aside| aside.label.as_deref());
+        let label = self.unused.as_ref().and_then(|unused| unused.label.as_deref());
         label.is_some_and(|label| ServerName::from_label(label).as_ref() == Ok(name))
     }
 }
@@ -120,9 +122,9 @@ impl fmt::Display for Warning {
     }
 }
 
-/// The known word that was probably meant.
-pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let score = |known: &str| strsim::jaro_winkler(&word.to_lowercase(), &known.to_lowercase());
+/// The most similar known key, if one is similar enough to suggest.
+pub(crate) fn nearest<'a>(key: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let score = |known: &str| strsim::jaro_winkler(&key.to_lowercase(), &known.to_lowercase());
     let scored = known.map(|known| (score(known), known)).filter(|(score, _)| NEAR < *score);
     scored.max_by(|left, right| left.0.total_cmp(&right.0)).map(|(_, known)| known)
 }
@@ -132,7 +134,7 @@ mod tests {
     use super::nearest;
 
     #[test]
-    fn a_near_word_is_suggested_and_a_far_one_is_not() {
+    fn similar_key_is_suggested_and_a_different_one_is_not() {
         let known = ["command", "args", "env", "envFile"];
         assert_eq!(nearest("comand", known.into_iter()), Some("command"));
         assert_eq!(nearest("env_file", known.into_iter()), Some("envFile"));

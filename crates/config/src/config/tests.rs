@@ -1,4 +1,4 @@
-//! Documents as people write them, and what is wrong with some.
+//! Typical documents, and invalid ones.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ fn problem(text: &str) -> String {
 }
 
 #[test]
-fn the_common_snippet_is_read_as_people_paste_it() {
+fn common_snippet_from_a_readme_is_read() {
     let config = read(
         r#"{
             // from a README
@@ -56,7 +56,7 @@ fn the_common_snippet_is_read_as_people_paste_it() {
 }
 
 #[test]
-fn a_program_runs_in_the_home_when_its_entry_does_not_say() {
+fn program_runs_in_the_home_directory_by_default() {
     let config = read(r#"{"mcpServers":{"a":{"command":"x"}}}"#).unwrap();
     let Endpoint::Process { directory, .. } =
         config.find("a").unwrap().endpoint(&Environment::new(), &NoKeychain).unwrap()
@@ -67,12 +67,12 @@ fn a_program_runs_in_the_home_when_its_entry_does_not_say() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_place() {
+fn error_names_file_line_and_key() {
     for (text, said) in [
         ("{\n\"mcpServers\": []\n}", "/etc/toolway.json:2: `mcpServers` must be an object"),
         (
             "{\"mcpServers\":\n{\"a\":\n{\"args\":[]}}}",
-            "/etc/toolway.json:3: `mcpServers.a.command` must be the program to start, or `url` an address",
+            "/etc/toolway.json:3: `mcpServers.a.command` must be the program to start; for an HTTP server set `url` instead",
         ),
         (r#"{"mcpServers":{"a":{"command":7}}}"#, "/etc/toolway.json:1: `mcpServers.a.command` must be a string"),
         (
@@ -89,9 +89,9 @@ fn what_is_wrong_is_said_with_its_place() {
         ),
         (
             r#"{"mcpServers":{"a b":{"command":"x"},"A-B":{"command":"y"}}}"#,
-            "/etc/toolway.json:1: `A-B` and `a b` would both be called `a-b`; rename one",
+            "/etc/toolway.json:1: `A-B` and `a b` both give the server name `a-b`; rename one of them",
         ),
-        (r#"{"mcpServers":{},"mcpServers":{}}"#, "/etc/toolway.json:1: `mcpServers` stands here twice"),
+        (r#"{"mcpServers":{},"mcpServers":{}}"#, "/etc/toolway.json:1: duplicate key `mcpServers`"),
     ] {
         assert_eq!(problem(text), said);
     }
@@ -99,45 +99,50 @@ fn what_is_wrong_is_said_with_its_place() {
 }
 
 #[test]
-fn an_address_must_be_one_and_a_variable_set() {
+fn url_must_be_http_and_variables_must_be_set() {
     assert_eq!(
         problem(r#"{"mcpServers":{"a":{"url":"file:///etc/passwd"}}}"#),
-        "/etc/toolway.json:1: `mcpServers.a.url` must be an http or https address"
+        "/etc/toolway.json:1: `mcpServers.a.url` must be an http or https URL"
     );
     let config =
         read("{\"mcpServers\":{\n\"a\":{\n\"url\":\"${WHERE}\"},\n\"b\":{\n\"args\":[],\n\"command\":\"${NONE}\"}}}");
     let config = config.unwrap();
     let environment: Environment = [("WHERE".into(), "ftp://example.org".into())].into();
     let problem = |name| config.find(name).unwrap().endpoint(&environment, &NoKeychain).unwrap_err().to_string();
-    assert_eq!(problem("a"), "/etc/toolway.json:3: `a.url` must be an http or https address");
-    assert_eq!(problem("b"), "/etc/toolway.json:6: `b.command` needs the variable NONE, which is not set");
+    assert_eq!(problem("a"), "/etc/toolway.json:3: `a.url` must be an http or https URL");
+    assert_eq!(
+        problem("b"),
+        "/etc/toolway.json:6: `b.command` needs the environment variable `NONE`, which is not set"
+    );
 }
 
 #[test]
-fn keys_without_a_use_are_named_and_a_disabled_server_is_known_as_such() {
+fn ignored_keys_give_warnings_and_disabled_server_is_kept() {
     let config =
         read(r#"{"mcpServers":{"a":{"command":"x","disabled":true,"timeout":5,"comand":"y"}},"servers":{}}"#).unwrap();
     assert_eq!(config.find("a").unwrap().standing, Standing::Disabled);
     assert_eq!(
         config.warnings.iter().map(ToString::to_string).collect::<Vec<_>>(),
         [
-            "/etc/toolway.json:1: `mcpServers.a.timeout` is known from other hosts and changes nothing here: \
-             hosts disagree about its unit; write `timeouts`",
-            "/etc/toolway.json:1: `mcpServers.a.comand` is unknown and changes nothing; did you mean `command`?",
-            "/etc/toolway.json:1: `servers` is unknown and changes nothing; did you mean `mcpServers`?",
+            "/etc/toolway.json:1: `mcpServers.a.timeout` is a key of other MCP hosts and has no effect here: \
+             its unit differs between hosts; use `timeouts`",
+            "/etc/toolway.json:1: unknown key `mcpServers.a.comand` is ignored; did you mean `command`?",
+            "/etc/toolway.json:1: unknown key `servers` is ignored; did you mean `mcpServers`?",
         ]
     );
 }
 
 #[test]
-fn a_key_that_is_beside_the_point_is_named() {
+fn key_without_effect_gives_a_warning() {
     let text = r#"{"mcpServers":{
         "a":{"command":"x","headers":{}},
         "b":{"url":"https://example.org/","env":{},"cwd":"x"},
         "c":{"type":"stdio","command":"x","url":"https://example.org/"}}}"#;
     let warnings: Vec<String> = read(text).unwrap().warnings.iter().map(ToString::to_string).collect();
     let said = |line: usize, key: &str| {
-        format!("/etc/toolway.json:{line}: `mcpServers.{key}` changes nothing: the server is not reached like that")
+        format!(
+            "/etc/toolway.json:{line}: `mcpServers.{key}` has no effect with the transport or `auth` of this server"
+        )
     };
     assert_eq!(warnings, [said(2, "a.headers"), said(3, "b.cwd"), said(3, "b.env"), said(4, "c.url")]);
 }

@@ -1,4 +1,4 @@
-//! What was accepted, and the file it is kept in.
+//! Accepted servers, and the file that stores them.
 
 use std::{
     collections::BTreeMap,
@@ -8,75 +8,77 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{Digest, EntryId, Line, Shown};
+use super::{ConsentSummary, Digest, EntryId, SummaryLine};
 use crate::{edit, interpolate::read_bounded, ownership, server::ServerName};
 
-/// What was accepted, by entry.
+/// Accepted servers by entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Accepted(BTreeMap<EntryId, Acceptance>);
 
-/// One yes.
+/// One acceptance by the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acceptance {
-    /// To exactly this.
+    /// Digest of the accepted version.
     pub digest: Digest,
-    /// As it was shown, so that a difference can be shown later. No secret is in it.
-    pub shown: Shown,
+    /// The summary that was shown, to show differences later. Contains no secrets.
+    pub summary: ConsentSummary,
 }
 
 /// Why the file cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot use {}: {problem}", file.display())]
 pub struct LedgerError {
-    /// The file.
+    /// Path of the file.
     pub file: PathBuf,
-    /// Why.
+    /// Reason without the path.
     pub problem: String,
 }
 
-/// Nobody accepts more than this.
-const MOST: u64 = 4 * 1024 * 1024;
+/// Maximum size of the file, in bytes.
+const MAX_BYTES: u64 = 4 * 1024 * 1024;
 
 impl Accepted {
-    /// What was accepted for an entry.
+    /// The acceptance of an entry.
     pub fn get(&self, entry: &EntryId) -> Option<&Acceptance> {
         self.0.get(entry)
     }
 
-    /// Remembers a yes.
+    /// Adds an acceptance.
     pub fn insert(&mut self, entry: EntryId, acceptance: Acceptance) {
         self.0.insert(entry, acceptance);
     }
 
-    /// Takes a yes back.
+    /// Removes an acceptance.
     pub fn remove(&mut self, entry: &EntryId) -> Option<Acceptance> {
         self.0.remove(entry)
     }
 
-    /// Reads what was kept; where there is no file, nothing was accepted.
+    /// Reads the file; a missing file means that nothing was accepted.
     pub fn read(file: &Path) -> Result<Self, LedgerError> {
         let failed = |problem: String| LedgerError { file: file.to_owned(), problem };
         let text = match fs::metadata(file) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
             Err(error) => return Err(failed(error.to_string())),
-            // A yes that somebody else can write is none.
-            Ok(found) if ownership::others_may_write(&found) => return Err(failed("others can write it".to_owned())),
-            Ok(_) => read_bounded(file, MOST).map_err(|error| failed(error.to_string()))?,
+            // Another user could add acceptances to such a file.
+            Ok(found) if ownership::is_writable_by_others(&found) => {
+                return Err(failed("it is writable by other users".to_owned()));
+            }
+            Ok(_) => read_bounded(file, MAX_BYTES).map_err(|error| failed(error.to_string()))?,
         };
         let text = String::from_utf8_lossy(&text);
         let value: Value = serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?;
-        let entries = value["accepted"].as_array().ok_or_else(|| failed("no list of what was accepted".to_owned()))?;
-        // An entry that cannot be read is as good as not accepted.
+        let entries = value["accepted"].as_array().ok_or_else(|| failed("`accepted` must be a list".to_owned()))?;
+        // An invalid entry counts as not accepted.
         Ok(Self(entries.iter().filter_map(read_entry).collect()))
     }
 
-    /// Changes what is kept, while nobody else does: reads, changes and writes under a lock beside the file.
+    /// Reads, changes and writes the file while holding the lock file next to it.
     pub fn update(file: &Path, change: impl FnOnce(&mut Self)) -> Result<Self, LedgerError> {
         let failed = |error: &io::Error| LedgerError { file: file.to_owned(), problem: error.to_string() };
         if let Some(folder) = file.parent() {
-            ownership::make_private_folder(folder).map_err(|error| failed(&error))?;
+            ownership::create_private_folder(folder).map_err(|error| failed(&error))?;
         }
-        let mut lock = ownership::to_write_privately();
+        let mut lock = ownership::private_write_options();
         let lock = lock.create(true).truncate(false).open(file.with_extension("lock"));
         let lock = lock.map_err(|error| failed(&error))?;
         lock.lock().map_err(|error| failed(&error))?;
@@ -93,7 +95,7 @@ impl Accepted {
 }
 
 fn write_entry(entry: &EntryId, acceptance: &Acceptance) -> Value {
-    let lines = acceptance.shown.lines.iter().map(|line| json!([line.what, line.text, line.fingerprint]));
+    let lines = acceptance.summary.lines.iter().map(|line| json!([line.what, line.text, line.fingerprint]));
     json!({
         "file": entry.file.to_string_lossy(),
         "server": entry.name.as_str(),
@@ -108,8 +110,8 @@ fn read_entry(value: &Value) -> Option<(EntryId, Acceptance)> {
     let entry = EntryId { file: PathBuf::from(text("file")?), name };
     let line = |line: &Value| {
         let part = |index: usize| line[index].as_str().map(str::to_owned);
-        Some(Line { what: part(0)?, text: part(1)?, fingerprint: part(2)? })
+        Some(SummaryLine { what: part(0)?, text: part(1)?, fingerprint: part(2)? })
     };
     let lines = value["shown"].as_array()?.iter().map(line).collect::<Option<Vec<_>>>()?;
-    Some((entry, Acceptance { digest: Digest::parse(text("digest")?)?, shown: Shown { lines } }))
+    Some((entry, Acceptance { digest: Digest::parse(text("digest")?)?, summary: ConsentSummary { lines } }))
 }

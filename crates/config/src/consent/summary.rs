@@ -1,4 +1,4 @@
-//! What would happen, line by line, as a person reads it.
+//! Summary of a server for the user: what would be started or connected, line by line.
 
 use std::fmt;
 
@@ -9,31 +9,31 @@ use crate::{
     mask,
     server::{
         Era, Http, HttpKind, PlainHttp, Process, ServerConfig, Transport, VariablesFile,
-        auth::{Auth, Grant, Nature},
+        auth::{Auth, Grant, TextKind},
     },
 };
 
-/// What would happen, line by line.
+/// What would be started or connected, line by line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Shown {
-    /// In the order they are shown.
-    pub lines: Vec<Line>,
+pub struct ConsentSummary {
+    /// Lines in display order.
+    pub lines: Vec<SummaryLine>,
 }
 
-/// One line, safe for a terminal. Commands and arguments are shown as they stand, since they are what is accepted;
-/// secrets in variables and headers are not.
+/// One line, safe for a terminal. Commands and arguments are shown unmasked, since the user accepts exactly them; secrets
+/// in variables and headers are masked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
-    /// What it is about: `command`, `argument 2`, `variable KEY`, `header X`, `sends variable TOKEN` …
+pub struct SummaryLine {
+    /// Subject: `command`, `argument 2`, `variable KEY`, `header X`, `hands over variable TOKEN` …
     pub what: String,
-    /// As a person reads it.
+    /// Text with secrets masked.
     pub text: String,
-    /// A digest of the exact text, a secret one included, so that a change behind a mask is seen.
+    /// Digest of the unmasked text, so that a change of a masked value is detected.
     pub fingerprint: String,
 }
 
-impl Shown {
-    /// What would happen if this server was used.
+impl ConsentSummary {
+    /// The summary of a server.
     pub fn of(server: &ServerConfig) -> Self {
         let mut shown = Self::default();
         match &server.transport {
@@ -64,15 +64,15 @@ impl Shown {
         shown
     }
 
-    /// Who would be asked for tokens, with what.
+    /// Adds the lines of `auth` and `oauth`.
     fn sign_in(&mut self, http: &Http) {
         let facts = http.auth.iter().flat_map(|auth| auth.facts()).chain(http.oauth.facts());
         for (key, value) in facts {
             let text = value.to_string();
             self.add(key, text.trim_matches('"'), &text);
         }
-        for (key, nature, value) in http.sign_in_texts() {
-            let text = if nature == Nature::Secret { mask::variable(key, value) } else { written(value) };
+        for (key, text_kind, value) in http.sign_in_texts() {
+            let text = if text_kind == TextKind::Secret { mask::variable(key, value) } else { written(value) };
             self.add(key, &text, value.written().expose());
         }
         if let Some(Auth::Grant { grant: Grant::Google { credentials, .. }, .. }) = http.auth.as_deref() {
@@ -106,22 +106,23 @@ impl Shown {
         }
     }
 
-    /// The names in it and not the values: such files are for secrets.
+    /// Adds the names of the variables in an `envFile`, not their values, which are usually secret.
     fn variables_file(&mut self, file: &VariablesFile) {
         let mut text = written(&file.path);
-        if let Some(outside) = file.held.as_ref().and_then(|held| held.outside.as_ref()) {
+        if let Some(outside) = file.snapshot.as_ref().and_then(|snapshot| snapshot.outside.as_ref()) {
             text.push_str(&format!(", which is outside of the project: {}", outside.display()));
         }
-        if let Some(Err(problem)) = file.held.as_ref().map(|held| &held.variables) {
+        if let Some(Err(problem)) = file.snapshot.as_ref().map(|snapshot| &snapshot.variables) {
             text.push_str(&format!(", which cannot be used: {problem}"));
         }
         self.add("variables of file", &text, file.path.written().expose());
-        for (name, value) in file.held.iter().filter_map(|held| held.variables.as_ref().ok()).flatten() {
+        let snapshot = file.snapshot.iter().filter_map(|snapshot| snapshot.variables.as_ref().ok());
+        for (name, value) in snapshot.flatten() {
             self.add(&format!("variable {name} of the file"), mask::MASK, value.expose());
         }
     }
 
-    /// Every variable, file and keychain entry that would be handed over.
+    /// Adds every variable, file and keychain entry that would be handed over.
     fn sends(&mut self, server: &ServerConfig) {
         let mut sent: Vec<(String, String)> = Vec::new();
         for (key, template) in server.transport.texts() {
@@ -145,10 +146,10 @@ impl Shown {
 
     fn add(&mut self, what: &str, text: &str, exact: &str) {
         let fingerprint = Digest::of(exact.as_bytes()).to_string();
-        self.lines.push(Line { what: safe(what), text: safe(text), fingerprint });
+        self.lines.push(SummaryLine { what: safe(what), text: safe(text), fingerprint });
     }
 
-    /// Of everything, in a form in which no two different things look the same.
+    /// Digest of all lines, with length prefixes so that different summaries have different input.
     pub(crate) fn digest(&self) -> Digest {
         let mut bytes = b"toolway consent 1".to_vec();
         for text in self.lines.iter().flat_map(|line| [&line.what, &line.text, &line.fingerprint]) {
@@ -158,7 +159,7 @@ impl Shown {
         Digest::of(&bytes)
     }
 
-    /// What is different in another one.
+    /// The lines that differ in `now`.
     pub(crate) fn differences(&self, now: &Self) -> Vec<Difference> {
         let mut differences = Vec::new();
         for line in &self.lines {
@@ -178,23 +179,23 @@ impl Shown {
     }
 }
 
-/// A change that cannot be seen is said.
-fn changed(before: &Line, now: &Line) -> String {
+/// The new text; says so if only the masked value changed.
+fn changed(before: &SummaryLine, now: &SummaryLine) -> String {
     if before.text == now.text { format!("{} (another value)", now.text) } else { now.text.clone() }
 }
 
-impl fmt::Display for Shown {
+impl fmt::Display for ConsentSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.lines.iter().try_for_each(|line| writeln!(f, "{}: {}", line.what, line.text))
     }
 }
 
-/// A text with its references as they stand.
+/// A string with its references as written.
 fn written(template: &Template) -> String {
     template.written().expose().to_owned()
 }
 
-/// Nothing in it moves the cursor, changes a colour or runs the other way: a stranger wrote it.
+/// Escapes control and bidirectional characters: the text is untrusted and is printed on a terminal.
 fn safe(text: &str) -> String {
     let mut safe = String::new();
     for letter in text.chars() {

@@ -6,7 +6,7 @@ use jsonc_parser::{CollectOptions, ParseOptions, ast, common::Ranged, parse_to_a
 
 use super::{Lines, Member, Node, Problem, Value, add, line_of};
 
-/// What may be more than JSON in a file: comments and a comma too many.
+/// Extensions of JSON that are accepted: comments and trailing commas.
 pub(crate) const ACCEPTED: ParseOptions = ParseOptions {
     allow_comments: true,
     allow_trailing_commas: true,
@@ -26,7 +26,7 @@ pub(super) fn parse(text: &str) -> Result<Node, Problem> {
     let lines = Lines::of(text);
     match parsed.value {
         Some(value) => node(value, &lines),
-        // Nothing, or only comments: nothing is said.
+        // An empty file, or only comments.
         None => Ok(Node { value: Value::Map(Vec::new()), line: 1 }),
     }
 }
@@ -41,7 +41,7 @@ fn node(value: ast::Value<'_>, lines: &Lines) -> Result<Node, Problem> {
             .value
             .parse()
             .map(Value::Number)
-            .map_err(|_| Problem::syntax(line, format!("`{}` is no number", number.value)))?,
+            .map_err(|_| Problem::syntax(line, format!("invalid number `{}`", number.value)))?,
         ast::Value::StringLit(text) => Value::Text(text.value.into_owned()),
         ast::Value::Array(list) => {
             Value::List(list.elements.into_iter().map(|element| node(element, lines)).collect::<Result<_, _>>()?)

@@ -1,4 +1,4 @@
-//! One object of a document, from which keys are taken one by one; what is left over was not understood.
+//! One object of a document. The reader takes keys one by one; the remaining keys are unknown.
 
 use super::{Document, Member, Node, Value};
 use crate::error::{ConfigError, Place};
@@ -7,7 +7,7 @@ use crate::error::{ConfigError, Place};
 #[derive(Clone, Debug)]
 pub(crate) struct Section<'a> {
     document: &'a Document,
-    /// The keys that lead here.
+    /// Keys above this object, joined with dots; empty for the root.
     path: String,
     members: Vec<&'a Member>,
     line: usize,
@@ -17,10 +17,15 @@ impl<'a> Section<'a> {
     pub(crate) fn of(document: &'a Document, path: String, node: &'a Node) -> Result<Self, ConfigError> {
         match &node.value {
             Value::Map(members) => Ok(Self { document, path, members: members.iter().collect(), line: node.line }),
-            _ => {
-                let key = if path.is_empty() { "the document".to_owned() } else { path };
-                Err(ConfigError::Expected { place: document.place(node.line), key, expected: "an object".to_owned() })
-            }
+            _ if path.is_empty() => Err(ConfigError::Refused {
+                place: document.place(node.line),
+                problem: "the document must be an object".to_owned(),
+            }),
+            _ => Err(ConfigError::Expected {
+                place: document.place(node.line),
+                key: path,
+                expected: "an object".to_owned(),
+            }),
         }
     }
 
@@ -32,47 +37,47 @@ impl<'a> Section<'a> {
         self.document.place(self.line)
     }
 
-    /// The keys that are left, in order, each with its line.
+    /// Remaining keys in order, each with its line.
     pub(crate) fn keys(&self) -> impl Iterator<Item = (&'a str, usize)> {
         self.members.iter().map(|member| (member.key.as_str(), member.line))
     }
 
-    /// The line of a key that is still here.
+    /// Line of a remaining key.
     pub(crate) fn line(&self, key: &str) -> Option<usize> {
         self.members.iter().find(|member| member.key == key).map(|member| member.line)
     }
 
-    /// Takes what stands under a key; `null` says nothing.
+    /// Takes the value of a key; `null` counts as missing.
     pub(crate) fn take(&mut self, key: &str) -> Option<&'a Node> {
         let index = self.members.iter().position(|member| member.key == key)?;
         let node = &self.members.remove(index).node;
         (node.value != Value::Null).then_some(node)
     }
 
-    /// Takes the object under a key.
+    /// Takes the object of a key.
     pub(crate) fn take_section(&mut self, key: &str) -> Result<Option<Self>, ConfigError> {
         let name = self.name(key);
         self.take(key).map(|node| Self::of(self.document, name, node)).transpose()
     }
 
-    /// Takes every object under every key, each with its key; what is none has its own error.
+    /// Takes the objects of all keys, each with its key, or with an error if the value is not an object.
     pub(crate) fn take_sections(&mut self) -> Vec<(&'a str, Result<Self, ConfigError>)> {
         let section = |member: &&'a Member| {
             let name = self.name(&member.key);
             (member.key.as_str(), Self::of(self.document, name, &member.node))
         };
-        let said = self.members.iter().filter(|member| member.node.value != Value::Null);
-        let sections = said.map(section).collect();
+        let present = self.members.iter().filter(|member| member.node.value != Value::Null);
+        let sections = present.map(section).collect();
         self.members.clear();
         sections
     }
 
-    /// Takes the string under a key, with its line.
+    /// Takes the string of a key, with its line.
     pub(crate) fn take_text(&mut self, key: &str) -> Result<Option<(String, usize)>, ConfigError> {
         self.take_as(key, "a string", |node| text(node).map(|text| (text, node.line)))
     }
 
-    /// Takes the list of strings under a key, each with its line.
+    /// Takes the list of strings of a key, each with its line.
     pub(crate) fn take_texts(&mut self, key: &str) -> Result<Option<Vec<(String, usize)>>, ConfigError> {
         let name = self.name(key);
         let Some(node) = self.take(key) else { return Ok(None) };
@@ -82,7 +87,7 @@ impl<'a> Section<'a> {
         elements.iter().map(element).collect::<Result<_, _>>().map(Some)
     }
 
-    /// Takes what stands under a key, if it is what was expected.
+    /// Takes the value of a key if `read` accepts it; otherwise the error says what was expected.
     pub(crate) fn take_as<T>(
         &mut self,
         key: &str,
@@ -94,7 +99,7 @@ impl<'a> Section<'a> {
         read(node).map(Some).ok_or_else(|| self.wrong(node.line, &name, expected))
     }
 
-    /// A key with the keys that lead to it.
+    /// Full path of a key.
     pub(crate) fn name(&self, key: &str) -> String {
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
     }

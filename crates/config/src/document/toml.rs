@@ -13,11 +13,11 @@ pub(super) fn parse(text: &str) -> Result<Node, Problem> {
     map(table.get_ref(), &lines).map(|value| Node { value, line: 1 })
 }
 
-// The parser has bounded the depth and refused keys that stand twice.
+// The parser has bounded the depth and refused duplicate keys.
 fn node(value: &DeValue<'_>, line: usize, lines: &Lines) -> Result<Node, Problem> {
     let number = |text: &str| {
         let plain = text.replace('_', "");
-        plain.parse().map(Value::Number).map_err(|_| Problem::syntax(line, format!("`{text}` is no number")))
+        plain.parse().map(Value::Number).map_err(|_| Problem::syntax(line, format!("invalid number `{text}`")))
     };
     let value = match value {
         DeValue::String(text) => Value::Text(text.to_string()),
@@ -37,7 +37,7 @@ fn node(value: &DeValue<'_>, line: usize, lines: &Lines) -> Result<Node, Problem
     Ok(Node { value, line })
 }
 
-/// In the order of the file, which the table does not keep.
+/// Members in file order, which the table does not keep.
 fn map(table: &DeTable<'_>, lines: &Lines) -> Result<Value, Problem> {
     let mut members = Vec::new();
     for (key, value) in table {

@@ -1,4 +1,4 @@
-//! YAML, read into the common tree. Aliases are refused: a few lines of them unfold to more than fits in memory.
+//! YAML, read into the common tree. Aliases are refused: a few lines of them can expand to more than fits in memory.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput};
 
 use super::{Member, Node, Problem, Value, add};
 
-/// Deeper than any configuration.
+/// Maximum nesting depth.
 const MAX_DEPTH: usize = 64;
 
 pub(super) fn parse(text: &str) -> Result<Node, Problem> {
@@ -19,7 +19,7 @@ pub(super) fn parse(text: &str) -> Result<Node, Problem> {
             Event::StreamStart | Event::DocumentEnd | Event::Nothing => {}
             Event::StreamEnd => return Ok(root.unwrap_or(nothing)),
             Event::DocumentStart(_) if root.is_some() => {
-                return Err(Problem::syntax(span.start.line(), "a second document; one file is one document"));
+                return Err(Problem::syntax(span.start.line(), "only one YAML document per file is supported"));
             }
             Event::DocumentStart(_) => {}
             event => root = Some(reader.node(event, span, 0)?).filter(|node| node.value != Value::Null),
@@ -36,7 +36,7 @@ impl<'a> Reader<'a> {
         let problem = |error: &ScanError| Problem::syntax(error.marker().line(), error.info());
         match self.parser.next_event() {
             Some(event) => event.map_err(|error| problem(&error)),
-            None => Err(Problem::syntax(1, "the text ends in the middle of a value")),
+            None => Err(Problem::syntax(1, "unexpected end of file in a value")),
         }
     }
 
@@ -50,8 +50,10 @@ impl<'a> Reader<'a> {
             Event::Scalar(text, ..) => Value::Text(text.into_owned()),
             Event::SequenceStart(..) => self.list(depth)?,
             Event::MappingStart(..) => self.map(depth)?,
-            Event::Alias(_) => return Err(Problem::syntax(line, "an alias; write the value out")),
-            _ => return Err(Problem::syntax(line, "no value where one belongs")),
+            Event::Alias(_) => {
+                return Err(Problem::syntax(line, "YAML aliases are not supported; write the value out"));
+            }
+            _ => return Err(Problem::syntax(line, "a value is missing")),
         };
         Ok(Node { value, line })
     }
@@ -72,7 +74,7 @@ impl<'a> Reader<'a> {
             let (key, line) = match self.next()? {
                 (Event::MappingEnd, _) => return Ok(Value::Map(members)),
                 (Event::Scalar(key, ..), span) => (key.into_owned(), span.start.line()),
-                (_, span) => return Err(Problem::syntax(span.start.line(), "a key that is no text")),
+                (_, span) => return Err(Problem::syntax(span.start.line(), "a key must be a string")),
             };
             let (event, span) = self.next()?;
             let node = self.node(event, span, depth + 1)?;
@@ -81,7 +83,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What a text without quotes stands for, by YAML's core schema.
+/// Value of an unquoted scalar, by the YAML core schema.
 fn plain(text: &str) -> Value {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => Value::Null,

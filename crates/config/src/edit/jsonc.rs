@@ -1,4 +1,4 @@
-//! One member of a JSON text put, changed or taken away; every other character stays.
+//! Adds, changes or removes one member of a JSON text; every other character stays.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::{
     error::{ConfigError, Place},
 };
 
-/// Where the servers are.
+/// Key of the servers.
 const SERVERS: &str = "mcpServers";
 
 /// Adds an entry at the end.
@@ -27,7 +27,7 @@ pub(super) fn put(file: &Path, text: &str, label: &str, entry: &NewValue) -> Res
     Ok(root.to_string())
 }
 
-/// Changes some keys of an entry, `env.NAME` inside of `env`; an entry that is not there yet is made.
+/// Changes keys of an entry (`env.NAME` inside of `env`); a missing entry is created.
 pub(super) fn change(
     file: &Path,
     text: &str,
@@ -40,7 +40,7 @@ pub(super) fn change(
     if servers.get(label).is_none() {
         return put(file, &text, label, &NewValue::nested(changes));
     }
-    // One at a time: a member that was put as text is no node yet.
+    // One at a time: a member that was inserted as text is not a node yet.
     for (key, value) in changes {
         text = change_one(file, &text, label, key, value.as_ref())?;
     }
@@ -79,7 +79,7 @@ fn set(entry: &CstObject, key: &str, value: Option<&NewValue>) {
     }
 }
 
-/// Takes an entry away.
+/// Removes an entry.
 pub(super) fn remove(file: &Path, text: &str, label: &str) -> Result<String, ConfigError> {
     let root = parse(file, text)?;
     let servers = object(&root, file)?.object_value(SERVERS).ok_or_else(|| wrong(file, SERVERS))?;
@@ -99,7 +99,7 @@ fn append(entry: &CstObject, key: &str, value: &NewValue) {
     let comma = if end.ends_with(',') { "" } else { "," };
     let member = format!("{}: {}", serde_json::Value::from(key), value.json());
     let line = format!("{end}{comma} {member}{space}}}");
-    // Nothing but the parser can make nodes; the line it reads is the line that was here, and one member more.
+    // Only the parser can create nodes, so the new line is parsed as a whole.
     match CstRootNode::parse(&line, &ACCEPTED).ok().and_then(|root| root.value()) {
         Some(_) => replace_text(entry, &line),
         None => {
@@ -108,9 +108,9 @@ fn append(entry: &CstObject, key: &str, value: &NewValue) {
     }
 }
 
-/// Puts a text in the place of an object.
+/// Replaces an object by a text.
 fn replace_text(entry: &CstObject, line: &str) {
-    // A number is written as it is given, whatever it says.
+    // A number is written verbatim, whatever its text.
     let _replaced = entry.clone().replace_with(jsonc_parser::cst::CstInputValue::Number(line.to_owned()));
 }
 
@@ -122,7 +122,10 @@ fn parse(file: &Path, text: &str) -> Result<CstRootNode, ConfigError> {
 }
 
 fn object(root: &CstRootNode, file: &Path) -> Result<CstObject, ConfigError> {
-    root.object_value_or_create().ok_or_else(|| wrong(file, "the document"))
+    root.object_value_or_create().ok_or_else(|| ConfigError::Refused {
+        place: Place { file: file.to_owned(), line: 0 },
+        problem: "the document must be an object".to_owned(),
+    })
 }
 
 fn wrong(file: &Path, key: &str) -> ConfigError {

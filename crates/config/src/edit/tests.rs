@@ -1,4 +1,4 @@
-//! Edits of texts as people keep them: only what was meant changes.
+//! Edits of hand-written files: only the intended member changes.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use super::{Change, Edit, NewValue, edit_text};
 use crate::{
     Config, ServerName,
     document::Document,
-    server::{Behind, ServerConfig},
+    server::{DefinedBy, ServerConfig},
 };
 
 const KEPT: &str = r#"// mine
@@ -48,7 +48,7 @@ fn entry() -> NewValue {
 }
 
 #[test]
-fn an_entry_is_added_at_the_end_and_the_rest_stays() {
+fn entry_is_added_at_the_end_and_the_rest_stays() {
     let text = edited(&Edit::Add { label: "New".to_owned(), entry: entry() }, KEPT);
     // The file ends its lists with a comma, so the new entry does too.
     let new = r#"            "env": { "X": "1" }
@@ -66,7 +66,7 @@ fn an_entry_is_added_at_the_end_and_the_rest_stays() {
 }
 
 #[test]
-fn the_first_entry_makes_the_file() {
+fn first_entry_creates_the_file() {
     let text = edited(&Edit::Add { label: "New".to_owned(), entry: entry() }, "");
     assert!(text.starts_with("{\n  \"mcpServers\": {\n    \"New\": {\n      \"command\": \"npx\",\n"), "{text}");
     assert!(text.ends_with("}\n"));
@@ -75,14 +75,14 @@ fn the_first_entry_makes_the_file() {
 }
 
 #[test]
-fn an_entry_on_one_line_stays_on_it() {
+fn entry_on_one_line_stays_on_one_line() {
     let text = edited(&Edit::Disable { name: name("my-files") }, KEPT);
     assert_eq!(text, KEPT.replace(r#""args": ["a"] }"#, r#""args": ["a"], "enabled": false }"#));
     assert_eq!(edited(&Edit::Enable { name: name("my-files") }, &text), KEPT);
 }
 
 #[test]
-fn a_member_goes_into_the_entry_and_not_into_what_the_entry_ends_with() {
+fn member_is_added_to_the_entry_and_not_to_its_last_value() {
     for (entry, with) in [
         (r#"{"command":"b","env":{"X":"1"}}"#, r#"{"command":"b","env":{"X":"1"}, "enabled": false}"#),
         (r#"{ "command": "b", "env": {} , }"#, r#"{ "command": "b", "env": {} , "enabled": false }"#),
@@ -114,7 +114,7 @@ fn one_member_changes() {
 }
 
 #[test]
-fn members_of_members_change_one_by_one() {
+fn nested_members_change_one_by_one() {
     let text = |value: &str| Some(NewValue::Text(value.to_owned()));
     let changes = vec![
         ("env.Y".to_owned(), text("2")),
@@ -134,7 +134,7 @@ fn members_of_members_change_one_by_one() {
 }
 
 #[test]
-fn an_entry_goes_and_its_neighbours_stay() {
+fn entry_is_removed_and_its_neighbours_stay() {
     let text = edited(&Edit::Remove { name: name("b") }, KEPT);
     assert!(!text.contains("\"b\"") && text.contains("\"My Files\"") && text.contains("// slow machine"), "{text}");
     Config::of(&Document::of(Path::new("/x/toolway.json"), &text).unwrap(), None).unwrap();
@@ -147,14 +147,14 @@ fn an_edit_that_would_break_the_file_is_refused() {
     let twice = Edit::Add { label: "my files".to_owned(), entry: entry() };
     assert_eq!(
         problem(&twice, KEPT),
-        "/x/toolway.json:6: `my files` and `My Files` would both be called `my-files`; rename one"
+        "/x/toolway.json:6: `my files` and `My Files` both give the server name `my-files`; rename one of them"
     );
     assert_eq!(problem(&Edit::Remove { name: name("z") }, KEPT), "/x/toolway.json: there is no server `z`");
     assert!(problem(&Edit::Remove { name: name("z") }, "{,").starts_with("/x/toolway.json:1: "));
 }
 
 #[test]
-fn a_broken_entry_can_be_put_right_or_taken_away_and_keeps_nobody_else_from_it() {
+fn invalid_entry_can_be_fixed_or_removed_and_does_not_block_other_edits() {
     let broken = KEPT.replace("\"X\": \"1\"", "\"X\": 1");
     let changes = vec![("env".to_owned(), None)];
     let right = edited(&Edit::Update { name: name("b"), changes }, &broken);
@@ -162,14 +162,15 @@ fn a_broken_entry_can_be_put_right_or_taken_away_and_keeps_nobody_else_from_it()
     assert!(!edited(&Edit::Remove { name: name("b") }, &broken).contains("\"b\""));
     assert!(edited(&Edit::Disable { name: name("my-files") }, &broken).contains("\"enabled\": false"));
     let again = Edit::Add { label: "B".to_owned(), entry: entry() };
-    assert_eq!(problem(&again, &broken), "/x/toolway.json:10: `B` and `b` would both be called `b`; rename one");
+    let same = "/x/toolway.json:10: `B` and `b` both give the server name `b`; rename one of them";
+    assert_eq!(problem(&again, &broken), same);
 }
 
 #[test]
-fn another_hosts_server_is_overridden_in_our_file() {
+fn server_of_another_host_is_overridden_in_the_toolway_file() {
     let mut server = ServerConfig::process(name("theirs"), "x", &[]);
     server.label = "Theirs".to_owned();
-    server.source.behind = Behind::User;
+    server.source.defined_by = DefinedBy::User;
     let on_theirs = |edit: &Edit, text: &str| match edit_text(edit, Some(&server), Path::new("/x/toolway.json"), text) {
         Ok(Change::Text { text, .. }) => text,
         other => panic!("{other:?}"),
@@ -181,13 +182,13 @@ fn another_hosts_server_is_overridden_in_our_file() {
 }
 
 #[test]
-fn yaml_is_not_edited_but_the_lines_are_given() {
+fn yaml_is_not_edited_but_the_lines_are_returned() {
     let file = Path::new("/x/toolway.yaml");
     let add = Edit::Add { label: "Two words".to_owned(), entry: entry() };
     let Change::Lines { lines, advice, .. } = edit_text(&add, None, file, "autoConnect: true\n").unwrap() else {
         panic!("lines");
     };
-    assert_eq!(advice, "Put these lines under `mcpServers` in /x/toolway.yaml.");
+    assert_eq!(advice, "Add these lines under `mcpServers` in /x/toolway.yaml.");
     assert_eq!(lines, "\"Two words\":\n  command: \"npx\"\n  args: [\"-y\",\"x\"]\n  env:\n    KEY: \"${KEY}\"\n");
     let indented: String = lines.lines().map(|line| format!("  {line}\n")).collect();
     let whole = Document::of(file, &format!("mcpServers:\n{indented}")).unwrap();
@@ -199,21 +200,18 @@ fn yaml_is_not_edited_but_the_lines_are_given() {
         panic!("lines");
     };
     assert_eq!(lines, "");
-    assert_eq!(
-        advice,
-        "In /x/toolway.yaml, under `mcpServers.a`, take away `disabled` and `enabled`; then these lines belong there."
-    );
+    assert_eq!(advice, "Remove `disabled` and `enabled` under `mcpServers.a` in /x/toolway.yaml.");
 }
 
 #[test]
-fn a_change_is_made_unless_somebody_was_faster() {
+fn change_is_refused_if_the_file_was_changed_in_the_meantime() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("toolway.json");
     let add = |label: &str| Edit::Add { label: label.to_owned(), entry: entry() };
     let (one, two) = (super::plan(&add("one"), None, &file).unwrap(), super::plan(&add("two"), None, &file).unwrap());
     one.write().unwrap();
     let refused = two.write().unwrap_err().to_string();
-    assert!(refused.ends_with("toolway.json: somebody changed the file in the meantime; try again"), "{refused}");
+    assert!(refused.ends_with("toolway.json: the file was changed in the meantime; try again"), "{refused}");
     super::plan(&add("two"), None, &file).unwrap().write().unwrap();
 
     let config = Config::read(&file, None).unwrap();
@@ -224,18 +222,18 @@ fn a_change_is_made_unless_somebody_was_faster() {
 }
 
 #[test]
-fn another_hosts_entry_is_not_removed() {
+fn entry_of_another_host_is_not_removed() {
     let mut server = ServerConfig::process(name("theirs"), "x", &[]);
     server.source.format = crate::server::Format::Cursor;
     let refused = super::plan(&Edit::Remove { name: name("theirs") }, Some(&server), Path::new("/x/toolway.json"));
     assert_eq!(
         refused.unwrap_err().to_string(),
-        "the program: `theirs` stands in a file of cursor; disable it instead"
+        "the program: `theirs` is defined in a file of cursor, which is never changed; disable the server instead"
     );
 }
 
 #[test]
-fn a_file_is_replaced_with_the_permissions_it_had() {
+fn replaced_file_keeps_its_permissions() {
     use std::os::unix::fs::PermissionsExt;
 
     let folder = tempfile::tempdir().unwrap();

@@ -1,12 +1,12 @@
-//! A value that is to be written.
+//! A value to write.
 
 use jsonc_parser::cst::CstInputValue;
 use serde_json::Value;
 
-/// A value that is to be written; members in this order.
+/// A value to write; members keep their order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NewValue {
-    /// A switch.
+    /// A boolean.
     Flag(bool),
     /// A number.
     Number(f64),
@@ -29,7 +29,7 @@ impl NewValue {
         Self::Object(pairs.into_iter().map(|(key, value)| (key.into(), Self::Text(value.into()))).collect())
     }
 
-    /// What changes put there, as one object; `env.NAME` stands inside of `env`.
+    /// The new values of changes, as one object; `env.NAME` is nested in `env`.
     pub fn nested(changes: &[(String, Option<Self>)]) -> Self {
         let mut members: Vec<(String, Self)> = Vec::new();
         for (key, value) in changes {
@@ -46,7 +46,7 @@ impl NewValue {
         Self::Object(members)
     }
 
-    /// A value as JSON has it; there is no nothing.
+    /// Converts a JSON value; `None` if it contains `null`.
     pub fn of_json(value: &Value) -> Option<Self> {
         match value {
             Value::Null => None,
@@ -61,7 +61,7 @@ impl NewValue {
         }
     }
 
-    /// As JSON, for showing.
+    /// The value as JSON.
     pub fn json(&self) -> Value {
         match self {
             Self::Flag(flag) => Value::from(*flag),
@@ -89,7 +89,7 @@ impl NewValue {
         }
     }
 
-    /// As lines of YAML; a text is quoted as in JSON, which YAML reads.
+    /// The value as lines of YAML; strings are quoted as in JSON.
     pub fn yaml(&self) -> String {
         let mut lines = String::new();
         self.write_yaml(0, &mut lines);
@@ -119,6 +119,6 @@ impl NewValue {
 fn yaml_key(key: &str) -> String {
     let plain = key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
     let letter = key.starts_with(|first: char| first.is_ascii_alphabetic());
-    let word = matches!(key.to_ascii_lowercase().as_str(), "true" | "false" | "null" | "yes" | "no" | "on" | "off");
-    if plain && letter && !word { key.to_owned() } else { Value::from(key).to_string() }
+    let reserved = matches!(key.to_ascii_lowercase().as_str(), "true" | "false" | "null" | "yes" | "no" | "on" | "off");
+    if plain && letter && !reserved { key.to_owned() } else { Value::from(key).to_string() }
 }

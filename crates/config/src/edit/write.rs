@@ -1,4 +1,4 @@
-//! A file replaced as a whole: by rename, with the permissions it had.
+//! Replaces a file as a whole: by rename, with its previous permissions.
 
 use std::{
     fs::{self, File, Permissions},
@@ -9,24 +9,24 @@ use std::{
 
 use crate::ownership;
 
-/// Replaces a file's text. Whoever reads meanwhile sees the old text or the new one; a failure leaves the old one.
+/// Replaces the text of a file. Concurrent readers see the old or the new text; a failure leaves the old one.
 pub fn replace(file: &Path, text: &str) -> io::Result<()> {
-    // Where it is a link, what it leads to is replaced and the link stays.
+    // For a link, its target is replaced and the link stays.
     let file = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
     let permissions = fs::metadata(&file).ok().map(|metadata| metadata.permissions());
-    let beside = temporary(&file);
-    let written = write_new(&beside, text, permissions).and_then(|()| fs::rename(&beside, &file));
+    let temporary = temporary_path(&file);
+    let written = write_new(&temporary, text, permissions).and_then(|()| fs::rename(&temporary, &file));
     if written.is_err() {
-        // Best effort: what failed is what is reported.
-        let _removed = fs::remove_file(&beside);
+        // Best effort: the first error is reported.
+        let _removed = fs::remove_file(&temporary);
         return written;
     }
     sync_folder(folder)
 }
 
-fn temporary(file: &Path) -> PathBuf {
+fn temporary_path(file: &Path) -> PathBuf {
     let mut name = std::ffi::OsString::from(".");
     name.push(file.file_name().unwrap_or_default());
     name.push(format!(".{}.{:?}.new", process::id(), thread::current().id()));
@@ -34,9 +34,9 @@ fn temporary(file: &Path) -> PathBuf {
 }
 
 fn write_new(file: &Path, text: &str, permissions: Option<Permissions>) -> io::Result<()> {
-    // One of ours that was left behind; a link planted here is not followed, since the file must be new.
+    // Removes a leftover temporary file. `create_new` does not follow a link that another process creates here.
     let _removed = fs::remove_file(file);
-    let mut opened = ownership::to_write_privately().create_new(true).open(file)?;
+    let mut opened = ownership::private_write_options().create_new(true).open(file)?;
     opened.write_all(text.as_bytes())?;
     if let Some(permissions) = permissions {
         opened.set_permissions(permissions)?;
@@ -44,7 +44,7 @@ fn write_new(file: &Path, text: &str, permissions: Option<Permissions>) -> io::R
     opened.sync_all()
 }
 
-/// The rename is on disk too. Windows opens no folder as a file, and does not need to.
+/// Writes the rename to disk. Windows cannot open a folder as a file, and does not need it.
 fn sync_folder(folder: &Path) -> io::Result<()> {
     if cfg!(windows) { Ok(()) } else { File::open(folder)?.sync_all() }
 }

@@ -1,5 +1,5 @@
-//! What of a server must not be shown once its references are put in: what looks like a secret or is called one, and
-//! everything that came from somewhere else than the file. An ordinary value (`true`, `node`, a path) is none.
+//! Secrets of a server that must not be shown: values that look like a secret or have the name of one, and all values
+//! that come from references. An ordinary value (`true`, `node`, a path) is not a secret.
 
 use super::Endpoint;
 use crate::{
@@ -8,15 +8,15 @@ use crate::{
     secret::Secret,
     server::{
         ServerConfig, Transport,
-        auth::{Nature, SignIn},
+        auth::{SignIn, TextKind},
     },
 };
 
-/// Variables that everybody has, and that are in every path.
+/// Variables whose values are not secret and occur in many paths.
 const HARMLESS: [&str; 9] = ["HOME", "USER", "LOGNAME", "LANG", "PATH", "SHELL", "TMPDIR", "TZ", "PWD"];
 
 impl ServerConfig {
-    /// What must not be shown of the server, as it is reached now.
+    /// The secrets of the server with these resolved values.
     pub fn secrets(&self, endpoint: &Endpoint) -> Vec<Secret> {
         let mut found = Found::default();
         match (endpoint, &self.transport) {
@@ -45,15 +45,15 @@ impl ServerConfig {
     }
 }
 
-/// The secrets of a program's variables or an address's headers that no entry describes.
+/// The secrets among environment variables that no configuration entry describes.
 pub fn secrets_of_variables<'a>(variables: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<Secret> {
     let mut found = Found::default();
     variables.into_iter().for_each(|(name, value)| found.look(value, Role::Variable(name), None));
     found.0
 }
 
-/// The same for an address and its headers.
-pub fn secrets_of_address<'a>(url: &str, headers: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<Secret> {
+/// The secrets in a URL and its headers that no configuration entry describes.
+pub fn secrets_of_url<'a>(url: &str, headers: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<Secret> {
     let mut found = Found::default();
     found.look(url, Role::Plain, None);
     headers.into_iter().for_each(|(name, value)| found.look(value, Role::Header(name), None));
@@ -66,15 +66,15 @@ struct Found(Vec<Secret>);
 impl Found {
     fn of_sign_in(&mut self, sign_in: &SignIn<Secret>) {
         let texts = sign_in.auth.texts().into_iter().chain(sign_in.oauth.texts());
-        let secret = texts.filter(|(_, nature, _)| *nature == Nature::Secret);
+        let secret = texts.filter(|(_, kind, _)| *kind == TextKind::Secret);
         self.0.extend(secret.map(|(_, _, text)| text.clone()));
     }
 
-    /// Looks through a value as it is now; `written` is what stands in the file.
+    /// Adds the secrets of a resolved value; `written` is the value in the file.
     fn look(&mut self, value: &str, role: Role<'_>, written: Option<&Template>) {
         if written.is_some_and(came_from_elsewhere) {
             self.0.push(Secret::new(value));
-            // `Bearer <key>`: the key alone is one too.
+            // `Bearer <key>`: the key alone is a secret too.
             let key = value.rsplit(' ').next().filter(|_| matches!(role, Role::Header(_)));
             self.0.extend(key.map(Secret::new));
             return;
@@ -95,7 +95,7 @@ fn came_from_elsewhere(written: &Template) -> bool {
 mod tests {
     use std::path::Path;
 
-    use super::{secrets_of_address, secrets_of_variables};
+    use super::{secrets_of_url, secrets_of_variables};
     use crate::{Config, Environment, NoKeychain, document::Document};
 
     fn secrets(entry: &str) -> Vec<String> {
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_values_are_shown_and_what_came_from_elsewhere_is_not() {
+    fn ordinary_values_are_shown_and_resolved_references_are_not() {
         let entry = r#"{ "command": "node", "args": ["server.js", "--port", "8080", "--token", "abc123"],
             "env": { "NODE_ENV": "production", "DEBUG": "true", "DATA": "${HOME}/data", "MODE": "${MODE}",
                      "API_KEY": "hunter2", "DB": "postgres://ada:s3cret@db/x", "N": "sk-0123456789" } }"#;
@@ -123,10 +123,10 @@ mod tests {
     }
 
     #[test]
-    fn what_no_entry_describes_is_judged_by_its_name_and_its_looks() {
+    fn values_without_an_entry_are_judged_by_name_and_form() {
         let shown = |secrets: Vec<crate::Secret>| secrets.iter().map(|it| it.expose().to_owned()).collect::<Vec<_>>();
         assert_eq!(shown(secrets_of_variables([("MODE", "fast"), ("MY_TOKEN", "abcd")])), ["abcd"]);
         let headers = [("accept", "text/plain"), ("authorization", "Bearer abcd")];
-        assert_eq!(shown(secrets_of_address("https://u:pass@example.org/?q=word", headers)), ["pass", "abcd"]);
+        assert_eq!(shown(secrets_of_url("https://u:pass@example.org/?q=word", headers)), ["pass", "abcd"]);
     }
 }

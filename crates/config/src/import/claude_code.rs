@@ -2,19 +2,22 @@
 
 use super::{
     Host,
-    entry::{Entries, Reading},
-    find::Spot,
+    entry::{Entries, FileReader},
+    find::Location,
     rules::{Clock, MILLISECONDS, Rule},
 };
 use crate::{
     document::{Document, Section},
     error::ConfigError,
     interpolate::Dialect,
-    server::{Behind, Draft, Format},
+    server::{DefinedBy, Draft, Format},
 };
 
-pub(super) const HOST: Host =
-    Host { format: Format::ClaudeCode, spots: &[Spot::Project(".mcp.json"), Spot::Home(".claude.json")], read };
+pub(super) const HOST: Host = Host {
+    format: Format::ClaudeCode,
+    locations: &[Location::Project(".mcp.json"), Location::Home(".claude.json")],
+    read,
+};
 
 const ENTRIES: Entries = Entries {
     dialect: Dialect::Shell,
@@ -25,59 +28,59 @@ const ENTRIES: Entries = Entries {
         ("env", Rule::Environment),
         ("url", Rule::Url),
         ("headers", Rule::Headers),
-        // Less than a second is ignored there too.
+        // Claude Code ignores values below one second too.
         ("timeout", Rule::LongTime(Clock::Total, MILLISECONDS)),
-        ("headersHelper", Rule::Ignored("no program is run for headers")),
+        ("headersHelper", Rule::Ignored("header helper programs are not supported")),
         ("oauth", Rule::OAuth),
     ]],
     unusable,
 };
 
-/// An address without a `type` is no server there either.
+/// Claude Code does not use an entry with a URL and without a `type` either.
 fn unusable(draft: &Draft, _entry: &Section<'_>) -> Option<String> {
     let untyped = draft.url.is_some() && draft.kind.is_none();
-    untyped.then(|| "it has a `url` but no `type`, which that host takes for a program".to_owned())
+    untyped.then(|| "it has a `url` but no `type`, so Claude Code reads it as a program".to_owned())
 }
 
-/// Settings that can switch off a server of `.mcp.json`.
+/// Settings files that can disable a server of `.mcp.json`.
 const SETTINGS: [&str; 2] = [".claude/settings.json", ".claude/settings.local.json"];
 
-fn read(reading: &mut Reading<'_>) -> Result<(), ConfigError> {
-    let mut root = reading.document.root()?;
-    match reading.found.behind {
-        Behind::Project => {
+fn read(reader: &mut FileReader<'_>) -> Result<(), ConfigError> {
+    let mut root = reader.document.root()?;
+    match reader.found.defined_by {
+        DefinedBy::Project => {
             if let Some(entries) = root.take_section("mcpServers")? {
-                reading.entries(entries, &ENTRIES);
+                reader.entries(entries, &ENTRIES);
             }
-            let labels = switched_off(reading);
-            reading.disable(&labels);
+            let labels = disabled_labels(reader);
+            reader.disable(&labels);
         }
-        Behind::User | Behind::Program => read_user_file(reading, root)?,
+        DefinedBy::User | DefinedBy::Program => read_user_file(reader, root)?,
     }
     Ok(())
 }
 
-/// What was said for this folder goes before what was said for all.
-fn read_user_file(reading: &mut Reading<'_>, mut root: Section<'_>) -> Result<(), ConfigError> {
+/// Entries for this folder take precedence over those for all folders.
+fn read_user_file(reader: &mut FileReader<'_>, mut root: Section<'_>) -> Result<(), ConfigError> {
     let user_servers = root.take_section("mcpServers")?;
-    if let Some(project) = reading.search.project.and_then(|folder| folder.to_str())
+    if let Some(project) = reader.search.project.and_then(|folder| folder.to_str())
         && let Some(mut folder) = of_folder(&mut root, project)?
     {
         let labels = texts(&mut folder, "disabledMcpServers");
         if let Some(entries) = folder.take_section("mcpServers")? {
-            let home = reading.search.home;
-            reading.set_folder(project.as_ref());
-            reading.entries(entries, &ENTRIES);
+            let home = reader.search.home;
+            reader.set_folder(project.as_ref());
+            reader.entries(entries, &ENTRIES);
             if let Some(home) = home {
-                reading.set_folder(home);
+                reader.set_folder(home);
             }
         }
         if let Some(entries) = user_servers {
-            reading.entries(entries, &ENTRIES);
+            reader.entries(entries, &ENTRIES);
         }
-        reading.disable(&labels);
+        reader.disable(&labels);
     } else if let Some(entries) = user_servers {
-        reading.entries(entries, &ENTRIES);
+        reader.entries(entries, &ENTRIES);
     }
     Ok(())
 }
@@ -87,14 +90,14 @@ fn of_folder<'a>(root: &mut Section<'a>, project: &str) -> Result<Option<Section
     projects.take_section(project)
 }
 
-/// The labels that any settings file of that host switches off.
-fn switched_off(reading: &Reading<'_>) -> Vec<String> {
-    let folders = [reading.search.home, reading.search.project];
+/// Labels that any settings file of Claude Code disables.
+fn disabled_labels(reader: &FileReader<'_>) -> Vec<String> {
+    let folders = [reader.search.home, reader.search.project];
     let files = folders.into_iter().flatten().flat_map(|folder| SETTINGS.map(|file| folder.join(file)));
-    let documents = files.filter_map(|file| reading.beside(&file));
+    let documents = files.filter_map(|file| reader.read_other(&file));
     let mut labels: Vec<String> = documents.flat_map(|document| disabled_in(&document, None)).collect();
-    if let (Some(home), Some(project)) = (reading.search.home, reading.search.project)
-        && let Some(document) = reading.beside(&home.join(".claude.json"))
+    if let (Some(home), Some(project)) = (reader.search.home, reader.search.project)
+        && let Some(document) = reader.read_other(&home.join(".claude.json"))
     {
         labels.extend(disabled_in(&document, project.to_str()));
     }

@@ -1,20 +1,20 @@
-//! Claude Desktop: `claude_desktop_config.json`, programs only, nothing special in texts.
+//! Claude Desktop: `claude_desktop_config.json`, programs only, no references.
 
 use super::{
     Host,
     entry::{Entries, usable},
-    find::Spot,
+    find::Location,
     rules::Rule,
 };
 use crate::{interpolate::Dialect, server::Format};
 
 pub(super) const HOST: Host = Host {
     format: Format::ClaudeDesktop,
-    spots: &[
-        Spot::Config("Claude/claude_desktop_config.json"),
-        Spot::Home("Library/Application Support/Claude/claude_desktop_config.json"),
+    locations: &[
+        Location::Config("Claude/claude_desktop_config.json"),
+        Location::Home("Library/Application Support/Claude/claude_desktop_config.json"),
     ],
-    read: |reading| reading.container("mcpServers", &ENTRIES),
+    read: |reader| reader.container("mcpServers", &ENTRIES),
 };
 
 const ENTRIES: Entries = Entries {

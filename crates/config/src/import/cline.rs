@@ -3,26 +3,26 @@
 use super::{
     Host,
     entry::{Entries, usable},
-    find::Spot,
+    find::Location,
     rules::{Clock, Rule, SECONDS, USUAL},
 };
 use crate::{interpolate::Dialect, server::Format};
 
 pub(super) const HOST: Host = Host {
     format: Format::Cline,
-    spots: &[
-        Spot::Project(".roo/mcp.json"),
-        Spot::Project(".kilocode/mcp.json"),
-        Spot::Config("Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json"),
-        Spot::Config("Code/User/globalStorage/rooveterinaryinc.roo-cline/settings/mcp_settings.json"),
-        Spot::Config("Code/User/globalStorage/rooveterinaryinc.roo-cline/settings/cline_mcp_settings.json"),
-        Spot::Config("Code/User/globalStorage/kilocode.kilo-code/settings/mcp_settings.json"),
+    locations: &[
+        Location::Project(".roo/mcp.json"),
+        Location::Project(".kilocode/mcp.json"),
+        Location::Config("Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json"),
+        Location::Config("Code/User/globalStorage/rooveterinaryinc.roo-cline/settings/mcp_settings.json"),
+        Location::Config("Code/User/globalStorage/rooveterinaryinc.roo-cline/settings/cline_mcp_settings.json"),
+        Location::Config("Code/User/globalStorage/kilocode.kilo-code/settings/mcp_settings.json"),
     ],
-    read: |reading| reading.container("mcpServers", &ENTRIES),
+    read: |reader| reader.container("mcpServers", &ENTRIES),
 };
 
 const ENTRIES: Entries = Entries {
-    // Only Roo fills these in; elsewhere a guessed text would be sent as a credential.
+    // Only Roo resolves references; for the others a reference is an error, so that no placeholder is sent as a secret.
     dialect: Dialect::Roo,
     rules: &[
         USUAL,
@@ -31,8 +31,8 @@ const ENTRIES: Entries = Entries {
             ("disabled", Rule::Disabled),
             ("disabledTools", Rule::Without),
             ("timeout", Rule::Time(Clock::Total, SECONDS)),
-            ("alwaysAllow", Rule::Ignored("approvals are not taken over")),
-            ("autoApprove", Rule::Ignored("approvals are not taken over")),
+            ("alwaysAllow", Rule::Ignored("approvals are not imported")),
+            ("autoApprove", Rule::Ignored("approvals are not imported")),
         ],
     ],
     unusable: usable,

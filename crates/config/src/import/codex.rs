@@ -1,20 +1,20 @@
-//! Codex: `config.toml`, where nothing in a text is special and other keys name variables instead.
+//! Codex: `config.toml`, without references in strings; separate keys name environment variables instead.
 
 use super::{
     Host,
     entry::{Entries, usable},
-    find::Spot,
+    find::Location,
     rules::{Clock, MILLISECONDS, Rule, SECONDS},
 };
 use crate::{interpolate::Dialect, server::Format};
 
 pub(super) const HOST: Host = Host {
     format: Format::Codex,
-    spots: &[
-        Spot::Project(".codex/config.toml"),
-        Spot::Folder { variable: "CODEX_HOME", file: "config.toml", otherwise: ".codex" },
+    locations: &[
+        Location::Project(".codex/config.toml"),
+        Location::Folder { variable: "CODEX_HOME", file: "config.toml", otherwise: ".codex" },
     ],
-    read: |reading| reading.container("mcp_servers", &ENTRIES),
+    read: |reader| reader.container("mcp_servers", &ENTRIES),
 };
 
 const ENTRIES: Entries = Entries {
@@ -36,13 +36,13 @@ const ENTRIES: Entries = Entries {
         ("startup_timeout_ms", Rule::Time(Clock::Connect, MILLISECONDS)),
         ("startup_timeout_sec", Rule::Time(Clock::Connect, SECONDS)),
         ("tool_timeout_sec", Rule::Time(Clock::Total, SECONDS)),
-        ("http_headers_helper", Rule::Ignored("no program is run for headers")),
+        ("http_headers_helper", Rule::Ignored("header helper programs are not supported")),
         ("oauth", Rule::OAuth),
         ("scopes", Rule::Scopes),
-        ("oauth_resource", Rule::Ignored("the resource is the address of the server")),
-        ("auth", Rule::SignInWord("oauth")),
-        ("default_tools_approval_mode", Rule::Ignored("approvals are not taken over")),
-        ("tools", Rule::Ignored("approvals are not taken over")),
+        ("oauth_resource", Rule::Ignored("the resource is always the URL of the server")),
+        ("auth", Rule::SignInMethod("oauth")),
+        ("default_tools_approval_mode", Rule::Ignored("approvals are not imported")),
+        ("tools", Rule::Ignored("approvals are not imported")),
         ("omit_tools_from", Rule::Nothing),
         ("supports_parallel_tool_calls", Rule::Nothing),
     ]],

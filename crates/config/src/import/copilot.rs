@@ -3,19 +3,19 @@
 use super::{
     Host,
     entry::{Entries, usable},
-    find::Spot,
+    find::Location,
     rules::{Rule, USUAL},
 };
 use crate::{interpolate::Dialect, server::Format};
 
 pub(super) const HOST: Host = Host {
     format: Format::CopilotCli,
-    spots: &[
-        Spot::Project(".mcp.json"),
-        Spot::Project(".github/mcp.json"),
-        Spot::Folder { variable: "COPILOT_HOME", file: "mcp-config.json", otherwise: ".copilot" },
+    locations: &[
+        Location::Project(".mcp.json"),
+        Location::Project(".github/mcp.json"),
+        Location::Folder { variable: "COPILOT_HOME", file: "mcp-config.json", otherwise: ".copilot" },
     ],
-    read: |reading| reading.container("mcpServers", &ENTRIES),
+    read: |reader| reader.container("mcpServers", &ENTRIES),
 };
 
 const ENTRIES: Entries = Entries {
@@ -23,7 +23,7 @@ const ENTRIES: Entries = Entries {
     rules: &[
         USUAL,
         &[
-            // `["*"]` is all of them.
+            // `["*"]` means all tools.
             ("tools", Rule::Only),
             ("disabled", Rule::Disabled),
         ],

@@ -1,4 +1,4 @@
-//! An entry of another host as one of ours: the same server, without the secrets.
+//! Converts an entry of another host to a Toolway entry, without the secrets.
 
 use std::{ops::Range, path::Path};
 
@@ -7,50 +7,50 @@ use crate::{
     error::ConfigError,
     interpolate::{INPUTS, Piece, Reference, Template},
     mask::{self, REFERENCE, Role, is_secret_default, secrets},
-    server::{Era, Http, HttpKind, NameFilter, PlainHttp, Process, ServerConfig, Source, Transport, auth::Nature},
+    server::{Era, Http, HttpKind, NameFilter, PlainHttp, Process, ServerConfig, Source, Transport, auth::TextKind},
 };
 
-/// An entry to be written into a file of ours.
+/// An entry to write into a Toolway file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CopiedEntry {
-    /// The key under `mcpServers`.
+    /// Key under `mcpServers`.
     pub label: String,
-    /// What stands under it.
+    /// Value of the entry.
     pub entry: NewValue,
-    /// The secrets that were not copied.
+    /// Secrets that were not copied.
     pub left_out: Vec<LeftOut>,
 }
 
-/// A secret that was not copied: the entry now names a variable.
+/// A secret that was replaced by a reference to a variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOut {
-    /// Where it stands in the other host's entry.
+    /// Key of the secret in the original entry.
     pub key: String,
-    /// The variable to set.
+    /// Name of the variable to set.
     pub variable: String,
 }
 
-/// One of ours that says the same in a file of the user, whose programs run in `home`. Values that look like secrets
-/// become references to variables.
+/// Converts a server to an entry for the user file, whose programs run in `home`. Values that look like secrets become
+/// references to variables.
 pub fn copy(server: &ServerConfig, home: Option<&Path>) -> Result<CopiedEntry, ConfigError> {
-    let mut copying = Copying { server, home, members: Vec::new(), left_out: Vec::new() };
+    let mut copier = Copier { server, home, members: Vec::new(), left_out: Vec::new() };
     match &server.transport {
-        Transport::Process(process) => copying.process(process)?,
-        Transport::Http(http) => copying.http(http)?,
+        Transport::Process(process) => copier.process(process)?,
+        Transport::Http(http) => copier.http(http)?,
     }
-    copying.rest();
-    let Copying { members, left_out, .. } = copying;
+    copier.rest();
+    let Copier { members, left_out, .. } = copier;
     Ok(CopiedEntry { label: server.label.clone(), entry: NewValue::Object(members), left_out })
 }
 
-struct Copying<'a> {
+struct Copier<'a> {
     server: &'a ServerConfig,
     home: Option<&'a Path>,
     members: Vec<(String, NewValue)>,
     left_out: Vec<LeftOut>,
 }
 
-impl Copying<'_> {
+impl Copier<'_> {
     fn process(&mut self, process: &Process) -> Result<(), ConfigError> {
         let command = self.text("command", &process.command, Role::Plain)?;
         self.put("command", NewValue::Text(command));
@@ -95,17 +95,17 @@ impl Copying<'_> {
         self.sign_in(http)
     }
 
-    /// `auth` and `oauth`, each an object of what is said in it.
+    /// Adds `auth` and `oauth`.
     fn sign_in(&mut self, http: &Http) -> Result<(), ConfigError> {
         let facts = http.auth.iter().flat_map(|auth| auth.facts()).chain(http.oauth.facts());
-        let mut said: Vec<(&str, NewValue)> = facts.filter_map(|(key, value)| Some((key, fact(&value)?))).collect();
-        for (key, nature, text) in http.sign_in_texts() {
-            let role = if nature == Nature::Secret { Role::Header(last(key)) } else { Role::Plain };
-            let text = if nature == Nature::File { self.path(key, text)? } else { self.text(key, text, role)? };
-            said.push((key, NewValue::Text(text)));
+        let mut values: Vec<(&str, NewValue)> = facts.filter_map(|(key, value)| Some((key, fact(&value)?))).collect();
+        for (key, text_kind, text) in http.sign_in_texts() {
+            let role = if text_kind == TextKind::Secret { Role::Header(last(key)) } else { Role::Plain };
+            let text = if text_kind == TextKind::File { self.path(key, text)? } else { self.text(key, text, role)? };
+            values.push((key, NewValue::Text(text)));
         }
         for section in ["auth", "oauth"] {
-            let of_section = said.iter().filter(|(key, _)| key.split('.').next() == Some(section));
+            let of_section = values.iter().filter(|(key, _)| key.split('.').next() == Some(section));
             let members = of_section.map(|(key, value)| (last(key).to_owned(), value.clone()));
             self.put_pairs(section, members.collect());
         }
@@ -158,7 +158,7 @@ impl Copying<'_> {
         Ok(copied)
     }
 
-    /// A text in our own words; each stretch of it that is a secret becomes a variable.
+    /// A string in Toolway's syntax; each secret range becomes a variable.
     fn text(&mut self, key: &str, template: &Template, role: Role<'_>) -> Result<String, ConfigError> {
         let pieces = template.pieces();
         let joined = mask::joined(&pieces);
@@ -184,7 +184,7 @@ impl Copying<'_> {
         Ok(text)
     }
 
-    /// A reference in our own words; what stands in for it is left out if that is a secret.
+    /// A reference in Toolway's syntax; a secret default is left out.
     fn reference(&mut self, key: &str, reference: &Reference, template: &Template) -> Result<String, ConfigError> {
         match reference {
             Reference::Variable { name, default: Some(default) } if is_secret_default(name, default) => {
@@ -195,7 +195,7 @@ impl Copying<'_> {
         }
     }
 
-    /// An address; one with a key in its path or its query is a secret as a whole.
+    /// A URL; one with a key in its path or query is replaced as a whole.
     fn address(&mut self, template: &Template) -> Result<String, ConfigError> {
         let joined = mask::joined(&template.pieces());
         let is_key = |range: &Range<usize>| !joined[range.end..].starts_with('@');
@@ -205,11 +205,11 @@ impl Copying<'_> {
         self.text("url", template, Role::Plain)
     }
 
-    /// Names the variable that stands for a secret from now on.
+    /// Chooses the variable that replaces a secret, and records it.
     fn leave_out(&mut self, key: &str, role: Role<'_>) -> String {
         let upper = |text: &str| {
-            let word = |letter: char| if letter.is_ascii_alphanumeric() { letter.to_ascii_uppercase() } else { '_' };
-            text.chars().map(word).collect::<String>()
+            let upper = |letter: char| if letter.is_ascii_alphanumeric() { letter.to_ascii_uppercase() } else { '_' };
+            text.chars().map(upper).collect::<String>()
         };
         let server = upper(self.server.name.as_str());
         let wanted = match role {
@@ -227,14 +227,14 @@ impl Copying<'_> {
         variable
     }
 
-    /// The name, with a number behind it where it stands for another secret already.
+    /// The name, with a number appended if it is taken by another secret.
     fn free(&self, wanted: String) -> String {
         let is_free = |name: &String| self.left_out.iter().all(|left| left.variable != *name);
         let numbered = (2_usize..).map(|number| format!("{wanted}_{number}"));
         std::iter::once(wanted.clone()).chain(numbered).find(is_free).unwrap_or(wanted)
     }
 
-    /// A path that does not depend on where the entry stands.
+    /// An absolute path.
     fn path(&mut self, key: &str, template: &Template) -> Result<String, ConfigError> {
         let text = self.text(key, template, Role::Plain)?;
         let anchored = text.starts_with(['/', '~']) || text.starts_with("${");
@@ -260,7 +260,7 @@ impl Copying<'_> {
     fn unknown(&self, key: &str, template: &Template) -> ConfigError {
         ConfigError::Refused {
             place: self.server.source.place.at(template.line()),
-            problem: format!("`{}.{key}` has a placeholder that nothing here can fill in", self.server.label),
+            problem: format!("`{}.{key}` has an unknown placeholder", self.server.label),
         }
     }
 }
@@ -270,7 +270,7 @@ fn last(key: &str) -> &str {
     key.rsplit('.').next().unwrap_or(key)
 }
 
-/// What is said without a text.
+/// Converts a value that is not a string with references.
 fn fact(value: &serde_json::Value) -> Option<NewValue> {
     match value {
         serde_json::Value::Bool(flag) => Some(NewValue::Flag(*flag)),
@@ -281,7 +281,7 @@ fn fact(value: &serde_json::Value) -> Option<NewValue> {
     }
 }
 
-/// What a secret is called: by the key before it, if there is one, else by what the text is for.
+/// Role that names a secret: from the key before it if there is one, else from the role of the text.
 fn named<'a>(text: &'a str, range: &Range<usize>, role: Role<'a>) -> Role<'a> {
     if matches!(role, Role::Variable(_) | Role::Header(_)) {
         return role;
@@ -294,7 +294,7 @@ fn named<'a>(text: &'a str, range: &Range<usize>, role: Role<'a>) -> Role<'a> {
     key.map_or(role, Role::Header)
 }
 
-/// Puts a stretch of a text, or what is `kept` in its place, without what is left out of it.
+/// Appends a range of the text, or `kept` instead of it, with the left-out ranges replaced by their variables.
 fn put_without(
     text: &mut String,
     joined: &str,
@@ -318,7 +318,7 @@ fn put_without(
     }
 }
 
-/// A reference as we write it.
+/// A reference in Toolway's syntax; `None` if it is unknown.
 fn ours(reference: &Reference, server: &ServerConfig) -> Option<String> {
     let Source { folder, base, .. } = &server.source;
     match reference {
@@ -342,7 +342,7 @@ fn ours(reference: &Reference, server: &ServerConfig) -> Option<String> {
     }
 }
 
-/// A text in which nothing is special for us.
+/// Escapes a literal text.
 fn escaped(text: &str) -> String {
     text.replace("${", "$${")
 }

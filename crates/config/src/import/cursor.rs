@@ -3,15 +3,15 @@
 use super::{
     Host,
     entry::{Entries, usable},
-    find::Spot,
+    find::Location,
     rules::{Rule, USUAL},
 };
 use crate::{interpolate::Dialect, server::Format};
 
 pub(super) const HOST: Host = Host {
     format: Format::Cursor,
-    spots: &[Spot::Project(".cursor/mcp.json"), Spot::Home(".cursor/mcp.json")],
-    read: |reading| reading.container("mcpServers", &ENTRIES),
+    locations: &[Location::Project(".cursor/mcp.json"), Location::Home(".cursor/mcp.json")],
+    read: |reader| reader.container("mcpServers", &ENTRIES),
 };
 
 const ENTRIES: Entries = Entries {

@@ -1,34 +1,34 @@
-//! One file of another host while it is read.
+//! Reader of one file of another host.
 
 use std::path::{Path, PathBuf};
 
-use super::{FoundFile, Imported, SearchIn, rules::Rule};
+use super::{FoundFile, Imported, SearchRoots, rules::Rule};
 use crate::{
     document::{Document, Section},
     error::ConfigError,
     interpolate::Dialect,
-    server::{Behind, Draft, ServerConfig, ServerName, Source, Standing},
+    server::{DefinedBy, Draft, ServerConfig, ServerName, Source, Standing},
     shape::Field,
     warning::{Warning, WarningKind},
 };
 
-/// One file while it is read.
-pub(super) struct Reading<'a> {
+/// Reads one file into [`Imported`].
+pub(super) struct FileReader<'a> {
     pub(super) found: &'a FoundFile,
-    pub(super) search: &'a SearchIn<'a>,
+    pub(super) search: &'a SearchRoots<'a>,
     pub(super) document: &'a Document,
     imported: &'a mut Imported,
     folder: Option<PathBuf>,
     base: PathBuf,
 }
 
-/// How the entries of a format are written.
+/// Rules for the entries of a format.
 #[derive(Clone, Copy)]
 pub(super) struct Entries {
     pub(super) dialect: Dialect,
-    /// What the keys mean, in the order they are read.
+    /// Meaning of the keys, in reading order.
     pub(super) rules: &'static [&'static [(&'static str, Rule)]],
-    /// Why an entry that was read is not used after all.
+    /// Why an entry is not used; `None` if it is usable.
     pub(super) unusable: fn(&Draft, &Section<'_>) -> Option<String>,
 }
 
@@ -38,39 +38,39 @@ impl Entries {
     }
 }
 
-/// Every entry is used.
+/// For formats in which every entry is usable.
 pub(super) fn usable(_draft: &Draft, _entry: &Section<'_>) -> Option<String> {
     None
 }
 
-impl<'a> Reading<'a> {
+impl<'a> FileReader<'a> {
     pub(super) fn new(
         found: &'a FoundFile,
-        search: &'a SearchIn<'a>,
+        search: &'a SearchRoots<'a>,
         document: &'a Document,
         imported: &'a mut Imported,
     ) -> Self {
-        // A project's programs run in the project, a user's at home; never in the folder the file is in.
-        let folder = match found.behind {
-            Behind::Project => search.project,
-            Behind::User | Behind::Program => search.home,
+        // Programs of a project run in the project folder, those of the user in the home directory.
+        let folder = match found.defined_by {
+            DefinedBy::Project => search.project,
+            DefinedBy::User | DefinedBy::Program => search.home,
         };
         let base = folder.map(Path::to_owned).unwrap_or_default();
         Self { found, search, document, imported, folder: folder.map(Path::to_owned), base }
     }
 
-    /// Paths in this file start somewhere else than usual.
+    /// Sets the base of relative paths.
     pub(super) fn set_base(&mut self, base: &Path) {
         self.base = base.to_owned();
     }
 
-    /// The following entries are for this folder.
+    /// Sets the working directory and the base of the following entries.
     pub(super) fn set_folder(&mut self, folder: &Path) {
         self.folder = Some(folder.to_owned());
         self.base = folder.to_owned();
     }
 
-    /// Reads the entries under one key of the document, which is all that most hosts have.
+    /// Reads the entries under one top-level key, which is enough for most hosts.
     pub(super) fn container(&mut self, key: &str, how: &Entries) -> Result<(), ConfigError> {
         if let Some(entries) = self.document.root()?.take_section(key)? {
             self.entries(entries, how);
@@ -83,23 +83,23 @@ impl<'a> Reading<'a> {
         for (label, entry) in entries.take_sections() {
             match entry {
                 Ok(entry) => self.entry(label, entry, how),
-                Err(error) => self.broken(label, &error),
+                Err(error) => self.skip_invalid(label, &error),
             }
         }
     }
 
-    /// An entry that cannot be read.
-    pub(super) fn broken(&mut self, label: &str, error: &ConfigError) {
-        self.set_aside(error.place(), label, &error.problem());
+    /// Skips an invalid entry with a warning.
+    pub(super) fn skip_invalid(&mut self, label: &str, error: &ConfigError) {
+        self.skip(error.place(), label, &error.problem());
     }
 
-    /// Reads one entry, or sets it aside.
+    /// Reads one entry, or skips it with a warning.
     pub(super) fn entry(&mut self, label: &str, entry: Section<'_>, how: &Entries) {
         let place = entry.place();
         match self.server(label, entry, how) {
             Ok(Ok(server)) => self.imported.servers.push(server),
-            Ok(Err(reason)) => self.set_aside(place, label, &reason),
-            Err(error) => self.broken(label, &error),
+            Ok(Err(reason)) => self.skip(place, label, &reason),
+            Err(error) => self.skip_invalid(label, &error),
         }
     }
 
@@ -120,50 +120,50 @@ impl<'a> Reading<'a> {
             }
             let field = Field::new(self.document, name, node);
             rule.apply(&mut draft, &field, how.dialect)?;
-            for (name, line, why) in rule.not_taken_over(&field) {
+            for (name, line, why) in rule.ignored(&field) {
                 self.imported.warnings.push(Warning::ignored(place.at(line), &name, why));
             }
         }
         for (key, line) in entry.keys() {
             let known = how.rules().map(|(key, _)| *key);
             let warning = Warning::unknown(place.at(line), &entry.name(key), key, known);
-            // Another host's file is that host's to be strict about.
+            // Unknown keys in files of other hosts are never errors.
             self.imported.warnings.push(Warning { kind: WarningKind::IgnoredKey, ..warning });
         }
         if let Some(reason) = (how.unusable)(&draft, &whole) {
             return Ok(Err(reason));
         }
         let Ok(name) = ServerName::from_label(label) else {
-            return Ok(Err("no name can be made from its label".to_owned()));
+            return Ok(Err("its label gives no valid server name".to_owned()));
         };
         let (folder, base) = (self.folder.clone(), self.base.clone());
-        let source = Source { place, format: self.found.format, behind: self.found.behind, folder, base };
+        let source = Source { place, format: self.found.format, defined_by: self.found.defined_by, folder, base };
         draft.finish(name, label, source).map(Ok)
     }
 
-    fn set_aside(&mut self, place: crate::error::Place, label: &str, reason: &str) {
+    fn skip(&mut self, place: crate::error::Place, label: &str, reason: &str) {
         self.imported.warnings.push(Warning::of_entry(WarningKind::SetAside, place, label, reason));
     }
 
-    /// Adds something a person has to be asked for.
+    /// Adds an input.
     pub(super) fn add_input(&mut self, input: super::Input) {
         self.imported.inputs.push(input);
     }
 
-    /// The servers of this file that were read so far.
+    /// Servers read so far.
     pub(super) fn servers_mut(&mut self) -> &mut [ServerConfig] {
         &mut self.imported.servers
     }
 
-    /// Switches off the servers with these labels.
+    /// Disables the servers with these labels.
     pub(super) fn disable(&mut self, labels: &[String]) {
         for server in self.imported.servers.iter_mut().filter(|server| labels.contains(&server.label)) {
             server.standing = Standing::Disabled;
         }
     }
 
-    /// Another file of the same host, if it is there and can be read.
-    pub(super) fn beside(&self, file: &Path) -> Option<Document> {
+    /// Reads another file of the same host; `None` if it does not exist or cannot be read.
+    pub(super) fn read_other(&self, file: &Path) -> Option<Document> {
         file.is_file().then(|| Document::read(file).ok()).flatten()
     }
 }

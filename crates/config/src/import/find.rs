@@ -1,4 +1,4 @@
-//! Where other hosts keep their files: relative to the home, the config directory or the project.
+//! Locations of the files of other hosts: relative to the home directory, the config directory or the project.
 
 use std::{
     ffi::OsStr,
@@ -8,61 +8,61 @@ use std::{
 use super::host;
 use crate::{
     paths::Environment,
-    server::{Behind, Format},
+    server::{DefinedBy, Format},
 };
 
-/// Where is looked.
+/// Base directories of the search.
 #[derive(Clone, Copy, Debug)]
-pub struct SearchIn<'a> {
-    /// The user's home.
+pub struct SearchRoots<'a> {
+    /// Home directory of the user.
     pub home: Option<&'a Path>,
-    /// Where programs keep their configuration: `$XDG_CONFIG_HOME`, or `.config` in the home.
+    /// Config directory: `$XDG_CONFIG_HOME`, or `.config` in the home directory.
     pub config: Option<&'a Path>,
-    /// The project's folder.
+    /// Project folder.
     pub project: Option<&'a Path>,
-    /// Some hosts can be told where their file is.
+    /// Environment variables; some hosts have one for the path of their file.
     pub environment: &'a Environment,
 }
 
 /// A file of another host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundFile {
-    /// Whose.
+    /// Format of the file.
     pub format: Format,
-    /// Where.
+    /// Path of the file.
     pub file: PathBuf,
-    /// Who stands behind it.
-    pub behind: Behind,
+    /// Whether the user or the project defined it.
+    pub defined_by: DefinedBy,
 }
 
-/// A place a host's file may be in.
+/// A possible location of a file.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Spot {
+pub(super) enum Location {
     Project(&'static str),
     Home(&'static str),
     Config(&'static str),
-    /// The file this variable names.
+    /// Path in an environment variable.
     Variable(&'static str),
-    /// In the folder this variable names, else in this one of the home.
+    /// In the folder of an environment variable, else in `otherwise` in the home directory.
     Folder {
         variable: &'static str,
         file: &'static str,
         otherwise: &'static str,
     },
-    /// In the folder this variable names.
+    /// In the folder of an environment variable.
     FolderOnly {
         variable: &'static str,
         file: &'static str,
     },
 }
 
-/// The files of these formats that are there, in the order of the formats, nearest first.
-pub fn find(formats: &[Format], search: &SearchIn<'_>) -> Vec<FoundFile> {
+/// Existing files of these formats, in the order of the formats, nearest first.
+pub fn find(formats: &[Format], search: &SearchRoots<'_>) -> Vec<FoundFile> {
     let mut found: Vec<FoundFile> = Vec::new();
     for host in formats.iter().filter_map(|format| host(*format)) {
-        for spot in host.spots {
-            let Some((file, behind)) = spot.resolve(search) else { continue };
-            let file = FoundFile { format: host.format, file, behind };
+        for location in host.locations {
+            let Some((file, defined_by)) = location.resolve(search) else { continue };
+            let file = FoundFile { format: host.format, file, defined_by };
             if file.file.is_file() && !found.contains(&file) {
                 found.push(file);
             }
@@ -71,14 +71,14 @@ pub fn find(formats: &[Format], search: &SearchIn<'_>) -> Vec<FoundFile> {
     found
 }
 
-impl Spot {
-    fn resolve(self, search: &SearchIn<'_>) -> Option<(PathBuf, Behind)> {
+impl Location {
+    fn resolve(self, search: &SearchRoots<'_>) -> Option<(PathBuf, DefinedBy)> {
         let variable = |name: &str| {
             let value = search.environment.get(OsStr::new(name)).map(PathBuf::from);
             value.filter(|path| path.is_absolute())
         };
         let file = match self {
-            Self::Project(path) => return search.project.map(|folder| (folder.join(path), Behind::Project)),
+            Self::Project(path) => return search.project.map(|folder| (folder.join(path), DefinedBy::Project)),
             Self::Home(path) => search.home?.join(path),
             Self::Config(path) => search.config?.join(path),
             Self::Variable(name) => variable(name)?,
@@ -88,6 +88,6 @@ impl Spot {
             },
             Self::FolderOnly { variable: name, file } => variable(name)?.join(file),
         };
-        Some((file, Behind::User))
+        Some((file, DefinedBy::User))
     }
 }

@@ -2,8 +2,8 @@
 
 use super::{
     Host,
-    entry::{Entries, Reading, usable},
-    find::Spot,
+    entry::{Entries, FileReader, usable},
+    find::Location,
     rules::{Clock, MILLISECONDS, Rule},
 };
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
 
 pub(super) const HOST: Host = Host {
     format: Format::GeminiCli,
-    spots: &[Spot::Project(".gemini/settings.json"), Spot::Home(".gemini/settings.json")],
+    locations: &[Location::Project(".gemini/settings.json"), Location::Home(".gemini/settings.json")],
     read,
 };
 
@@ -34,36 +34,36 @@ const ENTRIES: Entries = Entries {
         ("excludeTools", Rule::Without),
         ("timeout", Rule::Time(Clock::Total, MILLISECONDS)),
         ("description", Rule::Description),
-        ("trust", Rule::Ignored("approvals are not taken over")),
+        ("trust", Rule::Ignored("approvals are not imported")),
         ("oauth", Rule::OAuth),
         ("authProviderType", Rule::Provider),
-        ("targetAudience", Rule::Ignored("nobody is impersonated here")),
-        ("targetServiceAccount", Rule::Ignored("nobody is impersonated here")),
+        ("targetAudience", Rule::Ignored("service account impersonation is not supported")),
+        ("targetServiceAccount", Rule::Ignored("service account impersonation is not supported")),
     ]],
     unusable: usable,
 };
 
-fn read(reading: &mut Reading<'_>) -> Result<(), ConfigError> {
-    let mut root = reading.document.root()?;
+fn read(reader: &mut FileReader<'_>) -> Result<(), ConfigError> {
+    let mut root = reader.document.root()?;
     if let Some(entries) = root.take_section("mcpServers")? {
-        reading.entries(entries, &ENTRIES);
+        reader.entries(entries, &ENTRIES);
     }
     if let Some(mut switches) = root.take_section("mcp")? {
-        apply_switches(reading, &mut switches)?;
+        apply_switches(reader, &mut switches)?;
     }
     Ok(())
 }
 
-/// `allowed` names the only ones, `excluded` some that are off.
-fn apply_switches(reading: &mut Reading<'_>, switches: &mut Section<'_>) -> Result<(), ConfigError> {
+/// `allowed` lists the only enabled servers, `excluded` lists disabled ones.
+fn apply_switches(reader: &mut FileReader<'_>, switches: &mut Section<'_>) -> Result<(), ConfigError> {
     let labels = |list: Vec<(String, usize)>| list.into_iter().map(|(label, _)| label).collect::<Vec<_>>();
     if let Some(allowed) = switches.take_texts("allowed")?.map(labels) {
-        let others = reading.servers_mut().iter().map(|server| server.label.clone());
+        let others = reader.servers_mut().iter().map(|server| server.label.clone());
         let others: Vec<String> = others.filter(|label| !allowed.contains(label)).collect();
-        reading.disable(&others);
+        reader.disable(&others);
     }
     if let Some(excluded) = switches.take_texts("excluded")?.map(labels) {
-        reading.disable(&excluded);
+        reader.disable(&excluded);
     }
     Ok(())
 }

@@ -1,9 +1,9 @@
-//! Goose: `extensions` of its `config.yaml`; secrets are names that its keychain knows.
+//! Goose: `extensions` of its `config.yaml`; secrets are names of entries in its keychain.
 
 use super::{
     Host,
-    entry::{Entries, Reading},
-    find::Spot,
+    entry::{Entries, FileReader},
+    find::Location,
     rules::{Clock, Rule, SECONDS},
 };
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
     server::{Draft, Format},
 };
 
-pub(super) const HOST: Host = Host { format: Format::Goose, spots: &[Spot::Config("goose/config.yaml")], read };
+pub(super) const HOST: Host = Host { format: Format::Goose, locations: &[Location::Config("goose/config.yaml")], read };
 
 const ENTRIES: Entries = Entries {
     dialect: Dialect::Literal,
@@ -27,7 +27,7 @@ const ENTRIES: Entries = Entries {
         ("uri", Rule::Url),
         ("headers", Rule::Headers),
         ("enabled", Rule::Enabled),
-        // An empty list is all of them there.
+        // An empty list means all tools.
         ("available_tools", Rule::OnlyIfAny),
         ("timeout", Rule::Time(Clock::Total, SECONDS)),
         ("description", Rule::Description),
@@ -39,21 +39,21 @@ const ENTRIES: Entries = Entries {
     unusable,
 };
 
-/// The kinds that are servers; the others are parts of that program.
+/// Extension types that are MCP servers; the others are built into Goose.
 const SERVERS: [&str; 3] = ["stdio", "streamable_http", "sse"];
 
 fn unusable(_draft: &Draft, entry: &Section<'_>) -> Option<String> {
     let by_socket = entry.line("socket").is_some();
-    by_socket.then(|| "it is reached through a socket, which is not supported".to_owned())
+    by_socket.then(|| "servers with a `socket` are not supported".to_owned())
 }
 
-fn read(reading: &mut Reading<'_>) -> Result<(), ConfigError> {
-    let Some(mut extensions) = reading.document.root()?.take_section("extensions")? else { return Ok(()) };
+fn read(reader: &mut FileReader<'_>) -> Result<(), ConfigError> {
+    let Some(mut extensions) = reader.document.root()?.take_section("extensions")? else { return Ok(()) };
     for (label, entry) in extensions.take_sections() {
         match entry {
-            Ok(entry) if is_server(&entry) => reading.entry(label, entry, &ENTRIES),
+            Ok(entry) if is_server(&entry) => reader.entry(label, entry, &ENTRIES),
             Ok(_) => {}
-            Err(error) => reading.broken(label, &error),
+            Err(error) => reader.skip_invalid(label, &error),
         }
     }
     Ok(())

@@ -3,15 +3,15 @@
 use super::{
     Host,
     entry::{Entries, usable},
-    find::Spot,
+    find::Location,
     rules::{Clock, MILLISECONDS, Rule, USUAL},
 };
 use crate::{interpolate::Dialect, server::Format};
 
 pub(super) const HOST: Host = Host {
     format: Format::Inspector,
-    spots: &[Spot::Home(".mcp-inspector/mcp.json")],
-    read: |reading| reading.container("mcpServers", &ENTRIES),
+    locations: &[Location::Home(".mcp-inspector/mcp.json")],
+    read: |reader| reader.container("mcpServers", &ENTRIES),
 };
 
 const ENTRIES: Entries = Entries {
@@ -23,7 +23,7 @@ const ENTRIES: Entries = Entries {
             ("connectionTimeout", Rule::Time(Clock::Connect, MILLISECONDS)),
             ("requestTimeout", Rule::Time(Clock::Total, MILLISECONDS)),
             ("oauth", Rule::OAuth),
-            ("roots", Rule::Ignored("they are not configured per server")),
+            ("roots", Rule::Ignored("roots are not configured per server")),
             ("metadata", Rule::Nothing),
             ("taskTtl", Rule::Nothing),
             ("paginatedLists", Rule::Nothing),

@@ -3,15 +3,15 @@
 use super::{
     Host,
     entry::{Entries, usable},
-    find::Spot,
+    find::Location,
     rules::{Rule, USUAL},
 };
 use crate::{interpolate::Dialect, server::Format};
 
 pub(super) const HOST: Host = Host {
     format: Format::Kiro,
-    spots: &[Spot::Project(".kiro/settings/mcp.json"), Spot::Home(".kiro/settings/mcp.json")],
-    read: |reading| reading.container("mcpServers", &ENTRIES),
+    locations: &[Location::Project(".kiro/settings/mcp.json"), Location::Home(".kiro/settings/mcp.json")],
+    read: |reader| reader.container("mcpServers", &ENTRIES),
 };
 
 const ENTRIES: Entries = Entries {
@@ -21,7 +21,7 @@ const ENTRIES: Entries = Entries {
         &[
             ("disabled", Rule::Disabled),
             ("disabledTools", Rule::Without),
-            ("autoApprove", Rule::Ignored("approvals are not taken over")),
+            ("autoApprove", Rule::Ignored("approvals are not imported")),
         ],
     ],
     unusable: usable,

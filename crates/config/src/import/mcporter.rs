@@ -3,27 +3,27 @@
 use super::{
     Host,
     entry::{Entries, usable},
-    find::Spot,
+    find::Location,
     rules::Rule,
 };
 use crate::{interpolate::Dialect, server::Format};
 
 pub(super) const HOST: Host = Host {
     format: Format::Mcporter,
-    spots: &[
-        Spot::Variable("MCPORTER_CONFIG"),
-        Spot::Project("config/mcporter.json"),
-        Spot::Home(".mcporter/mcporter.json"),
-        Spot::Home(".mcporter/mcporter.jsonc"),
+    locations: &[
+        Location::Variable("MCPORTER_CONFIG"),
+        Location::Project("config/mcporter.json"),
+        Location::Home(".mcporter/mcporter.json"),
+        Location::Home(".mcporter/mcporter.jsonc"),
     ],
-    read: |reading| reading.container("mcpServers", &ENTRIES),
+    read: |reader| reader.container("mcpServers", &ENTRIES),
 };
 
 const ENTRIES: Entries = Entries {
     dialect: Dialect::Mcporter,
     rules: &[&[
         ("type", Rule::Kind),
-        ("command", Rule::CommandWords),
+        ("command", Rule::CommandList),
         ("args", Rule::Arguments),
         ("env", Rule::Environment),
         ("cwd", Rule::Directory),
@@ -36,8 +36,8 @@ const ENTRIES: Entries = Entries {
         ("blockedTools", Rule::Without),
         ("protocolVersion", Rule::Revision),
         ("description", Rule::Description),
-        ("lifecycle", Rule::Ignored("write `lazy` or `idleStop`")),
-        ("auth", Rule::SignInWord("oauth")),
+        ("lifecycle", Rule::Ignored("use `lazy` or `idleStop`")),
+        ("auth", Rule::SignInMethod("oauth")),
         ("logging", Rule::Nothing),
     ]],
     unusable: usable,

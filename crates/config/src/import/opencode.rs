@@ -1,9 +1,9 @@
-//! opencode: `opencode.json`, in its first form (`mcp.<name>`) and its second (`mcp.servers.<name>`).
+//! opencode: `opencode.json`, version 1 (`mcp.<name>`) and version 2 (`mcp.servers.<name>`).
 
 use super::{
     Host,
-    entry::{Entries, Reading, usable},
-    find::Spot,
+    entry::{Entries, FileReader, usable},
+    find::Location,
     rules::{Clock, MILLISECONDS, Rule},
 };
 use crate::{
@@ -14,31 +14,31 @@ use crate::{
     shape::Field,
 };
 
-/// Both forms are in the same files.
-const SPOTS: &[Spot] = &[
-    Spot::Project("opencode.json"),
-    Spot::Project("opencode.jsonc"),
-    Spot::Variable("OPENCODE_CONFIG"),
-    Spot::FolderOnly { variable: "OPENCODE_CONFIG_DIR", file: "opencode.json" },
-    Spot::FolderOnly { variable: "OPENCODE_CONFIG_DIR", file: "opencode.jsonc" },
-    Spot::Config("opencode/opencode.json"),
-    Spot::Config("opencode/opencode.jsonc"),
+/// Both versions use the same files.
+const LOCATIONS: &[Location] = &[
+    Location::Project("opencode.json"),
+    Location::Project("opencode.jsonc"),
+    Location::Variable("OPENCODE_CONFIG"),
+    Location::FolderOnly { variable: "OPENCODE_CONFIG_DIR", file: "opencode.json" },
+    Location::FolderOnly { variable: "OPENCODE_CONFIG_DIR", file: "opencode.jsonc" },
+    Location::Config("opencode/opencode.json"),
+    Location::Config("opencode/opencode.jsonc"),
 ];
 
-pub(super) const HOST: Host = Host { format: Format::Opencode, spots: SPOTS, read };
-pub(super) const HOST_TWO: Host = Host { format: Format::OpencodeTwo, spots: SPOTS, read: read_two };
+pub(super) const HOST: Host = Host { format: Format::Opencode, locations: LOCATIONS, read };
+pub(super) const HOST_TWO: Host = Host { format: Format::OpencodeTwo, locations: LOCATIONS, read: read_two };
 
 const ENTRIES: Entries = Entries {
     dialect: Dialect::Opencode,
     rules: &[&[
         ("type", Rule::Kind),
-        ("command", Rule::CommandWords),
+        ("command", Rule::CommandList),
         ("environment", Rule::Environment),
         ("cwd", Rule::Directory),
         ("url", Rule::Url),
         ("headers", Rule::Headers),
         ("enabled", Rule::Enabled),
-        // For starting and listing, not for calls.
+        // Applies to starting and listing, not to calls.
         ("timeout", Rule::Time(Clock::Connect, MILLISECONDS)),
         ("oauth", Rule::OAuth),
     ]],
@@ -51,7 +51,7 @@ const ENTRIES_TWO: Entries = Entries {
     dialect: Dialect::Opencode,
     rules: &[&[
         ("type", Rule::Kind),
-        ("command", Rule::CommandWords),
+        ("command", Rule::CommandList),
         ("environment", Rule::Environment),
         ("cwd", Rule::Directory),
         ("url", Rule::Url),
@@ -63,54 +63,54 @@ const ENTRIES_TWO: Entries = Entries {
     unusable: usable,
 };
 
-fn read(reading: &mut Reading<'_>) -> Result<(), ConfigError> {
-    let mut root = reading.document.root()?;
-    let Some(entries) = root.take_section("mcp")?.filter(|mcp| !is_second_form(mcp)) else { return Ok(()) };
-    start_at_the_file(reading);
-    reading.entries(entries, &ENTRIES);
-    filter_tools(reading, &mut root)
+fn read(reader: &mut FileReader<'_>) -> Result<(), ConfigError> {
+    let mut root = reader.document.root()?;
+    let Some(entries) = root.take_section("mcp")?.filter(|mcp| !is_version_two(mcp)) else { return Ok(()) };
+    set_base_to_file_folder(reader);
+    reader.entries(entries, &ENTRIES);
+    filter_tools(reader, &mut root)
 }
 
-fn read_two(reading: &mut Reading<'_>) -> Result<(), ConfigError> {
-    let mut root = reading.document.root()?;
-    let Some(mut mcp) = root.take_section("mcp")?.filter(is_second_form) else { return Ok(()) };
-    start_at_the_file(reading);
+fn read_two(reader: &mut FileReader<'_>) -> Result<(), ConfigError> {
+    let mut root = reader.document.root()?;
+    let Some(mut mcp) = root.take_section("mcp")?.filter(is_version_two) else { return Ok(()) };
+    set_base_to_file_folder(reader);
     if let Some(entries) = mcp.take_section("servers")? {
-        reading.entries(entries, &ENTRIES_TWO);
+        reader.entries(entries, &ENTRIES_TWO);
     }
     if let Some(node) = mcp.take("timeout") {
-        let field = Field::new(reading.document, "mcp.timeout".to_owned(), node);
+        let field = Field::new(reader.document, "mcp.timeout".to_owned(), node);
         let mut draft = crate::server::Draft::default();
         Rule::Times(CLOCKS, MILLISECONDS).apply(&mut draft, &field, Dialect::Opencode)?;
-        for server in reading.servers_mut() {
+        for server in reader.servers_mut() {
             let (own, all) = (server.timeouts, draft.timeouts);
             server.timeouts = Timeouts { connect: own.connect.or(all.connect), total: own.total.or(all.total), ..own };
         }
     }
-    filter_tools(reading, &mut root)
+    filter_tools(reader, &mut root)
 }
 
-/// In the second form `servers` holds entries; in the first it could only be an entry itself.
-fn is_second_form(mcp: &Section<'_>) -> bool {
+/// In version 2 `servers` contains entries; in version 1 it can only be an entry itself.
+fn is_version_two(mcp: &Section<'_>) -> bool {
     let mut mcp = mcp.clone();
     let servers = mcp.take_section("servers").ok().flatten();
     servers.is_some_and(|servers| servers.line("type").is_none() && servers.line("command").is_none())
 }
 
-/// `{file:…}` is relative to the file there.
-fn start_at_the_file(reading: &mut Reading<'_>) {
-    if let Some(folder) = reading.found.file.parent() {
-        reading.set_base(folder);
+/// opencode resolves `{file:…}` relative to the configuration file.
+fn set_base_to_file_folder(reader: &mut FileReader<'_>) {
+    if let Some(folder) = reader.found.file.parent() {
+        reader.set_base(folder);
     }
 }
 
-/// `tools` switches tools off by patterns over `<server>_<tool>`.
-fn filter_tools(reading: &mut Reading<'_>, root: &mut Section<'_>) -> Result<(), ConfigError> {
+/// `tools` disables tools by patterns of `<server>_<tool>`.
+fn filter_tools(reader: &mut FileReader<'_>, root: &mut Section<'_>) -> Result<(), ConfigError> {
     let Some(node) = root.take("tools") else { return Ok(()) };
-    let patterns = Field::new(reading.document, "tools".to_owned(), node).members()?;
+    let patterns = Field::new(reader.document, "tools".to_owned(), node).members()?;
     let off = patterns.iter().filter(|(_, field)| field.node.value == Value::Flag(false));
     let off: Vec<&str> = off.map(|(pattern, _)| *pattern).collect();
-    for server in reading.servers_mut() {
+    for server in reader.servers_mut() {
         let names: Vec<String> = off.iter().filter_map(|pattern| of_server(pattern, &server.label)).collect();
         let filter = std::mem::take(&mut server.filters.tool_names);
         server.filters.tool_names = filter.and(all_but(names));
@@ -118,7 +118,7 @@ fn filter_tools(reading: &mut Reading<'_>, root: &mut Section<'_>) -> Result<(),
     Ok(())
 }
 
-/// What a pattern says about the tools of one server.
+/// The part of a pattern that applies to the tools of one server.
 fn of_server(pattern: &str, label: &str) -> Option<String> {
     let prefix = format!("{label}_");
     if let Some(rest) = pattern.strip_prefix(&prefix) {

@@ -1,4 +1,4 @@
-//! What a key of another host's entry means.
+//! Meaning of the keys in entries of other hosts.
 
 use std::time::Duration;
 
@@ -11,65 +11,65 @@ use crate::{
     shape::Field,
 };
 
-/// What a key means. A table of these, with the keys they stand under, is a format.
+/// Meaning of a key. A format is a table of keys and rules.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Rule {
     Command,
-    /// A list of which the first is the program, or the program alone.
-    CommandWords,
+    /// A list of program and arguments, or the program alone.
+    CommandList,
     /// The program, or an object of `path`, `args` and `env`.
     CommandOrObject,
     Arguments,
     Environment,
-    /// Names of variables that are handed on.
+    /// Names of variables that are passed on.
     EnvironmentNames,
-    /// Names of variables, looked up in the keychain of this service where they are not set.
+    /// Names of variables; unset ones are looked up in the keychain under this service.
     KeychainNames(&'static str),
     EnvironmentFile,
     Directory,
     Url,
-    /// An address at which this transport is spoken.
+    /// A URL with this transport.
     UrlOf(HttpKind),
     Headers,
-    /// Headers by the variable that holds their value.
+    /// Headers with the name of the variable that has their value.
     HeaderNames,
-    /// The variable that holds the bearer token.
+    /// Name of the variable that has the bearer token.
     BearerName,
     /// The bearer token itself.
     Bearer,
-    /// What is not left to discovery when somebody signs in.
+    /// OAuth settings.
     OAuth,
-    /// What is asked for when somebody signs in.
+    /// Requested scopes.
     Scopes,
-    /// Who gives tokens.
+    /// Authentication provider.
     Provider,
-    /// How one signs in; the first word is what happens here anyway.
-    SignInWord(&'static str),
+    /// Sign-in method; the given value is the default here.
+    SignInMethod(&'static str),
     Kind,
     Enabled,
     Disabled,
     Required,
-    /// Only these; an empty list means none.
+    /// Included tools; an empty list means no tools.
     Only,
-    /// Only these; an empty list means all.
+    /// Included tools; an empty list means all tools.
     OnlyIfAny,
     Without,
     Time(Clock, Duration),
-    /// As before, but less than a second says nothing.
+    /// Like `Time`, but values below one second are ignored.
     LongTime(Clock, Duration),
-    /// An object of times by name.
+    /// An object of durations by name.
     Times(&'static [(&'static str, Clock)], Duration),
     Era,
-    /// A revision of the protocol.
+    /// A protocol revision.
     Revision,
     Description,
-    /// Says nothing to us, and nobody misses it.
+    /// Ignored without a warning.
     Nothing,
-    /// Changes nothing here, and one should know.
+    /// Ignored with a warning, which has this reason.
     Ignored(&'static str),
 }
 
-/// The keys that most hosts have taken over from each other.
+/// Keys that most hosts have in common.
 pub(super) const USUAL: &[(&str, Rule)] = &[
     ("type", Rule::Kind),
     ("command", Rule::Command),
@@ -80,11 +80,11 @@ pub(super) const USUAL: &[(&str, Rule)] = &[
     ("headers", Rule::Headers),
 ];
 
-/// Those that mean the same here.
+/// Providers with the same meaning here.
 const PROVIDERS: [&str; 2] = ["google_credentials", "dynamic_discovery"];
-const OTHER_SIGN_IN: &str = "it has no counterpart in `auth` and `oauth`";
+const OTHER_SIGN_IN: &str = "`auth` and `oauth` have no counterpart";
 
-/// Which clock a time is for.
+/// Which timeout a duration sets.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Clock {
     Connect,
@@ -95,10 +95,10 @@ pub(super) const SECONDS: Duration = Duration::from_secs(1);
 pub(super) const MILLISECONDS: Duration = Duration::from_millis(1);
 
 impl Rule {
-    /// Our name for what the key says.
+    /// Toolway's name of the key; `None` if the key is ignored.
     pub(super) fn ours(self) -> Option<&'static str> {
         match self {
-            Self::Command | Self::CommandWords | Self::CommandOrObject => Some("command"),
+            Self::Command | Self::CommandList | Self::CommandOrObject => Some("command"),
             Self::Arguments => Some("args"),
             Self::Environment | Self::EnvironmentNames | Self::KeychainNames(_) => Some("env"),
             Self::EnvironmentFile => Some("envFile"),
@@ -115,15 +115,15 @@ impl Rule {
             Self::Time(..) | Self::LongTime(..) | Self::Times(..) => Some("timeouts"),
             Self::Era | Self::Revision => Some("era"),
             Self::Description => Some("description"),
-            Self::Nothing | Self::SignInWord(_) | Self::Ignored(_) => None,
+            Self::Nothing | Self::SignInMethod(_) | Self::Ignored(_) => None,
         }
     }
 
-    /// Does what the rule says with what stands under its key.
+    /// Applies the rule to the value of its key.
     pub(super) fn apply(self, draft: &mut Draft, field: &Field<'_>, dialect: Dialect) -> Result<(), ConfigError> {
         match self {
             Self::Command => draft.command = Some(field.template(dialect)?),
-            Self::CommandWords => command_words(draft, field, dialect)?,
+            Self::CommandList => command_list(draft, field, dialect)?,
             Self::CommandOrObject => command_or_object(draft, field, dialect)?,
             Self::Arguments => draft.arguments.get_or_insert_default().extend(field.templates(dialect)?),
             Self::Environment => draft.variables.extend(field.pairs(dialect)?),
@@ -138,21 +138,21 @@ impl Rule {
             Self::OAuth => sign_in::oauth(draft, field, dialect)?,
             Self::Scopes => sign_in::scopes(draft, field)?,
             Self::Provider => sign_in::provider(draft, field)?,
-            Self::Nothing | Self::SignInWord(_) | Self::Ignored(_) => {}
+            Self::Nothing | Self::SignInMethod(_) | Self::Ignored(_) => {}
             _ => self.apply_to_rest(draft, field, dialect)?,
         }
         Ok(())
     }
 
-    /// What of the key means nothing here, where and why.
-    pub(super) fn not_taken_over(self, field: &Field<'_>) -> Vec<(String, usize, &'static str)> {
+    /// The ignored keys, each with its line and reason.
+    pub(super) fn ignored(self, field: &Field<'_>) -> Vec<(String, usize, &'static str)> {
         let whole = |why| vec![(field.name.clone(), field.node.line, why)];
         match self {
             Self::Ignored(why) => whole(why),
             Self::Provider if field.text().is_ok_and(|word| !PROVIDERS.contains(&word)) => whole(OTHER_SIGN_IN),
-            Self::SignInWord(usual) if field.text().is_ok_and(|word| word != usual) => whole(OTHER_SIGN_IN),
+            Self::SignInMethod(usual) if field.text().is_ok_and(|word| word != usual) => whole(OTHER_SIGN_IN),
             Self::OAuth => {
-                let members = sign_in::not_taken_over(field).into_iter();
+                let members = sign_in::ignored(field).into_iter();
                 members.map(|(name, line)| (name, line, OTHER_SIGN_IN)).collect()
             }
             _ => Vec::new(),
@@ -214,7 +214,7 @@ fn filter(draft: &mut Draft, filter: server::NameFilter) {
     draft.filters.tool_names = std::mem::take(&mut draft.filters.tool_names).and(filter);
 }
 
-fn command_words(draft: &mut Draft, field: &Field<'_>, dialect: Dialect) -> Result<(), ConfigError> {
+fn command_list(draft: &mut Draft, field: &Field<'_>, dialect: Dialect) -> Result<(), ConfigError> {
     if matches!(field.node.value, Value::Text(_)) {
         draft.command = Some(field.template(dialect)?);
         return Ok(());
@@ -240,7 +240,7 @@ fn command_or_object(draft: &mut Draft, field: &Field<'_>, dialect: Dialect) -> 
     Ok(())
 }
 
-/// Each a name, or an object with one; a name of another machine is not ours to hand on.
+/// Each element is a name, or an object with `name`; names with the source `remote` are skipped.
 fn names(field: &Field<'_>) -> Result<Vec<(String, Template)>, ConfigError> {
     let mut variables = Vec::new();
     for element in field.fields()? {
@@ -249,7 +249,7 @@ fn names(field: &Field<'_>) -> Result<Vec<(String, Template)>, ConfigError> {
                 let member = members.iter().find(|(key, _)| *key == wanted);
                 member.and_then(|(_, field)| field.text().ok())
             };
-            let name = text("name").ok_or_else(|| element.expected("a name, or an object with one"))?;
+            let name = text("name").ok_or_else(|| element.expected("a variable name, or an object with `name`"))?;
             if text("source") != Some("remote") {
                 variables.push(of_variable(name, name, element.node.line));
             }
@@ -283,15 +283,15 @@ fn bearer(field: &Field<'_>, token: &str, dialect: Dialect) -> (String, Template
     ("Authorization".to_owned(), Template::new(format!("Bearer {token}"), dialect, field.node.line))
 }
 
-fn era(word: &str) -> Era {
-    match word {
+fn era(name: &str) -> Era {
+    match name {
         "legacy" => Era::Legacy,
         "modern" => Era::Modern,
         _ => Era::Auto,
     }
 }
 
-/// Revisions are dates; the modern ones begin in July 2026.
+/// Revisions are dates; the modern era starts with 2026-07-28.
 fn of_revision(revision: &str) -> Era {
     match revision {
         "auto" => Era::Auto,

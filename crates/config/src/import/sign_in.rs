@@ -1,4 +1,4 @@
-//! What other hosts say about signing in, where it means the same here.
+//! Authentication settings of other hosts that have the same meaning here.
 
 use crate::{
     document::Value,
@@ -11,7 +11,7 @@ use crate::{
     shape::Field,
 };
 
-/// What a key of another host's `oauth` is called here; they agree but for capitals and underscores.
+/// Key of an `oauth` object; the hosts differ only in case and underscores.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Member {
     Enabled,
@@ -43,7 +43,7 @@ impl Member {
     }
 }
 
-/// An object of what is not left to discovery; `false` means that nobody signs in.
+/// An object of OAuth settings; `false` disables signing in.
 pub(super) fn oauth(draft: &mut Draft, field: &Field<'_>, dialect: Dialect) -> Result<(), ConfigError> {
     if let Value::Flag(on) = field.node.value {
         draft.auth = if on { draft.auth.take() } else { Some(Auth::None) };
@@ -69,7 +69,7 @@ pub(super) fn oauth(draft: &mut Draft, field: &Field<'_>, dialect: Dialect) -> R
     Ok(())
 }
 
-/// A list, or words in one text.
+/// A list, or one string separated by spaces.
 pub(super) fn scopes(draft: &mut Draft, field: &Field<'_>) -> Result<(), ConfigError> {
     let scopes = match field.text() {
         Ok(text) => text.split_whitespace().map(str::to_owned).collect(),
@@ -79,7 +79,7 @@ pub(super) fn scopes(draft: &mut Draft, field: &Field<'_>) -> Result<(), ConfigE
     Ok(())
 }
 
-/// Who gives the tokens.
+/// Applies an authentication provider.
 pub(super) fn provider(draft: &mut Draft, field: &Field<'_>) -> Result<(), ConfigError> {
     if field.text()? == "google_credentials" {
         let scopes = draft.oauth.scopes.clone().unwrap_or_default();
@@ -89,8 +89,8 @@ pub(super) fn provider(draft: &mut Draft, field: &Field<'_>) -> Result<(), Confi
     Ok(())
 }
 
-/// The keys of an `oauth` that mean nothing here.
-pub(super) fn not_taken_over(field: &Field<'_>) -> Vec<(String, usize)> {
+/// The keys of an `oauth` object that are ignored.
+pub(super) fn ignored(field: &Field<'_>) -> Vec<(String, usize)> {
     let members = field.members().unwrap_or_default();
     let others = members.into_iter().filter(|(key, _)| Member::of(key).is_none());
     others.map(|(_, field)| (field.name.clone(), field.node.line)).collect()

@@ -1,9 +1,9 @@
-//! VS Code: `.vscode/mcp.json` of a project and `mcp.json` of a profile, with inputs a person is asked for.
+//! VS Code: `.vscode/mcp.json` of a project and `mcp.json` of a profile, with inputs that the user enters.
 
 use super::{
     Echo, Host, Input,
-    entry::{Entries, Reading, usable},
-    find::Spot,
+    entry::{Entries, FileReader, usable},
+    find::Location,
     rules::{Rule, USUAL},
 };
 use crate::{
@@ -16,11 +16,11 @@ use crate::{
 
 pub(super) const HOST: Host = Host {
     format: Format::VsCode,
-    spots: &[
-        Spot::Project(".vscode/mcp.json"),
-        Spot::Project(".mcp.json"),
-        Spot::Config("Code/User/mcp.json"),
-        Spot::Config("Code - Insiders/User/mcp.json"),
+    locations: &[
+        Location::Project(".vscode/mcp.json"),
+        Location::Project(".mcp.json"),
+        Location::Config("Code/User/mcp.json"),
+        Location::Config("Code - Insiders/User/mcp.json"),
     ],
     read,
 };
@@ -31,8 +31,8 @@ const ENTRIES: Entries = Entries {
         USUAL,
         &[
             ("envFile", Rule::EnvironmentFile),
-            ("sandboxEnabled", Rule::Ignored("programs are not confined here")),
-            ("sandbox", Rule::Ignored("programs are not confined here")),
+            ("sandboxEnabled", Rule::Ignored("sandboxing is not supported")),
+            ("sandbox", Rule::Ignored("sandboxing is not supported")),
             ("dev", Rule::Nothing),
             ("gallery", Rule::Nothing),
             ("version", Rule::Nothing),
@@ -41,23 +41,23 @@ const ENTRIES: Entries = Entries {
     unusable: usable,
 };
 
-fn read(reading: &mut Reading<'_>) -> Result<(), ConfigError> {
-    let mut root = reading.document.root()?;
-    for input in inputs(&mut root, reading)? {
-        reading.add_input(input);
+fn read(reader: &mut FileReader<'_>) -> Result<(), ConfigError> {
+    let mut root = reader.document.root()?;
+    for input in inputs(&mut root, reader)? {
+        reader.add_input(input);
     }
     for container in ["servers", "mcpServers"] {
         if let Some(entries) = root.take_section(container)? {
-            reading.entries(entries, &ENTRIES);
+            reader.entries(entries, &ENTRIES);
         }
     }
     Ok(())
 }
 
-fn inputs(root: &mut Section<'_>, reading: &Reading<'_>) -> Result<Vec<Input>, ConfigError> {
+fn inputs(root: &mut Section<'_>, reader: &FileReader<'_>) -> Result<Vec<Input>, ConfigError> {
     let Some(node) = root.take("inputs") else { return Ok(Vec::new()) };
     let mut inputs = Vec::new();
-    for field in Field::new(reading.document, "inputs".to_owned(), node).fields()? {
+    for field in Field::new(reader.document, "inputs".to_owned(), node).fields()? {
         let members = field.members()?;
         let get = |wanted: &str| members.iter().find(|(key, _)| *key == wanted).map(|(_, field)| field);
         let text = |wanted: &str| get(wanted).and_then(|field| field.text().ok()).map(str::to_owned);

@@ -1,17 +1,17 @@
-//! Windsurf: `mcp_config.json`, where an address is a `serverUrl`.
+//! Windsurf: `mcp_config.json`, with `serverUrl` for URLs.
 
 use super::{
     Host,
     entry::{Entries, usable},
-    find::Spot,
+    find::Location,
     rules::Rule,
 };
 use crate::{interpolate::Dialect, server::Format};
 
 pub(super) const HOST: Host = Host {
     format: Format::Windsurf,
-    spots: &[Spot::Home(".codeium/windsurf/mcp_config.json"), Spot::Home(".codeium/mcp_config.json")],
-    read: |reading| reading.container("mcpServers", &ENTRIES),
+    locations: &[Location::Home(".codeium/windsurf/mcp_config.json"), Location::Home(".codeium/mcp_config.json")],
+    read: |reader| reader.container("mcpServers", &ENTRIES),
 };
 
 const ENTRIES: Entries = Entries {

@@ -1,9 +1,9 @@
-//! Zed: `context_servers` of its settings; entries of extensions are not servers we could start.
+//! Zed: `context_servers` of its settings; entries of extensions are not supported.
 
 use super::{
     Host,
-    entry::{Entries, Reading},
-    find::Spot,
+    entry::{Entries, FileReader},
+    find::Location,
     rules::{Clock, Rule, SECONDS},
 };
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
 
 pub(super) const HOST: Host = Host {
     format: Format::Zed,
-    spots: &[Spot::Project(".zed/settings.json"), Spot::Config("zed/settings.json")],
+    locations: &[Location::Project(".zed/settings.json"), Location::Config("zed/settings.json")],
     read,
 };
 
@@ -39,12 +39,12 @@ const ENTRIES: Entries = Entries {
 
 fn unusable(draft: &Draft, _entry: &Section<'_>) -> Option<String> {
     let of_extension = draft.command.is_none() && draft.url.is_none();
-    of_extension.then(|| "it belongs to an extension of that editor, which knows how to start it".to_owned())
+    of_extension.then(|| "it belongs to a Zed extension, which only Zed can start".to_owned())
 }
 
-fn read(reading: &mut Reading<'_>) -> Result<(), ConfigError> {
-    if let Some(entries) = reading.document.root()?.take_section("context_servers")? {
-        reading.entries(entries, &ENTRIES);
+fn read(reader: &mut FileReader<'_>) -> Result<(), ConfigError> {
+    if let Some(entries) = reader.document.root()?.take_section("context_servers")? {
+        reader.entries(entries, &ENTRIES);
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! Which forms of reference each host's files may use.
+//! Reference syntax of each host.
 
-/// The ways a reference is written that a dialect may know.
+/// Forms of reference; each dialect supports some of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// `${NAME}`
@@ -23,20 +23,20 @@ pub(super) enum Form {
     DollarEnv,
     /// `{env:NAME}` and `{file:path}`
     Curly,
-    /// `$${`, which is `${` as a text.
+    /// `$${`, a literal `${`.
     Escape,
-    /// A whole text of `keychain:service/entry`, `file:/path` or `file:~/path`.
+    /// A whole string of `keychain:service/entry`, `file:/path` or `file:~/path`.
     Whole,
 }
 
-/// The references of one host's files.
+/// Reference syntax of the files of one host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Dialect {
-    /// Nothing is special.
+    /// No references.
     Literal,
-    /// Ours: `${NAME}`, `${NAME:-default}`, `${env:NAME}`, `${file:path}`, `${keychain:service/entry}`; `$${` is `${`.
+    /// Toolway's own: `${NAME}`, `${NAME:-default}`, `${env:NAME}`, `${file:path}`, `${keychain:service/entry}`; `$${` is `${`.
     Toolway,
-    /// Ours where secrets stand: also a whole value of `keychain:service/entry` or `file:/path`.
+    /// Toolway's own for values that may be secret: also a whole value of `keychain:service/entry` or `file:/path`.
     ToolwayValue,
     /// `${NAME}` and `${NAME:-default}`.
     Shell,

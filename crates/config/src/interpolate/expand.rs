@@ -1,4 +1,4 @@
-//! References replaced by what they stand for, or the reason why that cannot be.
+//! Resolution of references, with the reason if one cannot be resolved.
 
 use std::{
     ffi::OsStr,
@@ -10,63 +10,68 @@ use std::{
 use super::scan::{Piece, Reference};
 use crate::{keychain::Keychain, paths::Environment};
 
-/// Where references lead.
+/// Where references are looked up.
 #[derive(Clone, Copy, Debug)]
 pub struct Lookup<'a> {
-    /// Variables.
+    /// Environment variables.
     pub environment: &'a Environment,
-    /// Secrets that were put away.
+    /// Source of `${keychain:…}` and `${input:…}`.
     pub keychain: &'a dyn Keychain,
-    /// The project's folder, or the home.
+    /// Project folder, or the home directory.
     pub folder: Option<&'a Path>,
-    /// What a relative path is relative to.
+    /// Base of relative paths.
     pub base: &'a Path,
-    /// Whose inputs `${input:…}` means.
+    /// Name of the server, part of the keychain entry of `${input:…}`.
     pub server: &'a str,
 }
 
-/// Why a reference leads nowhere.
+/// Why a reference cannot be resolved. The message follows the name of the key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unresolved {
-    /// A variable without a value.
-    #[error("needs the variable {0}, which is not set")]
+    /// The variable is not set.
+    #[error("needs the environment variable `{0}`, which is not set")]
     Variable(String),
-    /// A variable whose value is no text.
-    #[error("needs the variable {0}, which is not UTF-8")]
+    /// The value of the variable is not UTF-8.
+    #[error("needs the environment variable `{0}`, which is not valid UTF-8")]
     NotText(String),
-    /// A file that cannot be used.
-    #[error("needs the file {}: {problem}", file.display())]
+    /// The file cannot be read.
+    #[error("needs the file `{}`: {problem}", file.display())]
     File {
-        /// Which.
+        /// File path.
         file: PathBuf,
-        /// Why.
+        /// Reason without the path.
         problem: String,
     },
-    /// An entry of the keychain that cannot be had.
-    #[error("needs `{entry}` of `{service}` from the keychain: {problem}")]
+    /// The keychain entry cannot be read.
+    #[error("needs the keychain entry `{service}/{entry}`: {problem}")]
     Keychain {
-        /// Whose.
+        /// Service name.
         service: String,
-        /// Which.
+        /// Entry name.
         entry: String,
-        /// Why.
+        /// Message of the keychain.
         problem: String,
     },
-    /// Something a person has to say once.
-    #[error("needs the input `{0}`, which nobody has given yet")]
-    Input(String),
-    /// A folder that is not known here.
-    #[error("needs {0}, which is not known here")]
+    /// The value of the input is not in the keychain yet.
+    #[error("needs the input `{id}`; store its value in the keychain, service `{INPUTS}`, entry `{server}/{id}`")]
+    Input {
+        /// Id of the input.
+        id: String,
+        /// Name of the server.
+        server: String,
+    },
+    /// The folder is unknown.
+    #[error("needs {0}, which is unknown")]
     Folder(&'static str),
     /// Not a reference of this dialect.
-    #[error("has `{0}`, which nothing here can fill in")]
+    #[error("has the unknown placeholder `{0}`")]
     Unknown(String),
 }
 
-/// A secret in a file is short; more than this is the wrong file.
+/// Maximum size of a `${file:…}`, in bytes.
 const MAX_FILE: u64 = 64 * 1024;
 
-/// The service under which answers to `${input:…}` are kept in the keychain; the entry is `<server>/<id>`.
+/// Keychain service of the values of `${input:…}`; the entry is `<server>/<id>`.
 pub const INPUTS: &str = "toolway-inputs";
 
 pub(super) fn expand(pieces: &[Piece], lookup: &Lookup<'_>) -> Result<String, Unresolved> {
@@ -87,14 +92,15 @@ impl Lookup<'_> {
             Reference::File(path) => self.file(path),
             Reference::Keychain { service, entry } => self.secret(service, entry),
             Reference::Input(id) => {
-                self.secret(INPUTS, &format!("{}/{id}", self.server)).map_err(|_refused| Unresolved::Input(id.clone()))
+                let missing = |_refused| Unresolved::Input { id: id.clone(), server: self.server.to_owned() };
+                self.secret(INPUTS, &format!("{}/{id}", self.server)).map_err(missing)
             }
             Reference::Home => self.home().map(|home| home.to_owned()).ok_or(Unresolved::Folder("the home directory")),
-            Reference::Folder => self.folder_text().ok_or(Unresolved::Folder("the project's folder")),
+            Reference::Folder => self.folder_text().ok_or(Unresolved::Folder("the project folder")),
             Reference::FolderName => self
                 .folder
                 .and_then(|folder| folder.file_name()?.to_str().map(str::to_owned))
-                .ok_or(Unresolved::Folder("the project's folder")),
+                .ok_or(Unresolved::Folder("the project folder")),
             Reference::Separator => Ok(MAIN_SEPARATOR.to_string()),
             Reference::Unknown(text) => Err(Unresolved::Unknown(text.clone())),
         }
@@ -102,7 +108,7 @@ impl Lookup<'_> {
 
     fn variable(&self, name: &str, default: Option<&[Piece]>) -> Result<String, Unresolved> {
         let set = self.environment.get(OsStr::new(name));
-        // As in a shell, `:-` also stands in for an empty value.
+        // As in a shell, `:-` also replaces an empty value.
         match (set, default) {
             (None, None) => Err(Unresolved::Variable(name.to_owned())),
             (None, Some(default)) => expand(default, self),
@@ -115,7 +121,7 @@ impl Lookup<'_> {
         let file = self.path(path)?;
         let failed = |problem: String| Unresolved::File { file: file.clone(), problem };
         let bytes = read_bounded(&file, MAX_FILE).map_err(|error| failed(error.to_string()))?;
-        let text = String::from_utf8(bytes).map_err(|_| failed("it is not UTF-8".to_owned()))?;
+        let text = String::from_utf8(bytes).map_err(|_| failed("it is not valid UTF-8".to_owned()))?;
         Ok(text.trim_end_matches(['\n', '\r']).to_owned())
     }
 
@@ -128,7 +134,7 @@ impl Lookup<'_> {
         Ok(secret.expose().to_owned())
     }
 
-    /// A path as it is written: `~/` is the home, and a relative one starts at the base.
+    /// A path as written: `~/` is the home directory, and a relative path is relative to the base.
     pub(crate) fn path(&self, written: &str) -> Result<PathBuf, Unresolved> {
         match written.strip_prefix("~/") {
             Some(rest) => {
@@ -148,9 +154,9 @@ impl Lookup<'_> {
     }
 }
 
-/// What a file holds, if that is not more than it should be.
+/// Reads a regular file of at most `bound` bytes.
 pub(crate) fn read_bounded(file: &Path, bound: u64) -> io::Result<Vec<u8>> {
-    // Asked before it is opened: opening a pipe would wait for its writer.
+    // Checked before opening: opening a pipe would wait for its writer.
     if !fs::metadata(file)?.is_file() {
         return Err(io::Error::other("it is not a regular file"));
     }

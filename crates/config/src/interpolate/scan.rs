@@ -1,53 +1,53 @@
-//! A text cut at its references, by the rules of its dialect.
+//! Splits a string at its references, by the rules of its dialect.
 
 use super::dialect::{Dialect, Form};
 
-/// A stretch of a text.
+/// A part of a string.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// As it is.
+    /// Literal text.
     Text(String),
-    /// Something to look up.
+    /// A value to look up.
     Reference(Reference),
 }
 
-/// Something to look up.
+/// A value to look up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reference {
-    /// A variable, and what stands in for it where it is unset or empty.
+    /// An environment variable.
     Variable {
-        /// Its name.
+        /// Variable name.
         name: String,
-        /// What stands in for it.
+        /// Replacement if the variable is unset or empty.
         default: Option<Vec<Piece>>,
     },
-    /// What a file holds.
+    /// The content of a file, by its path as written.
     File(String),
     /// An entry of the keychain.
     Keychain {
-        /// Whose.
+        /// Service name.
         service: String,
-        /// Which.
+        /// Entry name.
         entry: String,
     },
-    /// What a person was asked for once.
+    /// An input that the user enters once, by its id.
     Input(String),
-    /// The user's home.
+    /// Home directory of the user.
     Home,
-    /// The project's folder.
+    /// Project folder.
     Folder,
-    /// The last part of the project's folder.
+    /// Last component of the project folder.
     FolderName,
-    /// The character between the parts of a path.
+    /// Path separator of this system.
     Separator,
-    /// It looks like a reference, but not like one of this dialect.
+    /// A placeholder that this dialect does not support.
     Unknown(String),
 }
 
-/// A default may have a default, and so on; deeper than this it is text.
-const DEEPEST: usize = 4;
+/// Maximum nesting of defaults; deeper ones are literal text.
+const MAX_DEPTH: usize = 4;
 
-/// The pieces of a text, in order.
+/// The pieces of a string, in order.
 pub(super) fn pieces(text: &str, dialect: Dialect) -> Vec<Piece> {
     if dialect.knows(Form::Whole)
         && let Some(reference) = whole(text)
@@ -57,7 +57,7 @@ pub(super) fn pieces(text: &str, dialect: Dialect) -> Vec<Piece> {
     cut(text, dialect, 0)
 }
 
-/// Every reference among the pieces, those in defaults included.
+/// Adds all references of the pieces, including those in defaults.
 pub(super) fn collect(pieces: Vec<Piece>, found: &mut Vec<Reference>) {
     for piece in pieces {
         let Piece::Reference(reference) = piece else { continue };
@@ -90,7 +90,7 @@ fn cut(text: &str, dialect: Dialect, depth: usize) -> Vec<Piece> {
             pieces.push(Piece::Reference(reference));
             rest = after;
         } else {
-            // `${` as a whole, so that its brace is not looked at again.
+            // `${` as a whole, so that its brace is not scanned again.
             let length = if rest.starts_with("${") { 2 } else { 1 };
             plain.push_str(&rest[..length]);
             rest = &rest[length..];
@@ -103,7 +103,7 @@ fn cut(text: &str, dialect: Dialect, depth: usize) -> Vec<Piece> {
     pieces
 }
 
-/// The reference at the beginning of `text`, and what stands after it; `end` is where its brace is closed.
+/// The reference at the start of `text` and the rest after it; `end` is the offset of its closing brace.
 fn reference(text: &str, end: Option<usize>, dialect: Dialect, depth: usize) -> Option<(Reference, &str)> {
     if text.starts_with("${") {
         let end = end.filter(|_| !matches!(dialect, Dialect::Literal | Dialect::Opencode))?;
@@ -122,10 +122,10 @@ fn reference(text: &str, end: Option<usize>, dialect: Dialect, depth: usize) -> 
     is_name(&name[..length]).then(|| (variable(&name[..length]), &name[length..]))
 }
 
-/// No reference is longer; what stands in endless braces is not looked at.
-const LONGEST: usize = 1024;
+/// Maximum length of a reference in bytes.
+const MAX_LENGTH: usize = 1024;
 
-/// Which brace closes which, found in one pass however many there are.
+/// Offsets of matching braces, found in one pass.
 struct Braces(Vec<(usize, usize)>);
 
 impl Braces {
@@ -142,10 +142,10 @@ impl Braces {
         Self(pairs)
     }
 
-    /// Where the brace at this place is closed, if that is not too far.
+    /// Offset of the brace that closes the one at `start`, if it is within [`MAX_LENGTH`].
     fn end(&self, start: usize) -> Option<usize> {
         let index = self.0.binary_search_by_key(&start, |(start, _)| *start).ok()?;
-        Some(self.0[index].1).filter(|end| end - start <= LONGEST)
+        Some(self.0[index].1).filter(|end| end - start <= MAX_LENGTH)
     }
 }
 
@@ -164,7 +164,7 @@ fn braced(inside: &str, dialect: Dialect, depth: usize) -> Option<Reference> {
         return unknown();
     }
     let default = match default {
-        Some(default) if depth < DEEPEST => Some(cut(default, dialect, depth + 1)),
+        Some(default) if depth < MAX_DEPTH => Some(cut(default, dialect, depth + 1)),
         Some(default) => Some(vec![Piece::Text(default.to_owned())]),
         None => None,
     };
@@ -177,7 +177,7 @@ fn braced(inside: &str, dialect: Dialect, depth: usize) -> Option<Reference> {
         "env" if dialect.knows(Form::Env) && is_name(rest) => {
             Some(Reference::Variable { name: rest.to_owned(), default })
         }
-        // A path or an entry may itself have `:-` in it.
+        // A path or an entry may itself contain `:-`.
         "file" if dialect.knows(Form::File) => Some(Reference::File(inside["file:".len()..].to_owned())),
         "keychain" if dialect.knows(Form::Keychain) => keychain(&inside["keychain:".len()..]).or_else(unknown),
         "input" if dialect.knows(Form::Input) => Some(Reference::Input(rest.to_owned())),
@@ -205,7 +205,7 @@ fn curly(inside: &str) -> Option<Reference> {
     }
 }
 
-/// A text that is nothing but a reference. `file://` is an address, and `file:name` a common database address.
+/// A string that is a reference as a whole. `file://` is a URL and `file:name` a common database URL, so neither is one.
 fn whole(text: &str) -> Option<Reference> {
     if let Some(place) = text.strip_prefix("keychain:") {
         return Some(keychain(place).unwrap_or_else(|| Reference::Unknown(text.to_owned())));
@@ -225,7 +225,7 @@ fn variable(name: &str) -> Reference {
     Reference::Variable { name: name.to_owned(), default: None }
 }
 
-/// Whether this can be a variable's name.
+/// Whether this is a valid variable name.
 pub(crate) fn is_name(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     !text.is_empty() && text.bytes().all(plain) && !text.starts_with(|first: char| first.is_ascii_digit())

@@ -1,46 +1,46 @@
-//! Which stretches of a text are secrets, given what the text is for.
+//! Finds the ranges of a text that are secrets, depending on the role of the text.
 
 use std::ops::Range;
 
 use super::{is_secret_header, is_secret_text, looks_secret, names_secret};
 
-/// What a text is for, which decides what in it is a secret.
+/// Role of a text; decides which parts of it are secret.
 #[derive(Clone, Copy)]
 pub(crate) enum Role<'a> {
-    /// A command, a path or an address.
+    /// A command, a path or a URL.
     Plain,
     Variable(&'a str),
     Header(&'a str),
-    /// After an argument, which may be an option that says what this one is.
+    /// An argument; the field is the previous argument, which may be an option that names this one.
     Argument(&'a str),
 }
 
-/// Stands for a reference in a text that is looked through: by itself it is no secret.
+/// Placeholder for a reference in a scanned text; not a secret by itself.
 pub(crate) const REFERENCE: char = '\u{fffc}';
 
-/// The stretches of a text that are secrets, in order.
+/// The secret ranges of a text, in order.
 pub(crate) fn secrets(text: &str, role: Role<'_>) -> Vec<Range<usize>> {
     let found = match role {
         Role::Plain => None,
         Role::Variable(name) => {
-            let token = &text[last_word(text)..];
+            let token = &text[token_start(text)..];
             (looks_secret(name, token) || looks_secret(name, text)).then_some(0..text.len())
         }
         Role::Header(name) => {
-            let start = last_word(text);
+            let start = token_start(text);
             is_secret_header(name, &text[start..]).then_some(start..text.len())
         }
         Role::Argument(before) => in_argument(text, before),
     };
-    let is_said = |range: &Range<usize>| text[range.clone()].chars().any(|letter| letter != REFERENCE);
-    match found.filter(is_said) {
+    let has_text = |range: &Range<usize>| text[range.clone()].chars().any(|letter| letter != REFERENCE);
+    match found.filter(has_text) {
         Some(range) => vec![range],
-        None => in_addresses(text).into_iter().filter(is_said).collect(),
+        None => in_urls(text).into_iter().filter(has_text).collect(),
     }
 }
 
-/// The word before a token is not secret: `Bearer`, `--token=`.
-fn last_word(text: &str) -> usize {
+/// Start of the token: the prefix before it (`Bearer`, `--token=`) is not secret.
+fn token_start(text: &str) -> usize {
     text.rfind([' ', '=']).map_or(0, |at| at + 1)
 }
 
@@ -59,20 +59,20 @@ fn in_argument(text: &str, before: &str) -> Option<Range<usize>> {
             return Some(name.len() + 1 + start..text.len());
         }
     }
-    let start = last_word(text);
+    let start = token_start(text);
     is_secret_text(&text[start..]).then_some(start..text.len())
 }
 
-/// The user part and the keys in the path and the query of every address.
-fn in_addresses(text: &str) -> Vec<Range<usize>> {
+/// Secrets in the userinfo, path and query of every URL in the text.
+fn in_urls(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut from = 0;
     while let Some(at) = text[from..].find("://") {
         let (scheme, start) = (&text[from..from + at], from + at + 3);
         let length = text[start..].find(|letter: char| letter.is_whitespace() || "\"'<>".contains(letter));
         let end = length.map_or(text.len(), |length| start + length);
-        // Of two that only a comma parts, each has its own.
-        let end = text[start..end].find("://").map_or(end, |_| next_address(text, start, end));
+        // Two URLs may be separated by a comma only.
+        let end = text[start..end].find("://").map_or(end, |_| next_url(text, start, end));
         let user_ends = user_part(&text[start..end]).map(|length| start + length);
         if let Some(user_ends) = user_ends {
             found.extend(in_user_part(scheme, &text[start..user_ends]).map(|it| start + it.start..start + it.end));
@@ -84,14 +84,14 @@ fn in_addresses(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// Where the letters of the next address's scheme begin.
-fn next_address(text: &str, start: usize, end: usize) -> usize {
+/// Offset of the scheme of the next URL.
+fn next_url(text: &str, start: usize, end: usize) -> usize {
     let at = start + text[start..end].find("://").unwrap_or_default();
     let is_scheme = |letter: char| letter.is_ascii_alphanumeric() || "+-.".contains(letter);
     start + text[start..at].trim_end_matches(is_scheme).len()
 }
 
-/// How long the part before the `@` is. A password with a `/` in it is one too: no port is a word.
+/// Length of the userinfo before `@`. A password may contain `/`: if the text after `:` is not a port, it is a password.
 fn user_part(address: &str) -> Option<usize> {
     let host_ends = address.find(['/', '?', '#']).unwrap_or(address.len());
     if let Some(at) = address[..host_ends].rfind('@') {
@@ -102,7 +102,7 @@ fn user_part(address: &str) -> Option<usize> {
     address.rfind('@').filter(|_| !is_port)
 }
 
-/// The password; the name too where it is a key. On the web a name alone is one.
+/// The secret range of a userinfo: the password, and the user name if it looks like a key or is alone in an http URL.
 fn in_user_part(scheme: &str, user: &str) -> Option<Range<usize>> {
     let scheme = scheme.to_ascii_lowercase();
     let is_web = scheme.ends_with("http") || scheme.ends_with("https");
@@ -117,7 +117,7 @@ fn in_path(text: &str, start: usize, end: usize) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let end = text[start..end].find(['?', '#']).map_or(end, |length| start + length);
     let mut at = start;
-    // The first is the host.
+    // The first segment is the host.
     for (index, segment) in text[start..end].split('/').enumerate() {
         if 0 < index && is_secret_text(segment) {
             found.push(at..at + segment.len());
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_lose_their_passwords_and_keys_wherever_they_stand() {
+    fn passwords_and_keys_in_urls_are_masked() {
         for (text, left) in [
             ("http://user:pw@example.org/a?api_key=x&q=1", "http://user:*@example.org/a?api_key=*&q=1"),
             ("postgres://u:pw@db/x", "postgres://u:*@db/x"),
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_says_what_stands_behind_or_after_it() {
+    fn value_of_a_secret_option_is_masked() {
         for (before, text, left) in [
             ("--token", "x y", "*"),
             ("", "--password=a=b", "--password=*"),

@@ -1,90 +1,89 @@
-//! How requests to a server say who asks: what `auth` and `oauth` of an entry say.
+//! Authentication of requests to a server: `auth` and `oauth` of an entry.
 //!
-//! Each text is of a type that tells whether its references are put in: `Template` as it was written, `Secret` as it is
-//! sent.
+//! The type parameter tells whether references are resolved: `Template` as written, `Secret` as sent.
 
 mod facts;
 mod keys;
 
 pub(crate) use keys::{AUTH, OAUTH, auth, oauth};
 
-/// How requests to a server say who asks.
+/// Authentication of requests to a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Auth<T> {
-    /// They do not; a server that wants to know is told nothing.
+    /// No credentials are sent, even if the server requires them.
     None,
-    /// With a token that somebody gave us.
+    /// A configured bearer token.
     Bearer {
-        /// The token.
+        /// Bearer token.
         token: T,
     },
-    /// With a key in a header.
+    /// An API key in a header.
     ApiKey {
-        /// The key.
+        /// API key.
         key: T,
-        /// The header it is sent in.
+        /// Name of the header.
         header: String,
     },
-    /// With a name and a password.
+    /// HTTP Basic authentication.
     Basic {
-        /// The name.
+        /// User name.
         username: T,
-        /// The password.
+        /// User password.
         password: T,
     },
-    /// A person signs in where the server says, once it asks for that.
+    /// The user signs in at the authorization server when the server requires it.
     OAuth {
         /// What tokens are bound to.
         binding: Binding,
-        /// Who uses the sign-in.
-        whose: Whose,
+        /// Which clients use the sign-in.
+        sharing: SignInSharing,
     },
-    /// Without a person.
+    /// An OAuth grant without user interaction.
     Grant {
-        /// How a token is asked for.
+        /// OAuth grant.
         grant: Grant<T>,
-        /// What it is asked for; nothing means what the server says.
+        /// Requested scopes; empty means those that the server requires.
         scopes: Vec<String>,
         /// What tokens are bound to.
         binding: Binding,
     },
 }
 
-/// How a token is asked for without a person.
+/// OAuth grants without user interaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Grant<T> {
-    /// We are a client that the authorization server knows.
+    /// Client credentials of a registered client.
     ClientCredentials {
-        /// Which.
+        /// Client ID.
         client: T,
-        /// How it shows that it is.
+        /// Client authentication.
         proof: ClientProof<T>,
     },
-    /// The company's own sign-in stands for a person.
+    /// Enterprise-managed authorization: an ID token of the identity provider is exchanged.
     Enterprise {
-        /// The identity provider: its issuer, or its token endpoint.
+        /// Identity provider: its issuer, or its token endpoint.
         provider: Provider<T>,
-        /// Who we are there.
+        /// Our client at the identity provider.
         provider_client: Client<T>,
-        /// What it said about the person.
+        /// ID token of the user.
         id_token: T,
-        /// Who we are at the server's authorization server.
+        /// Our client at the authorization server of the server.
         client: Client<T>,
     },
-    /// What the platform says about this program stands for it.
+    /// Workload identity: an assertion of the platform is exchanged.
     Workload {
-        /// What it says.
+        /// Assertion of the platform.
         assertion: T,
-        /// Who we are, if that is asked for.
+        /// Client ID, if the authorization server needs one.
         client: Option<T>,
-        /// For whom the assertion must be, where that is not what the authorization server says.
+        /// Expected audience of the assertion; `None` means the authorization server.
         audience: Option<T>,
     },
     /// Google's application default credentials.
     Google {
-        /// The file they are in; where it is not said, where Google's own programs look.
+        /// Credentials file; `None` means the default search path of Google's tools.
         credentials: Option<T>,
-        /// Where a machine of Google's is asked about itself.
+        /// URL of the metadata server; `None` means Google's default.
         metadata_url: Option<T>,
     },
 }
@@ -92,105 +91,105 @@ pub enum Grant<T> {
 /// A client of an authorization server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Client<T> {
-    /// Its id.
+    /// Client ID.
     pub id: T,
-    /// Its secret, if it has one.
+    /// Client secret of a confidential client.
     pub secret: Option<T>,
 }
 
-/// How a client shows that it is the one.
+/// Client authentication.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientProof<T> {
-    /// With a secret.
+    /// Client secret.
     Secret(T),
-    /// With a signature.
+    /// Signed assertion (`private_key_jwt`).
     Key {
-        /// The private key, as PEM.
+        /// Private key as PEM.
         key: T,
-        /// How it signs; by the kind of key where it is not said.
+        /// Signature algorithm; `None` means the default for the kind of key.
         algorithm: Option<&'static str>,
     },
 }
 
-/// Where an identity provider is.
+/// Location of an identity provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Provider<T> {
-    /// Its issuer, whose metadata say where tokens are exchanged.
+    /// Issuer URL; the token endpoint is in its metadata.
     Issuer(T),
-    /// Where tokens are exchanged.
+    /// Token endpoint.
     TokenUrl(T),
 }
 
 /// What a token is bound to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Binding {
-    /// Nothing: whoever has it can use it.
+    /// Not bound: any holder can use it.
     #[default]
     Bearer,
-    /// A key of ours (DPoP).
+    /// Bound to a key of ours (DPoP).
     Key,
 }
 
-/// Who uses a sign-in.
+/// Which clients use a sign-in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Whose {
-    /// Who signed in, and nobody else.
+pub enum SignInSharing {
+    /// Only the client that signed in.
     #[default]
-    Own,
-    /// Every client of the gateway: the operator has said so.
-    Everybody,
+    Private,
+    /// All clients of the gateway (`shared`).
+    Shared,
 }
 
-/// What is not left to discovery and registration.
+/// OAuth settings that override discovery and client registration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OAuth<T> {
-    /// The client that was registered for us.
+    /// ID of a pre-registered client.
     pub client_id: Option<T>,
-    /// Its secret.
+    /// Secret of the pre-registered client.
     pub client_secret: Option<T>,
-    /// What is asked for, whatever the server says.
+    /// Requested scopes, instead of those that the server requires.
     pub scopes: Option<Vec<String>>,
-    /// The port at which the browser comes back; any free one where it is not said.
+    /// Port of the callback URL; `None` means any free port.
     pub callback_port: Option<u16>,
-    /// Who the authorization server is, whoever the server names.
+    /// Issuer of the authorization server, instead of the one that the server names.
     pub issuer: Option<T>,
-    /// Where the authorization server's metadata are.
+    /// URL of the authorization server metadata.
     pub metadata_url: Option<T>,
-    /// Where people sign in.
+    /// Authorization endpoint.
     pub authorization_url: Option<T>,
-    /// Where tokens are given.
+    /// Token endpoint.
     pub token_url: Option<T>,
-    /// What the authorization server calls us in front of people.
+    /// Client name shown to the user by the authorization server.
     pub client_name: Option<String>,
-    /// Whether a server that does not say where may sign people in itself, as those of 2025-03-26 do.
+    /// Whether a server without protected resource metadata may be its own authorization server (2025-03-26).
     pub old_server: Option<bool>,
 }
 
-/// Everything about a server's sign-in.
+/// Authentication settings of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignIn<T> {
-    /// How requests say who asks.
+    /// Authentication of requests.
     pub auth: Auth<T>,
-    /// What is not left to discovery and registration.
+    /// OAuth settings.
     pub oauth: OAuth<T>,
 }
 
-/// What a text is, besides being one.
+/// Kind of a string in `auth` or `oauth`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Nature {
-    /// Never shown.
+pub(crate) enum TextKind {
+    /// A secret; never shown.
     Secret,
-    /// An id or a name.
+    /// An ID or a name.
     Plain,
-    /// An address that credentials are sent to.
+    /// A URL that credentials are sent to.
     Address,
-    /// A file with a secret in it.
+    /// Path of a file that contains a secret.
     File,
 }
 
 impl<T> Default for Auth<T> {
     fn default() -> Self {
-        Self::OAuth { binding: Binding::default(), whose: Whose::default() }
+        Self::OAuth { binding: Binding::default(), sharing: SignInSharing::default() }
     }
 }
 
@@ -218,7 +217,7 @@ impl<T> Default for SignIn<T> {
 }
 
 impl<T> Auth<T> {
-    /// The word of its kind.
+    /// Value of `kind`.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::None => "none",
@@ -235,12 +234,12 @@ impl<T> Auth<T> {
         }
     }
 
-    /// Whether an authorization server has a part in it, so that `oauth` says something.
-    pub fn asks_for_tokens(&self) -> bool {
+    /// Whether it uses an authorization server, so that `oauth` has an effect.
+    pub fn uses_tokens(&self) -> bool {
         matches!(self, Self::OAuth { .. } | Self::Grant { .. })
     }
 
-    /// The header in which what was configured is sent; none where somebody is asked for it first.
+    /// The header of a configured credential; `None` if a token must be requested first.
     pub fn fixed_header(&self) -> Option<&str> {
         match self {
             Self::Bearer { .. } | Self::Basic { .. } => Some("Authorization"),
@@ -249,7 +248,7 @@ impl<T> Auth<T> {
         }
     }
 
-    /// The header it fills, where that is known before anything is asked.
+    /// The header that it sets; `None` if it sends no credentials.
     pub(crate) fn header(&self) -> Option<&str> {
         match self {
             Self::None => None,
@@ -260,7 +259,8 @@ impl<T> Auth<T> {
 }
 
 impl Binding {
-    pub(crate) fn when_proven(on: bool) -> Self {
+    /// Converts `dpop`.
+    pub(crate) fn from_dpop(on: bool) -> Self {
         if on { Self::Key } else { Self::Bearer }
     }
 }

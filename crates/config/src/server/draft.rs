@@ -1,4 +1,4 @@
-//! An entry on its way in: what was said, and nothing about what was not.
+//! An entry while it is read: the keys that are set, without defaults.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -15,7 +15,7 @@ use crate::{
     interpolate::Template,
 };
 
-/// What an entry says.
+/// The keys that an entry sets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Draft {
     pub(crate) command: Option<Template>,
@@ -39,11 +39,11 @@ pub(crate) struct Draft {
     pub(crate) idle_stop: Option<Duration>,
     pub(crate) sharing: Option<Sharing>,
     pub(crate) description: Option<String>,
-    /// Where each key stands, by our name for it.
+    /// Place of each key that is set, by Toolway's name of the key.
     pub(crate) origins: BTreeMap<&'static str, Place>,
 }
 
-/// What `type` says.
+/// Value of `type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Process,
@@ -51,18 +51,18 @@ pub(crate) enum Kind {
 }
 
 impl Draft {
-    /// Whether it says how a server is reached; if not, it can only change one that is there already.
-    pub(crate) fn is_whole(&self) -> bool {
+    /// Whether it sets a transport; if not, it can only change an existing server.
+    pub(crate) fn has_transport(&self) -> bool {
         self.command.is_some() || self.url.is_some() || self.kind.is_some()
     }
 
-    /// Keys that say nothing, since the server is not reached like that.
-    pub(crate) fn beside_the_point(&self) -> Vec<(&'static str, &Place)> {
+    /// Keys without effect with this transport and authentication.
+    pub(crate) fn keys_without_effect(&self) -> Vec<(&'static str, &Place)> {
         let keys: &[&str] = match self.kind {
             Some(Kind::Process) => &["url", "headers", "allowInsecureHttp", "auth", "oauth"],
-            Some(Kind::Http(_)) if self.asks_nobody() => &["command", "args", "env", "envFile", "cwd", "oauth"],
+            Some(Kind::Http(_)) if self.uses_no_tokens() => &["command", "args", "env", "envFile", "cwd", "oauth"],
             Some(Kind::Http(_)) => &["command", "args", "env", "envFile", "cwd"],
-            None if self.url.is_some() && self.asks_nobody() => &["args", "env", "envFile", "cwd", "oauth"],
+            None if self.url.is_some() && self.uses_no_tokens() => &["args", "env", "envFile", "cwd", "oauth"],
             None if self.url.is_some() => &["args", "env", "envFile", "cwd"],
             None if self.command.is_some() => &["headers", "allowInsecureHttp", "auth", "oauth"],
             None => &[],
@@ -70,22 +70,22 @@ impl Draft {
         self.origins.iter().filter(|(key, _)| keys.contains(*key)).map(|(key, place)| (*key, place)).collect()
     }
 
-    /// Whether no authorization server has a part in how requests say who asks.
-    fn asks_nobody(&self) -> bool {
+    /// Whether authentication needs no authorization server.
+    fn uses_no_tokens(&self) -> bool {
         match &self.auth {
-            Some(auth) => !auth.asks_for_tokens(),
+            Some(auth) => !auth.uses_tokens(),
             None => has_header(&self.headers, "authorization"),
         }
     }
 
-    /// The header that both `auth` and `headers` say, if there is one.
-    pub(crate) fn said_twice(&self) -> Option<&str> {
-        let filled = self.auth.as_ref().and_then(Auth::header);
-        let said = |wanted: &str| self.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
-        filled.and_then(said).map(|(name, _)| name.as_str())
+    /// The header that both `auth` and `headers` set, if any.
+    pub(crate) fn duplicate_auth_header(&self) -> Option<&str> {
+        let of_auth = self.auth.as_ref().and_then(Auth::header);
+        let same = |wanted: &str| self.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
+        of_auth.and_then(same).map(|(name, _)| name.as_str())
     }
 
-    /// The finished entry.
+    /// The server, with defaults applied.
     pub(crate) fn finish(self, name: ServerName, label: &str, source: Source) -> Result<ServerConfig, ConfigError> {
         let transport = self.transport(&source, label)?;
         Ok(ServerConfig {
@@ -107,8 +107,8 @@ impl Draft {
         })
     }
 
-    /// An entry with what is said here put over it.
-    pub(crate) fn over(self, server: ServerConfig) -> ServerConfig {
+    /// The server with the keys of this entry applied.
+    pub(crate) fn apply_to(self, server: ServerConfig) -> ServerConfig {
         let transport = match server.transport {
             Transport::Process(process) => Transport::Process(Process {
                 arguments: self.arguments.unwrap_or(process.arguments),
@@ -118,13 +118,13 @@ impl Draft {
                 ..process
             }),
             Transport::Http(http) => {
-                let filled = self.auth.as_ref().and_then(Auth::header).map(str::to_owned);
-                let http = without_other_word(http, &self.headers, filled.as_deref());
+                let header = self.auth.as_ref().and_then(Auth::header).map(str::to_owned);
+                let http = without_other_credentials(http, &self.headers, header.as_deref());
                 Transport::Http(Http {
                     headers: replaced(http.headers, self.headers),
                     plain: self.plain.unwrap_or(http.plain),
                     auth: self.auth.map(Box::new).or(http.auth),
-                    oauth: Box::new(http.oauth.under(self.oauth)),
+                    oauth: Box::new(http.oauth.overridden_by(self.oauth)),
                     ..http
                 })
             }
@@ -150,8 +150,8 @@ impl Draft {
         }
     }
 
-    /// An entry with only what makes it stricter put over it: fewer names, fewer kinds, or off.
-    pub(crate) fn stricter(self, server: ServerConfig) -> ServerConfig {
+    /// The server with only the restrictions of this entry applied: narrower filters, or disabled.
+    pub(crate) fn restrict(self, server: ServerConfig) -> ServerConfig {
         let off = self.enabled == Some(false);
         ServerConfig {
             standing: if off { Standing::Disabled } else { server.standing },
@@ -161,8 +161,8 @@ impl Draft {
         }
     }
 
-    /// The same without what makes an entry stricter: nothing is left of one that only does that.
-    pub(crate) fn without_strictness(&self) -> Self {
+    /// The entry without its restrictions; equal to the default if it has only restrictions.
+    pub(crate) fn without_restrictions(&self) -> Self {
         let enabled = self.enabled.filter(|enabled| *enabled);
         Self { enabled, filters: Filters::default(), origins: BTreeMap::new(), ..self.clone() }
     }
@@ -177,18 +177,23 @@ impl Draft {
             Some(Kind::Process) => false,
             Some(Kind::Http(_)) => true,
             None if self.command.is_some() && self.url.is_some() => {
-                return Err(problem("command", "the only one, or `url`: a server is a program or an address"));
+                return Err(ConfigError::Refused {
+                    place: source.place.clone(),
+                    problem: format!("`{}`: set either `command` or `url`, not both", source.key(label, "command")),
+                });
             }
             None => self.url.is_some(),
         };
         if over_http {
-            let url = self.url.clone().ok_or_else(|| problem("url", "the server's address"))?;
+            let url = self.url.clone().ok_or_else(|| problem("url", "the URL of the server"))?;
             return self.http(url).and_then(|http| checked(http, source, label)).map(Transport::Http);
         }
         let command = self.command.clone().filter(|command| !command.written().expose().trim().is_empty());
-        let command = command.ok_or_else(|| problem("command", "the program to start, or `url` an address"))?;
+        let command =
+            command.ok_or_else(|| problem("command", "the program to start; for an HTTP server set `url` instead"))?;
         if let Some((name, _)) = self.variables.iter().find(|(name, _)| name.is_empty() || name.contains(['=', '\0'])) {
-            return Err(problem("env", &format!("variables by name; `{}` is none", name.escape_default())));
+            let expected = format!("an object of variables; `{}` is not a valid name", name.escape_default());
+            return Err(problem("env", &expected));
         }
         Ok(Transport::Process(Process {
             command,
@@ -215,17 +220,17 @@ impl Draft {
     }
 }
 
-/// The entry without what it said about who asks, where the nearer one says it in another way.
-fn without_other_word(mut http: Http, nearer: &[(String, Template)], filled: Option<&str>) -> Http {
-    if let Some(filled) = filled {
-        http.headers.retain(|(name, _)| !name.eq_ignore_ascii_case(filled));
+/// Drops the credentials that the nearer entry sets in another way: `header` is the header of its `auth`.
+fn without_other_credentials(mut http: Http, nearer: &[(String, Template)], header: Option<&str>) -> Http {
+    if let Some(header) = header {
+        http.headers.retain(|(name, _)| !name.eq_ignore_ascii_case(header));
     }
-    let is_said = |auth: &Auth<Template>| auth.header().is_some_and(|header| has_header(nearer, header));
-    http.auth = http.auth.filter(|auth| !is_said(auth));
+    let is_replaced = |auth: &Auth<Template>| auth.header().is_some_and(|header| has_header(nearer, header));
+    http.auth = http.auth.filter(|auth| !is_replaced(auth));
     http
 }
 
-/// An address without references is checked when it is read, others when they are dialled; headers too.
+/// Checks URL and headers without references; those with references are checked when they are resolved.
 fn checked(http: Http, source: &Source, label: &str) -> Result<Http, ConfigError> {
     for (name, value) in &http.headers {
         let written = if value.is_literal() { value.written().expose() } else { "" };
@@ -247,13 +252,13 @@ fn checked(http: Http, source: &Source, label: &str) -> Result<Http, ConfigError
     Ok(http)
 }
 
-/// The places of the one, with those of the other put over them.
+/// Both maps in one; `nearer` takes precedence.
 fn joined<K: Ord, V>(mut places: BTreeMap<K, V>, nearer: BTreeMap<K, V>) -> BTreeMap<K, V> {
     places.extend(nearer);
     places
 }
 
-/// The pairs with those of the same name replaced.
+/// The pairs, with those of the same name replaced by `by`.
 fn replaced(mut pairs: Vec<(String, Template)>, by: Vec<(String, Template)>) -> Vec<(String, Template)> {
     for (name, text) in by {
         match pairs.iter_mut().find(|(known, _)| *known == name) {
@@ -264,17 +269,17 @@ fn replaced(mut pairs: Vec<(String, Template)>, by: Vec<(String, Template)>) -> 
     pairs
 }
 
-/// The filter of a list of names and a list of exceptions.
+/// The filter that passes only these names.
 pub(crate) fn only(include: Vec<String>) -> NameFilter {
     NameFilter { include: Some(include), exclude: Vec::new() }
 }
 
-/// The filter that leaves these out.
+/// The filter that passes all names but these.
 pub(crate) fn all_but(exclude: Vec<String>) -> NameFilter {
     NameFilter { include: None, exclude }
 }
 
-/// Whether a kind is offered, as a switch says.
+/// Converts a boolean key such as `tools`.
 pub(crate) fn offered(on: bool) -> Offered {
     Offered::when(on)
 }

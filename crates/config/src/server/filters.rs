@@ -1,49 +1,49 @@
-//! What of a server is offered: which tools and prompts by name, and whole kinds on or off.
+//! Filters: which tools and prompts of a server are offered by name, and which kinds at all.
 
-/// Which names pass: those that are included, or all, without those that are excluded.
+/// A filter of names: the included ones, or all, without the excluded ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NameFilter {
-    /// Only these; nothing said means all.
+    /// Patterns of names that pass; `None` means all.
     pub include: Option<Vec<String>>,
-    /// Never these.
+    /// Patterns of names that do not pass.
     pub exclude: Vec<String>,
 }
 
-/// Whether a kind of thing is offered at all.
+/// Whether tools, resources or prompts are offered at all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Offered {
-    /// It is.
+    /// Listed and offered.
     #[default]
     Yes,
-    /// It is neither asked for nor shown.
+    /// Neither listed nor offered.
     No,
 }
 
-/// What of a server is offered.
+/// Which tools, prompts and resources of a server are offered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filters {
-    /// Tools by their raw names.
+    /// Filter of tools, by the names the server uses.
     pub tool_names: NameFilter,
-    /// Prompts by their raw names.
+    /// Filter of prompts, by the names the server uses.
     pub prompt_names: NameFilter,
-    /// Tools at all.
+    /// Whether tools are offered.
     pub tools: Offered,
-    /// Resources and templates at all.
+    /// Whether resources and resource templates are offered.
     pub resources: Offered,
-    /// Prompts at all.
+    /// Whether prompts are offered.
     pub prompts: Offered,
 }
 
 // === impl NameFilter ===
 
 impl NameFilter {
-    /// Whether a raw name passes. `*` in a pattern stands for any text.
+    /// Whether a name passes. `*` in a pattern matches any text.
     pub fn passes(&self, name: &str) -> bool {
         let named = |patterns: &[String]| patterns.iter().any(|pattern| matches(pattern, name));
         self.include.as_deref().is_none_or(named) && !named(&self.exclude)
     }
 
-    /// What passes both: exclusions unite, and a name must be included by each that includes.
+    /// The filter that passes only what both pass: exclusions are united, inclusions intersected.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         let include = match (self.include, other.include) {
@@ -69,7 +69,7 @@ impl Filters {
         self.prompts == Offered::Yes && self.prompt_names.passes(name)
     }
 
-    /// What passes both.
+    /// The filters that pass only what both pass.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -85,7 +85,7 @@ impl Filters {
 // === impl Offered ===
 
 impl Offered {
-    /// From a switch as it is written.
+    /// Converts a boolean key.
     pub fn when(on: bool) -> Self {
         if on { Self::Yes } else { Self::No }
     }
@@ -95,7 +95,7 @@ impl Offered {
     }
 }
 
-/// The patterns of one list that the other lets through; of two overlapping patterns the narrower one stays.
+/// The patterns of each list that match a pattern of the other; of two overlapping patterns the narrower one is kept.
 fn intersection(mine: Vec<String>, theirs: &[String]) -> Vec<String> {
     let wider = |pattern: &String, others: &[String]| others.iter().any(|other| matches(other, pattern));
     let narrower = theirs.iter().filter(|name| wider(name, &mine)).cloned().collect::<Vec<_>>();
@@ -104,7 +104,7 @@ fn intersection(mine: Vec<String>, theirs: &[String]) -> Vec<String> {
     both
 }
 
-/// Whether a name is what a pattern says; only `*` is special. Linear in both, whatever the pattern.
+/// Whether a name matches a pattern; only `*` is special. Linear time in both.
 fn matches(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_star_stands_for_any_text() {
+    fn star_matches_any_text() {
         for (pattern, name, yes) in [
             ("read", "read", true),
             ("read", "reader", false),
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_excluded_stays_out_although_it_is_included() {
+    fn exclusion_takes_precedence_over_inclusion() {
         let filter = filter(Some(&["read*"]), &["read_secret"]);
         assert!(filter.passes("read_file"));
         assert!(!filter.passes("read_secret"));
@@ -152,14 +152,14 @@ mod tests {
     }
 
     #[test]
-    fn two_filters_together_let_through_only_what_each_does() {
+    fn combined_filter_passes_only_what_both_pass() {
         let both = filter(Some(&["read*", "list"]), &["a"]).and(filter(Some(&["read_file", "write"]), &["b"]));
         assert_eq!(both, filter(Some(&["read_file"]), &["a", "b"]));
         assert_eq!(filter(None, &[]).and(filter(Some(&["x"]), &[])), filter(Some(&["x"]), &[]));
     }
 
     #[test]
-    fn a_kind_that_is_off_stays_off() {
+    fn disabled_kind_stays_disabled() {
         let off = Filters { tools: Offered::No, ..Filters::default() };
         assert!(!off.passes_tool("x"));
         assert!(!Filters::default().and(off).passes_tool("x"));

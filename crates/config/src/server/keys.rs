@@ -1,4 +1,4 @@
-//! The keys of an entry of `mcpServers`: ours, those we read as others write them, and those we know and do not use.
+//! The keys of an entry of `mcpServers`: those with an effect, and those of other hosts that are ignored.
 
 use super::{
     Era, HttpKind, Need, Sharing, Start, Timeouts, auth,
@@ -11,7 +11,7 @@ use crate::{
     shape::{Field, Key, Shape, put},
 };
 
-/// What `type` may say. Other hosts have more words for the same things.
+/// Values of `type`, with the aliases of other hosts.
 const KINDS: &[(&str, Kind)] = &[
     ("stdio", Kind::Process),
     ("local", Kind::Process),
@@ -23,19 +23,19 @@ const KINDS: &[(&str, Kind)] = &[
     ("auto", Kind::Http(HttpKind::Auto)),
     ("remote", Kind::Http(HttpKind::Auto)),
 ];
-const KIND: Shape = Shape::WordOrAlias(
+const KIND: Shape = Shape::OneOfOrAlias(
     &["stdio", "http", "sse", "auto"],
     &["local", "streamable-http", "streamableHttp", "streamable_http", "remote"],
 );
 const ERAS: &[(&str, Era)] = &[("auto", Era::Auto), ("legacy", Era::Legacy), ("modern", Era::Modern)];
 const SHARING: &[(&str, Sharing)] =
     &[("caller", Sharing::Caller), ("shared", Sharing::Shared), ("session", Sharing::Session)];
-const SHARINGS: Shape = Shape::Word(&["caller", "shared", "session"]);
+const SHARINGS: Shape = Shape::OneOf(&["caller", "shared", "session"]);
 const CLOCKS: &[&str] = &["connect", "idle", "total"];
 
-/// `type` as other hosts spell it too.
+/// Parses `type`, including the aliases of other hosts.
 pub(crate) fn kind(field: &Field<'_>) -> Result<Kind, ConfigError> {
-    field.word(KINDS, KIND)
+    field.choice(KINDS, KIND)
 }
 
 fn timeouts(field: &Field<'_>) -> Result<Timeouts, ConfigError> {
@@ -74,57 +74,59 @@ pub(crate) const KEYS: &[Key<Draft>] = &[
     Key {
         name: "command",
         shape: Shape::Text,
-        doc: "The program to start, by name or path.",
+        doc: "Program to start (stdio transport), by name or path.",
         example: r#""npx""#,
         set: |draft, field| put(&mut draft.command, Some(field.template(Dialect::Toolway)?)),
     },
     Key {
         name: "args",
         shape: Shape::Texts,
-        doc: "Its arguments.",
+        doc: "Arguments of the program.",
         example: r#"["-y", "@modelcontextprotocol/server-memory"]"#,
         set: |draft, field| put(&mut draft.arguments, Some(field.templates(Dialect::Toolway)?)),
     },
     Key {
         name: "env",
         shape: Shape::Pairs,
-        doc: "Variables the program is given; of ours it sees only a few harmless ones.",
+        doc: "Environment variables of the program. It does not inherit the environment of Toolway, except for a few \
+              basic variables such as `PATH` and `HOME`.",
         example: r#"{"TOKEN": "${GITHUB_TOKEN}"}"#,
         set: |draft, field| put(&mut draft.variables, field.pairs(Dialect::ToolwayValue)?),
     },
     Key {
         name: "envFile",
         shape: Shape::Text,
-        doc: "A file of further variables, `NAME=value` on each line; `env` goes before it.",
+        doc: "File with further environment variables, one `NAME=value` per line; `env` takes precedence.",
         example: r#""secrets.env""#,
         set: |draft, field| put(&mut draft.variables_file, Some(field.template(Dialect::Toolway)?)),
     },
     Key {
         name: "cwd",
         shape: Shape::Text,
-        doc: "Where the program runs: the home directory, or the project's folder, unless said here. \
-              A relative path starts at the file's folder.",
+        doc: "Working directory of the program. Default: the home directory, or the project folder for a server of a \
+              project file. A relative path is relative to the folder of the configuration file.",
         example: r#""/srv/data""#,
         set: |draft, field| put(&mut draft.directory, Some(field.template(Dialect::Toolway)?)),
     },
     Key {
         name: "url",
         shape: Shape::Text,
-        doc: "The address to dial, http or https.",
+        doc: "URL of the server, http or https. Set either `command` or `url`, not both.",
         example: r#""https://example.org/mcp""#,
         set: |draft, field| put(&mut draft.url, Some(field.template(Dialect::Toolway)?)),
     },
     Key {
         name: "headers",
         shape: Shape::Pairs,
-        doc: "Headers sent with every request to the address.",
+        doc: "HTTP headers sent with every request.",
         example: r#"{"Authorization": "Bearer ${TOKEN}"}"#,
         set: |draft, field| put(&mut draft.headers, field.pairs(Dialect::ToolwayValue)?),
     },
     Key {
         name: "allowInsecureHttp",
         shape: Shape::Flag,
-        doc: "Lets a plain http address be somewhere else than on this machine; whoever is in between reads along.",
+        doc: "Allows a plain http URL on another machine. The traffic is not encrypted and can be read on the network. \
+              Default: `false`.",
         example: "true",
         set: |draft, field| {
             let plain = if field.flag()? { PlainHttp::Anywhere } else { PlainHttp::Loopback };
@@ -134,36 +136,37 @@ pub(crate) const KEYS: &[Key<Draft>] = &[
     Key {
         name: "auth",
         shape: auth::AUTH,
-        doc: "How requests to the address say who asks, by `kind`: `none`; `bearer` with a `token`; `apiKey` with a `key` \
-              (and the `header` it is sent in, `x-api-key` unless said); `basic`; `oauth`, which is what holds unless said: \
-              a person signs in with `toolway login` once the server asks for it (`dpop` binds tokens to a key, `shared` \
-              lets all clients of the gateway use the operator's sign-in); and without a person `clientCredentials`, \
-              `enterprise`, `workload` and `google`. See the guide on signing in.",
+        doc: "Authentication to the server, by `kind`: `none`; `bearer` with a `token`; `apiKey` with a `key` (and the \
+              `header` it is sent in, default `x-api-key`); `basic` with `username` and `password`; `oauth` (default): \
+              the user signs in with `toolway login` when the server requires it (`dpop` binds tokens to a key, `shared` \
+              lets all clients of the gateway use the operator's sign-in); and, without user interaction, \
+              `clientCredentials`, `enterprise`, `workload` and `google`. See the guide on signing in.",
         example: r#"{"kind": "bearer", "token": "${TOKEN}"}"#,
         set: |draft, field| put(&mut draft.auth, Some(auth::auth(field)?)),
     },
     Key {
         name: "oauth",
         shape: auth::OAUTH,
-        doc: "What is not left to discovery and registration when a token is asked for: `clientId`, `clientSecret`, \
-              `scopes`, `callbackPort`, `issuer`, `metadataUrl`, `authorizationUrl`, `tokenUrl`, `clientName`; with `oldServer` a \
-              server that does not say where may sign people in itself, as those of 2025-03-26 do. A secret or an \
-              assertion that is sent without a person needs `issuer`, `metadataUrl` or `tokenUrl` beside it.",
+        doc: "OAuth settings that override discovery and client registration: `clientId`, `clientSecret`, `scopes`, \
+              `callbackPort`, `issuer`, `metadataUrl`, `authorizationUrl`, `tokenUrl`, `clientName`. `oldServer`: a server \
+              without protected resource metadata may act as its own authorization server, as in revision 2025-03-26. \
+              A client secret or an assertion that is sent without user interaction requires `issuer`, `metadataUrl` or \
+              `tokenUrl`.",
         example: r#"{"clientId": "toolway", "callbackPort": 6276}"#,
         set: |draft, field| put(&mut draft.oauth, auth::oauth(field)?),
     },
     Key {
         name: "type",
         shape: KIND,
-        doc: "How the server is reached. Without it `command` means `stdio`, and `url` means `auto`: \
-              Streamable HTTP first, then HTTP+SSE.",
+        doc: "Transport of the server. Default: `stdio` with `command`; `auto` with `url`, which tries Streamable HTTP \
+              first, then HTTP+SSE.",
         example: r#""http""#,
         set: |draft, field| put(&mut draft.kind, Some(kind(field)?)),
     },
     Key {
         name: "enabled",
         shape: Shape::Flag,
-        doc: "Whether the server may be used at all; true unless said.",
+        doc: "Whether the server is used. Default: `true`.",
         example: "false",
         set: |draft, field| {
             let before = draft.enabled.unwrap_or(true);
@@ -173,7 +176,7 @@ pub(crate) const KEYS: &[Key<Draft>] = &[
     Key {
         name: "disabled",
         shape: Shape::Flag,
-        doc: "The same the other way round, as some hosts write it.",
+        doc: "Opposite of `enabled`, as some hosts write it.",
         example: "true",
         set: |draft, field| {
             let before = draft.enabled.unwrap_or(true);
@@ -183,58 +186,59 @@ pub(crate) const KEYS: &[Key<Draft>] = &[
     Key {
         name: "required",
         shape: Shape::Flag,
-        doc: "Whether listing all servers fails where this one cannot be reached (exit code 4), and an embedding program's \
-              wait for what it needs; false unless said.",
+        doc: "Commands that list all servers fail with exit code 4 if this server cannot be reached, and so does the \
+              start-up wait of an embedding program. Default: `false`.",
         example: "true",
         set: |draft, field| put(&mut draft.need, Some(if field.flag()? { Need::Required } else { Need::Optional })),
     },
     Key {
         name: "era",
-        shape: Shape::Word(&["auto", "legacy", "modern"]),
-        doc: "Which revisions are spoken: `legacy` is 2025-11-25 and older, `modern` 2026-07-28; \
-              `auto` finds out and remembers.",
+        shape: Shape::OneOf(&["auto", "legacy", "modern"]),
+        doc: "Protocol revisions to use: `legacy` (2025-11-25 and older), `modern` (2026-07-28) or `auto` (default: \
+              detect on first connection and remember).",
         example: r#""legacy""#,
-        set: |draft, field| put(&mut draft.era, Some(field.word(ERAS, Shape::Word(&["auto", "legacy", "modern"]))?)),
+        set: |draft, field| put(&mut draft.era, Some(field.choice(ERAS, Shape::OneOf(&["auto", "legacy", "modern"]))?)),
     },
     Key {
         name: "timeouts",
         shape: Shape::Times(CLOCKS),
-        doc: "How long connecting (30 s), a call without a sign of life (5 min) and a call in all (30 min) may take.",
+        doc: "Timeouts: `connect` for connecting (default 30 s), `idle` for a call without progress (default 5 min) and \
+              `total` for a call in total (default 30 min).",
         example: r#"{"connect": "10s", "idle": "2m", "total": "1h"}"#,
         set: |draft, field| put(&mut draft.timeouts, timeouts(field)?),
     },
     Key {
         name: "includeTools",
         shape: Shape::Texts,
-        doc: "Only these tools, by the server's own names; `*` stands for any text.",
+        doc: "Offer only these tools, by the names the server uses; `*` matches any text.",
         example: r#"["read_*"]"#,
         set: |draft, field| add_tools(draft, field, only),
     },
     Key {
         name: "excludeTools",
         shape: Shape::Texts,
-        doc: "Never these tools, even if they are included.",
+        doc: "Do not offer these tools, even if `includeTools` matches them.",
         example: r#"["delete_*"]"#,
         set: |draft, field| add_tools(draft, field, all_but),
     },
     Key {
         name: "includePrompts",
         shape: Shape::Texts,
-        doc: "Only these prompts.",
+        doc: "Offer only these prompts; `*` matches any text.",
         example: r#"["review"]"#,
         set: |draft, field| add_prompts(draft, field, only),
     },
     Key {
         name: "excludePrompts",
         shape: Shape::Texts,
-        doc: "Never these prompts.",
+        doc: "Do not offer these prompts, even if `includePrompts` matches them.",
         example: r#"["draft-*"]"#,
         set: |draft, field| add_prompts(draft, field, all_but),
     },
     Key {
         name: "tools",
         shape: Shape::FlagOrTexts,
-        doc: "Whether the server's tools are offered, true unless said; a list is the same as `includeTools`.",
+        doc: "Whether the tools of the server are offered. Default: `true`. A list is the same as `includeTools`.",
         example: "false",
         set: |draft, field| match field.flag() {
             Ok(on) => put(&mut draft.filters.tools, offered(on)),
@@ -244,105 +248,105 @@ pub(crate) const KEYS: &[Key<Draft>] = &[
     Key {
         name: "resources",
         shape: Shape::Flag,
-        doc: "Whether the server's resources are offered; true unless said.",
+        doc: "Whether the resources of the server are offered. Default: `true`.",
         example: "false",
         set: |draft, field| put(&mut draft.filters.resources, offered(field.flag()?)),
     },
     Key {
         name: "prompts",
         shape: Shape::Flag,
-        doc: "Whether the server's prompts are offered; true unless said.",
+        doc: "Whether the prompts of the server are offered. Default: `true`.",
         example: "false",
         set: |draft, field| put(&mut draft.filters.prompts, offered(field.flag()?)),
     },
     Key {
         name: "retries",
         shape: Shape::Count,
-        doc: "How often in a row connecting is tried again before the server counts as failed; without it, for ever, \
-              at most every 30 seconds.",
+        doc: "Maximum number of consecutive connection retries before the server is reported as failed. Default: \
+              unlimited, at most one retry every 30 seconds.",
         example: "3",
         set: |draft, field| put(&mut draft.retries, Some(field.count()?)),
     },
     Key {
         name: "lazy",
         shape: Shape::Flag,
-        doc: "Whether the server is connected when it is first needed instead of at the start.",
+        doc: "Connects the server on first use instead of at start-up. Default: the opposite of `autoConnect`.",
         example: "true",
         set: |draft, field| put(&mut draft.start, Some(if field.flag()? { Start::WhenNeeded } else { Start::AtOnce })),
     },
     Key {
         name: "idleStop",
         shape: Shape::Time,
-        doc: "Disconnects a server that nobody has used for this long; the next call connects it again.",
+        doc: "Disconnects the server after this time without use; the next call connects it again. Default: never.",
         example: r#""10m""#,
         set: |draft, field| put(&mut draft.idle_stop, Some(field.time()?)),
     },
     Key {
         name: "sharing",
         shape: SHARINGS,
-        doc: "Who of the gateway's clients shares a connection or process, where the server keeps a session: each `caller` \
-              has its own; `shared` is one for all who cannot be asked anything; `session` is one for each session of a \
-              client. `caller` unless said.",
+        doc: "Which clients of the gateway share a connection or process, for servers that keep sessions: `caller` \
+              (default): one per caller; `shared`: one for all callers that cannot answer server requests; `session`: one \
+              per client session.",
         example: r#""shared""#,
-        set: |draft, field| put(&mut draft.sharing, Some(field.word(SHARING, SHARINGS)?)),
+        set: |draft, field| put(&mut draft.sharing, Some(field.choice(SHARING, SHARINGS)?)),
     },
     Key {
         name: "description",
         shape: Shape::Text,
-        doc: "A sentence about the server for people.",
+        doc: "Human-readable description of the server.",
         example: r#""Our tickets""#,
         set: |draft, field| put(&mut draft.description, Some(field.text()?.to_owned())),
     },
 ];
 
-/// Keys other hosts know: what becomes of them here.
-pub(crate) const OF_OTHERS: &[(&str, &str)] = &[
-    ("allowedTools", "write `includeTools`"),
-    ("alwaysAllow", "approvals are not taken over"),
-    ("authProviderType", "write `auth`"),
-    ("autoApprove", "approvals are not taken over"),
-    ("available_tools", "write `includeTools`"),
-    ("baseUrl", "write `url`"),
-    ("bearerTokenEnv", "write `auth`"),
-    ("bearer_token_env_var", "write `auth`"),
-    ("blockedTools", "write `excludeTools`"),
-    ("bundled", "it says nothing to us"),
-    ("cmd", "write `command` and `args`"),
-    ("connectionTimeout", "write `timeouts`"),
-    ("dev", "it says nothing to us"),
-    ("disabledTools", "write `excludeTools`"),
-    ("disabled_tools", "write `excludeTools`"),
-    ("display_name", "the label is the name"),
-    ("enabled_tools", "write `includeTools`"),
-    ("env_http_headers", "write `headers`"),
-    ("env_keys", "write `env`"),
-    ("env_vars", "write `env`"),
-    ("environment", "write `env`"),
-    ("envs", "write `env`"),
-    ("gallery", "it says nothing to us"),
-    ("headersHelper", "no program is run for headers"),
-    ("httpUrl", "write `url` and `type`"),
-    ("http_headers", "write `headers`"),
-    ("icon", "it says nothing to us"),
-    ("lifecycle", "write `lazy` or `idleStop`"),
-    ("metadata", "it says nothing to us"),
-    ("name", "the label is the name"),
-    ("protocolEra", "write `era`"),
-    ("protocolVersion", "write `era`"),
-    ("remote", "it says nothing to us"),
-    ("requestTimeout", "write `timeouts`"),
-    ("roots", "they are not configured per server"),
-    ("sandbox", "programs are not confined here"),
-    ("sandboxEnabled", "programs are not confined here"),
-    ("serverUrl", "write `url`"),
-    ("settings", "it says nothing to us"),
-    ("startup_timeout_ms", "write `timeouts`"),
-    ("startup_timeout_sec", "write `timeouts`"),
-    ("timeout", "hosts disagree about its unit; write `timeouts`"),
-    ("tool_timeout_sec", "write `timeouts`"),
-    ("trust", "approvals are not taken over"),
-    ("uri", "write `url`"),
-    ("version", "it says nothing to us"),
+/// Keys of other hosts that have no effect here, each with what to use instead or why.
+pub(crate) const FOREIGN_KEYS: &[(&str, &str)] = &[
+    ("allowedTools", "use `includeTools`"),
+    ("alwaysAllow", "approvals are not imported"),
+    ("authProviderType", "use `auth`"),
+    ("autoApprove", "approvals are not imported"),
+    ("available_tools", "use `includeTools`"),
+    ("baseUrl", "use `url`"),
+    ("bearerTokenEnv", "use `auth`"),
+    ("bearer_token_env_var", "use `auth`"),
+    ("blockedTools", "use `excludeTools`"),
+    ("bundled", "not used by Toolway"),
+    ("cmd", "use `command` and `args`"),
+    ("connectionTimeout", "use `timeouts`"),
+    ("dev", "not used by Toolway"),
+    ("disabledTools", "use `excludeTools`"),
+    ("disabled_tools", "use `excludeTools`"),
+    ("display_name", "the label is used as the name"),
+    ("enabled_tools", "use `includeTools`"),
+    ("env_http_headers", "use `headers`"),
+    ("env_keys", "use `env`"),
+    ("env_vars", "use `env`"),
+    ("environment", "use `env`"),
+    ("envs", "use `env`"),
+    ("gallery", "not used by Toolway"),
+    ("headersHelper", "header helper programs are not supported"),
+    ("httpUrl", "use `url` and `type`"),
+    ("http_headers", "use `headers`"),
+    ("icon", "not used by Toolway"),
+    ("lifecycle", "use `lazy` or `idleStop`"),
+    ("metadata", "not used by Toolway"),
+    ("name", "the label is used as the name"),
+    ("protocolEra", "use `era`"),
+    ("protocolVersion", "use `era`"),
+    ("remote", "not used by Toolway"),
+    ("requestTimeout", "use `timeouts`"),
+    ("roots", "roots are not configured per server"),
+    ("sandbox", "sandboxing is not supported"),
+    ("sandboxEnabled", "sandboxing is not supported"),
+    ("serverUrl", "use `url`"),
+    ("settings", "not used by Toolway"),
+    ("startup_timeout_ms", "use `timeouts`"),
+    ("startup_timeout_sec", "use `timeouts`"),
+    ("timeout", "its unit differs between hosts; use `timeouts`"),
+    ("tool_timeout_sec", "use `timeouts`"),
+    ("trust", "approvals are not imported"),
+    ("uri", "use `url`"),
+    ("version", "not used by Toolway"),
 ];
 
 #[cfg(test)]
@@ -351,8 +355,8 @@ mod tests {
     use crate::shape::Shape;
 
     #[test]
-    fn every_word_for_a_kind_is_described() {
-        let Shape::WordOrAlias(words, aliases) = KIND else { panic!("words") };
+    fn every_value_of_type_is_in_the_schema() {
+        let Shape::OneOfOrAlias(words, aliases) = KIND else { panic!("words") };
         let described: Vec<&str> = words.iter().chain(aliases).copied().collect();
         assert!(KINDS.iter().all(|(word, _)| described.contains(word)));
         assert_eq!(KINDS.len(), described.len());

@@ -1,18 +1,18 @@
-//! A server's id, and how it is made from the label people paste.
+//! Server names, and how they are derived from labels.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
-/// A server's id: lower-case letters, digits, `_` and `-`, 1 to 32 of them, never `__`.
+/// A server name: 1 to 32 lower-case letters, digits, `_` and `-`, without `__`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ServerName(Arc<str>);
 
-/// A text that names no server.
+/// A string that is not a valid server name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no server name: 1 to 32 of a-z, 0-9, `_` and `-`, without `__`")]
+#[error("invalid server name `{0}`: use 1 to 32 of a-z, 0-9, `_` and `-`, without `__`")]
 pub struct InvalidServerName(pub String);
 
 impl ServerName {
-    /// The name a label gives: lower case, anything else than letters, digits, `_` and `-` a `-`, at most 32.
+    /// Derives the name from a label: lower case, other characters replaced by `-`, at most 32 characters.
     pub fn from_label(label: &str) -> Result<Self, InvalidServerName> {
         let mut name = String::new();
         for letter in label.chars().map(|letter| letter.to_ascii_lowercase()) {
@@ -26,7 +26,7 @@ impl ServerName {
         name.trim_matches('-').parse().map_err(|_| InvalidServerName(label.to_owned()))
     }
 
-    /// The text.
+    /// Name as a string.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -55,7 +55,7 @@ mod tests {
     use super::ServerName;
 
     #[test]
-    fn a_label_becomes_a_name() {
+    fn name_is_derived_from_a_label() {
         for (label, name) in [
             ("files", "files"),
             ("My Files", "my-files"),

@@ -1,6 +1,6 @@
-//! One entry of `mcpServers` in a file of ours.
+//! Reads one entry of `mcpServers` in a Toolway file.
 
-use super::{Draft, KEYS, OF_OTHERS, ServerName};
+use super::{Draft, FOREIGN_KEYS, KEYS, ServerName};
 use crate::{
     document::Section,
     error::ConfigError,
@@ -8,33 +8,33 @@ use crate::{
     warning::{Warning, Warnings},
 };
 
-/// What an entry says; what is odd about it is added to the warnings.
+/// Reads an entry; its warnings are added to `warnings`.
 pub(crate) fn read(mut entry: Section<'_>, warnings: &mut Warnings) -> Result<Draft, ConfigError> {
     let mut draft = Draft::default();
     for key in KEYS {
         let name = entry.name(key.name);
         if let Some(node) = entry.take(key.name) {
-            // Two spellings of one thing.
+            // `disabled` is the opposite spelling of `enabled`.
             let ours = if key.name == "disabled" { "enabled" } else { key.name };
             draft.origins.insert(ours, entry.document().place(node.line));
             (key.set)(&mut draft, &Field::new(entry.document(), name, node))?;
         }
     }
-    warn_of_others(&entry, warnings);
-    refuse_two_words(&draft, &entry)?;
+    warn_about_other_keys(&entry, warnings);
+    refuse_duplicate_auth(&draft, &entry)?;
     Ok(draft)
 }
 
-/// Who asks is said once: by `auth`, or by a header.
-pub(crate) fn refuse_two_words(draft: &Draft, entry: &Section<'_>) -> Result<(), ConfigError> {
-    let Some(header) = draft.said_twice() else { return Ok(()) };
+/// Refuses an entry in which both `auth` and `headers` set the same header.
+fn refuse_duplicate_auth(draft: &Draft, entry: &Section<'_>) -> Result<(), ConfigError> {
+    let Some(header) = draft.duplicate_auth_header() else { return Ok(()) };
     let place = draft.origins.get("auth").cloned().unwrap_or_else(|| entry.place());
     let problem =
-        format!("`{}` sends the header `{header}`, and so does `headers`; keep one of them", entry.name("auth"));
+        format!("`{}` and `headers` both set the header `{header}`; keep only one of them", entry.name("auth"));
     Err(ConfigError::Refused { place, problem })
 }
 
-/// The name a label gives.
+/// Server name of a label.
 pub(crate) fn server_name(label: &str, entry: &Section<'_>) -> Result<ServerName, ConfigError> {
     ServerName::from_label(label).map_err(|_| ConfigError::Expected {
         place: entry.place(),
@@ -43,11 +43,11 @@ pub(crate) fn server_name(label: &str, entry: &Section<'_>) -> Result<ServerName
     })
 }
 
-/// Keys that were not taken: known from elsewhere, or unknown.
-pub(crate) fn warn_of_others(entry: &Section<'_>, warnings: &mut Warnings) {
+/// Warns about the remaining keys: those of other hosts, and unknown ones.
+fn warn_about_other_keys(entry: &Section<'_>, warnings: &mut Warnings) {
     for (key, line) in entry.keys() {
         let place = entry.document().place(line);
-        let known = OF_OTHERS.iter().find(|(name, _)| *name == key);
+        let known = FOREIGN_KEYS.iter().find(|(name, _)| *name == key);
         warnings.push(match known {
             Some((_, why)) => Warning::ignored(place, &entry.name(key), why),
             None => Warning::unknown(place, &entry.name(key), key, KEYS.iter().map(|key| key.name)),

@@ -1,13 +1,13 @@
-//! Where an entry comes from: which file and line, whose format, and who stands behind it.
+//! Origin of a server entry: file, line, format and who defined it.
 
 use std::{fmt, path::PathBuf};
 
 use crate::error::Place;
 
-/// Whose way of writing a server down an entry follows.
+/// Format of an entry: Toolway's own or that of another host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Format {
-    /// Ours.
+    /// Toolway's own format.
     Toolway,
     /// `.mcp.json`, `~/.claude.json`.
     ClaudeCode,
@@ -43,47 +43,47 @@ pub enum Format {
     Mcporter,
 }
 
-/// Who stands behind an entry.
+/// Who defined an entry; decides whether it needs acceptance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Behind {
-    /// The user: their own file, or a file they named.
+pub enum DefinedBy {
+    /// The user, in the user file or a file given on the command line.
     User,
-    /// Whoever wrote the project; nothing of it runs or is dialled before it is accepted.
+    /// The author of the project; the server is not started or connected before the user accepts it.
     Project,
-    /// The program that embeds us.
+    /// The embedding program.
     Program,
 }
 
-/// Where an entry comes from.
+/// Origin of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
     /// File and line.
     pub place: Place,
-    /// Whose way of writing.
+    /// Format of the entry.
     pub format: Format,
-    /// Who stands behind it.
-    pub behind: Behind,
-    /// Where its programs run when the entry does not say; `${workspaceFolder}` where the format has it.
+    /// Who defined it.
+    pub defined_by: DefinedBy,
+    /// Default working directory of programs, and value of `${workspaceFolder}`.
     pub folder: Option<PathBuf>,
-    /// What a relative path in the entry is relative to.
+    /// Base of relative paths in the entry.
     pub base: PathBuf,
 }
 
 // === impl Source ===
 
 impl Source {
-    /// An entry that no file holds.
+    /// The origin of an entry that an embedding program added.
     pub fn program() -> Self {
         Self {
             place: Place { file: PathBuf::from("the program"), line: 0 },
             format: Format::Toolway,
-            behind: Behind::Program,
+            defined_by: DefinedBy::Program,
             folder: None,
             base: PathBuf::new(),
         }
     }
 
-    /// A key of an entry with the keys above it, as far as the format has one place for them.
+    /// Full path of a key of an entry; for other hosts only from the label on.
     pub(crate) fn key(&self, label: &str, key: &str) -> String {
         match self.format {
             Format::Toolway => format!("mcpServers.{label}.{key}"),
@@ -95,7 +95,7 @@ impl Source {
 // === impl Format ===
 
 impl Format {
-    /// The sixteen formats of others.
+    /// The sixteen formats of other hosts.
     pub const OTHERS: [Self; 16] = [
         Self::ClaudeCode,
         Self::ClaudeDesktop,
@@ -115,8 +115,8 @@ impl Format {
         Self::Mcporter,
     ];
 
-    /// The word people use on the command line and in `imports`.
-    pub fn word(self) -> &'static str {
+    /// Name on the command line and in `imports`.
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Toolway => "toolway",
             Self::ClaudeCode => "claude-code",
@@ -138,14 +138,14 @@ impl Format {
         }
     }
 
-    /// The format a word means.
-    pub fn of_word(word: &str) -> Option<Self> {
-        Self::OTHERS.into_iter().find(|format| format.word() == word)
+    /// The format of a host name; `None` for unknown names and `toolway`.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::OTHERS.into_iter().find(|format| format.as_str() == name)
     }
 }
 
 impl fmt::Display for Format {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
+        f.write_str(self.as_str())
     }
 }

@@ -1,48 +1,48 @@
-//! How long things may take: what an entry says, and what holds where it does not.
+//! Timeouts of a server and their defaults.
 
 use std::time::Duration;
 
-/// Opening a connection, a program's start included.
+/// Default timeout for connecting, including the start of a program.
 pub const CONNECT: Duration = Duration::from_secs(30);
-/// A handshake or one page of a list.
+/// Timeout for a handshake or one page of a list.
 pub const LIST: Duration = Duration::from_secs(60);
-/// A call, a read or a get without a sign of life; progress starts it anew.
+/// Default timeout for a call, read or get without progress; progress restarts it.
 pub const IDLE: Duration = Duration::from_secs(5 * 60);
-/// A call, a read or a get in all.
+/// Default timeout for a call, read or get in total.
 pub const TOTAL: Duration = Duration::from_secs(30 * 60);
-/// Finding out which era a server speaks.
+/// Timeout for detecting the era of a server.
 pub const PROBE: Duration = Duration::from_secs(10);
 
-/// What an entry says about time; nothing means the default.
+/// Timeouts that an entry sets; `None` means the default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Until the connection is open.
+    /// Connecting, including the start of a program.
     pub connect: Option<Duration>,
-    /// Of a call without a sign of life.
+    /// A call without progress.
     pub idle: Option<Duration>,
-    /// Of a call in all.
+    /// A call in total.
     pub total: Option<Duration>,
 }
 
-/// The clocks of one server, with the defaults put in.
+/// Effective timeouts of one server, with the defaults applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clocks {
-    /// Until the connection is open.
+    /// Connecting, including the start of a program.
     pub connect: Duration,
-    /// The era probe.
+    /// Detecting the era.
     pub probe: Duration,
-    /// A handshake or a page of a list.
+    /// A handshake or one page of a list.
     pub list: Duration,
-    /// A call without a sign of life; `None` where only the whole counts.
+    /// A call without progress; `None` if only the total counts.
     pub idle: Option<Duration>,
-    /// A call in all.
+    /// A call in total.
     pub total: Duration,
 }
 
 impl Timeouts {
-    /// The clocks of a server; `request` is what the document, the environment or a flag says for all servers.
+    /// The effective timeouts; `request` is the total timeout for all servers (`requestTimeout`), if set.
     ///
-    /// Whoever gives a time for the whole means all of it: a call then does not end at the usual idle limit.
+    /// A configured total timeout disables the default idle timeout.
     pub fn clocks(&self, request: Option<Duration>) -> Clocks {
         let total = self.total.or(request);
         let idle = self.idle.or(if total.is_some() { None } else { Some(IDLE) });
@@ -59,7 +59,7 @@ mod tests {
     use super::{IDLE, TOTAL, Timeouts};
 
     #[test]
-    fn the_nearer_word_about_time_counts() {
+    fn timeout_of_the_server_takes_precedence() {
         let (minute, hour) = (Duration::from_secs(60), Duration::from_secs(3600));
         let usual = Timeouts::default().clocks(None);
         assert_eq!((usual.idle, usual.total), (Some(IDLE), TOTAL));

@@ -1,57 +1,56 @@
-//! How a server is reached, as it was written: a program to start or an address to dial.
+//! Transport of a server as written: a program to start or a URL to connect to.
 
 use super::{
     VariablesFile,
-    auth::{Auth, Nature, OAuth},
+    auth::{Auth, OAuth, TextKind},
 };
 use crate::interpolate::Template;
 
-/// How a server is reached; references are put in when it is started or dialled. Two are equal if they say the
-/// same, wherever they stand.
+/// Transport of a server; references are resolved when it is started or connected. Lines are ignored in comparisons.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transport {
-    /// A program.
+    /// A program (stdio).
     Process(Process),
-    /// An address.
+    /// A URL (HTTP).
     Http(Http),
 }
 
 /// A program to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
-    /// Its name or path.
+    /// Program name or path.
     pub command: Template,
-    /// Its arguments.
+    /// Program arguments.
     pub arguments: Vec<Template>,
-    /// Variables it is given besides what every server sees.
+    /// Environment variables, in addition to those every server gets.
     pub variables: Vec<(String, Template)>,
-    /// A file of further variables; what the entry itself says goes before it.
+    /// File with further variables; `variables` takes precedence.
     pub variables_file: Option<VariablesFile>,
-    /// Where it runs.
+    /// Working directory; `None` means the default of the source.
     pub directory: Option<Template>,
 }
 
-/// An address to dial.
+/// A URL to connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Http {
-    /// Where.
+    /// Server URL.
     pub url: Template,
-    /// Sent with every request.
+    /// Headers sent with every request.
     pub headers: Vec<(String, Template)>,
-    /// Which transport is spoken there.
+    /// Transport to use.
     pub kind: HttpKind,
-    /// Whether plain http may leave this machine.
+    /// Whether plain http to other machines is allowed.
     pub plain: PlainHttp,
-    /// How requests say who asks; nothing said means that a person signs in, or that a header says it.
+    /// Authentication; `None` means OAuth, or none if `headers` has `Authorization`.
     pub auth: Option<Box<Auth<Template>>>,
-    /// What is not left to discovery and registration.
+    /// OAuth settings.
     pub oauth: Box<OAuth<Template>>,
 }
 
-/// Which of the transports over HTTP a server speaks.
+/// HTTP transport of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HttpKind {
-    /// Streamable HTTP, and HTTP+SSE where that is not understood.
+    /// Streamable HTTP, with HTTP+SSE as fallback.
     #[default]
     Auto,
     /// Streamable HTTP.
@@ -60,18 +59,18 @@ pub enum HttpKind {
     Sse,
 }
 
-/// Whether plain http may leave this machine.
+/// Whether plain http to other machines is allowed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PlainHttp {
-    /// Only to this machine itself.
+    /// Only to this machine.
     #[default]
     Loopback,
-    /// Anywhere: `allowInsecureHttp` says so.
+    /// To any machine (`allowInsecureHttp`).
     Anywhere,
 }
 
 impl Transport {
-    /// Every text of it with the key it stands under.
+    /// All strings with their keys.
     pub fn texts(&self) -> Vec<(String, &Template)> {
         let mut texts = Vec::new();
         match self {
@@ -93,18 +92,18 @@ impl Transport {
 }
 
 impl Http {
-    /// Every text of `auth` and `oauth` with its key.
-    pub(crate) fn sign_in_texts(&self) -> impl Iterator<Item = (&'static str, Nature, &Template)> {
+    /// All strings of `auth` and `oauth` with their keys.
+    pub(crate) fn sign_in_texts(&self) -> impl Iterator<Item = (&'static str, TextKind, &Template)> {
         self.auth.iter().flat_map(|auth| auth.texts()).chain(self.oauth.texts())
     }
 
-    /// Whether a header of the entry says who asks.
+    /// Whether `headers` has `Authorization`.
     pub fn has_authorization(&self) -> bool {
         has_header(&self.headers, "authorization")
     }
 }
 
-/// Whether a header is among these.
+/// Whether a header is in the list.
 pub(crate) fn has_header<T>(headers: &[(String, T)], wanted: &str) -> bool {
     headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(wanted))
 }

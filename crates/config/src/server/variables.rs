@@ -1,6 +1,6 @@
-//! A file of variables: `NAME=value` on each line, read within bounds.
+//! `envFile`: a file with one `NAME=value` per line, of bounded size.
 //!
-//! That of a project's server is read once, when a person is asked about it: what was shown is what is handed over.
+//! The file of a project server is read once, when the user is asked about it, so that the server gets what was shown.
 
 use std::path::{Path, PathBuf};
 
@@ -13,37 +13,37 @@ use crate::{
     server::Transport,
 };
 
-/// A file of variables, as it was written.
+/// An `envFile`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VariablesFile {
-    /// Where it is.
+    /// Path as written.
     pub path: Template,
-    /// What it held when it was read to be asked about; nothing means that it is read when the server is started.
-    pub held: Option<Held>,
+    /// Content when the user was asked about it; `None` means that the file is read when the server starts.
+    pub snapshot: Option<VariablesSnapshot>,
 }
 
-/// What a project's file of variables held.
+/// Content of the `envFile` of a project server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
-    /// Where it leads, if that is not in the project's folder.
+pub struct VariablesSnapshot {
+    /// Canonical path, if it is outside of the project folder.
     pub outside: Option<PathBuf>,
-    /// Its variables, or why it cannot be used.
+    /// Variables of the file, or why it cannot be used.
     pub variables: Result<Vec<(String, Secret)>, String>,
 }
 
-/// More variables than this nobody writes down.
+/// Maximum size of an `envFile` of the user, in bytes.
 const MAX_FILE: u64 = 1024 * 1024;
 
-/// All of a project's are shown to a person.
+/// Limits for an `envFile` of a project, which is shown to the user.
 const MAX_FILE_OF_PROJECT: u64 = 64 * 1024;
-const MOST_OF_PROJECT: usize = 256;
+const MAX_VARIABLES_OF_PROJECT: usize = 256;
 
 impl ServerConfig {
-    /// The same with its file of variables read, so that it can be shown and nothing else is used.
-    pub(crate) fn with_variables_held(mut self, environment: &Environment) -> Self {
+    /// Reads the `envFile` now, so that the content shown to the user is the content used.
+    pub(crate) fn with_variables_snapshot(mut self, environment: &Environment) -> Self {
         let lookup = Lookup {
             environment,
-            // Nobody has accepted anything yet.
+            // The user has not accepted the server yet.
             keychain: &NoKeychain,
             folder: self.source.folder.as_deref(),
             base: &self.source.base,
@@ -52,52 +52,52 @@ impl ServerConfig {
         if let Transport::Process(process) = &mut self.transport
             && let Some(file) = &mut process.variables_file
         {
-            file.held = Some(Held::of(&file.path, &lookup));
+            file.snapshot = Some(VariablesSnapshot::of(&file.path, &lookup));
         }
         self
     }
 }
 
 impl VariablesFile {
-    /// One that is read when the server is started.
+    /// An `envFile` that is read when the server starts.
     pub fn at(path: Template) -> Self {
-        Self { path, held: None }
+        Self { path, snapshot: None }
     }
 
-    /// Its variables: those it held when it was asked about, else those it has now.
+    /// Variables of the snapshot, else those of the file now.
     pub(crate) fn variables(&self, file: &Path) -> Result<Vec<(String, Secret)>, String> {
-        match &self.held {
-            Some(held) => held.variables.clone(),
+        match &self.snapshot {
+            Some(snapshot) => snapshot.variables.clone(),
             None => read(file, MAX_FILE),
         }
     }
 }
 
-impl Held {
+impl VariablesSnapshot {
     fn of(path: &Template, lookup: &Lookup<'_>) -> Self {
         let failed = |problem: String| Self { outside: None, variables: Err(problem) };
         let file = match path.expand(lookup).and_then(|path| lookup.path(path.expose())) {
             Ok(file) => file,
             Err(reason) => return failed(reason.to_string()),
         };
-        // Without the path, which may have been filled in with a secret.
+        // Without the path, which may contain a resolved secret.
         let real = match paths::real(&file) {
             Ok(real) => real,
             Err(error) => return failed(error.to_string()),
         };
         let variables = read(&real, MAX_FILE_OF_PROJECT).and_then(|variables| match variables.len() {
-            0..=MOST_OF_PROJECT => Ok(variables),
-            _ => Err(format!("it has more than {MOST_OF_PROJECT} variables")),
+            0..=MAX_VARIABLES_OF_PROJECT => Ok(variables),
+            _ => Err(format!("it has more than {MAX_VARIABLES_OF_PROJECT} variables")),
         });
         let is_inside = lookup.folder.is_some_and(|folder| real.starts_with(folder));
         Self { outside: Some(real).filter(|_| !is_inside), variables }
     }
 }
 
-/// `#` begins a comment line, `export` and quotes are taken away.
+/// `#` starts a comment line; `export` and quotes are stripped.
 fn read(file: &Path, bound: u64) -> Result<Vec<(String, Secret)>, String> {
     let bytes = read_bounded(file, bound).map_err(|error| error.to_string())?;
-    let text = String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())?;
+    let text = String::from_utf8(bytes).map_err(|_| "it is not valid UTF-8".to_owned())?;
     let mut variables: Vec<(String, Secret)> = Vec::new();
     for (index, line) in text.lines().enumerate() {
         let line = line.trim();

@@ -1,13 +1,13 @@
-//! A cloned repository with files of strangers in it: nothing runs, nothing is dialled, each is explained.
+//! A cloned repository with untrusted files: nothing is started or connected before the user accepts it.
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
 use toolway_config::{
     Loaded, Paths, Sources,
-    consent::{Accepted, News, Proposal},
+    consent::{Accepted, Proposal, ProposalStatus},
     layers::Flags,
     load,
-    load::ProjectFrom,
+    load::ProjectStart,
 };
 
 use crate::world::World;
@@ -16,10 +16,10 @@ const PROJECT: &str = "project/toolway.json";
 const OWN: &str = "home/.config/toolway/toolway.json";
 
 fn shown(world: &World, proposal: &Proposal) -> String {
-    world.stable(&proposal.shown.to_string())
+    world.stable(&proposal.summary.to_string())
 }
 
-/// What is there after a person has said yes to everything.
+/// Acceptances of all proposals.
 fn accept_all(loaded: &Loaded) -> Accepted {
     let mut accepted = Accepted::default();
     for proposal in &loaded.proposals {
@@ -30,7 +30,7 @@ fn accept_all(loaded: &Loaded) -> Accepted {
 }
 
 #[test]
-fn a_projects_program_waits_until_it_is_accepted() {
+fn program_of_a_project_is_not_used_before_it_is_accepted() {
     let world = World::empty();
     world.write(
         PROJECT,
@@ -39,7 +39,7 @@ fn a_projects_program_waits_until_it_is_accepted() {
     );
     let loaded = world.load().unwrap();
     assert!(loaded.config.servers.is_empty());
-    assert_eq!(loaded.proposals[0].news, News::New);
+    assert_eq!(loaded.proposals[0].status, ProposalStatus::New);
     assert_eq!(
         shown(&world, &loaded.proposals[0]),
         "command: ./run.sh\n\
@@ -58,7 +58,7 @@ fn a_projects_program_waits_until_it_is_accepted() {
 }
 
 #[test]
-fn an_address_shows_every_secret_it_would_be_sent() {
+fn summary_shows_every_secret_that_would_be_sent_to_a_url() {
     let world = World::empty();
     world.write(
         PROJECT,
@@ -84,7 +84,7 @@ fn an_address_shows_every_secret_it_would_be_sent() {
 }
 
 #[test]
-fn what_changes_after_a_yes_is_asked_about_again_with_the_difference() {
+fn change_after_acceptance_needs_acceptance_again_and_shows_the_difference() {
     let world = World::empty();
     let text = |command: &str, value: &str| {
         format!("{{\"mcpServers\": {{\"a\": {{\"command\": \"{command}\", \"env\": {{\"API_KEY\": \"{value}\"}}}}}}}}")
@@ -92,7 +92,7 @@ fn what_changes_after_a_yes_is_asked_about_again_with_the_difference() {
     world.write(PROJECT, &text("safe", "one"));
     let accepted = accept_all(&world.load().unwrap());
 
-    // A line moved is no change.
+    // A moved line is not a change.
     world.write(PROJECT, &format!("\n\n// moved\n{}", text("safe", "one")));
     assert!(world.load_with(&accepted, Flags::default()).unwrap().proposals.is_empty());
 
@@ -106,7 +106,7 @@ fn what_changes_after_a_yes_is_asked_about_again_with_the_difference() {
         world.write(PROJECT, &changed);
         let loaded = world.load_with(&accepted, Flags::default()).unwrap();
         assert!(loaded.config.servers.is_empty(), "{changed}");
-        let News::Changed(differences) = &loaded.proposals[0].news else { panic!("{changed}") };
+        let ProposalStatus::Changed(differences) = &loaded.proposals[0].status else { panic!("{changed}") };
         let lines: Vec<String> = differences
             .iter()
             .map(|difference| {
@@ -121,7 +121,7 @@ fn what_changes_after_a_yes_is_asked_about_again_with_the_difference() {
 const WITH_FILE: &str = r#"{ "mcpServers": { "a": { "command": "x", "envFile": ".env" } } }"#;
 
 #[test]
-fn a_file_of_variables_is_part_of_what_is_accepted() {
+fn content_of_env_file_is_part_of_the_acceptance() {
     let world = World::empty();
     world.write(PROJECT, WITH_FILE);
     world.write("project/.env", "MODE=hunter2\nSIZE=3\n");
@@ -143,15 +143,15 @@ fn a_file_of_variables_is_part_of_what_is_accepted() {
         world.write("project/.env", text);
         let loaded = world.load_with(&accepted, Flags::default()).unwrap();
         assert!(loaded.config.servers.is_empty(), "{text}");
-        let News::Changed(differences) = &loaded.proposals[0].news else { panic!("{text}") };
-        let word = |text: &Option<String>| text.clone().unwrap_or_else(|| "(nothing)".to_owned());
-        let lines = differences.iter().map(|it| format!("{}: {} -> {}", it.what, word(&it.before), word(&it.now)));
+        let ProposalStatus::Changed(differences) = &loaded.proposals[0].status else { panic!("{text}") };
+        let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "(nothing)".to_owned());
+        let lines = differences.iter().map(|it| format!("{}: {} -> {}", it.what, text(&it.before), text(&it.now)));
         assert_eq!(lines.collect::<Vec<_>>(), [said]);
     }
 }
 
 #[test]
-fn what_a_file_of_variables_held_when_it_was_accepted_is_what_is_used() {
+fn server_gets_the_variables_that_were_accepted() {
     let world = World::empty();
     world.write(PROJECT, WITH_FILE);
     world.write("project/.env", "MODE=one\n");
@@ -169,7 +169,7 @@ fn what_a_file_of_variables_held_when_it_was_accepted_is_what_is_used() {
 }
 
 #[test]
-fn a_file_of_variables_that_cannot_be_used_or_leads_elsewhere_says_so() {
+fn summary_says_that_env_file_is_unusable_or_outside_of_the_project() {
     let world = World::empty();
     world.write(PROJECT, WITH_FILE);
     let line = || shown(&world, &world.load().unwrap().proposals[0]).lines().nth(2).unwrap().to_owned();
@@ -192,7 +192,7 @@ fn a_file_of_variables_that_cannot_be_used_or_leads_elsewhere_says_so() {
 }
 
 #[test]
-fn what_a_stranger_wrote_cannot_repaint_the_terminal() {
+fn control_characters_of_untrusted_text_are_escaped() {
     let world = World::empty();
     let text = "{\"mcpServers\": {\"a\": {\"command\": \"rm\\u001b[2K\\u202eok\", \"args\": [\"a\\nb\"]}}}";
     world.write(PROJECT, text);
@@ -201,34 +201,36 @@ fn what_a_stranger_wrote_cannot_repaint_the_terminal() {
 }
 
 #[test]
-fn a_project_may_not_say_what_holds_for_all_or_loosen_anything() {
+fn project_file_may_not_change_settings_or_loosen_restrictions() {
     let world = World::empty();
     world.write(
         OWN,
         r#"{ "mcpServers": { "files": { "command": "files", "enabled": false, "excludeTools": ["write"] } } }"#,
     );
-    let may = "is not for a project's file: it may add servers and switch things off, nothing else";
+    let not_allowed = "is not allowed: a project file may only add servers, disable servers and narrow filters";
+    let of_user = "is a server of the user: a project file may only disable it and narrow its filters";
     for (text, key) in [
         (r#"{ "autoConnect": true }"#, "autoConnect"),
         (r#"{ "imports": ["cursor"] }"#, "imports"),
         (r#"{ "requestTimeout": 5 }"#, "requestTimeout"),
         (r#"{ "naming": { "prefix": "never" } }"#, "naming.prefix"),
         (r#"{ "policy": { "default": "allow" } }"#, "policy"),
-        (r#"{ "mcpServers": { "files": { "enabled": true } } }"#, "mcpServers.files of the user"),
-        (r#"{ "mcpServers": { "files": { "env": { "LD_PRELOAD": "x" } } } }"#, "mcpServers.files of the user"),
-        (r#"{ "mcpServers": { "files": { "args": ["x"], "enabled": false } } }"#, "mcpServers.files of the user"),
+        (r#"{ "mcpServers": { "files": { "enabled": true } } }"#, "mcpServers.files"),
+        (r#"{ "mcpServers": { "files": { "env": { "LD_PRELOAD": "x" } } } }"#, "mcpServers.files"),
+        (r#"{ "mcpServers": { "files": { "args": ["x"], "enabled": false } } }"#, "mcpServers.files"),
     ] {
         world.write(PROJECT, text);
-        let what = if key.starts_with("mcpServers") { "`files`" } else { "the project's file" };
-        assert_eq!(world.set_aside(), [format!("PROJECT/toolway.json:1: {what} is not used: `{key}` {may}")]);
+        let is_entry = key.starts_with("mcpServers");
+        let (unused, why) = if is_entry { ("`files`", of_user) } else { ("the project file", not_allowed) };
+        assert_eq!(world.excluded(), [format!("PROJECT/toolway.json:1: {unused} is not used: `{key}` {why}")]);
         let loaded = world.load().unwrap();
         let files = loaded.config.find("files").unwrap();
-        assert!(!files.is_enabled() && !files.filters.passes_tool("write"), "the user's own stays as it is");
+        assert!(!files.is_enabled() && !files.filters.passes_tool("write"), "the server of the user is unchanged");
     }
 }
 
 #[test]
-fn a_project_may_make_things_stricter_at_once() {
+fn project_file_may_restrict_servers_without_acceptance() {
     let world = World::empty();
     world
         .write(OWN, r#"{ "mcpServers": { "a": { "command": "a", "excludeTools": ["x"] }, "b": { "command": "b" } } }"#);
@@ -244,7 +246,7 @@ fn a_project_may_make_things_stricter_at_once() {
 }
 
 #[test]
-fn a_project_cannot_take_the_place_of_a_users_server() {
+fn server_of_a_project_does_not_replace_a_server_of_the_user() {
     let world = World::empty();
     world.write(OWN, r#"{ "mcpServers": { "Git": { "command": "mine" } } }"#);
     world.write(PROJECT, r#"{ "mcpServers": { "git": { "command": "theirs" } } }"#);
@@ -253,12 +255,12 @@ fn a_project_cannot_take_the_place_of_a_users_server() {
     assert!(loaded.proposals.is_empty());
     assert_eq!(
         world.stable(&loaded.config.warnings[0].to_string()),
-        "PROJECT/toolway.json:1: `git` is not used: HOME/.config/toolway/toolway.json:1 has one of this name"
+        "PROJECT/toolway.json:1: `git` is not used: HOME/.config/toolway/toolway.json:1 already defines a server of this name"
     );
 }
 
 #[test]
-fn other_hosts_files_of_a_project_wait_too() {
+fn servers_in_project_files_of_other_hosts_need_acceptance_too() {
     let world = World::of_all_hosts();
     world.write(OWN, r#"{ "imports": ["claude-code", "vscode", "cursor"] }"#);
     let loaded = world.load().unwrap();
@@ -273,7 +275,7 @@ fn other_hosts_files_of_a_project_wait_too() {
 }
 
 #[test]
-fn what_the_user_puts_over_a_projects_server_only_switches_off() {
+fn entry_of_the_user_may_only_restrict_a_server_of_a_project() {
     let world = World::of_all_hosts();
     let own =
         |over: &str| world.write(OWN, &format!(r#"{{ "imports": ["cursor"], "mcpServers": {{ "Here": {over} }} }}"#));
@@ -284,32 +286,33 @@ fn what_the_user_puts_over_a_projects_server_only_switches_off() {
     let here = world.load_with(&accept_all(&loaded), Flags::default()).unwrap();
     assert!(!here.config.find("here").unwrap().is_enabled());
 
-    // What was accepted is what was shown: a secret of the user's own file is not part of it.
+    // The acceptance covers what was shown, which does not include secrets of the user file.
     own(r#"{ "env": { "TOKEN": "${GITHUB_TOKEN}" } }"#);
     let loaded = world.load_with(&accept_all(&loaded), Flags::default()).unwrap();
     assert_eq!(world.line(loaded.config.find("here").unwrap()), "here project | in PROJECT");
     let said: Vec<String> = loaded.config.warnings.iter().map(|warning| world.stable(&warning.to_string())).collect();
     assert!(
         said.iter().any(|line| line.ends_with(
-            "`Here` is not used: it stands in a project's file, and what is put over it may only switch things off"
+            "`Here` is not used: a project file defines this server, so this entry may only disable it or narrow its \
+             filters"
         )),
         "{said:#?}"
     );
-    // Who says more than may be said, and off, means off.
+    // `enabled: false` applies even if the entry has other keys.
     own(r#"{ "enabled": false, "env": { "TOKEN": "x" } }"#);
     let loaded = world.load_with(&accept_all(&here), Flags::default()).unwrap();
     assert!(loaded.config.find("here").is_none_or(|server| !server.is_enabled()));
     assert!(loaded.proposals.iter().all(|proposal| proposal.server.label != "Here" || !proposal.server.is_enabled()));
 }
 
-/// The same world, seen from a folder and by a user.
+/// Loads the configuration from a folder and as a user.
 fn load_from(world: &World, directory: &str, user: u32) -> Loaded {
     let directory = world.root().join(directory);
     load(&Sources {
         environment: &world.environment,
         paths: &Paths::of(&world.environment),
         named: None,
-        project: Some(ProjectFrom { directory: &directory, user }),
+        project: Some(ProjectStart { directory: &directory, user }),
         flags: Flags::default(),
         accepted: &Accepted::default(),
     })
@@ -322,7 +325,7 @@ fn me(world: &World) -> u32 {
 }
 
 #[test]
-fn walking_up_stops_at_the_repository_and_before_the_home() {
+fn search_stops_at_the_repository_and_before_the_home_directory() {
     let world = World::empty();
     let server = r#"{ "mcpServers": { "a": { "command": "x" } } }"#;
     world.write(PROJECT, server);
@@ -343,7 +346,7 @@ fn walking_up_stops_at_the_repository_and_before_the_home() {
 }
 
 #[test]
-fn a_strangers_file_is_refused_by_name() {
+fn file_of_another_user_is_refused_with_a_warning() {
     let world = World::of_all_hosts();
     world.write(OWN, r#"{ "imports": ["claude-code"] }"#);
     world.write(PROJECT, r#"{ "mcpServers": { "a": { "command": "x" } } }"#);
@@ -352,31 +355,32 @@ fn a_strangers_file_is_refused_by_name() {
     let said: Vec<String> = loaded.config.warnings.iter().map(|warning| world.stable(&warning.to_string())).collect();
     let owner = me(&world);
     for file in ["toolway.json", ".mcp.json"] {
-        let line =
-            format!("PROJECT/{file}: the project's file is not used: PROJECT/{file} belongs to another user ({owner})");
+        let line = format!(
+            "PROJECT/{file}: the project file is not used: PROJECT/{file} belongs to another user (uid {owner})"
+        );
         assert!(said.contains(&line), "{said:#?}");
     }
 }
 
 #[test]
-fn a_file_that_others_may_change_or_that_leads_elsewhere_is_refused() {
+fn world_writable_file_or_link_out_of_the_folder_is_refused() {
     let world = World::empty();
     let file = world.write(PROJECT, r#"{ "mcpServers": { "a": { "command": "x" } } }"#);
     fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
     let said = |world: &World| world.stable(&world.load().unwrap().config.warnings[0].to_string());
     assert_eq!(
         said(&world),
-        "PROJECT/toolway.json: the project's file is not used: everybody may change PROJECT/toolway.json"
+        "PROJECT/toolway.json: the project file is not used: PROJECT/toolway.json is writable by all users"
     );
     fs::remove_file(&file).unwrap();
     let outside = world.write("outside.json", r#"{ "mcpServers": { "a": { "command": "x" } } }"#);
     std::os::unix::fs::symlink(&outside, &file).unwrap();
-    assert!(said(&world).contains("it leads out of its folder, to "), "{}", said(&world));
+    assert!(said(&world).ends_with("outside.json, outside of its folder"), "{}", said(&world));
     assert!(world.load().unwrap().proposals.is_empty());
 }
 
 #[test]
-fn a_link_to_a_folder_has_the_parents_of_that_folder() {
+fn search_from_a_link_continues_in_the_parents_of_its_target() {
     let world = World::empty();
     world.write(PROJECT, r#"{ "mcpServers": { "near": { "command": "x" } } }"#);
     world.write("elsewhere/toolway.json", r#"{ "mcpServers": { "far": { "command": "x" } } }"#);
@@ -388,7 +392,7 @@ fn a_link_to_a_folder_has_the_parents_of_that_folder() {
 }
 
 #[test]
-fn what_was_accepted_is_kept_in_a_file_of_ones_own() {
+fn acceptances_are_stored_in_a_private_file() {
     let world = World::empty();
     world.write(PROJECT, r#"{ "mcpServers": { "a": { "command": "x", "env": { "API_KEY": "hunter2" } } } }"#);
     let file = world.root().join("state/accepted.json");
@@ -404,14 +408,14 @@ fn what_was_accepted_is_kept_in_a_file_of_ones_own() {
     let rest = Accepted::update(&file, |accepted| assert!(accepted.remove(&entry).is_some())).unwrap();
     assert_eq!(world.load_with(&rest, Flags::default()).unwrap().proposals.len(), 1);
     fs::set_permissions(&file, fs::Permissions::from_mode(0o620)).unwrap();
-    assert!(Accepted::read(&file).unwrap_err().to_string().ends_with("accepted.json: others can write it"));
+    assert!(Accepted::read(&file).unwrap_err().to_string().ends_with("accepted.json: it is writable by other users"));
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
     fs::write(&file, "not json").unwrap();
     assert!(Accepted::read(&file).is_err());
 }
 
 #[test]
-fn a_projects_file_cannot_keep_us_busy() {
+fn size_of_a_project_file_is_bounded() {
     let world = World::empty();
     let server =
         |argument: &str| format!("{{\"mcpServers\": {{\"a\": {{\"command\": \"x\", \"args\": [\"{argument}\"]}}}}}}");
@@ -419,8 +423,8 @@ fn a_projects_file_cannot_keep_us_busy() {
     assert_eq!(world.load().unwrap().proposals.len(), 1);
     world.write(PROJECT, &server(&"x".repeat(1024 * 1024)));
     assert_eq!(
-        world.set_aside(),
-        ["PROJECT/toolway.json: the project's file is not used: cannot read PROJECT/toolway.json: it is larger than \
+        world.excluded(),
+        ["PROJECT/toolway.json: the project file is not used: cannot read PROJECT/toolway.json: it is larger than \
           1048576 bytes"]
     );
 }

@@ -1,4 +1,4 @@
-//! Entries of other hosts copied into ours, without their secrets.
+//! Entries of other hosts copied into a Toolway file, without their secrets.
 
 use serde_json::json;
 use toolway_config::{
@@ -12,12 +12,12 @@ use toolway_config::{
 use crate::world::World;
 
 #[test]
-fn a_copy_says_the_same_without_the_secrets() {
+fn copy_is_equivalent_and_has_no_secrets() {
     let world = World::of_all_hosts();
     for format in Format::OTHERS {
         for server in world.import(&[format]).servers {
             let Ok(copied) = copy(&server, Some(&world.home())) else {
-                // A placeholder nobody knows there: in a file that several hosts read, or just wrong.
+                // A placeholder that this host does not support: in a file that several hosts read, or invalid.
                 let shared = server.source.place.file.ends_with(".mcp.json") && format != Format::ClaudeCode;
                 assert!(shared || server.label == "Foreign", "{}", server.source.place);
                 continue;
@@ -48,7 +48,7 @@ fn a_copy_says_the_same_without_the_secrets() {
 }
 
 #[test]
-fn each_secret_that_was_left_out_is_named() {
+fn each_omitted_secret_is_reported() {
     let world = World::empty();
     let text = r#"{ "mcpServers": {
         "Git Hub": {
@@ -92,7 +92,7 @@ fn each_secret_that_was_left_out_is_named() {
 }
 
 #[test]
-fn no_secret_inside_an_argument_or_a_variable_is_copied() {
+fn secrets_in_arguments_and_variables_are_not_copied() {
     let world = World::empty();
     let text = r#"{ "mcpServers": { "Db": {
         "command": "x",

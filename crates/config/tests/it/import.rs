@@ -4,7 +4,7 @@ use toolway_config::server::{Era, Format, Need};
 
 use crate::world::World;
 
-/// Every server of a format as it would be reached; one that is off says so and is not looked at further.
+/// Every server of a format with its resolved endpoint, or `off` if it is disabled.
 pub(crate) fn reached(world: &World, format: Format) -> Vec<String> {
     let imported = world.import(&[format]);
     let line = |server: &toolway_config::ServerConfig| match server.is_enabled() {
@@ -24,7 +24,7 @@ fn claude_code() {
             "Remote: http https://example.org/kind | X-Key: t0k",
             "Stream: sse https://example.org/sse",
             "Off: off",
-            "Unset: refused: PROJECT/.mcp.json:15: `Unset.env.KEY` needs the variable NONE, which is not set",
+            "Unset: refused: PROJECT/.mcp.json:15: `Unset.env.KEY` needs the environment variable `NONE`, which is not set",
             "Local: local | in PROJECT",
             "Everywhere: off",
         ]
@@ -51,8 +51,8 @@ fn cursor() {
             "Files: HOME/bin/files t0k HOME a/b/c | MORE=from the file | KEY=t0k | in HOME",
             "Remote: auto https://example.org/mcp | Authorization: Bearer t0k",
             "Off: off",
-            "Unset: refused: HOME/.cursor/mcp.json:14: `Unset.env.KEY` needs the variable NONE, which is not set",
-            "Foreign: refused: HOME/.cursor/mcp.json:19: `Foreign.args` has `${TOKEN}`, which nothing here can fill in",
+            "Unset: refused: HOME/.cursor/mcp.json:14: `Unset.env.KEY` needs the environment variable `NONE`, which is not set",
+            "Foreign: refused: HOME/.cursor/mcp.json:19: `Foreign.args` has the unknown placeholder `${TOKEN}`",
         ]
     );
 }
@@ -67,7 +67,7 @@ fn vscode() {
             "Files: files PROJECT/data HOME | KEY=typed | OTHER=t0k | in PROJECT",
             "Remote: http https://example.org/mcp | X-Key: t0k",
             "Stream: sse https://example.org/sse",
-            "Unset: refused: PROJECT/.vscode/mcp.json:20: `Unset.env.KEY` needs the variable NONE, which is not set",
+            "Unset: refused: PROJECT/.vscode/mcp.json:20: `Unset.env.KEY` needs the environment variable `NONE`, which is not set",
         ]
     );
     let imported = world.import(&[Format::VsCode]);
@@ -77,14 +77,15 @@ fn vscode() {
 }
 
 #[test]
-fn an_input_nobody_gave_is_asked_for_by_its_name() {
+fn error_about_a_missing_input_names_it() {
     let world = World::of_all_hosts();
     let imported = world.import(&[Format::VsCode]);
     let files = imported.servers.iter().find(|server| server.label == "Files").unwrap();
     let refused = files.endpoint(&world.environment, &toolway_config::NoKeychain).unwrap_err().to_string();
     assert_eq!(
         world.stable(&refused),
-        "PROJECT/.vscode/mcp.json:11: `Files.env.KEY` needs the input `tok`, which nobody has given yet"
+        "PROJECT/.vscode/mcp.json:11: `Files.env.KEY` needs the input `tok`; store its value in the keychain, service \
+         `toolway-inputs`, entry `files/tok`"
     );
 }
 
@@ -98,7 +99,7 @@ fn copilot() {
             "Files: files t0k $TOKEN TOKEN | KEY=t0k | in HOME/work",
             "All: all | in HOME",
             "Remote: http https://example.org/mcp | X-Key: t0k",
-            "Unset: refused: HOME/.copilot/mcp-config.json:16: `Unset.env.KEY` needs the variable NONE, \
+            "Unset: refused: HOME/.copilot/mcp-config.json:16: `Unset.env.KEY` needs the environment variable `NONE`, \
              which is not set",
         ]
     );
@@ -113,7 +114,7 @@ fn codex() {
             "Files: files ${TOKEN} $TOKEN | PLAIN=value | TOKEN=t0k | KIND=kind | in /srv",
             "Remote: auto https://example.org/mcp | Authorization: Bearer t0k | X-Plain: plain | X-Kind: kind",
             "Off: off",
-            "Unset: refused: HOME/.codex/config.toml:28: `Unset.headers.Authorization` needs the variable NONE, \
+            "Unset: refused: HOME/.codex/config.toml:28: `Unset.headers.Authorization` needs the environment variable `NONE`, \
              which is not set",
         ]
     );
@@ -130,7 +131,7 @@ fn gemini() {
             "Remote: http https://example.org/mcp | X-Key: t0k",
             "Stream: sse https://example.org/sse",
             "Banned: off",
-            "Unset: refused: HOME/.gemini/settings.json:21: `Unset.env.KEY` needs the variable NONE, which is not set",
+            "Unset: refused: HOME/.gemini/settings.json:21: `Unset.env.KEY` needs the environment variable `NONE`, which is not set",
         ]
     );
 }
@@ -144,14 +145,14 @@ fn opencode() {
             "Files: files --token t0k {not:this} ${TOKEN} | KEY=s3cret-of-the-file | in HOME",
             "Remote: auto https://example.org/mcp | X-Key: t0k",
             "Off: off",
-            "Unset: refused: HOME/.config/opencode/opencode.json:17: `Unset.env.KEY` needs the variable NONE, \
+            "Unset: refused: HOME/.config/opencode/opencode.json:17: `Unset.env.KEY` needs the environment variable `NONE`, \
              which is not set",
         ]
     );
 }
 
 #[test]
-fn opencode_in_its_second_form() {
+fn opencode_version_two() {
     let world = World::of_all_hosts();
     assert_eq!(
         reached(&world, Format::OpencodeTwo),
@@ -159,7 +160,7 @@ fn opencode_in_its_second_form() {
             "Files: files t0k | KEY=t0k | in PROJECT/sub",
             "Remote: auto https://example.org/mcp | X-Key: t0k",
             "Off: off",
-            "Unset: refused: PROJECT/opencode.json:18: `Unset.env.KEY` needs the variable NONE, which is not set",
+            "Unset: refused: PROJECT/opencode.json:18: `Unset.env.KEY` needs the environment variable `NONE`, which is not set",
         ]
     );
 }
@@ -187,7 +188,7 @@ fn windsurf() {
             "Files: files t0k | KEY=s3cret-of-the-file | in HOME",
             "Remote: auto https://example.org/kind | X-Key: t0k",
             "Off: off",
-            "Unset: refused: HOME/.codeium/windsurf/mcp_config.json:14: `Unset.env.KEY` needs the variable NONE, \
+            "Unset: refused: HOME/.codeium/windsurf/mcp_config.json:14: `Unset.env.KEY` needs the environment variable `NONE`, \
              which is not set",
         ]
     );
@@ -203,8 +204,8 @@ fn goose() {
             "Remote: http https://example.org/mcp | X-Plain: plain",
             "Stream: sse https://example.org/sse",
             "Off: off",
-            "Unset: refused: HOME/.config/goose/config.yaml:30: `Unset.env.NONE` needs `NONE` of `goose` from the \
-             keychain: there is no such entry",
+            "Unset: refused: HOME/.config/goose/config.yaml:30: `Unset.env.NONE` needs the keychain entry \
+             `goose/NONE`: no such entry",
         ]
     );
 }
@@ -218,7 +219,7 @@ fn kiro() {
             "Files: files t0k $TOKEN | KEY=t0k | in HOME",
             "Remote: auto https://example.org/mcp | X-Key: t0k",
             "Off: off",
-            "Unset: refused: HOME/.kiro/settings/mcp.json:15: `Unset.env.KEY` needs the variable NONE, \
+            "Unset: refused: HOME/.kiro/settings/mcp.json:15: `Unset.env.KEY` needs the environment variable `NONE`, \
              which is not set",
         ]
     );
@@ -234,7 +235,7 @@ fn cline_and_its_relatives() {
             "Remote: http https://example.org/mcp | X-Key: t0k",
             "Stream: sse https://example.org/sse",
             "Off: off",
-            "Unset: refused: PROJECT/.roo/mcp.json:18: `Unset.env.KEY` needs the variable NONE, which is not set",
+            "Unset: refused: PROJECT/.roo/mcp.json:18: `Unset.env.KEY` needs the environment variable `NONE`, which is not set",
             "Stored: http https://example.org/mcp",
         ]
     );
@@ -262,7 +263,7 @@ fn mcporter() {
         [
             "Files: files --token t0k t0k fallback $TOKEN | KEY=t0k | in HOME",
             "Remote: auto https://example.org/mcp | Authorization: Bearer t0k",
-            "Unset: refused: HOME/.mcporter/mcporter.json:16: `Unset.env.KEY` needs the variable NONE, \
+            "Unset: refused: HOME/.mcporter/mcporter.json:16: `Unset.env.KEY` needs the environment variable `NONE`, \
              which is not set",
         ]
     );

@@ -1,16 +1,16 @@
-//! What other hosts say in their own words: units of time, filters, what cannot be used, whose a file is.
+//! Rules of other hosts: units of time, filters, unusable entries, file ownership.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use toolway_config::{
-    server::{Behind, Format},
+    server::{DefinedBy, Format},
     warning::WarningKind,
 };
 
-use crate::{importing::reached, world::World};
+use crate::{import::reached, world::World};
 
 #[test]
-fn each_host_has_its_own_unit_of_time() {
+fn timeouts_are_converted_from_the_unit_of_each_host() {
     let world = World::of_all_hosts();
     let seconds = |time: Option<Duration>| time.map(|time| time.as_secs_f64());
     let mut times = BTreeMap::new();
@@ -24,7 +24,7 @@ fn each_host_has_its_own_unit_of_time() {
     }
     times.retain(|_, times| *times != (None, None));
     let expected = [
-        // The others of one file: claude-code's is milliseconds, and five of them say nothing.
+        // The other servers of this file: milliseconds, and five milliseconds are ignored.
         ("claude-code Files", (None, Some(120.0))),
         ("cline Files", (None, Some(120.0))),
         ("codex Files", (Some(20.0), Some(90.0))),
@@ -68,7 +68,7 @@ fn filters_are_kept() {
 }
 
 #[test]
-fn what_cannot_be_used_is_set_aside_with_its_reason() {
+fn unusable_entry_is_skipped_with_its_reason() {
     let world = World::of_all_hosts();
     let imported = world.import(&Format::OTHERS);
     let aside = imported.warnings.iter().filter(|warning| warning.kind == WarningKind::SetAside);
@@ -76,21 +76,20 @@ fn what_cannot_be_used_is_set_aside_with_its_reason() {
     assert_eq!(
         aside,
         [
-            "PROJECT/.mcp.json:18: `Untyped` is not used: it has a `url` but no `type`, which that host takes for a \
+            "PROJECT/.mcp.json:18: `Untyped` is not used: it has a `url` but no `type`, so Claude Code reads it as a \
              program",
-            "PROJECT/.vscode/mcp.json:16: `Socket` is not used: `Socket.url` must be an http or https address",
-            "HOME/.config/zed/settings.json:9: `Extension` is not used: it belongs to an extension of that editor, \
-             which knows how to start it",
-            "HOME/.config/goose/config.yaml:31: `Socket` is not used: it is reached through a socket, which is not \
-             supported",
+            "PROJECT/.vscode/mcp.json:16: `Socket` is not used: `Socket.url` must be an http or https URL",
+            "HOME/.config/zed/settings.json:9: `Extension` is not used: it belongs to a Zed extension, which only \
+             Zed can start",
+            "HOME/.config/goose/config.yaml:31: `Socket` is not used: servers with a `socket` are not supported",
         ]
     );
     let ignored = imported.warnings.iter().filter(|warning| warning.kind == WarningKind::IgnoredKey);
     let ignored: Vec<String> = ignored.map(|warning| world.stable(&warning.to_string())).collect();
     assert!(
         ignored.contains(
-            &"PROJECT/.vscode/mcp.json:12: `servers.Files.sandboxEnabled` is known from other hosts and changes \
-              nothing here: programs are not confined here"
+            &"PROJECT/.vscode/mcp.json:12: `servers.Files.sandboxEnabled` is a key of other MCP hosts and has \
+              no effect here: sandboxing is not supported"
                 .to_owned()
         ),
         "{ignored:#?}"
@@ -98,16 +97,16 @@ fn what_cannot_be_used_is_set_aside_with_its_reason() {
 }
 
 #[test]
-fn a_project_stands_behind_its_own_files_only() {
+fn servers_of_project_files_are_defined_by_the_project() {
     let world = World::of_all_hosts();
     for server in world.import(&Format::OTHERS).servers {
         let of_project = server.source.place.file.starts_with(world.project());
-        assert_eq!(server.source.behind == Behind::Project, of_project, "{}", server.source.place);
+        assert_eq!(server.source.defined_by == DefinedBy::Project, of_project, "{}", server.source.place);
     }
 }
 
 #[test]
-fn a_host_can_be_told_where_its_file_is() {
+fn environment_variable_sets_the_path_of_a_file() {
     let mut world = World::of_all_hosts();
     let elsewhere = world.root().join("elsewhere");
     std::fs::create_dir(&elsewhere).unwrap();
@@ -117,7 +116,7 @@ fn a_host_can_be_told_where_its_file_is() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_does_not_hide_the_others() {
+fn unreadable_file_does_not_affect_the_others() {
     let world = World::of_all_hosts();
     std::fs::write(world.project().join(".cursor/mcp.json"), "{ not json").unwrap();
     let imported = world.import(&[Format::Cursor]);

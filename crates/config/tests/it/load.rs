@@ -1,9 +1,9 @@
-//! Layers: who said what, and what holds in the end.
+//! Layers of settings and their precedence.
 
 use std::time::Duration;
 
 use toolway_config::{
-    Loaded, Origin, Paths, Prefix, Sources, UsualLogs,
+    DefaultLogLevel, Loaded, Origin, Paths, Prefix, Sources,
     consent::Accepted,
     layers::Flags,
     load,
@@ -20,7 +20,7 @@ fn warnings(world: &World, loaded: &Loaded) -> Vec<String> {
 }
 
 #[test]
-fn the_nearer_layer_holds_and_says_where_it_came_from() {
+fn nearer_layer_takes_precedence_and_origin_is_kept() {
     let mut world = World::empty();
     let own =
         world.write(OWN, "{\n\"autoConnect\": false,\n\"requestTimeout\": 60,\n\"naming\": {\"prefix\": \"auto\"}}");
@@ -38,20 +38,23 @@ fn the_nearer_layer_holds_and_says_where_it_came_from() {
 }
 
 #[test]
-fn a_variable_that_cannot_be_read_is_named() {
+fn invalid_environment_variable_is_named() {
     let mut world = World::empty();
     world.environment.insert("TOOLWAY_REQUEST_TIMEOUT".into(), "soon".into());
-    assert_eq!(world.problem(), "the environment: `TOOLWAY_REQUEST_TIMEOUT` must be seconds, or a text such as `5m`");
+    assert_eq!(
+        world.problem(),
+        "the environment: `TOOLWAY_REQUEST_TIMEOUT` must be a duration: seconds, or a string such as `5m`"
+    );
 }
 
 #[test]
-fn what_holds_for_the_gateway_is_read_and_its_words_are_checked() {
+fn gateway_settings_are_read_and_validated() {
     let world = World::empty();
     world.write(OWN, r#"{ "gateway": { "callsPerClient": 7, "answerWithin": "2m", "logLevel": "off" } }"#);
     let gateway = world.load().unwrap().config.settings.gateway;
     assert_eq!(gateway.calls_per_client.value, Some(7));
     assert_eq!(gateway.answer_within.value, Some(Duration::from_secs(120)));
-    assert_eq!(gateway.log_level.value, UsualLogs::Off);
+    assert_eq!(gateway.log_level.value, DefaultLogLevel::Off);
     for (wrong, key) in [("\"logLevel\": \"loud\"", "logLevel"), ("\"callsPerClient\": 0", "callsPerClient")] {
         world.write(OWN, &format!("{{ \"gateway\": {{ {wrong} }} }}"));
         assert!(world.problem().contains(&format!("`gateway.{key}` must be")), "{}", world.problem());
@@ -59,7 +62,7 @@ fn what_holds_for_the_gateway_is_read_and_its_words_are_checked() {
 }
 
 #[test]
-fn nothing_at_all_is_a_configuration() {
+fn empty_configuration_is_valid() {
     let world = World::empty();
     for text in [None, Some(""), Some("// nothing yet\n"), Some("{}"), Some("{\"$schema\": \"x\"}")] {
         if let Some(text) = text {
@@ -73,7 +76,7 @@ fn nothing_at_all_is_a_configuration() {
 }
 
 #[test]
-fn the_same_document_is_read_as_yaml() {
+fn document_can_be_yaml() {
     let world = World::empty();
     let text = "# mine\nautoConnect: false\nmcpServers:\n  My Files:\n    command: files\n    args: [a, \"1\"]\n    \
                 timeouts: {total: 2m}\n    headers:\n  remote: {url: \"https://example.org/mcp\"}\n";
@@ -88,21 +91,24 @@ fn the_same_document_is_read_as_yaml() {
 
     world.write(OWN, "{}");
     let problem = world.problem();
-    assert!(problem.ends_with("toolway.yaml is there too; keep one of them"), "{problem}");
+    assert!(problem.ends_with("toolway.yaml exists too; keep only one of them"), "{problem}");
 }
 
 #[test]
-fn yaml_that_unfolds_is_refused() {
+fn yaml_alias_is_refused() {
     let world = World::empty();
     world.write("home/.config/toolway/toolway.yml", "a: &a [x]\nb: *a\n");
-    assert_eq!(world.problem(), "HOME/.config/toolway/toolway.yml:2: an alias; write the value out");
+    assert_eq!(
+        world.problem(),
+        "HOME/.config/toolway/toolway.yml:2: YAML aliases are not supported; write the value out"
+    );
 }
 
 #[test]
-fn a_key_of_ours_that_nobody_knows_is_an_error() {
+fn unknown_key_of_a_settings_object_is_an_error() {
     let world = World::empty();
     for (text, said) in [
-        ("{\"naming\": {\"prefx\": \"auto\"}}", "1: `naming.prefx` is unknown; did you mean `prefix`?"),
+        ("{\"naming\": {\"prefx\": \"auto\"}}", "1: unknown key `naming.prefx`; did you mean `prefix`?"),
         ("{\"naming\": {\"prefix\": \"maybe\"}}", "1: `naming.prefix` must be `always`, `auto` or `never`"),
         ("{\"mcpServers\": []}", "1: `mcpServers` must be an object"),
     ] {
@@ -112,7 +118,7 @@ fn a_key_of_ours_that_nobody_knows_is_an_error() {
 }
 
 #[test]
-fn an_unknown_key_of_an_entry_is_an_error_only_where_one_is_strict() {
+fn unknown_key_of_an_entry_is_an_error_only_in_strict_mode() {
     let world = World::empty();
     world.write(OWN, "{\"mcpServers\": {\"a\": {\"command\": \"x\",\n\"retrys\": 3,\n\"alwaysAllow\": []}}}");
     let loaded = world.load().unwrap();
@@ -120,15 +126,14 @@ fn an_unknown_key_of_an_entry_is_an_error_only_where_one_is_strict() {
     assert_eq!(kinds, [WarningKind::UnknownKey, WarningKind::IgnoredKey]);
     assert_eq!(
         world.stable(&loaded.config.warnings[0].as_error(Strictness::Strict).unwrap().to_string()),
-        "HOME/.config/toolway/toolway.json:2: `mcpServers.a.retrys` is unknown and changes nothing; did you mean \
-         `retries`?"
+        "HOME/.config/toolway/toolway.json:2: unknown key `mcpServers.a.retrys` is ignored; did you mean `retries`?"
     );
     assert!(loaded.config.warnings[0].as_error(Strictness::Usual).is_none());
     assert!(loaded.config.warnings[1].as_error(Strictness::Strict).is_none());
 }
 
 #[test]
-fn an_imported_server_is_used_and_changed_by_our_own_file() {
+fn imported_server_is_changed_by_the_user_file() {
     let world = World::of_all_hosts();
     world.write(
         OWN,
@@ -150,20 +155,20 @@ fn an_imported_server_is_used_and_changed_by_our_own_file() {
     assert!(
         warnings
             .iter()
-            .any(|warning| warning.ends_with("`url` an address; no imported file has a server of this name")),
+            .any(|warning| warning.ends_with("set `url` instead; no imported file defines a server of this name")),
         "{warnings:#?}"
     );
 }
 
 #[test]
-fn what_nobody_imports_is_not_used() {
+fn files_of_other_hosts_are_not_used_without_imports() {
     let world = World::of_all_hosts();
     let loaded = world.load().unwrap();
     assert!(loaded.config.servers.is_empty() && loaded.proposals.is_empty());
 }
 
 #[test]
-fn a_file_that_was_named_is_the_only_one() {
+fn file_given_by_the_user_is_the_only_one() {
     let world = World::empty();
     world.write(OWN, "{\"mcpServers\": {\"a\": {\"command\": \"x\"}}}");
     world.write("project/toolway.json", "{\"mcpServers\": {\"b\": {\"command\": \"x\"}}}");
@@ -173,7 +178,7 @@ fn a_file_that_was_named_is_the_only_one() {
         environment: &world.environment,
         paths: &Paths::of(&world.environment),
         named: Some(&named),
-        project: Some(toolway_config::load::ProjectFrom { directory: &directory, user: 0 }),
+        project: Some(toolway_config::load::ProjectStart { directory: &directory, user: 0 }),
         flags: Flags::default(),
         accepted: &Accepted::default(),
     };

@@ -1,14 +1,14 @@
-//! Stories about what operators write, told to the crate as its users see it.
-#![expect(clippy::unwrap_used, reason = "what a story tells with is part of the test")]
+//! Tests of the public interface with realistic configuration files.
+#![expect(clippy::unwrap_used, reason = "helpers are part of the tests")]
 
-mod consenting;
-mod copying;
-mod describing;
-mod importing;
-mod loading;
-mod setting_aside;
-mod showing;
-mod signing_in;
-mod surviving;
-mod translating;
+mod consent;
+mod copy;
+mod import;
+mod import_rules;
+mod invalid_entries;
+mod load;
+mod robustness;
+mod schema;
+mod show;
+mod sign_in;
 mod world;

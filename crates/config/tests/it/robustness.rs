@@ -1,11 +1,11 @@
-//! Whatever stands in a file, it is read or refused; nothing panics.
+//! Any file content is read or refused without a panic.
 
 use std::path::Path;
 
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop, prop_assert, prop_oneof, proptest};
 use toolway_config::{
     Config, Environment, NoKeychain, ServerName,
-    consent::Shown,
+    consent::ConsentSummary,
     document::Document,
     edit::{Change, Edit, NewValue, edit_text},
     import::copy,
@@ -16,7 +16,7 @@ use toolway_config::{
 
 use crate::world::World;
 
-/// Words that mean something somewhere, so that random documents get past the door.
+/// Known keys and values, so that random documents reach deeper checks.
 fn word() -> impl Strategy<Value = String> {
     let known = [
         "mcpServers",
@@ -76,8 +76,8 @@ fn document() -> impl Strategy<Value = serde_json::Value> {
     prop_oneof![value(), value().prop_map(|servers| serde_json::json!({ "mcpServers": { "a": servers } }))]
 }
 
-/// Everything that is done with a document.
-fn use_it(file: &str, text: &str) {
+/// Runs all operations on a document.
+fn exercise(file: &str, text: &str) {
     let Ok(document) = Document::of(Path::new(file), text) else { return };
     let Ok(config) = Config::of(&document, None) else { return };
     let environment: Environment = [("TOKEN".into(), "t".into())].into();
@@ -85,7 +85,7 @@ fn use_it(file: &str, text: &str) {
     for server in config.servers.values() {
         let _endpoint = server.endpoint(&environment, &NoKeychain);
         let _copied = copy(server, None);
-        assert!(!Shown::of(server).lines.is_empty());
+        assert!(!ConsentSummary::of(server).lines.is_empty());
     }
 }
 
@@ -96,25 +96,25 @@ proptest! {
     fn random_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let text = String::from_utf8_lossy(&bytes);
         for file in ["x.json", "x.yaml", "x.toml"] {
-            use_it(file, &text);
+            exercise(file, &text);
         }
     }
 
     #[test]
     fn random_punctuation_is_read_or_refused(text in "[-\\[\\]{}:,\"'#&*!|>%@?\\\\/ \n\ta0.=$~]{0,80}") {
         for file in ["x.json", "x.yaml", "x.toml"] {
-            use_it(file, &text);
+            exercise(file, &text);
         }
     }
 
     #[test]
     fn random_documents_are_read_or_refused(document in document()) {
-        use_it("x.json", &document.to_string());
-        use_it("x.yaml", &document.to_string());
+        exercise("x.json", &document.to_string());
+        exercise("x.yaml", &document.to_string());
     }
 
     #[test]
-    fn an_edit_gives_a_file_that_can_be_read_or_none(document in document(), key in word(), text in word()) {
+    fn edit_gives_a_valid_file_or_an_error(document in document(), key in word(), text in word()) {
         let file = Path::new("x.json");
         let before = document.to_string();
         let name = ServerName::from_label("a").unwrap();
@@ -134,11 +134,11 @@ proptest! {
     #[test]
     fn random_addresses_are_shown_and_copied(text in "(a|--key=|)(://|https://)[:/@?#&=;,a7 \u{e9}\u{fffc}$\\{\\}\"-]{0,40}") {
         let entry = serde_json::json!({ "command": "x", "args": ["--token", text, text], "env": { "A": text } });
-        use_it("x.json", &serde_json::json!({ "mcpServers": { "a": entry } }).to_string());
+        exercise("x.json", &serde_json::json!({ "mcpServers": { "a": entry } }).to_string());
     }
 
     #[test]
-    fn random_texts_are_cut_and_put_together_again(text in "[$\\{\\}:a-cA-C/~ \u{e9}-]{0,40}") {
+    fn random_texts_are_split_at_references(text in "[$\\{\\}:a-cA-C/~ \u{e9}-]{0,40}") {
         for dialect in [
             Dialect::Literal, Dialect::Toolway, Dialect::ToolwayValue, Dialect::Shell, Dialect::Gemini, Dialect::VsCode,
             Dialect::Windsurf, Dialect::Opencode, Dialect::Mcporter,
@@ -155,7 +155,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(24) })]
 
     #[test]
-    fn other_hosts_files_with_anything_in_them_are_read_or_refused(document in value()) {
+    fn random_files_of_other_hosts_are_read_or_refused(document in value()) {
         let world = World::of_all_hosts();
         let text = document.to_string();
         for file in [

@@ -1,4 +1,4 @@
-//! `config show` and `config check`: every value, who said so, and what is wrong.
+//! `config show` and `config check`: every value with its origin, and all problems.
 
 use toolway_config::{
     NoKeychain,
@@ -10,7 +10,7 @@ use crate::world::World;
 const OWN: &str = "home/.config/toolway/toolway.json";
 
 #[test]
-fn every_value_says_where_it_came_from_and_no_secret_is_shown() {
+fn every_value_has_its_origin_and_secrets_are_masked() {
     let mut world = World::of_all_hosts();
     world.environment.insert("TOOLWAY_REQUEST_TIMEOUT".into(), "90".into());
     world.write(
@@ -79,7 +79,7 @@ fn every_value_says_where_it_came_from_and_no_secret_is_shown() {
 }
 
 #[test]
-fn no_secret_of_an_argument_a_variable_or_an_address_is_shown() {
+fn secrets_in_arguments_variables_and_urls_are_masked() {
     let world = World::empty();
     world.write(
         OWN,
@@ -111,7 +111,7 @@ fn no_secret_of_an_argument_a_variable_or_an_address_is_shown() {
 }
 
 #[test]
-fn a_check_finds_what_would_fail_later() {
+fn check_finds_unresolvable_references_and_unknown_keys() {
     let world = World::empty();
     world.write(
         OWN,
@@ -124,8 +124,9 @@ fn a_check_finds_what_would_fail_later() {
         let problems: Vec<String> = checked.problems.iter().map(|problem| world.stable(&problem.to_string())).collect();
         (problems, checked.warnings.len())
     };
-    let unset = "HOME/.config/toolway/toolway.json:2: `a.args` needs the variable UNSET, which is not set";
+    let unset =
+        "HOME/.config/toolway/toolway.json:2: `a.args` needs the environment variable `UNSET`, which is not set";
     assert_eq!(problems(Strictness::Usual), (vec![unset.to_owned()], 1));
-    let unknown = "HOME/.config/toolway/toolway.json:1: `colour` is unknown and changes nothing";
+    let unknown = "HOME/.config/toolway/toolway.json:1: unknown key `colour` is ignored";
     assert_eq!(problems(Strictness::Strict), (vec![unset.to_owned(), unknown.to_owned()], 0));
 }

@@ -1,4 +1,4 @@
-//! What operators write about who asks: read, filled in, shown, asked about, taken over from other hosts.
+//! `auth` and `oauth`: parsed, resolved, shown, part of consent, imported from other hosts.
 
 use serde_json::json;
 use toolway_config::{
@@ -9,7 +9,7 @@ use toolway_config::{
     layers::Flags,
     server::{
         Format, Transport,
-        auth::{Auth, Binding, ClientProof, Grant, SignIn, Whose},
+        auth::{Auth, Binding, ClientProof, Grant, SignIn, SignInSharing},
     },
     show::show,
 };
@@ -19,7 +19,7 @@ use crate::world::World;
 const OWN: &str = "home/.config/toolway/toolway.json";
 const PROJECT: &str = "project/toolway.json";
 
-/// The user's own server at an address, with this said about it.
+/// A user file with one server at a URL and these further keys.
 fn with(said: &str) -> World {
     let world = World::empty();
     let text = format!("{{ \"mcpServers\": {{ \"api\": {{ \"url\": \"https://example.org/mcp\",\n{said} }} }} }}");
@@ -44,7 +44,7 @@ fn auth(said: &str) -> Result<Auth<Secret>, String> {
 }
 
 #[test]
-fn each_kind_is_read_and_filled_in() {
+fn each_kind_is_parsed_and_resolved() {
     let secret = Secret::new;
     let token = Auth::Bearer { token: secret("t0k") };
     assert_eq!(auth(r#""auth": { "kind": "bearer", "token": "${TOKEN}" }"#), Ok(token));
@@ -53,15 +53,15 @@ fn each_kind_is_read_and_filled_in() {
     let basic = Auth::Basic { username: secret("ada"), password: secret("t0k") };
     assert_eq!(auth(r#""auth": { "kind": "basic", "username": "ada", "password": "${TOKEN}" }"#), Ok(basic));
     assert_eq!(auth(r#""auth": "none""#), Ok(Auth::None));
-    let interactive = Auth::OAuth { binding: Binding::Key, whose: Whose::Everybody };
+    let interactive = Auth::OAuth { binding: Binding::Key, sharing: SignInSharing::Shared };
     assert_eq!(auth(r#""auth": { "kind": "oauth", "dpop": true, "shared": true }"#), Ok(interactive));
     assert_eq!(auth(r#""auth": "oauth""#), Ok(Auth::default()));
-    assert_eq!(auth(r#""description": "x""#), Ok(Auth::default()), "a server that asks for it is signed in to");
+    assert_eq!(auth(r#""description": "x""#), Ok(Auth::default()), "OAuth is the default");
     assert_eq!(auth(r#""headers": { "authorization": "Bearer ${TOKEN}" }"#), Ok(Auth::None), "the header says it");
 }
 
 #[test]
-fn grants_without_a_person_are_read_and_filled_in() {
+fn grants_without_user_interaction_are_parsed_and_resolved() {
     let secret = Secret::new;
     let world = with(
         r#""auth": { "kind": "clientCredentials", "clientId": "me", "privateKey": "file:~/key.pem",
@@ -87,43 +87,46 @@ fn grants_without_a_person_are_read_and_filled_in() {
 }
 
 #[test]
-fn a_file_of_googles_is_named_from_where_the_entry_stands() {
+fn path_of_google_credentials_is_relative_to_the_configuration_file() {
     let world = with(r#""auth": { "kind": "google", "credentials": "keys/x.json", "scopes": ["x"] }"#);
     let Auth::Grant { grant: Grant::Google { credentials, .. }, .. } = sign_in(&world).unwrap().auth else { panic!() };
     assert_eq!(world.stable(credentials.unwrap().expose()), "HOME/.config/toolway/keys/x.json");
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_line() {
+fn error_about_auth_names_line_and_key() {
     let place = "HOME/.config/toolway/toolway.json:2: `api` is not used: ";
     for (said, problem) in [
-        (r#""auth": { "kind": "bearer" }"#, "`mcpServers.api.auth.token` must be there, and a string"),
+        (
+            r#""auth": { "kind": "bearer" }"#,
+            "`mcpServers.api.auth.token` must be a string; it is required for this `kind`",
+        ),
         (
             r#""auth": { "kind": "bearer", "tokn": "x" }"#,
-            "`mcpServers.api.auth.tokn` is unknown; did you mean `token`?",
+            "unknown key `mcpServers.api.auth.tokn`; did you mean `token`?",
         ),
         (r#""auth": { "token": "x" }"#, "`mcpServers.api.auth.kind` must be `none`, `bearer`"),
         (
             r#""auth": { "kind": "apiKey", "key": "x", "header": "a b" }"#,
-            "`mcpServers.api.auth.header` must be a header",
+            "`mcpServers.api.auth.header` must be a valid header name",
         ),
         (r#""auth": "magic""#, "`mcpServers.api.auth` must be `none` or `oauth` or an object with a `kind`"),
         (
             r#""auth": { "kind": "clientCredentials", "clientId": "a" }"#,
-            "`mcpServers.api.auth.clientSecret` must be there, or `privateKey`, and not both",
+            "`mcpServers.api.auth.clientSecret` must be set, or `privateKey` instead, but not both",
         ),
         (
             r#""oauth": { "tokenUrl": "http://login.example/token" }"#,
-            "`mcpServers.api.oauth.tokenUrl` must be an https address, or an http one of this machine",
+            "`mcpServers.api.oauth.tokenUrl` must be an https URL, or an http URL on this machine",
         ),
-        (r#""oauth": { "clientID": "x" }"#, "`mcpServers.api.oauth.clientID` is unknown; did you mean `clientId`?"),
+        (r#""oauth": { "clientID": "x" }"#, "unknown key `mcpServers.api.oauth.clientID`; did you mean `clientId`?"),
         (
             r#""auth": { "kind": "bearer", "token": "x" }, "headers": { "Authorization": "Bearer y" }"#,
-            "`mcpServers.api.auth` sends the header `Authorization`, and so does `headers`; keep one of them",
+            "`mcpServers.api.auth` and `headers` both set the header `Authorization`; keep only one of them",
         ),
         (
             r#""auth": { "kind": "apiKey", "key": "x" }, "headers": { "X-API-Key": "y" }"#,
-            "`mcpServers.api.auth` sends the header `X-API-Key`, and so does `headers`; keep one of them",
+            "`mcpServers.api.auth` and `headers` both set the header `X-API-Key`; keep only one of them",
         ),
     ] {
         let refused = auth(said).unwrap_err();
@@ -132,19 +135,19 @@ fn what_is_wrong_is_said_with_its_line() {
 }
 
 #[test]
-fn what_is_only_known_when_it_is_filled_in_is_refused_then() {
+fn invalid_resolved_value_is_refused() {
     let mut world = with(r#""auth": { "kind": "bearer", "token": "${MANY}" }"#);
-    assert!(sign_in(&world).unwrap_err().contains("needs the variable MANY"));
+    assert!(sign_in(&world).unwrap_err().contains("needs the environment variable `MANY`"));
     world.environment.insert("MANY".into(), "s3cret\nX-Other: y".into());
     let refused = sign_in(&world).unwrap_err();
-    assert!(refused.contains("`api.auth.token` must be on one line") && !refused.contains("s3cret"), "{refused}");
+    assert!(refused.contains("`api.auth.token` must be a single line") && !refused.contains("s3cret"), "{refused}");
     let mut world = with(r#""oauth": { "tokenUrl": "${WHERE}" }"#);
     world.environment.insert("WHERE".into(), "http://login.example/token".into());
-    assert!(sign_in(&world).unwrap_err().contains("`api.oauth.tokenUrl` must be an https address"));
+    assert!(sign_in(&world).unwrap_err().contains("`api.oauth.tokenUrl` must be an https URL"));
 }
 
 #[test]
-fn what_says_nothing_is_named_in_a_warning() {
+fn auth_keys_without_effect_give_a_warning() {
     let world = World::empty();
     world.write(
         OWN,
@@ -158,7 +161,7 @@ fn what_says_nothing_is_named_in_a_warning() {
 }
 
 #[test]
-fn no_secret_of_a_sign_in_is_shown_and_each_is_known_as_one() {
+fn secrets_of_auth_are_masked_and_listed_as_secrets() {
     let world =
         with("\"auth\": { \"kind\": \"basic\", \"username\": \"ada\",\n\"password\": \"hunter2\" }, \"enabled\": true");
     let config = world.load().unwrap().config;
@@ -182,7 +185,7 @@ fn no_secret_of_a_sign_in_is_shown_and_each_is_known_as_one() {
 }
 
 #[test]
-fn another_way_to_sign_in_is_another_connection() {
+fn changed_authentication_needs_a_new_connection() {
     let of = |said: &str| with(said).load().unwrap().config.find("api").unwrap().clone();
     let plain = of(r#""description": "x""#);
     assert!(!plain.same_connection(&of(r#""auth": "none""#)));
@@ -190,7 +193,7 @@ fn another_way_to_sign_in_is_another_connection() {
 }
 
 #[test]
-fn a_projects_server_shows_every_secret_it_would_be_given() {
+fn summary_shows_every_secret_that_a_project_server_would_get() {
     let world = World::empty();
     world.write(
         PROJECT,
@@ -201,7 +204,7 @@ fn a_projects_server_shows_every_secret_it_would_be_given() {
     );
     let loaded = world.load().unwrap();
     assert!(loaded.config.servers.is_empty());
-    let shown = |index: usize| world.stable(&loaded.proposals[index].shown.to_string());
+    let shown = |index: usize| world.stable(&loaded.proposals[index].summary.to_string());
     assert_eq!(
         shown(0),
         "address: https://evil.example/\n\
@@ -218,7 +221,7 @@ fn a_projects_server_shows_every_secret_it_would_be_given() {
 }
 
 #[test]
-fn a_project_points_no_credential_of_the_user_elsewhere() {
+fn project_file_cannot_redirect_credentials_of_the_user() {
     let world = with(r#""auth": { "kind": "bearer", "token": "${TOKEN}" }"#);
     for said in [
         r#"{ "mcpServers": { "api": { "oauth": { "tokenUrl": "https://evil.example/token" } } } }"#,
@@ -229,7 +232,7 @@ fn a_project_points_no_credential_of_the_user_elsewhere() {
         world.write(PROJECT, said);
         let loaded = world.load_with(&Accepted::default(), Flags::default()).unwrap();
         let refusal = &loaded.config.warnings[0].message;
-        assert!(refusal.contains("is not for a project's file"), "{said}: {refusal}");
+        assert!(refusal.contains(": a project file may only "), "{said}: {refusal}");
         let Transport::Http(http) = &loaded.config.find("api").unwrap().transport else { panic!("an address") };
         assert!(matches!(http.auth.as_deref(), Some(Auth::Bearer { .. })), "{said}");
         assert_eq!((http.oauth.token_url.clone(), loaded.config.settings.sign_in.vault.value), (None, VaultKind::Auto));
@@ -237,7 +240,7 @@ fn a_project_points_no_credential_of_the_user_elsewhere() {
 }
 
 #[test]
-fn what_other_hosts_say_about_signing_in_is_taken_over_where_it_means_the_same() {
+fn authentication_settings_of_other_hosts_are_imported() {
     let world = World::empty();
     world.write(
         "home/.claude.json",
@@ -285,7 +288,7 @@ fn what_other_hosts_say_about_signing_in_is_taken_over_where_it_means_the_same()
 }
 
 #[test]
-fn every_piece_of_configuration_in_the_guide_is_read_as_it_stands() {
+fn every_example_in_the_sign_in_guide_is_valid() {
     let guide = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/sign-in.md");
     let guide = std::fs::read_to_string(guide).unwrap();
     let pieces: Vec<&str> = guide.split("```json\n").skip(1).filter_map(|piece| piece.split("```").next()).collect();

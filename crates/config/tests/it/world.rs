@@ -1,4 +1,4 @@
-//! A home and a project in a temporary folder, with the files of sixteen hosts in them.
+//! A home directory and a project in a temporary folder, with the files of sixteen hosts.
 
 use std::{
     fs,
@@ -10,11 +10,11 @@ use tempfile::TempDir;
 use toolway_config::{
     ConfigError, Endpoint, Environment, Keychain, Loaded, Paths, Secret, ServerConfig, Sources,
     consent::Accepted,
-    import::{Imported, SearchIn, read_all},
+    import::{Imported, SearchRoots, read_all},
     keychain::KeychainError,
     layers::Flags,
     load,
-    load::ProjectFrom,
+    load::ProjectStart,
     server::{Format, HttpKind},
 };
 
@@ -23,7 +23,7 @@ pub(crate) struct World {
     pub(crate) environment: Environment,
 }
 
-/// Two secrets, one that a person typed and one that another host put away.
+/// A keychain with two secrets: one input of the user and one of another host.
 #[derive(Debug)]
 pub(crate) struct Chain;
 
@@ -38,7 +38,7 @@ impl Keychain for Chain {
 }
 
 impl World {
-    /// Nothing but a home and a project.
+    /// An empty home directory and an empty project.
     pub(crate) fn empty() -> Self {
         let folder = tempfile::tempdir().unwrap();
         for name in ["home", "project"] {
@@ -52,7 +52,7 @@ impl World {
         Self { folder, environment }
     }
 
-    /// The files of all hosts.
+    /// With the files of all hosts.
     pub(crate) fn of_all_hosts() -> Self {
         let world = Self::empty();
         world.copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hosts"), &world.root());
@@ -94,12 +94,12 @@ impl World {
         file
     }
 
-    /// Everything, as seen from the project.
+    /// Loads the configuration from the project folder.
     pub(crate) fn load(&self) -> Result<Loaded, ConfigError> {
         self.load_with(&Accepted::default(), Flags::default())
     }
 
-    /// The same, with what was accepted and what the command line says.
+    /// The same, with acceptances and command-line options.
     pub(crate) fn load_with(&self, accepted: &Accepted, flags: Flags) -> Result<Loaded, ConfigError> {
         let directory = self.project();
         let user = fs::metadata(&directory).unwrap().uid();
@@ -107,28 +107,28 @@ impl World {
             environment: &self.environment,
             paths: &Paths::of(&self.environment),
             named: None,
-            project: Some(ProjectFrom { directory: &directory, user }),
+            project: Some(ProjectStart { directory: &directory, user }),
             flags,
             accepted,
         })
     }
 
-    /// What is not used although it stands there, and why.
-    pub(crate) fn set_aside(&self) -> Vec<String> {
+    /// Warnings about entries and files that are not used.
+    pub(crate) fn excluded(&self) -> Vec<String> {
         let loaded = self.load().unwrap();
-        let gaps = loaded.config.warnings.iter().filter(|warning| warning.is_a_gap());
-        gaps.map(|warning| self.stable(&warning.to_string())).collect()
+        let exclusions = loaded.config.warnings.iter().filter(|warning| warning.is_exclusion());
+        exclusions.map(|warning| self.stable(&warning.to_string())).collect()
     }
 
-    /// Why everything cannot be put together.
+    /// The error of loading.
     pub(crate) fn problem(&self) -> String {
         self.stable(&self.load().unwrap_err().to_string())
     }
 
-    /// What these hosts' files say.
+    /// Imports the files of these hosts.
     pub(crate) fn import(&self, formats: &[Format]) -> Imported {
         let (home, config, project) = (self.home(), self.home().join(".config"), self.project());
-        let search = SearchIn {
+        let search = SearchRoots {
             home: Some(&home),
             config: Some(&config),
             project: Some(&project),
@@ -137,7 +137,7 @@ impl World {
         read_all(formats, &search)
     }
 
-    /// A server as it would be started or dialled, on one line.
+    /// The resolved endpoint of a server, on one line.
     pub(crate) fn line(&self, server: &ServerConfig) -> String {
         self.line_in(server, &self.environment)
     }
@@ -151,7 +151,7 @@ impl World {
         self.stable(&text)
     }
 
-    /// The temporary folders by their names.
+    /// Replaces the temporary folders by `HOME` and `PROJECT`.
     pub(crate) fn stable(&self, text: &str) -> String {
         text.replace(self.home().to_str().unwrap(), "HOME").replace(self.project().to_str().unwrap(), "PROJECT")
     }

@@ -1,45 +1,45 @@
-//! Every text and every other fact of `auth` and `oauth` under its key: to fill in, to show, to ask about, to copy.
+//! All strings and other values of `auth` and `oauth` with their keys, for resolving, showing, consent and copying.
 
 use serde_json::{Value, json};
 
-use super::{Auth, Binding, Client, ClientProof, Grant, Nature, OAuth, Provider, Whose};
+use super::{Auth, Binding, Client, ClientProof, Grant, OAuth, Provider, SignInSharing, TextKind};
 
-/// What is done with each text.
-type Each<'a, 'b, T, U, E> = &'b mut dyn FnMut(&'static str, Nature, &'a T) -> Result<U, E>;
+/// Callback for each string: key, kind and value.
+type Each<'a, 'b, T, U, E> = &'b mut dyn FnMut(&'static str, TextKind, &'a T) -> Result<U, E>;
 
 impl<T> Auth<T> {
-    /// The same with each text replaced.
+    /// Maps each string.
     pub(crate) fn map<'a, U, E>(&'a self, each: Each<'a, '_, T, U, E>) -> Result<Auth<U>, E> {
         Ok(match self {
             Self::None => Auth::None,
-            Self::Bearer { token } => Auth::Bearer { token: each("auth.token", Nature::Secret, token)? },
+            Self::Bearer { token } => Auth::Bearer { token: each("auth.token", TextKind::Secret, token)? },
             Self::ApiKey { key, header } => {
-                Auth::ApiKey { key: each("auth.key", Nature::Secret, key)?, header: header.clone() }
+                Auth::ApiKey { key: each("auth.key", TextKind::Secret, key)?, header: header.clone() }
             }
             Self::Basic { username, password } => Auth::Basic {
-                username: each("auth.username", Nature::Plain, username)?,
-                password: each("auth.password", Nature::Secret, password)?,
+                username: each("auth.username", TextKind::Plain, username)?,
+                password: each("auth.password", TextKind::Secret, password)?,
             },
-            Self::OAuth { binding, whose } => Auth::OAuth { binding: *binding, whose: *whose },
+            Self::OAuth { binding, sharing } => Auth::OAuth { binding: *binding, sharing: *sharing },
             Self::Grant { grant, scopes, binding } => {
                 Auth::Grant { grant: grant.map(each)?, scopes: scopes.clone(), binding: *binding }
             }
         })
     }
 
-    /// Each text with its key.
-    pub(crate) fn texts(&self) -> Vec<(&'static str, Nature, &T)> {
-        gathered(|each| self.map(each).map(drop))
+    /// All strings with their keys.
+    pub(crate) fn texts(&self) -> Vec<(&'static str, TextKind, &T)> {
+        collect(|each| self.map(each).map(drop))
     }
 
-    /// What is said besides texts.
+    /// All other values with their keys.
     pub(crate) fn facts(&self) -> Vec<(&'static str, Value)> {
         let mut facts = vec![("auth.kind", json!(self.kind()))];
         match self {
             Self::ApiKey { header, .. } => facts.push(("auth.header", json!(header))),
-            Self::OAuth { binding, whose } => {
+            Self::OAuth { binding, sharing } => {
                 facts.extend((*binding == Binding::Key).then_some(("auth.dpop", json!(true))));
-                facts.extend((*whose == Whose::Everybody).then_some(("auth.shared", json!(true))));
+                facts.extend((*sharing == SignInSharing::Shared).then_some(("auth.shared", json!(true))));
             }
             Self::Grant { grant, scopes, binding } => {
                 if let Grant::ClientCredentials { proof: ClientProof::Key { algorithm: Some(word), .. }, .. } = grant {
@@ -58,26 +58,26 @@ impl<T> Grant<T> {
     fn map<'a, U, E>(&'a self, each: Each<'a, '_, T, U, E>) -> Result<Grant<U>, E> {
         Ok(match self {
             Self::ClientCredentials { client, proof } => Grant::ClientCredentials {
-                client: each("auth.clientId", Nature::Plain, client)?,
+                client: each("auth.clientId", TextKind::Plain, client)?,
                 proof: proof.map(each)?,
             },
             Self::Enterprise { provider, provider_client, id_token, client } => Grant::Enterprise {
                 provider: match provider {
-                    Provider::Issuer(issuer) => Provider::Issuer(each("auth.idpIssuer", Nature::Address, issuer)?),
-                    Provider::TokenUrl(url) => Provider::TokenUrl(each("auth.idpTokenUrl", Nature::Address, url)?),
+                    Provider::Issuer(issuer) => Provider::Issuer(each("auth.idpIssuer", TextKind::Address, issuer)?),
+                    Provider::TokenUrl(url) => Provider::TokenUrl(each("auth.idpTokenUrl", TextKind::Address, url)?),
                 },
                 provider_client: provider_client.map("auth.idpClientId", "auth.idpClientSecret", each)?,
-                id_token: each("auth.idToken", Nature::Secret, id_token)?,
+                id_token: each("auth.idToken", TextKind::Secret, id_token)?,
                 client: client.map("auth.clientId", "auth.clientSecret", each)?,
             },
             Self::Workload { assertion, client, audience } => Grant::Workload {
-                assertion: each("auth.assertion", Nature::Secret, assertion)?,
-                client: optional(client, |text| each("auth.clientId", Nature::Plain, text))?,
-                audience: optional(audience, |text| each("auth.audience", Nature::Plain, text))?,
+                assertion: each("auth.assertion", TextKind::Secret, assertion)?,
+                client: optional(client, |text| each("auth.clientId", TextKind::Plain, text))?,
+                audience: optional(audience, |text| each("auth.audience", TextKind::Plain, text))?,
             },
             Self::Google { credentials, metadata_url } => Grant::Google {
-                credentials: optional(credentials, |text| each("auth.credentials", Nature::File, text))?,
-                metadata_url: optional(metadata_url, |text| each("auth.metadataUrl", Nature::Address, text))?,
+                credentials: optional(credentials, |text| each("auth.credentials", TextKind::File, text))?,
+                metadata_url: optional(metadata_url, |text| each("auth.metadataUrl", TextKind::Address, text))?,
             },
         })
     }
@@ -86,9 +86,9 @@ impl<T> Grant<T> {
 impl<T> ClientProof<T> {
     fn map<'a, U, E>(&'a self, each: Each<'a, '_, T, U, E>) -> Result<ClientProof<U>, E> {
         Ok(match self {
-            Self::Secret(secret) => ClientProof::Secret(each("auth.clientSecret", Nature::Secret, secret)?),
+            Self::Secret(secret) => ClientProof::Secret(each("auth.clientSecret", TextKind::Secret, secret)?),
             Self::Key { key, algorithm } => {
-                ClientProof::Key { key: each("auth.privateKey", Nature::Secret, key)?, algorithm: *algorithm }
+                ClientProof::Key { key: each("auth.privateKey", TextKind::Secret, key)?, algorithm: *algorithm }
             }
         })
     }
@@ -102,37 +102,37 @@ impl<T> Client<T> {
         each: Each<'a, '_, T, U, E>,
     ) -> Result<Client<U>, E> {
         Ok(Client {
-            id: each(id, Nature::Plain, &self.id)?,
-            secret: optional(&self.secret, |text| each(secret, Nature::Secret, text))?,
+            id: each(id, TextKind::Plain, &self.id)?,
+            secret: optional(&self.secret, |text| each(secret, TextKind::Secret, text))?,
         })
     }
 }
 
 impl<T> OAuth<T> {
-    /// The same with each text replaced.
+    /// Maps each string.
     pub(crate) fn map<'a, U, E>(&'a self, each: Each<'a, '_, T, U, E>) -> Result<OAuth<U>, E> {
         Ok(OAuth {
-            client_id: optional(&self.client_id, |text| each("oauth.clientId", Nature::Plain, text))?,
-            client_secret: optional(&self.client_secret, |text| each("oauth.clientSecret", Nature::Secret, text))?,
+            client_id: optional(&self.client_id, |text| each("oauth.clientId", TextKind::Plain, text))?,
+            client_secret: optional(&self.client_secret, |text| each("oauth.clientSecret", TextKind::Secret, text))?,
             scopes: self.scopes.clone(),
             callback_port: self.callback_port,
-            issuer: optional(&self.issuer, |text| each("oauth.issuer", Nature::Address, text))?,
-            metadata_url: optional(&self.metadata_url, |text| each("oauth.metadataUrl", Nature::Address, text))?,
+            issuer: optional(&self.issuer, |text| each("oauth.issuer", TextKind::Address, text))?,
+            metadata_url: optional(&self.metadata_url, |text| each("oauth.metadataUrl", TextKind::Address, text))?,
             authorization_url: optional(&self.authorization_url, |text| {
-                each("oauth.authorizationUrl", Nature::Address, text)
+                each("oauth.authorizationUrl", TextKind::Address, text)
             })?,
-            token_url: optional(&self.token_url, |text| each("oauth.tokenUrl", Nature::Address, text))?,
+            token_url: optional(&self.token_url, |text| each("oauth.tokenUrl", TextKind::Address, text))?,
             client_name: self.client_name.clone(),
             old_server: self.old_server,
         })
     }
 
-    /// Each text with its key.
-    pub(crate) fn texts(&self) -> Vec<(&'static str, Nature, &T)> {
-        gathered(|each| self.map(each).map(drop))
+    /// All strings with their keys.
+    pub(crate) fn texts(&self) -> Vec<(&'static str, TextKind, &T)> {
+        collect(|each| self.map(each).map(drop))
     }
 
-    /// What is said besides texts.
+    /// All other values with their keys.
     pub(crate) fn facts(&self) -> Vec<(&'static str, Value)> {
         let mut facts = Vec::new();
         facts.extend(self.scopes.as_ref().map(|scopes| ("oauth.scopes", json!(scopes))));
@@ -142,9 +142,9 @@ impl<T> OAuth<T> {
         facts
     }
 
-    /// These, with what was said nearer put over them.
+    /// These settings, overridden by those that the nearer entry sets.
     #[must_use]
-    pub(crate) fn under(self, nearer: Self) -> Self {
+    pub(crate) fn overridden_by(self, nearer: Self) -> Self {
         Self {
             client_id: nearer.client_id.or(self.client_id),
             client_secret: nearer.client_secret.or(self.client_secret),
@@ -164,13 +164,13 @@ fn optional<'a, T, U, E>(text: &'a Option<T>, each: impl FnOnce(&'a T) -> Result
     text.as_ref().map(each).transpose()
 }
 
-/// Whatever a walk through the texts comes by.
-fn gathered<'a, T: 'a>(
+/// Collects the strings that `walk` visits.
+fn collect<'a, T: 'a>(
     walk: impl FnOnce(Each<'a, '_, T, (), std::convert::Infallible>) -> Result<(), std::convert::Infallible>,
-) -> Vec<(&'static str, Nature, &'a T)> {
+) -> Vec<(&'static str, TextKind, &'a T)> {
     let mut texts = Vec::new();
-    let Ok(()) = walk(&mut |key, nature, text| {
-        texts.push((key, nature, text));
+    let Ok(()) = walk(&mut |key, text_kind, text| {
+        texts.push((key, text_kind, text));
         Ok(())
     });
     texts

@@ -1,6 +1,6 @@
-//! What may stand under `auth` and `oauth`, and how it is read.
+//! Keys of `auth` and `oauth`, and their parser.
 
-use super::{Auth, Binding, Client, ClientProof, Grant, OAuth, Provider, Whose};
+use super::{Auth, Binding, Client, ClientProof, Grant, OAuth, Provider, SignInSharing};
 use crate::{
     address,
     error::ConfigError,
@@ -10,13 +10,13 @@ use crate::{
     shape::{Field, Shape},
 };
 
-/// How a private key signs.
+/// Signature algorithms of a private key.
 const ALGORITHMS: &[&str] = &["RS256", "RS384", "RS512", "ES256", "ES384", "ES512"];
 
-/// Where a key is sent unless it is said.
+/// Default header of an API key.
 const KEY_HEADER: &str = "x-api-key";
 
-/// What stands beside `kind`, by kind.
+/// Keys besides `kind`, by kind.
 const KINDS: &[(&str, &[(&str, Shape)])] = &[
     ("none", &[]),
     ("bearer", &[("token", Shape::Text)]),
@@ -29,7 +29,7 @@ const KINDS: &[(&str, &[(&str, Shape)])] = &[
             ("clientId", Shape::Text),
             ("clientSecret", Shape::Text),
             ("privateKey", Shape::Text),
-            ("algorithm", Shape::Word(ALGORITHMS)),
+            ("algorithm", Shape::OneOf(ALGORITHMS)),
             ("scopes", Shape::Texts),
             ("dpop", Shape::Flag),
         ],
@@ -61,8 +61,8 @@ const KINDS: &[(&str, &[(&str, Shape)])] = &[
     ("google", &[("credentials", Shape::Text), ("metadataUrl", Shape::Text), ("scopes", Shape::Texts)]),
 ];
 
-/// The shape of `auth`.
-pub(crate) const AUTH: Shape = Shape::WordOrKinds(&["none", "oauth"], KINDS);
+/// Type of `auth`.
+pub(crate) const AUTH: Shape = Shape::OneOfOrKind(&["none", "oauth"], KINDS);
 
 const OAUTH_KEYS: &[(&str, Shape)] = &[
     ("clientId", Shape::Text),
@@ -77,10 +77,10 @@ const OAUTH_KEYS: &[(&str, Shape)] = &[
     ("oldServer", Shape::Flag),
 ];
 
-/// The shape of `oauth`.
+/// Type of `oauth`.
 pub(crate) const OAUTH: Shape = Shape::Members(OAUTH_KEYS);
 
-/// What `auth` says.
+/// Parses `auth`.
 pub(crate) fn auth(field: &Field<'_>) -> Result<Auth<Template>, ConfigError> {
     if let Ok(word) = field.text() {
         return match word {
@@ -102,52 +102,52 @@ pub(crate) fn auth(field: &Field<'_>) -> Result<Auth<Template>, ConfigError> {
             return Err(member.unknown(known.iter().map(|(name, _)| *name)));
         }
     }
-    let said = Said { whole: field, members };
+    let members = Members { whole: field, members };
     match *kind {
         "none" => Ok(Auth::None),
-        "bearer" => Ok(Auth::Bearer { token: said.secret("token")? }),
-        "apiKey" => Ok(Auth::ApiKey { key: said.secret("key")?, header: said.header()? }),
-        "basic" => Ok(Auth::Basic { username: said.text("username")?, password: said.secret("password")? }),
+        "bearer" => Ok(Auth::Bearer { token: members.secret("token")? }),
+        "apiKey" => Ok(Auth::ApiKey { key: members.secret("key")?, header: members.header()? }),
+        "basic" => Ok(Auth::Basic { username: members.text("username")?, password: members.secret("password")? }),
         "oauth" => Ok(Auth::OAuth {
-            binding: Binding::when_proven(said.flag("dpop")?),
-            whose: if said.flag("shared")? { Whose::Everybody } else { Whose::Own },
+            binding: Binding::from_dpop(members.flag("dpop")?),
+            sharing: if members.flag("shared")? { SignInSharing::Shared } else { SignInSharing::Private },
         }),
         _ => Ok(Auth::Grant {
-            grant: said.grant(kind)?,
-            scopes: said.texts("scopes")?.unwrap_or_default(),
-            binding: Binding::when_proven(said.flag("dpop")?),
+            grant: members.grant(kind)?,
+            scopes: members.texts("scopes")?.unwrap_or_default(),
+            binding: Binding::from_dpop(members.flag("dpop")?),
         }),
     }
 }
 
-/// What `oauth` says.
+/// Parses `oauth`.
 pub(crate) fn oauth(field: &Field<'_>) -> Result<OAuth<Template>, ConfigError> {
     let members = field.members()?;
     if let Some((_, member)) = members.iter().find(|(key, _)| !OAUTH_KEYS.iter().any(|(name, _)| name == key)) {
         return Err(member.unknown(OAUTH_KEYS.iter().map(|(name, _)| *name)));
     }
-    let said = Said { whole: field, members };
+    let members = Members { whole: field, members };
     Ok(OAuth {
-        client_id: said.get("clientId", Dialect::Toolway)?,
-        client_secret: said.get("clientSecret", Dialect::ToolwayValue)?,
-        scopes: said.texts("scopes")?,
-        callback_port: said.find("callbackPort").map(Field::port).transpose()?,
-        issuer: said.url("issuer")?,
-        metadata_url: said.url("metadataUrl")?,
-        authorization_url: said.url("authorizationUrl")?,
-        token_url: said.url("tokenUrl")?,
-        client_name: said.find("clientName").map(|field| field.text().map(str::to_owned)).transpose()?,
-        old_server: said.find("oldServer").map(Field::flag).transpose()?,
+        client_id: members.get("clientId", Dialect::Toolway)?,
+        client_secret: members.get("clientSecret", Dialect::ToolwayValue)?,
+        scopes: members.texts("scopes")?,
+        callback_port: members.find("callbackPort").map(Field::port).transpose()?,
+        issuer: members.url("issuer")?,
+        metadata_url: members.url("metadataUrl")?,
+        authorization_url: members.url("authorizationUrl")?,
+        token_url: members.url("tokenUrl")?,
+        client_name: members.find("clientName").map(|field| field.text().map(str::to_owned)).transpose()?,
+        old_server: members.find("oldServer").map(Field::flag).transpose()?,
     })
 }
 
-/// The members of an object whose keys are known to be right.
-struct Said<'a> {
+/// The members of an object whose keys have been checked.
+struct Members<'a> {
     whole: &'a Field<'a>,
     members: Vec<(&'a str, Field<'a>)>,
 }
 
-impl<'a> Said<'a> {
+impl<'a> Members<'a> {
     fn find(&self, key: &str) -> Option<&Field<'a>> {
         self.members.iter().find(|(name, _)| *name == key).map(|(_, field)| field)
     }
@@ -156,28 +156,29 @@ impl<'a> Said<'a> {
         let Some(field) = self.find(key) else { return Ok(None) };
         let template = field.template(dialect)?;
         if template.written().expose().trim().is_empty() {
-            return Err(field.expected("a text that is not empty"));
+            return Err(field.expected("a non-empty string"));
         }
         Ok(Some(template))
     }
 
-    fn needed(&self, key: &str, dialect: Dialect) -> Result<Template, ConfigError> {
-        self.get(key, dialect)?.ok_or_else(|| self.whole.below(key).expected("there, and a string"))
+    fn required(&self, key: &str, dialect: Dialect) -> Result<Template, ConfigError> {
+        self.get(key, dialect)?
+            .ok_or_else(|| self.whole.below(key).expected("a string; it is required for this `kind`"))
     }
 
     fn secret(&self, key: &str) -> Result<Template, ConfigError> {
-        self.needed(key, Dialect::ToolwayValue)
+        self.required(key, Dialect::ToolwayValue)
     }
 
     fn text(&self, key: &str) -> Result<Template, ConfigError> {
-        self.needed(key, Dialect::Toolway)
+        self.required(key, Dialect::Toolway)
     }
 
-    /// An address without references is checked when it is read, others when they are needed.
+    /// A URL. It is checked now if it has no references, else when they are resolved.
     fn url(&self, key: &str) -> Result<Option<Template>, ConfigError> {
         let Some(url) = self.get(key, Dialect::Toolway)? else { return Ok(None) };
         let is_fine = !url.is_literal() || address::check(url.written().expose(), PlainHttp::Loopback).is_ok();
-        if is_fine { Ok(Some(url)) } else { Err(self.whole.below(key).expected(address::TO_SIGN_IN)) }
+        if is_fine { Ok(Some(url)) } else { Err(self.whole.below(key).expected(address::SIGN_IN_URL)) }
     }
 
     fn flag(&self, key: &str) -> Result<bool, ConfigError> {
@@ -224,21 +225,21 @@ impl<'a> Said<'a> {
         match (secret, key) {
             (Some(secret), None) => Ok(ClientProof::Secret(secret)),
             (None, Some(key)) => Ok(ClientProof::Key { key, algorithm: self.algorithm()? }),
-            _ => Err(self.whole.below("clientSecret").expected("there, or `privateKey`, and not both")),
+            _ => Err(self.whole.below("clientSecret").expected("set, or `privateKey` instead, but not both")),
         }
     }
 
     fn algorithm(&self) -> Result<Option<&'static str>, ConfigError> {
         let Some(field) = self.find("algorithm") else { return Ok(None) };
-        let words: Vec<(&'static str, &'static str)> = ALGORITHMS.iter().map(|word| (*word, *word)).collect();
-        field.word(&words, Shape::Word(ALGORITHMS)).map(Some)
+        let choices: Vec<(&'static str, &'static str)> = ALGORITHMS.iter().map(|name| (*name, *name)).collect();
+        field.choice(&choices, Shape::OneOf(ALGORITHMS)).map(Some)
     }
 
     fn provider(&self) -> Result<Provider<Template>, ConfigError> {
         match (self.url("idpIssuer")?, self.url("idpTokenUrl")?) {
             (Some(issuer), None) => Ok(Provider::Issuer(issuer)),
             (None, Some(url)) => Ok(Provider::TokenUrl(url)),
-            _ => Err(self.whole.below("idpIssuer").expected("there, or `idpTokenUrl`, and not both")),
+            _ => Err(self.whole.below("idpIssuer").expected("set, or `idpTokenUrl` instead, but not both")),
         }
     }
 }
