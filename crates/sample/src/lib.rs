@@ -1,9 +1,9 @@
-//! The embedded sample server: enough of everything to show what a server can do, and nothing to install.
+//! The embedded sample server: demonstrates the features of an MCP server without installation.
 //!
-//! [`Sample`] is a `Service` of `toolway-wire`: the faces there serve it over stdio or HTTP, in every revision. Its
-//! tools are in [`tools`], what can be read in [`shelf`]. Nothing here knows an era.
+//! [`Sample`] is a `Service` of `toolway-wire`, whose downstreams serve it over stdio or HTTP in every revision. Its
+//! tools are in [`tools`], its resources and prompts in [`resources`]. Nothing here depends on the era.
 
-mod shelf;
+mod resources;
 mod tools;
 
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use futures_util::future::BoxFuture;
 use serde_json::json;
 use tokio::sync::{broadcast, mpsc};
 use toolway_wire::{
-    down::{Caller, Heard, Profile, Service},
-    exchange::{self, Exchange, Feed, Outcome, Request, Terms},
+    down::{Caller, ServiceSubscription, Profile, Service},
+    exchange::{self, Exchange, Feed, Outcome, Request, ExchangeTimeouts},
     json::Raw,
     message::RpcError,
-    notice::{Notice, Wanted},
+    notice::{Notice, SubscriptionFilter},
 };
 
 /// The sample server. Clones share their memo and their listeners.
@@ -28,12 +28,12 @@ pub struct Sample {
 #[derive(Debug)]
 struct Shared {
     notices: broadcast::Sender<Notice>,
-    memo: shelf::Memo,
+    memo: resources::Memo,
 }
 
-/// Happenings of one exchange that wait for its caller.
+/// Queued events of one exchange.
 const UNREAD: usize = 64;
-/// Notices that wait for a listener.
+/// Queued notices per listener.
 const NOTICES: usize = 64;
 
 impl Default for Sample {
@@ -45,7 +45,7 @@ impl Default for Sample {
 impl Sample {
     /// A new sample server.
     pub fn new() -> Self {
-        Self { shared: Arc::new(Shared { notices: broadcast::Sender::new(NOTICES), memo: shelf::Memo::default() }) }
+        Self { shared: Arc::new(Shared { notices: broadcast::Sender::new(NOTICES), memo: resources::Memo::default() }) }
     }
 
     async fn answer(self, request: Request, feed: Feed) {
@@ -53,12 +53,12 @@ impl Sample {
             match request.method() {
                 "tools/list" => Ok(tools::list()),
                 "tools/call" => tools::call(&self, &request, &feed).await,
-                "resources/list" => Ok(shelf::list()),
-                "resources/templates/list" => Ok(shelf::templates()),
+                "resources/list" => Ok(resources::list()),
+                "resources/templates/list" => Ok(resources::templates()),
                 "resources/read" => self.shared.memo.read(&request),
-                "prompts/list" => Ok(shelf::prompts()),
-                "prompts/get" => shelf::prompt(&request),
-                "completion/complete" => Ok(shelf::complete(&request)),
+                "prompts/list" => Ok(resources::prompts()),
+                "prompts/get" => resources::prompt(&request),
+                "completion/complete" => Ok(resources::complete(&request)),
                 other => Err(RpcError::new(RpcError::METHOD_NOT_FOUND, &format!("unknown method `{other}`"))),
             }
         };
@@ -87,22 +87,22 @@ impl Service for Sample {
                 "logging": {},
             })),
             instructions: Some(
-                "A small workshop to try things in. `greet` asks who you are; `count` shows progress.".to_owned(),
+                "A sample server to try things out. `greet` asks for your name; `count` reports progress.".to_owned(),
             ),
         }
     }
 
     fn open(&self, request: Request, _caller: &Caller) -> Exchange {
-        let (exchange, feed) = exchange::pair(Terms::unbounded(), UNREAD);
-        // It ends with its exchange: when the caller leaves, so does the work.
+        let (exchange, feed) = exchange::pair(ExchangeTimeouts::unbounded(), UNREAD);
+        // Ends with its exchange: when the caller leaves, the work is cancelled.
         tokio::runtime::Handle::current().spawn(self.clone().answer(request, feed));
         exchange
     }
 
-    fn listen<'a>(&'a self, wanted: Wanted, _caller: &'a Caller) -> BoxFuture<'a, Heard> {
+    fn listen<'a>(&'a self, wanted: SubscriptionFilter, _caller: &'a Caller) -> BoxFuture<'a, ServiceSubscription> {
         let (sender, notices) = mpsc::channel(NOTICES);
-        let honoured = Wanted { uris: shelf::known(&wanted.uris), ..wanted };
-        let (mut source, filter) = (self.shared.notices.subscribe(), honoured.clone());
+        let accepted = SubscriptionFilter { uris: resources::known(&wanted.uris), ..wanted };
+        let (mut source, filter) = (self.shared.notices.subscribe(), accepted.clone());
         tokio::runtime::Handle::current().spawn(async move {
             loop {
                 let notice = tokio::select! {
@@ -116,7 +116,7 @@ impl Service for Sample {
                 }
             }
         });
-        Box::pin(std::future::ready(Heard { honoured, notices }))
+        Box::pin(std::future::ready(ServiceSubscription { accepted, notices }))
     }
 }
 

@@ -5,31 +5,31 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use serde_json::json;
 use toolway_wire::{
-    down::FaceOptions,
-    exchange::{Answer, AskHandler, Outcome, Question},
+    down::DownstreamOptions,
+    exchange::{Answer, ServerRequestHandler, Outcome, ServerRequestDetails},
     json::Raw,
     message::{ClientCapabilities, result::CallResult},
-    notice::{Notice, Wanted},
-    up::{ConnectOptions, EraChoice, Peer, Reference, in_process},
+    notice::{Notice, SubscriptionFilter},
+    up::{ConnectOptions, EraChoice, Peer, CompletionTarget, in_process},
 };
 
 use crate::Sample;
 
 struct Grace;
 
-impl AskHandler for Grace {
+impl ServerRequestHandler for Grace {
     fn capabilities(&self) -> ClientCapabilities {
         ClientCapabilities(Raw::of(&json!({ "elicitation": { "form": {} } })))
     }
 
-    fn answer(&self, _question: Question) -> BoxFuture<'_, Answer> {
+    fn answer(&self, _question: ServerRequestDetails) -> BoxFuture<'_, Answer> {
         Box::pin(async { Answer::Given(Raw::of(&json!({ "action": "accept", "content": { "name": "Grace" } }))) })
     }
 }
 
 async fn connect(era: EraChoice) -> Peer {
-    let transport = in_process::transport(Arc::new(Sample::new()), FaceOptions::default());
-    let options = ConnectOptions { era, asks: Some(Arc::new(Grace)), ..ConnectOptions::default() };
+    let transport = in_process::transport(Arc::new(Sample::new()), DownstreamOptions::default());
+    let options = ConnectOptions { era, request_handler: Some(Arc::new(Grace)), ..ConnectOptions::default() };
     Peer::connect(Arc::new(transport), options).await.unwrap()
 }
 
@@ -63,7 +63,7 @@ async fn every_tool_answers_in_both_eras() {
 async fn the_memo_tells_its_readers_when_it_changes() {
     for era in [EraChoice::Legacy, EraChoice::Modern] {
         let peer = connect(era).await;
-        let mut listening = peer.listen(Wanted::resource("memo://today")).await.unwrap();
+        let mut listening = peer.listen(SubscriptionFilter::resource("memo://today")).await.unwrap();
         text(&peer, "write_memo", json!({ "text": "Buy milk." })).await;
         assert!(matches!(listening.next().await, Some(Notice::Updated { uri, .. }) if uri == "memo://today"));
         let Outcome::Answered(memo) = peer.read_resource("memo://today").outcome().await else { panic!("no memo") };
@@ -76,7 +76,7 @@ async fn the_memo_tells_its_readers_when_it_changes() {
 #[tokio::test]
 async fn prompts_and_names_are_completed() {
     let peer = connect(EraChoice::Auto).await;
-    let offered = peer.complete(&Reference::Prompt("introduce".to_owned()), ("name", "A"), None).await.unwrap();
+    let offered = peer.complete(&CompletionTarget::Prompt("introduce".to_owned()), ("name", "A"), None).await.unwrap();
     assert!(offered.to_string().contains(r#"["Ada","Alan"]"#));
     let name = Raw::of(&json!({ "name": "Ada" }));
     let prompt = peer.get_prompt("introduce", Some(name)).unwrap().outcome().await;

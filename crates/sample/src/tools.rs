@@ -1,10 +1,10 @@
-//! The tools of the sample: text, numbers, a picture, progress, a question, a memo that tells its readers.
+//! Tools of the sample: text, numbers, an image, progress, an elicitation, a memo with change notifications.
 
 use std::time::Duration;
 
 use serde_json::json;
 use toolway_wire::{
-    exchange::{AskId, Cause, Feed, Question, Request},
+    exchange::{ServerRequestId, Cause, Feed, ServerRequestDetails, Request},
     json::Raw,
     message::RpcError,
 };
@@ -13,36 +13,36 @@ use crate::Sample;
 
 /// A PNG of 8 by 8 pixels, base64.
 const PICTURE: &str = "iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAIAAABLbSncAAAAdElEQVR42g3JMQEEQQgEwVdyNrBB3A7GBjbGBjawgQ1+K63fxwWXnLjizDU33O9jg01WbLFmmx32xQSTjJhizDQzzIsOOmnRRZtueugXDpxYuLBx48EvKqikRBVlqqmhXihQIqFCRo0GvcggkxRZpMkmh/wDZ3FdwZwtjkoAAAAASUVORK5CYII=";
-/// Steps of `count`, at most.
+/// Maximum number of steps of `count`.
 const STEPS: u64 = 1_000;
 
 pub(crate) fn list() -> Raw {
     let text = |description: &str| json!({ "type": "string", "description": description });
     Raw::of(&json!({ "tools": [
-        { "name": "echo", "title": "Echo", "description": "Say a text back",
-          "inputSchema": { "type": "object", "properties": { "text": text("What to say") }, "required": ["text"] },
+        { "name": "echo", "title": "Echo", "description": "Return a text",
+          "inputSchema": { "type": "object", "properties": { "text": text("Text to return") }, "required": ["text"] },
           "annotations": { "readOnlyHint": true } },
         { "name": "add", "title": "Add", "description": "Add two numbers",
           "inputSchema": { "type": "object", "required": ["a", "b"],
             "properties": { "a": { "type": "number" }, "b": { "type": "number" } } },
           "outputSchema": { "type": "object", "properties": { "sum": { "type": "number" } }, "required": ["sum"] },
           "annotations": { "readOnlyHint": true } },
-        { "name": "count", "title": "Count", "description": "Count up to a number, telling of each step",
+        { "name": "count", "title": "Count", "description": "Count up to a number and report progress at each step",
           "inputSchema": { "type": "object", "properties": {
             "to": { "type": "integer", "minimum": 1, "maximum": STEPS, "default": 3 },
             "pause": { "type": "integer", "description": "Milliseconds between steps", "default": 0 } } },
           "annotations": { "readOnlyHint": true } },
-        { "name": "picture", "title": "Picture", "description": "Give a small picture and what it shows",
+        { "name": "picture", "title": "Picture", "description": "Return a small image and its size",
           "inputSchema": { "type": "object" },
           "outputSchema": { "type": "object", "properties": {
             "width": { "type": "integer" }, "height": { "type": "integer" } }, "required": ["width", "height"] },
           "annotations": { "readOnlyHint": true } },
-        { "name": "greet", "title": "Greet", "description": "Ask who you are, then greet you",
+        { "name": "greet", "title": "Greet", "description": "Ask for your name and greet you",
           "inputSchema": { "type": "object" }, "annotations": { "readOnlyHint": true } },
         { "name": "write_memo", "title": "Write the memo", "description": "Replace the text of memo://today",
           "inputSchema": { "type": "object", "properties": { "text": text("The new text") }, "required": ["text"] },
           "annotations": { "readOnlyHint": false, "destructiveHint": true } },
-        { "name": "fail", "title": "Fail", "description": "Fail, to see what that looks like",
+        { "name": "fail", "title": "Fail", "description": "Always fail, to show a failed tool call",
           "inputSchema": { "type": "object" }, "annotations": { "readOnlyHint": true } },
     ] }))
 }
@@ -51,16 +51,16 @@ pub(crate) async fn call(sample: &Sample, request: &Request, feed: &Feed) -> Res
     let name = request.param("name");
     let arguments = Arguments(request.param("arguments").unwrap_or_else(Raw::empty_object));
     match name.as_ref().and_then(Raw::as_str).as_deref() {
-        Some("echo") => Ok(said(&arguments.text("text")?)),
+        Some("echo") => Ok(text_result(&arguments.text("text")?)),
         Some("add") => add(&arguments),
         Some("count") => count(&arguments, feed).await,
         Some("picture") => Ok(picture()),
         Some("greet") => greet(feed).await,
         Some("write_memo") => {
             sample.shared.memo.write(arguments.text("text")?);
-            // Nobody may be listening.
-            drop(sample.shared.notices.send(crate::shelf::memo_changed()));
-            Ok(said("written"))
+            // There may be no listener.
+            drop(sample.shared.notices.send(crate::resources::memo_changed()));
+            Ok(text_result("written"))
         }
         Some("fail") => Ok(Raw::of(&json!({
             "content": [{ "type": "text", "text": "This tool always fails." }], "isError": true
@@ -85,7 +85,7 @@ async fn count(arguments: &Arguments, feed: &Feed) -> Result<Raw, RpcError> {
         }
     }
     feed.log(Raw::of(&json!({ "level": "info", "logger": "sample", "data": format!("counted to {to}") })));
-    Ok(said(&format!("Counted to {to}.")))
+    Ok(text_result(&format!("Counted to {to}.")))
 }
 
 fn picture() -> Raw {
@@ -94,14 +94,14 @@ fn picture() -> Raw {
 }
 
 async fn greet(feed: &Feed) -> Result<Raw, RpcError> {
-    let question = Question {
-        id: AskId(1),
+    let question = ServerRequestDetails {
+        id: ServerRequestId(1),
         key: Some("name".to_owned()),
         method: "elicitation/create".to_owned(),
         params: Some(Raw::of(&json!({
             "message": "Who are you?",
             "requestedSchema": { "type": "object", "required": ["name"], "properties": {
-                "name": { "type": "string", "title": "Your name", "default": "stranger" } } },
+                "name": { "type": "string", "title": "Your name", "default": "guest" } } },
         }))),
         cause: Cause::Request,
     };
@@ -109,7 +109,7 @@ async fn greet(feed: &Feed) -> Result<Raw, RpcError> {
         Ok(answer) => answer,
         Err(error) => {
             return Ok(Raw::of(&json!({
-                "content": [{ "type": "text", "text": format!("Nobody said who you are: {}", error.message()) }],
+                "content": [{ "type": "text", "text": format!("no name was given: {}", error.message()) }],
                 "isError": true
             })));
         }
@@ -117,16 +117,16 @@ async fn greet(feed: &Feed) -> Result<Raw, RpcError> {
     let accepted = answer.get("action").as_ref().and_then(Raw::as_str).is_some_and(|action| action == "accept");
     let name = answer.get("content").and_then(|content| content.get("name"));
     Ok(match name.as_ref().and_then(Raw::as_str).filter(|_| accepted) {
-        Some(name) => said(&format!("Hello, {name}.")),
-        None => said("As you like, stranger."),
+        Some(name) => text_result(&format!("Hello, {name}.")),
+        None => text_result("Hello. You did not give a name."),
     })
 }
 
-fn said(text: &str) -> Raw {
+fn text_result(text: &str) -> Raw {
     Raw::of(&json!({ "content": [{ "type": "text", "text": text }], "isError": false }))
 }
 
-/// Structured content, its text beside it, and further blocks.
+/// A result with structured content, its text form, and further blocks.
 fn structured(value: &serde_json::Value, blocks: Vec<serde_json::Value>) -> Raw {
     let mut content = vec![json!({ "type": "text", "text": value.to_string() })];
     content.extend(blocks);

@@ -1,8 +1,8 @@
-//! A service as others reach it, whatever their era: the same two accents, the other way round.
+//! The downstream side: clients connect to us and use a [`Service`], in any protocol revision.
 //!
-//! Whoever answers implements [`Service`]: a request in, an [`Exchange`] out. A relay to a server is
-//! `Peer::open` in that place. The faces ([`stdio`], [`http`]) decide the era of each request from its metadata
-//! and let the accent speak; what a service does knows no year.
+//! A [`Service`] turns a request into an [`Exchange`]; a relay calls `Peer::open` there. The two downstream transports
+//! ([`stdio`], [`http`]) decide the era of each request from its metadata and let that era's accent encode the
+//! response. A service does not depend on the era.
 
 mod accent;
 mod dialect;
@@ -31,173 +31,173 @@ use crate::{
     json::Raw,
     limit::Limits,
     message::ClientCapabilities,
-    notice::{Notice, Wanted},
+    notice::{Notice, SubscriptionFilter},
     revision::Revision,
     seal::{NoRandomness, Sealer},
 };
 
-pub use hosted_tasks::{HostedTasks, Keeping, TASKS_PER_CALLER};
-pub use tasks::{Tasks, undeclared as tasks_undeclared};
+pub use hosted_tasks::{HostedTasks, HostedTaskOptions, TASKS_PER_CALLER};
+pub use tasks::{Tasks, not_declared as tasks_not_declared};
 
 use self::park::ParkingLot;
 
-/// Whoever answers.
+/// Answers the requests of clients.
 pub trait Service: Send + Sync + 'static {
-    /// What it says of itself to this caller.
+    /// The server information, capabilities and instructions shown to this caller.
     fn profile(&self, caller: &Caller) -> Profile;
 
-    /// Who answers: the `info` of its profile, which every stateless result carries.
+    /// The `info` of the profile, which every stateless result carries.
     fn info(&self, caller: &Caller) -> Raw {
         self.profile(caller).info
     }
 
-    /// Answers one request. A method it does not know ends in `METHOD_NOT_FOUND`.
+    /// Answers one request. An unknown method ends in `METHOD_NOT_FOUND`.
     fn open(&self, request: Request, caller: &Caller) -> Exchange;
 
-    /// Tells of changes from now on; the receiver ends when there is no more to tell. Waited for, because what is
-    /// honoured may be another server's word.
-    fn listen<'a>(&'a self, wanted: Wanted, caller: &'a Caller) -> BoxFuture<'a, Heard>;
+    /// Subscribes to changes from now on. The receiver ends when the subscription does. Asynchronous, because an upstream
+    /// server may decide which part of `wanted` is accepted.
+    fn listen<'a>(&'a self, wanted: SubscriptionFilter, caller: &'a Caller) -> BoxFuture<'a, ServiceSubscription>;
 
-    /// Who keeps the tasks it hands requests over to; nobody where it never does. Both eras are told accordingly.
+    /// The tasks of this service; `None` if it never answers with a task. The advertised capabilities depend on it.
     fn tasks(&self, _caller: &Caller) -> Option<&dyn Tasks> {
         None
     }
 
-    /// A caller's session is over.
-    fn left(&self, _caller: &Caller) {}
+    /// Called when a caller's session has ended.
+    fn session_ended(&self, _caller: &Caller) {}
 
-    /// A caller may no longer come in: what is kept for it ends.
-    fn expelled(&self, _principal: &str) {}
+    /// Called when a principal has lost access: everything kept for it must end.
+    fn principal_expelled(&self, _principal: &str) {}
 
-    /// Which arguments of a tool must be repeated in headers.
+    /// Arguments of a tool that clients repeat in HTTP headers (`x-mcp-header`).
     fn param_headers(&self, _tool: &str, _caller: &Caller) -> Vec<ParamHeader> {
         Vec::new()
     }
 }
 
-/// What a service says of itself.
+/// Server information, capabilities and instructions of a service.
 #[derive(Clone, Debug)]
 pub struct Profile {
     /// `{name, version, …}`
     pub info: Raw,
-    /// What it offers.
+    /// Server capabilities, as on the wire.
     pub capabilities: Raw,
-    /// How it wants to be used.
+    /// Usage instructions for models.
     pub instructions: Option<String>,
 }
 
-/// A subscription as a service grants it.
+/// A subscription granted by a [`Service`].
 #[derive(Debug)]
-pub struct Heard {
-    /// The part it will tell of.
-    pub honoured: Wanted,
-    /// The notices.
+pub struct ServiceSubscription {
+    /// The accepted part of the requested filter.
+    pub accepted: SubscriptionFilter,
+    /// Notices that match `accepted`.
     pub notices: mpsc::Receiver<Notice>,
 }
 
-/// On whose behalf a request is made.
+/// The client that makes a request, and the principal it authenticated as.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// The revision it speaks.
+    /// Protocol revision of the client.
     pub revision: Revision,
-    /// What its side can be asked.
+    /// Server requests the client can answer.
     pub capabilities: ClientCapabilities,
-    /// What it says of itself, for display.
+    /// `clientInfo`, for display only.
     pub info: Option<Raw>,
-    /// Who it is, as far as whoever let it in knows; empty where nobody asked.
+    /// Authenticated principal; empty if the client was not authenticated.
     pub principal: Arc<str>,
-    /// A name for its session, where it keeps one; not the one it is known by on the wire.
+    /// Internal name of the session, not the session id on the wire; `None` for stateless requests.
     pub session: Option<Arc<str>>,
 }
 
-/// How a face behaves.
+/// Options of a downstream.
 #[derive(Clone, Debug)]
-pub struct FaceOptions {
-    /// Which revisions are spoken.
+pub struct DownstreamOptions {
+    /// Accepted protocol revisions.
     pub revisions: Vec<Revision>,
-    /// The bounds.
+    /// Limits on messages, requests, sessions and streams.
     pub limits: Limits,
-    /// How long a question in the middle of a call waits for its caller's answer, in either era.
-    pub park: Duration,
-    /// How long a session may be left alone: nothing under way, no stream read, nothing heard of its caller.
+    /// How long a server request waits for the client's answer, in either era.
+    pub answer_timeout: Duration,
+    /// How long a session may be idle: no request in progress, no stream read, nothing received.
     pub session_idle: Duration,
-    /// How often a silent stream gets a sign of life.
+    /// Interval of keep-alive comments on a silent stream.
     pub keep_alive: Duration,
-    /// How long requests under way are given to end by themselves when the face is told to stop.
+    /// How long requests in progress may take to finish after the downstream was told to stop.
     pub drain: Duration,
-    /// What a caller that keeps a session may be asked.
-    pub asks: Asks,
-    /// Which logs a caller gets that keeps a session and never said, of servers that log only when told to.
-    pub usual_log_level: Option<LogLevel>,
-    /// What seals the handles that pass through callers' hands; without one, a key that lives as long as the face.
+    /// Server requests that a client with a session may receive.
+    pub server_requests: AllowedServerRequests,
+    /// Log level for a client with a session that has not set one, at servers that log only on request.
+    pub default_log_level: Option<LogLevel>,
+    /// Seals the handles that clients hold; `None`: a random key that lives as long as this downstream.
     pub sealer: Option<Arc<Sealer>>,
-    /// Where the bounds on sessions and parked calls hold; without one, for the face alone.
-    pub premises: Option<Premises>,
+    /// Capacity for sessions and parked calls; `None`: not shared with other downstreams.
+    pub shared_capacity: Option<SharedCapacity>,
 }
 
-/// What faces of one program have together: sessions and parked calls of all of them count against one bound. Each is
-/// known only at its own face. Clones are the same premises.
+/// Capacity shared by several downstreams: their sessions and parked calls count against one limit. A session or call
+/// is still visible only to its own downstream. Clones share the capacity.
 #[derive(Clone, Debug, Default)]
-pub struct Premises {
-    pub(crate) sessions: Arc<http::SessionRoom>,
-    pub(crate) parked: park::Places,
+pub struct SharedCapacity {
+    pub(crate) sessions: Arc<http::SessionStore>,
+    pub(crate) parked: park::SharedParkedCalls,
 }
 
-/// What a caller that keeps a session may be asked. Without one nobody is ever asked what it did not declare.
+/// Server requests that a client with a session may receive. A stateless client receives only what it declared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asks {
-    /// What it declared; anything else is refused in its place.
+pub enum AllowedServerRequests {
+    /// Declared ones; others are refused on the client's behalf.
     Declared,
-    /// Anything, as many servers do: what it did not declare it refuses itself.
+    /// All of them; the client itself refuses what it does not support.
     Anything,
 }
 
-/// What all connections of one face share.
-pub(crate) struct Face {
+/// State shared by all connections of one downstream.
+pub(crate) struct Downstream {
     pub(crate) service: Arc<dyn Service>,
-    pub(crate) options: FaceOptions,
+    pub(crate) options: DownstreamOptions,
     pub(crate) parked: ParkingLot,
-    /// The end is near: whoever listens is told that there is no more to hear.
+    /// Cancelled at shutdown: subscriptions end.
     pub(crate) draining: CancellationToken,
 }
 
 impl Caller {
-    /// Whether it can be told which capability a request of its would have needed: only where it declares them with each.
-    pub fn says_what_it_lacks(&self) -> bool {
+    /// Whether the client declares its capabilities with each request and so can be told which one is missing.
+    pub fn declares_capabilities_per_request(&self) -> bool {
         self.revision.era() == crate::revision::Era::Modern
     }
 }
 
-impl Default for FaceOptions {
+impl Default for DownstreamOptions {
     fn default() -> Self {
         Self {
             revisions: Revision::ALL.to_vec(),
             limits: Limits::default(),
-            park: Duration::from_secs(600),
+            answer_timeout: Duration::from_secs(600),
             session_idle: Duration::from_secs(1_800),
             keep_alive: Duration::from_secs(15),
-            drain: http::DRAIN_TIME,
-            asks: Asks::Declared,
-            usual_log_level: Some(LogLevel::Info),
+            drain: http::DRAIN_TIMEOUT,
+            server_requests: AllowedServerRequests::Declared,
+            default_log_level: Some(LogLevel::Info),
             sealer: None,
-            premises: None,
+            shared_capacity: None,
         }
     }
 }
 
-impl Face {
-    pub(crate) fn new(service: Arc<dyn Service>, mut options: FaceOptions) -> Result<Arc<Self>, NoRandomness> {
+impl Downstream {
+    pub(crate) fn new(service: Arc<dyn Service>, mut options: DownstreamOptions) -> Result<Arc<Self>, NoRandomness> {
         let sealer = match &options.sealer {
             Some(given) => Arc::clone(given),
-            None => Arc::new(Sealer::generated()?),
+            None => Arc::new(Sealer::with_random_key()?),
         };
-        // Taken out: sessions hold their face, and must not hold the room they are in.
-        let places = options.premises.take().map(|premises| premises.parked).unwrap_or_default();
-        let parked = ParkingLot::new(sealer, &options.limits, options.park, places)?;
+        // Taken out of the options: sessions hold their downstream and must not keep the shared store alive.
+        let places = options.shared_capacity.take().map(|shared_capacity| shared_capacity.parked).unwrap_or_default();
+        let parked = ParkingLot::new(sealer, &options.limits, options.answer_timeout, places)?;
         Ok(Arc::new(Self { service, options, parked, draining: CancellationToken::new() }))
     }
 
-    /// Whether any revision of this era is spoken.
+    /// Whether any revision of this era is enabled.
     pub(crate) fn speaks(&self, era: crate::revision::Era) -> bool {
         self.options.revisions.iter().any(|revision| revision.era() == era)
     }
@@ -212,8 +212,8 @@ impl Face {
     }
 }
 
-impl fmt::Debug for Face {
+impl fmt::Debug for Downstream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Face").field("options", &self.options).finish_non_exhaustive()
+        f.debug_struct("Downstream").field("options", &self.options).finish_non_exhaustive()
     }
 }

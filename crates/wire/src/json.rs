@@ -1,8 +1,7 @@
-//! JSON as it came: text that was checked once and is carried unread.
+//! Raw JSON: text that was validated once and is carried without being parsed.
 //!
-//! [`Raw`] is one JSON value, its bytes shared and never rewritten. The checker behind it
-//! ([`scan`]) counts depth, finds the members of one level and copies nothing. Changes are
-//! made in [`crate::message::splice`] and nowhere else.
+//! [`Raw`] is one JSON value whose bytes are shared and never rewritten. The scanner behind it ([`scan`]) checks depth,
+//! finds the members of one level and copies nothing. Only [`crate::message::splice`] edits values.
 
 pub(crate) mod scan;
 pub(crate) mod skim;
@@ -19,18 +18,18 @@ pub use scan::{JsonError, MAX_DEPTH};
 #[derive(Clone, PartialEq, Eq)]
 pub struct Raw(Bytes);
 
-/// One member of an object: its key as text, and where key and value stand.
+/// One member of an object.
 #[derive(Clone, Debug)]
 pub struct Member {
     /// The key with its escapes resolved.
     pub key: String,
-    /// The value.
+    /// The raw value.
     pub value: Raw,
 }
 
 /// The six kinds of JSON values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum JsonKind {
     /// `{…}`
     Object,
     /// `[…]`
@@ -48,21 +47,21 @@ pub enum Kind {
 // === impl Raw ===
 
 impl Raw {
-    /// Checks `text` and keeps it; whitespace around the value is dropped.
+    /// Validates `text`; whitespace around the value is dropped.
     pub fn parse(text: impl Into<Bytes>) -> Result<Self, JsonError> {
         Self::parse_within(text, MAX_DEPTH)
     }
 
-    /// As [`Raw::parse`], with a depth limit of the caller's.
+    /// As [`Raw::parse`], with this depth limit.
     pub fn parse_within(text: impl Into<Bytes>, depth: usize) -> Result<Self, JsonError> {
         let text = text.into();
         let span = scan::whole_value(&text, depth)?;
         Ok(Self(text.slice(span)))
     }
 
-    /// A value this program made itself.
+    /// Serialises a value of this program.
     pub fn of<T: serde::Serialize + ?Sized>(value: &T) -> Self {
-        // Only maps with keys that are not strings fail here, and we make none.
+        // Only maps with keys that are not strings can fail, and we have none.
         Self(serde_json::to_vec(value).map_or_else(|_| Bytes::from_static(b"null"), Bytes::from))
     }
 
@@ -71,7 +70,7 @@ impl Raw {
         Self(Bytes::from_static(b"{}"))
     }
 
-    /// Bytes that a scanner has already found to be one value.
+    /// Bytes that a scanner has already validated as one value.
     pub(crate) fn checked(text: Bytes) -> Self {
         Self(text)
     }
@@ -91,27 +90,27 @@ impl Raw {
         String::from_utf8_lossy(&self.0)
     }
 
-    /// Which kind of value this is.
-    pub fn kind(&self) -> Kind {
+    /// Kind of this value.
+    pub fn kind(&self) -> JsonKind {
         match self.0.first() {
-            Some(b'{') => Kind::Object,
-            Some(b'[') => Kind::Array,
-            Some(b'"') => Kind::String,
-            Some(b't' | b'f') => Kind::Boolean,
-            Some(b'n') => Kind::Null,
-            _ => Kind::Number,
+            Some(b'{') => JsonKind::Object,
+            Some(b'[') => JsonKind::Array,
+            Some(b'"') => JsonKind::String,
+            Some(b't' | b'f') => JsonKind::Boolean,
+            Some(b'n') => JsonKind::Null,
+            _ => JsonKind::Number,
         }
     }
 
-    /// The string this is, escapes resolved; `None` for anything else, and for a string that is not Unicode.
+    /// The decoded string; `None` for other kinds, and for a string that is not Unicode.
     pub fn as_str(&self) -> Option<Cow<'_, str>> {
-        if self.kind() != Kind::String {
+        if self.kind() != JsonKind::String {
             return None;
         }
         scan::decode_string(&self.0)
     }
 
-    /// The boolean this is.
+    /// The boolean; `None` for other kinds.
     pub fn as_bool(&self) -> Option<bool> {
         match self.as_bytes() {
             b"true" => Some(true),
@@ -120,29 +119,29 @@ impl Raw {
         }
     }
 
-    /// The non-negative integer this is, also when spelled `7.0` or `7e3`.
+    /// The non-negative integer, also if spelled `7.0` or `7e3`.
     pub fn as_u64(&self) -> Option<u64> {
         let text = std::str::from_utf8(&self.0).ok()?;
         text.parse().ok().or_else(|| self.as_f64().and_then(whole))
     }
 
-    /// The number this is, as near as a float comes.
+    /// The number as the nearest float.
     pub fn as_f64(&self) -> Option<f64> {
-        (self.kind() == Kind::Number).then(|| self.read().ok()).flatten()
+        (self.kind() == JsonKind::Number).then(|| self.read().ok()).flatten()
     }
 
-    /// Reads the value into a type of the reader's.
+    /// Deserialises the value.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_slice(&self.0)
     }
 
     /// The value of the first member with this key.
     pub fn get(&self, key: &str) -> Option<Self> {
-        let value = Scanner::again(&self.0).member(key)?;
+        let value = Scanner::trusted(&self.0).member(key)?;
         Some(self.slice(value))
     }
 
-    /// Whether a key of this name can stand anywhere in the text; a look that is much cheaper than reading.
+    /// Whether the text may contain this key anywhere; much cheaper than scanning.
     pub fn may_mention(&self, key: &str) -> bool {
         memchr::memmem::find(&self.0, key.as_bytes()).is_some() || memchr::memmem::find(&self.0, b"\\u").is_some()
     }
@@ -174,31 +173,31 @@ impl Raw {
         self.elements_within(usize::MAX)
     }
 
-    /// The elements in order, as far as one more than `most`: whoever gets more than it takes need not read the rest.
+    /// The first elements in order, at most `most + 1`, so that the caller can tell whether there are too many.
     pub fn elements_within(&self, most: usize) -> Vec<Self> {
         let mut elements = Vec::new();
-        if self.kind() == Kind::Array {
-            // The text was checked when this value was made, so nothing can fail here.
-            if let Ok(spans) = Scanner::again(&self.0).elements(most) {
+        if self.kind() == JsonKind::Array {
+            // The text was validated when this value was created, so this cannot fail.
+            if let Ok(spans) = Scanner::trusted(&self.0).elements(most) {
                 elements.extend(spans.into_iter().map(|span| self.slice(span)));
             }
         }
         elements
     }
 
-    /// Appends the value without whitespace and with its keys in order: the same for whoever writes it down again.
+    /// Appends a canonical form: no whitespace, keys sorted, strings re-encoded.
     pub(crate) fn write_canonical(&self, out: &mut Vec<u8>) {
         let (open, close, mut parts) = match self.kind() {
-            Kind::Array => (b'[', b']', self.elements().into_iter().map(|element| (String::new(), element)).collect()),
-            Kind::Object => {
+            JsonKind::Array => (b'[', b']', self.elements().into_iter().map(|element| (String::new(), element)).collect()),
+            JsonKind::Object => {
                 let parts = self.members().into_iter().map(|member| (member.key, member.value));
                 (b'{', b'}', parts.collect::<Vec<_>>())
             }
-            Kind::String => {
+            JsonKind::String => {
                 return out
                     .extend_from_slice(self.as_str().map_or_else(|| self.clone(), |text| Self::of(&text)).as_bytes());
             }
-            Kind::Number | Kind::Boolean | Kind::Null => return out.extend_from_slice(&self.0),
+            JsonKind::Number | JsonKind::Boolean | JsonKind::Null => return out.extend_from_slice(&self.0),
         };
         parts.sort_by(|one, other| one.0.cmp(&other.0));
         out.push(open);
@@ -215,9 +214,9 @@ impl Raw {
 
     /// Calls `visit` with the span of each key (quotes included) and of its value.
     pub(crate) fn each_member(&self, visit: impl FnMut(Range<usize>, Range<usize>)) {
-        if self.kind() == Kind::Object {
-            // The text was checked when this value was made, so nothing can fail here.
-            let _checked = Scanner::again(&self.0).members(visit);
+        if self.kind() == JsonKind::Object {
+            // The text was validated when this value was created, so this cannot fail.
+            let _checked = Scanner::trusted(&self.0).members(visit);
         }
     }
 
@@ -251,7 +250,7 @@ impl fmt::Display for Raw {
     }
 }
 
-/// The integer a float is, where it is one that floats keep exactly.
+/// The integer value of a float, if it is exact.
 fn whole(number: f64) -> Option<u64> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be whole and in range")]
@@ -260,9 +259,9 @@ fn whole(number: f64) -> Option<u64> {
 
 /// The message as one line: each CR and LF becomes a space.
 ///
-/// Both can stand in JSON only as whitespace between tokens, so the value is the same; but on a wire that is
-/// framed by lines or by SSE fields a request hidden after a line break would become a message of its own. This
-/// is the one edit that is always made, and every such wire takes its messages from here.
+/// JSON allows both only as whitespace between tokens, so the value stays the same; but on a transport framed by lines
+/// or SSE fields, text after a line break would become a message of its own. This edit is always made, and every such
+/// transport calls this function.
 pub fn one_line(message: Bytes) -> Bytes {
     if memchr::memchr2(b'\r', b'\n', &message).is_none() {
         return message;

@@ -1,15 +1,15 @@
-//! One JSON-RPC message: its kind, its id, its method, and the rest as it came.
+//! One JSON-RPC message: its kind, id and method, and the rest as raw JSON.
 //!
-//! [`Envelope::read`] is the only reader of strangers' messages: it checks the text once and remembers where the
-//! members stand. New messages are put together in [`compose`], changes are made in [`splice`], and the views
-//! beside them read the few fields someone needs.
+//! [`Envelope::read`] is the only parser of messages from remote parties: it checks the text once and remembers the
+//! positions of the members. [`compose`] creates new messages, [`splice`] edits existing ones, and the other modules are
+//! views of the few fields that are needed.
 
 pub mod capability;
 pub mod compose;
 pub mod content;
 mod error;
 mod id;
-mod inside;
+mod params;
 pub mod item;
 pub mod meta;
 pub mod result;
@@ -23,101 +23,101 @@ use bytes::{Buf, Bytes};
 pub use capability::{ClientCapabilities, ServerCapabilities};
 pub use error::RpcError;
 pub use id::Id;
-use inside::{Inside, Looking, META};
+use params::{META, ParamsScan, ParamsScanner};
 use result::ResultType;
-pub use strict::{RequestProblem, Seen, refuse_ambiguity};
+pub use strict::{RequestProblem, ParamsSummary, refuse_ambiguity};
 
 use crate::{
     json::{
         JsonError, Raw,
-        scan::{Found, Level, Opened, Scanner, key_is},
+        scan::{FoundMember, MemberLevel, NestedKey, Scanner, key_is},
         skim::{Skimmed, Skimmer},
     },
     limit::Limits,
 };
 
-/// A message over raw JSON.
+/// A parsed message over its raw JSON text.
 #[derive(Clone, Debug)]
 pub struct Envelope {
     text: Bytes,
-    kind: Kind,
+    kind: MessageKind,
     id: Option<Id>,
     method: Option<Range<usize>>,
-    /// The method, where it is one of most requests: then nobody has to make a text of its span.
-    usual: Option<&'static str>,
-    /// `params`, `result` or `error`, whichever the kind calls for.
+    /// The method, if it is a common one; then its text need not be decoded.
+    common_method: Option<&'static str>,
+    /// Position of `params`, `result` or `error`, depending on the kind.
     body: Option<Range<usize>>,
-    /// What was seen inside `params`, where they are an object.
-    inside: Option<Box<Inside>>,
-    /// `resultType`, where it stands in `result`.
+    /// What was found in `params`, if they are an object.
+    params_scan: Option<Box<ParamsScan>>,
+    /// Position of `resultType` in `result`.
     result_type: Option<Range<usize>>,
 }
 
-/// What a message is.
+/// Kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Wants an answer.
+pub enum MessageKind {
+    /// Request, expects a response.
     Request,
-    /// Wants none.
+    /// Notification, expects no response.
     Notification,
-    /// A good answer.
+    /// Response with a result.
     Result,
-    /// A bad one.
+    /// Response with an error.
     Error,
 }
 
-/// A text that is no message, with the id it carried where one could be read.
+/// An invalid message, with its id if one could be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}")]
 pub struct BadMessage {
-    /// What is wrong with it.
+    /// Reason why it is invalid.
     pub problem: Problem,
-    /// Which request it was about.
+    /// Id of the request or response.
     pub id: Option<Id>,
-    /// Whether it had a method, so that its sender waits for an answer.
+    /// Whether it had a method, so that its sender waits for a response.
     pub is_request: bool,
 }
 
-/// Why a text is not a message.
+/// Reason why a message is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// Longer than the bound.
+    /// Longer than the limit.
     #[error("message is longer than {limit} bytes")]
     TooLarge {
-        /// The bound.
+        /// The limit in force.
         limit: usize,
     },
     /// Not JSON, not UTF-8, or nested too deep.
     #[error(transparent)]
     Json(#[from] JsonError),
     /// An array where the revision has no batches.
-    #[error("a batch of messages, which this revision does not have")]
+    #[error("this protocol revision does not support batches of messages")]
     Batch,
-    /// More messages in one batch than the bound.
-    #[error("a batch of more than {limit} messages")]
+    /// More messages in one batch than the limit.
+    #[error("a batch has more than {limit} messages")]
     Crowded {
-        /// The bound.
+        /// The limit in force.
         limit: usize,
     },
-    /// A scalar.
+    /// A scalar value.
     #[error("a message must be a JSON object")]
     NotAnObject,
     /// Neither `method` nor `result` nor `error`, or more than one of them.
-    #[error("neither a request, a notification nor a response")]
+    #[error("message is neither a request, a notification nor a response")]
     NoKind,
     /// An id that is neither string nor number.
-    #[error("an id must be a string or a number")]
+    #[error("`id` must be a string or a number")]
     BadId,
-    /// A method that is not a string.
-    #[error("a method must be a string")]
+    /// A method that is not a plain string.
+    #[error("`method` must be a string without escapes")]
     BadMethod,
-    /// An envelope key twice, or a request that two readers could understand differently.
+    /// A duplicate envelope key, or a request that two parsers could read differently.
     #[error(transparent)]
     Ambiguous(#[from] RequestProblem),
 }
 
 impl BadMessage {
-    /// A text that is not read, but looks like a message: its id may still be told.
+    /// Extracts the id of a message that is not parsed.
     fn skimmed(text: &[u8], problem: Problem) -> Self {
         let Skimmed { id, is_request } = Skimmer::whole(text);
         Self { problem, id, is_request }
@@ -143,7 +143,7 @@ impl Envelope {
         }
     }
 
-    /// Whether a text looks like a batch.
+    /// Whether the text is an array.
     pub(crate) fn is_batch(text: &[u8]) -> bool {
         text.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[')
     }
@@ -165,13 +165,13 @@ impl Envelope {
         })
     }
 
-    /// The whole text, as it came.
+    /// The whole text as received.
     pub fn text(&self) -> &Bytes {
         &self.text
     }
 
-    /// What this message is.
-    pub fn kind(&self) -> Kind {
+    /// Kind of this message.
+    pub fn kind(&self) -> MessageKind {
         self.kind
     }
 
@@ -182,71 +182,71 @@ impl Envelope {
 
     /// The method; empty for responses.
     pub fn method(&self) -> &str {
-        if let Some(usual) = self.usual {
-            return usual;
+        if let Some(common) = self.common_method {
+            return common;
         }
         // The span is that of a checked string literal without escapes.
         self.method.clone().and_then(|span| str::from_utf8(&self.text[span]).ok()).unwrap_or_default()
     }
 
-    /// The method, to keep; those of most requests need no copy.
-    pub(crate) fn kept_method(&self) -> Cow<'static, str> {
-        self.usual.map_or_else(|| Cow::Owned(self.method().to_owned()), Cow::Borrowed)
+    /// The method as an owned value; common methods need no copy.
+    pub(crate) fn owned_method(&self) -> Cow<'static, str> {
+        self.common_method.map_or_else(|| Cow::Owned(self.method().to_owned()), Cow::Borrowed)
     }
 
     /// `params`, of a request or notification.
     pub fn params(&self) -> Option<Raw> {
-        matches!(self.kind, Kind::Request | Kind::Notification).then(|| self.body()).flatten()
+        matches!(self.kind, MessageKind::Request | MessageKind::Notification).then(|| self.body()).flatten()
     }
 
-    /// `_meta` of the params: seen when the message was read, and not looked for again.
+    /// `_meta` of the params, found when the message was parsed.
     pub fn meta(&self) -> Option<Raw> {
-        let meta = self.inside.as_ref()?.meta.as_ref()?;
+        let meta = self.params_scan.as_ref()?.meta.as_ref()?;
         Some(Raw::checked(self.text.slice(meta.whole.clone())))
     }
 
-    /// What `_meta` of the params says under this key, which is one that somebody reads; seen when the message was read.
+    /// Value of this key in `_meta` of the params, found when the message was parsed; only keys that this program reads.
     pub(crate) fn meta_value(&self, key: &str) -> Option<Raw> {
-        let value = self.inside.as_ref()?.meta.as_ref()?.value(key)?;
+        let value = self.params_scan.as_ref()?.meta.as_ref()?.value(key)?;
         Some(Raw::checked(self.text.slice(value)))
     }
 
-    /// What kinds of keys `_meta` of the params has.
-    pub(crate) fn meta_kinds(&self) -> meta::Kinds {
-        let meta = self.inside.as_ref().and_then(|inside| inside.meta.as_ref());
+    /// Kinds of keys in `_meta` of the params.
+    pub(crate) fn meta_kinds(&self) -> meta::MetaKeyKinds {
+        let meta = self.params_scan.as_ref().and_then(|params_scan| params_scan.meta.as_ref());
         meta.map(|meta| meta.kinds).unwrap_or_default()
     }
 
-    /// What was seen of the params, unless two readers could understand them differently.
-    pub(crate) fn seen(&self) -> Result<Seen, RequestProblem> {
-        match (&self.inside, &self.body) {
-            (Some(inside), _) => inside.seen.clone(),
-            (None, None) => Ok(Seen::default()),
+    /// What was found in `params`, if they are an object.
+    pub(crate) fn params_summary(&self) -> Result<ParamsSummary, RequestProblem> {
+        match (&self.params_scan, &self.body) {
+            (Some(params_scan), _) => params_scan.seen.clone(),
+            (None, None) => Ok(ParamsSummary::default()),
             (None, Some(_)) => Err(RequestProblem::ParamsNotAnObject),
         }
     }
 
-    /// `result`, of a good answer.
+    /// `result` of a response.
     pub fn result(&self) -> Option<Raw> {
-        (self.kind == Kind::Result).then(|| self.body()).flatten()
+        (self.kind == MessageKind::Result).then(|| self.body()).flatten()
     }
 
-    /// What the result says it is: seen when the message was read, and not looked for again.
+    /// `resultType` of the result, found when the message was parsed.
     pub(crate) fn result_type(&self) -> ResultType {
         self.result_type.clone().map_or(ResultType::Complete, |span| ResultType::read(&self.text[span]))
     }
 
-    /// As [`Envelope::result`], for whoever needs nothing else of the message.
+    /// As [`Envelope::result`], but consumes the message.
     pub(crate) fn into_result(mut self) -> Option<Raw> {
-        let span = self.body.filter(|_| self.kind == Kind::Result)?;
+        let span = self.body.filter(|_| self.kind == MessageKind::Result)?;
         self.text.truncate(span.end);
         self.text.advance(span.start);
         Some(Raw::checked(self.text))
     }
 
-    /// `error`, of a bad one.
+    /// `error` of a response.
     pub fn error(&self) -> Option<RpcError> {
-        (self.kind == Kind::Error).then(|| self.body()).flatten().map(RpcError::from_raw)
+        (self.kind == MessageKind::Error).then(|| self.body()).flatten().map(RpcError::from_raw)
     }
 
     fn body(&self) -> Option<Raw> {
@@ -254,29 +254,29 @@ impl Envelope {
     }
 }
 
-/// The method, where it is one of most requests; then it needs neither a copy nor an encoding.
-pub(crate) fn usual_method(method: &[u8]) -> Option<&'static str> {
-    const USUAL: [&str; 4] = ["tools/call", "resources/read", "prompts/get", "tools/list"];
-    USUAL.into_iter().find(|usual| usual.as_bytes() == method)
+/// The method, if it is a common one; then its text need not be decoded.
+pub(crate) fn common_method(method: &[u8]) -> Option<&'static str> {
+    const COMMON: [&str; 4] = ["tools/call", "resources/read", "prompts/get", "tools/list"];
+    COMMON.into_iter().find(|common| common.as_bytes() == method)
 }
 
 const PARAMS: &[u8] = b"\"params\"";
-/// What is looked into while a message is read.
-const OPENED: [Opened<'_>; 2] = [Opened(PARAMS, &[META, strict::ARGUMENTS]), Opened(b"\"result\"", &[])];
+/// Members whose own members are reported while a message is parsed.
+const OPENED: [NestedKey<'_>; 2] = [NestedKey(PARAMS, &[META, strict::ARGUMENTS]), NestedKey(b"\"result\"", &[])];
 
-/// Where the members of one message stand, while they are being found.
+/// Positions of the members of one message while it is parsed.
 #[derive(Default)]
 struct Parts {
     id: Option<Range<usize>>,
     method: Option<Range<usize>>,
     params: Option<Range<usize>>,
-    /// What was seen inside `params`.
-    inside: Option<Box<Inside>>,
-    /// `resultType`, where it stands in `result`.
+    /// What was found in `params`, if they are an object.
+    params_scan: Option<Box<ParamsScan>>,
+    /// Position of `resultType` in `result`.
     result_type: Option<Range<usize>>,
     result: Option<Range<usize>>,
     error: Option<Range<usize>>,
-    twice: Option<&'static str>,
+    duplicate: Option<&'static str>,
     odd: Option<RequestProblem>,
 }
 
@@ -291,24 +291,24 @@ impl Parts {
             }
             None => return Err(JsonError::Truncated.into()),
         }
-        let (mut scanner, mut looking) = (Scanner::new(text, depth), None);
+        let (mut scanner, mut scanning) = (Scanner::new(text, depth), None);
         scanner.members_with(&OPENED, |found| match found.level {
-            Level::Outer => {
-                let Found { key, value, .. } = found;
+            MemberLevel::Outer => {
+                let FoundMember { key, value, .. } = found;
                 if &text[key.clone()] == PARAMS && text[value.start] == b'{' {
-                    looking.get_or_insert_with(|| Looking::new(text));
+                    scanning.get_or_insert_with(|| ParamsScanner::new(text));
                 }
                 self.take(&text[key], value);
             }
-            Level::Inner(1) => self.take_of_result(text, found),
-            Level::Inner(_) | Level::Innermost(_) => looking.get_or_insert_with(|| Looking::new(text)).take(found),
+            MemberLevel::Inner(1) => self.take_of_result(text, found),
+            MemberLevel::Inner(_) | MemberLevel::Innermost(_) => scanning.get_or_insert_with(|| ParamsScanner::new(text)).take(found),
         })?;
         scanner.end()?;
-        self.inside = looking.map(|looking| Box::new(looking.seen()));
+        self.params_scan = scanning.map(|scanning| Box::new(scanning.finish()));
         Ok(())
     }
 
-    fn take_of_result(&mut self, text: &[u8], Found { key, plain, value, .. }: Found) {
+    fn take_of_result(&mut self, text: &[u8], FoundMember { key, plain, value, .. }: FoundMember) {
         const NAME: &str = "resultType";
         if self.result_type.is_none() && (!plain || key.len() == NAME.len() + 2) && key_is(&text[key], NAME) {
             self.result_type = Some(value);
@@ -329,45 +329,45 @@ impl Parts {
             }
         };
         if slot.replace(value).is_some() {
-            self.twice = Some(name);
+            self.duplicate = Some(name);
         }
     }
 
     fn into_envelope(self, text: Bytes) -> Result<Envelope, BadMessage> {
         let id = self.id_in(&text);
-        let kind = match self.judge(&text, id.as_ref()) {
+        let kind = match self.kind(&text, id.as_ref()) {
             Ok(kind) => kind,
             Err(problem) => return Err(self.into_bad(&text, problem)),
         };
         let body = match kind {
-            Kind::Request | Kind::Notification => self.params,
-            Kind::Result => self.result,
-            Kind::Error => self.error,
+            MessageKind::Request | MessageKind::Notification => self.params,
+            MessageKind::Result => self.result,
+            MessageKind::Error => self.error,
         };
         let method = self.method.map(|span| span.start + 1..span.end - 1);
-        let usual = method.clone().and_then(|span| usual_method(&text[span]));
-        let inside = self.inside.filter(|_| matches!(kind, Kind::Request | Kind::Notification));
-        let result_type = self.result_type.filter(|_| kind == Kind::Result);
-        Ok(Envelope { text, kind, id, method, usual, body, inside, result_type })
+        let common_method = method.clone().and_then(|span| common_method(&text[span]));
+        let params_scan = self.params_scan.filter(|_| matches!(kind, MessageKind::Request | MessageKind::Notification));
+        let result_type = self.result_type.filter(|_| kind == MessageKind::Result);
+        Ok(Envelope { text, kind, id, method, common_method, body, params_scan, result_type })
     }
 
-    /// Which kind the members add up to; `id` is the one they hold, where it is one.
-    fn judge(&self, text: &Bytes, id: Option<&Id>) -> Result<Kind, Problem> {
-        if let Some(key) = self.twice {
-            return Err(RequestProblem::Twice { key: key.to_owned(), place: "the message" }.into());
+    /// Kind that follows from the members; `id` is the parsed id, if valid.
+    fn kind(&self, text: &Bytes, id: Option<&Id>) -> Result<MessageKind, Problem> {
+        if let Some(key) = self.duplicate {
+            return Err(RequestProblem::Duplicate { key: key.to_owned(), place: "the message" }.into());
         }
         let kind = match (&self.method, &self.result, &self.error, &self.id) {
-            (Some(_), None, None, Some(_)) => Kind::Request,
-            (Some(_), None, None, None) => Kind::Notification,
-            (None, Some(_), None, _) => Kind::Result,
-            (None, None, Some(_), _) => Kind::Error,
+            (Some(_), None, None, Some(_)) => MessageKind::Request,
+            (Some(_), None, None, None) => MessageKind::Notification,
+            (None, Some(_), None, _) => MessageKind::Result,
+            (None, None, Some(_), _) => MessageKind::Error,
             // Some servers send `"error": null` beside a result, or the reverse; one of the two is meant.
             (None, Some(result), Some(error), _)
                 if &text[error.clone()] == b"null" && &text[result.clone()] != b"null" =>
             {
-                Kind::Result
+                MessageKind::Result
             }
-            (None, Some(result), Some(_), _) if &text[result.clone()] == b"null" => Kind::Error,
+            (None, Some(result), Some(_), _) if &text[result.clone()] == b"null" => MessageKind::Error,
             _ => return Err(Problem::NoKind),
         };
         if let Some(span) = &self.method {
@@ -377,10 +377,10 @@ impl Parts {
             }
         }
         let id_is_null = self.id.as_ref().is_some_and(|span| &text[span.clone()] == b"null");
-        if self.id.is_some() && id.is_none() && (kind == Kind::Request || !id_is_null) {
+        if self.id.is_some() && id.is_none() && (kind == MessageKind::Request || !id_is_null) {
             return Err(Problem::BadId);
         }
-        if kind == Kind::Request
+        if kind == MessageKind::Request
             && let Some(odd) = &self.odd
         {
             return Err(odd.clone().into());

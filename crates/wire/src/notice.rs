@@ -1,40 +1,39 @@
-//! What happens outside any exchange: changes of lists and resources, logs nobody asked for, faults of a peer.
+//! Notices: events outside any exchange, such as changes of lists and resources, logs, and protocol faults of a peer.
 //!
-//! One era-neutral form for both faces; how a change is announced on the wire is the accents' business. What a listener
-//! wants is written and read in [`filter`].
+//! The form is era-neutral; the accents encode it. [`filter`] encodes and parses subscription filters.
 
 pub(crate) mod filter;
 
 use crate::{error::WireError, json::Raw};
 
-/// Something that concerns no request in particular.
+/// An event that belongs to no request.
 #[derive(Clone, Debug)]
 pub enum Notice {
-    /// A list is not what it was.
+    /// A list has changed.
     Changed(List),
-    /// A resource is not what it was; the URI may name a part of what was subscribed.
+    /// A resource has changed; the URI may name a part of the subscribed one.
     Updated {
-        /// Its URI.
+        /// URI of the resource.
         uri: String,
-        /// All that was said.
+        /// The params as received.
         params: Raw,
     },
-    /// A log line without a request it belongs to.
+    /// A log message that belongs to no request; the params as received.
     Log(Raw),
-    /// Any other notification, as it came.
+    /// Any other notification.
     Other {
-        /// The method.
+        /// Method of the notification.
         method: String,
-        /// The params.
+        /// The params as received.
         params: Option<Raw>,
     },
-    /// The peer broke a rule; the connection lives on.
+    /// The peer violated the protocol; the connection continues.
     Fault(WireError),
-    /// The listener was too slow: so many notices are gone.
+    /// The listener was too slow: this many notices were dropped.
     Missed(u64),
 }
 
-/// The lists a server keeps.
+/// Lists of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum List {
     /// `tools/list`
@@ -45,21 +44,21 @@ pub enum List {
     Resources,
 }
 
-/// What a listener wants to hear of.
+/// Notices that a listener subscribes to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
-    /// Changes of the tools.
+pub struct SubscriptionFilter {
+    /// Changes of the tool list.
     pub tools: bool,
-    /// Changes of the prompts.
+    /// Changes of the prompt list.
     pub prompts: bool,
-    /// Changes of the resources.
+    /// Changes of the resource list.
     pub resources: bool,
-    /// Updates of these resources.
+    /// Updates of the resources with these URIs.
     pub uris: Vec<String>,
 }
 
 impl List {
-    /// The notification that announces a change.
+    /// Method of the notification that announces a change.
     pub fn changed_method(self) -> &'static str {
         match self {
             Self::Tools => "notifications/tools/list_changed",
@@ -70,7 +69,7 @@ impl List {
 }
 
 impl Notice {
-    /// The notice a notification is.
+    /// Converts a notification.
     pub fn read(method: &str, params: Option<Raw>) -> Self {
         match method {
             "notifications/tools/list_changed" => Self::Changed(List::Tools),
@@ -87,8 +86,8 @@ impl Notice {
     }
 }
 
-impl Wanted {
-    /// All list changes, no resource in particular.
+impl SubscriptionFilter {
+    /// All list changes, no resource updates.
     pub fn lists() -> Self {
         Self { tools: true, prompts: true, resources: true, uris: Vec::new() }
     }
@@ -98,20 +97,20 @@ impl Wanted {
         Self { uris: vec![uri.to_owned()], ..Self::default() }
     }
 
-    /// Whether this notice is one of those.
+    /// Whether this notice matches the filter.
     pub fn covers(&self, notice: &Notice) -> bool {
         match notice {
             Notice::Changed(List::Tools) => self.tools,
             Notice::Changed(List::Prompts) => self.prompts,
             Notice::Changed(List::Resources) => self.resources,
-            // A server may name a part of what was subscribed.
+            // A server may name a part of the subscribed resource.
             Notice::Updated { uri, .. } => self.uris.iter().any(|wanted| uri.starts_with(wanted.as_str())),
             Notice::Missed(_) => true,
             Notice::Log(_) | Notice::Other { .. } | Notice::Fault(_) => false,
         }
     }
 
-    /// What both want.
+    /// Intersection of two filters.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
         Self {

@@ -1,171 +1,171 @@
-//! A task: a request that goes on after its exchange has ended, in one form for both eras.
+//! Tasks: requests that continue after their exchange has ended, in one form for both eras.
 //!
-//! An exchange hands over to one ([`crate::exchange::Outcome::HandedOff`]) when its request allows it
-//! ([`crate::exchange::Handover`]). From then on whoever keeps the task can be asked how it stands, be answered, be told
-//! to stop, or be followed to the end as another exchange. How the wire spells it is in [`spelling`]: the core tasks of
-//! 2025-11-25 with a result of their own, the extension with everything in one answer.
+//! An exchange ends with a task ([`crate::exchange::Outcome::HandedOff`]) if its request allows it
+//! ([`crate::exchange::Handover`]). The task can then be polled, answered, cancelled, or followed to its end as another
+//! exchange. The wire formats are in [`codec`]: the core tasks of 2025-11-25 with `tasks/result`, and the extension with
+//! everything in one response.
 
 pub(crate) mod hosted;
-pub mod moment;
-pub(crate) mod spelling;
-pub(crate) mod watch;
+pub mod timestamp;
+pub(crate) mod codec;
+pub(crate) mod follow;
 
 use std::{fmt, str::FromStr, time::Duration};
 
 use crate::{
     error::WireError,
-    exchange::{Handover, Outcome, Question},
+    exchange::{Handover, Outcome, ServerRequestDetails},
     json::Raw,
     message::RpcError,
 };
 
-/// A task, as far as was looked.
+/// State of a task when it was read.
 #[derive(Clone, Debug)]
 pub struct Task {
-    /// Its keeper's name for it.
+    /// Task id of the server that runs it.
     pub id: String,
-    /// How it stands. A tool that says it failed has completed.
-    pub status: Status,
-    /// What its keeper says of it, for people.
+    /// Current status. A tool result with `isError` counts as completed.
+    pub status: TaskStatus,
+    /// Status message for users.
     pub message: Option<String>,
-    /// When it began, as it was written.
+    /// Time of creation, as received.
     pub created: String,
-    /// When it last changed, as it was written.
+    /// Time of the last change, as received.
     pub updated: String,
     /// How long it is kept from its beginning; `None`: for ever.
-    pub keeps: Option<Duration>,
-    /// How often to look, if its keeper says.
-    pub poll: Option<Duration>,
-    /// What there is to it beside its status.
-    pub inside: Inside,
-    /// All that was said of it.
+    pub ttl: Option<Duration>,
+    /// Suggested poll interval, if any.
+    pub poll_interval: Option<Duration>,
+    /// Result, error or open server requests.
+    pub content: TaskContent,
+    /// The task object as received.
     pub raw: Raw,
 }
 
-/// How a task stands.
+/// Status of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Status {
-    /// It goes on.
+pub enum TaskStatus {
+    /// In progress.
     Working,
-    /// It waits for answers.
+    /// Waiting for answers to server requests.
     InputRequired,
-    /// It has a result.
+    /// Finished with a result.
     Completed,
-    /// It ended with an error.
+    /// Finished with an error.
     Failed,
-    /// It was stopped.
+    /// Cancelled by its caller.
     Cancelled,
 }
 
-/// What there is to a task beside its status.
+/// Result, error or open server requests of a task.
 #[derive(Clone, Debug)]
-pub enum Inside {
-    /// Nothing, or it was not looked for.
+pub enum TaskContent {
+    /// None, or not requested.
     Nothing,
-    /// What it waits for, each under its key; no key is used twice in one task.
-    Asks(Vec<Question>),
-    /// What it gave.
+    /// Open server requests, each with a key that is unique within the task.
+    Requests(Vec<ServerRequestDetails>),
+    /// The result of the request.
     Result(Raw),
-    /// The error it ended with.
+    /// The error of the request.
     Error(RpcError),
 }
 
-/// How closely to look at a task.
+/// How much of a task to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Depth {
-    /// How it stands.
+pub enum TaskDetail {
+    /// Only the status.
     Status,
-    /// Also its result, its error or what it asks.
-    Whole,
+    /// Status and content.
+    Full,
 }
 
-/// Whether a tool can run as a task, as a server with sessions says of it. Without one nothing is said beforehand.
+/// Whether a tool can run as a task (`execution.taskSupport`, legacy only; modern servers do not announce it).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Support {
-    /// It cannot; also where nothing is said.
+pub enum TaskSupport {
+    /// Not possible; the default.
     Forbidden,
-    /// It can.
+    /// Possible on request.
     Optional,
-    /// It runs in no other way.
+    /// The tool runs only as a task.
     Required,
 }
 
-/// One page of a keeper's tasks.
+/// One page of a task list.
 #[derive(Clone, Debug, Default)]
 pub struct TaskPage {
-    /// The tasks, without what is inside.
+    /// Tasks without content.
     pub tasks: Vec<Task>,
-    /// Where the next page begins.
+    /// Cursor of the next page.
     pub next: Option<Raw>,
 }
 
-/// Why nothing is known of a task, or nothing was done with it.
+/// Error of an operation on a task.
 #[derive(Clone, Debug, thiserror::Error)]
-pub enum Unanswered {
-    /// Its keeper said no, as it came.
+pub enum TaskError {
+    /// The server refused it; its error as received.
     #[error("{0}")]
     Refused(RpcError),
-    /// It did not get that far.
+    /// The operation failed before the server answered.
     #[error(transparent)]
     Failed(#[from] WireError),
 }
 
-/// Not a status of tasks.
+/// An unknown task status.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown task status `{0}`")]
-pub struct UnknownStatus(pub String);
+pub struct UnknownTaskStatus(pub String);
 
 // === impl Task ===
 
 impl Task {
-    /// A task that begins now.
-    pub fn begun(id: &str, keeps: Option<Duration>, poll: Option<Duration>) -> Self {
-        let now = moment::now();
+    /// A new task in progress.
+    pub fn new(id: &str, ttl: Option<Duration>, poll_interval: Option<Duration>) -> Self {
+        let now = timestamp::now();
         let task = Self {
             id: id.to_owned(),
-            status: Status::Working,
+            status: TaskStatus::Working,
             message: None,
             created: now.clone(),
             updated: now,
-            keeps,
-            poll,
-            inside: Inside::Nothing,
+            ttl,
+            poll_interval,
+            content: TaskContent::Nothing,
             raw: Raw::empty_object(),
         };
-        Self { raw: spelling::modern(&task), ..task }
+        Self { raw: codec::modern(&task), ..task }
     }
 
-    /// The view of a task as either era spells it: flat, or under `task`.
+    /// Parses a task of either era: flat, or under `task`.
     pub fn view(result: &Raw) -> Option<Self> {
-        spelling::read(result)
+        codec::read(result)
     }
 
-    /// The same under another name, as whoever stands in between calls it.
+    /// The same task under another id, for relays.
     #[must_use]
-    pub fn named(self, id: &str) -> Self {
+    pub fn with_id(self, id: &str) -> Self {
         Self { id: id.to_owned(), ..self }
     }
 
-    /// How long to wait before it is looked at again: what its keeper says, within reason.
+    /// Poll interval: the suggested one, between 100 ms and 60 s.
     pub(crate) fn interval(&self) -> Duration {
         const USUAL: Duration = Duration::from_secs(1);
         const LEAST: Duration = Duration::from_millis(100);
         const MOST: Duration = Duration::from_secs(60);
-        self.poll.unwrap_or(USUAL).clamp(LEAST, MOST)
+        self.poll_interval.unwrap_or(USUAL).clamp(LEAST, MOST)
     }
 
-    /// It has changed just now.
-    pub(crate) fn touch(&mut self, status: Status) {
+    /// Sets the status and the time of the last change.
+    pub(crate) fn touch(&mut self, status: TaskStatus) {
         self.status = status;
-        self.updated = moment::now();
+        self.updated = timestamp::now();
     }
 }
 
-impl Status {
-    /// All of them.
+impl TaskStatus {
+    /// All statuses.
     pub const ALL: [Self; 5] = [Self::Working, Self::InputRequired, Self::Completed, Self::Failed, Self::Cancelled];
 
-    /// As both eras spell it.
+    /// Name on the wire, the same in both eras.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Working => "working",
@@ -176,42 +176,41 @@ impl Status {
         }
     }
 
-    /// Whether nothing more will come.
+    /// Whether the task is finished.
     pub fn is_over(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
     }
 }
 
-impl FromStr for Status {
-    type Err = UnknownStatus;
+impl FromStr for TaskStatus {
+    type Err = UnknownTaskStatus;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|status| status.as_str() == text).ok_or_else(|| UnknownStatus(text.to_owned()))
+        Self::ALL.into_iter().find(|status| status.as_str() == text).ok_or_else(|| UnknownTaskStatus(text.to_owned()))
     }
 }
 
-impl fmt::Display for Status {
+impl fmt::Display for TaskStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
-// === impl Support ===
+// === impl TaskSupport ===
 
-impl Support {
-    /// What a listed tool says.
+impl TaskSupport {
+    /// Task support of a listed tool.
     pub fn of(tool: &Raw) -> Self {
-        let said = tool.get("execution").and_then(|execution| execution.get("taskSupport"));
-        match said.as_ref().and_then(Raw::as_str).as_deref() {
+        let support = tool.get("execution").and_then(|execution| execution.get("taskSupport"));
+        match support.as_ref().and_then(Raw::as_str).as_deref() {
             Some("optional") => Self::Optional,
             Some("required") => Self::Required,
             _ => Self::Forbidden,
         }
     }
 
-    /// What to say to the server of such a tool, where its caller says this: a server with sessions makes a task only
-    /// where it is asked to.
-    pub fn wish(self, caller: Handover) -> Handover {
+    /// Handover to request from the server of such a tool: a legacy server creates a task only on request.
+    pub fn handover_for(self, caller: Handover) -> Handover {
         match (caller, self) {
             (Handover::Allowed, Self::Optional | Self::Required) => Handover::Wanted(None),
             (given, _) => given,
@@ -219,25 +218,25 @@ impl Support {
     }
 }
 
-// === impl Unanswered ===
+// === impl TaskError ===
 
-impl Unanswered {
-    /// Nobody here knows a task of this name.
+impl TaskError {
+    /// Error for an unknown task id.
     pub fn unknown(id: &str) -> Self {
-        Self::Refused(RpcError::new(RpcError::INVALID_PARAMS, &format!("no task `{id}`")))
+        Self::Refused(RpcError::new(RpcError::INVALID_PARAMS, &format!("task `{id}` not found")))
     }
 
-    /// Nobody here knows this method.
+    /// Error for an unknown method.
     pub fn no_such_method(method: &str) -> Self {
         Self::Refused(RpcError::new(RpcError::METHOD_NOT_FOUND, &format!("unknown method `{method}`")))
     }
 }
 
-impl From<Unanswered> for Outcome {
-    fn from(problem: Unanswered) -> Self {
+impl From<TaskError> for Outcome {
+    fn from(problem: TaskError) -> Self {
         match problem {
-            Unanswered::Refused(error) => Self::Refused(error),
-            Unanswered::Failed(error) => Self::Failed(error),
+            TaskError::Refused(error) => Self::Refused(error),
+            TaskError::Failed(error) => Self::Failed(error),
         }
     }
 }

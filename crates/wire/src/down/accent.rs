@@ -1,4 +1,4 @@
-//! Which era is this request? Decided by its metadata, never by its method; and what both accents share.
+//! Shared by both accents: detects the era of a request from its metadata, never from its method.
 
 use std::panic::{self, AssertUnwindSafe};
 
@@ -15,74 +15,74 @@ use crate::{
     revision::Era,
 };
 
-/// One message on its way to the caller.
+/// One message to the client.
 #[derive(Clone, Debug)]
-pub(super) struct Said {
-    pub(super) message: Bytes,
-    /// Whether the request is answered with it.
-    pub(super) last: bool,
-    /// The HTTP status, where it is the only message.
+pub(super) struct OutgoingMessage {
+    pub(super) bytes: Bytes,
+    /// Whether it is the response, which ends the request.
+    pub(super) is_response: bool,
+    /// HTTP status, if this is the only message of the HTTP response.
     pub(super) status: StatusCode,
-    weight: Weight,
+    delivery: Delivery,
 }
 
-/// What becomes of a message that nobody reads.
+/// Whether an unread message may be dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Weight {
-    /// It may give way to later ones.
-    Light,
-    /// Somebody waits for it.
-    Heavy,
+enum Delivery {
+    /// Later messages may replace it (notifications).
+    BestEffort,
+    /// Never dropped (requests and responses).
+    Required,
 }
 
-/// What a request declares itself to be.
+/// Era that a request declares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Declared {
-    /// It says all itself.
+pub(super) enum RequestKind {
+    /// Stateless: the metadata names a protocol version.
     Modern,
-    /// It begins a session.
+    /// `initialize`, which begins a session.
     Handshake,
-    /// Neither; a session or a header must tell.
-    Nothing,
+    /// Neither; the session or a header decides.
+    Undeclared,
 }
 
-impl Said {
-    /// A notification.
-    pub(super) fn more(message: Bytes) -> Self {
-        Self { message, last: false, status: StatusCode::OK, weight: Weight::Light }
+impl OutgoingMessage {
+    /// A notification to the client.
+    pub(super) fn notification(bytes: Bytes) -> Self {
+        Self { bytes, is_response: false, status: StatusCode::OK, delivery: Delivery::BestEffort }
     }
 
-    /// A request to the caller.
-    pub(super) fn question(message: Bytes) -> Self {
-        Self { weight: Weight::Heavy, ..Self::more(message) }
+    /// A server request to the client.
+    pub(super) fn request(bytes: Bytes) -> Self {
+        Self { delivery: Delivery::Required, ..Self::notification(bytes) }
     }
 
-    pub(super) fn last(message: Bytes) -> Self {
-        Self { message, last: true, status: StatusCode::OK, weight: Weight::Heavy }
+    pub(super) fn response(bytes: Bytes) -> Self {
+        Self { bytes, is_response: true, status: StatusCode::OK, delivery: Delivery::Required }
     }
 
-    /// Whether it may be dropped where nobody reads.
+    /// Whether it may be dropped while there is no reader.
     pub(super) fn is_notification(&self) -> bool {
-        self.weight == Weight::Light
+        self.delivery == Delivery::BestEffort
     }
 
     pub(super) fn error(id: Option<&Id>, error: &RpcError, status: StatusCode) -> Self {
-        Self { status, ..Self::last(compose::error(id, error)) }
+        Self { status, ..Self::response(compose::error(id, error)) }
     }
 }
 
-/// What the request itself says about its era. A downstream without stateless revisions has never heard of them.
-pub(super) fn declared(downstream: &Downstream, envelope: &Envelope) -> Declared {
+/// Era that the request declares. Without stateless revisions, a stateless declaration is ignored.
+pub(super) fn request_kind(downstream: &Downstream, envelope: &Envelope) -> RequestKind {
     if downstream.speaks(Era::Modern) && envelope.meta_value(meta::PROTOCOL_VERSION).is_some() {
-        Declared::Modern
+        RequestKind::Modern
     } else if envelope.method() == "initialize" {
-        Declared::Handshake
+        RequestKind::Handshake
     } else {
-        Declared::Nothing
+        RequestKind::Undeclared
     }
 }
 
-/// The answer to a text that is no message.
+/// Error response to an invalid message.
 pub(super) fn bad_message(bad: &BadMessage) -> (Option<Id>, RpcError) {
     let code = match bad.problem {
         Problem::Json(_) => RpcError::PARSE,
@@ -91,48 +91,48 @@ pub(super) fn bad_message(bad: &BadMessage) -> (Option<Id>, RpcError) {
     (bad.id.clone(), RpcError::new(code, &bad.to_string()))
 }
 
-/// The era-neutral request: checked, and rid of what belongs to this hop.
+/// The era-neutral request: validated, without the metadata of this hop.
 pub(super) fn neutral(envelope: &Envelope) -> Result<Request, RpcError> {
     let invalid = |problem: &dyn std::fmt::Display| RpcError::new(RpcError::INVALID_PARAMS, &problem.to_string());
-    let seen = envelope.seen().map_err(|problem| invalid(&problem))?;
-    let request = Request::seen(envelope.kept_method(), envelope.params(), seen);
+    let seen = envelope.params_summary().map_err(|problem| invalid(&problem))?;
+    let request = Request::seen(envelope.owned_method(), envelope.params(), seen);
     let Some(meta) = envelope.meta() else { return Ok(request) };
     let kinds = envelope.meta_kinds();
     let request = request.without_hop_keys(kinds, &meta);
     Ok(if kinds.progress_token { request.with_progress() } else { request })
 }
 
-/// Does what is somebody else's; where that panics, its caller gets an answer and nobody else notices.
-pub(super) fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, RpcError> {
-    panic::catch_unwind(AssertUnwindSafe(work)).map_err(|_| broken())
+/// Runs code of the service; a panic becomes an error response to this request only.
+pub(super) fn catch_panic<T>(work: impl FnOnce() -> T) -> Result<T, RpcError> {
+    panic::catch_unwind(AssertUnwindSafe(work)).map_err(|_| panicked())
 }
 
-/// As [`guarded`], for what takes its time.
-pub(super) async fn guarded_future<T>(work: impl Future<Output = T>) -> Result<T, RpcError> {
-    AssertUnwindSafe(work).catch_unwind().await.map_err(|_| broken())
+/// As [`catch_panic`], for a future.
+pub(super) async fn catch_panic_async<T>(work: impl Future<Output = T>) -> Result<T, RpcError> {
+    AssertUnwindSafe(work).catch_unwind().await.map_err(|_| panicked())
 }
 
-fn broken() -> RpcError {
-    tracing::error!("whoever answers a request panicked; only that request is lost");
-    RpcError::new(RpcError::INTERNAL, "whoever was to answer this broke")
+fn panicked() -> RpcError {
+    tracing::error!("a request handler panicked; only this request failed");
+    RpcError::new(RpcError::INTERNAL, "internal error: the request handler panicked")
 }
 
-/// The result of a tool that could not be used, for whoever called it to read.
+/// A tool result with `isError`, so that the model can read the text.
 pub(super) fn tool_error(text: &str) -> Raw {
     Raw::of(&json!({ "content": [{ "type": "text", "text": text }], "isError": true }))
 }
 
-/// The token its progress is reported under, as it was spelled.
+/// Progress token of the request, byte for byte.
 pub(super) fn progress_token(envelope: &Envelope) -> Option<Raw> {
     envelope.meta_value(meta::PROGRESS_TOKEN)
 }
 
-/// The refusal of an id that is in use.
+/// Refuses a request whose id is in use.
 pub(super) fn id_taken() -> RpcError {
-    RpcError::new(RpcError::INVALID_REQUEST, "another request with this id is under way")
+    RpcError::new(RpcError::INVALID_REQUEST, "another request with this id is in progress")
 }
 
-/// The refusal of a caller that wants too much at once.
+/// Refuses a request over the concurrency limit.
 pub(super) fn too_many(limit: usize) -> RpcError {
-    RpcError::new(RpcError::INTERNAL, &format!("more than {limit} requests or subscriptions at once"))
+    RpcError::new(RpcError::INTERNAL, &format!("too many concurrent requests or subscriptions; the limit is {limit}"))
 }

@@ -1,14 +1,14 @@
-//! What each revision can say, and how results, definitions, content and questions are fitted to a caller's.
+//! Adapts results, definitions, content and server requests to a client's protocol revision.
 //!
-//! One table says what a revision lacks; what nobody has to change keeps its bytes. Nothing is invented but the words
-//! that stand for what cannot be said.
+//! One table lists the features that each revision lacks. Bytes that need no change are kept as received; text is
+//! added only in place of content that the revision cannot express.
 
 mod content;
 mod definition;
-mod question;
+mod server_request;
 
 use crate::{
-    json::{Kind, Raw, scan},
+    json::{JsonKind, Raw, scan},
     message::{
         meta,
         splice::{self, Edit},
@@ -16,40 +16,40 @@ use crate::{
     revision::Revision,
 };
 
-pub(super) use self::question::{capabilities, question, told};
+pub(super) use self::server_request::{adapt_server_request, capabilities, not_forwarded_log};
 
-/// What a revision lacks.
+/// Features that a revision lacks.
 #[derive(Debug)]
-struct Lacks {
-    /// Members of a result.
+struct MissingFeatures {
+    /// Result members.
     result: &'static [&'static str],
-    /// Members of everything that is listed.
+    /// Members of every listed item.
     item: &'static [&'static str],
-    /// Members of a tool besides.
+    /// Further members of a tool.
     tool: &'static [&'static str],
-    /// Members of a content block.
+    /// Content block members.
     block: &'static [&'static str],
-    /// Kinds of content.
+    /// Content types.
     kinds: &'static [&'static str],
-    /// Structured results and their schemas.
+    /// Supported structured results and schemas.
     structure: Structure,
 }
 
-/// What a tool's result may hold beside its content.
+/// Structured results that a revision supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Structure {
-    /// Nothing.
+    /// Not supported.
     None,
-    /// An object; every property's schema is one too.
+    /// Objects; each property schema is an object too.
     Objects,
-    /// Any value, any schema.
+    /// Any value and any schema.
     Anything,
 }
 
-const MODERN: Lacks =
-    Lacks { result: &[], item: &[], tool: &["execution"], block: &[], kinds: &[], structure: Structure::Anything };
+const MODERN: MissingFeatures =
+    MissingFeatures { result: &[], item: &[], tool: &["execution"], block: &[], kinds: &[], structure: Structure::Anything };
 
-const V2025_11_25: Lacks = Lacks {
+const V2025_11_25: MissingFeatures = MissingFeatures {
     result: &["resultType", "ttlMs", "cacheScope"],
     item: &[],
     tool: &[],
@@ -58,9 +58,9 @@ const V2025_11_25: Lacks = Lacks {
     structure: Structure::Objects,
 };
 
-const V2025_06_18: Lacks = Lacks { item: &["icons"], tool: &["execution"], block: &["icons"], ..V2025_11_25 };
+const V2025_06_18: MissingFeatures = MissingFeatures { item: &["icons"], tool: &["execution"], block: &["icons"], ..V2025_11_25 };
 
-const V2025_03_26: Lacks = Lacks {
+const V2025_03_26: MissingFeatures = MissingFeatures {
     result: &["resultType", "ttlMs", "cacheScope", "structuredContent"],
     item: &["title", "_meta", "icons"],
     tool: &["execution", "outputSchema"],
@@ -69,10 +69,10 @@ const V2025_03_26: Lacks = Lacks {
     structure: Structure::None,
 };
 
-const V2024_11_05: Lacks =
-    Lacks { tool: &["execution", "outputSchema", "annotations"], kinds: &["resource_link", "audio"], ..V2025_03_26 };
+const V2024_11_05: MissingFeatures =
+    MissingFeatures { tool: &["execution", "outputSchema", "annotations"], kinds: &["resource_link", "audio"], ..V2025_03_26 };
 
-fn lacks(revision: Revision) -> &'static Lacks {
+fn missing(revision: Revision) -> &'static MissingFeatures {
     match revision {
         Revision::V2026_07_28 => &MODERN,
         Revision::V2025_11_25 => &V2025_11_25,
@@ -82,16 +82,16 @@ fn lacks(revision: Revision) -> &'static Lacks {
     }
 }
 
-/// The edits that fit the result of this method to a caller of this revision.
+/// Edits that adapt the result of this method to a client of this revision.
 pub(super) fn result(revision: Revision, method: &str, result: &Raw) -> Vec<Edit<'static>> {
-    let lacks = lacks(revision);
+    let missing = missing(revision);
     let mut edits = Vec::new();
     let mut structured = None;
-    // Where a result lacks nothing, nobody looks through it.
-    let members = if lacks.result.is_empty() {
+    // Nothing to remove: skip the scan.
+    let members = if missing.result.is_empty() {
         Vec::new()
     } else {
-        present(result, &["structuredContent", "_meta"], lacks.result)
+        present(result, &["structuredContent", "_meta"], missing.result)
     };
     for (key, value) in members {
         match key {
@@ -101,34 +101,34 @@ pub(super) fn result(revision: Revision, method: &str, result: &Raw) -> Vec<Edit
         }
     }
     match method {
-        "tools/list" => edits.extend(definition::tools(lacks, result)),
-        "resources/list" => edits.extend(definition::items(lacks, result, "resources")),
-        "resources/templates/list" => edits.extend(definition::items(lacks, result, "resourceTemplates")),
-        "prompts/list" => edits.extend(definition::prompts(lacks, result)),
-        "prompts/get" => edits.extend(content::messages(lacks, result)),
-        "resources/read" => edits.extend(definition::items(lacks, result, "contents")),
-        "tools/call" | "tasks/result" => edits.extend(content::of_a_tool(lacks, result, structured)),
+        "tools/list" => edits.extend(definition::tools(missing, result)),
+        "resources/list" => edits.extend(definition::items(missing, result, "resources")),
+        "resources/templates/list" => edits.extend(definition::items(missing, result, "resourceTemplates")),
+        "prompts/list" => edits.extend(definition::prompts(missing, result)),
+        "prompts/get" => edits.extend(content::messages(missing, result)),
+        "resources/read" => edits.extend(definition::items(missing, result, "contents")),
+        "tools/call" | "tasks/result" => edits.extend(content::tool_result(missing, result, structured)),
         _ => {}
     }
     edits
 }
 
-/// Who answers, with what this revision says of that.
+/// Server information without the members that this revision lacks.
 pub(super) fn info(revision: Revision, info: &Raw) -> Raw {
-    let lacks: &[&str] = match revision {
+    let missing: &[&str] = match revision {
         Revision::V2026_07_28 | Revision::V2025_11_25 => return info.clone(),
         Revision::V2025_06_18 => &["icons", "description", "websiteUrl"],
         Revision::V2025_03_26 | Revision::V2024_11_05 => &["icons", "description", "websiteUrl", "title"],
     };
-    definition::without(info, &definition::removals(lacks, info)).unwrap_or_else(|| info.clone())
+    definition::without(info, &definition::removals(missing, info)).unwrap_or_else(|| info.clone())
 }
 
-/// Progress as this revision reports it.
+/// Edit of progress params for this revision.
 pub(super) fn progress(revision: Revision) -> Option<Edit<'static>> {
     (revision < Revision::V2025_03_26).then_some(Edit::Remove("message"))
 }
 
-/// Which of these members an object has, in one pass.
+/// The members with these names that the object has, found in one pass.
 fn present(object: &Raw, some: &[&'static str], others: &[&'static str]) -> Vec<(&'static str, Raw)> {
     let mut found = Vec::new();
     object.each_member(|key, value| {
@@ -139,7 +139,7 @@ fn present(object: &Raw, some: &[&'static str], others: &[&'static str]) -> Vec<
     found
 }
 
-/// What a server says of its own hop stays on that hop.
+/// Removes metadata that concerns only the hop to the server.
 fn without_hop(theirs: &Raw) -> Option<Edit<'static>> {
     let keys = meta::HOP_KEYS.into_iter().filter(|key| *key != meta::RELATED_TASK && theirs.get(key).is_some());
     let edits: Vec<Edit<'_>> = keys.map(Edit::Remove).collect();
@@ -150,9 +150,9 @@ fn without_hop(theirs: &Raw) -> Option<Edit<'static>> {
     Some(if rest.members().is_empty() { Edit::Remove("_meta") } else { Edit::Set("_meta", rest) })
 }
 
-/// The list with each object in it changed by `fit`; none where nothing had to change.
+/// The list with each element changed by `fit`; `None` if nothing changed.
 fn each(list: &Raw, fit: impl Fn(&Raw) -> Option<Raw>) -> Option<Raw> {
-    if list.kind() != Kind::Array {
+    if list.kind() != JsonKind::Array {
         return None;
     }
     let elements = list.elements();

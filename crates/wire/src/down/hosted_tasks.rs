@@ -1,7 +1,7 @@
-//! Tasks that are kept here: an exchange goes on without its caller, and its caller comes back to look.
+//! Tasks hosted here: an exchange continues without its caller, who polls for the result.
 //!
-//! They live as long as this value and no longer than their time. Each belongs to whoever began it, and nobody has more
-//! than a bound; one that is over and was looked at since gives way to a new one of the same caller.
+//! Tasks are in memory and expire. Each belongs to the principal that started it, and their number is limited in total
+//! and per principal. A finished task whose end the caller has seen is evicted for a new one of the same principal.
 
 use std::{
     collections::HashMap,
@@ -23,127 +23,126 @@ use crate::{
     message::RpcError,
     seal,
     task::{
-        Depth, Task, TaskPage, Unanswered,
-        hosted::{Follower, Hosted},
-        watch::see_through,
+        TaskDetail, Task, TaskPage, TaskError,
+        hosted::{HostedTaskFollower, HostedTask},
+        follow::follow,
     },
 };
 
-/// How tasks are kept.
+/// Limits and times of hosted tasks.
 #[derive(Clone, Copy, Debug)]
-pub struct Keeping {
-    /// How many at once.
+pub struct HostedTaskOptions {
+    /// Maximum number in total.
     pub tasks: usize,
-    /// How many of one caller.
+    /// Maximum number per principal.
     pub tasks_per_caller: usize,
-    /// How long each, where its caller does not say, and at most.
-    pub time: Duration,
-    /// How often to look at one.
-    pub poll: Duration,
+    /// Default and maximum lifetime of a task.
+    pub ttl: Duration,
+    /// Poll interval suggested to callers.
+    pub poll_interval: Duration,
 }
 
-/// Tasks that are kept here. Clones keep the same ones.
+/// Tasks hosted in this process. Clones share them.
 #[derive(Clone, Debug)]
 pub struct HostedTasks {
     inner: Arc<Inner>,
-    /// Tasks of another shelf are unknown here, and count all the same.
-    shelf: u64,
+    /// Tasks of other namespaces are not visible here, but count against the same limits.
+    namespace: u64,
 }
 
 #[derive(Debug)]
 struct Inner {
-    keeping: Keeping,
-    shelves: AtomicU64,
+    options: HostedTaskOptions,
+    namespaces: AtomicU64,
     // Nothing awaits under this lock.
-    tasks: Mutex<HashMap<String, Kept>>,
+    tasks: Mutex<HashMap<String, Entry>>,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct Entry {
     principal: Arc<str>,
-    shelf: u64,
-    hosted: Arc<Hosted>,
-    /// Its end was seen.
+    namespace: u64,
+    hosted: Arc<HostedTask>,
+    /// Whether its caller has seen the end.
     seen: Arc<AtomicBool>,
     _expiry: AbortOnDropHandle<()>,
 }
 
-/// Tasks of one caller: it takes several to fill what there is for all.
+/// Default maximum of tasks per principal; several principals are needed to reach the total.
 pub const TASKS_PER_CALLER: usize = 200;
-/// Happenings of one exchange that wait for whoever follows a task.
+/// Queued events of one exchange that follows a task.
 const UNREAD: usize = 64;
 
-impl Default for Keeping {
+impl Default for HostedTaskOptions {
     fn default() -> Self {
-        let (time, poll) = (Duration::from_secs(3_600), Duration::from_secs(1));
-        Self { tasks: 1_000, tasks_per_caller: TASKS_PER_CALLER, time, poll }
+        let (ttl, poll_interval) = (Duration::from_secs(3_600), Duration::from_secs(1));
+        Self { tasks: 1_000, tasks_per_caller: TASKS_PER_CALLER, ttl, poll_interval }
     }
 }
 
 // === impl HostedTasks ===
 
 impl HostedTasks {
-    /// Keeps tasks this way.
-    pub fn new(keeping: Keeping) -> Self {
-        Self { inner: Arc::new(Inner { keeping, shelves: AtomicU64::new(1), tasks: Mutex::default() }), shelf: 0 }
+    /// An empty set of tasks.
+    pub fn new(options: HostedTaskOptions) -> Self {
+        Self { inner: Arc::new(Inner { options, namespaces: AtomicU64::new(1), tasks: Mutex::default() }), namespace: 0 }
     }
 
-    /// Another shelf: what is kept there is found only there, within the same bounds.
+    /// A new namespace: its tasks are found only there, within the same limits.
     #[must_use]
-    pub fn another_shelf(&self) -> Self {
-        Self { inner: Arc::clone(&self.inner), shelf: self.inner.shelves.fetch_add(1, Ordering::Relaxed) }
+    pub fn new_namespace(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner), namespace: self.inner.namespaces.fetch_add(1, Ordering::Relaxed) }
     }
 
-    /// How many are kept, on all shelves.
+    /// Number of tasks in all namespaces.
     pub fn count(&self) -> usize {
         self.inner.tasks.lock().len()
     }
 
-    /// Ends those of a caller, on all shelves: what is under way is cancelled on the other side.
-    pub fn let_go(&self, principal: &str) {
-        self.end(|kept| *kept.principal == *principal);
+    /// Ends the tasks of a principal in all namespaces; running ones are cancelled upstream.
+    pub fn cancel_all_of(&self, principal: &str) {
+        self.end(|entry| *entry.principal == *principal);
     }
 
-    /// Ends those on this shelf.
+    /// Ends the tasks of this namespace.
     pub fn clear(&self) {
-        self.end(|kept| kept.shelf == self.shelf);
+        self.end(|entry| entry.namespace == self.namespace);
     }
 
-    fn end(&self, such: impl Fn(&Kept) -> bool) {
+    fn end(&self, such: impl Fn(&Entry) -> bool) {
         let mut tasks = self.inner.tasks.lock();
-        let ended: Vec<_> = tasks.extract_if(|_, kept| such(kept)).collect();
+        let ended: Vec<_> = tasks.extract_if(|_, entry| such(entry)).collect();
         drop(tasks);
-        ended.iter().for_each(|(_, kept)| kept.hosted.cancel());
+        ended.iter().for_each(|(_, entry)| entry.hosted.cancel());
     }
 
-    /// Keeps an exchange as a task of this caller's; it exists when this returns. The caller may want it kept for less
-    /// than the usual time, not for more.
-    pub fn keep(&self, exchange: Exchange, time: Option<Duration>, caller: &Caller) -> Result<Task, RpcError> {
+    /// Starts a task of this caller from an exchange. `time` shortens the default lifetime, but cannot extend it.
+    pub fn start(&self, exchange: Exchange, time: Option<Duration>, caller: &Caller) -> Result<Task, RpcError> {
         let full = |message: &str| RpcError::new(RpcError::INTERNAL, message);
         let id = seal::random_token().map_err(|error| full(&error.to_string()))?;
-        let keeping = self.inner.keeping;
-        let time = time.unwrap_or(keeping.time).min(keeping.time);
-        let task = Task::begun(&id, Some(time), Some(keeping.poll));
+        let options = self.inner.options;
+        let time = time.unwrap_or(options.ttl).min(options.ttl);
+        let task = Task::new(&id, Some(time), Some(options.poll_interval));
         let mut tasks = self.inner.tasks.lock();
-        let own = tasks.values().filter(|kept| kept.principal == caller.principal).count();
-        if keeping.tasks <= tasks.len() || keeping.tasks_per_caller <= own {
-            let spared = spare(&tasks, &caller.principal).ok_or_else(|| full(too_many(&keeping, own)))?;
-            tasks.remove(&spared);
+        let own = tasks.values().filter(|entry| entry.principal == caller.principal).count();
+        if options.tasks <= tasks.len() || options.tasks_per_caller <= own {
+            let evicted = find_evictable(&tasks, &caller.principal).ok_or_else(|| full(too_many(&options, own)))?;
+            tasks.remove(&evicted);
         }
         let expiry = tokio::runtime::Handle::current().spawn(self.expiry(id.clone(), time));
-        let kept = Kept {
+        let entry = Entry {
             principal: Arc::clone(&caller.principal),
-            shelf: self.shelf,
+            namespace: self.namespace,
             seen: Arc::default(),
-            hosted: Hosted::keep(task.clone(), exchange),
+            hosted: HostedTask::start(task.clone(), exchange),
             _expiry: AbortOnDropHandle::new(expiry),
         };
-        tasks.insert(id, kept);
+        tasks.insert(id, entry);
         Ok(task)
     }
 
-    /// Whether a task of this caller's is kept under this name.
-    pub fn keeps(&self, id: &str, caller: &Caller) -> bool {
+    /// Whether this caller has a task with this id.
+    pub fn contains(&self, id: &str, caller: &Caller) -> bool {
         self.find(id, caller).is_ok()
     }
 
@@ -152,84 +151,84 @@ impl HostedTasks {
         async move {
             tokio::time::sleep(time).await;
             let expired = inner.upgrade().and_then(|inner| inner.tasks.lock().remove(&id));
-            // Whoever follows it hears of its end.
-            if let Some(kept) = expired {
-                kept.hosted.cancel();
+            // Followers receive its end.
+            if let Some(entry) = expired {
+                entry.hosted.cancel();
             }
         }
     }
 
-    fn find(&self, id: &str, caller: &Caller) -> Result<Arc<Hosted>, Unanswered> {
-        self.with(id, caller, |kept| Arc::clone(&kept.hosted))
+    fn find(&self, id: &str, caller: &Caller) -> Result<Arc<HostedTask>, TaskError> {
+        self.with(id, caller, |entry| Arc::clone(&entry.hosted))
     }
 
-    fn with<T>(&self, id: &str, caller: &Caller, look: impl FnOnce(&Kept) -> T) -> Result<T, Unanswered> {
+    fn with<T>(&self, id: &str, caller: &Caller, look: impl FnOnce(&Entry) -> T) -> Result<T, TaskError> {
         let tasks = self.inner.tasks.lock();
-        let kept = tasks.get(id).filter(|kept| kept.principal == caller.principal && kept.shelf == self.shelf);
-        kept.map(look).ok_or_else(|| Unanswered::unknown(id))
+        let entry = tasks.get(id).filter(|entry| entry.principal == caller.principal && entry.namespace == self.namespace);
+        entry.map(look).ok_or_else(|| TaskError::unknown(id))
     }
 }
 
-/// The task of this caller that can be spared first: it is over, its end was seen, and nothing of it changed for longest.
-fn spare(tasks: &HashMap<String, Kept>, principal: &str) -> Option<String> {
-    let own = tasks.iter().filter(|(_, kept)| *kept.principal == *principal && kept.seen.load(Ordering::Relaxed));
-    let over = own.map(|(id, kept)| (kept.hosted.seen(), id)).filter(|(task, _)| task.status.is_over());
+/// The task of this principal to evict: finished, its end seen, unchanged for the longest time.
+fn find_evictable(tasks: &HashMap<String, Entry>, principal: &str) -> Option<String> {
+    let own = tasks.iter().filter(|(_, entry)| *entry.principal == *principal && entry.seen.load(Ordering::Relaxed));
+    let over = own.map(|(id, entry)| (entry.hosted.snapshot(), id)).filter(|(task, _)| task.status.is_over());
     over.min_by(|(one, _), (other, _)| one.updated.cmp(&other.updated)).map(|(_, id)| id.clone())
 }
 
-fn too_many(keeping: &Keeping, own: usize) -> &'static str {
-    match keeping.tasks_per_caller <= own {
-        true => "too many tasks of yours are kept already; look at the results of those that are over, or cancel some",
-        false => "too many tasks are kept already",
+fn too_many(options: &HostedTaskOptions, own: usize) -> &'static str {
+    match options.tasks_per_caller <= own {
+        true => "too many tasks for this client; fetch the results of finished tasks or cancel some",
+        false => "too many tasks; try again later",
     }
 }
 
 impl Tasks for HostedTasks {
-    fn look<'a>(&'a self, id: &'a str, _depth: Depth, caller: &'a Caller) -> BoxFuture<'a, Result<Task, Unanswered>> {
-        let seen = self.with(id, caller, |kept| {
-            let task = kept.hosted.seen();
-            kept.seen.fetch_or(task.status.is_over(), Ordering::Relaxed);
+    fn get<'a>(&'a self, id: &'a str, _depth: TaskDetail, caller: &'a Caller) -> BoxFuture<'a, Result<Task, TaskError>> {
+        let seen = self.with(id, caller, |entry| {
+            let task = entry.hosted.snapshot();
+            entry.seen.fetch_or(task.status.is_over(), Ordering::Relaxed);
             task
         });
         Box::pin(future::ready(seen))
     }
 
-    fn see_through(&self, id: &str, caller: &Caller) -> Exchange {
-        let followed = self.with(id, caller, |kept| (Arc::clone(&kept.hosted), Arc::clone(&kept.seen)));
+    fn follow(&self, id: &str, caller: &Caller) -> Exchange {
+        let followed = self.with(id, caller, |entry| (Arc::clone(&entry.hosted), Arc::clone(&entry.seen)));
         let (hosted, seen) = match followed {
             Ok(followed) => followed,
             Err(problem) => return Exchange::ended(problem.into()),
         };
         let (exchange, feed) = exchange::pair(ExchangeTimeouts::unbounded(), UNREAD);
-        let follower = Follower::new(hosted);
-        // It ends with its exchange: when the caller leaves, nobody follows the task any more.
+        let follower = HostedTaskFollower::new(hosted);
+        // Ends with its exchange, that is when the caller leaves.
         tokio::runtime::Handle::current()
-            .spawn(async move { seen.fetch_or(see_through(&follower, &feed).await, Ordering::Relaxed) });
+            .spawn(async move { seen.fetch_or(follow(&follower, &feed).await, Ordering::Relaxed) });
         exchange
     }
 
-    fn answer<'a>(&'a self, id: &'a str, answers: Raw, caller: &'a Caller) -> BoxFuture<'a, Result<(), Unanswered>> {
+    fn answer<'a>(&'a self, id: &'a str, answers: Raw, caller: &'a Caller) -> BoxFuture<'a, Result<(), TaskError>> {
         Box::pin(future::ready(self.find(id, caller).map(|hosted| hosted.take(&answers))))
     }
 
-    fn cancel<'a>(&'a self, id: &'a str, caller: &'a Caller) -> BoxFuture<'a, Result<Task, Unanswered>> {
+    fn cancel<'a>(&'a self, id: &'a str, caller: &'a Caller) -> BoxFuture<'a, Result<Task, TaskError>> {
         Box::pin(future::ready(self.find(id, caller).map(|hosted| {
             hosted.cancel();
-            hosted.seen()
+            hosted.snapshot()
         })))
     }
 
-    fn changed<'a>(&'a self, seen: &'a Task, caller: &'a Caller) -> BoxFuture<'a, ()> {
+    fn wait_for_change<'a>(&'a self, seen: &'a Task, caller: &'a Caller) -> BoxFuture<'a, ()> {
         let Ok(hosted) = self.find(&seen.id, caller) else { return Box::pin(future::ready(())) };
-        // Two changes within one tick of the clock look alike; then it is the interval that tells.
+        // Two changes within one clock tick look alike; then the poll interval applies.
         let other = |task: &Task| task.status != seen.status || task.updated != seen.updated;
         Box::pin(async move { drop(hosted.until(seen.interval(), other).await) })
     }
 
-    fn list<'a>(&'a self, _from: Option<Raw>, caller: &'a Caller) -> BoxFuture<'a, Result<TaskPage, Unanswered>> {
+    fn list<'a>(&'a self, _from: Option<Raw>, caller: &'a Caller) -> BoxFuture<'a, Result<TaskPage, TaskError>> {
         let tasks = self.inner.tasks.lock();
-        let own = tasks.values().filter(|kept| kept.principal == caller.principal && kept.shelf == self.shelf);
-        let mut tasks: Vec<Task> = own.map(|kept| kept.hosted.seen()).collect();
+        let own = tasks.values().filter(|entry| entry.principal == caller.principal && entry.namespace == self.namespace);
+        let mut tasks: Vec<Task> = own.map(|entry| entry.hosted.snapshot()).collect();
         tasks.sort_by(|one, other| (&one.created, &one.id).cmp(&(&other.created, &other.id)));
         Box::pin(future::ready(Ok(TaskPage { tasks, next: None })))
     }
@@ -241,13 +240,13 @@ mod tests {
 
     use serde_json::json;
 
-    use super::{Caller, Depth, HostedTasks, Keeping, Tasks};
+    use super::{Caller, TaskDetail, HostedTasks, HostedTaskOptions, Tasks};
     use crate::{
         exchange::{ServerRequestId, Cause, Outcome, ServerRequestDetails, ExchangeTimeouts, pair},
         json::Raw,
         message::ClientCapabilities,
         revision::Revision,
-        task::{Inside, Status},
+        task::{TaskContent, TaskStatus},
     };
 
     fn ada() -> Caller {
@@ -267,91 +266,91 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_task_is_kept_for_its_time_and_then_its_work_is_cancelled() {
-        let (tasks, ada) = (HostedTasks::new(Keeping::default()), ada());
+    async fn task_expires_and_its_work_is_cancelled() {
+        let (tasks, ada) = (HostedTasks::new(HostedTaskOptions::default()), ada());
         let (exchange, feed) = pair(ExchangeTimeouts::unbounded(), 8);
-        let task = tasks.keep(exchange, Some(Duration::from_secs(5)), &ada).unwrap();
+        let task = tasks.start(exchange, Some(Duration::from_secs(5)), &ada).unwrap();
         tokio::time::sleep(Duration::from_secs(4)).await;
-        assert!(tasks.look(&task.id, Depth::Whole, &ada).await.is_ok());
+        assert!(tasks.get(&task.id, TaskDetail::Full, &ada).await.is_ok());
         feed.cancelled().await;
-        assert!(tasks.look(&task.id, Depth::Whole, &ada).await.is_err());
+        assert!(tasks.get(&task.id, TaskDetail::Full, &ada).await.is_err());
     }
 
     #[tokio::test]
-    async fn tasks_are_bounded_in_number_and_in_time() {
-        let keeping = Keeping { tasks: 1, time: Duration::from_secs(60), ..Keeping::default() };
-        let (tasks, ada) = (HostedTasks::new(keeping), ada());
+    async fn tasks_are_limited_in_number_and_lifetime() {
+        let options = HostedTaskOptions { tasks: 1, ttl: Duration::from_secs(60), ..HostedTaskOptions::default() };
+        let (tasks, ada) = (HostedTasks::new(options), ada());
         let [(one, _feed), (other, turned_away)] = [pair(ExchangeTimeouts::unbounded(), 8), pair(ExchangeTimeouts::unbounded(), 8)];
-        let kept = tasks.keep(one, Some(Duration::MAX), &ada).unwrap();
-        assert_eq!(kept.keeps, Some(Duration::from_secs(60)));
-        assert!(tasks.keep(other, None, &ada).is_err());
+        let entry = tasks.start(one, Some(Duration::MAX), &ada).unwrap();
+        assert_eq!(entry.ttl, Some(Duration::from_secs(60)));
+        assert!(tasks.start(other, None, &ada).is_err());
         assert!(turned_away.is_cancelled());
     }
 
     #[tokio::test]
-    async fn nobody_has_more_than_its_own_and_what_was_looked_at_gives_way() {
-        let keeping = Keeping { tasks: 10, tasks_per_caller: 2, ..Keeping::default() };
-        let (tasks, ada) = (HostedTasks::new(keeping), ada());
-        let shelf = tasks.another_shelf();
+    async fn tasks_per_principal_are_limited_and_seen_ones_are_evicted() {
+        let options = HostedTaskOptions { tasks: 10, tasks_per_caller: 2, ..HostedTaskOptions::default() };
+        let (tasks, ada) = (HostedTasks::new(options), ada());
+        let namespace = tasks.new_namespace();
         let (one, feed) = pair(ExchangeTimeouts::unbounded(), 8);
-        let first = tasks.keep(one, None, &ada).unwrap().id;
+        let first = tasks.start(one, None, &ada).unwrap().id;
         let (other, _feed) = pair(ExchangeTimeouts::unbounded(), 8);
-        let second = shelf.keep(other, None, &ada).unwrap().id;
-        assert!(tasks.look(&second, Depth::Whole, &ada).await.is_err(), "it is on another shelf");
+        let second = namespace.start(other, None, &ada).unwrap().id;
+        assert!(tasks.get(&second, TaskDetail::Full, &ada).await.is_err(), "it is in another namespace");
         let more = || pair(ExchangeTimeouts::unbounded(), 8).0;
         let ben = Caller { principal: Arc::from("ben"), ..ada.clone() };
-        assert!(tasks.keep(more(), None, &ben).is_ok());
-        let refused = tasks.keep(more(), None, &ada).unwrap_err();
-        assert!(refused.message().contains("too many tasks of yours"), "{refused}");
-        // Over, and nobody has looked: it stays.
+        assert!(tasks.start(more(), None, &ben).is_ok());
+        let refused = tasks.start(more(), None, &ada).unwrap_err();
+        assert!(refused.message().contains("too many tasks for this client"), "{refused}");
+        // Finished, but its caller has not seen the end: it stays.
         feed.end(Outcome::Answered(Raw::empty_object()));
-        while tasks.list(None, &ada).await.unwrap().tasks[0].status != Status::Completed {
+        while tasks.list(None, &ada).await.unwrap().tasks[0].status != TaskStatus::Completed {
             tokio::task::yield_now().await;
         }
-        assert!(tasks.keep(more(), None, &ada).is_err());
-        while tasks.look(&first, Depth::Whole, &ada).await.unwrap().status != Status::Completed {
+        assert!(tasks.start(more(), None, &ada).is_err());
+        while tasks.get(&first, TaskDetail::Full, &ada).await.unwrap().status != TaskStatus::Completed {
             tokio::task::yield_now().await;
         }
-        assert!(tasks.keep(more(), None, &ada).is_ok());
-        assert!(tasks.look(&first, Depth::Whole, &ada).await.is_err());
+        assert!(tasks.start(more(), None, &ada).is_ok());
+        assert!(tasks.get(&first, TaskDetail::Full, &ada).await.is_err());
         assert_eq!(tasks.count(), 3);
     }
 
     #[tokio::test]
-    async fn an_end_is_seen_by_whoever_stays_until_then_and_not_by_whoever_left() {
-        let keeping = Keeping { tasks_per_caller: 1, ..Keeping::default() };
-        let (tasks, ada) = (HostedTasks::new(keeping), ada());
+    async fn end_counts_as_seen_only_by_a_follower_that_stayed() {
+        let options = HostedTaskOptions { tasks_per_caller: 1, ..HostedTaskOptions::default() };
+        let (tasks, ada) = (HostedTasks::new(options), ada());
         let (exchange, feed) = pair(ExchangeTimeouts::unbounded(), 8);
-        let id = tasks.keep(exchange, None, &ada).unwrap().id;
-        drop(tasks.see_through(&id, &ada));
+        let id = tasks.start(exchange, None, &ada).unwrap().id;
+        drop(tasks.follow(&id, &ada));
         feed.end(Outcome::Answered(Raw::empty_object()));
-        while tasks.list(None, &ada).await.unwrap().tasks[0].status != Status::Completed {
+        while tasks.list(None, &ada).await.unwrap().tasks[0].status != TaskStatus::Completed {
             tokio::task::yield_now().await;
         }
-        let more = || tasks.keep(pair(ExchangeTimeouts::unbounded(), 8).0, None, &ada);
-        assert!(more().is_err(), "its result is still there for whoever comes back");
-        assert!(matches!(tasks.see_through(&id, &ada).outcome().await, Outcome::Answered(_)));
+        let more = || tasks.start(pair(ExchangeTimeouts::unbounded(), 8).0, None, &ada);
+        assert!(more().is_err(), "its result is kept until the caller has seen it");
+        assert!(matches!(tasks.follow(&id, &ada).outcome().await, Outcome::Answered(_)));
         tokio::task::yield_now().await;
         assert!(more().is_ok(), "it was seen");
     }
 
     #[tokio::test]
-    async fn whoever_is_sent_away_keeps_no_task_on_any_shelf() {
-        let (tasks, ada) = (HostedTasks::new(Keeping::default()), ada());
+    async fn expelled_principal_loses_its_tasks_in_all_namespaces() {
+        let (tasks, ada) = (HostedTasks::new(HostedTaskOptions::default()), ada());
         let ben = Caller { principal: Arc::from("ben"), ..ada.clone() };
-        let feeds = [tasks.clone(), tasks.another_shelf()].map(|shelf| {
+        let feeds = [tasks.clone(), tasks.new_namespace()].map(|namespace| {
             let (exchange, feed) = pair(ExchangeTimeouts::unbounded(), 8);
-            shelf.keep(exchange, None, &ada).unwrap();
+            namespace.start(exchange, None, &ada).unwrap();
             feed
         });
         let (exchange, bens) = pair(ExchangeTimeouts::unbounded(), 8);
-        tasks.keep(exchange, None, &ben).unwrap();
-        let emptied = tasks.another_shelf();
+        tasks.start(exchange, None, &ben).unwrap();
+        let emptied = tasks.new_namespace();
         let (exchange, cleared) = pair(ExchangeTimeouts::unbounded(), 8);
-        emptied.keep(exchange, None, &ben).unwrap();
+        emptied.start(exchange, None, &ben).unwrap();
         emptied.clear();
         cleared.cancelled().await;
-        tasks.let_go("ada");
+        tasks.cancel_all_of("ada");
         for feed in feeds {
             feed.cancelled().await;
         }
@@ -360,17 +359,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_key_is_used_twice_in_the_life_of_a_task() {
-        let (tasks, ada) = (HostedTasks::new(Keeping::default()), ada());
+    async fn server_request_keys_are_unique_within_a_task() {
+        let (tasks, ada) = (HostedTasks::new(HostedTaskOptions::default()), ada());
         let (exchange, feed) = pair(ExchangeTimeouts::unbounded(), 8);
-        let id = tasks.keep(exchange, None, &ada).unwrap().id;
+        let id = tasks.start(exchange, None, &ada).unwrap().id;
         let mut keys = Vec::new();
         for (number, key) in [(1, Some("same")), (2, Some("same")), (3, None)] {
             let answer = feed.ask(question(number, key));
             let asked = loop {
-                let task = tasks.look(&id, Depth::Whole, &ada).await.unwrap();
-                match task.inside {
-                    Inside::Asks(asked) => break asked,
+                let task = tasks.get(&id, TaskDetail::Full, &ada).await.unwrap();
+                match task.content {
+                    TaskContent::Requests(asked) => break asked,
                     _ => tokio::task::yield_now().await,
                 }
             };
@@ -382,7 +381,7 @@ mod tests {
         }
         assert_eq!(keys, ["same", "ask-1", "ask-2"]);
         feed.end(Outcome::Cancelled);
-        while tasks.look(&id, Depth::Status, &ada).await.unwrap().status != Status::Cancelled {
+        while tasks.get(&id, TaskDetail::Status, &ada).await.unwrap().status != TaskStatus::Cancelled {
             tokio::task::yield_now().await;
         }
     }

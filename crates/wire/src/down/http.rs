@@ -1,21 +1,21 @@
 //! The HTTP downstream: both eras on one path, the era decided per request.
 //!
-//! A request is let in by [`guard`], answered with JSON when there is one message and with a stream as soon as there
-//! is more; the status is committed only with the first message. Sessions are kept in [`sessions`]. Without a
-//! session a closed connection cancels the request; with one it does not.
+//! [`guard`] checks host and origin. A response with one message is JSON; one with more messages is an event stream. The
+//! status is sent with the first message. [`sessions`] keeps the sessions. Without a session, a closed connection
+//! cancels the request; with one it does not.
 
 mod body;
 mod guard;
-mod head_clock;
-mod oversight;
-mod patient;
-mod reply;
+mod header_timer;
+mod control;
+mod write_timeout;
+mod responses;
 mod serving;
 mod sessions;
 mod stateful;
 mod stateless;
-mod taken;
-mod two_paths;
+mod request_body;
+mod http_sse;
 
 use std::{
     future::poll_fn,
@@ -33,79 +33,79 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use body::ResponseBody;
 pub use guard::HostGuard;
-/// The body of a request as it comes in.
+/// Body of an incoming request.
 pub use hyper::body::Incoming;
-pub use serving::{DRAIN_TIME, Responder, WRITE_TIME, serve};
-pub(crate) use sessions::SessionRoom;
-pub use two_paths::TwoPaths;
+pub use serving::{DRAIN_TIMEOUT, Responder, WRITE_TIMEOUT, serve};
+pub(crate) use sessions::SessionStore;
+pub use http_sse::HttpSsePaths;
 
 use self::{
-    sessions::Sessions,
-    taken::{NotWhole, Taken},
-    two_paths::Conversations,
+    sessions::SessionRegistry,
+    request_body::{BodyError, RequestBody},
+    http_sse::SseSessions,
 };
 use super::{
     Downstream, DownstreamOptions, Service,
-    accent::{self, Declared},
+    accent::{self, RequestKind},
 };
 use crate::{
     exchange::TimerPool,
     header as mcp,
     limit::Limits,
-    message::{Envelope, Kind, Problem, compose},
+    message::{Envelope, MessageKind, Problem, compose},
     revision::{Era, Revision},
     seal::NoRandomness,
 };
 
-/// How the HTTP downstream behaves.
+/// Options of the HTTP downstream.
 #[derive(Clone, Debug)]
 pub struct HttpDownstreamOptions {
-    /// What every downstream has.
+    /// Options common to all downstreams.
     pub downstream: DownstreamOptions,
-    /// The one path; none where whoever stands in front has looked at it already.
+    /// Path of the endpoint; `None` if the embedding server has already routed the request.
     pub path: Option<String>,
-    /// Where the transport of 2024-11-05 is reached; nowhere unless somebody asks for it.
-    pub two_paths: Option<TwoPaths>,
-    /// Who may come in.
+    /// Paths of the HTTP+SSE transport of 2024-11-05; `None`: disabled.
+    pub http_sse: Option<HttpSsePaths>,
+    /// Accepted hosts and origins.
     pub guard: HostGuard,
-    /// A connection whose reader takes nothing for this long is closed.
-    pub write_time: Duration,
+    /// A connection whose client reads nothing for this long is closed.
+    pub write_timeout: Duration,
 }
 
-/// Who a request is from, as whoever stands in front of the downstream found out; an extension of the request.
+/// Principal of a request, set by the embedding server as an extension of the request.
 #[derive(Clone, Debug)]
 pub struct Principal(pub Arc<str>);
 
-/// A service over HTTP.
+/// A [`Service`] over HTTP.
 #[derive(Debug)]
 pub struct HttpDownstream {
     downstream: Arc<Downstream>,
     path: Option<String>,
-    two_paths: Option<TwoPaths>,
-    conversations: Arc<Conversations>,
+    http_sse: Option<HttpSsePaths>,
+    sse_sessions: Arc<SseSessions>,
     guard: HostGuard,
-    write_time: Duration,
-    sessions: Sessions,
+    write_timeout: Duration,
+    sessions: SessionRegistry,
     tasks: TaskTracker,
-    /// Ends the requests of sessions, which do not end with their connections.
+    /// Cancels requests of sessions, which do not end with their connections.
     stop: CancellationToken,
-    /// For whoever waits for a first message; made where they wait.
+    /// Timers for the wait for a first message; created on the runtime where they are first used.
     timers: OnceLock<TimerPool>,
 }
 
-/// What nearly every client accepts: both kinds there are, so that it need not be taken apart.
+/// The usual `Accept` value, compared first because it needs no parsing.
 const USUAL_ACCEPT: &str = "application/json, text/event-stream";
-/// A caller that takes longer to send its body is not one.
-const BODY_TIME: Duration = Duration::from_secs(120);
+/// Maximum time for a request body.
+const BODY_TIMEOUT: Duration = Duration::from_secs(120);
 
 impl Default for HttpDownstreamOptions {
     fn default() -> Self {
         Self {
             downstream: DownstreamOptions::default(),
             path: Some("/mcp".to_owned()),
-            two_paths: None,
+            http_sse: None,
             guard: HostGuard::loopback(),
-            write_time: WRITE_TIME,
+            write_timeout: WRITE_TIMEOUT,
         }
     }
 }
@@ -121,16 +121,16 @@ impl Responder for HttpDownstream {
 
     fn drain(&self) {
         self.downstream.draining.cancel();
-        self.sessions.rest();
-        self.conversations.end_all();
+        self.sessions.close_streams();
+        self.sse_sessions.end_all();
     }
 
-    fn drain_time(&self) -> Duration {
+    fn drain_timeout(&self) -> Duration {
         self.downstream.options.drain
     }
 
-    fn write_time(&self) -> Duration {
-        self.write_time
+    fn write_timeout(&self) -> Duration {
+        self.write_timeout
     }
 
     fn finish(&self) -> BoxFuture<'_, ()> {
@@ -143,18 +143,18 @@ impl Responder for HttpDownstream {
 }
 
 impl HttpDownstream {
-    /// A downstream of this service.
+    /// Creates a downstream of this service.
     pub fn new(service: Arc<dyn Service>, options: HttpDownstreamOptions) -> Result<Arc<Self>, NoRandomness> {
-        let room = options.downstream.premises.as_ref().map(|premises| Arc::clone(&premises.sessions)).unwrap_or_default();
+        let store = options.downstream.shared_capacity.as_ref().map(|shared_capacity| Arc::clone(&shared_capacity.sessions)).unwrap_or_default();
         let downstream = Downstream::new(service, options.downstream)?;
-        let sessions = Sessions::of(&downstream, room);
+        let sessions = SessionRegistry::of(&downstream, store);
         Ok(Arc::new(Self {
             downstream,
             path: options.path,
-            two_paths: options.two_paths,
-            conversations: Arc::default(),
+            http_sse: options.http_sse,
+            sse_sessions: Arc::default(),
             guard: options.guard,
-            write_time: options.write_time,
+            write_timeout: options.write_timeout,
             sessions,
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
@@ -162,12 +162,12 @@ impl HttpDownstream {
         }))
     }
 
-    /// The first message of an answer; none yet where somebody on the way may take the silence for the end.
-    async fn first_word<T>(&self, saying: impl Future<Output = T>) -> Option<T> {
+    /// Waits for the first message; `None` after the keep-alive interval, so that proxies do not close the connection.
+    async fn first_message<T>(&self, saying: impl Future<Output = T>) -> Option<T> {
         self.timers.get_or_init(TimerPool::new).within(self.downstream.options.keep_alive, saying).await
     }
 
-    /// Answers one HTTP request.
+    /// Answers one HTTP request of the [`Principal`] in its extensions.
     pub async fn respond<B>(&self, request: Request<B>) -> Response<ResponseBody>
     where
         B: Body<Data = Bytes> + Send,
@@ -177,33 +177,33 @@ impl HttpDownstream {
         self.respond_to(&principal, request).await
     }
 
-    /// Answers one HTTP request of whoever this is.
+    /// Answers one HTTP request of this principal.
     pub async fn respond_to<B>(&self, principal: &Arc<str>, request: Request<B>) -> Response<ResponseBody>
     where
         B: Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         if let Err(reason) = self.guard.admit(request.headers()) {
-            return reply::plain(StatusCode::FORBIDDEN, reason);
+            return responses::plain(StatusCode::FORBIDDEN, reason);
         }
-        if let Some(paths) = self.two_paths.as_ref().filter(|paths| paths.have(request.uri().path())) {
-            return self.respond_on_two_paths(principal, request, &paths.messages).await;
+        if let Some(paths) = self.http_sse.as_ref().filter(|paths| paths.contain(request.uri().path())) {
+            return self.respond_http_sse(principal, request, &paths.messages).await;
         }
         if self.path.as_ref().is_some_and(|path| request.uri().path() != path) {
-            return reply::plain(StatusCode::NOT_FOUND, "nothing here");
+            return responses::plain(StatusCode::NOT_FOUND, "not found");
         }
         let headers = request.headers();
         match *request.method() {
             Method::POST if !accepts(headers, &["application/json", "text/event-stream"]) => {
-                reply::plain(StatusCode::NOT_ACCEPTABLE, "accept application/json and text/event-stream")
+                responses::plain(StatusCode::NOT_ACCEPTABLE, "the `Accept` header must include `application/json` and `text/event-stream`")
             }
             Method::POST => self.post(request, principal).await,
             Method::GET if !accepts(headers, &["text/event-stream"]) => {
-                reply::plain(StatusCode::NOT_ACCEPTABLE, "this is a stream: accept text/event-stream")
+                responses::plain(StatusCode::NOT_ACCEPTABLE, "the `Accept` header must include `text/event-stream`")
             }
-            Method::GET => self.stand(request.headers(), principal),
+            Method::GET => self.open_stream(request.headers(), principal),
             Method::DELETE => self.end_session(request.headers(), principal),
-            _ => reply::not_allowed("POST, GET, DELETE"),
+            _ => responses::not_allowed("POST, GET, DELETE"),
         }
     }
 
@@ -222,12 +222,12 @@ impl HttpDownstream {
             Err(problem) if problem.problem == Problem::Batch => self
                 .batch(&parts.headers, &text, principal)
                 .await
-                .unwrap_or_else(|| reply::refusal(&problem, StatusCode::BAD_REQUEST)),
-            Err(problem) => reply::refusal(&problem, StatusCode::BAD_REQUEST),
+                .unwrap_or_else(|| responses::refusal(&problem, StatusCode::BAD_REQUEST)),
+            Err(problem) => responses::refusal(&problem, StatusCode::BAD_REQUEST),
         }
     }
 
-    /// The body of a POST, whole; refused where it is not JSON, too large or too slow.
+    /// Reads the whole body of a POST; refuses one that is not JSON, too large or too slow.
     async fn body<B>(&self, request: Request<B>) -> Result<(http::request::Parts, Bytes), Response<ResponseBody>>
     where
         B: Body<Data = Bytes> + Send,
@@ -235,24 +235,24 @@ impl HttpDownstream {
     {
         // CVE-2026-33252: a cross-site form cannot send this type.
         if !is_json(request.headers()) {
-            return Err(reply::plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body must be application/json"));
+            return Err(responses::plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the `Content-Type` must be `application/json`"));
         }
         let (parts, body) = request.into_parts();
         let limit = self.downstream.options.limits.message_bytes;
         let body = pin!(body);
-        let mut reading = pin!(Taken::new(body).whole(limit));
-        // Nearly always it came with the head, and nobody has to look at a clock.
+        let mut reading = pin!(RequestBody::new(body).whole(limit));
+        // The body nearly always arrives with the headers; then no timer is needed.
         let read = match poll_fn(|context| Poll::Ready(reading.as_mut().poll(context))).await {
             Poll::Ready(read) => Ok(read),
-            Poll::Pending => tokio::time::timeout(BODY_TIME, reading).await,
+            Poll::Pending => tokio::time::timeout(BODY_TIMEOUT, reading).await,
         };
         match read {
-            Err(_) => Err(reply::plain(StatusCode::REQUEST_TIMEOUT, "the body took too long")),
+            Err(_) => Err(responses::plain(StatusCode::REQUEST_TIMEOUT, "the request body was not received in time")),
             Ok(Ok(body)) => Ok((parts, body)),
-            Ok(Err(NotWhole::TooLarge)) => {
-                Err(reply::refusal(&reply::bad(Problem::TooLarge { limit }), StatusCode::PAYLOAD_TOO_LARGE))
+            Ok(Err(BodyError::TooLarge)) => {
+                Err(responses::refusal(&responses::bad(Problem::TooLarge { limit }), StatusCode::PAYLOAD_TOO_LARGE))
             }
-            Ok(Err(NotWhole::BrokeOff)) => Err(reply::plain(StatusCode::BAD_REQUEST, "the body broke off")),
+            Ok(Err(BodyError::Incomplete)) => Err(responses::plain(StatusCode::BAD_REQUEST, "the request body is incomplete")),
         }
     }
 
@@ -260,40 +260,40 @@ impl HttpDownstream {
         let version = headers.get(mcp::PROTOCOL_VERSION).and_then(|value| value.to_str().ok());
         let era = version.map(|version| version.parse::<Revision>().map_or(Era::Modern, Revision::era));
         let era = era.filter(|_| self.downstream.speaks(Era::Modern));
-        match (accent::declared(&self.downstream, envelope), envelope.kind()) {
-            (Declared::Modern, Kind::Request) => self.answer_modern(headers, envelope, principal).await,
-            (Declared::Handshake, Kind::Request) => self.initialize(envelope, principal),
-            (_, Kind::Request) if era == Some(Era::Modern) => self.answer_modern(headers, envelope, principal).await,
-            (_, Kind::Notification) if era == Some(Era::Modern) => reply::empty(StatusCode::ACCEPTED),
+        match (accent::request_kind(&self.downstream, envelope), envelope.kind()) {
+            (RequestKind::Modern, MessageKind::Request) => self.answer_modern(headers, envelope, principal).await,
+            (RequestKind::Handshake, MessageKind::Request) => self.initialize(envelope, principal),
+            (_, MessageKind::Request) if era == Some(Era::Modern) => self.answer_modern(headers, envelope, principal).await,
+            (_, MessageKind::Notification) if era == Some(Era::Modern) => responses::empty(StatusCode::ACCEPTED),
             (_, kind) => match self.sessions.find(&self.downstream, headers, principal) {
-                Ok(session) if kind == Kind::Request => self.answer_legacy(&session, envelope).await,
+                Ok(session) if kind == MessageKind::Request => self.answer_legacy(&session, envelope).await,
                 Ok(session) => {
                     session.take(envelope);
-                    reply::empty(StatusCode::ACCEPTED)
+                    responses::empty(StatusCode::ACCEPTED)
                 }
-                Err(none) => reply::json(none.status(), compose::error(envelope.id(), &none.error())),
+                Err(none) => responses::json(none.status(), compose::error(envelope.id(), &none.error())),
             },
         }
     }
 }
 
 impl Principal {
-    /// Whoever a request is from; nobody in particular where nobody asked.
+    /// Principal of a request; empty if the request has none.
     fn of<B>(request: &Request<B>) -> Arc<str> {
-        request.extensions().get::<Self>().map_or_else(|| Arc::from(""), |who| Arc::clone(&who.0))
+        request.extensions().get::<Self>().map_or_else(|| Arc::from(""), |principal| Arc::clone(&principal.0))
     }
 }
 
-impl TwoPaths {
-    fn have(&self, path: &str) -> bool {
+impl HttpSsePaths {
+    fn contain(&self, path: &str) -> bool {
         path == self.stream || path == self.messages
     }
 }
 
-/// Whether one of these kinds is welcome. Whoever says nothing takes what comes.
+/// Whether the `Accept` header allows one of these media types; a missing header allows all.
 fn accepts(headers: &HeaderMap, kinds: &[&str]) -> bool {
-    let mut said = headers.get_all(header::ACCEPT).iter().peekable();
-    let welcome = |range: &str| {
+    let mut values = headers.get_all(header::ACCEPT).iter().peekable();
+    let matches_range = |range: &str| {
         let range = range.split(';').next().unwrap_or_default().trim();
         let fits = |kind: &&str| match range.strip_suffix("/*") {
             Some("*") => true,
@@ -303,8 +303,8 @@ fn accepts(headers: &HeaderMap, kinds: &[&str]) -> bool {
         kinds.iter().any(fits)
     };
     let usual = |value: &HeaderValue| value == USUAL_ACCEPT;
-    said.peek().is_none()
-        || said.any(|value| usual(value) || value.to_str().unwrap_or_default().split(',').any(welcome))
+    values.peek().is_none()
+        || values.any(|value| usual(value) || value.to_str().unwrap_or_default().split(',').any(matches_range))
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

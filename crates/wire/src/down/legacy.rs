@@ -1,4 +1,4 @@
-//! The stateful revisions, spoken to a caller: a question is a request on the caller's own stream.
+//! The accent of the stateful revisions, downstream: a server request is sent on the stream of the client's own request.
 
 use std::{borrow::Cow, collections::VecDeque, sync::Arc};
 
@@ -7,13 +7,13 @@ use http::StatusCode;
 use serde_json::json;
 
 use super::{
-    Asks,
-    accent::{self, Said},
+    AllowedServerRequests,
+    accent::{self, OutgoingMessage},
     dialect,
-    progress::Meter,
+    progress::ProgressLimiter,
     refusal,
-    session::{self, Session},
-    tasks::{self, InSession, Later},
+    session::{self, DownstreamSession},
+    tasks::{self, SessionTaskReply, DelayedOutcome},
 };
 use crate::{
     exchange::{Answer, ServerRequest, ServerRequestId, Exchange, ExchangeEvent, LogLevel, Outcome, ServerRequestDetails},
@@ -21,54 +21,54 @@ use crate::{
     message::{Envelope, Id, RpcError, compose, meta, splice::Edit},
     revision::Revision,
     seal,
-    task::spelling,
+    task::codec,
 };
 
-/// One request being answered, message by message.
-pub(super) struct Reply {
-    session: Arc<Session>,
+/// One request of a session being answered, message by message.
+pub(super) struct LegacyReply {
+    session: Arc<DownstreamSession>,
     id: Id,
     token: Option<Raw>,
     method: Cow<'static, str>,
-    meter: Meter,
+    limiter: ProgressLimiter,
     source: Source,
-    /// The task that is followed, where one is.
+    /// Id of the task that this request follows (`tasks/result`).
     task: Option<String>,
-    /// Questions the caller has been sent; few are ever asked.
+    /// Answers to server requests being awaited; most requests have none.
     asked: Option<FuturesUnordered<BoxFuture<'static, ServerRequestId>>>,
     open: Vec<(ServerRequestId, Id)>,
-    /// Nobody will ever hear what is said.
-    unheard: bool,
-    unsaid: VecDeque<Said>,
+    /// The client is gone; server requests fail at once.
+    detached: bool,
+    outgoing: VecDeque<OutgoingMessage>,
 }
 
 enum Source {
-    /// An exchange.
+    /// An open exchange.
     Exchange(Exchange),
-    /// An answer of the downstream's own that takes its time.
-    Here(Later),
-    /// Everything is said.
+    /// A response that the downstream itself prepares.
+    Here(DelayedOutcome),
+    /// The response was produced.
     Nothing,
 }
 
-impl Reply {
-    /// Begins to answer a request of a session.
-    pub(super) fn begin(session: &Arc<Session>, envelope: &Envelope) -> Result<Self, Said> {
-        accent::guarded(|| Self::start(session, envelope))
-            .unwrap_or_else(|broken| Err(Said::error(envelope.id(), &broken, StatusCode::OK)))
+impl LegacyReply {
+    /// Starts to answer a request of a session.
+    pub(super) fn begin(session: &Arc<DownstreamSession>, envelope: &Envelope) -> Result<Self, OutgoingMessage> {
+        accent::catch_panic(|| Self::start(session, envelope))
+            .unwrap_or_else(|broken| Err(OutgoingMessage::error(envelope.id(), &broken, StatusCode::OK)))
     }
 
-    fn start(session: &Arc<Session>, envelope: &Envelope) -> Result<Self, Said> {
+    fn start(session: &Arc<DownstreamSession>, envelope: &Envelope) -> Result<Self, OutgoingMessage> {
         let id = envelope.id().cloned().ok_or_else(|| {
-            Said::error(None, &RpcError::new(RpcError::INVALID_REQUEST, "a request has an id"), StatusCode::BAD_REQUEST)
+            OutgoingMessage::error(None, &RpcError::new(RpcError::INVALID_REQUEST, "a request must have an `id`"), StatusCode::BAD_REQUEST)
         })?;
         if let Some(answer) = session.answer_here(envelope) {
             return Err(match answer {
-                Ok(result) => Said::last(compose::result(&id, &result, &[])),
-                Err(error) => Said::error(Some(&id), &error, StatusCode::OK),
+                Ok(result) => OutgoingMessage::response(compose::result(&id, &result, &[])),
+                Err(error) => OutgoingMessage::error(Some(&id), &error, StatusCode::OK),
             });
         }
-        let (mut task, refuse) = (None, |error| Said::error(Some(&id), &error, StatusCode::OK));
+        let (mut task, refuse) = (None, |error| OutgoingMessage::error(Some(&id), &error, StatusCode::OK));
         let source = if envelope.method() == "resources/subscribe" {
             let subscribed = Arc::clone(session).subscribe(envelope.params());
             Source::Here(Box::pin(subscribed.map_ok_or_else(Outcome::Refused, Outcome::Answered)))
@@ -76,8 +76,8 @@ impl Reply {
             let request = session::neutral(session, envelope).map_err(refuse)?;
             match session.about_tasks(&request).transpose().map_err(refuse)? {
                 None => Source::Exchange(session.open(request)),
-                Some(InSession::Later(answer)) => Source::Here(answer),
-                Some(InSession::Following(exchange, id)) => {
+                Some(SessionTaskReply::Once(answer)) => Source::Here(answer),
+                Some(SessionTaskReply::Following(exchange, id)) => {
                     task = Some(id);
                     Source::Exchange(exchange)
                 }
@@ -87,52 +87,52 @@ impl Reply {
             session: Arc::clone(session),
             id,
             token: accent::progress_token(envelope),
-            method: envelope.kept_method(),
-            meter: Meter::new(),
+            method: envelope.owned_method(),
+            limiter: ProgressLimiter::new(),
             source,
             task,
             asked: None,
             open: Vec::new(),
-            unheard: false,
-            unsaid: VecDeque::new(),
+            detached: false,
+            outgoing: VecDeque::new(),
         })
     }
 
-    /// Goes on without anybody who hears it: what was asked, and what will be, is answered by nobody.
-    pub(super) fn unheard(mut self) -> Self {
-        self.unheard = true;
+    /// Continues without a client: open and future server requests are not answered.
+    pub(super) fn detached(mut self) -> Self {
+        self.detached = true;
         self.leave_unanswered();
         self
     }
 
-    /// Whether the caller has been sent a question that it has not answered.
+    /// Whether the client has an unanswered server request.
     pub(super) fn is_asking(&self) -> bool {
         !self.open.is_empty()
     }
 
-    /// What was asked is answered by nobody.
+    /// Fails all open server requests as unanswered.
     pub(super) fn leave_unanswered(&mut self) {
         for (_, id) in &self.open {
-            self.session.forget_ask(id);
+            self.session.forget_server_request(id);
         }
     }
 
-    /// The next message; after the last one there is none.
-    pub(super) async fn next(&mut self) -> Option<Said> {
-        match accent::guarded_future(self.go_on()).await {
-            Ok(said) => said,
+    /// The next message; `None` after the response.
+    pub(super) async fn next(&mut self) -> Option<OutgoingMessage> {
+        match accent::catch_panic_async(self.poll_next()).await {
+            Ok(message) => message,
             Err(broken) => {
                 self.source = Source::Nothing;
-                self.unsaid.clear();
+                self.outgoing.clear();
                 Some(self.refused(&broken))
             }
         }
     }
 
-    async fn go_on(&mut self) -> Option<Said> {
+    async fn poll_next(&mut self) -> Option<OutgoingMessage> {
         loop {
-            if let Some(said) = self.unsaid.pop_front() {
-                return Some(said);
+            if let Some(message) = self.outgoing.pop_front() {
+                return Some(message);
             }
             let exchange = match &mut self.source {
                 Source::Nothing => return None,
@@ -145,8 +145,8 @@ impl Reply {
             };
             tokio::select! {
                 happening = exchange.next() => self.take(happening),
-                () = self.meter.due() => {
-                    if let Some(params) = self.meter.release() {
+                () = self.limiter.due() => {
+                    if let Some(params) = self.limiter.release() {
                         self.report(&params);
                     }
                 }
@@ -158,7 +158,7 @@ impl Reply {
     fn take(&mut self, happening: Option<ExchangeEvent>) {
         match happening {
             Some(ExchangeEvent::Progress(params)) if self.token.is_some() => {
-                if let Some(params) = self.meter.take(params) {
+                if let Some(params) = self.limiter.take(params) {
                     self.report(&params);
                 }
             }
@@ -182,43 +182,43 @@ impl Reply {
     }
 
     fn say(&mut self, message: bytes::Bytes) {
-        self.unsaid.push_back(Said::more(message));
+        self.outgoing.push_back(OutgoingMessage::notification(message));
     }
 
     fn ask(&mut self, ask: ServerRequest) {
-        if self.unheard {
+        if self.detached {
             return ask.answer(Answer::Unavailable);
         }
         let question = &ask.details;
         let caller = &self.session.caller;
         let too_old = question.method.starts_with("elicitation/") && !caller.revision.has_elicitation();
         let undeclared = caller.capabilities.lacks(&question.method, question.params.as_ref()).is_some();
-        if too_old || (undeclared && self.session.asks() == Asks::Declared) {
-            let message = format!("the caller cannot be asked `{}`", question.method);
+        if too_old || (undeclared && self.session.server_requests() == AllowedServerRequests::Declared) {
+            let message = format!("the client does not support `{}`", question.method);
             return ask.answer(Answer::Refused(RpcError::new(RpcError::METHOD_NOT_FOUND, &message)));
         }
         let params = match question.params.as_ref() {
-            Some(params) => dialect::question(caller.revision, &question.method, params).map(Some),
+            Some(params) => dialect::adapt_server_request(caller.revision, &question.method, params).map(Some),
             None => Ok(None),
         };
         let params = match params {
             Ok(params) => params,
-            Err(inexpressible) => {
-                let told = dialect::told(&inexpressible);
-                self.say(compose::notification("notifications/message", Some(&told), &[]));
+            Err(unsupported) => {
+                let log = dialect::not_forwarded_log(&unsupported);
+                self.say(compose::notification("notifications/message", Some(&log), &[]));
                 return ask.answer(Answer::dismissed());
             }
         };
         let (id, answer) = self.session.ask();
         let params = params.as_ref();
-        let mut edits = only_with_a_session(params);
-        edits.extend(self.beside_the_point(question));
+        let mut edits = elicitation_id(params);
+        edits.extend(self.metadata_edit(question));
         let message = compose::request(&id, &question.method, params, &edits);
-        self.unsaid.push_back(Said::question(message));
-        let (number, patience) = (question.id, self.session.patience());
+        self.outgoing.push_back(OutgoingMessage::request(message));
+        let (number, timeout) = (question.id, self.session.answer_timeout());
         self.open.push((number, id));
         self.asked.get_or_insert_default().push(Box::pin(async move {
-            let answer = match tokio::time::timeout(patience, answer).await {
+            let answer = match tokio::time::timeout(timeout, answer).await {
                 Ok(answered) => answered.unwrap_or_else(|_| Answer::Unavailable),
                 Err(_) => Answer::too_late(&ask.details.method),
             };
@@ -227,29 +227,29 @@ impl Reply {
         }));
     }
 
-    /// A question has its answer. Where that is not the caller's, the caller need not answer any more.
+    /// A server request was answered. If the client did not answer it, cancels it at the client.
     fn close(&mut self, ask: ServerRequestId) {
         if let Some(index) = self.open.iter().position(|(open, _)| *open == ask) {
             let (_, id) = self.open.swap_remove(index);
-            if self.session.forget_ask(&id) {
-                self.call_off(&id, "nobody answered in time");
+            if self.session.forget_server_request(&id) {
+                self.call_off(&id, "no answer in time");
             }
         }
     }
 
-    /// What is said of a question beside the point: its task and its key, where it has them.
-    fn beside_the_point(&self, question: &ServerRequestDetails) -> Option<Edit<'static>> {
+    /// `_meta` of a server request: its task and its key, if any.
+    fn metadata_edit(&self, question: &ServerRequestDetails) -> Option<Edit<'static>> {
         let task = self.task.as_ref().map(|task| Edit::Set(meta::RELATED_TASK, Raw::of(&json!({ "taskId": task }))));
         let key = question.key.as_ref().map(|key| Edit::Set(meta::ASK_KEY, Raw::of(key)));
         let keys: Vec<Edit<'_>> = task.into_iter().chain(key).collect();
         (!keys.is_empty()).then(|| meta::with_keys(question.params.as_ref(), &keys))
     }
 
-    /// The server no longer wants to know: neither does the caller have to answer.
+    /// The server withdrew a request: cancels it at the client.
     fn withdraw(&mut self, ask: ServerRequestId) {
         if let Some(index) = self.open.iter().position(|(open, _)| *open == ask) {
             let (_, id) = self.open.swap_remove(index);
-            self.session.forget_ask(&id);
+            self.session.forget_server_request(&id);
             self.call_off(&id, "no longer needed");
         }
     }
@@ -262,32 +262,32 @@ impl Reply {
 
     fn end(&mut self, outcome: Outcome) {
         self.source = Source::Nothing;
-        if let Some(params) = self.meter.release() {
+        if let Some(params) = self.limiter.release() {
             self.report(&params);
         }
-        let said = match outcome {
+        let message = match outcome {
             Outcome::Answered(result) => {
                 let mut edits = dialect::result(self.session.caller.revision, &self.method, &result);
                 if let Some(task) = &self.task {
                     edits.retain(|edit| edit.key() != "_meta");
                     edits.push(tasks::related(Some(&meta::without_hop_keys(&result)), task));
                 }
-                Said::last(compose::result(&self.id, &result, &edits))
+                OutgoingMessage::response(compose::result(&self.id, &result, &edits))
             }
-            Outcome::HandedOff(task) => Said::last(compose::result(&self.id, &spelling::legacy_created(&task), &[])),
+            Outcome::HandedOff(task) => OutgoingMessage::response(compose::result(&self.id, &codec::legacy_created(&task), &[])),
             Outcome::Refused(refusal) if refusal.code() == RpcError::URL_ELICITATION_REQUIRED => {
-                self.page_first(&refusal)
+                self.url_elicitation_required(&refusal)
             }
             Outcome::Refused(error) => self.refused(&refusal::to_stateful(error)),
             Outcome::Failed(problem) => self.failed(&problem),
-            Outcome::TimedOut { kind, limit } => self.failed(&format!("no answer within {limit:?} ({kind})")),
-            Outcome::Cancelled => self.failed(&"the request was given up"),
+            Outcome::TimedOut { kind, limit } => self.failed(&format!("no response within {limit:?} ({kind})")),
+            Outcome::Cancelled => self.failed(&"the request was cancelled"),
         };
-        self.unsaid.push_back(said);
+        self.outgoing.push_back(message);
     }
 
-    /// A page has to be opened first: said as it was, where the caller knows what that means, else in a sentence.
-    fn page_first(&self, error: &RpcError) -> Said {
+    /// A URL elicitation is required first: passed on if the client supports it, else explained in text.
+    fn url_elicitation_required(&self, error: &RpcError) -> OutgoingMessage {
         let caller = &self.session.caller;
         let url = Raw::of(&json!({ "mode": "url" }));
         let understood = Revision::V2025_11_25 <= caller.revision;
@@ -298,29 +298,29 @@ impl Reply {
         let pages = pages.unwrap_or_default();
         let addresses: Vec<String> =
             pages.iter().filter_map(|page| page.get("url")?.as_str().map(String::from)).collect();
-        let sentence = format!("{}; open {} first, then call again", error.message(), addresses.join(" and "));
+        let sentence = format!("{}; open {} first, then repeat the call", error.message(), addresses.join(" and "));
         if self.method == "tools/call" {
-            return Said::last(compose::result(&self.id, &accent::tool_error(&sentence), &[]));
+            return OutgoingMessage::response(compose::result(&self.id, &accent::tool_error(&sentence), &[]));
         }
         self.refused(&RpcError::new(RpcError::INTERNAL, &sentence))
     }
 
-    fn failed(&self, problem: &dyn std::fmt::Display) -> Said {
+    fn failed(&self, problem: &dyn std::fmt::Display) -> OutgoingMessage {
         self.refused(&RpcError::new(RpcError::INTERNAL, &problem.to_string()))
     }
 
-    fn refused(&self, error: &RpcError) -> Said {
-        Said::error(Some(&self.id), error, StatusCode::OK)
+    fn refused(&self, error: &RpcError) -> OutgoingMessage {
+        OutgoingMessage::error(Some(&self.id), error, StatusCode::OK)
     }
 }
 
-impl Drop for Reply {
+impl Drop for LegacyReply {
     fn drop(&mut self) {
         self.leave_unanswered();
     }
 }
 
-/// The next question that is answered; waits for good where none is open.
+/// The next server request that is answered; pending forever if none is open.
 async fn answered(asked: &mut Option<FuturesUnordered<BoxFuture<'static, ServerRequestId>>>) -> Option<ServerRequestId> {
     match asked {
         Some(asked) if !asked.is_empty() => asked.next().await,
@@ -328,13 +328,13 @@ async fn answered(asked: &mut Option<FuturesUnordered<BoxFuture<'static, ServerR
     }
 }
 
-/// A page to open is named in a session, so that its completion can be announced.
-fn only_with_a_session(params: Option<&Raw>) -> Vec<Edit<'static>> {
+/// Adds an `elicitationId` to a URL elicitation, so that its completion can be announced.
+fn elicitation_id(params: Option<&Raw>) -> Vec<Edit<'static>> {
     let mode = params.and_then(|params| params.get("mode"));
     let url = mode.as_ref().and_then(Raw::as_str).is_some_and(|mode| mode == "url");
     let named = params.is_some_and(|params| params.get("elicitationId").is_some());
     match seal::random_token() {
-        Ok(word) if url && !named => vec![Edit::Set("elicitationId", Raw::of(&word))],
+        Ok(id) if url && !named => vec![Edit::Set("elicitationId", Raw::of(&id))],
         _ => Vec::new(),
     }
 }

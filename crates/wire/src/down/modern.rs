@@ -1,9 +1,10 @@
-//! The stateless revision, spoken to a caller: a question ends the request, and the retry goes on with it.
+//! The accent of the stateless revision, downstream: a server request ends the request with `input_required`, and the
+//! client's retry continues it.
 
-mod asking;
+mod input_required;
 mod caller;
-mod listening;
-mod watching;
+mod subscription;
+mod task_subscription;
 
 use std::{
     collections::VecDeque,
@@ -15,80 +16,80 @@ use futures_util::future::BoxFuture;
 use http::{HeaderMap, StatusCode};
 use tokio::time::Instant;
 
-use self::watching::Subscription;
+use self::task_subscription::ActiveSubscription;
 use super::{
     Caller, Downstream,
-    accent::{self, Said},
+    accent::{self, OutgoingMessage},
     dialect,
-    progress::Meter,
+    progress::ProgressLimiter,
     refusal,
-    tasks::{self, Later},
+    tasks::{self, DelayedOutcome},
 };
 use crate::{
     exchange::{ServerRequest, Exchange, ExchangeEvent, LogLevel, Outcome, Progress, Request},
-    json::{Kind, Raw},
+    json::{JsonKind, Raw},
     message::{
         Envelope, Id, RpcError, compose, meta,
         result::CacheHint,
         splice::{self, Edit},
     },
     revision::{Era, Revision},
-    task::spelling,
+    task::codec,
 };
 
-/// Further questions are waited for this long after each one, so that they go out together …
-const NEXT_ASK: Duration = Duration::from_millis(50);
-/// … and this long in all.
-const ALL_ASKS: Duration = Duration::from_millis(100);
+/// Wait for further server requests after each one, so that they go out together …
+const NEXT_REQUEST_WAIT: Duration = Duration::from_millis(50);
+/// … and the maximum wait in total.
+const ROUND_WAIT: Duration = Duration::from_millis(100);
 
-/// Methods that exist only with a session; marked as stateless, they are unknown.
+/// Methods that exist only in sessions; unknown in stateless requests.
 const LEGACY_ONLY: [&str; 5] =
     ["initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
 
-/// Results that carry caching hints.
+/// Methods whose results carry caching hints.
 const CACHEABLE: [&str; 6] =
     ["server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read"];
 
-/// One request being answered, message by message.
-pub(super) struct Reply {
+/// One stateless request being answered, message by message.
+pub(super) struct ModernReply {
     downstream: Arc<Downstream>,
     caller: Caller,
     id: Id,
     token: Option<Raw>,
-    meter: Meter,
+    limiter: ProgressLimiter,
     level: Option<LogLevel>,
     request: Request,
-    /// What a handle of this request is bound to.
+    /// Digest of the request, to which its handles are bound.
     digest: OnceLock<String>,
     source: Source,
-    unsaid: VecDeque<Said>,
+    outgoing: VecDeque<OutgoingMessage>,
 }
 
 enum Source {
-    /// An exchange, and the questions gathered from it for one round.
+    /// An open exchange, and the server requests collected for one round.
     Exchange { exchange: Exchange, asks: Vec<(String, ServerRequest)>, since: Option<Instant> },
-    /// An answer of the downstream's own that takes its time.
-    Here(Later),
-    /// A subscription that is not yet acknowledged.
-    Subscribing(BoxFuture<'static, Subscription>),
-    /// A subscription.
-    Listening(Subscription),
-    /// Everything is said.
+    /// A response that the downstream itself prepares.
+    Here(DelayedOutcome),
+    /// A subscription that is not acknowledged yet.
+    Subscribing(BoxFuture<'static, ActiveSubscription>),
+    /// An acknowledged subscription.
+    Listening(ActiveSubscription),
+    /// The response was produced.
     Nothing,
 }
 
-impl Reply {
-    /// Begins to answer; a request that is refused at the door is answered at once.
+impl ModernReply {
+    /// Starts to answer; an invalid request is refused at once.
     ///
-    /// Over HTTP the headers are checked against the body, in the order the protocol's referee looks for.
+    /// Over HTTP the headers are checked against the body, in the order that the conformance suite expects.
     pub(super) fn begin(
         downstream: &Arc<Downstream>,
         envelope: &Envelope,
         principal: &Arc<str>,
         headers: Option<&HeaderMap>,
-    ) -> Result<Self, Said> {
-        accent::guarded(|| Self::start(downstream, envelope, principal, headers))
-            .unwrap_or_else(|broken| Err(Said::error(envelope.id(), &broken, StatusCode::OK)))
+    ) -> Result<Self, OutgoingMessage> {
+        accent::catch_panic(|| Self::start(downstream, envelope, principal, headers))
+            .unwrap_or_else(|broken| Err(OutgoingMessage::error(envelope.id(), &broken, StatusCode::OK)))
     }
 
     fn start(
@@ -96,11 +97,11 @@ impl Reply {
         envelope: &Envelope,
         principal: &Arc<str>,
         headers: Option<&HeaderMap>,
-    ) -> Result<Self, Said> {
+    ) -> Result<Self, OutgoingMessage> {
         let id = envelope.id().cloned().ok_or_else(|| {
-            Said::error(None, &RpcError::new(RpcError::INVALID_REQUEST, "a request has an id"), StatusCode::BAD_REQUEST)
+            OutgoingMessage::error(None, &RpcError::new(RpcError::INVALID_REQUEST, "a request must have an `id`"), StatusCode::BAD_REQUEST)
         })?;
-        let refuse = |error: RpcError, status| Said::error(Some(&id), &error, status);
+        let refuse = |error: RpcError, status| OutgoingMessage::error(Some(&id), &error, status);
         let (caller, level) =
             caller::read(downstream, envelope, principal, headers).map_err(|error| refuse(error, StatusCode::BAD_REQUEST))?;
         if let Some(headers) = headers {
@@ -112,8 +113,8 @@ impl Reply {
             return Err(refuse(RpcError::new(RpcError::METHOD_NOT_FOUND, &message), StatusCode::NOT_FOUND));
         }
         let mut request = accent::neutral(envelope).map_err(|error| refuse(error, StatusCode::OK))?;
-        let brought = |key| if request.brings_answers() { request.param(key) } else { None };
-        let (responses, state) = (brought("inputResponses"), brought("requestState"));
+        let take = |key| if request.brings_answers() { request.param(key) } else { None };
+        let (responses, state) = (take("inputResponses"), take("requestState"));
         if request.brings_answers() {
             let params = request
                 .params()
@@ -127,12 +128,12 @@ impl Reply {
             downstream: Arc::clone(downstream),
             caller,
             token: (request.progress == Progress::Wanted).then(|| accent::progress_token(envelope)).flatten(),
-            meter: Meter::new(),
+            limiter: ProgressLimiter::new(),
             level,
             request,
             digest: OnceLock::new(),
             source: Source::Nothing,
-            unsaid: VecDeque::new(),
+            outgoing: VecDeque::new(),
             id: id.clone(),
         };
         reply.open(responses.as_ref(), state.as_ref()).map_err(|error| {
@@ -142,22 +143,22 @@ impl Reply {
         Ok(reply)
     }
 
-    /// The next message; after the last one there is none.
-    pub(super) async fn next(&mut self) -> Option<Said> {
-        match accent::guarded_future(self.go_on()).await {
-            Ok(said) => said,
+    /// The next message; `None` after the response.
+    pub(super) async fn next(&mut self) -> Option<OutgoingMessage> {
+        match accent::catch_panic_async(self.poll_next()).await {
+            Ok(message) => message,
             Err(broken) => {
                 self.source = Source::Nothing;
-                self.unsaid.clear();
-                Some(Said::error(Some(&self.id), &broken, StatusCode::OK))
+                self.outgoing.clear();
+                Some(OutgoingMessage::error(Some(&self.id), &broken, StatusCode::OK))
             }
         }
     }
 
-    async fn go_on(&mut self) -> Option<Said> {
+    async fn poll_next(&mut self) -> Option<OutgoingMessage> {
         loop {
-            if let Some(said) = self.unsaid.pop_front() {
-                return Some(said);
+            if let Some(message) = self.outgoing.pop_front() {
+                return Some(message);
             }
             match &mut self.source {
                 Source::Nothing => return None,
@@ -172,21 +173,21 @@ impl Reply {
                 Source::Listening(subscription) => {
                     let notice = tokio::select! {
                         () = self.downstream.draining.cancelled() => None,
-                        notice = subscription.heard.notices.recv() => notice,
+                        notice = subscription.service.notices.recv() => notice,
                     };
-                    self.hear(notice);
+                    self.send_notice(notice);
                 }
                 Source::Exchange { exchange, since, .. } => {
                     let happening = match *since {
                         None => tokio::select! {
                             happening = exchange.next() => happening,
-                            () = self.meter.due() => {
-                                self.catch_up();
+                            () = self.limiter.due() => {
+                                self.flush_progress();
                                 continue;
                             }
                         },
                         Some(since) => {
-                            let until = (Instant::now() + NEXT_ASK).min(since + ALL_ASKS);
+                            let until = (Instant::now() + NEXT_REQUEST_WAIT).min(since + ROUND_WAIT);
                             match tokio::time::timeout_at(until, exchange.next()).await {
                                 Ok(happening) => happening,
                                 Err(_) => {
@@ -203,24 +204,24 @@ impl Reply {
     }
 
     fn open(&mut self, responses: Option<&Raw>, state: Option<&Raw>) -> Result<(), RpcError> {
-        responses.map(asking::well_formed).transpose()?;
+        responses.map(input_required::well_formed).transpose()?;
         match (self.request.method(), state) {
             ("server/discover", _) => self.discover(),
             ("subscriptions/listen", _) => self.listen()?,
             (method, _) if tasks::is_about(method) => {
-                self.source = Source::Here(tasks::on_its_own(&self.downstream, &self.caller, &self.request, responses)?);
+                self.source = Source::Here(tasks::stateless(&self.downstream, &self.caller, &self.request, responses)?);
             }
-            (_, Some(state)) => self.go_on_with(state, responses)?,
+            (_, Some(state)) => self.resume_with(state, responses)?,
             (_, None) => {
                 self.request.answers = responses.cloned();
-                self.put();
+                self.open_exchange();
             }
         }
         Ok(())
     }
 
-    /// Puts the request to the service.
-    fn put(&mut self) {
+    /// Opens the request at the service.
+    fn open_exchange(&mut self) {
         let exchange = self.downstream.service.open(self.request.clone(), &self.caller);
         self.source = Source::Exchange { exchange, asks: Vec::new(), since: None };
     }
@@ -228,27 +229,27 @@ impl Reply {
     fn discover(&mut self) {
         let profile = self.downstream.service.profile(&self.caller);
         let versions: Vec<&str> = self.downstream.revisions(Era::Modern).into_iter().map(Revision::as_str).collect();
-        let capabilities = tasks::offered(&self.downstream, &self.caller, &profile.capabilities);
+        let capabilities = tasks::with_task_capabilities(&self.downstream, &self.caller, &profile.capabilities);
         let mut edits =
             vec![Edit::Set("supportedVersions", Raw::of(&versions)), Edit::Set("capabilities", capabilities)];
         if let Some(instructions) = profile.instructions {
             edits.push(Edit::Set("instructions", Raw::of(&instructions)));
         }
         let result = splice::edited(&Raw::empty_object(), &edits);
-        self.unsaid.push_back(self.answered(&result));
+        self.outgoing.push_back(self.answered(&result));
     }
 
     fn take(&mut self, happening: Option<ExchangeEvent>) {
         match happening {
             Some(ExchangeEvent::Progress(params)) if self.token.is_some() => {
-                if let Some(params) = self.meter.take(params) {
+                if let Some(params) = self.limiter.take(params) {
                     self.report(&params);
                 }
             }
             Some(ExchangeEvent::Progress(_)) => {}
             Some(ExchangeEvent::Log(params)) => {
                 if self.level.is_some_and(|level| level <= LogLevel::of(&params)) {
-                    self.unsaid.push_back(Said::more(compose::notification(
+                    self.outgoing.push_back(OutgoingMessage::notification(compose::notification(
                         "notifications/message",
                         Some(&params),
                         &[],
@@ -271,85 +272,85 @@ impl Reply {
 
     fn end(&mut self, outcome: Outcome) {
         self.source = Source::Nothing;
-        self.catch_up();
-        let said = match outcome {
+        self.flush_progress();
+        let response = match outcome {
             Outcome::Answered(result) => self.answered(&result),
             Outcome::HandedOff(task) => {
-                let result = spelling::modern(&task);
-                Said::last(compose::result(&self.id, &result, &[self.signed(&result)]))
+                let result = codec::modern(&task);
+                OutgoingMessage::response(compose::result(&self.id, &result, &[self.server_info_edit(&result)]))
             }
             Outcome::Refused(error)
                 if error.code() == RpcError::URL_ELICITATION_REQUIRED && self.request.is_interactive() =>
             {
-                self.page_first(&error)
+                self.url_elicitation_required(&error)
             }
             Outcome::Refused(error) => {
                 let uri = self.request.param("uri");
                 let error = refusal::to_stateless(error, uri.as_ref(), &self.caller.capabilities);
-                Said::error(Some(&self.id), &error, status_of(&error))
+                OutgoingMessage::error(Some(&self.id), &error, status_of(&error))
             }
             Outcome::Failed(error) => self.failed(&error),
-            Outcome::TimedOut { kind, limit } => self.failed(&format!("no answer within {limit:?} ({kind})")),
-            Outcome::Cancelled => self.failed(&"the request was given up"),
+            Outcome::TimedOut { kind, limit } => self.failed(&format!("no response within {limit:?} ({kind})")),
+            Outcome::Cancelled => self.failed(&"the request was cancelled"),
         };
-        self.unsaid.push_back(said);
+        self.outgoing.push_back(response);
     }
 
     fn report(&mut self, params: &Raw) {
         let token = self.token.clone().map(|token| Edit::Set("progressToken", token));
         let message = compose::notification("notifications/progress", Some(params), token.as_slice());
-        self.unsaid.push_back(Said::more(message));
+        self.outgoing.push_back(OutgoingMessage::notification(message));
     }
 
-    /// Says what was held back of the progress.
-    fn catch_up(&mut self) {
-        if let Some(params) = self.meter.release() {
+    /// Sends the held progress notification.
+    fn flush_progress(&mut self) {
+        if let Some(params) = self.limiter.release() {
             self.report(&params);
         }
     }
 
-    fn failed(&self, problem: &dyn std::fmt::Display) -> Said {
-        Said::error(Some(&self.id), &RpcError::new(RpcError::INTERNAL, &problem.to_string()), StatusCode::OK)
+    fn failed(&self, problem: &dyn std::fmt::Display) -> OutgoingMessage {
+        OutgoingMessage::error(Some(&self.id), &RpcError::new(RpcError::INTERNAL, &problem.to_string()), StatusCode::OK)
     }
 
-    /// The result with what this revision requires: its type, who answers, how long it keeps.
-    fn answered(&self, result: &Raw) -> Said {
+    /// The response with this result and the members that this revision requires: type, server info, cache hint.
+    fn answered(&self, result: &Raw) -> OutgoingMessage {
         let mut edits = dialect::result(self.caller.revision, self.request.method(), result);
         let [meta, kind, ttl, scope] = result.fields(["_meta", "resultType", "ttlMs", "cacheScope"]);
-        edits.push(self.signature(meta.as_ref()));
+        edits.push(self.server_info_in(meta.as_ref()));
         if kind.is_none() {
             edits.push(Edit::Add("resultType", Raw::of("complete")));
         }
         if CACHEABLE.contains(&self.request.method()) && (ttl.is_none() || scope.is_none()) {
-            let unsaid = CacheHint::NONE.members().into_iter().zip([ttl, scope]).filter(|(_, said)| said.is_none());
-            edits.extend(unsaid.map(|((name, value), _)| Edit::Add(name, value)));
+            let missing = CacheHint::NONE.members().into_iter().zip([ttl, scope]).filter(|(_, given)| given.is_none());
+            edits.extend(missing.map(|((name, value), _)| Edit::Add(name, value)));
         }
-        Said::last(compose::result(&self.id, result, &edits))
+        OutgoingMessage::response(compose::result(&self.id, result, &edits))
     }
 
-    fn signed(&self, result: &Raw) -> Edit<'static> {
-        self.signature(meta::of(Some(result)).as_ref())
+    fn server_info_edit(&self, result: &Raw) -> Edit<'static> {
+        self.server_info_in(meta::of(Some(result)).as_ref())
     }
 
-    /// Who answers, said in the `_meta` of a result that has this one.
-    fn signature(&self, meta: Option<&Raw>) -> Edit<'static> {
+    /// Edit that adds the server info to the `_meta` of a result.
+    fn server_info_in(&self, meta: Option<&Raw>) -> Edit<'static> {
         let info = self.downstream.service.info(&self.caller);
         match meta {
             None => Edit::Add("_meta", splice::object([(meta::SERVER_INFO, &info)])),
-            Some(meta) if meta.kind() == Kind::Object => {
+            Some(meta) if meta.kind() == JsonKind::Object => {
                 Edit::Set("_meta", splice::edited(meta, &[Edit::Set(meta::SERVER_INFO, info)]))
             }
             Some(_) => Edit::Set("_meta", splice::object([(meta::SERVER_INFO, &info)])),
         }
     }
 
-    /// What a handle of this request is bound to. Few requests ever get one.
+    /// Digest of the request. Computed on demand; few requests get a handle.
     fn digest(&self) -> &str {
-        self.digest.get_or_init(|| asking::digest(&self.request))
+        self.digest.get_or_init(|| input_required::digest(&self.request))
     }
 }
 
-/// The HTTP status a refusal calls for.
+/// HTTP status for an error.
 fn status_of(error: &RpcError) -> StatusCode {
     match error.code() {
         RpcError::METHOD_NOT_FOUND => StatusCode::NOT_FOUND,

@@ -1,8 +1,8 @@
-//! Calls that wait for their caller to come back with answers.
+//! Calls that wait for their client to retry with answers.
 //!
-//! A stateless caller's request ends when a question comes up; the exchange behind it goes on here until the retry
-//! arrives. Its handle is sealed, bound to caller, request and time, and good for one use. An abandoned call is
-//! answered in the negative and given up on the other side.
+//! A stateless request ends when a server request comes up; its exchange is parked here until the retry arrives. The
+//! handle is sealed, bound to caller, request and time, and can be used once. When a parked call expires, its server
+//! requests are declined and the call is cancelled upstream.
 
 use std::{
     collections::HashMap,
@@ -21,7 +21,7 @@ use crate::{
     seal::{self, NoRandomness, Purpose, Sealer},
 };
 
-/// The parked calls of one downstream.
+/// Parked calls of one downstream.
 #[derive(Debug, Clone)]
 pub(crate) struct ParkingLot {
     inner: Arc<Inner>,
@@ -30,98 +30,98 @@ pub(crate) struct ParkingLot {
 #[derive(Debug)]
 struct Inner {
     sealer: Arc<Sealer>,
-    /// Which run of which program this is: others may hold the same key.
+    /// Random id of this instance, because other processes may have the same key.
     instance: String,
     began: Instant,
     limit: usize,
     limit_per_caller: usize,
-    patience: Duration,
-    places: Places,
+    timeout: Duration,
+    places: SharedParkedCalls,
 }
 
-/// Where calls are parked: those of one downstream, or of several that have one bound.
-pub(crate) type Places = Arc<Occupied>;
+/// Parked calls of one downstream, or of several that share a limit.
+pub(crate) type SharedParkedCalls = Arc<ParkedCallStore>;
 
-/// The places that are taken.
+/// Parked calls by their random id.
 #[derive(Debug, Default)]
-pub(crate) struct Occupied {
+pub(crate) struct ParkedCallStore {
     // Nothing awaits under this lock.
-    by_word: Mutex<HashMap<String, Place>>,
+    by_id: Mutex<HashMap<String, StoredCall>>,
 }
 
 #[derive(Debug)]
-struct Place {
-    parked: Parked,
-    /// The downstream it belongs to.
+struct StoredCall {
+    parked: ParkedCall,
+    /// Instance id of the downstream it belongs to.
     instance: String,
     principal: String,
     _expiry: AbortOnDropHandle<()>,
 }
 
-/// An exchange and the questions its caller has been shown, by their keys.
+/// An exchange and the server requests that its client has received, by key.
 #[derive(Debug)]
-pub(crate) struct Parked {
+pub(crate) struct ParkedCall {
     pub(crate) exchange: Exchange,
     pub(crate) asks: Vec<(String, ServerRequest)>,
 }
 
-/// What a handle stands for.
+/// Result of claiming a handle.
 #[derive(Debug)]
 pub(crate) enum Claimed {
-    /// A call that waits.
-    Parked(Parked),
-    /// A call to be made again.
+    /// A parked call.
+    Parked(ParkedCall),
+    /// The call is to be repeated.
     Again,
 }
 
-/// What is sealed.
+/// Content of a sealed handle. Field and variant names are part of the handle format.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Handle {
-    stands_for: StandsFor,
+    stands_for: HandleTarget,
     principal: String,
     request: String,
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum StandsFor {
-    /// A place of one instance, which is given up so many milliseconds after it began.
+enum HandleTarget {
+    /// A parked call of one instance; `until` is in milliseconds since the instance started.
     Place { instance: String, place: String, until: u64 },
-    /// The request, made again before this second.
+    /// Permission to repeat the request until this time, in seconds since 1970.
     Again { until: u64 },
 }
 
-/// Why a call could not be parked.
+/// Error of parking a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum CannotPark {
-    #[error("too many calls wait for answers")]
+pub(crate) enum ParkError {
+    #[error("too many calls are stored for answers; try again later")]
     Full,
-    #[error("too many calls of yours wait for answers; answer or give up some of them")]
+    #[error("too many calls of this client are stored for answers; answer or cancel some of them")]
     FullForCaller,
     #[error(transparent)]
     NoRandomness(#[from] NoRandomness),
 }
 
-/// Why a handle was not honoured.
+/// Error of claiming a handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Dishonoured {
-    #[error("this requestState was not issued here, or was changed")]
-    NotOurs,
-    #[error("this requestState belongs to another caller or another request")]
+pub(crate) enum ClaimError {
+    #[error("invalid `requestState`: it was not issued by this server or was modified")]
+    Invalid,
+    #[error("this `requestState` belongs to another client or another request")]
     HeaderMismatch,
-    #[error("this requestState was used already; make the request again")]
+    #[error("this `requestState` was already used; repeat the request without it")]
     Used,
-    /// Its time is over, or whoever kept it is.
-    #[error("what this requestState stands for is over; make the request again")]
-    Over,
+    /// Expired, or issued by an instance that has ended.
+    #[error("this `requestState` has expired; repeat the request without it")]
+    Expired,
 }
 
 impl ParkingLot {
     pub(crate) fn new(
         sealer: Arc<Sealer>,
         limits: &Limits,
-        patience: Duration,
-        places: Places,
+        timeout: Duration,
+        places: SharedParkedCalls,
     ) -> Result<Self, NoRandomness> {
         let inner = Inner {
             sealer,
@@ -129,14 +129,14 @@ impl ParkingLot {
             began: Instant::now(),
             limit: limits.parked_calls,
             limit_per_caller: limits.parked_calls_per_caller,
-            patience,
+            timeout,
             places,
         };
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Parks a call; gives its handle.
-    pub(crate) fn park(&self, parked: Parked, principal: &str, request: &str) -> Result<String, CannotPark> {
+    /// Parks a call and returns its handle.
+    pub(crate) fn park(&self, parked: ParkedCall, principal: &str, request: &str) -> Result<String, ParkError> {
         let parked = match self.admit(principal) {
             Ok(()) => parked,
             Err(full) => {
@@ -145,86 +145,86 @@ impl ParkingLot {
             }
         };
         let (place, instance) = (seal::random_token()?, self.inner.instance.clone());
-        let expires = Instant::now() + self.inner.patience;
+        let expires = Instant::now() + self.inner.timeout;
         let until = millis(expires.duration_since(self.inner.began));
-        let stands_for = StandsFor::Place { instance: instance.clone(), place: place.clone(), until };
+        let stands_for = HandleTarget::Place { instance: instance.clone(), place: place.clone(), until };
         let handle = self.sealed(stands_for, principal, request)?;
         let (principal, expiry) = (principal.to_owned(), self.expiry(place.clone(), expires));
-        self.inner.places.by_word.lock().insert(place, Place { parked, instance, principal, _expiry: expiry });
+        self.inner.places.by_id.lock().insert(place, StoredCall { parked, instance, principal, _expiry: expiry });
         Ok(handle)
     }
 
-    fn admit(&self, principal: &str) -> Result<(), CannotPark> {
-        let places = self.inner.places.by_word.lock();
+    fn admit(&self, principal: &str) -> Result<(), ParkError> {
+        let places = self.inner.places.by_id.lock();
         if self.inner.limit <= places.len() {
-            return Err(CannotPark::Full);
+            return Err(ParkError::Full);
         }
         let own = places.values().filter(|place| place.principal == principal).count();
-        if self.inner.limit_per_caller <= own { Err(CannotPark::FullForCaller) } else { Ok(()) }
+        if self.inner.limit_per_caller <= own { Err(ParkError::FullForCaller) } else { Ok(()) }
     }
 
-    /// A handle for a request that is to be made again; nothing waits for it.
+    /// A handle that permits repeating the request; nothing is parked for it.
     pub(crate) fn again(&self, principal: &str, request: &str) -> Result<String, NoRandomness> {
-        let until = now() + self.inner.patience.as_secs();
-        self.sealed(StandsFor::Again { until }, principal, request)
+        let until = now() + self.inner.timeout.as_secs();
+        self.sealed(HandleTarget::Again { until }, principal, request)
     }
 
-    fn sealed(&self, stands_for: StandsFor, principal: &str, request: &str) -> Result<String, NoRandomness> {
+    fn sealed(&self, stands_for: HandleTarget, principal: &str, request: &str) -> Result<String, NoRandomness> {
         let handle = Handle { stands_for, principal: principal.to_owned(), request: request.to_owned() };
         self.inner.sealer.seal(Purpose::Request, serde_json::to_string(&handle).unwrap_or_default().as_bytes())
     }
 
-    /// What a handle stands for; a place is good for one use.
-    pub(crate) fn claim(&self, handle: &str, principal: &str, request: &str) -> Result<Claimed, Dishonoured> {
-        let content = self.inner.sealer.open(Purpose::Request, handle).ok_or(Dishonoured::NotOurs)?;
-        let handle: Handle = serde_json::from_slice(&content).map_err(|_| Dishonoured::NotOurs)?;
+    /// Resolves a handle; a parked call can be claimed once.
+    pub(crate) fn claim(&self, handle: &str, principal: &str, request: &str) -> Result<Claimed, ClaimError> {
+        let content = self.inner.sealer.open(Purpose::Request, handle).ok_or(ClaimError::Invalid)?;
+        let handle: Handle = serde_json::from_slice(&content).map_err(|_| ClaimError::Invalid)?;
         if handle.principal != principal || handle.request != request {
-            return Err(Dishonoured::HeaderMismatch);
+            return Err(ClaimError::HeaderMismatch);
         }
         match handle.stands_for {
-            StandsFor::Again { until } if now() < until => Ok(Claimed::Again),
-            StandsFor::Place { instance, place, until } if instance == self.inner.instance => {
-                let waiting = self.inner.places.by_word.lock().remove(&place);
+            HandleTarget::Again { until } if now() < until => Ok(Claimed::Again),
+            HandleTarget::Place { instance, place, until } if instance == self.inner.instance => {
+                let stored = self.inner.places.by_id.lock().remove(&place);
                 let over = until <= millis(self.inner.began.elapsed());
-                let absent = if over { Dishonoured::Over } else { Dishonoured::Used };
-                waiting.map(|waiting| Claimed::Parked(waiting.parked)).ok_or(absent)
+                let absent = if over { ClaimError::Expired } else { ClaimError::Used };
+                stored.map(|stored| Claimed::Parked(stored.parked)).ok_or(absent)
             }
-            StandsFor::Again { .. } | StandsFor::Place { .. } => Err(Dishonoured::Over),
+            HandleTarget::Again { .. } | HandleTarget::Place { .. } => Err(ClaimError::Expired),
         }
     }
 
-    /// How many calls of this downstream are parked.
+    /// Number of parked calls of this downstream.
     pub(crate) fn count(&self) -> usize {
-        let places = self.inner.places.by_word.lock();
+        let places = self.inner.places.by_id.lock();
         places.values().filter(|place| place.instance == self.inner.instance).count()
     }
 
-    /// Gives up the places of a caller at this downstream, or of all.
-    pub(crate) fn let_go(&self, principal: Option<&str>) {
-        let theirs = |place: &Place| principal.is_none_or(|principal| place.principal == principal);
-        let mut places = self.inner.places.by_word.lock();
+    /// Abandons the parked calls of one principal at this downstream, or all of them.
+    pub(crate) fn abandon_all_of(&self, principal: Option<&str>) {
+        let theirs = |place: &StoredCall| principal.is_none_or(|principal| place.principal == principal);
+        let mut places = self.inner.places.by_id.lock();
         let own: Vec<_> =
             places.extract_if(|_, place| place.instance == self.inner.instance && theirs(place)).collect();
         drop(places);
         own.into_iter().for_each(|(_, place)| place.parked.abandon());
     }
 
-    /// Gives the place up when its time is over.
+    /// Abandons the call when it expires.
     fn expiry(&self, place: String, expires: Instant) -> AbortOnDropHandle<()> {
-        // The places outlive a downstream that is closed; what is parked there meanwhile ends in its time all the same.
+        // The shared store outlives a closed downstream; calls parked there still expire.
         let places = Arc::downgrade(&self.inner.places);
         AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(async move {
             tokio::time::sleep_until(expires).await;
-            let abandoned = places.upgrade().and_then(|places| places.by_word.lock().remove(&place));
-            if let Some(Place { parked, .. }) = abandoned {
+            let abandoned = places.upgrade().and_then(|places| places.by_id.lock().remove(&place));
+            if let Some(StoredCall { parked, .. }) = abandoned {
                 parked.abandon();
             }
         }))
     }
 }
 
-impl Parked {
-    /// Nobody comes back: each question gets the answer that says so in its own words, then the call is cancelled.
+impl ParkedCall {
+    /// Declines the open server requests, each in the way of its method, then cancels the call.
     fn abandon(self) {
         for (_, ask) in self.asks {
             let answer = Answer::too_late(&ask.details.method);

@@ -1,7 +1,7 @@
-//! Progress on its way to a caller: it only goes forward, and not more often than anybody can look.
+//! Rate limit for progress notifications: values only increase.
 //!
-//! A burst passes at once; after it so many a second, of which the last one counts. What was held back is said before
-//! the end.
+//! A burst passes at once, after it 20 per second; only the newest of the held ones is sent. A held notification is
+//! sent before the response.
 
 use std::time::Duration;
 
@@ -9,27 +9,27 @@ use tokio::time::Instant;
 
 use crate::json::Raw;
 
-/// So many pass at once.
+/// Notifications that may pass at once.
 const BURST: u32 = 50;
-/// After a burst, the next one passes after this long: twenty a second.
+/// Interval between notifications after a burst: 20 per second.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The progress of one request.
+/// Progress limiter of one request.
 #[derive(Debug)]
-pub(super) struct Meter {
-    /// The farthest so far, said or held back.
+pub(super) struct ProgressLimiter {
+    /// The highest value so far, sent or held.
     reached: f64,
-    /// Until when those that passed have used up the time; a burst ahead of it is allowed.
+    /// Time that passed notifications have used up; may be ahead of now by a burst.
     used_until: Instant,
     held: Option<Raw>,
 }
 
-impl Meter {
+impl ProgressLimiter {
     pub(super) fn new() -> Self {
         Self { reached: f64::NEG_INFINITY, used_until: Instant::now(), held: None }
     }
 
-    /// One more report: given back where it may be said now.
+    /// Takes a notification; returns it if it may be sent now.
     pub(super) fn take(&mut self, params: Raw) -> Option<Raw> {
         let progress = params.get("progress").and_then(|progress| progress.as_f64())?;
         if progress <= self.reached {
@@ -47,7 +47,7 @@ impl Meter {
         Some(params)
     }
 
-    /// Resolves when what is held back may be said; never where nothing is.
+    /// Resolves when the held notification may be sent; never if none is held.
     pub(super) async fn due(&self) {
         match self.held {
             Some(_) => tokio::time::sleep_until(self.used_until - PAUSE * (BURST - 1)).await,
@@ -55,7 +55,7 @@ impl Meter {
         }
     }
 
-    /// What was held back.
+    /// Takes the held notification.
     pub(super) fn release(&mut self) -> Option<Raw> {
         let held = self.held.take()?;
         self.used_until += PAUSE;
@@ -70,7 +70,7 @@ mod tests {
     use serde_json::json;
     use tokio::time::Instant;
 
-    use super::Meter;
+    use super::ProgressLimiter;
     use crate::json::Raw;
 
     fn at(progress: f64) -> Raw {
@@ -78,33 +78,33 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn progress_only_goes_forward() {
-        let mut meter = Meter::new();
-        let said = [1.0, 2.0, 2.0, 1.5, 3.0].map(|step| meter.take(at(step)).is_some());
+    async fn progress_only_increases() {
+        let mut limiter = ProgressLimiter::new();
+        let said = [1.0, 2.0, 2.0, 1.5, 3.0].map(|step| limiter.take(at(step)).is_some());
         assert_eq!(said, [true, true, false, false, true]);
         assert!(
-            meter.take(Raw::empty_object()).is_none() && meter.take(Raw::of(&json!({ "progress": "4" }))).is_none()
+            limiter.take(Raw::empty_object()).is_none() && limiter.take(Raw::of(&json!({ "progress": "4" }))).is_none()
         );
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_burst_passes_and_then_twenty_a_second_the_last_of_them_counting() {
-        let mut meter = Meter::new();
-        let passed = (0..200).filter(|step| meter.take(at(f64::from(*step))).is_some()).count();
+    async fn burst_passes_then_twenty_per_second_newest_wins() {
+        let mut limiter = ProgressLimiter::new();
+        let passed = (0..200).filter(|step| limiter.take(at(f64::from(*step))).is_some()).count();
         assert_eq!(passed, 50);
         let before = Instant::now();
-        meter.due().await;
+        limiter.due().await;
         assert_eq!(before.elapsed(), Duration::from_millis(50));
-        assert_eq!(meter.release().unwrap().to_string(), at(199.0).to_string());
-        assert!(meter.release().is_none());
+        assert_eq!(limiter.release().unwrap().to_string(), at(199.0).to_string());
+        assert!(limiter.release().is_none());
         let mut later = 0;
         for step in 200..300 {
             tokio::time::sleep(Duration::from_millis(10)).await;
-            later += usize::from(meter.take(at(f64::from(step))).is_some());
+            later += usize::from(limiter.take(at(f64::from(step))).is_some());
         }
         assert!((19..=21).contains(&later), "a second's worth: {later}");
         tokio::time::sleep(Duration::from_secs(10)).await;
-        let passed = (300..500).filter(|step| meter.take(at(f64::from(*step))).is_some()).count();
+        let passed = (300..500).filter(|step| limiter.take(at(f64::from(*step))).is_some()).count();
         assert_eq!(passed, 50, "it has recovered");
     }
 }

@@ -1,5 +1,5 @@
-//! Errors of servers as callers of each era may see them: none that would mislead a caller about this hop, and none
-//! that its revision does not define.
+//! Maps errors of servers to what clients of each era may receive: none that would mislead a client about this hop, and
+//! none that its revision does not define.
 
 use serde_json::json;
 
@@ -9,12 +9,12 @@ use crate::{
     message::{ClientCapabilities, RpcError},
 };
 
-/// Codes that the stateless revision defines in the range it reserves; there are no others in it.
+/// Range reserved by the stateless revision; only the codes it defines may occur.
 const RESERVED: std::ops::RangeInclusive<i64> = -32099..=-32020;
-/// Codes whose meaning is each implementation's own.
+/// Implementation-defined codes.
 const IMPLEMENTATION: std::ops::RangeInclusive<i64> = -32019..=-32000;
 
-/// An error for a caller without a session.
+/// Error for a client without a session.
 pub(super) fn to_stateless(error: RpcError, uri: Option<&Raw>, declared: &ClientCapabilities) -> RpcError {
     match error.code() {
         RpcError::RESOURCE_NOT_FOUND => {
@@ -22,29 +22,29 @@ pub(super) fn to_stateless(error: RpcError, uri: Option<&Raw>, declared: &Client
             RpcError::with_data(RpcError::INVALID_PARAMS, &error.message(), json!({ "uri": uri }))
         }
         RpcError::HEADER_MISMATCH | RpcError::UNSUPPORTED_VERSION => between(&error),
-        // Where the caller declared it, it is not the caller who lacks it.
+        // If the client declared the capability, the client is not the one that lacks it.
         RpcError::MISSING_CAPABILITY if concerns(&error, declared) => error,
         code if RESERVED.contains(&code) || IMPLEMENTATION.contains(&code) => upstream(&error),
         _ => error,
     }
 }
 
-/// An error for a caller with a session.
+/// Error for a client with a session.
 pub(super) fn to_stateful(error: RpcError) -> RpcError {
     match error.code() {
         RpcError::HEADER_MISMATCH | RpcError::UNSUPPORTED_VERSION => between(&error),
-        // Here the call itself says that it takes a task.
-        RpcError::MISSING_CAPABILITY if tasks::are_needed(&error) => {
-            RpcError::new(RpcError::METHOD_NOT_FOUND, "this tool runs only as a task: call it with `task`")
+        // In a session, the call itself requests a task.
+        RpcError::MISSING_CAPABILITY if tasks::is_tasks_required(&error) => {
+            RpcError::new(RpcError::METHOD_NOT_FOUND, "this tool runs only as a task; add `task` to the call")
         }
         RpcError::MISSING_CAPABILITY => {
             let data = error.data();
             let data = data.as_ref().and_then(|data| data.read::<serde_json::Value>().ok());
             RpcError::with_data(RpcError::INTERNAL, &error.message(), data)
         }
-        // A page to open first was defined then; nothing else in this range ever was.
+        // Only URL elicitation was defined in this range.
         code if RESERVED.contains(&code) && code != RpcError::URL_ELICITATION_REQUIRED => upstream(&error),
-        // Any other code was a server's own then.
+        // Any other code is implementation-defined in these revisions.
         _ => error,
     }
 }
@@ -60,7 +60,7 @@ fn concerns(error: &RpcError, declared: &ClientCapabilities) -> bool {
 }
 
 fn between(error: &RpcError) -> RpcError {
-    RpcError::new(RpcError::INTERNAL, &format!("between here and the server: {error}"))
+    RpcError::new(RpcError::INTERNAL, &format!("error between Toolway and the server: {error}"))
 }
 
 fn upstream(error: &RpcError) -> RpcError {
@@ -78,7 +78,7 @@ mod tests {
         message::{ClientCapabilities, RpcError},
     };
 
-    /// From a server · to a stateless caller · to a stateful one.
+    /// Code from a server, code for a stateless client, code for a stateful client.
     const TABLE: [(i64, i64, i64); 14] = [
         (-32002, -32602, -32002),
         (-32602, -32602, -32602),
@@ -97,7 +97,7 @@ mod tests {
     ];
 
     #[test]
-    fn each_code_means_to_each_era_what_it_may_mean() {
+    fn error_codes_are_mapped_per_era() {
         for (code, stateless, stateful) in TABLE {
             let error = RpcError::new(code, "what happened");
             let uri = Raw::of("memo://one");
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_capability_is_the_callers_only_where_it_is_the_callers() {
+    fn missing_capability_is_reported_only_if_undeclared() {
         let data = json!({ "requiredCapabilities": { "sampling": { "tools": {} } } });
         let error = RpcError::with_data(RpcError::MISSING_CAPABILITY, "needs more", data);
         for (declared, code) in

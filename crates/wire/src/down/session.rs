@@ -1,7 +1,7 @@
-//! One caller that keeps a session: what it said in the handshake, what it was asked, what it has under way.
+//! One session: the client of the handshake, its open server requests, requests in progress, subscriptions and streams.
 
 mod streams;
-mod under_way;
+mod in_flight;
 
 use std::{
     collections::HashMap,
@@ -22,66 +22,66 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-pub(super) use self::under_way::UnderWay;
-use self::{streams::Streams, under_way::Requests};
+pub(super) use self::in_flight::InFlightRequest;
+use self::{streams::SessionStreams, in_flight::InFlightRequests};
 use super::{
-    Asks, Caller, Downstream,
-    accent::{self, Said},
+    AllowedServerRequests, Caller, Downstream,
+    accent::{self, OutgoingMessage},
     dialect,
-    stream::{Bounds, Reader, Stream, Writer},
-    tasks::{self, InSession},
+    stream::{StreamLimits, StreamReader, SessionStream, StreamWriter},
+    tasks::{self, SessionTaskReply},
 };
 use crate::{
     exchange::{Answer, LogLevel, Request},
-    json::{Kind, Raw},
+    json::{JsonKind, Raw},
     message::{
         Envelope, Id, RpcError, compose,
         splice::{self, Edit},
     },
-    notice::{Notice, Wanted},
+    notice::{Notice, SubscriptionFilter},
     revision::{Era, Revision},
     seal,
 };
 
-/// A session.
+/// State of one legacy session.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(super) struct DownstreamSession {
     pub(super) caller: Caller,
     downstream: Arc<Downstream>,
     next_ask: AtomicU64,
     // Nothing awaits under these locks.
     level: Arc<Mutex<Option<LogLevel>>>,
     asked: Mutex<HashMap<Id, oneshot::Sender<Answer>>>,
-    /// Nothing more is heard of the caller.
+    /// The client sends nothing more, so server requests cannot be answered.
     silent: AtomicBool,
-    under_way: Mutex<Requests>,
+    in_flight: Mutex<InFlightRequests>,
     subscriptions: Mutex<HashMap<String, AbortOnDropHandle<()>>>,
     list_changes: Mutex<Option<AbortOnDropHandle<()>>>,
-    /// The stream of what belongs to no request; nobody writes on it when the session has ended.
-    pub(super) standing: Arc<Stream>,
-    standing_writer: Mutex<Option<Writer>>,
-    pub(super) streams: Mutex<Streams>,
+    /// The stream for messages that belong to no request; it ends with the session.
+    pub(super) standing: Arc<SessionStream>,
+    standing_writer: Mutex<Option<StreamWriter>>,
+    pub(super) streams: Mutex<SessionStreams>,
     used: Mutex<Instant>,
 }
 
-impl Session {
-    /// Answers `initialize`: the session and the result, or the refusal.
+impl DownstreamSession {
+    /// Answers `initialize`; returns the session and the result.
     pub(super) fn begin(
         downstream: &Arc<Downstream>,
         envelope: &Envelope,
         principal: &Arc<str>,
     ) -> Result<(Arc<Self>, Raw), RpcError> {
         let params = envelope.params().unwrap_or_else(Raw::empty_object);
-        let spoken = downstream.revisions(Era::Legacy);
-        let wanted = params.get("protocolVersion");
-        let wanted = wanted.as_ref().and_then(Raw::as_str).unwrap_or_default();
-        let revision = spoken.iter().copied().find(|revision| revision.as_str() == wanted).or(spoken.first().copied());
+        let supported_revisions = downstream.revisions(Era::Legacy);
+        let requested = params.get("protocolVersion");
+        let requested = requested.as_ref().and_then(Raw::as_str).unwrap_or_default();
+        let revision = supported_revisions.iter().copied().find(|revision| revision.as_str() == requested).or(supported_revisions.first().copied());
         let Some(revision) = revision else {
             let supported: Vec<&str> = downstream.revisions(Era::Modern).into_iter().map(Revision::as_str).collect();
-            let data = json!({ "supported": supported, "requested": wanted });
-            return Err(RpcError::with_data(RpcError::UNSUPPORTED_VERSION, "this server keeps no sessions", data));
+            let data = json!({ "supported": supported, "requested": requested });
+            return Err(RpcError::with_data(RpcError::UNSUPPORTED_VERSION, "this server supports only stateless revisions", data));
         };
-        let capabilities = params.get("capabilities").filter(|value| value.kind() == Kind::Object);
+        let capabilities = params.get("capabilities").filter(|value| value.kind() == JsonKind::Object);
         let caller = Caller {
             revision,
             capabilities: dialect::capabilities(revision, &capabilities.unwrap_or_else(Raw::empty_object)),
@@ -89,9 +89,9 @@ impl Session {
             principal: Arc::clone(principal),
             session: seal::random_token().ok().map(Arc::from),
         };
-        let (profile, capabilities) = accent::guarded(|| {
+        let (profile, capabilities) = accent::catch_panic(|| {
             let profile = downstream.service.profile(&caller);
-            let capabilities = tasks::offered(downstream, &caller, &profile.capabilities);
+            let capabilities = tasks::with_task_capabilities(downstream, &caller, &profile.capabilities);
             (profile, capabilities)
         })?;
         let mut edits = vec![
@@ -108,8 +108,8 @@ impl Session {
 
     fn new(downstream: &Arc<Downstream>, caller: Caller) -> Arc<Self> {
         let limits = &downstream.options.limits;
-        let bounds = Bounds { events: limits.stream_events, bytes: limits.stream_bytes };
-        let (standing, writer) = Stream::new(0, bounds);
+        let bounds = StreamLimits { events: limits.stream_events, bytes: limits.stream_bytes };
+        let (standing, writer) = SessionStream::new(0, bounds);
         Arc::new(Self {
             caller,
             downstream: Arc::clone(downstream),
@@ -117,59 +117,59 @@ impl Session {
             level: Arc::default(),
             asked: Mutex::default(),
             silent: AtomicBool::new(false),
-            under_way: Mutex::default(),
+            in_flight: Mutex::default(),
             subscriptions: Mutex::default(),
             list_changes: Mutex::default(),
             standing,
             standing_writer: Mutex::new(Some(writer)),
-            streams: Mutex::new(Streams::new(bounds)),
+            streams: Mutex::new(SessionStreams::new(bounds)),
             used: Mutex::new(Instant::now()),
         })
     }
 
-    /// Ends it: what is under way is cancelled, what stands is closed.
+    /// Ends the session: cancels requests in progress and closes the standing stream.
     pub(super) fn end(&self) {
-        let requests = self.under_way.lock().close();
+        let requests = self.in_flight.lock().close();
         requests.iter().for_each(CancellationToken::cancel);
-        self.rest();
-        self.downstream.service.left(&self.caller);
+        self.close_streams();
+        self.downstream.service.session_ended(&self.caller);
     }
 
-    /// Whether it was begun at this downstream.
+    /// Whether the session belongs to this downstream.
     pub(super) fn is_of(&self, downstream: &Arc<Downstream>) -> bool {
         Arc::ptr_eq(&self.downstream, downstream)
     }
 
-    /// Tells of no more changes; the standing stream ends.
-    pub(super) fn rest(&self) {
+    /// Ends all subscriptions and the standing stream.
+    pub(super) fn close_streams(&self) {
         self.subscriptions.lock().clear();
         self.list_changes.lock().take();
         self.standing_writer.lock().take();
     }
 
-    /// The caller was heard of.
+    /// Notes activity of the client.
     pub(super) fn touch(&self) {
         *self.used.lock() = Instant::now();
     }
 
-    /// When the caller was last heard of; none while something is under way.
+    /// Time of the client's last activity; `None` while a request is in progress.
     pub(super) fn idle_since(&self) -> Option<Instant> {
-        let idle = self.under_way.lock().is_empty();
+        let idle = self.in_flight.lock().is_empty();
         idle.then(|| *self.used.lock())
     }
 
-    /// Whether the caller reads a stream.
+    /// Whether the client reads a stream.
     pub(super) fn is_read(&self) -> bool {
         self.standing.has_reader() || self.streams.lock().has_reader()
     }
 
-    /// Puts a request to the service.
+    /// Opens a request at the service.
     pub(super) fn open(&self, request: crate::exchange::Request) -> crate::exchange::Exchange {
         self.downstream.service.open(request, &self.caller)
     }
 
-    /// Takes up the stream that this event was the last one of; none where it is gone.
-    pub(super) fn resume(&self, last: &str) -> Option<Reader> {
+    /// Resumes the stream after this event id; `None` if it is gone.
+    pub(super) fn resume(&self, last: &str) -> Option<StreamReader> {
         let (name, number) = last.split_once('-')?;
         let (name, number) = (name.parse().ok()?, number.parse::<u64>().ok()?);
         let stream = match name {
@@ -179,12 +179,12 @@ impl Session {
         stream.knows(number).then(|| stream.read_from(number))
     }
 
-    /// From which level on the caller wants logs; everything until it says.
+    /// Whether the client wants logs of this level; all until it sets a level.
     pub(super) fn wants(&self, level: LogLevel) -> bool {
         covers(&self.level, level)
     }
 
-    /// What the downstream itself answers at once: `ping`, the log level, the end of a subscription.
+    /// Answers `ping`, `logging/setLevel` and `resources/unsubscribe` at once; `None` for other methods.
     pub(super) fn answer_here(&self, envelope: &Envelope) -> Option<Result<Raw, RpcError>> {
         let params = envelope.params();
         match envelope.method() {
@@ -195,26 +195,26 @@ impl Session {
         }
     }
 
-    /// What its caller may be asked.
-    pub(super) fn asks(&self) -> Asks {
-        self.downstream.options.asks
+    /// Server requests that the client may receive.
+    pub(super) fn server_requests(&self) -> AllowedServerRequests {
+        self.downstream.options.server_requests
     }
 
-    /// The answer to a request about tasks; `None` for everything else.
-    pub(super) fn about_tasks(&self, request: &Request) -> Option<Result<InSession, RpcError>> {
+    /// Answers a tasks request; `None` for other methods.
+    pub(super) fn about_tasks(&self, request: &Request) -> Option<Result<SessionTaskReply, RpcError>> {
         tasks::is_about(request.method()).then(|| tasks::in_session(&self.downstream, &self.caller, request))
     }
 
-    /// Takes a notification or a response of the caller's.
+    /// Handles a notification or a response of the client.
     pub(super) fn take(self: &Arc<Self>, envelope: &Envelope) {
         match envelope.method() {
             "notifications/cancelled" => self.cancel(envelope.params().as_ref()),
-            "notifications/initialized" => self.tell_of_lists(),
-            _ => self.answered(envelope),
+            "notifications/initialized" => self.subscribe_to_lists(),
+            _ => self.take_answer(envelope),
         }
     }
 
-    /// A new question to the caller: its id, and where the answer will come.
+    /// Registers a new server request; returns its id and the receiver of the answer.
     pub(super) fn ask(&self) -> (Id, oneshot::Receiver<Answer>) {
         let (sender, receiver) = oneshot::channel();
         let id = Id::string(&format!("ask-{}", self.next_ask.fetch_add(1, Ordering::Relaxed)));
@@ -226,37 +226,37 @@ impl Session {
         (id, receiver)
     }
 
-    /// The caller answers nothing any more: what it was asked, and what it will be, is answered by nobody.
-    pub(super) fn no_more_answers(&self) {
+    /// Fails open and future server requests, because the client can no longer answer.
+    pub(super) fn stop_answers(&self) {
         let mut asked = self.asked.lock();
         self.silent.store(true, Ordering::Relaxed);
         asked.clear();
     }
 
-    /// The question is no longer of interest; whether it was still open.
-    pub(super) fn forget_ask(&self, id: &Id) -> bool {
+    /// Removes a server request; returns whether it was still open.
+    pub(super) fn forget_server_request(&self, id: &Id) -> bool {
         self.asked.lock().remove(id).is_some()
     }
 
-    /// How long a question waits for the caller's answer.
-    pub(super) fn patience(&self) -> Duration {
-        self.downstream.options.park
+    /// How long a server request waits for its answer.
+    pub(super) fn answer_timeout(&self) -> Duration {
+        self.downstream.options.answer_timeout
     }
 
-    fn answered(&self, envelope: &Envelope) {
+    fn take_answer(&self, envelope: &Envelope) {
         let Some(sender) = envelope.id().and_then(|id| self.asked.lock().remove(id)) else { return };
         let answer = match (envelope.result(), envelope.error()) {
             (Some(result), _) => Answer::Given(result),
             (None, Some(error)) => Answer::Refused(error),
             (None, None) => Answer::Unavailable,
         };
-        // The call may be over.
+        // The call may have ended.
         drop(sender.send(answer));
     }
 
     fn cancel(&self, params: Option<&Raw>) {
         let id = params.and_then(|params| params.get("requestId")).and_then(Id::from_raw);
-        if let Some(token) = id.and_then(|id| self.under_way.lock().token(&id)) {
+        if let Some(token) = id.and_then(|id| self.in_flight.lock().token(&id)) {
             token.cancel();
         }
     }
@@ -272,19 +272,19 @@ impl Session {
         }
     }
 
-    /// Answers `resources/subscribe`: with what the service honours.
+    /// Answers `resources/subscribe` after the service has accepted it.
     pub(super) async fn subscribe(self: Arc<Self>, params: Option<Raw>) -> Result<Raw, RpcError> {
         let uri = uri(params.as_ref())?;
         let limit = self.downstream.options.limits.concurrent_requests;
         if limit <= self.subscriptions.lock().len() {
             return Err(accent::too_many(limit));
         }
-        let heard = self.downstream.service.listen(Wanted::resource(&uri), &self.caller).await;
-        if !heard.honoured.uris.contains(&uri) {
-            let message = format!("`{uri}` cannot be subscribed to");
+        let subscription = self.downstream.service.listen(SubscriptionFilter::resource(&uri), &self.caller).await;
+        if !subscription.accepted.uris.contains(&uri) {
+            let message = format!("resource `{uri}` does not support subscriptions");
             return Err(RpcError::new(RpcError::INVALID_PARAMS, &message));
         }
-        let forwarding = forward(heard.notices, self.standing_writer.lock().clone(), Arc::clone(&self.level));
+        let forwarding = forward(subscription.notices, self.standing_writer.lock().clone(), Arc::clone(&self.level));
         let forwarding = AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(forwarding));
         self.subscriptions.lock().insert(uri, forwarding);
         Ok(Raw::empty_object())
@@ -295,38 +295,38 @@ impl Session {
         Ok(Raw::empty_object())
     }
 
-    /// From the end of the handshake on, changes of lists are told without being asked for.
-    fn tell_of_lists(&self) {
+    /// Subscribes to list changes when the handshake is complete.
+    fn subscribe_to_lists(&self) {
         let (downstream, caller, standing) =
             (Arc::clone(&self.downstream), self.caller.clone(), self.standing_writer.lock().clone());
         let level = Arc::clone(&self.level);
-        let mut telling = Box::pin(async move {
-            let Ok(heard) = accent::guarded_future(downstream.service.listen(Wanted::lists(), &caller)).await else { return };
-            forward(heard.notices, standing, level).await;
+        let mut listening = Box::pin(async move {
+            let Ok(subscription) = accent::catch_panic_async(downstream.service.listen(SubscriptionFilter::lists(), &caller)).await else { return };
+            forward(subscription.notices, standing, level).await;
         });
-        // Begun here and not when the task has its first turn: the caller's next request may be what changes a list.
-        if (&mut telling).now_or_never().is_some() {
+        // Subscribed here and not in the spawned task: the client's next request may change a list.
+        if (&mut listening).now_or_never().is_some() {
             return;
         }
-        let telling = AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(telling));
-        *self.list_changes.lock() = Some(telling);
+        let listening = AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(listening));
+        *self.list_changes.lock() = Some(listening);
     }
 }
 
-/// Whether logs of this level are wanted; all are until somebody says.
+/// Whether logs of this level are wanted; all are if no level is set.
 fn covers(wanted: &Mutex<Option<LogLevel>>, level: LogLevel) -> bool {
     wanted.lock().is_none_or(|wanted| wanted <= level)
 }
 
-/// Puts notices on the standing stream; those that a slow reader leaves no room for are dropped.
-async fn forward(mut notices: mpsc::Receiver<Notice>, standing: Option<Writer>, wanted: Arc<Mutex<Option<LogLevel>>>) {
+/// Writes notices to the standing stream; drops those for which a slow reader leaves no space.
+async fn forward(mut notices: mpsc::Receiver<Notice>, standing: Option<StreamWriter>, wanted: Arc<Mutex<Option<LogLevel>>>) {
     while let Some(notice) = notices.recv().await {
         if matches!(&notice, Notice::Log(params) if !covers(&wanted, LogLevel::of(params))) {
             continue;
         }
-        let (Some(message), Some(standing)) = (announced(&notice), &standing) else { continue };
-        if !standing.try_say(Said::more(message)) {
-            tracing::warn!("a caller does not read its standing stream; a notice was dropped");
+        let (Some(message), Some(standing)) = (notification_of(&notice), &standing) else { continue };
+        if !standing.try_send(OutgoingMessage::notification(message)) {
+            tracing::warn!("a client does not read its standing stream; dropped a notification");
         }
     }
 }
@@ -337,8 +337,8 @@ fn uri(params: Option<&Raw>) -> Result<String, RpcError> {
     uri.ok_or_else(|| RpcError::new(RpcError::INVALID_PARAMS, "`uri` is missing"))
 }
 
-/// A notice as a session hears it.
-fn announced(notice: &Notice) -> Option<Bytes> {
+/// The notification for a notice; `None` if it is not forwarded.
+fn notification_of(notice: &Notice) -> Option<Bytes> {
     Some(match notice {
         Notice::Changed(list) => compose::notification(list.changed_method(), None, &[]),
         Notice::Updated { params, .. } => compose::notification("notifications/resources/updated", Some(params), &[]),
@@ -348,20 +348,20 @@ fn announced(notice: &Notice) -> Option<Bytes> {
     })
 }
 
-/// The error for a request outside any session.
+/// Error for a request without a session.
 pub(super) fn no_session() -> RpcError {
     RpcError::new(
         RpcError::INVALID_REQUEST,
-        "neither a session (send `initialize` first) nor per-request metadata: cannot tell which revision this is",
+        "unknown protocol revision: the request has neither a session (send `initialize` first) nor stateless metadata",
     )
 }
 
-/// Reads the request of a session; refused where it is ambiguous.
-pub(super) fn neutral(session: &Session, envelope: &Envelope) -> Result<Request, RpcError> {
+/// The era-neutral request of a session; refuses an ambiguous one.
+pub(super) fn neutral(session: &DownstreamSession, envelope: &Envelope) -> Result<Request, RpcError> {
     let mut request = accent::neutral(envelope)?;
     request.capabilities = Some(session.caller.capabilities.clone());
     request.log_level = *session.level.lock();
-    request.usual_log_level = session.downstream.options.usual_log_level;
+    request.default_log_level = session.downstream.options.default_log_level;
     tasks::allow(&session.downstream, &session.caller, &mut request);
     Ok(request)
 }

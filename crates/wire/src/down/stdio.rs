@@ -1,4 +1,4 @@
-//! The line downstream: one caller over a pair of byte streams, of either era or of both.
+//! The stdio downstream: one client over a pair of byte streams, framed by lines, in either era or in both.
 
 use std::sync::Arc;
 
@@ -8,19 +8,19 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     Downstream, DownstreamOptions, Service,
-    accent::{self, Declared, Said},
+    accent::{self, RequestKind, OutgoingMessage},
     legacy, modern,
-    session::{self, Session},
+    session::{self, DownstreamSession},
 };
 use crate::{
     json::{Raw, skim::Skimmed},
     line::{FramedLine, LineReader, LineWriter},
-    message::{BadMessage, Envelope, Id, Kind, Problem, RpcError, compose},
+    message::{BadMessage, Envelope, Id, MessageKind, Problem, RpcError, compose},
     seal::NoRandomness,
 };
 
-/// Serves one caller until its side ends, or until `stop` is cancelled: then requests under way may end, in the time the
-/// options give them, and nothing new is begun. When both has happened, nothing is waited for.
+/// Serves one client until it closes its side or `stop` is cancelled. After `stop`, requests in progress may finish
+/// within `options.drain` and new ones are refused. If the client has closed its side too, nothing is waited for.
 pub async fn serve<R, W>(
     read: R,
     write: W,
@@ -47,19 +47,19 @@ where
         stop: CancellationToken::new(),
     });
     let mut reader = LineReader::new(read, limits.message_bytes);
-    let hung_up = tokio::select! {
-        () = line.converse(&mut reader) => true,
+    let client_closed = tokio::select! {
+        () = line.read_messages(&mut reader) => true,
         () = stop.cancelled() => false,
     };
     line.downstream.draining.cancel();
     line.requests.close();
-    if hung_up {
-        // Whoever has said everything may still read the answers, but gives none.
-        line.session.lock().iter().for_each(|session| session.no_more_answers());
+    if client_closed {
+        // Whoever has message everything may still read the answers, but gives none.
+        line.session.lock().iter().for_each(|session| session.stop_answers());
     }
     tokio::select! {
-        () = line.converse(&mut reader), if !hung_up => {}
-        () = stop.cancelled(), if hung_up => {}
+        () = line.read_messages(&mut reader), if !client_closed => {}
+        () = stop.cancelled(), if client_closed => {}
         () = line.requests.wait() => {}
         () = tokio::time::sleep(drain) => {}
     }
@@ -75,8 +75,8 @@ struct StdioDownstream {
     downstream: Arc<Downstream>,
     writer: LineWriter,
     // Nothing awaits under these locks.
-    session: Mutex<Option<Arc<Session>>>,
-    /// Stateless requests under way, by id.
+    session: Mutex<Option<Arc<DownstreamSession>>>,
+    /// Cancellation tokens of stateless requests in progress, by id.
     modern: Mutex<std::collections::HashMap<Id, CancellationToken>>,
     requests: TaskTracker,
     tasks: TaskTracker,
@@ -84,8 +84,8 @@ struct StdioDownstream {
 }
 
 impl StdioDownstream {
-    /// Takes what the caller says until it hangs up.
-    async fn converse<R: AsyncRead + Unpin>(self: &Arc<Self>, reader: &mut LineReader<R>) {
+    /// Handles messages until the client closes its side.
+    async fn read_messages<R: AsyncRead + Unpin>(self: &Arc<Self>, reader: &mut LineReader<R>) {
         loop {
             match reader.next().await {
                 Ok(Some(FramedLine::Message(text))) => self.take(&text),
@@ -111,12 +111,12 @@ impl StdioDownstream {
     fn read(self: &Arc<Self>, envelope: &Envelope) {
         let session = self.session.lock().clone();
         match envelope.kind() {
-            Kind::Request if self.downstream.draining.is_cancelled() => {
-                let error = RpcError::new(RpcError::INTERNAL, "this server is about to end; nothing new is begun");
-                self.say(compose::error(envelope.id(), &error));
+            MessageKind::Request if self.downstream.draining.is_cancelled() => {
+                let error = RpcError::new(RpcError::INTERNAL, "the server is shutting down and accepts no new requests");
+                self.send(compose::error(envelope.id(), &error));
             }
-            Kind::Request => self.request(envelope, session),
-            Kind::Notification if envelope.method() == "notifications/cancelled" => {
+            MessageKind::Request => self.request(envelope, session),
+            MessageKind::Notification if envelope.method() == "notifications/cancelled" => {
                 self.cancel(envelope.params().as_ref());
                 if let Some(session) = session {
                     session.take(envelope);
@@ -130,32 +130,32 @@ impl StdioDownstream {
         }
     }
 
-    fn request(self: &Arc<Self>, envelope: &Envelope, session: Option<Arc<Session>>) {
-        match (accent::declared(&self.downstream, envelope), session) {
-            (Declared::Modern, _) => self.answer_modern(envelope),
-            (Declared::Handshake, None) => self.initialize(envelope),
-            (Declared::Nothing, Some(session)) => self.answer_legacy(envelope, &session),
-            (Declared::Handshake, Some(_)) => {
-                let error = RpcError::new(RpcError::INVALID_REQUEST, "the session has begun already");
-                self.say(compose::error(envelope.id(), &error));
+    fn request(self: &Arc<Self>, envelope: &Envelope, session: Option<Arc<DownstreamSession>>) {
+        match (accent::request_kind(&self.downstream, envelope), session) {
+            (RequestKind::Modern, _) => self.answer_modern(envelope),
+            (RequestKind::Handshake, None) => self.initialize(envelope),
+            (RequestKind::Undeclared, Some(session)) => self.answer_legacy(envelope, &session),
+            (RequestKind::Handshake, Some(_)) => {
+                let error = RpcError::new(RpcError::INVALID_REQUEST, "the session is already initialized");
+                self.send(compose::error(envelope.id(), &error));
             }
-            (Declared::Nothing, None) => self.say(compose::error(envelope.id(), &session::no_session())),
+            (RequestKind::Undeclared, None) => self.send(compose::error(envelope.id(), &session::no_session())),
         }
     }
 
     fn initialize(self: &Arc<Self>, envelope: &Envelope) {
         let Some(id) = envelope.id() else { return };
-        match Session::begin(&self.downstream, envelope, &Arc::from("")) {
+        match DownstreamSession::begin(&self.downstream, envelope, &Arc::from("")) {
             Ok((session, result)) => {
                 self.forward_standing(&session);
                 *self.session.lock() = Some(session);
-                self.say(compose::result(id, &result, &[]));
+                self.send(compose::result(id, &result, &[]));
             }
-            Err(error) => self.say(compose::error(Some(id), &error)),
+            Err(error) => self.send(compose::error(Some(id), &error)),
         }
     }
 
-    fn forward_standing(self: &Arc<Self>, session: &Session) {
+    fn forward_standing(self: &Arc<Self>, session: &DownstreamSession) {
         let Some(standing) = session.standing.read() else { return };
         let me = Arc::clone(self);
         self.tasks.spawn(async move {
@@ -163,7 +163,7 @@ impl StdioDownstream {
                 tokio::select! {
                     () = me.stop.cancelled() => return,
                     event = standing.next() => match event {
-                        Some(event) => me.say(event.said.message),
+                        Some(event) => me.send(event.message.bytes),
                         None => return,
                     },
                 }
@@ -171,26 +171,26 @@ impl StdioDownstream {
         });
     }
 
-    fn answer_legacy(self: &Arc<Self>, envelope: &Envelope, session: &Arc<Session>) {
+    fn answer_legacy(self: &Arc<Self>, envelope: &Envelope, session: &Arc<DownstreamSession>) {
         let Some(id) = envelope.id() else { return };
-        let under_way = match session.under_way(id) {
-            Ok(under_way) => under_way,
-            Err(error) => return self.say(compose::error(Some(id), &error)),
+        let in_flight = match session.begin_request(id) {
+            Ok(in_flight) => in_flight,
+            Err(error) => return self.send(compose::error(Some(id), &error)),
         };
-        let mut reply = match legacy::Reply::begin(session, envelope) {
+        let mut reply = match legacy::LegacyReply::begin(session, envelope) {
             Ok(reply) => reply,
-            Err(said) => return self.say(said.message),
+            Err(message) => return self.send(message.bytes),
         };
         let me = Arc::clone(self);
         self.requests.spawn(async move {
             loop {
-                let said = tokio::select! {
+                let message = tokio::select! {
                     () = me.stop.cancelled() => return,
-                    () = under_way.cancelled.cancelled() => return,
-                    said = reply.next() => said,
+                    () = in_flight.cancelled.cancelled() => return,
+                    message = reply.next() => message,
                 };
-                match said {
-                    Some(Said { message, .. }) => me.say(message),
+                match message {
+                    Some(OutgoingMessage { bytes, .. }) => me.send(bytes),
                     None => return,
                 }
             }
@@ -201,39 +201,39 @@ impl StdioDownstream {
         let Some(id) = envelope.id().cloned() else { return };
         let cancelled = CancellationToken::new();
         {
-            let mut under_way = self.modern.lock();
+            let mut in_flight = self.modern.lock();
             let limit = self.downstream.options.limits.concurrent_requests;
-            let refusal = match under_way.contains_key(&id) {
+            let refusal = match in_flight.contains_key(&id) {
                 true => Some(accent::id_taken()),
-                false => (limit <= under_way.len()).then(|| accent::too_many(limit)),
+                false => (limit <= in_flight.len()).then(|| accent::too_many(limit)),
             };
             if let Some(error) = refusal {
-                drop(under_way);
-                return self.say(compose::error(Some(&id), &error));
+                drop(in_flight);
+                return self.send(compose::error(Some(&id), &error));
             }
-            under_way.insert(id.clone(), cancelled.clone());
+            in_flight.insert(id.clone(), cancelled.clone());
         }
-        let mut reply = match modern::Reply::begin(&self.downstream, envelope, &Arc::from(""), None) {
+        let mut reply = match modern::ModernReply::begin(&self.downstream, envelope, &Arc::from(""), None) {
             Ok(reply) => reply,
-            Err(said) => {
+            Err(message) => {
                 self.modern.lock().remove(&id);
-                return self.say(said.message);
+                return self.send(message.bytes);
             }
         };
         let me = Arc::clone(self);
         self.requests.spawn(async move {
             loop {
-                let said = tokio::select! {
+                let message = tokio::select! {
                     () = me.stop.cancelled() => None,
                     () = cancelled.cancelled() => None,
-                    said = reply.next() => said,
+                    message = reply.next() => message,
                 };
-                let Some(said) = said else { break };
-                if said.last {
-                    // The id is free as soon as the caller can read the answer.
+                let Some(message) = message else { break };
+                if message.is_response {
+                    // The id is free as soon as the client can read the response.
                     me.modern.lock().remove(&id);
                 }
-                me.say(said.message);
+                me.send(message.bytes);
             }
             me.modern.lock().remove(&id);
         });
@@ -253,17 +253,17 @@ impl StdioDownstream {
 
     fn refuse(&self, bad: &BadMessage) {
         let (id, error) = accent::bad_message(bad);
-        self.say(compose::error(id.as_ref(), &error));
+        self.send(compose::error(id.as_ref(), &error));
     }
 
     fn takes_batches(&self) -> bool {
         self.session.lock().as_ref().is_some_and(|session| session.caller.revision.has_batches())
     }
 
-    fn say(&self, message: bytes::Bytes) {
+    fn send(&self, message: bytes::Bytes) {
         if let Err(error) = self.writer.send(message) {
-            tracing::debug!(%error, "the caller no longer reads");
-            // Once it has no more to say either, there is nobody to answer.
+            tracing::debug!(%error, "the client no longer reads");
+            // If it has closed its side too, no request needs a response.
             if self.downstream.draining.is_cancelled() {
                 self.stop.cancel();
             }

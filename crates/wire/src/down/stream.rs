@@ -1,8 +1,8 @@
-//! One stream of a session: what is said on it, in order, and what may have to be said again.
+//! One stream of a session: its events in order, kept so that a client can read them again.
 //!
-//! Bounded in number and bytes. What its reader has had gives way first. A reader that is there but slow makes only its
-//! own writers wait; without one nothing waits: the oldest notification gives way, and a notification that is waiting
-//! already is not put there twice. Questions and answers are never dropped.
+//! Limited in number and bytes. Events that were read are dropped first. A slow reader makes only its own writers wait.
+//! Without a reader nothing waits: the oldest notification is dropped, and a notification equal to a queued one is not
+//! queued again. Requests and responses are never dropped.
 
 use std::{
     collections::VecDeque,
@@ -15,104 +15,104 @@ use std::{
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::accent::Said;
+use super::accent::OutgoingMessage;
 
-/// A stream.
+/// One event stream with at most one reader.
 #[derive(Debug)]
-pub(super) struct Stream {
-    /// Unique within its session.
+pub(super) struct SessionStream {
+    /// Number of the stream, unique within its session.
     pub(super) name: u64,
-    bounds: Bounds,
+    bounds: StreamLimits,
     // Nothing awaits under this lock.
     state: Mutex<State>,
 }
 
-/// How much of a stream is kept.
+/// Maximum size of the kept part of a stream.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bounds {
+pub(super) struct StreamLimits {
     pub(super) events: usize,
     pub(super) bytes: usize,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Oldest first.
-    kept: VecDeque<Event>,
-    /// The number of the next event.
+    /// Kept events, oldest first.
+    kept: VecDeque<StreamEvent>,
+    /// Number of the next event.
     next: u64,
-    /// From here on its reader has not had them.
+    /// Number of the first unread event.
     unread: u64,
     writers: usize,
-    /// Who reads, by number; the newest is the one.
+    /// Number of the current reader; a new reader replaces it.
     reader: Option<u64>,
     readers: u64,
-    /// Since when nobody reads.
+    /// Time since which there is no reader.
     left: Option<Instant>,
     waiting_reader: Option<Waker>,
     waiting_writers: Vec<Waker>,
 }
 
-/// One thing said, and its number on the stream.
+/// One message and its number on the stream.
 #[derive(Clone, Debug)]
-pub(super) struct Event {
+pub(super) struct StreamEvent {
     pub(super) number: u64,
-    pub(super) said: Said,
+    pub(super) message: OutgoingMessage,
 }
 
-/// Says things; with the last writer the stream ends.
+/// Writes to a stream, which ends when the last writer is dropped.
 #[derive(Debug)]
-pub(super) struct Writer(Arc<Stream>);
+pub(super) struct StreamWriter(Arc<SessionStream>);
 
-/// Hears them; letting go of it leaves the stream to the next reader.
+/// Reads a stream; when it is dropped, another reader can continue.
 #[derive(Debug)]
-pub(super) struct Reader {
-    stream: Arc<Stream>,
+pub(super) struct StreamReader {
+    stream: Arc<SessionStream>,
     number: u64,
 }
 
-impl Stream {
-    /// A stream and the first who writes on it.
-    pub(super) fn new(name: u64, bounds: Bounds) -> (Arc<Self>, Writer) {
+impl SessionStream {
+    /// A stream and its first writer.
+    pub(super) fn new(name: u64, bounds: StreamLimits) -> (Arc<Self>, StreamWriter) {
         let state = State { writers: 1, left: Some(Instant::now()), ..State::default() };
         let stream = Arc::new(Self { name, bounds, state: Mutex::new(state) });
-        (Arc::clone(&stream), Writer(stream))
+        (Arc::clone(&stream), StreamWriter(stream))
     }
 
-    /// Reads on where the last reader stopped; none while there is one.
-    pub(super) fn read(self: &Arc<Self>) -> Option<Reader> {
+    /// Reads on where the last reader stopped; `None` while there is a reader.
+    pub(super) fn read(self: &Arc<Self>) -> Option<StreamReader> {
         let state = self.state.lock();
         let from = state.reader.is_none().then_some(state.unread)?;
         drop(state);
         Some(self.read_from(from))
     }
 
-    /// Reads from this event on, or from the oldest that is kept; whoever reads now is sent away.
-    pub(super) fn read_from(self: &Arc<Self>, number: u64) -> Reader {
+    /// Reads from this event on, or from the oldest kept one; replaces the current reader.
+    pub(super) fn read_from(self: &Arc<Self>, number: u64) -> StreamReader {
         let mut state = self.state.lock();
         state.readers += 1;
         state.reader = Some(state.readers);
         state.left = None;
         state.unread = number.min(state.next);
         state.waiting_reader.take().into_iter().for_each(Waker::wake);
-        Reader { stream: Arc::clone(self), number: state.readers }
+        StreamReader { stream: Arc::clone(self), number: state.readers }
     }
 
-    /// Whether somebody reads.
+    /// Whether there is a reader.
     pub(super) fn has_reader(&self) -> bool {
         self.state.lock().reader.is_some()
     }
 
-    /// Whether nothing more will be said.
+    /// Whether all writers are gone.
     pub(super) fn is_over(&self) -> bool {
         self.state.lock().writers == 0
     }
 
-    /// Bytes that are kept.
+    /// Number of kept bytes.
     pub(super) fn bytes(&self) -> usize {
         self.state.lock().bytes(0)
     }
 
-    /// Whether the event before this one was ever said here.
+    /// Whether events up to this number exist.
     pub(super) fn knows(&self, number: u64) -> bool {
         number <= self.state.lock().next
     }
@@ -120,78 +120,78 @@ impl Stream {
 
 impl State {
     fn bytes(&self, from: u64) -> usize {
-        self.kept.iter().filter(|event| from <= event.number).map(|event| event.said.message.len()).sum()
+        self.kept.iter().filter(|event| from <= event.number).map(|event| event.message.bytes.len()).sum()
     }
 
-    fn is_full(&self, bounds: Bounds, from: u64) -> bool {
+    fn is_full(&self, bounds: StreamLimits, from: u64) -> bool {
         let events = self.kept.iter().filter(|event| from <= event.number).count();
         bounds.events <= events || bounds.bytes <= self.bytes(from)
     }
 
-    fn is_over(&self, bounds: Bounds) -> bool {
+    fn is_over(&self, bounds: StreamLimits) -> bool {
         bounds.events < self.kept.len() || bounds.bytes < self.bytes(0)
     }
 
-    /// What was read gives way, as far as the bounds ask for it; where nobody reads, old notifications do.
-    fn trim(&mut self, bounds: Bounds) {
+    /// Drops read events over the limits and, without a reader, the oldest notifications.
+    fn trim(&mut self, bounds: StreamLimits) {
         while self.is_over(bounds) && self.kept.front().is_some_and(|event| event.number < self.unread) {
             self.kept.pop_front();
         }
         while self.reader.is_none() && self.is_over(bounds) {
-            let oldest = self.kept.iter().position(|event| event.said.is_notification());
+            let oldest = self.kept.iter().position(|event| event.message.is_notification());
             if oldest.and_then(|oldest| self.kept.remove(oldest)).is_none() {
                 break;
             }
         }
     }
 
-    fn push(&mut self, said: Said, bounds: Bounds) {
-        if self.reader.is_none() && said.is_notification() {
-            let waiting = |event: &Event| self.unread <= event.number && event.said.message == said.message;
+    fn push(&mut self, message: OutgoingMessage, bounds: StreamLimits) {
+        if self.reader.is_none() && message.is_notification() {
+            let waiting = |event: &StreamEvent| self.unread <= event.number && event.message.bytes == message.bytes;
             if self.kept.iter().any(waiting) {
                 return;
             }
         }
-        self.kept.push_back(Event { number: self.next, said });
+        self.kept.push_back(StreamEvent { number: self.next, message });
         self.next += 1;
         self.trim(bounds);
         self.waiting_reader.take().into_iter().for_each(Waker::wake);
     }
 }
 
-// === impl Writer ===
+// === impl StreamWriter ===
 
-impl Writer {
-    /// Says something as soon as there is room for it.
-    pub(super) async fn say(&self, said: Said) {
-        poll_fn(|context| self.poll_room(context)).await;
-        self.0.state.lock().push(said, self.0.bounds);
+impl StreamWriter {
+    /// Sends a message as soon as there is space.
+    pub(super) async fn send(&self, message: OutgoingMessage) {
+        poll_fn(|context| self.poll_space(context)).await;
+        self.0.state.lock().push(message,  self.0.bounds);
     }
 
-    /// Says something if there is room for it at once.
-    pub(super) fn try_say(&self, said: Said) -> bool {
+    /// Sends a message if there is space now.
+    pub(super) fn try_send(&self, message: OutgoingMessage) -> bool {
         let mut state = self.0.state.lock();
         let room = state.reader.is_none() || !state.is_full(self.0.bounds, state.unread);
         if room {
-            state.push(said, self.0.bounds);
+            state.push(message,  self.0.bounds);
         }
         room
     }
 
-    /// Resolves when nobody has read for so long.
-    pub(super) async fn unheard(&self, time: Duration) {
+    /// Resolves when there was no reader for this long.
+    pub(super) async fn unread_for(&self, time: Duration) {
         loop {
             let now = Instant::now();
             let left = self.0.state.lock().left;
             match left.unwrap_or(now) + time {
                 over if over <= now => return,
-                // A reader that leaves meanwhile is found out then.
+                // A reader that leaves meanwhile is noticed then.
                 later => tokio::time::sleep_until(later).await,
             }
         }
     }
 
-    fn poll_room(&self, context: &Context<'_>) -> Poll<()> {
+    fn poll_space(&self, context: &Context<'_>) -> Poll<()> {
         let mut state = self.0.state.lock();
         if state.reader.is_none() || !state.is_full(self.0.bounds, state.unread) {
             return Poll::Ready(());
@@ -201,14 +201,14 @@ impl Writer {
     }
 }
 
-impl Clone for Writer {
+impl Clone for StreamWriter {
     fn clone(&self) -> Self {
         self.0.state.lock().writers += 1;
         Self(Arc::clone(&self.0))
     }
 }
 
-impl Drop for Writer {
+impl Drop for StreamWriter {
     fn drop(&mut self) {
         let mut state = self.0.state.lock();
         state.writers -= 1;
@@ -218,21 +218,21 @@ impl Drop for Writer {
     }
 }
 
-// === impl Reader ===
+// === impl StreamReader ===
 
-impl Reader {
-    /// The stream it reads.
-    pub(super) fn stream(&self) -> &Arc<Stream> {
+impl StreamReader {
+    /// The stream being read.
+    pub(super) fn stream(&self) -> &Arc<SessionStream> {
         &self.stream
     }
 
-    /// The number of the event it reads next.
+    /// Number of the next event to read.
     pub(super) fn position(&self) -> u64 {
         self.stream.state.lock().unread
     }
 
-    /// The next event; none when the stream is over, or another reader has come.
-    pub(super) fn poll_next(&self, context: &Context<'_>) -> Poll<Option<Event>> {
+    /// The next event; `None` when the stream has ended or another reader has replaced this one.
+    pub(super) fn poll_next(&self, context: &Context<'_>) -> Poll<Option<StreamEvent>> {
         let mut state = self.stream.state.lock();
         if state.reader != Some(self.number) {
             return Poll::Ready(None);
@@ -251,13 +251,13 @@ impl Reader {
         Poll::Ready(Some(event))
     }
 
-    /// The next event, waited for.
-    pub(super) async fn next(&self) -> Option<Event> {
+    /// Waits for the next event.
+    pub(super) async fn next(&self) -> Option<StreamEvent> {
         poll_fn(|context| self.poll_next(context)).await
     }
 }
 
-impl Drop for Reader {
+impl Drop for StreamReader {
     fn drop(&mut self) {
         let mut state = self.stream.state.lock();
         if state.reader == Some(self.number) {
@@ -274,16 +274,16 @@ mod tests {
 
     use bytes::Bytes;
 
-    use super::{Bounds, Reader, Stream};
-    use crate::down::accent::Said;
+    use super::{StreamLimits, StreamReader, SessionStream};
+    use crate::down::accent::OutgoingMessage;
 
-    const BOUNDS: Bounds = Bounds { events: 3, bytes: 1_000 };
+    const BOUNDS: StreamLimits = StreamLimits { events: 3, bytes: 1_000 };
 
-    fn note(text: &str) -> Said {
-        Said::more(Bytes::from(format!(r#"{{"method":"{text}"}}"#)))
+    fn note(text: &str) -> OutgoingMessage {
+        OutgoingMessage::notification(Bytes::from(format!(r#"{{"method":"{text}"}}"#)))
     }
 
-    async fn read(reader: &Reader) -> Vec<u64> {
+    async fn read(reader: &StreamReader) -> Vec<u64> {
         let mut numbers = Vec::new();
         while let Ok(Some(event)) = tokio::time::timeout(Duration::from_millis(10), reader.next()).await {
             numbers.push(event.number);
@@ -292,11 +292,11 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_read_is_read_again_as_far_as_it_is_kept() {
-        let (stream, writer) = Stream::new(1, BOUNDS);
+    async fn kept_events_can_be_read_again() {
+        let (stream, writer) = SessionStream::new(1, BOUNDS);
         let reader = stream.read().unwrap();
         for text in ["a", "b", "c", "d", "e"] {
-            writer.say(note(text)).await;
+            writer.send(note(text)).await;
             assert_eq!(read(&reader).await.len(), 1);
         }
         assert!(stream.read().is_none(), "there is a reader");
@@ -308,31 +308,31 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn without_a_reader_old_notifications_give_way_and_answers_do_not() {
-        let (stream, writer) = Stream::new(1, BOUNDS);
-        writer.say(note("a")).await;
-        writer.say(Said::last(Bytes::from("{}"))).await;
+    async fn without_a_reader_old_notifications_are_dropped_and_responses_are_not() {
+        let (stream, writer) = SessionStream::new(1, BOUNDS);
+        writer.send(note("a")).await;
+        writer.send(OutgoingMessage::response(Bytes::from("{}"))).await;
         for text in ["b", "b", "c", "d", "e"] {
-            writer.say(note(text)).await;
+            writer.send(note(text)).await;
         }
         assert_eq!(read(&stream.read().unwrap()).await, [1, 4, 5]);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_slow_reader_makes_its_writers_wait_and_one_that_leaves_lets_them_go() {
-        let (stream, writer) = Stream::new(1, BOUNDS);
+    async fn slow_reader_makes_writers_wait_until_it_leaves() {
+        let (stream, writer) = SessionStream::new(1, BOUNDS);
         let reader = stream.read().unwrap();
         for text in ["a", "b", "c"] {
-            writer.say(note(text)).await;
+            writer.send(note(text)).await;
         }
-        assert!(!writer.try_say(note("d")));
-        let waiting = tokio::time::timeout(Duration::from_secs(60), writer.say(note("d"))).await;
+        assert!(!writer.try_send(note("d")));
+        let waiting = tokio::time::timeout(Duration::from_secs(60), writer.send(note("d"))).await;
         assert!(waiting.is_err(), "there is no room");
         assert_eq!(reader.next().await.unwrap().number, 0);
-        writer.say(note("d")).await;
-        let say = writer.say(note("e"));
+        writer.send(note("d")).await;
+        let sending = writer.send(note("e"));
         drop(reader);
-        say.await;
+        sending.await;
         assert_eq!(Arc::strong_count(&stream), 2, "the stream and its writer");
     }
 }

@@ -1,7 +1,8 @@
-//! Tasks as callers reach them: what a keeper offers, and the two accents for it.
+//! Tasks as clients use them: the [`Tasks`] trait, and the two accents for it.
 //!
-//! A session looks, waits for the result on a stream of its own and is asked there; without one everything is in one
-//! answer, and answers to questions are requests. Nobody is told of a method its era lacks.
+//! In a session, the client polls the status, waits for `tasks/result` and receives server requests there. Without a
+//! session, `tasks/get` returns everything and answers are sent with `tasks/update`. Methods that an era does not have
+//! are unknown to its clients.
 
 use std::sync::Arc;
 
@@ -11,48 +12,48 @@ use serde_json::json;
 use super::{Caller, Downstream};
 use crate::{
     exchange::{Exchange, Handover, Outcome, Request},
-    json::{Kind, Raw},
+    json::{JsonKind, Raw},
     message::{
         ClientCapabilities, RpcError, capability, meta,
         splice::{self, Edit},
     },
     revision::{Era, Revision},
-    task::{Depth, Status, Task, TaskPage, Unanswered, spelling},
+    task::{TaskDetail, TaskStatus, Task, TaskPage, TaskError, codec},
 };
 
-/// Whoever keeps tasks. A task of another caller is unknown to it.
+/// Access to tasks. A task of another caller is reported as unknown.
 pub trait Tasks: Send + Sync {
-    /// How a task stands.
-    fn look<'a>(&'a self, id: &'a str, depth: Depth, caller: &'a Caller) -> BoxFuture<'a, Result<Task, Unanswered>>;
+    /// Returns the current state of a task.
+    fn get<'a>(&'a self, id: &'a str, depth: TaskDetail, caller: &'a Caller) -> BoxFuture<'a, Result<Task, TaskError>>;
 
-    /// Follows a task to its end: what it asks is asked there, and its end is the exchange's. Leaving does not stop it.
-    fn see_through(&self, id: &str, caller: &Caller) -> Exchange;
+    /// Follows a task to its end as an exchange, server requests included. Dropping the exchange does not stop the task.
+    fn follow(&self, id: &str, caller: &Caller) -> Exchange;
 
-    /// Gives answers, by key; keys it does not wait for are nothing to it.
-    fn answer<'a>(&'a self, id: &'a str, answers: Raw, caller: &'a Caller) -> BoxFuture<'a, Result<(), Unanswered>>;
+    /// Answers server requests of a task by key; unknown keys are ignored.
+    fn answer<'a>(&'a self, id: &'a str, answers: Raw, caller: &'a Caller) -> BoxFuture<'a, Result<(), TaskError>>;
 
-    /// Stops a task; gives how it stands then. One that is over stays as it is.
-    fn cancel<'a>(&'a self, id: &'a str, caller: &'a Caller) -> BoxFuture<'a, Result<Task, Unanswered>>;
+    /// Cancels a task and returns its state then. A finished task stays as it is.
+    fn cancel<'a>(&'a self, id: &'a str, caller: &'a Caller) -> BoxFuture<'a, Result<Task, TaskError>>;
 
-    /// Resolves when a task may be other than it was seen; as often as its keeper says where nobody can tell.
-    fn changed<'a>(&'a self, seen: &'a Task, _caller: &'a Caller) -> BoxFuture<'a, ()> {
+    /// Resolves when a task may have changed since `seen`; by default after its poll interval.
+    fn wait_for_change<'a>(&'a self, seen: &'a Task, _caller: &'a Caller) -> BoxFuture<'a, ()> {
         Box::pin(tokio::time::sleep(seen.interval()))
     }
 
-    /// The caller's tasks, from where a page said that the next begins.
-    fn list<'a>(&'a self, from: Option<Raw>, caller: &'a Caller) -> BoxFuture<'a, Result<TaskPage, Unanswered>>;
+    /// One page of the caller's tasks, from the cursor `from`.
+    fn list<'a>(&'a self, from: Option<Raw>, caller: &'a Caller) -> BoxFuture<'a, Result<TaskPage, TaskError>>;
 }
 
-/// An answer that takes its time and in which nothing else happens.
-pub(super) type Later = BoxFuture<'static, Outcome>;
+/// Outcome of a request without intermediate messages.
+pub(super) type DelayedOutcome = BoxFuture<'static, Outcome>;
 
-/// Whether this method is about tasks, in any era.
+/// Whether this is a tasks method, in any era.
 pub(super) fn is_about(method: &str) -> bool {
     method.starts_with("tasks/")
 }
 
-/// What a service offers, as a caller of this revision hears of it.
-pub(super) fn offered(downstream: &Downstream, caller: &Caller, capabilities: &Raw) -> Raw {
+/// Server capabilities with the tasks entries that this client's revision has.
+pub(super) fn with_task_capabilities(downstream: &Downstream, caller: &Caller, capabilities: &Raw) -> Raw {
     let keeps = downstream.service.tasks(caller).is_some();
     let core = keeps && has_core(caller);
     let tasks = match core {
@@ -74,7 +75,7 @@ pub(super) fn offered(downstream: &Downstream, caller: &Caller, capabilities: &R
     splice::edited(capabilities, &[tasks, extensions])
 }
 
-/// Says in the request whether a task may stand for its answer, and not in its params.
+/// Moves the client's task wish from the params into `request.handover`.
 pub(super) fn allow(downstream: &Downstream, caller: &Caller, request: &mut Request) {
     let wanted = request.take_task();
     if request.method() != "tools/call" || downstream.service.tasks(caller).is_none() {
@@ -90,7 +91,7 @@ pub(super) fn allow(downstream: &Downstream, caller: &Caller, request: &mut Requ
     };
 }
 
-/// Core tasks came with one revision and left with it.
+/// Core tasks exist only in 2025-11-25.
 fn has_core(caller: &Caller) -> bool {
     caller.revision == Revision::V2025_11_25
 }
@@ -107,120 +108,120 @@ fn id(request: &Request) -> Result<String, RpcError> {
 
 // === in a session ===
 
-/// How a session is answered.
-pub(super) enum InSession {
-    /// Once.
-    Later(Later),
-    /// As this task goes on.
+/// Response to a tasks request in a session.
+pub(super) enum SessionTaskReply {
+    /// A single result.
+    Once(DelayedOutcome),
+    /// An exchange that follows the task with this id.
     Following(Exchange, String),
 }
 
-/// Answers a request about tasks in a session.
-pub(super) fn in_session(downstream: &Arc<Downstream>, caller: &Caller, request: &Request) -> Result<InSession, RpcError> {
+/// Answers a tasks request in a session.
+pub(super) fn in_session(downstream: &Arc<Downstream>, caller: &Caller, request: &Request) -> Result<SessionTaskReply, RpcError> {
     let method = request.method();
     let tasks = downstream.service.tasks(caller).filter(|_| has_core(caller)).ok_or_else(|| unknown(method))?;
     let (downstream, caller) = (Arc::clone(downstream), caller.clone());
-    Ok(InSession::Later(match method {
+    Ok(SessionTaskReply::Once(match method {
         "tasks/get" => {
             let id = id(request)?;
-            later(downstream, caller, move |tasks, caller| {
+            delayed(downstream, caller, move |tasks, caller| {
                 Box::pin(
-                    async move { tasks.look(&id, Depth::Status, caller).await.map(|task| spelling::legacy(&task)) },
+                    async move { tasks.get(&id, TaskDetail::Status, caller).await.map(|task| codec::legacy(&task)) },
                 )
             })
         }
         "tasks/cancel" => {
             let id = id(request)?;
-            later(downstream, caller, move |tasks, caller| {
+            delayed(downstream, caller, move |tasks, caller| {
                 Box::pin(async move { cancel_in_session(tasks, &id, caller).await })
             })
         }
         "tasks/list" => {
             let from = request.param("cursor");
-            later(downstream, caller, move |tasks, caller| {
-                Box::pin(async move { tasks.list(from, caller).await.map(|page| spelling::legacy_page(&page)) })
+            delayed(downstream, caller, move |tasks, caller| {
+                Box::pin(async move { tasks.list(from, caller).await.map(|page| codec::legacy_page(&page)) })
             })
         }
         "tasks/result" => {
             let id = id(request)?;
-            return Ok(InSession::Following(tasks.see_through(&id, &caller), id));
+            return Ok(SessionTaskReply::Following(tasks.follow(&id, &caller), id));
         }
         other => return Err(unknown(other)),
     }))
 }
 
-/// In a session, a task that is over cannot be cancelled, and one that is cancelled is so at once.
-async fn cancel_in_session(tasks: &dyn Tasks, id: &str, caller: &Caller) -> Result<Raw, Unanswered> {
-    let before = tasks.look(id, Depth::Status, caller).await?;
+/// In a session, cancelling a finished task is an error, and a cancelled task is reported as such at once.
+async fn cancel_in_session(tasks: &dyn Tasks, id: &str, caller: &Caller) -> Result<Raw, TaskError> {
+    let before = tasks.get(id, TaskDetail::Status, caller).await?;
     if before.status.is_over() {
-        let message = format!("the task is over: {}", before.status);
-        return Err(Unanswered::Refused(RpcError::new(RpcError::INVALID_PARAMS, &message)));
+        let message = format!("the task is already finished: {}", before.status);
+        return Err(TaskError::Refused(RpcError::new(RpcError::INVALID_PARAMS, &message)));
     }
     let mut task = tasks.cancel(id, caller).await?;
     if !task.status.is_over() {
-        task.touch(Status::Cancelled);
+        task.touch(TaskStatus::Cancelled);
     }
-    Ok(spelling::legacy(&task))
+    Ok(codec::legacy(&task))
 }
 
-/// Which task a message of a session belongs to, as an edit of its params or its result.
+/// Edit that adds the related task to the params or result of a session's message.
 pub(super) fn related(body: Option<&Raw>, id: &str) -> Edit<'static> {
     meta::with_keys(body, &[Edit::Set(meta::RELATED_TASK, Raw::of(&json!({ "taskId": id })))])
 }
 
 // === without a session ===
 
-/// Answers a request about tasks that stands for itself.
-pub(super) fn on_its_own(
+/// Answers a tasks request without a session.
+pub(super) fn stateless(
     downstream: &Arc<Downstream>,
     caller: &Caller,
     request: &Request,
     answers: Option<&Raw>,
-) -> Result<Later, RpcError> {
+) -> Result<DelayedOutcome, RpcError> {
     let method = request.method();
     let known = matches!(method, "tasks/get" | "tasks/update" | "tasks/cancel");
     if !known || downstream.service.tasks(caller).is_none() {
         return Err(unknown(method));
     }
     if !caller.capabilities.extension(capability::TASKS) {
-        return Err(undeclared());
+        return Err(not_declared());
     }
     let (id, downstream, caller) = (id(request)?, Arc::clone(downstream), caller.clone());
     Ok(match method {
-        "tasks/get" => later(downstream, caller, move |tasks, caller| {
+        "tasks/get" => delayed(downstream, caller, move |tasks, caller| {
             Box::pin(
-                async move { tasks.look(&id, Depth::Whole, caller).await.map(|task| spelling::modern_whole(&task)) },
+                async move { tasks.get(&id, TaskDetail::Full, caller).await.map(|task| codec::modern_whole(&task)) },
             )
         }),
-        "tasks/cancel" => later(downstream, caller, move |tasks, caller| {
+        "tasks/cancel" => delayed(downstream, caller, move |tasks, caller| {
             Box::pin(async move { tasks.cancel(&id, caller).await.map(|_| Raw::empty_object()) })
         }),
         _ => {
-            let answers = answers.cloned().filter(|answers| answers.kind() == Kind::Object);
+            let answers = answers.cloned().filter(|answers| answers.kind() == JsonKind::Object);
             let answers =
                 answers.ok_or_else(|| RpcError::new(RpcError::INVALID_PARAMS, "`inputResponses` is missing"))?;
-            later(downstream, caller, move |tasks, caller| {
+            delayed(downstream, caller, move |tasks, caller| {
                 Box::pin(async move { tasks.answer(&id, answers, caller).await.map(|()| Raw::empty_object()) })
             })
         }
     })
 }
 
-/// The refusal of a caller that takes no task where nothing else is to be had.
-pub fn undeclared() -> RpcError {
+/// Refuses a client that did not declare the tasks extension where only a task is possible.
+pub fn not_declared() -> RpcError {
     let data = json!({ "requiredCapabilities": { "extensions": { capability::TASKS: {} } } });
-    RpcError::with_data(RpcError::MISSING_CAPABILITY, "the caller did not declare the extension of tasks", data)
+    RpcError::with_data(RpcError::MISSING_CAPABILITY, "the client did not declare the tasks extension", data)
 }
 
-/// Whether a refusal says that the caller has to know of tasks.
-pub(super) fn are_needed(error: &RpcError) -> bool {
+/// Whether the error says that the client must declare the tasks extension.
+pub(super) fn is_tasks_required(error: &RpcError) -> bool {
     let needed = error.data().and_then(|data| data.get("requiredCapabilities"));
     needed.is_some_and(|needed| ClientCapabilities(needed).extension(capability::TASKS))
 }
 
-fn later<F>(downstream: Arc<Downstream>, caller: Caller, ask: F) -> Later
+fn delayed<F>(downstream: Arc<Downstream>, caller: Caller, ask: F) -> DelayedOutcome
 where
-    F: for<'a> FnOnce(&'a dyn Tasks, &'a Caller) -> BoxFuture<'a, Result<Raw, Unanswered>> + Send + 'static,
+    F: for<'a> FnOnce(&'a dyn Tasks, &'a Caller) -> BoxFuture<'a, Result<Raw, TaskError>> + Send + 'static,
 {
     Box::pin(async move {
         let Some(tasks) = downstream.service.tasks(&caller) else { return Outcome::Refused(unknown("tasks/*")) };

@@ -1,6 +1,7 @@
-//! The checker: is this JSON, how deep is it, and where do the members of this level stand?
+//! Scanner: validates JSON, limits its depth and finds the members of one level.
 //!
-//! Strict grammar of RFC 8259, no recursion, nothing copied, strings crossed by the word. Compared with `serde_json` by a property test and a fuzz target.
+//! Strict grammar of RFC 8259, without recursion or copies; strings are scanned eight bytes at a time. A property test
+//! and a fuzz target compare it with `serde_json`.
 
 mod nesting;
 mod text;
@@ -10,84 +11,84 @@ use std::ops::Range;
 use nesting::{Nesting, Open};
 pub(crate) use text::{decode_string, is_plain, key_is};
 
-/// No message may nest deeper than this, whatever a limit says; the stack of open brackets has this many bits.
+/// Maximum nesting depth whatever the configured limit; the stack of open brackets has this many bits.
 pub const MAX_DEPTH: usize = 1024;
 
-/// Why a text is not a JSON value we accept.
+/// Reason why a text is not an acceptable JSON value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JsonError {
     /// Bytes that are not UTF-8.
-    #[error("not UTF-8 at byte {at}")]
+    #[error("invalid UTF-8 at byte {at}")]
     NotUtf8 {
         /// Offset of the first bad byte.
         at: usize,
     },
     /// The text ends inside a value.
-    #[error("JSON ends too early")]
+    #[error("JSON is truncated")]
     Truncated,
-    /// A byte that cannot stand where it stands.
-    #[error("not JSON at byte {at}")]
+    /// An unexpected byte.
+    #[error("invalid JSON at byte {at}")]
     Unexpected {
         /// Offset of the byte.
         at: usize,
     },
     /// More open brackets than allowed.
-    #[error("nested deeper than {limit} levels")]
+    #[error("JSON is nested deeper than {limit} levels")]
     TooDeep {
         /// The limit in force.
         limit: usize,
     },
 }
 
-/// A walk over one text.
+/// A scan of one text.
 pub(crate) struct Scanner<'a> {
     bytes: &'a [u8],
     at: usize,
-    /// Whether there was an escape since the last key began.
+    /// Whether there was an escape since the start of the last key.
     escaped: bool,
     depth_limit: usize,
-    /// Whether somebody has walked over this text before and found no fault with it.
+    /// Whether the text was validated before.
     checked: bool,
 }
 
-/// Why the walk stopped; where is in the scanner. One byte, so that the way of a good text stays in registers.
+/// Reason of a failure; its position is in the scanner. One byte, so that the fast path stays in registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stop {
-    /// The byte at `at` cannot stand there, or there is none.
+    /// Unexpected byte or end of text at `at`.
     Here,
-    /// One bracket too many.
+    /// Too many open brackets.
     Deep,
 }
 
-/// A member that was found.
+/// A member found by a scan.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
-    /// Whose it is.
-    pub(crate) level: Level,
-    /// Its key, quotes included.
+pub(crate) struct FoundMember {
+    /// Object that contains it.
+    pub(crate) level: MemberLevel,
+    /// Position of the key, quotes included.
     pub(crate) key: Range<usize>,
-    /// Whether the key reads as it is spelled, without escapes.
+    /// Whether the key has no escapes.
     pub(crate) plain: bool,
-    /// Its value.
+    /// Position of the value.
     pub(crate) value: Range<usize>,
 }
 
-/// Whose member was found.
+/// Object that contains a found member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Level {
-    /// The object's own.
+pub(crate) enum MemberLevel {
+    /// The scanned object itself.
     Outer,
-    /// One of an object inside it: that of this place among the opened keys.
+    /// The value of a nested key with this index.
     Inner(usize),
-    /// One of an object inside that: that of this place among the keys that are opened there.
+    /// The value of a second-level nested key with this index.
     Innermost(usize),
 }
 
-/// A key whose value is looked into, quotes included, and those that are looked into in there.
+/// A key whose own members are reported (quotes included), and such keys within it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Opened<'a>(pub(crate) &'a [u8], pub(crate) &'a [&'a [u8]]);
+pub(crate) struct NestedKey<'a>(pub(crate) &'a [u8], pub(crate) &'a [&'a [u8]]);
 
-/// Checks that `text` is one value and nothing else; gives its span without the whitespace around it.
+/// Checks that `text` is exactly one value; returns its span without surrounding whitespace.
 pub(crate) fn whole_value(text: &[u8], depth_limit: usize) -> Result<Range<usize>, JsonError> {
     if let Err(error) = std::str::from_utf8(text) {
         return Err(JsonError::NotUtf8 { at: error.valid_up_to() });
@@ -105,27 +106,27 @@ impl<'a> Scanner<'a> {
         Self { bytes, at: 0, escaped: false, depth_limit: depth_limit.min(MAX_DEPTH), checked: false }
     }
 
-    /// A walk over a text that was found to be a value before: what cannot stand in a long string is not looked for again.
-    pub(crate) fn again(bytes: &'a [u8]) -> Self {
+    /// A scan of a validated text: control characters in long strings are not checked again.
+    pub(crate) fn trusted(bytes: &'a [u8]) -> Self {
         Self { checked: true, ..Self::new(bytes, MAX_DEPTH) }
     }
 
-    /// Crosses one value of any kind; gives its span.
+    /// Scans one value and returns its span.
     pub(crate) fn value(&mut self) -> Result<Range<usize>, JsonError> {
-        self.cross_value(self.depth_limit).map_err(|stop| self.explained(stop))
+        self.cross_value(self.depth_limit).map_err(|stop| self.error(stop))
     }
 
-    /// Crosses an object and reports the spans of its keys (quotes included) and values.
+    /// Scans an object and reports the spans of its keys (quotes included) and values.
     pub(crate) fn members(&mut self, visit: impl FnMut(Range<usize>, Range<usize>)) -> Result<(), JsonError> {
-        self.cross_members(visit).map_err(|stop| self.explained(stop))
+        self.cross_members(visit).map_err(|stop| self.error(stop))
     }
 
-    /// As [`Scanner::members`]; where the value of one of these keys is an object, its own members are reported first.
+    /// As [`Scanner::members`]; if the value of one of these keys is an object, its members are reported first.
     #[inline]
     pub(crate) fn members_with(
         &mut self,
-        opened: &[Opened<'_>],
-        mut visit: impl FnMut(Found),
+        opened: &[NestedKey<'_>],
+        mut visit: impl FnMut(FoundMember),
     ) -> Result<(), JsonError> {
         let inner = self.depth_limit.saturating_sub(1);
         let crossed = self.cross_object(self.depth_limit, |scanner, key| {
@@ -135,13 +136,13 @@ impl<'a> Scanner<'a> {
                 Some(place) => scanner.cross_opened(inner, (place, opened[place].1), &mut visit)?,
                 None => scanner.cross_value(inner).map(|_| ())?,
             }
-            visit(Found { level: Level::Outer, key, plain, value: start..scanner.at });
+            visit(FoundMember { level: MemberLevel::Outer, key, plain, value: start..scanner.at });
             Ok(())
         });
-        crossed.map_err(|stop| self.explained(stop))
+        crossed.map_err(|stop| self.error(stop))
     }
 
-    /// The value of an object's first member with this key; what follows it is not read.
+    /// The value of the first member with this key; the rest is not scanned.
     pub(crate) fn member(&mut self, key: &str) -> Option<Range<usize>> {
         let inner = self.depth_limit.checked_sub(1)?;
         self.space();
@@ -159,19 +160,18 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Crosses an array; gives the spans of its elements. Where there are more than `most`, one more than that is
-    /// given and the rest is left unread.
+    /// Scans an array and returns the spans of its elements, at most `most + 1`; the rest is not scanned.
     pub(crate) fn elements(&mut self, most: usize) -> Result<Vec<Range<usize>>, JsonError> {
-        self.cross_elements(most).map_err(|stop| self.explained(stop))
+        self.cross_elements(most).map_err(|stop| self.error(stop))
     }
 
-    /// Nothing but whitespace may be left.
+    /// Checks that only whitespace remains.
     pub(crate) fn end(&mut self) -> Result<(), JsonError> {
         self.space();
         if self.at < self.bytes.len() { Err(JsonError::Unexpected { at: self.at }) } else { Ok(()) }
     }
 
-    fn explained(&self, stop: Stop) -> JsonError {
+    fn error(&self, stop: Stop) -> JsonError {
         match stop {
             Stop::Deep => JsonError::TooDeep { limit: self.depth_limit },
             Stop::Here if self.at < self.bytes.len() => JsonError::Unexpected { at: self.at },
@@ -190,7 +190,7 @@ impl<'a> Scanner<'a> {
         Ok(start..self.at)
     }
 
-    /// Crosses an object or an array with everything in it.
+    /// Scans an object or array with its contents.
     #[inline(never)]
     fn nested(&mut self, limit: usize) -> Result<(), Stop> {
         let mut nesting = Nesting::new();
@@ -202,7 +202,7 @@ impl<'a> Scanner<'a> {
                     }
                     self.at += 1;
                     self.space();
-                    // `{` and `[` stand two before their closing brackets.
+                    // In ASCII, closing brackets are two after their opening ones.
                     if self.byte() != open + 2 {
                         nesting.push(open == b'{');
                         if open == b'{' {
@@ -241,14 +241,13 @@ impl<'a> Scanner<'a> {
         })
     }
 
-    /// Crosses an object that stands at an opened key, and reports its members, and before them those of what is opened
-    /// in it.
+    /// Scans the object of a nested key and reports its members, after those of the nested keys within it.
     #[inline]
     fn cross_opened(
         &mut self,
         limit: usize,
         (place, opened): (usize, &[&[u8]]),
-        visit: &mut impl FnMut(Found),
+        visit: &mut impl FnMut(FoundMember),
     ) -> Result<(), Stop> {
         let inner = limit.saturating_sub(1);
         self.cross_object(limit, |scanner, key| {
@@ -258,17 +257,17 @@ impl<'a> Scanner<'a> {
                 Some(place) => scanner.cross_object(inner, |scanner, key| {
                     let plain = !scanner.escaped;
                     let value = scanner.cross_value(inner.saturating_sub(1))?;
-                    visit(Found { level: Level::Innermost(place), key, plain, value });
+                    visit(FoundMember { level: MemberLevel::Innermost(place), key, plain, value });
                     Ok(())
                 })?,
                 None => scanner.cross_value(inner).map(|_| ())?,
             }
-            visit(Found { level: Level::Inner(place), key, plain, value: start..scanner.at });
+            visit(FoundMember { level: MemberLevel::Inner(place), key, plain, value: start..scanner.at });
             Ok(())
         })
     }
 
-    /// Crosses an object, `limit` levels deep at most; each value is crossed by whoever is given its key.
+    /// Scans an object at most `limit` levels deep; `cross` scans each value.
     #[inline]
     fn cross_object(
         &mut self,
@@ -322,7 +321,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// After a complete value: closes what can be closed; true when the outermost value is complete.
+    /// After a complete value: closes brackets; returns whether the outermost value is complete.
     fn close(&mut self, nesting: &mut Nesting) -> Result<bool, Stop> {
         loop {
             let open = nesting.top();
@@ -351,11 +350,11 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// A key, its colon and the whitespace after it; gives the span of the key.
+    /// Scans a key, its colon and the whitespace after it; returns the span of the key.
     #[inline]
     fn key(&mut self) -> Result<Range<usize>, Stop> {
         let start = self.at;
-        // Nearly all keys are short and plain, with the value right after the colon.
+        // Fast path: nearly all keys are short, without escapes, and followed directly by colon and value.
         if let Some(end) = self.quoted()
             && let Some([b':', b'!'..=u8::MAX]) = self.bytes.get(end..end + 2)
         {
@@ -366,7 +365,7 @@ impl<'a> Scanner<'a> {
         self.spaced_key()
     }
 
-    /// As [`Scanner::key`], whatever it looks like.
+    /// As [`Scanner::key`], for any key.
     #[inline(never)]
     fn spaced_key(&mut self) -> Result<Range<usize>, Stop> {
         let start = self.at;
@@ -404,7 +403,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// At least one digit.
+    /// Scans one or more digits.
     fn digits(&mut self) -> Result<(), Stop> {
         if !self.byte().is_ascii_digit() {
             return Err(Stop::Here);
@@ -429,13 +428,13 @@ impl<'a> Scanner<'a> {
 
     #[inline]
     fn space(&mut self) {
-        // Nearly always there is none.
+        // There is usually no whitespace.
         while self.byte() <= b' ' && matches!(self.byte(), b' ' | b'\t' | b'\n' | b'\r') {
             self.at += 1;
         }
     }
 
-    /// The byte here; at the end NUL, which can stand nowhere outside a string.
+    /// The current byte; NUL at the end, which is never valid outside a string.
     fn byte(&self) -> u8 {
         self.bytes.get(self.at).copied().unwrap_or_default()
     }

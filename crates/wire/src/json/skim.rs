@@ -1,36 +1,36 @@
-//! The id of a message that is too long to keep, or too odd to read, found while its bytes go by.
+//! Finds the id of a message that is too long or invalid, while its bytes pass by.
 //!
-//! A line over the bound must fail the call it answers, and some servers put the id last. So the line is skimmed:
-//! only the depth, the strings and the keys of the outermost object are followed, in constant memory. A request of
-//! the peer's has a number of the peer's and answers nothing, so a method is looked for as well.
+//! A line over the limit must fail the call it answers, and some servers write the id last. The skimmer tracks only
+//! depth, strings and the keys of the outermost object, in constant memory. It also looks for a method, because a
+//! request of the peer answers none of ours.
 
 use bytes::Bytes;
 
 use super::Raw;
 use crate::message::Id;
 
-/// A string id longer than this is not one of ours.
+/// Maximum length of a string id; ours are shorter.
 const MAX_ID: usize = 64;
 
-/// Follows one JSON object as its bytes go by.
+/// Tracks one JSON object while its bytes pass by.
 #[derive(Debug, Default)]
 pub(crate) struct Skimmer {
     depth: usize,
     inside: Inside,
-    /// The last string at the outermost level, or the value of `id`.
-    word: Vec<u8>,
-    /// What the next token of the outermost object is.
+    /// The last token at the outermost level.
+    token: Vec<u8>,
+    /// Meaning of the next token of the outermost object.
     next: Next,
     id: Option<Vec<u8>>,
     has_method: bool,
 }
 
-/// What a message turned out to be about.
+/// Result of skimming a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Skimmed {
-    /// The id, if it had one that is one.
+    /// The id, if there is a valid one.
     pub(crate) id: Option<Id>,
-    /// Whether it had a method, and so answers nothing.
+    /// Whether it has a method, and so is not a response.
     pub(crate) is_request: bool,
 }
 
@@ -52,21 +52,21 @@ enum Next {
 }
 
 impl Skimmer {
-    /// Follows the next bytes.
+    /// Processes the next bytes.
     pub(crate) fn skim(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.step(*byte);
         }
     }
 
-    /// All of a text that is at hand.
+    /// Skims a complete text.
     pub(crate) fn whole(text: &[u8]) -> Skimmed {
         let mut skimmer = Self::default();
         skimmer.skim(text);
         skimmer.found()
     }
 
-    /// What was found, once the object has gone by.
+    /// The result after the last byte.
     pub(crate) fn found(self) -> Skimmed {
         let id = self.id.and_then(|id| Raw::parse(Bytes::from(id)).ok()).and_then(Id::from_raw);
         Skimmed { id, is_request: self.has_method }
@@ -106,33 +106,33 @@ impl Skimmer {
             b'{' | b'[' => self.depth += 1,
             b'}' | b']' => self.depth = self.depth.saturating_sub(1),
             b':' if self.depth == 1 => {
-                self.next = if self.word == b"\"id\"" { Next::IdValue } else { Next::OtherValue };
-                self.has_method |= self.word == b"\"method\"";
+                self.next = if self.token == b"\"id\"" { Next::IdValue } else { Next::OtherValue };
+                self.has_method |= self.token == b"\"method\"";
             }
             b',' if self.depth == 1 => self.next = Next::Key,
             b'"' => {
                 self.inside = Inside::String;
-                self.word.clear();
+                self.token.clear();
                 self.keep(byte);
             }
             b' ' | b'\t' | b'\r' | b'\n' | b':' | b',' => {}
             _ => {
                 self.inside = Inside::Scalar;
-                self.word.clear();
+                self.token.clear();
                 self.keep(byte);
             }
         }
     }
 
     fn keep(&mut self, byte: u8) {
-        if self.depth == 1 && self.word.len() <= MAX_ID {
-            self.word.push(byte);
+        if self.depth == 1 && self.token.len() <= MAX_ID {
+            self.token.push(byte);
         }
     }
 
     fn value_ends(&mut self) {
-        if self.depth == 1 && self.next == Next::IdValue && self.word.len() <= MAX_ID {
-            self.id = Some(std::mem::take(&mut self.word));
+        if self.depth == 1 && self.next == Next::IdValue && self.token.len() <= MAX_ID {
+            self.id = Some(std::mem::take(&mut self.token));
         }
     }
 }
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn the_id_is_found_wherever_it_stands() {
+    fn id_is_found_anywhere() {
         for (text, id) in [
             (r#"{"jsonrpc":"2.0","id":7,"result":{"id":9,"t":"\"id\":8"}}"#, Some("7")),
             (r#"{"result":{"id":9,"deep":[{"id":1}]},"jsonrpc":"2.0", "id" : "a\"b" }"#, Some(r#""a\"b""#)),
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_told_from_an_answer() {
+    fn request_is_distinguished_from_response() {
         for (text, is_request) in [
             (r#"{"id":7,"method":"ping"}"#, true),
             (r#"{"id":7,"params":{},"method" : "x""#, true),

@@ -1,8 +1,8 @@
-//! Raw JSON: what is accepted, what is found, and that nothing is changed.
+//! Raw JSON: accepted texts, lookups, and unchanged bytes.
 
 use proptest::prelude::{Just, Strategy, any, prop, prop_oneof, proptest};
 
-use super::{JsonError, Kind, MAX_DEPTH, Raw, one_line};
+use super::{JsonError, JsonKind, MAX_DEPTH, Raw, one_line};
 use crate::property;
 
 fn raw(text: &str) -> Raw {
@@ -10,13 +10,13 @@ fn raw(text: &str) -> Raw {
 }
 
 #[test]
-fn a_value_keeps_every_byte_but_the_space_around_it() {
+fn value_keeps_every_byte_except_surrounding_space() {
     let text = r#"{"n":123456789012345678901234567890, "e":"\u0041\/", "z":[1e400,-0]}"#;
     assert_eq!(raw(&format!(" \n{text}\t")).as_bytes(), text.as_bytes());
 }
 
 #[test]
-fn members_are_found_whatever_their_spelling() {
+fn members_are_found_in_any_spelling() {
     let object = raw(r#"{"\u0061": 1, "b" :{"a":2}, "a": 3}"#);
     assert_eq!(object.get("a").unwrap().as_u64(), Some(1));
     assert_eq!(object.get("b").unwrap().get("a").unwrap().as_u64(), Some(2));
@@ -30,7 +30,7 @@ fn members_are_found_whatever_their_spelling() {
 }
 
 #[test]
-fn what_is_not_json_is_named() {
+fn invalid_json_is_reported() {
     let error = |text: &[u8]| Raw::parse(text.to_vec()).unwrap_err();
     assert_eq!(error(b"{\"a\":"), JsonError::Truncated);
     assert_eq!(error(b"\"abc"), JsonError::Truncated);
@@ -43,7 +43,7 @@ fn what_is_not_json_is_named() {
 }
 
 #[test]
-fn depth_is_counted_by_us() {
+fn depth_is_limited() {
     let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     assert!(Raw::parse_within(nested(8), 8).is_ok());
     assert_eq!(Raw::parse_within(nested(9), 8).unwrap_err(), JsonError::TooDeep { limit: 8 });
@@ -63,11 +63,11 @@ fn scalars_are_read() {
     assert_eq!(raw("1.5").as_f64(), Some(1.5));
     assert_eq!(raw(r#""a\nb""#).as_str().unwrap(), "a\nb");
     assert_eq!(raw(r#""\ud800""#).as_str(), None);
-    assert_eq!(raw("null").kind(), Kind::Null);
+    assert_eq!(raw("null").kind(), JsonKind::Null);
 }
 
 #[test]
-fn a_message_becomes_one_line_and_stays_the_same_value() {
+fn message_becomes_one_line_with_the_same_value() {
     let message = bytes::Bytes::from_static(b"{\"a\":\r\n [1,\n2],\"b\":\"x\\n\"}");
     let line = one_line(message.clone());
     assert_eq!(&line[..], b"{\"a\":   [1, 2],\"b\":\"x\\n\"}");
@@ -75,7 +75,7 @@ fn a_message_becomes_one_line_and_stays_the_same_value() {
     assert_eq!(value(&line), value(&message));
 }
 
-/// Texts that are nearly JSON, so that both verdicts occur.
+/// Texts that are nearly JSON, so that both results occur.
 fn nearly_json() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
         Just("null".to_owned()),
@@ -98,13 +98,13 @@ fn nearly_json() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(property::cases())]
     #[test]
-    fn the_checker_agrees_with_serde_json(text in nearly_json()) {
+    fn scanner_agrees_with_serde_json(text in nearly_json()) {
         let theirs = serde_json::from_str::<&serde_json::value::RawValue>(&text).is_ok();
         assert_eq!(Raw::parse(text.clone()).is_ok(), theirs, "{text}");
     }
 
     #[test]
-    fn any_bytes_end_in_a_verdict(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn scanner_agrees_with_serde_json_on_any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let theirs = serde_json::from_slice::<&serde_json::value::RawValue>(&bytes).is_ok();
         assert_eq!(Raw::parse(bytes).is_ok(), theirs);
     }

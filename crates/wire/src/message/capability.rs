@@ -1,21 +1,21 @@
-//! Views of capabilities: what a server offers, and what a caller's side can be asked.
+//! Views of server and client capabilities.
 
 use super::splice::{self, Edit};
-use crate::json::{Kind, Raw};
+use crate::json::{JsonKind, Raw};
 
-/// The extension of tasks.
+/// Identifier of the tasks extension.
 pub const TASKS: &str = "io.modelcontextprotocol/tasks";
 
-/// A server's capabilities.
+/// Capabilities of a server.
 #[derive(Clone, Debug)]
 pub struct ServerCapabilities(pub Raw);
 
-/// A client's capabilities.
+/// Capabilities of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientCapabilities(pub Raw);
 
 impl ServerCapabilities {
-    /// Whether the server declares this one.
+    /// Whether the server declares this capability.
     pub fn has(&self, name: &str) -> bool {
         declared(&self.0, name).is_some()
     }
@@ -33,12 +33,12 @@ impl ServerCapabilities {
         declared(&self.0, "extensions").is_some_and(|extensions| extensions.get(id).is_some())
     }
 
-    /// Whether the server lists the tasks of a session, as those of 2025-11-25 may.
+    /// Whether the server supports `tasks/list` (2025-11-25).
     pub fn lists_tasks(&self) -> bool {
         declared(&self.0, "tasks").is_some_and(|tasks| tasks.get("list").is_some())
     }
 
-    /// Whether the server makes tasks of calls in a session that asks for it, as those of 2025-11-25 may.
+    /// Whether the server runs tool calls as tasks on request (2025-11-25).
     pub fn makes_tasks_of_calls(&self) -> bool {
         let requests = declared(&self.0, "tasks").and_then(|tasks| tasks.get("requests"));
         requests.and_then(|requests| requests.get("tools")).is_some_and(|tools| tools.get("call").is_some())
@@ -46,12 +46,12 @@ impl ServerCapabilities {
 }
 
 impl ClientCapabilities {
-    /// Nothing can be asked.
+    /// No capabilities.
     pub fn none() -> Self {
         Self(Raw::empty_object())
     }
 
-    /// What a caller's side lacks for this question, as the object to declare; `None` when it can be asked.
+    /// The capability that the client lacks for this server request, as the object to declare; `None` if it lacks nothing.
     pub fn lacks(&self, method: &str, params: Option<&Raw>) -> Option<Raw> {
         match method {
             "elicitation/create" => self.lacks_elicitation(params),
@@ -66,7 +66,7 @@ impl ClientCapabilities {
         declared(&self.0, "extensions").is_some_and(|extensions| extensions.get(id).is_some())
     }
 
-    /// The same with an extension declared.
+    /// The same capabilities with this extension.
     #[must_use]
     pub fn with_extension(&self, id: &str) -> Self {
         if self.extension(id) {
@@ -77,7 +77,7 @@ impl ClientCapabilities {
         Self(splice::edited(&self.0, &[Edit::Set("extensions", extensions)]))
     }
 
-    /// The same with an extension not declared.
+    /// The same capabilities without this extension.
     #[must_use]
     pub fn without_extension(&self, id: &str) -> Self {
         let Some(extensions) = declared(&self.0, "extensions").filter(|_| self.extension(id)) else {
@@ -113,7 +113,7 @@ impl ClientCapabilities {
 }
 
 fn declared(capabilities: &Raw, name: &str) -> Option<Raw> {
-    capabilities.get(name).filter(|value| value.kind() != Kind::Null && value.as_bool() != Some(false))
+    capabilities.get(name).filter(|value| value.kind() != JsonKind::Null && value.as_bool() != Some(false))
 }
 
 fn needed(text: &'static str) -> Raw {
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_elicitation_means_forms_only() {
+    fn empty_elicitation_means_forms_only() {
         let client = ClientCapabilities(raw(r#"{"elicitation":{}}"#));
         let url = raw(r#"{"mode":"url","url":"https://x.example"}"#);
         assert!(client.lacks("elicitation/create", None).is_none());
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn sampling_with_tools_is_declared_by_itself() {
+    fn sampling_with_tools_needs_its_own_declaration() {
         let client = ClientCapabilities(raw(r#"{"sampling":{}}"#));
         assert!(client.lacks("sampling/createMessage", None).is_none());
         let with_tools = raw(r#"{"tools":[]}"#);
@@ -153,7 +153,7 @@ mod tests {
             assert_eq!(
                 lacking.to_string(),
                 r#"{"sampling":{"tools":{}}}"#,
-                "all of it, so that it is declared at once"
+                "the complete object to declare"
             );
         }
         assert!(client.lacks("roots/list", None).is_some());
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn an_extension_is_declared_and_taken_back_and_nothing_else_changes() {
+    fn adding_and_removing_an_extension_changes_nothing_else() {
         let client = ClientCapabilities(raw(r#"{"sampling":{}}"#));
         let with = client.with_extension("a/b");
         assert_eq!(with.0.to_string(), r#"{"sampling":{},"extensions":{"a/b":{}}}"#);

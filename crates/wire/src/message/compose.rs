@@ -1,6 +1,6 @@
-//! New messages, put together around values that are carried as they came.
+//! Composes new messages around raw values.
 //!
-//! Each takes one allocation of the right size; bodies are copied once and never read.
+//! Each takes one allocation of the right size; bodies are copied once and not parsed.
 
 use bytes::Bytes;
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::json::Raw;
 
-/// A request; `edits` are made to the params on the way.
+/// Composes a request; `edits` are applied to the params.
 pub fn request(id: &Id, method: &str, params: Option<&Raw>, edits: &[Edit<'_>]) -> Bytes {
     let mut out = start(ID.len() + id.as_bytes().len() + call_size(method, params, edits));
     out.extend_from_slice(ID);
@@ -19,14 +19,14 @@ pub fn request(id: &Id, method: &str, params: Option<&Raw>, edits: &[Edit<'_>]) 
     finish(out)
 }
 
-/// A notification.
+/// Composes a notification; `edits` are applied to the params.
 pub fn notification(method: &str, params: Option<&Raw>, edits: &[Edit<'_>]) -> Bytes {
     let mut out = start(call_size(method, params, edits));
     call(&mut out, method, params, edits);
     finish(out)
 }
 
-/// A good answer; `edits` are made to the result on the way.
+/// Composes a response with a result; `edits` are applied to the result.
 pub fn result(id: &Id, result: &Raw, edits: &[Edit<'_>]) -> Bytes {
     let mut out = start(ID.len() + id.as_bytes().len() + RESULT.len() + body_size(result, edits));
     out.extend_from_slice(ID);
@@ -36,7 +36,7 @@ pub fn result(id: &Id, result: &Raw, edits: &[Edit<'_>]) -> Bytes {
     finish(out)
 }
 
-/// A bad answer; without an id where none could be read.
+/// Composes an error response; `id` is `None` if it could not be read.
 pub fn error(id: Option<&Id>, error: &RpcError) -> Bytes {
     let id_size = id.map_or(0, |id| ID.len() + id.as_bytes().len());
     let mut out = start(id_size + ERROR.len() + error.raw().as_bytes().len());
@@ -69,7 +69,7 @@ fn call(out: &mut Vec<u8>, method: &str, params: Option<&Raw>, edits: &[Edit<'_>
     splice::write(out, params, edits);
 }
 
-/// Bytes that [`call`] writes, where the method needs no escapes.
+/// Number of bytes that [`call`] writes if the method needs no escapes.
 fn call_size(method: &str, params: Option<&Raw>, edits: &[Edit<'_>]) -> usize {
     let quoted = METHOD.len() + method.len() + 2;
     match params {
@@ -79,12 +79,12 @@ fn call_size(method: &str, params: Option<&Raw>, edits: &[Edit<'_>]) -> usize {
     }
 }
 
-/// Bytes of the body with these edits: just so many where they only add, and otherwise no less.
+/// Upper bound of the body size with these edits; exact if they only add members.
 fn body_size(body: &Raw, edits: &[Edit<'_>]) -> usize {
     body.as_bytes().len() + edits.iter().map(Edit::growth).sum::<usize>()
 }
 
-/// The beginning of a message with room for `size` bytes and its end: a buffer that is full is shared as it is.
+/// Starts a message with capacity for `size` bytes and the closing brace, so that the buffer is shared without a copy.
 fn start(size: usize) -> Vec<u8> {
     let mut out = Vec::with_capacity(OPENING.len() + size + 1);
     out.extend_from_slice(OPENING);

@@ -1,48 +1,48 @@
-//! A view of one content block; kinds nobody knows yet survive as they are.
+//! A view of one content block; unknown types are kept as they are.
 
 use crate::json::Raw;
 
 /// One block of a tool's result, a prompt's message or a sampling message.
 #[derive(Clone, Debug)]
 pub struct Content {
-    /// What is in it.
+    /// Parsed type and fields.
     pub kind: ContentKind,
-    /// All of it.
+    /// The whole block.
     pub raw: Raw,
 }
 
-/// What a content block holds.
+/// Type of a content block.
 #[derive(Clone, Debug)]
 pub enum ContentKind {
     /// Plain text.
     Text(String),
-    /// A picture, base64.
+    /// Image, base64.
     Image {
         /// The base64 text.
         data: String,
-        /// Its kind.
+        /// Media type.
         mime_type: String,
     },
-    /// Sound, base64.
+    /// Audio, base64.
     Audio {
         /// The base64 text.
         data: String,
-        /// Its kind.
+        /// Media type.
         mime_type: String,
     },
-    /// A resource, embedded.
+    /// Embedded resource.
     Resource {
-        /// Where it could also be read.
+        /// URI of the resource.
         uri: String,
-        /// All of the resource.
+        /// The whole resource.
         resource: Raw,
     },
-    /// A resource, named.
+    /// Link to a resource.
     ResourceLink {
-        /// Where it can be read.
+        /// URI of the resource.
         uri: String,
     },
-    /// A kind this program does not know, or a known one without what it needs.
+    /// An unknown type, or a known one without its required fields.
     Other(String),
 }
 

@@ -1,4 +1,4 @@
-//! A JSON-RPC error, as it came or as we make it.
+//! A JSON-RPC error, received or our own.
 
 use std::fmt;
 
@@ -6,12 +6,12 @@ use serde::Serialize;
 
 use crate::json::Raw;
 
-/// The error of a response. Read leniently; relayed byte for byte.
+/// Error of a response. Parsed leniently, relayed byte for byte.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RpcError(Raw);
 
 #[derive(Serialize)]
-struct Written<'a, D: Serialize> {
+struct ErrorObject<'a, D: Serialize> {
     code: i64,
     message: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -21,55 +21,55 @@ struct Written<'a, D: Serialize> {
 impl RpcError {
     /// The text was not JSON.
     pub const PARSE: i64 = -32700;
-    /// The JSON was no request.
+    /// The JSON was not a valid request.
     pub const INVALID_REQUEST: i64 = -32600;
-    /// Nobody here knows the method.
+    /// Unknown method.
     pub const METHOD_NOT_FOUND: i64 = -32601;
-    /// The parameters are wrong, or name something unknown.
+    /// The parameters are invalid or name something unknown.
     pub const INVALID_PARAMS: i64 = -32602;
-    /// The answering side failed.
+    /// The server failed.
     pub const INTERNAL: i64 = -32603;
-    /// Legacy: no such resource.
+    /// Legacy: resource not found.
     pub const RESOURCE_NOT_FOUND: i64 = -32002;
-    /// Modern: header and body disagree.
+    /// Modern: a header does not match the body.
     pub const HEADER_MISMATCH: i64 = -32020;
-    /// Modern: the caller did not declare a capability that is needed.
+    /// Modern: the client did not declare a required capability.
     pub const MISSING_CAPABILITY: i64 = -32021;
-    /// Modern: not a revision this server speaks.
+    /// Modern: the server does not support this revision.
     pub const UNSUPPORTED_VERSION: i64 = -32022;
-    /// 2025-11-25: a page must be opened first.
+    /// 2025-11-25: a URL elicitation is required first.
     pub const URL_ELICITATION_REQUIRED: i64 = -32042;
-    /// Legacy: a person rejected a sampling request.
+    /// Legacy: the user rejected a sampling request.
     pub const REJECTED_BY_USER: i64 = -1;
 
-    /// An error of our own.
+    /// Creates an error.
     pub fn new(code: i64, message: &str) -> Self {
-        Self(Raw::of(&Written { code, message, data: None::<()> }))
+        Self(Raw::of(&ErrorObject { code, message, data: None::<()> }))
     }
 
-    /// An error of our own with data.
+    /// Creates an error with data.
     pub fn with_data<D: Serialize>(code: i64, message: &str, data: D) -> Self {
-        Self(Raw::of(&Written { code, message, data: Some(data) }))
+        Self(Raw::of(&ErrorObject { code, message, data: Some(data) }))
     }
 
-    /// The error a peer sent.
+    /// Wraps the error that a peer sent.
     pub fn from_raw(raw: Raw) -> Self {
         Self(raw)
     }
 
-    /// As it stands on the wire.
+    /// The error object as on the wire.
     pub fn raw(&self) -> &Raw {
         &self.0
     }
 
-    /// The code, also when spelled `-32601.0`; 0 where the peer sent none that fits.
+    /// Error code, also if spelled `-32601.0`; 0 if there is no valid one.
     pub fn code(&self) -> i64 {
         let Some(code) = self.0.get("code") else { return 0 };
         let text = code.text();
         text.strip_suffix(".0").unwrap_or(&text).parse().unwrap_or_default()
     }
 
-    /// The message, or the whole error where it has none.
+    /// Error message, or the whole error object if it has none.
     pub fn message(&self) -> String {
         match self.0.get("message").as_ref().and_then(Raw::as_str) {
             Some(message) => message.into_owned(),
@@ -77,7 +77,7 @@ impl RpcError {
         }
     }
 
-    /// The data, if any.
+    /// Error data, if any.
     pub fn data(&self) -> Option<Raw> {
         self.0.get("data")
     }
@@ -101,7 +101,7 @@ mod tests {
     use crate::json::Raw;
 
     #[test]
-    fn a_code_is_read_however_it_is_spelled() {
+    fn code_is_read_in_every_valid_spelling() {
         for (code, read) in [("-32601", -32601), ("-32601.0", -32601), ("1e400", 0), ("\"-32601\"", 0), ("null", 0)] {
             let error = RpcError::from_raw(Raw::parse(format!(r#"{{"code":{code}}}"#)).unwrap());
             assert_eq!(error.code(), read, "{code}");

@@ -1,45 +1,45 @@
-//! A request's id: a string or a number, spelled as its sender spelled it.
+//! Request ids: strings or numbers, in the spelling of their sender.
 
 use std::{fmt, ops::Range};
 
 use bytes::Bytes;
 
-use crate::json::{Kind, Raw};
+use crate::json::{JsonKind, Raw};
 
-/// The id of a request. Two ids are the same when their spelling is, so `1` and `"1"` never meet.
+/// Id of a request. Ids are equal if their spelling is, so `1` and `"1"` differ.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Id(Spelling);
 
-/// Each id has one of these, by its length alone; so equal ids compare equal.
+/// The representation depends only on the length, so that equal ids compare equal.
 #[derive(Clone, PartialEq, Eq)]
 enum Spelling {
-    /// Nearly all of them: numbers, and strings up to the length of a UUID.
+    /// Stored inline: numbers, and strings up to the length of a UUID.
     Short { length: u8, bytes: [u8; SHORT] },
-    /// The rest.
+    /// All longer ids.
     Long(Raw),
 }
 
-/// A UUID between quotes.
+/// Length of a quoted UUID.
 const SHORT: usize = 38;
 
 impl Id {
-    /// The id a value can be: a string or a number.
+    /// Converts a value; `None` if it is neither a string nor a number.
     pub fn from_raw(raw: Raw) -> Option<Self> {
         match Self::short(raw.as_bytes()) {
-            _ if !matches!(raw.kind(), Kind::String | Kind::Number) => None,
+            _ if !matches!(raw.kind(), JsonKind::String | JsonKind::Number) => None,
             Some(short) => Some(short),
             None => Some(Self(Spelling::Long(raw))),
         }
     }
 
-    /// The id that stands here in a checked text, where it is one.
+    /// The id at this position of a checked text; `None` if it is invalid.
     pub(super) fn from_checked(text: &Bytes, span: Range<usize>) -> Option<Self> {
         let spelled = &text[span.clone()];
         let could_be = matches!(spelled.first(), Some(b'"' | b'-' | b'0'..=b'9'));
         Self::short(spelled).filter(|_| could_be).or_else(|| Self::from_raw(Raw::checked(text.slice(span))))
     }
 
-    /// An id of ours.
+    /// Creates a number id.
     pub fn number(number: u64) -> Self {
         const DIGITS: usize = 20;
         let (mut digits, mut start, mut rest) = ([0; DIGITS], DIGITS, number);
@@ -55,13 +55,13 @@ impl Id {
         Self::short(&digits[start..]).unwrap_or_else(|| Self(Spelling::Long(Raw::of(&number))))
     }
 
-    /// An id of ours that cannot be taken for one of the peer's.
+    /// Creates a string id, which cannot be confused with a number id of the peer.
     pub fn string(text: &str) -> Self {
         let raw = Raw::of(text);
         Self::short(raw.as_bytes()).unwrap_or(Self(Spelling::Long(raw)))
     }
 
-    /// The id as a value.
+    /// The id as a JSON value.
     pub fn raw(&self) -> Raw {
         match &self.0 {
             Spelling::Short { .. } => Raw::checked(Bytes::copy_from_slice(self.as_bytes())),
@@ -69,7 +69,7 @@ impl Id {
         }
     }
 
-    /// The text as it stands on the wire.
+    /// The id as on the wire.
     pub fn as_bytes(&self) -> &[u8] {
         match &self.0 {
             Spelling::Short { length, bytes } => bytes.get(..usize::from(*length)).unwrap_or_default(),
@@ -77,9 +77,9 @@ impl Id {
         }
     }
 
-    /// The number one of our own ids is; a peer that answers `7.0` to `7` is understood.
+    /// The number of a number id; also accepts `7.0` for `7`.
     pub fn as_u64(&self) -> Option<u64> {
-        // So many digits fit whatever they are.
+        // This many digits always fit.
         const FIT: usize = 19;
         let text = self.as_bytes();
         if text.len() <= FIT && text.iter().all(u8::is_ascii_digit) {
@@ -88,7 +88,7 @@ impl Id {
         self.raw().as_u64()
     }
 
-    /// The id that a checked value spells, where it is short.
+    /// The id of a checked value, if it is short.
     fn short(text: &[u8]) -> Option<Self> {
         let mut bytes = [0; SHORT];
         bytes.get_mut(..text.len())?.copy_from_slice(text);
@@ -119,7 +119,7 @@ mod tests {
     use super::{Id, Raw, SHORT};
 
     #[test]
-    fn ids_are_the_same_when_their_spelling_is_however_long_they_are() {
+    fn ids_are_equal_if_their_spelling_is() {
         for length in [1, SHORT - 2, SHORT - 1, 100] {
             let text = "x".repeat(length);
             let read = Id::from_raw(Raw::parse(format!("\"{text}\"")).unwrap()).unwrap();
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_of_ours_comes_back_from_every_spelling() {
+    fn number_id_is_read_from_every_spelling() {
         for number in [0, 7, 10, 999, 1_000_000, 9_999_999_999_999_999_999, u64::MAX] {
             assert_eq!(Id::number(number).as_u64(), Some(number));
             assert_eq!(Id::number(number).to_string(), number.to_string());

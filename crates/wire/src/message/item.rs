@@ -1,127 +1,127 @@
-//! Views of what a server lists: tools, resources, templates, prompts.
+//! Views of listed items: tools, resources, resource templates, prompts.
 //!
-//! Lenient: only what an item cannot do without is required, everything else stays in [`raw`](Tool::raw). One
-//! malformed item is reported beside the others and hides none of them.
+//! Lenient: only the members that an item needs are required, everything else stays in [`raw`](Tool::raw). A malformed
+//! item is reported and does not hide the others.
 
-use crate::json::{Kind, Raw};
+use crate::json::{JsonKind, Raw};
 
 /// A tool as its server describes it.
 #[derive(Clone, Debug)]
 pub struct Tool {
     /// The name, exactly as it goes back to the server.
     pub name: String,
-    /// For people.
+    /// Title for users.
     pub title: Option<String>,
-    /// For models.
+    /// Description for models.
     pub description: Option<String>,
-    /// What it takes; `{}` where the server says nothing.
+    /// JSON Schema of the arguments; `{}` if the server gives none.
     pub input_schema: Raw,
-    /// What it gives.
+    /// JSON Schema of the structured result.
     pub output_schema: Option<Raw>,
-    /// Hints the server gives about itself; not to be trusted.
+    /// Hints of the server about the tool; not trustworthy.
     pub annotations: Option<Raw>,
-    /// All of it.
+    /// The whole item.
     pub raw: Raw,
 }
 
-/// A resource.
+/// A resource as its server describes it.
 #[derive(Clone, Debug)]
 pub struct Resource {
-    /// Where it is read.
+    /// URI to read it.
     pub uri: String,
-    /// Its name; the URI where the server gives none.
+    /// Its name; the URI if the server gives none.
     pub name: String,
-    /// For people.
+    /// Title for users.
     pub title: Option<String>,
-    /// For models.
+    /// Description for models.
     pub description: Option<String>,
-    /// What it holds.
+    /// Media type of its contents.
     pub mime_type: Option<String>,
-    /// All of it.
+    /// The whole item.
     pub raw: Raw,
 }
 
-/// A family of resources.
+/// A resource template.
 #[derive(Clone, Debug)]
 pub struct Template {
-    /// RFC 6570 template of their URIs.
+    /// URI template (RFC 6570).
     pub uri_template: String,
-    /// Its name; the template where the server gives none.
+    /// Its name; the template if the server gives none.
     pub name: String,
-    /// For models.
+    /// Description for models.
     pub description: Option<String>,
-    /// What they hold.
+    /// Media type of the resources.
     pub mime_type: Option<String>,
-    /// All of it.
+    /// The whole item.
     pub raw: Raw,
 }
 
-/// A prompt.
+/// A prompt as its server describes it.
 #[derive(Clone, Debug)]
 pub struct Prompt {
-    /// The name.
+    /// Name on the server.
     pub name: String,
-    /// For people.
+    /// Title for users.
     pub title: Option<String>,
-    /// For models.
+    /// Description for models.
     pub description: Option<String>,
-    /// What it takes.
+    /// Declared arguments.
     pub arguments: Vec<PromptArgument>,
-    /// All of it.
+    /// The whole item.
     pub raw: Raw,
 }
 
 /// One argument of a prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PromptArgument {
-    /// The name.
+    /// Name on the server.
     pub name: String,
-    /// For people.
+    /// Title for users.
     pub description: Option<String>,
     /// Whether the prompt needs it.
     pub required: bool,
 }
 
-/// An item that lacks what an item cannot do without.
+/// A listed item without a required member.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} {index} is malformed: {problem}")]
-pub struct Malformed {
-    /// `tool`, `resource` …
+pub struct MalformedItem {
+    /// Kind of item: `tool`, `resource` …
     pub what: &'static str,
-    /// Its place in the list.
+    /// Index in the list.
     pub index: usize,
-    /// What is wrong.
+    /// Description of the problem.
     pub problem: String,
-    /// All of it.
+    /// The whole item.
     pub raw: Raw,
 }
 
-/// Something a server lists.
+/// A kind of item that servers list.
 pub trait Item: Sized + Clone {
-    /// `tool`, `resource` …
+    /// Kind of item: `tool`, `resource` …
     const WHAT: &'static str;
     /// The method that lists it.
     const METHOD: &'static str;
     /// The member of the result that holds the list.
     const KEY: &'static str;
-    /// The view, or what is missing.
+    /// Parses an item; the error names the missing member.
     fn view(raw: &Raw) -> Result<Self, String>;
 }
 
-/// Reads the items of one list result; those that are malformed are reported.
-pub fn read_items<T: Item>(result: &Raw) -> Result<(Vec<T>, Vec<Malformed>), String> {
+/// Reads the items of one list result; malformed ones are returned separately.
+pub fn read_items<T: Item>(result: &Raw) -> Result<(Vec<T>, Vec<MalformedItem>), String> {
     read_items_within(result, usize::MAX)
 }
 
-/// The same, as far as one more than `most`.
-pub fn read_items_within<T: Item>(result: &Raw, most: usize) -> Result<(Vec<T>, Vec<Malformed>), String> {
-    let list = result.get(T::KEY).filter(|list| list.kind() == Kind::Array);
+/// As [`read_items`], but reads at most `most + 1` items.
+pub fn read_items_within<T: Item>(result: &Raw, most: usize) -> Result<(Vec<T>, Vec<MalformedItem>), String> {
+    let list = result.get(T::KEY).filter(|list| list.kind() == JsonKind::Array);
     let list = list.ok_or_else(|| format!("the result has no array `{}`", T::KEY))?;
     let (mut items, mut malformed) = (Vec::new(), Vec::new());
     for (index, raw) in list.elements_within(most).into_iter().enumerate() {
         match T::view(&raw) {
             Ok(item) => items.push(item),
-            Err(problem) => malformed.push(Malformed { what: T::WHAT, index, problem, raw }),
+            Err(problem) => malformed.push(MalformedItem { what: T::WHAT, index, problem, raw }),
         }
     }
     Ok((items, malformed))
@@ -138,7 +138,7 @@ impl Item for Tool {
         let [name, title, description, input_schema, output_schema, annotations] =
             raw.fields(["name", "title", "description", "inputSchema", "outputSchema", "annotations"]);
         let input_schema = input_schema.unwrap_or_else(Raw::empty_object);
-        if input_schema.kind() != Kind::Object {
+        if input_schema.kind() != JsonKind::Object {
             return Err("`inputSchema` is not an object".to_owned());
         }
         Ok(Self {

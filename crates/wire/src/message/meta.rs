@@ -1,28 +1,28 @@
-//! `_meta`: the keys the protocol owns, and which of them belong to one hop only.
+//! `_meta`: the keys of the protocol, and which of them belong to one hop only.
 
 use super::splice::{self, Edit};
-use crate::json::{Kind, Raw, scan};
+use crate::json::{JsonKind, Raw, scan};
 
-/// Modern: the revision of this request.
+/// Modern: protocol revision of this request.
 pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
-/// Modern: what the caller can be asked.
+/// Modern: client capabilities.
 pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-/// Modern: who calls, for display.
+/// Modern: client information, for display.
 pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
-/// Modern: who answers, for display.
+/// Modern: server information, for display.
 pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
-/// Modern: which logs this request wants.
+/// Modern: log level for this request.
 pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
-/// Modern: which listen a notification belongs to.
+/// Modern: subscription that a notification belongs to.
 pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
-/// Legacy: which task a message belongs to.
+/// Legacy: task that a message belongs to.
 pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
-/// Ours, in a session: what the asking side calls its question, where it has a name for it. So a key survives a session.
+/// Toolway, in a session: key of a server request, so that the key survives a legacy hop.
 pub const ASK_KEY: &str = "toolway/ask-key";
-/// Both: under which token progress is reported.
+/// Both eras: token for progress notifications.
 pub const PROGRESS_TOKEN: &str = "progressToken";
 
-/// Keys that say something about one hop and never cross to the next.
+/// Keys that belong to one hop and are not forwarded.
 pub const HOP_KEYS: [&str; 9] = [
     PROTOCOL_VERSION,
     CLIENT_CAPABILITIES,
@@ -40,19 +40,19 @@ pub fn of(body: Option<&Raw>) -> Option<Raw> {
     body.and_then(|body| body.get("_meta"))
 }
 
-/// One key of `_meta`.
+/// Value of one key of `_meta`.
 pub fn value(body: Option<&Raw>, key: &str) -> Option<Raw> {
     of(body).and_then(|meta| meta.get(key))
 }
 
-/// The params with everything removed that belongs to the hop they came over.
+/// The params without hop keys.
 pub fn without_hop_keys(params: &Raw) -> Raw {
     match params.get("_meta") {
-        // A result may have two of them, and neither crosses.
-        Some(meta) => match Kinds::of(&meta) {
-            Kinds { of_hop: false, .. } => params.clone(),
-            Kinds { others: false, .. } => splice::edited(params, &[Edit::Remove("_meta")]),
-            Kinds { .. } => {
+        // A result may have two `_meta` members; neither is forwarded.
+        Some(meta) => match MetaKeyKinds::of(&meta) {
+            MetaKeyKinds { of_hop: false, .. } => params.clone(),
+            MetaKeyKinds { others: false, .. } => splice::edited(params, &[Edit::Remove("_meta")]),
+            MetaKeyKinds { .. } => {
                 let rest = splice::edited(&meta, &HOP_KEYS.map(Edit::Remove));
                 splice::edited(params, &[Edit::Set("_meta", rest)])
             }
@@ -61,19 +61,19 @@ pub fn without_hop_keys(params: &Raw) -> Raw {
     }
 }
 
-/// What kinds of keys a `_meta` has.
+/// Kinds of keys in a `_meta`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Kinds {
-    /// Some that belong to the hop it came over.
+pub(crate) struct MetaKeyKinds {
+    /// Hop keys are present.
     of_hop: bool,
-    /// Some that do not.
+    /// Other keys are present.
     others: bool,
-    /// The token that progress is reported under.
+    /// A progress token is present.
     pub(crate) progress_token: bool,
 }
 
-impl Kinds {
-    /// Those of this `_meta`.
+impl MetaKeyKinds {
+    /// Kinds of keys of this `_meta`.
     pub(crate) fn of(meta: &Raw) -> Self {
         let mut kinds = Self::default();
         meta.each_member(|key, _| {
@@ -82,7 +82,7 @@ impl Kinds {
         kinds
     }
 
-    /// One more key, quotes included; whether it is one of those that belong to the hop.
+    /// Adds a key (quotes included); returns whether it is a hop key.
     pub(crate) fn take(&mut self, literal: &[u8]) -> bool {
         let of_hop = is_hop_key(literal);
         self.of_hop |= of_hop;
@@ -91,12 +91,12 @@ impl Kinds {
         of_hop
     }
 
-    /// Whether there is a `_meta` left where those of the hop are gone.
+    /// Whether a `_meta` remains without its hop keys.
     pub(crate) fn cross(self) -> bool {
         self.others || !self.of_hop
     }
 
-    /// The params with everything removed that belongs to the hop they came over; `meta` is theirs, and they have one.
+    /// The params without hop keys; `meta` is their `_meta`.
     pub(crate) fn without_hop_keys(self, params: &Raw, meta: &Raw) -> Raw {
         match (self.of_hop, self.others) {
             (false, _) => params.clone(),
@@ -106,16 +106,16 @@ impl Kinds {
     }
 }
 
-/// Whether a key says something about one hop only. Most are written as they are read.
+/// Whether a key literal is a hop key. Most literals have no escapes.
 fn is_hop_key(literal: &[u8]) -> bool {
     let plain = literal.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")).unwrap_or_default();
     HOP_KEYS.iter().any(|key| plain == key.as_bytes())
         || memchr::memchr(b'\\', plain).is_some() && HOP_KEYS.iter().any(|key| scan::key_is(literal, key))
 }
 
-/// The `_meta` of `params` with further keys set, as an edit of the params; what is no object gives way to one.
+/// Edit of the params that sets keys in `_meta`; a `_meta` that is not an object is replaced.
 pub fn with_keys(params: Option<&Raw>, keys: &[Edit<'_>]) -> Edit<'static> {
-    let meta = of(params).filter(|meta| meta.kind() == Kind::Object).unwrap_or_else(Raw::empty_object);
+    let meta = of(params).filter(|meta| meta.kind() == JsonKind::Object).unwrap_or_else(Raw::empty_object);
     Edit::Set("_meta", splice::edited(&meta, keys))
 }
 
@@ -125,7 +125,7 @@ mod tests {
     use crate::json::Raw;
 
     #[test]
-    fn hop_keys_stay_behind_and_others_cross() {
+    fn hop_keys_are_removed_and_others_kept() {
         let params = Raw::parse(r#"{"name":"x","_meta":{"progressToken":7,"traceparent":"00-a-b-01"}}"#).unwrap();
         assert_eq!(without_hop_keys(&params).to_string(), r#"{"name":"x","_meta":{"traceparent":"00-a-b-01"}}"#);
         let params = Raw::parse(r#"{"_meta":{"progressToken":7},"name":"x"}"#).unwrap();
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_meta_that_is_no_object_keeps_nothing_of_ours_out() {
+    fn meta_that_is_not_an_object_is_replaced() {
         let token = [Edit::Set("progressToken", Raw::of(&7))];
         for meta in ["null", "\"x\"", "[]", "{}"] {
             let params = Raw::parse(format!(r#"{{"_meta":{meta},"name":"x"}}"#)).unwrap();

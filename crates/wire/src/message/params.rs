@@ -1,65 +1,65 @@
-//! What was seen inside `params` while their message was read, so that nobody has to look for it again.
+//! What is found in `params` while a message is parsed, so that no second scan is needed.
 
 use std::ops::Range;
 
 use super::{
-    meta::{self, Kinds},
-    strict::{Ambiguity, RequestProblem, Seen},
+    meta::{self, MetaKeyKinds},
+    strict::{Ambiguity, RequestProblem, ParamsSummary},
 };
 use crate::json::{
     MAX_DEPTH,
-    scan::{Found, Level, Scanner, key_is},
+    scan::{FoundMember, MemberLevel, Scanner, key_is},
 };
 
-/// What was seen inside `params`.
+/// Result of scanning `params`.
 #[derive(Clone, Debug)]
-pub(super) struct Inside {
-    /// What is in them, unless two readers could understand them differently.
-    pub(super) seen: Result<Seen, RequestProblem>,
-    pub(super) meta: Option<Meta>,
+pub(super) struct ParamsScan {
+    /// Summary of the params; an error if two parsers could read them differently.
+    pub(super) seen: Result<ParamsSummary, RequestProblem>,
+    pub(super) meta: Option<MetaSpans>,
 }
 
-/// `_meta`: where it stands in the message, and what it says.
+/// Position of `_meta` in the message, and of its known values.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Meta {
+pub(super) struct MetaSpans {
     pub(super) whole: Range<usize>,
-    pub(super) kinds: Kinds,
-    /// The values of [`READ`], in that order.
+    pub(super) kinds: MetaKeyKinds,
+    /// Positions of the values of [`READ`], in that order.
     values: [Option<Range<usize>>; READ.len()],
 }
 
-/// The keys of `_meta` that somebody reads. All of them belong to one hop.
+/// Keys of `_meta` that this program reads. All of them belong to one hop.
 const READ: [&str; 5] =
     [meta::PROTOCOL_VERSION, meta::CLIENT_CAPABILITIES, meta::CLIENT_INFO, meta::LOG_LEVEL, meta::PROGRESS_TOKEN];
 
-/// As nearly everybody writes it.
+/// The key as usually written, without escapes.
 pub(super) const META: &[u8] = b"\"_meta\"";
 
-/// Takes what is found inside `params`, member by member.
-pub(super) struct Looking<'a> {
+/// Collects the members found in `params`.
+pub(super) struct ParamsScanner<'a> {
     text: &'a [u8],
     ambiguity: Ambiguity<'a>,
-    /// The one that is being read, or was: the first.
-    meta: Meta,
+    /// The first `_meta`; later ones are ignored.
+    meta: MetaSpans,
     meta_is_over: bool,
 }
 
-// === impl Looking ===
+// === impl ParamsScanner ===
 
-impl<'a> Looking<'a> {
-    /// Nothing was found in this text yet.
+impl<'a> ParamsScanner<'a> {
+    /// A scan of this text without results yet.
     pub(super) fn new(text: &'a [u8]) -> Self {
-        Self { text, ambiguity: Ambiguity::new(text), meta: Meta::default(), meta_is_over: false }
+        Self { text, ambiguity: Ambiguity::new(text), meta: MetaSpans::default(), meta_is_over: false }
     }
 
-    /// A member of `params`, or of `_meta` or `arguments` inside it, which stand in this order among the opened keys.
+    /// Takes a member of `params`, or of `_meta` or `arguments` in it, which have this order among the nested keys.
     #[inline]
-    pub(super) fn take(&mut self, Found { level, key, plain, value }: Found) {
+    pub(super) fn take(&mut self, FoundMember { level, key, plain, value }: FoundMember) {
         match level {
-            Level::Innermost(0) if !self.meta_is_over => self.meta.take(self.text, key, value),
-            Level::Innermost(0) => {}
-            Level::Innermost(_) => self.ambiguity.argument(key, plain),
-            Level::Inner(_) | Level::Outer => {
+            MemberLevel::Innermost(0) if !self.meta_is_over => self.meta.take(self.text, key, value),
+            MemberLevel::Innermost(0) => {}
+            MemberLevel::Innermost(_) => self.ambiguity.argument(key, plain),
+            MemberLevel::Inner(_) | MemberLevel::Outer => {
                 let literal = &self.text[key.clone()];
                 if !self.meta_is_over && (literal == META || !plain && key_is(literal, "_meta")) {
                     self.meta_ends(literal == META, value.clone());
@@ -71,26 +71,26 @@ impl<'a> Looking<'a> {
 
     fn meta_ends(&mut self, looked_into: bool, whole: Range<usize>) {
         self.meta_is_over = true;
-        // With escapes in its name it was not known for what it is before its end.
+        // If its name has escapes, its members were not reported.
         if !looked_into && self.text[whole.start] == b'{' {
             let at = |span: Range<usize>| whole.start + span.start..whole.start + span.end;
-            // The text has been crossed, so nothing can fail here.
+            // The text was scanned before, so this cannot fail.
             let _checked = Scanner::new(&self.text[whole.clone()], MAX_DEPTH)
                 .members(|key, value| self.meta.take(self.text, at(key), at(value)));
         }
         self.meta.whole = whole;
     }
 
-    /// What comes of all of it.
-    pub(super) fn seen(self) -> Inside {
-        Inside { seen: self.ambiguity.verdict(), meta: self.meta_is_over.then_some(self.meta) }
+    /// Finishes the scan.
+    pub(super) fn finish(self) -> ParamsScan {
+        ParamsScan { seen: self.ambiguity.finish(), meta: self.meta_is_over.then_some(self.meta) }
     }
 }
 
-// === impl Meta ===
+// === impl MetaSpans ===
 
-impl Meta {
-    /// Where the value of this key stands; only of those in [`READ`].
+impl MetaSpans {
+    /// Position of the value of this key, which must be in [`READ`].
     pub(super) fn value(&self, key: &str) -> Option<Range<usize>> {
         let place = READ.iter().position(|read| *read == key)?;
         self.values.get(place)?.clone()

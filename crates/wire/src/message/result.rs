@@ -1,6 +1,6 @@
-//! Views of results: what a call gave, how long an answer keeps, what a server wants to know first.
+//! Views of results: tool results, caching hints, result types.
 //!
-//! A result is understood by the request it answers; nothing here guesses from its shape.
+//! A result is interpreted by the request it answers, never by its shape.
 
 use std::time::Duration;
 
@@ -10,44 +10,44 @@ use crate::json::{Raw, scan};
 /// The result of `tools/call`.
 #[derive(Clone, Debug)]
 pub struct CallResult {
-    /// The blocks, in order.
+    /// Content blocks in order.
     pub content: Vec<Content>,
-    /// The structured form, if any.
+    /// Structured content, if any.
     pub structured: Option<Raw>,
-    /// Whether the tool says it failed.
+    /// Whether the tool reports failure.
     pub is_error: bool,
-    /// All of it.
+    /// The whole result.
     pub raw: Raw,
 }
 
-/// How long a server says an answer keeps, and for whom.
+/// Caching hint of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheHint {
-    /// Zero where the server says nothing.
-    pub keeps: Duration,
-    /// For whom.
+    /// How long the result stays valid; zero if the server gives no hint.
+    pub ttl: Duration,
+    /// Callers that may share it.
     pub scope: CacheScope,
 }
 
-/// Who may be given a cached answer.
+/// Callers that may receive a cached result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheScope {
-    /// Anyone.
+    /// Any caller.
     Public,
-    /// Only who asked.
+    /// Only the caller that requested it.
     Private,
 }
 
-/// What a modern result says it is.
+/// `resultType` of a modern result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResultType {
-    /// The answer; also when nothing is said.
+    /// A complete result; also if the member is missing.
     Complete,
-    /// Questions first.
+    /// The server needs input first.
     InputRequired,
-    /// A task instead of an answer.
+    /// A task instead of a result.
     Task,
-    /// Something this program does not know.
+    /// An unknown type.
     Unknown(String),
 }
 
@@ -67,25 +67,25 @@ impl CallResult {
 }
 
 impl CacheHint {
-    /// The hint of a result; nothing said means: keep nothing, show it to nobody else.
+    /// Reads the hint of a result; without one it must not be cached.
     pub fn view(result: &Raw) -> Self {
         let millis = result.get("ttlMs").and_then(|ttl| ttl.as_u64()).unwrap_or_default();
         let scope = result.get("cacheScope");
         let public = scope.as_ref().and_then(Raw::as_str).is_some_and(|scope| scope == "public");
         Self {
-            keeps: Duration::from_millis(millis),
+            ttl: Duration::from_millis(millis),
             scope: if public { CacheScope::Public } else { CacheScope::Private },
         }
     }
 }
 
 impl CacheHint {
-    /// What is said of a result of which nothing is known.
-    pub const NONE: Self = Self { keeps: Duration::ZERO, scope: CacheScope::Private };
+    /// Do not cache.
+    pub const NONE: Self = Self { ttl: Duration::ZERO, scope: CacheScope::Private };
 
-    /// As a result says it.
+    /// The hint as members of a result.
     pub fn members(self) -> [(&'static str, Raw); 2] {
-        let millis = u64::try_from(self.keeps.as_millis()).unwrap_or(u64::MAX);
+        let millis = u64::try_from(self.ttl.as_millis()).unwrap_or(u64::MAX);
         let scope = match self.scope {
             CacheScope::Public => "public",
             CacheScope::Private => "private",
@@ -95,21 +95,21 @@ impl CacheHint {
 }
 
 impl ResultType {
-    /// What the result says it is.
+    /// Reads `resultType` of a result.
     pub fn view(result: &Raw) -> Self {
-        result.get("resultType").map_or(Self::Complete, |said| Self::read(said.as_bytes()))
+        result.get("resultType").map_or(Self::Complete, |value| Self::read(value.as_bytes()))
     }
 
-    /// What a result is whose `resultType` is this.
-    pub(super) fn read(said: &[u8]) -> Self {
-        if said == b"\"complete\"" {
+    /// Parses the JSON text of a `resultType`.
+    pub(super) fn read(text: &[u8]) -> Self {
+        if text == b"\"complete\"" {
             return Self::Complete;
         }
-        match scan::decode_string(said).as_deref() {
+        match scan::decode_string(text).as_deref() {
             Some("complete") => Self::Complete,
             Some("input_required") => Self::InputRequired,
             Some("task") => Self::Task,
-            _ => Self::Unknown(String::from_utf8_lossy(said).into_owned()),
+            _ => Self::Unknown(String::from_utf8_lossy(text).into_owned()),
         }
     }
 }

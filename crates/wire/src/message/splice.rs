@@ -1,21 +1,21 @@
-//! The only edits: one named member set or removed, every other byte left alone.
+//! The only edits of messages: set or remove named members; every other byte stays.
 
 use std::ops::Range;
 
 use crate::json::{Raw, scan};
 
-/// One change to the members of an object.
+/// One edit of an object.
 #[derive(Clone, Debug)]
 pub enum Edit<'a> {
-    /// The member has this value afterwards: replaced where it stands, else added at the end.
+    /// Sets a member: replaced in place, or appended.
     Set(&'a str, Raw),
-    /// There is no such member yet, as whoever says so has seen: added at the end, and nothing is looked for.
+    /// Appends a member that does not exist yet; the caller has checked this, and the object is not searched.
     Add(&'a str, Raw),
-    /// There is no such member afterwards.
+    /// Removes a member.
     Remove(&'a str),
 }
 
-/// The object with the edits made. Values that are not objects come back as they were.
+/// The object with the edits applied. Other values are returned unchanged.
 pub fn edited(object: &Raw, edits: &[Edit<'_>]) -> Raw {
     if edits.is_empty() {
         return object.clone();
@@ -38,32 +38,32 @@ pub fn write(out: &mut Vec<u8>, object: &Raw, edits: &[Edit<'_>]) {
     }
     let mut members: Vec<(Range<usize>, Range<usize>)> = Vec::new();
     object.each_member(|key, value| members.push((key, value)));
-    let mut kept = Kept::new(out, text, members.first().map(|(key, _)| key.start));
+    let mut writer = ObjectWriter::new(out, text, members.first().map(|(key, _)| key.start));
     let mut done = vec![false; edits.len()];
     for (key, value) in members {
         match edits.iter().position(|edit| scan::key_is(&text[key.clone()], edit.key())) {
-            None => kept.member(key, value.clone(), &text[value]),
+            None => writer.member(key, value.clone(), &text[value]),
             Some(index) => match &edits[index] {
                 Edit::Set(_, new) | Edit::Add(_, new) if !done[index] => {
                     done[index] = true;
-                    kept.member(key, value, new.as_bytes());
+                    writer.member(key, value, new.as_bytes());
                 }
-                // Also a second member of that name: afterwards there is one.
-                Edit::Set(..) | Edit::Add(..) | Edit::Remove(_) => kept.skip(value),
+                // A second member with this name is removed too.
+                Edit::Set(..) | Edit::Add(..) | Edit::Remove(_) => writer.skip(value),
             },
         }
     }
     for (edit, done) in edits.iter().zip(done) {
         if let (Edit::Set(key, value) | Edit::Add(key, value), false) = (edit, done) {
-            kept.add(key, value);
+            writer.add(key, value);
         }
     }
-    kept.finish();
+    writer.finish();
 }
 
-/// The object with another value in the place of `now`, which is the value of the only member of its name.
+/// The object with `now`, the value of a member with a unique name, replaced by `new`.
 pub(crate) fn replaced(object: &Raw, now: &Raw, new: &Raw) -> Raw {
-    let (text, value) = (object.as_bytes(), place(object, now));
+    let (text, value) = (object.as_bytes(), position(object, now));
     let mut out = Vec::with_capacity(text.len() - value.len() + new.as_bytes().len());
     out.extend_from_slice(&text[..value.start]);
     out.extend_from_slice(new.as_bytes());
@@ -71,15 +71,15 @@ pub(crate) fn replaced(object: &Raw, now: &Raw, new: &Raw) -> Raw {
     Raw::checked(out.into())
 }
 
-/// The object without the only member of its name, whose value is `gone`. The name has no quote in it.
+/// The object without the member whose value is `gone`; its name is unique and has no quotes.
 pub(crate) fn without(object: &Raw, gone: &Raw) -> Raw {
-    let (text, value) = (object.as_bytes(), place(object, gone));
+    let (text, value) = (object.as_bytes(), position(object, gone));
     let before = |end: usize| text[..end].trim_ascii_end();
     let colon = before(value.start).len().saturating_sub(1);
     let name = memchr::memrchr(b'"', before(colon).strip_suffix(b"\"").unwrap_or_default()).unwrap_or_default();
     let rest = &text[value.end..];
     let (head, rest) = match (before(name).strip_suffix(b","), rest.trim_ascii_start().strip_prefix(b",")) {
-        // What stands before it keeps what stands after it.
+        // Removes the comma before it and keeps what follows.
         (Some(others), _) => (others.trim_ascii_end(), rest),
         (None, Some(others)) => (&text[..name], others.trim_ascii_start()),
         (None, None) => (&text[..name], rest),
@@ -87,18 +87,18 @@ pub(crate) fn without(object: &Raw, gone: &Raw) -> Raw {
     Raw::checked([head, rest].concat().into())
 }
 
-/// Where a value that was found in an object stands in it.
-fn place(object: &Raw, value: &Raw) -> Range<usize> {
+/// Position of a value within the object it was taken from.
+fn position(object: &Raw, value: &Raw) -> Range<usize> {
     let (outer, inner) = (object.as_bytes().as_ptr_range(), value.as_bytes().as_ptr_range());
     debug_assert!(outer.start <= inner.start && inner.end <= outer.end, "a value of another object");
     let start = inner.start.addr() - outer.start.addr();
     start..start + value.as_bytes().len()
 }
 
-/// An object of these members, each value as it is.
+/// An object with these members; values are copied unchanged.
 pub fn object<'a>(members: impl IntoIterator<Item = (&'a str, &'a Raw), IntoIter: Clone>) -> Raw {
     let members = members.into_iter();
-    // Just so many where no key needs escapes and there are any: each has quotes, a colon, and a comma or a bracket.
+    // Exact if no key needs escapes and there is at least one member: quotes, colon, and a comma or brace each.
     let size = members.clone().map(|(key, value)| key.len() + value.as_bytes().len() + 4).sum::<usize>();
     let mut out = Vec::with_capacity(size + 1);
     out.push(b'{');
@@ -114,7 +114,7 @@ pub fn object<'a>(members: impl IntoIterator<Item = (&'a str, &'a Raw), IntoIter
     Raw::checked(out.into())
 }
 
-/// An array of these, each as it is.
+/// An array of these values, copied unchanged.
 pub fn array<'a>(items: impl IntoIterator<Item = &'a Raw>) -> Raw {
     let mut out = Vec::from(*b"[");
     for item in items {
@@ -127,18 +127,18 @@ pub fn array<'a>(items: impl IntoIterator<Item = &'a Raw>) -> Raw {
     Raw::checked(out.into())
 }
 
-/// The object with every member of `other` set.
+/// The object with all members of `other` set.
 pub(crate) fn merged(object: &Raw, other: &Raw) -> Raw {
     let members = other.members();
     let edits: Vec<Edit<'_>> = members.iter().map(|member| Edit::Set(&member.key, member.value.clone())).collect();
     edited(object, &edits)
 }
 
-/// Appends an object with these members more, as its last.
+/// Appends an object with these members added at the end.
 fn append(out: &mut Vec<u8>, object: &[u8], edits: &[Edit<'_>]) {
     let members = object.strip_suffix(b"}").unwrap_or(object);
     out.extend_from_slice(members);
-    // Nothing but whitespace after the bracket: the first member.
+    // Only whitespace after the brace: this is the first member.
     let mut first = members.trim_ascii_end().len() == 1;
     for edit in edits {
         let (Edit::Set(key, value) | Edit::Add(key, value)) = edit else { continue };
@@ -152,7 +152,7 @@ fn append(out: &mut Vec<u8>, object: &[u8], edits: &[Edit<'_>]) {
     out.push(b'}');
 }
 
-/// Appends a string of our own; those that need no escapes, which is all we name, need no second buffer.
+/// Appends a string literal; text without escapes needs no second buffer.
 pub(crate) fn write_string(out: &mut Vec<u8>, text: &str) {
     if scan::is_plain(text) {
         out.push(b'"');
@@ -166,14 +166,14 @@ pub(crate) fn write_string(out: &mut Vec<u8>, text: &str) {
 // === impl Edit ===
 
 impl Edit<'_> {
-    /// The member it is about.
+    /// Name of the member.
     pub(crate) fn key(&self) -> &str {
         match self {
             Self::Set(key, _) | Self::Add(key, _) | Self::Remove(key) => key,
         }
     }
 
-    /// Bytes the edit may add, at most; the growth of escapes in keys does not matter, we name no such keys.
+    /// Maximum number of bytes that the edit adds, for keys without escapes.
     pub(crate) fn growth(&self) -> usize {
         match self {
             Self::Set(key, value) | Self::Add(key, value) => key.len() + value.as_bytes().len() + 4,
@@ -182,17 +182,17 @@ impl Edit<'_> {
     }
 }
 
-/// The object as it is being written: what stands between kept members is copied with them.
-struct Kept<'a> {
+/// Writes an edited object: text between kept members is copied with them.
+struct ObjectWriter<'a> {
     out: &'a mut Vec<u8>,
     text: &'a [u8],
-    /// End of the last member seen, kept or not.
+    /// End of the last member, kept or not.
     end: usize,
     any: bool,
     dropped_first: bool,
 }
 
-impl<'a> Kept<'a> {
+impl<'a> ObjectWriter<'a> {
     fn new(out: &'a mut Vec<u8>, text: &'a [u8], first_key: Option<usize>) -> Self {
         let end = first_key.unwrap_or(1);
         out.extend_from_slice(&text[..end]);
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn one_member_changes_and_every_other_byte_stays() {
+    fn edits_change_one_member_and_keep_other_bytes() {
         let cases = [
             (r#"{ "a" : 1 ,"b":[ 2]}"#, vec![Edit::Set("a", raw("9"))], r#"{ "a" : 9 ,"b":[ 2]}"#),
             (r#"{ "a" : 1 , "b":[ 2] }"#, vec![Edit::Remove("a")], r#"{ "b":[ 2] }"#),
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_that_was_found_goes_as_if_it_were_looked_for() {
+    fn removal_by_value_equals_removal_by_name() {
         for object in [
             r#"{"_meta":1}"#,
             r#"{ "_meta" : 1 }"#,
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_put_together_from_values_as_they_are() {
+    fn object_keeps_the_text_of_its_values() {
         let (one, other) = (raw("1.50"), raw(r#"{ "b":2 ,"a":1}"#));
         assert_eq!(object([("x", &one), ("a\"b", &other)]).to_string(), r#"{"x":1.50,"a\"b":{ "b":2 ,"a":1}}"#);
         assert_eq!(object([]).to_string(), "{}");
@@ -294,7 +294,7 @@ mod tests {
     proptest! {
         #![proptest_config(property::cases())]
         #[test]
-        fn an_edit_changes_what_it_names_and_nothing_else(
+        fn edit_changes_only_the_named_member(
             keys in prop::collection::btree_set("[a-d]", 0..4), target in "[a-f]", remove in prop::bool::ANY,
         ) {
             let members: Vec<String> = keys.iter().map(|key| format!(" \"{key}\" : [\"{key}\"]")).collect();

@@ -1,23 +1,23 @@
-//! What a request must not contain: anything two readers could understand differently.
+//! Refuses requests that two parsers could read differently.
 //!
-//! A key twice, a key that differs from the protocol's only in case, a key with NUL: parsers disagree about each,
-//! so that a policy would judge one value and the server act on another (CVE-2026-27896, GO-2026-4770). Checked at
-//! the top level, directly in `params`, and, for duplicates, in `arguments`; never deeper, where keys are data.
+//! Parsers disagree about duplicate keys, keys that differ from the protocol's only in case, and keys with NUL, so that
+//! policy could judge one value and the server act on another (CVE-2026-27896, GO-2026-4770). Checked at the top level,
+//! directly in `params`, and, for duplicates, in `arguments`; never deeper, where keys are data.
 
 use std::{borrow::Cow, ops::Range};
 
 use crate::json::{
     MAX_DEPTH, Raw,
-    scan::{self, Found, Level, Opened, Scanner},
+    scan::{self, FoundMember, MemberLevel, NestedKey, Scanner},
 };
 
-/// Keys of an object up to which each is compared with those before it; with more, they are sorted.
+/// Up to this many keys are compared pairwise; more are sorted.
 const FEW: usize = 8;
 
-/// The keys of a message.
+/// Keys of a message.
 const ENVELOPE_KEYS: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
 
-/// The keys the protocol gives a meaning directly in `params`, in any revision.
+/// Keys that the protocol defines directly in `params`, in any revision.
 const PARAMS_KEYS: [&str; 34] = [
     "_meta",
     "name",
@@ -55,95 +55,95 @@ const PARAMS_KEYS: [&str; 34] = [
     "systemPrompt",
 ];
 
-/// Why a request is refused before anyone acts on it.
+/// Reason why a request is ambiguous.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestProblem {
-    /// The same key twice.
-    #[error("key `{key}` occurs twice in {place}")]
-    Twice {
-        /// The key.
+    /// A duplicate key.
+    #[error("duplicate key `{key}` in {place}")]
+    Duplicate {
+        /// The duplicate key.
         key: String,
-        /// Where.
+        /// Object that contains the key.
         place: &'static str,
     },
-    /// `Params`, `NAME` …
+    /// Wrong case, such as `Params` or `NAME`.
     #[error("key `{key}` in {place} differs from `{meant}` only in case")]
     Miscased {
-        /// As written.
+        /// The key in the request.
         key: String,
-        /// As the protocol writes it.
+        /// The key of the protocol.
         meant: &'static str,
-        /// Where.
+        /// Object that contains the key.
         place: &'static str,
     },
     /// A NUL character in a key.
     #[error("a key in {place} contains a NUL character")]
     Nul {
-        /// Where.
+        /// Object that contains the key.
         place: &'static str,
     },
     /// A key that is not Unicode text.
     #[error("a key in {place} is not Unicode text")]
     NotText {
-        /// Where.
+        /// Object that contains the key.
         place: &'static str,
     },
     /// `params` that are neither object nor absent.
-    #[error("params must be an object")]
+    #[error("`params` must be an object")]
     ParamsNotAnObject,
 }
 
-/// What was seen of `params` on the way.
+/// What `params` contain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
-    /// Whether there is a `task`: the caller would rather have one than wait.
+pub struct ParamsSummary {
+    /// Whether there is a `task`: the client prefers a task.
     pub task: bool,
     /// Whether there is a `_meta`.
     pub meta: bool,
-    /// Whether there are answers to questions, or a handle that they belong to.
+    /// Whether there are answers to server requests, or a `requestState`.
     pub answers: bool,
 }
 
-/// Refuses `params` that two readers could understand differently.
-pub fn refuse_ambiguity(params: &Raw) -> Result<Seen, RequestProblem> {
-    if params.kind() != crate::json::Kind::Object {
+/// Refuses `params` that two parsers could read differently.
+pub fn refuse_ambiguity(params: &Raw) -> Result<ParamsSummary, RequestProblem> {
+    if params.kind() != crate::json::JsonKind::Object {
         return Err(RequestProblem::ParamsNotAnObject);
     }
     let text = params.as_bytes();
     let mut ambiguity = Ambiguity::new(text);
-    // The text was checked when this value was made, so nothing can fail here.
+    // The text was checked when this value was created, so this cannot fail.
     let _checked =
-        Scanner::new(text, MAX_DEPTH).members_with(&[Opened(ARGUMENTS, &[])], |Found { level, key, plain, value }| {
+        Scanner::new(text, MAX_DEPTH).members_with(&[NestedKey(ARGUMENTS, &[])], |FoundMember { level, key, plain, value }| {
             match level {
-                Level::Outer => ambiguity.param(key, plain, value),
-                Level::Inner(_) | Level::Innermost(_) => ambiguity.argument(key, plain),
+                MemberLevel::Outer => ambiguity.param(key, plain, value),
+                MemberLevel::Inner(_) | MemberLevel::Innermost(_) => ambiguity.argument(key, plain),
             }
         });
-    ambiguity.verdict()
+    ambiguity.finish()
 }
 
-/// The key whose value is looked into, as nearly everybody writes it.
+/// The key whose members are checked, as usually written.
 pub(super) const ARGUMENTS: &[u8] = b"\"arguments\"";
 
-/// The keys of `params` and of the `arguments` in it, looked at as they are found.
+/// Checks the keys of `params` and of its `arguments` as they are found.
 pub(super) struct Ambiguity<'a> {
-    /// Where they stand.
+    /// The scanned text.
     text: &'a [u8],
     own: Keys<'a>,
     of_arguments: Keys<'a>,
-    seen: Seen,
-    /// `arguments` with escapes in its name are arguments all the same, and nobody has looked into them yet.
+    seen: ParamsSummary,
+    /// Position of `arguments` whose name has escapes; its members were not reported and are checked at the end.
     escaped: Option<Range<usize>>,
 }
 
 impl<'a> Ambiguity<'a> {
-    /// Nothing was found in this text yet.
+    /// A check of this text without keys yet.
     pub(super) fn new(text: &'a [u8]) -> Self {
         let (own, of_arguments) = (Keys::new("params"), Keys::new("arguments"));
-        Self { text, own, of_arguments, seen: Seen::default(), escaped: None }
+        Self { text, own, of_arguments, seen: ParamsSummary::default(), escaped: None }
     }
 
-    /// A member of `params`.
+    /// Takes a member of `params`.
     #[inline]
     pub(super) fn param(&mut self, key: Range<usize>, plain: bool, value: Range<usize>) {
         let (literal, seen) = (&self.text[key], &mut self.seen);
@@ -156,46 +156,46 @@ impl<'a> Ambiguity<'a> {
         }
     }
 
-    /// A member of `arguments`.
+    /// Takes a member of `arguments`.
     #[inline]
     pub(super) fn argument(&mut self, key: Range<usize>, plain: bool) {
         self.of_arguments.add(&self.text[key], plain, &[]);
     }
 
-    /// What comes of all of them.
-    pub(super) fn verdict(mut self) -> Result<Seen, RequestProblem> {
+    /// Finishes the check.
+    pub(super) fn finish(mut self) -> Result<ParamsSummary, RequestProblem> {
         if let Some(inner) = self.escaped.map(|span| &self.text[span]).filter(|inner| inner.starts_with(b"{")) {
-            // The text has been crossed, so nothing can fail here.
+            // The text was scanned before, so this cannot fail.
             let _checked = Scanner::new(inner, MAX_DEPTH).members(|name, _| {
                 self.of_arguments.add(&inner[name], false, &[]);
             });
         }
-        self.own.verdict()?;
-        self.of_arguments.verdict()?;
+        self.own.finish()?;
+        self.of_arguments.finish()?;
         Ok(self.seen)
     }
 }
 
-/// A key of the envelope that is none of the six, but nearly.
+/// Problem of an unknown envelope key: nearly one of the six.
 pub(super) fn odd_envelope_key(literal: &[u8]) -> Option<RequestProblem> {
     const PLACE: &str = "the message";
     match Key::read(literal) {
         Some(key) => key.problem(PLACE, &ENVELOPE_KEYS).or_else(|| {
-            // An escaped spelling of one of the six: this reader would pass over it, another would not.
+            // An escaped spelling of one of the six: this parser would ignore it, another would not.
             let known = ENVELOPE_KEYS.iter().any(|known| known.as_bytes() == &*key.0);
-            known.then(|| RequestProblem::Twice { key: key.text(), place: PLACE })
+            known.then(|| RequestProblem::Duplicate { key: key.text(), place: PLACE })
         }),
         None => Some(RequestProblem::NotText { place: PLACE }),
     }
 }
 
-/// The keys of one object, as far as they have been read.
+/// Keys of one object, as far as read.
 struct Keys<'a> {
     place: &'static str,
-    /// The first few, where none of them has escapes: nearly always all of them.
+    /// The first keys, as long as they have no escapes; usually all of them.
     few: [&'a [u8]; FEW],
     count: usize,
-    /// All others.
+    /// All further keys.
     more: Vec<Key<'a>>,
     problem: Option<RequestProblem>,
 }
@@ -205,11 +205,11 @@ impl<'a> Keys<'a> {
         Self { place, few: [&[]; FEW], count: 0, more: Vec::new(), problem: None }
     }
 
-    /// Takes a key, quotes included, and whether it is `plain`: without escapes. Gives it as it reads.
+    /// Adds a key literal (quotes included); `plain`: it has no escapes. Returns the decoded key.
     #[inline]
     fn add(&mut self, literal: &'a [u8], plain: bool, protocol_keys: &[&'static str]) -> Option<&[u8]> {
         if plain
-            && (protocol_keys.is_empty() || is_usual(literal))
+            && (protocol_keys.is_empty() || is_common(literal))
             && let Some(slot) = self.few.get_mut(self.count)
         {
             self.count += 1;
@@ -232,16 +232,16 @@ impl<'a> Keys<'a> {
         self.more.last().map(|key| &*key.0)
     }
 
-    fn verdict(&mut self) -> Result<(), RequestProblem> {
+    fn finish(&mut self) -> Result<(), RequestProblem> {
         let place = self.place;
         match (self.problem.take(), self.repeated()) {
             (Some(problem), _) => Err(problem),
-            (None, Some(key)) => Err(RequestProblem::Twice { key, place }),
+            (None, Some(key)) => Err(RequestProblem::Duplicate { key, place }),
             (None, None) => Ok(()),
         }
     }
 
-    /// A key that occurs twice.
+    /// A duplicate key, if any.
     fn repeated(&mut self) -> Option<String> {
         let few = &self.few[..self.count];
         if self.more.is_empty() {
@@ -253,12 +253,12 @@ impl<'a> Keys<'a> {
     }
 }
 
-/// A key as it reads, escapes resolved; bytes, because most are only compared.
+/// A decoded key, as bytes because most are only compared.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Key<'a>(Cow<'a, [u8]>);
 
 impl<'a> Key<'a> {
-    /// The key of a literal (quotes included); `None` when it is not Unicode text.
+    /// Decodes a literal (quotes included); `None` if it is not Unicode text.
     fn read(literal: &'a [u8]) -> Option<Self> {
         let inside = literal.get(1..literal.len().checked_sub(1)?)?;
         if !inside.contains(&b'\\') {
@@ -273,19 +273,19 @@ impl<'a> Key<'a> {
     }
 
     fn problem(&self, place: &'static str, protocol_keys: &[&'static str]) -> Option<RequestProblem> {
-        // In a literal NUL can only be an escape, so that a key without any has none.
+        // NUL can only be an escape, so a key without escapes has none.
         if matches!(self.0, Cow::Owned(_)) && self.0.contains(&0) {
             return Some(RequestProblem::Nul { place });
         }
         if protocol_keys.is_empty() {
             return None;
         }
-        // Most keys differ from all of the protocol's in length or at once; those with letters outside ASCII may fold
-        // to another length, and are rare.
+        // Most keys differ from those of the protocol in length or first letter. Letters outside ASCII may fold to another
+        // length and are rare.
         let (ascii, first) = (self.0.is_ascii(), initial(&self.0));
         let could_be = |known: &str| !ascii || (known.len() == self.0.len() && initial(known.as_bytes()) == first);
         let differs = |known: &&&str| could_be(known) && known.as_bytes() != &*self.0;
-        let meant = protocol_keys.iter().filter(differs).find(|known| same_letters(&self.text(), known))?;
+        let meant = protocol_keys.iter().filter(differs).find(|known| equal_ignoring_case(&self.text(), known))?;
         Some(RequestProblem::Miscased { key: self.text(), meant, place })
     }
 
@@ -298,19 +298,19 @@ fn text(key: &[u8]) -> String {
     String::from_utf8_lossy(key).into_owned()
 }
 
-/// Nearly every key that is a protocol's; quotes included.
+/// The most frequent protocol keys, quotes included.
 #[inline]
-fn is_usual(literal: &[u8]) -> bool {
+fn is_common(literal: &[u8]) -> bool {
     matches!(literal, b"\"name\"" | b"\"arguments\"" | b"\"uri\"" | b"\"_meta\"")
 }
 
-/// The first byte, whatever its case.
+/// The first byte in lower case.
 fn initial(key: &[u8]) -> Option<u8> {
     key.first().map(u8::to_ascii_lowercase)
 }
 
-/// Equal when case is folded the way lenient parsers fold it: ASCII, plus the two letters outside it that fold in.
-fn same_letters(key: &str, known: &str) -> bool {
+/// Equal after case folding as lenient parsers do it: ASCII, plus two other letters that fold to ASCII.
+fn equal_ignoring_case(key: &str, known: &str) -> bool {
     let fold = |letter: char| match letter {
         '\u{17f}' => 's',
         '\u{212a}' => 'k',

@@ -1,8 +1,8 @@
-//! Messages: which texts are messages, and what is said of those that are not.
+//! Parsing of messages: valid kinds, invalid texts, ambiguous requests.
 
 use bytes::Bytes;
 
-use super::{BadMessage, Envelope, Kind, Problem, RequestProblem, meta, refuse_ambiguity};
+use super::{BadMessage, Envelope, MessageKind, Problem, RequestProblem, meta, refuse_ambiguity};
 use crate::{
     json::{JsonError, Raw},
     limit::Limits,
@@ -13,17 +13,17 @@ fn read(text: &str) -> Result<Envelope, BadMessage> {
 }
 
 #[test]
-fn the_kind_follows_from_the_members_in_any_order() {
-    assert_eq!(read(r#"{"method":"a","id":1}"#).unwrap().kind(), Kind::Request);
-    assert_eq!(read(r#"{"params":{},"method":"a"}"#).unwrap().kind(), Kind::Notification);
-    assert_eq!(read(r#"{"result":{},"jsonrpc":"2.0","id":"x"}"#).unwrap().kind(), Kind::Result);
-    assert_eq!(read(r#"{"error":{"code":1,"message":""},"id":null}"#).unwrap().kind(), Kind::Error);
-    assert_eq!(read(r#"{"id":1,"result":{},"error":null}"#).unwrap().kind(), Kind::Result);
+fn kind_follows_from_the_members_in_any_order() {
+    assert_eq!(read(r#"{"method":"a","id":1}"#).unwrap().kind(), MessageKind::Request);
+    assert_eq!(read(r#"{"params":{},"method":"a"}"#).unwrap().kind(), MessageKind::Notification);
+    assert_eq!(read(r#"{"result":{},"jsonrpc":"2.0","id":"x"}"#).unwrap().kind(), MessageKind::Result);
+    assert_eq!(read(r#"{"error":{"code":1,"message":""},"id":null}"#).unwrap().kind(), MessageKind::Error);
+    assert_eq!(read(r#"{"id":1,"result":{},"error":null}"#).unwrap().kind(), MessageKind::Result);
     assert_eq!(read(r#"{"id":1,"error":{"code":1}}"#).unwrap().error().unwrap().code(), 1);
 }
 
 #[test]
-fn an_id_keeps_its_type_and_spelling() {
+fn id_keeps_its_type_and_spelling() {
     for id in ["1", "\"1\"", "1.0", "12345678901234567890123", "\"\\u0031\"", "-3", "1e3"] {
         let message = read(&format!(r#"{{"id":{id},"method":"a"}}"#)).unwrap();
         assert_eq!(message.id().unwrap().to_string(), id);
@@ -31,7 +31,7 @@ fn an_id_keeps_its_type_and_spelling() {
 }
 
 #[test]
-fn what_is_no_message_is_named_and_its_id_is_kept() {
+fn invalid_message_is_named_and_its_id_is_kept() {
     let problem = |text: &str| read(text).unwrap_err();
     assert_eq!(problem("[]").problem, Problem::Batch);
     assert_eq!(problem("7").problem, Problem::NotAnObject);
@@ -47,7 +47,7 @@ fn what_is_no_message_is_named_and_its_id_is_kept() {
 }
 
 #[test]
-fn sizes_and_depths_are_bounded() {
+fn size_and_depth_are_limited() {
     let limits = Limits { message_bytes: 40, depth: 3, ..Limits::default() };
     let read = |text: &str| Envelope::read(Bytes::from(text.to_owned()), &limits).unwrap_err();
     assert_eq!(read(&format!(r#"{{"method":"{}"}}"#, "x".repeat(60))).problem, Problem::TooLarge { limit: 40 });
@@ -58,7 +58,7 @@ fn sizes_and_depths_are_bounded() {
 
 /// CVE-2026-27896, GO-2026-4770: policy and parser must not be able to disagree.
 #[test]
-fn a_request_that_two_readers_could_understand_differently_is_refused() {
+fn ambiguous_request_is_refused() {
     for text in [
         r#"{"id":1,"method":"a","method":"b"}"#,
         r#"{"id":1,"method":"a","Method":"b"}"#,
@@ -73,20 +73,20 @@ fn a_request_that_two_readers_could_understand_differently_is_refused() {
 }
 
 #[test]
-fn params_are_held_to_the_same_and_arguments_to_duplicates() {
+fn ambiguous_params_and_duplicate_arguments_are_refused() {
     let check = |text: &str| refuse_ambiguity(&Raw::parse(text.to_owned()).unwrap());
-    assert!(matches!(check(r#"{"name":"a","name":"b"}"#), Err(RequestProblem::Twice { .. })));
+    assert!(matches!(check(r#"{"name":"a","name":"b"}"#), Err(RequestProblem::Duplicate { .. })));
     assert!(matches!(check(r#"{"Name":"a"}"#), Err(RequestProblem::Miscased { .. })));
     assert!(matches!(check(r#"{"tasK":1}"#), Err(RequestProblem::Miscased { .. })));
     assert!(matches!(check(r#"{"a\u0000b":1}"#), Err(RequestProblem::Nul { .. })));
-    assert!(matches!(check(r#"{"arguments":{"q":1,"\u0071":2}}"#), Err(RequestProblem::Twice { .. })));
+    assert!(matches!(check(r#"{"arguments":{"q":1,"\u0071":2}}"#), Err(RequestProblem::Duplicate { .. })));
     // However `arguments` itself is spelled, and however many there are.
-    assert!(matches!(check(r#"{"\u0061rguments":{"q":1,"q":2}}"#), Err(RequestProblem::Twice { .. })));
-    assert!(matches!(check(r#"{"arguments":{"q":1},"\u0061rguments":{"q":1}}"#), Err(RequestProblem::Twice { .. })));
+    assert!(matches!(check(r#"{"\u0061rguments":{"q":1,"q":2}}"#), Err(RequestProblem::Duplicate { .. })));
+    assert!(matches!(check(r#"{"arguments":{"q":1},"\u0061rguments":{"q":1}}"#), Err(RequestProblem::Duplicate { .. })));
     let many: Vec<String> = (0..20).map(|number| format!("\"k{number}\":0")).collect();
     assert!(check(&format!(r#"{{"arguments":{{{}}}}}"#, many.join(","))).is_ok());
     let twice = check(&format!(r#"{{"arguments":{{{},"k7":1}}}}"#, many.join(",")));
-    assert_eq!(twice, Err(RequestProblem::Twice { key: "k7".to_owned(), place: "arguments" }));
+    assert_eq!(twice, Err(RequestProblem::Duplicate { key: "k7".to_owned(), place: "arguments" }));
     assert!(check(r#"{"name":"a","task":{}}"#).is_ok_and(|seen| seen.task));
     assert!(check(r#"{"name":"task","arguments":{"task":1}}"#).is_ok_and(|seen| !seen.task));
     assert!(matches!(check("[]"), Err(RequestProblem::ParamsNotAnObject)));
@@ -94,7 +94,7 @@ fn params_are_held_to_the_same_and_arguments_to_duplicates() {
 }
 
 #[test]
-fn what_is_seen_of_params_on_the_way_is_what_a_second_look_finds() {
+fn params_found_during_parsing_equal_a_second_scan() {
     for params in [
         "{}",
         "[1]",
@@ -115,9 +115,9 @@ fn what_is_seen_of_params_on_the_way_is_what_a_second_look_finds() {
         let envelope = read(&format!(r#"{{"params":{params},"id":1,"method":"tools/call"}}"#)).unwrap();
         let again = Raw::parse(params).unwrap();
         let meta = again.get("_meta");
-        assert_eq!(envelope.seen(), refuse_ambiguity(&again), "{params}");
+        assert_eq!(envelope.params_summary(), refuse_ambiguity(&again), "{params}");
         assert_eq!(envelope.meta(), meta, "{params}");
-        assert_eq!(envelope.meta_kinds(), meta.as_ref().map(meta::Kinds::of).unwrap_or_default(), "{params}");
+        assert_eq!(envelope.meta_kinds(), meta.as_ref().map(meta::MetaKeyKinds::of).unwrap_or_default(), "{params}");
         for key in [meta::PROTOCOL_VERSION, meta::CLIENT_INFO, meta::PROGRESS_TOKEN] {
             assert_eq!(envelope.meta_value(key), meta.as_ref().and_then(|meta| meta.get(key)), "{key} in {params}");
         }
@@ -125,7 +125,7 @@ fn what_is_seen_of_params_on_the_way_is_what_a_second_look_finds() {
 }
 
 #[test]
-fn a_batch_is_split_into_the_texts_of_its_messages() {
+fn batch_is_split_into_its_messages() {
     let limits = Limits::default();
     let split = |text: &'static str| Envelope::split_batch(&Bytes::from(text), &limits);
     assert!(split(r#"{"a":1}"#).is_none());

@@ -1,34 +1,34 @@
-//! What a listener wants to hear of, as `subscriptions/listen` and its acknowledgement spell it.
+//! Subscription filters as `subscriptions/listen` and its acknowledgement encode them.
 
 use std::borrow::Cow;
 
-use super::Wanted;
+use super::SubscriptionFilter;
 use crate::json::Raw;
 
-/// The three lists, by the words of the wire.
+/// Member names of the list filters.
 const TOOLS: &str = "toolsListChanged";
 const PROMPTS: &str = "promptsListChanged";
 const RESOURCES: &str = "resourcesListChanged";
-/// Resources by URI.
+/// Member name of the resource URIs.
 const URIS: &str = "resourceSubscriptions";
 
-/// Tasks by name.
+/// Member name of the task ids.
 const TASKS: &str = "taskIds";
 
-/// The tasks that params name.
+/// Task ids in the params.
 pub(crate) fn tasks(params: Option<&Raw>) -> Vec<String> {
     let named = params.and_then(|params| params.get("notifications")).and_then(|filter| filter.get(TASKS));
     let named = named.map(|named| named.elements()).unwrap_or_default();
     named.iter().filter_map(|id| id.as_str().map(Cow::into_owned)).collect()
 }
 
-/// The params that hold the filter.
-pub(crate) fn written(wanted: &Wanted) -> Raw {
-    written_with(wanted, &[])
+/// Encodes the filter as params.
+pub(crate) fn encode(wanted: &SubscriptionFilter) -> Raw {
+    encode_with_tasks(wanted, &[])
 }
 
-/// As [`written`], with tasks.
-pub(crate) fn written_with(wanted: &Wanted, tasks: &[String]) -> Raw {
+/// As [`encode`], with task ids.
+pub(crate) fn encode_with_tasks(wanted: &SubscriptionFilter, tasks: &[String]) -> Raw {
     let lists = [(TOOLS, wanted.tools), (PROMPTS, wanted.prompts), (RESOURCES, wanted.resources)];
     let lists = lists.into_iter().filter(|(_, on)| *on).map(|(key, on)| (key.to_owned(), on.into()));
     let mut filter: serde_json::Map<String, serde_json::Value> = lists.collect();
@@ -41,13 +41,13 @@ pub(crate) fn written_with(wanted: &Wanted, tasks: &[String]) -> Raw {
     Raw::of(&serde_json::json!({ "notifications": filter }))
 }
 
-/// The filter that params hold.
-pub(crate) fn read(params: Option<&Raw>) -> Wanted {
+/// Parses the filter of params.
+pub(crate) fn read(params: Option<&Raw>) -> SubscriptionFilter {
     let filter = params.and_then(|params| params.get("notifications")).unwrap_or_else(Raw::empty_object);
     let [tools, prompts, resources, uris] = filter.fields([TOOLS, PROMPTS, RESOURCES, URIS]);
     let on = |flag: Option<Raw>| flag.and_then(|flag| flag.as_bool()).unwrap_or_default();
     let uris = uris.map(|list| list.elements()).unwrap_or_default();
-    Wanted {
+    SubscriptionFilter {
         tools: on(tools),
         prompts: on(prompts),
         resources: on(resources),
@@ -57,18 +57,18 @@ pub(crate) fn read(params: Option<&Raw>) -> Wanted {
 
 #[cfg(test)]
 mod tests {
-    use super::{read, written};
-    use crate::notice::Wanted;
+    use super::{encode, read};
+    use crate::notice::SubscriptionFilter;
 
     #[test]
-    fn a_filter_reads_as_it_was_written() {
-        let wanted = Wanted { tools: true, uris: vec!["file:///a".to_owned()], ..Wanted::default() };
-        let params = written(&wanted);
+    fn filter_round_trips() {
+        let wanted = SubscriptionFilter { tools: true, uris: vec!["file:///a".to_owned()], ..SubscriptionFilter::default() };
+        let params = encode(&wanted);
         assert_eq!(
             params.to_string(),
             r#"{"notifications":{"resourceSubscriptions":["file:///a"],"toolsListChanged":true}}"#
         );
         assert_eq!(read(Some(&params)), wanted);
-        assert_eq!(read(None), Wanted::default());
+        assert_eq!(read(None), SubscriptionFilter::default());
     }
 }

@@ -1,13 +1,13 @@
-//! How a task stands on the wire: the core tasks of 2025-11-25, and the extension.
+//! Wire formats of tasks: the core tasks of 2025-11-25, and the extension.
 
 use std::{borrow::Cow, time::Duration};
 
 use serde_json::{Map, Value, json};
 
-use super::{Inside, Status, Task, TaskPage, moment};
+use super::{TaskContent, TaskStatus, Task, TaskPage, timestamp};
 use crate::{
     exchange::{ServerRequestId, Cause, ServerRequestDetails},
-    json::{Kind, Raw},
+    json::{JsonKind, Raw},
     message::{
         RpcError, meta,
         result::CallResult,
@@ -15,46 +15,46 @@ use crate::{
     },
 };
 
-/// A task of a session: without what is inside, and a tool that failed has failed it.
+/// Legacy task object: without content; a tool result with `isError` counts as failed.
 pub(crate) fn legacy(task: &Task) -> Raw {
-    let failed = matches!(&task.inside, Inside::Result(result) if CallResult::view(result).is_error);
-    let status = if failed { Status::Failed } else { task.status };
+    let failed = matches!(&task.content, TaskContent::Result(result) if CallResult::view(result).is_error);
+    let status = if failed { TaskStatus::Failed } else { task.status };
     Raw::of(&Value::Object(members(task, status, ["ttl", "pollInterval"])))
 }
 
-/// The answer to a call that was handed over, in a session.
+/// Legacy result of a call that became a task.
 pub(crate) fn legacy_created(task: &Task) -> Raw {
     splice::object([("task", &legacy(task))])
 }
 
-/// One page of tasks, in a session.
+/// Legacy page of tasks.
 pub(crate) fn legacy_page(page: &TaskPage) -> Raw {
     let tasks: Vec<String> = page.tasks.iter().map(|task| legacy(task).to_string()).collect();
     let tasks = Raw::checked(format!("[{}]", tasks.join(",")).into());
     splice::object([("tasks", &tasks)].into_iter().chain(page.next.iter().map(|next| ("nextCursor", next))))
 }
 
-/// The answer to a call that was handed over, by the extension.
+/// Extension result of a call that became a task.
 pub(crate) fn modern(task: &Task) -> Raw {
     let mut members = members(task, task.status, ["ttlMs", "pollIntervalMs"]);
     members.insert("resultType".to_owned(), "task".into());
     Raw::of(&Value::Object(members))
 }
 
-/// The whole of a task, by the extension.
+/// Extension task object with content.
 pub(crate) fn modern_whole(task: &Task) -> Raw {
     let members = Raw::of(&Value::Object(members(task, task.status, ["ttlMs", "pollIntervalMs"])));
-    match &task.inside {
-        Inside::Nothing => members,
-        Inside::Asks(questions) => splice::edited(&members, &[Edit::Set("inputRequests", asked(questions))]),
-        Inside::Result(result) => splice::edited(&members, &[Edit::Set("result", meta::without_hop_keys(result))]),
-        Inside::Error(error) => splice::edited(&members, &[Edit::Set("error", error.raw().clone())]),
+    match &task.content {
+        TaskContent::Nothing => members,
+        TaskContent::Requests(questions) => splice::edited(&members, &[Edit::Set("inputRequests", asked(questions))]),
+        TaskContent::Result(result) => splice::edited(&members, &[Edit::Set("result", meta::without_hop_keys(result))]),
+        TaskContent::Error(error) => splice::edited(&members, &[Edit::Set("error", error.raw().clone())]),
     }
 }
 
-/// A task as either era spells it, flat or under `task`; `None` where its name or its status is missing.
+/// Parses a task of either era, flat or under `task`; `None` if its id or status is missing or invalid.
 pub(crate) fn read(result: &Raw) -> Option<Task> {
-    let nested = result.get("task").filter(|task| task.kind() == Kind::Object);
+    let nested = result.get("task").filter(|task| task.kind() == JsonKind::Object);
     let task = nested.as_ref().unwrap_or(result);
     let text = |key| task.get(key).as_ref().and_then(Raw::as_str).map(Cow::into_owned);
     let millis = |keys: [&str; 2]| keys.iter().find_map(|key| task.get(key)).and_then(|value| value.as_u64());
@@ -63,33 +63,33 @@ pub(crate) fn read(result: &Raw) -> Option<Task> {
         id: text("taskId")?,
         status,
         message: text("statusMessage"),
-        created: text("createdAt").unwrap_or_else(moment::now),
-        updated: text("lastUpdatedAt").unwrap_or_else(moment::now),
-        keeps: millis(["ttlMs", "ttl"]).map(Duration::from_millis),
-        poll: millis(["pollIntervalMs", "pollInterval"]).map(Duration::from_millis),
-        inside: inside(task, status),
+        created: text("createdAt").unwrap_or_else(timestamp::now),
+        updated: text("lastUpdatedAt").unwrap_or_else(timestamp::now),
+        ttl: millis(["ttlMs", "ttl"]).map(Duration::from_millis),
+        poll_interval: millis(["pollIntervalMs", "pollInterval"]).map(Duration::from_millis),
+        content: content(task, status),
         raw: result.clone(),
     })
 }
 
-/// A page of tasks of a session.
+/// Parses a legacy page of tasks, at most `most` of them.
 pub(crate) fn read_page(result: &Raw, most: usize) -> TaskPage {
     let tasks = result.get("tasks").map(|tasks| tasks.elements_within(most)).unwrap_or_default();
-    let next = result.get("nextCursor").filter(|next| next.kind() == Kind::String);
+    let next = result.get("nextCursor").filter(|next| next.kind() == JsonKind::String);
     TaskPage { tasks: tasks.iter().take(most).filter_map(read).collect(), next }
 }
 
-fn inside(task: &Raw, status: Status) -> Inside {
-    let inside = match status {
-        Status::Completed => task.get("result").map(Inside::Result),
-        Status::Failed => task.get("error").map(|error| Inside::Error(RpcError::from_raw(error))),
-        Status::InputRequired => task.get("inputRequests").map(|asked| Inside::Asks(questions(&asked))),
-        Status::Working | Status::Cancelled => None,
+fn content(task: &Raw, status: TaskStatus) -> TaskContent {
+    let content = match status {
+        TaskStatus::Completed => task.get("result").map(TaskContent::Result),
+        TaskStatus::Failed => task.get("error").map(|error| TaskContent::Error(RpcError::from_raw(error))),
+        TaskStatus::InputRequired => task.get("inputRequests").map(|asked| TaskContent::Requests(questions(&asked))),
+        TaskStatus::Working | TaskStatus::Cancelled => None,
     };
-    inside.unwrap_or(Inside::Nothing)
+    content.unwrap_or(TaskContent::Nothing)
 }
 
-/// What a task asks, by the extension.
+/// Parses `inputRequests` of the extension.
 fn questions(asked: &Raw) -> Vec<ServerRequestDetails> {
     let question = |(number, member): (u64, crate::json::Member)| ServerRequestDetails {
         id: ServerRequestId(number),
@@ -101,7 +101,7 @@ fn questions(asked: &Raw) -> Vec<ServerRequestDetails> {
     (0..).zip(asked.members()).map(question).collect()
 }
 
-/// Questions under their keys: without what only a session understands, and with every other byte as it came.
+/// `inputRequests` of these server requests: without members that exist only in sessions, otherwise byte for byte.
 fn asked(questions: &[ServerRequestDetails]) -> Raw {
     let asked = |question: &ServerRequestDetails| {
         let method = Raw::of(&question.method);
@@ -114,16 +114,16 @@ fn asked(questions: &[ServerRequestDetails]) -> Raw {
     splice::object(asked.iter().map(|(key, question)| (*key, question)))
 }
 
-fn members(task: &Task, status: Status, [keeps, poll]: [&str; 2]) -> Map<String, Value> {
+fn members(task: &Task, status: TaskStatus, [ttl, poll]: [&str; 2]) -> Map<String, Value> {
     let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     let mut members = Map::from_iter([
         ("taskId".to_owned(), task.id.clone().into()),
         ("status".to_owned(), status.as_str().into()),
         ("createdAt".to_owned(), task.created.clone().into()),
         ("lastUpdatedAt".to_owned(), task.updated.clone().into()),
-        (keeps.to_owned(), json!(task.keeps.map(millis))),
+        (ttl.to_owned(), json!(task.ttl.map(millis))),
     ]);
-    if let Some(interval) = task.poll {
+    if let Some(interval) = task.poll_interval {
         members.insert(poll.to_owned(), millis(interval).into());
     }
     if let Some(message) = &task.message {
@@ -136,13 +136,13 @@ fn members(task: &Task, status: Status, [keeps, poll]: [&str; 2]) -> Map<String,
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{Inside, Status, Task, legacy, legacy_created, modern, modern_whole, read};
+    use super::{TaskContent, TaskStatus, Task, legacy, legacy_created, modern, modern_whole, read};
     use crate::json::Raw;
 
-    fn task(status: Status, inside: Inside) -> Task {
+    fn task(status: TaskStatus, content: TaskContent) -> Task {
         let made = json!({ "taskId": "t", "status": status.as_str(), "createdAt": "a", "lastUpdatedAt": "b",
             "ttlMs": 60000, "pollIntervalMs": 1000, "statusMessage": "half way" });
-        Task { inside, ..read(&Raw::of(&made)).unwrap() }
+        Task { content, ..read(&Raw::of(&made)).unwrap() }
     }
 
     fn value(raw: &Raw) -> Value {
@@ -150,8 +150,8 @@ mod tests {
     }
 
     #[test]
-    fn a_new_task_is_spelled_as_each_era_does() {
-        let task = task(Status::Working, Inside::Nothing);
+    fn new_task_is_encoded_per_era() {
+        let task = task(TaskStatus::Working, TaskContent::Nothing);
         assert_eq!(
             value(&legacy_created(&task)),
             json!({ "task": { "taskId": "t", "status": "working", "createdAt": "a", "lastUpdatedAt": "b",
@@ -162,27 +162,27 @@ mod tests {
             json!({ "resultType": "task", "taskId": "t", "status": "working", "createdAt": "a", "lastUpdatedAt": "b",
                 "ttlMs": 60000, "pollIntervalMs": 1000, "statusMessage": "half way" })
         );
-        let forever = Task { keeps: None, ..task };
+        let forever = Task { ttl: None, ..task };
         assert_eq!(value(&modern(&forever))["ttlMs"], Value::Null);
     }
 
     #[test]
-    fn a_tool_that_failed_has_failed_its_task_in_a_session_only() {
+    fn failed_tool_fails_its_task_only_in_legacy() {
         let result = Raw::parse(r#"{"content":[],"isError":true,"_meta":{"io.modelcontextprotocol/related-task":{}}}"#);
-        let task = task(Status::Completed, Inside::Result(result.unwrap()));
+        let task = task(TaskStatus::Completed, TaskContent::Result(result.unwrap()));
         assert_eq!(value(&legacy(&task))["status"], "failed");
         let whole = value(&modern_whole(&task));
         assert_eq!(whole["status"], "completed");
-        assert_eq!(whole["result"], json!({ "content": [], "isError": true }), "what belongs to a hop stays there");
+        assert_eq!(whole["result"], json!({ "content": [], "isError": true }), "hop keys are removed");
     }
 
     #[test]
-    fn what_is_inside_is_read_as_it_was_written() {
+    fn server_requests_of_a_task_round_trip() {
         let asks = json!({ "k": { "method": "roots/list", "params": { "x": 1.50 } } });
         let whole = json!({ "taskId": "t", "status": "input_required", "ttlMs": null, "inputRequests": asks });
         let task = read(&Raw::of(&whole)).unwrap();
-        assert_eq!(task.keeps, None);
-        let Inside::Asks(questions) = &task.inside else { panic!("{task:?}") };
+        assert_eq!(task.ttl, None);
+        let TaskContent::Requests(questions) = &task.content else { panic!("{task:?}") };
         assert_eq!((questions[0].key.as_deref(), questions[0].method.as_str()), (Some("k"), "roots/list"));
         assert_eq!(value(&modern_whole(&task))["inputRequests"], asks);
         assert!(read(&Raw::of(&json!({ "taskId": "t", "status": "odd" }))).is_none());

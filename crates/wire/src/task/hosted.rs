@@ -1,4 +1,4 @@
-//! One task kept here: an exchange driven on without its caller, what it waits for, and whoever follows it.
+//! One hosted task: drives its exchange, keeps open server requests and notifies followers.
 
 use std::{
     collections::HashSet,
@@ -11,19 +11,19 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{Inside, Status, Task, Unanswered, watch::Watched};
+use super::{TaskContent, TaskStatus, Task, TaskError, follow::TaskHandle};
 use crate::{
     exchange::{Answer, ServerRequest, ServerRequestId, Exchange, ExchangeEvent, Outcome, ServerRequestDetails},
     json::Raw,
     message::RpcError,
 };
 
-/// One task.
+/// A task of this process.
 #[derive(Debug)]
-pub(crate) struct Hosted {
+pub(crate) struct HostedTask {
     // Nothing awaits under these locks.
     state: Mutex<State>,
-    /// Wakes whoever follows it.
+    /// Version, incremented at each change to wake followers.
     changed: watch::Sender<u64>,
     driver: Mutex<Option<AbortOnDropHandle<()>>>,
 }
@@ -31,23 +31,23 @@ pub(crate) struct Hosted {
 #[derive(Debug)]
 struct State {
     task: Task,
-    /// What it waits for, by key, in the order it asked.
+    /// Open server requests by key, oldest first.
     asks: Vec<(String, ServerRequest)>,
     used: HashSet<String>,
 }
 
-/// Whoever follows one task, and what it has seen of it.
+/// Follows one hosted task from a known version on.
 #[derive(Debug)]
-pub(crate) struct Follower {
-    hosted: Arc<Hosted>,
+pub(crate) struct HostedTaskFollower {
+    hosted: Arc<HostedTask>,
     version: Mutex<watch::Receiver<u64>>,
 }
 
-// === impl Hosted ===
+// === impl HostedTask ===
 
-impl Hosted {
-    /// Keeps an exchange as this task; it goes on by itself.
-    pub(crate) fn keep(task: Task, exchange: Exchange) -> Arc<Self> {
+impl HostedTask {
+    /// Starts a task that drives this exchange.
+    pub(crate) fn start(task: Task, exchange: Exchange) -> Arc<Self> {
         Arc::new_cyclic(|me| {
             let driver = tokio::runtime::Handle::current().spawn(drive(Weak::clone(me), exchange));
             Self {
@@ -58,34 +58,34 @@ impl Hosted {
         })
     }
 
-    /// The whole of it, at this moment.
-    pub(crate) fn seen(&self) -> Task {
+    /// Current state with content.
+    pub(crate) fn snapshot(&self) -> Task {
         let state = self.state.lock();
         let mut task = state.task.clone();
         if !state.asks.is_empty() {
             let question = |(key, ask): &(String, ServerRequest)| ServerRequestDetails { key: Some(key.clone()), ..ask.details.clone() };
-            task.inside = Inside::Asks(state.asks.iter().map(question).collect());
+            task.content = TaskContent::Requests(state.asks.iter().map(question).collect());
         }
         task
     }
 
-    fn took_place(&self, happening: ExchangeEvent) {
+    fn handle_event(&self, happening: ExchangeEvent) {
         match happening {
             ExchangeEvent::ServerRequest(ask) => self.ask(ask),
             ExchangeEvent::Withdrawn(id) => self.withdraw(id),
-            ExchangeEvent::Progress(params) => self.say(&params),
-            // Nobody looks at a task's log lines.
+            ExchangeEvent::Progress(params) => self.set_message(&params),
+            // Tasks have no log.
             ExchangeEvent::Log(_) => {}
             ExchangeEvent::Ended(outcome) => match outcome {
-                Outcome::Answered(result) => self.end(Status::Completed, Inside::Result(result)),
-                Outcome::Refused(error) => self.end(Status::Failed, Inside::Error(error)),
-                Outcome::Cancelled => self.end(Status::Cancelled, Inside::Nothing),
-                other => self.end(Status::Failed, Inside::Error(failure(&other))),
+                Outcome::Answered(result) => self.end(TaskStatus::Completed, TaskContent::Result(result)),
+                Outcome::Refused(error) => self.end(TaskStatus::Failed, TaskContent::Error(error)),
+                Outcome::Cancelled => self.end(TaskStatus::Cancelled, TaskContent::Nothing),
+                other => self.end(TaskStatus::Failed, TaskContent::Error(failure(&other))),
             },
         }
     }
 
-    /// One more thing it waits for. No key is used twice in the life of a task.
+    /// Adds a server request. Keys are unique within a task.
     fn ask(&self, ask: ServerRequest) {
         self.change(|state| {
             let given = ask.details.key.clone().filter(|key| !state.used.contains(key));
@@ -100,14 +100,14 @@ impl Hosted {
         self.change(|state| state.asks.retain(|(_, ask)| ask.details.id != id));
     }
 
-    fn say(&self, progress: &Raw) {
+    fn set_message(&self, progress: &Raw) {
         let message = progress.get("message").as_ref().and_then(Raw::as_str).map(std::borrow::Cow::into_owned);
         if message.is_some() {
             self.change(|state| state.task.message = message);
         }
     }
 
-    /// Gives the answers it waits for; others are nothing to it.
+    /// Passes answers to open server requests; unknown keys are ignored.
     pub(crate) fn take(&self, answers: &Raw) {
         let mut given = Vec::new();
         self.change(|state| {
@@ -118,40 +118,40 @@ impl Hosted {
                 }
             }
         });
-        // Outside the lock: the work behind it may go on at once.
+        // Outside the lock, because the exchange may continue at once.
         given.into_iter().for_each(|(ask, answer)| ask.answer(Answer::Given(answer)));
     }
 
-    /// Stops it, unless it is over. With its driver the exchange is let go of; that cancels it on the other side.
+    /// Cancels the task unless it is finished. Dropping the driver drops the exchange, which cancels it upstream.
     pub(crate) fn cancel(&self) {
-        self.end(Status::Cancelled, Inside::Nothing);
+        self.end(TaskStatus::Cancelled, TaskContent::Nothing);
         drop(self.driver.lock().take());
     }
 
-    /// Waits until there is something to see, as `enough` judges, but no longer than this; gives what there is then.
-    pub(crate) async fn until(self: &Arc<Self>, patience: Duration, enough: impl Fn(&Task) -> bool) -> Task {
-        let follower = Follower::new(Arc::clone(self));
+    /// Waits until `enough` accepts the state, at most for `timeout`; returns the state then.
+    pub(crate) async fn until(self: &Arc<Self>, timeout: Duration, enough: impl Fn(&Task) -> bool) -> Task {
+        let follower = HostedTaskFollower::new(Arc::clone(self));
         let waiting = async {
             loop {
-                let task = follower.seen();
+                let task = follower.snapshot();
                 if enough(&task) {
                     return;
                 }
-                follower.changed(&task).await;
+                follower.wait_for_change(&task).await;
             }
         };
-        // What there is when time is up is what there is.
-        drop(tokio::time::timeout(patience, waiting).await);
-        self.seen()
+        // After the timeout, the current state is returned.
+        drop(tokio::time::timeout(timeout, waiting).await);
+        self.snapshot()
     }
 
-    fn end(&self, status: Status, inside: Inside) {
+    fn end(&self, status: TaskStatus, content: TaskContent) {
         let mut unanswered = Vec::new();
         self.change(|state| {
             if !state.task.status.is_over() {
                 unanswered = std::mem::take(&mut state.asks);
                 state.task.status = status;
-                state.task.inside = inside;
+                state.task.content = content;
             }
         });
         drop(unanswered);
@@ -162,8 +162,8 @@ impl Hosted {
         act(&mut state);
         let status = match state.task.status {
             over if over.is_over() => over,
-            _ if state.asks.is_empty() => Status::Working,
-            _ => Status::InputRequired,
+            _ if state.asks.is_empty() => TaskStatus::Working,
+            _ => TaskStatus::InputRequired,
         };
         state.task.touch(status);
         drop(state);
@@ -171,41 +171,41 @@ impl Hosted {
     }
 }
 
-impl Follower {
-    pub(crate) fn new(hosted: Arc<Hosted>) -> Self {
+impl HostedTaskFollower {
+    pub(crate) fn new(hosted: Arc<HostedTask>) -> Self {
         let version = Mutex::new(hosted.changed.subscribe());
         Self { hosted, version }
     }
 
-    fn seen(&self) -> Task {
-        // Noted first: what changes while it is being looked at is looked at again.
+    fn snapshot(&self) -> Task {
+        // Marked first, so that a change during the read is noticed.
         self.version.lock().mark_unchanged();
-        self.hosted.seen()
+        self.hosted.snapshot()
     }
 }
 
-impl Watched for Follower {
-    fn look(&self) -> BoxFuture<'_, Result<Task, Unanswered>> {
-        Box::pin(future::ready(Ok(self.seen())))
+impl TaskHandle for HostedTaskFollower {
+    fn get(&self) -> BoxFuture<'_, Result<Task, TaskError>> {
+        Box::pin(future::ready(Ok(self.snapshot())))
     }
 
-    fn answer(&self, answers: Raw) -> BoxFuture<'_, Result<(), Unanswered>> {
+    fn answer(&self, answers: Raw) -> BoxFuture<'_, Result<(), TaskError>> {
         self.hosted.take(&answers);
         Box::pin(future::ready(Ok(())))
     }
 
-    fn changed(&self, _task: &Task) -> BoxFuture<'_, ()> {
+    fn wait_for_change(&self, _task: &Task) -> BoxFuture<'_, ()> {
         let mut version = self.version.lock().clone();
-        // The other end lives as long as this value.
+        // The sender lives as long as this value.
         Box::pin(async move { drop(version.changed().await) })
     }
 }
 
-/// Sees an exchange through on behalf of its task, as long as that is kept.
-async fn drive(hosted: Weak<Hosted>, mut exchange: Exchange) {
+/// Drives the exchange of a task as long as the task exists.
+async fn drive(hosted: Weak<HostedTask>, mut exchange: Exchange) {
     while let Some(happening) = exchange.next().await {
         match hosted.upgrade() {
-            Some(hosted) => hosted.took_place(happening),
+            Some(hosted) => hosted.handle_event(happening),
             None => return,
         }
     }
@@ -214,8 +214,8 @@ async fn drive(hosted: Weak<Hosted>, mut exchange: Exchange) {
 fn failure(outcome: &Outcome) -> RpcError {
     let sentence = match outcome {
         Outcome::Failed(error) => error.to_string(),
-        Outcome::TimedOut { kind, limit } => format!("no answer within {limit:?} ({kind})"),
-        _ => "the task gave no answer".to_owned(),
+        Outcome::TimedOut { kind, limit } => format!("no response within {limit:?} ({kind})"),
+        _ => "the task ended without a result".to_owned(),
     };
     RpcError::new(RpcError::INTERNAL, &sentence)
 }

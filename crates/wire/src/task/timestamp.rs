@@ -1,22 +1,22 @@
-//! Moments as tasks are dated: RFC 3339, in UTC, to the millisecond.
+//! Timestamps of tasks: RFC 3339, UTC, milliseconds.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// This moment.
+/// The current time.
 pub fn now() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    written(since.as_secs(), since.subsec_millis())
+    format_time(since.as_secs(), since.subsec_millis())
 }
 
-/// The moment so many seconds after the beginning of 1970.
-fn written(seconds: u64, millis: u32) -> String {
+/// Formats a Unix time.
+fn format_time(seconds: u64, millis: u32) -> String {
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     let (year, month, day) = date(days);
     let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
 }
 
-/// The date so many days after 1 January 1970, reckoned in years that begin in March.
+/// Date of a day number since 1970-01-01, computed in years that begin in March.
 fn date(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
@@ -31,10 +31,10 @@ fn date(days: u64) -> (u64, u64, u64) {
 
 #[cfg(test)]
 mod tests {
-    use super::written;
+    use super::format_time;
 
     #[test]
-    fn a_moment_is_written_as_a_date_and_a_time() {
+    fn unix_time_is_formatted_as_rfc_3339() {
         let cases = [
             (0, "1970-01-01T00:00:00.007Z"),
             (951_782_399, "2000-02-28T23:59:59.007Z"),
@@ -44,7 +44,7 @@ mod tests {
             (4_107_542_400, "2100-03-01T00:00:00.007Z"),
         ];
         for (seconds, expected) in cases {
-            assert_eq!(written(seconds, 7), expected);
+            assert_eq!(format_time(seconds, 7), expected);
         }
     }
 }

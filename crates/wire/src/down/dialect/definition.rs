@@ -1,58 +1,58 @@
-//! Tools, resources and prompts, as a revision lists them.
+//! Adapts listed tools, resources and prompts to a revision.
 
-use super::{Lacks, Structure, each, present};
+use super::{MissingFeatures, Structure, each, present};
 use crate::{
-    json::{Kind, Raw},
+    json::{JsonKind, Raw},
     message::splice::{self, Edit},
 };
 
-/// The tools of a list.
-pub(super) fn tools(lacks: &Lacks, result: &Raw) -> Option<Edit<'static>> {
-    if lacks.structure == Structure::Anything && !mentions(lacks.tool, result) {
+/// Edit for the tools of a list.
+pub(super) fn tools(missing: &MissingFeatures, result: &Raw) -> Option<Edit<'static>> {
+    if missing.structure == Structure::Anything && !mentions(missing.tool, result) {
         return None;
     }
-    let tools = each(&result.get("tools")?, |tool| self::tool(lacks, tool))?;
+    let tools = each(&result.get("tools")?, |tool| self::tool(missing, tool))?;
     Some(Edit::Set("tools", tools))
 }
 
-/// The members of another list.
-pub(super) fn items(lacks: &Lacks, result: &Raw, list: &'static str) -> Option<Edit<'static>> {
-    if !mentions(lacks.item, result) {
+/// Edit for the items of any other list.
+pub(super) fn items(missing: &MissingFeatures, result: &Raw, list: &'static str) -> Option<Edit<'static>> {
+    if !mentions(missing.item, result) {
         return None;
     }
-    let items = each(&result.get(list)?, |item| without(item, &removals(lacks.item, item)))?;
+    let items = each(&result.get(list)?, |item| without(item, &removals(missing.item, item)))?;
     Some(Edit::Set(list, items))
 }
 
-/// The prompts of a list, and what they take.
-pub(super) fn prompts(lacks: &Lacks, result: &Raw) -> Option<Edit<'static>> {
-    if !mentions(lacks.item, result) {
+/// Edit for the prompts of a list and their arguments.
+pub(super) fn prompts(missing: &MissingFeatures, result: &Raw) -> Option<Edit<'static>> {
+    if !mentions(missing.item, result) {
         return None;
     }
     let prompts = each(&result.get("prompts")?, |prompt| {
-        let mut edits = removals(lacks.item, prompt);
-        edits.extend(items(lacks, prompt, "arguments"));
+        let mut edits = removals(missing.item, prompt);
+        edits.extend(items(missing, prompt, "arguments"));
         without(prompt, &edits)
     })?;
     Some(Edit::Set("prompts", prompts))
 }
 
-fn tool(lacks: &Lacks, tool: &Raw) -> Option<Raw> {
+fn tool(missing: &MissingFeatures, tool: &Raw) -> Option<Raw> {
     let mut edits = Vec::new();
     for (key, value) in present(tool, &["inputSchema", "outputSchema"], &[]) {
-        match (key, lacks.structure) {
+        match (key, missing.structure) {
             (_, Structure::Anything) => {}
             ("outputSchema", Structure::Objects) if !describes_an_object(&value) => edits.push(Edit::Remove(key)),
             ("outputSchema", Structure::None) => {}
             _ => edits.extend(object_properties(&value).map(|schema| Edit::Set(key, schema))),
         }
     }
-    edits.extend(removals(lacks.item, tool));
-    edits.extend(removals(lacks.tool, tool));
+    edits.extend(removals(missing.item, tool));
+    edits.extend(removals(missing.tool, tool));
     without(tool, &edits)
 }
 
-/// Whether any of these may be in there: a look for the words is cheaper than crossing it.
+/// Whether the text may contain one of these keys; a substring search is cheaper than a scan.
 pub(super) fn mentions(keys: &[&str], result: &Raw) -> bool {
     keys.iter().any(|key| result.may_mention(key))
 }
@@ -61,7 +61,7 @@ fn describes_an_object(schema: &Raw) -> bool {
     schema.get("type").is_some_and(|kind| kind.as_str().as_deref() == Some("object"))
 }
 
-/// The schema with an object for each property: a bare `true` or `false` is not known everywhere.
+/// The schema with an object for each property schema: older revisions do not have `true` and `false`.
 fn object_properties(schema: &Raw) -> Option<Raw> {
     let properties = schema.get("properties")?;
     let members = properties.members();
@@ -73,7 +73,7 @@ fn object_properties(schema: &Raw) -> Option<Raw> {
     (!plain.is_empty()).then(|| splice::edited(schema, &[Edit::Set("properties", splice::edited(&properties, &plain))]))
 }
 
-/// The schema that nothing fits.
+/// The schema that matches no value.
 fn nothing() -> Raw {
     Raw::of(&serde_json::json!({ "not": {} }))
 }
@@ -83,5 +83,5 @@ pub(super) fn removals(keys: &[&'static str], object: &Raw) -> Vec<Edit<'static>
 }
 
 pub(super) fn without(object: &Raw, edits: &[Edit<'_>]) -> Option<Raw> {
-    (!edits.is_empty() && object.kind() == Kind::Object).then(|| splice::edited(object, edits))
+    (!edits.is_empty() && object.kind() == JsonKind::Object).then(|| splice::edited(object, edits))
 }

@@ -1,12 +1,12 @@
-//! What may be asked of a caller of each revision, and in which words.
+//! Adapts server requests (elicitation, sampling, roots) to a client's revision.
 
 use std::borrow::Cow;
 
 use serde_json::json;
 
-use super::{content, each, lacks};
+use super::{content, each, missing};
 use crate::{
-    json::{Kind, Raw},
+    json::{JsonKind, Raw},
     message::{
         ClientCapabilities,
         splice::{self, Edit},
@@ -14,15 +14,15 @@ use crate::{
     revision::Revision,
 };
 
-/// Why a question cannot be put to this caller.
+/// A server request that this client's revision cannot express.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("revision {revision} cannot say {what}")]
-pub(in crate::down) struct Inexpressible {
+#[error("protocol revision {revision} does not support {what}")]
+pub(in crate::down) struct UnsupportedServerRequest {
     revision: Revision,
     what: &'static str,
 }
 
-/// What a caller declared, as far as its revision has it and it means anything beyond this hop.
+/// The declared client capabilities that exist in this revision, without those that concern only this hop.
 pub(in crate::down) fn capabilities(revision: Revision, declared: &Raw) -> ClientCapabilities {
     let mut edits = vec![Edit::Remove("tasks")];
     for member in declared.members() {
@@ -44,8 +44,8 @@ pub(in crate::down) fn capabilities(revision: Revision, declared: &Raw) -> Clien
     ClientCapabilities(splice::edited(declared, &edits))
 }
 
-/// The params of a question as this revision has them; as they came where nothing has to change.
-pub(in crate::down) fn question(revision: Revision, method: &str, params: &Raw) -> Result<Raw, Inexpressible> {
+/// Params of a server request adapted to this revision; unchanged where nothing has to change.
+pub(in crate::down) fn adapt_server_request(revision: Revision, method: &str, params: &Raw) -> Result<Raw, UnsupportedServerRequest> {
     match method {
         "elicitation/create" if revision < Revision::V2025_11_25 => form(revision, params),
         "sampling/createMessage" if revision < Revision::V2025_11_25 => Ok(sampling(revision, params)),
@@ -53,8 +53,8 @@ pub(in crate::down) fn question(revision: Revision, method: &str, params: &Raw) 
     }
 }
 
-/// A form of 2025-06-18: one value per field, choices by name, defaults only for yes and no.
-fn form(revision: Revision, params: &Raw) -> Result<Raw, Inexpressible> {
+/// A form of 2025-06-18: single-value fields, choices by name, defaults only for booleans.
+fn form(revision: Revision, params: &Raw) -> Result<Raw, UnsupportedServerRequest> {
     let mut edits = vec![Edit::Remove("mode"), Edit::Remove("task")];
     if let Some(schema) = params.get("requestedSchema")
         && let Some(properties) = schema.get("properties")
@@ -62,7 +62,7 @@ fn form(revision: Revision, params: &Raw) -> Result<Raw, Inexpressible> {
         let members = properties.members();
         let mut fields = Vec::new();
         for member in &members {
-            let field = field(&member.value).map_err(|what| Inexpressible { revision, what })?;
+            let field = field(&member.value).map_err(|what| UnsupportedServerRequest { revision, what })?;
             fields.extend(field.map(|field| Edit::Set(&member.key, field)));
         }
         if !fields.is_empty() {
@@ -73,21 +73,21 @@ fn form(revision: Revision, params: &Raw) -> Result<Raw, Inexpressible> {
     Ok(splice::edited(params, &edits))
 }
 
-/// One field, where it had to change.
+/// The adapted field; `None` if it need not change.
 fn field(field: &Raw) -> Result<Option<Raw>, &'static str> {
     let [kind, choices, default] = field.fields(["type", "oneOf", "default"]);
     let kind = kind.as_ref().and_then(Raw::as_str).unwrap_or_default();
     if kind == "array" {
-        return Err("a choice of several");
+        return Err("multi-select fields");
     }
     let mut edits = Vec::new();
-    if let Some(choices) = choices.filter(|choices| choices.kind() == Kind::Array) {
-        let word = |choice: &Raw, key| choice.get(key).as_ref().and_then(Raw::as_str).map(Cow::into_owned);
-        let values: Vec<_> = choices.elements().iter().filter_map(|choice| word(choice, "const")).collect();
+    if let Some(choices) = choices.filter(|choices| choices.kind() == JsonKind::Array) {
+        let text_of = |choice: &Raw, key| choice.get(key).as_ref().and_then(Raw::as_str).map(Cow::into_owned);
+        let values: Vec<_> = choices.elements().iter().filter_map(|choice| text_of(choice, "const")).collect();
         let names: Vec<_> = choices
             .elements()
             .iter()
-            .filter_map(|choice| word(choice, "title").or_else(|| word(choice, "const")))
+            .filter_map(|choice| text_of(choice, "title").or_else(|| text_of(choice, "const")))
             .collect();
         edits.extend([
             Edit::Remove("oneOf"),
@@ -101,10 +101,10 @@ fn field(field: &Raw) -> Result<Option<Raw>, &'static str> {
     Ok((!edits.is_empty()).then(|| splice::edited(field, &edits)))
 }
 
-/// A conversation of before 2025-11-25: one block per message.
+/// Sampling params of before 2025-11-25: one content block per message.
 fn sampling(revision: Revision, params: &Raw) -> Raw {
     let messages = params.get("messages").unwrap_or_else(|| splice::array([]));
-    let several = |message: &Raw| message.get("content").is_some_and(|content| content.kind() == Kind::Array);
+    let several = |message: &Raw| message.get("content").is_some_and(|content| content.kind() == JsonKind::Array);
     let mut all = messages.elements();
     let split = all.iter().any(several);
     if split {
@@ -112,7 +112,7 @@ fn sampling(revision: Revision, params: &Raw) -> Raw {
     }
     let whole = if split { splice::array(&all) } else { messages.clone() };
     let fitted = each(&whole, |message| {
-        let content = content::block(lacks(revision), &message.get("content")?)?;
+        let content = content::block(missing(revision), &message.get("content")?)?;
         Some(splice::edited(message, &[Edit::Set("content", content)]))
     });
     match fitted.or(split.then_some(whole)) {
@@ -123,7 +123,7 @@ fn sampling(revision: Revision, params: &Raw) -> Raw {
 }
 
 fn one_block_each(message: &Raw) -> Vec<Raw> {
-    match message.get("content").filter(|content| content.kind() == Kind::Array) {
+    match message.get("content").filter(|content| content.kind() == JsonKind::Array) {
         None => vec![message.clone()],
         Some(content) => {
             let with = |block: &Raw| splice::edited(message, &[Edit::Set("content", block.clone())]);
@@ -132,7 +132,7 @@ fn one_block_each(message: &Raw) -> Vec<Raw> {
     }
 }
 
-/// Why nobody was asked, as a log line for whoever would have been.
-pub(in crate::down) fn told(inexpressible: &Inexpressible) -> Raw {
-    Raw::of(&json!({ "level": "warning", "data": format!("a question was not shown: {inexpressible}") }))
+/// Log notification for the client that its revision cannot express a server request.
+pub(in crate::down) fn not_forwarded_log(unsupported: &UnsupportedServerRequest) -> Raw {
+    Raw::of(&json!({ "level": "warning", "data": format!("a server request was not forwarded: {unsupported}") }))
 }

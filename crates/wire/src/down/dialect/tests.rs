@@ -1,8 +1,8 @@
-//! What each revision reads, row by row.
+//! Adapted results and server requests, revision by revision.
 
 use serde_json::json;
 
-use super::{capabilities, info, question, result};
+use super::{adapt_server_request, capabilities, info, result};
 use crate::{json::Raw, message::splice, revision::Revision};
 
 const OLDEST: Revision = Revision::V2024_11_05;
@@ -20,7 +20,7 @@ fn fitted(revision: Revision, method: &str, text: &str) -> String {
     splice::edited(&whole, &result(revision, method, &whole)).to_string()
 }
 
-/// Method, result, and what callers of these revisions read; every other revision reads it as it is.
+/// Method, result, and what clients of these revisions receive; every other revision receives it unchanged.
 type Row = (&'static str, &'static str, &'static [(&'static [Revision], &'static str)]);
 
 const LEGACY: &[Revision] = &[OLDEST, BATCHES, FORMS, TASKS];
@@ -115,7 +115,7 @@ const RESULTS: &[Row] = &[
         r#"{"content":[{"type":"audio","data":"","mimeType":"audio/wav"}, {"type":"text","text":"t"}]}"#,
         &[(
             &[OLDEST],
-            r#"{"content":[{"text":"[audio (audio/wav) left out: this client's revision has none]","type":"text"},{"type":"text","text":"t"}]}"#,
+            r#"{"content":[{"text":"[audio (audio/wav) omitted: not supported by this client's protocol revision]","type":"text"},{"type":"text","text":"t"}]}"#,
         )],
     ),
     (
@@ -131,7 +131,7 @@ const RESULTS: &[Row] = &[
 ];
 
 #[test]
-fn each_revision_reads_what_it_knows_and_the_rest_byte_for_byte() {
+fn results_are_adapted_per_revision_and_otherwise_unchanged() {
     for (method, text, expected) in RESULTS {
         for revision in Revision::ALL {
             let changed = expected.iter().find(|(revisions, _)| revisions.contains(&revision));
@@ -142,7 +142,7 @@ fn each_revision_reads_what_it_knows_and_the_rest_byte_for_byte() {
 }
 
 #[test]
-fn what_is_no_list_and_no_block_is_left_alone() {
+fn malformed_lists_and_blocks_are_not_changed() {
     for text in [r#"{"tools":7}"#, r#"{"tools":[7,null,"x"]}"#, r#"{"content":"x"}"#, r#"{"content":[7,{"type":9}]}"#] {
         for revision in Revision::ALL {
             for method in ["tools/list", "tools/call", "prompts/list", "prompts/get", "resources/read"] {
@@ -153,7 +153,7 @@ fn what_is_no_list_and_no_block_is_left_alone() {
 }
 
 #[test]
-fn a_caller_can_do_what_its_revision_has() {
+fn client_capabilities_are_limited_to_the_revision() {
     let declared = raw(
         r#"{"roots":{"listChanged":true},"sampling":{"tools":{}},"elicitation":{"form":{},"url":{}},"tasks":{},"x":1}"#,
     );
@@ -171,11 +171,11 @@ fn a_caller_can_do_what_its_revision_has() {
 }
 
 #[test]
-fn a_form_of_before_has_choices_by_name_and_no_choice_of_several() {
+fn older_forms_use_named_choices_and_reject_multi_select() {
     let params = raw(r#"{"mode":"form","message":"m","requestedSchema":{"type":"object","properties":{
             "one":{"type":"string","oneOf":[{"const":"a","title":"A"},{"const":"b"}],"default":"a"},
             "yes":{"type":"boolean","default":true},"plain":{"type":"string"}}}}"#);
-    let form = question(FORMS, "elicitation/create", &params).unwrap();
+    let form = adapt_server_request(FORMS, "elicitation/create", &params).unwrap();
     let form: serde_json::Value = form.read().unwrap();
     assert_eq!(
         form,
@@ -185,30 +185,30 @@ fn a_form_of_before_has_choices_by_name_and_no_choice_of_several() {
             "plain": { "type": "string" },
         } } })
     );
-    assert_eq!(question(TASKS, "elicitation/create", &params).unwrap().to_string(), params.to_string());
+    assert_eq!(adapt_server_request(TASKS, "elicitation/create", &params).unwrap().to_string(), params.to_string());
     let several = raw(r#"{"message":"m","requestedSchema":{"properties":{"many":{"type":"array"}}}}"#);
-    let refusal = question(FORMS, "elicitation/create", &several).unwrap_err();
-    assert_eq!(refusal.to_string(), "revision 2025-06-18 cannot say a choice of several");
+    let refusal = adapt_server_request(FORMS, "elicitation/create", &several).unwrap_err();
+    assert_eq!(refusal.to_string(), "protocol revision 2025-06-18 does not support multi-select fields");
 }
 
 #[test]
-fn a_conversation_of_before_has_one_block_per_message() {
+fn older_sampling_has_one_block_per_message() {
     let params = raw(
         r#"{"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"audio","data":"","mimeType":"m"}]}],"maxTokens":5}"#,
     );
-    let sampled = |revision| question(revision, "sampling/createMessage", &params).unwrap().to_string();
+    let sampled = |revision| adapt_server_request(revision, "sampling/createMessage", &params).unwrap().to_string();
     assert_eq!(sampled(TASKS), params.to_string());
     assert_eq!(
         sampled(FORMS),
         r#"{"messages":[{"role":"user","content":{"type":"text","text":"a"}},{"role":"user","content":{"type":"audio","data":"","mimeType":"m"}}],"maxTokens":5}"#
     );
-    assert!(sampled(OLDEST).contains("left out"), "{}", sampled(OLDEST));
+    assert!(sampled(OLDEST).contains("omitted"), "{}", sampled(OLDEST));
     let plain = raw(r#"{"messages":[{"role":"user","content":{"type":"text","text":"a"}}] }"#);
-    assert_eq!(question(OLDEST, "sampling/createMessage", &plain).unwrap().to_string(), plain.to_string());
+    assert_eq!(adapt_server_request(OLDEST, "sampling/createMessage", &plain).unwrap().to_string(), plain.to_string());
 }
 
 #[test]
-fn who_answers_is_said_as_the_revision_says_it() {
+fn server_info_is_limited_to_the_revision() {
     let whole = r#"{"name":"a","title":"A","version":"1","icons":[],"description":"d","websiteUrl":"u"}"#;
     for (revision, expected) in [
         (OLDEST, r#"{"name":"a","version":"1"}"#),

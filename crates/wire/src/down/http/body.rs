@@ -1,4 +1,4 @@
-//! What the HTTP downstream sends: one message, or events as they come, with a sign of life while nothing does.
+//! Response bodies: one message, or events as they come, with keep-alive comments in between.
 
 use std::{
     convert::Infallible,
@@ -17,63 +17,63 @@ use tokio::{
 };
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-use super::two_paths::Hold;
+use super::http_sse::SseSessionGuard;
 use crate::{
     down::{
-        accent::Said,
-        session::Session,
-        stream::{Event, Reader},
+        accent::OutgoingMessage,
+        session::DownstreamSession,
+        stream::{StreamEvent, StreamReader},
     },
     sse,
 };
 
-/// How long a caller that lost its stream waits before it asks for the rest.
+/// Delay after which a client that lost its stream should resume it.
 const RETRY_MILLIS: u64 = 1_000;
 
-/// The body of a response.
+/// Body of an HTTP response.
 pub struct ResponseBody(Kind);
 
 enum Kind {
     Whole(Option<Bytes>),
     Events {
-        first: Option<Said>,
-        rest: mpsc::Receiver<Said>,
-        alive: Alive,
+        first: Option<OutgoingMessage>,
+        rest: mpsc::Receiver<OutgoingMessage>,
+        alive: KeepAlive,
     },
-    /// The one stream of the old transport: it begins with where to post.
-    Conversation {
-        _hold: Hold,
+    /// The stream of the HTTP+SSE transport; begins with the `endpoint` event.
+    HttpSse {
+        _hold: SseSessionGuard,
         endpoint: Option<Bytes>,
-        reader: Reader,
-        alive: Alive,
+        reader: StreamReader,
+        alive: KeepAlive,
     },
-    /// Of a session: it begins with the place where it stands.
+    /// A stream of a session; begins with an event id to resume from.
     Stream {
-        session: Arc<Session>,
-        reader: Reader,
+        session: Arc<DownstreamSession>,
+        reader: StreamReader,
         begun: bool,
-        alive: Alive,
+        alive: KeepAlive,
     },
-    /// One that ends when its reader may no longer read it.
+    /// A body that ends when the client loses access.
     Until {
         body: Box<ResponseBody>,
         over: Pin<Box<WaitForCancellationFutureOwned>>,
     },
 }
 
-/// Speaks when nobody else does.
-struct Alive {
+/// Timer for keep-alive comments.
+struct KeepAlive {
     every: Duration,
     next: Pin<Box<Sleep>>,
 }
 
 impl ResponseBody {
-    /// A body of one piece.
+    /// A complete body.
     pub fn whole(message: Bytes) -> Self {
         Self(Kind::Whole(Some(message).filter(|message| !message.is_empty())))
     }
 
-    /// The same body, which ends when `over` is cancelled. One of a single piece is as good as sent.
+    /// The same body, which ends when `over` is cancelled. A complete body is not affected.
     #[must_use]
     pub fn until(self, over: CancellationToken) -> Self {
         match self.0 {
@@ -82,17 +82,17 @@ impl ResponseBody {
         }
     }
 
-    pub(super) fn events(first: Option<Said>, rest: mpsc::Receiver<Said>, keep_alive: Duration) -> Self {
-        Self(Kind::Events { first, rest, alive: Alive::new(keep_alive) })
+    pub(super) fn events(first: Option<OutgoingMessage>, rest: mpsc::Receiver<OutgoingMessage>, keep_alive: Duration) -> Self {
+        Self(Kind::Events { first, rest, alive: KeepAlive::new(keep_alive) })
     }
 
-    pub(super) fn conversation(hold: Hold, endpoint: Bytes, reader: Reader, keep_alive: Duration) -> Self {
-        let (endpoint, alive) = (Some(endpoint), Alive::new(keep_alive));
-        Self(Kind::Conversation { _hold: hold, endpoint, reader, alive })
+    pub(super) fn http_sse(guard: SseSessionGuard, endpoint: Bytes, reader: StreamReader, keep_alive: Duration) -> Self {
+        let (endpoint, alive) = (Some(endpoint), KeepAlive::new(keep_alive));
+        Self(Kind::HttpSse { _hold: guard, endpoint, reader, alive })
     }
 
-    pub(super) fn stream(session: Arc<Session>, reader: Reader, keep_alive: Duration) -> Self {
-        Self(Kind::Stream { session, reader, begun: false, alive: Alive::new(keep_alive) })
+    pub(super) fn stream(session: Arc<DownstreamSession>, reader: StreamReader, keep_alive: Duration) -> Self {
+        Self(Kind::Stream { session, reader, begun: false, alive: KeepAlive::new(keep_alive) })
     }
 }
 
@@ -111,24 +111,24 @@ impl Body for ResponseBody {
             },
             Kind::Whole(message) => return Poll::Ready(message.take().map(|message| Ok(Frame::data(message)))),
             Kind::Events { first, rest, alive } => match first.take() {
-                Some(said) => (Poll::Ready(Some(sse::encode(said.message))), alive),
-                None => (rest.poll_recv(context).map(|said| said.map(|said| sse::encode(said.message))), alive),
+                Some(message) => (Poll::Ready(Some(sse::encode(message.bytes))), alive),
+                None => (rest.poll_recv(context).map(|message| message.map(|message| sse::encode(message.bytes))), alive),
             },
-            Kind::Conversation { endpoint, reader, alive, .. } => match endpoint.take() {
+            Kind::HttpSse { endpoint, reader, alive, .. } => match endpoint.take() {
                 Some(endpoint) => (Poll::Ready(Some(endpoint)), alive),
-                None => (reader.poll_next(context).map(|event| event.map(|it| sse::encode(it.said.message))), alive),
+                None => (reader.poll_next(context).map(|event| event.map(|it| sse::encode(it.message.bytes))), alive),
             },
             Kind::Stream { reader, begun, alive, .. } if !*begun => {
                 *begun = true;
-                (Poll::Ready(Some(sse::encode_opening(&place(reader, reader.position()), RETRY_MILLIS))), alive)
+                (Poll::Ready(Some(sse::encode_opening(&event_id(reader, reader.position()), RETRY_MILLIS))), alive)
             }
             Kind::Stream { session, reader, alive, .. } => match reader.poll_next(context) {
-                Poll::Ready(Some(Event { number, said })) => {
-                    (Poll::Ready(Some(sse::encode_with_id(&place(reader, number + 1), said.message))), alive)
+                Poll::Ready(Some(StreamEvent { number, message })) => {
+                    (Poll::Ready(Some(sse::encode_with_id(&event_id(reader, number + 1), message.bytes))), alive)
                 }
                 Poll::Ready(None) => {
                     if reader.stream().is_over() {
-                        session.streams.lock().taken(reader.stream());
+                        session.streams.lock().finished_reading(reader.stream());
                     }
                     return Poll::Ready(None);
                 }
@@ -137,7 +137,7 @@ impl Body for ResponseBody {
         };
         match event {
             Poll::Ready(Some(event)) => {
-                alive.wind();
+                alive.reset();
                 Poll::Ready(Some(Ok(Frame::data(event))))
             }
             Poll::Ready(None) => Poll::Ready(None),
@@ -152,7 +152,7 @@ impl Body for ResponseBody {
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
             Kind::Whole(message) => SizeHint::with_exact(message.as_ref().map_or(0, |message| message.len() as u64)),
-            Kind::Events { .. } | Kind::Stream { .. } | Kind::Conversation { .. } | Kind::Until { .. } => {
+            Kind::Events { .. } | Kind::Stream { .. } | Kind::HttpSse { .. } | Kind::Until { .. } => {
                 SizeHint::default()
             }
         }
@@ -161,31 +161,31 @@ impl Body for ResponseBody {
 
 impl Drop for ResponseBody {
     fn drop(&mut self) {
-        // It was not idle until now.
+        // The session was not idle while it was read.
         if let Kind::Stream { session, .. } = &self.0 {
             session.touch();
         }
     }
 }
 
-/// The name of a place on a stream: which stream, and which event comes next.
-fn place(reader: &Reader, next: u64) -> String {
+/// Event id: stream name and number of the next event.
+fn event_id(reader: &StreamReader, next: u64) -> String {
     format!("{}-{next}", reader.stream().name)
 }
 
-impl Alive {
+impl KeepAlive {
     fn new(every: Duration) -> Self {
         Self { every, next: Box::pin(tokio::time::sleep(every)) }
     }
 
-    fn wind(&mut self) {
+    fn reset(&mut self) {
         self.next.as_mut().reset(Instant::now() + self.every);
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let due = self.next.as_mut().poll(context);
         if due.is_ready() {
-            self.wind();
+            self.reset();
         }
         due
     }

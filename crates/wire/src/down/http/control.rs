@@ -1,31 +1,31 @@
-//! What whoever stands in front of the downstream sees of it, and the one thing they can do: send a caller away.
+//! What the embedding server can observe and do: count sessions and parked calls, expel a principal, close.
 
 use super::{HttpDownstream, Responder};
 
 impl HttpDownstream {
-    /// Sessions that are open.
+    /// Number of open sessions.
     pub fn session_count(&self) -> usize {
         self.sessions.count()
     }
 
-    /// Calls that wait for their caller to come back with answers.
+    /// Number of calls that wait for their client to retry with answers.
     pub fn parked_count(&self) -> usize {
         self.downstream.parked.count()
     }
 
-    /// Ends everything that is kept for a caller: its sessions with what is under way in them, its parked calls, and what
-    /// the service keeps for it.
+    /// Ends everything kept for a principal: its sessions with their requests, its parked calls, and what the service
+    /// keeps for it.
     pub fn expel(&self, principal: &str) {
         self.sessions.expel(Some(principal));
-        self.downstream.parked.let_go(Some(principal));
-        self.downstream.service.expelled(principal);
+        self.downstream.parked.abandon_all_of(Some(principal));
+        self.downstream.service.principal_expelled(principal);
     }
 
-    /// Ends everything that is kept for anybody; what comes afterwards finds nothing of it.
+    /// Ends everything kept for any principal; later requests find none of it.
     pub fn close(&self) {
         self.drain();
         self.sessions.expel(None);
-        self.downstream.parked.let_go(None);
+        self.downstream.parked.abandon_all_of(None);
         self.stop.cancel();
     }
 }

@@ -1,4 +1,4 @@
-//! The clock on the heads of one connection's requests: one timer in the runtime's clockwork, used again for each.
+//! Timeout for request headers: one runtime timer per connection, reused for each request.
 
 use std::{
     pin::Pin,
@@ -10,30 +10,30 @@ use hyper::rt::{Sleep, Timer};
 
 use crate::exchange::{PooledTimer, TimerPool};
 
-/// The clock of one connection.
+/// Header timer of one connection.
 #[derive(Debug)]
-pub(super) struct HeadClock(TimerPool);
+pub(super) struct HeaderTimer(TimerPool);
 
-/// The time that one head may take.
-struct HeadTime {
+/// The wait for one request's headers.
+struct HeaderSleep {
     timer: PooledTimer,
     until: tokio::time::Instant,
 }
 
-impl HeadClock {
-    /// One that runs on this runtime.
+impl HeaderTimer {
+    /// A timer on the current runtime.
     pub(super) fn new() -> Self {
         Self(TimerPool::new())
     }
 }
 
-impl Timer for HeadClock {
+impl Timer for HeaderTimer {
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn Sleep>> {
         self.sleep_until(self.now() + duration)
     }
 
     fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn Sleep>> {
-        Box::pin(HeadTime { timer: PooledTimer::new(Some(self.0.clone())), until: deadline.into() })
+        Box::pin(HeaderSleep { timer: PooledTimer::new(Some(self.0.clone())), until: deadline.into() })
     }
 
     fn now(&self) -> Instant {
@@ -41,7 +41,7 @@ impl Timer for HeadClock {
     }
 }
 
-impl Future for HeadTime {
+impl Future for HeaderSleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
@@ -50,7 +50,7 @@ impl Future for HeadTime {
     }
 }
 
-impl Sleep for HeadTime {}
+impl Sleep for HeaderSleep {}
 
 #[cfg(test)]
 mod tests {
@@ -59,11 +59,11 @@ mod tests {
     use hyper::rt::Timer;
     use tokio::time::{Instant, sleep};
 
-    use super::HeadClock;
+    use super::HeaderTimer;
 
     #[tokio::test(start_paused = true)]
-    async fn each_head_has_its_time_and_one_that_comes_early_takes_nothing_from_the_next() {
-        let (clock, began) = (HeadClock::new(), Instant::now());
+    async fn each_request_has_the_full_header_timeout() {
+        let (clock, began) = (HeaderTimer::new(), Instant::now());
         for _ in 0..3 {
             tokio::select! {
                 () = clock.sleep(Duration::from_secs(30)) => panic!("it had come"),

@@ -1,7 +1,7 @@
-//! HTTP+SSE, the transport of 2024-11-05: a GET opens the one stream of a session, messages are posted beside it.
+//! HTTP+SSE, the transport of 2024-11-05: a GET opens the stream of a session, messages are posted to another path.
 //!
-//! The stream is the session: it ends with its connection, and nothing of it can be taken up again. Its name is
-//! unguessable and bound to whoever opened it.
+//! The session ends with the connection of its stream and cannot be resumed. Its id is unguessable and bound to the
+//! principal that opened it.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -10,52 +10,52 @@ use http::{Method, Request, Response, StatusCode};
 use hyper::body::Body;
 use parking_lot::Mutex;
 
-use super::{ResponseBody, HttpDownstream, accepts, reply};
+use super::{ResponseBody, HttpDownstream, accepts, responses};
 use crate::{
     down::{
-        accent::{self, Declared, Said},
-        session::{self, Session},
-        stream::{Bounds, Stream, Writer},
+        accent::{self, RequestKind, OutgoingMessage},
+        session::{self, DownstreamSession},
+        stream::{StreamLimits, SessionStream, StreamWriter},
     },
-    message::{Envelope, Kind, RpcError, compose},
+    message::{Envelope, MessageKind, RpcError, compose},
     seal, sse,
 };
 
-/// Where the old transport is reached.
+/// Paths of the HTTP+SSE transport.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TwoPaths {
-    /// A GET here opens a stream.
+pub struct HttpSsePaths {
+    /// Path of the GET that opens a stream.
     pub stream: String,
-    /// Messages are posted here.
+    /// Path for posted messages.
     pub messages: String,
 }
 
-/// Who is connected, by the name of the stream.
+/// Open sessions by id.
 #[derive(Debug, Default)]
-pub(super) struct Conversations {
+pub(super) struct SseSessions {
     // Nothing awaits under this lock.
-    open: Mutex<HashMap<String, Arc<Conversation>>>,
+    open: Mutex<HashMap<String, Arc<SseSession>>>,
 }
 
-/// One stream and the session on it.
+/// One stream and its session.
 #[derive(Debug)]
-struct Conversation {
+struct SseSession {
     principal: Arc<str>,
-    session: Mutex<Option<Arc<Session>>>,
-    /// Gone when the stream has ended.
-    writer: Mutex<Option<Writer>>,
+    session: Mutex<Option<Arc<DownstreamSession>>>,
+    /// `None` when the stream has ended.
+    writer: Mutex<Option<StreamWriter>>,
 }
 
-/// Ends the conversation when its connection does.
+/// Ends the session when its connection is dropped.
 #[derive(Debug)]
-pub(super) struct Hold {
-    conversations: Arc<Conversations>,
+pub(super) struct SseSessionGuard {
+    sse_sessions: Arc<SseSessions>,
     name: String,
 }
 
 impl HttpDownstream {
-    /// Answers a request of the old transport, whose messages are posted to the path `messages`.
-    pub async fn respond_on_two_paths<B>(
+    /// Answers a request of the HTTP+SSE transport; `messages` is the path for posted messages.
+    pub async fn respond_http_sse<B>(
         &self,
         principal: &Arc<str>,
         request: Request<B>,
@@ -66,109 +66,109 @@ impl HttpDownstream {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         if let Err(reason) = self.guard.admit(request.headers()) {
-            return reply::plain(StatusCode::FORBIDDEN, reason);
+            return responses::plain(StatusCode::FORBIDDEN, reason);
         }
         match *request.method() {
             Method::GET if !accepts(request.headers(), &["text/event-stream"]) => {
-                reply::plain(StatusCode::NOT_ACCEPTABLE, "this is a stream: accept text/event-stream")
+                responses::plain(StatusCode::NOT_ACCEPTABLE, "the `Accept` header must include `text/event-stream`")
             }
-            Method::GET => self.open_conversation(Arc::clone(principal), messages),
-            Method::POST => self.post_beside(principal, request).await,
-            _ => reply::not_allowed("GET, POST"),
+            Method::GET => self.open_sse_stream(Arc::clone(principal), messages),
+            Method::POST => self.post_sse_message(principal, request).await,
+            _ => responses::not_allowed("GET, POST"),
         }
     }
 
-    fn open_conversation(&self, principal: Arc<str>, messages: &str) -> Response<ResponseBody> {
+    fn open_sse_stream(&self, principal: Arc<str>, messages: &str) -> Response<ResponseBody> {
         let limits = &self.downstream.options.limits;
-        let bounds = Bounds { events: limits.stream_events, bytes: limits.stream_bytes };
-        let (stream, writer) = Stream::new(0, bounds);
-        let Ok(name) = seal::random_token() else { return reply::empty(StatusCode::INTERNAL_SERVER_ERROR) };
+        let bounds = StreamLimits { events: limits.stream_events, bytes: limits.stream_bytes };
+        let (stream, writer) = SessionStream::new(0, bounds);
+        let Ok(name) = seal::random_token() else { return responses::empty(StatusCode::INTERNAL_SERVER_ERROR) };
         let endpoint = sse::encode_endpoint(&format!("{messages}?session={name}"));
-        let mut open = self.conversations.open.lock();
+        let mut open = self.sse_sessions.open.lock();
         let own = open.values().filter(|other| other.principal == principal).count();
         if limits.sessions <= open.len() || limits.sessions_per_caller <= own {
-            return reply::plain(StatusCode::SERVICE_UNAVAILABLE, "too many streams");
+            return responses::plain(StatusCode::SERVICE_UNAVAILABLE, "too many sessions; end one or try again later");
         }
-        let conversation = Conversation { principal, session: Mutex::default(), writer: Mutex::new(Some(writer)) };
-        open.insert(name.clone(), Arc::new(conversation));
+        let sse_session = SseSession { principal, session: Mutex::default(), writer: Mutex::new(Some(writer)) };
+        open.insert(name.clone(), Arc::new(sse_session));
         drop(open);
-        let hold = Hold { conversations: Arc::clone(&self.conversations), name };
-        reply::stream(ResponseBody::conversation(hold, endpoint, stream.read_from(0), self.downstream.options.keep_alive))
+        let guard = SseSessionGuard { sse_sessions: Arc::clone(&self.sse_sessions), name };
+        responses::stream(ResponseBody::http_sse(guard, endpoint, stream.read_from(0), self.downstream.options.keep_alive))
     }
 
-    async fn post_beside<B>(&self, principal: &Arc<str>, request: Request<B>) -> Response<ResponseBody>
+    async fn post_sse_message<B>(&self, principal: &Arc<str>, request: Request<B>) -> Response<ResponseBody>
     where
         B: Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let name = request.uri().query().unwrap_or_default().split('&').find_map(|part| part.strip_prefix("session="));
-        let conversation = name.and_then(|name| self.conversations.open.lock().get(name).cloned());
-        // CVE-2026-52869: a name alone authorises nothing.
-        let Some(conversation) = conversation.filter(|conversation| conversation.principal == *principal) else {
-            return reply::plain(StatusCode::NOT_FOUND, "no such stream");
+        let sse_session = name.and_then(|name| self.sse_sessions.open.lock().get(name).cloned());
+        // CVE-2026-52869: a session id alone authorises nothing.
+        let Some(sse_session) = sse_session.filter(|sse_session| sse_session.principal == *principal) else {
+            return responses::plain(StatusCode::NOT_FOUND, "session not found; open a new stream");
         };
         let (_, text) = match self.body(request).await {
             Ok(read) => read,
             Err(refusal) => return refusal,
         };
         match Envelope::read(text, &self.downstream.options.limits) {
-            Ok(envelope) => self.take_beside(&conversation, &envelope),
-            Err(problem) => reply::refusal(&problem, StatusCode::BAD_REQUEST),
+            Ok(envelope) => self.take_sse_message(&sse_session, &envelope),
+            Err(problem) => responses::refusal(&problem, StatusCode::BAD_REQUEST),
         }
     }
 
-    /// What is said back is said on the stream; this only says that the message was heard.
-    fn take_beside(&self, conversation: &Conversation, envelope: &Envelope) -> Response<ResponseBody> {
-        let Some(writer) = conversation.writer.lock().clone() else {
-            return reply::plain(StatusCode::NOT_FOUND, "the stream is over");
+    /// What is message back is message on the stream; this only says that the message was heard.
+    fn take_sse_message(&self, sse_session: &SseSession, envelope: &Envelope) -> Response<ResponseBody> {
+        let Some(writer) = sse_session.writer.lock().clone() else {
+            return responses::plain(StatusCode::NOT_FOUND, "the stream has ended; open a new one");
         };
-        let session = conversation.session.lock().clone();
-        match (accent::declared(&self.downstream, envelope), session, envelope.kind()) {
-            (Declared::Handshake, None, Kind::Request) => self.begin_beside(conversation, envelope, writer),
-            (Declared::Nothing, Some(session), Kind::Request) => self.pump(&session, envelope, writer),
-            (_, _, Kind::Request) => {
-                let refusal = Said::error(envelope.id(), &session::no_session(), StatusCode::OK);
-                self.say_later(writer, refusal);
+        let session = sse_session.session.lock().clone();
+        match (accent::request_kind(&self.downstream, envelope), session, envelope.kind()) {
+            (RequestKind::Handshake, None, MessageKind::Request) => self.initialize_sse(sse_session, envelope, writer),
+            (RequestKind::Undeclared, Some(session), MessageKind::Request) => self.pump(&session, envelope, writer),
+            (_, _, MessageKind::Request) => {
+                let refusal = OutgoingMessage::error(envelope.id(), &session::no_session(), StatusCode::OK);
+                self.send_later(writer, refusal);
             }
             (_, Some(session), _) => session.take(envelope),
             (_, None, _) => {}
         }
-        reply::empty(StatusCode::ACCEPTED)
+        responses::empty(StatusCode::ACCEPTED)
     }
 
-    fn begin_beside(&self, conversation: &Conversation, envelope: &Envelope, writer: Writer) {
-        let said = match Session::begin(&self.downstream, envelope, &conversation.principal) {
+    fn initialize_sse(&self, sse_session: &SseSession, envelope: &Envelope, writer: StreamWriter) {
+        let message = match DownstreamSession::begin(&self.downstream, envelope, &sse_session.principal) {
             Ok((session, result)) => {
                 if let Some(standing) = session.standing.read() {
                     let writer = writer.clone();
                     self.tasks.spawn(async move {
                         while let Some(event) = standing.next().await {
-                            writer.say(event.said).await;
+                            writer.send(event.message).await;
                         }
                     });
                 }
-                *conversation.session.lock() = Some(session);
-                let nameless = || RpcError::new(RpcError::INVALID_REQUEST, "a request has an id");
+                *sse_session.session.lock() = Some(session);
+                let missing_id = || RpcError::new(RpcError::INVALID_REQUEST, "a request must have an `id`");
                 match envelope.id() {
-                    Some(id) => Said::last(compose::result(id, &result, &[])),
-                    None => Said::error(None, &nameless(), StatusCode::OK),
+                    Some(id) => OutgoingMessage::response(compose::result(id, &result, &[])),
+                    None => OutgoingMessage::error(None, &missing_id(), StatusCode::OK),
                 }
             }
-            Err(error) => Said::error(envelope.id(), &error, StatusCode::OK),
+            Err(error) => OutgoingMessage::error(envelope.id(), &error, StatusCode::OK),
         };
-        self.say_later(writer, said);
+        self.send_later(writer, message);
     }
 }
 
-impl Conversations {
-    /// Ends all streams.
+impl SseSessions {
+    /// Ends all sessions.
     pub(super) fn end_all(&self) {
         let open = std::mem::take(&mut *self.open.lock());
-        open.into_values().for_each(|conversation| conversation.end());
+        open.into_values().for_each(|sse_session| sse_session.end());
     }
 }
 
-impl Conversation {
+impl SseSession {
     fn end(&self) {
         self.writer.lock().take();
         if let Some(session) = self.session.lock().take() {
@@ -177,10 +177,10 @@ impl Conversation {
     }
 }
 
-impl Drop for Hold {
+impl Drop for SseSessionGuard {
     fn drop(&mut self) {
-        if let Some(conversation) = self.conversations.open.lock().remove(&self.name) {
-            conversation.end();
+        if let Some(sse_session) = self.sse_sessions.open.lock().remove(&self.name) {
+            sse_session.end();
         }
     }
 }

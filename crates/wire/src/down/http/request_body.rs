@@ -1,4 +1,4 @@
-//! The body of a request, taken by the task that also drives the connection it comes over.
+//! Request bodies, read by the task that also drives their connection.
 
 use std::{
     future::poll_fn,
@@ -11,30 +11,30 @@ use hyper::body::{Body, Frame, SizeHint};
 
 use crate::{pieces::Pieces, quiet::suppress_wakes};
 
-/// A body that wakes its connection only as long as there is more of it to come.
-pub(super) struct Taken<B> {
+/// A body that wakes its connection only while more data is to come.
+pub(super) struct RequestBody<B> {
     body: B,
     begun: bool,
 }
 
-/// Why a body is not whole.
+/// Error of reading a body.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum NotWhole {
-    /// It is longer than the bound.
+pub(super) enum BodyError {
+    /// Longer than the limit.
     TooLarge,
-    /// Its connection broke, or it is not what was announced.
-    BrokeOff,
+    /// The connection failed, or the length is not the announced one.
+    Incomplete,
 }
 
-impl<B> Taken<B> {
+impl<B> RequestBody<B> {
     pub(super) fn new(body: B) -> Self {
         Self { body, begun: false }
     }
 }
 
-impl<B: Body<Data = Bytes> + Unpin> Taken<B> {
-    /// All of it, within a bound. Most come in one piece, which is taken as it is.
-    pub(super) async fn whole(mut self, limit: usize) -> Result<Bytes, NotWhole> {
+impl<B: Body<Data = Bytes> + Unpin> RequestBody<B> {
+    /// Reads the whole body, within a limit. A body of one piece is not copied.
+    pub(super) async fn whole(mut self, limit: usize) -> Result<Bytes, BodyError> {
         let Some(first) = self.piece(limit).await? else { return Ok(Bytes::new()) };
         if self.is_end_stream() {
             return Ok(first);
@@ -47,24 +47,24 @@ impl<B: Body<Data = Bytes> + Unpin> Taken<B> {
         Ok(pieces.whole())
     }
 
-    /// The next piece of it, no longer than this.
-    async fn piece(&mut self, limit: usize) -> Result<Option<Bytes>, NotWhole> {
+    /// Reads the next piece, at most `limit` bytes.
+    async fn piece(&mut self, limit: usize) -> Result<Option<Bytes>, BodyError> {
         loop {
             let frame = match poll_fn(|context| Pin::new(&mut *self).poll_frame(context)).await {
-                Some(frame) => frame.map_err(|_| NotWhole::BrokeOff)?,
+                Some(frame) => frame.map_err(|_| BodyError::Incomplete)?,
                 None => return Ok(None),
             };
             match frame.into_data() {
-                Ok(piece) if limit < piece.len() => return Err(NotWhole::TooLarge),
+                Ok(piece) if limit < piece.len() => return Err(BodyError::TooLarge),
                 Ok(piece) => return Ok(Some(piece)),
-                // Nobody reads what stands behind a body.
+                // Trailers are ignored.
                 Err(_trailers) => {}
             }
         }
     }
 }
 
-impl<B: Body + Unpin> Body for Taken<B> {
+impl<B: Body + Unpin> Body for RequestBody<B> {
     type Data = B::Data;
     type Error = B::Error;
 
@@ -74,12 +74,12 @@ impl<B: Body + Unpin> Body for Taken<B> {
     ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
         let first = !std::mem::replace(&mut self.begun, true);
         let frame = suppress_wakes(|| Pin::new(&mut self.body).poll_frame(context));
-        // The connection may wait until the body is wanted, and until there is room for the next piece.
-        let concerns_it = match &frame {
+        // The connection may be waiting for the body to be read or for space for the next piece.
+        let wake = match &frame {
             Poll::Pending => first,
             Poll::Ready(piece) => piece.is_some() && !self.body.is_end_stream(),
         };
-        if concerns_it {
+        if wake {
             context.waker().wake_by_ref();
         }
         frame
@@ -103,29 +103,29 @@ mod tests {
     use http_body_util::{Full, StreamBody};
     use hyper::body::Frame;
 
-    use super::{NotWhole, Taken};
+    use super::{BodyError, RequestBody};
 
-    fn pieces(sizes: &[usize], limit: usize) -> Result<Bytes, NotWhole> {
+    fn pieces(sizes: &[usize], limit: usize) -> Result<Bytes, BodyError> {
         let frames: VecDeque<_> =
             sizes.iter().map(|size| Ok::<_, Infallible>(Frame::data(Bytes::from(vec![b'x'; *size])))).collect();
-        Taken::new(StreamBody::new(futures_util::stream::iter(frames))).whole(limit).now_or_never().unwrap()
+        RequestBody::new(StreamBody::new(futures_util::stream::iter(frames))).whole(limit).now_or_never().unwrap()
     }
 
     #[test]
-    fn a_body_is_whole_within_its_bound_however_it_is_cut() {
+    fn body_is_read_within_its_limit_in_any_pieces() {
         for sizes in [&[][..], &[10], &[3, 7], &[1; 10], &[0, 10]] {
             let length: usize = sizes.iter().sum();
             assert_eq!(pieces(sizes, 10).unwrap().len(), length, "{sizes:?}");
         }
         for sizes in [&[11][..], &[10, 1], &[1; 11]] {
-            assert_eq!(pieces(sizes, 10), Err(NotWhole::TooLarge), "{sizes:?}");
+            assert_eq!(pieces(sizes, 10), Err(BodyError::TooLarge), "{sizes:?}");
         }
     }
 
     #[test]
-    fn one_piece_is_taken_as_it_is() {
+    fn single_piece_is_not_copied() {
         let body = Bytes::from_static(b"{}");
-        let whole = Taken::new(Full::new(body.clone())).whole(2).now_or_never().unwrap().unwrap();
+        let whole = RequestBody::new(Full::new(body.clone())).whole(2).now_or_never().unwrap().unwrap();
         assert_eq!(whole.as_ptr(), body.as_ptr());
     }
 }

@@ -1,4 +1,4 @@
-//! The responses of the HTTP downstream: one message, a plain sentence, nothing at all, or a stream.
+//! Responses of the HTTP downstream: a JSON message, plain text, an empty body, or a stream.
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
@@ -26,7 +26,7 @@ pub(super) fn plain(status: StatusCode, text: &'static str) -> Response<Response
     respond(status, "text/plain; charset=utf-8", ResponseBody::whole(Bytes::from_static(text.as_bytes())))
 }
 
-/// The method is none of these.
+/// Refuses a method that is not allowed here.
 pub(super) fn not_allowed(allowed: &'static str) -> Response<ResponseBody> {
     let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, allowed);
     response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));

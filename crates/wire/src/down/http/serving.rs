@@ -1,4 +1,4 @@
-//! Connections of one listener, from the first byte to the last, whoever answers on them.
+//! Serves the connections of one listener with a [`Responder`].
 
 use std::{future::poll_fn, io, pin::pin, sync::Arc, task::Context, time::Duration};
 
@@ -9,45 +9,45 @@ use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{ResponseBody, head_clock::HeadClock, patient::Patient};
+use super::{ResponseBody, header_timer::HeaderTimer, write_timeout::WriteTimeout};
 use crate::{limit::Limits, quiet::QuietWaker};
 
-/// Whoever answers the requests of a listener: a downstream, or somebody who has several of them.
+/// Answers the HTTP requests of a listener: one downstream, or a server with several of them.
 pub trait Responder: Send + Sync + 'static {
-    /// Answers one request. Let go of, it is no longer wanted.
+    /// Answers one request. Dropping the future cancels it.
     fn respond(&self, request: Request<Incoming>) -> BoxFuture<'_, Response<ResponseBody>>;
 
-    /// The bounds on what comes in.
+    /// Limits for incoming requests.
     fn limits(&self) -> &Limits;
 
-    /// The end is near: nothing new comes in, and whoever only listens should be told.
+    /// Called at shutdown, before requests in progress are awaited: ends subscriptions.
     fn drain(&self) {}
 
-    /// How long requests under way are given then to end by themselves.
-    fn drain_time(&self) -> Duration {
-        DRAIN_TIME
+    /// How long requests in progress may take to finish at shutdown.
+    fn drain_timeout(&self) -> Duration {
+        DRAIN_TIMEOUT
     }
 
-    /// A connection whose reader takes nothing for this long is closed.
-    fn write_time(&self) -> Duration {
-        WRITE_TIME
+    /// A connection whose client reads nothing for this long is closed.
+    fn write_timeout(&self) -> Duration {
+        WRITE_TIMEOUT
     }
 
-    /// Ends what outlives its connection; called when the connections are gone.
+    /// Ends what outlives connections; called after all connections are closed.
     fn finish(&self) -> BoxFuture<'_, ()>;
 }
 
-/// What requests under way are given to end by themselves, unless somebody says otherwise.
-pub const DRAIN_TIME: Duration = Duration::from_secs(10);
-/// Nobody who is there takes longer to read anything at all.
-pub const WRITE_TIME: Duration = Duration::from_secs(60);
+/// Default time for requests in progress to finish at shutdown.
+pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+/// Default write timeout of a connection.
+pub const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A caller that takes longer to send its headers is not one.
-const HEADER_TIME: Duration = Duration::from_secs(30);
-/// How long to wait when a connection could not be accepted.
-const BREATH: Duration = Duration::from_millis(50);
+/// Maximum time for request headers.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Delay after a failed `accept`.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
-/// Serves until told to stop; requests under way may end then, in the time the responder gives them.
+/// Serves until `stop` is cancelled; requests in progress may then finish within the responder's drain timeout.
 pub async fn serve<R: Responder>(listener: TcpListener, responder: Arc<R>, stop: CancellationToken) -> io::Result<()> {
     let tasks = TaskTracker::new();
     loop {
@@ -56,11 +56,11 @@ pub async fn serve<R: Responder>(listener: TcpListener, responder: Arc<R>, stop:
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((stream, _)) => drop(tasks.spawn(converse(stream, Arc::clone(&responder), stop.clone()))),
-            // Out of file descriptors, most likely: the next connection may fare better.
+            Ok((stream, _)) => drop(tasks.spawn(serve_connection(stream, Arc::clone(&responder), stop.clone()))),
+            // Most likely out of file descriptors: the next connection may succeed.
             Err(error) => {
-                tracing::warn!(%error, "a connection was not accepted");
-                tokio::time::sleep(BREATH).await;
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
             }
         }
     }
@@ -72,9 +72,9 @@ pub async fn serve<R: Responder>(listener: TcpListener, responder: Arc<R>, stop:
     Ok(())
 }
 
-async fn converse<R: Responder>(stream: TcpStream, responder: Arc<R>, stop: CancellationToken) {
+async fn serve_connection<R: Responder>(stream: TcpStream, responder: Arc<R>, stop: CancellationToken) {
     if let Err(error) = stream.set_nodelay(true) {
-        return tracing::debug!(%error, "a connection was gone at once");
+        return tracing::debug!(%error, "a new connection was already closed");
     }
     let answer = service_fn(|request| {
         let responder = Arc::clone(&responder);
@@ -82,20 +82,20 @@ async fn converse<R: Responder>(stream: TcpStream, responder: Arc<R>, stop: Canc
     });
     let limits = responder.limits();
     let serving = http1::Builder::new()
-        .timer(HeadClock::new())
-        .header_read_timeout(HEADER_TIME)
+        .timer(HeaderTimer::new())
+        .header_read_timeout(HEADER_TIMEOUT)
         .max_headers(limits.header_count)
         .max_buf_size(limits.header_bytes.max(8 * 1024))
-        .serve_connection(TokioIo::new(Patient::new(stream, responder.write_time())), answer);
+        .serve_connection(TokioIo::new(WriteTimeout::new(stream, responder.write_timeout())), answer);
     let (mut serving, mut quiet) = (pin!(serving), QuietWaker::default());
     let served = tokio::select! {
         served = poll_fn(|context| serving.as_mut().poll(&mut Context::from_waker(quiet.waker(context)))) => served,
         () = stop.cancelled() => {
             serving.as_mut().graceful_shutdown();
-            tokio::time::timeout(responder.drain_time(), serving).await.unwrap_or(Ok(()))
+            tokio::time::timeout(responder.drain_timeout(), serving).await.unwrap_or(Ok(()))
         }
     };
     if let Err(error) = served {
-        tracing::debug!(%error, "a connection broke");
+        tracing::debug!(%error, "a connection failed");
     }
 }

@@ -1,7 +1,8 @@
-//! The sessions of the HTTP downstream: unguessable names, bound to whoever began them, bounded in number and in time.
+//! Sessions of the HTTP downstream: unguessable ids, bound to the principal that began them, limited in number and idle
+//! time.
 //!
-//! A session ends when its caller says so, when it was left alone for too long, or when its own caller begins more than
-//! there is room for. What is under way and a stream that is read keep it from being left alone.
+//! A session ends when its client ends it, when it is idle for too long, or when its principal begins more sessions than
+//! allowed. It is not idle while a request is in progress or a stream is read.
 
 use std::{
     collections::HashMap,
@@ -17,7 +18,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::{
     down::{
         Downstream,
-        session::{self, Session},
+        session::{self, DownstreamSession},
     },
     header as mcp,
     limit::Limits,
@@ -27,67 +28,67 @@ use crate::{
 };
 
 #[derive(Debug)]
-pub(super) struct Sessions {
+pub(super) struct SessionRegistry {
     downstream: Arc<Downstream>,
     limits: Limits,
-    /// How long a session may be left alone.
-    patience: Duration,
-    inner: Arc<SessionRoom>,
+    /// How long a session may be idle.
+    idle_timeout: Duration,
+    inner: Arc<SessionStore>,
 }
 
-/// Where sessions are kept: those of one downstream, or of several that have one bound.
+/// Sessions of one downstream, or of several that share a limit.
 #[derive(Debug, Default)]
-pub(crate) struct SessionRoom {
+pub(crate) struct SessionStore {
     // Nothing awaits under these locks.
-    sessions: Mutex<HashMap<String, Arc<Session>>>,
-    /// Looks for those left alone; there as long as there are sessions.
+    sessions: Mutex<HashMap<String, Arc<DownstreamSession>>>,
+    /// Task that ends idle sessions; runs while there are sessions.
     watch: Mutex<Option<AbortOnDropHandle<()>>>,
 }
 
-/// Why a request has no session.
+/// Reason why a request has no session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoSession {
-    /// It names none.
+    /// No session id, or more than one.
     Unnamed,
-    /// It names one that is not there, or not this caller's.
+    /// The session does not exist or belongs to another principal.
     Unknown,
-    /// It names a revision that no session here speaks.
+    /// The header names a revision that is not enabled for sessions.
     ForeignVersion,
 }
 
-impl Sessions {
-    /// The sessions of this downstream, in this room.
-    pub(super) fn of(downstream: &Arc<Downstream>, room: Arc<SessionRoom>) -> Self {
-        let (limits, patience) = (downstream.options.limits.clone(), downstream.options.session_idle);
-        Self { downstream: Arc::clone(downstream), limits, patience, inner: room }
+impl SessionRegistry {
+    /// Sessions of this downstream in this store.
+    pub(super) fn of(downstream: &Arc<Downstream>, store: Arc<SessionStore>) -> Self {
+        let (limits, idle_timeout) = (downstream.options.limits.clone(), downstream.options.session_idle);
+        Self { downstream: Arc::clone(downstream), limits, idle_timeout, inner: store }
     }
 
-    /// Keeps a new session; gives its name, or nothing when there are too many. Where there are, the caller's own that
-    /// was left alone for longest gives way; nobody's session gives way to another caller.
-    pub(super) fn keep(&self, session: Arc<Session>) -> Option<HeaderValue> {
-        let word = seal::random_token().ok()?;
-        let name = HeaderValue::from_str(&word).ok()?;
+    /// Adds a session and returns its id; `None` if there are too many. Over the limit, the longest idle session of the
+    /// same principal is ended; sessions of other principals are not affected.
+    pub(super) fn add(&self, session: Arc<DownstreamSession>) -> Option<HeaderValue> {
+        let id = seal::random_token().ok()?;
+        let name = HeaderValue::from_str(&id).ok()?;
         let mut sessions = self.inner.sessions.lock();
         let own = sessions.values().filter(|other| other.caller.principal == session.caller.principal).count();
         if self.limits.sessions <= sessions.len() || self.limits.sessions_per_caller <= own {
-            let longest = left_alone_longest(&sessions, &session.caller.principal)?;
+            let longest = longest_idle(&sessions, &session.caller.principal)?;
             sessions.remove(&longest)?.end();
         }
-        sessions.insert(word, session);
+        sessions.insert(id, session);
         drop(sessions);
-        self.inner.watch.lock().get_or_insert_with(|| watch(&self.inner, self.patience));
+        self.inner.watch.lock().get_or_insert_with(|| watch(&self.inner, self.idle_timeout));
         Some(name)
     }
 
-    /// The session a request belongs to.
+    /// Finds the session of a request.
     ///
-    /// CVE-2026-52869: a name alone authorises nothing, so another caller's session is unknown too.
-    pub(super) fn find(&self, downstream: &Downstream, headers: &HeaderMap, principal: &str) -> Result<Arc<Session>, NoSession> {
+    /// CVE-2026-52869: a session id alone authorises nothing, so a session of another principal is unknown too.
+    pub(super) fn find(&self, downstream: &Downstream, headers: &HeaderMap, principal: &str) -> Result<Arc<DownstreamSession>, NoSession> {
         let mut names = headers.get_all(mcp::SESSION_ID).iter();
         let name = names.next().filter(|_| names.next().is_none()).ok_or(NoSession::Unnamed)?;
         let name = name.to_str().map_err(|_| NoSession::Unknown)?;
         let session = self.inner.sessions.lock().get(name).cloned();
-        let theirs = |session: &Arc<Session>| *session.caller.principal == *principal && session.is_of(&self.downstream);
+        let theirs = |session: &Arc<DownstreamSession>| *session.caller.principal == *principal && session.is_of(&self.downstream);
         let session = session.filter(theirs).ok_or(NoSession::Unknown)?;
         session.touch();
         let Some(version) = headers.get(mcp::PROTOCOL_VERSION) else { return Ok(session) };
@@ -105,24 +106,24 @@ impl Sessions {
         Ok(())
     }
 
-    /// Ends all sessions of a caller at this downstream, or of all.
+    /// Ends the sessions of one principal at this downstream, or all of them.
     pub(super) fn expel(&self, principal: Option<&str>) {
-        let theirs = |session: &Session| principal.is_none_or(|principal| *session.caller.principal == *principal);
+        let theirs = |session: &DownstreamSession| principal.is_none_or(|principal| *session.caller.principal == *principal);
         let mut sessions = self.inner.sessions.lock();
         let own: Vec<_> = sessions.extract_if(|_, session| session.is_of(&self.downstream) && theirs(session)).collect();
         drop(sessions);
         own.iter().for_each(|(_, session)| session.end());
     }
 
-    /// How many there are.
+    /// Number of sessions of this downstream.
     pub(super) fn count(&self) -> usize {
         self.inner.sessions.lock().values().filter(|session| session.is_of(&self.downstream)).count()
     }
 
-    /// Ends the streams that stand, for want of anything more to tell.
-    pub(super) fn rest(&self) {
+    /// Ends subscriptions and standing streams of all sessions.
+    pub(super) fn close_streams(&self) {
         let sessions = self.inner.sessions.lock();
-        sessions.values().filter(|session| session.is_of(&self.downstream)).for_each(|session| session.rest());
+        sessions.values().filter(|session| session.is_of(&self.downstream)).for_each(|session| session.close_streams());
     }
 }
 
@@ -137,30 +138,30 @@ impl NoSession {
     pub(super) fn error(self) -> RpcError {
         match self {
             Self::Unnamed => session::no_session(),
-            Self::Unknown => RpcError::new(RpcError::INVALID_REQUEST, "no such session; begin a new one"),
+            Self::Unknown => RpcError::new(RpcError::INVALID_REQUEST, "session not found; send `initialize` to begin a new one"),
             Self::ForeignVersion => {
-                let message = format!("{} names no revision that sessions here speak", mcp::PROTOCOL_VERSION);
+                let message = format!("header `{}`: this revision is not supported for sessions", mcp::PROTOCOL_VERSION);
                 RpcError::new(RpcError::INVALID_REQUEST, &message)
             }
         }
     }
 }
 
-/// The session of this caller that can be spared first: nobody reads its streams, and it was left alone for longest.
-fn left_alone_longest(sessions: &HashMap<String, Arc<Session>>, principal: &str) -> Option<String> {
+/// The session of this principal to evict: no stream read, idle for the longest time.
+fn longest_idle(sessions: &HashMap<String, Arc<DownstreamSession>>, principal: &str) -> Option<String> {
     let own = sessions.iter().filter(|(_, session)| *session.caller.principal == *principal);
     let idle = own.filter_map(|(name, session)| Some((session.is_read(), session.idle_since()?, name)));
     idle.min().map(|(_, _, name)| name.clone())
 }
 
-/// Ends sessions that were left alone for too long, until there are none.
-fn watch(inner: &Arc<SessionRoom>, patience: Duration) -> AbortOnDropHandle<()> {
+/// Spawns the task that ends idle sessions; it ends when none are left.
+fn watch(inner: &Arc<SessionStore>, idle_timeout: Duration) -> AbortOnDropHandle<()> {
     let inner = Arc::downgrade(inner);
     AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(async move {
-        let mut next = Instant::now() + patience;
+        let mut next = Instant::now() + idle_timeout;
         loop {
             tokio::time::sleep_until(next).await;
-            match sweep(&inner, patience) {
+            match sweep(&inner, idle_timeout) {
                 Some(until) => next = until,
                 None => return,
             }
@@ -168,19 +169,19 @@ fn watch(inner: &Arc<SessionRoom>, patience: Duration) -> AbortOnDropHandle<()> 
     }))
 }
 
-/// Ends what was left alone; gives the time to look again, or nothing where nobody needs to.
-fn sweep(inner: &Weak<SessionRoom>, patience: Duration) -> Option<Instant> {
+/// Ends idle sessions; returns the time of the next check, or `None` if there is no store.
+fn sweep(inner: &Weak<SessionStore>, idle_timeout: Duration) -> Option<Instant> {
     let inner = inner.upgrade()?;
     let now = Instant::now();
-    let (mut due, mut next) = (Vec::new(), now + patience / 4);
+    let (mut due, mut next) = (Vec::new(), now + idle_timeout / 4);
     let mut sessions = inner.sessions.lock();
     sessions.retain(|_, session| match session.idle_since().filter(|_| !session.is_read()) {
-        Some(since) if since + patience <= now => {
+        Some(since) if since + idle_timeout <= now => {
             due.push(Arc::clone(session));
             false
         }
         Some(since) => {
-            next = next.min(since + patience);
+            next = next.min(since + idle_timeout);
             true
         }
         None => true,

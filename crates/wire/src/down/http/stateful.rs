@@ -1,78 +1,78 @@
-//! Requests of sessions: they go on when the caller hangs up, and what is said meanwhile can be asked for again.
+//! Requests of sessions: they continue when the client disconnects, and their messages can be read again.
 
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
 
-use super::{ResponseBody, HttpDownstream, reply, sessions::NoSession};
+use super::{ResponseBody, HttpDownstream, responses, sessions::NoSession};
 use crate::{
     down::{
-        accent::Said,
+        accent::OutgoingMessage,
         legacy,
-        session::{Session, UnderWay},
-        stream::{Reader, Writer},
+        session::{DownstreamSession, InFlightRequest},
+        stream::{StreamReader, StreamWriter},
     },
     header as mcp,
-    message::{Envelope, Kind, RpcError, compose},
+    message::{Envelope, MessageKind, RpcError, compose},
 };
 
-/// Where a caller says which event was the last it saw.
+/// Header with the id of the last received event.
 const LAST_EVENT_ID: &str = "last-event-id";
-/// How long a question waits for somebody to read the stream it was asked on. Whoever lost a connection and wants to go
-/// on is back sooner; for anybody else the server would wait, and its other callers for the server.
-const UNHEARD: Duration = Duration::from_secs(30);
+/// How long a server request waits for a reader of its stream. A client that lost its connection resumes sooner; for any
+/// other the server would wait, and its other clients too.
+const UNREAD_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl HttpDownstream {
     pub(super) fn initialize(&self, envelope: &Envelope, principal: &Arc<str>) -> Response<ResponseBody> {
-        let begun = Session::begin(&self.downstream, envelope, principal);
+        let begun = DownstreamSession::begin(&self.downstream, envelope, principal);
         let (session, result) = match begun {
             Ok(begun) => begun,
-            Err(error) => return reply::json(StatusCode::BAD_REQUEST, compose::error(envelope.id(), &error)),
+            Err(error) => return responses::json(StatusCode::BAD_REQUEST, compose::error(envelope.id(), &error)),
         };
-        let Some(id) = envelope.id() else { return reply::empty(StatusCode::BAD_REQUEST) };
-        match self.sessions.keep(session) {
-            Some(word) => {
-                let mut response = reply::json(StatusCode::OK, compose::result(id, &result, &[]));
-                response.headers_mut().insert(mcp::SESSION_ID, word);
+        let Some(id) = envelope.id() else { return responses::empty(StatusCode::BAD_REQUEST) };
+        match self.sessions.add(session) {
+            Some(id_header) => {
+                let mut response = responses::json(StatusCode::OK, compose::result(id, &result, &[]));
+                response.headers_mut().insert(mcp::SESSION_ID, id_header);
                 response
             }
             None => {
-                let error = RpcError::new(RpcError::INTERNAL, "too many sessions");
-                reply::json(StatusCode::SERVICE_UNAVAILABLE, compose::error(Some(id), &error))
+                let error = RpcError::new(RpcError::INTERNAL, "too many sessions; end one or try again later");
+                responses::json(StatusCode::SERVICE_UNAVAILABLE, compose::error(Some(id), &error))
             }
         }
     }
 
-    /// Answers one request: with one message, if it does not take too long to come, else with a stream. It goes on
-    /// when the caller hangs up: hanging up is not cancelling.
-    pub(super) async fn answer_legacy(&self, session: &Arc<Session>, envelope: &Envelope) -> Response<ResponseBody> {
-        let work = match Work::begin(session, envelope) {
-            Ok(work) => work,
-            Err(said) => return reply::json(said.status, said.message),
+    /// Answers one request: with one message if it comes soon, else with a stream. The request continues when the client
+    /// disconnects: that does not cancel it.
+    pub(super) async fn answer_legacy(&self, session: &Arc<DownstreamSession>, envelope: &Envelope) -> Response<ResponseBody> {
+        let pending = match PendingRequest::begin(session, envelope) {
+            Ok(pending) => pending,
+            Err(message) => return responses::json(message.status, message.bytes),
         };
-        let mut waited = Waited { downstream: self, work: Some(work) };
+        let mut waited = FirstMessageWait { downstream: self, pending: Some(pending) };
         let first = waited.first().await;
-        let Some(work) = waited.work.take() else { return reply::empty(StatusCode::NO_CONTENT) };
+        let Some(pending) = waited.pending.take() else { return responses::empty(StatusCode::NO_CONTENT) };
         match first {
-            First::Said(said) if said.last => reply::json(said.status, said.message),
-            // There is nothing to say.
-            First::Cancelled => reply::empty(StatusCode::NO_CONTENT),
-            First::Said(said) => self.stream_of(session, work, Some(said)),
-            First::Nothing => self.stream_of(session, work, None),
+            FirstMessage::Message(message) if message.is_response => responses::json(message.status, message.bytes),
+            // A cancelled request has no response.
+            FirstMessage::Cancelled => responses::empty(StatusCode::NO_CONTENT),
+            FirstMessage::Message(message) => self.stream_of(session, pending, Some(message)),
+            FirstMessage::Delayed => self.stream_of(session, pending, None),
         }
     }
 
-    fn stream_of(&self, session: &Arc<Session>, work: Work, first: Option<Said>) -> Response<ResponseBody> {
+    fn stream_of(&self, session: &Arc<DownstreamSession>, pending: PendingRequest, first: Option<OutgoingMessage>) -> Response<ResponseBody> {
         let (stream, writer) = session.streams.lock().begin();
         let reader = stream.read_from(0);
         session.streams.lock().announce(&stream);
-        self.go_on(work, first, Some(writer));
+        self.run(pending, first, Some(writer));
         self.events(session, reader)
     }
 
-    /// Answers the requests of one array, each when it is ready.
-    fn answer_batch(&self, session: &Arc<Session>, envelopes: &[&Envelope]) -> Response<ResponseBody> {
+    /// Answers the requests of a batch on one stream, each when it is ready.
+    fn answer_batch(&self, session: &Arc<DownstreamSession>, envelopes: &[&Envelope]) -> Response<ResponseBody> {
         let (stream, writer) = session.streams.lock().begin();
         let reader = stream.read_from(0);
         session.streams.lock().announce(&stream);
@@ -83,57 +83,57 @@ impl HttpDownstream {
         self.events(session, reader)
     }
 
-    fn events(&self, session: &Arc<Session>, reader: Reader) -> Response<ResponseBody> {
-        reply::stream(ResponseBody::stream(Arc::clone(session), reader, self.downstream.options.keep_alive))
+    fn events(&self, session: &Arc<DownstreamSession>, reader: StreamReader) -> Response<ResponseBody> {
+        responses::stream(ResponseBody::stream(Arc::clone(session), reader, self.downstream.options.keep_alive))
     }
 
-    /// Answers a request on a stream.
-    pub(super) fn pump(&self, session: &Arc<Session>, envelope: &Envelope, writer: Writer) {
-        match Work::begin(session, envelope) {
-            Ok(work) => self.go_on(work, None, Some(writer)),
-            // In a batch there can be more of them than the stream has room for.
-            Err(said) => self.say_later(writer, said),
+    /// Answers a request on this stream.
+    pub(super) fn pump(&self, session: &Arc<DownstreamSession>, envelope: &Envelope, writer: StreamWriter) {
+        match PendingRequest::begin(session, envelope) {
+            Ok(pending) => self.run(pending, None, Some(writer)),
+            // A batch can have more of these responses than the stream has space for.
+            Err(message) => self.send_later(writer, message),
         }
     }
 
-    /// Goes on with a request by itself: on this stream, or without anybody who hears of it.
-    fn go_on(&self, work: Work, first: Option<Said>, writer: Option<Writer>) {
-        let Work { mut answer, under_way } = work;
+    /// Runs a request in a task of its own: on this stream, or detached.
+    fn run(&self, pending: PendingRequest, first: Option<OutgoingMessage>, writer: Option<StreamWriter>) {
+        let PendingRequest { mut answer, in_flight } = pending;
         let stop = self.stop.clone();
-        let saying = async move {
+        let sending = async move {
             let mut next = first;
             loop {
-                if let (Some(said), Some(writer)) = (next, &writer) {
-                    writer.say(said).await;
+                if let (Some(message), Some(writer)) = (next, &writer) {
+                    writer.send(message).await;
                 }
-                next = next_heard(&mut answer, writer.as_ref()).await;
+                next = next_message(&mut answer, writer.as_ref()).await;
                 if next.is_none() {
                     return;
                 }
             }
         };
-        // Also a caller that does not read can be stopped.
+        // Cancellation also works while the client does not read.
         self.tasks.spawn(async move {
             tokio::select! {
                 () = stop.cancelled() => {}
-                () = under_way.cancelled.cancelled() => {}
-                () = saying => {}
+                () = in_flight.cancelled.cancelled() => {}
+                () = sending => {}
             }
         });
     }
 
-    /// Says something as soon as there is room for it.
-    pub(super) fn say_later(&self, writer: Writer, said: Said) {
+    /// Sends a message as soon as the stream has space.
+    pub(super) fn send_later(&self, writer: StreamWriter, message: OutgoingMessage) {
         let stop = self.stop.clone();
         self.tasks.spawn(async move {
             tokio::select! {
                 () = stop.cancelled() => {}
-                () = writer.say(said) => {}
+                () = writer.send(message) => {}
             }
         });
     }
 
-    /// An array of messages, in a session that has them; none where there is no such session.
+    /// Handles a batch; `None` if there is no session whose revision has batches.
     pub(super) async fn batch(
         &self,
         headers: &HeaderMap,
@@ -143,122 +143,122 @@ impl HttpDownstream {
         let session = match self.sessions.find(&self.downstream, headers, principal) {
             Ok(session) if session.caller.revision.has_batches() => session,
             Ok(_) | Err(NoSession::Unnamed) => return None,
-            Err(none) => return Some(reply::json(none.status(), compose::error(None, &none.error()))),
+            Err(none) => return Some(responses::json(none.status(), compose::error(None, &none.error()))),
         };
         let limits = &self.downstream.options.limits;
         let parts = Envelope::split_batch(text, limits)?.ok()?;
         let read = parts.into_iter().map(|part| Envelope::read(part, limits)).collect::<Result<Vec<_>, _>>();
         let envelopes = match read {
             Ok(envelopes) => envelopes,
-            Err(problem) => return Some(reply::refusal(&problem, StatusCode::BAD_REQUEST)),
+            Err(problem) => return Some(responses::refusal(&problem, StatusCode::BAD_REQUEST)),
         };
-        let (requests, others): (Vec<_>, Vec<_>) = envelopes.iter().partition(|one| one.kind() == Kind::Request);
+        let (requests, others): (Vec<_>, Vec<_>) = envelopes.iter().partition(|one| one.kind() == MessageKind::Request);
         others.into_iter().for_each(|envelope| session.take(envelope));
         if requests.is_empty() {
-            return Some(reply::empty(StatusCode::ACCEPTED));
+            return Some(responses::empty(StatusCode::ACCEPTED));
         }
         Some(self.answer_batch(&session, &requests))
     }
 
-    /// The standing stream of a session, or one that was lost, from where it was lost.
-    pub(super) fn stand(&self, headers: &HeaderMap, principal: &Arc<str>) -> Response<ResponseBody> {
+    /// Opens the standing stream of a session, or resumes a stream after `Last-Event-ID`.
+    pub(super) fn open_stream(&self, headers: &HeaderMap, principal: &Arc<str>) -> Response<ResponseBody> {
         let session = match self.sessions.find(&self.downstream, headers, principal) {
             Ok(session) => session,
             Err(none) => return without_session(none),
         };
         let last = headers.get(LAST_EVENT_ID).map(|last| last.to_str().unwrap_or_default());
         let reader = match last {
-            None => session.standing.read().ok_or((StatusCode::CONFLICT, "this session has its stream already")),
-            Some(last) => session.resume(last).ok_or((StatusCode::GONE, "what followed this event is gone")),
+            None => session.standing.read().ok_or((StatusCode::CONFLICT, "this session already has a reader of its stream")),
+            Some(last) => session.resume(last).ok_or((StatusCode::GONE, "the events after this id are no longer available")),
         };
         match reader {
             Ok(reader) => self.events(&session, reader),
-            Err((status, why)) => reply::plain(status, why),
+            Err((status, why)) => responses::plain(status, why),
         }
     }
 
     pub(super) fn end_session(&self, headers: &HeaderMap, principal: &Arc<str>) -> Response<ResponseBody> {
         match self.sessions.end(&self.downstream, headers, principal) {
-            Ok(()) => reply::empty(StatusCode::OK),
+            Ok(()) => responses::empty(StatusCode::OK),
             Err(none) => without_session(none),
         }
     }
 }
 
-/// A request of a session that is being answered.
-struct Work {
-    answer: legacy::Reply,
-    under_way: UnderWay,
+/// A request of a session in progress.
+struct PendingRequest {
+    answer: legacy::LegacyReply,
+    in_flight: InFlightRequest,
 }
 
-/// A request whose caller waits for the first message; without the caller it goes on by itself.
-struct Waited<'a> {
+/// A request whose client waits for the first message; when dropped, the request continues detached.
+struct FirstMessageWait<'a> {
     downstream: &'a HttpDownstream,
-    work: Option<Work>,
+    pending: Option<PendingRequest>,
 }
 
-/// What came of waiting.
-enum First {
-    Said(Said),
-    /// It takes its time.
-    Nothing,
+/// Result of that wait.
+enum FirstMessage {
+    Message(OutgoingMessage),
+    /// No message within the keep-alive interval.
+    Delayed,
     Cancelled,
 }
 
-impl Work {
-    fn begin(session: &Arc<Session>, envelope: &Envelope) -> Result<Self, Said> {
-        let nameless = || RpcError::new(RpcError::INVALID_REQUEST, "a request has an id");
-        let id = envelope.id().ok_or_else(|| Said::error(None, &nameless(), StatusCode::BAD_REQUEST))?;
-        let under_way = session.under_way(id).map_err(|error| Said::error(Some(id), &error, StatusCode::OK))?;
-        let answer = legacy::Reply::begin(session, envelope)?;
-        Ok(Self { answer, under_way })
+impl PendingRequest {
+    fn begin(session: &Arc<DownstreamSession>, envelope: &Envelope) -> Result<Self, OutgoingMessage> {
+        let missing_id = || RpcError::new(RpcError::INVALID_REQUEST, "a request must have an `id`");
+        let id = envelope.id().ok_or_else(|| OutgoingMessage::error(None, &missing_id(), StatusCode::BAD_REQUEST))?;
+        let in_flight = session.begin_request(id).map_err(|error| OutgoingMessage::error(Some(id), &error, StatusCode::OK))?;
+        let answer = legacy::LegacyReply::begin(session, envelope)?;
+        Ok(Self { answer, in_flight })
     }
 }
 
-impl Waited<'_> {
-    async fn first(&mut self) -> First {
-        let Some(Work { answer, under_way }) = &mut self.work else { return First::Cancelled };
+impl FirstMessageWait<'_> {
+    async fn first(&mut self) -> FirstMessage {
+        let Some(PendingRequest { answer, in_flight }) = &mut self.pending else { return FirstMessage::Cancelled };
         tokio::select! {
-            // Mostly it has been said when somebody looks again, and then nothing else need be looked for.
+            // Mostly it has been message when somebody looks again, and then nothing else need be looked for.
             biased;
-            said = self.downstream.first_word(answer.next()) => match said {
-                // Whoever has called it off hears no more of it.
-                Some(_) if under_way.cancelled.is_cancelled() => First::Cancelled,
-                Some(Some(said)) => First::Said(said),
-                Some(None) => First::Cancelled,
-                None => First::Nothing,
+            message = self.downstream.first_message(answer.next()) => match message {
+                // A cancelled request gets no response.
+                Some(_) if in_flight.cancelled.is_cancelled() => FirstMessage::Cancelled,
+                Some(Some(message)) => FirstMessage::Message(message),
+                Some(None) => FirstMessage::Cancelled,
+                None => FirstMessage::Delayed,
             },
-            () = under_way.cancelled.cancelled() => First::Cancelled,
-            () = self.downstream.stop.cancelled() => First::Cancelled,
+            () = in_flight.cancelled.cancelled() => FirstMessage::Cancelled,
+            () = self.downstream.stop.cancelled() => FirstMessage::Cancelled,
         }
     }
 }
 
-impl Drop for Waited<'_> {
+impl Drop for FirstMessageWait<'_> {
     fn drop(&mut self) {
-        if let Some(work) = self.work.take() {
-            // Nothing was said yet, so that there is no stream which the caller could ask for.
-            self.downstream.go_on(Work { answer: work.answer.unheard(), ..work }, None, None);
+        if let Some(pending) = self.pending.take() {
+            // Nothing was sent yet, so there is no stream that the client could resume.
+            self.downstream.run(PendingRequest { answer: pending.answer.detached(), ..pending }, None, None);
         }
     }
 }
 
-/// What is said next. A question on a stream that nobody has read for a while is answered by nobody.
-async fn next_heard(answer: &mut legacy::Reply, writer: Option<&Writer>) -> Option<Said> {
+/// What is message next. A question on a stream that nobody has read for a while is answered by nobody.
+async fn next_message(answer: &mut legacy::LegacyReply, writer: Option<&StreamWriter>) -> Option<OutgoingMessage> {
     if let Some(writer) = writer.filter(|_| answer.is_asking()) {
         tokio::select! {
-            said = answer.next() => return said,
-            () = writer.unheard(UNHEARD) => answer.leave_unanswered(),
+            message = answer.next() => return message,
+            () = writer.unread_for(UNREAD_TIMEOUT) => answer.leave_unanswered(),
         }
     }
     answer.next().await
 }
 
-/// Without a session there is nothing to read and nothing to end.
+/// Response to a GET or DELETE without a valid session.
 fn without_session(none: NoSession) -> Response<ResponseBody> {
     match none {
-        NoSession::Unnamed => reply::not_allowed("POST"),
-        NoSession::Unknown => reply::plain(none.status(), "no such session"),
-        NoSession::ForeignVersion => reply::plain(none.status(), "no session here speaks this revision"),
+        NoSession::Unnamed => responses::not_allowed("POST"),
+        NoSession::Unknown => responses::plain(none.status(), "session not found"),
+        NoSession::ForeignVersion => responses::plain(none.status(), "this protocol revision is not supported for sessions"),
     }
 }

@@ -1,48 +1,48 @@
-//! Requests that say all themselves: one message back, or a stream that ends with its reader.
+//! Stateless requests: one message back, or a stream that ends with its reader.
 
 use std::sync::Arc;
 
 use http::{HeaderMap, Response, StatusCode};
 use tokio::sync::mpsc;
 
-use super::{ResponseBody, HttpDownstream, reply};
+use super::{ResponseBody, HttpDownstream, responses};
 use crate::{down::modern, message::Envelope};
 
-/// Messages of one request that wait for its reader; the next one waits with the exchange, which has bounds of its own.
+/// Queued messages of one request; further ones wait in the exchange, which has its own limits.
 const UNREAD: usize = 16;
 
 impl HttpDownstream {
-    /// Answers a stateless request; whoever hangs up gives it up.
+    /// Answers a stateless request; a disconnect cancels it.
     pub(super) async fn answer_modern(
         &self,
         headers: &HeaderMap,
         envelope: &Envelope,
         principal: &Arc<str>,
     ) -> Response<ResponseBody> {
-        let mut answer = match modern::Reply::begin(&self.downstream, envelope, principal, Some(headers)) {
+        let mut answer = match modern::ModernReply::begin(&self.downstream, envelope, principal, Some(headers)) {
             Ok(answer) => answer,
-            Err(said) => return reply::json(said.status, said.message),
+            Err(message) => return responses::json(message.status, message.bytes),
         };
-        // Let go of here, the reply is dropped and the request cancelled.
-        let first = match self.first_word(answer.next()).await {
-            Some(Some(said)) if said.last => return reply::json(said.status, said.message),
-            Some(Some(said)) => Some(said),
-            Some(None) => return reply::empty(StatusCode::INTERNAL_SERVER_ERROR),
+        // If this future is dropped here, the request is cancelled.
+        let first = match self.first_message(answer.next()).await {
+            Some(Some(message)) if message.is_response => return responses::json(message.status, message.bytes),
+            Some(Some(message)) => Some(message),
+            Some(None) => return responses::empty(StatusCode::INTERNAL_SERVER_ERROR),
             None => None,
         };
         let (sender, receiver) = mpsc::channel(UNREAD);
         self.tasks.spawn(async move {
             loop {
-                let said = tokio::select! {
+                let message = tokio::select! {
                     () = sender.closed() => return,
-                    said = answer.next() => said,
+                    message = answer.next() => message,
                 };
-                let Some(said) = said else { return };
-                if sender.send(said).await.is_err() {
+                let Some(message) = message else { return };
+                if sender.send(message).await.is_err() {
                     return;
                 }
             }
         });
-        reply::stream(ResponseBody::events(first, receiver, self.downstream.options.keep_alive))
+        responses::stream(ResponseBody::events(first, receiver, self.downstream.options.keep_alive))
     }
 }

@@ -1,4 +1,4 @@
-//! Who asks, by what a stateless request says of itself, and whether its headers say the same.
+//! Reads the caller of a stateless request from its metadata and checks its headers against the body.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use crate::{
     down::{Caller, Downstream},
     exchange::LogLevel,
     header::{self, HeaderMismatch},
-    json::{Kind, Raw},
+    json::{JsonKind, Raw},
     message::{ClientCapabilities, Envelope, RpcError, meta},
     revision::{Era, Revision},
 };
 
-/// Who asks, by what the request says of itself; refused where it says too little or something we do not speak.
+/// Reads the caller and its log level; refuses missing metadata and unsupported revisions.
 pub(super) fn read(
     downstream: &Downstream,
     envelope: &Envelope,
@@ -24,15 +24,15 @@ pub(super) fn read(
     let [version, capabilities, level, info] =
         [meta::PROTOCOL_VERSION, meta::CLIENT_CAPABILITIES, meta::LOG_LEVEL, meta::CLIENT_INFO]
             .map(|key| envelope.meta_value(key));
-    let header = headers.map(|headers| header::only(headers, &header::PROTOCOL_VERSION)).transpose();
+    let header = headers.map(|headers| header::single_value(headers, &header::PROTOCOL_VERSION)).transpose();
     let header = header.map_err(|problem| mismatched(&format!("{} {problem}", header::PROTOCOL_VERSION)))?;
     let invalid = |message: &str| RpcError::new(RpcError::INVALID_PARAMS, message);
-    let version = version.as_ref().and_then(Raw::as_str).ok_or_else(|| invalid("_meta lacks the protocol version"))?;
+    let version = version.as_ref().and_then(Raw::as_str).ok_or_else(|| invalid("`_meta` has no `io.modelcontextprotocol/protocolVersion`"))?;
     let capabilities = capabilities
-        .filter(|capabilities| capabilities.kind() == Kind::Object)
-        .ok_or_else(|| invalid("_meta lacks the client's capabilities"))?;
+        .filter(|capabilities| capabilities.kind() == JsonKind::Object)
+        .ok_or_else(|| invalid("`_meta` has no `io.modelcontextprotocol/clientCapabilities` object"))?;
     if header.is_some_and(|header| header.as_bytes() != version.as_bytes()) {
-        return Err(mismatched(&format!("{} does not match the body", header::PROTOCOL_VERSION)));
+        return Err(mismatched(&format!("header `{}` does not match the protocol version in the body", header::PROTOCOL_VERSION)));
     }
     let meant = |revision: &Revision| revision.era() == Era::Modern && revision.as_str() == version;
     let Some(revision) = downstream.options.revisions.iter().copied().find(meant) else {

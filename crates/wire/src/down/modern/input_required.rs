@@ -1,17 +1,17 @@
-//! Questions of a stateless caller's request: gathered into a round, parked with it, and taken up with the retry.
+//! Server requests during a stateless request: collected into a round, parked with the call, and continued by the retry.
 
 use futures_util::FutureExt;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::{Reply, Source};
+use super::{ModernReply, Source};
 use crate::{
     down::{
-        accent::{self, Said},
-        park::{Claimed, Dishonoured, Parked},
+        accent::{self, OutgoingMessage},
+        park::{Claimed, ClaimError, ParkedCall},
     },
     exchange::{Answer, ServerRequest, ExchangeEvent, Request},
-    json::{Kind, Raw},
+    json::{JsonKind, Raw},
     message::{
         RpcError, compose, meta,
         splice::{self, Edit},
@@ -19,20 +19,20 @@ use crate::{
     seal,
 };
 
-impl Reply {
-    /// One more question for this round, if the caller can be asked it.
+impl ModernReply {
+    /// Adds a server request to this round, if the client supports it.
     pub(super) fn gather(&mut self, ask: ServerRequest) {
         let question = &ask.details;
         if !self.request.is_interactive() {
             return ask.answer(Answer::Refused(RpcError::new(
                 RpcError::INVALID_PARAMS,
-                "nothing can be asked during this request",
+                "server requests are not possible during this request",
             )));
         }
         if let Some(needed) = self.caller.capabilities.lacks(&question.method, question.params.as_ref()) {
-            ask.answer(Answer::Refused(RpcError::new(RpcError::METHOD_NOT_FOUND, "the caller cannot be asked this")));
-            let said = self.lacking(&needed);
-            self.unsaid.push_back(said);
+            ask.answer(Answer::Refused(RpcError::new(RpcError::METHOD_NOT_FOUND, "the client does not support this server request")));
+            let message = self.lacking(&needed);
+            self.outgoing.push_back(message);
             self.source = Source::Nothing;
             return;
         }
@@ -46,46 +46,46 @@ impl Reply {
         }
     }
 
-    /// The round is complete: the exchange waits, and the caller gets the questions.
+    /// The round is complete: parks the exchange and sends the server requests to the client.
     pub(super) fn park(&mut self) {
         let Source::Exchange { exchange, asks, .. } = std::mem::replace(&mut self.source, Source::Nothing) else {
             return;
         };
-        self.catch_up();
+        self.flush_progress();
         let requests = asked(&asks);
-        let parked = Parked { exchange, asks };
-        let said = match self.downstream.parked.park(parked, &self.caller.principal, self.digest()) {
+        let parked = ParkedCall { exchange, asks };
+        let message = match self.downstream.parked.park(parked, &self.caller.principal, self.digest()) {
             Ok(state) => self.input_required(&state, requests),
             Err(error) => self.failed(&error),
         };
-        self.unsaid.push_back(said);
+        self.outgoing.push_back(message);
     }
 
-    fn input_required(&self, state: &str, requests: Raw) -> Said {
+    fn input_required(&self, state: &str, requests: Raw) -> OutgoingMessage {
         let result = Raw::of(&json!({ "resultType": "input_required", "requestState": state }));
         let result = splice::edited(&result, &[Edit::Set("inputRequests", requests)]);
-        Said::last(compose::result(&self.id, &result, &[self.signed(&result)]))
+        OutgoingMessage::response(compose::result(&self.id, &result, &[self.server_info_edit(&result)]))
     }
 
-    /// Goes on with what a handle stands for.
-    pub(super) fn go_on_with(&mut self, state: &Raw, responses: Option<&Raw>) -> Result<(), RpcError> {
+    /// Continues what the handle refers to.
+    pub(super) fn resume_with(&mut self, state: &Raw, responses: Option<&Raw>) -> Result<(), RpcError> {
         let invalid = |message: &str| RpcError::new(RpcError::INVALID_PARAMS, message);
-        let state = state.as_str().ok_or_else(|| invalid("requestState must be a string"))?;
+        let state = state.as_str().ok_or_else(|| invalid("`requestState` must be a string"))?;
         match self.downstream.parked.claim(&state, &self.caller.principal, self.digest()) {
             Ok(Claimed::Parked(parked)) => self.resume(parked, responses),
             Ok(Claimed::Again) => self.again(responses),
-            Err(Dishonoured::Over) => {
-                let said = self.tool_error("interaction expired, call again");
-                self.unsaid.push_back(said);
+            Err(ClaimError::Expired) => {
+                let message = self.tool_error("the interaction has expired; call again");
+                self.outgoing.push_back(message);
             }
-            Err(dishonoured) => return Err(invalid(&dishonoured.to_string())),
+            Err(error) => return Err(invalid(&error.to_string())),
         }
         Ok(())
     }
 
-    /// Goes on with a parked call: what was answered is answered, the rest is asked again. What happened to the call
-    /// meanwhile is looked at first: it may be over, or want to know no longer.
-    fn resume(&mut self, parked: Parked, responses: Option<&Raw>) {
+    /// Continues a parked call: passes the answers on and asks the rest again. Pending events are handled first, because the
+    /// call may have ended or its server requests may have been withdrawn.
+    fn resume(&mut self, parked: ParkedCall, responses: Option<&Raw>) {
         let given = responses.map(|responses| responses.members()).unwrap_or_default();
         let (mut answered, mut unanswered) = (Vec::new(), Vec::new());
         for (key, ask) in parked.asks {
@@ -96,16 +96,16 @@ impl Reply {
         }
         let since = (!unanswered.is_empty()).then(Instant::now);
         self.source = Source::Exchange { exchange: parked.exchange, asks: unanswered, since };
-        // An answer to what is over would be acted on by nobody, or by somebody who should not.
-        if self.is_over_meanwhile() {
+        // An ended exchange must not receive answers.
+        if self.has_ended_meanwhile() {
             return;
         }
         answered.into_iter().for_each(|(ask, value)| ask.answer(Answer::Given(value)));
     }
 
-    /// Takes what has happened to the exchange so far; whether that was its end.
-    fn is_over_meanwhile(&mut self) -> bool {
-        // As much as can be waiting; whoever tells more than that tells it now.
+    /// Handles pending events of the exchange; returns whether it has ended.
+    fn has_ended_meanwhile(&mut self) -> bool {
+        // At most what the queue can hold; later events are handled as usual.
         for _ in 0..2 * self.downstream.options.limits.unread_events {
             let Source::Exchange { exchange, .. } = &mut self.source else { return false };
             let Some(happening) = exchange.next().now_or_never() else { return false };
@@ -118,21 +118,21 @@ impl Reply {
         false
     }
 
-    /// A page had to be opened first: where it was, the call is simply made again.
+    /// Repeats a call after a URL elicitation, unless the client declined it.
     fn again(&mut self, responses: Option<&Raw>) {
         let given = responses.map(|responses| responses.members()).unwrap_or_default();
-        let said_no =
+        let declined =
             |answer: &Raw| answer.get("action").is_some_and(|action| action.as_str().as_deref() != Some("accept"));
-        if given.iter().any(|member| said_no(&member.value)) {
-            let said = self.tool_error("the page that has to be opened first was declined");
-            self.unsaid.push_back(said);
+        if given.iter().any(|member| declined(&member.value)) {
+            let message = self.tool_error("the required URL elicitation was declined");
+            self.outgoing.push_back(message);
         } else {
-            self.put();
+            self.open_exchange();
         }
     }
 
-    /// A session would be told to open a page first; here that is a question, and its answer is the same call again.
-    pub(super) fn page_first(&self, error: &RpcError) -> Said {
+    /// A URL elicitation is required first: sent as a server request whose answer repeats the call.
+    pub(super) fn url_elicitation_required(&self, error: &RpcError) -> OutgoingMessage {
         let page = |entry: &Raw| {
             let [message, url] = entry.fields(["message", "url"]);
             let mode = Raw::of("url");
@@ -157,16 +157,16 @@ impl Reply {
         }
     }
 
-    /// What the caller would have to declare.
-    fn lacking(&self, needed: &Raw) -> Said {
+    /// Error that names the capability the client must declare.
+    fn lacking(&self, needed: &Raw) -> OutgoingMessage {
         let data = splice::object([("requiredCapabilities", needed)]);
-        let error = RpcError::new(RpcError::MISSING_CAPABILITY, "the caller lacks a capability this needs");
+        let error = RpcError::new(RpcError::MISSING_CAPABILITY, "the client lacks a capability that this request requires");
         let error = RpcError::from_raw(splice::edited(error.raw(), &[Edit::Set("data", data)]));
-        Said::error(Some(&self.id), &error, http::StatusCode::BAD_REQUEST)
+        OutgoingMessage::error(Some(&self.id), &error, http::StatusCode::BAD_REQUEST)
     }
 
-    /// An end that whoever called a tool can read, and an error for everybody else.
-    fn tool_error(&self, text: &str) -> Said {
+    /// A tool result with `isError` for a tool call, else an error.
+    fn tool_error(&self, text: &str) -> OutgoingMessage {
         match self.request.method() {
             "tools/call" => self.answered(&accent::tool_error(text)),
             _ => self.failed(&text),
@@ -174,15 +174,15 @@ impl Reply {
     }
 }
 
-/// The answers a retry brings, if they are well-formed.
+/// Checks the shape of the answers in a retry.
 pub(super) fn well_formed(responses: &Raw) -> Result<(), RpcError> {
-    let good = responses.kind() == Kind::Object
-        && responses.members().iter().all(|member| member.value.kind() == Kind::Object);
-    let refusal = || RpcError::new(RpcError::INVALID_PARAMS, "inputResponses must be an object of result objects");
+    let good = responses.kind() == JsonKind::Object
+        && responses.members().iter().all(|member| member.value.kind() == JsonKind::Object);
+    let refusal = || RpcError::new(RpcError::INVALID_PARAMS, "`inputResponses` must be an object whose values are objects");
     good.then_some(()).ok_or_else(refusal)
 }
 
-/// What a handle is bound to: the same request, however its caller writes it down the second time.
+/// Digest to which a handle is bound: equal for the same request, whatever its formatting.
 pub(super) fn digest(request: &Request) -> String {
     let params = request.params().map(|params| splice::edited(params, &[Edit::Remove("_meta")]));
     let mut canonical = Vec::new();
@@ -192,15 +192,15 @@ pub(super) fn digest(request: &Request) -> String {
     seal::fingerprint([request.method().as_bytes(), &canonical])
 }
 
-/// The key a question goes by: its server's, or one of ours.
+/// Key of a server request: the server's, or a new one.
 fn key(asks: &[(String, ServerRequest)], ask: &ServerRequest) -> String {
     let is_free = |key: &String| asks.iter().all(|(taken, _)| taken != key);
     let ours = (1..).map(|number| format!("ask-{number}"));
     ask.details.key.clone().into_iter().chain(ours).find(is_free).unwrap_or_default()
 }
 
-/// The questions as this revision spells them, under their keys: without what only a session understands, and with
-/// every other byte as it came.
+/// `inputRequests` of these server requests, by key: without members that exist only in sessions, otherwise byte for
+/// byte.
 fn asked(asks: &[(String, ServerRequest)]) -> Raw {
     let asked = |ask: &ServerRequest| {
         let method = Raw::of(&ask.details.method);

@@ -1,11 +1,11 @@
-//! A subscription of a stateless caller: acknowledged first, each item tagged with it, ended with a result.
+//! `subscriptions/listen`: acknowledged first, each notification tagged with the subscription, ended with a result.
 
 use std::sync::Arc;
 
-use super::{Reply, Source, watching::Subscription};
+use super::{ModernReply, Source, task_subscription::ActiveSubscription};
 use crate::{
     down::{
-        accent::{self, Said},
+        accent::{self, OutgoingMessage},
         tasks,
     },
     json::Raw,
@@ -16,49 +16,49 @@ use crate::{
     notice::{Notice, filter},
 };
 
-impl Reply {
+impl ModernReply {
     pub(super) fn listen(&mut self) -> Result<(), RpcError> {
         let (wanted, ids) = (filter::read(self.request.params()), filter::tasks(self.request.params()));
         if !ids.is_empty() && !self.caller.capabilities.extension(capability::TASKS) {
-            return Err(tasks::undeclared());
+            return Err(tasks::not_declared());
         }
         let limit = self.downstream.options.limits.concurrent_requests;
         if limit < ids.len() {
             return Err(accent::too_many(limit));
         }
-        let subscribing = Subscription::to(Arc::clone(&self.downstream), self.caller.clone(), wanted, ids);
+        let subscribing = ActiveSubscription::to(Arc::clone(&self.downstream), self.caller.clone(), wanted, ids);
         self.source = Source::Subscribing(Box::pin(subscribing));
         Ok(())
     }
 
-    pub(super) fn acknowledge(&mut self, subscription: Subscription) {
-        let acknowledged = filter::written_with(&subscription.heard.honoured, &subscription.tasks);
-        self.say_notification("notifications/subscriptions/acknowledged", Some(&acknowledged));
+    pub(super) fn acknowledge(&mut self, subscription: ActiveSubscription) {
+        let acknowledged = filter::encode_with_tasks(&subscription.service.accepted, &subscription.tasks);
+        self.push_notification("notifications/subscriptions/acknowledged", Some(&acknowledged));
         self.source = Source::Listening(subscription);
     }
 
-    pub(super) fn hear(&mut self, notice: Option<Notice>) {
+    pub(super) fn send_notice(&mut self, notice: Option<Notice>) {
         match notice {
-            Some(Notice::Changed(list)) => self.say_notification(list.changed_method(), None),
+            Some(Notice::Changed(list)) => self.push_notification(list.changed_method(), None),
             Some(Notice::Updated { params, .. }) => {
-                self.say_notification("notifications/resources/updated", Some(&params))
+                self.push_notification("notifications/resources/updated", Some(&params))
             }
-            Some(Notice::Other { method, params }) => self.say_notification(&method, params.as_ref()),
+            Some(Notice::Other { method, params }) => self.push_notification(&method, params.as_ref()),
             Some(Notice::Log(_) | Notice::Fault(_) | Notice::Missed(_)) => {}
             None => {
                 let tag = Edit::Set(meta::SUBSCRIPTION_ID, self.id.raw());
                 let result = splice::edited(&Raw::empty_object(), &[meta::with_keys(None, &[tag])]);
-                let said = self.answered(&result);
-                self.unsaid.push_back(said);
+                let message = self.answered(&result);
+                self.outgoing.push_back(message);
                 self.source = Source::Nothing;
             }
         }
     }
 
-    /// A notification on this subscription, tagged with it.
-    fn say_notification(&mut self, method: &str, params: Option<&Raw>) {
+    /// Queues a notification tagged with this subscription.
+    fn push_notification(&mut self, method: &str, params: Option<&Raw>) {
         let tag = Edit::Set(meta::SUBSCRIPTION_ID, self.id.raw());
         let edit = meta::with_keys(params, &[tag]);
-        self.unsaid.push_back(Said::more(compose::notification(method, params, &[edit])));
+        self.outgoing.push_back(OutgoingMessage::notification(compose::notification(method, params, &[edit])));
     }
 }

@@ -1,4 +1,4 @@
-//! Tasks a stateless caller wants to be told of: looked at on its behalf, and told of when they change.
+//! Subscriptions to tasks: polls each task for the client and notifies it of changes.
 
 use std::sync::Arc;
 
@@ -6,65 +6,65 @@ use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
-    down::{Caller, Downstream, Heard},
-    notice::{Notice, Wanted},
-    task::{Depth, Task, spelling},
+    down::{Caller, Downstream, ServiceSubscription},
+    notice::{Notice, SubscriptionFilter},
+    task::{TaskDetail, Task, codec},
 };
 
-/// Notices of one subscription that wait for its reader; whoever tells waits with them.
+/// Queued notices of one subscription; senders wait when it is full.
 const UNREAD: usize = 64;
 
-/// A subscription: what a service tells of, and these tasks.
-pub(super) struct Subscription {
-    pub(super) heard: Heard,
-    /// The tasks that exist and are the caller's.
+/// A subscription to notices of the service and to tasks.
+pub(super) struct ActiveSubscription {
+    pub(super) service: ServiceSubscription,
+    /// Ids of the requested tasks that the caller has.
     pub(super) tasks: Vec<String>,
-    _telling: Vec<AbortOnDropHandle<()>>,
+    _forwarders: Vec<AbortOnDropHandle<()>>,
 }
 
-impl Subscription {
-    /// Subscribes to what a service tells of and to tasks. With the end of both the subscription ends.
-    pub(super) async fn to(downstream: Arc<Downstream>, caller: Caller, wanted: Wanted, ids: Vec<String>) -> Self {
+impl ActiveSubscription {
+    /// Subscribes to notices of the service and to tasks; ends when both have ended.
+    pub(super) async fn to(downstream: Arc<Downstream>, caller: Caller, wanted: SubscriptionFilter, ids: Vec<String>) -> Self {
         if ids.is_empty() {
-            let heard = downstream.service.listen(wanted, &caller).await;
-            return Self { heard, tasks: Vec::new(), _telling: Vec::new() };
+            let service = downstream.service.listen(wanted, &caller).await;
+            return Self { service, tasks: Vec::new(), _forwarders: Vec::new() };
         }
         let (sender, notices) = mpsc::channel(UNREAD);
-        let (mut tasks, mut telling) = (Vec::new(), Vec::new());
+        let (mut tasks, mut forwarders) = (Vec::new(), Vec::new());
         let runtime = tokio::runtime::Handle::current();
         for id in ids {
-            let Some(task) = look(&downstream, &caller, &id).await else { continue };
+            let Some(task) = task_state(&downstream, &caller, &id).await else { continue };
             let (downstream, caller, sender) = (Arc::clone(&downstream), caller.clone(), sender.clone());
-            telling.push(AbortOnDropHandle::new(runtime.spawn(tell(downstream, caller, task, sender))));
+            forwarders.push(AbortOnDropHandle::new(runtime.spawn(watch_task(downstream, caller, task, sender))));
             tasks.push(id);
         }
-        let honoured = if wanted == Wanted::default() {
+        let accepted = if wanted == SubscriptionFilter::default() {
             wanted
         } else {
-            let heard = downstream.service.listen(wanted, &caller).await;
-            telling.push(AbortOnDropHandle::new(runtime.spawn(pass_on(heard.notices, sender))));
-            heard.honoured
+            let service = downstream.service.listen(wanted, &caller).await;
+            forwarders.push(AbortOnDropHandle::new(runtime.spawn(forward(service.notices, sender))));
+            service.accepted
         };
-        Self { heard: Heard { honoured, notices }, tasks, _telling: telling }
+        Self { service: ServiceSubscription { accepted, notices }, tasks, _forwarders: forwarders }
     }
 }
 
-async fn look(downstream: &Downstream, caller: &Caller, id: &str) -> Option<Task> {
-    downstream.service.tasks(caller)?.look(id, Depth::Whole, caller).await.ok()
+async fn task_state(downstream: &Downstream, caller: &Caller, id: &str) -> Option<Task> {
+    downstream.service.tasks(caller)?.get(id, TaskDetail::Full, caller).await.ok()
 }
 
-/// Tells of a task whenever it has changed, until it is over or gone.
-async fn tell(downstream: Arc<Downstream>, caller: Caller, mut task: Task, sender: mpsc::Sender<Notice>) {
+/// Sends a notification at each change of a task, until it is finished or gone.
+async fn watch_task(downstream: Arc<Downstream>, caller: Caller, mut task: Task, sender: mpsc::Sender<Notice>) {
     loop {
         let Some(tasks) = downstream.service.tasks(&caller) else { return };
-        let told = spelling::modern_whole(&task);
+        let known = codec::modern_whole(&task);
         if task.status.is_over() {
             return;
         }
-        tasks.changed(&task, &caller).await;
-        let Some(now) = look(&downstream, &caller, &task.id).await else { return };
-        let params = spelling::modern_whole(&now);
-        if params != told {
+        tasks.wait_for_change(&task, &caller).await;
+        let Some(now) = task_state(&downstream, &caller, &task.id).await else { return };
+        let params = codec::modern_whole(&now);
+        if params != known {
             let notice = Notice::Other { method: "notifications/tasks".to_owned(), params: Some(params) };
             if sender.send(notice).await.is_err() {
                 return;
@@ -74,7 +74,7 @@ async fn tell(downstream: Arc<Downstream>, caller: Caller, mut task: Task, sende
     }
 }
 
-async fn pass_on(mut notices: mpsc::Receiver<Notice>, sender: mpsc::Sender<Notice>) {
+async fn forward(mut notices: mpsc::Receiver<Notice>, sender: mpsc::Sender<Notice>) {
     while let Some(notice) = notices.recv().await {
         if sender.send(notice).await.is_err() {
             return;

@@ -1,4 +1,4 @@
-//! What a session has under way, and how it is called off: one request by its id, or all of them at the end.
+//! Requests in progress of one session, and how they are cancelled: one by its id, or all at the end.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -7,37 +7,37 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 
-use super::Session;
+use super::DownstreamSession;
 use crate::{
     down::accent,
     message::{Id, RpcError},
 };
 
-/// The requests under way. Each has a token of its own, which costs less than one that hangs on another.
+/// Requests in progress. Each has its own token, which is cheaper than child tokens.
 #[derive(Debug, Default)]
-pub(super) struct Requests {
+pub(super) struct InFlightRequests {
     by_id: HashMap<Id, CancellationToken>,
-    /// The session is over: what begins now is cancelled at once.
+    /// The session has ended: new requests are cancelled at once.
     over: bool,
 }
 
-/// A request under way; letting go of it forgets it.
+/// A request in progress; removed from its session when dropped.
 #[derive(Debug)]
-pub(in crate::down) struct UnderWay {
-    session: Arc<Session>,
+pub(in crate::down) struct InFlightRequest {
+    session: Arc<DownstreamSession>,
     id: Id,
     pub(in crate::down) cancelled: CancellationToken,
 }
 
-impl Session {
-    /// Notes that a request is under way; refused when that id is already, or when there are too many.
-    pub(in crate::down) fn under_way(self: &Arc<Self>, id: &Id) -> Result<UnderWay, RpcError> {
-        let cancelled = self.under_way.lock().begin(id, self.downstream.options.limits.concurrent_requests)?;
-        Ok(UnderWay { session: Arc::clone(self), id: id.clone(), cancelled })
+impl DownstreamSession {
+    /// Registers a request; refused if its id is in use or there are too many.
+    pub(in crate::down) fn begin_request(self: &Arc<Self>, id: &Id) -> Result<InFlightRequest, RpcError> {
+        let cancelled = self.in_flight.lock().begin(id, self.downstream.options.limits.concurrent_requests)?;
+        Ok(InFlightRequest { session: Arc::clone(self), id: id.clone(), cancelled })
     }
 }
 
-impl Requests {
+impl InFlightRequests {
     fn begin(&mut self, id: &Id, limit: usize) -> Result<CancellationToken, RpcError> {
         let (count, cancelled) = (self.by_id.len(), CancellationToken::new());
         if self.over {
@@ -50,25 +50,25 @@ impl Requests {
         }
     }
 
-    /// Whether there are none.
+    /// Whether no request is in progress.
     pub(super) fn is_empty(&self) -> bool {
         self.by_id.is_empty()
     }
 
-    /// The token of one.
+    /// Cancellation token of a request.
     pub(super) fn token(&self, id: &Id) -> Option<CancellationToken> {
         self.by_id.get(id).cloned()
     }
 
-    /// There will be no more; gives the tokens of those there are.
+    /// Marks the session as ended and returns the tokens of all requests.
     pub(super) fn close(&mut self) -> Vec<CancellationToken> {
         self.over = true;
         self.by_id.values().cloned().collect()
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for InFlightRequest {
     fn drop(&mut self) {
-        self.session.under_way.lock().by_id.remove(&self.id);
+        self.session.in_flight.lock().by_id.remove(&self.id);
     }
 }

@@ -1,17 +1,17 @@
-//! Strings: crossed by the word, read where somebody needs them.
+//! Strings: scanned eight bytes at a time, decoded only on demand.
 
 use std::borrow::Cow;
 
 use super::{Scanner, Stop};
 
-/// Words that a short string has at most: enough for the longest keys that the protocol has.
+/// Maximum number of 8-byte words of a short string: enough for the longest protocol keys.
 const SHORT: usize = 6;
-/// A string that has gone on for this long is likely to go on; then wider instructions pay.
+/// Length after which a string is likely to be long, so that wider instructions pay off.
 const LONG: usize = 64;
-/// Bytes looked at twice while they are in the nearest cache.
+/// Window size: small enough to be scanned twice from the first-level cache.
 const WINDOW: usize = 4096;
 
-/// The text of a string literal (quotes included in `literal`); `None` when it holds half a surrogate pair.
+/// Decodes a string literal (quotes included in `literal`); `None` if it has a lone surrogate.
 pub(crate) fn decode_string(literal: &[u8]) -> Option<Cow<'_, str>> {
     let inside = literal.get(1..literal.len().checked_sub(1)?)?;
     if memchr::memchr(b'\\', inside).is_none() {
@@ -20,12 +20,12 @@ pub(crate) fn decode_string(literal: &[u8]) -> Option<Cow<'_, str>> {
     serde_json::from_slice::<String>(literal).ok().map(Cow::Owned)
 }
 
-/// Whether a key literal (quotes included) says `key`.
+/// Whether a key literal (quotes included) equals `key`.
 #[inline]
 pub(crate) fn key_is(literal: &[u8], key: &str) -> bool {
     match literal.get(1..literal.len().saturating_sub(1)) {
         Some(plain) if plain == key.as_bytes() => memchr::memchr(b'\\', plain).is_none(),
-        // An escape makes a key longer than it reads.
+        // Escapes make a literal longer than its text.
         Some(other) if other.len() <= key.len() => false,
         _ => memchr::memchr(b'\\', literal).is_some() && decode_string(literal).is_some_and(|text| text == key),
     }
@@ -34,7 +34,7 @@ pub(crate) fn key_is(literal: &[u8], key: &str) -> bool {
 // === impl Scanner ===
 
 impl Scanner<'_> {
-    /// Where the string that begins here ends, if it is plain and not long.
+    /// End of the string that begins here, if it is short and has no escapes.
     #[inline(always)]
     pub(super) fn quoted(&self) -> Option<usize> {
         if self.byte() != b'"' {
@@ -52,7 +52,7 @@ impl Scanner<'_> {
         None
     }
 
-    /// Crosses a string. Most are short and plain, and those are not worth a call.
+    /// Scans a string. Most are short without escapes, which is handled inline.
     #[inline(always)]
     pub(super) fn string(&mut self) -> Result<(), Stop> {
         if let Some(end) = self.quoted() {
@@ -63,7 +63,7 @@ impl Scanner<'_> {
         self.longer_string()
     }
 
-    /// A string after its quote, whatever it looks like.
+    /// Scans the rest of any string after its opening quote.
     #[inline(never)]
     fn longer_string(&mut self) -> Result<(), Stop> {
         loop {
@@ -79,7 +79,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Crosses what stands for itself in a string: by the word at first, in windows once it is long.
+    /// Skips ordinary characters: by 8-byte words at first, by windows once the string is long.
     fn plain(&mut self) {
         let start = self.at;
         while let Some(word) = self.bytes.get(self.at..).and_then(<[u8]>::first_chunk) {
@@ -97,7 +97,7 @@ impl Scanner<'_> {
         self.at += rest.iter().position(|byte| is_special(*byte)).unwrap_or(rest.len());
     }
 
-    /// Crosses whole windows without anything special; false when it stands before something special.
+    /// Skips whole windows of ordinary characters; `false` if it stopped at a special one.
     fn windows(&mut self) -> bool {
         if self.checked {
             let rest = &self.bytes[self.at..];
@@ -106,7 +106,7 @@ impl Scanner<'_> {
         }
         while let Some(window) = self.bytes.get(self.at..self.at + WINDOW) {
             let length = memchr::memchr2(b'"', b'\\', window).unwrap_or(WINDOW);
-            // Without an early exit this loop becomes vector instructions.
+            // Without an early exit this loop is vectorised.
             let control = window[..length].iter().fold(false, |control, byte| control | (*byte < 0x20));
             if control {
                 self.at += window.iter().position(|byte| is_special(*byte)).unwrap_or_default();
@@ -143,7 +143,7 @@ impl Scanner<'_> {
     }
 }
 
-/// Whether a text can stand between quotes as it is.
+/// Whether a text needs no escapes as a JSON string.
 pub(crate) fn is_plain(text: &str) -> bool {
     let (words, rest) = text.as_bytes().as_chunks::<8>();
     let mut last = [b' '; 8];
@@ -151,12 +151,12 @@ pub(crate) fn is_plain(text: &str) -> bool {
     words.iter().chain([&last]).all(|word| special_bytes(u64::from_le_bytes(*word)) == 0)
 }
 
-/// Ends a string, begins an escape, or cannot stand in a string.
+/// Quote, backslash or control character.
 fn is_special(byte: u8) -> bool {
     matches!(byte, b'"' | b'\\' | 0..0x20)
 }
 
-/// The high bit of the first special byte of a word; bits after it mean nothing.
+/// Sets the high bit of the first special byte of a word; later bits are undefined.
 fn special_bytes(word: u64) -> u64 {
     const EACH: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x8080_8080_8080_8080;

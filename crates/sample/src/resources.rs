@@ -1,4 +1,4 @@
-//! What the sample lets its callers read: a memo that can be written, greetings by name, a prompt.
+//! Resources, prompts and completions of the sample: a writable memo, greetings by name, one prompt.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -10,7 +10,7 @@ const GREETING: &str = "greeting://";
 /// Names that completion offers.
 const NAMES: [&str; 5] = ["Ada", "Alan", "Edsger", "Grace", "Margaret"];
 
-/// The one text that changes.
+/// Text of the memo resource.
 #[derive(Debug)]
 pub(crate) struct Memo(Mutex<String>);
 
@@ -33,7 +33,7 @@ impl Memo {
             _ if uri == MEMO => self.0.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             _ => {
                 let data = json!({ "uri": uri });
-                return Err(RpcError::with_data(RpcError::RESOURCE_NOT_FOUND, "no such resource", data));
+                return Err(RpcError::with_data(RpcError::RESOURCE_NOT_FOUND, "resource not found", data));
             }
         };
         Ok(Raw::of(&json!({ "contents": [{ "uri": uri, "mimeType": "text/plain", "text": text }] })))
@@ -44,7 +44,7 @@ pub(crate) fn memo_changed() -> Notice {
     Notice::Updated { uri: MEMO.to_owned(), params: Raw::of(&json!({ "uri": MEMO })) }
 }
 
-/// Those of the URIs that can be subscribed to.
+/// The URIs among these that support subscriptions.
 pub(crate) fn known(uris: &[String]) -> Vec<String> {
     uris.iter().filter(|uri| *uri == MEMO).cloned().collect()
 }
@@ -58,7 +58,7 @@ pub(crate) fn list() -> Raw {
 
 pub(crate) fn templates() -> Raw {
     Raw::of(&json!({ "resourceTemplates": [
-        { "uriTemplate": "greeting://{name}", "name": "greeting", "description": "A greeting for anyone",
+        { "uriTemplate": "greeting://{name}", "name": "greeting", "description": "A greeting by name",
           "mimeType": "text/plain" },
     ] }))
 }
@@ -66,7 +66,7 @@ pub(crate) fn templates() -> Raw {
 pub(crate) fn prompts() -> Raw {
     Raw::of(&json!({ "prompts": [
         { "name": "introduce", "title": "Introduce someone", "description": "Ask a model to introduce a person",
-          "arguments": [{ "name": "name", "description": "Whom", "required": true }] },
+          "arguments": [{ "name": "name", "description": "Name of the person", "required": true }] },
     ] }))
 }
 
