@@ -1,4 +1,4 @@
-//! What a catalog of many tools costs: reading, merging, comparing, searching, looking for what is wrong.
+//! Benchmark of large catalogs: parsing, merging, comparing, searching and linting.
 //!
 //! `cargo run --release -p toolway-host --example catalog_cost -- 10000`
 
@@ -12,16 +12,16 @@ use std::{
 use serde_json::{Value, json};
 use toolway_config::ServerName;
 use toolway_host::catalog::{
-    Catalog, Diff, Freshness, Listing, Naming, Offer, PublicName, entry::Listed, lint::Provider, merge,
+    Catalog, Diff, Freshness, Listing, Naming, Offer, PublicName, entry::ListedItem, lint::Provider, merge,
 };
 use toolway_wire::{
     json::Raw,
     message::item::{self, Tool},
 };
 
-/// Servers the tools are spread over.
+/// Number of servers.
 const SERVERS: usize = 50;
-/// How often each thing is done; the quickest and the median are said.
+/// Number of rounds; the minimum and the median are printed.
 const ROUNDS: usize = 9;
 
 fn main() -> io::Result<()> {
@@ -31,7 +31,7 @@ fn main() -> io::Result<()> {
     say(&format!("{tools} tools of {SERVERS} servers, {size} bytes"))?;
 
     let offers = read(&texts);
-    timed("read the answers and take fingerprints", || drop(read(&texts)))?;
+    timed("parse the lists and compute fingerprints", || drop(read(&texts)))?;
     timed("merge", || drop(merge(&offers, Naming::Always, 1)))?;
     timed("merge, prefix only on collision", || drop(merge(&offers, Naming::Auto, 1)))?;
 
@@ -82,11 +82,11 @@ fn read(texts: &[Vec<u8>]) -> BTreeMap<ServerName, Offer> {
 fn offer(text: &[u8]) -> Offer {
     let raw = Raw::parse(text.to_vec()).unwrap_or_else(|_| Raw::empty_object());
     let (tools, _) = item::read_items::<Tool>(&raw).unwrap_or_default();
-    let listing = Listing { tools: tools.into_iter().map(Listed::new).collect(), ..Listing::empty() };
+    let listing = Listing { tools: tools.into_iter().map(ListedItem::new).collect(), ..Listing::empty() };
     Offer { listing: Arc::new(listing), filter: Arc::default(), freshness: Freshness::Verified }
 }
 
-/// The same offers, with one server listing half as much.
+/// The same offers, with half of the tools of one server.
 fn changed(offers: &BTreeMap<ServerName, Offer>) -> BTreeMap<ServerName, Offer> {
     let mut offers = offers.clone();
     if let Some(offer) = offers.values_mut().next() {
@@ -96,7 +96,7 @@ fn changed(offers: &BTreeMap<ServerName, Offer>) -> BTreeMap<ServerName, Offer> 
     offers
 }
 
-/// What a server answers to `tools/list`.
+/// Result of a server for `tools/list`.
 fn answer(server: usize, tools: usize) -> Vec<u8> {
     const VERBS: [&str; 8] = ["create", "list", "get", "update", "delete", "search", "merge", "export"];
     const NOUNS: [&str; 10] =

@@ -1,5 +1,5 @@
-//! A program that embeds the host: it reads a configuration file, edits it while it runs, and prints what the host says
-//! about it. Beside the file it brings a server in its own process and one over a transport of its own.
+//! A program that embeds the host: it reads a configuration file, edits it while running, and prints the effects. It adds
+//! an in-process server and one over a custom transport.
 //!
 //! `embed <folder> <program>`: the file is written into the folder, and `<program>` is the server its entries start.
 
@@ -17,7 +17,7 @@ use toolway_host::{
     Host, HostOptions, HostPorts,
     call::{CallRequest, Caller},
     connection::{WantedServer, Way},
-    event::{CallStage, HostEvent, Listener},
+    event::{CallStage, HostEvent, EventListener},
     keeper,
 };
 use toolway_testkit::fixture_server::FixtureServer;
@@ -26,12 +26,12 @@ use toolway_wire::{
     json::Raw,
     limit::Limits,
     up::{
-        stdio::{OpenStreams, StdioTransport, Streams},
+        stdio::{StreamOpener, StdioTransport, ServerStreams},
         transport::Transport,
     },
 };
 
-/// A way to a server that only this program knows: a pair of pipes in memory.
+/// A custom transport: a pair of in-memory pipes.
 #[derive(Debug)]
 struct Tunnel {
     server: FixtureServer,
@@ -40,8 +40,8 @@ struct Tunnel {
 type Problem = Box<dyn std::error::Error>;
 
 fn main() -> Result<(), Problem> {
-    // First of all: from here on, nothing that is started outlives this program.
-    keeper::lend();
+    // Must come first: ends all server processes when this program ends.
+    keeper::run_if_keeper();
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?.block_on(run())
 }
 
@@ -55,7 +55,7 @@ async fn run() -> Result<(), Problem> {
 
     let host = Host::start(&read(&file)?, HostPorts::default(), options()?).await?;
     let mut events = host.events();
-    let missing = host.gather(Duration::from_secs(20)).await;
+    let missing = host.wait_until_listed(Duration::from_secs(20)).await;
     say(&format!("missing: {}", missing.len()))?;
     for status in host.servers() {
         say(&format!("{}: {} ({})", status.server, status.phase, status.transport.word()))?;
@@ -69,7 +69,7 @@ async fn run() -> Result<(), Problem> {
     }
     tell(&mut events)?;
 
-    // Somebody edits the file: one entry changes, one is new.
+    // Edit the file: one entry changes, one is new.
     let edited = [
         ("notes", json!({ "command": program, "args": ["notes"], "excludeTools": ["crash"] })),
         ("tasks", json!({ "command": program, "args": ["tasks"], "lazy": true })),
@@ -81,10 +81,10 @@ async fn run() -> Result<(), Problem> {
         say(&format!("{server}: {happened}"))?;
     }
 
-    // An edit that cannot be read changes nothing, and says why.
+    // An invalid edit changes nothing and gives an error.
     std::fs::write(&file, r#"{ "mcpServers": { "notes": { "command": 7 } } }"#)?;
     match read(&file) {
-        Ok(_) => say("that should not have been read")?,
+        Ok(_) => say("the invalid file was accepted")?,
         Err(error) => {
             say(&format!("not applied: {}", error.to_string().replace(&*file.to_string_lossy(), "toolway.json")))?
         }
@@ -95,7 +95,7 @@ async fn run() -> Result<(), Problem> {
     Ok(tell(&mut events)?)
 }
 
-/// The servers this program brings along.
+/// The servers that this program adds.
 fn options() -> Result<HostOptions, Problem> {
     let here = FixtureServer::new("here").tool("read", "Read something of this program's");
     let tunnel = Tunnel { server: FixtureServer::new("tunnel").tool("read", "Read through the tunnel") };
@@ -111,13 +111,13 @@ fn options() -> Result<HostOptions, Problem> {
     })
 }
 
-impl OpenStreams for Tunnel {
+impl StreamOpener for Tunnel {
     fn target(&self) -> String {
         "the tunnel".to_owned()
     }
 
-    fn open(&self) -> BoxFuture<'_, Result<Streams, WireError>> {
-        // What carries the bytes is this program's business; here it is memory.
+    fn open(&self) -> BoxFuture<'_, Result<ServerStreams, WireError>> {
+        // Any byte streams will do; here they are in memory.
         Box::pin(async {
             let (ours, theirs) = tokio::io::duplex(64 * 1024);
             let (read, write) = tokio::io::split(ours);
@@ -126,18 +126,18 @@ impl OpenStreams for Tunnel {
                 their_read,
                 their_write,
                 self.server.service(),
-                toolway_wire::down::FaceOptions::default(),
+                toolway_wire::down::DownstreamOptions::default(),
                 tokio_util::sync::CancellationToken::new(),
             );
-            // It ends with its streams.
+            // The server ends when its streams close.
             drop(tokio::runtime::Handle::current().spawn(serving));
-            Ok(Streams { read: Box::new(read), write: Box::new(write), keeper: None })
+            Ok(ServerStreams { read: Box::new(read), write: Box::new(write), process: None })
         })
     }
 }
 
-/// What the host has told since it was last looked at: states of servers and of calls.
-fn tell(events: &mut Listener) -> io::Result<()> {
+/// Prints the events since the last call: states of servers and stages of calls.
+fn tell(events: &mut EventListener) -> io::Result<()> {
     while let Some(event) = events.try_next() {
         match event {
             HostEvent::Server(status) => say(&format!("event: {} is {}", status.server, status.phase.word()))?,

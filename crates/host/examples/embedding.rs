@@ -1,8 +1,8 @@
-//! A program of somebody else's that embeds the host: it lends its executable with the first statement of `main`.
+//! A program that embeds the host and provides the keeper process with the first statement of `main`.
 //!
-//! Each line of its input is a program as JSON (`{"command": …, "arguments": […], "variables": {…}}`), which is started
-//! and shaken hands with. Its output says, line by line, what became of each. It leaves when its input ends, without
-//! closing anything: the keeper sees to that. With the argument `--without-keeper` there is none.
+//! Each input line is a program as JSON (`{"command": …, "arguments": […], "variables": {…}}`), which is started as a
+//! server. For each, a line of output tells the result. The program exits when its input ends, without closing anything;
+//! the keeper ends the servers. With the argument `--without-keeper` there is no keeper.
 
 use std::{
     collections::BTreeMap,
@@ -15,11 +15,11 @@ use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 use tokio::task::JoinSet;
 use toolway_host::{
     connection::{DialOptions, Program, ServerAddress, dial},
-    keeper::{self, Custodian, Custody},
+    keeper::{self, KeeperHandle, CleanupGuarantee},
 };
 use toolway_wire::up::Peer;
 
-/// A line of the input.
+/// An input line.
 #[derive(Deserialize)]
 struct Wanted {
     command: String,
@@ -28,7 +28,7 @@ struct Wanted {
 }
 
 fn main() -> io::Result<()> {
-    keeper::lend();
+    keeper::run_if_keeper();
     tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?.block_on(run())
 }
 
@@ -48,7 +48,7 @@ async fn run() -> io::Result<()> {
     Ok(())
 }
 
-/// The next program to start; meanwhile, what becomes of the others is said.
+/// Waits for the next program to start, and meanwhile prints which servers end.
 async fn next(lines: &mut Lines<BufReader<Stdin>>, ends: &mut JoinSet<Value>) -> io::Result<Option<Wanted>> {
     loop {
         tokio::select! {
@@ -63,21 +63,21 @@ async fn end_of(peer: Peer, number: usize) -> Value {
 }
 
 fn options() -> DialOptions {
-    DialOptions { environment: std::env::vars_os().collect(), custodian: custodian(), ..DialOptions::default() }
+    DialOptions { environment: std::env::vars_os().collect(), keeper: keeper(), ..DialOptions::default() }
 }
 
-fn custodian() -> Custodian {
+fn keeper() -> KeeperHandle {
     if std::env::args().any(|argument| argument == "--without-keeper") {
-        Custodian::nobody()
+        KeeperHandle::disabled()
     } else {
-        Custodian::default()
+        KeeperHandle::default()
     }
 }
 
 fn custody() -> String {
-    match custodian().custody() {
-        Custody::Kept => "kept".to_owned(),
-        Custody::Weaker { why } => why,
+    match keeper().cleanup() {
+        CleanupGuarantee::Full => "kept".to_owned(),
+        CleanupGuarantee::BestEffort { why } => why,
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the keeper costs: a start through it against a plain one in the same run, and its memory.
+//! Benchmark of the keeper: start times with and without it in the same run, and its memory.
 //!
 //! `cargo run --release -p toolway-host --example keeper_cost`; the figures are in `docs/decisions/0005-keeper.md`.
 
@@ -9,18 +9,18 @@ use std::{
 
 use tokio::io::AsyncReadExt;
 use toolway_host::{
-    connection::{LastWords, Program, environment::Environment, stdio::Launcher},
-    keeper::{Custodian, Patience, lend},
+    connection::{StderrTail, Program, environment::Environment, stdio::Launcher},
+    keeper::{KeeperHandle, ShutdownTimeouts, lend},
 };
-use toolway_testkit::weighing::{keeper, kilobytes};
+use toolway_testkit::process_memory::{keeper, kilobytes};
 use toolway_wire::{
     error::WireError,
-    up::stdio::{OpenStreams, Streams},
+    up::stdio::{StreamOpener, ServerStreams},
 };
 
-/// Starts that are measured, of each way.
+/// Number of measured starts with and without the keeper.
 const STARTS: usize = 300;
-/// Servers that are kept while memory is measured.
+/// Number of servers running while memory is measured.
 const SERVERS: [usize; 3] = [1, 10, 100];
 
 fn main() -> io::Result<()> {
@@ -31,19 +31,19 @@ fn main() -> io::Result<()> {
 
 async fn run() -> Result<(), WireError> {
     let began = Instant::now();
-    drop(open(&launcher("true", Custodian::default())).await?);
+    drop(open(&launcher("true", KeeperHandle::default())).await?);
     say(&format!("the first start, keeper included: {:?}", began.elapsed()));
 
     let (mut plain, mut kept) = (Vec::new(), Vec::new());
     for _ in 0..STARTS {
-        plain.push(start(Custodian::nobody()).await?);
-        kept.push(start(Custodian::default()).await?);
+        plain.push(start(KeeperHandle::disabled()).await?);
+        kept.push(start(KeeperHandle::default()).await?);
     }
     say(&format!("a plain start, to the end of its output: {:?}", median(&mut plain)));
     say(&format!("a kept start, to the end of its output: {:?}", median(&mut kept)));
 
-    let launcher = launcher("cat", Custodian::default());
-    let mut servers: Vec<Streams> = Vec::new();
+    let launcher = launcher("cat", KeeperHandle::default());
+    let mut servers: Vec<ServerStreams> = Vec::new();
     for count in SERVERS {
         while servers.len() < count {
             servers.push(open(&launcher).await?);
@@ -57,25 +57,25 @@ async fn run() -> Result<(), WireError> {
     Ok(())
 }
 
-async fn start(custodian: Custodian) -> Result<Duration, WireError> {
-    let launcher = launcher("true", custodian);
+async fn start(keeper: KeeperHandle) -> Result<Duration, WireError> {
+    let launcher = launcher("true", keeper);
     let began = Instant::now();
     let mut streams = open(&launcher).await?;
     drop(streams.read.read(&mut [0]).await);
     let took = began.elapsed();
-    if let Some(keeper) = streams.keeper {
+    if let Some(keeper) = streams.process {
         keeper.close().await;
     }
     Ok(took)
 }
 
-async fn open(launcher: &Launcher) -> Result<Streams, WireError> {
+async fn open(launcher: &Launcher) -> Result<ServerStreams, WireError> {
     launcher.open().await
 }
 
-fn launcher(command: &str, custodian: Custodian) -> Launcher {
+fn launcher(command: &str, keeper: KeeperHandle) -> Launcher {
     let environment: Environment = std::env::vars_os().collect();
-    Launcher::new(Program::new(command), &environment, LastWords::default()).kept_by(custodian, Patience::AT_EXIT)
+    Launcher::new(Program::new(command), &environment, StderrTail::default()).with_keeper(keeper, ShutdownTimeouts::AT_EXIT)
 }
 
 fn median(times: &mut [Duration]) -> Duration {

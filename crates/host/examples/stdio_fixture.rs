@@ -1,15 +1,15 @@
-//! testkit's fixture server as a real process: what it is called, which era it speaks and what it does are arguments.
+//! The fixture server of testkit as a process. Name, era and behaviour are arguments.
 //!
-//! `stdio_fixture <name> [--era legacy|modern] [--asks] [--slow <milliseconds>] [--hang] [--crash] [--say <text>]`. With
-//! `--asks` it has a tool that asks something, with `--slow` it takes its time to start, with `--hang` it never answers,
-//! with `--crash` it says why and ends; `--say` is what it says on its standard error first.
+//! `stdio_fixture <name> [--era legacy|modern] [--asks] [--slow <milliseconds>] [--hang] [--crash] [--say <text>]`:
+//! `--asks` adds a tool that sends a server request, `--slow` delays the start, `--hang` never answers, `--crash` prints an
+//! error and exits, and `--say` prints a text to standard error first.
 
 use std::io::{self, Write};
 
 use tokio_util::sync::CancellationToken;
 use toolway_testkit::fixture_server::{Behaviour, FixtureServer};
 use toolway_wire::{
-    down::{self, FaceOptions},
+    down::{self, DownstreamOptions},
     revision::{Era, Revision},
 };
 
@@ -45,7 +45,7 @@ fn main() -> io::Result<()> {
     } else {
         server
     };
-    let options = FaceOptions { revisions, ..FaceOptions::default() };
+    let options = DownstreamOptions { revisions, ..DownstreamOptions::default() };
     let serving = down::stdio::serve(
         tokio::io::stdin(),
         tokio::io::stdout(),
@@ -56,7 +56,7 @@ fn main() -> io::Result<()> {
     runtime.block_on(serving).map_err(io::Error::other)
 }
 
-/// Reads until its input ends, and says nothing.
+/// Reads its input to the end without answering.
 async fn hang() -> io::Result<()> {
     tokio::io::copy(&mut tokio::io::stdin(), &mut tokio::io::sink()).await.map(drop)
 }

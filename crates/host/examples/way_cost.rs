@@ -1,10 +1,10 @@
-//! What the way of a call adds to a bare call of a peer, and what connecting many servers costs against the slowest.
+//! Benchmark of calls through a host against calls of a bare peer, and of connecting many servers against one.
 //!
 //! `way_cost calls <number>` prints microseconds per call: bare, and through a host with policy, limits and log.
-//! `way_cost connect <number> <program>` prints how long one of `<program>` takes alone, so many of them through a host,
-//! and the ratio (`stdio_fixture s --slow 250` is a program that takes its time). `way_cost memory <number> <program or
-//! address>` prints what a host and its keeper weigh that idle with so many of them (`toolway sample --http` prints an
-//! address). Build it with `--release`; a ratio within one run is all that counts.
+//! `way_cost connect <number> <program>` prints the time to connect one server, `<number>` servers through a host, and the
+//! ratio (`stdio_fixture s --slow 250` starts slowly). `way_cost memory <number> <program or address>` prints the memory of
+//! an idle host with this number of servers, and of its keeper (`toolway sample --http` prints an address). Build with
+//! `--release`, and compare only figures of the same run.
 
 use std::{
     io::{self, Write},
@@ -23,10 +23,10 @@ use toolway_host::{
 };
 use toolway_testkit::{
     fixture_server::FixtureServer,
-    weighing::{self, kilobytes},
+    process_memory::{self, kilobytes},
 };
 use toolway_wire::{
-    down::FaceOptions,
+    down::DownstreamOptions,
     exchange::Outcome,
     json::Raw,
     up::{ConnectOptions, Peer, in_process},
@@ -34,15 +34,15 @@ use toolway_wire::{
 
 type Problem = Box<dyn std::error::Error>;
 
-/// Nothing that is measured takes longer.
+/// Time limit of each measurement.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// After this long nothing is going on any more.
+/// Time until the host is idle.
 const SETTLED: Duration = Duration::from_secs(3);
-/// How often each side is measured, in turn.
+/// Number of alternating rounds.
 const ROUNDS: usize = 5;
 
 fn main() -> Result<(), Problem> {
-    keeper::lend();
+    keeper::run_if_keeper();
     let words: Vec<String> = std::env::args().skip(1).collect();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
@@ -56,7 +56,7 @@ fn main() -> Result<(), Problem> {
 async fn calls(number: usize) -> Result<(), Problem> {
     let server = FixtureServer::new("files").tool("read", "Read");
     let arguments = Raw::of(&json!({ "path": "/tmp/x" }));
-    let transport = Arc::new(in_process::transport(server.service(), FaceOptions::default()));
+    let transport = Arc::new(in_process::transport(server.service(), DownstreamOptions::default()));
     let peer = Peer::connect(transport, ConnectOptions::default()).await?;
     let wanted = WantedServer::new("files".parse()?, Way::InProcess(server.service()));
     let host = start(vec![wanted]).await?;
@@ -88,7 +88,7 @@ async fn calls(number: usize) -> Result<(), Problem> {
     Ok(())
 }
 
-/// So many servers at one place: a program, its arguments after it, or an address.
+/// Returns `number` servers of one place: a program with arguments, or a URL.
 fn wanted(number: usize, place: &str) -> Result<Vec<WantedServer>, Problem> {
     let address = |index: usize| -> Result<ServerAddress, Problem> {
         if place.starts_with("http") {
@@ -96,7 +96,7 @@ fn wanted(number: usize, place: &str) -> Result<Vec<WantedServer>, Problem> {
         }
         let mut words = place.split(' ').map(str::to_owned);
         let program = Program::new(words.next().unwrap_or_default());
-        // The fixture takes the name it is to have.
+        // The first argument of the fixture is its name.
         let arguments = words.collect::<Vec<_>>();
         let arguments = if arguments.is_empty() { vec![format!("s{index}")] } else { arguments };
         Ok(ServerAddress::Process(Program { arguments, ..program }))
@@ -111,7 +111,7 @@ async fn memory(number: usize, place: &str) -> Result<(), Problem> {
     let host = start(wanted(number, place)?).await?;
     tokio::time::sleep(SETTLED).await;
     let pss = |pid: &str| kilobytes(pid, "Pss").unwrap_or_default();
-    let (ours, keepers) = (pss("self"), weighing::keeper().map_or(0, |keeper| pss(&keeper)));
+    let (ours, keepers) = (pss("self"), process_memory::keeper().map_or(0, |keeper| pss(&keeper)));
     say(&format!("{number} servers: ourselves {ours} kB, the keeper {keepers} kB (Pss)"))?;
     host.shutdown().await;
     Ok(())
@@ -125,7 +125,7 @@ async fn connect(number: usize, program: &str) -> Result<(), Problem> {
     Ok(())
 }
 
-/// How long until all of them are listed.
+/// Time until all servers are listed.
 async fn connected(servers: Vec<WantedServer>) -> Result<Duration, Problem> {
     let began = Instant::now();
     let host = start(servers).await?;
@@ -137,7 +137,7 @@ async fn connected(servers: Vec<WantedServer>) -> Result<Duration, Problem> {
 async fn start(servers: Vec<WantedServer>) -> Result<Host, Problem> {
     let options = HostOptions { servers, environment: std::env::vars_os().collect(), ..HostOptions::default() };
     let host = Host::start(&Config::default(), HostPorts::default(), options).await?;
-    let missing = host.gather(PATIENCE).await;
+    let missing = host.wait_until_listed(PATIENCE).await;
     if missing.is_empty() { Ok(host) } else { Err(format!("{} servers are missing", missing.len()).into()) }
 }
 

@@ -1,25 +1,30 @@
-//! The way of a call: find, decide, admit, send, record. There is no other.
+//! The stages of a call: find, decide, admit, send, record.
 //!
-//! A tool that is called, a resource that is read and a prompt that is got all go it, whoever asks: the command line,
-//! a model, the gateway. It ends in exactly one [`CallOutcome`], and that is recorded. The first stretch is in `find`,
-//! the others are in `way`, what the caller holds meanwhile in [`relay`]; completing arguments and hearing of updates are
-//! in [`beside`].
+//! Tool calls, resource reads and prompt requests of all surfaces pass through them. Each call ends in exactly one
+//! [`CallOutcome`], which is recorded. The first stage is in `find`, the others are in `pipeline`, and the caller's
+//! handle is in [`relay`]. Completions, pings and subscriptions share their stages in `auxiliary`.
 
-pub mod beside;
+mod auxiliary;
 pub mod caller;
+pub mod completion;
 mod find;
 pub mod outcome;
 pub mod relay;
 pub mod request;
-mod way;
+pub mod subscription;
+pub mod tasks;
+mod ping;
+mod pipeline;
 
 use std::sync::Arc;
 
-pub use beside::{Completion, Subscription, TasksOf};
-pub use caller::{Caller, OnBehalf, Visible};
+pub use caller::{Caller, CallerContext, VisibleServers};
+pub use completion::{Completion, CompletionOf};
 pub use outcome::{CallError, CallOutcome};
-pub use relay::{CallHappening, Relay};
+pub use relay::{CallEvent, Relay};
 pub use request::{CallId, CallKind, CallRequest, Target};
+pub use subscription::{ResourceUpdate, Subscription};
+pub use tasks::CallerTasks;
 
 use crate::{
     host::Host,
@@ -27,7 +32,7 @@ use crate::{
 };
 
 impl Host {
-    /// Begins a call; whatever happens, happens in the relay. Nothing is done before it is looked at.
+    /// Starts a call. The call makes progress only while the returned relay is polled.
     pub fn open(&self, request: CallRequest) -> Relay {
         let inner = self.inner();
         let draft = Draft {
@@ -38,11 +43,11 @@ impl Host {
             argument_bytes: request.content().map_or(0, |content| content.as_bytes().len()),
         };
         let id = draft.id;
-        let recording = Recording::begin(draft, Arc::clone(&inner.room.ports.calls), inner.room.events.clone());
+        let recording = Recording::begin(draft, Arc::clone(&inner.context.ports.calls), inner.context.events.clone());
         Relay::new(Arc::clone(inner), request, id, Box::new(recording))
     }
 
-    /// Makes a call and goes through to its end; what the server asks goes to the host's ports.
+    /// Makes a call and waits for its outcome. The ports of the host answer server requests.
     pub async fn call(&self, request: CallRequest) -> CallOutcome {
         self.open(request).outcome().await
     }

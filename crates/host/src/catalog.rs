@@ -1,10 +1,8 @@
-//! Everything all servers offer, at one moment.
+//! The catalog: what all servers offer at one moment.
 //!
-//! A [`Catalog`] is an immutable snapshot. It is made by [`merge`](merge::merge) from one [`Listing`] per server and
-//! never changes afterwards: whoever answers from it holds an `Arc` and is never half-way between two versions.
-//! What a server offers is asked in [`listing`], what changed between two snapshots is said by [`diff`], how fast
-//! that is told by [`pace`], and the copy that is offered at the next start is kept by [`copy`]. Nothing here holds a
-//! connection.
+//! A [`Catalog`] is an immutable snapshot, built by [`merge`](merge::merge) from one [`Listing`] per server; readers hold
+//! an `Arc`. [`listing`] requests the lists of a server, [`diff`] compares two snapshots, [`throttle`] limits how often
+//! changes are announced, and [`copy`] stores listings for the next start. Nothing here holds a connection.
 
 pub mod copy;
 pub mod diff;
@@ -15,12 +13,12 @@ pub mod lint;
 pub mod listing;
 pub mod merge;
 pub mod name;
-pub mod pace;
+pub mod throttle;
 mod route;
 pub mod search;
-mod shelf;
+mod entry_index;
 #[cfg(test)]
-mod sketch;
+mod test_catalog;
 mod template;
 pub mod uri;
 
@@ -49,84 +47,84 @@ pub use self::{
     route::NoOwner,
     uri::PublicUri,
 };
-use self::{shelf::Shelf, template::Matcher};
+use self::{entry_index::EntryIndex, template::Matcher};
 
-/// What all servers offer, at one moment.
+/// Snapshot of what all servers offer.
 #[derive(Debug)]
 pub struct Catalog {
     revision: u64,
     naming: Naming,
     servers: BTreeMap<ServerName, Offer>,
-    tools: Shelf<Tool, PublicName>,
-    prompts: Shelf<Prompt, PublicName>,
-    resources: Shelf<Resource, PublicUri>,
-    templates: Shelf<Template, PublicUri>,
+    tools: EntryIndex<Tool, PublicName>,
+    prompts: EntryIndex<Prompt, PublicName>,
+    resources: EntryIndex<Resource, PublicUri>,
+    templates: EntryIndex<Template, PublicUri>,
     conflicts: Vec<Conflict>,
-    set_aside: Vec<SetAside>,
-    /// The templates as they are compared with URIs, read when the first one is.
+    set_aside: Vec<SetAsideItem>,
+    /// Parsed URI templates by position, built on first use.
     matchers: OnceLock<Vec<(usize, Matcher)>>,
-    /// Built when the first search needs it.
+    /// Search index, built on first use.
     index: OnceLock<search::Index>,
-    /// Looked for when somebody wants to know.
+    /// Lint findings, built on first use.
     findings: OnceLock<Vec<lint::Finding>>,
 }
 
-/// The four kinds of things a server offers.
+/// The four kinds of items that a server offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ItemKind {
-    /// Something that can be called.
+    /// Tool, which can be called.
     Tool,
-    /// Something that can be read.
+    /// Resource, which can be read.
     Resource,
-    /// A family of things that can be read.
+    /// Template of resource URIs.
     Template,
-    /// Something that can be asked for.
+    /// Prompt, which can be rendered with arguments.
     Prompt,
 }
 
-/// Several items wanted one name; this says what each of them is called instead.
+/// A name that several items want, and the public names they got instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
-    /// What they are.
+    /// Kind of the items.
     pub kind: ItemKind,
-    /// What they would have been called.
+    /// The name they want.
     pub wanted: String,
-    /// Each of them and its public name, in order of the servers.
+    /// Each item with its public name, in order of the servers.
     pub claims: Vec<(Origin, String)>,
 }
 
-/// Something a server lists that is not offered, and why.
+/// An item that a server lists and the catalog does not offer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SetAside {
-    /// Whose it is.
+pub struct SetAsideItem {
+    /// Server that lists the item.
     pub server: ServerName,
-    /// What it is.
+    /// Kind of the item.
     pub kind: ItemKind,
-    /// Its name or URI, where it has one.
+    /// Name or URI of the item, if it has one.
     pub name: Option<String>,
-    /// A lower-case fragment.
+    /// Why it is not offered: a lower-case phrase without full stop.
     pub reason: String,
 }
 
 // === impl Catalog ===
 
 impl Catalog {
-    /// A catalog without any server, before the first one is known.
+    /// Creates a catalog without servers.
     pub fn empty() -> Self {
         merge(&BTreeMap::new(), Naming::default(), 0)
     }
 
-    /// Counts up with each snapshot of one host; a request names the one it was chosen from.
+    /// Revision number, which increases with each snapshot of a host.
     pub fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// How its names are made.
+    /// Naming scheme of public names.
     pub fn naming(&self) -> Naming {
         self.naming
     }
 
-    /// The same with other listings of these servers, under a number of its own.
+    /// Returns a catalog with other listings for these servers, under another revision.
     pub(crate) fn with(&self, listings: &[(ServerName, Arc<Listing>)], revision: u64) -> Self {
         let mut offers = self.servers.clone();
         for (server, listing) in listings {
@@ -137,17 +135,17 @@ impl Catalog {
         merge(&offers, self.naming, revision)
     }
 
-    /// The tool of this name.
+    /// Finds a tool by its public name.
     pub fn find_tool(&self, name: &PublicName) -> Option<&ToolEntry> {
         self.tools.find(name.as_str())
     }
 
-    /// The prompt of this name.
+    /// Finds a prompt by its public name.
     pub fn find_prompt(&self, name: &PublicName) -> Option<&PromptEntry> {
         self.prompts.find(name.as_str())
     }
 
-    /// All tools, by server and then in the server's order.
+    /// All tools, by server, then in the order of the server.
     pub fn tools(&self) -> &[ToolEntry] {
         self.tools.all()
     }
@@ -197,50 +195,49 @@ impl Catalog {
         self.prompts.at(server, raw_name)
     }
 
-    /// The servers this was made from, with what each listed.
+    /// The servers of this catalog, with their listings.
     pub fn servers(&self) -> impl Iterator<Item = (&ServerName, &Offer)> {
         self.servers.iter()
     }
 
-    /// What one server listed, before filters and names.
+    /// The listing of one server, before filtering and naming.
     pub fn listing_of(&self, server: &ServerName) -> Option<&Arc<Listing>> {
         self.servers.get(server).map(|offer| &offer.listing)
     }
 
-    /// Whether what is offered of a server was heard from the server itself since we started.
+    /// Whether the listing of a server was received since the host started.
     pub fn freshness_of(&self, server: &ServerName) -> Option<Freshness> {
         self.servers.get(server).map(|offer| offer.freshness)
     }
 
-    /// How long the lists of one kind of these servers keep together from now on, and for whom: as long as the one that
-    /// keeps the least, and for all only where each does. Nothing is known to keep of a server that was not heard since
-    /// we started, or of none at all.
-    pub fn keeps(&self, kind: ItemKind, of: impl Fn(&ServerName) -> bool, now: Instant) -> CacheHint {
-        let nothing = CacheHint { keeps: Duration::ZERO, scope: CacheScope::Private };
+    /// Combined cache hint for the lists of one kind of these servers: the shortest remaining lifetime, and public only if
+    /// all are public. The lifetime is zero if a listing was not received since the host started, or if no server matches.
+    pub fn cache_hint(&self, kind: ItemKind, of: impl Fn(&ServerName) -> bool, now: Instant) -> CacheHint {
+        let nothing = CacheHint { ttl: Duration::ZERO, scope: CacheScope::Private };
         let hint = |offer: &Offer| match offer.freshness {
-            Freshness::Verified => offer.listing.keeps_now(&offer.filter, kind, now),
+            Freshness::Verified => offer.listing.remaining_cache_hint(&offer.filter, kind, now),
             Freshness::Unverified => Some(nothing),
         };
         let hints = self.servers.iter().filter(|(server, _)| of(server)).filter_map(|(_, offer)| hint(offer));
         let both = |one: CacheHint, other: CacheHint| CacheHint {
-            keeps: one.keeps.min(other.keeps),
+            ttl: one.ttl.min(other.ttl),
             scope: if one.scope == other.scope { one.scope } else { CacheScope::Private },
         };
         hints.reduce(both).unwrap_or(nothing)
     }
 
-    /// How many items are on offer.
+    /// Number of items of all kinds.
     pub(crate) fn count(&self) -> usize {
         self.tools().len() + self.prompts().len() + self.resources().len() + self.templates().len()
     }
 
-    /// Names that several items wanted.
+    /// Names that several items want.
     pub fn conflicts(&self) -> &[Conflict] {
         &self.conflicts
     }
 
-    /// What is listed and not offered, and why.
-    pub fn set_aside(&self) -> &[SetAside] {
+    /// Items that are listed but not offered.
+    pub fn set_aside(&self) -> &[SetAsideItem] {
         &self.set_aside
     }
 }
@@ -248,11 +245,11 @@ impl Catalog {
 // === impl ItemKind ===
 
 impl ItemKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 4] = [Self::Tool, Self::Resource, Self::Template, Self::Prompt];
 
-    /// The word for one of them.
-    pub fn word(self) -> &'static str {
+    /// Singular noun for messages.
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Tool => "tool",
             Self::Resource => "resource",
@@ -264,11 +261,11 @@ impl ItemKind {
 
 impl fmt::Display for ItemKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
+        f.write_str(self.as_str())
     }
 }
 
-impl fmt::Display for SetAside {
+impl fmt::Display for SetAsideItem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.name {
             Some(name) => write!(f, "{} `{name}` of `{}`: {}", self.kind, self.server, self.reason),

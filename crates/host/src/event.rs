@@ -1,4 +1,4 @@
-//! The closed list of things that happen in a host, and the bounded channel on which surfaces hear of them.
+//! The events of a host, and the bounded channel over which surfaces receive them.
 
 use std::sync::Arc;
 
@@ -9,109 +9,109 @@ use toolway_wire::json::Raw;
 use crate::{
     call::{CallId, Caller},
     catalog::{Catalog, diff::Diff},
-    connection::{Applied, ServerStatus},
+    connection::{AppliedPlan, ServerStatus},
     record::CallRecord,
 };
 
-/// Something that happened.
+/// An event of a host.
 #[derive(Clone, Debug)]
 pub enum HostEvent {
-    /// A server is in another state, or more is known of it.
+    /// The state or the details of a server changed.
     Server(Arc<ServerStatus>),
-    /// A server is no longer wanted; this is the last that is heard of it.
+    /// A server was removed. No further event concerns it.
     ServerGone(ServerName),
-    /// What is wanted has changed, and this was done about it.
-    Applied(Arc<Applied>),
-    /// There is a new snapshot of what all servers offer.
+    /// A changed configuration was applied.
+    Applied(Arc<AppliedPlan>),
+    /// A new catalog snapshot was published.
     Catalog {
-        /// The snapshot.
+        /// The new snapshot.
         catalog: Arc<Catalog>,
-        /// What is different from the one before.
+        /// Differences from the previous snapshot.
         diff: Arc<Diff>,
     },
-    /// A call has come to its next state.
+    /// A call reached its next stage.
     Call {
-        /// Which.
+        /// Id of the call.
         id: CallId,
-        /// Where it is.
+        /// The stage reached.
         stage: CallStage,
     },
-    /// A server said something that belongs to no call.
+    /// A server logged a message outside any call.
     Log {
-        /// Which.
+        /// Server that sent the message.
         server: ServerName,
-        /// `level`, `logger`, `data` as they came.
+        /// `level`, `logger` and `data`, unchanged.
         params: Raw,
     },
-    /// The listener was too slow: so many events are gone. Read the snapshots again.
+    /// The listener was too slow and lost this number of events. Read the snapshots again.
     Missed(u64),
 }
 
-/// The states of a call.
+/// The stages of a call.
 #[derive(Clone, Debug)]
 pub enum CallStage {
-    /// It came in.
+    /// The host accepted the call request.
     Started {
-        /// On whose behalf.
+        /// Identity on whose behalf the call is made.
         caller: Caller,
-        /// What is asked for, as it is shown.
+        /// Requested name or URI, in its redacted form.
         name: String,
     },
-    /// A person is asked whether it may go on.
+    /// The call waits for an approval.
     Approval,
-    /// It was sent.
+    /// The call was sent.
     Sent {
-        /// Where to.
+        /// Server the call was sent to.
         server: ServerName,
     },
-    /// The server wants to know something first.
+    /// The server sent a server request during the call.
     Asked {
-        /// What: `elicitation/create`, `sampling/createMessage`, `roots/list`.
+        /// Method: `elicitation/create`, `sampling/createMessage` or `roots/list`.
         method: String,
     },
-    /// Its one end.
+    /// The call ended. This is its last event.
     Ended(Arc<CallRecord>),
 }
 
-/// The telling end. Cloning is cheap.
+/// Sends events to all listeners. Cloning is cheap.
 #[derive(Clone, Debug)]
-pub(crate) struct Events {
+pub(crate) struct EventSender {
     sender: broadcast::Sender<HostEvent>,
 }
 
-/// The hearing end. It ends with the host.
+/// Receives the events of a host, until the host is dropped.
 #[derive(Debug)]
-pub struct Listener {
+pub struct EventListener {
     receiver: broadcast::Receiver<HostEvent>,
 }
 
-/// Events kept for a listener that is busy; one that falls further behind is told how many it missed.
-pub const UNREAD_EVENTS: usize = 1_024;
+/// Events buffered for each listener. A listener that falls further behind receives [`HostEvent::Missed`].
+pub const EVENT_CAPACITY: usize = 1_024;
 
-// === impl Events ===
+// === impl EventSender ===
 
-impl Events {
+impl EventSender {
     pub(crate) fn new() -> Self {
-        Self { sender: broadcast::Sender::new(UNREAD_EVENTS) }
+        Self { sender: broadcast::Sender::new(EVENT_CAPACITY) }
     }
 
-    /// Tells whoever listens; where nobody does, the event is not even made.
-    pub(crate) fn tell(&self, event: impl FnOnce() -> HostEvent) {
+    /// Sends an event to all listeners. Without listeners `event` is not called.
+    pub(crate) fn send(&self, event: impl FnOnce() -> HostEvent) {
         if 0 < self.sender.receiver_count() {
             // The last listener may just have left.
             drop(self.sender.send(event()));
         }
     }
 
-    pub(crate) fn listen(&self) -> Listener {
-        Listener { receiver: self.sender.subscribe() }
+    pub(crate) fn listen(&self) -> EventListener {
+        EventListener { receiver: self.sender.subscribe() }
     }
 }
 
-// === impl Listener ===
+// === impl EventListener ===
 
-impl Listener {
-    /// The next event; `None` when the host is gone.
+impl EventListener {
+    /// Waits for the next event; `None` after the host was dropped.
     pub async fn next(&mut self) -> Option<HostEvent> {
         match self.receiver.recv().await {
             Ok(event) => Some(event),
@@ -120,7 +120,7 @@ impl Listener {
         }
     }
 
-    /// The next event that has happened already; `None` where there is none.
+    /// Returns the next buffered event without waiting.
     pub fn try_next(&mut self) -> Option<HostEvent> {
         match self.receiver.try_recv() {
             Ok(event) => Some(event),
@@ -132,14 +132,14 @@ impl Listener {
 
 #[cfg(test)]
 mod tests {
-    use super::{Events, HostEvent, UNREAD_EVENTS};
+    use super::{EventSender, HostEvent, EVENT_CAPACITY};
 
     #[tokio::test]
-    async fn a_slow_listener_is_told_how_many_it_missed_and_hears_the_rest() {
-        let events = Events::new();
+    async fn slow_listener_receives_the_number_of_missed_events_and_the_rest() {
+        let events = EventSender::new();
         let mut listener = events.listen();
         let gone = || HostEvent::ServerGone("files".parse().unwrap());
-        (0..UNREAD_EVENTS + 5).for_each(|_| events.tell(gone));
+        (0..EVENT_CAPACITY + 5).for_each(|_| events.send(gone));
         assert!(matches!(listener.next().await, Some(HostEvent::Missed(5))));
         assert!(matches!(listener.next().await, Some(HostEvent::ServerGone(_))));
         drop(events);
@@ -147,11 +147,11 @@ mod tests {
         while listener.next().await.is_some() {
             left += 1;
         }
-        assert_eq!(left, UNREAD_EVENTS - 1);
+        assert_eq!(left, EVENT_CAPACITY - 1);
     }
 
     #[test]
-    fn what_nobody_hears_is_not_made() {
-        Events::new().tell(|| unreachable!("nobody listens"));
+    fn event_is_not_built_without_listeners() {
+        EventSender::new().send(|| unreachable!("there are no listeners"));
     }
 }

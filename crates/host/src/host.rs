@@ -1,14 +1,15 @@
-//! The host: starts, reloads, shuts down; hands out the catalog, states, calls and events. All a surface holds.
+//! The host, which is all that a surface holds: starts, reloads and shuts down; gives access to the catalog, server
+//! states, calls and events.
 //!
-//! What is wanted is a [`Config`] and what the embedding program adds to it; how that differs from what runs is a
-//! [`Plan`], which can be shown before it is applied. Each server has a task of its own, and nobody waits for a slow
-//! one. A host that is dropped stops its servers too; [`Host::shutdown`] also waits for it.
+//! The wanted servers come from a [`Config`] and from the embedding program. The difference to the running servers is a
+//! [`Plan`], which can be shown before it is applied. Each server has its own task, so a slow server delays no other.
+//! Dropping the host stops its servers; [`Host::shutdown`] also waits for that.
 
-mod cataloguer;
-mod hearing;
+mod caller_catalogs;
+mod caller_lifecycle;
+mod catalog_publisher;
+mod first_listings;
 mod options;
-mod people;
-mod views;
 
 use std::{
     collections::BTreeMap,
@@ -26,7 +27,7 @@ use tokio_util::{
     sync::{CancellationToken, DropGuard},
     task::TaskTracker,
 };
-use toolway_auth::renewals::Renewals;
+use toolway_auth::refresh_tracker::RefreshTracker;
 use toolway_config::{
     Config, Prefix, ServerName,
     server::{Need, Standing},
@@ -35,34 +36,34 @@ use toolway_wire::{exchange::LogLevel, seal};
 
 pub use self::options::HostOptions;
 
-pub(crate) use self::cataloguer::Cataloguer;
-use self::views::Views;
+pub(crate) use self::catalog_publisher::CatalogPublisher;
+use self::caller_catalogs::CallerCatalogs;
 use crate::{
     call::CallId,
     catalog::{Catalog, Naming},
     connection::{
-        Applied, Connection, Dialler, Order, OwnChange, OwnLog, Phase, Plan, ServerStatus, Surroundings, Turns,
+        AppliedPlan, Connection, Dialer, SupervisorCommand, CallerListChange, CallerLog, Phase, Plan, ServerStatus, HostContext, StartLimiter,
         WantedServer, WantedSet,
         sign_in::{self, SignIns},
         supervise,
     },
-    event::{Events, HostEvent, Listener},
-    policy::{Policy, limit::Slots},
+    event::{EventSender, HostEvent, EventListener},
+    policy::{Policy, limit::CallSlots},
     ports::HostPorts,
 };
 
-/// Keeps any number of servers. Cloning is cheap; every clone is the same host.
+/// Keeps the connections to any number of servers. Cloning is cheap; all clones share one host.
 #[derive(Clone)]
 pub struct Host {
     inner: Arc<Inner>,
 }
 
 pub(crate) struct Inner {
-    pub(crate) room: Arc<Surroundings>,
-    pub(crate) cataloguer: Arc<Cataloguer>,
-    pub(crate) slots: Slots,
+    pub(crate) context: Arc<HostContext>,
+    pub(crate) catalog_publisher: Arc<CatalogPublisher>,
+    pub(crate) slots: CallSlots,
     pub(crate) policy: Policy,
-    views: Views,
+    caller_catalogs: CallerCatalogs,
     // Nothing awaits under this lock.
     set: Mutex<ConnectionSet>,
     embedded: WantedSet,
@@ -73,7 +74,7 @@ pub(crate) struct Inner {
     _stop_when_dropped: DropGuard,
 }
 
-/// The servers there are.
+/// SubscriptionFilter servers and their connections.
 #[derive(Default)]
 struct ConnectionSet {
     wanted: WantedSet,
@@ -82,57 +83,57 @@ struct ConnectionSet {
 
 struct Member {
     connection: Connection,
-    /// It is no longer wanted.
+    /// Cancelled when the server is no longer wanted.
     removed: CancellationToken,
 }
 
-/// Why a configuration cannot be taken. Nothing has changed then.
+/// Why a request to the host failed. The host is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
-    /// Two servers have one name.
-    #[error("the program and {place} both have a server `{name}`; rename one")]
+    /// The configuration and the embedding program define a server of the same name.
+    #[error("server `{name}` is defined both by the embedding program and in {place}; rename one of them")]
     NameTaken {
-        /// The name.
+        /// Server name.
         name: ServerName,
-        /// Where it is written.
+        /// File and line of the entry.
         place: String,
     },
-    /// There is no such server.
-    #[error("there is no server `{0}`")]
+    /// No server has this name.
+    #[error("unknown server `{0}`")]
     UnknownServer(ServerName),
-    /// The operator has switched it off; [`Host::toggle`] switches it on.
-    #[error("the server `{0}` is disabled")]
+    /// The server is disabled; [`Host::toggle`] enables it.
+    #[error("server `{0}` is disabled")]
     Disabled(ServerName),
-    /// It is too late.
+    /// [`Host::shutdown`] was called.
     #[error("the host is shut down")]
     ShutDown,
 }
 
-/// Changes in callers' own processes that wait for one listener.
-const UNHEARD: usize = 256;
-/// How long the servers may take to leave in good order.
-const FAREWELL: Duration = Duration::from_secs(10);
+/// Caller-specific list changes and log messages buffered for each receiver.
+const CHANNEL_CAPACITY: usize = 256;
+/// Time limit for the orderly shutdown of all servers.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
 // === impl Host ===
 
 impl Host {
-    /// Starts a host: every server that is wanted at once is being connected when this returns, and what was listed
-    /// when they were last heard is in the catalog.
+    /// Starts a host. When this returns, all servers that start at once are being connected, and the catalog holds the
+    /// listings that were stored in an earlier run.
     pub async fn start(config: &Config, ports: HostPorts, options: HostOptions) -> Result<Self, HostError> {
-        let events = Events::new();
+        let events = EventSender::new();
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
-        let cataloguer = Cataloguer::new(options.copy.clone(), events.clone());
-        let chance = seal::random_word().ok().and_then(|word| u64::from_str_radix(word.get(..16)?, 16).ok());
+        let catalog_publisher = CatalogPublisher::new(options.copy.clone(), events.clone());
+        let chance = seal::random_token().ok().and_then(|word| u64::from_str_radix(word.get(..16)?, 16).ok());
         let embedded = options.servers.iter().map(|server| (server.name.clone(), Arc::new(server.clone()))).collect();
-        let (slots, policy) = (Slots::new(options.calls), Policy::of(options.stance));
+        let (slots, policy) = (CallSlots::new(options.calls), Policy::of(options.stance));
         let seed = options.seed.or(chance).unwrap_or_default();
-        let room = surroundings(ports, options, events, &cataloguer, seed);
+        let context = host_context(ports, options, events, &catalog_publisher, seed);
         let inner = Inner {
-            room: Arc::new(room),
-            cataloguer,
+            context: Arc::new(context),
+            catalog_publisher,
             slots,
             policy,
-            views: Views::default(),
+            caller_catalogs: CallerCatalogs::default(),
             set: Mutex::default(),
             embedded,
             tasks,
@@ -143,15 +144,15 @@ impl Host {
         };
         let host = Self { inner: Arc::new(inner) };
         let plan = host.plan(config)?;
-        host.inner.cataloguer.name(naming(config));
-        host.inner.cataloguer.recall(&plan.wanted).await;
-        host.inner.cataloguer.publish().await;
-        host.inner.tasks.spawn(Arc::clone(&host.inner.cataloguer).run(host.inner.stop.clone()));
+        host.inner.catalog_publisher.set_naming(naming(config));
+        host.inner.catalog_publisher.load_copies(&plan.wanted).await;
+        host.inner.catalog_publisher.publish().await;
+        host.inner.tasks.spawn(Arc::clone(&host.inner.catalog_publisher).run(host.inner.stop.clone()));
         host.apply(plan);
         Ok(host)
     }
 
-    /// What would have to be done to get to this configuration. Nothing happens.
+    /// Returns the changes that would lead to this configuration, without applying them.
     pub fn plan(&self, config: &Config) -> Result<Plan, HostError> {
         let mut wanted = self.inner.embedded.clone();
         for server in config.servers.values() {
@@ -164,102 +165,102 @@ impl Host {
         Ok(Plan::new(&self.inner.set.lock().wanted, wanted))
     }
 
-    /// Takes on another configuration; says what happened to each server. One that cannot be taken changes nothing.
-    pub fn reload(&self, config: &Config) -> Result<Applied, HostError> {
+    /// Applies another configuration and returns what happened to each server. On an error nothing changes.
+    pub fn reload(&self, config: &Config) -> Result<AppliedPlan, HostError> {
         if self.inner.stop.is_cancelled() {
             return Err(HostError::ShutDown);
         }
         let plan = self.plan(config)?;
-        self.inner.cataloguer.name(naming(config));
+        self.inner.catalog_publisher.set_naming(naming(config));
         Ok(self.apply(plan))
     }
 
-    /// The snapshot of everything on offer, at this moment.
+    /// Returns the current catalog snapshot.
     pub fn catalog(&self) -> Arc<Catalog> {
-        self.inner.cataloguer.catalog()
+        self.inner.catalog_publisher.catalog()
     }
 
-    /// This snapshot and all that follow.
+    /// Watches the current catalog snapshot and its successors.
     pub fn watch_catalog(&self) -> watch::Receiver<Arc<Catalog>> {
-        self.inner.cataloguer.watch()
+        self.inner.catalog_publisher.watch()
     }
 
-    /// Lists that change from now on for some callers: everybody's catalog does not see it, [`Host::catalog_of`] does.
-    pub fn own_changes(&self) -> broadcast::Receiver<OwnChange> {
-        self.inner.room.own_changes.subscribe()
+    /// Subscribes to changes of caller-specific lists. They affect [`Host::catalog_of`], not [`Host::catalog`].
+    pub fn caller_list_changes(&self) -> broadcast::Receiver<CallerListChange> {
+        self.inner.context.caller_list_changes.subscribe()
     }
 
-    /// What servers log from now on to one caller and in no call.
-    pub fn own_logs(&self) -> broadcast::Receiver<OwnLog> {
-        self.inner.room.own_logs.subscribe()
+    /// Subscribes to log messages that servers send to one caller outside a call.
+    pub fn caller_logs(&self) -> broadcast::Receiver<CallerLog> {
+        self.inner.context.caller_logs.subscribe()
     }
 
-    /// Everything that happens from now on.
-    pub fn events(&self) -> Listener {
-        self.inner.room.events.listen()
+    /// Subscribes to all events from now on.
+    pub fn events(&self) -> EventListener {
+        self.inner.context.events.listen()
     }
 
-    /// What is known of each server, by name.
+    /// Returns the status of all servers, ordered by name.
     pub fn servers(&self) -> Vec<ServerStatus> {
         self.connections().iter().map(Connection::status).collect()
     }
 
-    /// What is known of one server.
+    /// Returns the status of one server.
     pub fn status(&self, server: &ServerName) -> Result<ServerStatus, HostError> {
         self.connection(server).map(|connection| connection.status())
     }
 
-    /// Whether there is such a server.
+    /// Whether a server of this name is wanted.
     pub fn has(&self, server: &ServerName) -> bool {
         self.inner.set.lock().members.contains_key(server)
     }
 
-    /// Connects a server, whatever it was doing; its state when that has come to an end.
+    /// Connects a server and returns its status when the attempt has ended.
     pub async fn connect(&self, server: &ServerName) -> Result<ServerStatus, HostError> {
         self.refuse_disabled(server)?;
-        self.told(server, Order::Connect).await
+        self.send_command(server, SupervisorCommand::Connect).await
     }
 
-    /// Connects a server where that is needed, and waits until what it lists is in the catalog; its state then.
+    /// Connects a server if necessary, waits until its lists are in the catalog, and returns its status.
     pub async fn list(&self, server: &ServerName) -> Result<ServerStatus, HostError> {
         let connection = self.connection(server)?;
-        self.inner.listed(&connection).await;
+        self.inner.wait_until_listed(&connection).await;
         Ok(connection.status())
     }
 
-    /// Disconnects a server, until somebody connects it.
+    /// Disconnects a server until it is connected explicitly.
     pub async fn disconnect(&self, server: &ServerName) -> Result<ServerStatus, HostError> {
-        self.told(server, Order::Disconnect).await
+        self.send_command(server, SupervisorCommand::Disconnect).await
     }
 
-    /// Ends a server's connection and begins another.
+    /// Closes the connection to a server and opens a new one.
     pub async fn reconnect(&self, server: &ServerName) -> Result<ServerStatus, HostError> {
         self.refuse_disabled(server)?;
-        self.told(server, Order::Reconnect).await
+        self.send_command(server, SupervisorCommand::Reconnect).await
     }
 
-    /// Switches a server on or off, until its entry changes.
+    /// Enables or disables a server until its configuration entry changes.
     pub async fn toggle(&self, server: &ServerName, standing: Standing) -> Result<ServerStatus, HostError> {
-        self.told(server, |done| Order::Toggle(standing, done)).await
+        self.send_command(server, |done| SupervisorCommand::Toggle(standing, done)).await
     }
 
-    /// Asks a server again for everything it lists; its state when it has answered.
+    /// Requests all lists of a server again and returns its status afterwards.
     pub async fn refresh(&self, server: &ServerName) -> Result<ServerStatus, HostError> {
         let connection = self.connection(server)?;
-        connection.ask(Order::Refresh).await;
-        self.inner.listed(&connection).await;
+        connection.execute(SupervisorCommand::Refresh).await;
+        self.inner.wait_until_listed(&connection).await;
         Ok(connection.status())
     }
 
-    /// From now on, logs from this level up are wanted of a server, in this connection and the next ones.
+    /// Sets the minimum log level requested of a server, for this connection and later ones.
     pub async fn set_log_level(&self, server: &ServerName, level: LogLevel) -> Result<(), HostError> {
         let connection = self.connection(server)?;
-        connection.ask(|done| Order::LogLevel(level, done)).await;
+        connection.execute(|done| SupervisorCommand::LogLevel(level, done)).await;
         Ok(())
     }
 
-    /// Waits until every server without which nothing goes on is ready; else names those that are not.
-    pub async fn required(&self) -> Result<(), Vec<ServerStatus>> {
+    /// Waits until all required servers are ready; otherwise returns those that are not.
+    pub async fn wait_for_required(&self) -> Result<(), Vec<ServerStatus>> {
         let required = |connection: &Connection| connection.wanted().need == Need::Required;
         let connections: Vec<_> = self.connections().into_iter().filter(required).collect();
         let ready = connections.iter().map(|connection| async { connection.ready().await.is_ok() });
@@ -273,44 +274,44 @@ impl Host {
         if missing.is_empty() { Ok(()) } else { Err(missing) }
     }
 
-    /// Servers without which nothing goes on and which are not ready at this moment.
-    pub fn missing(&self) -> Vec<ServerStatus> {
+    /// Returns the required servers that are not ready.
+    pub fn missing_required(&self) -> Vec<ServerStatus> {
         let required = |connection: &Connection| connection.wanted().need == Need::Required;
         let statuses = self.connections().into_iter().filter(required).map(|connection| connection.status());
         statuses.filter(|status| status.phase != Phase::Ready).collect()
     }
 
-    /// How many calls one client may have under way or waiting.
+    /// Maximum number of calls of one client, running or queued.
     pub fn calls_per_client(&self) -> usize {
         self.inner.slots.per_client()
     }
 
-    /// Calls under way at servers at this moment.
+    /// Number of calls that hold a slot at this moment.
     pub fn calls_under_way(&self) -> usize {
         self.inner.slots.taken()
     }
 
-    /// Waits until what the servers listed so far is kept for the next start.
-    pub async fn kept(&self) {
-        self.inner.cataloguer.copied().await;
+    /// Waits until the listings received so far are stored for the next start.
+    pub async fn wait_for_copies(&self) {
+        self.inner.catalog_publisher.wait_for_copies().await;
     }
 
-    /// Ends everything in good order: calls under way fail, servers are given a moment to leave, sign-ins that are being
-    /// renewed are kept, records are written.
+    /// Shuts down in order: calls in flight fail, servers get time to exit, token refreshes are completed and stored, and
+    /// the call log is flushed.
     pub async fn shutdown(&self) {
         self.inner.stop.cancel();
         self.inner.tasks.close();
         let left = async {
             self.inner.tasks.wait().await;
-            self.inner.cataloguer.copied().await;
+            self.inner.catalog_publisher.wait_for_copies().await;
         };
-        if tokio::time::timeout(FAREWELL, left).await.is_err() {
-            tracing::warn!("some servers did not leave in time");
+        if tokio::time::timeout(SHUTDOWN_TIMEOUT, left).await.is_err() {
+            tracing::warn!("some servers did not shut down within {SHUTDOWN_TIMEOUT:?}");
         }
-        self.renewed().await;
-        let flushed = std::panic::AssertUnwindSafe(async { self.inner.room.ports.calls.flush().await });
+        self.wait_for_renewals().await;
+        let flushed = std::panic::AssertUnwindSafe(async { self.inner.context.ports.calls.flush().await });
         if futures_util::FutureExt::catch_unwind(flushed).await.is_err() {
-            tracing::error!("the call log panicked while it was flushed");
+            tracing::error!("the call log panicked while flushing; records may be lost");
         }
     }
 
@@ -318,10 +319,10 @@ impl Host {
         &self.inner
     }
 
-    /// Does what has to be done from here to what the plan wants.
-    fn apply(&self, plan: Plan) -> Applied {
+    /// Applies a plan.
+    fn apply(&self, plan: Plan) -> AppliedPlan {
         let mut set = self.inner.set.lock();
-        // What runs may have changed since the plan was made.
+        // The running set may have changed since the plan was made.
         let plan = Plan::new(&set.wanted, plan.wanted);
         for name in &plan.removed {
             if let Some(member) = set.members.remove(name) {
@@ -329,32 +330,32 @@ impl Host {
             }
         }
         for server in plan.added.iter().filter_map(|name| plan.wanted.get(name)) {
-            let member = self.inner.supervised(Arc::clone(server));
+            let member = self.inner.start_supervisor(Arc::clone(server));
             set.members.insert(server.name.clone(), member);
         }
         for changed in &plan.changed {
             if let (Some(member), Some(server)) = (set.members.get(&changed.server), plan.wanted.get(&changed.server)) {
-                member.connection.want(Arc::clone(server));
+                member.connection.set_wanted(Arc::clone(server));
             }
         }
         set.wanted = plan.wanted.clone();
         drop(set);
-        let applied = Applied { results: plan.results(), plan };
-        self.inner.room.events.tell(|| HostEvent::Applied(Arc::new(applied.clone())));
+        let applied = AppliedPlan { results: plan.results(), plan };
+        self.inner.context.events.send(|| HostEvent::Applied(Arc::new(applied.clone())));
         for name in &applied.plan.removed {
-            self.inner.room.events.tell(|| HostEvent::ServerGone(name.clone()));
+            self.inner.context.events.send(|| HostEvent::ServerGone(name.clone()));
         }
         applied
     }
 
-    async fn told(
+    async fn send_command(
         &self,
         server: &ServerName,
-        order: impl FnOnce(tokio::sync::oneshot::Sender<()>) -> Order,
+        order: impl FnOnce(tokio::sync::oneshot::Sender<()>) -> SupervisorCommand,
     ) -> Result<ServerStatus, HostError> {
         let connection = self.connection(server)?;
-        connection.ask(order).await;
-        connection.settled().await;
+        connection.execute(order).await;
+        connection.wait_until_settled().await;
         Ok(connection.status())
     }
 
@@ -389,25 +390,25 @@ impl Inner {
         CallId { run: self.run, number: self.calls.fetch_add(1, Ordering::Relaxed) + 1 }
     }
 
-    /// Waits until a server has been listed and the catalog says so.
-    pub(crate) async fn listed(&self, connection: &Connection) {
-        connection.listed().await;
-        self.show(std::slice::from_ref(connection)).await;
+    /// Waits until a server was listed and its lists are in the catalog.
+    pub(crate) async fn wait_until_listed(&self, connection: &Connection) {
+        connection.wait_until_listed().await;
+        self.publish_listings(std::slice::from_ref(connection)).await;
     }
 
-    /// Sees to it that what these servers listed is in the catalog.
-    async fn show(&self, connections: &[Connection]) {
+    /// Publishes a catalog with the listings of these servers, unless they are in the current one.
+    async fn publish_listings(&self, connections: &[Connection]) {
         let listing = |connection: &Connection| connection.live().listing.clone();
         let listings: Vec<_> =
             connections.iter().filter_map(|connection| Some((connection.name(), listing(connection)?))).collect();
-        self.cataloguer.show(&listings).await;
+        self.catalog_publisher.publish_listings(&listings).await;
     }
 
-    fn supervised(&self, server: Arc<WantedServer>) -> Member {
+    fn start_supervisor(&self, server: Arc<WantedServer>) -> Member {
         let removed = CancellationToken::new();
         let slots = self.slots.of_server();
         let (connection, supervising) =
-            supervise(server, slots, Arc::clone(&self.room), self.stop.clone(), removed.clone());
+            supervise(server, slots, Arc::clone(&self.context), self.stop.clone(), removed.clone());
         self.tasks.spawn(supervising);
         Member { connection, removed }
     }
@@ -420,24 +421,24 @@ impl fmt::Debug for Host {
     }
 }
 
-fn surroundings(
+fn host_context(
     ports: HostPorts,
     options: HostOptions,
-    events: Events,
-    cataloguer: &Arc<Cataloguer>,
+    events: EventSender,
+    catalog_publisher: &Arc<CatalogPublisher>,
     seed: u64,
-) -> Surroundings {
+) -> HostContext {
     let around = sign_in::surroundings(&options.environment, &options.sign_in);
-    Surroundings {
-        dialler: Dialler {
+    HostContext {
+        dialer: Dialer {
             environment: Arc::new(options.environment),
             keychain: options.keychain,
-            custodian: options.custodian,
+            keeper: options.keeper,
             patience: options.patience,
             http: options.http,
             sign_ins: SignIns {
-                unsigned: Arc::default(),
-                renewals: Renewals::default(),
+                failed_sign_ins: Arc::default(),
+                refreshes: RefreshTracker::default(),
                 vault: Arc::clone(&ports.vault),
                 around,
                 options: options.sign_in,
@@ -449,13 +450,13 @@ fn surroundings(
             tap: options.tap,
         },
         ports,
-        own_changes: broadcast::Sender::new(UNHEARD),
-        own_logs: broadcast::Sender::new(UNHEARD),
+        caller_list_changes: broadcast::Sender::new(CHANNEL_CAPACITY),
+        caller_logs: broadcast::Sender::new(CHANNEL_CAPACITY),
         roots: options.roots.into(),
         declared: options.declared,
         events,
-        starting: Turns::new(options.starting),
-        cataloguing: Arc::clone(cataloguer) as Arc<dyn crate::connection::Cataloguing>,
+        starting: StartLimiter::new(options.starting),
+        catalog: Arc::clone(catalog_publisher) as Arc<dyn crate::connection::CatalogSink>,
         seed,
     }
 }

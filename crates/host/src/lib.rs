@@ -1,22 +1,22 @@
-//! Keeps the connections to servers, the catalog of what they offer, the policy and the one way of a call.
+//! Keeps the connections to servers, the catalog of what they offer and the policy, and carries out calls.
 //!
-//! | module | in one sentence |
+//! | module | responsibility |
 //! |---|---|
-//! | [`host`] | starts, reloads, shuts down; hands out catalog, states, calls and events |
-//! | [`ports`] | what the embedding program supplies |
-//! | [`connection`] | one server, from where it is to the last close |
-//! | [`catalog`] | everything all servers offer, at one moment |
-//! | [`policy`] | whether a call may go out, as a value |
-//! | [`call`] | the way of a call: find, decide, admit, send, record |
-//! | [`record`] | what is written down of each call |
-//! | [`event`] | the closed list of things that happen |
+//! | [`host`] | starts, reloads and shuts down; gives access to catalog, server states, calls and events |
+//! | [`ports`] | traits that the embedding program implements |
+//! | [`connection`] | the connection to one server, from its address to the final close |
+//! | [`catalog`] | immutable snapshots of what all servers offer |
+//! | [`policy`] | decides whether a call may be sent, and limits concurrency |
+//! | [`call`] | the stages of a call: find, decide, admit, send, record |
+//! | [`record`] | the record of each finished call |
+//! | [`event`] | the events of a host |
 //! | [`whose_move`] | who can act on a failure |
 //! | [`state_file`] | a small file that several processes share |
-//! | [`keeper`] | whoever starts programs and lets nothing of them outlive us |
-//! | [`private_file`] | files that only the user may read |
+//! | [`keeper`] | starts server processes and ends them when this process ends |
+//! | [`private_file`] | files that only the current user can read |
 //!
-//! How MCP travels is [`toolway_wire`]'s business. Nothing here serves HTTP, speaks SQL or knows a terminal, and
-//! nothing reads the environment or a home directory: what is needed of either comes in as a value.
+//! MCP messages and transports are in [`toolway_wire`]. This crate serves no HTTP, uses no SQL and no terminal, and reads
+//! neither the environment nor a home directory: values from either are passed in.
 #![warn(missing_docs)]
 
 pub mod call;

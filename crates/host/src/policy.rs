@@ -1,17 +1,16 @@
-//! Whether a call may go out: one decision for each request, as a value.
+//! Decides whether a call may be sent: one decision for each request, as a value.
 //!
-//! Holds no connection and awaits nothing but a person. For now there is one rule: what the operator has configured
-//! may be used, as far as the server's filters let it through, and an embedding program can have a person asked each
-//! time. A rule that cannot be evaluated refuses.
+//! Holds no connection and awaits nothing but an approval. There is one rule: items of configured servers may be used
+//! unless a filter of the server excludes them. An embedding program can require an approval for each call instead.
 
 pub mod approval;
 pub mod decision;
 pub mod limit;
-mod tally;
+mod caller_counter;
 pub mod trust;
 
-pub use approval::{Answer, Approver, NobodyApproves};
-pub use decision::{Decision, Grant, Question, Refusal, RuleId, Subject};
+pub use approval::{ApprovalAnswer, Approver, NoApprover};
+pub use decision::{Decision, Grant, ApprovalRequest, Refusal, RuleId, Subject};
 pub use limit::{CALLS_PER_CLIENT, CallLimits, Permit};
 pub use trust::{MemoryTrust, TrustLedger};
 
@@ -20,39 +19,38 @@ use crate::{
     catalog::{Filter, ItemKind},
 };
 
-/// What is decided where no rule says anything else.
+/// Default decision, if no rule applies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stance {
-    /// What is configured may be used.
+    /// Allow the use of configured servers.
     #[default]
     Allow,
-    /// A person is asked each time.
+    /// Require an approval for each call.
     Ask,
-    /// Nothing may be used.
+    /// Deny all calls.
     Deny,
 }
 
-/// The rules in force.
+/// The policy in force.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Policy {
     stance: Stance,
 }
 
 impl Policy {
-    /// A policy without rules but this stance.
+    /// Creates a policy that consists of a default decision only.
     pub fn of(stance: Stance) -> Self {
         Self { stance }
     }
 
-    /// Decides about one request. `filter` is what the operator left out in the server's entry: it holds for a call
-    /// as it does for a listing.
+    /// Decides about one request. `filter` is the filter of the server's entry; it applies to calls as it does to listings.
     pub fn decide(&self, subject: Subject, caller: &Caller, filter: &Filter) -> Decision {
         if let Some(key) = left_out_by(&subject, filter) {
             return Decision::Deny(Refusal::FilteredOut { subject, key });
         }
         match self.stance {
             Stance::Allow => Decision::Allow(Grant::new(subject, RuleId::CONFIGURED)),
-            Stance::Ask => Decision::Ask(Question::new(Grant::new(subject, RuleId::ASK), caller.clone())),
+            Stance::Ask => Decision::Ask(ApprovalRequest::new(Grant::new(subject, RuleId::ASK), caller.clone())),
             Stance::Deny => Decision::Deny(Refusal::Denied { rule: RuleId::DENY }),
         }
     }
@@ -81,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_configured_may_be_used_and_filters_hold() {
+    fn configured_servers_are_allowed_and_filters_apply() {
         let filter = Filter { exclude_tools: vec!["write*".into()], resources: Switch::Off, ..Filter::default() };
         let decide = |kind, name| Policy::default().decide(subject(kind, name), &Caller::Terminal, &filter);
         let Decision::Allow(grant) = decide(CallKind::Tool, "read") else { panic!("allowed") };
@@ -92,17 +90,17 @@ mod tests {
             let Decision::Deny(refusal) = decide(kind, name) else { panic!("refused") };
             assert_eq!(refusal.code(), "filtered_out");
             let said = refusal.to_string();
-            assert!(said.ends_with(&format!("of `files` is left out by `{key}` of its entry")), "{said}");
+            assert!(said.ends_with(&format!("of `files` is excluded by `{key}` of its entry")), "{said}");
         }
     }
 
     #[test]
-    fn a_stance_asks_or_denies_and_filters_come_first() {
+    fn stance_asks_or_denies_after_filters() {
         let filter = Filter { exclude_tools: vec!["write".into()], ..Filter::default() };
         let decide =
             |stance, name| Policy::of(stance).decide(subject(CallKind::Tool, name), &Caller::Terminal, &filter);
-        let Decision::Ask(question) = decide(Stance::Ask, "read") else { panic!("asked") };
-        assert_eq!(question.to_string(), "may terminal use the tool `read` of `files`?");
+        let Decision::Ask(request) = decide(Stance::Ask, "read") else { panic!("approval expected") };
+        assert_eq!(request.to_string(), "may terminal use the tool `read` of `files`?");
         assert!(matches!(decide(Stance::Deny, "read"), Decision::Deny(refusal) if refusal.code() == "denied"));
         assert!(matches!(decide(Stance::Ask, "write"), Decision::Deny(refusal) if refusal.code() == "filtered_out"));
     }

@@ -1,30 +1,30 @@
-//! What the embedding program supplies: six small traits, each beside its concept, each with a safe default that
-//! remembers in memory, refuses, or offers nothing.
+//! The ports of a host: six traits that the embedding program can implement. Each is defined next to its concept and has
+//! a safe default, which stores in memory, refuses, or offers nothing.
 
 use std::{fmt, sync::Arc};
 
 use toolway_auth::vault::{MemoryVault, Vault};
 
 use crate::{
-    connection::client_face::{Elicitor, NobodyAnswers, Sampler},
-    policy::{Approver, MemoryTrust, NobodyApproves, TrustLedger},
+    connection::client_features::{Elicitor, NoElicitor, NoSampler, Sampler},
+    policy::{Approver, MemoryTrust, NoApprover, TrustLedger},
     record::{CallLog, MemoryCallLog},
 };
 
-/// The six ports. A port that panics answers its caller all the same: with a refusal, or not at all.
+/// The six ports. A panic in a port is caught: the call is refused, or the server request stays unanswered.
 #[derive(Clone)]
 pub struct HostPorts {
-    /// Where calls are written down; in memory, the last thousand or four megabytes of them.
+    /// Log of finished calls. Default: in memory, the last 1000 calls or 4 MiB.
     pub calls: Arc<dyn CallLog>,
-    /// Who is asked before a call; nobody, which is a refusal.
+    /// Answers approval requests before a call is sent. Default: none, so such calls are refused.
     pub approver: Arc<dyn Approver>,
-    /// Which definitions were accepted; in memory.
+    /// Accepted tool definitions. Default: in memory.
     pub trust: Arc<dyn TrustLedger>,
-    /// Where credentials are kept; in memory.
+    /// Store of credentials. Default: in memory.
     pub vault: Arc<dyn Vault>,
-    /// Which model answers servers; none, and none is offered.
+    /// Model that answers sampling requests of servers. Default: none, and sampling is not offered.
     pub sampler: Arc<dyn Sampler>,
-    /// Who fills in servers' forms; nobody, and nobody is offered.
+    /// Answers elicitation requests of servers. Default: none, and elicitation is not offered.
     pub elicitor: Arc<dyn Elicitor>,
 }
 
@@ -32,11 +32,11 @@ impl Default for HostPorts {
     fn default() -> Self {
         Self {
             calls: Arc::new(MemoryCallLog::default()),
-            approver: Arc::new(NobodyApproves),
+            approver: Arc::new(NoApprover),
             trust: Arc::new(MemoryTrust::default()),
             vault: Arc::new(MemoryVault::default()),
-            sampler: Arc::new(NobodyAnswers),
-            elicitor: Arc::new(NobodyAnswers),
+            sampler: Arc::new(NoSampler),
+            elicitor: Arc::new(NoElicitor),
         }
     }
 }

@@ -1,8 +1,8 @@
-//! What is written down of each call, and the port it is written through.
+//! Call records, and the port that stores them.
 //!
-//! A record says who asked for what, where it went, how it ended and how long it took. It holds no argument and no
-//! result: of both only the size is kept, and what a server said when it failed is redacted first ([`redact`]). It is
-//! made once for every call, however that ends; `Recording` sees to it.
+//! A record has the caller, the requested item, the server, the outcome and the durations of a call. It holds no arguments
+//! and no results, only their sizes, and error messages are redacted ([`redact`]). `Recording` ensures that there is
+//! exactly one record for each call.
 
 mod memory;
 mod recording;
@@ -25,79 +25,79 @@ use crate::{
     policy::RuleId,
 };
 
-/// One call, after its end.
+/// Record of a finished call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallRecord {
-    /// Which.
+    /// Id of the call.
     pub id: CallId,
-    /// On whose behalf.
+    /// Identity on whose behalf the call was made.
     pub caller: Caller,
-    /// A call, a read, a prompt …
+    /// Kind of the requested item.
     pub kind: CallKind,
-    /// As it was asked for; of a URI, without its query and its user part.
+    /// Name as requested; a URI without query, fragment and user information.
     pub name: String,
-    /// Where it went, or would have gone.
+    /// Server of the item; `None` if the item was not found.
     pub server: Option<ServerName>,
-    /// The server's own name for it; of a URI, the same part.
+    /// Name of the item at its server; a URI without query, fragment and user information.
     pub raw_name: Option<String>,
-    /// When it came in.
+    /// Time at which the host accepted the request.
     pub started_at: SystemTime,
-    /// How long until it was sent: finding, deciding, connecting, waiting for a slot. All of it where it never was.
+    /// Time until the call was sent: lookup, approval, connecting, queueing. Equals `took` if it was never sent.
     pub waited: Duration,
-    /// How long it took in all.
+    /// Total duration.
     pub took: Duration,
-    /// How it ended.
+    /// How the call ended.
     pub ending: Ending,
-    /// Whether it was answered with a result in which the tool says that it failed.
+    /// Whether the result of a tool reports an error (`isError`).
     pub tool_error: bool,
-    /// What went wrong, redacted; none where nothing did.
+    /// Redacted error message; `None` if the call succeeded.
     pub message: Option<String>,
-    /// The rule that let it through.
+    /// Rule that granted the call.
     pub rule: Option<RuleId>,
-    /// Bytes of the arguments.
+    /// Size of the arguments in bytes.
     pub argument_bytes: usize,
-    /// Bytes of the result.
+    /// Size of the result in bytes.
     pub result_bytes: usize,
-    /// Questions the server asked on the way.
+    /// Number of server requests during the call.
     pub asks: u32,
-    /// Signs of progress it gave.
+    /// Number of progress notifications.
     pub progress: u32,
 }
 
-/// The ways a call ends, as a word.
+/// How a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ending {
-    /// With a result.
+    /// The server returned a result.
     Answered,
-    /// With a task in its place.
+    /// The server continues the call as a task.
     HandedOff,
-    /// By us; nothing was sent.
+    /// The host refused the call; nothing was sent.
     Refused,
-    /// On the way, or by the server.
+    /// The transport failed, or the server returned an error.
     Failed,
-    /// By its caller, who may simply have left.
+    /// The caller cancelled the call or dropped it.
     Cancelled,
-    /// By a clock.
+    /// A timeout expired.
     TimedOut,
 }
 
-/// Where records go.
+/// Stores call records.
 ///
-/// `append` never waits: it is also called when a caller has left. A log that writes elsewhere keeps a bounded queue of
-/// its own and says how many it lost.
+/// `append` must not block; it is also called while a call is dropped. A log that writes to a file or network needs a
+/// bounded queue of its own and should report how many records it lost.
 pub trait CallLog: Send + Sync {
-    /// Takes one record.
+    /// Stores one record.
     fn append(&self, record: Arc<CallRecord>);
 
-    /// Resolves when everything appended so far is safe; asked for when the host is shut down.
+    /// Waits until all appended records are stored. Called when the host shuts down.
     fn flush(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {})
     }
 }
 
 impl Ending {
-    /// Its stable word.
-    pub fn word(self) -> &'static str {
+    /// Stable identifier, as used in logs and JSON.
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Answered => "answered",
             Self::HandedOff => "handed_off",
@@ -111,6 +111,6 @@ impl Ending {
 
 impl fmt::Display for Ending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
+        f.write_str(self.as_str())
     }
 }

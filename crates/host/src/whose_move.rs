@@ -1,26 +1,26 @@
-//! Who can act on a failure. The errors themselves live where they arise; surfaces turn this into a hint, once.
+//! Who can act on a failure. Errors are defined in their own modules; each surface turns this value into a hint.
 
 use std::fmt;
 
 use toolway_wire::error::WireError;
 
-/// Whose move it is after something failed.
+/// The party that can act on a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WhoseMove {
-    /// Whoever wrote the configuration: a command that is not there, a variable that is not set.
+    /// The author of the configuration, for example for a missing command or an unset variable.
     Operator,
-    /// The person whose account it is: a sign-in.
+    /// The owner of the account, who has to sign in.
     User,
-    /// Ours: it is tried again without anybody doing anything.
+    /// The supervisor of the connection, which retries on its own.
     Supervisor,
-    /// Whoever made the call: another name, other arguments.
+    /// The caller, who can use another name or other arguments.
     Caller,
-    /// The people behind the server: it breaks the protocol.
+    /// The developers of the server, which violates the protocol.
     Server,
 }
 
 impl WhoseMove {
-    /// Who can do something about an error on the wire.
+    /// The party that can act on a transport or protocol error.
     pub fn after(error: &WireError) -> Self {
         match error {
             WireError::Unauthorized { .. } => Self::User,
@@ -39,8 +39,8 @@ impl WhoseMove {
         }
     }
 
-    /// A stable word for programs.
-    pub fn word(self) -> &'static str {
+    /// Stable identifier, as used in JSON output.
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Operator => "operator",
             Self::User => "user",
@@ -53,6 +53,6 @@ impl WhoseMove {
 
 impl fmt::Display for WhoseMove {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
+        f.write_str(self.as_str())
     }
 }

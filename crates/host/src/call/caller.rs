@@ -1,56 +1,56 @@
-//! On whose behalf a call is made.
+//! The identity on whose behalf a call is made.
 
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use toolway_config::ServerName;
 use toolway_wire::message::ClientCapabilities;
 
-/// Whoever asked. A name is what the surface that let it in knows; it is never taken from the request itself.
+/// The identity on whose behalf a call is made. The surface determines it; it is never taken from the request itself.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Caller {
-    /// The person at the terminal, or their script.
+    /// The user at the terminal, or a script of theirs.
     Terminal,
     /// The program that embeds the host.
     Program,
-    /// A model that works for somebody, by the name of its run.
+    /// An agent, by the name of its run.
     Agent(Arc<str>),
-    /// Somebody who came in through the gateway, by principal.
+    /// A client of the gateway, by principal.
     Client(Arc<str>),
-    /// The operator at the console.
+    /// The operator at the web console.
     Console,
 }
 
-/// The servers a caller sees. To it there are no others: what is at one of those is answered as what is nowhere.
+/// The servers visible to a caller. Requests for other servers are answered as if those did not exist.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Visible {
-    /// All there are.
+pub enum VisibleServers {
+    /// All servers.
     #[default]
     All,
-    /// These.
+    /// Only these servers.
     Only(Arc<BTreeSet<ServerName>>),
 }
 
-/// A caller, what it sees, and what matters of it to a server that keeps a session.
+/// A caller with its visible servers and the properties that select its connection to a server.
 #[derive(Clone, Debug)]
-pub struct OnBehalf {
-    /// Who.
+pub struct CallerContext {
+    /// Identity of the caller.
     pub caller: Caller,
-    /// What its side can be asked; none: what the host's ports can answer.
+    /// Client capabilities of the caller; `None`: those of the host's ports.
     pub capabilities: Option<ClientCapabilities>,
-    /// Its session, where servers are shared by session.
+    /// Session of the caller, for servers with one connection per session.
     pub session: Option<Arc<str>>,
-    /// The servers it sees.
-    pub visible: Visible,
+    /// Servers visible to the caller.
+    pub visible: VisibleServers,
 }
 
-impl From<&Caller> for OnBehalf {
+impl From<&Caller> for CallerContext {
     fn from(caller: &Caller) -> Self {
-        Self { caller: caller.clone(), capabilities: None, session: None, visible: Visible::All }
+        Self { caller: caller.clone(), capabilities: None, session: None, visible: VisibleServers::All }
     }
 }
 
-impl Visible {
-    /// Whether this server is one of them.
+impl VisibleServers {
+    /// Whether this server is visible.
     pub fn covers(&self, server: &ServerName) -> bool {
         match self {
             Self::All => true,
@@ -59,14 +59,14 @@ impl Visible {
     }
 }
 
-impl FromIterator<ServerName> for Visible {
+impl FromIterator<ServerName> for VisibleServers {
     fn from_iter<T: IntoIterator<Item = ServerName>>(servers: T) -> Self {
         Self::Only(Arc::new(servers.into_iter().collect()))
     }
 }
 
 impl Caller {
-    /// The principal of a client of the gateway; none of anybody else.
+    /// Returns the principal of a gateway client; `None` for other callers.
     pub fn client(&self) -> Option<&str> {
         match self {
             Self::Client(principal) => Some(principal),

@@ -1,15 +1,14 @@
-//! The first stretch of the way: the server of what is asked for, and its own name for it.
+//! The first stage of a call: finds the server of the requested item, and the item's name at that server.
 //!
-//! A caller finds what is at servers that it sees. What is at another is refused in the words in which it would be if
-//! there were no such server, and nothing is woken, waited for or hinted at for its sake. This is the one place where that
-//! is looked at, whatever is asked for and however.
+//! A caller finds items of visible servers only. A request for any other server is refused with the same error as one for
+//! a server that does not exist, and wakes, awaits or suggests nothing. This is the only place that checks visibility.
 
 use std::{borrow::Cow, sync::Arc};
 
 use toolway_config::ServerName;
 use toolway_wire::json::Raw;
 
-use super::{CallKind, OnBehalf, Target, Visible};
+use super::{CallKind, CallerContext, Target, VisibleServers};
 use crate::{
     catalog::{Catalog, Fingerprint, Naming, NoOwner, Origin, PublicName, uri},
     connection::{Connection, NotConnected, Phase},
@@ -17,30 +16,30 @@ use crate::{
     policy::{Refusal, Subject},
 };
 
-/// Where a request goes.
+/// Destination of a request.
 pub(super) struct Found {
     pub(super) connection: Connection,
     pub(super) subject: Subject,
     pub(super) fingerprint: Option<Fingerprint>,
-    /// Why it cannot go there: somebody has to sign in first. It may not have been listed then.
-    pub(super) locked: Option<NotConnected>,
+    /// Set if the server requires a sign-in first. The item may not be listed then.
+    pub(super) sign_in_required: Option<NotConnected>,
 }
 
-/// Somebody who looks for something.
+/// Lookup on behalf of one caller.
 struct Finder<'a> {
     host: &'a Inner,
-    visible: &'a Visible,
+    visible: &'a VisibleServers,
 }
 
-/// Names that are compared with one that was not found.
-const COMPARED: usize = 5_000;
-/// How alike two names are that are worth a hint.
-const ALIKE: f64 = 0.7;
+/// Maximum number of names that are compared with an unknown name.
+const MAX_COMPARED_NAMES: usize = 5_000;
+/// Minimum Jaro-Winkler similarity of a suggested name.
+const MIN_SIMILARITY: f64 = 0.7;
 
-/// Finds what is asked for. A server that is not listed yet is waited for where the name is one of its own.
+/// Finds the requested item. Waits for the listing of a server if the name has the prefix of that server.
 pub(super) async fn find(
     host: &Inner,
-    visible: &Visible,
+    visible: &VisibleServers,
     target: &Target,
     params: Option<&Raw>,
 ) -> Result<Found, Refusal> {
@@ -49,38 +48,38 @@ pub(super) async fn find(
     }
     let finder = Finder { host, visible };
     match target {
-        Target::Tool(name) => finder.named(CallKind::Tool, name).await,
-        Target::Prompt(name) => finder.named(CallKind::Prompt, name).await,
-        Target::Resource(uri) => finder.located(uri).await,
+        Target::Tool(name) => finder.find_by_name(CallKind::Tool, name).await,
+        Target::Prompt(name) => finder.find_by_name(CallKind::Prompt, name).await,
+        Target::Resource(uri) => finder.find_by_uri(uri).await,
         Target::ToolOf(origin) => {
-            let catalog = host.cataloguer.catalog();
+            let catalog = host.catalog_publisher.catalog();
             let fingerprint = catalog.tool_at(&origin.server, &origin.raw_name).map(|tool| tool.fingerprint);
-            finder.at(CallKind::Tool, origin.clone(), fingerprint)
+            finder.find_at(CallKind::Tool, origin.clone(), fingerprint)
         }
-        Target::PromptOf(origin) => finder.at(CallKind::Prompt, origin.clone(), None),
-        Target::ResourceOf(origin) => finder.at(CallKind::Resource, origin.clone(), None),
+        Target::PromptOf(origin) => finder.find_at(CallKind::Prompt, origin.clone(), None),
+        Target::ResourceOf(origin) => finder.find_at(CallKind::Resource, origin.clone(), None),
         Target::Method { server, method } => {
-            let (kind, raw_name) = meant(method, params);
-            finder.at(kind, Origin { server: server.clone(), raw_name }, None)
+            let (kind, raw_name) = resolve_method(method, params);
+            finder.find_at(kind, Origin { server: server.clone(), raw_name }, None)
         }
     }
 }
 
 impl Host {
-    /// What is asked for by its server and its own name, where [`Host::catalog_of`] a caller has it and everybody's does
-    /// not, or has another under this name; else as it was asked for. For surfaces that show a caller its own catalog.
-    pub fn located(&self, on_behalf: &OnBehalf, target: Target) -> Target {
+    /// Resolves a public name with the caller's own catalog ([`Host::catalog_of`]): returns the target by server and raw name
+    /// if that catalog differs from the shared one in this name, otherwise the target unchanged.
+    pub fn locate_for(&self, caller_context: &CallerContext, target: Target) -> Target {
         let catalog = self.catalog();
-        // A name says whose it is, so that it is everybody's or not; else, and a URI, it may be another's in each view.
-        let says_whose = catalog.naming() == Naming::Always && !matches!(target, Target::Resource(_));
-        if says_whose && listed_in(&catalog, &on_behalf.visible, &target).is_some() {
+        // With prefixes a name determines its server. Without prefixes, and for URIs, it may differ between catalogs.
+        let names_server = catalog.naming() == Naming::Always && !matches!(target, Target::Resource(_));
+        if names_server && find_in_catalog(&catalog, &caller_context.visible, &target).is_some() {
             return target;
         }
-        let view = self.catalog_of(on_behalf);
+        let view = self.catalog_of(caller_context);
         if Arc::ptr_eq(&view, &catalog) {
             return target;
         }
-        match (listed_in(&view, &on_behalf.visible, &target), &target) {
+        match (find_in_catalog(&view, &caller_context.visible, &target), &target) {
             (Some(origin), Target::Tool(_)) => Target::ToolOf(origin),
             (Some(origin), Target::Prompt(_)) => Target::PromptOf(origin),
             (Some(origin), Target::Resource(_)) => Target::ResourceOf(origin),
@@ -88,14 +87,14 @@ impl Host {
         }
     }
 
-    /// Where that is, as far as the caller sees it and it is listed or named by its server.
-    pub fn origin_of(&self, on_behalf: &OnBehalf, target: &Target) -> Option<Origin> {
-        listed_in(&self.catalog(), &on_behalf.visible, target)
+    /// Returns the origin of a target that is visible to the caller and either listed or given by server.
+    pub fn origin_of(&self, caller_context: &CallerContext, target: &Target) -> Option<Origin> {
+        find_in_catalog(&self.catalog(), &caller_context.visible, target)
     }
 }
 
-/// Where a catalog has something that is seen.
-fn listed_in(catalog: &Catalog, visible: &Visible, target: &Target) -> Option<Origin> {
+/// Finds a visible target in a catalog.
+fn find_in_catalog(catalog: &Catalog, visible: &VisibleServers, target: &Target) -> Option<Origin> {
     let origin = match target {
         Target::Tool(name) => catalog.find_tool(name)?.origin.clone(),
         Target::Prompt(name) => catalog.find_prompt(name)?.origin.clone(),
@@ -107,40 +106,40 @@ fn listed_in(catalog: &Catalog, visible: &Visible, target: &Target) -> Option<Or
 }
 
 impl Finder<'_> {
-    /// A server that is there, and is seen.
+    /// Returns the connection of a visible server.
     fn connection(&self, server: &ServerName) -> Option<Connection> {
         self.host.connection(server).filter(|_| self.visible.covers(server))
     }
 
-    fn at(&self, kind: CallKind, origin: Origin, fingerprint: Option<Fingerprint>) -> Result<Found, Refusal> {
+    fn find_at(&self, kind: CallKind, origin: Origin, fingerprint: Option<Fingerprint>) -> Result<Found, Refusal> {
         let Origin { server, raw_name } = origin;
         let connection = self.connection(&server).ok_or_else(|| Refusal::UnknownServer(server.to_string()))?;
         let status = Arc::clone(&connection.live().status);
-        let locked = match status.phase {
+        let sign_in_required = match status.phase {
             Phase::Disabled => return Err(Refusal::Disabled(server)),
-            Phase::SignInNeeded { .. } => Some(status.why_not()),
+            Phase::SignInRequired { .. } => Some(status.not_connected()),
             _ => None,
         };
-        Ok(Found { connection, subject: Subject { server, kind, raw_name }, fingerprint, locked })
+        Ok(Found { connection, subject: Subject { server, kind, raw_name }, fingerprint, sign_in_required })
     }
 
-    async fn named(&self, kind: CallKind, name: &PublicName) -> Result<Found, Refusal> {
-        if let Some((origin, fingerprint)) = self.listed(kind, name) {
-            return self.at(kind, origin, Some(fingerprint));
+    async fn find_by_name(&self, kind: CallKind, name: &PublicName) -> Result<Found, Refusal> {
+        if let Some((origin, fingerprint)) = self.find_listed(kind, name) {
+            return self.find_at(kind, origin, Some(fingerprint));
         }
         let origins = name.origins();
         for connection in origins.iter().filter_map(|origin| self.connection(&origin.server)) {
-            self.heard(&connection).await?;
+            self.wait_until_listed(&connection).await?;
         }
-        match self.listed(kind, name) {
-            Some((origin, fingerprint)) => self.at(kind, origin, Some(fingerprint)),
-            None => self.locked(kind, origins).ok_or_else(|| self.unknown(kind, name)),
+        match self.find_listed(kind, name) {
+            Some((origin, fingerprint)) => self.find_at(kind, origin, Some(fingerprint)),
+            None => self.find_sign_in_required(kind, origins).ok_or_else(|| self.unknown(kind, name)),
         }
     }
 
-    /// Where everybody's catalog has a name.
-    fn listed(&self, kind: CallKind, name: &PublicName) -> Option<(Origin, Fingerprint)> {
-        let catalog = self.host.cataloguer.catalog();
+    /// Finds a visible name in the shared catalog.
+    fn find_listed(&self, kind: CallKind, name: &PublicName) -> Option<(Origin, Fingerprint)> {
+        let catalog = self.host.catalog_publisher.catalog();
         let (origin, fingerprint) = match kind {
             CallKind::Tool => catalog.find_tool(name).map(|tool| (&tool.origin, tool.fingerprint))?,
             _ => catalog.find_prompt(name).map(|prompt| (&prompt.origin, prompt.fingerprint))?,
@@ -148,43 +147,43 @@ impl Finder<'_> {
         self.visible.covers(&origin.server).then(|| (origin.clone(), fingerprint))
     }
 
-    /// What is meant where a server lists nothing before somebody has signed in: the call then says who has to.
-    fn locked(&self, kind: CallKind, origins: impl IntoIterator<Item = Origin>) -> Option<Found> {
-        let mut found = origins.into_iter().filter_map(|origin| self.at(kind, origin, None).ok());
-        found.find(|found| found.locked.is_some())
+    /// Finds an unlisted item whose server requires a sign-in, so that the call fails with that reason.
+    fn find_sign_in_required(&self, kind: CallKind, origins: impl IntoIterator<Item = Origin>) -> Option<Found> {
+        let mut found = origins.into_iter().filter_map(|origin| self.find_at(kind, origin, None).ok());
+        found.find(|found| found.sign_in_required.is_some())
     }
 
-    /// Waits until a server has been listed.
-    async fn heard(&self, connection: &Connection) -> Result<(), Refusal> {
+    /// Waits until a server was listed.
+    async fn wait_until_listed(&self, connection: &Connection) -> Result<(), Refusal> {
         if connection.is_disabled() {
             return Err(Refusal::Disabled(connection.name().clone()));
         }
-        Box::pin(self.host.listed(connection)).await;
-        // It had said that somebody has to sign in, and somebody just did.
+        Box::pin(self.host.wait_until_listed(connection)).await;
+        // A sign-in has just ended and the server is being connected again.
         if !connection.live().status.phase.is_settled() {
-            Box::pin(self.host.listed(connection)).await;
+            Box::pin(self.host.wait_until_listed(connection)).await;
         }
         Ok(())
     }
 
-    async fn located(&self, uri: &str) -> Result<Found, Refusal> {
-        let owner = || self.host.cataloguer.catalog().owner_among(uri, |server| self.visible.covers(server));
+    async fn find_by_uri(&self, uri: &str) -> Result<Found, Refusal> {
+        let owner = || self.host.catalog_publisher.catalog().owner_among(uri, |server| self.visible.covers(server));
         let (owner, named) = match (owner(), uri::split_owned(uri)) {
             (Err(NoOwner::Unknown(_)), Some((server, raw_name))) => {
                 if let Some(connection) = self.connection(&server) {
-                    self.heard(&connection).await?;
+                    self.wait_until_listed(&connection).await?;
                 }
                 (owner(), Some(Origin { server, raw_name: raw_name.to_owned() }))
             }
             (owner, _) => (owner, None),
         };
         match owner {
-            Ok(origin) => self.at(CallKind::Resource, origin, None),
+            Ok(origin) => self.find_at(CallKind::Resource, origin, None),
             Err(NoOwner::Unknown(name)) => {
                 let unknown = Refusal::Unknown { kind: CallKind::Resource, name, near: None };
-                self.locked(CallKind::Resource, named).ok_or(unknown)
+                self.find_sign_in_required(CallKind::Resource, named).ok_or(unknown)
             }
-            Err(several @ NoOwner::Several { .. }) => Err(Refusal::Malformed(several.to_string())),
+            Err(ambiguous @ NoOwner::Ambiguous { .. }) => Err(Refusal::Malformed(ambiguous.to_string())),
         }
     }
 
@@ -192,9 +191,9 @@ impl Finder<'_> {
         Refusal::Unknown { kind, name: name.to_string(), near: self.nearest(kind, name.as_str()) }
     }
 
-    /// The name that was probably meant.
+    /// Returns the most similar visible name.
     fn nearest(&self, kind: CallKind, name: &str) -> Option<String> {
-        let catalog = self.host.cataloguer.catalog();
+        let catalog = self.host.catalog_publisher.catalog();
         let tools = || catalog.tools().iter().map(|entry| (&entry.origin, &entry.public));
         let prompts = || catalog.prompts().iter().map(|entry| (&entry.origin, &entry.public));
         let seen = |(origin, public): (&Origin, &PublicName)| {
@@ -202,16 +201,17 @@ impl Finder<'_> {
             self.visible.covers(&origin.server).then(alike)
         };
         let scored: Vec<_> = match kind {
-            CallKind::Tool => tools().filter_map(seen).take(COMPARED).collect(),
-            _ => prompts().filter_map(seen).take(COMPARED).collect(),
+            CallKind::Tool => tools().filter_map(seen).take(MAX_COMPARED_NAMES).collect(),
+            _ => prompts().filter_map(seen).take(MAX_COMPARED_NAMES).collect(),
         };
         let best = scored.into_iter().max_by(|one, other| one.0.total_cmp(&other.0))?;
-        (ALIKE < best.0).then_some(best.1)
+        (MIN_SIMILARITY < best.0).then_some(best.1)
     }
 }
 
-/// What a method with these params really asks for: a rule about a tool holds however the tool is asked for.
-fn meant(method: &str, params: Option<&Raw>) -> (CallKind, String) {
+/// Determines the item that a raw method with these params is about, so that policy rules and filters apply to raw
+/// requests too.
+fn resolve_method(method: &str, params: Option<&Raw>) -> (CallKind, String) {
     let member = |key| params.and_then(|params| params.get(key));
     let text = |value: Option<Raw>| value.and_then(|value| value.as_str().map(Cow::into_owned));
     let (kind, name) = match method {

@@ -1,10 +1,10 @@
-//! The one way a call ended.
+//! The outcome of a call.
 
 use std::{fmt, time::Duration};
 
 use toolway_config::ServerName;
 use toolway_wire::{
-    error::{Clock, WireError},
+    error::{TimeoutKind, WireError},
     exchange::Outcome,
     json::Raw,
     message::RpcError,
@@ -13,68 +13,68 @@ use toolway_wire::{
 
 use crate::{connection::NotConnected, policy::Refusal, record::Ending, whose_move::WhoseMove};
 
-/// The one way a call ended. Each is recorded once.
+/// The outcome of a call. Each call has exactly one.
 #[must_use]
 #[derive(Clone, Debug)]
 pub enum CallOutcome {
-    /// A result, as it came; a tool may say in it that it failed.
+    /// The result, unchanged. A tool result can report an error (`isError`).
     Answered(Raw),
-    /// A task goes on in its place.
+    /// The server continues the call as a task.
     HandedOff(Box<Task>),
-    /// It was not sent, and why.
+    /// The call was refused and not sent.
     Refused(Refusal),
-    /// It went wrong on the way, or the server answered with an error.
+    /// The call failed in transport, or the server answered with an error.
     Failed(CallError),
-    /// Its caller did not want it any more, or the server gave it up.
+    /// The caller or the server cancelled the call.
     Cancelled,
-    /// A clock ran out; the server was told.
+    /// A timeout expired. The server was sent a cancellation.
     TimedOut {
-        /// Which clock.
-        clock: Clock,
-        /// What it was set to.
+        /// The timeout that expired.
+        kind: TimeoutKind,
+        /// Duration of the timeout.
         limit: Duration,
     },
 }
 
-/// What went wrong.
+/// Why a call failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum CallError {
-    /// The server cannot be reached at the moment; nothing was sent.
+    /// The server is not connected; nothing was sent.
     #[error("`{server}` is not connected: {why}")]
     NotConnected {
-        /// Which.
+        /// Server name.
         server: ServerName,
-        /// Its state, as a sentence.
+        /// State of the server.
         why: NotConnected,
     },
-    /// The server wants to see who asks, and somebody has to sign in for that.
-    #[error("`{server}` needs a sign-in: {how}")]
-    SignInNeeded {
-        /// Which.
+    /// The server requires the caller to sign in.
+    #[error("`{server}` requires a sign-in: {how}")]
+    SignInRequired {
+        /// Server name.
         server: ServerName,
-        /// Who has to do what.
+        /// Instructions for the sign-in.
         how: String,
     },
-    /// It waited for an answer of its caller's side, and another call needed its connection to the server.
+    /// The call waited for the answer to a server request, and was cancelled because another call needed its connection.
     #[error(
-        "nobody had answered what `{server}` asked for {waited:?}, and another call needed its connection; call again"
+        "a request of `{server}` was not answered for {waited:?}, and another call needed its connection; call again"
     )]
-    GaveWay {
-        /// Which server.
+    Preempted {
+        /// Server name.
         server: ServerName,
-        /// For how long.
+        /// Time spent waiting for the answer.
         waited: Duration,
     },
     /// The server answered with an error.
     #[error("{0}")]
     Server(RpcError),
-    /// It did not get that far.
+    /// The transport or the protocol failed.
     #[error("{0}")]
     Wire(#[from] WireError),
 }
 
 impl CallOutcome {
-    /// Its word, as records have it.
+    /// The ending as stored in records.
     pub fn ending(&self) -> Ending {
         match self {
             Self::Answered(_) => Ending::Answered,
@@ -86,7 +86,7 @@ impl CallOutcome {
         }
     }
 
-    /// The result, where there is one.
+    /// Returns the result of an answered call.
     pub fn result(&self) -> Option<&Raw> {
         match self {
             Self::Answered(result) => Some(result),
@@ -94,20 +94,20 @@ impl CallOutcome {
         }
     }
 
-    /// Whether a tool says in its result that it failed.
+    /// Whether the result of a tool reports an error (`isError`).
     pub fn is_tool_error(&self) -> bool {
         let flag = self.result().and_then(|result| result.get("isError"));
         flag.and_then(|flag| flag.as_bool()).unwrap_or_default()
     }
 
-    /// What went wrong, for people; none where nothing did.
+    /// Returns the error message; `None` if the call succeeded.
     pub fn message(&self) -> Option<String> {
         match self {
             Self::Answered(_) | Self::HandedOff(_) => None,
             Self::Refused(refusal) => Some(refusal.to_string()),
             Self::Failed(error) => Some(error.to_string()),
             Self::Cancelled => Some("cancelled".to_owned()),
-            Self::TimedOut { clock, limit } => Some(format!("no answer within {limit:?} ({clock})")),
+            Self::TimedOut { kind, limit } => Some(format!("no answer within {limit:?} ({kind})")),
         }
     }
 }
@@ -120,7 +120,7 @@ impl From<Outcome> for CallOutcome {
             Outcome::Refused(error) => Self::Failed(CallError::Server(error)),
             Outcome::Failed(error) => Self::Failed(CallError::Wire(error)),
             Outcome::Cancelled => Self::Cancelled,
-            Outcome::TimedOut { clock, limit } => Self::TimedOut { clock, limit },
+            Outcome::TimedOut { kind, limit } => Self::TimedOut { kind, limit },
         }
     }
 }
@@ -131,7 +131,7 @@ impl From<Refusal> for CallOutcome {
     }
 }
 
-/// One line, for stories and logs.
+/// One line for logs and tests.
 impl fmt::Display for CallOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.message() {
@@ -144,23 +144,23 @@ impl fmt::Display for CallOutcome {
 // === impl CallError ===
 
 impl CallError {
-    /// A stable word for programs.
+    /// Stable error code for programs.
     pub fn code(&self) -> &'static str {
         match self {
             Self::NotConnected { .. } => "not_connected",
-            Self::SignInNeeded { .. } => "unauthorized",
-            Self::GaveWay { .. } => "gave_way",
+            Self::SignInRequired { .. } => "unauthorized",
+            Self::Preempted { .. } => "gave_way",
             Self::Server(_) => "server_error",
             Self::Wire(error) => error.code(),
         }
     }
 
-    /// Who can act on it.
+    /// The party that can act on the error.
     pub fn whose_move(&self) -> WhoseMove {
         match self {
             Self::NotConnected { why, .. } => why.whose_move,
-            Self::SignInNeeded { .. } => WhoseMove::User,
-            Self::Server(_) | Self::GaveWay { .. } => WhoseMove::Caller,
+            Self::SignInRequired { .. } => WhoseMove::User,
+            Self::Server(_) | Self::Preempted { .. } => WhoseMove::Caller,
             Self::Wire(error) => WhoseMove::after(error),
         }
     }

@@ -1,8 +1,8 @@
-//! A call as its caller holds it: everything that happens until its one end, and the way to call it off.
+//! The caller's handle of a call: its events until its outcome, and its cancellation.
 //!
-//! Nothing here knows an era. Whoever only wants the end takes [`Relay::outcome`]: questions of the server then go to
-//! the host's ports. Whoever shows progress or answers questions itself takes [`Relay::next`]. Dropped before the end,
-//! it is cancelled, and recorded as such.
+//! Independent of protocol eras. [`Relay::outcome`] waits for the outcome while the ports of the host answer server
+//! requests. [`Relay::next`] yields all events, for surfaces that show progress or answer server requests themselves.
+//! Dropping the relay before the end cancels the call, which is recorded.
 
 use std::{
     fmt,
@@ -19,181 +19,181 @@ use futures_util::{
 use toolway_config::ServerName;
 use toolway_wire::{
     error::WireError,
-    exchange::{Answer, Ask, AskHandler, AskId, Happening, Outcome},
+    exchange::{Answer, ServerRequest, ServerRequestHandler, ServerRequestId, ExchangeEvent, Outcome},
     json::Raw,
     message::RpcError,
 };
 
 use super::{
     CallError, CallId, CallOutcome, CallRequest,
-    way::{self, Earlier, Preparing},
+    pipeline::{self, PreviousAttempt, Preparing},
 };
 use crate::{
-    connection::{Sent, client_face::ClientFace},
+    connection::{InFlightCall, client_features::ClientFeatures},
     host::Inner,
     record::Recording,
 };
 
-/// Whether the server would do it for somebody who has signed in, or has agreed to more.
-fn wants_sign_in(outcome: &Outcome) -> bool {
+/// Whether the server requires a sign-in or more scopes.
+fn is_sign_in_required(outcome: &Outcome) -> bool {
     let Outcome::Failed(WireError::Unauthorized { status, challenges }) = outcome else { return false };
     status.as_u16() == 401 || challenges.iter().any(|challenge| challenge.contains("insufficient_scope"))
 }
 
-/// A call under way.
+/// A call in progress.
 #[must_use]
 pub struct Relay {
     id: CallId,
     stage: Stage,
     host: Arc<Inner>,
     request: Arc<CallRequest>,
-    /// It was sent once to somebody who was not there.
+    /// The call was sent once and did not reach the server.
     retried: bool,
-    /// Whom it was sent to last.
+    /// Server to which it was sent last.
     server: Option<ServerName>,
 }
 
 /// What happens in a call.
 #[derive(Debug)]
-pub enum CallHappening {
+pub enum CallEvent {
     /// `progress`, `total`, `message` as they came.
     Progress(Raw),
     /// `level`, `logger`, `data` as they came.
     Log(Raw),
-    /// The server wants something of the caller's side. Dropped unanswered, nobody answers it.
-    Ask(Ask),
+    /// A server request. Dropping it leaves it unanswered.
+    ServerRequest(ServerRequest),
     /// It no longer does.
-    Withdrawn(AskId),
+    Withdrawn(ServerRequestId),
     /// The one end.
     Ended(CallOutcome),
 }
 
 enum Stage {
-    /// Being found, decided, admitted, sent.
+    /// Running the stages up to sending.
     Preparing(Preparing),
-    /// The server has it.
-    Under(Box<Sent>, Box<Recording>),
-    /// Called off before it was sent; its end was not taken yet.
-    CalledOff,
+    /// Sent to the server.
+    InFlight(Box<InFlightCall>, Box<Recording>),
+    /// Cancelled before it was sent; the outcome was not returned yet.
+    Cancelled,
     Ended,
 }
 
 impl Relay {
     pub(super) fn new(host: Arc<Inner>, request: CallRequest, id: CallId, recording: Box<Recording>) -> Self {
         let request = Arc::new(request);
-        let stage = Stage::Preparing(way::prepare(Arc::clone(&host), Arc::clone(&request), None, recording));
+        let stage = Stage::Preparing(pipeline::prepare(Arc::clone(&host), Arc::clone(&request), None, recording));
         Self { id, stage, host, request, retried: false, server: None }
     }
 
-    /// Its number, as events and records have it.
+    /// Id of the call in events and records.
     pub fn id(&self) -> CallId {
         self.id
     }
 
-    /// The server it was sent to, once it was.
+    /// Server to which the call was sent; `None` before that.
     pub fn server(&self) -> Option<&ServerName> {
         self.server.as_ref()
     }
 
-    /// The next thing that happens; `None` after the end.
-    pub async fn next(&mut self) -> Option<CallHappening> {
+    /// Waits for the next event; `None` after the end.
+    pub async fn next(&mut self) -> Option<CallEvent> {
         poll_fn(|context| self.poll_next(context)).await
     }
 
-    /// As [`Relay::next`], by hand.
-    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<CallHappening>> {
+    /// Polls for the next event, like [`Relay::next`].
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<CallEvent>> {
         loop {
             match &mut self.stage {
                 Stage::Preparing(work) => match work.as_mut().poll(context) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready((recording, Ok(sent))) => {
                         self.server = Some(sent.connection.name().clone());
-                        self.stage = Stage::Under(sent, recording);
+                        self.stage = Stage::InFlight(sent, recording);
                     }
                     Poll::Ready((recording, Err(outcome))) => return self.end(recording, outcome),
                 },
-                Stage::Under(sent, recording) => {
+                Stage::InFlight(sent, recording) => {
                     let happening = match sent.exchange.poll_next(context) {
                         Poll::Pending => return Poll::Pending,
                         Poll::Ready(happening) => happening,
                     };
                     let over =
-                        || Happening::Ended(Outcome::Failed(WireError::Ended("the exchange was over".to_owned())));
+                        || ExchangeEvent::Ended(Outcome::Failed(WireError::Ended("the exchange had already ended".to_owned())));
                     match happening.unwrap_or_else(over) {
-                        Happening::Progress(params) => {
-                            recording.progressed();
-                            return Poll::Ready(Some(CallHappening::Progress(params)));
+                        ExchangeEvent::Progress(params) => {
+                            recording.count_progress();
+                            return Poll::Ready(Some(CallEvent::Progress(params)));
                         }
-                        Happening::Log(params) => return Poll::Ready(Some(CallHappening::Log(params))),
-                        Happening::Ask(ask) => match sent.park(&self.host.slots, &self.request.caller) {
+                        ExchangeEvent::Log(params) => return Poll::Ready(Some(CallEvent::Log(params))),
+                        ExchangeEvent::ServerRequest(ask) => match sent.park(&self.host.slots, &self.request.caller) {
                             Ok(()) => {
-                                recording.asked(&ask.question.method);
-                                return Poll::Ready(Some(CallHappening::Ask(ask)));
+                                recording.count_server_request(&ask.details.method);
+                                return Poll::Ready(Some(CallEvent::ServerRequest(ask)));
                             }
                             Err(full) => {
                                 ask.answer(Answer::Refused(RpcError::new(RpcError::INTERNAL, &full.to_string())))
                             }
                         },
-                        Happening::Withdrawn(ask) => return Poll::Ready(Some(CallHappening::Withdrawn(ask))),
-                        Happening::Ended(outcome) => {
-                            if let Some(ended) = self.answered(outcome) {
+                        ExchangeEvent::Withdrawn(ask) => return Poll::Ready(Some(CallEvent::Withdrawn(ask))),
+                        ExchangeEvent::Ended(outcome) => {
+                            if let Some(ended) = self.finish(outcome) {
                                 return ended;
                             }
                         }
                     }
                 }
-                Stage::CalledOff => {
+                Stage::Cancelled => {
                     self.stage = Stage::Ended;
-                    return Poll::Ready(Some(CallHappening::Ended(CallOutcome::Cancelled)));
+                    return Poll::Ready(Some(CallEvent::Ended(CallOutcome::Cancelled)));
                 }
                 Stage::Ended => return Poll::Ready(None),
             }
         }
     }
 
-    /// How many progress and log happenings were dropped because nobody took them.
+    /// Number of progress and log events that were dropped because the relay was not polled.
     pub fn missed(&self) -> u64 {
         match &self.stage {
-            Stage::Under(sent, _) => sent.exchange.missed(),
-            Stage::Preparing(_) | Stage::CalledOff | Stage::Ended => 0,
+            Stage::InFlight(sent, _) => sent.exchange.missed(),
+            Stage::Preparing(_) | Stage::Cancelled | Stage::Ended => 0,
         }
     }
 
-    /// Says that the outcome is no longer wanted; the end is then [`CallOutcome::Cancelled`].
+    /// Cancels the call. Its outcome is then [`CallOutcome::Cancelled`].
     pub fn cancel(&mut self, reason: &str) {
         match &mut self.stage {
-            // Nothing was sent; letting go of it records it.
-            Stage::Preparing(_) => self.stage = Stage::CalledOff,
-            Stage::Under(sent, _) => sent.exchange.cancel(reason),
-            Stage::CalledOff | Stage::Ended => {}
+            // Nothing was sent. Dropping the recording records the cancellation.
+            Stage::Preparing(_) => self.stage = Stage::Cancelled,
+            Stage::InFlight(sent, _) => sent.exchange.cancel(reason),
+            Stage::Cancelled | Stage::Ended => {}
         }
     }
 
-    /// Goes through to the end; questions go to the host's ports.
+    /// Waits for the outcome. The ports of the host answer server requests.
     pub async fn outcome(self) -> CallOutcome {
         self.outcome_with(|_| {}).await
     }
 
-    /// The same; what happens on the way is shown to `see`.
-    pub async fn outcome_with(mut self, mut see: impl FnMut(&CallHappening)) -> CallOutcome {
+    /// Waits for the outcome like [`Relay::outcome`], and passes all other events to `see`.
+    pub async fn outcome_with(mut self, mut see: impl FnMut(&CallEvent)) -> CallOutcome {
         let mut answering = FuturesUnordered::new();
-        let mut open: Vec<(AskId, AbortHandle)> = Vec::new();
+        let mut open: Vec<(ServerRequestId, AbortHandle)> = Vec::new();
         loop {
             let happening = tokio::select! {
                 happening = self.next() => happening,
                 Some(_) = answering.next(), if !answering.is_empty() => continue,
             };
             match happening {
-                Some(CallHappening::Ended(outcome)) => return outcome,
-                Some(CallHappening::Ask(ask)) => {
+                Some(CallEvent::Ended(outcome)) => return outcome,
+                Some(CallEvent::ServerRequest(ask)) => {
                     let (handle, registration) = AbortHandle::new_pair();
-                    open.push((ask.question.id, handle));
+                    open.push((ask.details.id, handle));
                     answering.push(Abortable::new(answer(self.face(), ask), registration));
                 }
-                Some(CallHappening::Withdrawn(ask)) => {
-                    // Whoever was answering need not go on.
+                Some(CallEvent::Withdrawn(ask)) => {
+                    // The answer is no longer needed.
                     open.iter().filter(|(open, _)| *open == ask).for_each(|(_, handle)| handle.abort());
-                    see(&CallHappening::Withdrawn(ask));
+                    see(&CallEvent::Withdrawn(ask));
                 }
                 Some(other) => see(&other),
                 None => return CallOutcome::Cancelled,
@@ -201,69 +201,69 @@ impl Relay {
         }
     }
 
-    /// Whoever answers for the host, towards the server that has the call.
-    fn face(&self) -> Option<ClientFace> {
+    /// The client features that the ports of the host offer to the server of this call.
+    fn face(&self) -> Option<ClientFeatures> {
         match &self.stage {
-            Stage::Under(sent, _) => Some(self.host.room.face(sent.connection.name())),
-            Stage::Preparing(_) | Stage::CalledOff | Stage::Ended => None,
+            Stage::InFlight(sent, _) => Some(self.host.context.face(sent.connection.name())),
+            Stage::Preparing(_) | Stage::Cancelled | Stage::Ended => None,
         }
     }
 
-    /// The server is done with it; none where it never had it and is given it once more.
-    fn answered(&mut self, outcome: Outcome) -> Option<Poll<Option<CallHappening>>> {
-        let Stage::Under(sent, recording) = std::mem::replace(&mut self.stage, Stage::Ended) else { return None };
+    /// Ends the call; returns `None` if it did not reach the server and is sent once more.
+    fn finish(&mut self, outcome: Outcome) -> Option<Poll<Option<CallEvent>>> {
+        let Stage::InFlight(sent, recording) = std::mem::replace(&mut self.stage, Stage::Ended) else { return None };
         if let Outcome::Failed(error) = &outcome
-            && makes_suspect(error)
+            && is_suspicious(error)
         {
             sent.suspect(error);
         }
-        // Nobody was there to take it: the server may be back in a moment.
-        if matches!(&outcome, Outcome::Failed(error) if sent.reached_nobody(error)) && !self.retried {
+        // The call did not reach the server, which may be restarting.
+        if matches!(&outcome, Outcome::Failed(error) if sent.was_not_received(error)) && !self.retried {
             self.retried = true;
-            let earlier = Earlier { fingerprint: sent.fingerprint, grant: sent.into_permit().into_grant() };
+            let previous = PreviousAttempt { fingerprint: sent.fingerprint, grant: sent.into_permit().into_grant() };
             let (host, request) = (Arc::clone(&self.host), Arc::clone(&self.request));
-            self.stage = Stage::Preparing(way::prepare(host, request, Some(earlier), recording));
+            self.stage = Stage::Preparing(pipeline::prepare(host, request, Some(previous), recording));
             return None;
         }
-        if let (Outcome::Cancelled, Some(gave_way)) = (&outcome, gave_way(&sent)) {
-            return Some(self.end(recording, gave_way));
+        if let (Outcome::Cancelled, Some(preempted)) = (&outcome, preempted(&sent)) {
+            return Some(self.end(recording, preempted));
         }
-        sent.look_at_session();
+        sent.check_session();
         if let Outcome::HandedOff(task) = &outcome {
-            sent.handed_off(task, &self.request.caller);
+            sent.keep_task(task, &self.request.caller);
         }
-        let needed = wants_sign_in(&outcome).then(|| sent.sign_in_needed(&self.request.caller)).flatten();
+        let needed = is_sign_in_required(&outcome).then(|| sent.sign_in_required(&self.request.caller)).flatten();
         let outcome = needed.map_or_else(|| outcome.into(), CallOutcome::Failed);
         Some(self.end(recording, outcome))
     }
 
-    fn end(&mut self, mut recording: Box<Recording>, outcome: CallOutcome) -> Poll<Option<CallHappening>> {
+    fn end(&mut self, mut recording: Box<Recording>, outcome: CallOutcome) -> Poll<Option<CallEvent>> {
         self.stage = Stage::Ended;
         recording.end(&outcome);
-        Poll::Ready(Some(CallHappening::Ended(outcome)))
+        Poll::Ready(Some(CallEvent::Ended(outcome)))
     }
 }
 
-/// The end of a call that gave way to another; none where it did not.
-fn gave_way(sent: &Sent) -> Option<CallOutcome> {
-    let (server, waited) = (sent.connection.name().clone(), sent.gave_way()?);
-    Some(CallOutcome::Failed(CallError::GaveWay { server, waited }))
+/// Returns the outcome of a call that was preempted by another one.
+fn preempted(sent: &InFlightCall) -> Option<CallOutcome> {
+    let (server, waited) = (sent.connection.name().clone(), sent.preempted_after()?);
+    Some(CallOutcome::Failed(CallError::Preempted { server, waited }))
 }
 
 impl Drop for Relay {
-    /// What gave way is recorded as that, also where nobody comes back to hear of it.
+    /// Records a preempted call as such, also if its relay is dropped before it was polled again.
     fn drop(&mut self) {
-        if let Stage::Under(sent, recording) = &mut self.stage
-            && let Some(gave_way) = gave_way(sent)
+        if let Stage::InFlight(sent, recording) = &mut self.stage
+            && let Some(preempted) = preempted(sent)
         {
-            recording.end(&gave_way);
+            recording.end(&preempted);
         }
     }
 }
 
-/// Errors after which a peer is better dialled anew: it is not there, or no longer what it was. Whoever may not do one
-/// thing (403) may still do others, so that says nothing of the connection.
-fn makes_suspect(error: &WireError) -> bool {
+/// Whether an error suggests that the peer is gone or has changed, so that it should be dialled again. A 403 response
+/// concerns one request and says nothing about the connection.
+fn is_suspicious(error: &WireError) -> bool {
     match error {
         WireError::Unreachable { .. } | WireError::NoCommonRevision { .. } => true,
         WireError::Unauthorized { status, .. } => status.as_u16() == 401,
@@ -272,10 +272,10 @@ fn makes_suspect(error: &WireError) -> bool {
     }
 }
 
-async fn answer(face: Option<ClientFace>, ask: Ask) {
+async fn answer(face: Option<ClientFeatures>, ask: ServerRequest) {
     let answer = match face {
-        Some(face) => face.answer(ask.question.clone()).await,
-        None => Answer::Nobody,
+        Some(face) => face.answer(ask.details.clone()).await,
+        None => Answer::Unavailable,
     };
     ask.answer(answer);
 }

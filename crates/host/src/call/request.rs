@@ -1,45 +1,45 @@
-//! What is asked for: one tool, prompt, resource or method, and everything that goes with it.
+//! The request for a call: one tool, prompt, resource or method, with arguments and options.
 
 use std::{fmt, sync::Arc};
 
 use toolway_config::ServerName;
 use toolway_wire::{
-    exchange::{LogLevel, Progress, Request, Terms},
+    exchange::{LogLevel, Progress, Request, ExchangeTimeouts},
     json::Raw,
     message::ClientCapabilities,
 };
 
-use super::caller::{Caller, Visible};
+use super::caller::{Caller, VisibleServers};
 use crate::catalog::{Fingerprint, Origin, PublicName};
 
-/// One request on behalf of one caller.
+/// A request on behalf of one caller.
 #[derive(Clone, Debug)]
 pub struct CallRequest {
-    /// On whose behalf.
+    /// Identity on whose behalf the call is made.
     pub caller: Caller,
-    /// What is asked for.
+    /// The requested item.
     pub target: Target,
-    /// Arguments of a tool or prompt, params of a method; as they are.
+    /// Arguments of a tool or prompt, or params of a method; sent unchanged.
     pub arguments: Option<Raw>,
-    /// Whether the caller looks at progress. The idle clock is wound up by it either way.
+    /// Whether the caller wants progress events. Progress resets the idle timeout in both cases.
     pub progress: Progress,
-    /// From which level on the caller wants logs of this call; none: what the connection is set to.
+    /// Minimum level of log messages of this call; `None`: the level of the connection.
     pub log_level: Option<LogLevel>,
-    /// The caller's session, where servers are shared by session.
+    /// Session of the caller, for servers with one connection per session.
     pub session: Option<Arc<str>>,
-    /// The servers the caller sees.
-    pub visible: Visible,
-    /// What the caller's side can be asked; none: what the host's ports can answer.
+    /// Servers visible to the caller.
+    pub visible: VisibleServers,
+    /// Client capabilities of the caller; `None`: those of the host's ports.
     pub capabilities: Option<ClientCapabilities>,
-    /// The definition the caller chose; where it has changed since, the call is refused.
+    /// Fingerprint of the definition that the caller chose. The call is refused if it has changed.
     pub chosen: Option<Fingerprint>,
-    /// Other clocks than the server's.
-    pub terms: Option<Terms>,
-    /// The request as a caller sent it; then only the name in it is put back to the server's own.
+    /// Timeouts of this call; `None`: those of the server.
+    pub terms: Option<ExchangeTimeouts>,
+    /// The original request of a relayed call. It is sent with the raw name in place of the public name.
     pub whole: Option<Request>,
 }
 
-/// What is asked for, and how it was named.
+/// The requested item, and how it is named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A tool by its public name.
@@ -48,22 +48,22 @@ pub enum Target {
     Prompt(PublicName),
     /// A resource by its public URI.
     Resource(String),
-    /// A tool by the server's own name for it.
+    /// A tool by its name at the server.
     ToolOf(Origin),
-    /// A prompt by the server's own name for it.
+    /// A prompt by its name at the server.
     PromptOf(Origin),
-    /// A resource by the server's own URI.
+    /// A resource by its URI at the server.
     ResourceOf(Origin),
-    /// Any method of one server, with its params as they are.
+    /// Any method of one server, with unchanged params.
     Method {
-        /// Which server.
+        /// Server name.
         server: ServerName,
-        /// The method.
+        /// Method name.
         method: String,
     },
 }
 
-/// What kind of thing is asked for.
+/// Kind of the requested item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum CallKind {
     /// `tools/call`
@@ -72,11 +72,11 @@ pub enum CallKind {
     Prompt,
     /// `resources/read`
     Resource,
-    /// Anything else, by its method.
+    /// Any other method.
     Method,
 }
 
-/// A call's number: unique within this host, and very likely among all.
+/// Id of a call: unique within a host, and with high probability among all hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CallId {
     pub(crate) run: u64,
@@ -86,7 +86,7 @@ pub struct CallId {
 // === impl CallRequest ===
 
 impl CallRequest {
-    /// Asks for `target` without arguments.
+    /// Creates a request for `target` without arguments.
     pub fn new(caller: Caller, target: Target) -> Self {
         Self {
             caller,
@@ -95,7 +95,7 @@ impl CallRequest {
             progress: Progress::Wanted,
             log_level: None,
             session: None,
-            visible: Visible::All,
+            visible: VisibleServers::All,
             capabilities: None,
             chosen: None,
             terms: None,
@@ -103,7 +103,7 @@ impl CallRequest {
         }
     }
 
-    /// Hands on a request that came in over a wire, with everything that is in it.
+    /// Creates a request that relays one received from a client, with all of its parameters.
     pub fn relayed(caller: Caller, target: Target, request: Request) -> Self {
         Self {
             progress: request.progress,
@@ -129,7 +129,7 @@ impl CallRequest {
         Self::new(caller, Target::Resource(uri.into()))
     }
 
-    /// What goes with it: the arguments, or the params of a method.
+    /// Returns the arguments, or the params of a method.
     pub(crate) fn content(&self) -> Option<&Raw> {
         self.arguments.as_ref().or_else(|| self.whole.as_ref().and_then(Request::params))
     }
@@ -138,7 +138,7 @@ impl CallRequest {
 // === impl Target ===
 
 impl Target {
-    /// What kind of thing it is.
+    /// Kind of the item.
     pub fn kind(&self) -> CallKind {
         match self {
             Self::Tool(_) | Self::ToolOf(_) => CallKind::Tool,
@@ -148,7 +148,7 @@ impl Target {
         }
     }
 
-    /// As it was named.
+    /// The name or URI as requested.
     pub fn name(&self) -> &str {
         match self {
             Self::Tool(name) | Self::Prompt(name) => name.as_str(),
@@ -162,8 +162,8 @@ impl Target {
 // === impl CallKind ===
 
 impl CallKind {
-    /// Its word.
-    pub fn word(self) -> &'static str {
+    /// Stable identifier, as used in records.
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Tool => "tool",
             Self::Prompt => "prompt",
@@ -175,7 +175,7 @@ impl CallKind {
 
 impl fmt::Display for CallKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
+        f.write_str(self.as_str())
     }
 }
 

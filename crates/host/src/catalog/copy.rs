@@ -1,9 +1,9 @@
-//! The copy on disk of what each server listed: offered at once at the next start, and verified when the server
-//! answers.
+//! Stores the listings of servers on disk. They are offered at once at the next start, and verified when the server was
+//! listed.
 //!
-//! One file per server and definition, so that a copy is never offered for a server that is started or dialled in
-//! another way than the one that listed it. Items stand in it as they came. It may be deleted at any time; a copy
-//! that is broken, too large or not ours is not used, and says why.
+//! There is one file per server and definition, so that a copy is never used for a server with another command or URL.
+//! Items are stored unchanged. Files can be deleted at any time. A copy that is damaged, too large or owned by another
+//! user is not used, and the reason is logged.
 
 use std::{
     fs, io,
@@ -14,7 +14,7 @@ use std::{
 use serde_json::json;
 use toolway_config::ServerName;
 use toolway_wire::{
-    json::{Kind, Raw},
+    json::{JsonKind, Raw},
     limit::LISTING_ITEMS,
     message::{
         ServerCapabilities,
@@ -23,57 +23,57 @@ use toolway_wire::{
 };
 
 use super::{
-    entry::{Listed, Offered},
+    entry::{ListedItem, CatalogItem},
     listing::Listing,
 };
 use crate::state_file::{StateFile, StateLock, UnreadableState};
 
-/// The copies in one folder. Its work is with files and may take a moment: it belongs on a thread that may wait.
+/// Stored listings in one folder. All operations block on file access.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskCopy {
     folder: PathBuf,
     most: usize,
 }
 
-/// Why a copy is not used.
+/// Why a stored listing is not used.
 #[derive(Debug, thiserror::Error)]
 pub enum BrokenCopy {
-    /// The file cannot be read, or is not to be trusted.
+    /// The file cannot be read or is not trusted.
     #[error("{}: {problem}", path.display())]
     File {
-        /// Where.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// What is wrong with the file.
         problem: UnreadableState,
     },
-    /// What stands in it is not what we write.
+    /// The file has invalid content.
     #[error("{}: {problem}", path.display())]
     Content {
-        /// Where.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// What is wrong with the file.
         problem: String,
     },
 }
 
-/// Counts up when the form changes; a copy of another form is not read.
+/// Version of the file format. Files of another version are ignored.
 const VERSION: u64 = 1;
-/// A larger copy is not kept: reading it would cost what it is to save.
+/// Maximum size of a file in bytes. Reading a larger one would cost more than it saves.
 const BYTES: usize = 32 * 1024 * 1024;
-/// More copies than this are not kept; the oldest go.
+/// Maximum number of files. The oldest are deleted.
 const COPIES: usize = 256;
-/// Hexadecimal digits of a definition in a file's name; the file itself holds all of it.
+/// Number of hexadecimal digits of the definition in a file name. The file contains the whole definition.
 const KEY: usize = 16;
 
 // === impl DiskCopy ===
 
 impl DiskCopy {
-    /// Copies in `folder`, which is made when there is one to keep.
+    /// Stores listings in `folder`, which is created with the first file.
     pub fn in_folder(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into(), most: BYTES }
     }
 
-    /// Keeps what a server listed. `definition` is a digest of how the server is reached, in hexadecimal digits.
+    /// Stores the listing of a server. `definition` is a digest of its connection settings, in hexadecimal digits.
     pub fn keep(&self, server: &ServerName, definition: &str, listing: &Listing) -> io::Result<()> {
         let file = self.file(server, definition);
         let text = written(definition, listing);
@@ -82,11 +82,11 @@ impl DiskCopy {
         }
         let lock = self.lock()?;
         self.make_room(file.path())?;
-        // What cannot be kept must not leave an older one behind either.
+        // If the new listing cannot be stored, the outdated one must not stay either.
         file.replace(&lock, &text).inspect_err(|_| drop(file.remove(&lock)))
     }
 
-    /// What a server listed when it was last heard; `None` where nothing is known of it in this definition.
+    /// Reads the stored listing of a server; `None` if this definition has no copy.
     pub fn recall(&self, server: &ServerName, definition: &str) -> Result<Option<Listing>, BrokenCopy> {
         let file = self.file(server, definition);
         let path = || file.path().to_owned();
@@ -96,7 +96,7 @@ impl DiskCopy {
         read(text, definition).map_err(|problem| BrokenCopy::Content { path: path(), problem })
     }
 
-    /// Forgets a server's copy of this definition.
+    /// Deletes the stored listing of a server and definition.
     pub fn forget(&self, server: &ServerName, definition: &str) -> io::Result<()> {
         let file = self.file(server, definition);
         if !file.path().exists() {
@@ -106,17 +106,17 @@ impl DiskCopy {
     }
 
     fn file(&self, server: &ServerName, definition: &str) -> StateFile {
-        // A digest has no other characters; whatever it is given, this names a file in our folder.
+        // Only digits are used, so the result is always a file in our folder.
         let key: String = definition.chars().filter(char::is_ascii_hexdigit).take(KEY).collect();
         StateFile::at(self.folder.join(format!("{server}.{key}.json")), self.most)
     }
 
-    /// One lock for all copies, or each definition that ever was would leave one behind.
+    /// One lock file for all copies; otherwise each definition would leave its own lock file behind.
     fn lock(&self) -> io::Result<StateLock> {
         StateFile::at(self.folder.join("copies"), self.most).lock()
     }
 
-    /// Removes the oldest copies where a new one would be too many.
+    /// Deletes the oldest files to make room for a new one.
     fn make_room(&self, new: &Path) -> io::Result<()> {
         let copies = || -> io::Result<Vec<(SystemTime, PathBuf)>> {
             let mut copies = Vec::new();
@@ -135,7 +135,7 @@ impl DiskCopy {
     }
 }
 
-/// The text of a copy: items as they came.
+/// Serialises a listing, with its items unchanged.
 fn written(definition: &str, listing: &Listing) -> Vec<u8> {
     let head = json!({
         "version": VERSION,
@@ -154,7 +154,7 @@ fn written(definition: &str, listing: &Listing) -> Vec<u8> {
     text
 }
 
-fn write_items<T: Offered>(text: &mut Vec<u8>, items: &[Listed<T>]) {
+fn write_items<T: CatalogItem>(text: &mut Vec<u8>, items: &[ListedItem<T>]) {
     text.extend_from_slice(format!(",\"{}\":[", T::KEY).as_bytes());
     for (index, listed) in items.iter().enumerate() {
         if 0 < index {
@@ -165,7 +165,7 @@ fn write_items<T: Offered>(text: &mut Vec<u8>, items: &[Listed<T>]) {
     text.push(b']');
 }
 
-/// Reads a copy; `None` where it is of another form or definition, which is nobody's fault.
+/// Parses a stored listing; `None` if it has another version or definition, which is no error.
 fn read(text: Vec<u8>, definition: &str) -> Result<Option<Listing>, String> {
     let copy = Raw::parse(text).map_err(|error| format!("not JSON: {error}"))?;
     let [version, known, instructions, capabilities] =
@@ -176,7 +176,7 @@ fn read(text: Vec<u8>, definition: &str) -> Result<Option<Listing>, String> {
     if known.as_ref().and_then(Raw::as_str).as_deref() != Some(definition) {
         return Ok(None);
     }
-    let capabilities = capabilities.filter(|value| value.kind() == Kind::Object);
+    let capabilities = capabilities.filter(|value| value.kind() == JsonKind::Object);
     Ok(Some(Listing {
         tools: read_items(&copy)?,
         resources: read_items(&copy)?,
@@ -188,7 +188,7 @@ fn read(text: Vec<u8>, definition: &str) -> Result<Option<Listing>, String> {
     }))
 }
 
-fn read_items<T: Offered + Item>(copy: &Raw) -> Result<Vec<Listed<T>>, String> {
+fn read_items<T: CatalogItem + Item>(copy: &Raw) -> Result<Vec<ListedItem<T>>, String> {
     let (items, malformed) = item::read_items_within::<T>(copy, LISTING_ITEMS)?;
     if let Some(broken) = malformed.first() {
         return Err(broken.to_string());
@@ -196,7 +196,7 @@ fn read_items<T: Offered + Item>(copy: &Raw) -> Result<Vec<Listed<T>>, String> {
     if LISTING_ITEMS < items.len() {
         return Err(format!("more than {LISTING_ITEMS} {}s", T::KIND));
     }
-    Ok(items.into_iter().map(Listed::new).collect())
+    Ok(items.into_iter().map(ListedItem::new).collect())
 }
 
 #[cfg(test)]

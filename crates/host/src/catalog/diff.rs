@@ -1,7 +1,7 @@
-//! What changed between two catalogs, kind by kind and server by server.
+//! Differences between two catalogs, by kind and server.
 //!
-//! Entries are compared by public name. What did not move costs a pointer comparison, what was listed anew costs a
-//! comparison of fingerprints and bytes; nothing is read again.
+//! Entries are matched by public name. An unchanged entry costs a pointer comparison; an entry that was listed again
+//! costs a comparison of fingerprints and bytes. Nothing is parsed again.
 
 use std::{cmp::Ordering, sync::Arc};
 
@@ -9,47 +9,47 @@ use toolway_config::ServerName;
 
 use super::{
     Catalog, ItemKind,
-    entry::{Entry, Offered},
-    shelf::Shelf,
+    entry::{Entry, CatalogItem},
+    entry_index::EntryIndex,
 };
 
-/// What changed, in order of kinds and public names.
+/// Differences, ordered by kind and public name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diff {
-    /// Each change.
+    /// All changed entries.
     pub changes: Vec<Change>,
 }
 
-/// One entry that is not what it was.
+/// A changed entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// What it is.
+    /// Kind of the entry.
     pub kind: ItemKind,
-    /// Whose it is.
+    /// Server of the entry.
     pub server: ServerName,
-    /// Its public name or URI.
+    /// Public name or URI.
     pub public: String,
-    /// What happened to it.
-    pub what: What,
+    /// Kind of change.
+    pub change: ChangeKind,
 }
 
-/// What happened to an entry.
+/// Kind of change of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
-    /// It is new.
+pub enum ChangeKind {
+    /// The entry is new.
     Added,
-    /// It is gone.
+    /// The entry was removed.
     Removed,
-    /// Its fingerprint changed: a grant for it does not hold any longer.
+    /// The fingerprint changed, so an earlier acceptance no longer applies.
     Redefined,
-    /// Something about it changed that no grant is bound to: a title, an icon, the order of keys.
+    /// Something outside the fingerprint changed: a title, an icon, the order of keys.
     Retouched,
 }
 
 // === impl Diff ===
 
 impl Diff {
-    /// What has to be said to whoever knows `old` and is given `new`.
+    /// Compares two catalogs.
     pub fn between(old: &Catalog, new: &Catalog) -> Self {
         let mut diff = Self::default();
         diff.compare(&old.tools, &new.tools);
@@ -69,18 +69,18 @@ impl Diff {
         self.changes.iter().any(|change| change.kind == kind)
     }
 
-    /// What changed of one server.
+    /// Changed entries of one server.
     pub fn of<'a>(&'a self, server: &'a ServerName) -> impl Iterator<Item = &'a Change> {
         self.changes.iter().filter(move |change| change.server == *server)
     }
 
-    /// How many entries had this happen to them.
-    pub fn count(&self, what: What) -> usize {
-        self.changes.iter().filter(|change| change.what == what).count()
+    /// Number of entries with this kind of change.
+    pub fn count(&self, change: ChangeKind) -> usize {
+        self.changes.iter().filter(|entry| entry.change == change).count()
     }
 
-    /// Walks both shelves by name, side by side.
-    fn compare<T: Offered, K: AsRef<str>>(&mut self, old: &Shelf<T, K>, new: &Shelf<T, K>) {
+    /// Walks both indexes in the order of public names.
+    fn compare<T: CatalogItem, K: AsRef<str>>(&mut self, old: &EntryIndex<T, K>, new: &EntryIndex<T, K>) {
         let (mut before, mut after) = (old.by_public().peekable(), new.by_public().peekable());
         loop {
             let order = match (before.peek(), after.peek()) {
@@ -95,81 +95,81 @@ impl Diff {
         }
     }
 
-    fn judge<T: Offered, K: AsRef<str>>(&mut self, gone: Option<&Entry<T, K>>, come: Option<&Entry<T, K>>) {
+    fn judge<T: CatalogItem, K: AsRef<str>>(&mut self, gone: Option<&Entry<T, K>>, come: Option<&Entry<T, K>>) {
         match (gone, come) {
             (Some(old), Some(new)) if old.origin == new.origin => {
-                let what = difference(old, new);
-                self.changes.extend(what.map(|what| change(new, what)));
+                let change = difference(old, new);
+                self.changes.extend(change.map(|change| changed(new, change)));
             }
-            // A name that leads elsewhere is another thing, however alike they look.
+            // A name with another origin is a different item, even if both look alike.
             (gone, come) => {
-                self.changes.extend(gone.map(|entry| change(entry, What::Removed)));
-                self.changes.extend(come.map(|entry| change(entry, What::Added)));
+                self.changes.extend(gone.map(|entry| changed(entry, ChangeKind::Removed)));
+                self.changes.extend(come.map(|entry| changed(entry, ChangeKind::Added)));
             }
         }
     }
 }
 
-fn difference<T: Offered, K>(old: &Entry<T, K>, new: &Entry<T, K>) -> Option<What> {
+fn difference<T: CatalogItem, K>(old: &Entry<T, K>, new: &Entry<T, K>) -> Option<ChangeKind> {
     if Arc::ptr_eq(&old.item, &new.item) {
         return None;
     }
     if old.fingerprint != new.fingerprint {
-        return Some(What::Redefined);
+        return Some(ChangeKind::Redefined);
     }
-    (old.item.raw() != new.item.raw()).then_some(What::Retouched)
+    (old.item.raw() != new.item.raw()).then_some(ChangeKind::Retouched)
 }
 
-fn change<T: Offered, K: AsRef<str>>(entry: &Entry<T, K>, what: What) -> Change {
+fn changed<T: CatalogItem, K: AsRef<str>>(entry: &Entry<T, K>, change: ChangeKind) -> Change {
     let public = entry.public.as_ref().to_owned();
-    Change { kind: T::KIND, server: entry.origin.server.clone(), public, what }
+    Change { kind: T::KIND, server: entry.origin.server.clone(), public, change }
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
-    use super::{Diff, ItemKind, What};
-    use crate::catalog::sketch::Sketch;
+    use super::{ChangeKind, Diff, ItemKind};
+    use crate::catalog::test_catalog::CatalogBuilder;
 
-    fn said(old: &Sketch, new: &Sketch) -> Vec<(String, What)> {
+    fn said(old: &CatalogBuilder, new: &CatalogBuilder) -> Vec<(String, ChangeKind)> {
         let diff = Diff::between(&old.merge(), &new.merge());
-        diff.changes.into_iter().map(|change| (change.public, change.what)).collect()
+        diff.changes.into_iter().map(|change| (change.public, change.change)).collect()
     }
 
     #[test]
-    fn what_came_and_what_went_is_named() {
-        let old = Sketch::default().named("a", &["x", "y"]).named("gone", &["z"]);
-        let new = Sketch::default().named("a", &["y", "w"]).prompts("b", &["p"]);
+    fn added_and_removed_entries_are_reported() {
+        let old = CatalogBuilder::default().named("a", &["x", "y"]).named("gone", &["z"]);
+        let new = CatalogBuilder::default().named("a", &["y", "w"]).prompts("b", &["p"]);
         let diff = Diff::between(&old.merge(), &new.merge());
         assert_eq!(
             said(&old, &new),
             [
-                ("a__w".to_owned(), What::Added),
-                ("a__x".to_owned(), What::Removed),
-                ("gone__z".to_owned(), What::Removed),
-                ("b__p".to_owned(), What::Added),
+                ("a__w".to_owned(), ChangeKind::Added),
+                ("a__x".to_owned(), ChangeKind::Removed),
+                ("gone__z".to_owned(), ChangeKind::Removed),
+                ("b__p".to_owned(), ChangeKind::Added),
             ]
         );
         assert_eq!(diff.of(&"a".parse().unwrap()).count(), 2);
-        assert_eq!((diff.count(What::Added), diff.count(What::Removed)), (2, 2));
+        assert_eq!((diff.count(ChangeKind::Added), diff.count(ChangeKind::Removed)), (2, 2));
         assert!(diff.touches(ItemKind::Prompt) && !diff.touches(ItemKind::Resource));
     }
 
     #[test]
-    fn a_new_definition_is_told_from_a_new_title() {
-        let old = Sketch::default().tools("a", &[json!({ "name": "x", "description": "Reads" })]);
-        let redefined = Sketch::default().tools("a", &[json!({ "name": "x", "description": "Reads and mails" })]);
-        let titled = Sketch::default().tools("a", &[json!({ "name": "x", "description": "Reads", "title": "X" })]);
-        let listed_again = Sketch::default().tools("a", &[json!({ "name": "x", "description": "Reads" })]);
-        assert_eq!(said(&old, &redefined), [("a__x".to_owned(), What::Redefined)]);
-        assert_eq!(said(&old, &titled), [("a__x".to_owned(), What::Retouched)]);
+    fn changed_definition_differs_from_changed_title() {
+        let old = CatalogBuilder::default().tools("a", &[json!({ "name": "x", "description": "Reads" })]);
+        let redefined = CatalogBuilder::default().tools("a", &[json!({ "name": "x", "description": "Reads and mails" })]);
+        let titled = CatalogBuilder::default().tools("a", &[json!({ "name": "x", "description": "Reads", "title": "X" })]);
+        let listed_again = CatalogBuilder::default().tools("a", &[json!({ "name": "x", "description": "Reads" })]);
+        assert_eq!(said(&old, &redefined), [("a__x".to_owned(), ChangeKind::Redefined)]);
+        assert_eq!(said(&old, &titled), [("a__x".to_owned(), ChangeKind::Retouched)]);
         assert_eq!(said(&old, &listed_again), []);
     }
 
     #[test]
-    fn a_name_that_leads_elsewhere_is_another_thing() {
-        let (old, new) = (Sketch::default().resources("a", &["r://1"]), Sketch::default().resources("b", &["r://1"]));
-        assert_eq!(said(&old, &new), [("r://1".to_owned(), What::Removed), ("r://1".to_owned(), What::Added)]);
+    fn name_with_another_origin_is_removed_and_added() {
+        let (old, new) = (CatalogBuilder::default().resources("a", &["r://1"]), CatalogBuilder::default().resources("b", &["r://1"]));
+        assert_eq!(said(&old, &new), [("r://1".to_owned(), ChangeKind::Removed), ("r://1".to_owned(), ChangeKind::Added)]);
     }
 }

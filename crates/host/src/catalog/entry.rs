@@ -1,4 +1,4 @@
-//! One thing on offer: the item as it came, where it lives, and what it is called here.
+//! One catalog entry: the item, its origin and its public name.
 
 use std::sync::Arc;
 
@@ -14,70 +14,70 @@ use super::{
     uri::PublicUri,
 };
 
-/// An item of some server under its public name.
+/// An item of a server with its public name.
 #[derive(Clone, Debug)]
 pub struct Entry<T, K> {
-    /// What models and clients call it.
+    /// Public name or URI, used by models and clients.
     pub public: K,
-    /// Where it lives, and what it is called there.
+    /// Server and name of the item at that server.
     pub origin: Origin,
-    /// The item as its server described it; [`Offered::raw`] is every byte of it.
+    /// The item as listed by the server; [`CatalogItem::raw`] is its unchanged text.
     pub item: Arc<T>,
-    /// What a grant for it is bound to.
+    /// Fingerprint of the definition.
     pub fingerprint: Fingerprint,
 }
 
-/// A tool on offer.
+/// Catalog entry of a tool.
 pub type ToolEntry = Entry<Tool, PublicName>;
-/// A prompt on offer.
+/// Catalog entry of a prompt.
 pub type PromptEntry = Entry<Prompt, PublicName>;
-/// A resource on offer.
+/// Catalog entry of a resource.
 pub type ResourceEntry = Entry<Resource, PublicUri>;
-/// A resource template on offer.
+/// Catalog entry of a resource template.
 pub type TemplateEntry = Entry<Template, PublicUri>;
 
-/// An item of a listing, with its fingerprint taken once.
+/// An item of a listing, with its precomputed fingerprint.
 #[derive(Debug)]
-pub struct Listed<T> {
-    /// The item.
+pub struct ListedItem<T> {
+    /// The listed item.
     pub item: Arc<T>,
-    /// Its fingerprint.
+    /// Fingerprint of the definition.
     pub fingerprint: Fingerprint,
 }
 
-/// What the four kinds have in common.
-pub trait Offered: Item {
-    /// Which of the four.
+/// Common operations of the four kinds of items.
+pub trait CatalogItem: Item {
+    /// Kind of the item.
     const KIND: ItemKind;
-    /// What it is called at its server: a name, a URI or a template.
+    /// Name of the item at its server: a name, a URI or a template.
     fn raw_name(&self) -> &str;
-    /// All of it, as it came.
+    /// The unchanged text of the item.
     fn raw(&self) -> &Raw;
-    /// What is known about it before anyone reads it.
+    /// Fingerprint of the definition; by default, of the whole item.
     fn fingerprint(&self) -> Fingerprint {
         Fingerprint::of_whole(self.raw())
     }
 }
 
-// === impl Listed ===
+// === impl ListedItem ===
 
-impl<T: Offered> Listed<T> {
-    /// Takes the fingerprint of an item.
+impl<T: CatalogItem> ListedItem<T> {
+    /// Computes the fingerprint of an item.
     pub fn new(item: T) -> Self {
         let fingerprint = item.fingerprint();
         Self { item: Arc::new(item), fingerprint }
     }
 }
 
-impl<T> Clone for Listed<T> {
+impl<T> Clone for ListedItem<T> {
     fn clone(&self) -> Self {
         Self { item: Arc::clone(&self.item), fingerprint: self.fingerprint }
     }
 }
 
-// === impl Offered ===
+// === impl CatalogItem ===
 
-impl Offered for Tool {
+impl CatalogItem for Tool {
     const KIND: ItemKind = ItemKind::Tool;
 
     fn raw_name(&self) -> &str {
@@ -93,7 +93,7 @@ impl Offered for Tool {
     }
 }
 
-impl Offered for Resource {
+impl CatalogItem for Resource {
     const KIND: ItemKind = ItemKind::Resource;
 
     fn raw_name(&self) -> &str {
@@ -105,7 +105,7 @@ impl Offered for Resource {
     }
 }
 
-impl Offered for Template {
+impl CatalogItem for Template {
     const KIND: ItemKind = ItemKind::Template;
 
     fn raw_name(&self) -> &str {
@@ -117,7 +117,7 @@ impl Offered for Template {
     }
 }
 
-impl Offered for Prompt {
+impl CatalogItem for Prompt {
     const KIND: ItemKind = ItemKind::Prompt;
 
     fn raw_name(&self) -> &str {

@@ -1,6 +1,6 @@
-//! All entries of one kind in their order, found by public name, by server, and by server and raw name.
+//! Index of all entries of one kind: in order, by public name, by server, and by server and raw name.
 //!
-//! The indexes hold positions, not copies of names: a catalog of ten thousand tools is made often.
+//! The index holds positions instead of copies of names, because large catalogs are rebuilt often.
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -9,15 +9,15 @@ use toolway_config::ServerName;
 use super::entry::Entry;
 
 #[derive(Debug)]
-pub(super) struct Shelf<T, K> {
+pub(super) struct EntryIndex<T, K> {
     entries: Vec<Entry<T, K>>,
     by_public: Vec<u32>,
     by_raw: Vec<u32>,
     servers: BTreeMap<ServerName, Range<usize>>,
 }
 
-impl<T, K: AsRef<str>> Shelf<T, K> {
-    /// Entries in order: those of one server stand together.
+impl<T, K: AsRef<str>> EntryIndex<T, K> {
+    /// Builds the index. The entries of each server must be adjacent.
     pub(super) fn new(entries: Vec<Entry<T, K>>) -> Self {
         let mut servers: BTreeMap<ServerName, Range<usize>> = BTreeMap::new();
         for group in entries.chunk_by(|one, other| one.origin.server == other.origin.server) {
@@ -35,7 +35,7 @@ impl<T, K: AsRef<str>> Shelf<T, K> {
         &self.entries
     }
 
-    /// In the order of their public names.
+    /// Entries in the order of their public names.
     pub(super) fn by_public(&self) -> impl Iterator<Item = &Entry<T, K>> {
         self.by_public.iter().map(|at| &self.entries[*at as usize])
     }

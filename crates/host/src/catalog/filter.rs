@@ -1,43 +1,43 @@
-//! Which of a server's items are offered at all: what the operator left out in the server's entry.
+//! Filter of the items of a server, as set in the server's configuration entry.
 //!
-//! Patterns are compared with the name the server gave. What a *caller* may see of the rest is policy's business.
+//! Patterns are matched against the name at the server. Restrictions per caller are part of the policy.
 
 use super::ItemKind;
 
-/// What of one server is offered. The default leaves nothing out.
+/// Filter of the items of one server. The default excludes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Only tools that one of these matches; all where there is none.
+    /// Patterns of included tools; `None` includes all.
     pub include_tools: Option<Vec<Pattern>>,
-    /// No tool that one of these matches, also when it is included.
+    /// Patterns of excluded tools. They take precedence over included ones.
     pub exclude_tools: Vec<Pattern>,
-    /// As for tools.
+    /// Patterns of included prompts; `None` includes all.
     pub include_prompts: Option<Vec<Pattern>>,
-    /// As for tools.
+    /// Patterns of excluded prompts. They take precedence over included ones.
     pub exclude_prompts: Vec<Pattern>,
-    /// Tools altogether.
+    /// Whether tools are offered at all.
     pub tools: Switch,
-    /// Resources and their templates altogether.
+    /// Whether resources and resource templates are offered at all.
     pub resources: Switch,
-    /// Prompts altogether.
+    /// Whether prompts are offered at all.
     pub prompts: Switch,
 }
 
 /// Whether one kind is offered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Switch {
-    /// It is.
+    /// The kind is offered.
     #[default]
     On,
-    /// It is not, and the server is not asked for it.
+    /// The kind is not offered, and not requested from the server.
     Off,
 }
 
-/// What leaves one item out.
+/// Why an item is excluded.
 enum Exclusion<'a> {
-    /// A pattern of what is excluded.
+    /// An exclude pattern matches it.
     By(&'a Pattern),
-    /// It is not among what is included.
+    /// No include pattern matches it.
     NotIncluded,
 }
 
@@ -48,7 +48,7 @@ pub struct Pattern(String);
 // === impl Filter ===
 
 impl Filter {
-    /// Whether this kind is offered at all.
+    /// Returns whether this kind is offered at all.
     pub fn switch(&self, kind: ItemKind) -> Switch {
         match kind {
             ItemKind::Tool => self.tools,
@@ -57,7 +57,7 @@ impl Filter {
         }
     }
 
-    /// The key of the server's entry that leaves an item out; `None` when it is offered.
+    /// Returns the key of the server's entry that excludes an item; `None` if it is offered.
     pub(crate) fn key_against(&self, kind: ItemKind, raw_name: &str) -> Option<&'static str> {
         let (off, include, exclude) = match kind {
             ItemKind::Tool => ("tools: false", "includeTools", "excludeTools"),
@@ -73,11 +73,11 @@ impl Filter {
         }
     }
 
-    /// Why an item is not offered; `None` when it is.
+    /// Returns the reason why an item is excluded; `None` if it is offered.
     pub(crate) fn objection(&self, kind: ItemKind, raw_name: &str) -> Option<String> {
         Some(match self.exclusion(kind, raw_name)? {
-            Exclusion::By(pattern) => format!("left out by `{}` of the configuration", pattern.as_str()),
-            Exclusion::NotIncluded => "not among those the configuration includes".to_owned(),
+            Exclusion::By(pattern) => format!("excluded by pattern `{}` of the configuration", pattern.as_str()),
+            Exclusion::NotIncluded => "not included by the configuration".to_owned(),
         })
     }
 
@@ -98,21 +98,21 @@ impl Filter {
 // === impl Pattern ===
 
 impl Pattern {
-    /// A pattern; any text is one.
+    /// Creates a pattern. Every text is valid.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// As it was written.
+    /// The pattern as written.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether a name matches: in time proportional to the product of the lengths at worst, without recursion.
+    /// Whether a name matches. Takes at most time proportional to the product of the lengths, without recursion.
     pub fn matches(&self, name: &str) -> bool {
         let (pattern, name) = (self.0.as_bytes(), name.as_bytes());
         let (mut at, mut seen) = (0, 0);
-        // Where to try again: behind the last star, and one byte further in the name.
+        // Where to resume after a mismatch: behind the last star, one byte further in the name.
         let mut star: Option<(usize, usize)> = None;
         while seen < name.len() {
             match pattern.get(at) {
@@ -145,7 +145,7 @@ mod tests {
     use super::{Filter, ItemKind, Pattern};
 
     #[test]
-    fn a_star_stands_for_anything() {
+    fn star_matches_any_text() {
         for (pattern, name, matches) in [
             ("read", "read", true),
             ("read", "reader", false),
@@ -166,13 +166,13 @@ mod tests {
     }
 
     #[test]
-    fn many_stars_do_not_blow_up() {
+    fn many_stars_are_matched_fast() {
         let pattern = Pattern::new("a*".repeat(2_000) + "b");
         assert!(!pattern.matches(&"a".repeat(10_000)));
     }
 
     #[test]
-    fn what_is_excluded_is_out_even_when_included() {
+    fn exclude_takes_precedence_over_include() {
         let filter = Filter {
             include_tools: Some(vec!["read*".into()]),
             exclude_tools: vec!["*_all".into()],

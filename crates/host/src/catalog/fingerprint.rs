@@ -1,16 +1,14 @@
-//! What a grant is bound to: a digest of the part of a definition that a person agreed to.
+//! Fingerprint of a definition: a digest of the part that a user accepts.
 //!
-//! The digest is taken over a canonical form, so that a server that only writes its keys in another order, or with
-//! other whitespace or escapes, asks nobody again: keys sorted by their text, no whitespace, strings with their
-//! escapes resolved. Numbers count as they are spelled (`1` and `1.0` differ: no reader has to agree with another
-//! about what a number is), arrays keep their order, and a key that stands twice counts twice. A member that is
-//! absent and one that is `null` differ.
+//! The digest is computed over a canonical form, so that another order of keys, other whitespace or other escapes require
+//! no new acceptance: keys are sorted, whitespace is removed, escapes are resolved. Numbers are compared as written (`1`
+//! and `1.0` differ), arrays keep their order, duplicate keys are kept, and a missing member differs from `null`.
 
 use std::fmt;
 
 use ring::digest::{Context, SHA256};
 use toolway_wire::{
-    json::{Kind, Raw},
+    json::{JsonKind, Raw},
     message::item::Tool,
 };
 
@@ -18,13 +16,13 @@ use toolway_wire::{
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Fingerprint([u8; 32]);
 
-/// The members of a tool that a person agrees to: what the model is told and what the tool says of itself.
+/// The members of a tool that a user accepts: what the model reads, and the annotations.
 const AGREED: [&str; 4] = ["description", "inputSchema", "outputSchema", "annotations"];
 
 // === impl Fingerprint ===
 
 impl Fingerprint {
-    /// Of a tool: description, both schemas and annotations.
+    /// Fingerprint of a tool: description, both schemas and annotations.
     pub fn of_tool(tool: &Tool) -> Self {
         let mut text = Vec::with_capacity(tool.raw.as_bytes().len() + 8);
         for member in tool.raw.fields(AGREED) {
@@ -37,7 +35,7 @@ impl Fingerprint {
         Self::of_bytes(&text)
     }
 
-    /// Of all of an item.
+    /// Fingerprint of a whole item.
     pub fn of_whole(raw: &Raw) -> Self {
         let mut text = Vec::with_capacity(raw.as_bytes().len());
         write_canonical(raw, &mut text);
@@ -65,11 +63,11 @@ impl fmt::Debug for Fingerprint {
     }
 }
 
-/// Appends a value in canonical form. How deep it goes was bounded when the value was parsed.
+/// Appends a value in canonical form. The recursion depth is bounded by the parser.
 fn write_canonical(value: &Raw, out: &mut Vec<u8>) {
     match value.kind() {
-        Kind::Object => write_object(value, out),
-        Kind::Array => {
+        JsonKind::Object => write_object(value, out),
+        JsonKind::Array => {
             out.push(b'[');
             for element in value.elements() {
                 write_canonical(&element, out);
@@ -77,18 +75,18 @@ fn write_canonical(value: &Raw, out: &mut Vec<u8>) {
             }
             out.push(b']');
         }
-        Kind::String => match value.as_str() {
+        JsonKind::String => match value.as_str() {
             Some(text) => write_text(&text, out),
-            // Not Unicode: it has no other spelling that means the same.
+            // Invalid Unicode has no equivalent spelling.
             None => out.extend_from_slice(value.as_bytes()),
         },
-        Kind::Number | Kind::Boolean | Kind::Null => out.extend_from_slice(value.as_bytes()),
+        JsonKind::Number | JsonKind::Boolean | JsonKind::Null => out.extend_from_slice(value.as_bytes()),
     }
 }
 
 fn write_object(value: &Raw, out: &mut Vec<u8>) {
     let mut members = value.members();
-    // Stable: of a key that stands twice the first stays first.
+    // The sort is stable, so duplicate keys keep their order.
     members.sort_by(|one, other| one.key.cmp(&other.key));
     out.push(b'{');
     for member in members {
@@ -101,7 +99,7 @@ fn write_object(value: &Raw, out: &mut Vec<u8>) {
 }
 
 fn write_text(text: &str, out: &mut Vec<u8>) {
-    // Plain text needs no escapes and is most of what there is.
+    // Fast path: most text needs no escapes.
     if text.bytes().all(|byte| b' ' <= byte && byte != b'"' && byte != b'\\') {
         out.push(b'"');
         out.extend_from_slice(text.as_bytes());
@@ -125,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_keys_whitespace_and_escapes_do_not_count() {
+    fn key_order_whitespace_and_escapes_do_not_matter() {
         let one =
             of(r#"{"name":"a","description":"Read é","inputSchema":{"type":"object","properties":{"b":{},"a":{}}}}"#);
         let other = of(
@@ -135,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_person_agreed_to_counts_and_nothing_else() {
+    fn only_accepted_members_matter() {
         let plain = of(r#"{"name":"a","description":"Read"}"#);
         for changed in [
             r#"{"name":"a","description":"Read and mail"}"#,
@@ -154,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_count_as_spelled_and_arrays_in_order() {
+    fn number_spelling_and_array_order_matter() {
         let schema = |inner: &str| of(&format!(r#"{{"name":"a","inputSchema":{{"x":{inner}}}}}"#));
         assert_ne!(schema("1"), schema("1.0"));
         assert_ne!(schema("[1,2]"), schema("[2,1]"));
@@ -164,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_does_not_slide_into_its_neighbour() {
+    fn members_are_delimited() {
         let one = of(r#"{"name":"a","inputSchema":{},"annotations":{}}"#);
         let other = of(r#"{"name":"a","inputSchema":{},"outputSchema":{}}"#);
         assert_ne!(one, other);

@@ -1,8 +1,7 @@
-//! What is wrong with the tools on offer: for anyone ([`Catalog::findings`]), and for one model vendor
-//! ([`Catalog::lint`]).
+//! Lints tool definitions: in general ([`Catalog::findings`]), and for one model vendor ([`Catalog::lint`]).
 //!
-//! Everything here is decided from the text alone and says the same each time. What a vendor takes stands in a
-//! table in `provider`; schemas are walked in `schema`, text that hides something is found in `text`.
+//! The findings depend on the definitions only. Vendor rules are a table in `provider`, schema checks are in `schema`,
+//! and checks for hidden or suspicious text in `text`.
 
 mod provider;
 mod schema;
@@ -16,43 +15,43 @@ use self::provider::Rules;
 pub use self::provider::{Provider, UnknownProvider};
 use super::{Catalog, ToolEntry, name::PublicName};
 
-/// Something that is wrong, with a sentence about it.
+/// A problem of a tool definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// How bad it is.
+    /// Severity of the problem.
     pub severity: Severity,
-    /// Which rule says so, as a word for programs.
+    /// Stable identifier of the rule.
     pub rule: &'static str,
-    /// Whose tool it is; `None` for what concerns all of them.
+    /// Server of the tool; `None` if the finding concerns all servers.
     pub server: Option<ServerName>,
-    /// Which tool; `None` for what concerns a server or all of them.
+    /// Tool concerned; `None` if the finding concerns a server or the whole catalog.
     pub tool: Option<PublicName>,
-    /// A full sentence.
+    /// Description of the problem, as a full sentence.
     pub sentence: String,
 }
 
-/// How bad something is.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Worth knowing.
+    /// Informational finding.
     Note,
-    /// It works worse than it could, or somebody should look at it.
+    /// The tool works worse than it could, or should be reviewed.
     Warning,
-    /// It is refused, or pretends to be what it is not.
+    /// The vendor rejects the tool, or the definition is deceptive.
     Error,
 }
 
-/// One tool says no more than this; the rest is counted.
+/// Maximum number of findings per tool. Further ones are only counted.
 const PER_TOOL: usize = 20;
-/// A schema this large is cut or thinned out by some hosts.
+/// Size in bytes above which some hosts shorten a schema.
 const SCHEMA_BYTES: usize = 5_000;
-/// A schema this deep is more than models follow.
+/// Depth above which models do not follow a schema reliably.
 const SCHEMA_DEPTH: usize = 10;
-/// All definitions together: beyond this the tools alone fill a good part of a model's window.
+/// Size of all definitions in bytes above which they fill a large part of a model's context.
 const ALL_BYTES: usize = 200_000;
 
 impl Catalog {
-    /// What is wrong with the tools whoever uses them, in order of the catalog. Looked for once per snapshot.
+    /// Findings that apply to all vendors, in catalog order. Computed once per snapshot.
     pub fn findings(&self) -> &[Finding] {
         self.findings.get_or_init(|| {
             let mut findings = Vec::new();
@@ -61,25 +60,25 @@ impl Catalog {
                 findings.extend(text::of_instructions(server, instructions));
             }
             for entry in self.tools() {
-                let mut about = About::new(entry);
-                about.definition();
-                text::check(&mut about, self);
-                findings.extend(about.finish());
+                let mut report = ToolReport::new(entry);
+                report.definition();
+                text::check(&mut report, self);
+                findings.extend(report.finish());
             }
             findings
         })
     }
 
-    /// What one vendor's models would refuse or misunderstand, tool by tool, and what concerns all of them.
+    /// Findings for one model vendor, by tool, followed by those about the whole catalog.
     pub fn lint(&self, provider: Provider) -> Vec<Finding> {
         let rules = provider.rules();
         let mut findings = Vec::new();
         for entry in self.tools() {
-            let mut about = About::new(entry);
-            about.name(rules);
-            about.described(rules);
-            schema::check(&mut about, rules);
-            findings.extend(about.finish());
+            let mut report = ToolReport::new(entry);
+            report.name(rules);
+            report.described(rules);
+            schema::check(&mut report, rules);
+            findings.extend(report.finish());
         }
         findings.extend(self.in_all(provider, rules));
         findings
@@ -87,41 +86,41 @@ impl Catalog {
 
     fn in_all(&self, provider: Provider, rules: &Rules) -> Vec<Finding> {
         let (count, mut findings) = (self.tools().len(), Vec::new());
-        let mut say = |severity, rule, sentence| {
+        let mut report = |severity, rule, sentence| {
             findings.push(Finding { severity, rule, server: None, tool: None, sentence });
         };
         if let Some(most) = rules.tools.filter(|most| *most < count) {
-            let sentence = format!("{count} tools are on offer, and {provider} takes {most} in one request.");
-            say(Severity::Error, "too-many-tools", sentence);
+            let sentence = format!("{count} tools are offered; {provider} accepts at most {most} in one request.");
+            report(Severity::Error, "too-many-tools", sentence);
         }
         let bytes: usize = self.tools().iter().map(|entry| entry.item.raw.as_bytes().len()).sum();
         if ALL_BYTES < bytes {
             let sentence = format!(
-                "All definitions together are {bytes} bytes; let models search for tools instead of listing them."
+                "All definitions together have {bytes} bytes; let models search for tools instead of listing all of them."
             );
-            say(Severity::Warning, "large-catalog", sentence);
+            report(Severity::Warning, "large-catalog", sentence);
         }
         findings
     }
 }
 
-/// What is said about one tool.
-struct About<'a> {
+/// Collects the findings about one tool.
+struct ToolReport<'a> {
     entry: &'a ToolEntry,
     findings: Vec<Finding>,
-    unsaid: usize,
+    omitted: usize,
 }
 
-// === impl About ===
+// === impl ToolReport ===
 
-impl<'a> About<'a> {
+impl<'a> ToolReport<'a> {
     fn new(entry: &'a ToolEntry) -> Self {
-        Self { entry, findings: Vec::new(), unsaid: 0 }
+        Self { entry, findings: Vec::new(), omitted: 0 }
     }
 
-    fn say(&mut self, severity: Severity, rule: &'static str, sentence: impl Into<String>) {
+    fn report(&mut self, severity: Severity, rule: &'static str, sentence: impl Into<String>) {
         if PER_TOOL <= self.findings.len() {
-            self.unsaid += 1;
+            self.omitted += 1;
             return;
         }
         self.findings.push(Finding {
@@ -134,9 +133,9 @@ impl<'a> About<'a> {
     }
 
     fn finish(mut self) -> Vec<Finding> {
-        if 0 < self.unsaid {
-            let sentence = format!("{} more findings about this tool are not shown.", self.unsaid);
-            self.unsaid = 0;
+        if 0 < self.omitted {
+            let sentence = format!("{} more findings about this tool are not shown.", self.omitted);
+            self.omitted = 0;
             let place = Finding { severity: Severity::Note, rule: "more", server: None, tool: None, sentence };
             let (server, tool) = (Some(self.entry.origin.server.clone()), Some(self.entry.public.clone()));
             self.findings.push(Finding { server, tool, ..place });
@@ -144,37 +143,37 @@ impl<'a> About<'a> {
         self.findings
     }
 
-    /// What matters to everyone.
+    /// Checks that apply to all vendors.
     fn definition(&mut self) {
         let tool = &self.entry.item;
         if tool.description.as_deref().unwrap_or_default().trim().is_empty() {
-            self.say(
+            self.report(
                 Severity::Warning,
                 "no-description",
-                "It has no description; a model has to guess what it is for.",
+                "It has no description; a model has to guess its purpose.",
             );
         }
         let size = tool.input_schema.as_bytes().len();
         if SCHEMA_BYTES < size {
             let sentence =
-                format!("Its input schema is {size} bytes; some hosts thin out what is larger than {SCHEMA_BYTES}.");
-            self.say(Severity::Warning, "large-schema", sentence);
+                format!("Its input schema has {size} bytes; some hosts shorten schemas above {SCHEMA_BYTES} bytes.");
+            self.report(Severity::Warning, "large-schema", sentence);
         }
         let depth = schema::depth(&tool.input_schema);
         if SCHEMA_DEPTH < depth {
-            self.say(Severity::Warning, "deep-schema", format!("Its input schema is {depth} levels deep."));
+            self.report(Severity::Warning, "deep-schema", format!("Its input schema is {depth} levels deep."));
         }
         if !self.entry.public.as_str().ends_with(&tool.name) {
             let sentence = format!(
-                "`{}` has another name here: it is too long, not plain enough for every vendor, or taken.",
+                "Its name `{}` was changed: it is too long, has characters that some vendors reject, or is taken.",
                 shown(&tool.name)
             );
-            self.say(Severity::Note, "renamed", sentence);
+            self.report(Severity::Note, "renamed", sentence);
         }
         self.hints();
     }
 
-    /// What a tool says of itself and its name contradicts.
+    /// Checks for contradictions among annotations and name.
     fn hints(&mut self) {
         const WRITES: [&str; 10] =
             ["delete", "remove", "write", "create", "update", "send", "drop", "execute", "insert", "move"];
@@ -184,19 +183,19 @@ impl<'a> About<'a> {
             return;
         }
         if hint("destructiveHint") {
-            self.say(Severity::Warning, "contradiction", "It says that it only reads, and that it destroys.");
+            self.report(Severity::Warning, "contradiction", "It declares both `readOnlyHint` and `destructiveHint`.");
         }
         let name = self.entry.item.name.to_ascii_lowercase();
         let mut words = name.split(|letter: char| !letter.is_ascii_alphanumeric());
         if let Some(word) = words.find_map(|word| WRITES.iter().find(|known| **known == word)) {
-            let sentence = format!("It says that it only reads, and is called `{word}`.");
-            self.say(Severity::Warning, "contradiction", sentence);
+            let sentence = format!("It declares `readOnlyHint`, but its name contains `{word}`.");
+            self.report(Severity::Warning, "contradiction", sentence);
         }
     }
 
     fn name(&mut self, rules: &Rules) {
         if let Some(problem) = rules.name.problem(self.entry.public.as_str()) {
-            self.say(Severity::Error, "name", format!("Its name {problem}, which {} refuses.", rules.provider));
+            self.report(Severity::Error, "name", format!("Its name {problem}, which {} rejects.", rules.provider));
         }
     }
 
@@ -204,15 +203,15 @@ impl<'a> About<'a> {
         let length = self.entry.item.description.as_deref().unwrap_or_default().chars().count();
         if let Some(most) = rules.description.filter(|most| *most < length) {
             let sentence = format!(
-                "Its description has {length} letters; models of {} exist that refuse more than {most}.",
+                "Its description has {length} characters; some models of {} reject more than {most}.",
                 rules.provider
             );
-            self.say(Severity::Error, "long-description", sentence);
+            self.report(Severity::Error, "long-description", sentence);
         }
     }
 }
 
-/// A stranger's text, short and without anything that moves a cursor.
+/// Text of a remote party, shortened and with control characters escaped.
 fn shown(text: &str) -> String {
     let mut shown: String = text.chars().take(60).flat_map(char::escape_debug).collect();
     if 60 < text.chars().take(61).count() {

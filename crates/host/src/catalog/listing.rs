@@ -1,7 +1,7 @@
-//! What one server lists, and how it is asked: only for what it declared, within bounds, item by item.
+//! The listing of one server: requests only the lists it declared, within bounds, and reads them item by item.
 //!
-//! A malformed item is set aside and hides none of the others; a list that the server refuses is set aside as a
-//! whole and hides none of its other lists. Public names are no business of a listing.
+//! A malformed item is set aside and does not affect the others. A list that the server refuses is set aside as a whole
+//! and does not affect its other lists. A listing has no public names.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -24,68 +24,68 @@ use toolway_wire::{
 };
 
 use super::{
-    ItemKind, SetAside,
-    entry::{Listed, Offered},
+    ItemKind, SetAsideItem,
+    entry::{ListedItem, CatalogItem},
     filter::{Filter, Switch},
 };
 
-/// Everything one server lists, as it came.
+/// Everything that one server lists, unchanged.
 #[derive(Clone, Debug)]
 pub struct Listing {
-    /// Its tools, in its order.
-    pub tools: Vec<Listed<Tool>>,
-    /// Its resources.
-    pub resources: Vec<Listed<Resource>>,
-    /// Its resource templates.
-    pub templates: Vec<Listed<Template>>,
-    /// Its prompts.
-    pub prompts: Vec<Listed<Prompt>>,
-    /// How it wants to be used.
+    /// Tools, in the order of the server.
+    pub tools: Vec<ListedItem<Tool>>,
+    /// Resources, in the order of the server.
+    pub resources: Vec<ListedItem<Resource>>,
+    /// Resource templates, in the order of the server.
+    pub templates: Vec<ListedItem<Template>>,
+    /// Prompts, in the order of the server.
+    pub prompts: Vec<ListedItem<Prompt>>,
+    /// Usage instructions of the server.
     pub instructions: Option<String>,
-    /// What it declared.
+    /// Capabilities that the server declared.
     pub capabilities: ServerCapabilities,
-    /// How long each kind keeps, where it was heard from the server.
-    pub keeps: BTreeMap<ItemKind, Keeps>,
-    /// What could not be read, and why.
-    pub set_aside: Vec<Unlisted>,
+    /// Cache hints by kind; empty for a stored listing.
+    pub cache_hints: BTreeMap<ItemKind, ReceivedCacheHint>,
+    /// Items and lists that could not be read.
+    pub set_aside: Vec<UnreadableItem>,
 }
 
-/// How long a list keeps that was heard then.
+/// A cache hint and when it was received.
 #[derive(Clone, Copy, Debug)]
-pub struct Keeps {
-    /// What the server said.
-    pub said: CacheHint,
-    /// When.
-    pub heard: Instant,
+pub struct ReceivedCacheHint {
+    /// Cache hint of the server.
+    pub hint: CacheHint,
+    /// Time of the response.
+    pub received_at: Instant,
 }
 
-/// Something of a listing that cannot be offered.
+/// An item or list that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unlisted {
-    /// What it is.
+pub struct UnreadableItem {
+    /// Kind of the item or list.
     pub kind: ItemKind,
-    /// Its name, where it has one.
+    /// Name of the item, if it has one.
     pub name: Option<String>,
-    /// A lower-case fragment.
+    /// Lower-case phrase without full stop.
     pub reason: String,
-    /// Where the whole list cannot be had: why, as a word for programs.
+    /// Error code, if the whole list could not be read.
     pub failed: Option<&'static str>,
 }
 
-/// More items than this that cannot be read are counted, not described.
+/// Maximum number of unreadable items that are described. Further ones are only counted.
 const DESCRIBED: usize = 100;
-/// Longer instructions are cut: they would be repeated to every model.
+/// Maximum length of instructions in bytes. They are sent to every model.
 const INSTRUCTIONS: usize = 64 * 1024;
 
-/// A server that wants to be asked more often than this is asked this often.
+/// Minimum refresh interval.
 const SHORTEST: Duration = Duration::from_secs(1);
-/// A server that says it never changes is asked once a day.
+/// Maximum refresh interval.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
 // === impl Listing ===
 
 impl Listing {
-    /// A listing of a server that offers nothing.
+    /// Creates the listing of a server that offers nothing.
     pub fn empty() -> Self {
         Self {
             tools: Vec::new(),
@@ -94,19 +94,19 @@ impl Listing {
             prompts: Vec::new(),
             instructions: None,
             capabilities: ServerCapabilities(Raw::empty_object()),
-            keeps: BTreeMap::new(),
+            cache_hints: BTreeMap::new(),
             set_aside: Vec::new(),
         }
     }
 
-    /// Asks a server for everything it declared and the filter does not switch off, all lists side by side.
+    /// Requests all lists that a server declared and the filter does not disable, concurrently.
     ///
-    /// A list that the server refuses or gets wrong is set aside; the error is a connection that is gone.
+    /// A list that the server refuses, or that is invalid, is set aside. An error means that the connection failed.
     pub async fn take(peer: &Peer, filter: &Filter) -> Result<Self, WireError> {
         Self::take_some(peer, filter, |_| true).await
     }
 
-    /// The same, of the kinds that are wanted.
+    /// Like [`Listing::take`], for the wanted kinds only.
     pub(crate) async fn take_some(
         peer: &Peer,
         filter: &Filter,
@@ -127,9 +127,9 @@ impl Listing {
         Ok(listing)
     }
 
-    /// The same listing with one list asked again, after the server said that it changed or its time was up.
+    /// Returns this listing with one list requested again, after it changed or expired.
     ///
-    /// Any failure is an error here: what was listed before is better than nothing.
+    /// Any failure is an error, so that the caller keeps the previous listing.
     pub async fn again(&self, peer: &Peer, filter: &Filter, list: List) -> Result<Self, WireError> {
         let mut listing = Self { instructions: None, ..self.clone() };
         listing.instructions = instructions(peer);
@@ -151,7 +151,7 @@ impl Listing {
         Ok(listing)
     }
 
-    /// The same listing with one list of another.
+    /// Returns this listing with one list of another.
     #[must_use]
     pub(crate) fn with(self, kind: ItemKind, other: &Self) -> Self {
         let mut listing = Self { instructions: other.instructions.clone(), ..self };
@@ -165,23 +165,23 @@ impl Listing {
         listing
     }
 
-    /// How long a kind may be answered from here before the server is asked again; `None` until it says so itself.
-    pub fn keeps_for(&self, kind: ItemKind) -> Option<Duration> {
-        let said = self.keeps.get(&kind)?.said.keeps;
+    /// Time after which a list should be requested again; `None` if the server relies on change notifications.
+    pub fn refresh_interval(&self, kind: ItemKind) -> Option<Duration> {
+        let said = self.cache_hints.get(&kind)?.hint.ttl;
         (!said.is_zero()).then(|| said.clamp(SHORTEST, LONGEST))
     }
 
-    /// How long a kind keeps from now on, and for whom; none where nothing of that kind is asked for.
-    pub(crate) fn keeps_now(&self, filter: &Filter, kind: ItemKind, now: Instant) -> Option<CacheHint> {
-        let unknown = CacheHint { keeps: Duration::ZERO, scope: CacheScope::Private };
-        let left = |keeps: &Keeps| CacheHint {
-            keeps: keeps.said.keeps.saturating_sub(now.saturating_duration_since(keeps.heard)),
-            scope: keeps.said.scope,
+    /// Cache hint with the remaining lifetime; `None` if lists of this kind are not requested.
+    pub(crate) fn remaining_cache_hint(&self, filter: &Filter, kind: ItemKind, now: Instant) -> Option<CacheHint> {
+        let unknown = CacheHint { ttl: Duration::ZERO, scope: CacheScope::Private };
+        let left = |received: &ReceivedCacheHint| CacheHint {
+            ttl: received.hint.ttl.saturating_sub(now.saturating_duration_since(received.received_at)),
+            scope: received.hint.scope,
         };
-        self.asks(filter, kind).then(|| self.keeps.get(&kind).map_or(unknown, left))
+        self.asks(filter, kind).then(|| self.cache_hints.get(&kind).map_or(unknown, left))
     }
 
-    /// Whether both list the same, byte for byte and in the same order.
+    /// Whether both list the same items, byte for byte and in the same order.
     pub(crate) fn lists_the_same(&self, other: &Self) -> bool {
         are_same(&self.tools, &other.tools)
             && are_same(&self.resources, &other.resources)
@@ -189,18 +189,18 @@ impl Listing {
             && are_same(&self.prompts, &other.prompts)
     }
 
-    /// This listing with the difference that there is between `theirs` and what was listed `beside` it.
-    pub(crate) fn differing_as(&self, theirs: &Self, beside: &Self) -> Self {
+    /// Applies the difference between `base` and `theirs`, which were listed at the same time, to this listing.
+    pub(crate) fn differing_as(&self, theirs: &Self, base: &Self) -> Self {
         Self {
-            tools: differing(&self.tools, &theirs.tools, &beside.tools),
-            resources: differing(&self.resources, &theirs.resources, &beside.resources),
-            templates: differing(&self.templates, &theirs.templates, &beside.templates),
-            prompts: differing(&self.prompts, &theirs.prompts, &beside.prompts),
+            tools: differing(&self.tools, &theirs.tools, &base.tools),
+            resources: differing(&self.resources, &theirs.resources, &base.resources),
+            templates: differing(&self.templates, &theirs.templates, &base.templates),
+            prompts: differing(&self.prompts, &theirs.prompts, &base.prompts),
             ..self.clone()
         }
     }
 
-    /// How many items it holds.
+    /// Number of items of all kinds.
     pub fn count(&self) -> usize {
         self.tools.len() + self.resources.len() + self.templates.len() + self.prompts.len()
     }
@@ -219,55 +219,55 @@ impl Listing {
         filter.switch(kind) == Switch::On && self.capabilities.has(capability)
     }
 
-    /// Takes one list in, in the place of what was known of that kind.
-    fn accept<T: Offered>(&mut self, part: Part<T>) -> Vec<Listed<T>> {
+    /// Takes the result of one list request; replaces the metadata of that kind.
+    fn accept<T: CatalogItem>(&mut self, part: Part<T>) -> Vec<ListedItem<T>> {
         self.set_aside.retain(|item| item.kind != T::KIND);
         self.set_aside.extend(part.set_aside);
-        self.keeps.remove(&T::KIND);
-        let heard = Instant::now();
-        self.keeps.extend(part.keeps.map(|said| (T::KIND, Keeps { said, heard })));
+        self.cache_hints.remove(&T::KIND);
+        let received_at = Instant::now();
+        self.cache_hints.extend(part.cache_hint.map(|hint| (T::KIND, ReceivedCacheHint { hint, received_at })));
         part.items
     }
 }
 
-fn is_same<T: Offered>(one: &Listed<T>, other: &Listed<T>) -> bool {
+fn is_same<T: CatalogItem>(one: &ListedItem<T>, other: &ListedItem<T>) -> bool {
     Arc::ptr_eq(&one.item, &other.item) || one.item.raw().as_bytes() == other.item.raw().as_bytes()
 }
 
-fn are_same<T: Offered>(one: &[Listed<T>], other: &[Listed<T>]) -> bool {
+fn are_same<T: CatalogItem>(one: &[ListedItem<T>], other: &[ListedItem<T>]) -> bool {
     one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_same(one, other))
 }
 
-/// What is listed now, without what they were not listed, as they were listed it, and with what only they were.
-fn differing<T: Offered>(now: &[Listed<T>], theirs: &[Listed<T>], beside: &[Listed<T>]) -> Vec<Listed<T>> {
-    fn by_name<T: Offered>(list: &[Listed<T>]) -> HashMap<&str, &Listed<T>> {
+/// Three-way merge: applies to `now` the removals, changes and additions that lead from `base` to `theirs`.
+fn differing<T: CatalogItem>(now: &[ListedItem<T>], theirs: &[ListedItem<T>], base: &[ListedItem<T>]) -> Vec<ListedItem<T>> {
+    fn by_name<T: CatalogItem>(list: &[ListedItem<T>]) -> HashMap<&str, &ListedItem<T>> {
         list.iter().map(|listed| (listed.item.raw_name(), listed)).collect()
     }
-    let (known, mine, others) = (by_name(now), by_name(theirs), by_name(beside));
-    let fitted = |listed: &Listed<T>| {
+    let (known, mine, others) = (by_name(now), by_name(theirs), by_name(base));
+    let fitted = |listed: &ListedItem<T>| {
         let name = listed.item.raw_name();
         match (mine.get(name), others.get(name)) {
             (None, Some(_)) => None,
-            (Some(mine), Some(other)) if is_same(listed, other) => Some(Listed::clone(mine)),
+            (Some(mine), Some(other)) if is_same(listed, other) => Some(ListedItem::clone(mine)),
             _ => Some(listed.clone()),
         }
     };
-    let is_only_theirs = |listed: &&Listed<T>| {
+    let is_only_theirs = |listed: &&ListedItem<T>| {
         let name = listed.item.raw_name();
         !others.contains_key(name) && !known.contains_key(name)
     };
     now.iter().filter_map(fitted).chain(theirs.iter().filter(is_only_theirs).cloned()).collect()
 }
 
-/// What came of asking for one list.
+/// Result of one list request.
 struct Part<T> {
-    items: Vec<Listed<T>>,
-    keeps: Option<CacheHint>,
-    set_aside: Vec<Unlisted>,
+    items: Vec<ListedItem<T>>,
+    cache_hint: Option<CacheHint>,
+    set_aside: Vec<UnreadableItem>,
 }
 
-/// Waits for one list, where it is asked for at all.
-async fn part<T: Offered>(
+/// Waits for one list; empty if it is not requested.
+async fn part<T: CatalogItem>(
     asked: Option<impl Future<Output = Result<up::Listing<T>, WireError>>>,
 ) -> Result<Part<T>, WireError> {
     let Some(asked) = asked else { return Ok(Part::nothing()) };
@@ -280,31 +280,31 @@ async fn part<T: Offered>(
 
 // === impl Part ===
 
-impl<T: Offered> Part<T> {
+impl<T: CatalogItem> Part<T> {
     fn nothing() -> Self {
-        Self { items: Vec::new(), keeps: None, set_aside: Vec::new() }
+        Self { items: Vec::new(), cache_hint: None, set_aside: Vec::new() }
     }
 
     fn whole(listed: up::Listing<T>) -> Self {
-        let mut set_aside: Vec<_> = listed.malformed.iter().take(DESCRIBED).map(Unlisted::malformed::<T>).collect();
+        let mut set_aside: Vec<_> = listed.malformed.iter().take(DESCRIBED).map(UnreadableItem::malformed::<T>).collect();
         if DESCRIBED < listed.malformed.len() {
-            let reason = format!("{} more cannot be read either", listed.malformed.len() - DESCRIBED);
-            set_aside.push(Unlisted { kind: T::KIND, name: None, reason, failed: None });
+            let reason = format!("{} more items are invalid", listed.malformed.len() - DESCRIBED);
+            set_aside.push(UnreadableItem { kind: T::KIND, name: None, reason, failed: None });
         }
-        Self { items: listed.items.into_iter().map(Listed::new).collect(), keeps: Some(listed.cache), set_aside }
+        Self { items: listed.items.into_iter().map(ListedItem::new).collect(), cache_hint: Some(listed.cache), set_aside }
     }
 
     fn refused(error: &WireError) -> Self {
-        // Many servers with resources know no templates, and say so in this way.
+        // Many servers with resources have no templates and answer with an error.
         let expected = T::KIND == ItemKind::Template && matches!(error, WireError::Refused(_));
-        let reason = format!("the {}s of this server cannot be listed: {error}", T::KIND);
+        let reason = format!("cannot list the {}s of this server: {error}", T::KIND);
         let set_aside =
-            (!expected).then_some(Unlisted { kind: T::KIND, name: None, reason, failed: Some(error.code()) });
+            (!expected).then_some(UnreadableItem { kind: T::KIND, name: None, reason, failed: Some(error.code()) });
         Self { set_aside: set_aside.into_iter().collect(), ..Self::nothing() }
     }
 }
 
-/// Whether there is no point in asking for the other lists.
+/// Whether an error affects the whole connection, so that requesting other lists is pointless.
 fn ends_everything(error: &WireError) -> bool {
     match error {
         WireError::Refused(_)
@@ -330,18 +330,18 @@ fn instructions(peer: &Peer) -> Option<String> {
     Some(text[..text.floor_char_boundary(INSTRUCTIONS)].to_owned())
 }
 
-// === impl Unlisted ===
+// === impl UnreadableItem ===
 
-impl Unlisted {
-    fn malformed<T: Offered>(item: &Malformed) -> Self {
+impl UnreadableItem {
+    fn malformed<T: CatalogItem>(item: &Malformed) -> Self {
         let [name, uri] = item.raw.fields(["name", "uri"]);
         let name = name.or(uri).and_then(|name| name.as_str().map(|name| name.chars().take(200).collect()));
         Self { kind: T::KIND, name, reason: item.to_string(), failed: None }
     }
 
-    pub(super) fn of(&self, server: &ServerName) -> SetAside {
+    pub(super) fn of(&self, server: &ServerName) -> SetAsideItem {
         let Self { kind, name, reason, failed: _ } = self.clone();
-        SetAside { server: server.clone(), kind, name, reason }
+        SetAsideItem { server: server.clone(), kind, name, reason }
     }
 }
 
@@ -351,10 +351,10 @@ mod tests {
 
     use toolway_wire::message::result::{CacheHint, CacheScope};
 
-    use super::{ItemKind, Keeps, LONGEST, Listing, SHORTEST};
+    use super::{ItemKind, ReceivedCacheHint, LONGEST, Listing, SHORTEST};
 
     #[test]
-    fn how_long_a_list_keeps_is_the_servers_to_say_within_reason() {
+    fn refresh_interval_follows_the_cache_hint_within_bounds() {
         for (said, expected) in [
             (Duration::ZERO, None),
             (Duration::from_millis(1), Some(SHORTEST)),
@@ -362,10 +362,10 @@ mod tests {
             (Duration::MAX, Some(LONGEST)),
         ] {
             let mut listing = Listing::empty();
-            let said = CacheHint { keeps: said, scope: CacheScope::Private };
-            listing.keeps.insert(ItemKind::Tool, Keeps { said, heard: Instant::now() });
-            assert_eq!(listing.keeps_for(ItemKind::Tool), expected);
-            assert_eq!(listing.keeps_for(ItemKind::Prompt), None);
+            let said = CacheHint { ttl: said, scope: CacheScope::Private };
+            listing.cache_hints.insert(ItemKind::Tool, ReceivedCacheHint { hint: said, received_at: Instant::now() });
+            assert_eq!(listing.refresh_interval(ItemKind::Tool), expected);
+            assert_eq!(listing.refresh_interval(ItemKind::Prompt), None);
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Many listings, one catalog. Conflicts and what is set aside are part of the result.
+//! Merges the listings of all servers into a catalog, with name conflicts and items that are set aside.
 //!
-//! The result depends on its inputs alone: servers in the order of their names, items in the order of their
-//! server. Nothing is asked and nothing is waited for here.
+//! The result depends on the inputs only: servers are ordered by name, items as listed by their server. Merging does no
+//! I/O.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -11,39 +11,39 @@ use std::{
 use toolway_config::ServerName;
 
 use super::{
-    Catalog, Conflict, ItemKind, SetAside,
-    entry::{Entry, Listed, Offered},
+    Catalog, Conflict, ItemKind, SetAsideItem,
+    entry::{Entry, ListedItem, CatalogItem},
     filter::{Filter, Switch},
     listing::Listing,
     name::{self, Naming, Origin, PublicName},
-    shelf::Shelf,
+    entry_index::EntryIndex,
     uri::{self, PublicUri},
 };
 
-/// What one server brings into a catalog.
+/// The input of one server to a catalog.
 #[derive(Clone, Debug)]
 pub struct Offer {
-    /// What it listed.
+    /// Listing of the server.
     pub listing: Arc<Listing>,
-    /// What the operator left out of it.
+    /// Filter of the server's entry.
     pub filter: Arc<Filter>,
-    /// Where the listing comes from.
+    /// Source of the listing.
     pub freshness: Freshness,
 }
 
-/// Where a listing comes from.
+/// Source of a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freshness {
-    /// From the server, since we started.
+    /// Received from the server since the host started.
     Verified,
-    /// From the copy on disk; the server has not been heard yet.
+    /// Read from disk; the server was not listed yet.
     Unverified,
 }
 
-/// A longer name or URI is nobody's: it would only be carried around.
+/// Maximum length of a name or URI in bytes. Items with longer ones are set aside.
 pub const LONGEST_RAW_NAME: usize = 8 * 1024;
 
-/// Makes a catalog of what all servers offer.
+/// Builds a catalog from the listings of all servers.
 pub fn merge(offers: &BTreeMap<ServerName, Offer>, naming: Naming, revision: u64) -> Catalog {
     let mut merge = Merge { naming, conflicts: Vec::new(), set_aside: Vec::new() };
     for (server, offer) in offers {
@@ -72,21 +72,21 @@ pub fn merge(offers: &BTreeMap<ServerName, Offer>, naming: Naming, revision: u64
 struct Merge {
     naming: Naming,
     conflicts: Vec<Conflict>,
-    set_aside: Vec<SetAside>,
+    set_aside: Vec<SetAsideItem>,
 }
 
-/// An item that may be offered.
-type Admitted<T> = (Origin, Listed<T>);
+/// An item to be offered.
+type Admitted<T> = (Origin, ListedItem<T>);
 
 // === impl Merge ===
 
 impl Merge {
-    /// The shelf of a kind that is called by name.
-    fn named<T: Offered>(
+    /// Builds the index of a kind with public names.
+    fn named<T: CatalogItem>(
         &mut self,
         offers: &BTreeMap<ServerName, Offer>,
-        list: impl Fn(&Listing) -> &Vec<Listed<T>>,
-    ) -> Shelf<T, PublicName> {
+        list: impl Fn(&Listing) -> &Vec<ListedItem<T>>,
+    ) -> EntryIndex<T, PublicName> {
         let (origins, items): (Vec<_>, Vec<_>) = self.admit(offers, list).into_iter().unzip();
         let names = name::assign(&origins, self.naming);
         self.note_renamed::<T>(&origins, &names);
@@ -94,18 +94,18 @@ impl Merge {
         for ((origin, item), public) in origins.into_iter().zip(items).zip(names) {
             match public {
                 Some(public) => entries.push(entry(public, origin, item)),
-                None => self.leave_out::<T>(origin, "its public name is taken by another"),
+                None => self.leave_out::<T>(origin, "its public name is taken by another item"),
             }
         }
-        Shelf::new(entries)
+        EntryIndex::new(entries)
     }
 
-    /// The shelf of a kind that is found by its URI.
-    fn located<T: Offered>(
+    /// Builds the index of a kind with public URIs.
+    fn located<T: CatalogItem>(
         &mut self,
         offers: &BTreeMap<ServerName, Offer>,
-        list: impl Fn(&Listing) -> &Vec<Listed<T>>,
-    ) -> Shelf<T, PublicUri> {
+        list: impl Fn(&Listing) -> &Vec<ListedItem<T>>,
+    ) -> EntryIndex<T, PublicUri> {
         let admitted = self.admit(offers, list);
         let mut owners: HashMap<&str, Vec<&Origin>> = HashMap::with_capacity(admitted.len());
         for (origin, _) in &admitted {
@@ -128,14 +128,14 @@ impl Merge {
         conflicts.sort_by(|one, other| one.wanted.cmp(&other.wanted));
         self.conflicts.extend(conflicts);
         let entries = admitted.into_iter().zip(publics).map(|((origin, item), public)| entry(public, origin, item));
-        Shelf::new(entries.collect())
+        EntryIndex::new(entries.collect())
     }
 
-    /// What each server may offer of one kind, in order.
-    fn admit<T: Offered>(
+    /// Returns the items of one kind to be offered, in order.
+    fn admit<T: CatalogItem>(
         &mut self,
         offers: &BTreeMap<ServerName, Offer>,
-        list: impl Fn(&Listing) -> &Vec<Listed<T>>,
+        list: impl Fn(&Listing) -> &Vec<ListedItem<T>>,
     ) -> Vec<Admitted<T>> {
         let mut admitted = Vec::with_capacity(offers.values().map(|offer| list(&offer.listing).len()).sum());
         for (server, offer) in offers.iter().filter(|(_, offer)| offer.filter.switch(T::KIND) == Switch::On) {
@@ -152,10 +152,10 @@ impl Merge {
         admitted
     }
 
-    /// Says which items are not called what they would be if they were alone.
-    fn note_renamed<T: Offered>(&mut self, origins: &[Origin], names: &[Option<PublicName>]) {
+    /// Records items that did not get the name they want.
+    fn note_renamed<T: CatalogItem>(&mut self, origins: &[Origin], names: &[Option<PublicName>]) {
         if self.naming == Naming::Always {
-            // A prefixed name depends on nothing but its origin.
+            // A prefixed name depends on its origin only.
             return;
         }
         let mut wanting: BTreeMap<String, Vec<usize>> = BTreeMap::new();
@@ -172,30 +172,30 @@ impl Merge {
         }
     }
 
-    fn leave_out<T: Offered>(&mut self, origin: Origin, reason: &str) {
+    fn leave_out<T: CatalogItem>(&mut self, origin: Origin, reason: &str) {
         let name = origin.raw_name.chars().take(200).collect();
         let reason = reason.to_owned();
-        self.set_aside.push(SetAside { server: origin.server, kind: T::KIND, name: Some(name), reason });
+        self.set_aside.push(SetAsideItem { server: origin.server, kind: T::KIND, name: Some(name), reason });
     }
 }
 
-fn entry<T, K>(public: K, origin: Origin, listed: Listed<T>) -> Entry<T, K> {
+fn entry<T, K>(public: K, origin: Origin, listed: ListedItem<T>) -> Entry<T, K> {
     Entry { public, origin, item: listed.item, fingerprint: listed.fingerprint }
 }
 
-/// Why an item cannot be offered.
-fn objection<'a, T: Offered>(filter: &Filter, raw_name: &'a str, seen: &mut HashSet<&'a str>) -> Option<String> {
+/// Returns the reason why an item cannot be offered.
+fn objection<'a, T: CatalogItem>(filter: &Filter, raw_name: &'a str, seen: &mut HashSet<&'a str>) -> Option<String> {
     if raw_name.is_empty() {
-        return Some(format!("a {} without a name cannot be asked for", T::KIND));
+        return Some(format!("the {} has no name", T::KIND));
     }
     if LONGEST_RAW_NAME < raw_name.len() {
         return Some(format!("its name is longer than {LONGEST_RAW_NAME} bytes"));
     }
     if matches!(T::KIND, ItemKind::Resource | ItemKind::Template) && uri::is_ours(raw_name) {
-        return Some("its URI begins as only ours do, and would be read as another server's".to_owned());
+        return Some("its URI begins with the reserved scheme `toolway+`".to_owned());
     }
     if !seen.insert(raw_name) {
-        return Some("the server lists it twice; the first is offered".to_owned());
+        return Some("duplicate; only the first is offered".to_owned());
     }
     filter.objection(T::KIND, raw_name)
 }

@@ -1,10 +1,9 @@
-//! What models and clients call a tool or a prompt, and where it really lives.
+//! Public names of tools and prompts, and their origins.
 //!
-//! A public name is `<server>__<tool>` wherever that is safe for every model vendor. Where it is not, because of
-//! its characters or its length, it is a readable beginning and a tag, `_` and twelve hexadecimal digits of a digest
-//! of server and raw name. A name that merely looks tagged gets a tag of its own, so a server cannot choose a name
-//! that lands on another's. A prefixed name depends on nothing but its own origin: no neighbour that appears or
-//! leaves changes it. Who gives way when names are shorter is decided in `assign`.
+//! A public name is `<server>__<tool>` if every model vendor accepts that. If its characters or its length forbid it, the
+//! name is a readable beginning with a tag: `_` and twelve hexadecimal digits of a digest of server and raw name. A name
+//! that merely looks tagged also gets a tag, so that a server cannot choose a name that collides with another one. A
+//! prefixed name depends on its own origin only. `assign` resolves conflicts of names without prefix.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -16,47 +15,46 @@ use std::{
 use ring::digest::{Context, SHA256};
 use toolway_config::ServerName;
 
-/// Where an item lives. The raw name goes back to its server exactly as it came.
+/// Server and raw name of an item. The raw name is sent to the server unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Origin {
-    /// Whose it is.
+    /// Server name.
     pub server: ServerName,
-    /// What the server calls it: a name, a URI or a template.
+    /// Name of the item at its server: a name, a URI or a template.
     pub raw_name: String,
 }
 
-/// What models and clients see: unique within a catalog, at most 64 of letters, digits, `_` and `-`.
+/// Name for models and clients: unique within a catalog, at most 64 ASCII letters, digits, `_` and `-`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PublicName(Arc<str>);
 
-/// A text that cannot be a public name.
+/// An invalid public name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no name of a tool or prompt: 1 to 64 of A-Z, a-z, 0-9, `_` and `-`, as `tools` lists it")]
+#[error("invalid tool or prompt name `{0}`: use 1 to 64 of `A-Z`, `a-z`, `0-9`, `_` and `-`, as shown by `toolway tools`")]
 pub struct InvalidPublicName(pub String);
 
-/// When the name of its server stands before an item's name.
+/// When public names have the name of their server as a prefix.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Naming {
-    /// Always. A name never changes because of a neighbour.
+    /// Always, so that a name does not depend on other servers.
     #[default]
     Always,
-    /// Only where two servers use one name; then before each of them.
+    /// Only if several servers use the same name; then each of them has the prefix.
     Auto,
-    /// Never. Where two servers use one name, the first keeps it and the others get a tag.
+    /// Never. If several servers use the same name, the first keeps it and the others get a tag.
     Never,
 }
 
-/// The strictest vendor takes no more.
+/// Maximum length of a public name, as accepted by the strictest vendor.
 pub const LONGEST: usize = 64;
-/// Hexadecimal digits of a tag.
+/// Number of hexadecimal digits of a tag.
 const TAG_DIGITS: usize = 12;
-/// What stands between server and name.
+/// Separator of server and name.
 const SEPARATOR: &str = "__";
 
-/// The public name of each origin, in the same order; `None` for one whose name is taken for good.
+/// Assigns a public name to each origin, in the same order; `None` if all candidate names are taken.
 ///
-/// Names are tried from the shortest the mode allows to the tagged one, which nothing else can equal short of a
-/// collision of digests.
+/// Tries the shortest name of the naming mode first and the tagged one last, which is unique unless digests collide.
 pub(super) fn assign(origins: &[Origin], naming: Naming) -> Vec<Option<PublicName>> {
     let mut stages = vec![Stage::first(naming); origins.len()];
     let mut names: Vec<String> = origins.iter().zip(&stages).map(|(origin, stage)| stage.name(origin)).collect();
@@ -74,12 +72,12 @@ pub(super) fn assign(origins: &[Origin], naming: Naming) -> Vec<Option<PublicNam
     names.into_iter().map(PublicName::given).map(|name| taken.insert(name.clone()).then_some(name)).collect()
 }
 
-/// The name an item has where nothing stands in its way.
+/// The name of an item without conflicts.
 pub(super) fn wanted(origin: &Origin, naming: Naming) -> String {
     Stage::first(naming).name(origin)
 }
 
-/// Those that have to give way: they share a name and can still be called something else.
+/// Returns the items that share a name and have to take their next candidate.
 fn losers(names: &[String], stages: &[Stage], naming: Naming) -> Vec<usize> {
     let mut groups: HashMap<&str, Vec<usize>> = HashMap::with_capacity(names.len());
     for (index, name) in names.iter().enumerate() {
@@ -93,12 +91,12 @@ fn losers(names: &[String], stages: &[Stage], naming: Naming) -> Vec<usize> {
     losers
 }
 
-/// How much of a name is needed to tell it from others.
+/// Form of a candidate name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Bare,
     Prefixed,
-    /// With a tag whatever it looks like.
+    /// Always with a tag, without prefix.
     TaggedBare,
     Tagged,
 }
@@ -136,21 +134,20 @@ impl Stage {
     }
 }
 
-/// `<server>__<name>`; one vendor wants a letter or `_` at the beginning.
+/// `<server>__<name>`. One vendor requires a letter or `_` at the beginning.
 fn prefixed(origin: &Origin) -> String {
     let server = origin.server.as_str();
     let before = if begins_well(server) { "" } else { "_" };
     format!("{before}{server}{SEPARATOR}{}", origin.raw_name)
 }
 
-/// Whether nobody else's prefixed names can begin as this server's do: `a_` and `a` both give `a___b`, and `_7` is
-/// what `7` becomes.
+/// Whether the prefix of this server is unambiguous: `a_` and `a` can both lead to `a___b`, and `7` gets the prefix `_7`.
 fn is_clear(server: &ServerName) -> bool {
     let inner = server.as_str().strip_prefix('_');
     !server.as_str().ends_with('_') && inner.is_none_or(begins_well)
 }
 
-/// Whether a text is safe with every vendor and does not look tagged.
+/// Whether every vendor accepts the text and it does not look tagged.
 fn is_plain(text: &str) -> bool {
     is_safe(text) && begins_well(text) && !looks_tagged(text)
 }
@@ -173,7 +170,7 @@ fn looks_tagged(text: &str) -> bool {
     tag.is_some_and(|tag| tag[0] == b'_' && tag[1..].iter().all(hex))
 }
 
-/// A readable beginning of `text`, and the tag of its origin.
+/// Returns a readable beginning of `text` with the tag of its origin.
 fn tagged(text: &str, origin: &Origin) -> String {
     let room = LONGEST - TAG_DIGITS - 1;
     let mut name = String::with_capacity(LONGEST);
@@ -181,7 +178,7 @@ fn tagged(text: &str, origin: &Origin) -> String {
         name.push('_');
     }
     let safe = |letter: char| if letter.is_ascii() && is_safe_byte(letter as u8) { letter } else { '_' };
-    // No more letters are looked at than there is room for: the text is a stranger's.
+    // The text comes from a remote party and can be long, so only the part that fits is read.
     name.extend(text.chars().take(room - name.len()).map(safe));
     name.truncate(room);
     name.push('_');
@@ -189,7 +186,7 @@ fn tagged(text: &str, origin: &Origin) -> String {
     name
 }
 
-/// What a name without its server stands for; a tag is taken off where it is that of what is left.
+/// Returns the origin of a name without prefix. Removes a tag if it matches the rest of the name.
 fn untagged(server: ServerName, name: &str) -> Origin {
     let whole = Origin { server, raw_name: name.to_owned() };
     let Some(at) = name.len().checked_sub(TAG_DIGITS + 1).filter(|_| looks_tagged(name)) else { return whole };
@@ -200,7 +197,7 @@ fn untagged(server: ServerName, name: &str) -> Origin {
 fn tag(origin: &Origin) -> String {
     let mut context = Context::new(&SHA256);
     context.update(origin.server.as_str().as_bytes());
-    // No server name holds this byte, so no two origins are one text.
+    // Server names do not contain this byte, so different origins have different texts.
     context.update(b"\n");
     context.update(origin.raw_name.as_bytes());
     let digest = context.finish();
@@ -214,17 +211,16 @@ impl PublicName {
         Self(name.into())
     }
 
-    /// The text.
+    /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whose it may be where nobody lists it, and what they call it: every server whose prefixed names begin like this.
-    /// Mostly that is none or one.
+    /// Possible origins of a name that is not listed: all servers whose prefix matches. Usually there is at most one.
     pub(crate) fn origins(&self) -> Vec<Origin> {
         let text = self.as_str();
         let Some(first) = text.find(SEPARATOR) else { return Vec::new() };
-        // A server's name may end with a `_` of its own.
+        // A server name can end with `_`.
         let ends = [first, first + 1].into_iter().filter(|end| text[*end..].starts_with(SEPARATOR));
         let read = |end: usize| {
             let (front, raw_name) = (&text[..end], &text[end + SEPARATOR.len()..]);

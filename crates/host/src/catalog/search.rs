@@ -1,8 +1,7 @@
-//! Finding tools by words: BM25 over name, title, description and the names of parameters.
+//! Full-text search of tools: BM25 over name, title, description and parameter names.
 //!
-//! The index belongs to one snapshot, is built when the first search needs it or when somebody asks for it in the
-//! background, and is shared by all who search. Equal scores stand in the order of the catalog, so the same
-//! question to the same snapshot has one answer. How text becomes words is in `words`.
+//! The index belongs to one snapshot and is built on the first search, or earlier by [`Catalog::prepare_search`]. Equal
+//! scores are ordered as in the catalog, so results are deterministic. `words` splits text into words.
 
 mod words;
 
@@ -12,52 +11,52 @@ use toolway_wire::json::Raw;
 
 use super::{Catalog, ToolEntry};
 
-/// A tool that was found.
+/// A search result.
 #[derive(Clone, Copy, Debug)]
 pub struct Hit<'a> {
-    /// The tool.
+    /// The tool found.
     pub entry: &'a ToolEntry,
-    /// How well it fits; only to be compared with others of the same answer.
+    /// Relevance; comparable only within one search.
     pub score: f64,
 }
 
-/// Where each word stands.
+/// Inverted index.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     words: HashMap<Box<str>, u32>,
-    /// By the number of a word, in order of the tools.
+    /// Postings by word number, in order of the tools.
     postings: Vec<Vec<Posting>>,
-    /// The weighted number of words of each tool, over the average of all.
+    /// Weighted number of words of each tool, relative to the average.
     lengths: Vec<f64>,
 }
 
-/// A word in one tool.
+/// Occurrences of a word in one tool.
 #[derive(Clone, Copy, Debug)]
 struct Posting {
     tool: u32,
     weight: f32,
 }
 
-/// How much a word counts by where it stands: a name is chosen with care, a description is long.
+/// Weights of the fields.
 const NAME: f32 = 4.0;
 const TITLE: f32 = 2.0;
 const DESCRIPTION: f32 = 1.0;
 const PARAMETER: f32 = 1.0;
-/// How soon a word that is repeated counts no more, and how much a long text is held against it: the usual values.
+/// BM25 parameters `k1` and `b`, with the usual values.
 const SATURATION: f64 = 1.2;
 const LENGTH: f64 = 0.75;
-/// Parameters of one tool that are looked at.
+/// Maximum number of parameters of one tool that are indexed.
 const PARAMETERS: usize = 200;
-/// Words of a question that are looked at.
-const QUESTION: usize = 64;
+/// Maximum number of words of a query.
+const MAX_QUERY_WORDS: usize = 64;
 
 impl Catalog {
-    /// The tools that fit the words best, at most so many.
+    /// Returns the best matches, at most `most`.
     pub fn search(&self, words: &str, most: usize) -> Vec<Hit<'_>> {
         self.search_among(words, most, |_| true)
     }
 
-    /// The same, among those a caller may see: what is not listed is not found either.
+    /// Like [`Catalog::search`], limited to tools that are visible to the caller.
     pub fn search_among(&self, words: &str, most: usize, sees: impl Fn(&ToolEntry) -> bool) -> Vec<Hit<'_>> {
         let scores = self.index().scores(words);
         let mut hits: Vec<_> = scores
@@ -71,7 +70,7 @@ impl Catalog {
         hits.into_iter().take(most).map(|(_, hit)| hit).collect()
     }
 
-    /// Builds the index now, for whoever has a thread to spare; once per snapshot, however often it is called.
+    /// Builds the index now, if it was not built yet.
     pub fn prepare_search(&self) {
         self.index();
     }
@@ -104,7 +103,7 @@ impl Index {
         }
     }
 
-    /// Each word of a tool by its number, as often as it stands there, and what it counts there.
+    /// Returns each occurrence of a word in a tool: the word's number and the weight of its field.
     fn weigh(&mut self, entry: &ToolEntry) -> Vec<(u32, f32)> {
         let mut weights = Vec::new();
         let mut add = |text: &str, weight: f32| words::each(text, |word| weights.push((self.number(word), weight)));
@@ -128,12 +127,12 @@ impl Index {
         number
     }
 
-    /// How well each tool fits, by position.
-    fn scores(&self, question: &str) -> Vec<f64> {
+    /// Returns the score of each tool, by position.
+    fn scores(&self, query: &str) -> Vec<f64> {
         let mut scores = vec![0.0; self.lengths.len()];
         let mut asked = BTreeSet::new();
-        words::each(question, |word| {
-            if asked.len() < QUESTION {
+        words::each(query, |word| {
+            if asked.len() < MAX_QUERY_WORDS {
                 asked.insert(word.to_owned());
             }
         });
@@ -150,7 +149,7 @@ impl Index {
         scores
     }
 
-    /// How much a word says that stands in so many tools.
+    /// Inverse document frequency of a word that occurs in `tools` tools.
     fn rarity(&self, tools: usize) -> f64 {
         let (all, with) = (self.lengths.len() as f64, tools as f64);
         (1.0 + (all - with + 0.5) / (with + 0.5)).ln()
@@ -161,7 +160,7 @@ impl Index {
 mod tests {
     use serde_json::json;
 
-    use crate::catalog::{Catalog, sketch::Sketch};
+    use crate::catalog::{Catalog, test_catalog::CatalogBuilder};
 
     fn found(catalog: &Catalog, words: &str) -> Vec<String> {
         catalog.search(words, 10).iter().map(|hit| hit.entry.public.to_string()).collect()
@@ -169,7 +168,7 @@ mod tests {
 
     fn catalog() -> Catalog {
         let schema = |name: &str| json!({ "type": "object", "properties": { name: {} } });
-        Sketch::default()
+        CatalogBuilder::default()
             .tools("files", &[
                 json!({ "name": "read_file", "description": "Reads one file.", "inputSchema": schema("path") }),
                 json!({ "name": "listDirectory", "description": "What is in a folder, files included." }),
@@ -183,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_counts_more_than_a_description() {
+    fn match_in_name_ranks_above_match_in_description() {
         let found = found(&catalog(), "file");
         assert_eq!(found[0], "files__read_file", "{found:?}");
         assert!(found.contains(&"mail__search".to_owned()), "{found:?}");
@@ -191,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_found_however_they_are_joined() {
+    fn words_are_found_in_all_spellings_of_compounds() {
         let catalog = catalog();
         for (words, first) in [
             ("directory", "files__listDirectory"),
@@ -207,10 +206,10 @@ mod tests {
     }
 
     #[test]
-    fn a_word_says_less_in_a_long_text_and_more_where_it_is_rare() {
+    fn rare_words_and_short_texts_score_higher() {
         let described = |name: &str, text: &str| json!({ "name": name, "description": text });
         let long = format!("archive {}", "and so on with many other words ".repeat(20));
-        let catalog = Sketch::default()
+        let catalog = CatalogBuilder::default()
             .tools(
                 "s",
                 &[
@@ -229,24 +228,24 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_nothing_finds_nothing() {
+    fn unknown_word_finds_no_tool() {
         assert!(found(&catalog(), "xylophone").is_empty());
         assert!(found(&catalog(), "").is_empty());
         assert!(found(&Catalog::empty(), "file").is_empty());
     }
 
     #[test]
-    fn equal_scores_stand_in_the_order_of_the_catalog() {
+    fn equal_scores_are_in_catalog_order() {
         let names: Vec<_> = (0..20).map(|number| format!("same_{}", (b'a' + number) as char)).collect();
         let names: Vec<_> = names.iter().map(String::as_str).collect();
-        let catalog = Sketch::default().named("b", &names).named("a", &names).merge();
+        let catalog = CatalogBuilder::default().named("b", &names).named("a", &names).merge();
         let found: Vec<_> = catalog.search("same", 30).iter().map(|hit| hit.entry.public.to_string()).collect();
         let expected: Vec<_> = catalog.tools().iter().take(30).map(|entry| entry.public.to_string()).collect();
         assert_eq!(found, expected);
     }
 
     #[test]
-    fn what_a_caller_does_not_see_is_not_found() {
+    fn tools_that_are_not_visible_are_not_found() {
         let catalog = catalog();
         let found = catalog.search_among("file", 10, |entry| entry.origin.server.as_str() == "mail");
         assert_eq!(found.iter().map(|hit| hit.entry.public.as_str()).collect::<Vec<_>>(), ["mail__search"]);

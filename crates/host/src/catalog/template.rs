@@ -1,10 +1,10 @@
-//! Whether a concrete URI is of the family that a template (RFC 6570) describes.
+//! Matches URIs against URI templates (RFC 6570).
 //!
-//! A template is read as literals and expressions, and a URI is matched against them by keeping the set of places
-//! that can be reached after each part: the work is at most the length of the URI times the number of parts, and
-//! nothing a server writes can make it more. Values are not extracted; the server does that.
+//! A template is parsed into literals and expressions. Matching keeps the set of positions that can be reached after each
+//! part, so the work is at most the length of the URI times the number of parts. Values are not extracted; the server
+//! does that.
 
-/// A template, ready to be compared with URIs.
+/// A parsed URI template.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Matcher(Vec<Part>);
 
@@ -14,10 +14,10 @@ enum Part {
     Expression { lead: Option<u8>, allowed: Allowed },
 }
 
-/// Which bytes the value of an expression may hold.
+/// Bytes that the value of an expression can contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Allowed {
-    /// All.
+    /// All bytes.
     Anything,
     /// All but `#`.
     Query,
@@ -27,15 +27,15 @@ enum Allowed {
     Segment,
 }
 
-/// A template with more parts matches nothing: nobody writes one by hand.
+/// Maximum number of parts of a template. Templates with more match nothing.
 const PARTS: usize = 16;
-/// A longer URI matches nothing.
+/// Maximum length of a URI in bytes. Longer ones match nothing.
 const URI_BYTES: usize = 8 * 1024;
 
 // === impl Matcher ===
 
 impl Matcher {
-    /// Reads a template; `None` where it is broken, or too long to be compared with anything.
+    /// Parses a template; `None` if it is invalid or has too many parts.
     pub(super) fn read(template: &str) -> Option<Self> {
         let (mut parts, mut rest) = (Vec::new(), template);
         while !rest.is_empty() {
@@ -68,7 +68,7 @@ impl Matcher {
         places[uri.len()]
     }
 
-    /// The cheap answer for most templates.
+    /// Fast path for templates that begin with another literal.
     fn begins_otherwise(&self, uri: &[u8]) -> bool {
         matches!(self.0.first(), Some(Part::Literal(literal)) if !uri.starts_with(literal))
     }
@@ -99,12 +99,12 @@ impl Part {
         Some(Self::Expression { lead, allowed })
     }
 
-    /// Where one can be after this part, from where one could be before it.
+    /// Returns the positions that can be reached after this part.
     fn advance(&self, uri: &[u8], places: &[bool]) -> Vec<bool> {
         match self {
             Self::Literal(literal) => moved(uri, places, literal),
             Self::Expression { lead: None, allowed } => allowed.spread(uri, places),
-            // An expression with a lead is nothing at all where its variables are undefined.
+            // An expression with a lead expands to nothing if its variables are undefined.
             Self::Expression { lead: Some(lead), allowed } => {
                 let begun = moved(uri, places, &[*lead]);
                 let spread = allowed.spread(uri, &begun);
@@ -135,7 +135,7 @@ impl Allowed {
         }
     }
 
-    /// One byte or more from any of the places.
+    /// Positions reached by consuming at least one allowed byte from any of `places`.
     fn spread(self, uri: &[u8], places: &[bool]) -> Vec<bool> {
         let mut reached = vec![false; places.len()];
         let mut inside = false;
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_uri_is_of_the_family_or_not() {
+    fn uri_matches_its_template() {
         for (template, uri, expected) in [
             ("note:///{id}", "note:///7", true),
             ("note:///{id}", "note:///", false),
@@ -189,7 +189,7 @@ mod tests {
         }
     }
 
-    /// The same question, answered by trying everything.
+    /// Matches by exhaustive search.
     fn tried(parts: &[Part], uri: &[u8]) -> bool {
         let Some((part, rest)) = parts.split_first() else { return uri.is_empty() };
         match part {
@@ -209,7 +209,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_set_of_places_says_what_trying_everything_says(
+        fn matcher_agrees_with_exhaustive_search(
             template in "([ab/]|[{][+#./?&]?[xy]([*]|,z)?[}]){0,6}", uri in "[ab/.?#&]{0,8}"
         ) {
             let matcher = Matcher::read(&template).unwrap();
@@ -217,20 +217,20 @@ mod tests {
         }
 
         #[test]
-        fn no_template_and_no_uri_is_too_odd(template in ".{0,60}", uri in ".{0,60}") {
+        fn arbitrary_input_does_not_panic(template in ".{0,60}", uri in ".{0,60}") {
             matches(&template, &uri);
         }
     }
 
     #[test]
-    fn a_broken_template_matches_nothing() {
+    fn invalid_template_is_rejected() {
         for broken in ["{", "}", "{}", "{+}", "a{b{c}}", "a{b", "{a b}", "{=x}", &"{a}".repeat(40)] {
             assert_eq!(Matcher::read(broken), None, "{broken}");
         }
     }
 
     #[test]
-    fn nothing_a_server_writes_makes_it_slow() {
+    fn matching_is_fast_for_any_template() {
         let template = "a{+x}".repeat(8);
         let uri = "a".repeat(8_000) + "!";
         let began = Instant::now();

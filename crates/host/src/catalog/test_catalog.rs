@@ -1,4 +1,4 @@
-//! Listings drawn in a line or two, for the tests of this room.
+//! Builder of catalogs for the tests of this module.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -8,22 +8,22 @@ use toolway_wire::{json::Raw, message::ServerCapabilities};
 
 use super::{
     Catalog, Filter, Freshness, Listing, Naming, Offer,
-    entry::{Listed, Offered},
+    entry::{ListedItem, CatalogItem},
     merge,
 };
 
-/// Servers and what they list.
+/// Servers with their listings.
 #[derive(Clone, Default)]
-pub(super) struct Sketch {
+pub(super) struct CatalogBuilder {
     pub(super) offers: BTreeMap<ServerName, Offer>,
 }
 
-impl Sketch {
+impl CatalogBuilder {
     pub(super) fn tools(self, server: &str, tools: &[Value]) -> Self {
         self.change(server, |listing| listing.tools = listed(tools))
     }
 
-    /// Tools that have a name and nothing else.
+    /// Adds tools that have a name only.
     pub(super) fn named(self, server: &str, names: &[&str]) -> Self {
         let tools: Vec<_> = names.iter().map(|name| json!({ "name": name })).collect();
         self.tools(server, &tools)
@@ -71,8 +71,8 @@ impl Sketch {
     }
 }
 
-pub(super) fn listed<T: Offered>(items: &[Value]) -> Vec<Listed<T>> {
-    items.iter().map(|item| Listed::new(T::view(&Raw::of(item)).unwrap())).collect()
+pub(super) fn listed<T: CatalogItem>(items: &[Value]) -> Vec<ListedItem<T>> {
+    items.iter().map(|item| ListedItem::new(T::view(&Raw::of(item)).unwrap())).collect()
 }
 
 /// The public names of all tools.

@@ -1,45 +1,45 @@
-//! How fast changes go out: the first at once, those within a moment after it as one more.
+//! Throttles announcements of changes: the first is sent at once, those shortly after it are combined into one.
 //!
-//! A server that changes a hundred tools one by one makes two announcements, not a hundred, and one that changes a
-//! single tool is heard without delay. The clock comes in as a value; nothing here sleeps but [`Pace::due`].
+//! A server that changes a hundred tools one by one causes two announcements, and a single change is announced without
+//! delay. The current time is a parameter; only [`Throttle::due`] sleeps.
 
 use std::time::Duration;
 
 use tokio::time::{self, Instant};
 
-/// Changes within this time after an announcement are announced together.
+/// Time after an announcement within which changes are combined.
 pub const WINDOW: Duration = Duration::from_millis(200);
 
-/// Whether something may be announced now, or is to wait.
+/// Decides whether a change is announced now or later.
 #[derive(Clone, Debug, Default)]
-pub struct Pace {
+pub struct Throttle {
     state: State,
 }
 
-/// What to do about a change.
+/// When to announce a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Announce {
-    /// Say it now.
+    /// Announce it now.
     Now,
-    /// It is said together with others when [`Pace::due`] comes.
+    /// Announce it with others when [`Throttle::due`] resolves.
     Later,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 enum State {
-    /// Nothing was said lately.
+    /// No recent announcement.
     #[default]
     Quiet,
-    /// Something was said; what comes before this moment waits for it.
+    /// A recent announcement; changes before `until` are delayed.
     Spoken { until: Instant },
-    /// Something waits for this moment.
+    /// Changes wait for `until`.
     Gathering { until: Instant },
 }
 
-// === impl Pace ===
+// === impl Throttle ===
 
-impl Pace {
-    /// Something changed.
+impl Throttle {
+    /// Registers a change.
     pub fn changed(&mut self, now: Instant) -> Announce {
         match self.state {
             State::Spoken { until } | State::Gathering { until } if now < until => {
@@ -53,7 +53,7 @@ impl Pace {
         }
     }
 
-    /// When what waits is to be announced; `None` where nothing waits.
+    /// Time of the next announcement; `None` if no change waits.
     pub fn due_at(&self) -> Option<Instant> {
         match self.state {
             State::Gathering { until } => Some(until),
@@ -61,7 +61,7 @@ impl Pace {
         }
     }
 
-    /// Whether what waited is to be announced now; then it no longer waits.
+    /// Whether waiting changes are due; marks them as announced if so.
     pub fn release(&mut self, now: Instant) -> bool {
         let is_due = self.due_at().is_some_and(|until| until <= now);
         if is_due {
@@ -70,7 +70,7 @@ impl Pace {
         is_due
     }
 
-    /// Waits until something is to be announced: for ever, where nothing waits.
+    /// Waits until the next announcement is due; never resolves if no change waits.
     pub async fn due(&self) {
         match self.due_at() {
             Some(until) => time::sleep_until(until).await,
@@ -85,59 +85,59 @@ mod tests {
 
     use tokio::time::Instant;
 
-    use super::{Announce, Pace, WINDOW};
+    use super::{Announce, Throttle, WINDOW};
 
     fn after(start: Instant, millis: u64) -> Instant {
         start + Duration::from_millis(millis)
     }
 
     #[test]
-    fn the_first_goes_out_at_once_and_the_next_ones_as_one_more() {
-        let (mut pace, start) = (Pace::default(), Instant::now());
-        assert_eq!(pace.changed(start), Announce::Now);
-        assert_eq!(pace.due_at(), None);
+    fn first_change_is_announced_at_once_and_the_next_ones_together() {
+        let (mut throttle, start) = (Throttle::default(), Instant::now());
+        assert_eq!(throttle.changed(start), Announce::Now);
+        assert_eq!(throttle.due_at(), None);
         for millis in [1, 50, 199] {
-            assert_eq!(pace.changed(after(start, millis)), Announce::Later);
+            assert_eq!(throttle.changed(after(start, millis)), Announce::Later);
         }
-        assert_eq!(pace.due_at(), Some(start + WINDOW));
-        assert!(!pace.release(after(start, 199)));
-        assert!(pace.release(after(start, 200)));
-        assert!(!pace.release(after(start, 201)), "only once");
+        assert_eq!(throttle.due_at(), Some(start + WINDOW));
+        assert!(!throttle.release(after(start, 199)));
+        assert!(throttle.release(after(start, 200)));
+        assert!(!throttle.release(after(start, 201)), "only once");
     }
 
     #[test]
-    fn a_stream_of_changes_is_announced_once_a_window() {
-        let (mut pace, start) = (Pace::default(), Instant::now());
+    fn stream_of_changes_is_announced_once_per_window() {
+        let (mut throttle, start) = (Throttle::default(), Instant::now());
         let mut said = 0;
         for millis in 0..=1_000 {
-            said += usize::from(pace.release(after(start, millis)));
-            said += usize::from(pace.changed(after(start, millis)) == Announce::Now);
+            said += usize::from(throttle.release(after(start, millis)));
+            said += usize::from(throttle.changed(after(start, millis)) == Announce::Now);
         }
         assert_eq!(said, 6, "at 0 and then every 200 ms");
     }
 
     #[test]
-    fn a_quiet_time_begins_anew() {
-        let (mut pace, start) = (Pace::default(), Instant::now());
-        assert_eq!(pace.changed(start), Announce::Now);
-        assert_eq!(pace.changed(after(start, 200)), Announce::Now);
-        // Nobody released what waited in time; the change that comes then takes it along.
-        assert_eq!(pace.changed(after(start, 250)), Announce::Later);
-        assert_eq!(pace.changed(after(start, 900)), Announce::Now);
-        assert_eq!(pace.due_at(), None);
+    fn change_after_the_window_is_announced_at_once() {
+        let (mut throttle, start) = (Throttle::default(), Instant::now());
+        assert_eq!(throttle.changed(start), Announce::Now);
+        assert_eq!(throttle.changed(after(start, 200)), Announce::Now);
+        // The waiting change was not released in time; the next change includes it.
+        assert_eq!(throttle.changed(after(start, 250)), Announce::Later);
+        assert_eq!(throttle.changed(after(start, 900)), Announce::Now);
+        assert_eq!(throttle.due_at(), None);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn waiting_ends_when_it_is_due() {
-        let mut pace = Pace::default();
+    async fn due_resolves_at_the_end_of_the_window() {
+        let mut throttle = Throttle::default();
         let start = Instant::now();
-        assert_eq!(pace.changed(start), Announce::Now);
-        assert!(tokio::time::timeout(Duration::from_secs(60), pace.due()).await.is_err(), "nothing waits");
+        assert_eq!(throttle.changed(start), Announce::Now);
+        assert!(tokio::time::timeout(Duration::from_secs(60), throttle.due()).await.is_err(), "nothing waits");
         let start = Instant::now();
-        assert_eq!(pace.changed(start), Announce::Now);
-        assert_eq!(pace.changed(start), Announce::Later);
-        pace.due().await;
+        assert_eq!(throttle.changed(start), Announce::Now);
+        assert_eq!(throttle.changed(start), Announce::Later);
+        throttle.due().await;
         assert_eq!(start.elapsed(), WINDOW);
-        assert!(pace.release(Instant::now()));
+        assert!(throttle.release(Instant::now()));
     }
 }

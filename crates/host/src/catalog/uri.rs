@@ -1,46 +1,46 @@
-//! What a resource or a template is called here: its own URI, or, where several servers own one, the same URI with
-//! its server in front, `toolway+<server>:<uri>`.
+//! Public URIs of resources and templates: the URI itself, or, if several servers own it, the URI with its server as
+//! prefix: `toolway+<server>:<uri>`.
 //!
-//! The form with the server in front is understood for every server at any time; a server's own URI that begins
-//! so is never offered, or a server could speak in another's name.
+//! The prefixed form is accepted for every server at any time. A listed URI that begins with the prefix is never offered,
+//! because a server could impersonate another one with it.
 
 use std::{fmt, sync::Arc};
 
 use toolway_config::ServerName;
 
-/// The URI, or template of URIs, under which something is offered: unique within a catalog.
+/// URI or URI template under which an item is offered: unique within a catalog.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PublicUri(Arc<str>);
 
-/// How every URI of ours begins.
+/// Prefix of URIs that name their server.
 const SCHEME: &str = "toolway+";
 
 // === impl PublicUri ===
 
 impl PublicUri {
-    /// The URI as its server gave it.
+    /// The URI without prefix.
     pub(super) fn plain(uri: &str) -> Self {
         Self(uri.into())
     }
 
-    /// The URI with its server in front.
+    /// The URI with its server as prefix.
     pub fn owned(server: &ServerName, uri: &str) -> Self {
         Self(format!("{SCHEME}{server}:{uri}").into())
     }
 
-    /// The text.
+    /// The URI as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// The server a URI names and the URI as that server knows it; `None` where it names none.
+/// Splits a prefixed URI into its server and the URI at that server; `None` if it has no valid prefix.
 pub fn split_owned(uri: &str) -> Option<(ServerName, &str)> {
     let (server, raw) = uri.strip_prefix(SCHEME)?.split_once(':')?;
     Some((server.parse().ok()?, raw))
 }
 
-/// Whether a URI pretends to be one of ours; schemes are read without regard to case.
+/// Whether a URI begins with our prefix; schemes are compared without regard to case.
 pub(super) fn is_ours(uri: &str) -> bool {
     uri.get(..SCHEME.len()).is_some_and(|scheme| scheme.eq_ignore_ascii_case(SCHEME))
 }
@@ -62,7 +62,7 @@ mod tests {
     use super::{PublicUri, is_ours, split_owned};
 
     #[test]
-    fn an_owned_uri_comes_apart_as_it_was_put_together() {
+    fn prefixed_uri_is_split_into_server_and_uri() {
         let server = "files".parse().unwrap();
         let uri = PublicUri::owned(&server, "file:///a:b");
         assert_eq!(uri.as_str(), "toolway+files:file:///a:b");
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pretender_is_known_however_it_is_written() {
+    fn reserved_prefix_is_detected_in_any_case() {
         assert!(is_ours("toolway+files:x") && is_ours("TOOLWAY+x"));
         assert!(!is_ours("toolway:x") && !is_ours("tööl") && !is_ours(""));
     }

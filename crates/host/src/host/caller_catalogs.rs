@@ -1,7 +1,7 @@
-//! The catalog as one caller has it: everybody's, with what is listed to that caller alone in its place.
+//! Caller-specific catalogs: the shared catalog, with the listings that differ for this caller.
 //!
-//! For almost every caller that is everybody's catalog, and nothing is made. Where it is not, the snapshot is made once
-//! for all who are listed the same, and kept within a number and a size.
+//! Almost all callers use the shared catalog itself. A differing snapshot is built once for all callers with the same
+//! listings, and cached within limits on number and size.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -10,63 +10,63 @@ use toolway_config::ServerName;
 
 use super::{Host, Inner};
 use crate::{
-    call::OnBehalf,
+    call::CallerContext,
     catalog::{Catalog, Listing},
-    connection::lines::Asker,
+    connection::pool::RequestOrigin,
 };
 
-/// The views there are, oldest first.
+/// Cache of caller-specific catalogs, oldest first.
 #[derive(Default)]
-pub(crate) struct Views {
+pub(crate) struct CallerCatalogs {
     // Nothing awaits under this lock.
     made: Mutex<VecDeque<View>>,
 }
 
 struct View {
-    /// Of which catalog, and with which listings.
+    /// Revision of the shared catalog it was built from.
     of: u64,
     own: Own,
     catalog: Arc<Catalog>,
 }
 
-/// What is listed to a caller alone.
+/// Caller-specific listings.
 type Own = Vec<(ServerName, Arc<Listing>)>;
 
-/// Views that are kept …
+/// CallerCatalogs that are kept …
 const KEPT: usize = 64;
-/// … and items in all of them.
+/// Maximum number of items in all cached views.
 const KEPT_ITEMS: usize = 200_000;
 
 impl Host {
-    /// The snapshot of what is on offer to this caller, at this moment.
-    pub fn catalog_of(&self, on_behalf: &OnBehalf) -> Arc<Catalog> {
+    /// Returns the current catalog of this caller.
+    pub fn catalog_of(&self, caller_context: &CallerContext) -> Arc<Catalog> {
         let catalog = self.catalog();
-        let own = self.inner.own_listings(&catalog, on_behalf);
+        let own = self.inner.caller_listings(&catalog, caller_context);
         if own.is_empty() { catalog } else { self.inner.view(catalog, own) }
     }
 
-    /// What one server lists to this caller, where that is not what everybody is listed.
-    pub fn own_listing(&self, on_behalf: &OnBehalf, server: &ServerName) -> Option<Arc<Listing>> {
+    /// Returns the listing of one server for this caller; `None` if it is the shared one.
+    pub fn caller_listing(&self, caller_context: &CallerContext, server: &ServerName) -> Option<Arc<Listing>> {
         let catalog = self.catalog();
-        self.inner.connection(server)?.own_listing(Asker::of(on_behalf), catalog.listing_of(server)?)
+        self.inner.connection(server)?.caller_listing(RequestOrigin::of(caller_context), catalog.listing_of(server)?)
     }
 }
 
 impl Inner {
-    fn own_listings(&self, catalog: &Catalog, on_behalf: &OnBehalf) -> Own {
-        let asker = Asker::of(on_behalf);
+    fn caller_listings(&self, catalog: &Catalog, caller_context: &CallerContext) -> Own {
+        let asker = RequestOrigin::of(caller_context);
         let own = |(server, offer): (&ServerName, &crate::catalog::Offer)| {
-            let listing = self.connection(server)?.own_listing(asker, &offer.listing)?;
+            let listing = self.connection(server)?.caller_listing(asker, &offer.listing)?;
             Some((server.clone(), listing))
         };
         catalog.servers().filter_map(own).collect()
     }
 
     fn view(&self, catalog: Arc<Catalog>, own: Own) -> Arc<Catalog> {
-        if let Some(known) = self.views.find(catalog.revision(), &own) {
+        if let Some(known) = self.caller_catalogs.find(catalog.revision(), &own) {
             return known;
         }
-        // A list of one's own may be the same as everybody's by now.
+        // A caller-specific listing may equal the shared one by now.
         let differs = |(server, own): &&(ServerName, Arc<Listing>)| {
             catalog.listing_of(server).is_some_and(|listed| !listed.lists_the_same(own))
         };
@@ -75,13 +75,13 @@ impl Inner {
         let catalog = if differing.is_empty() {
             catalog
         } else {
-            Arc::new(catalog.with(&differing, self.cataloguer.next_revision()))
+            Arc::new(catalog.with(&differing, self.catalog_publisher.next_revision()))
         };
-        self.views.keep(View { of, own, catalog })
+        self.caller_catalogs.keep(View { of, own, catalog })
     }
 }
 
-impl Views {
+impl CallerCatalogs {
     fn find(&self, of: u64, own: &Own) -> Option<Arc<Catalog>> {
         let same = |known: &(ServerName, Arc<Listing>), own: &(ServerName, Arc<Listing>)| {
             known.0 == own.0 && Arc::ptr_eq(&known.1, &own.1)
@@ -98,7 +98,7 @@ impl Views {
         let catalog = Arc::clone(&view.catalog);
         let mut made = self.made.lock();
         made.push_back(view);
-        // The newest stays, however long it is: it is being read.
+        // The newest view stays whatever its size: it is in use.
         while 1 < made.len() && (KEPT < made.len() || KEPT_ITEMS < made.iter().map(|view| view.catalog.count()).sum()) {
             made.pop_front();
         }

@@ -1,5 +1,4 @@
-//! What a host does when people come and go: sessions and callers that are over, clients that have signed in or out, and
-//! sign-ins that are being renewed.
+//! Lifecycle of callers: ended sessions and callers, sign-ins and sign-outs of clients, and token refreshes.
 
 use toolway_config::ServerName;
 
@@ -8,41 +7,42 @@ use crate::{
     call::Caller,
     connection::{
         ServerStatus,
-        sign_in::{Account, Signing},
+        sign_in::{Account, SignInChange},
     },
 };
 
 impl Host {
-    /// A session of a caller is over: what servers were kept for it ends with the calls that are under way.
+    /// Ends a session of a caller. Connections reserved for it close when their calls in flight have ended.
     pub fn end_session(&self, caller: &Caller, session: &str) {
-        self.connections().iter().for_each(|connection| connection.shared().lines.leave(caller, Some(session)));
+        self.connections().iter().for_each(|connection| connection.shared().pool.remove_caller(caller, Some(session)));
     }
 
-    /// A caller is gone: what servers were kept for it ends with the calls that are under way.
+    /// Ends all sessions of a caller. Connections reserved for it close when their calls in flight have ended.
     pub fn end_caller(&self, caller: &Caller) {
-        self.connections().iter().for_each(|connection| connection.shared().lines.leave(caller, None));
+        self.connections().iter().for_each(|connection| connection.shared().pool.remove_caller(caller, None));
     }
 
-    /// A client of the gateway has signed in to a server, or out of it: what is open on its behalf ends with the calls that
-    /// are under way, and what it asks for next is asked for as it has signed in. Nobody else notices.
-    pub fn signed_in(&self, server: &ServerName, client: &str, signing: Signing) -> Result<ServerStatus, HostError> {
+    /// Applies that a gateway client signed in to a server or out of it. Its open connections close when their calls in
+    /// flight have ended, and its next requests use the new credential. Other clients are not affected.
+    pub fn apply_sign_in_change(&self, server: &ServerName, client: &str, signing: Signing) -> Result<ServerStatus, HostError> {
         let connection = self.connection(server)?;
         if let Account::Anonymous(signed_in) = &connection.live().account {
             signed_in.change(client, signing);
         }
-        connection.shared().lines.leave(&Caller::Client(client.into()), None);
+        connection.shared().pool.remove_caller(&Caller::Client(client.into()), None);
         Ok(connection.status())
     }
 
-    /// Whether sign-ins are being renewed. That goes on when the host is gone; whoever ends the process waits for it.
-    pub fn is_renewing(&self) -> bool {
-        self.inner.room.dialler.sign_ins.renewals.is_under_way()
+    /// Whether token refreshes are in progress. They continue after the host was dropped; wait for them before the process
+    /// exits.
+    pub fn is_refreshing(&self) -> bool {
+        self.inner.context.dialer.sign_ins.refreshes.is_under_way()
     }
 
-    /// Waits, though not for ever, until sign-ins that are being renewed are kept.
-    pub async fn renewed(&self) {
-        if !self.inner.room.dialler.sign_ins.renewed().await {
-            tracing::warn!("a renewed sign-in was not kept in time; somebody may have to sign in again");
+    /// Waits, with a time limit, until refreshed tokens are stored.
+    pub async fn wait_for_renewals(&self) {
+        if !self.inner.context.dialer.sign_ins.settle_refreshes().await {
+            tracing::warn!("a refreshed token was not stored in time; a new sign-in may be required");
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Keeps the catalog: what each server lists becomes one snapshot after another, paced, and a copy on disk.
+//! Publishes the catalog: merges the listings of all servers into throttled snapshots and stores each listing on disk.
 //!
-//! What a server listed last is offered at once at a start and verified when the server is heard. Merging and the disk
-//! are work for threads that may wait; nobody waits for either.
+//! At start the stored listings are offered at once, and verified when the server is listed. Merging and disk access run
+//! on blocking threads and delay no request.
 
 use std::{
     collections::BTreeMap,
@@ -26,24 +26,24 @@ use crate::{
         copy::DiskCopy,
         diff::Diff,
         merge,
-        pace::{Announce, Pace},
+        throttle::{Announce, Throttle},
     },
-    connection::{Cataloguing, Lists, WantedServer, WantedSet},
-    event::{Events, HostEvent},
+    connection::{CatalogSink, Lists, WantedServer, WantedSet},
+    event::{EventSender, HostEvent},
 };
 
-/// Keeps the catalog. Shared by whoever lists and whoever reads.
-pub(crate) struct Cataloguer {
+/// Publishes catalog snapshots. Shared by supervisors, which report listings, and readers.
+pub(crate) struct CatalogPublisher {
     // Nothing awaits under this lock.
     offers: Mutex<Offers>,
     snapshot: watch::Sender<Arc<Catalog>>,
     changed: Notify,
     revision: AtomicU64,
-    /// One merge at a time, so that a snapshot never gives way to an older one.
+    /// Allows one merge at a time, so that a snapshot is never replaced by an older one.
     merging: Semaphore,
     copy: Option<DiskCopy>,
-    events: Events,
-    /// Copies that are being written.
+    events: EventSender,
+    /// Writes of stored listings that are in progress.
     copies: TaskTracker,
 }
 
@@ -53,8 +53,8 @@ struct Offers {
     naming: Naming,
 }
 
-impl Cataloguer {
-    pub(crate) fn new(copy: Option<DiskCopy>, events: Events) -> Arc<Self> {
+impl CatalogPublisher {
+    pub(crate) fn new(copy: Option<DiskCopy>, events: EventSender) -> Arc<Self> {
         Arc::new(Self {
             offers: Mutex::default(),
             snapshot: watch::Sender::new(Arc::new(Catalog::empty())),
@@ -67,31 +67,31 @@ impl Cataloguer {
         })
     }
 
-    /// The snapshot of this moment.
+    /// Returns the current snapshot.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         Arc::clone(&self.snapshot.borrow())
     }
 
-    /// This snapshot and all that follow.
+    /// Watches the current snapshot and its successors.
     pub(crate) fn watch(&self) -> watch::Receiver<Arc<Catalog>> {
         self.snapshot.subscribe()
     }
 
-    /// A number that no snapshot has yet.
+    /// Returns an unused revision number.
     pub(crate) fn next_revision(&self) -> u64 {
         self.revision.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// How names are made from now on.
-    pub(crate) fn name(&self, naming: Naming) {
+    /// Sets the naming scheme of the next snapshots.
+    pub(crate) fn set_naming(&self, naming: Naming) {
         let before = std::mem::replace(&mut self.offers.lock().naming, naming);
         if before != naming {
             self.changed.notify_one();
         }
     }
 
-    /// Makes a snapshot unless what these servers listed is in the last one: whoever asks waits for no pace.
-    pub(crate) async fn show(&self, listings: &[(&ServerName, Arc<Listing>)]) {
+    /// Publishes a snapshot without throttling, unless the current one already contains these listings.
+    pub(crate) async fn publish_listings(&self, listings: &[(&ServerName, Arc<Listing>)]) {
         let shown = |catalog: &Catalog| {
             let is_in = |(server, listing): &(&ServerName, Arc<Listing>)| {
                 catalog.listing_of(server).is_some_and(|known| Arc::ptr_eq(known, listing))
@@ -104,8 +104,8 @@ impl Cataloguer {
         }
     }
 
-    /// What was listed when these servers were last heard, read from disk.
-    pub(crate) async fn recall(self: &Arc<Self>, servers: &WantedSet) {
+    /// Loads the stored listings of these servers from disk.
+    pub(crate) async fn load_copies(self: &Arc<Self>, servers: &WantedSet) {
         let Some(copy) = self.copy.clone() else { return };
         let wanted: Vec<_> =
             servers.values().filter_map(|server| Some((Arc::clone(server), server.definition()?))).collect();
@@ -114,7 +114,7 @@ impl Cataloguer {
                 |(server, definition): (Arc<WantedServer>, String)| match copy.recall(&server.name, &definition) {
                     Ok(listing) => Some((server, listing?)),
                     Err(error) => {
-                        tracing::warn!(%error, "the copy of a server's listing is not used");
+                        tracing::warn!(%error, "ignoring the stored listing of a server");
                         None
                     }
                 };
@@ -126,19 +126,19 @@ impl Cataloguer {
                 filter: Arc::clone(&server.filter),
                 freshness: Freshness::Unverified,
             };
-            // A server that was heard meanwhile knows better.
+            // A listing received in the meantime is newer.
             self.offers.lock().of.entry(server.name.clone()).or_insert(offer);
         }
     }
 
-    /// Makes a snapshot now.
+    /// Publishes a snapshot now.
     pub(crate) async fn publish(&self) {
         if let Ok(_turn) = self.merging.acquire().await {
             self.merge_now().await;
         }
     }
 
-    /// Only for whoever has the turn.
+    /// Merges and publishes. The caller holds the permit of `merging`.
     async fn merge_now(&self) {
         let offers = self.offers.lock().clone();
         let revision = self.next_revision();
@@ -152,21 +152,21 @@ impl Cataloguer {
             Ok((catalog, diff)) => {
                 self.snapshot.send_replace(Arc::clone(&catalog));
                 if !diff.changes.is_empty() {
-                    self.events.tell(|| HostEvent::Catalog { catalog, diff });
+                    self.events.send(|| HostEvent::Catalog { catalog, diff });
                 }
             }
-            Err(error) => tracing::error!(%error, "the catalog could not be merged; the last one stands"),
+            Err(error) => tracing::error!(%error, "cannot merge the catalog; the previous one stays in use"),
         }
     }
 
-    /// Makes a snapshot after each change: the first at once, those within a moment after it as one more.
+    /// Publishes after changes, throttled: the first change at once, those shortly after it together.
     pub(crate) async fn run(self: Arc<Self>, stop: CancellationToken) {
-        let mut pace = Pace::default();
+        let mut throttle = Throttle::default();
         loop {
             let now = select! {
                 () = stop.cancelled() => return,
-                () = self.changed.notified() => pace.changed(Instant::now()) == Announce::Now,
-                () = pace.due() => pace.release(Instant::now()),
+                () = self.changed.notified() => throttle.changed(Instant::now()) == Announce::Now,
+                () = throttle.due() => throttle.release(Instant::now()),
             };
             if now {
                 self.publish().await;
@@ -174,8 +174,8 @@ impl Cataloguer {
         }
     }
 
-    /// Waits until the copies that are being written are.
-    pub(crate) async fn copied(&self) {
+    /// Waits until all pending writes of listings are done.
+    pub(crate) async fn wait_for_copies(&self) {
         self.copies.close();
         self.copies.wait().await;
         self.copies.reopen();
@@ -185,20 +185,20 @@ impl Cataloguer {
         let (Some(copy), Some(definition)) = (self.copy.clone(), server.definition()) else { return };
         let (name, lists) = (server.name.clone(), server.lists);
         self.copies.spawn_blocking(move || {
-            // One list alone takes its place among those that are known.
+            // A partial listing replaces only its own kind in the stored one.
             let listing = match (lists, copy.recall(&name, &definition)) {
                 (Lists::Only(kind), Ok(Some(before))) => Arc::new(before.with(kind, &listing)),
                 _ => listing,
             };
             if let Err(error) = copy.keep(&name, &definition, &listing) {
-                tracing::warn!(server = %name, %error, "what it lists is not kept for the next start");
+                tracing::warn!(server = %name, %error, "cannot store the listing of the server for the next start");
             }
         });
     }
 }
 
-impl Cataloguing for Cataloguer {
-    fn listed(&self, server: &WantedServer, listing: Arc<Listing>) {
+impl CatalogSink for CatalogPublisher {
+    fn set_listing(&self, server: &WantedServer, listing: Arc<Listing>) {
         let offer =
             Offer { listing: Arc::clone(&listing), filter: Arc::clone(&server.filter), freshness: Freshness::Verified };
         self.offers.lock().of.insert(server.name.clone(), offer);
@@ -206,14 +206,14 @@ impl Cataloguing for Cataloguer {
         self.keep_copy(server, listing);
     }
 
-    fn filtered(&self, server: &ServerName, filter: &Arc<Filter>) {
+    fn set_filter(&self, server: &ServerName, filter: &Arc<Filter>) {
         if let Some(offer) = self.offers.lock().of.get_mut(server) {
             offer.filter = Arc::clone(filter);
         }
         self.changed.notify_one();
     }
 
-    fn withdrawn(&self, server: &ServerName) {
+    fn remove(&self, server: &ServerName) {
         if self.offers.lock().of.remove(server).is_some() {
             self.changed.notify_one();
         }

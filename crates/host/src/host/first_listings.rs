@@ -1,4 +1,4 @@
-//! Waiting for servers to be heard: what they list, for the first time.
+//! Waiting for the first listings of servers.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -6,25 +6,25 @@ use toolway_config::{ServerName, server::Start};
 
 use super::{Host, Inner};
 use crate::{
-    call::OnBehalf,
-    connection::{Connection, Hearing, Phase, ServerStatus, lines::Asker},
+    call::CallerContext,
+    connection::{Connection, ListingLookup, Phase, ServerStatus, pool::RequestOrigin},
 };
 
 impl Host {
-    /// Waits until every server that is wanted at once has been listed or has failed, and no longer than `patience`.
-    /// Gives those that are not there.
-    pub async fn gather(&self, patience: Duration) -> Vec<ServerStatus> {
+    /// Waits, at most for `patience`, until every server that starts at once was listed or has failed. Returns the servers
+    /// that are not ready.
+    pub async fn wait_until_listed(&self, patience: Duration) -> Vec<ServerStatus> {
         let at_once = |connection: &Connection| connection.wanted().start == Start::AtOnce;
         let connections: Vec<_> = self.connections().into_iter().filter(at_once).collect();
-        // Whoever is late is named by its state.
-        drop(tokio::time::timeout(patience, all_heard(&connections)).await);
-        self.inner.show(&connections).await;
+        // Servers that are late are reported by their status.
+        drop(tokio::time::timeout(patience, wait_for_all(&connections)).await);
+        self.inner.publish_listings(&connections).await;
         let absent = |status: &ServerStatus| !matches!(status.phase, Phase::Ready | Phase::Disabled);
         connections.iter().map(Connection::status).filter(absent).collect()
     }
 
-    /// Whether nothing is known of one of these servers that is switched on: what it will list is missing from a catalog.
-    pub fn lacks_any(&self, of: impl Fn(&ServerName) -> bool) -> bool {
+    /// Whether the catalog lacks the listing of an enabled server among these.
+    pub fn lacks_listing_of_any(&self, of: impl Fn(&ServerName) -> bool) -> bool {
         let catalog = self.catalog();
         let lacks = |connection: &Connection| {
             of(connection.name()) && catalog.listing_of(connection.name()).is_none() && !connection.is_disabled()
@@ -32,60 +32,59 @@ impl Host {
         self.connections().iter().any(lacks)
     }
 
-    /// Waits, no longer than `patience`, for those of these servers that are being connected for the first time and of
-    /// which nothing is known, not even from an earlier run; and for what others list to this caller, where that may not
-    /// be what they list to everybody. What was heard a moment ago for the first time is in the catalog then, whatever
-    /// its pace. None where there is nothing to wait for.
-    pub fn first_heard(
+    /// Waits, at most for `patience`, for two kinds of listings: those of servers that are being connected for the first time
+    /// and have no stored listing, and caller-specific ones that are not known yet. First listings received meanwhile are
+    /// published without throttling. Returns `None` if there is nothing to wait for.
+    pub fn wait_for_first_listings(
         &self,
-        on_behalf: OnBehalf,
+        caller_context: CallerContext,
         of: impl Fn(&ServerName) -> bool,
         patience: Duration,
     ) -> Option<impl Future<Output = ()> + Send + 'static> {
         let catalog = self.catalog();
         let unknown = |connection: &Connection| {
-            catalog.listing_of(connection.name()).is_none() && (connection.is_beginning() || connection.was_heard())
+            catalog.listing_of(connection.name()).is_none() && (connection.is_beginning() || connection.has_listing())
         };
         let mut connections = self.connections();
         connections.retain(|connection| of(connection.name()));
         let (beginning, known): (Vec<_>, Vec<_>) = connections.into_iter().partition(unknown);
-        let asker = Asker::of(&on_behalf);
-        let unheard: Vec<_> = known.into_iter().filter(|connection| connection.is_unheard_by(asker)).collect();
+        let asker = RequestOrigin::of(&caller_context);
+        let unheard: Vec<_> = known.into_iter().filter(|connection| connection.needs_discovery(asker)).collect();
         let inner = Arc::clone(&self.inner);
         (!beginning.is_empty() || !unheard.is_empty()).then_some(async move {
-            let own = unheard.into_iter().map(|connection| inner.own_heard(connection, on_behalf.clone()));
-            let all = futures_util::future::join(all_heard(&beginning), futures_util::future::join_all(own));
+            let own = unheard.into_iter().map(|connection| inner.load_caller_listing(connection, caller_context.clone()));
+            let all = futures_util::future::join(wait_for_all(&beginning), futures_util::future::join_all(own));
             drop(tokio::time::timeout(patience, all).await);
-            inner.show(&beginning).await;
+            inner.publish_listings(&beginning).await;
         })
     }
 }
 
 impl Inner {
-    /// Finds out what a server lists to a caller; goes on with it also when whoever waits for this has left. One does so
-    /// for all of a profile, the others only wait: there are no more tasks than profiles, however many lists are asked for.
-    async fn own_heard(&self, connection: Connection, on_behalf: OnBehalf) {
-        let trying = match connection.hearing(Asker::of(&on_behalf)) {
-            Hearing::Known => return,
-            Hearing::ByOthers(key) => return connection.heard_by_others(&key).await,
-            Hearing::Ours(trying) => trying,
+    /// Requests the lists that a server offers this caller, and continues if the waiting request is dropped. One task does
+    /// so for all callers of a profile and the others wait for it, so there are no more tasks than profiles.
+    async fn load_caller_listing(&self, connection: Connection, caller_context: CallerContext) {
+        let trying = match connection.listing_lookup(RequestOrigin::of(&caller_context)) {
+            ListingLookup::Known => return,
+            ListingLookup::InProgress(key) => return connection.wait_for_discovery(&key).await,
+            ListingLookup::Ours(trying) => trying,
         };
         let (stop, patience) = (self.stop.clone(), self.slots.patience());
         let hearing = self.tasks.spawn(async move {
             tokio::select! {
                 () = stop.cancelled() => {}
-                () = connection.hear(Asker::of(&on_behalf), patience, trying) => {}
+                () = connection.discover_listing(RequestOrigin::of(&caller_context), patience, trying) => {}
             }
         });
-        // Whoever panics has found out nothing.
+        // After a panic the listing stays unknown.
         drop(hearing.await);
     }
 }
 
-async fn all_heard(connections: &[Connection]) {
+async fn wait_for_all(connections: &[Connection]) {
     let heard = connections.iter().map(|connection| async move {
-        connection.settled().await;
-        connection.heard().await;
+        connection.wait_until_settled().await;
+        connection.wait_for_listing().await;
     });
     futures_util::future::join_all(heard).await;
 }

@@ -1,4 +1,4 @@
-//! What a host is started with besides its configuration and its ports.
+//! Options of a host besides its configuration and its ports.
 
 use std::{fmt, sync::Arc};
 
@@ -17,56 +17,57 @@ use toolway_wire::{
 use crate::{
     catalog::copy::DiskCopy,
     connection::{
-        SessionMemory, WantedServer, client_face::Root, dial::TapMaker, environment::Environment,
+        SessionMemory, WantedServer, client_features::Root, dial::TapFactory, environment::Environment,
         sign_in::SignInOptions,
     },
-    keeper::{Custodian, Patience},
+    keeper::{KeeperHandle, ShutdownTimeouts},
     policy::{CallLimits, Stance},
 };
 
-/// Everything has a default that an embedding program can start with.
+/// Options of a host. Each has a default suitable for an embedding program.
 pub struct HostOptions {
-    /// Servers besides those of the configuration: in this process, over a transport of the program's, or simply more.
+    /// Servers in addition to the configured ones, including in-process servers and custom transports.
     pub servers: Vec<WantedServer>,
-    /// The environment that references in entries are looked up in and programs are given a part of.
+    /// Environment in which variable references are resolved, and of which server processes get a part.
     pub environment: Environment,
-    /// Where secrets are asked for by name.
+    /// Keychain in which secret references are resolved.
     pub keychain: Arc<dyn Keychain>,
-    /// Who starts programs.
-    pub custodian: Custodian,
-    /// How long a program is given to leave.
-    pub patience: Patience,
-    /// What reaches addresses.
+    /// Starts server processes.
+    pub keeper: KeeperHandle,
+    /// Time limits for a server process to exit.
+    pub patience: ShutdownTimeouts,
+    /// HTTP client for remote servers.
     pub http: HttpClient,
-    /// Whose credentials are used, and how authorization servers are reached.
+    /// OAuth settings: whose credentials are used, and how authorization servers are reached.
     pub sign_in: SignInOptions,
-    /// What addresses want to see that the program itself added.
+    /// Credentials for HTTP servers that the embedding program added.
     pub credentials: Arc<dyn Credentials>,
-    /// Where the era of each server is kept, if anywhere.
+    /// Store of the protocol era of each server; `None`: not stored.
     pub memory: Option<Arc<dyn EraMemory>>,
-    /// Where sessions are kept when the host is shut down, if anywhere; else they are given back.
+    /// Store of sessions across restarts; `None`: sessions are deleted at the server on shutdown.
     pub sessions: Option<SessionMemory>,
-    /// Where what each server listed is kept, if anywhere.
+    /// Store of listings across restarts; `None`: not stored.
     pub copy: Option<DiskCopy>,
-    /// The bounds on servers.
+    /// Bounds on messages and connections of servers.
     pub limits: Limits,
-    /// How many calls run side by side.
+    /// Limits on concurrent calls.
     pub calls: CallLimits,
-    /// What is decided where no rule says anything else.
+    /// Default decision of the policy.
     pub stance: Stance,
-    /// What servers may look at.
+    /// Roots offered to servers.
     pub roots: Vec<Root>,
-    /// What servers are told can be asked, where surfaces answer for themselves; else what the ports offer.
+    /// Client capabilities declared to servers, if surfaces answer server requests themselves; `None`: what the ports
+    /// offer.
     pub declared: Option<ClientCapabilities>,
-    /// Servers that may be starting at the same moment.
+    /// Maximum number of servers that start at the same time.
     pub starting: usize,
-    /// What the waits before a new attempt follow from; chance where nothing is said.
+    /// Seed of the retry jitter; `None`: random.
     pub seed: Option<u64>,
-    /// Who looks at the wire, if anyone.
-    pub tap: Option<TapMaker>,
+    /// Creates the wire tap of each connection, if any.
+    pub tap: Option<TapFactory>,
 }
 
-/// Servers that start at the same moment where nothing is said: more only get in each other's way.
+/// Default number of servers that start at the same time. More would only slow each other down.
 const STARTING: usize = 16;
 
 impl Default for HostOptions {
@@ -75,8 +76,8 @@ impl Default for HostOptions {
             servers: Vec::new(),
             environment: Environment::new(),
             keychain: Arc::new(NoKeychain),
-            custodian: Custodian::default(),
-            patience: Patience::default(),
+            keeper: KeeperHandle::default(),
+            patience: ShutdownTimeouts::default(),
             http: HttpClient::new(HttpOptions::default(), &Limits::default()),
             sign_in: SignInOptions::default(),
             credentials: Arc::new(NoCredentials),

@@ -1,49 +1,49 @@
-//! Questions put to a person before a call goes out, and the port they are put through.
+//! Approval requests before a call is sent, and the port that answers them.
 
 use futures_util::{FutureExt, future::BoxFuture};
 
-use super::decision::{Grant, Question, Refusal};
+use super::decision::{Grant, ApprovalRequest, Refusal};
 
-/// Asks a person. Whoever implements it may take its time; the caller can leave meanwhile.
+/// Answers approval requests. An implementation may take any time; the future is dropped if the caller cancels the call.
 pub trait Approver: Send + Sync {
-    /// What the person says.
-    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Answer>;
+    /// Answers one approval request.
+    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer>;
 }
 
-/// What a person says to a question.
+/// Answer to an approval request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// Go on.
-    Yes,
-    /// Do not.
-    No {
-        /// In their words, for the record and the model.
+pub enum ApprovalAnswer {
+    /// The call may be sent.
+    Approved,
+    /// The call must not be sent.
+    Declined {
+        /// Reason given by the user, for the call record and the model.
         why: Option<String>,
     },
-    /// There is no person, or they did not look.
-    Nobody,
+    /// No user is available, or none answered.
+    Unavailable,
 }
 
-/// Refuses: the safe default.
+/// The default approver: refuses every call that requires approval.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct NobodyApproves;
+pub struct NoApprover;
 
-impl Approver for NobodyApproves {
-    fn ask<'a>(&'a self, _question: &'a Question) -> BoxFuture<'a, Answer> {
-        Box::pin(async { Answer::Nobody })
+impl Approver for NoApprover {
+    fn ask<'a>(&'a self, _request: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
+        Box::pin(async { ApprovalAnswer::Unavailable })
     }
 }
 
-/// Puts the question; anything but a yes is a refusal, an approver that panics included.
-pub(crate) async fn put(question: Question, approver: &dyn Approver) -> Result<Grant, Refusal> {
-    let asked = async { approver.ask(&question).await };
-    let answer = std::panic::AssertUnwindSafe(asked).catch_unwind().await.unwrap_or_else(|_| {
+/// Asks the approver. Any answer but an approval is a refusal, and so is a panic of the approver.
+pub(crate) async fn request_approval(request: ApprovalRequest, approver: &dyn Approver) -> Result<Grant, Refusal> {
+   let answer = async { approver.ask(&request).await };
+   let answer = std::panic::AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(|_| {
         tracing::error!("the approver panicked; the call is refused");
-        Answer::Nobody
+        ApprovalAnswer::Unavailable
     });
     match answer {
-        Answer::Yes => Ok(question.into_grant()),
-        Answer::No { why } => Err(Refusal::Declined { why }),
-        Answer::Nobody => Err(Refusal::NobodyToAsk(question.subject().raw_name.clone())),
+        ApprovalAnswer::Approved => Ok(request.into_grant()),
+        ApprovalAnswer::Declined { why } => Err(Refusal::Declined { why }),
+        ApprovalAnswer::Unavailable => Err(Refusal::ApproverUnavailable(request.subject().raw_name.clone())),
     }
 }

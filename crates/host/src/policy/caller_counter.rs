@@ -1,4 +1,4 @@
-//! How many of something each caller has, within a bound.
+//! Counts the calls of each caller, up to a limit.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -6,28 +6,28 @@ use parking_lot::Mutex;
 
 use crate::call::Caller;
 
-/// How many each caller has. Cloning is cheap; every clone counts the same.
+/// Number of calls of each caller. Cloning is cheap; all clones share the counts.
 #[derive(Clone, Debug)]
-pub(super) struct Tally {
+pub(super) struct CallerCounter {
     most: usize,
     // Nothing awaits under this lock.
     counts: Arc<Mutex<HashMap<Caller, usize>>>,
 }
 
-/// One of them; dropping it gives it back.
+/// A counted call. Dropping it decrements the count.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct CountedCall {
     caller: Caller,
     counts: Arc<Mutex<HashMap<Caller, usize>>>,
 }
 
-impl Tally {
+impl CallerCounter {
     pub(super) fn new(most: usize) -> Self {
         Self { most, counts: Arc::default() }
     }
 
-    /// One more for this caller; none where it has as many as it may.
-    pub(super) fn take(&self, caller: &Caller) -> Option<Place> {
+    /// Counts one more call of this caller; `None` if the caller has reached the limit.
+    pub(super) fn take(&self, caller: &Caller) -> Option<CountedCall> {
         let mut counts = self.counts.lock();
         match counts.get_mut(caller) {
             Some(count) if self.most <= *count => return None,
@@ -37,24 +37,24 @@ impl Tally {
                 counts.insert(caller.clone(), 1);
             }
         }
-        Some(Place { caller: caller.clone(), counts: Arc::clone(&self.counts) })
+        Some(CountedCall { caller: caller.clone(), counts: Arc::clone(&self.counts) })
     }
 
-    /// Whether nobody has any.
+    /// Whether no call is counted.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.counts.lock().is_empty()
     }
 }
 
-impl Place {
-    /// Whose it is.
+impl CountedCall {
+    /// The caller of this call.
     pub(super) fn caller(&self) -> &Caller {
         &self.caller
     }
 }
 
-impl Drop for Place {
+impl Drop for CountedCall {
     fn drop(&mut self) {
         let mut counts = self.counts.lock();
         if let Some(left) = counts.get_mut(&self.caller) {

@@ -1,7 +1,7 @@
-//! What policy says to one request: yes as a value, a question for a person, or a refusal with its sentence.
+//! Policy decisions: a grant, an approval request, or a refusal with its reason.
 //!
-//! A [`Grant`] can be made in this room only, cannot be copied, and is spent to get a
-//! [`Permit`](super::limit::Permit). There is no other way to a server.
+//! Only this module creates a [`Grant`]. It cannot be copied, and is consumed to get a
+//! [`Permit`](super::limit::Permit), which sending a request requires.
 
 use std::{fmt, time::Duration};
 
@@ -9,19 +9,19 @@ use toolway_config::ServerName;
 
 use crate::call::{CallKind, Caller};
 
-/// What policy decided.
+/// Decision of the policy about one request.
 #[must_use]
 #[derive(Debug)]
 pub enum Decision {
-    /// It may go on.
+    /// The request is allowed.
     Allow(Grant),
-    /// A person is asked first.
-    Ask(Question),
-    /// It may not, and why.
+    /// The request requires an approval.
+    Ask(ApprovalRequest),
+    /// The request is refused.
     Deny(Refusal),
 }
 
-/// Policy's yes to one request. Only `policy` can make one.
+/// Permission for one request. Only `policy` can create one.
 ///
 /// ```compile_fail
 /// # use toolway_host::policy::{Grant, RuleId, Subject};
@@ -36,90 +36,90 @@ pub struct Grant {
     rule: RuleId,
 }
 
-/// What is asked for, as far as a rule looks at it.
+/// What a request is about, as far as rules consider it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Subject {
-    /// Whose it is.
+    /// Server that owns the item.
     pub server: ServerName,
-    /// A call, a read, a prompt …
+    /// Kind of the item.
     pub kind: CallKind,
-    /// The server's own name for it: a tool, a prompt, a URI, a method.
+    /// Name of the item at its server: a tool, a prompt, a URI or a method.
     pub raw_name: String,
 }
 
-/// The rule that decided.
+/// Identifier of the rule that decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RuleId(&'static str);
 
-/// Put to a person before a call goes out. Unanswered, or answered with no, it is a refusal.
+/// Asks a user to approve a call before it is sent. Without an approval the call is refused.
 #[derive(Debug)]
-pub struct Question {
+pub struct ApprovalRequest {
     grant: Grant,
     caller: Caller,
 }
 
-/// Why a call does not go out. Nothing was sent.
+/// Why a call was refused before anything was sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// No server offers this.
-    #[error("there is no {kind} `{name}`{}", near.as_ref().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())]
+    /// No server offers an item of this name.
+    #[error("unknown {kind} `{name}`{}", near.as_ref().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())]
     Unknown {
-        /// What was looked for.
+        /// Kind of the requested item.
         kind: CallKind,
-        /// As it was asked for.
+        /// Name as requested.
         name: String,
-        /// The nearest name there is.
+        /// Most similar name, if there is one.
         near: Option<String>,
     },
     /// No server of this name is configured.
-    #[error("there is no server `{0}`")]
+    #[error("unknown server `{0}`")]
     UnknownServer(String),
-    /// The operator has switched the server off.
-    #[error("the server `{0}` is disabled")]
+    /// The server is disabled.
+    #[error("server `{0}` is disabled")]
     Disabled(ServerName),
-    /// The server's entry leaves it out.
-    #[error("{} `{}` of `{}` is left out by `{key}` of its entry", subject.kind, subject.raw_name, subject.server)]
+    /// A filter of the server's entry excludes the item.
+    #[error("{} `{}` of `{}` is excluded by `{key}` of its entry", subject.kind, subject.raw_name, subject.server)]
     FilteredOut {
-        /// What was asked for.
+        /// The requested item.
         subject: Subject,
-        /// What of the entry leaves it out: `includeTools`, `excludePrompts`, `resources: false` …
+        /// Key of the entry that excludes it: `includeTools`, `excludePrompts`, `resources: false` …
         key: &'static str,
     },
-    /// A rule says no.
-    #[error("refused by the rule `{rule}`")]
+    /// A rule denies the request.
+    #[error("denied by rule `{rule}`")]
     Denied {
-        /// Which.
+        /// Rule that decided.
         rule: RuleId,
     },
-    /// A person said no.
-    #[error("declined{}", why.as_ref().map(|why| format!(": {why}")).unwrap_or_default())]
+    /// A user declined the approval request.
+    #[error("approval declined{}", why.as_ref().map(|why| format!(": {why}")).unwrap_or_default())]
     Declined {
-        /// In their words.
+        /// Reason given by the user.
         why: Option<String>,
     },
-    /// A person would have to say yes, and there is none.
-    #[error("`{0}` wants a person's yes, and nobody is there to ask")]
-    NobodyToAsk(String),
-    /// Too many calls are under way, for too long.
-    #[error("no free slot within {waited:?}: {limit} calls {whose} are under way")]
+    /// The call requires approval, and no approver answered.
+    #[error("`{0}` requires approval, and no approver is available")]
+    ApproverUnavailable(String),
+    /// No slot became free in time.
+    #[error("no free call slot within {waited:?}: {limit} calls {whose} are in flight; try again later")]
     Busy {
-        /// How many may be.
+        /// Maximum number of calls in flight.
         limit: usize,
-        /// `to this server`, `in all` …
+        /// Scope of the limit: `to this server`, `in total` …
         whose: &'static str,
-        /// How long it waited.
+        /// Time spent waiting for a slot.
         waited: Duration,
     },
-    /// This client has as many calls on the way as it may.
-    #[error("{limit} calls of this client are under way, as many as one may have; wait until some of them have ended")]
+    /// The client has reached its maximum number of calls.
+    #[error("this client already has {limit} calls running or queued, which is the maximum; wait until some have ended")]
     TooMany {
-        /// How many may be.
+        /// Maximum number of calls of one client.
         limit: usize,
-    },
-    /// The definition is not the one the caller chose.
-    #[error("`{0}` has changed since it was listed; list again and look at it")]
+        },
+        /// The definition is not the one the caller chose.
+        #[error("`{0}` has changed since it was listed; list it again and review the new definition")]
     Changed(String),
-    /// The request itself cannot be sent.
+    /// The request is invalid.
     #[error("{0}")]
     Malformed(String),
     /// The host is being shut down.
@@ -134,42 +134,42 @@ impl Grant {
         Self { subject, rule }
     }
 
-    /// What was granted.
+    /// The granted item.
     pub fn subject(&self) -> &Subject {
         &self.subject
     }
 
-    /// By which rule.
+    /// Rule that granted it.
     pub fn rule(&self) -> RuleId {
         self.rule
     }
 }
 
-// === impl Question ===
+// === impl ApprovalRequest ===
 
-impl Question {
+impl ApprovalRequest {
     pub(super) fn new(grant: Grant, caller: Caller) -> Self {
         Self { grant, caller }
     }
 
-    /// What would be done.
+    /// The item to be used.
     pub fn subject(&self) -> &Subject {
         self.grant.subject()
     }
 
-    /// On whose behalf.
+    /// Identity on whose behalf the call is made.
     pub fn caller(&self) -> &Caller {
         &self.caller
     }
 
-    /// The grant a yes turns it into; only `policy` spends it.
+    /// Turns an approved request into its grant.
     pub(super) fn into_grant(self) -> Grant {
         self.grant
     }
 }
 
-/// One sentence for a person.
-impl fmt::Display for Question {
+/// A question for the user, in one sentence.
+impl fmt::Display for ApprovalRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Subject { server, kind, raw_name } = self.subject();
         write!(f, "may {} use the {kind} `{raw_name}` of `{server}`?", self.caller)
@@ -179,15 +179,15 @@ impl fmt::Display for Question {
 // === impl RuleId ===
 
 impl RuleId {
-    /// The operator has configured the server, and its filters let this through.
+    /// The server is configured and no filter excludes the item.
     pub const CONFIGURED: Self = Self("configured");
-    /// A person is asked each time.
+    /// Each call requires an approval.
     pub const ASK: Self = Self("ask");
-    /// Nothing may be called.
+    /// All calls are denied.
     pub const DENY: Self = Self("deny");
 
-    /// Its word.
-    pub fn word(self) -> &'static str {
+    /// Stable identifier, as used in records.
+    pub fn as_str(self) -> &'static str {
         self.0
     }
 }
@@ -201,7 +201,7 @@ impl fmt::Display for RuleId {
 // === impl Refusal ===
 
 impl Refusal {
-    /// A stable word for programs.
+    /// Stable error code for programs.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Unknown { .. } => "unknown_name",
@@ -210,7 +210,7 @@ impl Refusal {
             Self::FilteredOut { .. } => "filtered_out",
             Self::Denied { .. } => "denied",
             Self::Declined { .. } => "declined",
-            Self::NobodyToAsk(_) => "nobody_to_ask",
+            Self::ApproverUnavailable(_) => "no_approver",
             Self::Busy { .. } => "busy",
             Self::TooMany { .. } => "too_many_calls",
             Self::Changed(_) => "changed",

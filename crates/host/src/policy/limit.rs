@@ -1,7 +1,7 @@
-//! How many calls run side by side, in all, to one server and of one client; turns a grant into a permit.
+//! Limits on concurrent calls: in total, per server and per client. Turns a grant into a permit.
 //!
-//! A client has only so many calls on the way at once, whether they run or wait: one more is refused at once, so that it
-//! fills no line that others stand in. Of one server's slots it has a share; beyond that its calls wait for each other.
+//! The calls of a client, running or queued, are limited, and one more is refused at once, so that a single client cannot
+//! fill the shared queue. A client can use only a share of one server's slots; further calls wait for its own ones.
 
 use std::{
     collections::HashMap,
@@ -20,13 +20,13 @@ use tokio::{
 
 use super::{
     decision::{Grant, Refusal, RuleId, Subject},
-    tally::{Place, Tally},
+    caller_counter::{CountedCall, CallerCounter},
 };
 use crate::call::Caller;
 
-/// A grant with a free slot; dropping it frees the slot.
+/// A grant with a call slot. Dropping it frees the slot.
 ///
-/// Nothing reaches a server without one, and there is no other way to get one than through a decision:
+/// Sending a request requires a permit, and a permit results from a policy decision only:
 ///
 /// ```compile_fail
 /// # use toolway_host::{connection::Connection, policy::Permit};
@@ -38,11 +38,11 @@ use crate::call::Caller;
 /// ```compile_fail
 /// # use toolway_host::policy::{Grant, Permit};
 /// fn twice(permit: Permit) -> (Permit, Permit) {
-///     (permit.clone(), permit) // a yes is for one call
+///     (permit.clone(), permit) // a permit is for one call
 /// }
 /// ```
 ///
-/// With one, it does compile:
+/// With a permit it compiles:
 ///
 /// ```
 /// # use toolway_host::{connection::Connection, policy::Permit};
@@ -57,68 +57,68 @@ pub struct Permit {
     held: Held,
 }
 
-/// What a permit holds; it comes back when this is gone.
+/// Resources that a permit holds until it is dropped.
 #[derive(Debug)]
 enum Held {
-    Slots { _of_server: ServerSlot, _of_all: OwnedSemaphorePermit, _entry: Entry },
-    Parked { _place: Place },
+    Slots { _of_server: ServerSlot, _of_all: OwnedSemaphorePermit, _client_slot: ClientSlot },
+    Parked { _place: CountedCall },
 }
 
-/// A slot at a server, and one of what its client has of them.
+/// A slot at a server, and one of its client's share.
 #[derive(Debug)]
 struct ServerSlot {
     _slot: OwnedSemaphorePermit,
     _of_share: Option<OwnedSemaphorePermit>,
 }
 
-/// A call that was let onto the way, where its caller's are counted; dropping it leaves the way.
+/// A slot among the calls of one client; `None` for callers without such a limit. Dropping it frees the slot.
 #[must_use]
 #[derive(Debug)]
-pub(crate) struct Entry(Option<Place>);
+pub(crate) struct ClientSlot(Option<CountedCall>);
 
-/// How many calls may run side by side.
+/// Limits on concurrent calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallLimits {
-    /// In all.
+    /// Calls in flight in total.
     pub in_all: usize,
-    /// To one server; one client has at most three quarters of them.
+    /// Calls in flight to one server. One client can use at most three quarters of them.
     pub per_server: usize,
-    /// Of one client, under way or waiting; one more is refused at once.
+    /// Calls of one client, running or queued. One more is refused at once.
     pub per_client: usize,
-    /// Calls that may wait for a slot; one more is refused at once.
+    /// Calls queued for a slot. One more is refused at once.
     pub waiting: usize,
-    /// How long a call waits for a slot before it is refused.
+    /// Time after which a queued call is refused.
     pub patience: Duration,
-    /// Calls of one caller that may wait for an answer to what their server asked; they take none of the slots.
+    /// Calls of one caller that wait for the answer to a server request. They hold no slot.
     pub parked: usize,
 }
 
-/// The slots there are. Cloning is cheap; every clone hands out the same slots.
+/// All call slots of a host. Cloning is cheap; all clones share the slots.
 #[derive(Clone, Debug)]
-pub(crate) struct Slots {
+pub(crate) struct CallSlots {
     limits: CallLimits,
     in_all: Arc<Semaphore>,
     waiting: Arc<AtomicUsize>,
-    /// Calls on the way, by client.
-    entered: Tally,
-    /// Calls that wait for an answer, by caller.
-    parked: Tally,
+    /// Calls running or queued, by client.
+    entered: CallerCounter,
+    /// Calls that wait for the answer to a server request, by caller.
+    parked: CallerCounter,
 }
 
-/// The slots of one server.
+/// Call slots of one server.
 #[derive(Debug)]
 pub(crate) struct ServerSlots {
     all: Arc<Semaphore>,
-    /// How many of them one client has at most.
+    /// Maximum number of slots that one client can use.
     share: usize,
-    /// What each client has of them. Nothing awaits under this lock.
+    /// Slots available to each client. Nothing awaits under this lock.
     shares: Mutex<HashMap<Caller, Arc<Semaphore>>>,
 }
 
-/// Calls of one client that are under way or wait, unless the operator says otherwise: more than a client with many agents
-/// has at once, and few enough that it takes many clients to fill every line.
+/// Default limit on the calls of one client, running or queued: more than a client with many agents needs, and few enough
+/// that only many clients together can fill the queue.
 pub const CALLS_PER_CLIENT: usize = 256;
-/// Clients whose shares of a server are kept while they have nothing under way there.
+/// Number of clients above which the shares of idle clients are removed.
 const IDLE_SHARES: usize = 64;
 
 impl Default for CallLimits {
@@ -134,63 +134,63 @@ impl Default for CallLimits {
     }
 }
 
-// === impl Slots ===
+// === impl CallSlots ===
 
-impl Slots {
+impl CallSlots {
     pub(crate) fn new(limits: CallLimits) -> Self {
         let limits = CallLimits { per_client: limits.per_client.max(1), ..limits };
-        let (entered, parked) = (Tally::new(limits.per_client), Tally::new(limits.parked));
+        let (entered, parked) = (CallerCounter::new(limits.per_client), CallerCounter::new(limits.parked));
         Self { limits, in_all: Arc::new(slots(limits.in_all)), waiting: Arc::default(), entered, parked }
     }
 
-    /// Lets a call onto the way; refused at once where its client has as many there as it may. Whoever is no client of
-    /// ours is not counted: that is the user, or the program that we are part of.
-    pub(crate) fn enter(&self, caller: &Caller) -> Result<Entry, Refusal> {
+    /// Takes a slot among the calls of a client; refuses at once if the client has reached its limit. Other callers (the
+    /// terminal, the embedding program) are not limited.
+    pub(crate) fn take_client_slot(&self, caller: &Caller) -> Result<ClientSlot, Refusal> {
         if !matches!(caller, Caller::Client(_)) {
-            return Ok(Entry(None));
+            return Ok(ClientSlot(None));
         }
         let place = self.entered.take(caller).ok_or(Refusal::TooMany { limit: self.limits.per_client })?;
-        Ok(Entry(Some(place)))
+        Ok(ClientSlot(Some(place)))
     }
 
-    /// How many calls of one client are let onto the way.
+    /// Maximum number of calls of one client.
     pub(crate) fn per_client(&self) -> usize {
         self.limits.per_client
     }
 
-    /// How long a call waits for its turn.
+    /// Maximum time that a call waits for a slot.
     pub(crate) fn patience(&self) -> Duration {
         self.limits.patience
     }
 
-    fn park(&self, caller: &Caller) -> Result<Place, Refusal> {
-        let whose = "of this caller that wait for an answer";
+    fn park(&self, caller: &Caller) -> Result<CountedCall, Refusal> {
+        let whose = "of this caller that wait for the answer to a server request";
         let full = Refusal::Busy { limit: self.limits.parked, whose, waited: Duration::ZERO };
         self.parked.take(caller).ok_or(full)
     }
 
-    /// Calls that have a slot at this moment.
+    /// Number of calls that hold a slot at this moment.
     pub(crate) fn taken(&self) -> usize {
         self.limits.in_all.clamp(1, Semaphore::MAX_PERMITS).saturating_sub(self.in_all.available_permits())
     }
 
-    /// The slots of one more server.
+    /// Creates the slots of one server.
     pub(crate) fn of_server(&self) -> Arc<ServerSlots> {
         let per_server = self.limits.per_server.max(1);
         let share = per_server - per_server / 4;
         Arc::new(ServerSlots { all: Arc::new(slots(per_server)), share, shares: Mutex::default() })
     }
 
-    /// Waits for a slot at the server, then for one of all: whoever waits for a busy server keeps no other waiting.
-    pub(crate) async fn admit(&self, grant: Grant, server: &ServerSlots, entry: Entry) -> Result<Permit, Refusal> {
-        let of_server = self.server_slot(server, &entry).await?;
-        let of_all = self.slot(&self.in_all, self.limits.in_all, "in all").await?;
-        Ok(Permit { grant, held: Held::Slots { _of_server: of_server, _of_all: of_all, _entry: entry } })
+    /// Waits for a slot at the server, then for one in total, so that a call to a busy server holds no slot of the others.
+    pub(crate) async fn admit(&self, grant: Grant, server: &ServerSlots, client_slot: ClientSlot) -> Result<Permit, Refusal> {
+        let of_server = self.server_slot(server, &client_slot).await?;
+        let of_all = self.slot(&self.in_all, self.limits.in_all, "in total").await?;
+        Ok(Permit { grant, held: Held::Slots { _of_server: of_server, _of_all: of_all, _client_slot: client_slot } })
     }
 
-    /// First one of its client's share: whoever has a whole share under way waits in no line with others.
-    async fn server_slot(&self, server: &ServerSlots, entry: &Entry) -> Result<ServerSlot, Refusal> {
-        let of_share = match &entry.0 {
+    /// Waits for a slot of the client's share first, so that a client that has used up its share does not queue at the server.
+    async fn server_slot(&self, server: &ServerSlots, client_slot: &ClientSlot) -> Result<ServerSlot, Refusal> {
+        let of_share = match &client_slot.0 {
             Some(place) => {
                 let share = server.share_of(place.caller());
                 Some(self.slot(&share, server.share, "of this client to this server").await?)
@@ -211,14 +211,14 @@ impl Slots {
             return Ok(slot);
         }
         let began = Instant::now();
-        let _line = InLine::join(&self.waiting, self.limits.waiting).ok_or(Refusal::Busy {
+        let _place = QueuePlace::join(&self.waiting, self.limits.waiting).ok_or(Refusal::Busy {
             limit,
             whose,
             waited: Duration::ZERO,
         })?;
         match tokio::time::timeout(self.limits.patience, Arc::clone(slots).acquire_owned()).await {
             Ok(Ok(slot)) => Ok(slot),
-            // Nobody closes these; if somebody did, there would be no slot.
+            // These semaphores are never closed; a closed one would have no slots.
             Ok(Err(_)) | Err(_) => Err(Refusal::Busy { limit, whose, waited: began.elapsed() }),
         }
     }
@@ -228,17 +228,17 @@ fn slots(number: usize) -> Semaphore {
     Semaphore::new(number.clamp(1, Semaphore::MAX_PERMITS))
 }
 
-/// A place in the line; dropping it leaves the line.
-struct InLine<'a>(&'a AtomicUsize);
+/// A place in the queue. Dropping it leaves the queue.
+struct QueuePlace<'a>(&'a AtomicUsize);
 
-impl<'a> InLine<'a> {
+impl<'a> QueuePlace<'a> {
     fn join(waiting: &'a AtomicUsize, most: usize) -> Option<Self> {
         let place = Self(waiting);
         (waiting.fetch_add(1, Ordering::Relaxed) < most).then_some(place)
     }
 }
 
-impl Drop for InLine<'_> {
+impl Drop for QueuePlace<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -247,14 +247,14 @@ impl Drop for InLine<'_> {
 // === impl ServerSlots ===
 
 impl ServerSlots {
-    /// What a client has of them.
+    /// Returns the share of a client.
     fn share_of(&self, caller: &Caller) -> Arc<Semaphore> {
         let mut shares = self.shares.lock();
         if let Some(share) = shares.get(caller) {
             return Arc::clone(share);
         }
         if IDLE_SHARES <= shares.len() {
-            // One that is only held here has nothing under way, and nobody waits for it.
+            // A share that is referenced only here has no call in flight and none queued.
             shares.retain(|_, share| 1 < Arc::strong_count(share));
         }
         let share = Arc::new(slots(self.share));
@@ -266,25 +266,25 @@ impl ServerSlots {
 // === impl Permit ===
 
 impl Permit {
-    /// What is permitted.
+    /// The permitted item.
     pub fn subject(&self) -> &Subject {
         self.grant.subject()
     }
 
-    /// By which rule.
+    /// Rule that granted it.
     pub fn rule(&self) -> RuleId {
         self.grant.rule()
     }
 
-    /// Its server has asked something: its slots are free from here to its end, within a bound of their own.
-    pub(crate) fn park(&mut self, slots: &Slots, caller: &Caller) -> Result<(), Refusal> {
+    /// Frees the slots of a call that waits for the answer to a server request. Such calls have a limit of their own.
+    pub(crate) fn park(&mut self, slots: &CallSlots, caller: &Caller) -> Result<(), Refusal> {
         if matches!(self.held, Held::Slots { .. }) {
             self.held = Held::Parked { _place: slots.park(caller)? };
         }
         Ok(())
     }
 
-    /// Frees the slot and keeps the yes, for another try of the same call.
+    /// Frees the slot and keeps the grant, for a retry of the same call.
     pub(crate) fn into_grant(self) -> Grant {
         self.grant
     }
@@ -294,7 +294,7 @@ impl Permit {
 mod tests {
     use std::time::Duration;
 
-    use super::{CallLimits, Caller, Entry, Grant, IDLE_SHARES, Refusal, RuleId, Slots, Subject};
+    use super::{CallLimits, Caller, ClientSlot, Grant, IDLE_SHARES, Refusal, RuleId, CallSlots, Subject};
     use crate::call::CallKind;
 
     fn grant() -> Grant {
@@ -306,8 +306,8 @@ mod tests {
         CallLimits { in_all, per_server, per_client: 8, waiting: 1, patience: Duration::from_secs(5), parked: 1 }
     }
 
-    fn program(slots: &Slots) -> Entry {
-        slots.enter(&Caller::Program).unwrap()
+    fn program(slots: &CallSlots) -> ClientSlot {
+        slots.take_client_slot(&Caller::Program).unwrap()
     }
 
     fn client(name: &str) -> Caller {
@@ -315,8 +315,8 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_call_that_is_parked_takes_no_slot_and_there_are_only_so_many() {
-        let slots = Slots::new(limits(1, 1));
+    async fn parked_call_holds_no_slot_and_parked_calls_are_limited() {
+        let slots = CallSlots::new(limits(1, 1));
         let files = slots.of_server();
         let (ada, ben) = (Caller::Client("ada".into()), Caller::Client("ben".into()));
         let mut first = slots.admit(grant(), &files, program(&slots)).await.unwrap();
@@ -325,7 +325,7 @@ mod tests {
         let mut second = slots.admit(grant(), &files, program(&slots)).await.unwrap();
         let refused = second.park(&slots, &ada).unwrap_err();
         let said = refused.to_string();
-        assert_eq!(said, "no free slot within 0ns: 1 calls of this caller that wait for an answer are under way");
+        assert!(said.contains("1 calls of this caller that wait for the answer to a server request"), "{said}");
         second.park(&slots, &ben).unwrap();
         drop(first);
         let mut third = slots.admit(grant(), &files, program(&slots)).await.unwrap();
@@ -335,8 +335,8 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_slot_comes_back_with_its_permit() {
-        let slots = Slots::new(limits(10, 1));
+    async fn slot_is_freed_with_its_permit() {
+        let slots = CallSlots::new(limits(10, 1));
         let files = slots.of_server();
         let first = slots.admit(grant(), &files, program(&slots)).await.unwrap();
         let refused = slots.admit(grant(), &files, program(&slots)).await.unwrap_err();
@@ -346,55 +346,55 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_busy_server_takes_no_slot_of_the_others() {
-        let slots = Slots::new(limits(2, 1));
+    async fn busy_server_uses_no_slots_of_the_others() {
+        let slots = CallSlots::new(limits(2, 1));
         let (busy, idle) = (slots.of_server(), slots.of_server());
         let _held = slots.admit(grant(), &busy, program(&slots)).await.unwrap();
         let waiting = slots.admit(grant(), &busy, program(&slots));
         tokio::pin!(waiting);
         assert!(futures_util::poll!(&mut waiting).is_pending());
         assert!(slots.admit(grant(), &idle, program(&slots)).await.is_ok());
-        // The line is as long as it may be.
+        // The queue is full.
         let refused = slots.admit(grant(), &busy, program(&slots)).await.unwrap_err();
         assert_eq!(refused.code(), "busy");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_has_so_many_calls_on_the_way_and_the_next_is_refused_at_once() {
-        let slots = Slots::new(limits(100, 100));
+    async fn call_beyond_the_limit_of_a_client_is_refused_at_once() {
+        let slots = CallSlots::new(limits(100, 100));
         let (ada, files) = (client("ada"), slots.of_server());
         let mut held = Vec::new();
         for _ in 0..8 {
-            let entry = slots.enter(&ada).unwrap();
-            held.push(slots.admit(grant(), &files, entry).await.unwrap());
+            let client_slot = slots.take_client_slot(&ada).unwrap();
+            held.push(slots.admit(grant(), &files, client_slot).await.unwrap());
         }
-        let refused = slots.enter(&ada).unwrap_err();
+        let refused = slots.take_client_slot(&ada).unwrap_err();
         assert_eq!(refused, Refusal::TooMany { limit: 8 });
         assert_eq!(refused.code(), "too_many_calls");
-        assert!(slots.enter(&client("ben")).is_ok() && slots.enter(&Caller::Program).is_ok());
-        // One that waits for an answer is counted elsewhere.
+        assert!(slots.take_client_slot(&client("ben")).is_ok() && slots.take_client_slot(&Caller::Program).is_ok());
+        // A parked call counts towards another limit.
         held[0].park(&slots, &ada).unwrap();
-        assert!(slots.enter(&ada).is_ok());
+        assert!(slots.take_client_slot(&ada).is_ok());
         held.clear();
         assert!(slots.entered.is_empty());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_with_its_whole_share_of_a_server_stands_in_nobodys_way() {
-        let slots = Slots::new(CallLimits { waiting: 4, ..limits(100, 4) });
+    async fn client_that_used_up_its_share_does_not_delay_others() {
+        let slots = CallSlots::new(CallLimits { waiting: 4, ..limits(100, 4) });
         let (ada, ben, files) = (client("ada"), client("ben"), slots.of_server());
         let admitted = |caller: &Caller| {
-            let entry = slots.enter(caller).unwrap();
-            slots.admit(grant(), &files, entry)
+            let client_slot = slots.take_client_slot(caller).unwrap();
+            slots.admit(grant(), &files, client_slot)
         };
         let first = admitted(&ada).await.unwrap();
         let _held = [admitted(&ada).await.unwrap(), admitted(&ada).await.unwrap()];
-        // The fourth waits, though the server has a slot left: that is for others.
+        // The fourth waits although the server has a free slot: that one is reserved for others.
         let fourth = admitted(&ada);
         tokio::pin!(fourth);
         assert!(futures_util::poll!(&mut fourth).is_pending());
         let bens = admitted(&ben).await.unwrap();
-        // Ben waits for the server, ahead of Ada: she waits for herself.
+        // Ben waits for the server, ahead of Ada, who waits for her own share.
         let waiting = admitted(&ben);
         tokio::pin!(waiting);
         assert!(futures_util::poll!(&mut waiting).is_pending());
@@ -406,14 +406,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn shares_of_clients_that_are_gone_are_forgotten() {
-        let slots = Slots::new(limits(100, 4));
+    async fn shares_of_idle_clients_are_removed() {
+        let slots = CallSlots::new(limits(100, 4));
         let files = slots.of_server();
-        let entry = slots.enter(&client("ada")).unwrap();
-        let held = slots.admit(grant(), &files, entry).await.unwrap();
+        let client_slot = slots.take_client_slot(&client("ada")).unwrap();
+        let held = slots.admit(grant(), &files, client_slot).await.unwrap();
         for number in 0..IDLE_SHARES * 3 {
-            let entry = slots.enter(&client(&number.to_string())).unwrap();
-            drop(slots.admit(grant(), &files, entry).await.unwrap());
+            let client_slot = slots.take_client_slot(&client(&number.to_string())).unwrap();
+            drop(slots.admit(grant(), &files, client_slot).await.unwrap());
         }
         let shares = files.shares.lock();
         assert!(shares.len() <= IDLE_SHARES && shares.contains_key(&client("ada")), "{}", shares.len());

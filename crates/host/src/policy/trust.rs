@@ -1,7 +1,6 @@
-//! Which definitions were accepted: the port that remembers their fingerprints.
+//! The port that stores the fingerprints of accepted definitions.
 //!
-//! A grant is given for a definition. A definition that changes has another
-//! [`Fingerprint`], and is asked about again.
+//! A grant applies to one definition. A changed definition has another [`Fingerprint`] and needs a new approval.
 
 use std::collections::BTreeMap;
 
@@ -10,24 +9,25 @@ use parking_lot::Mutex;
 
 use crate::catalog::{Fingerprint, Origin};
 
-/// Remembers the fingerprints that were accepted.
+/// Stores the fingerprints of accepted definitions.
 pub trait TrustLedger: Send + Sync {
-    /// What was accepted of this item, if anything.
+    /// Returns the accepted fingerprint of an item, if there is one.
     fn accepted<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Option<Fingerprint>>;
 
-    /// From now on this is accepted.
+    /// Accepts a definition of an item and replaces the previous one.
     fn accept<'a>(&'a self, origin: &'a Origin, fingerprint: Fingerprint) -> BoxFuture<'a, ()>;
 }
 
-/// Remembers as long as the process lives, and no more than a bounded number.
+/// Stores a limited number of fingerprints in memory.
 #[derive(Debug, Default)]
 pub struct MemoryTrust {
     // Nothing awaits under this lock.
     accepted: Mutex<BTreeMap<Origin, Fingerprint>>,
 }
 
-/// More definitions than any catalog holds; one more is not remembered, and so asked about again.
-const MOST: usize = 100_000;
+/// Maximum number of stored definitions, more than any catalog holds. Further ones are not stored and need approval
+/// again.
+const MAX_DEFINITIONS: usize = 100_000;
 
 impl TrustLedger for MemoryTrust {
     fn accepted<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Option<Fingerprint>> {
@@ -37,7 +37,7 @@ impl TrustLedger for MemoryTrust {
 
     fn accept<'a>(&'a self, origin: &'a Origin, fingerprint: Fingerprint) -> BoxFuture<'a, ()> {
         let mut accepted = self.accepted.lock();
-        if accepted.len() < MOST || accepted.contains_key(origin) {
+        if accepted.len() < MAX_DEFINITIONS || accepted.contains_key(origin) {
             accepted.insert(origin.clone(), fingerprint);
         }
         Box::pin(async {})
@@ -51,7 +51,7 @@ mod tests {
     use super::{Fingerprint, MemoryTrust, Origin, TrustLedger};
 
     #[tokio::test]
-    async fn what_was_accepted_is_known_again_and_nothing_else_is() {
+    async fn only_accepted_definitions_are_found() {
         let origin = |raw_name: &str| Origin { server: "files".parse().unwrap(), raw_name: raw_name.to_owned() };
         let read = Fingerprint::of_whole(&Raw::empty_object());
         let ledger = MemoryTrust::default();

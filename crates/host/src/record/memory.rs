@@ -1,5 +1,5 @@
-//! The default call log: the last calls, in memory, and no more of them than two bounds: a number and a size. Names and
-//! messages come from strangers, so a number alone bounds nothing.
+//! The default call log: the last calls, in memory, limited in number and in size. Names and messages come from remote
+//! parties, so a limit on the number alone would not bound the memory.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use super::{CallLog, CallRecord};
 
-/// Keeps the last calls as long as the process lives.
+/// Keeps the records of the last calls in memory.
 #[derive(Debug)]
 pub struct MemoryCallLog {
     most: usize,
@@ -23,29 +23,29 @@ struct Kept {
     forgotten: u64,
 }
 
-/// Records kept where nothing is said: a few hundred kilobytes.
+/// Default maximum number of records, usually a few hundred kilobytes.
 pub const KEPT_RECORDS: usize = 1_000;
-/// Bytes of records kept where nothing is said: more than a thousand of the usual ones.
+/// Default maximum size of all records in bytes: more than a thousand records of usual size.
 pub const KEPT_BYTES: usize = 4 * 1024 * 1024;
 
 impl MemoryCallLog {
-    /// A log of at most so many calls, and of at most [`KEPT_BYTES`].
+    /// Creates a log of at most `most` calls and [`KEPT_BYTES`].
     pub fn keeping(most: usize) -> Self {
         Self { most, most_bytes: KEPT_BYTES, kept: Mutex::default() }
     }
 
-    /// The same log, of at most so many bytes.
+    /// Sets the maximum size of all records in bytes.
     #[must_use]
     pub fn of_bytes(self, most_bytes: usize) -> Self {
         Self { most_bytes, ..self }
     }
 
-    /// The calls that are kept, oldest first.
+    /// Returns the stored records, oldest first.
     pub fn records(&self) -> Vec<Arc<CallRecord>> {
         self.kept.lock().records.iter().cloned().collect()
     }
 
-    /// How many older ones gave way.
+    /// Number of older records that were dropped.
     pub fn forgotten(&self) -> u64 {
         self.kept.lock().forgotten
     }
@@ -70,7 +70,7 @@ impl CallLog for MemoryCallLog {
     }
 }
 
-/// What a record takes, its texts included.
+/// Size of a record in bytes, including its strings.
 fn weight(record: &CallRecord) -> usize {
     let texts = [Some(&record.name), record.raw_name.as_ref(), record.message.as_ref()];
     size_of::<CallRecord>() + texts.into_iter().flatten().map(String::len).sum::<usize>()
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_give_way_to_a_number_and_to_a_size() {
+    fn oldest_records_are_dropped_beyond_number_and_size() {
         let log = MemoryCallLog::keeping(2);
         (0..3).for_each(|number| log.append(record(number, "short")));
         assert_eq!((log.records().len(), log.forgotten()), (2, 1));
@@ -122,6 +122,6 @@ mod tests {
         log.append(record(5, "short"));
         assert_eq!(log.records().len(), 3);
         log.append(record(6, &"x".repeat(100_000)));
-        assert!(log.records().is_empty(), "one that is larger than all is not kept");
+        assert!(log.records().is_empty(), "a record larger than the limit is not stored");
     }
 }

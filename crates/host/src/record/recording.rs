@@ -1,4 +1,4 @@
-//! Sees to it that each call is recorded once, however it ends: also when its caller simply leaves.
+//! Ensures that each call is recorded exactly once, also if its caller drops it.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -15,11 +15,11 @@ use super::{
 };
 use crate::{
     call::{CallId, CallKind, CallOutcome, Caller},
-    event::{CallStage, Events, HostEvent},
+    event::{CallStage, EventSender, HostEvent},
     policy::{Permit, Subject},
 };
 
-/// What is known of a call so far.
+/// Properties of a call that are known at its start.
 #[derive(Debug)]
 pub(crate) struct Draft {
     pub(crate) id: CallId,
@@ -29,18 +29,18 @@ pub(crate) struct Draft {
     pub(crate) argument_bytes: usize,
 }
 
-/// A call that is being recorded. Dropped before its end, it was cancelled.
+/// The recording of one call. If it is dropped before the end, the call is recorded as cancelled.
 pub(crate) struct Recording {
-    /// Taken at the end.
+    /// `None` after the end.
     record: Option<CallRecord>,
     began: Instant,
     redactor: Redactor,
     log: Arc<dyn CallLog>,
-    events: Events,
+    events: EventSender,
 }
 
 impl Recording {
-    pub(crate) fn begin(draft: Draft, log: Arc<dyn CallLog>, events: Events) -> Self {
+    pub(crate) fn begin(draft: Draft, log: Arc<dyn CallLog>, events: EventSender) -> Self {
         let Draft { id, caller, kind, name, argument_bytes } = draft;
         let record = CallRecord {
             id,
@@ -63,49 +63,49 @@ impl Recording {
         };
         let recording =
             Self { record: Some(record), began: Instant::now(), redactor: Redactor::default(), log, events };
-        recording.tell(|record| CallStage::Started { caller: record.caller.clone(), name: record.name.clone() });
+        recording.send_stage(|record| CallStage::Started { caller: record.caller.clone(), name: record.name.clone() });
         recording
     }
 
-    /// It was found.
-    pub(crate) fn found(&mut self, subject: &Subject) {
+    /// Stores the item that was found.
+    pub(crate) fn set_subject(&mut self, subject: &Subject) {
         if let Some(record) = &mut self.record {
             record.server = Some(subject.server.clone());
             record.raw_name = Some(shown(subject.kind, subject.raw_name.clone()));
         }
     }
 
-    /// A person is being asked about it.
-    pub(crate) fn put_to_a_person(&self) {
-        self.tell(|_| CallStage::Approval);
+    /// Reports that the call waits for an approval.
+    pub(crate) fn mark_approval_requested(&self) {
+        self.send_stage(|_| CallStage::Approval);
     }
 
-    /// It goes out, to a server whose secrets are known from here on.
-    pub(crate) fn sent(&mut self, server: &ServerName, permit: &Permit, redactor: Redactor) {
+    /// Reports that the call is sent. From here on the secrets of the server are redacted.
+    pub(crate) fn mark_sent(&mut self, server: &ServerName, permit: &Permit, redactor: Redactor) {
         let waited = self.began.elapsed();
         if let Some(record) = &mut self.record {
             (record.waited, record.rule) = (waited, Some(permit.rule()));
         }
         self.redactor = redactor;
-        self.tell(|_| CallStage::Sent { server: server.clone() });
+        self.send_stage(|_| CallStage::Sent { server: server.clone() });
     }
 
-    /// The server asked something.
-    pub(crate) fn asked(&mut self, method: &str) {
+    /// Counts and reports a server request.
+    pub(crate) fn count_server_request(&mut self, method: &str) {
         if let Some(record) = &mut self.record {
             record.asks = record.asks.saturating_add(1);
         }
-        self.tell(|_| CallStage::Asked { method: method.to_owned() });
+        self.send_stage(|_| CallStage::Asked { method: method.to_owned() });
     }
 
-    /// The server gave a sign of progress.
-    pub(crate) fn progressed(&mut self) {
+    /// Counts a progress notification.
+    pub(crate) fn count_progress(&mut self) {
         if let Some(record) = &mut self.record {
             record.progress = record.progress.saturating_add(1);
         }
     }
 
-    /// Writes it down, the first time.
+    /// Writes the record. Further calls have no effect.
     pub(crate) fn end(&mut self, outcome: &CallOutcome) {
         let Some(mut record) = self.record.take() else { return };
         record.took = self.began.elapsed();
@@ -117,16 +117,16 @@ impl Recording {
         record.message = outcome.message().map(|message| self.redactor.text(&message));
         record.result_bytes = outcome.result().map_or(0, |result| result.as_bytes().len());
         let record = Arc::new(record);
-        // A log that panics must not take the caller's answer with it.
+        // A panic of the log must not lose the result of the call.
         if catch_unwind(AssertUnwindSafe(|| self.log.append(Arc::clone(&record)))).is_err() {
-            tracing::error!(call = %record.id, "the call log panicked; this call is not in it");
+            tracing::error!(call = %record.id, "the call log panicked; this call is not recorded");
         }
-        self.events.tell(|| HostEvent::Call { id: record.id, stage: CallStage::Ended(Arc::clone(&record)) });
+        self.events.send(|| HostEvent::Call { id: record.id, stage: CallStage::Ended(Arc::clone(&record)) });
     }
 
-    fn tell(&self, stage: impl FnOnce(&CallRecord) -> CallStage) {
+    fn send_stage(&self, stage: impl FnOnce(&CallRecord) -> CallStage) {
         if let Some(record) = &self.record {
-            self.events.tell(|| HostEvent::Call { id: record.id, stage: stage(record) });
+            self.events.send(|| HostEvent::Call { id: record.id, stage: stage(record) });
         }
     }
 }
@@ -143,7 +143,7 @@ impl std::fmt::Debug for Recording {
     }
 }
 
-/// Names are names; people put keys into addresses.
+/// Redacts URIs, which can contain credentials.
 fn shown(kind: CallKind, name: String) -> String {
     match kind {
         CallKind::Resource => redact::uri(&name),

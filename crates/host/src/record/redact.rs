@@ -1,7 +1,6 @@
-//! What never reaches a record, a status or an event: configured secrets, keys in addresses, and text that would
-//! move somebody's cursor.
+//! Removes configured secrets, credentials in URIs and control characters from records, statuses and events.
 //!
-//! Arguments and results are not redacted but left out: nobody can say which part of them is a secret.
+//! Arguments and results are not redacted but omitted, because their secret parts cannot be identified.
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
@@ -9,31 +8,31 @@ use toolway_config::Secret;
 use toolway_wire::{json::Raw, message::RpcError};
 use url::Url;
 
-/// Takes the secrets of one server out of what is said about it. Cloning is cheap.
+/// Removes the secrets of one server from texts. Cloning is cheap.
 #[derive(Clone, Default)]
 pub struct Redactor {
-    /// Longest first, so that a secret that contains another goes whole.
+    /// Longest first, so that a secret that contains another one is replaced completely.
     secrets: Arc<[Secret]>,
 }
 
-/// Shorter values stand in too many ordinary words; replacing them would say more than it hides.
+/// Minimum length of a secret in bytes. Shorter values occur in ordinary words, and replacing them would reveal them.
 const SHORTEST: usize = 4;
-/// Letters of a message that are kept.
+/// Maximum length of a message in characters.
 const LETTERS: usize = 600;
-/// Bytes of an error that are kept as they came.
+/// Maximum size of an error in bytes that is kept unchanged.
 const ERROR_BYTES: usize = 16 * 1024;
-/// What stands in the place of a secret.
+/// Replacement of a secret.
 const HIDDEN: &str = "[hidden]";
 
 impl Redactor {
-    /// One that knows these.
+    /// Creates a redactor for these secrets.
     pub fn new(secrets: impl IntoIterator<Item = Secret>) -> Self {
         let mut secrets: Vec<Secret> = secrets.into_iter().filter(|secret| SHORTEST <= secret.expose().len()).collect();
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.expose().len()));
         Self { secrets: secrets.into() }
     }
 
-    /// The text without secrets and control characters, cut to a bound.
+    /// Removes secrets and control characters, and truncates the text.
     pub fn text(&self, text: &str) -> String {
         let mut clean = Cow::Borrowed(text);
         for secret in self.secrets.iter().filter(|secret| text.contains(secret.expose())) {
@@ -47,10 +46,10 @@ impl Redactor {
         kept
     }
 
-    /// The error as it came; one that is too long or holds a secret, only with its code and what may be said of it.
+    /// Returns the error unchanged, or only its code and redacted message if it is too long or contains a secret.
     pub fn error(&self, error: &RpcError) -> RpcError {
         let text = error.raw().to_string();
-        // A secret may be spelt otherwise in JSON than it is.
+        // JSON escapes can change the spelling of a secret.
         let told = |secret: &&Secret| {
             let spelt = Raw::of(secret.expose()).to_string();
             text.contains(secret.expose()) || text.contains(spelt.trim_matches('"'))
@@ -62,7 +61,7 @@ impl Redactor {
     }
 }
 
-/// A URI without what people put keys into: its query, its fragment and its user part.
+/// Removes query, fragment and user information, which can contain credentials, from a URI.
 pub fn uri(text: &str) -> String {
     let Ok(mut url) = Url::parse(text) else {
         return text.split(['?', '#']).next().unwrap_or_default().to_owned();
@@ -70,12 +69,12 @@ pub fn uri(text: &str) -> String {
     let asked = url.query().is_some();
     url.set_query(None);
     url.set_fragment(None);
-    // An address that cannot have a user part has none.
+    // This fails only for URIs that cannot have user information.
     let _none = url.set_username("").and_then(|()| url.set_password(None));
     if asked { format!("{url}?…") } else { url.to_string() }
 }
 
-/// What it hides, it does not print.
+/// Prints the number of secrets only.
 impl fmt::Debug for Redactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Redactor").field("secrets", &self.secrets.len()).finish()
@@ -90,7 +89,7 @@ mod tests {
     use super::{LETTERS, Redactor, uri};
 
     #[test]
-    fn secrets_go_whole_and_short_words_stay() {
+    fn secrets_are_replaced_completely_and_short_values_stay() {
         let redactor = Redactor::new(["s3cret", "s3cret-and-more", "a"].map(Secret::new));
         assert_eq!(
             redactor.text("bad key s3cret-and-more\u{1b}[31m, or s3cret?"),
@@ -100,14 +99,14 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_is_cut() {
+    fn long_text_is_truncated() {
         let long = Redactor::default().text(&"x".repeat(10_000));
         assert_eq!(long.chars().count(), LETTERS + 1);
         assert!(long.ends_with('…'));
     }
 
     #[test]
-    fn an_error_stays_as_it_came_unless_it_tells_a_secret() {
+    fn error_is_unchanged_unless_it_contains_a_secret_or_is_too_long() {
         let redactor = Redactor::new([Secret::new("s3\"cret")]);
         let plain = RpcError::with_data(-32000, "no licence", [1]);
         assert_eq!(redactor.error(&plain), plain);
@@ -118,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_loses_its_keys() {
+    fn credentials_are_removed_from_uris() {
         for (said, kept) in [
             ("https://ada:key@example.org/a?token=1#x", "https://example.org/a?…"),
             ("file:///home/ada/x.txt", "file:///home/ada/x.txt"),

@@ -1,4 +1,4 @@
-//! The way of a call, to each of its ends; and what is written down of it.
+//! Calls with each possible outcome, and their records.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use serde_json::json;
 use toolway_config::server::Start;
 use toolway_host::{
     call::{
-        CallHappening, CallKind, CallOutcome, CallRequest, Caller, Completion, Target,
-        beside::{CompletionOf, Update},
+        CallEvent, CallKind, CallOutcome, CallRequest, Caller, Completion, Target,
+        CompletionOf, ResourceUpdate,
     },
     catalog::Origin,
     connection::{
         WantedServer,
-        client_face::{Asked, ElicitationModes, Elicitor},
+        client_features::{Asked, ElicitationModes, Elicitor},
         tap::{Passage, Tap},
     },
     event::{CallStage, HostEvent},
@@ -45,7 +45,7 @@ fn files() -> FixtureServer {
 }
 
 #[tokio::test]
-async fn a_call_goes_to_the_servers_own_name_and_is_recorded_without_its_arguments() {
+async fn call_uses_the_raw_name_and_is_recorded_without_arguments() {
     let files = files();
     let host = TestHost::with(&files, "files").start().await;
     host.ready("files").await;
@@ -66,15 +66,15 @@ async fn a_call_goes_to_the_servers_own_name_and_is_recorded_without_its_argumen
 }
 
 #[tokio::test]
-async fn each_end_is_its_own_word_and_recorded_once() {
+async fn each_ending_is_recorded_once() {
     let host = TestHost::with(&files(), "files").start().await;
     host.ready("files").await;
     for (tool, ending, tool_error, message) in [
         ("files__read", Ending::Answered, false, None),
         ("files__fail", Ending::Answered, true, None),
         ("files__refuse", Ending::Failed, false, Some("cannot take")),
-        ("files__raed", Ending::Refused, false, Some("there is no tool `files__raed`; did you mean `files__read`?")),
-        ("nobody__read", Ending::Refused, false, Some("there is no tool `nobody__read`")),
+        ("files__raed", Ending::Refused, false, Some("unknown tool `files__raed`; did you mean `files__read`?")),
+        ("missing__read", Ending::Refused, false, Some("unknown tool `missing__read`")),
     ] {
         let before = host.records().len();
         let outcome = host.call(tool).await;
@@ -90,17 +90,17 @@ async fn each_end_is_its_own_word_and_recorded_once() {
 }
 
 #[tokio::test]
-async fn progress_logs_and_the_end_are_seen_by_whoever_looks() {
+async fn relay_yields_progress_logs_and_the_outcome() {
     let host = TestHost::with(&files(), "files").start().await;
     host.ready("files").await;
     let mut call =
         host.host.open(CallRequest { log_level: Some(LogLevel::Debug), ..host.request("files__count", None) });
     let mut seen = Vec::new();
-    while let Some(happening) = within("a happening", call.next()).await {
-        seen.push(match happening {
-            CallHappening::Progress(params) => format!("progress {}", params.get("progress").unwrap()),
-            CallHappening::Log(params) => format!("log {}", params.get("data").unwrap()),
-            CallHappening::Ended(outcome) => outcome.to_string(),
+    while let Some(event) = within("an event", call.next()).await {
+        seen.push(match event {
+            CallEvent::Progress(params) => format!("progress {}", params.get("progress").unwrap()),
+            CallEvent::Log(params) => format!("log {}", params.get("data").unwrap()),
+            CallEvent::Ended(outcome) => outcome.to_string(),
             other => format!("{other:?}"),
         });
     }
@@ -109,7 +109,7 @@ async fn progress_logs_and_the_end_are_seen_by_whoever_looks() {
 }
 
 #[tokio::test]
-async fn a_question_is_answered_by_the_surface_that_made_the_call() {
+async fn server_request_is_answered_by_the_surface_that_made_the_call() {
     let host = TestHost::with(&files(), "files");
     let mut host = host;
     let declared = Raw::of(&json!({ "elicitation": {} }));
@@ -118,12 +118,12 @@ async fn a_question_is_answered_by_the_surface_that_made_the_call() {
     host.ready("files").await;
     let mut call = host.host.open(host.request("files__greet", None));
     let outcome = loop {
-        match within("a happening", call.next()).await.unwrap() {
-            CallHappening::Ask(ask) => {
-                assert_eq!(ask.question.method, "elicitation/create");
+        match within("an event", call.next()).await.unwrap() {
+            CallEvent::ServerRequest(ask) => {
+                assert_eq!(ask.details.method, "elicitation/create");
                 ask.answer(Answer::Given(Raw::of(&json!({ "action": "accept", "content": { "name": "Ada" } }))));
             }
-            CallHappening::Ended(outcome) => break outcome,
+            CallEvent::Ended(outcome) => break outcome,
             _ => {}
         }
     };
@@ -131,32 +131,32 @@ async fn a_question_is_answered_by_the_surface_that_made_the_call() {
     assert_eq!(host.records()[0].asks, 1);
 }
 
-/// Answers every form, or panics.
+/// Answers every elicitation, or panics.
 #[derive(Debug)]
-enum Clerk {
+enum TestElicitor {
     Answers,
     Panics,
 }
 
-impl Elicitor for Clerk {
+impl Elicitor for TestElicitor {
     fn modes(&self) -> ElicitationModes {
         ElicitationModes::Forms
     }
 
     fn elicit(&self, asked: Asked) -> BoxFuture<'_, Answer> {
         Box::pin(async move {
-            assert!(matches!(self, Self::Answers), "the clerk has had enough");
+            assert!(matches!(self, Self::Answers), "test panic");
             Answer::Given(Raw::of(&json!({ "action": "accept", "content": { "name": asked.server.as_str() } })))
         })
     }
 }
 
 #[tokio::test]
-async fn a_question_goes_to_the_port_where_nobody_looks_and_a_port_that_panics_answers_too() {
-    for (clerk, said) in [(Clerk::Answers, "hello"), (Clerk::Panics, "")] {
-        let answers = matches!(clerk, Clerk::Answers);
+async fn server_request_goes_to_the_port_and_a_panic_of_the_port_is_caught() {
+    for (elicitor, said) in [(TestElicitor::Answers, "hello"), (TestElicitor::Panics, "")] {
+        let answers = matches!(elicitor, TestElicitor::Answers);
         let mut builder = TestHost::with(&files(), "files");
-        builder.ports.elicitor = Arc::new(clerk);
+        builder.ports.elicitor = Arc::new(elicitor);
         let host = builder.start().await;
         host.ready("files").await;
         let outcome = host.call("files__greet").await;
@@ -164,7 +164,7 @@ async fn a_question_goes_to_the_port_where_nobody_looks_and_a_port_that_panics_a
         let text = outcome.result().map(ToString::to_string).unwrap_or_default();
         assert!(text.contains(said), "{outcome}: {text}");
         assert_eq!(host.records().len(), 1);
-        // The host lives on.
+        // The host still works.
         assert_eq!(host.call("files__read").await.ending(), Ending::Answered);
     }
 }
@@ -179,7 +179,7 @@ impl CallLog for BrokenLog {
 }
 
 #[tokio::test]
-async fn a_log_that_panics_takes_no_answer_with_it() {
+async fn panic_of_the_call_log_does_not_lose_the_result() {
     let mut builder = TestHost::with(&files(), "files");
     builder.ports.calls = Arc::new(BrokenLog);
     let host = builder.start().await;
@@ -189,7 +189,7 @@ async fn a_log_that_panics_takes_no_answer_with_it() {
 }
 
 #[tokio::test]
-async fn a_relayed_request_arrives_as_it_came_but_for_its_name() {
+async fn relayed_request_is_unchanged_except_for_the_name() {
     let files = files();
     let host = TestHost::with(&files, "files").start().await;
     host.ready("files").await;
@@ -203,7 +203,7 @@ async fn a_relayed_request_arrives_as_it_came_but_for_its_name() {
 }
 
 #[tokio::test]
-async fn reading_a_resource_and_getting_a_prompt_go_the_same_way() {
+async fn resources_prompts_and_methods_are_recorded_like_tools() {
     let files = files();
     let host = TestHost::with(&files, "files").start().await;
     host.ready("files").await;
@@ -213,7 +213,7 @@ async fn reading_a_resource_and_getting_a_prompt_go_the_same_way() {
     assert!(host.call_of(prompt).await.result().unwrap().to_string().contains("messages"));
     let method = Target::Method { server: name("files"), method: "tools/list".to_owned() };
     assert_eq!(host.call_of(CallRequest::new(Caller::Terminal, method)).await.ending(), Ending::Answered);
-    let unknown = host.call_of(CallRequest::read(Caller::Program, "nobody://x?token=s3cret")).await;
+    let unknown = host.call_of(CallRequest::read(Caller::Program, "missing://x?token=s3cret")).await;
     assert_eq!(unknown.ending(), Ending::Refused);
     let kinds: Vec<_> = host.records().iter().map(|record| (record.kind, record.ending)).collect();
     assert_eq!(
@@ -225,16 +225,16 @@ async fn reading_a_resource_and_getting_a_prompt_go_the_same_way() {
             (CallKind::Resource, Ending::Refused),
         ]
     );
-    assert_eq!(host.records()[3].name, "nobody://x?…", "people put keys into addresses");
+    assert_eq!(host.records()[3].name, "missing://x?…", "URIs can contain credentials");
 }
 
 #[tokio::test]
-async fn completion_and_subscriptions_have_a_way_too() {
+async fn completions_and_subscriptions_are_recorded() {
     let files = files();
     let host = TestHost::with(&files, "files").start().await;
     host.ready("files").await;
     let completion = Completion {
-        on_behalf: (&Caller::Terminal).into(),
+        caller_context: (&Caller::Terminal).into(),
         of: CompletionOf::Prompt("files__hello".parse().unwrap()),
         argument: "who".to_owned(),
         value: "A".to_owned(),
@@ -246,9 +246,9 @@ async fn completion_and_subscriptions_have_a_way_too() {
     let mut updates = host.host.subscribe(&Caller::Terminal, Target::Resource("files://one".into())).await.unwrap();
     files.touch("files://one");
     let update = within("an update", updates.next()).await;
-    assert!(matches!(update, Some(Update::Changed { uri, .. }) if uri == "files://one"));
+    assert!(matches!(update, Some(ResourceUpdate::Changed { uri, .. }) if uri == "files://one"));
     host.host.set_log_level(&name("files"), LogLevel::Warning).await.unwrap();
-    assert!(host.host.subscribe(&Caller::Terminal, Target::Resource("nobody://one".into())).await.is_err());
+    assert!(host.host.subscribe(&Caller::Terminal, Target::Resource("missing://one".into())).await.is_err());
 
     let shown = |record: &Arc<CallRecord>| {
         let raw_name = record.raw_name.clone().unwrap_or_default();
@@ -270,11 +270,11 @@ async fn completion_and_subscriptions_have_a_way_too() {
 }
 
 #[tokio::test]
-async fn a_server_of_either_era_is_asked_for_a_sign_of_life_in_its_own_words() {
+async fn ping_uses_the_request_of_the_server_era() {
     for (era, method) in [(Era::Legacy, "ping"), (Era::Modern, "server/discover")] {
         let fixture = files().over_http(Some(era)).await.unwrap();
         let mut builder = TestHost::new().wanted(fixtures::address("files", &fixture.url()));
-        let sent = Arc::new(Sent::default());
+        let sent = Arc::new(SentMethods::default());
         let tap = Arc::clone(&sent);
         builder.options.tap = Some(Arc::new(move |_| tap.clone()));
         let host = builder.start().await;
@@ -282,20 +282,20 @@ async fn a_server_of_either_era_is_asked_for_a_sign_of_life_in_its_own_words() {
         sent.methods.lock().clear();
         host.host.ping(&Caller::Terminal, &name("files")).await.unwrap();
         assert_eq!(*sent.methods.lock(), [method]);
-        let unknown = host.host.ping(&Caller::Terminal, &name("nobody")).await.unwrap_err();
-        assert_eq!(unknown.to_string(), "refused: there is no server `nobody`");
+        let unknown = host.host.ping(&Caller::Terminal, &name("missing")).await.unwrap_err();
+        assert_eq!(unknown.to_string(), "refused: unknown server `missing`");
         let records: Vec<_> = host.records().iter().map(|record| (record.name.clone(), record.ending)).collect();
         assert_eq!(records, [("ping".to_owned(), Ending::Answered), ("ping".to_owned(), Ending::Refused)]);
     }
 }
 
-/// The methods that were sent.
+/// Records the methods of sent requests.
 #[derive(Default)]
-struct Sent {
+struct SentMethods {
     methods: Mutex<Vec<String>>,
 }
 
-impl Tap for Sent {
+impl Tap for SentMethods {
     fn outgoing(&self, outbound: &Outbound) -> Passage {
         let message: serde_json::Value = serde_json::from_slice(&outbound.message).unwrap();
         self.methods.lock().extend(message["method"].as_str().map(str::to_owned));
@@ -306,7 +306,7 @@ impl Tap for Sent {
 }
 
 #[tokio::test]
-async fn whoever_waits_for_a_server_to_be_connected_keeps_no_slot_meanwhile() {
+async fn completion_that_waits_for_a_connection_holds_no_slot() {
     let files = files();
     let hangs = WantedServer { start: Start::WhenNeeded, ..fixtures::process("hangs", &["--hang"]) };
     let mut builder = TestHost::with(&files, "files").wanted(hangs);
@@ -314,7 +314,7 @@ async fn whoever_waits_for_a_server_to_be_connected_keeps_no_slot_meanwhile() {
     let host = builder.start().await;
     host.ready("files").await;
     let completion = Completion {
-        on_behalf: (&Caller::Terminal).into(),
+        caller_context: (&Caller::Terminal).into(),
         of: CompletionOf::PromptOf(Origin { server: name("hangs"), raw_name: "hello".to_owned() }),
         argument: "who".to_owned(),
         value: String::new(),
@@ -328,7 +328,7 @@ async fn whoever_waits_for_a_server_to_be_connected_keeps_no_slot_meanwhile() {
 }
 
 #[tokio::test]
-async fn every_state_of_a_call_is_told() {
+async fn every_stage_of_a_call_is_an_event() {
     let host = TestHost::with(&files(), "files").start().await;
     host.ready("files").await;
     let mut events = host.host.events();
@@ -348,7 +348,7 @@ async fn every_state_of_a_call_is_told() {
 }
 
 #[tokio::test]
-async fn a_tool_that_is_not_the_one_that_was_chosen_is_not_called() {
+async fn changed_definition_is_refused() {
     let files = files();
     let host = TestHost::with(&files, "files").start().await;
     host.ready("files").await;
@@ -368,19 +368,19 @@ async fn a_tool_that_is_not_the_one_that_was_chosen_is_not_called() {
     let outcome = host.call_of(request).await;
     assert_eq!(
         outcome.to_string(),
-        "refused: `files__read` has changed since it was listed; list again and look at it"
+        "refused: `files__read` has changed since it was listed; list it again and review the new definition"
     );
     assert_eq!(files.seen("tools/call").len(), 1);
 }
 
 #[tokio::test]
-async fn a_server_can_be_called_by_its_own_names() {
+async fn tool_can_be_called_by_server_and_raw_name() {
     let host = TestHost::with(&files(), "files").start().await;
     let of = |server: &str, raw_name: &str| {
         let origin = Origin { server: name(server), raw_name: raw_name.to_owned() };
         CallRequest::new(Caller::Terminal, Target::ToolOf(origin))
     };
     assert_eq!(host.call_of(of("files", "read")).await.ending(), Ending::Answered);
-    let outcome = host.call_of(of("nobody", "read")).await;
+    let outcome = host.call_of(of("missing", "read")).await;
     assert!(matches!(&outcome, CallOutcome::Refused(refusal) if refusal.code() == "unknown_server"), "{outcome}");
 }

@@ -1,22 +1,22 @@
-//! Calls that end before their answer: called off, left, out of time. Each is told to the server and recorded once.
+//! Calls that end without a result: cancelled, dropped or timed out. Each is cancelled at the server and recorded once.
 
 use std::time::Duration;
 
 use serde_json::json;
 use toolway_host::{
-    call::{CallHappening, CallOutcome, CallRequest},
+    call::{CallEvent, CallOutcome, CallRequest},
     connection::{WantedServer, Way},
     record::Ending,
 };
 use toolway_testkit::{
     fixture_server::{Behaviour, FixtureServer},
     odd::{
-        http::{Act, OddHttp, Reply, event, polite_http},
-        polite::{self, Speaks},
+        http::{Act, OddHttp, Reply, event, compliant_http},
+        compliant::{self, SupportedEras},
     },
     test_host::{TestHost, name, within},
 };
-use toolway_wire::{error::Clock, exchange::Terms};
+use toolway_wire::{error::TimeoutKind, exchange::ExchangeTimeouts};
 
 fn files() -> FixtureServer {
     FixtureServer::new("files").tool_that("wait", "Wait", Behaviour::Wait).tool("read", "Read")
@@ -27,7 +27,7 @@ async fn endings(host: &TestHost) -> Vec<Ending> {
 }
 
 #[tokio::test]
-async fn a_caller_who_leaves_is_recorded_and_the_server_hears_of_it() {
+async fn dropped_call_is_recorded_and_cancelled_at_the_server() {
     let files = files();
     let host = TestHost::with(&files, "files").start().await;
     host.ready("files").await;
@@ -42,7 +42,7 @@ async fn a_caller_who_leaves_is_recorded_and_the_server_hears_of_it() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_called_off_ends_as_cancelled() {
+async fn cancelled_call_ends_as_cancelled() {
     let files = files();
     let host = TestHost::with(&files, "files").start().await;
     host.ready("files").await;
@@ -53,7 +53,7 @@ async fn a_call_that_is_called_off_ends_as_cancelled() {
     }
     call.cancel("enough");
     let end = within("the end", call.next()).await;
-    assert!(matches!(end, Some(CallHappening::Ended(CallOutcome::Cancelled))), "{end:?}");
+    assert!(matches!(end, Some(CallEvent::Ended(CallOutcome::Cancelled))), "{end:?}");
     assert!(call.next().await.is_none());
     drop(call);
     within("the cancellation", files.left(1)).await;
@@ -61,32 +61,32 @@ async fn a_call_that_is_called_off_ends_as_cancelled() {
 }
 
 #[tokio::test]
-async fn a_call_that_was_never_looked_at_is_recorded_too() {
+async fn call_that_was_never_polled_is_recorded() {
     let files = files();
     let host = TestHost::with(&files, "files").start().await;
     host.ready("files").await;
     drop(host.host.open(host.request("files__read", None)));
-    let mut called_off = host.host.open(host.request("files__read", None));
-    called_off.cancel("before it began");
-    assert!(matches!(called_off.next().await, Some(CallHappening::Ended(CallOutcome::Cancelled))));
-    drop(called_off);
+    let mut cancelled = host.host.open(host.request("files__read", None));
+    cancelled.cancel("before it began");
+    assert!(matches!(cancelled.next().await, Some(CallEvent::Ended(CallOutcome::Cancelled))));
+    drop(cancelled);
     assert_eq!(endings(&host).await, [Ending::Cancelled, Ending::Cancelled]);
     assert!(files.seen("tools/call").is_empty());
 }
 
 #[tokio::test]
-async fn a_clock_that_runs_out_is_named() {
+async fn outcome_names_the_timeout_that_expired() {
     let files = files();
     let host = TestHost::with(&files, "files").start().await;
     host.ready("files").await;
     let limit = Duration::from_millis(50);
     for (terms, clock) in [
-        (Terms { idle: Some(limit), total: None }, Clock::Idle),
-        (Terms { idle: None, total: Some(limit) }, Clock::Total),
+        (ExchangeTimeouts { idle: Some(limit), total: None }, TimeoutKind::Idle),
+        (ExchangeTimeouts { idle: None, total: Some(limit) }, TimeoutKind::Total),
     ] {
         let request = CallRequest { terms: Some(terms), ..host.request("files__wait", None) };
         let outcome = host.call_of(request).await;
-        assert!(matches!(&outcome, CallOutcome::TimedOut { clock: ran_out, .. } if *ran_out == clock), "{outcome}");
+        assert!(matches!(&outcome, CallOutcome::TimedOut { kind: ran_out, .. } if *ran_out == clock), "{outcome}");
     }
     within("the cancellations", files.left(2)).await;
     assert_eq!(endings(&host).await, [Ending::TimedOut, Ending::TimedOut]);
@@ -94,25 +94,25 @@ async fn a_clock_that_runs_out_is_named() {
 }
 
 #[tokio::test]
-async fn the_servers_own_clocks_hold_where_the_caller_says_nothing() {
+async fn timeouts_of_the_server_apply_by_default() {
     let files = files();
     let mut server = WantedServer::new(name("files"), Way::InProcess(files.service()));
-    server.clocks.call = Terms { idle: Some(Duration::from_millis(50)), total: None };
+    server.clocks.call = ExchangeTimeouts { idle: Some(Duration::from_millis(50)), total: None };
     let host = TestHost::new().wanted(server).start().await;
     host.ready("files").await;
     assert_eq!(host.call("files__wait").await.ending(), Ending::TimedOut);
 }
 
-/// Side by side, so that some go over a connection that is there and some over a new one; each is answered by a stream.
+/// Concurrent calls, so that some use an open connection and some a new one. Each is answered with a stream.
 #[tokio::test]
-async fn a_stream_that_nobody_waits_for_any_more_is_let_go() {
+async fn streams_of_dropped_calls_are_closed() {
     let odd = OddHttp::start(|seen| match seen.method() {
         "tools/call" => {
             let token = &seen.message()["params"]["_meta"]["progressToken"];
             let progress = json!({ "progressToken": token, "progress": 1 });
-            Reply::events(event(&polite::notification("notifications/progress", &progress))).then(Act::Hang)
+            Reply::events(event(&compliant::notification("notifications/progress", &progress))).then(Act::Hang)
         }
-        _ => polite_http(Speaks::Modern, seen),
+        _ => compliant_http(SupportedEras::Modern, seen),
     });
     let odd = odd.await.unwrap();
     let host = TestHost::new().wanted(crate::fixtures::address("odd", &odd.url())).start().await;
@@ -120,8 +120,8 @@ async fn a_stream_that_nobody_waits_for_any_more_is_let_go() {
     let mut calls: Vec<_> = (0..4).map(|_| host.host.open(host.request("odd__hello", None))).collect();
     let begun = calls.iter_mut().map(|call| call.next());
     let begun = within("the beginning", futures_util::future::join_all(begun)).await;
-    assert!(begun.iter().all(|begun| matches!(begun, Some(CallHappening::Progress(_)))), "{begun:?}");
+    assert!(begun.iter().all(|begun| matches!(begun, Some(CallEvent::Progress(_)))), "{begun:?}");
     drop(calls);
-    // Closing it is how this era says that the answer is not wanted; at most one is kept for the next request.
+    // In this era a call is cancelled by closing its stream; at most one connection is kept for the next request.
     within("the end of the streams", odd.until_open(1)).await;
 }

@@ -1,23 +1,23 @@
-//! Many servers, one catalog: what is asked, what is offered, what changes, and what is known at the next start.
+//! Listing servers and building the catalog: requests, offers, changes and stored copies.
 //!
-//! The servers live in this process and speak the wire; both eras tell the same stories.
+//! The servers run in this process and use the protocol; the tests cover both eras.
 
-mod librarian;
+mod list_server;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde_json::json;
 use toolway_config::ServerName;
 use toolway_host::catalog::{
-    Catalog, Diff, DiskCopy, Filter, Freshness, ItemKind, Listing, Naming, Offer, diff::What, filter::Switch, merge,
+    Catalog, Diff, DiskCopy, Filter, Freshness, ItemKind, Listing, Naming, Offer, diff::ChangeKind, filter::Switch, merge,
 };
 use toolway_wire::{
     error::WireError,
-    notice::{List, Notice, Wanted},
+    notice::{List, Notice, SubscriptionFilter},
     up::EraChoice,
 };
 
-use librarian::Librarian;
+use list_server::ListServer;
 
 const ERAS: [EraChoice; 2] = [EraChoice::Legacy, EraChoice::Modern];
 
@@ -35,10 +35,10 @@ fn merged(listings: impl IntoIterator<Item = (&'static str, Listing)>) -> Catalo
 }
 
 #[tokio::test]
-async fn two_servers_become_one_catalog_in_either_era() {
+async fn two_servers_are_merged_in_either_era() {
     for era in ERAS {
-        let files = Librarian::new().tools(&["read", "write"]).resources(&["file:///a"]).prompts(&["explain"]);
-        let notes = Librarian::new().tools(&["read"]).templates(&["note:///{id}"]);
+        let files = ListServer::new().tools(&["read", "write"]).resources(&["file:///a"]).prompts(&["explain"]);
+        let notes = ListServer::new().tools(&["read"]).templates(&["note:///{id}"]);
         let (one, other) = (files.connect(era).await, notes.connect(era).await);
         let listing = Listing::take(&one, &Filter::default()).await.unwrap();
         assert_eq!(listing.instructions.as_deref(), Some("handle with care"));
@@ -53,9 +53,9 @@ async fn two_servers_become_one_catalog_in_either_era() {
 }
 
 #[tokio::test]
-async fn what_a_server_did_not_declare_is_not_asked() {
+async fn undeclared_features_are_not_requested() {
     for era in ERAS {
-        let server = Librarian::new().tools(&["read"]);
+        let server = ListServer::new().tools(&["read"]);
         let peer = server.connect(era).await;
         Listing::take(&peer, &Filter::default()).await.unwrap();
         assert_eq!(server.asked(), ["tools/list"]);
@@ -63,8 +63,8 @@ async fn what_a_server_did_not_declare_is_not_asked() {
 }
 
 #[tokio::test]
-async fn what_the_operator_switched_off_is_not_asked_either() {
-    let server = Librarian::new().tools(&["read"]).prompts(&["explain"]);
+async fn disabled_kinds_are_not_requested() {
+    let server = ListServer::new().tools(&["read"]).prompts(&["explain"]);
     let peer = server.connect(EraChoice::Modern).await;
     let filter = Filter { prompts: Switch::Off, ..Filter::default() };
     assert_eq!(Listing::take(&peer, &filter).await.unwrap().count(), 1);
@@ -72,10 +72,10 @@ async fn what_the_operator_switched_off_is_not_asked_either() {
 }
 
 #[tokio::test]
-async fn a_malformed_item_hides_none_of_the_others() {
+async fn malformed_item_does_not_affect_the_others() {
     for era in ERAS {
         let server =
-            Librarian::new().raw("tools", json!([{ "name": "one" }, { "title": "nameless" }, 7, { "name": "two" }]));
+            ListServer::new().raw("tools", json!([{ "name": "one" }, { "title": "nameless" }, 7, { "name": "two" }]));
         let listing = Listing::take(&server.connect(era).await, &Filter::default()).await.unwrap();
         let catalog = merged([("odd", listing)]);
         assert_eq!(catalog.tools().len(), 2);
@@ -86,21 +86,21 @@ async fn a_malformed_item_hides_none_of_the_others() {
 }
 
 #[tokio::test]
-async fn a_list_that_is_refused_hides_none_of_the_others() {
+async fn refused_list_does_not_affect_the_others() {
     let server =
-        Librarian::new().tools(&["read"]).prompts(&["explain"]).resources(&["file:///a"]).refusing("prompts/list");
-    // Templates are refused by many who have none, and nobody has to hear of it.
+        ListServer::new().tools(&["read"]).prompts(&["explain"]).resources(&["file:///a"]).refusing("prompts/list");
+    // Many servers without templates refuse this request; that is not reported.
     let server = server.refusing("resources/templates/list");
     let listing = Listing::take(&server.connect(EraChoice::Legacy).await, &Filter::default()).await.unwrap();
     assert_eq!((listing.tools.len(), listing.resources.len(), listing.prompts.len()), (1, 1, 0));
     let [unlisted] = listing.set_aside.as_slice() else { panic!("{:?}", listing.set_aside) };
     assert_eq!(unlisted.kind, ItemKind::Prompt);
-    assert!(unlisted.reason.starts_with("the prompts of this server cannot be listed: "), "{}", unlisted.reason);
+    assert!(unlisted.reason.starts_with("cannot list the prompts of this server: "), "{}", unlisted.reason);
 }
 
 #[tokio::test]
-async fn a_server_that_is_gone_is_an_error_and_not_an_empty_listing() {
-    let server = Librarian::new().tools(&["read"]);
+async fn closed_connection_is_an_error_not_an_empty_listing() {
+    let server = ListServer::new().tools(&["read"]);
     let peer = server.connect(EraChoice::Legacy).await;
     peer.close().await;
     let error = Listing::take(&peer, &Filter::default()).await.unwrap_err();
@@ -108,12 +108,12 @@ async fn a_server_that_is_gone_is_an_error_and_not_an_empty_listing() {
 }
 
 #[tokio::test]
-async fn a_change_is_heard_and_only_that_list_is_asked_again() {
+async fn only_the_changed_list_is_requested_again() {
     for era in ERAS {
-        let server = Librarian::new().tools(&["read", "write"]).prompts(&["explain"]);
+        let server = ListServer::new().tools(&["read", "write"]).prompts(&["explain"]);
         let peer = server.connect(era).await;
         let before = Listing::take(&peer, &Filter::default()).await.unwrap();
-        let mut listening = peer.listen(Wanted { tools: true, ..Wanted::default() }).await.unwrap();
+        let mut listening = peer.listen(SubscriptionFilter { tools: true, ..SubscriptionFilter::default() }).await.unwrap();
 
         server.change("tools", json!([{ "name": "read", "description": "and mail it" }, { "name": "append" }]));
         server.announce(List::Tools);
@@ -122,20 +122,20 @@ async fn a_change_is_heard_and_only_that_list_is_asked_again() {
 
         let after = before.again(&peer, &Filter::default(), List::Tools).await.unwrap();
         let diff = Diff::between(&merged([("files", before)]), &merged([("files", after)]));
-        let said: Vec<_> = diff.changes.iter().map(|change| (change.public.as_str(), change.what)).collect();
+        let said: Vec<_> = diff.changes.iter().map(|change| (change.public.as_str(), change.change)).collect();
         assert_eq!(
             said,
-            [("files__append", What::Added), ("files__read", What::Redefined), ("files__write", What::Removed)]
+            [("files__append", ChangeKind::Added), ("files__read", ChangeKind::Redefined), ("files__write", ChangeKind::Removed)]
         );
         assert_eq!(server.asked().iter().filter(|method| *method == "prompts/list").count(), 1);
     }
 }
 
 #[tokio::test]
-async fn the_next_start_knows_what_the_last_one_heard() {
+async fn stored_listing_is_used_at_the_next_start() {
     let folder = tempfile::tempdir().unwrap();
     let copies = DiskCopy::in_folder(folder.path().join("catalog"));
-    let server = Librarian::new().tools(&["read"]).resources(&["file:///a"]);
+    let server = ListServer::new().tools(&["read"]).resources(&["file:///a"]);
     let heard = Listing::take(&server.connect(EraChoice::Modern).await, &Filter::default()).await.unwrap();
     copies.keep(&name("files"), "0a0b", &heard).unwrap();
 
@@ -145,7 +145,7 @@ async fn the_next_start_knows_what_the_last_one_heard() {
     assert_eq!(at_start.freshness_of(&name("files")), Some(Freshness::Unverified));
     assert_eq!(at_start.tools()[0].public.as_str(), "files__read");
 
-    // The server answers, and is as it was: whoever looked at the copy has nothing to learn.
+    // The server lists the same as before, so there are no changes.
     let again = Listing::take(&server.connect(EraChoice::Modern).await, &Filter::default()).await.unwrap();
     assert!(Diff::between(&at_start, &merged([("files", again)])).is_empty());
 }

@@ -1,6 +1,6 @@
-//! From what is wanted to what runs: plans, states, and servers that keep nobody waiting.
+//! From configuration to running servers: plans, states, timing and list selection.
 
 mod planning;
 mod starting;
 mod timing;
-mod visiting;
+mod list_selection;

@@ -1,4 +1,4 @@
-//! Who says yes: the operator's configuration, its filters, a person.
+//! Policy decisions: configuration, filters, approvals and limits.
 
 use futures_util::future::BoxFuture;
 use serde_json::json;
@@ -7,7 +7,7 @@ use toolway_host::{
     call::{CallRequest, Caller, Target},
     catalog::{Filter, Origin, filter::Switch},
     connection::{Phase, WantedServer, Way},
-    policy::{Answer, Approver, CallLimits, Question, Stance},
+    policy::{ApprovalAnswer, Approver, CallLimits, ApprovalRequest, Stance},
     record::Ending,
 };
 use toolway_testkit::{
@@ -23,7 +23,7 @@ fn files() -> FixtureServer {
 }
 
 #[tokio::test]
-async fn what_a_filter_leaves_out_is_neither_listed_nor_called_by_any_name() {
+async fn filtered_tool_is_neither_listed_nor_callable() {
     let files = files();
     let filter = Filter { exclude_tools: vec!["write*".into()], ..Filter::default() };
     let server =
@@ -34,7 +34,7 @@ async fn what_a_filter_leaves_out_is_neither_listed_nor_called_by_any_name() {
     assert_eq!(host.call("files__write").await.ending(), Ending::Refused);
     let origin = Origin { server: name("files"), raw_name: "write".to_owned() };
     let raw = host.call_of(CallRequest::new(Caller::Terminal, Target::ToolOf(origin))).await;
-    assert_eq!(raw.to_string(), "refused: tool `write` of `files` is left out by `excludeTools` of its entry");
+    assert_eq!(raw.to_string(), "refused: tool `write` of `files` is excluded by `excludeTools` of its entry");
     let method = Target::Method { server: name("files"), method: "tools/call".to_owned() };
     let params = Some(Raw::of(&json!({ "name": "write" })));
     let around = host.call_of(CallRequest { arguments: params, ..CallRequest::new(Caller::Terminal, method) }).await;
@@ -44,7 +44,7 @@ async fn what_a_filter_leaves_out_is_neither_listed_nor_called_by_any_name() {
 }
 
 #[tokio::test]
-async fn a_filter_holds_however_a_prompt_or_a_resource_is_asked_for() {
+async fn filter_applies_to_raw_methods() {
     let files = files();
     let filter = Filter { exclude_prompts: vec!["*".into()], resources: Switch::Off, ..Filter::default() };
     let server =
@@ -67,14 +67,14 @@ async fn a_filter_holds_however_a_prompt_or_a_resource_is_asked_for() {
         let said = outcome.to_string();
         let keys = ["excludePrompts", "resources: false"];
         assert!(
-            keys.iter().any(|key| said.ends_with(&format!("left out by `{key}` of its entry"))),
+            keys.iter().any(|key| said.ends_with(&format!("excluded by `{key}` of its entry"))),
             "{method}: {said}"
         );
     }
 }
 
 #[tokio::test]
-async fn whoever_waits_for_a_server_that_hangs_takes_no_slot_from_others() {
+async fn call_to_a_hanging_server_holds_no_slot() {
     let files = files();
     let mut builder = TestHost::with(&files, "files").wanted(fixtures::process("hanging", &["--hang"]));
     builder.options.calls = CallLimits { in_all: 1, waiting: 0, ..CallLimits::default() };
@@ -90,20 +90,20 @@ async fn whoever_waits_for_a_server_that_hangs_takes_no_slot_from_others() {
 }
 
 #[tokio::test]
-async fn a_person_is_asked_and_only_yes_lets_it_through() {
+async fn call_is_sent_only_after_approval() {
     let files = files();
-    let host = TestHost::with(&files, "files").asking(Answer::Yes).start().await;
+    let host = TestHost::with(&files, "files").asking(ApprovalAnswer::Approved).start().await;
     host.ready("files").await;
     assert_eq!(host.call("files__read").await.ending(), Ending::Answered);
     assert_eq!(host.asked(), ["may terminal use the tool `read` of `files`?"]);
-    assert_eq!(host.records()[0].rule.map(|rule| rule.word()), Some("ask"));
+    assert_eq!(host.records()[0].rule.map(|rule| rule.as_str()), Some("ask"));
 
-    host.answering(Answer::No { why: Some("not today".to_owned()) });
-    assert_eq!(host.call("files__read").await.to_string(), "refused: declined: not today");
-    host.answering(Answer::Nobody);
+    host.answering(ApprovalAnswer::Declined { why: Some("not today".to_owned()) });
+    assert_eq!(host.call("files__read").await.to_string(), "refused: approval declined: not today");
+    host.answering(ApprovalAnswer::Unavailable);
     assert_eq!(
         host.call("files__read").await.to_string(),
-        "refused: `read` wants a person's yes, and nobody is there to ask"
+        "refused: `read` requires approval, and no approver is available"
     );
     assert_eq!(files.seen("tools/call").len(), 1);
 }
@@ -111,15 +111,15 @@ async fn a_person_is_asked_and_only_yes_lets_it_through() {
 struct PanickingApprover;
 
 impl Approver for PanickingApprover {
-    fn ask<'a>(&'a self, _question: &'a Question) -> BoxFuture<'a, Answer> {
-        panic!("no");
+    fn ask<'a>(&'a self, _request: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
+        panic!("test panic");
     }
 }
 
 #[tokio::test]
-async fn an_approver_that_panics_has_not_said_yes() {
+async fn panic_of_the_approver_refuses_the_call() {
     let files = files();
-    let mut builder = TestHost::with(&files, "files").asking(Answer::Yes);
+    let mut builder = TestHost::with(&files, "files").asking(ApprovalAnswer::Approved);
     builder.ports.approver = Arc::new(PanickingApprover);
     let host = builder.start().await;
     host.ready("files").await;
@@ -128,18 +128,18 @@ async fn an_approver_that_panics_has_not_said_yes() {
 }
 
 #[tokio::test]
-async fn a_stance_that_denies_sends_nothing() {
+async fn deny_stance_refuses_all_calls() {
     let files = files();
     let mut builder = TestHost::with(&files, "files");
     builder.options.stance = Stance::Deny;
     let host = builder.start().await;
     host.ready("files").await;
-    assert_eq!(host.call("files__read").await.to_string(), "refused: refused by the rule `deny`");
+    assert_eq!(host.call("files__read").await.to_string(), "refused: denied by rule `deny`");
     assert!(files.seen("tools/call").is_empty());
 }
 
 #[tokio::test]
-async fn no_more_calls_run_side_by_side_than_may_and_a_slot_comes_back() {
+async fn concurrent_calls_are_limited_and_slots_are_reused() {
     let files = files();
     let mut builder = TestHost::with(&files, "files");
     builder.options.calls = CallLimits { per_server: 1, waiting: 0, ..CallLimits::default() };
@@ -148,7 +148,7 @@ async fn no_more_calls_run_side_by_side_than_may_and_a_slot_comes_back() {
     let mut first = Box::pin(host.host.call(host.request("files__wait", None)));
     assert!(futures_util::poll!(&mut first).is_pending());
     let second = host.call("files__read").await;
-    assert!(second.to_string().starts_with("refused: no free slot"), "{second}");
+    assert!(second.to_string().starts_with("refused: no free call slot"), "{second}");
     drop(first);
     assert_eq!(host.call("files__read").await.ending(), Ending::Answered);
     let endings: Vec<_> = host.records().iter().map(|record| record.ending).collect();

@@ -1,11 +1,11 @@
-//! The example of the guide, run as somebody else's program runs it.
+//! Runs the example of the embedding guide.
 
 use std::process::Command;
 
 use crate::fixtures;
 
 #[test]
-fn a_program_that_embeds_the_host_sees_exactly_what_its_edits_come_to() {
+fn example_of_the_embedding_guide_works() {
     let folder = tempfile::tempdir().unwrap();
     let embed = fixtures::path().with_file_name("embed");
     assert!(embed.exists(), "{} is missing: `cargo build --examples` builds it", embed.display());
@@ -29,7 +29,7 @@ fn a_program_that_embeds_the_host_sees_exactly_what_its_edits_come_to() {
             "~ notes (filters): goes on",
             "here: kept",
             "notes: goes on with another filters",
-            "tasks: will be started when first needed",
+            "tasks: starts on first use",
             "tunnel: kept",
             "not applied: toolway.json:1: `mcpServers.notes.command` must be a string",
             "servers: 4",

@@ -1,11 +1,11 @@
-//! testkit's fixture server as a real process, and a look at whether it runs.
+//! The fixture server of testkit as a process.
 
 use std::{path::PathBuf, time::Duration};
 
 use toolway_host::connection::{Program, ServerAddress, WantedServer, Way};
 use toolway_testkit::test_host::name;
 
-/// The fixture as a process.
+/// The fixture server as a wanted server.
 pub(crate) fn process(server: &str, words: &[&str]) -> WantedServer {
     WantedServer::new(name(server), Way::Address(ServerAddress::Process(program(server, words))))
 }
@@ -15,12 +15,12 @@ pub(crate) fn program(server: &str, words: &[&str]) -> Program {
     Program { arguments, ..Program::new(path().to_str().unwrap()) }
 }
 
-/// An address.
+/// A server at a URL.
 pub(crate) fn address(server: &str, url: &str) -> WantedServer {
     WantedServer::new(name(server), Way::Address(ServerAddress::http(url.parse().unwrap())))
 }
 
-/// Where the fixture is; it is built with the tests.
+/// Path of the fixture server, which is built with the tests.
 pub(crate) fn path() -> PathBuf {
     let story = std::env::current_exe().unwrap();
     let path = story.ancestors().nth(2).unwrap().join("examples/stdio_fixture");
@@ -28,8 +28,7 @@ pub(crate) fn path() -> PathBuf {
     path
 }
 
-/// Whether a process runs, or any thread of it that still holds its streams. One that nobody has looked after yet does
-/// not.
+/// Whether a process, or any of its threads, is running. A zombie is not.
 pub(crate) fn runs(pid: u32) -> bool {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     threads.into_iter().any(|thread| {
@@ -38,14 +37,14 @@ pub(crate) fn runs(pid: u32) -> bool {
     })
 }
 
-/// Waits until it does not.
+/// Waits until a process has ended.
 pub(crate) async fn gone(pid: u32) {
     while runs(pid) {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 
-/// Kills it, as a deployment does.
+/// Kills a process.
 pub(crate) fn kill(pid: u32) {
     let pid = rustix::process::Pid::from_raw(pid.try_into().unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();

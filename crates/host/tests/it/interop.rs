@@ -1,4 +1,4 @@
-//! It works with what people run: each story against a server we did not write.
+//! Interoperability tests with third-party servers.
 
 mod everything;
 mod fastmcp;

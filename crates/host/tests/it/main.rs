@@ -1,5 +1,5 @@
-//! The stories of the host, told against real processes and against servers we did not write.
-#![expect(clippy::expect_used, clippy::unwrap_used, reason = "what a story tells with is part of the test")]
+//! Integration tests of the host, with real processes and third-party servers.
+#![expect(clippy::expect_used, clippy::unwrap_used, reason = "test code")]
 
 mod calling;
 mod cancelling;

@@ -1,9 +1,9 @@
-//! What is kept on disk, and what is not read back.
+//! Tests of listings stored on disk.
 
 use std::os::unix::fs::PermissionsExt;
 
 use super::*;
-use crate::catalog::{Diff, sketch::Sketch};
+use crate::catalog::{Diff, test_catalog::CatalogBuilder};
 
 const DEFINITION: &str = "aabbccddeeff00112233445566778899";
 
@@ -11,8 +11,8 @@ fn server() -> ServerName {
     "files".parse().unwrap()
 }
 
-fn sketch() -> Sketch {
-    Sketch::default()
+fn test_catalog() -> CatalogBuilder {
+    CatalogBuilder::default()
         .tools("files", &[json!({ "name": "read", "description": "é\n", "inputSchema": { "type": "object" } })])
         .resources("files", &["file:///a"])
         .templates("files", &["file:///{+path}"])
@@ -21,7 +21,7 @@ fn sketch() -> Sketch {
 }
 
 fn listing() -> Listing {
-    sketch().offers[&server()].listing.as_ref().clone()
+    test_catalog().offers[&server()].listing.as_ref().clone()
 }
 
 fn path(copies: &DiskCopy) -> PathBuf {
@@ -36,21 +36,21 @@ fn kept() -> (tempfile::TempDir, DiskCopy) {
 }
 
 #[test]
-fn what_is_kept_comes_back_byte_for_byte() {
+fn stored_listing_is_read_back_byte_for_byte() {
     let (_folder, copies) = kept();
     let recalled = copies.recall(&server(), DEFINITION).unwrap().unwrap();
     assert_eq!(recalled.instructions.as_deref(), Some("with care"));
     assert!(recalled.capabilities.has("resources"));
-    let again = Sketch::default().change("files", |listing| *listing = recalled);
-    assert!(Diff::between(&sketch().merge(), &again.merge()).is_empty());
-    assert_eq!(again.merge().tools()[0].item.raw, sketch().merge().tools()[0].item.raw);
+    let again = CatalogBuilder::default().change("files", |listing| *listing = recalled);
+    assert!(Diff::between(&test_catalog().merge(), &again.merge()).is_empty());
+    assert_eq!(again.merge().tools()[0].item.raw, test_catalog().merge().tools()[0].item.raw);
 }
 
 #[test]
-fn another_definition_or_another_server_has_no_copy() {
+fn copy_is_found_for_its_server_and_definition_only() {
     let (_folder, copies) = kept();
     assert!(copies.recall(&server(), "ffff").unwrap().is_none());
-    // The same beginning, so the same file.
+    // The same first digits lead to the same file.
     assert!(copies.recall(&server(), &DEFINITION.replace("99", "98")).unwrap().is_none());
     assert!(copies.recall(&"git".parse().unwrap(), DEFINITION).unwrap().is_none());
     copies.forget(&server(), DEFINITION).unwrap();
@@ -59,13 +59,13 @@ fn another_definition_or_another_server_has_no_copy() {
 }
 
 #[test]
-fn a_definition_cannot_lead_out_of_the_folder() {
+fn definition_cannot_escape_the_folder() {
     let copies = DiskCopy::in_folder("/nowhere");
     assert_eq!(copies.file(&server(), "../../a/b").path(), Path::new("/nowhere/files.ab.json"));
 }
 
 #[test]
-fn a_broken_copy_is_not_used_and_says_why() {
+fn damaged_copy_is_refused_with_a_reason() {
     let (_folder, copies) = kept();
     let whole = fs::read_to_string(path(&copies)).unwrap();
     for (text, reason) in [
@@ -81,32 +81,32 @@ fn a_broken_copy_is_not_used_and_says_why() {
         assert!(error.contains(reason) && error.contains("files."), "{error}");
     }
     fs::write(path(&copies), whole.replace("\"version\":1", "\"version\":2")).unwrap();
-    assert!(copies.recall(&server(), DEFINITION).unwrap().is_none(), "a newer form is nobody's fault");
+    assert!(copies.recall(&server(), DEFINITION).unwrap().is_none(), "another version is no error");
     copies.keep(&server(), DEFINITION, &listing()).unwrap();
     assert!(copies.recall(&server(), DEFINITION).unwrap().is_some(), "and is replaced");
 }
 
 #[test]
-fn a_copy_that_others_can_write_is_not_used() {
+fn copy_that_others_can_write_is_refused() {
     let (_folder, copies) = kept();
     fs::set_permissions(path(&copies), fs::Permissions::from_mode(0o622)).unwrap();
-    assert!(copies.recall(&server(), DEFINITION).unwrap_err().to_string().ends_with("can be written by others"));
+    assert!(copies.recall(&server(), DEFINITION).unwrap_err().to_string().ends_with("can be written by other users"));
 }
 
 #[test]
-fn what_is_too_large_is_not_kept_and_leaves_nothing_stale() {
+fn listing_that_is_too_large_is_not_stored_and_removes_the_old_copy() {
     let (_folder, copies) = kept();
     let copies = DiskCopy { most: 2_000, ..copies };
     assert!(copies.recall(&server(), DEFINITION).unwrap().is_some());
     let long = "x".repeat(2_000);
-    let large = Sketch::default().tools("files", &[json!({ "name": "x", "description": long })]);
+    let large = CatalogBuilder::default().tools("files", &[json!({ "name": "x", "description": long })]);
     let error = copies.keep(&server(), DEFINITION, &large.offers[&server()].listing).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
     assert!(copies.recall(&server(), DEFINITION).unwrap().is_none());
 }
 
 #[test]
-fn the_oldest_copies_go_when_there_are_too_many() {
+fn oldest_copies_are_deleted_beyond_the_limit() {
     let (_folder, copies) = kept();
     for number in 0..COPIES + 3 {
         let other = format!("{number:016x}");

@@ -1,62 +1,62 @@
-//! What each model vendor takes of a tool's definition, as a table.
+//! What each model vendor accepts in a tool definition, as a table.
 //!
-//! Vendors change this without notice and refuse a whole request for one bad tool, so a line here is what has been
-//! seen to be refused, not what a page promises.
+//! Vendors change this without notice and reject a whole request because of one tool. The rules are based on observed
+//! rejections, not on documentation.
 
 use std::{fmt, str::FromStr};
 
 use super::Severity;
 
-/// A vendor of models.
+/// A model vendor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Provider {
-    /// Claude.
+    /// Anthropic (Claude).
     Anthropic,
-    /// GPT.
+    /// OpenAI (GPT).
     OpenAi,
-    /// Gemini.
+    /// Google (Gemini).
     Gemini,
 }
 
-/// A word that names no vendor.
+/// An unknown vendor name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no provider; there are `anthropic`, `openai` and `gemini`")]
+#[error("unknown provider `{0}`; use `anthropic`, `openai` or `gemini`")]
 pub struct UnknownProvider(pub String);
 
-/// What one vendor takes.
+/// Rules of one vendor.
 #[derive(Debug)]
 pub(super) struct Rules {
     pub(super) provider: Provider,
     pub(super) name: NameRule,
-    /// Letters of a description.
+    /// Maximum length of a description in characters.
     pub(super) description: Option<usize>,
-    /// Tools in one request.
+    /// Maximum number of tools in one request.
     pub(super) tools: Option<usize>,
-    /// Keywords that may not stand at the top of a schema.
+    /// Keywords that are rejected at the top level of a schema.
     pub(super) not_at_the_top: &'static [&'static str],
-    /// Keywords that may stand nowhere, each with how bad it is.
+    /// Keywords that are unsupported at any level, with their severity.
     pub(super) nowhere: &'static [(&'static str, Severity)],
-    /// `"type": ["object", "null"]`
+    /// Severity of type lists such as `"type": ["object", "null"]`.
     pub(super) type_lists: Option<Severity>,
-    /// `true` and `false` in the place of a schema.
+    /// Severity of `true` and `false` as schemas.
     pub(super) boolean_schemas: Option<Severity>,
-    /// An array that does not say of what.
+    /// Severity of arrays without `items`.
     pub(super) arrays_without_items: Option<Severity>,
-    /// A list of values that are no strings.
+    /// Severity of `enum` values that are not strings.
     pub(super) other_enums: Option<Severity>,
-    /// The only formats of strings.
+    /// Supported string formats; `None`: all.
     pub(super) formats: Option<&'static [&'static str]>,
-    /// What the names of parameters may look like.
+    /// Rule for parameter names.
     pub(super) parameter: Option<NameRule>,
-    /// Something required that is not described.
+    /// Severity of required parameters that are not in `properties`.
     pub(super) undescribed_required: Option<Severity>,
 }
 
-/// What a name may look like.
+/// Rule for names.
 #[derive(Debug)]
 pub(super) struct NameRule {
     longest: usize,
-    /// Besides letters and digits.
+    /// Allowed characters besides ASCII letters and digits.
     marks: &'static [u8],
     begins_with_letter: bool,
 }
@@ -126,7 +126,7 @@ const GEMINI: Rules = Rules {
 // === impl Provider ===
 
 impl Provider {
-    /// All of them.
+    /// All vendors.
     pub const ALL: [Self; 3] = [Self::Anthropic, Self::OpenAi, Self::Gemini];
 
     pub(super) fn rules(self) -> &'static Rules {
@@ -164,15 +164,15 @@ impl fmt::Display for Provider {
 // === impl NameRule ===
 
 impl NameRule {
-    /// What is wrong with a name, to be read after "its name".
+    /// Returns what is wrong with a name, as a phrase that follows "its name".
     pub(super) fn problem(&self, name: &str) -> Option<String> {
         let wrong = |letter: &char| !letter.is_ascii_alphanumeric() && !self.has_mark(*letter);
         let first = name.chars().next()?;
         if self.longest < name.len() {
-            return Some(format!("has {} letters and not at most {}", name.len(), self.longest));
+            return Some(format!("has {} characters instead of at most {}", name.len(), self.longest));
         }
         if let Some(letter) = name.chars().find(wrong) {
-            return Some(format!("holds `{}`", letter.escape_debug()));
+            return Some(format!("contains `{}`", letter.escape_debug()));
         }
         let begins_badly = self.begins_with_letter && !first.is_ascii_alphabetic() && first != '_';
         begins_badly.then(|| format!("begins with `{first}`"))

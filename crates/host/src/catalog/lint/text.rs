@@ -1,25 +1,25 @@
-//! Text that is not what it looks like: letters nobody sees, sequences that move a terminal's cursor, words that
-//! are meant for the model and not for the person who agreed to the tool, and keys that stand twice.
+//! Finds deceptive text: invisible characters, terminal control sequences, phrases that address the model instead of the
+//! user, and duplicate keys.
 //!
-//! A finding is a reason to look, not a proof: a server that means ill can say so in plain words.
+//! A finding is a reason for a review, not a proof. A malicious server can also use plain text.
 
 use std::collections::HashSet;
 
 use toolway_config::ServerName;
-use toolway_wire::json::{Kind, Raw};
+use toolway_wire::json::{JsonKind, Raw};
 
-use super::{About, Finding, Severity, shown};
+use super::{ToolReport, Finding, Severity, shown};
 use crate::catalog::Catalog;
 
-/// A description longer than this is rarely read to its end by a person.
+/// Length in characters above which users rarely read a description to its end.
 const LONG: usize = 4_000;
-/// A word longer than this is no word: it may be data for the model to carry elsewhere.
+/// Length in characters above which a word is probably encoded data.
 const WORD: usize = 200;
-/// Values of one definition that are looked at.
+/// Maximum number of values of one definition that are checked.
 const LOOKED_AT: usize = 10_000;
 
-/// Phrases that speak to the model about its user, its instructions or other tools; in lower case, and each with a
-/// space or a bracket in it, so that a single word need not be looked at.
+/// Phrases that address the model about its user, its instructions or other tools. In lower case, and each with a space or
+/// a bracket, so that single words need not be checked.
 const TO_THE_MODEL: [&str; 14] = [
     "ignore previous instructions",
     "ignore all previous",
@@ -37,103 +37,103 @@ const TO_THE_MODEL: [&str; 14] = [
     "[system]",
 ];
 
-/// What is odd about the instructions of a server.
+/// Findings about the instructions of a server.
 pub(super) fn of_instructions(server: &ServerName, text: &str) -> Vec<Finding> {
-    let of = |(severity, rule, sentence): Said| Finding {
+    let of = |(severity, rule, sentence): TextFinding| Finding {
         severity,
         rule,
         server: Some(server.clone()),
         tool: None,
-        sentence: format!("The instructions of the server: {sentence}"),
+        sentence: format!("In the instructions of the server: {sentence}"),
     };
     hidden(text).into_iter().chain(spoken(text)).chain(long(text)).map(of).collect()
 }
 
-/// What is odd about the text of a tool: every name and value of its definition.
-pub(super) fn check(about: &mut About<'_>, catalog: &Catalog) {
+/// Checks all keys and strings of a tool definition.
+pub(super) fn check(report: &mut ToolReport<'_>, catalog: &Catalog) {
     let mut said = HashSet::new();
-    let raw = about.entry.item.raw.clone();
+    let raw = report.entry.item.raw.clone();
     each_text(&raw, &mut |text| {
         for (severity, rule, sentence) in hidden(text).into_iter().chain(spoken(text)) {
             if said.insert(sentence.clone()) {
-                about.say(severity, rule, sentence);
+                report.report(severity, rule, sentence);
             }
         }
     });
-    let description = about.entry.item.description.clone().unwrap_or_default();
-    long(&description).into_iter().for_each(|(severity, rule, sentence)| about.say(severity, rule, sentence));
+    let description = report.entry.item.description.clone().unwrap_or_default();
+    long(&description).into_iter().for_each(|(severity, rule, sentence)| report.report(severity, rule, sentence));
     if let Some(key) = doubled(&raw) {
         let sentence = format!(
-            "The key `{}` stands twice in its definition; readers disagree about which one counts.",
+            "Its definition has the duplicate key `{}`; parsers disagree about which value applies.",
             shown(&key)
         );
-        about.say(Severity::Error, "doubled-key", sentence);
+        report.report(Severity::Error, "doubled-key", sentence);
     }
-    if let Some(other) = speaks_of(about, &description, catalog) {
-        let sentence = format!("Its description speaks of `{other}`, a tool of another server.");
-        about.say(Severity::Warning, "speaks-of-others", sentence);
+    if let Some(other) = speaks_of(report, &description, catalog) {
+        let sentence = format!("Its description mentions `{other}`, a tool of another server.");
+        report.report(Severity::Warning, "speaks-of-others", sentence);
     }
 }
 
-type Said = (Severity, &'static str, String);
+type TextFinding = (Severity, &'static str, String);
 
-/// Letters that are not seen.
-fn hidden(text: &str) -> Option<Said> {
+/// Finds invisible characters.
+fn hidden(text: &str) -> Option<TextFinding> {
     let letter = text.chars().find(|letter| unseen(*letter).is_some())?;
     let what = unseen(letter)?;
     let place = text.chars().position(|other| other == letter).unwrap_or_default();
     let sentence = format!(
-        "There is {what} (U+{:04X}) at letter {place} of its text, which a person does not see.",
+        "Its text contains {what} (U+{:04X}) at position {place}, which is invisible to users.",
         u32::from(letter)
     );
     Some((Severity::Error, "hidden-text", sentence))
 }
 
-/// What kind of unseen letter this is. Joiners and selectors that real scripts and pictures need are let through.
+/// Describes an invisible character. Joiners and selectors that scripts and emoji need are allowed.
 fn unseen(letter: char) -> Option<&'static str> {
     match letter {
         '\n' | '\r' | '\t' => None,
         '\u{1b}' | '\u{9b}' => Some("a terminal control sequence"),
         letter if letter.is_control() => Some("a control character"),
         '\u{200b}' | '\u{2060}'..='\u{2064}' | '\u{feff}' | '\u{180e}' | '\u{ad}' => Some("an invisible character"),
-        '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => Some("a change of direction"),
-        '\u{e0000}'..='\u{e007f}' | '\u{e0100}'..='\u{e01ef}' => Some("a tag that only machines read"),
-        '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..='\u{10fffd}' => Some("a character of private meaning"),
+        '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => Some("a text direction control"),
+        '\u{e0000}'..='\u{e007f}' | '\u{e0100}'..='\u{e01ef}' => Some("a tag character"),
+        '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..='\u{10fffd}' => Some("a private-use character"),
         _ => None,
     }
 }
 
-/// Words meant for the model.
-fn spoken(text: &str) -> Option<Said> {
+/// Finds phrases that address the model.
+fn spoken(text: &str) -> Option<TextFinding> {
     if !text.contains(|letter: char| letter.is_whitespace() || matches!(letter, '<' | '[')) {
         return None;
     }
     let plain = text.to_lowercase().split_whitespace().collect::<Vec<_>>().join(" ");
     let phrase = TO_THE_MODEL.iter().find(|phrase| plain.contains(**phrase))?;
-    let sentence = format!("It says \"{phrase}\", which is meant for a model and not for a person.");
+    let sentence = format!("It contains \"{phrase}\", which addresses the model instead of the user.");
     Some((Severity::Warning, "speaks-to-the-model", sentence))
 }
 
-fn long(text: &str) -> Vec<Said> {
+fn long(text: &str) -> Vec<TextFinding> {
     let mut said = Vec::new();
     let letters = text.chars().count();
     if LONG < letters {
-        let sentence = format!("It has {letters} letters of description; nobody reads that before agreeing to it.");
+        let sentence = format!("Its description has {letters} characters; users rarely read that much before accepting it.");
         said.push((Severity::Warning, "long-text", sentence));
     }
     if let Some(word) = text.split_whitespace().find(|word| WORD < word.chars().count()) {
-        let sentence = format!("It holds a word of {} letters: `{}`.", word.chars().count(), shown(word));
+        let sentence = format!("It contains a word of {} characters: `{}`.", word.chars().count(), shown(word));
         said.push((Severity::Warning, "long-word", sentence));
     }
     said
 }
 
-/// The public name of another server's tool that a description mentions.
-fn speaks_of(about: &About<'_>, description: &str, catalog: &Catalog) -> Option<String> {
+/// Returns the public name of another server's tool that a description mentions.
+fn speaks_of(report: &ToolReport<'_>, description: &str, catalog: &Catalog) -> Option<String> {
     let words = description.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_' && letter != '-');
     let names = words.filter(|word| word.contains("__")).filter_map(|word| word.parse().ok());
     let others = names.filter_map(|name| catalog.find_tool(&name));
-    let mut others = others.filter(|other| other.origin.server != about.entry.origin.server);
+    let mut others = others.filter(|other| other.origin.server != report.entry.origin.server);
     others.next().map(|other| other.public.to_string())
 }
 
@@ -143,20 +143,20 @@ fn each_text(value: &Raw, visit: &mut impl FnMut(&str)) {
     for _ in 0..LOOKED_AT {
         let Some(value) = waiting.pop() else { return };
         match value.kind() {
-            Kind::String => value.as_str().into_iter().for_each(|text| visit(&text)),
-            Kind::Array => waiting.extend(value.elements_within(LOOKED_AT)),
-            Kind::Object => {
+            JsonKind::String => value.as_str().into_iter().for_each(|text| visit(&text)),
+            JsonKind::Array => waiting.extend(value.elements_within(LOOKED_AT)),
+            JsonKind::Object => {
                 for member in value.members() {
                     visit(&member.key);
                     waiting.push(member.value);
                 }
             }
-            Kind::Number | Kind::Boolean | Kind::Null => {}
+            JsonKind::Number | JsonKind::Boolean | JsonKind::Null => {}
         }
     }
 }
 
-/// A key that stands twice in one object.
+/// Returns a duplicate key of an object.
 fn doubled(value: &Raw) -> Option<String> {
     let mut waiting = vec![value.clone()];
     for _ in 0..LOOKED_AT {
@@ -167,7 +167,7 @@ fn doubled(value: &Raw) -> Option<String> {
         if let Some(twice) = keys.windows(2).find(|pair| pair[0] == pair[1]) {
             return Some(twice[0].clone());
         }
-        waiting.extend(values.into_iter().filter(|value| matches!(value.kind(), Kind::Object | Kind::Array)));
+        waiting.extend(values.into_iter().filter(|value| matches!(value.kind(), JsonKind::Object | JsonKind::Array)));
         waiting.extend(value.elements_within(LOOKED_AT));
     }
     None

@@ -1,4 +1,4 @@
-//! How names are given: readable, safe, unique, and not because of a neighbour.
+//! Tests of public names: readable, safe, unique and stable.
 
 use std::collections::HashSet;
 
@@ -16,7 +16,7 @@ fn names(naming: Naming, origins: &[(&str, &str)]) -> Vec<String> {
 }
 
 #[test]
-fn a_plain_name_is_prefixed_and_nothing_else() {
+fn plain_name_only_gets_its_prefix() {
     assert_eq!(
         names(Naming::Always, &[("files", "read_file"), ("git", "read_file")]),
         ["files__read_file", "git__read_file"]
@@ -24,7 +24,7 @@ fn a_plain_name_is_prefixed_and_nothing_else() {
 }
 
 #[test]
-fn what_is_not_safe_gets_a_readable_beginning_and_a_tag() {
+fn unsafe_name_gets_a_readable_beginning_and_a_tag() {
     let long = "x".repeat(200);
     let names =
         names(Naming::Always, &[("files", "read.file"), ("files", "read/file"), ("files", "日本"), ("f", &long)]);
@@ -36,12 +36,12 @@ fn what_is_not_safe_gets_a_readable_beginning_and_a_tag() {
 }
 
 #[test]
-fn a_tag_is_the_same_in_every_run() {
+fn tag_is_stable() {
     assert_eq!(names(Naming::Always, &[("files", "read.file")]), ["files__read_file_7dca2e2cdc06"]);
 }
 
 #[test]
-fn a_name_begins_with_a_letter_for_the_vendor_that_wants_it() {
+fn name_begins_with_a_letter_or_underscore() {
     assert_eq!(names(Naming::Always, &[("7zip", "pack")]), ["_7zip__pack"]);
     let odd = names(Naming::Always, &[("7zip", "pack"), ("_7zip", "pack")]);
     assert_eq!(odd[0], "_7zip__pack");
@@ -49,55 +49,55 @@ fn a_name_begins_with_a_letter_for_the_vendor_that_wants_it() {
 }
 
 #[test]
-fn an_underscore_at_the_end_of_a_server_is_not_mistaken_for_one_of_the_tool() {
+fn trailing_underscore_of_a_server_name_is_unambiguous() {
     let names = names(Naming::Always, &[("a", "_b"), ("a_", "b")]);
     assert_eq!(names[0], "a___b");
     assert_ne!(names[0], names[1]);
 }
 
 #[test]
-fn a_name_made_to_look_like_a_tagged_one_gets_a_tag_of_its_own() {
+fn name_that_looks_tagged_gets_its_own_tag() {
     let victim = names(Naming::Always, &[("files", "read.file")]).remove(0);
     let forged = victim.strip_prefix("files__").unwrap();
     let both = names(Naming::Always, &[("files", "read.file"), ("files", forged)]);
     assert_eq!(both[0], victim);
     assert_ne!(both[1], victim);
-    assert_eq!(names(Naming::Always, &[("files", forged)]), both[1..], "also where there is nobody to be mistaken for");
+    assert_eq!(names(Naming::Always, &[("files", forged)]), both[1..], "also without the other item");
 }
 
 #[test]
-fn auto_prefixes_every_one_of_those_that_collide() {
+fn auto_naming_prefixes_all_colliding_names() {
     let given = names(Naming::Auto, &[("a", "read"), ("a", "write"), ("b", "read")]);
     assert_eq!(given, ["a__read", "write", "b__read"]);
-    // A third server's bare name that is what a collision makes of another.
+    // The bare name of a third server equals the prefixed name of another one.
     let given = names(Naming::Auto, &[("a", "read"), ("b", "read"), ("c", "a__read")]);
     assert_eq!(HashSet::<&String>::from_iter(&given).len(), 3);
     assert_eq!(given[1], "b__read");
 }
 
 #[test]
-fn never_lets_the_first_keep_its_name() {
+fn never_naming_lets_the_first_keep_its_name() {
     let given = names(Naming::Never, &[("a", "read"), ("b", "read")]);
     assert_eq!(given[0], "read");
     assert!(given[1].starts_with("read_") && given[1].len() == "read_".len() + TAG_DIGITS, "{given:?}");
 }
 
 #[test]
-fn text_from_outside_is_a_name_or_an_error() {
+fn parsing_accepts_valid_names_only() {
     assert_eq!("files__read".parse::<PublicName>().unwrap().as_str(), "files__read");
     for wrong in ["", "a b", "ä", "a.b", &"x".repeat(65)] {
         assert!(wrong.parse::<PublicName>().is_err(), "{wrong}");
     }
 }
 
-/// What a name says of itself: `server name` of each reading.
+/// Possible origins of a name, each as `server name`.
 fn read(name: &str) -> Vec<String> {
     let origins = name.parse::<PublicName>().unwrap().origins();
     origins.into_iter().map(|origin| format!("{} {}", origin.server, origin.raw_name)).collect()
 }
 
 #[test]
-fn a_name_says_whose_it_is_in_one_way_for_all() {
+fn prefixed_name_has_one_origin() {
     let long = "s".repeat(32);
     assert_eq!(read("files__read"), ["files read"]);
     assert_eq!(read("files__read__all"), ["files read__all"]);
@@ -105,10 +105,10 @@ fn a_name_says_whose_it_is_in_one_way_for_all() {
     assert_eq!(read("_a__x"), ["_a x"], "`a` has no need of a letter before it");
     assert_eq!(read("_7x__pack"), ["7x pack"], "`_7x` is always tagged");
     assert_eq!(read(&format!("{long}__x")), [format!("{long} x")]);
-    for nobodys in
+    for unowned in
         ["read", "7x__pack", "__files__x", "___x", "Files__x", &format!("_{long}__x"), &format!("{long}s__x")]
     {
-        assert!(read(nobodys).is_empty(), "{nobodys}: {:?}", read(nobodys));
+        assert!(read(unowned).is_empty(), "{unowned}: {:?}", read(unowned));
     }
     let tagged = names(Naming::Always, &[("a_", "b"), ("_7x", "pack"), ("files", "read.file")]);
     assert!(read(&tagged[0]).contains(&"a_ b".to_owned()), "{:?}", read(&tagged[0]));
@@ -151,7 +151,7 @@ proptest! {
     }
 
     #[test]
-    fn with_prefixes_a_neighbour_changes_no_name(origins in proptest::collection::vec(any_origin(), 1..40)) {
+    fn prefixed_names_do_not_depend_on_other_items(origins in proptest::collection::vec(any_origin(), 1..40)) {
         let origins = distinct(origins);
         let together = assign(&origins, Naming::Always);
         for (origin, name) in origins.iter().zip(together) {
@@ -160,7 +160,7 @@ proptest! {
     }
 
     #[test]
-    fn every_prefixed_name_says_whose_it_is(origin in any_origin()) {
+    fn origin_is_found_from_every_prefixed_name(origin in any_origin()) {
         let name = assign(std::slice::from_ref(&origin), Naming::Always).remove(0).unwrap();
         let read = name.origins();
         prop_assert!(read.iter().any(|read| read.server == origin.server), "{} {:?}", name, read);
@@ -169,7 +169,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_of_neighbours_does_not_count_where_all_give_way(
+    fn order_of_items_does_not_matter_with_auto_naming(
         origins in proptest::collection::vec(any_origin(), 1..40)
     ) {
         let origins = distinct(origins);

@@ -1,12 +1,11 @@
-//! Text as words: `read_file`, `readFile`, `read-file` and "Reads files." are the same two.
+//! Splits text into normalised words: `read_file`, `readFile`, `read-file` and "Reads files." give the same two words.
 //!
-//! Words are cut at everything that is no letter or digit and where small letters meet capitals; they are compared
-//! in lower case and without the endings that English puts on them. Letters of scripts that set no spaces stand
-//! alone.
+//! Words are split at characters other than letters and digits, and between lower and upper case. They are converted to
+//! lower case, and English endings are removed. Each character of a script without spaces is a word.
 
-/// Letters of a text that are looked at; what is said after them helps nobody to find it.
+/// Maximum number of characters of a text that are indexed.
 const LOOKED_AT: usize = 16 * 1024;
-/// A longer word is cut: nobody asks for it.
+/// Maximum length of a word in bytes; longer words are truncated.
 const LONGEST: usize = 40;
 
 /// Calls `visit` with each word.
@@ -26,7 +25,7 @@ pub(super) fn each(text: &str, mut visit: impl FnMut(&str)) {
     finish(&mut word, &mut visit);
 }
 
-/// Whether a letter does not belong to the word before it.
+/// Whether a character starts a new word.
 fn begins_word(before: Option<char>, letter: char, after: Option<char>) -> bool {
     let Some(before) = before else { return true };
     if !letter.is_alphanumeric() || stands_alone(letter) || stands_alone(before) {
@@ -51,7 +50,7 @@ fn finish(word: &mut String, visit: &mut impl FnMut(&str)) {
     }
 }
 
-/// How much of a word is left without an English ending; rough, but the same for question and text.
+/// Length of a word without its English ending. This is approximate, but the same for query and text.
 fn without_ending(word: &str) -> usize {
     let keeps = |ending: &str, least: usize| word.strip_suffix(ending).map(str::len).filter(|left| least <= *left);
     let stem = keeps("ies", 2)
@@ -61,7 +60,7 @@ fn without_ending(word: &str) -> usize {
         .or_else(|| keeps("ed", 3))
         .or_else(|| keeps("s", 2))
         .unwrap_or(word.len());
-    // `file` and `files`, `directory` and `directories`: the same beginning.
+    // `file` and `files`, `directory` and `directories` get the same stem.
     let vowel = word[..stem].strip_suffix(['e', 'y']).map(str::len);
     vowel.filter(|left| 2 < *left).unwrap_or(stem)
 }
@@ -77,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_cut_where_people_see_them() {
+    fn words_are_split_at_separators_and_case_changes() {
         for (text, expected) in [
             ("read_file", vec!["read", "fil"]),
             ("readFile", vec!["read", "fil"]),
@@ -95,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_of_a_word_are_one() {
+    fn forms_of_a_word_have_the_same_stem() {
         for (one, other) in
             [("directory", "directories"), ("search", "searches"), ("list", "listing"), ("create", "created")]
         {
@@ -104,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stranger_cannot_make_it_long() {
+    fn long_input_is_bounded() {
         assert!(words(&"x".repeat(1_000_000))[0].len() <= 44);
         assert!(words(&"a ".repeat(1_000_000)).len() <= 16 * 1024);
     }

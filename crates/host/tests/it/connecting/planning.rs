@@ -1,11 +1,11 @@
-//! Wanted against running: the plan that is shown is the plan that is applied.
+//! Plans: the difference between wanted and running servers.
 
 use std::path::Path;
 
 use toolway_config::{Config, document::Document};
 use toolway_host::{
     HostError,
-    connection::{Effect, Happened, Phase, Plan, WantedServer, Way},
+    connection::{Effect, ServerPlanResult, Phase, Plan, WantedServer, Way},
     event::HostEvent,
     record::Ending,
 };
@@ -16,7 +16,7 @@ use toolway_testkit::{
 
 use crate::fixtures;
 
-/// A configuration with these entries, in which `PROGRAM` is the fixture.
+/// A configuration with these entries, in which `PROGRAM` is replaced by the fixture server.
 fn config(entries: &str) -> Config {
     let program = fixtures::path().to_str().unwrap().to_owned();
     let text = format!(r#"{{"mcpServers":{{{}}}}}"#, entries.replace("PROGRAM", &program));
@@ -28,7 +28,7 @@ fn shown(plan: &Plan) -> String {
 }
 
 #[tokio::test]
-async fn an_edit_is_shown_as_a_plan_and_exactly_that_is_done() {
+async fn plan_is_applied_as_shown() {
     let before = config(
         r#""kept": {"command": "PROGRAM", "args": ["kept"]},
            "gone": {"command": "PROGRAM", "args": ["gone"]},
@@ -53,7 +53,7 @@ async fn an_edit_is_shown_as_a_plan_and_exactly_that_is_done() {
     let plan = host.host.plan(&after).unwrap();
     assert_eq!(
         shown(&plan),
-        "+ later; + new; + off; - gone; ~ moved (args): connected anew; ~ trimmed (filters): goes on"
+        "+ later; + new; + off; - gone; ~ moved (args): reconnects; ~ trimmed (filters): keeps its connection"
     );
     assert!(fixtures::runs(gone), "a plan changes nothing");
 
@@ -66,8 +66,8 @@ async fn an_edit_is_shown_as_a_plan_and_exactly_that_is_done() {
         [
             "gone: closed",
             "kept: kept",
-            "later: will be started when first needed",
-            "moved: connected anew because of args",
+            "later: starts on first use",
+            "moved: reconnected: args changed",
             "new: started",
             "off: stays disabled",
             "trimmed: goes on with another filters",
@@ -87,22 +87,22 @@ async fn an_edit_is_shown_as_a_plan_and_exactly_that_is_done() {
 
     assert!(host.host.plan(&after).unwrap().is_empty());
     let nothing = host.host.reload(&after).unwrap();
-    assert!(nothing.results.values().all(|happened| *happened == Happened::Kept));
+    assert!(nothing.results.values().all(|happened| *happened == ServerPlanResult::Kept));
     host.host.shutdown().await;
     assert_eq!(host.host.reload(&before).unwrap_err(), HostError::ShutDown);
 }
 
 #[tokio::test]
-async fn a_call_under_way_may_finish_on_a_server_that_is_no_longer_wanted() {
+async fn call_in_flight_finishes_on_a_removed_server() {
     let config = config(r#""trees": {"command": "PROGRAM", "args": ["trees"]}"#);
     let host = TestHost::new().config(config).start().await;
     host.ready("trees").await;
-    // It takes fifty milliseconds, and the server is removed in the middle.
+    // The call takes 50 ms, and the server is removed meanwhile.
     let growing = host.call_with("trees__grow", Some(serde_json::json!({ "name": "leaf" })));
     let removing = async {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         let applied = host.host.reload(&Config::default()).unwrap();
-        assert_eq!(applied.results[&name("trees")], Happened::Closed);
+        assert_eq!(applied.results[&name("trees")], ServerPlanResult::Closed);
     };
     let (outcome, ()) = tokio::join!(growing, removing);
     assert_eq!(outcome.ending(), Ending::Answered, "{outcome}");
@@ -111,21 +111,21 @@ async fn a_call_under_way_may_finish_on_a_server_that_is_no_longer_wanted() {
 }
 
 #[tokio::test]
-async fn a_configuration_that_cannot_be_taken_changes_nothing() {
+async fn refused_configuration_changes_nothing() {
     let files = FixtureServer::new("files").tool("read", "Read");
     let host = TestHost::with(&files, "files").start().await;
     host.ready("files").await;
     let refused = host.host.reload(&config(r#""files": {"command": "PROGRAM"}, "b": {"command": "PROGRAM"}"#));
     assert_eq!(
         refused.unwrap_err().to_string(),
-        "the program and /etc/toolway.json:1 both have a server `files`; rename one"
+        "server `files` is defined both by the embedding program and in /etc/toolway.json:1; rename one of them"
     );
     assert_eq!(host.host.servers().len(), 1);
     assert_eq!(host.call("files__read").await.ending(), Ending::Answered);
 }
 
 #[tokio::test]
-async fn an_entry_that_leads_nowhere_is_failed_with_its_place_and_starts_nothing() {
+async fn entry_with_an_unset_variable_fails_with_its_place() {
     let config = config(r#""files": {"command": "PROGRAM", "env": {"KEY": "${NOWHERE}"}}"#);
     let host = TestHost::new().config(config).start().await;
     let status = host.until("files", |phase| matches!(phase, Phase::Failed { .. })).await;
@@ -135,7 +135,7 @@ async fn an_entry_that_leads_nowhere_is_failed_with_its_place_and_starts_nothing
 }
 
 #[test]
-fn a_plan_says_what_has_to_be_dialled_again_and_why() {
+fn plan_names_the_reason_for_a_restart() {
     let server = |way: Way| {
         let server = WantedServer::new(name("files"), way);
         [(server.name.clone(), std::sync::Arc::new(server))].into()

@@ -1,13 +1,13 @@
-//! When a server is connected, what is known of it then, and who can change that.
+//! Connecting and disconnecting servers, and their status.
 
 use std::{sync::Arc, time::Duration};
 
 use serde_json::json;
 use toolway_config::server::{Need, Standing, Start};
 use toolway_host::{
-    connection::{DialError, Phase, Stopped, TransportKind, WantedServer, Way},
+    connection::{DialError, Phase, StopReason, TransportKind, WantedServer, Way},
     event::HostEvent,
-    keeper::Custody,
+    keeper::CleanupGuarantee,
     record::Ending,
     whose_move::WhoseMove,
 };
@@ -29,7 +29,7 @@ fn lazy(server: &FixtureServer) -> WantedServer {
 }
 
 #[tokio::test]
-async fn everything_that_is_known_of_a_server_is_in_its_status() {
+async fn status_has_all_details_of_a_server() {
     let server = WantedServer {
         description: Some("All my files".to_owned()),
         source: "toolway.json:3".to_owned(),
@@ -42,7 +42,7 @@ async fn everything_that_is_known_of_a_server_is_in_its_status() {
     assert_eq!(status.description.as_deref(), Some("All my files"));
     assert!(status.target.ends_with("stdio_fixture"));
     assert!(fixtures::runs(status.process.unwrap()));
-    assert!(matches!(status.custody, Some(Custody::Weaker { .. })));
+    assert!(matches!(status.cleanup, Some(CleanupGuarantee::BestEffort { .. })));
     assert_eq!(status.stderr, ["here I am"]);
     assert!(status.uptime().is_some());
     let profile = status.profile.unwrap();
@@ -55,7 +55,7 @@ async fn everything_that_is_known_of_a_server_is_in_its_status() {
 }
 
 #[tokio::test]
-async fn a_secret_of_the_entry_is_in_no_status() {
+async fn secrets_are_redacted_in_the_status() {
     let mut program = fixtures::program("files", &["--say", "my key is s3cret", "--crash"]);
     program.variables.insert("KEY".into(), "s3cret".into());
     let server =
@@ -67,10 +67,10 @@ async fn a_secret_of_the_entry_is_in_no_status() {
 }
 
 #[tokio::test]
-async fn a_lazy_server_is_connected_by_the_first_call() {
+async fn first_call_connects_a_lazy_server() {
     let files = files();
     let host = TestHost::new().wanted(lazy(&files)).start().await;
-    assert_eq!(host.status("files").phase, Phase::Stopped(Stopped::NotNeededYet));
+    assert_eq!(host.status("files").phase, Phase::Stopped(StopReason::NotNeededYet));
     tokio::task::yield_now().await;
     assert!(files.seen("tools/list").is_empty());
     assert_eq!(host.call("files__read").await.ending(), Ending::Answered);
@@ -78,18 +78,18 @@ async fn a_lazy_server_is_connected_by_the_first_call() {
 }
 
 #[tokio::test]
-async fn an_idle_server_is_stopped_and_the_next_call_has_it_back() {
+async fn idle_server_is_stopped_and_restarted_by_the_next_call() {
     let files = files();
     let server = WantedServer { idle_stop: Some(Duration::from_millis(100)), ..lazy(&files) };
     let host = TestHost::new().wanted(server).start().await;
     assert_eq!(host.call("files__read").await.ending(), Ending::Answered);
-    host.until("files", |phase| *phase == Phase::Stopped(Stopped::Idle)).await;
+    host.until("files", |phase| *phase == Phase::Stopped(StopReason::Idle)).await;
     assert_eq!(host.host.catalog().tools().len(), 1, "what it offers is still offered");
     assert_eq!(host.call("files__read").await.ending(), Ending::Answered);
 }
 
 #[tokio::test]
-async fn a_server_somebody_listens_to_is_not_idle() {
+async fn server_with_a_subscription_is_not_idle() {
     let files = files();
     let server = WantedServer { idle_stop: Some(Duration::from_millis(50)), ..lazy(&files) };
     let host = TestHost::new().wanted(server).start().await;
@@ -104,11 +104,11 @@ async fn a_server_somebody_listens_to_is_not_idle() {
     files.touch("files://one");
     assert!(within("an update", updates.next()).await.is_some());
     drop(updates);
-    host.until("files", |phase| *phase == Phase::Stopped(Stopped::Idle)).await;
+    host.until("files", |phase| *phase == Phase::Stopped(StopReason::Idle)).await;
 }
 
 #[tokio::test]
-async fn what_a_server_did_not_declare_is_not_asked() {
+async fn undeclared_features_are_not_requested() {
     let files = files().declaring(json!({ "tools": {} }));
     let host = TestHost::with(&files, "files").start().await;
     host.ready("files").await;
@@ -128,14 +128,14 @@ async fn what_a_server_did_not_declare_is_not_asked() {
 }
 
 #[tokio::test]
-async fn a_server_can_be_disconnected_connected_reconnected_refreshed_and_toggled() {
+async fn server_can_be_disconnected_connected_refreshed_and_toggled() {
     let files = files();
     let host = TestHost::with(&files, "files").start().await;
     host.ready("files").await;
     let server = name("files");
 
     let status = within("disconnecting", host.host.disconnect(&server)).await.unwrap();
-    assert_eq!(status.phase, Phase::Stopped(Stopped::Disconnected));
+    assert_eq!(status.phase, Phase::Stopped(StopReason::Disconnected));
     host.offers(&[]).await;
     let outcome = host.call("files__read").await;
     assert_eq!(outcome.ending(), Ending::Refused, "{outcome}");
@@ -155,24 +155,24 @@ async fn a_server_can_be_disconnected_connected_reconnected_refreshed_and_toggle
     let status = within("disabling", host.host.toggle(&server, Standing::Disabled)).await.unwrap();
     assert_eq!(status.phase, Phase::Disabled);
     for refused in [host.host.connect(&server).await, host.host.reconnect(&server).await] {
-        assert_eq!(refused.unwrap_err().to_string(), "the server `files` is disabled");
+        assert_eq!(refused.unwrap_err().to_string(), "server `files` is disabled");
     }
-    assert_eq!(host.status("files").phase, Phase::Disabled, "only switching it on does");
-    assert_eq!(host.call("files__read").await.to_string(), "refused: the server `files` is disabled");
+    assert_eq!(host.status("files").phase, Phase::Disabled, "only `toggle` enables it");
+    assert_eq!(host.call("files__read").await.to_string(), "refused: server `files` is disabled");
     let status = within("enabling", host.host.toggle(&server, Standing::Enabled)).await.unwrap();
     assert_eq!(status.phase, Phase::Ready);
 
-    // Said again, it changes nothing: nobody's call is cut off.
+    // Enabling it again changes nothing and interrupts no call.
     let shaken = files.seen("server/discover").len();
     within("enabling again", host.host.toggle(&server, Standing::Enabled)).await.unwrap();
     assert_eq!(host.call("files__read").await.ending(), Ending::Answered);
     assert_eq!(files.seen("server/discover").len(), shaken);
 
-    assert!(host.host.connect(&name("nobody")).await.is_err());
+    assert!(host.host.connect(&name("missing")).await.is_err());
 }
 
 #[tokio::test]
-async fn a_required_server_that_is_not_there_is_named() {
+async fn missing_required_server_is_reported() {
     let broken = WantedServer {
         need: Need::Required,
         connect: Duration::from_millis(200),
@@ -180,14 +180,14 @@ async fn a_required_server_that_is_not_there_is_named() {
     };
     let files = files();
     let host = TestHost::with(&files, "files").wanted(broken).start().await;
-    let missing = within("the required ones", host.host.required()).await.unwrap_err();
+    let missing = within("the required ones", host.host.wait_for_required()).await.unwrap_err();
     let names: Vec<_> = missing.iter().map(|status| status.server.to_string()).collect();
     assert_eq!(names, ["broken"]);
     assert!(missing[0].phase.to_string().contains("within 200ms"), "{}", missing[0].phase);
 }
 
 #[tokio::test]
-async fn a_program_that_is_not_there_is_said_to_be_not_there() {
+async fn missing_program_is_named_in_the_status() {
     let mut server = fixtures::process("files", &[]);
     server.way = Way::Address(toolway_host::connection::ServerAddress::Process(
         toolway_host::connection::Program::new("/nowhere/at-all"),
@@ -200,25 +200,25 @@ async fn a_program_that_is_not_there_is_said_to_be_not_there() {
 }
 
 #[tokio::test]
-async fn a_server_that_wants_credentials_waits_for_a_person_and_for_nothing_else() {
+async fn server_that_requires_credentials_waits_for_a_sign_in() {
     let odd = OddHttp::start(|_| Reply::empty(401).header("WWW-Authenticate", "Bearer realm=\"files\"")).await.unwrap();
     let host = TestHost::new().wanted(fixtures::address("files", &odd.url())).start().await;
-    let status = host.until("files", |phase| matches!(phase, Phase::SignInNeeded { .. })).await;
+    let status = host.until("files", |phase| matches!(phase, Phase::SignInRequired { .. })).await;
     let challenges = vec!["Bearer realm=\"files\"".to_owned()];
-    assert_eq!(status.phase, Phase::SignInNeeded { challenges, how: None });
+    assert_eq!(status.phase, Phase::SignInRequired { challenges, how: None });
     assert_eq!(status.last_error.unwrap().whose_move, WhoseMove::User);
     let asked = odd.seen().len();
     let outcome = host.call("files__read").await;
     assert_eq!(outcome.ending(), Ending::Failed, "{outcome}");
-    assert!(outcome.to_string().contains("somebody has to sign in"), "{outcome}");
+    assert!(outcome.to_string().contains("sign-in required"), "{outcome}");
     assert_eq!(odd.seen().len(), asked, "it is not dialled again and again");
 }
 
 #[tokio::test]
-async fn every_state_of_a_server_is_told() {
+async fn every_state_of_a_server_is_an_event() {
     let files = files();
     let host = TestHost::new().wanted(lazy(&files)).start().await;
-    // The first state is told too, as soon as the server's task begins.
+    // The initial state is an event too; wait until the server task has sent it.
     host.host.set_log_level(&name("files"), toolway_wire::exchange::LogLevel::Info).await.unwrap();
     let mut events = host.host.events();
     assert_eq!(host.call("files__read").await.ending(), Ending::Answered);

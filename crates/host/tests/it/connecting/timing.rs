@@ -1,4 +1,4 @@
-//! How long things take when others misbehave. These have the machine to themselves.
+//! Time limits with misbehaving servers. These tests run without others in parallel.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use toolway_testkit::test_host::{TestHost, TestHostBuilder};
 
 use crate::fixtures;
 
-/// What the first answer may take after a start with something to remember.
+/// Time limit for the first result after a start with stored listings.
 const FIRST: Duration = Duration::from_millis(200);
 
 fn twenty(copies: &std::path::Path) -> TestHostBuilder {
@@ -25,7 +25,7 @@ fn twenty(copies: &std::path::Path) -> TestHostBuilder {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn twenty_servers_of_which_three_hang_and_two_crash_keep_nobody_waiting() {
+async fn hanging_and_crashing_servers_do_not_delay_the_others() {
     let copies = tempfile::tempdir().unwrap();
     let cold = twenty(copies.path()).start().await;
     for number in 5..20 {

@@ -1,11 +1,11 @@
-//! `server-everything` of the protocol's authors: one session that uses all it offers, over each of its transports.
+//! `server-everything` of the MCP project: one session that uses all of its features, over each transport.
 
 use serde_json::{Value, json};
 use toolway_wire::{
     exchange::LogLevel,
-    notice::{Notice, Wanted},
+    notice::{Notice, SubscriptionFilter},
     revision::{Era, Revision},
-    up::{EraChoice, Reference, transport::Manner},
+    up::{EraChoice, CompletionTarget, transport::HttpMode},
 };
 
 use crate::{
@@ -25,7 +25,7 @@ async fn server_everything_over_streamable_http() {
     let stage = Stage::new();
     let listener = listen(&stage, "streamableHttp", "mcp").await;
     let server = stage.reach(&listener, EraChoice::Auto).await;
-    assert_eq!(server.peer.found().manner, Manner::Session);
+    assert_eq!(server.peer.protocol().http_mode, HttpMode::Session);
     assert!(server.peer.session().is_some());
     offers_everything(&server).await;
     within("the end", server.peer.close()).await;
@@ -37,7 +37,7 @@ async fn server_everything_over_http_with_sse() {
     let stage = Stage::new();
     let listener = listen(&stage, "sse", "sse").await;
     let server = stage.reach(&listener, EraChoice::Auto).await;
-    assert_eq!(server.peer.found().manner, Manner::EventStream);
+    assert_eq!(server.peer.protocol().http_mode, HttpMode::EventStream);
     offers_everything(&server).await;
 }
 
@@ -54,7 +54,7 @@ async fn server_everything_over_every_revision_with_a_session() {
     }
 }
 
-/// It has to be told a port, and the one that was free may be taken by the time it asks for it.
+/// The server needs a port number, and a free port can be taken before it binds it.
 async fn listen(stage: &Stage, transport: &str, path: &str) -> Listener {
     loop {
         let port = peers::free_port();
@@ -70,7 +70,7 @@ async fn offers_everything(server: &Server) {
     assert_eq!(server.revision(), "2025-11-25");
     assert_eq!(server.peer.profile().name().as_deref(), Some("mcp-servers/everything"));
     within("a ping", server.peer.ping()).await.unwrap();
-    // It asks a third of a second after the handshake, for no call in particular.
+    // It sends a server request outside a call, 350 ms after the handshake.
     server.person.is_asked("roots/list").await;
     calls(server).await;
     questions(server).await;
@@ -133,7 +133,7 @@ async fn prompts(server: &Server) {
     let prompt = server.prompt("args-prompt", json!({ "city": "Oslo" })).await;
     assert_eq!(prompt["messages"][0]["content"]["text"], "What's weather in Oslo?");
 
-    let reference = Reference::Prompt("completable-prompt".to_owned());
+    let reference = CompletionTarget::Prompt("completable-prompt".to_owned());
     let known = json!({ "department": "Sales" });
     let completed = within("a completion", server.peer.complete(&reference, ("name", ""), Some(&known))).await.unwrap();
     let completed: Value = completed.read().unwrap();
@@ -141,7 +141,7 @@ async fn prompts(server: &Server) {
 }
 
 async fn changes(server: &Server) {
-    let mut listening = server.listen(Wanted::resource("demo://resource/dynamic/text/1")).await;
+    let mut listening = server.listen(SubscriptionFilter::resource("demo://resource/dynamic/text/1")).await;
     server.call("toggle-subscriber-updates", json!({})).await.text();
     let Notice::Updated { uri, .. } = next(&mut listening).await else { panic!("an update") };
     assert_eq!(uri, "demo://resource/dynamic/text/1");
@@ -149,7 +149,7 @@ async fn changes(server: &Server) {
     within("the level", server.peer.set_log_level(LogLevel::Debug)).await.unwrap();
     let mut notices = server.peer.notices();
     let heard = server.call("toggle-simulated-logging", json!({})).await;
-    // Whether it belongs to the call depends on the transport.
+    // The transport determines whether it belongs to the call.
     if heard.logs.is_empty() {
         let log = async { while !matches!(notices.recv().await.unwrap(), Notice::Log(_)) {} };
         within("a log message", log).await;

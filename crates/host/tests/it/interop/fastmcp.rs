@@ -1,10 +1,10 @@
-//! A server on `fastmcp`, in each era it speaks, over stdio, Streamable HTTP and HTTP+SSE.
+//! A server based on `fastmcp`, in each era it supports, over stdio, Streamable HTTP and HTTP+SSE.
 
 use serde_json::{Value, json};
 use toolway_wire::{
     exchange::{LogLevel, Outcome},
-    notice::{List, Notice, Wanted},
-    up::{EraChoice, Reference, transport::Manner},
+    notice::{List, Notice, SubscriptionFilter},
+    up::{EraChoice, CompletionTarget, transport::HttpMode},
 };
 
 use crate::{
@@ -42,7 +42,7 @@ async fn a_server_on_fastmcp_over_http_with_sse() {
     let stage = Stage::new();
     let listener = stage.listen(peers::fastmcp("sse")).await;
     let server = stage.reach(&listener, EraChoice::Auto).await;
-    assert_eq!(server.peer.found().manner, Manner::EventStream);
+    assert_eq!(server.peer.protocol().http_mode, HttpMode::EventStream);
     does_all_it_can(&server, "2025-11-25").await;
 }
 
@@ -92,13 +92,13 @@ async fn items(server: &Server) {
     assert!(matches!(nowhere, Outcome::Refused(_)), "{nowhere:?}");
     let prompt = server.prompt("letter", json!({ "to": "Ada" })).await;
     assert_eq!(prompt["messages"][0]["content"]["text"], "Write a friendly letter to Ada.");
-    let reference = Reference::Prompt("letter".to_owned());
+    let reference = CompletionTarget::Prompt("letter".to_owned());
     let completed = within("a completion", server.peer.complete(&reference, ("mood", "f"), None)).await.unwrap();
     let completed: Value = completed.read().unwrap();
     assert_eq!(completed["completion"]["values"], json!(["formal", "friendly", "furious"]));
 }
 
-/// It announces a grown list on the call's own stream, in either era, whether anybody subscribed or not.
+/// It announces a changed list on the stream of the call, in either era, with or without a subscription.
 async fn grows(server: &Server, revision: &str) {
     let mut notices = server.peer.notices();
     let name = format!("leaf-{revision}");
@@ -107,7 +107,7 @@ async fn grows(server: &Server, revision: &str) {
     within("a change", change).await;
     assert!(server.tool_names().await.contains(&name));
     if revision == "2026-07-28" {
-        let refused = within("a subscription", server.peer.listen(Wanted::lists())).await.unwrap_err();
+        let refused = within("a subscription", server.peer.listen(SubscriptionFilter::lists())).await.unwrap_err();
         assert_eq!(refused.code(), "refused", "{refused}");
     }
 }

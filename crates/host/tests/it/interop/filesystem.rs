@@ -1,4 +1,4 @@
-//! `server-filesystem`: asks for roots right after the handshake, and from then on allows those folders and no others.
+//! `server-filesystem`: requests roots after the handshake and then allows access to these folders only.
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ async fn server_filesystem_allows_the_roots_we_give() {
     let server = stage.start_before(peers::filesystem(&[&on_command_line]), EraChoice::Auto, person).await;
     assert_eq!(server.revision(), "2025-11-25");
     server.person.is_asked("roots/list").await;
-    // It takes the answer in while we go on.
+    // It processes the roots asynchronously.
     within("the new root", async { while !allowed(&server).await.contains(path(&given)) {} }).await;
     assert!(!allowed(&server).await.contains(path(&on_command_line)));
 
@@ -34,11 +34,11 @@ async fn server_filesystem_allows_the_roots_we_give() {
 }
 
 #[tokio::test]
-async fn server_filesystem_asks_nothing_of_a_client_without_roots() {
+async fn server_filesystem_requests_no_roots_of_a_client_without_them() {
     let stage = Stage::new();
     let folder = stage.make_folder("on command line");
-    let (peer, last_words) = stage.try_dial(peers::filesystem(&[&folder]), None).await;
-    let peer = peer.unwrap_or_else(|error| panic!("{error}: {:#?}", last_words.lines()));
+    let (peer, stderr_tail) = stage.try_dial(peers::filesystem(&[&folder]), None).await;
+    let peer = peer.unwrap_or_else(|error| panic!("{error}: {:#?}", stderr_tail.lines()));
     let call = peer.call_tool("list_allowed_directories", Some(Raw::empty_object())).unwrap();
     let Outcome::Answered(result) = within("the folders", call.outcome()).await else { panic!("an answer") };
     assert!(result.text().contains(path(&folder)), "{result}");

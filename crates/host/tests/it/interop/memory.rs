@@ -1,4 +1,4 @@
-//! `server-memory`: what one session was told, the next one knows.
+//! `server-memory`: data of one session is available in the next one.
 
 use serde_json::json;
 use toolway_wire::up::EraChoice;

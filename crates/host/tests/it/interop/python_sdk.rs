@@ -1,8 +1,8 @@
-//! A server on the official Python SDK: subscriptions, and arguments that travel in headers too.
+//! A server based on the official Python SDK: subscriptions, and arguments that are also sent as headers.
 
 use serde_json::json;
 use toolway_wire::{
-    notice::{List, Notice, Wanted},
+    notice::{List, Notice, SubscriptionFilter},
     revision::{Era, Revision},
     up::EraChoice,
 };
@@ -41,7 +41,7 @@ async fn a_server_on_the_python_sdk_over_http_in_both_eras() {
     takes_a_header(&server).await;
     within("the end", server.peer.close()).await;
 
-    // Nobody listed the tools: the server refuses a call without the header, and we find out which it wants.
+    // The tools were not listed: the server refuses a call without the header, and the client learns which one it requires.
     let server = stage.reach(&listener, EraChoice::Auto).await;
     takes_a_header(&server).await;
 
@@ -64,7 +64,7 @@ async fn a_server_on_the_python_sdk_over_every_revision_with_a_session() {
 }
 
 #[tokio::test]
-async fn a_server_that_was_restarted_is_given_a_new_session() {
+async fn restarted_server_gets_a_new_session() {
     let stage = Stage::new();
     let program = peers::on_port(peers::python_sdk("http"), peers::free_port());
     let listener = stage.listen(program.clone()).await;
@@ -79,9 +79,9 @@ async fn a_server_that_was_restarted_is_given_a_new_session() {
 }
 
 async fn is_watched(server: &Server, name: &str) {
-    let wanted = Wanted { tools: true, ..Wanted::resource("note://only") };
+    let wanted = SubscriptionFilter { tools: true, ..SubscriptionFilter::resource("note://only") };
     let mut listening = server.listen(wanted.clone()).await;
-    assert_eq!(listening.honoured(), &wanted);
+    assert_eq!(listening.accepted(), &wanted);
 
     assert_eq!(server.call("write", json!({ "text": "seen" })).await.text(), "written");
     let Notice::Updated { uri, .. } = next(&mut listening).await else { panic!("an update") };
@@ -92,8 +92,8 @@ async fn is_watched(server: &Server, name: &str) {
     assert!(matches!(next(&mut listening).await, Notice::Changed(List::Tools)));
     assert!(server.tool_names().await.contains(&name.to_owned()));
 
-    // A second one beside the first, and the first goes.
-    let mut second = server.listen(Wanted::resource("note://only")).await;
+    // Opens a second subscription and closes the first.
+    let mut second = server.listen(SubscriptionFilter::resource("note://only")).await;
     drop(listening);
     assert_eq!(server.call("write", json!({ "text": "again" })).await.text(), "written");
     assert!(matches!(next(&mut second).await, Notice::Updated { .. }));

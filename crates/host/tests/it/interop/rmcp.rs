@@ -1,12 +1,12 @@
-//! Servers on the official Rust SDK: everything that can happen in a call, in both eras, over stdio and HTTP.
+//! Servers based on the official Rust SDK: all features of a call, in both eras, over stdio and HTTP.
 
 use serde_json::{Value, json};
 use toolway_wire::{
-    exchange::{Happening, LogLevel, Outcome},
+    exchange::{ExchangeEvent, LogLevel, Outcome},
     json::Raw,
-    notice::{List, Notice, Wanted},
+    notice::{List, Notice, SubscriptionFilter},
     revision::{Era, Revision},
-    up::{EraChoice, Reference},
+    up::{EraChoice, CompletionTarget},
 };
 
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
     stage::{Listener, Server, Speech, Stage, next, within},
 };
 
-/// The four ways to a server: transport, era, and the revision that must come of it.
+/// Four combinations of transport and era, with the expected revision.
 const WAYS: [(&str, &str, &str); 4] = [
     ("stdio", "legacy", "2025-11-25"),
     ("stdio", "modern", "2026-07-28"),
@@ -23,7 +23,7 @@ const WAYS: [(&str, &str, &str); 4] = [
 ];
 
 #[tokio::test]
-async fn the_era_is_found_out() {
+async fn era_is_detected() {
     for (transport, era, revision) in WAYS {
         let peer = Peer::start(transport, era, EraChoice::Auto).await;
         assert_eq!(peer.server.revision(), revision, "{transport} {era}");
@@ -33,7 +33,7 @@ async fn the_era_is_found_out() {
 }
 
 #[tokio::test]
-async fn a_server_of_both_eras_is_spoken_to_as_chosen() {
+async fn chosen_era_is_used_with_a_server_of_both_eras() {
     for transport in ["stdio", "http"] {
         for (choice, revision) in
             [(EraChoice::Auto, "2026-07-28"), (EraChoice::Modern, "2026-07-28"), (EraChoice::Legacy, "2025-11-25")]
@@ -46,7 +46,7 @@ async fn a_server_of_both_eras_is_spoken_to_as_chosen() {
 }
 
 #[tokio::test]
-async fn every_revision_with_a_session_is_spoken() {
+async fn every_legacy_revision_works() {
     for transport in ["stdio", "http"] {
         for revision in Revision::of(Era::Legacy) {
             let Peer { server, .. } = &Peer::start(transport, "legacy", revision).await;
@@ -82,7 +82,7 @@ async fn tools_are_listed_and_called() {
 }
 
 #[tokio::test]
-async fn progress_comes_in_order_and_before_the_result() {
+async fn progress_arrives_in_order_and_before_the_result() {
     for (transport, era, _) in WAYS {
         let Peer { server, .. } = &Peer::start(transport, era, EraChoice::Auto).await;
         let heard = server.call("progress", json!({ "steps": 20 })).await;
@@ -94,7 +94,7 @@ async fn progress_comes_in_order_and_before_the_result() {
 }
 
 #[tokio::test]
-async fn logs_come_from_the_chosen_level_on() {
+async fn logs_arrive_from_the_chosen_level() {
     for (transport, era, _) in WAYS {
         let Peer { server, .. } = &Peer::start(transport, era, EraChoice::Auto).await;
         let mut notices = server.peer.notices();
@@ -106,7 +106,7 @@ async fn logs_come_from_the_chosen_level_on() {
             within("the level", server.peer.set_log_level(level)).await.unwrap();
             let heard = server.call("log", json!({})).await;
             assert_eq!(heard.text(), "logged");
-            // With a session over HTTP the SDK puts them on the stream that belongs to no call.
+            // With a session over HTTP the SDK sends them on the stream outside any call.
             let mut logs = heard.logs;
             while logs.len() < expected.len() {
                 match within("a log message", notices.recv()).await.unwrap() {
@@ -122,7 +122,7 @@ async fn logs_come_from_the_chosen_level_on() {
 }
 
 #[tokio::test]
-async fn questions_in_the_middle_of_a_call_are_answered() {
+async fn server_requests_during_a_call_are_answered() {
     for (transport, era, _) in WAYS {
         let Peer { server, .. } = &Peer::start(transport, era, EraChoice::Auto).await;
         assert_eq!(server.call("ask", json!({})).await.text(), "hello Ada", "{transport} {era}");
@@ -138,7 +138,7 @@ async fn questions_in_the_middle_of_a_call_are_answered() {
 }
 
 #[tokio::test]
-async fn resources_prompts_and_completions_are_there() {
+async fn resources_prompts_and_completions_work() {
     for (transport, era, _) in WAYS {
         let Peer { server, .. } = &Peer::start(transport, era, EraChoice::Auto).await;
         let peer = &server.peer;
@@ -155,7 +155,7 @@ async fn resources_prompts_and_completions_are_there() {
         let prompt = server.prompt("greet", json!({ "name": "Ada" })).await;
         assert_eq!(prompt["messages"][0]["content"]["text"], "Please greet Ada.");
 
-        for reference in [Reference::Prompt("greet".to_owned()), Reference::Resource("memo://{name}".to_owned())] {
+        for reference in [CompletionTarget::Prompt("greet".to_owned()), CompletionTarget::Resource("memo://{name}".to_owned())] {
             let completed = within("a completion", peer.complete(&reference, ("name", "Ad"), None)).await.unwrap();
             let completed: Value = completed.read().unwrap();
             assert_eq!(completed["completion"]["values"], json!(["Ada", "Adele"]), "{transport} {era}");
@@ -164,13 +164,13 @@ async fn resources_prompts_and_completions_are_there() {
 }
 
 #[tokio::test]
-async fn changes_are_heard_of() {
+async fn change_notifications_arrive() {
     for (transport, era, _) in WAYS {
         let Peer { server, .. } = &Peer::start(transport, era, EraChoice::Auto).await;
-        let mut memo = server.listen(Wanted::resource("memo://one")).await;
-        let mut tools = server.listen(Wanted { tools: true, ..Wanted::default() }).await;
-        assert_eq!(memo.honoured().uris, ["memo://one"], "{transport} {era}");
-        assert!(tools.honoured().tools);
+        let mut memo = server.listen(SubscriptionFilter::resource("memo://one")).await;
+        let mut tools = server.listen(SubscriptionFilter { tools: true, ..SubscriptionFilter::default() }).await;
+        assert_eq!(memo.accepted().uris, ["memo://one"], "{transport} {era}");
+        assert!(tools.accepted().tools);
 
         assert_eq!(server.call("touch_resource", json!({})).await.text(), "touched");
         let Notice::Updated { uri, .. } = next(&mut memo).await else { panic!("an update") };
@@ -183,18 +183,18 @@ async fn changes_are_heard_of() {
 }
 
 #[tokio::test]
-async fn a_cancelled_call_is_cancelled_at_the_server() {
+async fn cancellation_reaches_the_server() {
     for (transport, era, _) in WAYS {
         let Peer { server, .. } = &Peer::start(transport, era, EraChoice::Auto).await;
         let arguments = Raw::of(&json!({ "ms": 60_000 }));
         for told in [true, false] {
             let mut exchange = server.peer.call_tool("sleep", Some(arguments.clone())).unwrap();
             let begun = within("the beginning", exchange.next()).await;
-            assert!(matches!(begun, Some(Happening::Progress(_))), "{begun:?}");
+            assert!(matches!(begun, Some(ExchangeEvent::Progress(_))), "{begun:?}");
             if told {
                 exchange.cancel("not wanted any more");
                 let end = within("the end", exchange.next()).await;
-                assert!(matches!(end, Some(Happening::Ended(Outcome::Cancelled))), "{end:?}");
+                assert!(matches!(end, Some(ExchangeEvent::Ended(Outcome::Cancelled))), "{end:?}");
             } else {
                 drop(exchange);
             }
@@ -208,7 +208,7 @@ async fn a_cancelled_call_is_cancelled_at_the_server() {
     }
 }
 
-/// The server, and the process it listens in, if it does.
+/// The server, and the listening process of an HTTP server.
 struct Peer {
     server: Server,
     _listener: Option<Listener>,

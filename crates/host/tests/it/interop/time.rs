@@ -1,4 +1,4 @@
-//! `mcp-server-time`, which speaks both eras because the SDK under it does.
+//! `mcp-server-time`, whose SDK supports both eras.
 
 use serde_json::{Value, json};
 use toolway_wire::up::EraChoice;

@@ -1,4 +1,4 @@
-//! A server that lists what a story gives it, and remembers what it was asked for.
+//! A test server with configurable lists, which records the requested lists.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -7,29 +7,29 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, mpsc};
 use toolway_wire::{
-    down::{Caller, FaceOptions, Heard, Profile, Service},
-    exchange::{self, Exchange, Outcome, Request, Terms},
+    down::{Caller, DownstreamOptions, ServiceSubscription, Profile, Service},
+    exchange::{self, Exchange, Outcome, Request, ExchangeTimeouts},
     json::Raw,
     message::RpcError,
-    notice::{List, Notice, Wanted},
+    notice::{List, Notice, SubscriptionFilter},
     up::{ConnectOptions, EraChoice, Peer, in_process},
 };
 
-/// The server; clones are the same one.
+/// The test server. Clones share their state.
 #[derive(Clone)]
-pub(crate) struct Librarian {
+pub(crate) struct ListServer {
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    /// By the member of a list result that holds it.
+    /// Lists by the key of the list result.
     lists: Mutex<BTreeMap<&'static str, Value>>,
     refused: Mutex<Vec<&'static str>>,
     asked: Mutex<Vec<String>>,
     notices: broadcast::Sender<Notice>,
 }
 
-impl Librarian {
+impl ListServer {
     pub(crate) fn new() -> Self {
         Self {
             shared: Arc::new(Shared {
@@ -75,10 +75,10 @@ impl Librarian {
     }
 
     pub(crate) fn announce(&self, list: List) {
-        self.shared.notices.send(Notice::Changed(list)).expect("somebody listens");
+        self.shared.notices.send(Notice::Changed(list)).expect("a subscription is open");
     }
 
-    /// The lists it was asked for, in order of their names.
+    /// The requested list methods, sorted.
     pub(crate) fn asked(&self) -> Vec<String> {
         let mut asked = self.shared.asked.lock().clone();
         asked.sort();
@@ -86,9 +86,9 @@ impl Librarian {
     }
 
     pub(crate) async fn connect(&self, era: EraChoice) -> Peer {
-        let transport = in_process::transport(Arc::new(self.clone()), FaceOptions::default());
+        let transport = in_process::transport(Arc::new(self.clone()), DownstreamOptions::default());
         let options = ConnectOptions { era, ..ConnectOptions::default() };
-        Peer::connect(Arc::new(transport), options).await.expect("a server in this process")
+        Peer::connect(Arc::new(transport), options).await.expect("in-process server")
     }
 
     fn answer(&self, method: &str) -> Outcome {
@@ -112,7 +112,7 @@ fn unknown(method: &str) -> Outcome {
     Outcome::Refused(RpcError::new(RpcError::METHOD_NOT_FOUND, &format!("unknown method `{method}`")))
 }
 
-impl Service for Librarian {
+impl Service for ListServer {
     fn profile(&self, _caller: &Caller) -> Profile {
         let lists = self.shared.lists.lock();
         let mut capabilities = json!({});
@@ -124,19 +124,19 @@ impl Service for Librarian {
             }
         }
         Profile {
-            info: Raw::of(&json!({ "name": "librarian", "version": "1" })),
+            info: Raw::of(&json!({ "name": "list_server", "version": "1" })),
             capabilities: Raw::of(&capabilities),
             instructions: Some("handle with care".to_owned()),
         }
     }
 
     fn open(&self, request: Request, _caller: &Caller) -> Exchange {
-        let (exchange, feed) = exchange::pair(Terms::unbounded(), 16);
+        let (exchange, feed) = exchange::pair(ExchangeTimeouts::unbounded(), 16);
         feed.end(self.answer(request.method()));
         exchange
     }
 
-    fn listen<'a>(&'a self, wanted: Wanted, _caller: &'a Caller) -> BoxFuture<'a, Heard> {
+    fn listen<'a>(&'a self, wanted: SubscriptionFilter, _caller: &'a Caller) -> BoxFuture<'a, ServiceSubscription> {
         let (sender, notices) = mpsc::channel(16);
         let (mut source, filter) = (self.shared.notices.subscribe(), wanted.clone());
         tokio::runtime::Handle::current().spawn(async move {
@@ -152,6 +152,6 @@ impl Service for Librarian {
                 }
             }
         });
-        Box::pin(std::future::ready(Heard { honoured: wanted, notices }))
+        Box::pin(std::future::ready(ServiceSubscription { accepted: wanted, notices }))
     }
 }

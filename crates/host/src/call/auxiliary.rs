@@ -1,0 +1,70 @@
+//! Shared stages of requests other than calls: completion, subscription and ping.
+//!
+//! They are found, decided, admitted and recorded like a call, with sizes instead of contents. Their records have the
+//! kind [`CallKind::Method`] and the name of the method, so that readers of the log can tell them from calls: a
+//! completion is recorded for each keystroke. A subscription is recorded when it begins; reading the resource after an
+//! update is a call of its own.
+
+use std::sync::Arc;
+
+use toolway_wire::json::Raw;
+
+use super::{
+    CallKind, CallOutcome, Caller, CallerContext, Target,
+    find::{self, Found},
+    pipeline::{self, not_connected},
+};
+use crate::{
+    connection::{Connection, ReadyPeer},
+    host::Inner,
+    policy::Permit,
+    record::{Draft, Recording},
+};
+
+/// A connected server, with the permit for one request.
+pub(super) struct Reached {
+    pub(super) connection: Connection,
+    pub(super) ready: ReadyPeer,
+    pub(super) permit: Permit,
+}
+
+/// Runs all stages before sending. No slot is held while the server is being connected.
+pub(super) async fn reach(
+    host: &Inner,
+    caller_context: &CallerContext,
+    target: &Target,
+    recording: &mut Recording,
+) -> Result<Reached, CallOutcome> {
+    let client_slot = host.slots.take_client_slot(&caller_context.caller)?;
+    let found = find::find(host, &caller_context.visible, target, None).await?;
+    recording.set_subject(&found.subject);
+    let grant = pipeline::obtain_grant(host, &found, &caller_context.caller, None, Some(recording)).await?;
+    let Found { connection, .. } = found;
+    let ready = connection.ready().await.map_err(|why| not_connected(&connection, why))?;
+    let permit = pipeline::admit(host, &connection, grant, client_slot).await?;
+    recording.mark_sent(connection.name(), &permit, ready.redactor.clone());
+    Ok(Reached { connection, ready, permit })
+}
+
+impl Inner {
+    pub(super) fn begin_recording(&self, caller: &Caller, method: &'static str, argument_bytes: usize) -> Recording {
+        let draft = Draft {
+            id: self.next_call(),
+            caller: caller.clone(),
+            kind: CallKind::Method,
+            name: method.to_owned(),
+            argument_bytes,
+        };
+        Recording::begin(draft, Arc::clone(&self.context.ports.calls), self.context.events.clone())
+    }
+}
+
+impl Recording {
+    /// Records the end of a request other than a call.
+    pub(super) fn end_with(&mut self, result: Result<&Raw, &CallOutcome>) {
+        match result {
+            Ok(answer) => self.end(&CallOutcome::Answered(answer.clone())),
+            Err(outcome) => self.end(outcome),
+        }
+    }
+}
