@@ -1,7 +1,7 @@
-//! Which addresses a stranger may give us, and how they are written down.
+//! Validation and display of URLs that servers supply.
 //!
-//! Authorization servers, their endpoints and the pages a person is sent to are https; http is for this machine only.
-//! Whether an address may be dialled at all is the guarded dialer's business ([`crate::fetch`]).
+//! Authorization servers, their endpoints and sign-in pages must use https; http is allowed for this machine only.
+//! Whether a URL may be dialled at all is decided by the guarded dialer ([`crate::fetch`]).
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use ring::digest::{SHA256, digest};
@@ -9,42 +9,43 @@ use url::Url;
 
 use crate::dialer::is_this_machine;
 
-/// Longer ones are refused before they are read.
-pub const MAX_ADDRESS: usize = 4096;
+/// Maximum length of a URL in bytes; longer ones are refused before they are parsed.
+pub const MAX_URL: usize = 4096;
 
-/// An address that cannot be used, and why.
+/// A URL that cannot be used, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{what} {problem}")]
-pub struct BadAddress {
-    /// Which address: the name of its field.
+#[error("`{what}` {problem}")]
+pub struct InvalidUrl {
+    /// Name of the field or configuration key that holds the URL.
     pub what: &'static str,
-    /// What is wrong with it.
+    /// Why it is refused.
     pub problem: &'static str,
 }
 
-/// Reads an address that a stranger gave under this name: https, or http on this machine, and nothing before the host.
-pub fn read(what: &'static str, text: &str) -> Result<Url, BadAddress> {
-    let bad = |problem| BadAddress { what, problem };
-    if MAX_ADDRESS < text.len() {
+/// Parses a URL that a server supplied in the field `what`: https, or http on this machine, without user information.
+pub fn parse(what: &'static str, text: &str) -> Result<Url, InvalidUrl> {
+    let bad = |problem| InvalidUrl { what, problem };
+    if MAX_URL < text.len() {
         return Err(bad("is too long"));
     }
-    // They are shown to people as they are written, and no address has others.
+    // URLs are shown to users as they are written, so control and non-ASCII characters are refused.
     if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(bad("has characters that no address has"));
+        return Err(bad("contains characters that are not allowed in a URL"));
     }
-    let url = Url::parse(text).map_err(|_| bad("is not an address"))?;
+    let url = Url::parse(text).map_err(|_| bad("is not a valid URL"))?;
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(bad("has a user part"));
+        return Err(bad("must not contain a user name or password"));
     }
     match url.scheme() {
         "https" if url.has_host() => Ok(url),
         "http" if is_this_machine(&url) => Ok(url),
-        "http" => Err(bad("is http, which is for this machine only; it has to be https")),
-        _ => Err(bad("is not https")),
+        "http" => Err(bad("must use https; http is allowed for this machine only")),
+        _ => Err(bad("must use https")),
     }
 }
 
-/// The name of a server as a resource: no fragment, no query, no user part, no slash at the end of a bare origin.
+/// The canonical resource name of a server: no fragment, query or user information, and no trailing slash on a bare
+/// origin.
 pub fn resource(server: &Url) -> String {
     let mut resource = bare(server);
     if resource.path() == "/" {
@@ -54,8 +55,8 @@ pub fn resource(server: &Url) -> String {
     resource.into()
 }
 
-/// What the credentials of a server are kept under: its name as a resource, and a digest in the place of its query, where
-/// people put both tenants and secrets.
+/// The key under which credentials of a server are stored: its resource name, and a digest instead of its query,
+/// because queries hold both tenants and secrets.
 pub fn identity(server: &Url) -> String {
     let resource = resource(server);
     match server.query() {
@@ -64,13 +65,13 @@ pub fn identity(server: &Url) -> String {
     }
 }
 
-/// An address for messages: without query, fragment and user part, where people put secrets.
-pub fn shown(url: &Url) -> String {
+/// A URL for messages: without query, fragment and user information, which may hold secrets.
+pub fn redacted(url: &Url) -> String {
     bare(url).into()
 }
 
-/// A text of a stranger as it is told: one line, no longer than this, and nothing that paints a terminal.
-pub(crate) fn told(text: &str, most: usize) -> String {
+/// Makes remote text safe to show: at most `most` characters, without control characters.
+pub(crate) fn sanitize(text: &str, most: usize) -> String {
     text.chars().filter(|letter| !letter.is_control()).take(most).collect()
 }
 
@@ -78,7 +79,7 @@ fn bare(url: &Url) -> Url {
     let mut bare = url.clone();
     bare.set_query(None);
     bare.set_fragment(None);
-    // Only addresses without a host cannot lose their user part, and those have none.
+    // This fails only for URLs without a host, which have no user information.
     let _without = bare.set_username("").and_then(|()| bare.set_password(None));
     bare
 }
@@ -87,14 +88,14 @@ fn bare(url: &Url) -> Url {
 mod tests {
     use url::Url;
 
-    use super::{MAX_ADDRESS, identity, read, resource, shown};
+    use super::{MAX_URL, identity, parse, resource, redacted};
 
     #[test]
-    fn strangers_give_https_or_this_machine() {
+    fn accepts_https_or_http_on_this_machine_only() {
         for good in ["https://login.example/token", "http://127.0.0.1:8080/x", "http://localhost/x", "http://[::1]/"] {
-            assert!(read("token_endpoint", good).is_ok(), "{good}");
+            assert!(parse("token_endpoint", good).is_ok(), "{good}");
         }
-        let long = format!("https://login.example/{}", "a".repeat(MAX_ADDRESS));
+        let long = format!("https://login.example/{}", "a".repeat(MAX_URL));
         let bad = [
             "http://login.example/token",
             "http://127.0.0.1.evil.example/",
@@ -109,16 +110,16 @@ mod tests {
             long.as_str(),
         ];
         for bad in bad {
-            assert!(read("token_endpoint", bad).is_err(), "{bad}");
+            assert!(parse("token_endpoint", bad).is_err(), "{bad}");
         }
         assert_eq!(
-            read("token_endpoint", "http://login.example/").unwrap_err().to_string(),
-            "token_endpoint is http, which is for this machine only; it has to be https"
+            parse("token_endpoint", "http://login.example/").unwrap_err().to_string(),
+            "`token_endpoint` must use https; http is allowed for this machine only"
         );
     }
 
     #[test]
-    fn a_resource_is_written_in_one_way() {
+    fn resource_name_is_canonical() {
         let named = |text: &str| resource(&Url::parse(text).unwrap());
         assert_eq!(named("https://User:pw@Example.ORG:443/mcp?key=1#top"), "https://example.org/mcp");
         assert_eq!(named("https://example.org"), "https://example.org");
@@ -128,6 +129,6 @@ mod tests {
         assert_eq!(kept("https://example.org/mcp"), "https://example.org/mcp");
         assert_ne!(kept("https://example.org/mcp?tenant=1"), kept("https://example.org/mcp?tenant=2"));
         assert!(!kept("https://example.org/mcp?key=s3cret").contains("s3cret"));
-        assert_eq!(shown(&Url::parse("https://u:p@example.org/a?token=b").unwrap()), "https://example.org/a");
+        assert_eq!(redacted(&Url::parse("https://u:p@example.org/a?token=b").unwrap()), "https://example.org/a");
     }
 }

@@ -1,7 +1,7 @@
-//! One sign-in under way: the address a person is sent to, and the callback that has to belong to it.
+//! A sign-in in progress: the authorization URL to open, and the callback that must belong to it.
 //!
-//! A callback is a stranger's word until its state and its issuer are checked. Until then nothing of it is used or
-//! shown: neither the code nor what it calls an error.
+//! A callback is untrusted until its `state` and `iss` parameters are checked. Until then nothing in it is used or
+//! shown, neither the code nor the error.
 
 mod form;
 
@@ -22,130 +22,130 @@ use crate::{
     scope::Scopes,
 };
 
-/// What has to be remembered from the address to the callback.
+/// A sign-in that waits for its callback.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pending {
-    /// On whose behalf.
+pub struct PendingSignIn {
+    /// Principal that signs in.
     pub principal: String,
-    /// The address of the server it is for.
+    /// Key of the server, see [`address::identity`].
     pub server: String,
-    /// Who signs the person in.
+    /// Authorization server.
     pub issuer: Issuer,
-    /// Where the code is exchanged, and nowhere else.
+    /// Token endpoint; the code is sent there and nowhere else.
     pub token_endpoint: Url,
-    /// The client.
+    /// Client registration.
     pub client: Registration,
-    /// What the token is for.
+    /// Resource that the token is for.
     pub resource: String,
-    /// What is asked for.
+    /// Requested scopes.
     pub scopes: Scopes,
-    /// Where the browser is sent back to.
+    /// Redirect URL of the browser.
     pub redirect: Url,
-    /// Where the person signs in.
+    /// Authorization endpoint.
     page: Url,
     verifier: Secret,
     state: Secret,
-    /// When it is given up, in seconds since 1970.
-    pub ends: u64,
+    /// Expiry, in seconds since 1970.
+    pub expires_at: u64,
 }
 
-/// Who signs the person in, and what a callback says about it.
+/// An authorization server, and what its callbacks must say about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issuer {
-    /// Its name, letter by letter.
+    /// Issuer identifier, compared byte by byte.
     pub name: String,
-    /// What a callback has to say.
-    pub said: Said,
+    /// Whether callbacks carry `iss`.
+    pub iss: IssParameter,
 }
 
-/// What a callback says about who sent it.
+/// Whether callbacks of an authorization server carry `iss` (RFC 9207).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Said {
-    /// It names the issuer, always.
-    Always,
-    /// It may name the issuer; then it is compared.
-    Maybe,
-    /// The operator named the endpoints, and nobody knows what the issuer calls itself.
-    Unknown,
+pub enum IssParameter {
+    /// Every callback must carry `iss`.
+    Required,
+    /// A callback may carry `iss`; if so, it is compared.
+    Optional,
+    /// The operator configured the endpoints, so that the issuer identifier is unknown; `iss` is not checked.
+    Unchecked,
 }
 
-/// What a sign-in is begun with.
+/// What a sign-in is started with.
 #[derive(Clone, Debug)]
-pub struct Beginning {
-    /// On whose behalf.
+pub struct SignInParams {
+    /// Principal that signs in.
     pub principal: String,
-    /// The address of the server it is for.
+    /// Key of the server, see [`address::identity`].
     pub server: String,
-    /// Who signs the person in.
+    /// Authorization server.
     pub issuer: Issuer,
-    /// Where the person signs in.
+    /// Authorization endpoint.
     pub page: Url,
-    /// Where the code is exchanged.
+    /// Token endpoint.
     pub token_endpoint: Url,
-    /// The client.
+    /// Client registration.
     pub client: Registration,
-    /// What the token is for.
+    /// Resource that the token is for.
     pub resource: String,
-    /// What is asked for.
+    /// Requested scopes.
     pub scopes: Scopes,
-    /// Where the browser is sent back to.
+    /// Redirect URL of the browser.
     pub redirect: Url,
 }
 
-/// Why a callback is of no use.
+/// Why a callback is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallbackError {
-    /// Not an address, or not the one the browser was to be sent back to.
-    #[error("this is not the address that the browser was sent back to; it begins with {redirect}")]
-    Foreign {
-        /// How it begins.
+    /// Not a URL, or not the redirect URL.
+    #[error("this is not the URL that the browser was redirected to; it begins with {redirect}")]
+    WrongRedirect {
+        /// Start of the expected URL.
         redirect: String,
     },
-    /// It belongs to another sign-in.
-    #[error("the callback belongs to another sign-in")]
+    /// `state` belongs to another sign-in.
+    #[error("the callback belongs to another sign-in (`state` does not match)")]
     WrongState,
-    /// Somebody else sent it, or it says so twice.
-    #[error("the callback does not come from {issuer}; nothing of it was used")]
+    /// `iss` is missing, repeated or names another issuer.
+    #[error("the callback does not come from {issuer} (`iss` does not match); it was ignored")]
     WrongIssuer {
-        /// Who should have sent it.
+        /// Expected issuer.
         issuer: String,
     },
-    /// The sign-in was refused.
+    /// The authorization server refused the sign-in.
     #[error("the sign-in was refused: {code}{}", description.as_ref().map(|text| format!(" ({text})")).unwrap_or_default())]
     Refused {
-        /// The word of the specification: `access_denied` …
+        /// Error code of the specification, such as `access_denied`.
         code: String,
-        /// What was added, cut short.
+        /// Error description, truncated.
         description: Option<String>,
     },
-    /// It has no code, or more than one.
-    #[error("the callback has no code")]
+    /// The authorization code is missing, or there are several.
+    #[error("the callback has no authorization code")]
     NoCode,
-    /// It came too late.
-    #[error("the sign-in took longer than {} minutes; begin again", PENDING.as_secs() / 60)]
+    /// The callback came after the sign-in expired.
+    #[error("the sign-in was not finished within {} minutes; start it again", PENDING_TIMEOUT.as_secs() / 60)]
     TooLate,
 }
 
-/// No secrets can be made.
+/// The system random number generator failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the system gives no random numbers")]
+#[error("the operating system provides no random numbers")]
 pub struct NoRandomness;
 
-/// How long a person may take.
-pub const PENDING: Duration = Duration::from_secs(600);
-/// What is said about a refusal is cut here.
-const MAX_SAID: usize = 300;
-/// Kept in the vault beside credentials, under an issuer that none can have.
-const PENDING_ISSUER: &str = "sign-in under way";
+/// Time that a user has to finish a sign-in.
+pub const PENDING_TIMEOUT: Duration = Duration::from_secs(600);
+/// Remote error texts are truncated to this many characters.
+const MAX_REMOTE_TEXT: usize = 300;
+/// Issuer of pending sign-ins in the vault; no real issuer has this name.
+const PENDING_SIGN_IN_ISSUER: &str = "sign-in under way";
 
 // === impl Pending ===
 
-impl Pending {
-    /// Begins, with a new verifier and a new state.
-    pub fn begin(beginning: Beginning, now: u64) -> Result<Self, NoRandomness> {
-        let Beginning { principal, server, issuer, page, token_endpoint, client, resource, scopes, redirect } =
-            beginning;
-        let (verifier, state, ends) = (random()?, random()?, now.saturating_add(PENDING.as_secs()));
+impl PendingSignIn {
+    /// Starts a sign-in with a new verifier and a new state.
+    pub fn begin(params: SignInParams, now: u64) -> Result<Self, NoRandomness> {
+        let SignInParams { principal, server, issuer, page, token_endpoint, client, resource, scopes, redirect } =
+            params;
+        let (verifier, state, expires_at) = (random()?, random()?, now.saturating_add(PENDING_TIMEOUT.as_secs()));
         Ok(Self {
             principal,
             server,
@@ -158,11 +158,11 @@ impl Pending {
             page,
             verifier,
             state,
-            ends,
+            expires_at,
         })
     }
 
-    /// The address a person is to open. It is https, or this machine's, and is never given to a shell.
+    /// The URL that the user opens: https, or on this machine. It is never passed to a shell.
     pub fn address(&self) -> Url {
         let challenge = URL_SAFE_NO_PAD.encode(digest(&SHA256, self.verifier.expose().as_bytes()));
         let mut address = self.page.clone();
@@ -182,27 +182,27 @@ impl Pending {
         address
     }
 
-    /// The origin of the page, where that is not the issuer's.
+    /// Origin of the authorization endpoint, if it differs from the issuer's.
     pub(crate) fn elsewhere(&self) -> Option<String> {
         let own = Url::parse(&self.issuer.name).is_ok_and(|issuer| issuer.origin() == self.page.origin());
         (!own).then(|| self.page.origin().ascii_serialization())
     }
 
-    /// What its callback has as its `state`.
+    /// Expected `state` of the callback.
     pub fn state(&self) -> &Secret {
         &self.state
     }
 
-    /// The code of a callback that belongs to this sign-in: place, state and issuer are checked before all else.
+    /// Returns the code of a callback. Redirect URL, `state` and `iss` are checked before anything else.
     pub fn code(&self, callback: &str, now: u64) -> Result<Secret, CallbackError> {
         let callback = self.callback(callback)?;
         if !bool::from(callback.one("state").unwrap_or_default().as_bytes().ct_eq(self.state.expose().as_bytes())) {
             return Err(CallbackError::WrongState);
         }
-        if !self.issuer.sent(&callback) {
+        if !self.issuer.is_sender_of(&callback) {
             return Err(CallbackError::WrongIssuer { issuer: self.issuer.name.clone() });
         }
-        if self.ends <= now {
+        if self.expires_at <= now {
             return Err(CallbackError::TooLate);
         }
         if let Some(code) = callback.one("error") {
@@ -212,7 +212,7 @@ impl Pending {
         callback.one("code").filter(|code| !code.is_empty()).map(Secret::new).ok_or(CallbackError::NoCode)
     }
 
-    /// The grant that a code is exchanged with.
+    /// Parameters of the authorization code grant.
     pub fn grant(&self, code: Secret) -> Vec<(&'static str, Secret)> {
         vec![
             ("grant_type", Secret::new("authorization_code")),
@@ -223,7 +223,7 @@ impl Pending {
         ]
     }
 
-    /// The key of the credential it will lead to.
+    /// Key of the resulting credential.
     pub fn key(&self) -> CredentialKey {
         CredentialKey {
             principal: self.principal.clone(),
@@ -233,19 +233,19 @@ impl Pending {
         }
     }
 
-    /// The key under which it waits for its callback.
-    pub fn waiting_key(principal: &str, server: &str) -> CredentialKey {
+    /// Key under which the sign-in is stored while it waits for its callback.
+    pub fn pending_key(principal: &str, server: &str) -> CredentialKey {
         CredentialKey {
             principal: principal.to_owned(),
-            issuer: PENDING_ISSUER.to_owned(),
+            issuer: PENDING_SIGN_IN_ISSUER.to_owned(),
             client: String::new(),
             resource: server.to_owned(),
         }
     }
 
     fn callback(&self, text: &str) -> Result<Callback, CallbackError> {
-        let foreign = || CallbackError::Foreign { redirect: address::shown(&self.redirect) };
-        if address::MAX_ADDRESS < text.len() {
+        let foreign = || CallbackError::WrongRedirect { redirect: address::redacted(&self.redirect) };
+        if address::MAX_URL < text.len() {
             return Err(foreign());
         }
         let url = Url::parse(text.trim()).map_err(|_| foreign())?;
@@ -257,20 +257,20 @@ impl Pending {
 }
 
 impl CredentialKey {
-    /// Whether a sign-in that waits for its callback is kept here, and no credential.
+    /// Whether this key holds a pending sign-in instead of a credential.
     pub fn is_pending(&self) -> bool {
-        self.issuer == PENDING_ISSUER
+        self.issuer == PENDING_SIGN_IN_ISSUER
     }
 }
 
 // === impl Issuer ===
 
 impl Issuer {
-    /// Whether it sent this callback, by the table of RFC 9207. Names are compared letter by letter.
-    fn sent(&self, callback: &Callback) -> bool {
-        match (self.said, callback.count("iss"), callback.one("iss")) {
-            (Said::Unknown, ..) | (Said::Maybe, 0, _) => true,
-            (Said::Always | Said::Maybe, _, name) => name == Some(self.name.as_str()),
+    /// Whether this issuer sent the callback, by the table of RFC 9207. Names are compared byte by byte.
+    fn is_sender_of(&self, callback: &Callback) -> bool {
+        match (self.iss, callback.count("iss"), callback.one("iss")) {
+            (IssParameter::Unchecked, ..) | (IssParameter::Optional, 0, _) => true,
+            (IssParameter::Required | IssParameter::Optional, _, name) => name == Some(self.name.as_str()),
         }
     }
 }
@@ -283,7 +283,7 @@ impl Callback {
         self.0.iter().filter(|(known, _)| known == name).count()
     }
 
-    /// The value of a parameter that is there exactly once.
+    /// Value of a parameter that occurs exactly once.
     fn one(&self, name: &str) -> Option<&str> {
         let mut found = self.0.iter().filter(|(known, _)| known == name);
         let (first, second) = (found.next(), found.next());
@@ -291,7 +291,7 @@ impl Callback {
     }
 }
 
-/// 256 bits that nobody can guess, in letters that every address can carry.
+/// 256 random bits, encoded for URLs.
 fn random() -> Result<Secret, NoRandomness> {
     let mut bytes = [0; 32];
     SystemRandom::new().fill(&mut bytes).map_err(|_| NoRandomness)?;
@@ -299,7 +299,7 @@ fn random() -> Result<Secret, NoRandomness> {
 }
 
 fn one_line(text: &str) -> String {
-    address::told(text, MAX_SAID)
+    address::sanitize(text, MAX_REMOTE_TEXT)
 }
 
 #[cfg(test)]

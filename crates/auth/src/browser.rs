@@ -1,4 +1,4 @@
-//! A person with a browser, as a port: sent to an address, and heard of again at the callback.
+//! Port to the browser of a user: opens the authorization URL and returns the callback.
 
 use std::fmt;
 
@@ -6,56 +6,57 @@ use futures_util::future::BoxFuture;
 use toolway_config::Secret;
 use url::Url;
 
-use crate::{callback::Arrival, scope::Scopes};
+use crate::{callback::ReceivedCallback, scope::Scopes};
 
-/// A way to a person who can sign in.
+/// Opens browsers for interactive sign-ins.
 pub trait Browser: Send + Sync + fmt::Debug {
-    /// Makes ready to hear the callback; at the same address as before where that is possible.
-    fn ready<'a>(&'a self, before: Option<&'a Url>) -> BoxFuture<'a, Result<Box<dyn Visit>, Declined>>;
+    /// Starts to listen for the callback, if possible at the same redirect URL as before.
+    fn prepare<'a>(&'a self, before: Option<&'a Url>) -> BoxFuture<'a, Result<Box<dyn Visit>, BrowserError>>;
 }
 
-/// One visit to an authorization server.
+/// One trip of the browser to the authorization server.
 pub trait Visit: Send + Sync {
-    /// Where the browser has to be sent back to.
+    /// Redirect URL of this visit.
     fn redirect(&self) -> Url;
 
-    /// Sends the person there; gives what came back, with whoever waits to be told what came of it.
-    fn begin(self: Box<Self>, invitation: Invitation) -> BoxFuture<'static, Result<Arrival, Declined>>;
+    /// Opens the authorization URL and waits for the callback. The caller answers the browser through
+    /// [`ReceivedCallback`].
+    fn begin(self: Box<Self>, prompt: SignInPrompt) -> BoxFuture<'static, Result<ReceivedCallback, BrowserError>>;
 }
 
-/// What a person is asked to do, and is to be told before.
+/// What a user is asked to do, and what to show before.
 #[derive(Clone, Debug)]
-pub struct Invitation {
-    /// The server, by its name.
+pub struct SignInPrompt {
+    /// Server name.
     pub server: String,
-    /// Who signs people in.
+    /// Issuer identifier of the authorization server.
     pub issuer: String,
-    /// Who did so before, where that was somebody else.
+    /// Issuer of the last sign-in, if it was another one.
     pub before: Option<String>,
-    /// Where the page is that the person will see, where that is not at the issuer's own address, nor where the operator
-    /// said. Whoever it belongs to, a code of it could be meant for somebody else.
+    /// Origin of the authorization endpoint, if it is neither the issuer's nor configured by the operator. Its codes
+    /// could be meant for another client, so the user must be warned.
     pub elsewhere: Option<String>,
-    /// What is asked for.
+    /// Requested scopes.
     pub scopes: Scopes,
-    /// The address to open: https, or this machine's. To be shown as it is and never to be given to a shell.
+    /// URL to open: https, or on this machine. Show it unchanged and never pass it to a shell.
     pub address: Secret,
-    /// What a callback has to have as its `state`; any other one is a stranger's.
+    /// Expected `state` of the callback; callbacks with another one are ignored.
     pub state: Secret,
 }
 
-/// Nobody signed in.
+/// Why the browser brought no callback.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Declined {
-    /// The callback will be brought later, maybe by another process.
+pub enum BrowserError {
+    /// The callback will be supplied later, maybe to another process.
     #[error("the sign-in waits for its callback")]
-    Later,
-    /// The person does not want to.
-    #[error("the sign-in was given up")]
-    Refused,
-    /// Nothing came back.
-    #[error("nobody signed in within the time")]
+    Deferred,
+    /// The user cancelled the sign-in.
+    #[error("the sign-in was cancelled")]
+    Cancelled,
+    /// No callback came within the time limit.
+    #[error("the sign-in was not finished in time")]
     TimedOut,
-    /// It cannot be done here.
+    /// The browser or the callback listener failed.
     #[error("{0}")]
     Failed(String),
 }

@@ -1,8 +1,8 @@
-//! The one request that a browser makes to this machine when somebody has signed in.
+//! HTTP listener for the OAuth redirect of an interactive sign-in.
 //!
-//! Listens on 127.0.0.1 only and takes one callback: a GET of the one path, for the one host, with the one state.
-//! Everything else that comes along is refused, within bounds of size, time and number. Whether the callback is any good
-//! is judged in [`crate::authorize`]; the browser waits for that, and shows what came of it.
+//! Listens on 127.0.0.1 and accepts one callback: a GET of one path, for one host, with one state. All other requests
+//! are refused, within limits on size, time and number. [`crate::authorize`] validates the callback; the browser waits
+//! for the result and shows it.
 
 use std::{io, net::Ipv4Addr, time::Duration};
 
@@ -16,44 +16,44 @@ use tokio::{
 use toolway_config::Secret;
 use url::Url;
 
-/// A place on this machine that a browser can be sent back to.
+/// A listener for one callback.
 #[derive(Debug)]
 pub struct CallbackListener {
     listener: TcpListener,
     redirect: Url,
 }
 
-/// A callback, and the browser that brought it and waits.
+/// A callback, and the browser connection that waits for its result.
 #[derive(Debug)]
-pub struct Arrival {
-    /// The whole address that the browser was sent back to.
+pub struct ReceivedCallback {
+    /// Complete redirect URL with its query.
     pub address: Secret,
-    /// None where a person brought it.
+    /// `None` if the user pasted the URL.
     browser: Option<TcpStream>,
 }
 
-/// What came of a callback.
+/// Result of a callback, as shown in the browser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// Somebody is signed in.
+pub enum CallbackOutcome {
+    /// The sign-in succeeded.
     SignedIn,
-    /// Nobody is; why is said where the sign-in was asked for.
+    /// The sign-in failed; the reason is reported to the program that started it.
     NotSignedIn,
 }
 
-/// The path a browser is sent back to.
+/// Path of the redirect URL.
 pub const PATH: &str = "/callback";
-/// A request whose head is longer is no callback.
+/// Maximum length of a request head in bytes.
 const MAX_HEAD: usize = 16 * 1024;
-/// Connections that are read at the same time; a further one waits.
+/// Maximum number of open connections; further ones wait.
 const MAX_OPEN: usize = 16;
-/// A browser sends its request at once.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// After a connection could not be taken, for this process or the system has too many: soon there may be fewer.
-const PAUSE: Duration = Duration::from_millis(100);
+/// Time limit for reading a request and for sending a response.
+const IO_TIMEOUT: Duration = Duration::from_secs(10);
+/// Delay after `accept` failed, for example because too many files are open.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 impl CallbackListener {
-    /// Listens at this port of 127.0.0.1, or at any that is free.
+    /// Listens on this port of 127.0.0.1, or on any free port.
     pub async fn bind(port: Option<u16>) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port.unwrap_or(0))).await?;
         let redirect = format!("http://{}{PATH}", listener.local_addr()?);
@@ -61,7 +61,7 @@ impl CallbackListener {
         Ok(Self { listener, redirect })
     }
 
-    /// Listens where the browser was sent back to before, or else at any port that is free.
+    /// Listens on the port of the previous redirect URL if it is free, otherwise on any free port.
     pub async fn bind_again(before: Option<&Url>) -> io::Result<Self> {
         match before.filter(|before| before.host_str() == Some("127.0.0.1")).and_then(Url::port) {
             Some(port) => match Self::bind(Some(port)).await {
@@ -72,22 +72,22 @@ impl CallbackListener {
         }
     }
 
-    /// Where the browser is to be sent back to.
+    /// Redirect URL of this listener.
     pub fn redirect(&self) -> &Url {
         &self.redirect
     }
 
-    /// Waits for the callback with this state. How long that may take is the caller's to say.
-    pub async fn callback(&self, state: &Secret) -> Arrival {
-        let mut open: JoinSet<Option<Arrival>> = JoinSet::new();
+    /// Waits for the callback with this state. The caller sets the time limit.
+    pub async fn callback(&self, state: &Secret) -> ReceivedCallback {
+        let mut open: JoinSet<Option<ReceivedCallback>> = JoinSet::new();
         loop {
             tokio::select! {
                 accepted = self.listener.accept(), if open.len() < MAX_OPEN => match accepted {
                     Ok((stream, _)) => {
                         open.spawn(answer(stream, self.redirect.clone(), state.clone()));
                     }
-                    // Somebody who left, or a want of descriptors or memory: none of it ends a sign-in.
-                    Err(_) => sleep(PAUSE).await,
+                    // A connection that was closed early, or a lack of descriptors or memory, does not end the sign-in.
+                    Err(_) => sleep(ACCEPT_RETRY_DELAY).await,
                 },
                 Some(answered) = open.join_next() => {
                     if let Ok(Some(arrival)) = answered {
@@ -99,56 +99,56 @@ impl CallbackListener {
     }
 }
 
-impl Arrival {
-    /// A callback that a person brought; nobody waits to see a page.
-    pub fn brought(address: Secret) -> Self {
+impl ReceivedCallback {
+    /// A callback that the user pasted; there is no browser connection.
+    pub fn pasted(address: Secret) -> Self {
         Self { address, browser: None }
     }
 
-    /// Shows the browser what came of it. It may be gone, which changes nothing.
-    pub async fn told(self, ending: Ending) {
+    /// Shows the result in the browser. A closed connection is ignored.
+    pub async fn respond(self, ending: CallbackOutcome) {
         let page = match ending {
-            Ending::SignedIn => SIGNED_IN,
-            Ending::NotSignedIn => NOT_SIGNED_IN,
+            CallbackOutcome::SignedIn => SIGNED_IN,
+            CallbackOutcome::NotSignedIn => NOT_SIGNED_IN,
         };
         if let Some(mut browser) = self.browser {
-            let _answered = timeout(PATIENCE, send(&mut browser, page)).await;
+            let _answered = timeout(IO_TIMEOUT, send(&mut browser, page)).await;
         }
     }
 }
 
-/// Answers one connection, unless it brought the callback.
-async fn answer(mut stream: TcpStream, redirect: Url, state: Secret) -> Option<Arrival> {
-    let head = timeout(PATIENCE, read_head(&mut stream)).await.ok()??;
-    match judge(&head, &redirect, &state) {
-        Ok(address) => Some(Arrival { address, browser: Some(stream) }),
+/// Answers one connection, unless it carries the callback.
+async fn answer(mut stream: TcpStream, redirect: Url, state: Secret) -> Option<ReceivedCallback> {
+    let head = timeout(IO_TIMEOUT, read_head(&mut stream)).await.ok()??;
+    match check_request(&head, &redirect, &state) {
+        Ok(address) => Some(ReceivedCallback { address, browser: Some(stream) }),
         Err(page) => {
-            let _answered = timeout(PATIENCE, send(&mut stream, page)).await;
+            let _answered = timeout(IO_TIMEOUT, send(&mut stream, page)).await;
             None
         }
     }
 }
 
-/// A status and what people read.
+/// Status line and text of a page.
 type Page = (&'static str, &'static str);
 
-// None has a word of a stranger's in it.
+// No page contains text from a request.
 const SIGNED_IN: Page = ("200 OK", "You are signed in. You can close this page.");
-const NOT_SIGNED_IN: Page = ("400 Bad Request", "You are not signed in. The program that asked for it says why.");
-const UNREADABLE: Page = ("400 Bad Request", "This is no callback.");
+const NOT_SIGNED_IN: Page = ("400 Bad Request", "You are not signed in. The program that started the sign-in shows the reason.");
+const UNREADABLE: Page = ("400 Bad Request", "This is not a valid callback.");
 const OTHER_HOST: Page = ("421 Misdirected Request", "This is not the host you are looking for.");
-const OTHER_METHOD: Page = ("405 Method Not Allowed", "This is no callback.");
+const OTHER_METHOD: Page = ("405 Method Not Allowed", "This is not a valid callback.");
 const OTHER_PATH: Page = ("404 Not Found", "There is nothing here.");
 const OTHER_STATE: Page = ("400 Bad Request", "This callback belongs to another sign-in.");
 
-/// Nothing may be loaded, run, framed or kept, and nobody is told where the browser was.
+/// Nothing may be loaded, run, framed or cached, and no referrer is sent.
 const HEADERS: &str = "Content-Type: text/html; charset=utf-8\r\n\
     Content-Security-Policy: default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n\
     Cache-Control: no-store\r\nReferrer-Policy: no-referrer\r\nX-Content-Type-Options: nosniff\r\n\
     X-Frame-Options: DENY\r\nCross-Origin-Opener-Policy: same-origin\r\nConnection: close\r\n";
 
-/// The callback's address, or what to answer instead. A name that was made to lead here is not our host.
-fn judge(head: &str, redirect: &Url, state: &Secret) -> Result<Secret, Page> {
+/// Returns the callback URL, or the page to answer with. The host check defeats DNS rebinding.
+fn check_request(head: &str, redirect: &Url, state: &Secret) -> Result<Secret, Page> {
     let mut lines = head.split("\r\n");
     let mut words = lines.next().unwrap_or_default().split(' ');
     let (Some(method), Some(target), Some(version), None) = (words.next(), words.next(), words.next(), words.next())
@@ -177,7 +177,7 @@ fn judge(head: &str, redirect: &Url, state: &Secret) -> Result<Secret, Page> {
     Ok(Secret::new(callback))
 }
 
-/// The head of a request; none where there is no end of it within the bound.
+/// Reads the head of a request; `None` if it does not end within the limit.
 async fn read_head(stream: &mut TcpStream) -> Option<String> {
     let mut head = Vec::new();
     let mut piece = [0; 2048];
@@ -215,16 +215,16 @@ mod tests {
     use toolway_config::Secret;
     use url::Url;
 
-    use super::{CallbackListener, Ending, MAX_HEAD, MAX_OPEN, PATIENCE};
+    use super::{CallbackListener, CallbackOutcome, MAX_HEAD, MAX_OPEN, IO_TIMEOUT};
 
-    /// The first line of what is answered.
-    async fn said(redirect: &Url, request: &str) -> String {
-        whole(redirect, request).await.lines().next().unwrap_or_default().to_owned()
+    /// Status line of the response to `request`.
+    async fn status_line(redirect: &Url, request: &str) -> String {
+        exchange(redirect, request).await.lines().next().unwrap_or_default().to_owned()
     }
 
-    async fn whole(redirect: &Url, request: &str) -> String {
+    async fn exchange(redirect: &Url, request: &str) -> String {
         let mut stream = TcpStream::connect(redirect.socket_addrs(|| None).unwrap()[0]).await.unwrap();
-        // A listener that has heard enough closes before everything is written.
+        // The listener may close the connection before everything is written.
         let _written = stream.write_all(request.as_bytes()).await;
         let mut reply = String::new();
         let _read = stream.read_to_string(&mut reply).await;
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_callback_is_taken_and_everything_else_refused() {
+    async fn accepts_one_callback_and_refuses_other_requests() {
         let listener = CallbackListener::bind(None).await.unwrap();
         let redirect = listener.redirect().clone();
         let host = redirect.authority().to_owned();
@@ -249,9 +249,9 @@ mod tests {
             (format!("GET //evil.example/callback?state=st4te HTTP/1.1\r\nHost: {host}\r\n\r\n"), "404"),
             ("\r\n\r\n".to_owned(), "400"),
         ] {
-            assert!(said(&redirect, &request).await.starts_with(&format!("HTTP/1.1 {answer}")), "{request}");
+            assert!(status_line(&redirect, &request).await.starts_with(&format!("HTTP/1.1 {answer}")), "{request}");
         }
-        assert_eq!(said(&redirect, &"x".repeat(MAX_HEAD + 4096)).await, "", "too long, and not answered");
+        assert_eq!(status_line(&redirect, &"x".repeat(MAX_HEAD + 4096)).await, "", "too long, so it is not answered");
         assert!(waiting.try_join_next().is_none());
         let good = format!("GET /callback?state=st4te&code=c0de HTTP/1.1\r\nHost: {host}\r\n\r\n");
         let mut browser = TcpStream::connect(redirect.socket_addrs(|| None).unwrap()[0]).await.unwrap();
@@ -259,8 +259,8 @@ mod tests {
         let arrival = waiting.join_next().await.unwrap().unwrap();
         assert_eq!(arrival.address.expose(), format!("{redirect}?state=st4te&code=c0de"));
         let early = tokio::time::timeout(Duration::from_millis(100), browser.read(&mut [0; 1])).await;
-        assert!(early.is_err(), "the browser is told nothing before something came of it");
-        arrival.told(Ending::SignedIn).await;
+        assert!(early.is_err(), "the browser waits for the result");
+        arrival.respond(CallbackOutcome::SignedIn).await;
         let mut page = String::new();
         browser.read_to_string(&mut page).await.unwrap();
         assert!(page.starts_with("HTTP/1.1 200 OK\r\n"), "{page}");
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn connections_that_say_nothing_do_not_keep_the_callback_out_for_long() {
+    async fn silent_connections_delay_the_callback_only_until_they_time_out() {
         let listener = CallbackListener::bind(None).await.unwrap();
         let redirect = listener.redirect().clone();
         let address = redirect.socket_addrs(|| None).unwrap()[0];
@@ -281,16 +281,16 @@ mod tests {
             silent.push(TcpStream::connect(address).await.unwrap());
         }
         let mut waiting = JoinSet::new();
-        waiting.spawn(async move { listener.callback(&Secret::new("s")).await.told(Ending::NotSignedIn).await });
+        waiting.spawn(async move { listener.callback(&Secret::new("s")).await.respond(CallbackOutcome::NotSignedIn).await });
         let good = format!("GET /callback?state=s&code=c HTTP/1.1\r\nHost: {}\r\n\r\n", redirect.authority());
         let began = tokio::time::Instant::now();
-        let answered = tokio::time::timeout(2 * PATIENCE, said(&redirect, &good)).await.unwrap();
+        let answered = tokio::time::timeout(2 * IO_TIMEOUT, status_line(&redirect, &good)).await.unwrap();
         assert_eq!(answered, "HTTP/1.1 400 Bad Request");
-        assert!(PATIENCE <= began.elapsed(), "there was room for one more");
+        assert!(IO_TIMEOUT <= began.elapsed(), "all connection slots were taken");
     }
 
     #[tokio::test]
-    async fn the_port_of_before_is_taken_again_if_it_is_free() {
+    async fn previous_port_is_reused_if_it_is_free() {
         let first = CallbackListener::bind(None).await.unwrap();
         let before = first.redirect().clone();
         let other = CallbackListener::bind_again(Some(&before)).await.unwrap();

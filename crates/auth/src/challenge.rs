@@ -1,37 +1,37 @@
-//! What a server says with its refusal: all `WWW-Authenticate` headers, all challenges in each, quotes and commas.
+//! Parser of `WWW-Authenticate`: all headers, all challenges in each, quoted strings and commas.
 
 use crate::scope::Scopes;
 
 /// One challenge of a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Challenge {
-    /// Its scheme, as written.
+    /// Scheme, as written.
     pub scheme: String,
-    /// Its parameters: names in small letters, values without their quotes.
+    /// Parameters: lower-case names, unquoted values.
     pub params: Vec<(String, String)>,
 }
 
-/// What a refusal asks for, as far as tokens go.
+/// What the challenges of a response say about tokens.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Demand {
-    /// Where the resource says who signs people in.
+pub struct TokenChallenge {
+    /// URL of the protected resource metadata.
     pub resource_metadata: Option<String>,
-    /// What the operation needs.
+    /// Scopes that the operation needs.
     pub scopes: Option<Scopes>,
-    /// What was wrong: `invalid_token`, `insufficient_scope`, `use_dpop_nonce` …
+    /// Error code: `invalid_token`, `insufficient_scope`, `use_dpop_nonce` …
     pub error: Option<String>,
 }
 
-/// More headers, challenges or parameters say nothing more.
+/// Maximum number of headers, challenges and parameters that are read.
 const MAX_PARTS: usize = 64;
-/// A longer header is not read.
+/// Maximum length of a header in bytes; a longer one is ignored.
 const MAX_HEADER: usize = 16 * 1024;
 
 // === impl Challenge ===
 
 impl Challenge {
-    /// The challenges of one header; what cannot be read ends it.
-    pub fn read(header: &str) -> Vec<Self> {
+    /// Parses the challenges of one header, up to the first syntax error.
+    pub fn parse(header: &str) -> Vec<Self> {
         if MAX_HEADER < header.len() {
             return Vec::new();
         }
@@ -48,24 +48,24 @@ impl Challenge {
         found
     }
 
-    /// The first value of a parameter.
+    /// First value of a parameter.
     pub fn param(&self, name: &str) -> Option<&str> {
         self.params.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// Whether a token answers it.
-    pub fn wants_token(&self) -> bool {
+    /// Whether a token satisfies this challenge.
+    pub fn accepts_token(&self) -> bool {
         self.scheme.eq_ignore_ascii_case("bearer") || self.scheme.eq_ignore_ascii_case("dpop")
     }
 }
 
 // === impl Demand ===
 
-impl Demand {
-    /// What these headers ask for; of each parameter the first one of a challenge that a token answers.
-    pub fn read<'a>(headers: impl IntoIterator<Item = &'a str>) -> Self {
-        let challenges = headers.into_iter().take(MAX_PARTS).flat_map(Challenge::read);
-        let challenges: Vec<Challenge> = challenges.filter(Challenge::wants_token).collect();
+impl TokenChallenge {
+    /// Collects the parameters of all token challenges; the first value of each counts.
+    pub fn parse<'a>(headers: impl IntoIterator<Item = &'a str>) -> Self {
+        let challenges = headers.into_iter().take(MAX_PARTS).flat_map(Challenge::parse);
+        let challenges: Vec<Challenge> = challenges.filter(Challenge::accepts_token).collect();
         let first = |name: &str| challenges.iter().find_map(|challenge| challenge.param(name));
         Self {
             resource_metadata: first("resource_metadata").map(str::to_owned),
@@ -74,13 +74,13 @@ impl Demand {
         }
     }
 
-    /// Whether more scopes would help.
-    pub fn wants_scopes(&self) -> bool {
+    /// Whether a token with more scopes would help.
+    pub fn needs_more_scopes(&self) -> bool {
         self.error.as_deref() == Some("insufficient_scope")
     }
 }
 
-/// What is left of a header.
+/// Rest of a header.
 struct Reader<'a>(&'a str);
 
 enum Part<'a> {
@@ -89,7 +89,7 @@ enum Part<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// The next scheme or parameter.
+    /// Next scheme or parameter.
     fn next_part(&mut self) -> Option<Part<'a>> {
         self.0 = self.0.trim_start_matches([',', ' ', '\t']);
         let name = self.token()?;
@@ -110,7 +110,7 @@ impl<'a> Reader<'a> {
         (!token.is_empty()).then_some(token)
     }
 
-    /// A token or a quoted text.
+    /// A token or a quoted string.
     fn value(&mut self) -> Option<String> {
         let Some(quoted) = self.0.strip_prefix('"') else { return self.token().map(str::to_owned) };
         let (mut value, mut letters) = (String::new(), quoted.char_indices());
@@ -127,7 +127,7 @@ impl<'a> Reader<'a> {
         None
     }
 
-    /// `Negotiate YII=`: one word after the scheme that is no parameter.
+    /// Skips a token68 such as `YII=` in `Negotiate YII=`.
     fn skip_token68(&mut self) {
         let rest = self.0.trim_start_matches([' ', '\t']);
         let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/".contains(&byte);
@@ -143,18 +143,18 @@ impl<'a> Reader<'a> {
 mod tests {
     use proptest::{prop_assert_eq, proptest};
 
-    use super::{Challenge, Demand, MAX_HEADER, MAX_PARTS};
+    use super::{Challenge, TokenChallenge, MAX_HEADER, MAX_PARTS};
 
     fn read(header: &str) -> String {
         let shown = |challenge: &Challenge| {
             let params: Vec<_> = challenge.params.iter().map(|(name, value)| format!("{name}={value}")).collect();
             format!("{}({})", challenge.scheme, params.join(";"))
         };
-        Challenge::read(header).iter().map(shown).collect::<Vec<_>>().join(" ")
+        Challenge::parse(header).iter().map(shown).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
-    fn challenges_are_told_apart_from_their_parameters() {
+    fn challenges_are_separated_from_their_parameters() {
         for (header, expected) in [
             ("Bearer", "Bearer()"),
             (
@@ -175,31 +175,31 @@ mod tests {
     }
 
     #[test]
-    fn a_demand_is_gathered_from_all_headers_that_ask_for_a_token() {
+    fn parameters_are_collected_from_all_token_challenges() {
         let headers = [
             r#"Basic realm="x", resource_metadata="https://evil.example/""#,
             r#"bearer error="insufficient_scope", scope="read write""#,
             r#"DPoP resource_metadata="https://example.org/prm", scope="other""#,
         ];
-        let demand = Demand::read(headers);
+        let demand = TokenChallenge::parse(headers);
         assert_eq!(demand.resource_metadata.as_deref(), Some("https://example.org/prm"));
         assert_eq!(demand.scopes.as_ref().unwrap().to_string(), "read write");
-        assert!(demand.wants_scopes());
-        assert_eq!(Demand::read([r#"Bearer scope="a\"b""#]).scopes, None);
-        assert_eq!(Demand::read([]), Demand::default());
+        assert!(demand.needs_more_scopes());
+        assert_eq!(TokenChallenge::parse([r#"Bearer scope="a\"b""#]).scopes, None);
+        assert_eq!(TokenChallenge::parse([]), TokenChallenge::default());
     }
 
     proptest! {
         #[test]
-        fn any_header_is_read_without_harm(header in ".*") {
-            Challenge::read(&header);
+        fn any_header_is_parsed_without_panic(header in ".*") {
+            Challenge::parse(&header);
         }
 
         #[test]
-        fn what_is_quoted_is_read_as_it_was(value in "[^\\p{Cc}]{0,40}") {
+        fn quoted_values_round_trip(value in "[^\\p{Cc}]{0,40}") {
             let quoted = value.replace('\\', r"\\").replace('"', "\\\"");
             let header = format!(r#"Basic realm="x, y", Bearer a=b, scope="{quoted}", error=none"#);
-            let found = Challenge::read(&header);
+            let found = Challenge::parse(&header);
             prop_assert_eq!(found.len(), 2);
             prop_assert_eq!(found[1].param("scope"), Some(value.as_str()));
             prop_assert_eq!(found[1].param("error"), Some("none"));
@@ -207,10 +207,10 @@ mod tests {
     }
 
     #[test]
-    fn endless_headers_are_not_read() {
-        assert!(Challenge::read(&format!("Bearer a={}", "b".repeat(MAX_HEADER))).is_empty());
-        assert_eq!(Challenge::read(&"A,".repeat(1000)).len(), MAX_PARTS);
-        let crowded = Challenge::read(&format!("Bearer {}", "a=b,".repeat(1000)));
+    fn oversized_headers_are_ignored() {
+        assert!(Challenge::parse(&format!("Bearer a={}", "b".repeat(MAX_HEADER))).is_empty());
+        assert_eq!(Challenge::parse(&"A,".repeat(1000)).len(), MAX_PARTS);
+        let crowded = Challenge::parse(&format!("Bearer {}", "a=b,".repeat(1000)));
         assert_eq!(crowded[0].params.len(), MAX_PARTS);
     }
 }

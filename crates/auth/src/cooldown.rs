@@ -1,26 +1,27 @@
-//! A pause for whoever does not answer, or says no: for a while everybody who comes gets the answer that the last one got.
+//! A pause after a failed request: callers get the last error until it is over.
 //!
-//! Whoever waits behind a request looks here when its turn comes, so that of many who wait for one that hangs, one asks.
+//! Callers that waited for a request check here when it is their turn, so that only one request is sent to a host that
+//! hangs.
 
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// The last failure, as long as it counts.
+/// The last failure, until its pause is over.
 #[derive(Debug)]
-pub(crate) struct Rest<E> {
+pub(crate) struct Cooldown<E> {
     // Nothing awaits under this lock.
     last: Mutex<Option<(Instant, E)>>,
 }
 
-/// Whoever said no is not asked again before.
-pub(crate) const AFTER_NO: Duration = Duration::from_secs(30);
-/// Whoever could not be reached, did not answer, or said something strange.
+/// Pause after the authorization server refused a request.
+pub(crate) const AFTER_REFUSAL: Duration = Duration::from_secs(30);
+/// Pause after a host was unavailable or its response was invalid.
 pub(crate) const AFTER_FAILURE: Duration = Duration::from_secs(5);
 
-impl<E: Clone> Rest<E> {
-    /// The last failure, while it counts.
+impl<E: Clone> Cooldown<E> {
+    /// Returns the last failure if its pause is not over.
     pub(crate) fn check(&self) -> Result<(), E> {
         match &*self.last.lock() {
             Some((until, error)) if Instant::now() < *until => Err(error.clone()),
@@ -28,13 +29,13 @@ impl<E: Clone> Rest<E> {
         }
     }
 
-    /// For so long, this is the answer.
-    pub(crate) fn begin(&self, lasts: Duration, error: E) {
-        *self.last.lock() = Some((Instant::now() + lasts, error));
+    /// Starts a pause with this error.
+    pub(crate) fn start(&self, duration: Duration, error: E) {
+        *self.last.lock() = Some((Instant::now() + duration, error));
     }
 }
 
-impl<E> Default for Rest<E> {
+impl<E> Default for Cooldown<E> {
     fn default() -> Self {
         Self { last: Mutex::new(None) }
     }

@@ -1,7 +1,7 @@
-//! What is kept of a sign-in, and under which key: whose it is, from whom, for which client, for what.
+//! Stored credentials and their keys: principal, issuer, client and resource.
 //!
-//! A credential holds the client's registration with its secret and, while the sign-in lasts, the tokens. It is kept as
-//! one JSON text inside a [`Secret`], whole or not at all; [`form`] is that text.
+//! A credential holds the client registration with its secret and, while the sign-in is valid, the tokens. It is stored
+//! as one JSON text inside a [`Secret`]; [`form`] defines that text.
 
 pub(crate) mod form;
 
@@ -11,154 +11,154 @@ use serde::{Deserialize, Serialize};
 use toolway_config::Secret;
 use url::Url;
 
-use self::form::Form;
+use self::form::StoredCredential;
 use crate::{
     address,
     scope::Scopes,
-    token::{ClientAuth, TokenReply},
+    token::{ClientAuth, TokenResponse},
     vault::{Vault, VaultError},
 };
 
-/// Whose credential it is, from whom, for what.
+/// Key of a credential.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CredentialKey {
-    /// On whose behalf; for people with several accounts at one server, with the profile.
+    /// Principal, with the profile if a user has several accounts at one server.
     pub principal: String,
-    /// Who issued it.
+    /// Issuer identifier of the authorization server.
     pub issuer: String,
-    /// The client it was issued to.
+    /// Client id.
     pub client: String,
-    /// The resource it is for.
+    /// Resource that the tokens are for.
     pub resource: String,
 }
 
-/// A client's registration and its tokens.
+/// A client registration and its tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credential {
-    /// The address of the server it was got for; it is sent to no other.
+    /// Key of the server that the credential was obtained for; it is sent to no other.
     pub server: String,
-    /// Where its tokens come from, and nowhere else.
+    /// Token endpoint that issues and refreshes the tokens.
     pub token_endpoint: Url,
-    /// The client.
+    /// Client registration.
     pub client: Registration,
-    /// The tokens; none after they were refused.
+    /// `None` after the authorization server rejected them.
     pub tokens: Option<Tokens>,
-    /// The key that the tokens are bound to, where they are.
+    /// DPoP key of the tokens, if they are bound to one.
     pub proof_key: Option<Secret>,
 }
 
 /// A client as its authorization server knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registration {
-    /// Its id.
+    /// Client id.
     pub id: String,
-    /// Its secret, where it has one.
+    /// Client secret, if there is one.
     pub secret: Option<Secret>,
-    /// How it says who it is.
+    /// Client authentication method at the token endpoint.
     pub method: AuthMethod,
-    /// Where it came from.
+    /// Origin of the registration.
     pub source: RegistrationSource,
-    /// Where browsers were to be sent back to when it was registered.
+    /// Redirect URL that was registered.
     pub redirect: Option<String>,
-    /// When the secret ends, in seconds since 1970; never where nothing is said.
-    pub secret_ends: Option<u64>,
+    /// Expiry of the secret, in seconds since 1970; `None` if it does not expire.
+    pub secret_expires_at: Option<u64>,
 }
 
-/// How a client says who it is at a token endpoint.
+/// Client authentication method at a token endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AuthMethod {
-    /// By its id alone.
+    /// Public client without a secret.
     #[serde(rename = "none")]
     None,
-    /// With its secret in a header.
+    /// Secret in the `Authorization` header.
     #[serde(rename = "client_secret_basic")]
     Basic,
-    /// With its secret in the body.
+    /// Secret in the request body.
     #[serde(rename = "client_secret_post")]
     Post,
 }
 
-/// Where a client's registration came from.
+/// Origin of a client registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RegistrationSource {
-    /// The operator wrote it down.
+    /// Configured by the operator.
     Configured,
-    /// Its id is the address of a document about it.
+    /// The client id is the URL of a client metadata document.
     Document,
-    /// The authorization server made it for us.
+    /// Dynamic client registration.
     Dynamic,
-    /// The operator wrote it down, and it asks for itself: no person's sign-in.
+    /// Configured by the operator for a grant without a user.
     Unattended,
 }
 
-/// Tokens, and what they are good for.
+/// Tokens, and the scopes that they cover.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tokens {
-    /// What is presented to the server.
+    /// Access token.
     pub access: Secret,
-    /// How it is presented.
+    /// How the access token is presented.
     pub kind: TokenKind,
-    /// When it ends, in seconds since 1970, where said.
-    pub ends: Option<u64>,
-    /// What the next one is got with.
+    /// Expiry, in seconds since 1970; `None` if the authorization server did not state it.
+    pub expires_at: Option<u64>,
+    /// Refresh token.
     pub refresh: Option<Secret>,
-    /// What was asked for, in all rounds together.
+    /// Scopes that were requested, in all rounds together.
     pub requested: Scopes,
-    /// What was given, where that was said.
+    /// Scopes that were granted; `None` if the authorization server did not state them.
     pub granted: Option<Scopes>,
-    /// When they were got, in seconds since 1970.
-    pub since: u64,
+    /// Time of the token response, in seconds since 1970.
+    pub obtained_at: u64,
 }
 
-/// How a token is presented.
+/// How an access token is presented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TokenKind {
-    /// By itself.
+    /// Bearer token.
     Bearer,
-    /// With a proof that its key is ours.
+    /// Token bound to a key, sent with a DPoP proof.
     DPoP,
 }
 
-/// A token is renewed this long before it ends, so that it does not end on its way.
+/// A token is refreshed this long before it expires, so that it does not expire in transit.
 pub const SKEW: Duration = Duration::from_secs(30);
 
-/// Something in the vault that cannot be used.
+/// Why a credential cannot be loaded, stored or used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CredentialError {
-    /// The vault cannot do it.
+    /// The vault failed.
     #[error(transparent)]
     Vault(#[from] VaultError),
-    /// What it holds is not a credential of ours.
-    #[error("what is kept for {resource} cannot be read; sign in again")]
+    /// The stored text is not a valid credential.
+    #[error("the stored credential for {resource} is invalid; sign in again")]
     Unreadable {
-        /// The resource it is for.
+        /// Resource that the credential is for.
         resource: String,
     },
-    /// A renewal gave a token of another kind: bound to our key before, and not any more, or the reverse.
-    #[error("the new token is of another kind than the one before")]
-    OtherKind,
-    /// Tokens of a kind that nobody here can present.
-    #[error("the authorization server gives tokens of the kind `{0}`, which cannot be presented")]
+    /// A refresh returned a token that is no longer bound to the DPoP key, or the reverse.
+    #[error("the authorization server returned a token of another type than before")]
+    KindChanged,
+    /// Unsupported token type.
+    #[error("the authorization server issued a token of the unsupported type `{0}`")]
     UnknownKind(String),
 }
 
 // === impl Credential ===
 
 impl Credential {
-    /// What the vault has under this key.
+    /// Loads the credential under this key.
     pub async fn load(vault: &dyn Vault, key: &CredentialKey) -> Result<Option<Self>, CredentialError> {
-        vault.load(key).await?.map(|kept| Self::open(&kept, key)).transpose()
+        vault.load(key).await?.map(|kept| Self::from_stored(&kept, key)).transpose()
     }
 
-    /// Keeps it under this key.
+    /// Stores the credential under this key.
     pub async fn store(&self, vault: &dyn Vault, key: &CredentialKey) -> Result<(), VaultError> {
-        vault.store(key, self.sealed()).await
+        vault.store(key, self.to_stored()).await
     }
 
-    /// The credential with tokens that this principal last got for a server; without any, the newest registration.
+    /// The newest credential of this principal for a server; without tokens, the newest registration.
     ///
-    /// Only what was got for exactly this server counts: another one at the same origin may be somebody else's.
+    /// Only credentials for exactly this server count: another server at the same origin may have another owner.
     pub async fn find(
         vault: &dyn Vault,
         principal: &str,
@@ -167,7 +167,7 @@ impl Credential {
         Ok(Self::all(vault, principal, server).await?.pop())
     }
 
-    /// Everything that this principal has for a server, from any issuer, the newest tokens last.
+    /// All credentials of this principal for a server, from any issuer, the newest tokens last.
     pub async fn all(
         vault: &dyn Vault,
         principal: &str,
@@ -175,45 +175,45 @@ impl Credential {
     ) -> Result<Vec<(CredentialKey, Self)>, CredentialError> {
         let theirs = vault.all().await?.into_iter().filter(|(key, _)| key.principal == principal);
         let mut found = Self::of_server(theirs, server);
-        found.sort_by_key(|(_, credential)| credential.tokens.as_ref().map(|tokens| tokens.since));
+        found.sort_by_key(|(_, credential)| credential.tokens.as_ref().map(|tokens| tokens.obtained_at));
         Ok(found)
     }
 
-    /// Everybody who has tokens for a server, by principal.
+    /// Principals that have tokens for a server.
     pub async fn holders(vault: &dyn Vault, server: &Url) -> Result<Vec<String>, CredentialError> {
         let kept = Self::of_server(vault.all().await?.into_iter(), &address::identity(server));
         let with_tokens = kept.into_iter().filter(|(_, credential)| credential.tokens.is_some());
         Ok(with_tokens.map(|(key, _)| key.principal).collect())
     }
 
-    /// One that cannot be read, or is something else, is not this server's.
+    /// Ignores entries that are invalid or hold something else.
     fn of_server(kept: impl Iterator<Item = (CredentialKey, Secret)>, server: &str) -> Vec<(CredentialKey, Self)> {
-        let opened = kept.filter_map(|(key, kept)| Self::open(&kept, &key).ok().map(|credential| (key, credential)));
+        let opened = kept.filter_map(|(key, kept)| Self::from_stored(&kept, &key).ok().map(|credential| (key, credential)));
         opened.filter(|(_, credential)| credential.server == server).collect()
     }
 
-    /// Whether somebody signed in for it.
-    pub fn is_of_a_person(&self) -> bool {
+    /// Whether a user signed in for it, as opposed to a grant without a user.
+    pub fn is_interactive(&self) -> bool {
         self.client.source != RegistrationSource::Unattended
     }
 
-    /// As the vault keeps it.
-    pub fn sealed(&self) -> Secret {
-        // A form of texts and numbers always has a JSON text.
-        Secret::new(serde_json::to_string(&Form::of(self)).unwrap_or_default())
+    /// The text that is stored in the vault.
+    pub fn to_stored(&self) -> Secret {
+        // Serializing strings and numbers cannot fail.
+        Secret::new(serde_json::to_string(&StoredCredential::of(self)).unwrap_or_default())
     }
 
-    /// Reads what the vault kept.
-    pub fn open(kept: &Secret, key: &CredentialKey) -> Result<Self, CredentialError> {
-        let form = serde_json::from_str::<Form>(kept.expose()).ok();
-        form.and_then(Form::credential).ok_or_else(|| CredentialError::Unreadable { resource: key.resource.clone() })
+    /// Parses the text that was stored in the vault.
+    pub fn from_stored(kept: &Secret, key: &CredentialKey) -> Result<Self, CredentialError> {
+        let form = serde_json::from_str::<StoredCredential>(kept.expose()).ok();
+        form.and_then(StoredCredential::credential).ok_or_else(|| CredentialError::Unreadable { resource: key.resource.clone() })
     }
 }
 
 // === impl Registration ===
 
 impl Registration {
-    /// How it authenticates.
+    /// Client authentication for token requests.
     pub fn auth(&self) -> ClientAuth {
         let id = self.id.clone();
         match (self.method, &self.secret) {
@@ -223,17 +223,17 @@ impl Registration {
         }
     }
 
-    /// Whether its secret has ended.
-    pub fn has_ended(&self, now: u64) -> bool {
-        self.secret_ends.is_some_and(|ends| ends <= now)
+    /// Whether the client secret has expired.
+    pub fn is_expired(&self, now: u64) -> bool {
+        self.secret_expires_at.is_some_and(|ends| ends <= now)
     }
 }
 
 // === impl AuthMethod ===
 
 impl AuthMethod {
-    /// The word of the specification.
-    pub fn word(self) -> &'static str {
+    /// Name in the specification.
+    pub fn name(self) -> &'static str {
         match self {
             Self::None => "none",
             Self::Basic => "client_secret_basic",
@@ -241,17 +241,17 @@ impl AuthMethod {
         }
     }
 
-    /// The method of this word.
-    pub fn from_word(word: &str) -> Option<Self> {
-        [Self::None, Self::Basic, Self::Post].into_iter().find(|method| method.word() == word)
+    /// Method with this name in the specification.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::None, Self::Basic, Self::Post].into_iter().find(|method| method.name() == name)
     }
 }
 
 // === impl Tokens ===
 
 impl Tokens {
-    /// What a reply gave, to a request for these scopes.
-    pub fn from_reply(reply: TokenReply, requested: Scopes, now: u64) -> Result<Self, CredentialError> {
+    /// Tokens of a token response to a request for these scopes.
+    pub fn from_response(reply: TokenResponse, requested: Scopes, now: u64) -> Result<Self, CredentialError> {
         let kind = match reply.kind.to_ascii_lowercase().as_str() {
             "bearer" => TokenKind::Bearer,
             "dpop" => TokenKind::DPoP,
@@ -260,34 +260,34 @@ impl Tokens {
         Ok(Self {
             access: reply.token,
             kind,
-            ends: reply.lasts.map(|lasts| now.saturating_add(lasts.as_secs())),
+            expires_at: reply.expires_in.map(|expires_in| now.saturating_add(expires_in.as_secs())),
             refresh: reply.refresh,
             requested,
             granted: reply.scopes,
-            since: now,
+            obtained_at: now,
         })
     }
 
-    /// What a renewal gave; what it does not say again stays as it was.
-    pub fn renewed(&self, reply: TokenReply, now: u64) -> Result<Self, CredentialError> {
-        let next = Self::from_reply(reply, self.requested.clone(), now)?;
+    /// Tokens of a refresh response; what the response omits is kept.
+    pub fn refreshed(&self, reply: TokenResponse, now: u64) -> Result<Self, CredentialError> {
+        let next = Self::from_response(reply, self.requested.clone(), now)?;
         if next.kind != self.kind {
-            return Err(CredentialError::OtherKind);
+            return Err(CredentialError::KindChanged);
         }
         let refresh = next.refresh.or_else(|| self.refresh.clone());
         let granted = next.granted.or_else(|| self.granted.clone());
         Ok(Self { refresh, granted, ..next })
     }
 
-    /// Whether it ends within [`SKEW`], or, if it does not last long, within half of its life.
-    pub fn is_ending(&self, now: u64) -> bool {
-        let early = |ends: u64| SKEW.as_secs().min(ends.saturating_sub(self.since).div_ceil(2));
-        self.ends.is_some_and(|ends| ends <= now.saturating_add(early(ends)))
+    /// Whether the access token expires within [`SKEW`], or, if it is short-lived, within half of its lifetime.
+    pub fn expires_soon(&self, now: u64) -> bool {
+        let early = |ends: u64| SKEW.as_secs().min(ends.saturating_sub(self.obtained_at).div_ceil(2));
+        self.expires_at.is_some_and(|ends| ends <= now.saturating_add(early(ends)))
     }
 
-    /// Whether it has ended.
-    pub fn has_ended(&self, now: u64) -> bool {
-        self.ends.is_some_and(|ends| ends <= now)
+    /// Whether the access token has expired.
+    pub fn is_expired(&self, now: u64) -> bool {
+        self.expires_at.is_some_and(|ends| ends <= now)
     }
 }
 
@@ -305,15 +305,15 @@ mod tests {
     use super::{AuthMethod, Credential, CredentialKey, Registration, RegistrationSource, TokenKind, Tokens};
     use crate::{
         scope::Scopes,
-        token::{ClientAuth, TokenReply},
+        token::{ClientAuth, TokenResponse},
         vault::{MemoryVault, Vault as _},
     };
 
-    fn reply(token: &str) -> TokenReply {
-        TokenReply {
+    fn reply(token: &str) -> TokenResponse {
+        TokenResponse {
             token: Secret::new(token),
             kind: "bearer".to_owned(),
-            lasts: Some(Duration::from_secs(60)),
+            expires_in: Some(Duration::from_secs(60)),
             refresh: Some(Secret::new("r3fresh")),
             scopes: None,
             issued_kind: None,
@@ -328,12 +328,12 @@ mod tests {
             method: AuthMethod::Post,
             source: RegistrationSource::Dynamic,
             redirect: Some("http://127.0.0.1:1/callback".to_owned()),
-            secret_ends: None,
+            secret_expires_at: None,
         }
     }
 
     fn credential(server: &str, now: u64) -> Credential {
-        let tokens = Tokens::from_reply(reply("t0ken"), Scopes::parse("a b").unwrap(), now).unwrap();
+        let tokens = Tokens::from_response(reply("t0ken"), Scopes::parse("a b").unwrap(), now).unwrap();
         Credential {
             server: server.to_owned(),
             token_endpoint: "https://login.example/token".parse().unwrap(),
@@ -353,28 +353,28 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_read_as_it_was_and_never_prints_itself() {
+    fn stored_credential_round_trips_and_is_not_printed() {
         let (kept, key) = (credential("https://example.org/mcp", 5), key("ada", "https://login.example"));
-        assert_eq!(Credential::open(&kept.sealed(), &key).unwrap(), kept);
-        let printed = format!("{kept:?} {:?}", kept.sealed());
+        assert_eq!(Credential::from_stored(&kept.to_stored(), &key).unwrap(), kept);
+        let printed = format!("{kept:?} {:?}", kept.to_stored());
         for secret in ["t0ken", "r3fresh", "s3cret", "k3y"] {
             assert!(!printed.contains(secret), "{secret}");
-            assert!(kept.sealed().expose().contains(secret), "{secret}");
+            assert!(kept.to_stored().expose().contains(secret), "{secret}");
         }
     }
 
     #[test]
-    fn what_cannot_be_read_is_an_error_without_the_text() {
+    fn invalid_stored_text_is_reported_without_its_content() {
         let later =
-            credential("https://example.org/mcp", 5).sealed().expose().replace("\"version\":1", "\"version\":2");
+            credential("https://example.org/mcp", 5).to_stored().expose().replace("\"version\":1", "\"version\":2");
         for text in ["", "{}", "t0ken", &later] {
-            let failed = Credential::open(&Secret::new(text), &key("ada", "https://login.example")).unwrap_err();
-            assert_eq!(failed.to_string(), "what is kept for https://example.org cannot be read; sign in again");
+            let failed = Credential::from_stored(&Secret::new(text), &key("ada", "https://login.example")).unwrap_err();
+            assert_eq!(failed.to_string(), "the stored credential for https://example.org is invalid; sign in again");
         }
     }
 
     #[tokio::test]
-    async fn the_newest_sign_in_of_the_same_person_at_the_same_server_is_found() {
+    async fn newest_credential_of_the_same_principal_and_server_is_found() {
         let (vault, server) = (MemoryVault::default(), "https://example.org/mcp");
         let find = async |who| Credential::find(&vault, who, server).await.unwrap().map(|(key, _)| key.issuer);
         credential(server, 1).store(&vault, &key("ada", "https://old.example")).await.unwrap();
@@ -386,27 +386,27 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_renewed_before_it_ends_and_keeps_what_is_not_said_again() {
+    fn token_is_refreshed_before_it_expires_and_keeps_omitted_values() {
         let tokens = credential("https://example.org/mcp", 1000).tokens.unwrap();
-        assert!(!tokens.is_ending(1029) && tokens.is_ending(1030) && !tokens.has_ended(1059) && tokens.has_ended(1060));
-        let short = TokenReply { lasts: Some(Duration::from_secs(10)), ..reply("t1") };
-        let short = Tokens::from_reply(short, Scopes::default(), 1000).unwrap();
-        assert!(!short.is_ending(1004) && short.is_ending(1005), "not renewed for each request");
-        let next = tokens.renewed(TokenReply { refresh: None, lasts: None, ..reply("t2") }, 1030).unwrap();
+        assert!(!tokens.expires_soon(1029) && tokens.expires_soon(1030) && !tokens.is_expired(1059) && tokens.is_expired(1060));
+        let short = TokenResponse { expires_in: Some(Duration::from_secs(10)), ..reply("t1") };
+        let short = Tokens::from_response(short, Scopes::default(), 1000).unwrap();
+        assert!(!short.expires_soon(1004) && short.expires_soon(1005), "not refreshed for each request");
+        let next = tokens.refreshed(TokenResponse { refresh: None, expires_in: None, ..reply("t2") }, 1030).unwrap();
         assert_eq!((next.access.expose(), next.refresh.as_ref().unwrap().expose()), ("t2", "r3fresh"));
         assert_eq!((next.requested.to_string(), next.kind), ("a b".to_owned(), TokenKind::Bearer));
-        assert!(!next.has_ended(u64::MAX), "no end was said");
-        let strange = TokenReply { kind: "mac".to_owned(), ..reply("t3") };
-        assert!(tokens.renewed(strange, 1030).is_err());
+        assert!(!next.is_expired(u64::MAX), "no expiry was given");
+        let strange = TokenResponse { kind: "mac".to_owned(), ..reply("t3") };
+        assert!(tokens.refreshed(strange, 1030).is_err());
     }
 
     #[test]
-    fn a_client_says_who_it_is_as_it_was_registered() {
+    fn client_authenticates_as_registered() {
         let post = registration();
         assert_eq!(post.auth(), ClientAuth::Post { id: post.id.clone(), secret: Secret::new("s3cret") });
         let public = Registration { secret: None, ..post.clone() };
         assert_eq!(public.auth(), ClientAuth::Public { id: "client-1".to_owned() });
-        assert!(Registration { secret_ends: Some(9), ..post.clone() }.has_ended(9));
-        assert!(!post.has_ended(u64::MAX));
+        assert!(Registration { secret_expires_at: Some(9), ..post.clone() }.is_expired(9));
+        assert!(!post.is_expired(u64::MAX));
     }
 }

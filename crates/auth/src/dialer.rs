@@ -1,8 +1,8 @@
-//! The guarded dialer: everything that is asked of somebody else than the server itself leaves the machine here.
+//! The guarded dialer: sends all requests to hosts other than the server itself.
 //!
-//! What a server says about where to sign in is a stranger's word. So each address it leads to is checked when it is dialled
-//! and not before: the scheme, the address its name resolves to, each redirect, size and time. Private places can be reached
-//! only by servers that are in such a place themselves.
+//! A server decides which authorization server and metadata URLs it names, so they are untrusted. Scheme, resolved
+//! address, redirects, size and time are checked when a URL is dialled. Private addresses can be reached only if the
+//! server itself is in the same range.
 
 use std::{
     collections::BTreeSet,
@@ -22,7 +22,7 @@ use toolway_wire::{
     up::{
         client::HttpClient,
         connector::{AddressGuard, HttpOptions},
-        fetch::Portion,
+        fetch::FetchLimits,
     },
 };
 use url::{Host, Url};
@@ -32,8 +32,8 @@ use crate::{
     range::Range,
 };
 
-/// What one document or token may take.
-const PORTION: Portion = Portion { bytes: 1024 * 1024, time: Duration::from_secs(30), redirects: 3 };
+/// Limits of one document or token response.
+const LIMITS: FetchLimits = FetchLimits { bytes: 1024 * 1024, time: Duration::from_secs(30), redirects: 3 };
 
 /// Fetches on behalf of one server.
 pub struct GuardedDialer {
@@ -43,62 +43,63 @@ pub struct GuardedDialer {
     reach: Reach,
 }
 
-/// How far a dialer reaches.
+/// Hosts that a dialer may contact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reach {
-    /// Wherever a server leads, over https.
+    /// Any host, over https.
     Anywhere,
-    /// One host that the operator named, also over http.
+    /// One host that the operator configured, also over http.
     OneHost,
 }
 
-/// Sees each address before it is dialled.
+/// Checks each resolved address before it is dialled.
 struct Guard {
-    /// The host of the server, which is where the configuration says.
+    /// Host of the server, from the configuration.
     server: String,
-    /// The host and port of the proxy.
+    /// Host and port of the proxy.
     proxy: Option<(String, u16)>,
-    /// The kinds of places the server itself is in; known before anything is dialled.
-    neighbourhood: OnceLock<BTreeSet<Range>>,
+    /// Address ranges of the server itself; set before anything is dialled.
+    server_ranges: OnceLock<BTreeSet<Range>>,
 }
 
 impl GuardedDialer {
-    /// A dialer for what the server at this address leads to.
+    /// A dialer for URLs that the server at this URL refers to.
     pub fn new(server: Url, options: HttpOptions) -> Self {
         let proxy = options.https_proxy.as_deref().and_then(|proxy| Url::parse(proxy).ok());
         let guard = Arc::new(Guard {
             server: host_of(&server),
             proxy: proxy.as_ref().and_then(|proxy| Some((host_of(proxy), proxy.port_or_known_default()?))),
-            neighbourhood: OnceLock::new(),
+            server_ranges: OnceLock::new(),
         });
         let options = HttpOptions { guard: Some(Arc::clone(&guard) as Arc<dyn AddressGuard>), ..options };
         Self { client: HttpClient::new(options, &Limits::default()), server, guard, reach: Reach::Anywhere }
     }
 
-    /// A dialer for one host that the operator named and that speaks http, such as a cloud's machine about itself. Nothing
-    /// else is reached on it, and nobody is in between.
+    /// A dialer for one host that the operator configured and that speaks http, such as a cloud metadata server. It
+    /// contacts no other host and uses no proxy.
     pub fn to_one_host(host: Url, options: HttpOptions) -> Self {
         Self { reach: Reach::OneHost, ..Self::new(host, HttpOptions { https_proxy: None, ..options }) }
     }
 
-    /// Only https, and http to this machine or to the one host.
+    /// Allows https, and http to this machine or to the one host.
     fn check(&self, request: &Request<Bytes>) -> Result<(), String> {
-        let url = Url::parse(&request.uri().to_string()).map_err(|_| "it is no address".to_owned())?;
+        let url = Url::parse(&request.uri().to_string()).map_err(|_| "the URL is invalid".to_owned())?;
         let is_the_host = url.origin() == self.server.origin();
         match (self.reach, url.scheme()) {
             (Reach::OneHost, "https" | "http") if is_the_host => Ok(()),
-            (Reach::OneHost, _) => Err("it is not the host that was named".to_owned()),
+            (Reach::OneHost, _) => Err("only the configured host may be contacted".to_owned()),
             (Reach::Anywhere, "https") => Ok(()),
             (Reach::Anywhere, "http") if is_this_machine(&url) => Ok(()),
-            (Reach::Anywhere, "http") => Err("credentials travel over https only".to_owned()),
+            (Reach::Anywhere, "http") => Err("credentials are sent over https only".to_owned()),
             (Reach::Anywhere, other) => Err(format!("`{other}` is neither https nor http")),
         }
     }
 
-    /// Finds out where the server itself is. That it is on this machine or on the same wire counts only if the configuration
-    /// says so in as many words: what its name leads to is for a stranger to say, and to change between two looks.
-    async fn look_around(&self) {
-        if self.guard.neighbourhood.get().is_some() {
+    /// Determines the address ranges of the server itself. Loopback and link-local count only if the configuration
+    /// names them literally, because the owner of a DNS name chooses what it resolves to, and may change it between two
+    /// lookups.
+    async fn resolve_server(&self) {
+        if self.guard.server_ranges.get().is_some() {
             return;
         }
         let places = match self.server.host() {
@@ -107,18 +108,18 @@ impl GuardedDialer {
             Some(Host::Ipv6(address)) => BTreeSet::from([Range::of(address.into())]),
             Some(Host::Domain(name)) => {
                 let port = self.server.port_or_known_default().unwrap_or_default();
-                // One that cannot be found now may be found later.
+                // The lookup may succeed later.
                 let Ok(found) = tokio::net::lookup_host((name, port)).await else { return };
-                opened_by(found.map(|address| Range::of(address.ip())).collect())
+                trusted_ranges(found.map(|address| Range::of(address.ip())).collect())
             }
             None => BTreeSet::new(),
         };
-        // Whoever looked at the same time saw the same.
-        let _first = self.guard.neighbourhood.set(places);
+        // Concurrent lookups had the same result.
+        let _first = self.guard.server_ranges.set(places);
     }
 
-    /// Addresses that stand there as numbers are judged before a proxy could be asked for them.
-    fn check_numbers(&self, request: &Request<Bytes>) -> Result<(), String> {
+    /// Checks literal IP addresses here, because a proxy would dial them unchecked.
+    fn check_ip_literal(&self, request: &Request<Bytes>) -> Result<(), String> {
         let uri = request.uri();
         let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
         match host.parse::<IpAddr>() {
@@ -131,18 +132,18 @@ impl GuardedDialer {
 impl Fetch for GuardedDialer {
     fn fetch(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<Bytes>, FetchError>> {
         Box::pin(async move {
-            let target = shown(&request);
+            let target = redacted(&request);
             if let Err(reason) = self.check(&request) {
                 return Err(FetchError::Refused { target, reason });
             }
-            // The system's own look-up of names may take its time.
-            if timeout(PORTION.time, self.look_around()).await.is_err() {
+            // The name lookup of the system has no time limit of its own.
+            if timeout(LIMITS.time, self.resolve_server()).await.is_err() {
                 return Err(FetchError::TimedOut { target });
             }
-            if let Err(reason) = self.check_numbers(&request) {
+            if let Err(reason) = self.check_ip_literal(&request) {
                 return Err(FetchError::Refused { target, reason });
             }
-            self.client.fetch(request, PORTION).await.map_err(|error| explained(target, error))
+            self.client.fetch(request, LIMITS).await.map_err(|error| fetch_error(target, error))
         })
     }
 }
@@ -153,22 +154,22 @@ impl AddressGuard for Guard {
         let range = Range::of(address.ip());
         let is_proxy = self.proxy.as_ref().is_some_and(|(proxy, port)| host == proxy && address.port() == *port);
         if !is_proxy && is_name_of_this_machine(host) && range != Range::Loopback {
-            return Err(format!("{range} is not this machine, which it is called"));
+            return Err(format!("its name denotes this machine, but it resolves to {range}"));
         }
-        let at_home = self.neighbourhood.get().is_some_and(|places| places.contains(&range));
-        if range == Range::Public || at_home || host == self.server || is_proxy {
+        let near_server = self.server_ranges.get().is_some_and(|places| places.contains(&range));
+        if range == Range::Public || near_server || host == self.server || is_proxy {
             return Ok(());
         }
-        Err(format!("{range} is not reached from a server that is not there itself"))
+        Err(format!("it is in {range}, and the server that refers to it is not"))
     }
 }
 
-/// The places that a name opens by leading to these: the operator's network, and only if it leads nowhere else.
-fn opened_by(found: BTreeSet<Range>) -> BTreeSet<Range> {
+/// Ranges that a resolved name opens: the private network, and only if all its addresses are private.
+fn trusted_ranges(found: BTreeSet<Range>) -> BTreeSet<Range> {
     if found == BTreeSet::from([Range::Private]) { found } else { BTreeSet::new() }
 }
 
-/// Whether an address names this machine, without looking anything up.
+/// Whether a URL names this machine, decided without a lookup.
 pub fn is_this_machine(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => is_name_of_this_machine(name),
@@ -186,14 +187,14 @@ fn host_of(url: &Url) -> String {
     url.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned()
 }
 
-/// The address without what people put into it.
-fn shown(request: &Request<Bytes>) -> String {
+/// The URL without query and user information.
+fn redacted(request: &Request<Bytes>) -> String {
     let uri = request.uri();
     let host = uri.authority().map(|authority| authority.as_str().rsplit('@').next().unwrap_or_default());
     format!("{}://{}{}", uri.scheme_str().unwrap_or_default(), host.unwrap_or_default(), uri.path())
 }
 
-fn explained(target: String, error: WireError) -> FetchError {
+fn fetch_error(target: String, error: WireError) -> FetchError {
     match error {
         WireError::Refused(reason) => FetchError::Refused { target, reason },
         WireError::Redirect { location, reason } => {
@@ -232,7 +233,7 @@ mod tests {
     use toolway_wire::up::connector::{AddressGuard, HttpOptions};
     use url::Url;
 
-    use super::{GuardedDialer, opened_by};
+    use super::{GuardedDialer, trusted_ranges};
     use crate::{
         fetch::{Fetch, FetchError},
         range::Range,
@@ -246,7 +247,7 @@ mod tests {
         Request::get(address).body(Bytes::new()).unwrap()
     }
 
-    /// Answers each request with these bytes, as long as what it gives is kept.
+    /// Answers each request with these bytes until the `JoinSet` is dropped.
     async fn answering(reply: String) -> (String, JoinSet<()>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -262,9 +263,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_elsewhere_leads_to_no_private_place() {
+    async fn public_server_cannot_refer_to_private_addresses() {
         let guarded = dialer("https://203.0.113.9/mcp");
-        guarded.look_around().await;
+        guarded.resolve_server().await;
         for (host, address, passes) in [
             ("login.example", "203.0.113.7:443", true),
             ("203.0.113.9", "203.0.113.9:443", true),
@@ -280,41 +281,41 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_in_a_private_place_leads_to_its_neighbours_and_nowhere_else_private() {
+    async fn private_server_can_refer_to_its_own_range_only() {
         let guarded = dialer("http://127.0.0.1:9/mcp");
-        guarded.look_around().await;
+        guarded.resolve_server().await;
         assert!(guarded.guard.check("login", "127.0.0.1:443".parse().unwrap()).is_ok());
         assert!(guarded.guard.check("login", "169.254.169.254:80".parse().unwrap()).is_err());
         assert!(guarded.guard.check("login", "10.0.0.1:443".parse().unwrap()).is_err());
     }
 
-    /// CVE-2026-79747: whoever owns a name says where it leads, and may say something else the next time.
+    /// CVE-2026-79747: the owner of a name decides what it resolves to, and may change it.
     #[test]
-    fn a_name_opens_no_place_of_this_machine() {
+    fn resolved_name_does_not_open_loopback_or_link_local() {
         for found in [Range::Loopback, Range::LinkLocal, Range::Special, Range::Public] {
-            assert!(opened_by(BTreeSet::from([found])).is_empty(), "{found}");
-            assert!(opened_by(BTreeSet::from([found, Range::Private])).is_empty(), "{found} and private");
+            assert!(trusted_ranges(BTreeSet::from([found])).is_empty(), "{found}");
+            assert!(trusted_ranges(BTreeSet::from([found, Range::Private])).is_empty(), "{found} and private");
         }
-        assert_eq!(opened_by(BTreeSet::from([Range::Private])), BTreeSet::from([Range::Private]));
+        assert_eq!(trusted_ranges(BTreeSet::from([Range::Private])), BTreeSet::from([Range::Private]));
     }
 
-    /// A proxy would be asked for the number, and nobody would see what it dials.
+    /// A proxy would dial the address unchecked.
     #[tokio::test]
-    async fn numbers_are_judged_before_a_proxy_is_asked_for_them() {
+    async fn literal_addresses_are_checked_before_the_proxy_is_used() {
         let (proxy, _serving) = answering("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}".to_owned()).await;
         let options = HttpOptions { https_proxy: Some(proxy), ..HttpOptions::default() };
         let guarded = GuardedDialer::new(Url::parse("https://203.0.113.9/mcp").unwrap(), options);
         for address in ["https://169.254.169.254/latest", "https://10.0.0.1/", "https://[::1]/", "https://127.0.0.1/"] {
             let refused = guarded.fetch(get(address)).await;
             assert!(
-                matches!(&refused, Err(FetchError::Refused { reason, .. }) if reason.contains("is not reached")),
+                matches!(&refused, Err(FetchError::Refused { reason, .. }) if reason.contains("the server that refers to it is not")),
                 "{address}: {refused:?}"
             );
         }
     }
 
     #[tokio::test]
-    async fn plain_http_and_other_schemes_are_not_dialled() {
+    async fn plain_http_and_other_schemes_are_refused() {
         for address in ["http://login.example/token", "ftp://login.example/", "file:///etc/passwd"] {
             let Ok(request) = Request::get(address).body(Bytes::new()) else { continue };
             let refused = dialer("https://203.0.113.9/mcp").fetch(request).await;
@@ -323,7 +324,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_host_that_was_named_is_reached_over_http_and_no_other() {
+    async fn one_host_dialer_reaches_its_host_over_http_and_no_other() {
         let (machine, _serving) = answering("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}".to_owned()).await;
         let (other, _serving) = answering("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}".to_owned()).await;
         let named = GuardedDialer::to_one_host(Url::parse(&machine).unwrap(), HttpOptions::default());
@@ -333,14 +334,14 @@ mod tests {
             assert!(matches!(refused, Err(FetchError::Refused { .. })), "{elsewhere}: {refused:?}");
         }
         let named = GuardedDialer::to_one_host(Url::parse("http://169.254.169.254").unwrap(), HttpOptions::default());
-        named.look_around().await;
+        named.resolve_server().await;
         assert!(named.check(&get("http://169.254.169.254/token")).is_ok());
         assert!(named.guard.check("169.254.169.254", "169.254.169.254:80".parse().unwrap()).is_ok());
     }
 
-    /// CVE-2026-27826: the first address was checked, and the one it redirected to was not.
+    /// CVE-2026-27826: the first URL was checked, and the one it redirected to was not.
     #[tokio::test]
-    async fn a_redirect_to_another_origin_is_refused_and_a_long_reply_is_not_read() {
+    async fn redirect_to_another_origin_is_refused_and_oversized_response_is_not_read() {
         let (other, _serving) = answering("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}".to_owned()).await;
         let (first, _serving) =
             answering(format!("HTTP/1.1 302 Found\r\nLocation: {other}/x\r\nContent-Length: 0\r\n\r\n")).await;

@@ -1,37 +1,38 @@
-//! From a refusal to whoever signs people in: the operator's settings, then the server's word, then the oldest revision.
+//! Finds the authorization server of an MCP server: configuration first, then the metadata of the server, then the
+//! rules of 2025-03-26.
 
 use url::Url;
 
 use crate::{
     address,
-    authorize::{Issuer, Said},
-    challenge::Demand,
+    authorize::{Issuer, IssParameter},
+    challenge::TokenChallenge,
     fetch::{Fetch, FetchError},
     metadata::{MetadataError, ResourceMetadata, ServerMetadata},
     scope::Scopes,
     settings::{OldServers, Settings},
 };
 
-/// Who signs people in to a server, and what for.
+/// Authorization server and resource of an MCP server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Discovery {
-    /// What tokens are asked for, in every request.
+    /// Value of the `resource` parameter of all requests.
     pub resource: String,
-    /// What the resource lists.
+    /// Scopes that the protected resource metadata lists.
     pub scopes: Option<Scopes>,
-    /// Who signs people in.
+    /// Metadata of the authorization server.
     pub server: ServerMetadata,
-    /// What its callbacks say about it.
-    pub said: Said,
+    /// Whether its callbacks carry `iss`.
+    pub iss: IssParameter,
 }
 
 impl Discovery {
-    /// Finds out who signs people in to this server. Of several, the one that did so before is preferred.
-    pub async fn of(
+    /// Finds the authorization server of this server. Of several, the one that was used before is preferred.
+    pub async fn find(
         fetch: &dyn Fetch,
         server: &Url,
         settings: &Settings,
-        demand: &Demand,
+        demand: &TokenChallenge,
         before: Option<&str>,
     ) -> Result<Self, MetadataError> {
         if let Some(manual) = Self::manual(server, settings) {
@@ -41,39 +42,39 @@ impl Discovery {
         let found = match ResourceMetadata::find(fetch, server, told).await {
             Ok(found) => Some(found),
             Err(MetadataError::NoResource { .. } | MetadataError::Fetch(FetchError::Unavailable { .. }))
-                if told.is_none() && settings.may_do_without() =>
+                if told.is_none() && settings.allows_missing_resource_metadata() =>
             {
                 None
             }
             Err(error) => return Err(error),
         };
-        // The resource is known to be the server we call before anything is asked of anybody else.
+        // The protected resource metadata is checked before any authorization server is contacted.
         let issued = match (&settings.metadata_url, &settings.issuer, &found) {
             (Some(place), issuer, _) => ServerMetadata::at(fetch, place, issuer.as_deref()).await?,
             (None, Some(issuer), _) => ServerMetadata::find(fetch, issuer).await?,
             (None, None, Some(found)) => ServerMetadata::find(fetch, found.choose(before)).await?,
-            (None, None, None) => ServerMetadata::of_old(fetch, server).await?,
+            (None, None, None) => ServerMetadata::legacy(fetch, server).await?,
         };
         let resource = found.as_ref().map_or_else(|| address::resource(server), |found| found.resource.clone());
-        let said = if issued.names_itself { Said::Always } else { Said::Maybe };
-        Ok(Self { resource, scopes: found.and_then(|found| found.scopes), server: settings.over(issued), said })
+        let iss = if issued.sends_iss { IssParameter::Required } else { IssParameter::Optional };
+        Ok(Self { resource, scopes: found.and_then(|found| found.scopes), server: settings.override_endpoints(issued), iss })
     }
 
-    /// Who signs people in, as a sign-in remembers it.
+    /// The issuer, as a pending sign-in stores it.
     pub fn issuer(&self) -> Issuer {
-        Issuer { name: self.server.issuer.clone(), said: self.said }
+        Issuer { name: self.server.issuer.clone(), iss: self.iss }
     }
 
-    /// With both endpoints given, nobody is asked.
+    /// With both endpoints configured, nothing is fetched.
     fn manual(server: &Url, settings: &Settings) -> Option<Self> {
         let (page, token) = (settings.authorization_url.as_ref()?, settings.token_url.as_ref()?);
-        let (name, said) = match &settings.issuer {
-            Some(issuer) => (issuer.clone(), Said::Maybe),
-            None => (address::shown(token), Said::Unknown),
+        let (name, iss) = match &settings.issuer {
+            Some(issuer) => (issuer.clone(), IssParameter::Optional),
+            None => (address::redacted(token), IssParameter::Unchecked),
         };
         let bare = ServerMetadata::bare(name, token.clone());
         let server_metadata = ServerMetadata { authorization_endpoint: Some(page.clone()), ..bare };
-        Some(Self { resource: address::resource(server), scopes: None, server: server_metadata, said })
+        Some(Self { resource: address::resource(server), scopes: None, server: server_metadata, iss })
     }
 }
 
@@ -85,13 +86,13 @@ impl ResourceMetadata {
 }
 
 impl Settings {
-    /// Whether the server need not say who signs people in.
-    fn may_do_without(&self) -> bool {
+    /// Whether sign-in is possible without protected resource metadata.
+    fn allows_missing_resource_metadata(&self) -> bool {
         self.issuer.is_some() || self.metadata_url.is_some() || self.old_servers == OldServers::Allow
     }
 
-    /// What was found out, with what the operator wrote over it.
-    fn over(&self, found: ServerMetadata) -> ServerMetadata {
+    /// The discovered metadata with the endpoints that the operator configured.
+    fn override_endpoints(&self, found: ServerMetadata) -> ServerMetadata {
         ServerMetadata {
             authorization_endpoint: self.authorization_url.clone().or(found.authorization_endpoint),
             token_endpoint: self.token_url.clone().unwrap_or(found.token_endpoint),
@@ -108,10 +109,10 @@ mod tests {
 
     use super::Discovery;
     use crate::{
-        authorize::Said,
-        challenge::Demand,
+        authorize::IssParameter,
+        challenge::TokenChallenge,
         metadata::MetadataError,
-        scripted::Scripted,
+        scripted::ScriptedFetch,
         settings::{OldServers, Settings},
     };
 
@@ -122,7 +123,7 @@ mod tests {
         Url::parse(text).unwrap()
     }
 
-    fn stranger() -> Arc<Scripted> {
+    fn remote() -> Arc<ScriptedFetch> {
         let resource = r#"{"resource":"https://example.org","scopes_supported":["a"],
             "authorization_servers":["https://login.example","https://second.example"]}"#;
         let login = |issuer: &str| {
@@ -131,84 +132,84 @@ mod tests {
                 "code_challenge_methods_supported":["S256"],"authorization_response_iss_parameter_supported":true}}"#
             )
         };
-        Arc::<Scripted>::default()
+        Arc::<ScriptedFetch>::default()
             .answer(RESOURCE, 200, resource)
             .answer(LOGIN, 200, login("https://login.example"))
             .answer(&LOGIN.replace("login", "second"), 200, login("https://second.example"))
     }
 
-    async fn found(stranger: &Scripted, settings: &Settings, before: Option<&str>) -> Result<Discovery, MetadataError> {
-        Discovery::of(stranger, &url("https://example.org/mcp?key=1"), settings, &Demand::default(), before).await
+    async fn found(remote: &ScriptedFetch, settings: &Settings, before: Option<&str>) -> Result<Discovery, MetadataError> {
+        Discovery::find(remote, &url("https://example.org/mcp?key=1"), settings, &TokenChallenge::default(), before).await
     }
 
     #[tokio::test]
-    async fn the_resource_is_asked_for_as_the_server_writes_it() {
-        let found = found(&stranger(), &Settings::default(), None).await.unwrap();
-        assert_eq!((found.resource.as_str(), found.said), ("https://example.org", Said::Always));
+    async fn resource_is_named_as_the_server_writes_it() {
+        let found = found(&remote(), &Settings::default(), None).await.unwrap();
+        assert_eq!((found.resource.as_str(), found.iss), ("https://example.org", IssParameter::Required));
         assert_eq!(found.server.issuer, "https://login.example");
         assert!(found.scopes.unwrap().contains("a"));
     }
 
     #[tokio::test]
-    async fn of_several_issuers_the_one_of_before_is_kept() {
-        let issuer = async |before| found(&stranger(), &Settings::default(), before).await.unwrap().server.issuer;
+    async fn previous_issuer_is_preferred_among_several() {
+        let issuer = async |before| found(&remote(), &Settings::default(), before).await.unwrap().server.issuer;
         assert_eq!(issuer(Some("https://second.example")).await, "https://second.example");
         assert_eq!(issuer(Some("https://gone.example")).await, "https://login.example");
     }
 
     #[tokio::test]
-    async fn with_both_endpoints_given_nobody_is_asked() {
+    async fn nothing_is_fetched_if_both_endpoints_are_configured() {
         let settings = Settings {
             authorization_url: Some(url("https://own.example/authorize")),
             token_url: Some(url("https://own.example/token")),
             ..Settings::default()
         };
-        let stranger = stranger();
-        let manual = found(&stranger, &settings, None).await.unwrap();
-        assert!(stranger.asked().is_empty());
-        assert_eq!((manual.resource.as_str(), manual.said), ("https://example.org/mcp", Said::Unknown));
+        let remote = remote();
+        let manual = found(&remote, &settings, None).await.unwrap();
+        assert!(remote.urls().is_empty());
+        assert_eq!((manual.resource.as_str(), manual.iss), ("https://example.org/mcp", IssParameter::Unchecked));
         assert_eq!(manual.server.sign_in_page().unwrap().as_str(), "https://own.example/authorize");
         let one = Settings { authorization_url: None, ..settings };
-        let mixed = found(&stranger, &one, None).await.unwrap();
+        let mixed = found(&remote, &one, None).await.unwrap();
         assert_eq!(mixed.server.token_endpoint.as_str(), "https://own.example/token");
         assert_eq!(mixed.server.sign_in_page().unwrap().as_str(), "https://login.example/authorize");
     }
 
     #[tokio::test]
-    async fn metadata_that_the_operator_names_wins_over_what_the_server_says() {
+    async fn configured_metadata_url_overrides_the_server() {
         let second = url(&LOGIN.replace("login", "second"));
         let settings = Settings { metadata_url: Some(second.clone()), ..Settings::default() };
-        let chosen = stranger();
+        let chosen = remote();
         assert_eq!(found(&chosen, &settings, None).await.unwrap().server.issuer, "https://second.example");
-        assert_eq!(chosen.asked(), [RESOURCE, second.as_str()]);
+        assert_eq!(chosen.urls(), [RESOURCE, second.as_str()]);
     }
 
     #[tokio::test]
-    async fn an_issuer_that_the_operator_names_is_the_one_whoever_the_server_names() {
+    async fn configured_issuer_overrides_the_server() {
         let settings = Settings { issuer: Some("https://second.example".to_owned()), ..Settings::default() };
-        let said = found(&stranger(), &settings, Some("https://login.example")).await.unwrap();
+        let said = found(&remote(), &settings, Some("https://login.example")).await.unwrap();
         assert_eq!(
             (said.server.issuer.as_str(), said.resource.as_str()),
             ("https://second.example", "https://example.org")
         );
-        let silent = Arc::<Scripted>::default().answer(
+        let silent = Arc::<ScriptedFetch>::default().answer(
             &LOGIN.replace("login", "second"),
             200,
             r#"{"issuer":"https://second.example","token_endpoint":"https://second.example/token"}"#,
         );
         assert_eq!(found(&silent, &settings, None).await.unwrap().resource, "https://example.org/mcp");
         let elsewhere = Settings { metadata_url: Some(url(LOGIN)), ..settings.clone() };
-        let wrong = found(&stranger(), &elsewhere, None).await.unwrap_err();
+        let wrong = found(&remote(), &elsewhere, None).await.unwrap_err();
         assert!(matches!(wrong, MetadataError::WrongIssuer { .. }), "{wrong}");
         let ends = Some(url("https://own.example/x"));
         let manual = Settings { authorization_url: ends.clone(), token_url: ends, ..settings };
-        let manual = found(&stranger(), &manual, None).await.unwrap();
-        assert_eq!((manual.server.issuer.as_str(), manual.said), ("https://second.example", Said::Maybe));
+        let manual = found(&remote(), &manual, None).await.unwrap();
+        assert_eq!((manual.server.issuer.as_str(), manual.iss), ("https://second.example", IssParameter::Optional));
     }
 
     #[tokio::test]
-    async fn a_server_that_says_nothing_is_of_old_only_where_the_operator_agreed() {
-        let nothing = Arc::<Scripted>::default();
+    async fn server_without_metadata_is_legacy_only_if_the_operator_allows_it() {
+        let nothing = Arc::<ScriptedFetch>::default();
         let refused = found(&nothing, &Settings::default(), None).await.unwrap_err();
         assert!(matches!(refused, MetadataError::NoResource { .. }), "{refused}");
         let settings = Settings { old_servers: OldServers::Allow, ..Settings::default() };
@@ -217,8 +218,8 @@ mod tests {
             (old.server.issuer.as_str(), old.resource.as_str()),
             ("https://example.org", "https://example.org/mcp")
         );
-        let told = Demand { resource_metadata: Some("https://example.org/none".to_owned()), ..Demand::default() };
-        let told = Discovery::of(&*nothing, &url("https://example.org/mcp"), &settings, &told, None).await;
-        assert!(told.is_err(), "it said where, and that was wrong");
+        let told = TokenChallenge { resource_metadata: Some("https://example.org/none".to_owned()), ..TokenChallenge::default() };
+        let told = Discovery::find(&*nothing, &url("https://example.org/mcp"), &settings, &told, None).await;
+        assert!(told.is_err(), "it named a metadata URL, and that was wrong");
     }
 }

@@ -1,6 +1,6 @@
-//! Proofs that a key is ours (RFC 9449): one key for a credential, a new proof for each request, nonces for each origin.
+//! DPoP (RFC 9449): one key per credential, a new proof for each request, one nonce per origin.
 //!
-//! The port is [`crate::proof`]; when a proof is asked for again after `use_dpop_nonce` is decided where requests are sent.
+//! The port is [`crate::proof`]. The senders of requests decide when to retry after `use_dpop_nonce`.
 
 use std::{collections::VecDeque, fmt, sync::Arc};
 
@@ -19,11 +19,11 @@ use crate::{
     proof::{DPOP_NONCE, Presented, ProofError, ProofKeys, Prover},
 };
 
-/// Keys on P-256, a new one for each credential.
+/// Creates P-256 keys, a new one for each credential.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DpopKeys;
 
-/// One key, and the nonces that origins want to see in its proofs.
+/// One key, and the nonces for its proofs by origin.
 pub struct DpopKey {
     key: SigningKey,
     jwk: Value,
@@ -32,13 +32,13 @@ pub struct DpopKey {
     nonces: Mutex<Nonces>,
 }
 
-/// The nonces last heard, the newest at the end.
+/// Last nonce of each origin, the newest at the end.
 #[derive(Default)]
 struct Nonces(VecDeque<(Origin, HeaderValue)>);
 
-/// A credential has to do with one server and one authorization server; more are strangers' redirects.
+/// A credential involves one server and one authorization server; more origins come from redirects.
 const MAX_ORIGINS: usize = 8;
-/// A longer nonce is not remembered.
+/// Maximum length of a nonce in bytes; a longer one is ignored.
 const MAX_NONCE: usize = 1024;
 
 // === impl DpopKeys ===
@@ -52,11 +52,11 @@ impl ProofKeys for DpopKeys {
 // === impl DpopKey ===
 
 impl DpopKey {
-    /// The key that was kept with a credential; without one, a new key.
+    /// Loads a stored key; generates a new one for `None`.
     pub fn new(kept: Option<&Secret>) -> Result<Self, ProofError> {
         let kept = kept.cloned().map_or_else(SigningKey::generate, Ok)?;
         let key = SigningKey::from_pem(&kept)?;
-        let jwk = key.public_jwk().ok_or_else(|| ProofError("the kept key is not one for ES256".to_owned()))?;
+        let jwk = key.public_jwk().ok_or_else(|| ProofError("the stored key is not an ES256 key".to_owned()))?;
         Ok(Self { key, jwk, kept, nonces: Mutex::default() })
     }
 
@@ -71,7 +71,7 @@ impl DpopKey {
         claim("jti", jwt::fresh_id()?.into());
         claim("htm", method.as_str().into());
         // Without query and fragment, which may hold secrets.
-        claim("htu", address::shown(url).into());
+        claim("htu", address::redacted(url).into());
         claim("iat", now().into());
         if let Some(Presented { token, body }) = with {
             claim("ath", encode(digest(&SHA256, token.expose().as_bytes())).into());
@@ -90,12 +90,12 @@ impl Prover for DpopKey {
         let header = Header { kind: Some("dpop+jwt"), jwk: Some(self.jwk.clone()), ..Header::default() };
         let proof = jwt::sign(&self.key, Algorithm::Es256, &header, &claims)?;
         let mut value =
-            HeaderValue::from_str(proof.expose()).map_err(|_| ProofError("it does not fit a header".to_owned()))?;
+            HeaderValue::from_str(proof.expose()).map_err(|_| ProofError("it contains characters that a header cannot carry".to_owned()))?;
         value.set_sensitive(true);
         Ok(value)
     }
 
-    fn heard(&self, url: &Url, headers: &HeaderMap) {
+    fn record_nonce(&self, url: &Url, headers: &HeaderMap) {
         if let Some(nonce) = headers.get(DPOP_NONCE) {
             self.nonces.lock().remember(url, nonce);
         }
@@ -162,7 +162,7 @@ mod tests {
         URL_SAFE_NO_PAD.decode(text).unwrap()
     }
 
-    /// The header and the claims of a proof, after its signature was checked with the key that it names.
+    /// Header and claims of a proof, after its signature was verified with the key in its header.
     fn opened(proof: &HeaderValue) -> (Value, Value) {
         let text = proof.to_str().unwrap();
         let (message, signature) = text.rsplit_once('.').unwrap();
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proof_names_the_request_and_the_key_and_nothing_secret() {
+    fn proof_names_request_and_key_and_contains_no_secret() {
         let key = DpopKey::new(None).unwrap();
         let asked = url("https://u:p@Example.org:443/mcp?key=s3cret#top");
         let proof = key.proof(&Method::POST, &asked, None).unwrap();
@@ -198,7 +198,7 @@ mod tests {
 
     /// RFC 9449, 7.1 and RFC 9421, B.2: this token and this body have these hashes.
     #[test]
-    fn a_proof_with_a_token_has_its_hash_and_that_of_the_body() {
+    fn proof_with_a_token_contains_hashes_of_token_and_body() {
         let token = Secret::new("Kz~8mXK1EalYznwH-LC-1fBAo.4Ljp~zsPE_NeO.gxU");
         let key = DpopKey::new(None).unwrap();
         let with = Presented { token: &token, body: br#"{"hello": "world"}"# };
@@ -208,25 +208,25 @@ mod tests {
     }
 
     #[test]
-    fn a_nonce_is_for_its_origin_only_and_the_last_one_counts() {
+    fn latest_nonce_is_used_for_its_origin_only() {
         let (key, server, login) =
             (DpopKey::new(None).unwrap(), url("https://example.org/mcp"), url("https://login.example/token"));
         let told = |at: &Url| opened(&key.proof(&Method::POST, at, None).unwrap()).1.get("nonce").cloned();
-        key.heard(&server, &nonce("one"));
-        key.heard(&server, &nonce("two"));
-        key.heard(&server, &HeaderMap::new());
+        key.record_nonce(&server, &nonce("one"));
+        key.record_nonce(&server, &nonce("two"));
+        key.record_nonce(&server, &HeaderMap::new());
         assert_eq!((told(&server), told(&login)), (Some(json!("two")), None));
         assert_eq!(told(&url("https://example.org/other?x")), Some(json!("two")));
-        key.heard(&login, &nonce(&"n".repeat(MAX_NONCE + 1)));
-        assert_eq!(told(&login), None, "too long to be one");
+        key.record_nonce(&login, &nonce(&"n".repeat(MAX_NONCE + 1)));
+        assert_eq!(told(&login), None, "too long");
         for port in 0..MAX_ORIGINS {
-            key.heard(&url(&format!("https://stranger.example:{}/", 1000 + port)), &nonce("x"));
+            key.record_nonce(&url(&format!("https://other.example:{}/", 1000 + port)), &nonce("x"));
         }
         assert_eq!(key.nonces.lock().0.len(), MAX_ORIGINS, "no more are remembered");
     }
 
     #[test]
-    fn a_kept_key_is_the_same_key() {
+    fn stored_key_is_loaded_unchanged() {
         let first = DpopKey::new(None).unwrap();
         let again = DpopKey::new(Some(&first.key())).unwrap();
         assert_eq!(again.jwk, first.jwk);

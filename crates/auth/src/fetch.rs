@@ -1,7 +1,8 @@
-//! The one way to authorization servers and metadata, as a port.
+//! Port for requests to authorization servers and metadata documents.
 //!
-//! Whoever implements it is the guarded dialer: it checks the scheme and each resolved address, follows redirects within
-//! the origin only and never from https to http, and bounds size and time. Nothing in this crate dials by itself.
+//! The implementation is the guarded dialer: it checks the scheme and each resolved address, follows redirects within
+//! the origin only and never from https to http, and limits size and time. Nothing else in this crate opens
+//! connections.
 
 use std::fmt;
 
@@ -12,63 +13,63 @@ use url::Url;
 
 use crate::address;
 
-/// Fetches documents and tokens.
+/// Sends requests for documents and tokens.
 pub trait Fetch: Send + Sync + fmt::Debug {
-    /// Sends a request with an absolute address; the whole reply, whatever its status.
+    /// Sends a request with an absolute URL and returns the whole response, whatever its status.
     fn fetch(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<Bytes>, FetchError>>;
 }
 
-/// Why nothing came back. Addresses in it are without query and user part.
+/// Why there is no response. URLs are shown without query and user information.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FetchError {
-    /// It may not be dialled, and why.
-    #[error("{target} is not dialled: {reason}")]
+    /// The dialer refuses this URL.
+    #[error("request to {target} refused: {reason}")]
     Refused {
-        /// The address.
+        /// Requested URL.
         target: String,
-        /// A sentence.
+        /// Reason of the refusal.
         reason: String,
     },
-    /// It cannot be reached.
+    /// The connection failed.
     #[error("cannot reach {target}: {reason}")]
     Unreachable {
-        /// The address.
+        /// Requested URL.
         target: String,
-        /// A sentence.
+        /// Reason of the failure.
         reason: String,
     },
-    /// It said more than is read.
-    #[error("{target} answers with more than {limit} bytes")]
+    /// The response is too large.
+    #[error("response of {target} exceeds {limit} bytes")]
     TooLarge {
-        /// The address.
+        /// Requested URL.
         target: String,
-        /// The bound.
+        /// Limit in bytes.
         limit: usize,
     },
-    /// It is there, and cannot do it at the moment.
-    #[error("{target} cannot answer at the moment (HTTP {status})")]
+    /// The host answered with a temporary error.
+    #[error("{target} is temporarily unavailable (HTTP {status})")]
     Unavailable {
-        /// The address.
+        /// Requested URL.
         target: String,
-        /// What it answered.
+        /// HTTP status.
         status: u16,
     },
-    /// It took too long.
-    #[error("{target} does not answer in time")]
+    /// No response came within the time limit.
+    #[error("request to {target} timed out")]
     TimedOut {
-        /// The address.
+        /// Requested URL.
         target: String,
     },
 }
 
 impl FetchError {
-    /// What an answer with this status means, where it is about the moment and not about what was asked.
+    /// The error for a status that denotes a temporary failure, `None` for other statuses.
     pub(crate) fn unavailable(target: &Url, status: StatusCode) -> Option<Self> {
         let is_passing = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
-        is_passing.then(|| Self::Unavailable { target: address::shown(target), status: status.as_u16() })
+        is_passing.then(|| Self::Unavailable { target: address::redacted(target), status: status.as_u16() })
     }
 
-    /// Whether it may be different in a while, without anybody doing anything.
+    /// Whether a later attempt may succeed without any change.
     pub fn may_pass(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Unavailable { .. } | Self::TimedOut { .. } => true,

@@ -1,12 +1,12 @@
-//! Tokens without a person: how each kind asks for one, once.
+//! Grants without a user: how each kind requests a token, once.
 //!
-//! Who is asked is found out elsewhere ([`crate::metadata`]), and so is what becomes of the token.
+//! [`crate::discovery`] finds the authorization server, and [`crate::unattended`] stores the token.
 
 pub mod client;
 pub mod configured;
 pub mod enterprise;
 pub mod google;
-pub mod supply;
+pub mod assertion;
 pub mod workload;
 
 use toolway_config::Secret;
@@ -24,78 +24,78 @@ use crate::{
     proof::Prover,
     scope::Scopes,
     settings::Settings,
-    token::{ClientAuth, TokenError, TokenReply, TokenRequest},
+    token::{ClientAuth, TokenError, TokenResponse, TokenRequest},
 };
 
-/// How a token is asked for.
+/// How a token is requested.
 #[derive(Debug)]
 pub enum Grant {
-    /// As a client that the authorization server knows.
+    /// OAuth client credentials of a registered client.
     ClientCredentials(Client),
-    /// With what the company's identity provider says about a person.
+    /// ID token of the company's identity provider (ID-JAG).
     Enterprise(Box<Enterprise>),
-    /// With what the platform says about this program.
+    /// Assertion of the platform that runs this program.
     Workload(Workload),
-    /// With Google's application default credentials.
+    /// Google's application default credentials.
     Google(Google),
 }
 
-/// Who is asked, and what for.
+/// Target and scopes of a token request.
 #[derive(Clone, Copy, Debug)]
-pub struct Asking<'a> {
-    /// The guarded dialer of the server that the token is for.
+pub struct GrantRequest<'a> {
+    /// Guarded dialer of the server that the token is for.
     pub fetch: &'a dyn Fetch,
-    /// The authorization server.
+    /// Metadata of the authorization server.
     pub server: &'a ServerMetadata,
-    /// The resource.
+    /// Resource that the token is for.
     pub resource: &'a str,
-    /// What the token should be good for; none are named where this is empty.
+    /// Requested scopes; the parameter is omitted if this is empty.
     pub scopes: &'a Scopes,
-    /// Binds the token to a key.
+    /// DPoP key to bind the token to.
     pub prover: Option<&'a dyn Prover>,
 }
 
-/// Why there is no token.
+/// Why a grant brought no token.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GrantError {
-    /// It is not known whom to ask.
+    /// The authorization server is unknown.
     #[error(transparent)]
     Metadata(#[from] MetadataError),
-    /// Whoever was asked gives none.
+    /// The token request failed.
     #[error(transparent)]
     Token(#[from] TokenError),
-    /// The key cannot be used.
+    /// The private key cannot be used.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The client cannot say who it is in any way that is taken.
-    #[error("{issuer} takes {taken}, and the client has {own}")]
+    /// The authorization server accepts none of the configured authentication methods.
+    #[error("{issuer} accepts client authentication with {taken}, but the client is configured with {own}")]
     NoMethod {
-        /// Who was to be asked.
+        /// Issuer identifier.
         issuer: String,
-        /// What it takes.
+        /// Accepted methods.
         taken: String,
-        /// What is configured.
+        /// Configured method.
         own: &'static str,
     },
-    /// Nobody but the server says who this is; nothing was sent.
+    /// Only the server names this issuer; nothing was sent.
     #[error(
-        "{what} is not sent to {issuer}, which only the server names; if it is the right one, write it into oauth.issuer"
+        "{what} was not sent to {issuer}, which only the server names; if it is correct, set `oauth.issuer`"
     )]
-    Unnamed {
+    IssuerNotConfigured {
         /// What would have been sent.
         what: &'static str,
-        /// Who the server names.
+        /// Issuer that the server names.
         issuer: String,
     },
-    /// What the grant stands on is missing or for somebody else; it was not sent.
+    /// Configured input is missing, invalid or meant for another recipient; nothing was sent.
     #[error("{0}")]
-    Supply(String),
-    /// The identity provider gave something else.
-    #[error("{endpoint} gives {found} and not an authorization for another server (ID-JAG)")]
-    NotExchanged {
-        /// The identity provider.
+    Configuration(String),
+    /// The identity provider returned another type of token.
+    #[error("{endpoint} returned {found} instead of an identity assertion authorization grant (ID-JAG)")]
+    UnexpectedToken {
+        /// Token endpoint of the identity provider.
         endpoint: String,
-        /// What it gave.
+        /// Type of the returned token.
         found: String,
     },
 }
@@ -105,43 +105,43 @@ const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 // === impl Grant ===
 
 impl Grant {
-    /// Asks once. A grant that is refused is not tried again here, nor in another way.
-    pub async fn ask(&self, asking: Asking<'_>) -> Result<TokenReply, GrantError> {
+    /// Requests a token once. A refused grant is neither repeated nor replaced by another one.
+    pub async fn request_token(&self, grant_request: GrantRequest<'_>) -> Result<TokenResponse, GrantError> {
         match self {
             Self::ClientCredentials(client) => {
                 let params = vec![("grant_type", Secret::new("client_credentials"))];
-                asking.send(&client.auth(asking.server)?, params).await
+                grant_request.send(&client.auth(grant_request.server)?, params).await
             }
-            Self::Enterprise(enterprise) => enterprise.ask(asking).await,
-            Self::Workload(workload) => workload.ask(asking).await,
-            Self::Google(google) => google.ask(asking.scopes).await,
+            Self::Enterprise(enterprise) => enterprise.request_token(grant_request).await,
+            Self::Workload(workload) => workload.request_token(grant_request).await,
+            Self::Google(google) => google.request_token(grant_request.scopes).await,
         }
     }
 
-    /// Whether what this stands on may go to an authorization server: one that the operator named, in one way or another.
+    /// Refuses to send operator-supplied input to an authorization server that the operator did not configure.
     ///
-    /// CVE-2026-104850, before the first token: a server that could name any would be given what the operator wrote.
-    pub(crate) fn check_place(&self, settings: &Settings, issuer: &str) -> Result<(), GrantError> {
-        match self.stake() {
-            Some(what) if !settings.names_whom_to_ask() => Err(GrantError::Unnamed { what, issuer: issuer.to_owned() }),
+    /// CVE-2026-104850, before the first token: a server could name any authorization server and receive it.
+    pub(crate) fn check_issuer_named(&self, settings: &Settings, issuer: &str) -> Result<(), GrantError> {
+        match self.sensitive_input() {
+            Some(what) if !settings.names_authorization_server() => Err(GrantError::IssuerNotConfigured { what, issuer: issuer.to_owned() }),
             _ => Ok(()),
         }
     }
 
-    /// What an authorization server is shown; nothing where it is known who that is.
-    fn stake(&self) -> Option<&'static str> {
+    /// What this grant discloses to the authorization server; `None` if its issuer is fixed.
+    fn sensitive_input(&self) -> Option<&'static str> {
         match self {
             Self::ClientCredentials(client) => Some(match client.proof {
-                ClientProof::Key { .. } => "the client's signature",
-                ClientProof::Secret(_) | ClientProof::None => "the client's secret",
+                ClientProof::Key { .. } => "the client assertion",
+                ClientProof::Secret(_) | ClientProof::None => "the client secret",
             }),
-            Self::Enterprise(_) => Some("the company's word about a person"),
+            Self::Enterprise(_) => Some("the identity assertion"),
             Self::Workload(_) => Some("the assertion"),
             Self::Google(_) => None,
         }
     }
 
-    /// The client's name, under which its tokens are kept.
+    /// Client id under which tokens are stored.
     pub fn client(&self) -> &str {
         match self {
             Self::ClientCredentials(client) => &client.id,
@@ -154,9 +154,9 @@ impl Grant {
 
 // === impl Asking ===
 
-impl Asking<'_> {
-    /// A request to the authorization server for this resource and these scopes.
-    async fn send(&self, client: &ClientAuth, grant: Vec<(&'static str, Secret)>) -> Result<TokenReply, GrantError> {
+impl GrantRequest<'_> {
+    /// Sends a token request for this resource and these scopes.
+    async fn send(&self, client: &ClientAuth, grant: Vec<(&'static str, Secret)>) -> Result<TokenResponse, GrantError> {
         let mut params = grant;
         params.push(("resource", Secret::new(self.resource)));
         params.push(("scope", Secret::new(self.scopes.to_string())));
@@ -164,8 +164,8 @@ impl Asking<'_> {
         Ok(request.send(self.fetch).await?)
     }
 
-    /// The same, where a signed text is the grant.
-    async fn send_assertion(&self, client: &ClientAuth, assertion: Secret) -> Result<TokenReply, GrantError> {
+    /// The same, with a JWT bearer assertion as the grant.
+    async fn send_assertion(&self, client: &ClientAuth, assertion: Secret) -> Result<TokenResponse, GrantError> {
         self.send(client, vec![("grant_type", Secret::new(JWT_BEARER)), ("assertion", assertion)]).await
     }
 }
@@ -177,7 +177,7 @@ pub(crate) mod tests {
     use url::Url;
 
     use super::*;
-    use crate::scripted::Scripted;
+    use crate::scripted::ScriptedFetch;
 
     pub(crate) const ENDPOINT: &str = "https://login.example/token";
     pub(crate) const TOKEN: &str = r#"{"access_token":"t0ken","token_type":"Bearer","expires_in":3600}"#;
@@ -186,32 +186,32 @@ pub(crate) mod tests {
         ServerMetadata::bare("https://login.example".to_owned(), Url::parse(ENDPOINT).unwrap())
     }
 
-    pub(crate) fn stranger() -> Arc<Scripted> {
-        Arc::<Scripted>::default().answer(ENDPOINT, 200, TOKEN)
+    pub(crate) fn remote() -> Arc<ScriptedFetch> {
+        Arc::<ScriptedFetch>::default().answer(ENDPOINT, 200, TOKEN)
     }
 
-    /// Asks for `read` at this authorization server.
-    pub(crate) async fn asked(
+    /// Requests a token for `read` from this authorization server.
+    pub(crate) async fn request_token(
         grant: &Grant,
-        stranger: &Scripted,
+        remote: &ScriptedFetch,
         server: &ServerMetadata,
-    ) -> Result<TokenReply, GrantError> {
+    ) -> Result<TokenResponse, GrantError> {
         let scopes = Scopes::parse("read").unwrap();
         let resource = "https://example.org/mcp";
-        grant.ask(Asking { fetch: stranger, server, resource, scopes: &scopes, prover: None }).await
+        grant.request_token(GrantRequest { fetch: remote, server, resource, scopes: &scopes, prover: None }).await
     }
 
     #[tokio::test]
-    async fn a_client_asks_for_itself_with_resource_and_scopes() {
-        let stranger = stranger();
+    async fn client_credentials_request_names_resource_and_scopes() {
+        let remote = remote();
         let grant = Grant::ClientCredentials(Client::with_secret("me", Secret::new("s3cret-word")));
-        assert_eq!(asked(&grant, &stranger, &login()).await.unwrap().token.expose(), "t0ken");
+        assert_eq!(request_token(&grant, &remote, &login()).await.unwrap().token.expose(), "t0ken");
         assert_eq!(
-            stranger.form(0),
+            remote.form(0),
             [("grant_type", "client_credentials"), ("resource", "https://example.org/mcp"), ("scope", "read")]
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
         );
-        assert_eq!(stranger.heard.lock()[0].headers()["authorization"], "Basic bWU6czNjcmV0LXdvcmQ=");
+        assert_eq!(remote.requests.lock()[0].headers()["authorization"], "Basic bWU6czNjcmV0LXdvcmQ=");
         assert!(!format!("{grant:?}").contains("s3cret"));
     }
 }

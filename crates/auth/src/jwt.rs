@@ -1,6 +1,6 @@
-//! Signed texts (RFC 7515, compact): how a client proves that a private key is its own.
+//! JWTs (RFC 7515, compact), with which a client proves possession of a private key.
 //!
-//! Nothing is verified here: we never accept a signed text, we only make them. Reading keys is in [`key`].
+//! JWTs are only created here, never verified. [`key`] reads keys.
 
 use std::{fmt, str::FromStr};
 
@@ -15,7 +15,7 @@ mod key;
 
 pub use key::{KeyError, SigningKey};
 
-/// How a text is signed.
+/// Signature algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
     /// RSA (PKCS#1 v1.5) with SHA-256.
@@ -32,21 +32,21 @@ pub enum Algorithm {
     Es512,
 }
 
-/// Not one of ours.
+/// Unsupported signature algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it is not one of RS256, RS384, RS512, ES256, ES384, ES512")]
+#[error("unknown algorithm; use RS256, RS384, RS512, ES256, ES384 or ES512")]
 pub struct UnknownAlgorithm;
 
-/// The header of a signed text, without the algorithm, which the key says.
+/// Header of a JWT, without the algorithm.
 #[derive(Debug, Default, Serialize)]
 pub struct Header {
-    /// What kind of text it is.
+    /// Type of the JWT.
     #[serde(rename = "typ", skip_serializing_if = "Option::is_none")]
     pub kind: Option<&'static str>,
-    /// The key's name at whoever checks it.
+    /// Key id at the verifier.
     #[serde(rename = "kid", skip_serializing_if = "Option::is_none")]
     pub key_id: Option<String>,
-    /// The public key itself.
+    /// Public key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jwk: Option<Value>,
 }
@@ -58,7 +58,7 @@ struct SignedHeader<'a> {
     header: &'a Header,
 }
 
-/// Signs claims; the text stands for the client as long as it is valid, so it is a secret.
+/// Signs claims. The JWT authenticates the client while it is valid, so it is a secret.
 pub fn sign(
     key: &SigningKey,
     algorithm: Algorithm,
@@ -72,14 +72,14 @@ pub fn sign(
     Ok(Secret::new(format!("{text}.{}", encode(signature))))
 }
 
-/// A text that nobody has seen before, for `jti`.
+/// A random identifier for `jti`.
 pub fn fresh_id() -> Result<String, KeyError> {
     let mut bytes = [0; 16];
     SystemRandom::new().fill(&mut bytes).map_err(|_| KeyError::Random)?;
     Ok(encode(bytes))
 }
 
-/// Bytes as signed texts have them.
+/// Encodes bytes in base64url without padding.
 pub(crate) fn encode(bytes: impl AsRef<[u8]>) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
@@ -87,10 +87,10 @@ pub(crate) fn encode(bytes: impl AsRef<[u8]>) -> String {
 // === impl Algorithm ===
 
 impl Algorithm {
-    /// All of them, the ones that a key for several prefers first.
+    /// All algorithms, in order of preference.
     const ALL: [Self; 6] = [Self::Rs256, Self::Rs384, Self::Rs512, Self::Es256, Self::Es384, Self::Es512];
 
-    /// As signed texts and metadata write it.
+    /// Name in JWTs and metadata.
     pub fn name(self) -> &'static str {
         match self {
             Self::Rs256 => "RS256",

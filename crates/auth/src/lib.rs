@@ -1,37 +1,37 @@
-//! From a server's refusal to a credential it takes.
+//! Authentication to MCP servers: from a 401 or 403 response to a credential that the server accepts.
 //!
-//! | read | for |
+//! | module | responsibility |
 //! |---|---|
-//! | [`challenge`] | what a server says with its refusal |
-//! | [`metadata`] | who signs people in to a server, and how |
-//! | [`discovery`] | the two together, with the operator's settings over them |
-//! | [`scope`] | what is asked for, and how often |
-//! | [`settings`] | what the operator wrote, which wins |
-//! | [`registration`] | which client we are |
-//! | [`authorize`] | one sign-in under way, and its callback |
-//! | [`sign_in`] | the steps of it, from a refusal to a credential |
-//! | [`browser`] | the person who signs in, as a port |
-//! | [`callback`] | where a browser is sent back to |
-//! | [`session`] | a principal at a server over time: the credential of each request, the answer to each refusal |
-//! | [`unattended`] | the same without a person |
-//! | [`fixed`] | what the operator was given, as it is |
-//! | [`needed`] | what a server waits for, as a value |
-//! | [`renewal`] | a new token for all who wait |
-//! | [`renewals`] | those that are under way, for whoever ends the process |
+//! | [`challenge`] | parses `WWW-Authenticate` |
+//! | [`metadata`] | protected resource metadata and authorization server metadata |
+//! | [`discovery`] | combines both with the operator's settings |
+//! | [`scope`] | requested scopes, and limits on repeated requests |
+//! | [`settings`] | the operator's settings, which override discovery |
+//! | [`registration`] | client registration |
+//! | [`authorize`] | an interactive sign-in in progress, and its callback |
+//! | [`sign_in`] | steps of an interactive sign-in |
+//! | [`browser`] | port to the user's browser |
+//! | [`callback`] | HTTP listener for the redirect |
+//! | [`session`] | credentials of one principal at one server: headers of requests, reactions to refusals |
+//! | [`unattended`] | the same without a user |
+//! | [`static_credential`] | tokens, keys and passwords from the configuration |
+//! | [`sign_in_required`] | why a sign-in is required |
+//! | [`refresh`] | token refresh |
+//! | [`refresh_tracker`] | refreshes in progress, to await at shutdown |
 //! | [`token`] | one request to a token endpoint |
-//! | [`grant`] | tokens without a person |
-//! | [`proof`] | tokens that are bound to a key |
-//! | [`dpop`] | keys and proofs for them |
-//! | [`jwt`] | texts signed with a private key |
-//! | [`credential`] | what is kept of a sign-in, and under which key |
-//! | [`vault`] | where it is kept, and whose turn it is to renew it |
-//! | [`fetch`] | the one way to authorization servers and metadata |
-//! | [`dialer`] | that way, with every address checked as it is dialled |
-//! | [`range`] | what kind of place an address is in |
-//! | [`address`] | which addresses strangers may give |
+//! | [`grant`] | grants without a user |
+//! | [`proof`] | port for DPoP proofs |
+//! | [`dpop`] | DPoP keys and proofs |
+//! | [`jwt`] | signed JWTs and private keys |
+//! | [`credential`] | stored credentials and their keys |
+//! | [`vault`] | port for credential storage and locks |
+//! | [`fetch`] | port for requests to authorization servers |
+//! | [`dialer`] | its implementation, which checks every address that it dials |
+//! | [`range`] | classification of IP addresses |
+//! | [`address`] | validation of URLs that servers supply |
 //!
-//! Nothing here knows MCP messages, the terminal or a browser. A credential belongs to one principal, one issuer, one
-//! client and one resource; everything that is asked for, kept or sent is bound to all four.
+//! This crate knows nothing about MCP messages, the terminal or a browser. A credential belongs to one principal, one
+//! issuer, one client and one resource; everything that is requested, stored or sent is bound to all four.
 
 pub mod address;
 pub mod authorize;
@@ -43,17 +43,17 @@ pub mod dialer;
 pub mod discovery;
 pub mod dpop;
 pub mod fetch;
-pub mod fixed;
+pub mod static_credential;
 pub mod grant;
 pub mod jwt;
 pub mod metadata;
-pub mod needed;
+pub mod sign_in_required;
 pub mod proof;
 pub mod range;
 pub mod registration;
-pub mod renewal;
-pub mod renewals;
-mod rest;
+pub mod refresh;
+pub mod refresh_tracker;
+mod cooldown;
 pub mod scope;
 #[cfg(test)]
 mod scripted;

@@ -1,8 +1,8 @@
-//! What servers say about themselves before anybody signs in.
+//! Metadata of MCP servers and authorization servers.
 //!
-//! [`resource`] says who signs people in to a server, [`server`] how an authorization server does it. Both are documents
-//! of strangers: they are looked for in the specified places and order, and nothing of them is used before the one check
-//! that binds them to whoever we asked about.
+//! [`resource`] names the authorization servers of a server, and [`server`] describes an authorization server. Both
+//! documents are untrusted: they are fetched from the specified locations in the specified order, and nothing in them
+//! is used before the check that binds them to the requested server or issuer.
 
 pub mod resource;
 pub mod server;
@@ -14,91 +14,91 @@ use url::Url;
 
 pub use self::{resource::ResourceMetadata, server::ServerMetadata};
 use crate::{
-    address::{self, BadAddress},
+    address::{self, InvalidUrl},
     fetch::{Fetch, FetchError},
 };
 
-/// Why it is not known who signs people in, or how.
+/// Why the authorization server is unknown or cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MetadataError {
-    /// A place cannot be reached, or may not be.
+    /// The request failed or was refused.
     #[error(transparent)]
     Fetch(#[from] FetchError),
-    /// An address that cannot be used.
+    /// A URL in a document is invalid.
     #[error("{place}: {source}")]
     Address {
-        /// Whose document names it.
+        /// Location of the document.
         place: String,
-        /// What is wrong with it.
-        source: BadAddress,
+        /// What is wrong with the URL.
+        source: InvalidUrl,
     },
-    /// The server does not say who signs people in.
-    #[error("{server} asks for a sign-in and does not say where: no metadata at {}", tried.join(" or "))]
+    /// The server has no protected resource metadata.
+    #[error("{server} requires sign-in, but has no protected resource metadata at {}", tried.join(" or "))]
     NoResource {
-        /// The server.
+        /// URL of the server.
         server: String,
-        /// Where it was looked for.
+        /// Locations that were tried.
         tried: Vec<String>,
     },
-    /// It speaks for another server.
-    #[error("{place} is about {resource}, which is not {server}")]
+    /// The protected resource metadata is for another resource.
+    #[error("protected resource metadata at {place} is for {resource}, not for {server}")]
     ForeignResource {
-        /// Where the document is.
+        /// Location of the document.
         place: String,
-        /// What it is about.
+        /// Resource in the document.
         resource: String,
-        /// The server we call.
+        /// URL of the server.
         server: String,
     },
-    /// The authorization server has no metadata where it should be.
-    #[error("{issuer} has no metadata: nothing at {}", tried.join(" or "))]
+    /// The authorization server has no metadata.
+    #[error("authorization server {issuer} has no metadata at {}", tried.join(" or "))]
     NoServer {
-        /// The authorization server.
+        /// Issuer identifier.
         issuer: String,
-        /// Where it was looked for.
+        /// Locations that were tried.
         tried: Vec<String>,
     },
-    /// The metadata is somebody else's.
-    #[error("{place} calls itself `{found}` and not `{issuer}`; none of it is used")]
+    /// The metadata names another issuer.
+    #[error("metadata at {place} names the issuer `{found}` instead of `{issuer}`; it is not used")]
     WrongIssuer {
-        /// Where the document is.
+        /// Location of the document.
         place: String,
-        /// Who it says it is.
+        /// Issuer in the document.
         found: String,
-        /// Who was asked.
+        /// Expected issuer.
         issuer: String,
     },
-    /// It cannot protect the code on its way.
-    #[error("{issuer} does not say that it takes PKCE with S256, so nobody is sent there")]
+    /// PKCE is not advertised.
+    #[error("authorization server {issuer} does not advertise PKCE with S256, so that sign-in there is refused")]
     NoPkce {
-        /// The authorization server.
+        /// Issuer identifier.
         issuer: String,
     },
-    /// A document that is something else.
-    #[error("{place} {problem}")]
+    /// The document is invalid.
+    #[error("{place}: {problem}")]
     Unreadable {
-        /// Where the document is.
+        /// Location of the document.
         place: String,
         /// What is wrong with it.
         problem: String,
     },
 }
 
-/// A longer document is not read.
+/// Maximum length of a document in bytes.
 pub const MAX_DOCUMENT: usize = 512 * 1024;
-/// What a stranger calls itself is cut here in messages.
+/// Remote names are truncated to this many characters in messages.
 const MAX_SHOWN: usize = 200;
 
-/// The document at this place: none where it answers something else than 200 with a JSON object; an error where it
-/// may have one, and cannot say so at the moment.
+/// Fetches a document. `None` for a status other than 200 or a body that is no JSON object; an error if the host is
+/// temporarily unavailable.
 async fn document(fetch: &dyn Fetch, place: &Url) -> Result<Option<Bytes>, MetadataError> {
     let mut request = Request::new(Bytes::new());
-    *request.uri_mut() = place.as_str().parse().map_err(|_| unreadable(place, "is not an address HTTP can carry"))?;
+    *request.uri_mut() = place.as_str().parse().map_err(|_| unreadable(place, "the URL is invalid"))?;
     request.headers_mut().insert(header::ACCEPT, HeaderValue::from_static("application/json"));
     let response = fetch.fetch(request).await?;
     let body = response.body();
     if MAX_DOCUMENT < body.len() {
-        return Err(unreadable(place, format!("answers with more than {MAX_DOCUMENT} bytes")));
+        return Err(unreadable(place, format!("the response exceeds {MAX_DOCUMENT} bytes")));
     }
     if let Some(unavailable) = FetchError::unavailable(place, response.status()) {
         return Err(unavailable.into());
@@ -107,7 +107,7 @@ async fn document(fetch: &dyn Fetch, place: &Url) -> Result<Option<Bytes>, Metad
     Ok((response.status() == StatusCode::OK && is_object()).then(|| body.clone()))
 }
 
-/// The same, where a place that cannot answer at the moment is one that has none: some never do.
+/// The same, but `None` if the host is temporarily unavailable, because some hosts always answer with such a status.
 async fn any_document(fetch: &dyn Fetch, place: &Url) -> Result<Option<Bytes>, MetadataError> {
     match document(fetch, place).await {
         Err(MetadataError::Fetch(FetchError::Unavailable { .. })) => Ok(None),
@@ -115,7 +115,7 @@ async fn any_document(fetch: &dyn Fetch, place: &Url) -> Result<Option<Bytes>, M
     }
 }
 
-/// The first of these places that has a document; an error where there is none and one of them cannot answer now.
+/// The first document that is found; an error if none is found and one of the hosts is temporarily unavailable.
 async fn first(fetch: &dyn Fetch, places: &[Url]) -> Result<Option<(Url, Bytes)>, MetadataError> {
     let mut unavailable = None;
     for place in places {
@@ -130,23 +130,23 @@ async fn first(fetch: &dyn Fetch, places: &[Url]) -> Result<Option<(Url, Bytes)>
 }
 
 fn parsed<T: DeserializeOwned>(place: &Url, document: &[u8]) -> Result<T, MetadataError> {
-    serde_json::from_slice(document).map_err(|error| unreadable(place, format!("has no metadata: {error}")))
+    serde_json::from_slice(document).map_err(|error| unreadable(place, format!("invalid metadata: {error}")))
 }
 
 fn unreadable(place: &Url, problem: impl Into<String>) -> MetadataError {
-    MetadataError::Unreadable { place: address::shown(place), problem: problem.into() }
+    MetadataError::Unreadable { place: address::redacted(place), problem: problem.into() }
 }
 
-/// A text of a stranger in a message: one short line.
+/// Remote text for a message: one short line.
 fn quoted(text: &str) -> String {
-    address::told(text, MAX_SHOWN)
+    address::sanitize(text, MAX_SHOWN)
 }
 
-fn shown_all(places: &[Url]) -> Vec<String> {
-    places.iter().map(address::shown).collect()
+fn redacted_all(places: &[Url]) -> Vec<String> {
+    places.iter().map(address::redacted).collect()
 }
 
-/// An address of the same origin.
+/// A URL with the same origin and this path.
 fn at_origin(url: &Url, path: &str) -> Url {
     let mut place = url.clone();
     place.set_path(path);

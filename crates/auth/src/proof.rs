@@ -1,4 +1,4 @@
-//! Proofs that a key is ours (DPoP), as a port: a token that is bound to a key is worth nothing without it.
+//! Port for DPoP proofs: a token that is bound to a key cannot be used without it.
 
 use std::{fmt, sync::Arc};
 
@@ -6,39 +6,39 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use toolway_config::Secret;
 use url::Url;
 
-/// Makes provers: with the key that was kept with a credential, or with a new one.
+/// Creates provers from stored or new keys.
 pub trait ProofKeys: Send + Sync + fmt::Debug {
-    /// A prover with this key; without one, with a new key.
+    /// Returns a prover with this key; `None` generates a new key.
     fn prover(&self, kept: Option<&Secret>) -> Result<Arc<dyn Prover>, ProofError>;
 }
 
-/// Makes proofs with one key, and keeps the nonces that servers want to see in them.
+/// Creates proofs with one key, and remembers the nonces of servers.
 pub trait Prover: Send + Sync + fmt::Debug {
-    /// A new proof for one request, with the nonce last heard from its origin; `with` where a token is presented.
+    /// Creates a proof for one request, with the last nonce of its origin; `with` if a token is presented.
     fn proof(&self, method: &Method, url: &Url, with: Option<Presented<'_>>) -> Result<HeaderValue, ProofError>;
 
-    /// An answer may carry a nonce for the next request to this origin.
-    fn heard(&self, url: &Url, headers: &HeaderMap);
+    /// Remembers the nonce in a response, for the next request to this origin.
+    fn record_nonce(&self, url: &Url, headers: &HeaderMap);
 
-    /// The key, to be kept with the tokens that are bound to it.
+    /// The key, to be stored with the tokens that are bound to it.
     fn key(&self) -> Secret;
 }
 
-/// What a request to a resource presents, and what it sends.
+/// Token and body of a request to a protected resource.
 #[derive(Clone, Copy, Debug)]
 pub struct Presented<'a> {
-    /// The token.
+    /// Access token.
     pub token: &'a Secret,
-    /// The body of the request; nothing of it may be changed on its way.
+    /// Body of the request, exactly as sent.
     pub body: &'a [u8],
 }
 
-/// No proof can be made, and why.
+/// A proof cannot be created.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no proof of possession can be made: {0}")]
+#[error("cannot create a DPoP proof: {0}")]
 pub struct ProofError(pub String);
 
-/// The header of a proof.
+/// Header of a proof.
 pub const DPOP: HeaderName = HeaderName::from_static("dpop");
-/// The header in which a server says what the next proof has to contain.
+/// Header with the nonce for the next proof.
 pub const DPOP_NONCE: HeaderName = HeaderName::from_static("dpop-nonce");

@@ -1,27 +1,27 @@
-//! What kind of place an address is in.
+//! Classification of IP addresses.
 
 use std::{
     fmt,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
-/// A kind of place.
+/// Range of an IP address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Range {
-    /// This machine.
+    /// Loopback.
     Loopback,
-    /// A network of somebody's own.
+    /// Private network.
     Private,
-    /// The same wire; also where clouds keep their metadata.
+    /// Link-local, which includes cloud metadata servers.
     LinkLocal,
-    /// No host that anybody signs people in at: unspecified, multicast, broadcast, reserved, tunnels.
+    /// Unspecified, multicast, broadcast, reserved and tunnel addresses, where no authorization server is.
     Special,
-    /// Anywhere else.
+    /// All other addresses.
     Public,
 }
 
 impl Range {
-    /// The kind of place this address is in; one that is written inside another counts as itself.
+    /// Range of this address; an embedded IPv4 address counts as itself.
     pub fn of(address: IpAddr) -> Self {
         match address {
             IpAddr::V4(address) => Self::of_v4(address),
@@ -55,7 +55,7 @@ impl Range {
     }
 }
 
-/// The IPv4 address that an IPv6 address carries: mapped, compatible, 6to4, or translated.
+/// IPv4 address that is embedded in an IPv6 address: mapped, compatible, 6to4 or translated.
 fn inside(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let joined = |high: u16, low: u16| {
         let ([one, two], [three, four]) = (high.to_be_bytes(), low.to_be_bytes());
@@ -88,7 +88,7 @@ mod tests {
     use super::Range;
 
     #[test]
-    fn addresses_are_told_apart_however_they_are_written() {
+    fn addresses_are_classified_in_every_notation() {
         for (address, range) in [
             ("127.9.9.9", Range::Loopback),
             ("::1", Range::Loopback),

@@ -1,7 +1,7 @@
-//! A new token before the old one ends, or after it was refused: one request for all who wait, across tasks and processes.
+//! Refreshes a token before it expires, or after it was refused: one request for all waiting tasks and processes.
 //!
-//! Whoever has the turn ([`Vault::turn`]) looks again at what is kept: if somebody renewed it meanwhile, that is the
-//! new token. A renewal that was refused forgets the tokens and keeps the registration, so that nobody tries it again.
+//! The holder of the lock ([`Vault::lock`]) reads the stored credential again: another task or process may have
+//! refreshed it. A rejected refresh deletes the tokens and keeps the registration, so that it is not repeated.
 
 use toolway_config::Secret;
 
@@ -9,69 +9,69 @@ use crate::{
     credential::{Credential, CredentialError, CredentialKey, Registration, RegistrationSource, now},
     fetch::{Fetch, FetchError},
     proof::{ProofError, ProofKeys},
-    renewals::Renewals,
+    refresh_tracker::RefreshTracker,
     settings::Settings,
-    token::{TokenError, TokenReply, TokenRequest},
+    token::{TokenError, TokenResponse, TokenRequest},
     vault::Vault,
 };
 
-/// What a renewal needs.
+/// Context of a token refresh.
 #[derive(Clone, Copy, Debug)]
-pub struct Renewal<'a> {
-    /// The guarded dialer.
+pub struct TokenRefresh<'a> {
+    /// Guarded dialer.
     pub fetch: &'a dyn Fetch,
-    /// Where credentials are kept.
+    /// Credential storage.
     pub vault: &'a dyn Vault,
-    /// Where tokens are bound to a key.
+    /// DPoP keys, if tokens are bound to one.
     pub proofs: Option<&'a dyn ProofKeys>,
-    /// What the operator wrote; a new secret of a configured client is in here and not yet in the vault.
+    /// The operator's settings; they hold a changed client secret before the vault does.
     pub settings: &'a Settings,
-    /// What the vault would not take.
-    pub renewals: &'a Renewals,
+    /// Tokens that could not be stored.
+    pub refreshes: &'a RefreshTracker,
 }
 
-/// Why there is no new token.
+/// Why the token was not refreshed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RenewalError {
-    /// Nothing is kept, or nothing that a new token can be got with.
-    #[error("the sign-in has ended")]
-    Ended,
-    /// The authorization server does not take it any more; it is forgotten.
-    #[error("the sign-in has ended: {0}")]
+pub enum RefreshError {
+    /// There is no stored credential, or it has no refresh token.
+    #[error("the sign-in has expired")]
+    Expired,
+    /// The authorization server rejected the refresh token, which was deleted.
+    #[error("the sign-in has expired: {0}")]
     Rejected(TokenError),
-    /// It does not answer, or cannot at the moment; the old tokens are still there.
-    #[error("the sign-in cannot be renewed: {0}")]
-    Unanswered(FetchError),
-    /// What is kept cannot be read or changed.
+    /// The authorization server is temporarily unavailable; the old tokens are kept.
+    #[error("the access token cannot be refreshed: {0}")]
+    Unavailable(FetchError),
+    /// The vault cannot be read or written.
     #[error("{0}")]
     Vault(CredentialError),
-    /// It could not be asked, or said something strange; the old tokens are still there.
-    #[error("the sign-in cannot be renewed: {0}")]
+    /// The request failed or the response was invalid; the old tokens are kept.
+    #[error("the access token cannot be refreshed: {0}")]
     Failed(String),
 }
 
-impl Renewal<'_> {
-    /// The credential with a token that is not `stale`: somebody else's new one, or ours.
-    pub async fn renew(&self, key: &CredentialKey, stale: &Secret) -> Result<Credential, RenewalError> {
-        let turn = self.vault.turn(key).await.map_err(CredentialError::from)?;
-        let kept = Credential::load(self.vault, key).await?.ok_or(RenewalError::Ended)?;
-        let credential = self.renewals.newest(key, kept.clone());
-        let tokens = credential.tokens.as_ref().ok_or(RenewalError::Ended)?;
+impl TokenRefresh<'_> {
+    /// Returns a credential whose access token is not `stale`: refreshed here, or meanwhile by another task or process.
+    pub async fn run(&self, key: &CredentialKey, stale: &Secret) -> Result<Credential, RefreshError> {
+        let lock = self.vault.lock(key).await.map_err(CredentialError::from)?;
+        let kept = Credential::load(self.vault, key).await?.ok_or(RefreshError::Expired)?;
+        let credential = self.refreshes.newest(key, kept.clone());
+        let tokens = credential.tokens.as_ref().ok_or(RefreshError::Expired)?;
         if tokens.access != *stale {
             return Ok(credential);
         }
         let renewed = match self.request(key, &credential).await {
-            Ok(reply) => Credential { tokens: Some(tokens.renewed(reply, now())?), ..credential },
+            Ok(reply) => Credential { tokens: Some(tokens.refreshed(reply, now())?), ..credential },
             Err(error) => return Err(self.refused(key, credential, error).await),
         };
-        self.renewals.keep(self.vault, key, &renewed, &kept).await;
-        drop(turn);
+        self.refreshes.keep(self.vault, key, &renewed, &kept).await;
+        drop(lock);
         Ok(renewed)
     }
 
-    async fn request(&self, key: &CredentialKey, credential: &Credential) -> Result<TokenReply, RenewalError> {
+    async fn request(&self, key: &CredentialKey, credential: &Credential) -> Result<TokenResponse, RefreshError> {
         let refresh =
-            credential.tokens.as_ref().and_then(|tokens| tokens.refresh.clone()).ok_or(RenewalError::Ended)?;
+            credential.tokens.as_ref().and_then(|tokens| tokens.refresh.clone()).ok_or(RefreshError::Expired)?;
         let kept = credential.proof_key.as_ref();
         let prover = kept.and_then(|kept| self.proofs.map(|keys| keys.prover(Some(kept)))).transpose()?;
         let request = TokenRequest {
@@ -85,8 +85,8 @@ impl Renewal<'_> {
             prover: prover.as_deref(),
         };
         request.send(self.fetch).await.map_err(|error| match error {
-            TokenError::Refused { .. } => RenewalError::Rejected(error),
-            TokenError::Fetch(error) if error.may_pass() => RenewalError::Unanswered(error),
+            TokenError::Refused { .. } => RefreshError::Rejected(error),
+            TokenError::Fetch(error) if error.may_pass() => RefreshError::Unavailable(error),
             other => failed(&other),
         })
     }
@@ -95,43 +95,44 @@ impl Renewal<'_> {
         let client = credential.client.clone();
         let is_configured = client.source == RegistrationSource::Configured
             && self.settings.client_id.as_deref() == Some(client.id.as_str())
-            // Another one would be shown to whomever a server once named, or the operator meant once.
-            && self.settings.names(key, credential);
+            // Otherwise the secret would be sent to an issuer that only the server named, or that was configured
+            // earlier.
+            && self.settings.explicitly_names(key, credential);
         let secret = if is_configured { self.settings.client_secret.clone() } else { client.secret.clone() };
         Registration { secret, ..client }
     }
 
-    /// What was rejected for good is forgotten: the tokens, and a client that registered itself if nobody knows it now.
-    async fn refused(&self, key: &CredentialKey, credential: Credential, error: RenewalError) -> RenewalError {
-        let RenewalError::Rejected(refusal) = &error else { return error };
-        let forgotten = if refusal.is("invalid_grant") {
+    /// Deletes what was rejected for good: the tokens, or a dynamically registered client that is no longer known.
+    async fn refused(&self, key: &CredentialKey, credential: Credential, error: RefreshError) -> RefreshError {
+        let RefreshError::Rejected(refusal) = &error else { return error };
+        let forgotten = if refusal.has_code("invalid_grant") {
             Credential { tokens: None, ..credential }.store(self.vault, key).await
-        } else if refusal.is("invalid_client") && credential.client.source == RegistrationSource::Dynamic {
+        } else if refusal.has_code("invalid_client") && credential.client.source == RegistrationSource::Dynamic {
             self.vault.forget(key).await
         } else {
             return failed(refusal);
         };
         match forgotten {
             Ok(()) => error,
-            Err(vault) => RenewalError::Vault(vault.into()),
+            Err(vault) => RefreshError::Vault(vault.into()),
         }
     }
 }
 
-fn failed(error: &impl ToString) -> RenewalError {
-    RenewalError::Failed(error.to_string())
+fn failed(error: &impl ToString) -> RefreshError {
+    RefreshError::Failed(error.to_string())
 }
 
-impl From<CredentialError> for RenewalError {
+impl From<CredentialError> for RefreshError {
     fn from(error: CredentialError) -> Self {
         match error {
             CredentialError::Vault(_) | CredentialError::Unreadable { .. } => Self::Vault(error),
-            CredentialError::OtherKind | CredentialError::UnknownKind(_) => failed(&error),
+            CredentialError::KindChanged | CredentialError::UnknownKind(_) => failed(&error),
         }
     }
 }
 
-impl From<ProofError> for RenewalError {
+impl From<ProofError> for RefreshError {
     fn from(error: ProofError) -> Self {
         failed(&error)
     }

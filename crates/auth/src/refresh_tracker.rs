@@ -1,9 +1,9 @@
-//! What all sessions of a process share: the renewals that are under way, and what they brought and the vault would not
-//! take.
+//! State that all sessions of a process share: refreshes in progress, and refreshed credentials that the vault could
+//! not store.
 //!
-//! An authorization server that gives each refresh token one use has used up the old one as soon as it is asked. So a
-//! renewal that was begun is finished and kept, whoever waited for it, and whoever ends the process waits here. Where the
-//! vault cannot keep it, it is remembered and put there later; until then it counts in the place of what the vault has.
+//! An authorization server may invalidate a refresh token with its first use. A refresh that was started is therefore
+//! finished and stored even if its caller was cancelled, and shutdown waits for it. If the vault cannot store the
+//! result, it is kept in memory and stored later; until then it replaces the credential in the vault.
 
 use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
@@ -17,38 +17,38 @@ use toolway_config::Secret;
 
 use crate::{
     credential::{Credential, CredentialError, CredentialKey},
-    rest::AFTER_FAILURE,
+    cooldown::AFTER_FAILURE,
     vault::Vault,
 };
 
-/// Renewals under way. Cloning is cheap; every clone knows the same ones.
+/// Refreshes in progress. Clones share the same state.
 #[derive(Clone, Default)]
-pub struct Renewals {
+pub struct RefreshTracker {
     under_way: TaskTracker,
     // Nothing awaits under this lock.
     unsaved: Arc<Mutex<HashMap<CredentialKey, Unsaved>>>,
 }
 
-/// A credential that the vault did not take.
+/// A credential that the vault could not store.
 struct Unsaved {
     credential: Credential,
-    /// The token that the vault had then. As soon as it has another one, somebody has signed in or renewed.
+    /// Access token in the vault at that time. If the vault holds another one, another sign-in or refresh replaced it.
     replaces: Option<Secret>,
-    /// When it is tried again.
+    /// Time of the next attempt.
     again: Instant,
 }
 
-/// Nobody waits longer for an authorization server at the end: no request to one takes longer either.
+/// Time limit at shutdown; no request to an authorization server takes longer.
 pub const LAST_WAIT: Duration = Duration::from_secs(30);
 
-impl Renewals {
-    /// Whether there is something to wait for.
+impl RefreshTracker {
+    /// Whether there is something to wait for at shutdown.
     pub fn is_under_way(&self) -> bool {
         !self.under_way.is_empty() || !self.unsaved.lock().is_empty()
     }
 
-    /// Waits for renewals that are under way, so that what they bring is kept; whether all came to an end within
-    /// [`LAST_WAIT`] and is.
+    /// Waits for refreshes in progress and stores their results. Returns whether everything was stored within
+    /// [`LAST_WAIT`].
     pub async fn settle(&self, vault: &dyn Vault) -> bool {
         self.under_way.close();
         let settled = timeout(LAST_WAIT, async {
@@ -65,7 +65,7 @@ impl Renewals {
         self.under_way.spawn(renewal)
     }
 
-    /// What counts where the vault has `kept`: that, or what it would not take in its place.
+    /// The newer of `kept`, which is in the vault, and an unsaved credential that replaces it.
     pub(crate) fn newest(&self, key: &CredentialKey, kept: Credential) -> Credential {
         let mut unsaved = self.unsaved.lock();
         match unsaved.get(key) {
@@ -78,13 +78,13 @@ impl Renewals {
         }
     }
 
-    /// Keeps a credential in the vault, in the place of `kept`; remembers it where that fails. The caller has the turn.
+    /// Stores a credential in place of `kept`; keeps it in memory if that fails. The caller holds the lock.
     pub(crate) async fn keep(&self, vault: &dyn Vault, key: &CredentialKey, new: &Credential, kept: &Credential) {
         match new.store(vault, key).await {
             Ok(()) => drop(self.unsaved.lock().remove(key)),
             Err(error) => {
-                // The old one may be worth nothing now.
-                tracing::warn!(%error, "a renewed sign-in could not be kept; it is tried again");
+                // The authorization server may have invalidated the old one.
+                tracing::warn!(%error, "cannot store the refreshed token in the vault; trying again later");
                 let again = Instant::now() + AFTER_FAILURE;
                 let unsaved = Unsaved { credential: new.clone(), replaces: access(kept), again };
                 self.unsaved.lock().insert(key.clone(), unsaved);
@@ -92,22 +92,22 @@ impl Renewals {
         }
     }
 
-    /// Whether something waits to be kept under this key, and it is time to try.
+    /// Whether an unsaved credential is due for another attempt.
     pub(crate) fn is_to_be_saved(&self, key: &CredentialKey) -> bool {
         let mut unsaved = self.unsaved.lock();
         let due = unsaved.get_mut(key).filter(|unsaved| unsaved.again <= Instant::now());
         due.map(|unsaved| unsaved.again = Instant::now() + AFTER_FAILURE).is_some()
     }
 
-    /// Tries once more to keep what waits under this key.
+    /// Tries to store an unsaved credential.
     pub(crate) async fn save(&self, vault: &dyn Vault, key: &CredentialKey) {
         if let Err(error) = self.try_save(vault, key).await {
-            tracing::warn!(%error, "a renewed sign-in could still not be kept");
+            tracing::warn!(%error, "still cannot store the refreshed token in the vault");
         }
     }
 
     async fn try_save(&self, vault: &dyn Vault, key: &CredentialKey) -> Result<(), CredentialError> {
-        let _turn = vault.turn(key).await?;
+        let _lock = vault.lock(key).await?;
         match Credential::load(vault, key).await? {
             Some(kept) => {
                 let newest = self.newest(key, kept.clone());
@@ -115,7 +115,7 @@ impl Renewals {
                     self.keep(vault, key, &newest, &kept).await;
                 }
             }
-            // Somebody has signed out.
+            // The user has signed out.
             None => drop(self.unsaved.lock().remove(key)),
         }
         Ok(())
@@ -126,8 +126,8 @@ fn access(credential: &Credential) -> Option<Secret> {
     credential.tokens.as_ref().map(|tokens| tokens.access.clone())
 }
 
-impl fmt::Debug for Renewals {
+impl fmt::Debug for RefreshTracker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Renewals").field("under_way", &self.under_way.len()).finish_non_exhaustive()
+        f.debug_struct("RefreshTracker").field("under_way", &self.under_way.len()).finish_non_exhaustive()
     }
 }

@@ -1,5 +1,5 @@
-//! Which client we are at an authorization server: one that the operator registered, one that a document describes, one
-//! that registers itself, or nobody yet.
+//! Client registration at an authorization server: configured by the operator, described by a metadata document, or
+//! dynamic.
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, StatusCode, header};
@@ -17,115 +17,115 @@ use crate::{
     settings::Settings,
 };
 
-/// How we become a client, decided without asking anybody.
+/// How to obtain a client registration, decided without a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Way {
-    /// We are one already.
+pub enum ClientChoice {
+    /// A registration exists.
     Known(Registration),
-    /// We register ourselves there.
+    /// Register dynamically at this endpoint.
     Register(Url),
 }
 
-/// Why we are no client there.
+/// Why there is no client registration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RegistrationError {
-    /// The endpoint cannot be reached, or may not be.
+    /// The request failed or was refused.
     #[error(transparent)]
     Fetch(#[from] FetchError),
-    /// There is no way in without the operator.
-    #[error("{issuer} takes only clients it knows; register one there and write its id into oauth.clientId")]
-    Ask {
-        /// The authorization server.
+    /// The authorization server has no registration endpoint.
+    #[error("{issuer} does not support dynamic client registration; register a client there and set `oauth.clientId`")]
+    PreregistrationRequired {
+        /// Issuer identifier.
         issuer: String,
     },
-    /// It said no.
-    #[error("{endpoint} does not register us: {said}")]
+    /// The authorization server refused the registration.
+    #[error("client registration at {endpoint} failed: {said}")]
     Refused {
-        /// Who said it.
+        /// Registration endpoint.
         endpoint: String,
-        /// What it said, cut short.
+        /// Error of the authorization server, truncated.
         said: String,
     },
-    /// It takes no way to say who we are that we know.
-    #[error("{issuer} wants clients to authenticate with {}, which cannot be done here", methods.join(" or "))]
+    /// None of the client authentication methods is supported.
+    #[error("{issuer} requires client authentication with {}, which is not supported", methods.join(" or "))]
     NoMethod {
-        /// The authorization server.
+        /// Issuer identifier.
         issuer: String,
-        /// What it takes.
+        /// Methods that it accepts.
         methods: Vec<String>,
     },
 }
 
-/// What people read when they are asked for their consent, unless the operator wrote something else.
+/// Client name on consent pages, unless the operator configures another one.
 pub const CLIENT_NAME: &str = "Toolway";
-/// A longer reply is no registration.
+/// Maximum length of a registration response in bytes.
 const MAX_REPLY: usize = 256 * 1024;
-/// What is said about a refusal is cut here.
-const MAX_SAID: usize = 300;
+/// Remote error texts are truncated to this many characters.
+const MAX_REMOTE_TEXT: usize = 300;
 
-/// Pre-registered, then a document, then registering, then asking the operator.
-pub fn way(
+/// Chooses the configured client, then the metadata document, then the stored registration, then dynamic registration.
+pub fn choose_client(
     server: &ServerMetadata,
     settings: &Settings,
     kept: Option<&Registration>,
     now: u64,
-) -> Result<Way, RegistrationError> {
+) -> Result<ClientChoice, RegistrationError> {
     if let Some(id) = &settings.client_id {
-        return Ok(Way::Known(configured(server, id, settings.client_secret.as_ref())?));
+        return Ok(ClientChoice::Known(configured(server, id, settings.client_secret.as_ref())?));
     }
-    // An id of this kind is an https address with a path; another one is no client's.
-    let usable = |document: &&Url| server.takes_documents && document.scheme() == "https" && document.path() != "/";
+    // Such a client id must be an https URL with a path.
+    let usable = |document: &&Url| server.supports_client_documents && document.scheme() == "https" && document.path() != "/";
     if let Some(document) = settings.client_document.as_ref().filter(usable) {
-        return Ok(Way::Known(documented(document)));
+        return Ok(ClientChoice::Known(documented(document)));
     }
-    if let Some(kept) = kept.filter(|kept| kept.source == RegistrationSource::Dynamic && !kept.has_ended(now)) {
-        return Ok(Way::Known(kept.clone()));
+    if let Some(kept) = kept.filter(|kept| kept.source == RegistrationSource::Dynamic && !kept.is_expired(now)) {
+        return Ok(ClientChoice::Known(kept.clone()));
     }
-    let ask = || RegistrationError::Ask { issuer: server.issuer.clone() };
-    server.registration_endpoint.clone().map(Way::Register).ok_or_else(ask)
+    let ask = || RegistrationError::PreregistrationRequired { issuer: server.issuer.clone() };
+    server.registration_endpoint.clone().map(ClientChoice::Register).ok_or_else(ask)
 }
 
-/// Registers us. Nothing of the reply is taken but the client it names.
+/// Registers the client dynamically. Only the client in the response is used.
 pub async fn register(
     fetch: &dyn Fetch,
     endpoint: &Url,
     server: &ServerMetadata,
-    wish: Wish<'_>,
+    metadata: ClientMetadata<'_>,
 ) -> Result<Registration, RegistrationError> {
     let method = preferred(server, &[AuthMethod::None, AuthMethod::Basic, AuthMethod::Post])?;
-    let refused = |said: String| RegistrationError::Refused { endpoint: address::shown(endpoint), said };
-    let mut request = Request::new(Bytes::from(wish.document(method).to_string()));
+    let refused = |said: String| RegistrationError::Refused { endpoint: address::redacted(endpoint), said };
+    let mut request = Request::new(Bytes::from(metadata.document(method).to_string()));
     *request.method_mut() = Method::POST;
     *request.uri_mut() =
-        endpoint.as_str().parse().map_err(|_| refused("its address cannot be carried by HTTP".to_owned()))?;
+        endpoint.as_str().parse().map_err(|_| refused("the URL is invalid".to_owned()))?;
     let json = HeaderValue::from_static("application/json");
     request.headers_mut().insert(header::CONTENT_TYPE, json.clone());
     request.headers_mut().insert(header::ACCEPT, json);
     let response = fetch.fetch(request).await?;
     let body = response.body();
     if MAX_REPLY < body.len() {
-        return Err(refused(format!("it answers with more than {MAX_REPLY} bytes")));
+        return Err(refused(format!("the response exceeds {MAX_REPLY} bytes")));
     }
     if !matches!(response.status(), StatusCode::OK | StatusCode::CREATED) {
-        return Err(refused(said(response.status(), body)));
+        return Err(refused(refusal_text(response.status(), body)));
     }
     let reply = serde_json::from_slice::<Reply>(body);
-    let reply = reply.map_err(|_| refused("what it answers is not a registration".to_owned()))?;
-    reply.registration(method, server, wish.redirect).map_err(refused)
+    let reply = reply.map_err(|_| refused("the response is not a client registration".to_owned()))?;
+    reply.registration(method, server, metadata.redirect).map_err(refused)
 }
 
-/// What we say about ourselves.
+/// Client metadata of a registration request.
 #[derive(Clone, Copy, Debug)]
-pub struct Wish<'a> {
-    /// What people read.
+pub struct ClientMetadata<'a> {
+    /// Client name.
     pub name: &'a str,
-    /// Where browsers are sent back to.
+    /// Redirect URL.
     pub redirect: &'a Url,
-    /// What will be asked for.
+    /// Scopes that will be requested.
     pub scopes: &'a Scopes,
 }
 
-impl Wish<'_> {
+impl ClientMetadata<'_> {
     fn document(&self, method: AuthMethod) -> Value {
         let mut document = json!({
             "client_name": self.name,
@@ -133,7 +133,7 @@ impl Wish<'_> {
             "grant_types": ["authorization_code", "refresh_token"],
             "response_types": ["code"],
             "token_endpoint_auth_method": method,
-            // Without it a loopback address is refused as a web client's.
+            // Without it, loopback redirect URLs are refused as those of a web client.
             "application_type": "native",
         });
         if !self.scopes.is_empty() {
@@ -143,7 +143,7 @@ impl Wish<'_> {
     }
 }
 
-/// The document to publish at this address, so that authorization servers know this client by it.
+/// The client metadata document to publish at this URL.
 pub fn client_document(address: &Url, name: &str, redirects: &[&str]) -> Value {
     json!({
         "client_id": address.as_str(),
@@ -162,7 +162,7 @@ fn configured(server: &ServerMetadata, id: &str, secret: Option<&Secret>) -> Res
         None => AuthMethod::None,
     };
     let (id, secret) = (id.to_owned(), secret.cloned());
-    Ok(Registration { id, secret, method, source: RegistrationSource::Configured, redirect: None, secret_ends: None })
+    Ok(Registration { id, secret, method, source: RegistrationSource::Configured, redirect: None, secret_expires_at: None })
 }
 
 fn documented(document: &Url) -> Registration {
@@ -172,14 +172,14 @@ fn documented(document: &Url) -> Registration {
         method: AuthMethod::None,
         source: RegistrationSource::Document,
         redirect: None,
-        secret_ends: None,
+        secret_expires_at: None,
     }
 }
 
-/// The first of ours that the server takes; where it does not say, the first of ours.
+/// The first of our methods that the server supports; the first one if it lists none.
 fn preferred(server: &ServerMetadata, ours: &[AuthMethod]) -> Result<AuthMethod, RegistrationError> {
     let taken = |method: &&AuthMethod| {
-        server.auth_methods.as_ref().is_none_or(|methods| methods.iter().any(|known| known == method.word()))
+        server.auth_methods.as_ref().is_none_or(|methods| methods.iter().any(|known| known == method.name()))
     };
     let no_method = || RegistrationError::NoMethod {
         issuer: server.issuer.clone(),
@@ -197,18 +197,18 @@ struct Reply {
 }
 
 impl Reply {
-    /// The method that the reply names wins over the one we asked for. A secret that nobody asked for, from a server
-    /// that says nothing about methods, is shown in the way that holds where nothing is said (RFC 7591).
+    /// The method in the response overrides the requested one. If the server lists no methods, an unrequested secret is
+    /// sent with the default method of RFC 7591.
     fn registration(self, asked: AuthMethod, server: &ServerMetadata, redirect: &Url) -> Result<Registration, String> {
         let method = match self.token_endpoint_auth_method.as_deref() {
             None if server.auth_methods.is_none() && self.client_secret.is_some() => AuthMethod::Basic,
             None => asked,
-            Some(word) => AuthMethod::from_word(word)
-                .ok_or_else(|| format!("it wants us to authenticate with `{}`", one_line(word)))?,
+            Some(word) => AuthMethod::from_name(word)
+                .ok_or_else(|| format!("unsupported client authentication method `{}`", one_line(word)))?,
         };
         let secret = self.client_secret.filter(|secret| !secret.is_empty()).map(Secret::new);
         if self.client_id.is_empty() || (method != AuthMethod::None && secret.is_none()) {
-            return Err("its answer lacks the client's id or secret".to_owned());
+            return Err("the response has no client id or no client secret".to_owned());
         }
         Ok(Registration {
             id: self.client_id,
@@ -216,7 +216,7 @@ impl Reply {
             method,
             source: RegistrationSource::Dynamic,
             redirect: Some(redirect.to_string()),
-            secret_ends: self.client_secret_expires_at.filter(|ends| *ends != 0),
+            secret_expires_at: self.client_secret_expires_at.filter(|ends| *ends != 0),
         })
     }
 }
@@ -227,7 +227,7 @@ struct Refusal {
     error_description: Option<String>,
 }
 
-fn said(status: StatusCode, body: &[u8]) -> String {
+fn refusal_text(status: StatusCode, body: &[u8]) -> String {
     match serde_json::from_slice::<Refusal>(body) {
         Ok(Refusal { error, error_description: Some(text) }) => one_line(&format!("{error} ({text})")),
         Ok(Refusal { error, error_description: None }) => one_line(&error),
@@ -236,7 +236,7 @@ fn said(status: StatusCode, body: &[u8]) -> String {
 }
 
 fn one_line(text: &str) -> String {
-    address::told(text, MAX_SAID)
+    address::sanitize(text, MAX_REMOTE_TEXT)
 }
 
 #[cfg(test)]
@@ -247,12 +247,12 @@ mod tests {
     use toolway_config::Secret;
     use url::Url;
 
-    use super::{RegistrationError, Way, Wish, client_document, register, way};
+    use super::{RegistrationError, ClientChoice, ClientMetadata, client_document, register, choose_client};
     use crate::{
         credential::{AuthMethod, Registration, RegistrationSource},
         metadata::ServerMetadata,
         scope::Scopes,
-        scripted::Scripted,
+        scripted::ScriptedFetch,
         settings::Settings,
     };
 
@@ -265,66 +265,66 @@ mod tests {
     fn server(methods: Option<&[&str]>) -> ServerMetadata {
         ServerMetadata {
             registration_endpoint: Some(url(ENDPOINT)),
-            takes_documents: true,
+            supports_client_documents: true,
             auth_methods: methods.map(|methods| methods.iter().map(ToString::to_string).collect()),
             ..ServerMetadata::bare("https://login.example".to_owned(), url("https://login.example/token"))
         }
     }
 
     async fn registered(server: &ServerMetadata, reply: &Value) -> (Value, Result<Registration, RegistrationError>) {
-        let stranger = Arc::<Scripted>::default().answer(ENDPOINT, 201, reply.to_string());
+        let remote = Arc::<ScriptedFetch>::default().answer(ENDPOINT, 201, reply.to_string());
         let (redirect, scopes) = (url("http://127.0.0.1:7/callback"), Scopes::parse("a b").unwrap());
-        let wish = Wish { name: "Toolway", redirect: &redirect, scopes: &scopes };
-        let done = register(&*stranger, &url(ENDPOINT), server, wish).await;
-        let said = stranger.heard.lock().first().map(|heard| serde_json::from_slice(heard.body()).unwrap());
+        let metadata = ClientMetadata { name: "Toolway", redirect: &redirect, scopes: &scopes };
+        let done = register(&*remote, &url(ENDPOINT), server, metadata).await;
+        let said = remote.requests.lock().first().map(|heard| serde_json::from_slice(heard.body()).unwrap());
         (said.unwrap_or_default(), done)
     }
 
-    fn known(way: Way) -> Registration {
+    fn known(way: ClientChoice) -> Registration {
         match way {
-            Way::Known(registration) => registration,
-            Way::Register(endpoint) => panic!("registers at {endpoint}"),
+            ClientChoice::Known(registration) => registration,
+            ClientChoice::Register(endpoint) => panic!("registers at {endpoint}"),
         }
     }
 
     #[test]
-    fn the_operators_client_comes_before_a_document_and_that_before_registering() {
+    fn configured_client_precedes_document_and_document_precedes_registration() {
         let mut settings =
             Settings { client_document: Some(url("https://toolway.example/client.json")), ..Settings::default() };
-        let documented = known(way(&server(None), &settings, None, 0).unwrap());
+        let documented = known(choose_client(&server(None), &settings, None, 0).unwrap());
         assert_eq!(
             (documented.id.as_str(), documented.method),
             ("https://toolway.example/client.json", AuthMethod::None)
         );
-        let no_documents = ServerMetadata { takes_documents: false, ..server(None) };
-        assert_eq!(way(&no_documents, &settings, None, 0).unwrap(), Way::Register(url(ENDPOINT)));
+        let no_documents = ServerMetadata { supports_client_documents: false, ..server(None) };
+        assert_eq!(choose_client(&no_documents, &settings, None, 0).unwrap(), ClientChoice::Register(url(ENDPOINT)));
         let bare = Settings { client_document: Some(url("https://toolway.example/")), ..Settings::default() };
-        assert_eq!(way(&server(None), &bare, None, 0).unwrap(), Way::Register(url(ENDPOINT)));
+        assert_eq!(choose_client(&server(None), &bare, None, 0).unwrap(), ClientChoice::Register(url(ENDPOINT)));
         settings.client_id = Some("mine".to_owned());
-        assert_eq!(known(way(&server(None), &settings, None, 0).unwrap()).source, RegistrationSource::Configured);
-        let closed = ServerMetadata { registration_endpoint: None, takes_documents: false, ..server(None) };
-        let asks = way(&closed, &Settings::default(), None, 0).unwrap_err();
+        assert_eq!(known(choose_client(&server(None), &settings, None, 0).unwrap()).source, RegistrationSource::Configured);
+        let closed = ServerMetadata { registration_endpoint: None, supports_client_documents: false, ..server(None) };
+        let asks = choose_client(&closed, &Settings::default(), None, 0).unwrap_err();
         assert!(asks.to_string().contains("oauth.clientId"), "{asks}");
     }
 
     #[tokio::test]
-    async fn a_registration_is_used_again_until_its_secret_ends() {
+    async fn registration_is_reused_until_its_secret_expires() {
         let reply = json!({ "client_id": "c", "client_secret": "s", "client_secret_expires_at": 50 });
         let kept = registered(&server(Some(&["client_secret_basic"])), &reply).await.1.unwrap();
-        let again = way(&server(None), &Settings::default(), Some(&kept), 49).unwrap();
+        let again = choose_client(&server(None), &Settings::default(), Some(&kept), 49).unwrap();
         assert_eq!(known(again), kept);
-        let ended = way(&server(None), &Settings::default(), Some(&kept), 50).unwrap();
-        assert_eq!(ended, Way::Register(url(ENDPOINT)));
+        let ended = choose_client(&server(None), &Settings::default(), Some(&kept), 50).unwrap();
+        assert_eq!(ended, ClientChoice::Register(url(ENDPOINT)));
     }
 
     #[test]
-    fn a_configured_secret_is_shown_in_a_way_the_server_takes() {
+    fn configured_secret_is_sent_with_a_supported_method() {
         let settings = Settings {
             client_id: Some("mine".to_owned()),
             client_secret: Some(Secret::new("s")),
             ..Settings::default()
         };
-        let method = |methods| way(&server(methods), &settings, None, 0).map(|way| known(way).method);
+        let method = |methods| choose_client(&server(methods), &settings, None, 0).map(|way| known(way).method);
         assert_eq!(method(None), Ok(AuthMethod::Basic));
         assert_eq!(method(Some(&["client_secret_post", "client_secret_basic"])), Ok(AuthMethod::Basic));
         assert_eq!(method(Some(&["client_secret_post"])), Ok(AuthMethod::Post));
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn we_say_what_we_are_and_the_reply_names_the_method() {
+    async fn client_metadata_is_sent_and_the_response_selects_the_method() {
         let (said, done) =
             registered(&server(Some(&["none"])), &json!({ "client_id": "c", "client_secret": "s" })).await;
         assert_eq!(
@@ -347,7 +347,7 @@ mod tests {
                 "scope": "a b",
             })
         );
-        assert_eq!(done.unwrap().method, AuthMethod::None, "as asked");
+        assert_eq!(done.unwrap().method, AuthMethod::None, "as requested");
         let unasked = registered(&server(None), &json!({ "client_id": "c", "client_secret": "s" })).await.1;
         assert_eq!(unasked.unwrap().method, AuthMethod::Basic);
         let public = registered(&server(None), &json!({ "client_id": "c" })).await.1;
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_reply_that_is_no_registration_is_refused() {
+    async fn invalid_registration_response_is_refused() {
         for reply in [
             json!({}),
             json!({ "client_id": "" }),
@@ -368,22 +368,22 @@ mod tests {
             let refused = registered(&server(None), &reply).await.1.unwrap_err();
             assert!(matches!(refused, RegistrationError::Refused { .. }), "{reply}");
         }
-        let stranger = Arc::<Scripted>::default().answer(
+        let remote = Arc::<ScriptedFetch>::default().answer(
             ENDPOINT,
             400,
             r#"{"error":"invalid_redirect_uri","error_description":"no\nloopback"}"#,
         );
         let (redirect, scopes) = (url("http://127.0.0.1:7/callback"), Scopes::default());
-        let wish = Wish { name: "Toolway", redirect: &redirect, scopes: &scopes };
-        let refused = register(&*stranger, &url(ENDPOINT), &server(None), wish).await.unwrap_err();
+        let metadata = ClientMetadata { name: "Toolway", redirect: &redirect, scopes: &scopes };
+        let refused = register(&*remote, &url(ENDPOINT), &server(None), metadata).await.unwrap_err();
         assert_eq!(
             refused.to_string(),
-            "https://login.example/register does not register us: invalid_redirect_uri (noloopback)"
+            "client registration at https://login.example/register failed: invalid_redirect_uri (noloopback)"
         );
     }
 
     #[test]
-    fn the_document_to_publish_names_its_own_address() {
+    fn client_document_names_its_own_url() {
         let document =
             client_document(&url("https://toolway.example/client.json"), "Toolway", &["http://127.0.0.1/callback"]);
         assert_eq!(document["client_id"], "https://toolway.example/client.json");

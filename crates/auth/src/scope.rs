@@ -1,68 +1,68 @@
-//! Scopes: which ones are asked for at first, which ones after a refusal, and how often.
+//! Scopes: selection for the first request and after a refusal, and limits on repeated requests.
 
 use std::{collections::VecDeque, fmt, time::Duration};
 
-/// A set of scopes, in the order they were named.
+/// A set of scopes, in the order in which they were named.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scopes(Vec<String>);
 
-/// Not a list of scopes, and why.
+/// Why a list of scopes is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadScopes {
-    /// A letter that no scope has.
-    #[error("a scope has a letter that scopes cannot have")]
-    Letter,
-    /// More than is asked for.
+pub enum InvalidScopes {
+    /// A character that RFC 6749 does not allow in scopes.
+    #[error("a scope contains an invalid character")]
+    InvalidCharacter,
+    /// Too many scopes.
     #[error("more than {MAX_SCOPES} scopes")]
     TooMany,
-    /// A name beyond reason.
+    /// A scope is too long.
     #[error("a scope is longer than {MAX_SCOPE} bytes")]
     TooLong,
 }
 
-/// No server needs more; a person could not judge them either.
+/// Maximum number of scopes; a user could not judge more.
 pub const MAX_SCOPES: usize = 200;
-/// Scopes are names, some of them addresses.
+/// Maximum length of a scope in bytes.
 pub const MAX_SCOPE: usize = 512;
-/// What a refresh token is asked for with, where the authorization server lists it.
+/// Scope that requests a refresh token, used if the authorization server lists it.
 pub const OFFLINE_ACCESS: &str = "offline_access";
 
 // === impl Scopes ===
 
 impl Scopes {
-    /// Reads names separated by spaces.
-    pub fn parse(text: &str) -> Result<Self, BadScopes> {
+    /// Parses scopes separated by spaces.
+    pub fn parse(text: &str) -> Result<Self, InvalidScopes> {
         Self::from_names(text.split(' ').filter(|name| !name.is_empty()))
     }
 
-    /// Takes names as they are; one that comes twice counts once.
-    pub fn from_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, BadScopes> {
+    /// Builds a set from names; duplicates are removed.
+    pub fn from_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, InvalidScopes> {
         let mut scopes = Self::default();
         for name in names {
             scopes.add(checked(name)?);
             if MAX_SCOPES < scopes.0.len() {
-                return Err(BadScopes::TooMany);
+                return Err(InvalidScopes::TooMany);
             }
         }
         Ok(scopes)
     }
 
-    /// Whether none is named.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether this one is among them.
+    /// Whether the set contains this scope.
     pub fn contains(&self, name: &str) -> bool {
         self.0.iter().any(|known| known == name)
     }
 
-    /// Whether all of the others are among them.
+    /// Whether the set contains all of `others`.
     pub fn covers(&self, others: &Self) -> bool {
         others.0.iter().all(|name| self.contains(name))
     }
 
-    /// These and the others.
+    /// The union of both sets.
     #[must_use]
     pub fn union(&self, others: &Self) -> Self {
         let mut all = self.clone();
@@ -70,7 +70,7 @@ impl Scopes {
         all
     }
 
-    /// The names.
+    /// Names of the scopes.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(String::as_str)
     }
@@ -82,7 +82,7 @@ impl Scopes {
     }
 }
 
-/// Names separated by spaces, as requests have them.
+/// Scopes separated by spaces, as in requests.
 impl fmt::Display for Scopes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.join(" "))
@@ -90,34 +90,34 @@ impl fmt::Display for Scopes {
 }
 
 /// RFC 6749, 3.3: visible ASCII without quote and backslash.
-fn checked(name: &str) -> Result<&str, BadScopes> {
+fn checked(name: &str) -> Result<&str, InvalidScopes> {
     if MAX_SCOPE < name.len() {
-        return Err(BadScopes::TooLong);
+        return Err(InvalidScopes::TooLong);
     }
     let fits = |byte: u8| matches!(byte, 0x21 | 0x23..=0x5b | 0x5d..=0x7e);
-    if name.is_empty() || !name.bytes().all(fits) { Err(BadScopes::Letter) } else { Ok(name) }
+    if name.is_empty() || !name.bytes().all(fits) { Err(InvalidScopes::InvalidCharacter) } else { Ok(name) }
 }
 
-/// Where the scopes of a sign-in can come from.
+/// Sources of the scopes of a request.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Sources<'a> {
-    /// What the operator wrote; wins over what the server says.
+pub struct ScopeSources<'a> {
+    /// Configured by the operator; overrides the server.
     pub configured: Option<&'a Scopes>,
-    /// What was asked for before, where this is a step up.
+    /// Requested before; set for a step-up.
     pub before: Option<&'a Scopes>,
-    /// What the refusal names.
+    /// Named in the challenge.
     pub challenged: Option<&'a Scopes>,
-    /// What the resource lists.
+    /// Listed in the protected resource metadata.
     pub resource: Option<&'a Scopes>,
-    /// What the authorization server lists.
+    /// Listed in the authorization server metadata.
     pub server: Option<&'a Scopes>,
 }
 
-impl Sources<'_> {
-    /// What to ask for; nothing where nobody names any.
+impl ScopeSources<'_> {
+    /// Scopes to request; empty if no source names any.
     ///
-    /// A refusal is the authority on what an operation needs, so it comes before the resource's list; what was asked for
-    /// before is never dropped. `offline_access` is added only where the authorization server lists it.
+    /// The challenge says what an operation needs, so it precedes the list of the resource; scopes that were requested
+    /// before are never dropped. `offline_access` is added only if the authorization server lists it.
     pub fn choose(&self) -> Scopes {
         let named = match (self.configured, self.challenged) {
             (Some(configured), Some(challenged)) if self.before.is_some() => configured.union(challenged),
@@ -133,22 +133,22 @@ impl Sources<'_> {
     }
 }
 
-/// How many times a person is sent to sign in within [`ROUNDS_WITHIN`] before we stop.
+/// Maximum number of interactive sign-ins within [`ROUNDS_WITHIN`].
 pub const MAX_ROUNDS: usize = 3;
-/// How long a round, and a set of scopes that did not help, is remembered.
+/// How long a round and its scopes are remembered.
 pub const ROUNDS_WITHIN: Duration = Duration::from_secs(600);
 
-/// The rounds of late, so that a server cannot send a person round and round.
+/// Recent sign-in rounds, so that a server cannot request them endlessly.
 #[derive(Debug, Default)]
 pub struct Rounds {
-    /// When each began, in seconds, and what it asked for.
+    /// Start of each round in seconds, and the requested scopes.
     taken: VecDeque<(u64, Scopes)>,
 }
 
 impl Rounds {
-    /// Begins a round, if one is left; `needed` is what the refusal names.
+    /// Starts a round unless the limit is reached; `needed` are the scopes in the challenge.
     ///
-    /// A step up to scopes that were asked for a moment ago would end as the last one did.
+    /// A step-up to scopes that were requested recently would fail again, so it is refused.
     pub fn begin(&mut self, needed: Option<&Scopes>, asked: &Scopes, now: u64) -> Result<(), TooManyRounds> {
         while self.taken.front().is_some_and(|(then, _)| then + ROUNDS_WITHIN.as_secs() <= now) {
             self.taken.pop_front();
@@ -162,67 +162,67 @@ impl Rounds {
     }
 }
 
-/// The server asks again and again.
+/// The server keeps requesting authorization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the server asks again and again, and signing in does not help")]
+#[error("the server keeps asking for authorization, even after it was granted")]
 pub struct TooManyRounds;
 
 #[cfg(test)]
 mod tests {
-    use super::{BadScopes, MAX_SCOPES, Rounds, Scopes, Sources, TooManyRounds};
+    use super::{InvalidScopes, MAX_SCOPES, Rounds, Scopes, ScopeSources, TooManyRounds};
 
     fn scopes(text: &str) -> Scopes {
         Scopes::parse(text).unwrap()
     }
 
     #[test]
-    fn scopes_are_read_once_each_and_bounded() {
+    fn scopes_are_deduplicated_and_bounded() {
         assert_eq!(scopes(" a b  a c ").to_string(), "a b c");
-        assert_eq!(Scopes::parse("a\"b"), Err(BadScopes::Letter));
-        assert_eq!(Scopes::parse("a\r\nb"), Err(BadScopes::Letter));
-        assert_eq!(Scopes::from_names([""]), Err(BadScopes::Letter));
-        assert_eq!(Scopes::parse(&"x".repeat(513)), Err(BadScopes::TooLong));
+        assert_eq!(Scopes::parse("a\"b"), Err(InvalidScopes::InvalidCharacter));
+        assert_eq!(Scopes::parse("a\r\nb"), Err(InvalidScopes::InvalidCharacter));
+        assert_eq!(Scopes::from_names([""]), Err(InvalidScopes::InvalidCharacter));
+        assert_eq!(Scopes::parse(&"x".repeat(513)), Err(InvalidScopes::TooLong));
         let many: Vec<String> = (0..=MAX_SCOPES).map(|number| number.to_string()).collect();
-        assert_eq!(Scopes::parse(&many.join(" ")), Err(BadScopes::TooMany));
+        assert_eq!(Scopes::parse(&many.join(" ")), Err(InvalidScopes::TooMany));
     }
 
     #[test]
-    fn the_refusal_names_scopes_before_the_resource_does() {
+    fn challenge_precedes_the_resource_list() {
         let (challenged, listed) = (scopes("files"), scopes("files mail"));
-        let sources = Sources { challenged: Some(&challenged), resource: Some(&listed), ..Sources::default() };
+        let sources = ScopeSources { challenged: Some(&challenged), resource: Some(&listed), ..ScopeSources::default() };
         assert_eq!(sources.choose(), challenged);
-        assert_eq!(Sources { challenged: None, ..sources }.choose(), listed);
-        assert!(Sources::default().choose().is_empty());
+        assert_eq!(ScopeSources { challenged: None, ..sources }.choose(), listed);
+        assert!(ScopeSources::default().choose().is_empty());
     }
 
     #[test]
-    fn a_step_up_keeps_what_was_asked_for_before() {
+    fn step_up_keeps_scopes_requested_before() {
         let (before, challenged, listed) = (scopes("read"), scopes("write"), scopes("admin"));
-        let sources = Sources {
+        let sources = ScopeSources {
             before: Some(&before),
             challenged: Some(&challenged),
             resource: Some(&listed),
-            ..Sources::default()
+            ..ScopeSources::default()
         };
         assert_eq!(sources.choose(), scopes("read write"), "and not what the resource lists");
         let configured = scopes("own");
-        let sources = Sources { configured: Some(&configured), ..sources };
+        let sources = ScopeSources { configured: Some(&configured), ..sources };
         assert_eq!(sources.choose(), scopes("read own write"));
-        assert_eq!(Sources { before: None, ..sources }.choose(), configured, "manual settings win");
+        assert_eq!(ScopeSources { before: None, ..sources }.choose(), configured, "manual settings win");
     }
 
     #[test]
-    fn offline_access_is_asked_for_only_where_it_is_listed() {
+    fn offline_access_is_requested_only_if_listed() {
         let (challenged, with, without) = (scopes("read"), scopes("read offline_access"), scopes("read"));
-        let sources = Sources { challenged: Some(&challenged), server: Some(&with), ..Sources::default() };
+        let sources = ScopeSources { challenged: Some(&challenged), server: Some(&with), ..ScopeSources::default() };
         assert_eq!(sources.choose(), with);
-        assert_eq!(Sources { server: Some(&without), ..sources }.choose(), challenged);
-        assert_eq!(Sources { server: None, ..sources }.choose(), challenged);
-        assert_eq!(Sources { configured: Some(&without), ..sources }.choose(), without);
+        assert_eq!(ScopeSources { server: Some(&without), ..sources }.choose(), challenged);
+        assert_eq!(ScopeSources { server: None, ..sources }.choose(), challenged);
+        assert_eq!(ScopeSources { configured: Some(&without), ..sources }.choose(), without);
     }
 
     #[test]
-    fn three_rounds_and_no_more_until_time_has_passed() {
+    fn rounds_are_limited_within_the_window() {
         let mut rounds = Rounds::default();
         for round in 0..3 {
             rounds.begin(None, &Scopes::default(), round).unwrap();
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn scopes_that_did_not_help_are_not_asked_for_again() {
+    fn scopes_that_did_not_help_are_not_requested_again() {
         let (mut rounds, needed) = (Rounds::default(), scopes("write"));
         rounds.begin(Some(&needed), &scopes("read write"), 0).unwrap();
         assert_eq!(rounds.begin(Some(&needed), &scopes("read write"), 1), Err(TooManyRounds));

@@ -1,4 +1,4 @@
-//! A stranger for tests: answers requests from a script and remembers them.
+//! A [`Fetch`] for tests: answers requests from a script and records them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,48 +10,48 @@ use url::form_urlencoded;
 
 use crate::fetch::{Fetch, FetchError};
 
-/// Answers by address; whatever has no answer is not found.
+/// Responses by URL; a URL without a response is not found.
 #[derive(Default)]
-pub(crate) struct Scripted {
+pub(crate) struct ScriptedFetch {
     answers: Mutex<Vec<(String, u16, String)>>,
-    pub(crate) heard: Mutex<Vec<Request<Bytes>>>,
-    /// Whoever is asked at such an address never answers.
+    pub(crate) requests: Mutex<Vec<Request<Bytes>>>,
+    /// URLs that never answer.
     hangs: Mutex<Vec<String>>,
 }
 
-/// How long nobody answers until that is given up.
-pub(crate) const GIVEN_UP: Duration = Duration::from_secs(30);
+/// Time after which a request to a hanging URL times out.
+pub(crate) const SCRIPTED_TIMEOUT: Duration = Duration::from_secs(30);
 
-impl std::fmt::Debug for Scripted {
+impl std::fmt::Debug for ScriptedFetch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Scripted")
+        f.write_str("ScriptedFetch")
     }
 }
 
-impl Scripted {
-    /// The next request to this address gets this answer; the last answer to an address stays.
+impl ScriptedFetch {
+    /// Adds a response for this URL. Responses are used in order; the last one stays.
     pub(crate) fn answer(self: &Arc<Self>, address: &str, status: u16, body: impl Into<String>) -> Arc<Self> {
         self.answers.lock().push((address.to_owned(), status, body.into()));
         Arc::clone(self)
     }
 
-    /// From now on nothing is answered at this address.
-    pub(crate) fn hangs_at(self: &Arc<Self>, address: &str) -> Arc<Self> {
+    /// From now on this URL does not answer.
+    pub(crate) fn hang_at(self: &Arc<Self>, address: &str) -> Arc<Self> {
         self.hangs.lock().push(address.to_owned());
         Arc::clone(self)
     }
 
-    /// The addresses asked for, in order.
-    pub(crate) fn asked(&self) -> Vec<String> {
-        self.heard.lock().iter().map(|request| request.uri().to_string()).collect()
+    /// Requested URLs, in order.
+    pub(crate) fn urls(&self) -> Vec<String> {
+        self.requests.lock().iter().map(|request| request.uri().to_string()).collect()
     }
 
-    /// The form fields of a request, by its place in the order.
+    /// Form fields of the request at this index.
     pub(crate) fn form(&self, place: usize) -> Vec<(String, String)> {
-        form_urlencoded::parse(self.heard.lock()[place].body()).into_owned().collect()
+        form_urlencoded::parse(self.requests.lock()[place].body()).into_owned().collect()
     }
 
-    /// A form field of a request.
+    /// One form field of the request at this index.
     pub(crate) fn field(&self, place: usize, name: &str) -> Option<String> {
         self.form(place).into_iter().find(|(found, _)| found == name).map(|(_, value)| value)
     }
@@ -70,18 +70,18 @@ impl Scripted {
     }
 }
 
-impl Fetch for Scripted {
+impl Fetch for ScriptedFetch {
     fn fetch(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<Bytes>, FetchError>> {
         let target = request.uri().to_string();
         if self.hangs.lock().contains(&target) {
-            self.heard.lock().push(request);
+            self.requests.lock().push(request);
             return Box::pin(async {
-                tokio::time::sleep(GIVEN_UP).await;
+                tokio::time::sleep(SCRIPTED_TIMEOUT).await;
                 Err(FetchError::TimedOut { target })
             });
         }
         let (status, body) = self.next(&target);
-        self.heard.lock().push(request);
+        self.requests.lock().push(request);
         let response = Response::builder().status(status).body(Bytes::from(body)).unwrap();
         Box::pin(async { Ok(response) })
     }

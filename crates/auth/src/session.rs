@@ -1,11 +1,12 @@
-//! One principal at one server, over time: the credential that each request carries, and what follows a refusal.
+//! Credentials of one principal at one server: headers of requests, and reactions to refusals.
 //!
-//! A request carries the token there is; one that is about to end is renewed before. A refusal is answered by a renewal,
-//! by a sign-in or by a step up, once, and by one task for all that were refused together. What needs a person and has
-//! none ends in a [`SignInNeeded`], which stays until somebody has signed in; a sign-in of another process is noticed.
+//! A request carries the current access token, which is refreshed before it expires. A refusal leads to a refresh, a
+//! sign-in or a step-up, once, and in one task for all requests that were refused together. If a user is needed and no
+//! browser is available, the result is a [`SignInRequired`] until a sign-in succeeds; a sign-in by another process is
+//! noticed.
 
-pub(crate) mod holding;
-pub(crate) mod presentable;
+pub(crate) mod slot;
+pub(crate) mod active;
 mod round;
 
 use std::{
@@ -23,134 +24,134 @@ use tokio::sync::{Semaphore, watch};
 use toolway_config::Secret;
 use toolway_wire::{
     error::WireError,
-    up::credential::{Challenge, Credentials, Next, Sending},
+    up::credential::{Challenge, Credentials, ChallengeAction, OutgoingRequest},
 };
 use url::Url;
 
-use self::{holding::Holding, presentable::Presentable};
+use self::{slot::CredentialSlot, active::ActiveCredential};
 use crate::{
     browser::Browser,
-    challenge::Demand,
+    challenge::TokenChallenge,
     credential::{Credential, CredentialKey, now},
-    needed::{SignInNeeded, Why},
-    renewal::{Renewal, RenewalError},
-    renewals::Renewals,
-    rest::{AFTER_FAILURE, Rest},
+    sign_in_required::{SignInRequired, SignInReason},
+    refresh::{TokenRefresh, RefreshError},
+    refresh_tracker::RefreshTracker,
+    cooldown::{AFTER_FAILURE, Cooldown},
     scope::Rounds,
     sign_in::SignIn,
 };
 
-/// The credentials of one principal at one server. Cloning is cheap; every clone is the same session.
+/// Credentials of one principal at one server. Clones share the same state.
 #[derive(Clone)]
 pub struct Session {
     shared: Arc<Shared>,
 }
 
-/// What a session is made of.
+/// Options of a session.
 #[derive(Debug)]
 pub struct SessionOptions {
-    /// The server's name, for people.
+    /// Server name, for messages.
     pub name: String,
-    /// What somebody has to do where a sign-in is needed: a sentence without a full stop.
+    /// Instruction to the user if a sign-in is required, without a full stop.
     pub remedy: String,
-    /// How a person is reached; without one, a refusal that needs a person is a [`SignInNeeded`] at once.
+    /// Opens the browser; without one, a refusal that needs a user becomes a [`SignInRequired`].
     pub browser: Option<Arc<dyn Browser>>,
-    /// Who signs in, where, with what.
+    /// Principal, server and settings of the sign-in.
     pub sign_in: SignIn,
-    /// Where renewals are kept track of: whoever ends the process waits for them.
-    pub renewals: Renewals,
+    /// Refreshes in progress, awaited at shutdown.
+    pub refreshes: RefreshTracker,
 }
 
 struct Shared {
     options: SessionOptions,
-    held: Holding,
+    held: CredentialSlot,
     // Nothing awaits under this lock.
     rounds: Mutex<Rounds>,
-    /// One refusal is answered at a time.
+    /// Only one refusal is handled at a time.
     answering: Semaphore,
-    /// One renewal of ours at a time; other processes wait at the vault.
-    renewing: Semaphore,
-    /// Whoever could not renew is not asked again at once.
-    resting: Rest<RenewalError>,
-    /// How many rounds ended without a credential.
+    /// Only one refresh runs at a time; other processes wait for the lock of the vault.
+    refreshing: Semaphore,
+    /// Pause after a failed refresh.
+    cooldown: Cooldown<RefreshError>,
+    /// Number of sign-in rounds that failed.
     failed: AtomicU64,
-    needed: watch::Sender<Option<SignInNeeded>>,
+    needed: watch::Sender<Option<SignInRequired>>,
 }
 
 // === impl Session ===
 
 impl Session {
-    /// A session; nothing is looked up before it is used.
+    /// Creates a session; nothing is loaded before it is used.
     pub fn new(options: SessionOptions) -> Self {
         let shared = Shared {
             options,
-            held: Holding::default(),
+            held: CredentialSlot::default(),
             rounds: Mutex::default(),
             answering: Semaphore::new(1),
-            renewing: Semaphore::new(1),
-            resting: Rest::default(),
+            refreshing: Semaphore::new(1),
+            cooldown: Cooldown::default(),
             failed: AtomicU64::new(0),
             needed: watch::Sender::new(None),
         };
         Self { shared: Arc::new(shared) }
     }
 
-    /// What the server is waiting for, if it is.
-    pub fn needed(&self) -> Option<SignInNeeded> {
+    /// Why the server requires sign-in, if it does.
+    pub fn required(&self) -> Option<SignInRequired> {
         self.shared.needed.borrow().clone()
     }
 
-    /// The same, as it changes.
-    pub fn watch(&self) -> watch::Receiver<Option<SignInNeeded>> {
+    /// The same, as a watch channel.
+    pub fn watch(&self) -> watch::Receiver<Option<SignInRequired>> {
         self.shared.needed.subscribe()
     }
 
-    /// Signs in now, whatever is held, as a person asked for it.
-    pub async fn sign_in(&self, demand: &Demand) -> Result<(), SignInNeeded> {
+    /// Signs in now, regardless of the current credential.
+    pub async fn sign_in(&self, demand: &TokenChallenge) -> Result<(), SignInRequired> {
         let _one = self.shared.answering.acquire().await;
-        let signed_in = self.shared.round(demand, None, Why::Never).await;
-        self.shared.concluded(signed_in)
+        let signed_in = self.shared.round(demand, None, SignInReason::NotSignedIn).await;
+        self.shared.publish(signed_in)
     }
 
-    /// Whether requests wait for a renewal now.
-    pub fn is_renewing(&self) -> bool {
-        self.shared.renewing.available_permits() == 0
+    /// Whether requests wait for a refresh.
+    pub fn is_refreshing(&self) -> bool {
+        self.shared.refreshing.available_permits() == 0
     }
 
-    /// Waits for renewals that are under way, so that what they bring is kept.
+    /// Waits for refreshes in progress and stores their results.
     pub async fn settle(&self) {
-        let SessionOptions { renewals, sign_in, .. } = &self.shared.options;
-        renewals.settle(&*sign_in.vault).await;
+        let SessionOptions { refreshes, sign_in, .. } = &self.shared.options;
+        refreshes.settle(&*sign_in.vault).await;
     }
 }
 
 impl Credentials for Session {
-    fn headers<'a>(&'a self, sending: Sending<'a>) -> BoxFuture<'a, Result<Vec<(HeaderName, HeaderValue)>, WireError>> {
+    fn headers<'a>(&'a self, sending: OutgoingRequest<'a>) -> BoxFuture<'a, Result<Vec<(HeaderName, HeaderValue)>, WireError>> {
         Box::pin(self.shared.headers(sending))
     }
 
-    fn challenged(&self, challenge: Challenge) -> BoxFuture<'_, Next> {
+    fn handle_challenge(&self, challenge: Challenge) -> BoxFuture<'_, ChallengeAction> {
         Box::pin(async move {
             match self.shared.answer(&challenge).await {
                 Answer::Again => {
                     self.shared.needed.send_replace(None);
-                    Next::Again
+                    ChallengeAction::Retry
                 }
-                Answer::Final => Next::GiveUp,
-                Answer::Needed(needed) => {
+                Answer::Final => ChallengeAction::GiveUp,
+                Answer::SignInRequired(needed) => {
                     self.shared.needed.send_replace(Some(*needed));
-                    Next::GiveUp
+                    ChallengeAction::GiveUp
                 }
             }
         })
     }
 
-    fn instead(&self) -> Option<WireError> {
-        self.shared.needed.borrow().as_ref().and_then(SignInNeeded::instead)
+    fn replacement_error(&self) -> Option<WireError> {
+        self.shared.needed.borrow().as_ref().and_then(SignInRequired::replacement_error)
     }
 
-    fn heard(&self, url: &Url, headers: &HeaderMap) {
-        self.shared.held.hears(url, headers);
+    fn observe_response(&self, url: &Url, headers: &HeaderMap) {
+        self.shared.held.record_nonce(url, headers);
     }
 }
 
@@ -160,212 +161,213 @@ impl fmt::Debug for Session {
     }
 }
 
-/// What follows a refusal.
+/// Reaction to a refusal.
 enum Answer {
     Again,
-    /// No credential would help, or it is known already what is needed.
+    /// No credential would help, or the reason is already known.
     Final,
-    Needed(Box<SignInNeeded>),
+    SignInRequired(Box<SignInRequired>),
 }
 
 // === impl Shared ===
 
 impl Shared {
-    async fn headers(self: &Arc<Self>, sending: Sending<'_>) -> Result<Vec<(HeaderName, HeaderValue)>, WireError> {
-        // A token goes to the server it is for, and to nobody else.
+    async fn headers(self: &Arc<Self>, sending: OutgoingRequest<'_>) -> Result<Vec<(HeaderName, HeaderValue)>, WireError> {
+        // A token is sent only to the origin that it is for.
         if sending.url.origin() != self.options.sign_in.server.origin() {
             return Ok(Vec::new());
         }
         let Some(held) = self.held().await.map_err(WireError::Vault)? else { return Ok(Vec::new()) };
         self.save(&held.key);
-        let held = if held.is_due() { self.renewed_in_time(held).await? } else { Some(held) };
-        held.map_or_else(|| Ok(Vec::new()), |held| held.headers(sending).map_err(refused))
+        let held = if held.needs_refresh() { self.refresh_before_expiry(held).await? } else { Some(held) };
+        held.map_or_else(|| Ok(Vec::new()), |held| held.headers(sending).map_err(wire_refused))
     }
 
-    /// A new token; the old one where there is none and it has not ended; nothing where the sign-in has.
-    async fn renewed_in_time(self: &Arc<Self>, held: Arc<Presentable>) -> Result<Option<Arc<Presentable>>, WireError> {
-        match self.renewed(&held).await {
+    /// The refreshed token; the old one if the refresh failed and it is still valid; `None` if the sign-in has expired.
+    async fn refresh_before_expiry(self: &Arc<Self>, held: Arc<ActiveCredential>) -> Result<Option<Arc<ActiveCredential>>, WireError> {
+        match self.refresh_in_task(&held).await {
             Ok(renewed) => Ok(Some(renewed)),
-            Err(RenewalError::Ended | RenewalError::Rejected(_)) => Ok(None),
-            Err(_) if !held.tokens.has_ended(now()) => Ok(Some(held)),
-            Err(RenewalError::Vault(error)) => Err(WireError::Vault(error.to_string())),
-            Err(error @ (RenewalError::Unanswered(_) | RenewalError::Failed(_))) => {
+            Err(RefreshError::Expired | RefreshError::Rejected(_)) => Ok(None),
+            Err(_) if !held.tokens.is_expired(now()) => Ok(Some(held)),
+            Err(RefreshError::Vault(error)) => Err(WireError::Vault(error.to_string())),
+            Err(error @ (RefreshError::Unavailable(_) | RefreshError::Failed(_))) => {
                 Err(WireError::NoToken(error.to_string()))
             }
         }
     }
 
     async fn answer(self: &Arc<Self>, challenge: &Challenge) -> Answer {
-        let demand = Demand::read(challenge.challenges.iter().map(String::as_str));
+        let demand = TokenChallenge::parse(challenge.challenges.iter().map(String::as_str));
         let for_scopes = challenge.status == StatusCode::FORBIDDEN;
-        if (for_scopes && !demand.wants_scopes()) || challenge.url.origin() != self.options.sign_in.server.origin() {
+        if (for_scopes && !demand.needs_more_scopes()) || challenge.url.origin() != self.options.sign_in.server.origin() {
             return Answer::Final;
         }
         let failed = self.failed.load(Ordering::Relaxed);
         let _one = self.answering.acquire().await;
         let held = match self.latest(challenge.presented.as_ref()).await {
             Ok(held) => held,
-            Err(problem) => return self.needs(Why::Vault(problem)),
+            Err(problem) => return self.require_sign_in(SignInReason::Vault(problem)),
         };
         if let Some(held) = &held {
-            if !held.is(challenge.presented.as_ref()) {
+            if !held.matches(challenge.presented.as_ref()) {
                 return Answer::Again;
             }
-            // It was heard with the answer.
-            if challenge.wants_nonce() && held.proves() {
+            // The nonce was recorded with the response.
+            if challenge.wants_nonce() && held.uses_proofs() {
                 return Answer::Again;
             }
         }
-        // A person who has just said no is not asked once more for each request that waited meanwhile.
+        // A user who has just declined is not asked again for each request that was waiting.
         if self.failed.load(Ordering::Relaxed) != failed {
             return Answer::Final;
         }
         if for_scopes { self.step_up(&demand, held).await } else { self.recover(&demand, held).await }
     }
 
-    /// After a 401: a renewal where there is something to renew with, else a sign-in.
-    async fn recover(self: &Arc<Self>, demand: &Demand, held: Option<Arc<Presentable>>) -> Answer {
-        let why = if held.is_some() || self.has_known().await { Why::Ended } else { Why::Never };
-        if let Some(held) = held.as_ref().filter(|held| held.is_worth_renewing()) {
-            match self.renewed(held).await {
+    /// Reacts to a 401: refreshes if possible, otherwise signs in.
+    async fn recover(self: &Arc<Self>, demand: &TokenChallenge, held: Option<Arc<ActiveCredential>>) -> Answer {
+        let why = if held.is_some() || self.has_stored_credential().await { SignInReason::Expired } else { SignInReason::NotSignedIn };
+        if let Some(held) = held.as_ref().filter(|held| held.may_refresh_after_refusal()) {
+            match self.refresh_in_task(held).await {
                 Ok(_) => return Answer::Again,
-                Err(RenewalError::Unanswered(error)) => return self.needs(Why::Unanswered(Box::new(error))),
-                Err(RenewalError::Vault(error)) => return self.needs(Why::Vault(error.to_string())),
-                Err(RenewalError::Failed(problem)) => return self.needs(Why::Failed(problem)),
-                Err(RenewalError::Ended | RenewalError::Rejected(_)) => {}
+                Err(RefreshError::Unavailable(error)) => return self.require_sign_in(SignInReason::Unavailable(Box::new(error))),
+                Err(RefreshError::Vault(error)) => return self.require_sign_in(SignInReason::Vault(error.to_string())),
+                Err(RefreshError::Failed(problem)) => return self.require_sign_in(SignInReason::Failed(problem)),
+                Err(RefreshError::Expired | RefreshError::Rejected(_)) => {}
             }
         }
         self.interactive(demand, None, why).await
     }
 
-    /// After a 403 that names scopes: a sign-in that asks for them and for all that was asked for before.
-    async fn step_up(self: &Arc<Self>, demand: &Demand, held: Option<Arc<Presentable>>) -> Answer {
-        let why = Why::MoreScopes(demand.scopes.clone().unwrap_or_default());
+    /// Reacts to a 403 that names scopes: signs in with them and with all scopes requested before.
+    async fn step_up(self: &Arc<Self>, demand: &TokenChallenge, held: Option<Arc<ActiveCredential>>) -> Answer {
+        let why = SignInReason::MoreScopes(demand.scopes.clone().unwrap_or_default());
         self.interactive(demand, held, why).await
     }
 
-    async fn interactive(self: &Arc<Self>, demand: &Demand, held: Option<Arc<Presentable>>, why: Why) -> Answer {
+    async fn interactive(self: &Arc<Self>, demand: &TokenChallenge, held: Option<Arc<ActiveCredential>>, why: SignInReason) -> Answer {
         match self.round(demand, held, why).await {
             Ok(()) => Answer::Again,
             Err(needed) => {
                 self.failed.fetch_add(1, Ordering::Relaxed);
-                Answer::Needed(needed)
+                Answer::SignInRequired(needed)
             }
         }
     }
 
-    /// A renewal in a task of its own: it is finished and kept, even if nobody waits for it any more.
-    async fn renewed(self: &Arc<Self>, held: &Arc<Presentable>) -> Result<Arc<Presentable>, RenewalError> {
+    /// Refreshes in a task of its own, which finishes and stores the result even if the caller is cancelled.
+    async fn refresh_in_task(self: &Arc<Self>, held: &Arc<ActiveCredential>) -> Result<Arc<ActiveCredential>, RefreshError> {
         let (shared, stale) = (Arc::clone(self), Arc::clone(held));
-        let renewal = self.options.renewals.spawn(async move { shared.renew(stale).await });
-        renewal.await.unwrap_or_else(|_| Err(RenewalError::Failed("it was interrupted".to_owned())))
+        let refresh = self.options.refreshes.spawn(async move { shared.refresh(stale).await });
+        refresh.await.unwrap_or_else(|_| Err(RefreshError::Failed("the refresh task was interrupted".to_owned())))
     }
 
-    async fn renew(&self, stale: Arc<Presentable>) -> Result<Arc<Presentable>, RenewalError> {
-        let _one = self.renewing.acquire().await;
-        if let Some(Some(held)) = self.held.known()
+    async fn refresh(&self, stale: Arc<ActiveCredential>) -> Result<Arc<ActiveCredential>, RefreshError> {
+        let _one = self.refreshing.acquire().await;
+        if let Some(Some(held)) = self.held.get()
             && held.tokens.access != stale.tokens.access
         {
             return Ok(held);
         }
-        self.resting.check()?;
+        self.cooldown.check()?;
         let SignIn { fetch, vault, proofs, settings, .. } = &self.options.sign_in;
-        let renewals = &self.options.renewals;
-        let renewal = Renewal { fetch: &**fetch, vault: &**vault, proofs: proofs.as_deref(), settings, renewals };
-        match renewal.renew(&stale.key, &stale.tokens.access).await {
-            // Another address of the same resource has a sign-in of its own.
+        let refreshes = &self.options.refreshes;
+        let refresh = TokenRefresh { fetch: &**fetch, vault: &**vault, proofs: proofs.as_deref(), settings, refreshes };
+        match refresh.run(&stale.key, &stale.tokens.access).await {
+            // Another URL of the same resource has a sign-in of its own.
             Ok(credential) if credential.server != self.options.sign_in.identity() => {
-                self.held.hold(None);
-                Err(RenewalError::Ended)
+                self.held.set(None);
+                Err(RefreshError::Expired)
             }
             Ok(credential) => {
-                // A reason that passes by itself has passed.
-                self.needed.send_if_modified(|needed| needed.take_if(|needed| needed.instead().is_some()).is_some());
-                let held = self.presentable(stale.key.clone(), &credential).map_err(RenewalError::Failed)?;
-                self.held.hold(held).ok_or(RenewalError::Ended)
+                // The authorization server answers again, so a transient reason is obsolete.
+                self.needed.send_if_modified(|needed| needed.take_if(|needed| needed.replacement_error().is_some()).is_some());
+                let held = self.presentable(stale.key.clone(), &credential).map_err(RefreshError::Failed)?;
+                self.held.set(held).ok_or(RefreshError::Expired)
             }
             Err(error) => {
                 match &error {
-                    RenewalError::Unanswered(_) | RenewalError::Vault(_) | RenewalError::Failed(_) => {
-                        self.resting.begin(AFTER_FAILURE, error.clone());
+                    RefreshError::Unavailable(_) | RefreshError::Vault(_) | RefreshError::Failed(_) => {
+                        self.cooldown.start(AFTER_FAILURE, error.clone());
                     }
-                    RenewalError::Ended | RenewalError::Rejected(_) => drop(self.held.hold(None)),
+                    RefreshError::Expired | RefreshError::Rejected(_) => drop(self.held.set(None)),
                 }
                 Err(error)
             }
         }
     }
 
-    /// What the vault would not take is brought there again, while requests go on.
+    /// Retries to store an unsaved credential in the background.
     fn save(self: &Arc<Self>, key: &CredentialKey) {
-        let renewals = &self.options.renewals;
-        if renewals.is_to_be_saved(key) {
+        let refreshes = &self.options.refreshes;
+        if refreshes.is_to_be_saved(key) {
             let (shared, key) = (Arc::clone(self), key.clone());
-            renewals.spawn(async move {
-                shared.options.renewals.save(&*shared.options.sign_in.vault, &key).await;
+            refreshes.spawn(async move {
+                shared.options.refreshes.save(&*shared.options.sign_in.vault, &key).await;
             });
         }
     }
 
-    /// What is held; looked for in the vault at first, by one for all: a keychain may have to ask.
-    async fn held(&self) -> Result<Option<Arc<Presentable>>, String> {
-        if let Some(known) = self.held.known() {
+    /// The current credential; the first call loads it from the vault, once for all callers, because a keychain may
+    /// prompt the user.
+    async fn held(&self) -> Result<Option<Arc<ActiveCredential>>, String> {
+        if let Some(known) = self.held.get() {
             return Ok(known);
         }
-        let _one = self.renewing.acquire().await;
-        match self.held.known() {
+        let _one = self.refreshing.acquire().await;
+        match self.held.get() {
             Some(known) => Ok(known),
-            None => self.look().await,
+            None => self.load_from_vault().await,
         }
     }
 
-    /// What is held, or what another process has put into the vault since, if what is held was refused.
-    async fn latest(&self, presented: Option<&HeaderValue>) -> Result<Option<Arc<Presentable>>, String> {
+    /// The current credential; if it was refused, the one that another process may have stored meanwhile.
+    async fn latest(&self, presented: Option<&HeaderValue>) -> Result<Option<Arc<ActiveCredential>>, String> {
         match self.held().await? {
-            Some(held) if !held.is(presented) => Ok(Some(held)),
-            _ => self.look().await,
+            Some(held) if !held.matches(presented) => Ok(Some(held)),
+            _ => self.load_from_vault().await,
         }
     }
 
-    /// Whether something is kept for this server, with tokens or without.
-    async fn has_known(&self) -> bool {
+    /// Whether the vault holds a credential for this server, with or without tokens.
+    async fn has_stored_credential(&self) -> bool {
         self.options.sign_in.find().await.is_ok_and(|found| found.is_some())
     }
 
-    async fn look(&self) -> Result<Option<Arc<Presentable>>, String> {
+    async fn load_from_vault(&self) -> Result<Option<Arc<ActiveCredential>>, String> {
         let found = self.options.sign_in.find().await.map_err(|error| error.to_string())?;
-        let found = found.map(|(key, kept)| (key.clone(), self.options.renewals.newest(&key, kept)));
-        if let (Some(Some(held)), Some((_, found))) = (self.held.known(), &found)
+        let found = found.map(|(key, kept)| (key.clone(), self.options.refreshes.newest(&key, kept)));
+        if let (Some(Some(held)), Some((_, found))) = (self.held.get(), &found)
             && found.tokens.as_ref() == Some(&held.tokens)
         {
             return Ok(Some(held));
         }
         let held = found.map(|(key, credential)| self.presentable(key, &credential)).transpose()?.flatten();
-        Ok(self.held.hold(held))
+        Ok(self.held.set(held))
     }
 
-    fn presentable(&self, key: CredentialKey, credential: &Credential) -> Result<Option<Arc<Presentable>>, String> {
-        let held = Presentable::of(key, credential, self.options.sign_in.proofs.as_deref())?;
+    fn presentable(&self, key: CredentialKey, credential: &Credential) -> Result<Option<Arc<ActiveCredential>>, String> {
+        let held = ActiveCredential::of(key, credential, self.options.sign_in.proofs.as_deref())?;
         Ok(held.map(Arc::new))
     }
 
-    fn needs(&self, why: Why) -> Answer {
-        Answer::Needed(self.need(why, None))
+    fn require_sign_in(&self, why: SignInReason) -> Answer {
+        Answer::SignInRequired(self.requirement(why, None))
     }
 
-    fn need(&self, why: Why, address: Option<Secret>) -> Box<SignInNeeded> {
+    fn requirement(&self, why: SignInReason, address: Option<Secret>) -> Box<SignInRequired> {
         let SessionOptions { name, remedy, .. } = &self.options;
-        Box::new(SignInNeeded { server: name.clone(), why, remedy: remedy.clone(), address })
+        Box::new(SignInRequired { server: name.clone(), reason: why, remedy: remedy.clone(), address })
     }
 
-    fn concluded(&self, signed_in: Result<(), Box<SignInNeeded>>) -> Result<(), SignInNeeded> {
+    fn publish(&self, signed_in: Result<(), Box<SignInRequired>>) -> Result<(), SignInRequired> {
         let signed_in = signed_in.map_err(|needed| *needed);
         self.needed.send_replace(signed_in.as_ref().err().cloned());
         signed_in
     }
 }
 
-fn refused(problem: impl fmt::Display) -> WireError {
+fn wire_refused(problem: impl fmt::Display) -> WireError {
     WireError::Refused(problem.to_string())
 }
 

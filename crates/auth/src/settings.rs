@@ -1,4 +1,4 @@
-//! What the operator wrote about signing in to a server. It wins over what strangers say.
+//! The operator's settings for sign-in to a server. They override what servers say.
 
 use toolway_config::Secret;
 use url::Url;
@@ -8,56 +8,57 @@ use crate::{
     scope::Scopes,
 };
 
-/// Manual settings; everything that is not given is found out.
+/// Manual settings; everything that is not set is discovered.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// A client that is registered already. It belongs to one issuer.
+    /// Id of a registered client. It belongs to one issuer.
     pub client_id: Option<String>,
-    /// Its secret.
+    /// Client secret.
     pub client_secret: Option<Secret>,
-    /// What to ask for.
+    /// Scopes to request.
     pub scopes: Option<Scopes>,
-    /// Who the authorization server is, letter by letter, whoever the server names.
+    /// Issuer identifier of the authorization server, compared byte by byte; overrides the one that the server names.
     pub issuer: Option<String>,
-    /// Where the authorization server's metadata is.
+    /// URL of the authorization server metadata.
     pub metadata_url: Option<Url>,
-    /// Where people sign in; with [`token_url`](Self::token_url), nothing is looked for.
+    /// Authorization endpoint; together with [`token_url`](Self::token_url), nothing is discovered.
     pub authorization_url: Option<Url>,
-    /// Where tokens come from.
+    /// Token endpoint.
     pub token_url: Option<Url>,
-    /// What people read when they are asked for their consent.
+    /// Client name on consent pages.
     pub client_name: Option<String>,
-    /// The address of the document about this client, where one is published.
+    /// URL of the published client metadata document.
     pub client_document: Option<Url>,
-    /// Servers of 2025-03-26.
+    /// Policy for 2025-03-26 servers.
     pub old_servers: OldServers,
 }
 
 impl Settings {
-    /// Whether the operator said where secrets and assertions go. What only a server says about that is a stranger's word.
-    pub fn names_whom_to_ask(&self) -> bool {
+    /// Whether the operator configured the recipient of secrets and assertions. A recipient that only the server names
+    /// is untrusted.
+    pub fn names_authorization_server(&self) -> bool {
         self.issuer.is_some() || self.metadata_url.is_some() || self.token_url.is_some()
     }
 
-    /// Whether what is kept is still of whom the operator means.
-    pub(crate) fn means(&self, key: &CredentialKey, kept: &Credential) -> bool {
+    /// Whether a stored credential comes from the configured issuer and token endpoint.
+    pub(crate) fn matches(&self, key: &CredentialKey, kept: &Credential) -> bool {
         self.issuer.as_ref().is_none_or(|meant| *meant == key.issuer)
             && self.token_url.as_ref().is_none_or(|meant| *meant == kept.token_endpoint)
     }
 
-    /// Whether the operator said, in as many words, that secrets go where what is kept came from. A document that was
-    /// named is looked at again only when somebody signs in.
-    pub(crate) fn names(&self, key: &CredentialKey, kept: &Credential) -> bool {
-        (self.issuer.is_some() || self.token_url.is_some()) && self.means(key, kept)
+    /// Whether issuer or token endpoint are configured literally and a stored credential comes from them. A configured
+    /// metadata URL does not count, because the document is read only at sign-in.
+    pub(crate) fn explicitly_names(&self, key: &CredentialKey, kept: &Credential) -> bool {
+        (self.issuer.is_some() || self.token_url.is_some()) && self.matches(key, kept)
     }
 }
 
-/// What to do with a server that asks for a sign-in and does not say where, as those of 2025-03-26 do.
+/// Policy for a server that requires sign-in without naming an authorization server, as in 2025-03-26.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OldServers {
-    /// Nobody signs in there.
+    /// Sign-in is refused.
     #[default]
     Refuse,
-    /// It signs people in itself, and nothing says that it protects the code on its way.
+    /// The server is its own authorization server, and PKCE support is unknown.
     Allow,
 }

@@ -1,6 +1,6 @@
-//! The steps of an interactive sign-in: find out where, become a client, begin, and finish with the callback.
+//! Steps of an interactive sign-in: discover, register, open the browser, and finish with the callback.
 //!
-//! [`crate::session`] takes them when a server refuses; a command takes them when a person asks, maybe in two processes.
+//! [`crate::session`] runs them after a refusal; `toolway login` runs them on request, maybe in two processes.
 
 use std::sync::Arc;
 
@@ -9,18 +9,18 @@ use url::Url;
 
 use crate::{
     address,
-    authorize::{Beginning, CallbackError, NoRandomness, Pending},
-    challenge::Demand,
+    authorize::{SignInParams, CallbackError, NoRandomness, PendingSignIn},
+    challenge::TokenChallenge,
     credential::{
         Credential, CredentialError, CredentialKey, Registration, RegistrationSource, TokenKind, Tokens, now,
     },
     discovery::Discovery,
     fetch::{Fetch, FetchError},
     metadata::MetadataError,
-    needed::Why,
+    sign_in_required::SignInReason,
     proof::{ProofError, ProofKeys},
-    registration::{self, CLIENT_NAME, RegistrationError, Way, Wish},
-    scope::{Scopes, Sources},
+    registration::{self, CLIENT_NAME, RegistrationError, ClientChoice, ClientMetadata},
+    scope::{Scopes, ScopeSources},
     settings::Settings,
     token::{TokenError, TokenRequest},
     vault::{Vault, VaultError},
@@ -29,103 +29,102 @@ use crate::{
 /// Signs one principal in to one server.
 #[derive(Clone, Debug)]
 pub struct SignIn {
-    /// On whose behalf; with the profile, where there are several accounts.
+    /// Principal, with the profile if there are several accounts.
     pub principal: String,
-    /// The server.
+    /// URL of the server.
     pub server: Url,
-    /// What the operator wrote.
+    /// The operator's settings.
     pub settings: Settings,
-    /// The guarded dialer for this server.
+    /// Guarded dialer for this server.
     pub fetch: Arc<dyn Fetch>,
-    /// Where credentials are kept.
+    /// Credential storage.
     pub vault: Arc<dyn Vault>,
-    /// Where the tokens are to be bound to a key.
+    /// DPoP keys, if tokens must be bound to one.
     pub proofs: Option<Arc<dyn ProofKeys>>,
 }
 
-/// Where a sign-in leads, and what it asks for.
+/// Authorization server and scopes of a sign-in.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Who signs people in.
+    /// Discovered authorization server.
     pub discovery: Discovery,
-    /// What is asked for.
+    /// Scopes to request.
     pub scopes: Scopes,
-    /// Who did so before, where that was somebody else.
+    /// Issuer of the last sign-in, if it was another one.
     pub before: Option<String>,
-    /// The client that this issuer knows already.
+    /// Stored client registration at this issuer.
     pub client: Option<Registration>,
 }
 
-/// Why nobody is signed in.
+/// Why a sign-in failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SignInError {
-    /// It is not known where.
+    /// Discovery failed.
     #[error(transparent)]
     Metadata(#[from] MetadataError),
-    /// We are no client there.
+    /// There is no client registration.
     #[error(transparent)]
     Registration(#[from] RegistrationError),
-    /// The callback is of no use.
+    /// The callback is invalid.
     #[error(transparent)]
     Callback(#[from] CallbackError),
-    /// There is no token.
+    /// The token request failed.
     #[error(transparent)]
     Token(#[from] TokenError),
-    /// It cannot be kept.
+    /// The credential cannot be stored or loaded.
     #[error(transparent)]
     Credential(#[from] CredentialError),
-    /// No proof can be made.
+    /// The DPoP proof cannot be created.
     #[error(transparent)]
     Proof(#[from] ProofError),
-    /// No secrets can be made.
+    /// The system random number generator failed.
     #[error(transparent)]
     Randomness(#[from] NoRandomness),
-    /// The operator's client belongs to another issuer.
-    #[error("`{client}` is registered with {before}, and now the server names {now}; nothing was sent there")]
+    /// The configured client belongs to another issuer.
+    #[error("client `{client}` is registered with {before}, but the server now names {now}; nothing was sent there")]
     IssuerChanged {
-        /// The client.
+        /// Client id.
         client: String,
-        /// Who knows it.
+        /// Issuer that the client belongs to.
         before: String,
-        /// Who it would be shown to.
+        /// Issuer that the server names.
         now: String,
     },
-    /// Nobody but the server says who this is; nothing was sent.
+    /// Only the server names this issuer; nothing was sent.
     #[error(
-        "the client's secret is not sent to {issuer}, which only the server names; if it is the right one, write it into \
-         oauth.issuer"
+        "the client secret was not sent to {issuer}, which only the server names; if it is correct, set `oauth.issuer`"
     )]
-    Unnamed {
-        /// Who the server names.
+    IssuerNotConfigured {
+        /// Issuer that the server names.
         issuer: String,
     },
-    /// The tokens were to be bound to a key.
-    #[error("{issuer} gives tokens that are not bound to our key, though they have to be")]
+    /// The token must be bound to a DPoP key, but is not.
+    #[error("{issuer} issued a token that is not bound to the DPoP key, although `dpop` is enabled")]
     NotBound {
-        /// Who gives them.
+        /// Issuer identifier.
         issuer: String,
     },
-    /// No sign-in waits for this callback.
-    #[error("no sign-in waits for this callback; it ended, or was begun elsewhere")]
-    NotBegun,
+    /// There is no pending sign-in for this callback.
+    #[error("no sign-in waits for this callback; it has expired, or was started elsewhere")]
+    NoPendingSignIn,
 }
 
 impl SignIn {
-    /// The name under which this server's credentials are kept.
+    /// Key under which credentials of this server are stored.
     pub fn identity(&self) -> String {
         address::identity(&self.server)
     }
 
-    /// Finds out where a person has to sign in and what to ask for; `held` is what was asked for before, in a step up.
-    pub async fn plan(&self, demand: &Demand, held: Option<&Scopes>) -> Result<Plan, SignInError> {
+    /// Discovers the authorization server and selects scopes; `held` are the scopes requested before, in a step-up.
+    pub async fn plan(&self, demand: &TokenChallenge, held: Option<&Scopes>) -> Result<Plan, SignInError> {
         let mut kept = Credential::all(&*self.vault, &self.principal, &self.identity()).await?;
-        kept.retain(|(key, kept)| kept.is_of_a_person() && self.settings.means(key, kept));
+        kept.retain(|(key, kept)| kept.is_interactive() && self.settings.matches(key, kept));
         let before = kept.last().map(|(key, _)| key.issuer.clone());
-        let discovery = Discovery::of(&*self.fetch, &self.server, &self.settings, demand, before.as_deref()).await?;
+        let discovery = Discovery::find(&*self.fetch, &self.server, &self.settings, demand, before.as_deref()).await?;
         let issuer = &discovery.server.issuer;
         self.check_binding(&kept, issuer)?;
-        self.check_place(issuer)?;
-        let sources = Sources {
+        self.check_issuer_named(issuer)?;
+        let sources = ScopeSources {
             configured: self.settings.scopes.as_ref(),
             before: held,
             challenged: demand.scopes.as_ref(),
@@ -138,11 +137,11 @@ impl SignIn {
         Ok(Plan { discovery, scopes, before, client })
     }
 
-    /// Becomes a client and makes the address to open; the browser will be sent back to `redirect`.
-    pub async fn begin(&self, plan: Plan, redirect: Url) -> Result<Pending, SignInError> {
+    /// Obtains a client registration and creates the pending sign-in with this redirect URL.
+    pub async fn begin(&self, plan: Plan, redirect: Url) -> Result<PendingSignIn, SignInError> {
         let page = plan.discovery.server.sign_in_page()?.clone();
         let client = self.client(&plan, &redirect).await?;
-        let beginning = Beginning {
+        let params = SignInParams {
             principal: self.principal.clone(),
             server: self.identity(),
             issuer: plan.discovery.issuer(),
@@ -153,13 +152,13 @@ impl SignIn {
             scopes: plan.scopes,
             redirect,
         };
-        Ok(Pending::begin(beginning, now())?)
+        Ok(PendingSignIn::begin(params, now())?)
     }
 
-    /// Exchanges the code of a callback and keeps what comes of it, in the place of everything older for this server.
+    /// Exchanges the code of a callback and stores the credential, which replaces all older ones for this server.
     pub async fn finish(
         &self,
-        pending: &Pending,
+        pending: &PendingSignIn,
         callback: &Secret,
     ) -> Result<(CredentialKey, Credential), SignInError> {
         let code = pending.code(callback.expose(), now())?;
@@ -170,7 +169,7 @@ impl SignIn {
             params: pending.grant(code),
             prover: prover.as_deref(),
         };
-        let tokens = Tokens::from_reply(request.send(&*self.fetch).await?, pending.scopes.clone(), now())?;
+        let tokens = Tokens::from_response(request.send(&*self.fetch).await?, pending.scopes.clone(), now())?;
         if (tokens.kind == TokenKind::DPoP) != prover.is_some() {
             return Err(SignInError::NotBound { issuer: pending.issuer.name.clone() });
         }
@@ -186,52 +185,52 @@ impl SignIn {
         Ok((key, credential))
     }
 
-    /// Finishes the sign-in that waits in the vault, with a callback that a person brought. What was brought by mistake
-    /// changes nothing.
-    pub async fn finish_waiting(&self, callback: &Secret) -> Result<(CredentialKey, Credential), SignInError> {
-        let pending = Pending::take(&*self.vault, &self.principal, &self.identity()).await?;
-        let pending = pending.ok_or(SignInError::NotBegun)?;
+    /// Finishes the pending sign-in in the vault with a callback that the user supplied. A wrong callback leaves it
+    /// pending.
+    pub async fn finish_pending(&self, callback: &Secret) -> Result<(CredentialKey, Credential), SignInError> {
+        let pending = PendingSignIn::take(&*self.vault, &self.principal, &self.identity()).await?;
+        let pending = pending.ok_or(SignInError::NoPendingSignIn)?;
         let mistake = pending.code(callback.expose(), now());
-        if let Err(error @ (CallbackError::Foreign { .. } | CallbackError::WrongState)) = mistake {
+        if let Err(error @ (CallbackError::WrongRedirect { .. } | CallbackError::WrongState)) = mistake {
             pending.keep(&*self.vault).await?;
             return Err(error.into());
         }
         let finished = self.finish(&pending, callback).await;
-        // The code is as good as before: nobody has seen it.
+        // The code was not sent, so it is still valid.
         if let Err(SignInError::Token(TokenError::Fetch(FetchError::Unreachable { .. }))) = &finished {
             pending.keep(&*self.vault).await?;
         }
         finished
     }
 
-    /// What is kept for this server, of the client and the issuer that are configured now.
+    /// The stored credential for this server, of the configured client and issuer.
     pub async fn find(&self) -> Result<Option<(CredentialKey, Credential)>, CredentialError> {
         let mut kept = Credential::all(&*self.vault, &self.principal, &self.identity()).await?;
         kept.retain(|(key, kept)| self.uses(key, kept));
         Ok(kept.pop())
     }
 
-    /// Whether what is kept would be shown to this server: a person's sign-in, of the client and the issuer that are
-    /// configured now.
+    /// Whether a stored credential is used for this server: an interactive sign-in with the configured client and
+    /// issuer.
     pub fn uses(&self, key: &CredentialKey, kept: &Credential) -> bool {
         let client = self.settings.client_id.as_ref();
         kept.server == self.identity()
-            && kept.is_of_a_person()
+            && kept.is_interactive()
             && client.is_none_or(|client| key.client == *client)
-            && self.settings.means(key, kept)
+            && self.settings.matches(key, kept)
     }
 
-    /// Forgets everything that is kept for this server; says how much that was.
+    /// Deletes all credentials for this server and returns their number.
     pub async fn forget(&self) -> Result<usize, CredentialError> {
         let kept = Credential::all(&*self.vault, &self.principal, &self.identity()).await?;
         for (key, _) in &kept {
-            self.forget_in_turn(key).await?;
+            self.forget_locked(key).await?;
         }
-        self.vault.forget(&Pending::waiting_key(&self.principal, &self.identity())).await?;
+        self.vault.forget(&PendingSignIn::pending_key(&self.principal, &self.identity())).await?;
         Ok(kept.len())
     }
 
-    /// CVE-2026-104850: a client of one issuer is never shown to another.
+    /// CVE-2026-104850: a client of one issuer is never presented to another.
     fn check_binding(&self, kept: &[(CredentialKey, Credential)], issuer: &str) -> Result<(), SignInError> {
         let Some(client) = &self.settings.client_id else { return Ok(()) };
         let elsewhere = kept.iter().find(|(key, credential)| {
@@ -243,34 +242,34 @@ impl SignIn {
         })
     }
 
-    /// CVE-2026-104850, before the first sign-in: a server that could name any would be given the operator's secret. A
-    /// person in a browser is no safeguard: whoever it is can send the browser back at once, without showing anything.
-    fn check_place(&self, issuer: &str) -> Result<(), SignInError> {
+    /// CVE-2026-104850, before the first sign-in: a server could name any authorization server and receive the client
+    /// secret. The browser is no safeguard, because a malicious server can redirect it back at once.
+    fn check_issuer_named(&self, issuer: &str) -> Result<(), SignInError> {
         let Settings { client_id, client_secret, .. } = &self.settings;
-        if client_id.is_some() && client_secret.is_some() && !self.settings.names_whom_to_ask() {
-            return Err(SignInError::Unnamed { issuer: issuer.to_owned() });
+        if client_id.is_some() && client_secret.is_some() && !self.settings.names_authorization_server() {
+            return Err(SignInError::IssuerNotConfigured { issuer: issuer.to_owned() });
         }
         Ok(())
     }
 
     async fn client(&self, plan: &Plan, redirect: &Url) -> Result<Registration, SignInError> {
         let server = &plan.discovery.server;
-        // A client that registered itself is known with the address it named then.
+        // A dynamically registered client is bound to its redirect URL.
         let same = |known: &&Registration| known.redirect.as_deref() == Some(redirect.as_str());
         let known = plan.client.as_ref().filter(same);
-        match registration::way(server, &self.settings, known, now())? {
-            Way::Known(client) => Ok(client),
-            Way::Register(endpoint) => {
+        match registration::choose_client(server, &self.settings, known, now())? {
+            ClientChoice::Known(client) => Ok(client),
+            ClientChoice::Register(endpoint) => {
                 let name = self.settings.client_name.as_deref().unwrap_or(CLIENT_NAME);
-                let wish = Wish { name, redirect, scopes: &plan.scopes };
-                let client = registration::register(&*self.fetch, &endpoint, server, wish).await?;
+                let metadata = ClientMetadata { name, redirect, scopes: &plan.scopes };
+                let client = registration::register(&*self.fetch, &endpoint, server, metadata).await?;
                 self.remember(plan, &client).await?;
                 Ok(client)
             }
         }
     }
 
-    /// A client that registered itself is kept at once, so that a sign-in that nobody finishes needs no second one.
+    /// Stores a dynamic registration at once, so that an unfinished sign-in does not need a second one.
     async fn remember(&self, plan: &Plan, client: &Registration) -> Result<(), CredentialError> {
         let key = CredentialKey {
             principal: self.principal.clone(),
@@ -290,38 +289,38 @@ impl SignIn {
 
     async fn keep(&self, key: &CredentialKey, credential: &Credential) -> Result<(), CredentialError> {
         let kept = Credential::all(&*self.vault, &self.principal, &credential.server).await?;
-        let turn = self.vault.turn(key).await?;
+        let lock = self.vault.lock(key).await?;
         credential.store(&*self.vault, key).await?;
-        drop(turn);
+        drop(lock);
         for (older, _) in kept.iter().filter(|(older, _)| older != key) {
-            self.forget_in_turn(older).await?;
+            self.forget_locked(older).await?;
         }
         Ok(())
     }
 
-    /// Not while somebody renews it: what they keep afterwards would be there again.
-    async fn forget_in_turn(&self, key: &CredentialKey) -> Result<(), CredentialError> {
-        let _turn = self.vault.turn(key).await?;
+    /// Waits for a refresh in progress, which would store the credential again.
+    async fn forget_locked(&self, key: &CredentialKey) -> Result<(), CredentialError> {
+        let _lock = self.vault.lock(key).await?;
         Ok(self.vault.forget(key).await?)
     }
 }
 
 impl SignInError {
-    /// The same as what a server waits for: what may pass is told from what stays.
-    pub fn why(self) -> Why {
+    /// The reason to report: temporary failures are distinguished from permanent ones.
+    pub fn reason(self) -> SignInReason {
         match self {
-            Self::IssuerChanged { before, now, .. } => Why::IssuerChanged { before, now },
+            Self::IssuerChanged { before, now, .. } => SignInReason::IssuerChanged { before, now },
             Self::Metadata(MetadataError::Fetch(error))
             | Self::Registration(RegistrationError::Fetch(error))
             | Self::Token(TokenError::Fetch(error))
                 if error.may_pass() =>
             {
-                Why::Unanswered(Box::new(error))
+                SignInReason::Unavailable(Box::new(error))
             }
             Self::Credential(error @ (CredentialError::Vault(_) | CredentialError::Unreadable { .. })) => {
-                Why::Vault(error.to_string())
+                SignInReason::Vault(error.to_string())
             }
-            other => Why::Failed(other.to_string()),
+            other => SignInReason::Failed(other.to_string()),
         }
     }
 }

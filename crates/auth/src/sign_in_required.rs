@@ -1,70 +1,70 @@
-//! "Sign-in needed": what a server is waiting for, as a value that says who has to do what.
+//! Reports that a server cannot be used before a sign-in, and why.
 
 use toolway_config::Secret;
 use toolway_wire::error::WireError;
 
 use crate::{fetch::FetchError, scope::Scopes};
 
-/// Somebody has to sign in before this server can be used.
+/// A server requires sign-in.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{server} needs a sign-in: {why}; {remedy}")]
-pub struct SignInNeeded {
-    /// The server, by its name.
+#[error("`{server}` requires sign-in: {reason}; {remedy}")]
+pub struct SignInRequired {
+    /// Server name.
     pub server: String,
-    /// Why.
-    pub why: Why,
-    /// What to do.
+    /// Reason of the requirement.
+    pub reason: SignInReason,
+    /// Instruction to the user, without a full stop.
     pub remedy: String,
-    /// The address to open, where a sign-in waits for its callback. For the person, not for the log.
+    /// URL to open, if a sign-in waits for its callback. For the user, not for logs.
     pub address: Option<Secret>,
 }
 
-/// Why a sign-in is needed.
+/// Why a server requires sign-in.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Why {
-    /// Nobody has.
-    #[error("nobody has signed in yet")]
-    Never,
-    /// The server or the authorization server does not take the old one any more.
-    #[error("the last sign-in has ended")]
-    Ended,
-    /// It needs more than was agreed to.
-    #[error("it asks for more than was agreed to ({0})")]
+pub enum SignInReason {
+    /// There is no credential for this principal.
+    #[error("not signed in yet")]
+    NotSignedIn,
+    /// The server or the authorization server no longer accepts the credential.
+    #[error("the last sign-in has expired")]
+    Expired,
+    /// More scopes are needed than were granted.
+    #[error("it needs more scopes than were granted ({0})")]
     MoreScopes(Scopes),
-    /// Somebody else is to sign people in now.
+    /// The server names another authorization server than before.
     #[error(
-        "{before} gave the tokens of this server until now, and now it is to be {now}, to which nothing was sent; if that is \
-         right, write it into oauth.issuer, or forget what was before with `toolway logout`"
+        "its authorization server changed from {before} to {now}, to which nothing was sent; if that is correct, set \
+         `oauth.issuer`, or delete the old credentials with `toolway logout`"
     )]
     IssuerChanged {
-        /// Who did so before.
+        /// Previous issuer.
         before: String,
-        /// Who it names now.
+        /// Issuer that the server names now.
         now: String,
     },
-    /// It asks again and again.
-    #[error("it asks again and again, and signing in does not help")]
-    TooOften,
-    /// A sign-in has begun and waits for its callback.
-    #[error("one has begun and waits to be finished")]
-    Begun,
-    /// Whoever would have to be asked does not answer; it may later.
+    /// Successful sign-ins do not satisfy the server.
+    #[error("it keeps asking for sign-in, even after successful ones")]
+    TooManyRounds,
+    /// A sign-in was started and waits for its callback.
+    #[error("a sign-in was started and is not finished")]
+    Pending,
+    /// The authorization server is temporarily unavailable.
     #[error("{0}")]
-    Unanswered(Box<FetchError>),
-    /// What is kept cannot be read, or nothing can be kept.
+    Unavailable(Box<FetchError>),
+    /// The vault cannot be read or written.
     #[error("{0}")]
     Vault(String),
-    /// It was tried, and this came of it.
+    /// The sign-in failed.
     #[error("{0}")]
     Failed(String),
 }
 
-impl SignInNeeded {
-    /// What this is for whoever waits for the server, where no sign-in would help.
-    pub(crate) fn instead(&self) -> Option<WireError> {
-        match &self.why {
-            Why::Unanswered(error) => Some(WireError::NoToken(error.to_string())),
-            Why::Vault(problem) => Some(WireError::Vault(problem.clone())),
+impl SignInRequired {
+    /// The error to report to callers if a sign-in would not help; `None` if it would.
+    pub(crate) fn replacement_error(&self) -> Option<WireError> {
+        match &self.reason {
+            SignInReason::Unavailable(error) => Some(WireError::NoToken(error.to_string())),
+            SignInReason::Vault(problem) => Some(WireError::Vault(problem.clone())),
             _ => None,
         }
     }

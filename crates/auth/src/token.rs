@@ -1,8 +1,7 @@
-//! One request to a token endpoint: any grant, any way to say who the client is, one reply read within bounds.
+//! One request to a token endpoint: any grant, any client authentication, one bounded response.
 //!
-//! What is sent is secret, and so is what comes back; an error names the endpoint and what it said, and never a value
-//! that was sent. The grants themselves are put together by their own files; how a reply becomes a credential is in
-//! [`crate::credential`].
+//! Request and response are secret; errors name the endpoint and its error texts, but never a value that was sent. The
+//! grants are built by their own modules; [`crate::credential`] converts responses into credentials.
 
 use std::time::Duration;
 
@@ -17,116 +16,116 @@ use crate::{
     address,
     fetch::{Fetch, FetchError},
     proof::{DPOP, ProofError, Prover},
-    scope::{BadScopes, Scopes},
+    scope::{InvalidScopes, Scopes},
 };
 
-/// A request for a token.
+/// A token request.
 #[derive(Debug)]
 pub struct TokenRequest<'a> {
-    /// Where it goes.
+    /// Token endpoint.
     pub endpoint: &'a Url,
-    /// Who asks.
+    /// Client authentication.
     pub client: &'a ClientAuth,
-    /// The grant and its parameters; one that is empty is left out.
+    /// Grant and its parameters; empty ones are omitted.
     pub params: Vec<(&'static str, Secret)>,
-    /// Proves that a key is ours, where the token is to be bound to it.
+    /// DPoP key to bind the token to.
     pub prover: Option<&'a dyn Prover>,
 }
 
-/// How a client says who it is.
+/// Client authentication.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientAuth {
-    /// It does not: the grant says it all.
+    /// None: the grant identifies the client.
     Anonymous,
-    /// By its id alone (`none`).
+    /// Client id only (`none`).
     Public {
-        /// The client.
+        /// Client id.
         id: String,
     },
-    /// With a secret in a header (`client_secret_basic`).
+    /// Secret in a header (`client_secret_basic`).
     Basic {
-        /// The client.
+        /// Client id.
         id: String,
-        /// Its secret.
+        /// Client secret.
         secret: Secret,
     },
-    /// With a secret in the body (`client_secret_post`).
+    /// Secret in the body (`client_secret_post`).
     Post {
-        /// The client.
+        /// Client id.
         id: String,
-        /// Its secret.
+        /// Client secret.
         secret: Secret,
     },
-    /// With a signed assertion (`private_key_jwt`), made for this request.
+    /// Signed assertion (`private_key_jwt`), created for this request.
     Assertion {
-        /// The client.
+        /// Client id.
         id: String,
-        /// The signed text.
+        /// Signed JWT.
         assertion: Secret,
     },
 }
 
-/// What a token endpoint gave.
+/// Response of a token endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TokenReply {
-    /// The token.
+pub struct TokenResponse {
+    /// Access token.
     pub token: Secret,
-    /// Its kind, as said: `Bearer`, `DPoP`, `N_A`.
+    /// Token type, as written: `Bearer`, `DPoP`, `N_A`.
     pub kind: String,
-    /// How long it lasts from now, where said.
-    pub lasts: Option<Duration>,
-    /// What the next one is got with, where given.
+    /// Lifetime from now, if stated.
+    pub expires_in: Option<Duration>,
+    /// Refresh token, if issued.
     pub refresh: Option<Secret>,
-    /// What it is good for, where that differs from what was asked for.
+    /// Granted scopes, if they differ from the requested ones.
     pub scopes: Option<Scopes>,
-    /// What sort of token a token exchange gave, where said.
+    /// `issued_token_type` of a token exchange, if stated.
     pub issued_kind: Option<String>,
-    /// Who signed in, where said.
+    /// ID token, if issued.
     pub id_token: Option<Secret>,
 }
 
-/// Why there is no token.
+/// Why a token request failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// The endpoint cannot be reached, or may not be.
+    /// The request failed or was refused by the dialer.
     #[error(transparent)]
     Fetch(#[from] FetchError),
-    /// It said no.
-    #[error("{endpoint} refuses: {code}{}", description.as_ref().map(|text| format!(" ({text})")).unwrap_or_default())]
+    /// The token endpoint returned an error.
+    #[error("token request to {endpoint} refused: {code}{}", description.as_ref().map(|text| format!(" ({text})")).unwrap_or_default())]
     Refused {
-        /// Who said it.
+        /// Token endpoint.
         endpoint: String,
-        /// The word of the specification: `invalid_grant`, `invalid_client` …
+        /// Error code of the specification: `invalid_grant`, `invalid_client` …
         code: String,
-        /// What it added, cut short.
+        /// Error description, truncated and without secrets.
         description: Option<String>,
     },
-    /// What it said is not the reply of a token endpoint.
-    #[error("{endpoint} gives no token: {problem}")]
+    /// The response is not a token response.
+    #[error("invalid token response from {endpoint}: {problem}")]
     Malformed {
-        /// Who said it.
+        /// Token endpoint.
         endpoint: String,
         /// What is wrong.
         problem: String,
     },
-    /// No proof can be made.
+    /// The DPoP proof cannot be created.
     #[error(transparent)]
     Proof(#[from] ProofError),
 }
 
-/// A longer reply is no token.
+/// Maximum length of a token response in bytes.
 pub const MAX_REPLY: usize = 256 * 1024;
-/// What an endpoint says about a refusal is cut here.
-const MAX_SAID: usize = 300;
-/// A shorter text is not looked for in what an endpoint says.
-const TELLING: usize = 6;
+/// Remote error texts are truncated to this many characters.
+const MAX_REMOTE_TEXT: usize = 300;
+/// Sent values shorter than this are not redacted in error texts.
+const MIN_REDACTED_LENGTH: usize = 6;
 const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
 // === impl TokenRequest ===
 
 impl TokenRequest<'_> {
-    /// Sends it and reads the reply. Where a proof lacked a nonce, it is sent once more with a new one.
-    pub async fn send(&self, fetch: &dyn Fetch) -> Result<TokenReply, TokenError> {
+    /// Sends the request and parses the response. If the server requires a DPoP nonce, it is sent once more.
+    pub async fn send(&self, fetch: &dyn Fetch) -> Result<TokenResponse, TokenError> {
         match self.send_once(fetch).await {
             Err(TokenError::Refused { code, .. }) if code == "use_dpop_nonce" && self.prover.is_some() => {
                 self.send_once(fetch).await
@@ -135,10 +134,10 @@ impl TokenRequest<'_> {
         }
     }
 
-    async fn send_once(&self, fetch: &dyn Fetch) -> Result<TokenReply, TokenError> {
+    async fn send_once(&self, fetch: &dyn Fetch) -> Result<TokenResponse, TokenError> {
         let response = fetch.fetch(self.http()?).await?;
         if let Some(prover) = self.prover {
-            prover.heard(self.endpoint, response.headers());
+            prover.record_nonce(self.endpoint, response.headers());
         }
         self.read(&response)
     }
@@ -147,7 +146,7 @@ impl TokenRequest<'_> {
         let mut request = Request::new(Bytes::from(self.body()));
         *request.method_mut() = Method::POST;
         *request.uri_mut() =
-            self.endpoint.as_str().parse().map_err(|_| self.malformed("its address cannot be carried by HTTP"))?;
+            self.endpoint.as_str().parse().map_err(|_| self.malformed("the URL is invalid"))?;
         let headers = request.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
@@ -181,14 +180,14 @@ impl TokenRequest<'_> {
         form.finish()
     }
 
-    fn read(&self, response: &Response<Bytes>) -> Result<TokenReply, TokenError> {
+    fn read(&self, response: &Response<Bytes>) -> Result<TokenResponse, TokenError> {
         let body = response.body();
         if MAX_REPLY < body.len() {
-            return Err(self.malformed(format!("it answers with more than {MAX_REPLY} bytes")));
+            return Err(self.malformed(format!("the response exceeds {MAX_REPLY} bytes")));
         }
         if response.status() == StatusCode::OK {
-            // The reader's own words could quote a token.
-            let reply: Reply = serde_json::from_slice(body).map_err(|_| self.malformed("it answers something else"))?;
+            // The parser's message could quote a token.
+            let reply: Reply = serde_json::from_slice(body).map_err(|_| self.malformed("it is not a token response"))?;
             return reply.checked().map_err(|problem| self.malformed(problem));
         }
         if let Some(unavailable) = FetchError::unavailable(self.endpoint, response.status()) {
@@ -196,33 +195,33 @@ impl TokenRequest<'_> {
         }
         match serde_json::from_slice::<Refusal>(body) {
             Ok(refusal) if refusal.error == "temporarily_unavailable" => {
-                let (target, status) = (address::shown(self.endpoint), response.status().as_u16());
+                let (target, status) = (address::redacted(self.endpoint), response.status().as_u16());
                 Err(FetchError::Unavailable { target, status }.into())
             }
             Ok(refusal) => Err(TokenError::Refused {
-                endpoint: address::shown(self.endpoint),
-                code: self.without_secrets(&refusal.error),
-                description: refusal.error_description.map(|text| self.without_secrets(&text)),
+                endpoint: address::redacted(self.endpoint),
+                code: self.redact(&refusal.error),
+                description: refusal.error_description.map(|text| self.redact(&text)),
             }),
-            Err(_) => Err(self.malformed(format!("it answers with HTTP {}", response.status().as_u16()))),
+            Err(_) => Err(self.malformed(format!("HTTP {}", response.status().as_u16()))),
         }
     }
 
     fn malformed(&self, problem: impl Into<String>) -> TokenError {
-        TokenError::Malformed { endpoint: address::shown(self.endpoint), problem: problem.into() }
+        TokenError::Malformed { endpoint: address::redacted(self.endpoint), problem: problem.into() }
     }
 
-    /// What an endpoint says, in one short line, without anything that was sent to it, in whichever spelling.
-    fn without_secrets(&self, said: &str) -> String {
+    /// Removes control characters and all values that were sent, in any encoding, and truncates the text.
+    fn redact(&self, said: &str) -> String {
         let mut line: String = said.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
-        for secret in self.spellings().iter().filter(|secret| TELLING <= secret.len()) {
+        for secret in self.sent_secrets().iter().filter(|secret| MIN_REDACTED_LENGTH <= secret.len()) {
             line = line.replace(secret.as_str(), "[hidden]");
         }
-        line.chars().take(MAX_SAID).collect::<String>().trim().to_owned()
+        line.chars().take(MAX_REMOTE_TEXT).collect::<String>().trim().to_owned()
     }
 
-    /// Each secret that was sent, as it is and as it was encoded on its way.
-    fn spellings(&self) -> Vec<String> {
+    /// Each secret that was sent, plain and encoded.
+    fn sent_secrets(&self) -> Vec<String> {
         let (client, pair) = match self.client {
             ClientAuth::Basic { id, secret } => (Some(secret), Some(basic_pair(id, secret))),
             ClientAuth::Post { secret, .. } => (Some(secret), None),
@@ -255,7 +254,7 @@ fn basic(id: &str, secret: &Secret) -> HeaderValue {
 // === impl ClientAuth ===
 
 impl ClientAuth {
-    /// The client's id, where it has one.
+    /// Client id, if there is one.
     pub fn id(&self) -> Option<&str> {
         match self {
             Self::Anonymous => None,
@@ -269,9 +268,9 @@ impl ClientAuth {
 // === impl TokenError ===
 
 impl TokenError {
-    /// Whether it was refused with this word.
-    pub fn is(&self, word: &str) -> bool {
-        matches!(self, Self::Refused { code, .. } if code == word)
+    /// Whether the token endpoint refused the request with this error code.
+    pub fn has_code(&self, expected: &str) -> bool {
+        matches!(self, Self::Refused { code, .. } if code == expected)
     }
 }
 
@@ -286,7 +285,7 @@ struct Reply {
     id_token: Option<String>,
 }
 
-/// Some servers write the number as a text.
+/// Some servers send the number as a string.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Seconds {
@@ -301,17 +300,17 @@ struct Refusal {
 }
 
 impl Reply {
-    fn checked(self) -> Result<TokenReply, String> {
+    fn checked(self) -> Result<TokenResponse, String> {
         let fits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
         if !fits(&self.access_token) || !fits(&self.token_type) {
-            return Err("the token has letters that a header cannot carry".to_owned());
+            return Err("the token contains characters that a header cannot carry".to_owned());
         }
-        let scopes = self.scope.as_deref().map(Scopes::parse).transpose().map_err(|bad: BadScopes| bad.to_string())?;
+        let scopes = self.scope.as_deref().map(Scopes::parse).transpose().map_err(|bad: InvalidScopes| bad.to_string())?;
         let secret = |text: Option<String>| text.filter(|text| !text.is_empty()).map(Secret::new);
-        Ok(TokenReply {
+        Ok(TokenResponse {
             token: Secret::new(self.access_token),
             kind: self.token_type,
-            lasts: self.expires_in.and_then(Seconds::whole),
+            expires_in: self.expires_in.and_then(Seconds::whole),
             refresh: secret(self.refresh_token),
             scopes: scopes.filter(|scopes| !scopes.is_empty()),
             issued_kind: self.issued_token_type,
@@ -321,7 +320,7 @@ impl Reply {
 }
 
 impl Seconds {
-    /// None where it says nothing sensible.
+    /// Returns `None` for negative and invalid values.
     fn whole(self) -> Option<Duration> {
         let seconds = match self {
             Self::Number(seconds) => seconds,

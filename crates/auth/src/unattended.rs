@@ -1,11 +1,10 @@
-//! A server that is signed in to without a person, over time: the token that each request carries, and what follows a
-//! refusal.
+//! Credentials for a server without a user: headers of requests, and reactions to refusals.
 //!
-//! Where there is no token, the server's refusal says whom to ask. A token that is about to end is replaced by another one
-//! before, by one request for all who wait, across tasks and processes: whoever has the turn ([`Vault::turn`]) looks
-//! first whether somebody else was quicker. An authorization server that says no is left alone for a while.
+//! Without a token, the challenge of the server starts discovery. A token is replaced before it expires, by one request
+//! for all waiting tasks and processes: the holder of the lock ([`Vault::lock`]) checks first whether another one has
+//! already replaced it. After a refusal by the authorization server, requests pause for a while.
 
-mod obtaining;
+mod obtain;
 
 use std::{fmt, sync::Arc};
 
@@ -15,244 +14,244 @@ use parking_lot::Mutex;
 use tokio::sync::{Semaphore, watch};
 use toolway_wire::{
     error::WireError,
-    up::credential::{Challenge, Credentials, Next, Sending},
+    up::credential::{Challenge, Credentials, ChallengeAction, OutgoingRequest},
 };
 use url::Url;
 
-use self::obtaining::Trouble;
+use self::obtain::ObtainError;
 use crate::{
-    challenge::Demand,
+    challenge::TokenChallenge,
     credential::{Credential, CredentialKey, now},
     discovery::Discovery,
     fetch::Fetch,
     grant::{Grant, GrantError},
-    needed::{SignInNeeded, Why},
+    sign_in_required::{SignInRequired, SignInReason},
     proof::ProofKeys,
-    rest::Rest,
+    cooldown::Cooldown,
     scope::{Rounds, Scopes},
     session::{
-        holding::Holding,
-        presentable::{FRESH, Presentable},
+        slot::CredentialSlot,
+        active::{FRESH, ActiveCredential},
     },
     settings::Settings,
     vault::Vault,
 };
 
-/// The credentials of one principal at one server, got without anybody.
+/// Credentials of one principal at one server, obtained without a user.
 pub struct Unattended {
     options: UnattendedOptions,
-    held: Holding,
+    held: CredentialSlot,
     // Nothing awaits under these locks.
     found: Mutex<Option<Arc<Discovery>>>,
     rounds: Mutex<Rounds>,
-    resting: Rest<GrantError>,
-    /// When a refused token was last replaced.
+    cooldown: Cooldown<GrantError>,
+    /// Time at which a refused token was last replaced, in seconds since 1970.
     replaced: Mutex<Option<u64>>,
-    /// One refusal is answered at a time.
+    /// Only one refusal is handled at a time.
     answering: Semaphore,
-    needed: watch::Sender<Option<SignInNeeded>>,
+    needed: watch::Sender<Option<SignInRequired>>,
 }
 
-/// What it is made of.
+/// Options of [`Unattended`].
 #[derive(Debug)]
 pub struct UnattendedOptions {
-    /// The server's name, for people.
+    /// Server name, for messages.
     pub name: String,
-    /// What somebody has to do where no token is given: a sentence without a full stop.
+    /// Instruction to the operator if no token is issued, without a full stop.
     pub remedy: String,
-    /// On whose behalf.
+    /// Principal that the tokens belong to.
     pub principal: String,
-    /// The server.
+    /// URL of the server.
     pub server: Url,
-    /// How a token is asked for.
+    /// Grant that requests tokens.
     pub grant: Grant,
-    /// What the operator wrote about scopes and about whom to ask.
+    /// The operator's settings for scopes and the authorization server.
     pub settings: Settings,
-    /// The guarded dialer for this server.
+    /// Guarded dialer for this server.
     pub fetch: Arc<dyn Fetch>,
-    /// Where tokens are kept.
+    /// Credential storage.
     pub vault: Arc<dyn Vault>,
-    /// Where the tokens are to be bound to a key.
+    /// DPoP keys, if tokens must be bound to one.
     pub proofs: Option<Arc<dyn ProofKeys>>,
 }
 
 // === impl Unattended ===
 
 impl Unattended {
-    /// Nothing is looked up before it is used.
+    /// Nothing is loaded before it is used.
     pub fn new(mut options: UnattendedOptions) -> Self {
-        // Nobody is sent to a page here, so where tokens come from is all there is to find out.
+        // There is no sign-in page, so the token endpoint is all that must be discovered.
         let settings = &mut options.settings;
         settings.authorization_url = settings.token_url.clone();
         Self {
             options,
-            held: Holding::default(),
+            held: CredentialSlot::default(),
             found: Mutex::default(),
             rounds: Mutex::default(),
-            resting: Rest::default(),
+            cooldown: Cooldown::default(),
             replaced: Mutex::default(),
             answering: Semaphore::new(1),
             needed: watch::Sender::new(None),
         }
     }
 
-    /// What the server is waiting for, if it is, as it changes.
-    pub fn watch(&self) -> watch::Receiver<Option<SignInNeeded>> {
+    /// Why the server has no token, if that is so, as a watch channel.
+    pub fn watch(&self) -> watch::Receiver<Option<SignInRequired>> {
         self.needed.subscribe()
     }
 
-    async fn shown(&self, sending: Sending<'_>) -> Result<Vec<(HeaderName, HeaderValue)>, WireError> {
-        // A token goes to the server it is for, and to nobody else.
+    async fn request_headers(&self, sending: OutgoingRequest<'_>) -> Result<Vec<(HeaderName, HeaderValue)>, WireError> {
+        // A token is sent only to the origin that it is for.
         if sending.url.origin() != self.options.server.origin() {
             return Ok(Vec::new());
         }
-        let held = match self.held().await.map_err(|trouble| WireError::Vault(trouble.to_string()))? {
-            Some(held) if held.tokens.is_ending(now()) => self.replaced_in_time(held).await,
-            None if matches!(self.options.grant, Grant::Google(_)) => self.unasked().await,
+        let held = match self.held().await.map_err(|error| WireError::Vault(error.to_string()))? {
+            Some(held) if held.tokens.expires_soon(now()) => self.replace_before_expiry(held).await,
+            None if matches!(self.options.grant, Grant::Google(_)) => self.obtain_unprompted().await,
             held => held,
         };
-        held.map_or_else(|| Ok(Vec::new()), |held| held.headers(sending).map_err(refused))
+        held.map_or_else(|| Ok(Vec::new()), |held| held.headers(sending).map_err(wire_refused))
     }
 
-    /// Another token; the old one where there is none and it has not ended. Without any, the server says what it wants.
-    async fn replaced_in_time(&self, held: Arc<Presentable>) -> Option<Arc<Presentable>> {
+    /// A new token; the old one if that fails and it is still valid. For `None`, the server answers with a challenge.
+    async fn replace_before_expiry(&self, held: Arc<ActiveCredential>) -> Option<Arc<ActiveCredential>> {
         let found = self.found.lock().clone();
         let replaced = match found {
             Some(found) => self.obtain(&found, held.tokens.requested.clone(), Some(&held)).await.ok(),
             None => None,
         };
-        replaced.or_else(|| Some(held).filter(|held| !held.tokens.has_ended(now())))
+        replaced.or_else(|| Some(held).filter(|held| !held.tokens.is_expired(now())))
     }
 
-    /// A reason that passes by itself has passed: whoever gives tokens has given one.
-    fn is_answered_again(&self) {
-        self.needed.send_if_modified(|needed| needed.take_if(|needed| needed.instead().is_some()).is_some());
+    /// Clears a transient reason: the authorization server has issued a token again.
+    fn clear_transient_reason(&self) {
+        self.needed.send_if_modified(|needed| needed.take_if(|needed| needed.replacement_error().is_some()).is_some());
     }
 
-    /// A token before anybody asked for it: whom to ask is known.
-    async fn unasked(&self) -> Option<Arc<Presentable>> {
+    /// Requests a token before any challenge, because the token endpoint is known.
+    async fn obtain_unprompted(&self) -> Option<Arc<ActiveCredential>> {
         let _one = self.answering.acquire().await;
         if let Ok(Some(held)) = self.held().await {
             return Some(held);
         }
-        let asked = self.ask(&Demand::default(), None, None).await;
-        asked.map_err(|trouble| self.needs(trouble.why())).ok()
+        let asked = self.request_token(&TokenChallenge::default(), None, None).await;
+        asked.map_err(|error| self.require_sign_in(error.reason())).ok()
     }
 
-    async fn answer(&self, challenge: &Challenge) -> Result<Next, Why> {
-        let demand = Demand::read(challenge.challenges.iter().map(String::as_str));
+    async fn answer(&self, challenge: &Challenge) -> Result<ChallengeAction, SignInReason> {
+        let demand = TokenChallenge::parse(challenge.challenges.iter().map(String::as_str));
         let for_scopes = challenge.status == StatusCode::FORBIDDEN;
-        if (for_scopes && !demand.wants_scopes()) || challenge.url.origin() != self.options.server.origin() {
-            return Ok(Next::GiveUp);
+        if (for_scopes && !demand.needs_more_scopes()) || challenge.url.origin() != self.options.server.origin() {
+            return Ok(ChallengeAction::GiveUp);
         }
         let _one = self.answering.acquire().await;
-        let held = self.latest(challenge.presented.as_ref()).await.map_err(Trouble::why)?;
-        let Some(held) = held else { return self.next(self.ask(&demand, None, None).await) };
-        if !held.is(challenge.presented.as_ref()) || (challenge.wants_nonce() && held.proves()) {
-            return Ok(Next::Again);
+        let held = self.latest(challenge.presented.as_ref()).await.map_err(ObtainError::reason)?;
+        let Some(held) = held else { return self.next(self.request_token(&demand, None, None).await) };
+        if !held.matches(challenge.presented.as_ref()) || (challenge.wants_nonce() && held.uses_proofs()) {
+            return Ok(ChallengeAction::Retry);
         }
         let before = held.tokens.requested.clone();
         if for_scopes {
             return self.next(self.step_up(&demand, &before, &held).await);
         }
         if !self.may_replace(now()) {
-            return Err(Why::Failed(format!("it refuses the token that {} has just given", held.key.issuer)));
+            return Err(SignInReason::Failed(format!("the server refuses the token that {} has just issued", held.key.issuer)));
         }
-        let asked = self.ask(&demand, None, Some(&held)).await;
+        let asked = self.request_token(&demand, None, Some(&held)).await;
         if asked.is_ok() {
             *self.replaced.lock() = Some(now());
         }
         self.next(asked)
     }
 
-    /// Whether a refused token is replaced: not if it is the replacement of one that was refused a moment ago.
+    /// Whether a refused token may be replaced: not if it has itself just replaced a refused one.
     fn may_replace(&self, now: u64) -> bool {
         self.replaced.lock().is_none_or(|then| then.saturating_add(FRESH) <= now)
     }
 
-    async fn step_up(&self, demand: &Demand, before: &Scopes, held: &Presentable) -> Result<Arc<Presentable>, Trouble> {
+    async fn step_up(&self, demand: &TokenChallenge, before: &Scopes, held: &ActiveCredential) -> Result<Arc<ActiveCredential>, ObtainError> {
         let asked = demand.scopes.as_ref().map(|scopes| before.union(scopes)).unwrap_or_default();
         let begun = self.rounds.lock().begin(demand.scopes.as_ref(), &asked, now());
-        begun.map_err(|error| Trouble::Other(error.to_string()))?;
-        self.ask(demand, Some(before), Some(held)).await
+        begun.map_err(|error| ObtainError::Other(error.to_string()))?;
+        self.request_token(demand, Some(before), Some(held)).await
     }
 
-    fn next(&self, asked: Result<Arc<Presentable>, Trouble>) -> Result<Next, Why> {
-        asked.map(|_| Next::Again).map_err(Trouble::why)
+    fn next(&self, asked: Result<Arc<ActiveCredential>, ObtainError>) -> Result<ChallengeAction, SignInReason> {
+        asked.map(|_| ChallengeAction::Retry).map_err(ObtainError::reason)
     }
 
-    /// What is held; looked for in the vault at first.
-    async fn held(&self) -> Result<Option<Arc<Presentable>>, Trouble> {
-        match self.held.known() {
+    /// The current credential; the first call loads it from the vault.
+    async fn held(&self) -> Result<Option<Arc<ActiveCredential>>, ObtainError> {
+        match self.held.get() {
             Some(known) => Ok(known),
-            None => self.look().await,
+            None => self.load_from_vault().await,
         }
     }
 
-    /// What is held, or what another process has put into the vault since, if what is held was refused.
-    async fn latest(&self, presented: Option<&HeaderValue>) -> Result<Option<Arc<Presentable>>, Trouble> {
+    /// The current credential; if it was refused, the one that another process may have stored meanwhile.
+    async fn latest(&self, presented: Option<&HeaderValue>) -> Result<Option<Arc<ActiveCredential>>, ObtainError> {
         match self.held().await? {
-            Some(held) if !held.is(presented) => Ok(Some(held)),
-            _ => self.look().await,
+            Some(held) if !held.matches(presented) => Ok(Some(held)),
+            _ => self.load_from_vault().await,
         }
     }
 
-    async fn look(&self) -> Result<Option<Arc<Presentable>>, Trouble> {
+    async fn load_from_vault(&self) -> Result<Option<Arc<ActiveCredential>>, ObtainError> {
         let wanted = self.options.settings.scopes.clone().unwrap_or_default();
         let found = self.kept().await?.into_iter().rev().find(|(_, kept)| self.fits(kept, &wanted, None));
-        // What is held already has heard the nonces of the server.
-        if let (Some(Some(held)), Some((_, found))) = (self.held.known(), &found)
+        // The current credential already has the nonces of the server.
+        if let (Some(Some(held)), Some((_, found))) = (self.held.get(), &found)
             && found.tokens.as_ref() == Some(&held.tokens)
         {
             return Ok(Some(held));
         }
         match found {
             Some((key, credential)) => self.hold(key, &credential).map(Some),
-            None => Ok(self.held.hold(None)),
+            None => Ok(self.held.set(None)),
         }
     }
 
-    fn hold(&self, key: CredentialKey, credential: &Credential) -> Result<Arc<Presentable>, Trouble> {
-        let held = Presentable::of(key, credential, self.options.proofs.as_deref()).map_err(Trouble::Other)?;
-        let held = Arc::new(held.ok_or_else(|| Trouble::Other("there is no token".to_owned()))?);
-        self.held.hold(Some(Arc::clone(&held)));
+    fn hold(&self, key: CredentialKey, credential: &Credential) -> Result<Arc<ActiveCredential>, ObtainError> {
+        let held = ActiveCredential::of(key, credential, self.options.proofs.as_deref()).map_err(ObtainError::Other)?;
+        let held = Arc::new(held.ok_or_else(|| ObtainError::Other("the credential has no token".to_owned()))?);
+        self.held.set(Some(Arc::clone(&held)));
         Ok(held)
     }
 
-    fn needs(&self, why: Why) {
+    fn require_sign_in(&self, why: SignInReason) {
         let UnattendedOptions { name, remedy, .. } = &self.options;
-        let needed = SignInNeeded { server: name.clone(), why, remedy: remedy.clone(), address: None };
+        let needed = SignInRequired { server: name.clone(), reason: why, remedy: remedy.clone(), address: None };
         self.needed.send_replace(Some(needed));
     }
 }
 
 impl Credentials for Unattended {
-    fn headers<'a>(&'a self, sending: Sending<'a>) -> BoxFuture<'a, Result<Vec<(HeaderName, HeaderValue)>, WireError>> {
-        Box::pin(self.shown(sending))
+    fn headers<'a>(&'a self, sending: OutgoingRequest<'a>) -> BoxFuture<'a, Result<Vec<(HeaderName, HeaderValue)>, WireError>> {
+        Box::pin(self.request_headers(sending))
     }
 
-    fn challenged(&self, challenge: Challenge) -> BoxFuture<'_, Next> {
+    fn handle_challenge(&self, challenge: Challenge) -> BoxFuture<'_, ChallengeAction> {
         Box::pin(async move {
             match self.answer(&challenge).await {
-                Ok(Next::Again) => {
+                Ok(ChallengeAction::Retry) => {
                     self.needed.send_replace(None);
-                    Next::Again
+                    ChallengeAction::Retry
                 }
-                Ok(Next::GiveUp) => Next::GiveUp,
+                Ok(ChallengeAction::GiveUp) => ChallengeAction::GiveUp,
                 Err(why) => {
-                    self.needs(why);
-                    Next::GiveUp
+                    self.require_sign_in(why);
+                    ChallengeAction::GiveUp
                 }
             }
         })
     }
 
-    fn instead(&self) -> Option<WireError> {
-        self.needed.borrow().as_ref().and_then(SignInNeeded::instead)
+    fn replacement_error(&self) -> Option<WireError> {
+        self.needed.borrow().as_ref().and_then(SignInRequired::replacement_error)
     }
 
-    fn heard(&self, url: &Url, headers: &HeaderMap) {
-        self.held.hears(url, headers);
+    fn observe_response(&self, url: &Url, headers: &HeaderMap) {
+        self.held.record_nonce(url, headers);
     }
 }
 
@@ -262,7 +261,7 @@ impl fmt::Debug for Unattended {
     }
 }
 
-fn refused(problem: impl fmt::Display) -> WireError {
+fn wire_refused(problem: impl fmt::Display) -> WireError {
     WireError::Refused(problem.to_string())
 }
 

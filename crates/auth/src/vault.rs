@@ -1,4 +1,4 @@
-//! Where credentials are kept between runs, as a port, and the vault that forgets with the process.
+//! Port for credential storage, and a vault in memory.
 
 #[cfg(test)]
 pub(crate) mod full;
@@ -12,67 +12,67 @@ use toolway_config::Secret;
 
 use crate::credential::CredentialKey;
 
-/// Keeps credentials. Each belongs to one principal, one issuer, one client and one resource, and is given to no other.
+/// Stores credentials. Each belongs to one principal, one issuer, one client and one resource.
 pub trait Vault: Send + Sync + fmt::Debug {
-    /// What is kept under this key.
+    /// Loads the entry under this key.
     fn load<'a>(&'a self, key: &'a CredentialKey) -> BoxFuture<'a, Result<Option<Secret>, VaultError>>;
 
-    /// Keeps it, in the place of what was there; afterwards either the old or the new one is there, whatever happens.
+    /// Stores an entry. After a failure, either the old or the new entry is there.
     fn store<'a>(&'a self, key: &'a CredentialKey, credential: Secret) -> BoxFuture<'a, Result<(), VaultError>>;
 
-    /// Forgets it.
+    /// Deletes the entry under this key.
     fn forget<'a>(&'a self, key: &'a CredentialKey) -> BoxFuture<'a, Result<(), VaultError>>;
 
-    /// Everything that is kept, by key.
+    /// All entries, by key.
     fn all(&self) -> BoxFuture<'_, Result<Vec<(CredentialKey, Secret)>, VaultError>>;
 
-    /// The keys of everything that is kept.
+    /// Keys of all entries.
     fn keys(&self) -> BoxFuture<'_, Result<Vec<CredentialKey>, VaultError>> {
         Box::pin(async { Ok(self.all().await?.into_iter().map(|(key, _)| key).collect()) })
     }
 
-    /// Waits for the turn to change what is kept under this key: one holder across tasks and processes. A holder that
-    /// dies gives it back.
-    fn turn<'a>(&'a self, key: &'a CredentialKey) -> BoxFuture<'a, Result<Turn, VaultError>>;
+    /// Waits for the lock of this key: one holder across tasks and processes. The lock of a holder that dies is
+    /// released.
+    fn lock<'a>(&'a self, key: &'a CredentialKey) -> BoxFuture<'a, Result<VaultLock, VaultError>>;
 
-    /// Where that is, for people.
+    /// Location of the vault, for messages.
     fn place(&self) -> String;
 
-    /// Whether it forgets everything with this process.
-    fn forgets(&self) -> bool {
+    /// Whether all entries are lost when the process ends.
+    fn is_ephemeral(&self) -> bool {
         false
     }
 }
 
-/// The turn to change what is kept under a key, given back when dropped.
-pub struct Turn {
+/// The lock of a key, released when dropped.
+pub struct VaultLock {
     _held: Box<dyn Any + Send + Sync>,
 }
 
-/// The vault cannot do it, and why.
+/// A vault operation failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the vault in {place} {problem}")]
 pub struct VaultError {
-    /// Where it is.
+    /// Location of the vault.
     pub place: String,
     /// What is wrong with it.
     pub problem: String,
 }
 
-impl Turn {
-    /// A turn that lasts as long as this is held.
+impl VaultLock {
+    /// A lock that is held as long as `held`.
     pub fn new(held: impl Any + Send + Sync) -> Self {
         Self { _held: Box::new(held) }
     }
 }
 
-impl fmt::Debug for Turn {
+impl fmt::Debug for VaultLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Turn")
+        f.write_str("VaultLock")
     }
 }
 
-/// Keeps credentials as long as the process lives, and no more than a bounded number.
+/// Stores a bounded number of credentials until the process ends.
 #[derive(Default)]
 pub struct MemoryVault {
     // Nothing awaits under this lock.
@@ -82,21 +82,21 @@ pub struct MemoryVault {
 #[derive(Default)]
 struct Slot {
     credential: Option<Secret>,
-    turn: Option<Arc<Semaphore>>,
+    lock: Option<Arc<Semaphore>>,
 }
 
-/// More than any host has servers and users; one more is refused.
-const MOST: usize = 10_000;
+/// Maximum number of entries, more than any host has servers and users.
+const MAX_CREDENTIALS: usize = 10_000;
 
 impl MemoryVault {
     fn full() -> VaultError {
-        VaultError { place: "memory".to_owned(), problem: format!("is full: it keeps {MOST} credentials") }
+        VaultError { place: "memory".to_owned(), problem: format!("is full: it keeps {MAX_CREDENTIALS} credentials") }
     }
 
-    /// Does something with the slot of a key, where there is room for it.
+    /// Runs `act` with the slot of a key; fails if the vault is full.
     fn with<T>(&self, key: &CredentialKey, act: impl FnOnce(&mut Slot) -> T) -> Result<T, VaultError> {
         let mut kept = self.kept.lock();
-        if MOST <= kept.len() && !kept.contains_key(key) {
+        if MAX_CREDENTIALS <= kept.len() && !kept.contains_key(key) {
             return Err(Self::full());
         }
         Ok(act(kept.entry(key.clone()).or_default()))
@@ -127,16 +127,16 @@ impl Vault for MemoryVault {
         Box::pin(async { Ok(all) })
     }
 
-    fn turn<'a>(&'a self, key: &'a CredentialKey) -> BoxFuture<'a, Result<Turn, VaultError>> {
-        let turn = self.with(key, |slot| Arc::clone(slot.turn.get_or_insert_with(|| Arc::new(Semaphore::new(1)))));
+    fn lock<'a>(&'a self, key: &'a CredentialKey) -> BoxFuture<'a, Result<VaultLock, VaultError>> {
+        let lock = self.with(key, |slot| Arc::clone(slot.lock.get_or_insert_with(|| Arc::new(Semaphore::new(1)))));
         Box::pin(async {
-            // Never closed, so never refused.
-            let held = turn?.acquire_owned().await.map_err(|_| Self::full())?;
-            Ok(Turn::new(held))
+            // The semaphore is never closed.
+            let held = lock?.acquire_owned().await.map_err(|_| Self::full())?;
+            Ok(VaultLock::new(held))
         })
     }
 
-    fn forgets(&self) -> bool {
+    fn is_ephemeral(&self) -> bool {
         true
     }
 
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_credential_is_given_to_its_owner_only() {
+    async fn credential_is_loaded_under_its_own_key_only() {
         let (vault, own) = (MemoryVault::default(), key("ada", "https://login.example"));
         vault.store(&own, Secret::new("token")).await.unwrap();
         assert!(vault.load(&own).await.unwrap().is_some());
@@ -185,13 +185,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_at_a_time_has_the_turn() {
+    async fn lock_of_a_key_has_one_holder() {
         let (vault, own) = (MemoryVault::default(), key("ada", "https://login.example"));
-        let first = vault.turn(&own).await.unwrap();
-        vault.turn(&key("eve", "https://login.example")).await.unwrap();
-        let second = tokio::time::timeout(Duration::from_secs(1), vault.turn(&own)).await;
-        assert!(second.is_err(), "a second holder of the same turn");
+        let first = vault.lock(&own).await.unwrap();
+        vault.lock(&key("eve", "https://login.example")).await.unwrap();
+        let second = tokio::time::timeout(Duration::from_secs(1), vault.lock(&own)).await;
+        assert!(second.is_err(), "a second holder of the same lock");
         drop(first);
-        vault.turn(&own).await.unwrap();
+        vault.lock(&own).await.unwrap();
     }
 }

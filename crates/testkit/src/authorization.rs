@@ -1,27 +1,27 @@
-//! An authorization server and a server that it protects: real sockets, real signed tokens, real redirects.
+//! A test authorization server and a server that it protects, with real sockets, signed tokens and redirects.
 //!
-//! | read | for |
+//! | module | responsibility |
 //! |---|---|
-//! | [`conduct`] | what it can be told to do differently |
-//! | [`page`] | where a person signs in |
-//! | [`protected`] | an MCP server that takes its tokens |
-//! | [`visitor`] | a person who agrees to everything, with the simplest of browsers |
-//! | [`person`] | the same, who is asked by a session |
+//! | [`quirks`] | deviations from the specification |
+//! | [`page`] | the authorization endpoint |
+//! | [`protected`] | an MCP server that accepts its tokens |
+//! | [`test_browser`] | a minimal browser of a user who agrees to everything |
+//! | [`user`] | the same as a [`toolway_auth::browser::Browser`] of a session |
 //! | [`caller`] | calls of tools with that session |
 //!
-//! It keeps the rules as strictly as it can: PKCE, one use of each code, one use of each refresh token, a client and a
-//! resource for each of them. What it saw is kept, so that a story can say what did not arrive.
+//! It enforces PKCE, single use of codes and of refresh tokens, and binds both to a client and a resource. It records
+//! all requests, so that a test can assert what did not arrive.
 
 pub mod caller;
-pub mod conduct;
+pub mod quirks;
 mod document;
 mod grant;
 mod ledger;
 pub mod page;
-pub mod person;
+pub mod user;
 pub mod protected;
 mod signed;
-pub mod visitor;
+pub mod test_browser;
 
 use std::{
     io,
@@ -33,16 +33,16 @@ use url::form_urlencoded;
 
 pub use self::{
     caller::Caller,
-    conduct::{Endpoint, Quirk},
-    person::Person,
-    protected::{Oddity, ProtectedServer},
+    quirks::{Endpoint, Quirk},
+    user::TestUser,
+    protected::{ServerQuirk, ProtectedServer},
 };
 use self::{
-    conduct::Conduct,
+    quirks::Quirks,
     ledger::{Client, Ledger},
     signed::{Signer, Trusted},
 };
-use crate::odd::http::{Act, OddHttp, Reply, Seen};
+use crate::odd::http::{Act, OddHttp, Reply, RecordedRequest};
 
 /// An authorization server on a port of its own. Dropping it closes everything.
 #[derive(Debug)]
@@ -51,87 +51,87 @@ pub struct AuthorizationServer {
     shared: Arc<Shared>,
 }
 
-/// What all its endpoints share.
+/// State of all endpoints.
 #[derive(Debug)]
 struct Shared {
     origin: OnceLock<String>,
     signer: Signer,
     // Nothing awaits under these locks.
-    conduct: Mutex<Conduct>,
+    quirks: Mutex<Quirks>,
     ledger: Mutex<Ledger>,
 }
 
 // === impl AuthorizationServer ===
 
 impl AuthorizationServer {
-    /// Starts one that keeps the rules, on loopback.
+    /// Starts a server that follows the specification, on loopback.
     pub async fn start() -> io::Result<Self> {
         let shared = Arc::new(Shared {
             origin: OnceLock::new(),
             signer: Signer::new()?,
-            conduct: Mutex::default(),
+            quirks: Mutex::default(),
             ledger: Mutex::default(),
         });
         let script = Arc::clone(&shared);
         let http = OddHttp::start(move |seen| script.answer(seen)).await?;
-        // Nobody else sets it, and nobody knows the port before.
+        // Set only here, before the port is known to any client.
         let _first = shared.origin.set(format!("http://{}", http.authority()));
         Ok(Self { http, shared })
     }
 
-    /// Its name.
+    /// Issuer identifier.
     pub fn issuer(&self) -> String {
         self.shared.issuer()
     }
 
-    /// From now on it does exactly these things differently.
-    pub fn told(&self, quirks: impl IntoIterator<Item = Quirk>) {
-        self.shared.conduct.lock().0 = quirks.into_iter().collect();
+    /// Replaces the current deviations by these.
+    pub fn set_quirks(&self, quirks: impl IntoIterator<Item = Quirk>) {
+        self.shared.quirks.lock().0 = quirks.into_iter().collect();
     }
 
-    /// Knows this client from now on; browsers are sent back to any place on this machine.
+    /// Registers a client; any redirect URL on this machine is allowed.
     pub fn register(&self, id: &str, secret: Option<&str>) {
         self.shared.add_client(id, Client { secret: secret.map(str::to_owned), redirects: Vec::new() });
     }
 
-    /// Takes this word of a platform from now on, and no other.
-    pub fn takes_word(&self, word: &str) {
+    /// Accepts this platform assertion from now on, and no other.
+    pub fn accept_assertion(&self, word: &str) {
         let mut ledger = self.shared.ledger();
         ledger.note_secret(word);
-        ledger.word = Some(word.to_owned());
+        ledger.assertion = Some(word.to_owned());
     }
 
-    /// How often something was asked for here.
+    /// Number of requests to an endpoint.
     pub fn count(&self, endpoint: Endpoint) -> usize {
         self.http.seen().iter().filter(|seen| Endpoint::of(seen) == endpoint).count()
     }
 
-    /// How many requests came at all.
+    /// Number of all requests.
     pub fn requests(&self) -> usize {
         self.http.seen().len()
     }
 
-    /// How many connections were opened.
+    /// Number of connections that were opened.
     pub fn connections(&self) -> usize {
         self.http.connections()
     }
 
-    /// Waits until something was asked for so often.
+    /// Waits until an endpoint has received this many requests.
     pub async fn until(&self, endpoint: Endpoint, times: usize) {
         self.http.until(|seen| times <= seen.iter().filter(|seen| Endpoint::of(seen) == endpoint).count()).await;
     }
 
-    /// Waits until nobody is connected: what had been sent by whoever is gone has been read and dealt with.
-    pub async fn left_alone(&self) -> io::Result<()> {
-        // Whoever came before this one has been let in when it is answered.
-        visitor::open(&format!("{}/keys", self.issuer()), "nobody").await?;
+    /// Waits until no connection is open, so that everything sent by a killed process has been handled.
+    pub async fn until_idle(&self) -> io::Result<()> {
+        // When this request is answered, all earlier connections have been accepted.
+        test_browser::open(&format!("{}/keys", self.issuer()), "test").await?;
         self.http.until_open(0).await;
         Ok(())
     }
 
-    /// The fields of each request of a kind: of the body, or of the query where it has none.
+    /// Fields of each request to an endpoint, from the body or, if it is empty, from the query.
     pub fn fields(&self, endpoint: Endpoint) -> Vec<Vec<(String, String)>> {
-        let fields = |seen: &Seen| {
+        let fields = |seen: &RecordedRequest| {
             let query = seen.path.split_once('?').map_or("", |(_, query)| query);
             let text = if seen.body().is_empty() { query.as_bytes() } else { seen.body() };
             form_urlencoded::parse(text).into_owned().collect()
@@ -139,29 +139,29 @@ impl AuthorizationServer {
         self.http.seen().iter().filter(|seen| Endpoint::of(seen) == endpoint).map(fields).collect()
     }
 
-    /// Everything that arrived, as text: paths, headers and bodies, decoded where they were encoded.
-    pub fn heard(&self) -> String {
-        heard(&self.http)
+    /// Everything that was received, as text: paths, headers and bodies, also decoded.
+    pub fn received(&self) -> String {
+        received(&self.http)
     }
 
-    /// Every token, code, verifier and client secret that it gave or was shown.
+    /// All tokens, codes, verifiers and client secrets that were issued or received.
     pub fn secrets(&self) -> Vec<String> {
         self.shared.ledger().secrets()
     }
 
-    /// The refresh token that is good at the moment, of the newest sign-in.
+    /// Current refresh token of the newest sign-in.
     pub fn newest_refresh(&self) -> Option<String> {
         self.shared.ledger().newest_refresh()
     }
 
-    /// How many sign-ins were taken back, because something was used twice.
-    pub fn taken_back(&self) -> usize {
+    /// Number of sign-ins that were revoked because a code or refresh token was used twice.
+    pub fn revoked_sign_ins(&self) -> usize {
         self.shared.ledger().revoked_families()
     }
 }
 
-/// Everything that arrived at a server, as text.
-fn heard(http: &OddHttp) -> String {
+/// Everything that a server received, as text.
+fn received(http: &OddHttp) -> String {
     let mut text = String::new();
     for seen in http.seen() {
         let body = String::from_utf8_lossy(seen.body()).into_owned();
@@ -176,7 +176,7 @@ fn heard(http: &OddHttp) -> String {
 // === impl Endpoint ===
 
 impl Endpoint {
-    fn of(seen: &Seen) -> Self {
+    fn of(seen: &RecordedRequest) -> Self {
         match seen.path.split('?').next().unwrap_or_default() {
             "/.well-known/oauth-authorization-server" | "/.well-known/openid-configuration" => Self::Metadata,
             "/keys" => Self::Keys,
@@ -185,7 +185,7 @@ impl Endpoint {
             "/token" => {
                 let grant = form_urlencoded::parse(seen.body()).find(|(name, _)| name == "grant_type");
                 match grant.map(|(_, grant)| grant).as_deref() {
-                    Some("refresh_token") => Self::Renewal,
+                    Some("refresh_token") => Self::Refresh,
                     Some("authorization_code") | None => Self::Code,
                     Some(_) => Self::Grant,
                 }
@@ -202,8 +202,8 @@ impl Shared {
         self.origin.get().cloned().unwrap_or_default()
     }
 
-    fn conduct(&self) -> Conduct {
-        self.conduct.lock().clone()
+    fn quirks(&self) -> Quirks {
+        self.quirks.lock().clone()
     }
 
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
@@ -218,55 +218,55 @@ impl Shared {
         ledger.clients.insert(id.to_owned(), client);
     }
 
-    /// A client that is known, or whose id is the address of a document.
+    /// A registered client, or one whose id is the URL of a document.
     fn client(&self, id: &str) -> Option<Client> {
-        let documented = self.conduct.lock().has(&Quirk::TakesDocuments) && id.starts_with("https://");
-        self.ledger().clients.get(id).cloned().or_else(|| documented.then(Client::default))
+        let has_document = self.quirks.lock().has(&Quirk::SupportsClientDocuments) && id.starts_with("https://");
+        self.ledger().clients.get(id).cloned().or_else(|| has_document.then(Client::default))
     }
 
     fn trusted(&self) -> Trusted {
         Trusted { issuer: self.issuer(), key: self.signer.public() }
     }
 
-    fn answer(&self, seen: &Seen) -> Reply {
+    fn answer(&self, seen: &RecordedRequest) -> Reply {
         let endpoint = Endpoint::of(seen);
-        match self.conduct().told(|quirk| spoiled(quirk, endpoint)) {
-            Some(Spoiled::Instead(reply)) => reply,
-            Some(Spoiled::Before(act)) => self.proper(endpoint, seen).after(act),
+        match self.quirks().find_quirk(|quirk| quirk_effect(quirk, endpoint)) {
+            Some(QuirkEffect::Instead(reply)) => reply,
+            Some(QuirkEffect::Before(act)) => self.proper(endpoint, seen).after(act),
             None => self.proper(endpoint, seen),
         }
     }
 
-    fn proper(&self, endpoint: Endpoint, seen: &Seen) -> Reply {
+    fn proper(&self, endpoint: Endpoint, seen: &RecordedRequest) -> Reply {
         match endpoint {
             Endpoint::Metadata => document::metadata(self),
             Endpoint::Keys => Reply::json(200, &self.signer.keys()),
             Endpoint::Registration => document::register(self, seen),
             Endpoint::Page => page::visit(self, seen),
-            Endpoint::Code | Endpoint::Renewal | Endpoint::Grant => grant::exchange(self, seen),
+            Endpoint::Code | Endpoint::Refresh | Endpoint::Grant => grant::exchange(self, seen),
             Endpoint::Elsewhere => Reply::empty(404),
         }
     }
 }
 
-/// What a quirk does to the answers of an endpoint.
-enum Spoiled {
+/// Effect of a quirk on the responses of an endpoint.
+enum QuirkEffect {
     Instead(Reply),
     Before(Act),
 }
 
-fn spoiled(quirk: &Quirk, endpoint: Endpoint) -> Option<Spoiled> {
+fn quirk_effect(quirk: &Quirk, endpoint: Endpoint) -> Option<QuirkEffect> {
     match quirk {
         Quirk::Redirects(place, to) if *place == endpoint => {
-            Some(Spoiled::Instead(Reply::empty(307).header("Location", to.clone())))
+            Some(QuirkEffect::Instead(Reply::empty(307).header("Location", to.clone())))
         }
         Quirk::Endless(place) if *place == endpoint => {
             let reply = Reply::bare().say("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{\"x\":\"");
-            Some(Spoiled::Instead(reply.then(Act::SayForEver(vec![b'x'; 64 * 1024]))))
+            Some(QuirkEffect::Instead(reply.then(Act::SayForEver(vec![b'x'; 64 * 1024]))))
         }
-        Quirk::Answers(place, status) if *place == endpoint => Some(Spoiled::Instead(Reply::empty(*status))),
-        Quirk::Silent(place) if *place == endpoint => Some(Spoiled::Instead(Reply::bare().then(Act::Hang))),
-        Quirk::Late(place, time) if *place == endpoint => Some(Spoiled::Before(Act::Wait(*time))),
+        Quirk::RespondsWith(place, status) if *place == endpoint => Some(QuirkEffect::Instead(Reply::empty(*status))),
+        Quirk::Silent(place) if *place == endpoint => Some(QuirkEffect::Instead(Reply::bare().then(Act::Hang))),
+        Quirk::Late(place, time) if *place == endpoint => Some(QuirkEffect::Before(Act::Wait(*time))),
         _ => None,
     }
 }

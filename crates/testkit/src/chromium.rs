@@ -1,7 +1,7 @@
-//! A real browser, driven over its own protocol: Chromium without a window, started by whatever opens addresses.
+//! Drives a headless Chromium over its DevTools protocol.
 //!
-//! The browser is a program in a home's `bin`, so that it is opened as people's browsers are. It speaks over two pipes in
-//! that home; when they are closed it ends. Nothing but this machine can be reached from it.
+//! The browser is a program in the `bin` directory of a test home, so that it is opened like a user's browser. It is
+//! controlled over two pipes in that directory and ends when they are closed. It can reach this machine only.
 
 use std::{
     fs::{File, Permissions},
@@ -15,7 +15,7 @@ use std::{
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::{Value, json};
 
-/// A browser that will be there when somebody opens an address with [`Chromium::program`].
+/// A browser that starts when [`Chromium::program`] is run with a URL.
 #[derive(Debug)]
 pub struct Chromium {
     program: PathBuf,
@@ -23,7 +23,7 @@ pub struct Chromium {
     answers: PathBuf,
 }
 
-/// One tab of it.
+/// One tab of the browser.
 #[derive(Debug)]
 pub struct Tab {
     orders: File,
@@ -32,12 +32,12 @@ pub struct Tab {
     number: u64,
 }
 
-/// A page that does not come to it within this time is broken; a busy machine takes seconds.
+/// Time limit for a page; a busy machine needs seconds.
 const PATIENCE: Duration = Duration::from_secs(40);
-/// Between two looks.
+/// Interval between two checks.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// `$0` is in the folder of the pipes. What Chromium would look up or fetch by itself is not found.
+/// `$0` is in the directory of the pipes. Name lookups of Chromium itself fail.
 const SCRIPT: &str = r#"#!/bin/sh
 here=$(dirname "$0")
 exec chromium-headless-shell --no-sandbox --disable-gpu --disable-dev-shm-usage --disable-background-networking \
@@ -49,7 +49,7 @@ exec chromium-headless-shell --no-sandbox --disable-gpu --disable-dev-shm-usage 
 // === impl Chromium ===
 
 impl Chromium {
-    /// Puts the program and its pipes into a folder.
+    /// Installs the program and its pipes in a directory.
     pub fn in_folder(folder: &Path) -> io::Result<Self> {
         let (program, orders, answers) = (folder.join("chromium"), folder.join("orders"), folder.join("answers"));
         std::fs::write(&program, SCRIPT)?;
@@ -57,17 +57,17 @@ impl Chromium {
         for pipe in [&orders, &answers] {
             mknodat(CWD, pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
         }
-        // Open for both, it waits for nobody.
+        // Opened for reading and writing, so that it does not block.
         let orders = File::options().read(true).write(true).open(orders)?;
         Ok(Self { program, orders, answers })
     }
 
-    /// What has to be given an address.
+    /// Program to run with a URL.
     pub fn program(&self) -> &Path {
         &self.program
     }
 
-    /// Waits until it was, and takes the tab that shows it.
+    /// Waits until the program was started, and attaches to its tab.
     pub fn tab(self) -> io::Result<Tab> {
         let answers = BufReader::new(File::open(&self.answers)?);
         let mut tab = Tab { orders: self.orders, answers, session: Value::Null, number: 0 };
@@ -85,7 +85,7 @@ impl Chromium {
 // === impl Tab ===
 
 impl Tab {
-    /// Waits for the element of this id, and presses it as a mouse does.
+    /// Waits for the element with this id, and clicks it with the mouse.
     pub fn press(&mut self, id: &str) -> io::Result<()> {
         let place = format!(
             "(() => {{ const it = document.getElementById({}); if (!it || document.readyState !== 'complete') return null; \
@@ -100,7 +100,7 @@ impl Tab {
         Ok(())
     }
 
-    /// Waits for a whole page at this path; the text that a person reads there.
+    /// Waits for a complete page at this path and returns its visible text.
     pub fn text_at(&mut self, path: &str) -> io::Result<String> {
         let text = format!(
             "location.pathname === {} && document.readyState === 'complete' ? document.body.innerText : null",
@@ -110,13 +110,13 @@ impl Tab {
         Ok(text.as_str().unwrap_or_default().to_owned())
     }
 
-    /// Closes the browser, and waits until all of it has ended.
+    /// Closes the browser and waits until it has ended.
     pub fn close(mut self) -> io::Result<()> {
         drop(self.orders);
         io::copy(&mut self.answers, &mut io::sink()).map(|_| ())
     }
 
-    /// What an expression is worth on the page; nothing while there is no page.
+    /// Value of an expression on the page; `None` while there is no page.
     fn evaluate(&mut self, expression: &str) -> io::Result<Option<Value>> {
         let asked = json!({ "expression": expression, "returnByValue": true });
         let answer = self.order("Runtime.evaluate", &asked)?;
@@ -132,10 +132,10 @@ impl Tab {
             thread::sleep(PAUSE);
         }
         let shown = self.evaluate("location.href + '\\n' + document.documentElement.outerHTML")?;
-        Err(io::Error::other(format!("{what} does not come; there is: {shown:?}")))
+        Err(io::Error::other(format!("{what} did not appear; the page is: {shown:?}")))
     }
 
-    /// Gives one order; its result, or null where it was refused (a page that was just left refuses).
+    /// Sends one command; returns its result, or null if it was refused, for example by a page that was just left.
     fn order(&mut self, method: &str, params: &Value) -> io::Result<Value> {
         self.number += 1;
         let mut order = json!({ "id": self.number, "method": method, "params": params });

@@ -1,9 +1,9 @@
-//! The server that the official suite puts to the test: every tool, prompt and resource its scenarios call, in one era.
+//! Server for the official conformance suite: every tool, prompt and resource that its scenarios use, in one era.
 //!
-//! Names, arguments and answers are the suite's. It stands on `toolway-wire`'s down face and knows no year itself: the
-//! same work asks on a stream in one era and with an unfinished result in the other.
+//! Names, arguments and answers are those of the suite. It uses the downstream side of `toolway-wire` and does not
+//! depend on an era: the same code sends requests on a stream in one era and returns unfinished results in the other.
 
-mod asking;
+mod server_requests;
 mod content;
 mod prompts;
 mod resources;
@@ -25,16 +25,16 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::{broadcast, mpsc};
 use toolway_wire::{
-    down::{Asks, Caller, FaceOptions, Heard, HostedTasks, Keeping, Profile, Service, Tasks},
-    exchange::{self, Exchange, Feed, Outcome, Request, Terms},
+    down::{AllowedServerRequests, Caller, DownstreamOptions, ServiceSubscription, HostedTasks, HostedTaskOptions, Profile, Service, Tasks},
+    exchange::{self, Exchange, Feed, Outcome, Request, ExchangeTimeouts},
     header::{self, ParamHeader},
     json::Raw,
     message::RpcError,
-    notice::{List, Notice, Wanted},
+    notice::{List, Notice, SubscriptionFilter},
     revision::Revision,
 };
 
-/// The server. Clones are the same one.
+/// The server. Clones share the same state.
 #[derive(Clone, Debug)]
 pub struct ConformanceServer {
     shared: Arc<Shared>,
@@ -43,18 +43,18 @@ pub struct ConformanceServer {
 #[derive(Debug)]
 struct Shared {
     notices: broadcast::Sender<Notice>,
-    /// How often the tools and the prompts were changed.
+    /// Number of changes of tools and of prompts.
     tool_changes: AtomicUsize,
     prompt_changes: AtomicUsize,
-    /// Calls whose callers have left, and addresses that were opened, by the labels they were given.
+    /// Labels of calls whose callers have disconnected, and of URLs that were opened.
     left: Mutex<HashSet<String>>,
     opened: Mutex<HashSet<String>>,
     tasks: HostedTasks,
 }
 
-/// Happenings of one exchange, or notices, that wait for whoever reads them.
+/// Capacity of event and notice queues.
 const UNREAD: usize = 64;
-/// How often to look at a task.
+/// Poll interval of tasks.
 const POLL: Duration = Duration::from_millis(100);
 
 impl Default for ConformanceServer {
@@ -72,30 +72,31 @@ impl ConformanceServer {
             prompt_changes: AtomicUsize::new(0),
             left: Mutex::default(),
             opened: Mutex::default(),
-            tasks: HostedTasks::new(Keeping { poll: POLL, ..Keeping::default() }),
+            tasks: HostedTasks::new(HostedTaskOptions { poll_interval: POLL, ..HostedTaskOptions::default() }),
         };
         Self { shared: Arc::new(shared) }
     }
 
-    /// How a face behaves that serves it in this revision alone. It asks whatever its tools ask, as many servers do.
-    pub fn face(revision: Revision) -> FaceOptions {
-        FaceOptions { revisions: vec![revision], asks: Asks::Anything, ..FaceOptions::default() }
+    /// Options for serving this revision only. Servers may send requests that clients did not declare, as many servers
+    /// do.
+    pub fn downstream_options(revision: Revision) -> DownstreamOptions {
+        DownstreamOptions { revisions: vec![revision], server_requests: AllowedServerRequests::Anything, ..DownstreamOptions::default() }
     }
 
-    /// Changes a list, and tells.
+    /// Changes a list and sends a notification.
     fn change(&self, list: List) {
         match list {
             List::Prompts => self.shared.prompt_changes.fetch_add(1, Ordering::Relaxed),
             List::Tools | List::Resources => self.shared.tool_changes.fetch_add(1, Ordering::Relaxed),
         };
-        // Nobody may be listening.
+        // There may be no subscriber.
         drop(self.shared.notices.send(Notice::Changed(list)));
     }
 
-    /// Says that a resource is not what it was.
+    /// Notifies that a resource has changed.
     fn touch(&self, uri: &str) {
         let notice = Notice::Updated { uri: uri.to_owned(), params: Raw::of(&json!({ "uri": uri })) };
-        // Nobody may be listening.
+        // There may be no subscriber.
         drop(self.shared.notices.send(notice));
     }
 
@@ -142,16 +143,16 @@ impl Service for ConformanceServer {
     }
 
     fn open(&self, request: Request, caller: &Caller) -> Exchange {
-        let (exchange, feed) = exchange::pair(Terms::unbounded(), UNREAD);
-        // It ends with its exchange: when the caller leaves, so does the work.
+        let (exchange, feed) = exchange::pair(ExchangeTimeouts::unbounded(), UNREAD);
+        // The task ends with its exchange when the caller disconnects.
         tokio::runtime::Handle::current().spawn(self.clone().answer(request, caller.clone(), feed));
         exchange
     }
 
-    fn listen<'a>(&'a self, wanted: Wanted, _caller: &'a Caller) -> BoxFuture<'a, Heard> {
+    fn listen<'a>(&'a self, wanted: SubscriptionFilter, _caller: &'a Caller) -> BoxFuture<'a, ServiceSubscription> {
         let (sender, notices) = mpsc::channel(UNREAD);
-        let honoured = Wanted { uris: resources::known(&wanted.uris), ..wanted };
-        let (mut source, filter) = (self.shared.notices.subscribe(), honoured.clone());
+        let accepted = SubscriptionFilter { uris: resources::known(&wanted.uris), ..wanted };
+        let (mut source, filter) = (self.shared.notices.subscribe(), accepted.clone());
         tokio::runtime::Handle::current().spawn(async move {
             loop {
                 let notice = tokio::select! {
@@ -165,7 +166,7 @@ impl Service for ConformanceServer {
                 }
             }
         });
-        Box::pin(future::ready(Heard { honoured, notices }))
+        Box::pin(future::ready(ServiceSubscription { accepted, notices }))
     }
 
     fn tasks(&self, _caller: &Caller) -> Option<&dyn Tasks> {
@@ -174,6 +175,6 @@ impl Service for ConformanceServer {
 
     fn param_headers(&self, tool: &str, _caller: &Caller) -> Vec<ParamHeader> {
         let schema = tools::schema_of(tool).map(|schema| Raw::of(&schema));
-        schema.and_then(|schema| header::annotated(&schema).ok()).unwrap_or_default()
+        schema.and_then(|schema| header::param_headers(&schema).ok()).unwrap_or_default()
     }
 }

@@ -1,5 +1,4 @@
-//! How the client of the official suite signs in: a session for a scenario, and a person whose browser goes wherever it
-//! is sent, as the suite's own does.
+//! Sign-in of the conformance client: a session for a scenario, and a browser that follows all redirects.
 
 use std::{error::Error, future::pending, io, sync::Arc};
 
@@ -10,15 +9,15 @@ use tokio::{
     net::TcpStream,
 };
 use toolway_auth::{
-    browser::{Browser, Declined, Invitation, Visit},
-    callback::{Arrival, CallbackListener},
-    challenge::Demand,
+    browser::{Browser, BrowserError, SignInPrompt, Visit},
+    callback::{ReceivedCallback, CallbackListener},
+    challenge::TokenChallenge,
     dialer::GuardedDialer,
     discovery::Discovery,
     dpop::DpopKeys,
-    needed::SignInNeeded,
+    needed::SignInRequired,
     proof::ProofKeys,
-    renewals::Renewals,
+    refresh_tracker::RefreshTracker,
     session::{Session, SessionOptions},
     settings::{OldServers, Settings},
     sign_in::SignIn,
@@ -28,30 +27,30 @@ use toolway_config::Secret;
 use toolway_wire::{revision::Revision, up::connector::HttpOptions};
 use url::Url;
 
-/// The address of the client's document that the suite knows.
+/// URL of the client metadata document that the suite knows.
 const CLIENT_DOCUMENT: &str = "https://conformance-test.local/client-metadata.json";
-/// A browser follows more; the suite needs one.
+/// Maximum number of redirects; the suite needs one.
 const REDIRECTS: usize = 4;
-/// The suite's answers to a browser are short.
+/// Maximum length of a response in bytes.
 const MAX_REPLY: u64 = 64 * 1024;
 
-/// The session of a scenario: its server, its revision, and what the suite says about it.
+/// Creates the session of a scenario.
 pub async fn session(
     server: &Url,
     scenario: &str,
     revision: Revision,
     context: &Value,
 ) -> Result<Session, Box<dyn Error>> {
-    let said = |name: &str| context[name].as_str().map(str::to_owned);
+    let context_text = |name: &str| context[name].as_str().map(str::to_owned);
     let fetch = Arc::new(GuardedDialer::new(server.clone(), HttpOptions::default()));
-    let client_secret = said("client_secret").map(Secret::new);
-    // The suite does not say whom a secret is for; an operator would look it up once, and write it down.
+    let client_secret = context_text("client_secret").map(Secret::new);
+    // The suite does not name the issuer of a secret; an operator would look it up once and configure it.
     let issuer = match &client_secret {
-        Some(_) => Some(Discovery::of(&*fetch, server, &Settings::default(), &Demand::default(), None).await?),
+        Some(_) => Some(Discovery::find(&*fetch, server, &Settings::default(), &TokenChallenge::default(), None).await?),
         None => None,
     };
     let settings = Settings {
-        client_id: said("client_id"),
+        client_id: context_text("client_id"),
         client_secret,
         issuer: issuer.map(|found| found.server.issuer),
         client_document: Url::parse(CLIENT_DOCUMENT).ok(),
@@ -70,57 +69,57 @@ pub async fn session(
     Ok(Session::new(SessionOptions {
         name: scenario.to_owned(),
         remedy: "the suite signs in".to_owned(),
-        browser: Some(Arc::new(Follower)),
+        browser: Some(Arc::new(AutomaticBrowser)),
         sign_in,
-        renewals: Renewals::default(),
+        refreshes: RefreshTracker::default(),
     }))
 }
 
-/// Where a scenario sets a trap, it has to end in a sign-in that is needed, and for the right reason.
-pub fn judge(
+/// A negative scenario must end in a required sign-in with the expected reason.
+pub fn check_result(
     scenario: &str,
-    needed: Option<SignInNeeded>,
+    needed: Option<SignInRequired>,
     played: Result<(), Box<dyn Error>>,
 ) -> Result<(), Box<dyn Error>> {
     let trap = match scenario {
-        "auth/scope-retry-limit" => "again and again",
-        "auth/resource-mismatch" => "which is not http://localhost",
-        "auth/metadata-issuer-mismatch" => "none of it is used",
+        "auth/scope-retry-limit" => "keeps asking for",
+        "auth/resource-mismatch" => "not for http://localhost",
+        "auth/metadata-issuer-mismatch" => "it is not used",
         "auth/iss-supported-missing" | "auth/iss-wrong-issuer" | "auth/iss-unexpected" | "auth/iss-normalized" => {
-            "nothing of it was used"
+            "it was ignored"
         }
         _ => return played.map_err(|error| needed.map_or(error, Into::into)),
     };
     match needed.map(|needed| needed.to_string()) {
         Some(why) if why.contains(trap) && played.is_err() => Ok(()),
-        other => Err(format!("it was to be refused with `{trap}`: {other:?}").into()),
+        other => Err(format!("expected a refusal with `{trap}`: {other:?}").into()),
     }
 }
 
-/// A person who agrees to everything.
+/// The browser of a user who agrees to everything.
 #[derive(Debug)]
-struct Follower;
+struct AutomaticBrowser;
 
-struct Following(CallbackListener);
+struct AutomaticVisit(CallbackListener);
 
-impl Browser for Follower {
-    fn ready<'a>(&'a self, before: Option<&'a Url>) -> BoxFuture<'a, Result<Box<dyn Visit>, Declined>> {
+impl Browser for AutomaticBrowser {
+    fn prepare<'a>(&'a self, before: Option<&'a Url>) -> BoxFuture<'a, Result<Box<dyn Visit>, BrowserError>> {
         Box::pin(async move {
             let listener = CallbackListener::bind_again(before).await.map_err(|error| failed(&error))?;
-            Ok(Box::new(Following(listener)) as Box<dyn Visit>)
+            Ok(Box::new(AutomaticVisit(listener)) as Box<dyn Visit>)
         })
     }
 }
 
-impl Visit for Following {
+impl Visit for AutomaticVisit {
     fn redirect(&self) -> Url {
         self.0.redirect().clone()
     }
 
-    fn begin(self: Box<Self>, invitation: Invitation) -> BoxFuture<'static, Result<Arrival, Declined>> {
+    fn begin(self: Box<Self>, prompt: SignInPrompt) -> BoxFuture<'static, Result<ReceivedCallback, BrowserError>> {
         Box::pin(async move {
-            let address = Url::parse(invitation.address.expose()).map_err(|error| failed(&error))?;
-            // The last page is not waited for: it comes when the sign-in is over.
+            let address = Url::parse(prompt.address.expose()).map_err(|error| failed(&error))?;
+            // The last page is not awaited, because it comes when the sign-in is finished.
             let browsing = async {
                 match browse(address).await {
                     Ok(()) => pending().await,
@@ -128,18 +127,18 @@ impl Visit for Following {
                 }
             };
             tokio::select! {
-                arrival = self.0.callback(&invitation.state) => Ok(arrival),
+                callback = self.0.callback(&prompt.state) => Ok(callback),
                 failed = browsing => failed,
             }
         })
     }
 }
 
-fn failed(error: &impl ToString) -> Declined {
-    Declined::Failed(error.to_string())
+fn failed(error: &impl ToString) -> BrowserError {
+    BrowserError::Failed(error.to_string())
 }
 
-/// Goes to an address of this machine and wherever it leads.
+/// Opens a URL of this machine and follows its redirects.
 async fn browse(mut address: Url) -> io::Result<()> {
     for _ in 0..REDIRECTS {
         match get(&address).await?.lines().find_map(|line| line.split_once(": ").filter(is_location)) {
@@ -147,7 +146,7 @@ async fn browse(mut address: Url) -> io::Result<()> {
             None => return Ok(()),
         }
     }
-    Err(io::Error::other("redirected too often"))
+    Err(io::Error::other("too many redirects"))
 }
 
 fn is_location((name, _): &(&str, &str)) -> bool {

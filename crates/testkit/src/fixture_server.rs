@@ -1,7 +1,7 @@
-//! A server whose tools a story writes: in this process, over HTTP, or (with `stdio_fixture`) as a real process.
+//! A server with tools that a test defines: in this process, over HTTP, or (with `stdio_fixture`) as a process.
 //!
-//! It keeps the rules; what keeps none is in [`crate::odd`]. Clones are the same server, so that a story can change it
-//! while somebody is connected.
+//! It follows the specification; servers that do not are in [`crate::odd`]. Clones share the same state, so that a test
+//! can change a connected server.
 
 use std::{
     io,
@@ -23,17 +23,17 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use toolway_wire::{
     down::{
-        self, Caller, FaceOptions, Heard, Profile, Service,
-        http::{HttpFace, HttpFaceOptions},
+        self, Caller, DownstreamOptions, ServiceSubscription, Profile, Service,
+        http::{HttpDownstream, HttpDownstreamOptions},
     },
-    exchange::{self, AskId, Cause, Exchange, Feed, Outcome, Question, Request, Terms},
+    exchange::{self, ServerRequestId, Cause, Exchange, Feed, Outcome, ServerRequestDetails, Request, ExchangeTimeouts},
     json::Raw,
     message::RpcError,
-    notice::{List, Notice, Wanted},
+    notice::{List, Notice, SubscriptionFilter},
     revision::{Era, Revision},
 };
 
-/// The server. Clones are the same one.
+/// The server. Clones share the same state.
 #[derive(Clone, Debug)]
 pub struct FixtureServer {
     shared: Arc<Shared>,
@@ -44,7 +44,7 @@ struct Shared {
     name: String,
     tools: Mutex<Vec<FixtureTool>>,
     capabilities: Mutex<Value>,
-    /// How long its lists keep, and for whom, where it says so.
+    /// TTL in milliseconds and cache scope of its lists, if set.
     keeps: Mutex<Option<(u64, &'static str)>>,
     notices: broadcast::Sender<Notice>,
     seen: Mutex<Vec<Request>>,
@@ -62,21 +62,21 @@ struct FixtureTool {
 /// What a tool does when it is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Behaviour {
-    /// Gives its arguments back as text.
+    /// Returns its arguments as text.
     Echo,
-    /// Tells of three steps, then answers.
+    /// Sends three progress notifications, then answers.
     Count,
-    /// Answers when its caller leaves, which is never.
+    /// Never answers.
     Wait,
-    /// Asks for a name, then greets.
+    /// Requests a name by elicitation, then greets.
     Greet,
-    /// Asks for a name, then works on it for ever.
+    /// Requests a name by elicitation, then never answers.
     Ponder,
-    /// Says in its result that it failed.
+    /// Returns an error result.
     Fail,
     /// Answers with a JSON-RPC error that repeats its arguments.
     Refuse,
-    /// Adds the tool that its argument `name` names, and says so.
+    /// Adds a tool with the name in its argument `name`.
     Grow,
     /// Ends the process.
     Crash,
@@ -117,40 +117,40 @@ impl FixtureServer {
         Self { shared: Arc::new(shared) }
     }
 
-    /// The same server with one more tool, which gives its arguments back.
+    /// Adds a tool that returns its arguments.
     #[must_use]
     pub fn tool(self, name: &str, description: &str) -> Self {
         self.tool_that(name, description, Behaviour::Echo)
     }
 
-    /// The same server with one more tool that does this.
+    /// Adds a tool with this behaviour.
     #[must_use]
     pub fn tool_that(self, name: &str, description: &str, behaviour: Behaviour) -> Self {
         self.push(name, description, behaviour);
         self
     }
 
-    /// The same server, declaring this instead.
+    /// Replaces the declared capabilities.
     #[must_use]
     pub fn declaring(self, capabilities: Value) -> Self {
         *self.shared.capabilities.lock() = capabilities;
         self
     }
 
-    /// The same server, saying that its tools keep for so many milliseconds, and for whom.
+    /// Sets the TTL in milliseconds and the cache scope of `tools/list`.
     #[must_use]
     pub fn keeping(self, milliseconds: u64, scope: &'static str) -> Self {
         *self.shared.keeps.lock() = Some((milliseconds, scope));
         self
     }
 
-    /// Adds a tool while somebody may be connected, and tells.
+    /// Adds a tool and sends a notification.
     pub fn add_tool(&self, name: &str, description: &str) {
         self.push(name, description, Behaviour::Echo);
         self.announce();
     }
 
-    /// Describes a tool otherwise, and tells.
+    /// Changes the description of a tool and sends a notification.
     pub fn describe(&self, tool: &str, description: &str) {
         for known in self.shared.tools.lock().iter_mut().filter(|known| known.name == tool) {
             description.clone_into(&mut known.description);
@@ -158,39 +158,39 @@ impl FixtureServer {
         self.announce();
     }
 
-    /// Tells that the resource has changed.
+    /// Notifies that a resource has changed.
     pub fn touch(&self, uri: &str) {
         let params = Raw::of(&json!({ "uri": uri }));
-        // Nobody may be listening.
+        // There may be no subscriber.
         drop(self.shared.notices.send(Notice::Updated { uri: uri.to_owned(), params }));
     }
 
-    /// Every request of this method that reached it.
+    /// All requests with this method.
     pub fn seen(&self, method: &str) -> Vec<Request> {
         self.shared.seen.lock().iter().filter(|request| request.method() == method).cloned().collect()
     }
 
-    /// How many callers left before the end.
+    /// Number of callers that cancelled.
     pub fn cancelled(&self) -> usize {
         self.shared.cancelled.load(Ordering::Relaxed)
     }
 
-    /// Waits until so many requests of this method have reached it.
+    /// Waits until this many requests with this method have arrived.
     pub async fn reached(&self, method: &str, times: usize) {
         self.until(|server| times <= server.seen(method).len()).await;
     }
 
-    /// Waits until so many callers have left.
+    /// Waits until this many callers have cancelled.
     pub async fn left(&self, times: usize) {
         self.until(|server| times <= server.cancelled()).await;
     }
 
-    /// Itself, as whoever serves wants it.
+    /// The server as a [`Service`].
     pub fn service(&self) -> Arc<dyn Service> {
         Arc::new(self.clone())
     }
 
-    /// Serves it on a port of this machine, in the revisions of one era or of both.
+    /// Serves on a port of this machine, in the revisions of one era or of both.
     pub async fn over_http(&self, era: Option<Era>) -> io::Result<HttpFixture> {
         let revisions = era.map_or_else(|| Revision::ALL.to_vec(), |era| Revision::of(era).collect());
         let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -292,7 +292,7 @@ impl FixtureServer {
             Behaviour::Grow => {
                 let new = arguments.get("name").and_then(|name| name.as_str().map(|name| name.into_owned()));
                 self.add_tool(&new.unwrap_or_default(), "Grown");
-                // Long enough for the announcement to be heard while the call is under way.
+                // Gives the notification time to arrive during the call.
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 Ok(said("grown", false))
             }
@@ -302,8 +302,8 @@ impl FixtureServer {
 }
 
 async fn greet(feed: &Feed) -> Raw {
-    let question = Question {
-        id: AskId(1),
+    let question = ServerRequestDetails {
+        id: ServerRequestId(1),
         key: Some("name".to_owned()),
         method: "elicitation/create".to_owned(),
         params: Some(Raw::of(&json!({
@@ -314,7 +314,7 @@ async fn greet(feed: &Feed) -> Raw {
     };
     match feed.ask(question).await.into_result() {
         Ok(answer) => said(&format!("hello {answer}"), false),
-        Err(error) => said(&format!("nobody: {}", error.message()), true),
+        Err(error) => said(&format!("no answer: {}", error.message()), true),
     }
 }
 
@@ -334,13 +334,13 @@ impl Service for FixtureServer {
     fn open(&self, request: Request, _caller: &Caller) -> Exchange {
         self.shared.seen.lock().push(request.clone());
         self.shared.moved.notify_waiters();
-        let (exchange, feed) = exchange::pair(Terms::unbounded(), UNREAD);
-        // It ends with its exchange: when the caller leaves, so does the work.
+        let (exchange, feed) = exchange::pair(ExchangeTimeouts::unbounded(), UNREAD);
+        // The task ends with its exchange when the caller disconnects.
         tokio::runtime::Handle::current().spawn(self.clone().answer(request, feed));
         exchange
     }
 
-    fn listen<'a>(&'a self, wanted: Wanted, _caller: &'a Caller) -> BoxFuture<'a, Heard> {
+    fn listen<'a>(&'a self, wanted: SubscriptionFilter, _caller: &'a Caller) -> BoxFuture<'a, ServiceSubscription> {
         let (sender, notices) = mpsc::channel(UNREAD);
         let (mut source, filter) = (self.shared.notices.subscribe(), wanted.clone());
         tokio::runtime::Handle::current().spawn(async move {
@@ -356,49 +356,49 @@ impl Service for FixtureServer {
                 }
             }
         });
-        Box::pin(std::future::ready(Heard { honoured: wanted, notices }))
+        Box::pin(std::future::ready(ServiceSubscription { accepted: wanted, notices }))
     }
 }
 
 // === impl HttpFixture ===
 
 impl HttpFixture {
-    /// Where it is.
+    /// URL of the server.
     pub fn url(&self) -> String {
         format!("http://{}/mcp", self.address)
     }
 
-    /// Closes every connection and stops listening.
+    /// Closes all connections and stops listening.
     pub async fn stop(&mut self) {
         self.stop.cancel();
         if let Some(serving) = self.serving.take() {
-            // It ends because it was told to.
+            // The task ends because of the cancellation.
             drop(serving.await);
         }
     }
 
-    /// Listens again at the same address; no session of before is known.
+    /// Listens again at the same address, without earlier sessions.
     pub async fn start(&mut self) -> io::Result<()> {
         let listener = TcpListener::bind(self.address).await?;
         self.serve(listener)
     }
 
-    /// As a deployment does it.
+    /// Stops and starts, as in a deployment.
     pub async fn restart(&mut self) -> io::Result<()> {
         self.stop().await;
         self.start().await
     }
 
     fn serve(&mut self, listener: TcpListener) -> io::Result<()> {
-        // It ends as a process does that is killed.
+        // Without drain time, as if the process were killed.
         let drain = Duration::ZERO;
-        let face = FaceOptions { revisions: self.revisions.clone(), drain, ..FaceOptions::default() };
-        let options = HttpFaceOptions { face, ..HttpFaceOptions::default() };
-        let face = HttpFace::new(self.server.service(), options).map_err(io::Error::other)?;
+        let downstream = DownstreamOptions { revisions: self.revisions.clone(), drain, ..DownstreamOptions::default() };
+        let options = HttpDownstreamOptions { downstream, ..HttpDownstreamOptions::default() };
+        let downstream = HttpDownstream::new(self.server.service(), options).map_err(io::Error::other)?;
         self.stop = CancellationToken::new();
-        let serving = down::http::serve(listener, face, self.stop.clone());
+        let serving = down::http::serve(listener, downstream, self.stop.clone());
         let task = tokio::runtime::Handle::current().spawn(async move {
-            // A listener that fails is seen by whoever connects to it.
+            // Clients notice a failed listener.
             drop(serving.await);
         });
         self.serving = Some(AbortOnDropHandle::new(task));

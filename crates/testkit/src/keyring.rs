@@ -1,5 +1,5 @@
-//! A session with a bus and GNOME's keyring in it, as a desktop has them, in a folder of its own.
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "what a story tells with is part of the test")]
+//! A D-Bus session with GNOME Keyring in a directory of its own.
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "test helpers")]
 
 use std::{
     ffi::OsString,
@@ -14,35 +14,35 @@ use toolway_config::Environment;
 
 /// A session that ends when it is dropped.
 #[derive(Debug)]
-pub struct Session {
+pub struct KeyringSession {
     bus: Child,
-    /// The keyring; the bus ends with it.
+    /// Process id of the keyring; the bus ends with it.
     keyring: String,
     environment: Environment,
     _output: BufReader<ChildStdout>,
 }
 
 const PASSWORD: &str = "the password of the session";
-/// Says where the bus is and which process the keyring will be, then becomes the keyring.
+/// Prints the process id and the bus address, then becomes the keyring.
 const SCRIPT: &str = r#"echo "$$ $DBUS_SESSION_BUS_ADDRESS"
 exec gnome-keyring-daemon --foreground --components=secrets --control-directory="$XDG_RUNTIME_DIR/keyring" "$@""#;
 
 // === impl Session ===
 
-impl Session {
-    /// A session whose keyring is open, as after a sign-in at the desktop.
+impl KeyringSession {
+    /// A session with an unlocked keyring, as after a desktop login.
     pub fn open(home: &Path) -> Self {
         Self::start(home, &["--unlock"])
     }
 
-    /// A session whose keyring nobody has opened, as after a sign-in without a password.
+    /// A session with a locked keyring, as after a login without a password.
     pub fn locked(home: &Path) -> Self {
         Self::start(home, &[])
     }
 
     fn start(home: &Path, options: &[&str]) -> Self {
         for folder in ["run", "data"] {
-            toolway_config::ownership::make_private_folder(&home.join(folder)).unwrap();
+            toolway_config::ownership::create_private_folder(&home.join(folder)).unwrap();
         }
         let mut command = Command::new("dbus-run-session");
         command.args(["--", "sh", "-c", SCRIPT, "keyring"]).args(options);
@@ -60,7 +60,7 @@ impl Session {
         session
     }
 
-    /// Until the keyring is on the bus. To ask it for something would start a second one.
+    /// Waits until the keyring is on the bus. A request to it would start a second one.
     fn wait(&self) {
         let began = Instant::now();
         let question = ["--session", "--print-reply=literal", "--dest=org.freedesktop.DBus", "/org/freedesktop/DBus"];
@@ -74,12 +74,12 @@ impl Session {
         }
     }
 
-    /// What leads programs to this session.
+    /// Environment variables of this session.
     pub fn environment(&self) -> Environment {
         self.environment.clone()
     }
 
-    /// Runs a program in the session, and gives what it prints.
+    /// Runs a program in the session and returns its output.
     pub fn run(&self, program: &str, arguments: &[&str]) -> String {
         let mut command = Command::new(program);
         let ended = command.args(arguments).env_clear().envs(&self.environment).stdin(Stdio::null()).output();
@@ -87,7 +87,7 @@ impl Session {
         String::from_utf8(ended.stdout).unwrap()
     }
 
-    /// Another program keeps a secret of its own.
+    /// Stores a secret of another program.
     pub fn keep(&self, label: &str, attributes: &[&str], secret: &str) {
         let mut command = Command::new("secret-tool");
         command.args(["store", "--label", label]).args(attributes).env_clear().envs(&self.environment);
@@ -97,14 +97,14 @@ impl Session {
     }
 }
 
-impl Drop for Session {
+impl Drop for KeyringSession {
     fn drop(&mut self) {
         drop(Command::new("kill").arg(&self.keyring).status());
         drop(self.bus.wait());
     }
 }
 
-/// Nothing of the machine's own session, and a home in which the keyring keeps its files.
+/// Excludes the session of the machine, and sets a home for the files of the keyring.
 fn environment(home: &Path) -> Environment {
     let folders =
         [("HOME", "home"), ("XDG_RUNTIME_DIR", "run"), ("XDG_DATA_HOME", "data"), ("XDG_STATE_HOME", "state")];

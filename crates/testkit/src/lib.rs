@@ -1,8 +1,8 @@
-//! Test support: servers that keep the rules and servers that keep none, a host for stories, and what else more than
-//! one crate's tests need. Never shipped.
+//! Test support: servers that follow the specification and servers that do not, a test host, and other helpers that
+//! tests of several crates need. Never shipped.
 
 pub mod authorization;
-pub mod chance;
+pub mod seeded_random;
 #[cfg(target_os = "linux")]
 pub mod chromium;
 pub mod conformance_server;
@@ -15,4 +15,4 @@ pub mod odd;
 pub mod secret_scan;
 pub mod test_host;
 pub mod transcript;
-pub mod weighing;
+pub mod process_memory;

@@ -1,7 +1,7 @@
-//! Servers that break the rules, each in one way: real processes ([`line`]) and real sockets ([`http`]).
+//! Servers that break one rule each: real processes ([`stdio`]) and real sockets ([`http`]).
 //!
-//! What they say where they do keep the rules is in [`polite`], so that a test sees one oddity at a time.
+//! [`compliant`] supplies their correct answers, so that a test sees one oddity at a time.
 
 pub mod http;
-pub mod line;
-pub mod polite;
+pub mod stdio;
+pub mod compliant;

@@ -1,8 +1,8 @@
-//! What a process weighs, and which child of ours is the keeper: for the examples that measure.
+//! Memory of processes, and the keeper process of this one, for measuring examples.
 
 use std::fs;
 
-/// The keeper of this process, if it has one.
+/// Process id of the keeper of this process, if there is one.
 pub fn keeper() -> Option<String> {
     let threads = fs::read_dir("/proc/self/task").into_iter().flatten().filter_map(Result::ok);
     let children = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
@@ -11,7 +11,7 @@ pub fn keeper() -> Option<String> {
     pids.into_iter().find(is_keeper)
 }
 
-/// Kilobytes of a process under one name of `smaps_rollup`: `Rss`, `Pss`. Nothing where it cannot be read.
+/// Memory of a process in KiB from `smaps_rollup`: `Rss`, `Pss`. `None` if it cannot be read.
 pub fn kilobytes(pid: &str, name: &str) -> Option<u64> {
     let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
     let line = rollup.lines().find(|line| line.split(':').next() == Some(name))?;
@@ -23,7 +23,7 @@ mod tests {
     use super::{keeper, kilobytes};
 
     #[test]
-    fn this_process_weighs_something_and_has_no_keeper() {
+    fn memory_of_this_process_is_read_and_there_is_no_keeper() {
         let (rss, pss) = (kilobytes("self", "Rss").unwrap(), kilobytes("self", "Pss").unwrap());
         assert!(0 < pss && pss <= rss, "{pss} of {rss}");
         assert_eq!(kilobytes("self", "Weight"), None);

@@ -1,4 +1,4 @@
-//! A search for secrets in everything that was said and written.
+//! Searches output and files for secrets.
 
 use std::{fs, io, path::Path};
 
@@ -8,38 +8,38 @@ use base64::{
 };
 use url::form_urlencoded;
 
-/// What to look for, in the spellings it could have.
+/// Secrets in all their encodings.
 #[derive(Clone, Debug)]
 pub struct SecretScan {
     spellings: Vec<String>,
 }
 
-/// A shorter text is found by chance.
-const TELLING: usize = 16;
+/// Shorter texts could match by chance.
+const MIN_LENGTH: usize = 16;
 
 impl SecretScan {
-    /// A scan for these secrets: as they are, encoded for addresses, in base64, and the last part of a signed token alone.
+    /// A scan for these secrets: plain, URL-encoded, in base64, and the signature of a JWT alone.
     pub fn of(secrets: &[String]) -> Self {
         let spellings = secrets.iter().flat_map(|secret| {
             let last = secret.rsplit('.').next().unwrap_or_default().to_owned();
             let encoded: String = form_urlencoded::byte_serialize(secret.as_bytes()).collect();
             [secret.clone(), encoded, inner(&STANDARD.encode(secret)), inner(&URL_SAFE_NO_PAD.encode(secret)), last]
         });
-        Self { spellings: spellings.filter(|spelling| TELLING <= spelling.len()).collect() }
+        Self { spellings: spellings.filter(|spelling| MIN_LENGTH <= spelling.len()).collect() }
     }
 
-    /// How many spellings are looked for.
+    /// Number of encodings.
     pub fn size(&self) -> usize {
         self.spellings.len()
     }
 
-    /// The spellings that are found in these bytes.
+    /// Encodings that occur in these bytes.
     pub fn found_in(&self, bytes: &[u8]) -> Vec<&str> {
         let text = String::from_utf8_lossy(bytes);
         self.spellings.iter().filter(|spelling| text.contains(spelling.as_str())).map(String::as_str).collect()
     }
 
-    /// What is found in the files of a folder and of all folders in it, each with its file.
+    /// Encodings that occur in the files below a directory, each with its file.
     pub fn found_below(&self, folder: &Path) -> io::Result<Vec<String>> {
         let mut found = Vec::new();
         for entry in fs::read_dir(folder)? {
@@ -55,7 +55,7 @@ impl SecretScan {
     }
 }
 
-/// Without the ends, which depend on what stands before and after.
+/// Removes the ends, which depend on the surrounding bytes.
 fn inner(encoded: &str) -> String {
     let end = encoded.trim_end_matches('=').len();
     encoded.get(..end.saturating_sub(2)).unwrap_or_default().to_owned()
@@ -66,7 +66,7 @@ mod tests {
     use super::SecretScan;
 
     #[test]
-    fn a_secret_is_found_in_each_of_its_spellings() {
+    fn secret_is_found_in_each_encoding() {
         let secret = "refresh/with=odd&letters-0123456789".to_owned();
         let scan = SecretScan::of(std::slice::from_ref(&secret));
         for text in [

@@ -1,5 +1,4 @@
-//! A host for stories: servers are fixtures, the person who is asked is scripted, and what was recorded can be looked
-//! at.
+//! A host for tests: servers are fixtures, the approver is scripted, and records can be inspected.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,44 +9,44 @@ use toolway_host::{
     Host, HostOptions, HostPorts,
     call::{CallOutcome, CallRequest, Caller},
     connection::{Phase, ServerStatus, WantedServer, Way},
-    keeper::Custodian,
-    policy::{Answer, Approver, Question, Stance},
+    keeper::KeeperHandle,
+    policy::{ApprovalAnswer, Approver, ApprovalRequest, Stance},
     record::{CallRecord, MemoryCallLog},
 };
 use toolway_wire::json::Raw;
 
 use crate::fixture_server::FixtureServer;
 
-/// A host and everything about it that a story looks at.
+/// A host and its observable state.
 #[derive(Debug)]
 pub struct TestHost {
-    /// The host itself.
+    /// The host under test.
     pub host: Host,
-    /// What was recorded.
+    /// Recorded calls.
     pub log: Arc<MemoryCallLog>,
-    person: Arc<Person>,
+    scripted_approver: Arc<ScriptedApprover>,
 }
 
-/// A host that is being put together.
+/// Builder of a test host.
 #[derive(Debug)]
 pub struct TestHostBuilder {
     config: Config,
-    /// What it is started with; a story may change it.
+    /// Options of the host; a test may change them.
     pub options: HostOptions,
-    /// Likewise.
+    /// Ports of the host; a test may change them.
     pub ports: HostPorts,
     log: Arc<MemoryCallLog>,
-    person: Arc<Person>,
+    scripted_approver: Arc<ScriptedApprover>,
 }
 
-/// Says what the story says.
+/// Gives the answer that the test sets.
 #[derive(Debug)]
-struct Person {
-    answer: Mutex<Answer>,
+struct ScriptedApprover {
+    answer: Mutex<ApprovalAnswer>,
     asked: Mutex<Vec<String>>,
 }
 
-/// Nothing in a story takes longer, on a machine that has other things to do.
+/// Time limit of one step on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 impl TestHost {
@@ -57,13 +56,13 @@ impl TestHost {
     }
 
     /// A host without servers.
-    #[expect(clippy::new_ret_no_self, reason = "a host is put together first")]
+    #[expect(clippy::new_ret_no_self, reason = "returns a builder")]
     pub fn new() -> TestHostBuilder {
         let log = Arc::new(MemoryCallLog::default());
-        let person = Arc::new(Person { answer: Mutex::new(Answer::Nobody), asked: Mutex::default() });
-        let ports = HostPorts { calls: log.clone(), approver: person.clone(), ..HostPorts::default() };
-        let options = HostOptions { custodian: Custodian::nobody(), seed: Some(7), ..HostOptions::default() };
-        TestHostBuilder { config: Config::default(), options, ports, log, person }
+        let scripted_approver = Arc::new(ScriptedApprover { answer: Mutex::new(ApprovalAnswer::Unavailable), asked: Mutex::default() });
+        let ports = HostPorts { calls: log.clone(), approver: scripted_approver.clone(), ..HostPorts::default() };
+        let options = HostOptions { keeper: KeeperHandle::disabled(), seed: Some(7), ..HostOptions::default() };
+        TestHostBuilder { config: Config::default(), options, ports, log, scripted_approver }
     }
 
     /// Calls a tool without arguments.
@@ -76,38 +75,38 @@ impl TestHost {
         self.call_of(self.request(tool, arguments)).await
     }
 
-    /// Makes a call, within the patience of a story.
+    /// Makes a call, within [`PATIENCE`].
     pub async fn call_of(&self, request: CallRequest) -> CallOutcome {
         within("a call", self.host.call(request)).await
     }
 
-    /// The request that calls a tool.
+    /// Request that calls a tool.
     pub fn request(&self, tool: &str, arguments: Option<serde_json::Value>) -> CallRequest {
         let name = tool.parse().unwrap_or_else(|error| panic!("{error}"));
         CallRequest::tool(Caller::Terminal, name, arguments.map(|arguments| Raw::of(&arguments)))
     }
 
-    /// From now on the person says this.
-    pub fn answering(&self, answer: Answer) {
-        *self.person.answer.lock() = answer;
+    /// Sets the answer of the approver.
+    pub fn answering(&self, answer: ApprovalAnswer) {
+        *self.scripted_approver.answer.lock() = answer;
     }
 
-    /// What the person was asked, in order.
+    /// Approval requests so far, in order.
     pub fn asked(&self) -> Vec<String> {
-        self.person.asked.lock().clone()
+        self.scripted_approver.asked.lock().clone()
     }
 
-    /// What was recorded, oldest first.
+    /// Recorded calls, oldest first.
     pub fn records(&self) -> Vec<Arc<CallRecord>> {
         self.log.records()
     }
 
-    /// The state of one server.
+    /// Status of one server.
     pub fn status(&self, server: &str) -> ServerStatus {
         self.host.status(&name(server)).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Waits until a server's state is one of those that are meant.
+    /// Waits until a server is in one of the expected phases.
     pub async fn until(&self, server: &str, meant: impl Fn(&Phase) -> bool) -> ServerStatus {
         let mut events = self.host.events();
         let waiting = async {
@@ -116,22 +115,23 @@ impl TestHost {
                 if meant(&status.phase) {
                     return status;
                 }
-                // Whatever happens, the state is looked at again; a state that is there already wakes nobody.
+                // Checks the phase again after each event, and regularly, because a phase that is already reached
+                // causes no event.
                 let _woken = tokio::time::timeout(Duration::from_millis(50), events.next()).await;
             }
         };
         within(&format!("a state of `{server}`"), waiting).await
     }
 
-    /// Waits until a server is ready and has been listed.
+    /// Waits until a server is ready and listed.
     pub async fn ready(&self, server: &str) -> ServerStatus {
         self.until(server, |phase| *phase == Phase::Ready).await;
-        let missing = within("the listing", self.host.gather(PATIENCE)).await;
+        let missing = within("the listing", self.host.wait_until_listed(PATIENCE)).await;
         assert!(missing.iter().all(|status| status.server.as_str() != server), "{missing:?}");
         self.status(server)
     }
 
-    /// The public names of all tools, once they are these.
+    /// Waits until the catalog has exactly these public tool names.
     pub async fn offers(&self, tools: &[&str]) {
         let mut catalogs = self.host.watch_catalog();
         let offered = |catalog: &Arc<toolway_host::catalog::Catalog>| {
@@ -144,54 +144,54 @@ impl TestHost {
 }
 
 impl TestHostBuilder {
-    /// With one more server, in this process.
+    /// Adds a server in this process.
     #[must_use]
     pub fn server(self, server_name: &str, server: &FixtureServer) -> Self {
         self.wanted(WantedServer::new(name(server_name), Way::InProcess(server.service())))
     }
 
-    /// With one more server, as it is wanted.
+    /// Adds this server.
     #[must_use]
     pub fn wanted(mut self, server: WantedServer) -> Self {
         self.options.servers.push(server);
         self
     }
 
-    /// With this configuration.
+    /// Sets the configuration.
     #[must_use]
     pub fn config(self, config: Config) -> Self {
         Self { config, ..self }
     }
 
-    /// With this stance, and a person who says this.
+    /// Requires approval, and sets the answer of the approver.
     #[must_use]
-    pub fn asking(mut self, answer: Answer) -> Self {
+    pub fn asking(mut self, answer: ApprovalAnswer) -> Self {
         self.options.stance = Stance::Ask;
-        *self.person.answer.lock() = answer;
+        *self.scripted_approver.answer.lock() = answer;
         self
     }
 
-    /// Starts it.
+    /// Starts the host.
     pub async fn start(self) -> TestHost {
         let host = Host::start(&self.config, self.ports, self.options).await;
-        TestHost { host: host.unwrap_or_else(|error| panic!("{error}")), log: self.log, person: self.person }
+        TestHost { host: host.unwrap_or_else(|error| panic!("{error}")), log: self.log, scripted_approver: self.scripted_approver }
     }
 }
 
-impl Approver for Person {
-    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Answer> {
+impl Approver for ScriptedApprover {
+    fn ask<'a>(&'a self, question: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
         self.asked.lock().push(question.to_string());
         let answer = self.answer.lock().clone();
         Box::pin(async { answer })
     }
 }
 
-/// A server's name.
+/// Parses a server name.
 pub fn name(server: &str) -> ServerName {
     server.parse().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// What comes of this, if it comes in time.
+/// Awaits `work` within [`PATIENCE`].
 pub async fn within<T>(what: &str, work: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, work).await.unwrap_or_else(|_| panic!("{what} takes longer than {PATIENCE:?}"))
 }

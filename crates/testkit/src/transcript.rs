@@ -1,4 +1,4 @@
-//! Everything that is logged, at every level, as text: for stories about what must not be in it.
+//! A `tracing` subscriber that writes all events at every level as text, for tests of log content.
 
 use std::{
     fmt::{self, Write},
@@ -11,22 +11,22 @@ use tracing::{
     span,
 };
 
-/// Writes each span and each event with all its fields.
+/// Writes each span and each event with all fields.
 pub struct Transcript<W> {
     write: W,
     spans: AtomicU64,
 }
 
-struct Line(String);
+struct LogLine(String);
 
 impl<W: Fn(&str) + Send + Sync + 'static> Transcript<W> {
-    /// A transcript that goes line by line to `write`.
+    /// A transcript that passes each line to `write`.
     pub fn new(write: W) -> Self {
         Self { write, spans: AtomicU64::new(0) }
     }
 
-    fn line(&self, metadata: &Metadata<'_>, fields: impl FnOnce(&mut Line)) {
-        let mut line = Line(format!("{} {} {}", metadata.level(), metadata.target(), metadata.name()));
+    fn line(&self, metadata: &Metadata<'_>, fields: impl FnOnce(&mut LogLine)) {
+        let mut line = LogLine(format!("{} {} {}", metadata.level(), metadata.target(), metadata.name()));
         fields(&mut line);
         (self.write)(&line.0);
     }
@@ -43,7 +43,7 @@ impl<W: Fn(&str) + Send + Sync + 'static> Subscriber for Transcript<W> {
     }
 
     fn record(&self, _span: &span::Id, values: &span::Record<'_>) {
-        let mut line = Line("fields".to_owned());
+        let mut line = LogLine("fields".to_owned());
         values.record(&mut line);
         (self.write)(&line.0);
     }
@@ -59,7 +59,7 @@ impl<W: Fn(&str) + Send + Sync + 'static> Subscriber for Transcript<W> {
     fn exit(&self, _span: &span::Id) {}
 }
 
-impl Visit for Line {
+impl Visit for LogLine {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         // Writing to a string cannot fail.
         let _written = write!(self.0, " {}={value:?}", field.name());

@@ -1,99 +1,101 @@
-//! A sign-in under way as the vault keeps it, so that another process can finish it.
+//! The stored form of a pending sign-in, so that another process can finish it.
 
 use serde::{Deserialize, Serialize};
 use toolway_config::Secret;
 
-use super::{Issuer, Pending, Said};
+use super::{Issuer, PendingSignIn, IssParameter};
 use crate::{
-    credential::{CredentialError, form::RegistrationForm},
+    credential::{CredentialError, form::StoredRegistration},
     scope::Scopes,
     vault::Vault,
 };
 
 #[derive(Serialize, Deserialize)]
-struct Form {
+struct StoredSignIn {
     version: u32,
     principal: String,
     server: String,
     issuer: String,
-    said: SaidForm,
+    #[serde(rename = "said")]
+    iss: StoredIss,
     token_endpoint: String,
-    client: RegistrationForm,
+    client: StoredRegistration,
     resource: String,
     scopes: String,
     redirect: String,
     page: String,
     verifier: String,
     state: String,
-    ends: u64,
+    #[serde(rename = "ends")]
+    expires_at: u64,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum SaidForm {
+enum StoredIss {
     Always,
     Maybe,
     Unknown,
 }
 
-/// The form that is written, and the only one that is read.
+/// Format version that is written, and the only one that is read.
 const VERSION: u32 = 1;
 
-impl Pending {
-    /// Keeps it for whoever brings the callback, in the place of an older one for the same server.
+impl PendingSignIn {
+    /// Stores the pending sign-in and replaces an older one for the same server.
     pub async fn keep(&self, vault: &dyn Vault) -> Result<(), CredentialError> {
-        // A form of texts and numbers always has a JSON text.
-        let text = serde_json::to_string(&Form::of(self)).unwrap_or_default();
-        Ok(vault.store(&Self::waiting_key(&self.principal, &self.server), Secret::new(text)).await?)
+        // Serializing strings and numbers cannot fail.
+        let text = serde_json::to_string(&StoredSignIn::of(self)).unwrap_or_default();
+        Ok(vault.store(&Self::pending_key(&self.principal, &self.server), Secret::new(text)).await?)
     }
 
-    /// Takes the one that waits; it is gone then, so that no callback is used twice.
+    /// Removes and returns the pending sign-in, so that no callback is used twice.
     pub async fn take(vault: &dyn Vault, principal: &str, server: &str) -> Result<Option<Self>, CredentialError> {
-        let key = Self::waiting_key(principal, server);
-        let _turn = vault.turn(&key).await?;
+        let key = Self::pending_key(principal, server);
+        let _lock = vault.lock(&key).await?;
         let Some(kept) = vault.load(&key).await? else { return Ok(None) };
         vault.forget(&key).await?;
-        Ok(serde_json::from_str::<Form>(kept.expose()).ok().and_then(Form::pending))
+        Ok(serde_json::from_str::<StoredSignIn>(kept.expose()).ok().and_then(StoredSignIn::pending))
     }
 }
 
-impl Form {
-    fn of(pending: &Pending) -> Self {
+impl StoredSignIn {
+    fn of(pending: &PendingSignIn) -> Self {
         Self {
             version: VERSION,
             principal: pending.principal.clone(),
             server: pending.server.clone(),
             issuer: pending.issuer.name.clone(),
-            said: match pending.issuer.said {
-                Said::Always => SaidForm::Always,
-                Said::Maybe => SaidForm::Maybe,
-                Said::Unknown => SaidForm::Unknown,
+            iss: match pending.issuer.iss {
+                IssParameter::Required => StoredIss::Always,
+                IssParameter::Optional => StoredIss::Maybe,
+                IssParameter::Unchecked => StoredIss::Unknown,
             },
             token_endpoint: pending.token_endpoint.to_string(),
-            client: RegistrationForm::of(&pending.client),
+            client: StoredRegistration::of(&pending.client),
             resource: pending.resource.clone(),
             scopes: pending.scopes.to_string(),
             redirect: pending.redirect.to_string(),
             page: pending.page.to_string(),
             verifier: pending.verifier.expose().to_owned(),
             state: pending.state.expose().to_owned(),
-            ends: pending.ends,
+            expires_at: pending.expires_at,
         }
     }
 
-    fn pending(self) -> Option<Pending> {
+    fn pending(self) -> Option<PendingSignIn> {
         if self.version != VERSION {
             return None;
         }
-        let said = match self.said {
-            SaidForm::Always => Said::Always,
-            SaidForm::Maybe => Said::Maybe,
-            SaidForm::Unknown => Said::Unknown,
+        let iss = match self.iss {
+            StoredIss::Always => IssParameter::Required,
+            StoredIss::Maybe => IssParameter::Optional,
+            StoredIss::Unknown => IssParameter::Unchecked,
         };
-        Some(Pending {
+        Some(PendingSignIn {
             principal: self.principal,
             server: self.server,
-            issuer: Issuer { name: self.issuer, said },
+            issuer: Issuer { name: self.issuer, iss },
             token_endpoint: self.token_endpoint.parse().ok()?,
             client: self.client.registration(),
             resource: self.resource,
@@ -102,7 +104,7 @@ impl Form {
             page: self.page.parse().ok()?,
             verifier: Secret::new(self.verifier),
             state: Secret::new(self.state),
-            ends: self.ends,
+            expires_at: self.expires_at,
         })
     }
 }

@@ -1,55 +1,58 @@
-//! A credential as the vault keeps it.
+//! The stored form of a credential.
 
 use serde::{Deserialize, Serialize};
 use toolway_config::Secret;
 
 use super::{AuthMethod, Credential, Registration, RegistrationSource, TokenKind, Tokens};
-use crate::scope::{BadScopes, Scopes};
+use crate::scope::{InvalidScopes, Scopes};
 
-/// As it is kept.
+/// Stored credential.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Form {
+pub(super) struct StoredCredential {
     version: u32,
     server: String,
     token_endpoint: String,
-    client: RegistrationForm,
-    tokens: Option<TokensForm>,
+    client: StoredRegistration,
+    tokens: Option<StoredTokens>,
     proof_key: Option<String>,
 }
 
-/// The form that is written, and the only one that is read.
+/// Format version that is written, and the only one that is read.
 const VERSION: u32 = 1;
 
-/// A registration as it is kept.
+/// Stored client registration.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct RegistrationForm {
+pub(crate) struct StoredRegistration {
     id: String,
     secret: Option<String>,
     method: AuthMethod,
     source: RegistrationSource,
     redirect: Option<String>,
-    secret_ends: Option<u64>,
+    #[serde(rename = "secret_ends")]
+    secret_expires_at: Option<u64>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct TokensForm {
+struct StoredTokens {
     access: String,
     kind: TokenKind,
-    ends: Option<u64>,
+    #[serde(rename = "ends")]
+    expires_at: Option<u64>,
     refresh: Option<String>,
     requested: String,
     granted: Option<String>,
-    since: u64,
+    #[serde(rename = "since")]
+    obtained_at: u64,
 }
 
-impl Form {
+impl StoredCredential {
     pub(super) fn of(credential: &Credential) -> Self {
         Self {
             version: VERSION,
             server: credential.server.clone(),
             token_endpoint: credential.token_endpoint.to_string(),
-            client: RegistrationForm::of(&credential.client),
-            tokens: credential.tokens.as_ref().map(TokensForm::of),
+            client: StoredRegistration::of(&credential.client),
+            tokens: credential.tokens.as_ref().map(StoredTokens::of),
             proof_key: exposed(credential.proof_key.as_ref()),
         }
     }
@@ -62,13 +65,13 @@ impl Form {
             server: self.server,
             token_endpoint: self.token_endpoint.parse().ok()?,
             client: self.client.registration(),
-            tokens: self.tokens.map(TokensForm::tokens).transpose().ok()?,
+            tokens: self.tokens.map(StoredTokens::tokens).transpose().ok()?,
             proof_key: self.proof_key.map(Secret::new),
         })
     }
 }
 
-impl RegistrationForm {
+impl StoredRegistration {
     pub(crate) fn of(client: &Registration) -> Self {
         Self {
             id: client.id.clone(),
@@ -76,7 +79,7 @@ impl RegistrationForm {
             method: client.method,
             source: client.source,
             redirect: client.redirect.clone(),
-            secret_ends: client.secret_ends,
+            secret_expires_at: client.secret_expires_at,
         }
     }
 
@@ -87,33 +90,33 @@ impl RegistrationForm {
             method: self.method,
             source: self.source,
             redirect: self.redirect,
-            secret_ends: self.secret_ends,
+            secret_expires_at: self.secret_expires_at,
         }
     }
 }
 
-impl TokensForm {
+impl StoredTokens {
     fn of(tokens: &Tokens) -> Self {
         Self {
             access: tokens.access.expose().to_owned(),
             kind: tokens.kind,
-            ends: tokens.ends,
+            expires_at: tokens.expires_at,
             refresh: exposed(tokens.refresh.as_ref()),
             requested: tokens.requested.to_string(),
             granted: tokens.granted.as_ref().map(ToString::to_string),
-            since: tokens.since,
+            obtained_at: tokens.obtained_at,
         }
     }
 
-    fn tokens(self) -> Result<Tokens, BadScopes> {
+    fn tokens(self) -> Result<Tokens, InvalidScopes> {
         Ok(Tokens {
             access: Secret::new(self.access),
             kind: self.kind,
-            ends: self.ends,
+            expires_at: self.expires_at,
             refresh: self.refresh.map(Secret::new),
             requested: Scopes::parse(&self.requested)?,
             granted: self.granted.as_deref().map(Scopes::parse).transpose()?,
-            since: self.since,
+            obtained_at: self.obtained_at,
         })
     }
 }

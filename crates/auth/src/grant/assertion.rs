@@ -1,4 +1,4 @@
-//! What somebody else says about us, as it is when it is needed: such texts are replaced while the program runs.
+//! Sources of signed assertions, which may be replaced while the program runs.
 
 use std::{fmt, slice};
 
@@ -10,32 +10,32 @@ use toolway_config::Secret;
 use super::GrantError;
 use crate::address;
 
-/// Gives a text that may be another one next time.
-pub trait Supply: Send + Sync + fmt::Debug {
-    /// The text as it is now; otherwise a sentence that says what is missing.
-    fn supply(&self) -> BoxFuture<'_, Result<Secret, String>>;
+/// Supplies an assertion, maybe a new one each time.
+pub trait AssertionSource: Send + Sync + fmt::Debug {
+    /// Returns the current assertion, or a message that says what is missing.
+    fn read(&self) -> BoxFuture<'_, Result<Secret, String>>;
 }
 
-/// Always the same.
-impl Supply for Secret {
-    fn supply(&self) -> BoxFuture<'_, Result<Secret, String>> {
+/// A fixed assertion.
+impl AssertionSource for Secret {
+    fn read(&self) -> BoxFuture<'_, Result<Secret, String>> {
         let text = self.clone();
         Box::pin(async { Ok(text) })
     }
 }
 
-/// What a text says about itself is cut here in messages.
+/// Audiences are truncated to this many characters in messages.
 const MAX_SHOWN: usize = 200;
-/// Platforms write a few hundred bytes.
+/// Maximum length in bytes; platforms write a few hundred.
 const MAX_ASSERTION: usize = 64 * 1024;
 
-/// Takes a signed text, without the line end that files have.
-pub(super) async fn take(what: &'static str, supply: &dyn Supply) -> Result<Secret, GrantError> {
-    let missing = |problem: &str| GrantError::Supply(format!("{what} {problem}"));
-    let text = supply.supply().await.map_err(|problem| missing(&format!("is missing: {problem}")))?;
+/// Reads an assertion and removes surrounding white space.
+pub(super) async fn take(what: &'static str, source: &dyn AssertionSource) -> Result<Secret, GrantError> {
+    let missing = |problem: &str| GrantError::Configuration(format!("{what} {problem}"));
+    let text = source.read().await.map_err(|problem| missing(&format!("is missing: {problem}")))?;
     match text.expose().trim() {
         "" => Err(missing("is empty")),
-        long if MAX_ASSERTION < long.len() => Err(missing("is longer than any")),
+        long if MAX_ASSERTION < long.len() => Err(missing(&format!("exceeds {MAX_ASSERTION} bytes"))),
         trimmed => Ok(Secret::new(trimmed)),
     }
 }
@@ -53,17 +53,17 @@ enum Audience {
     Many(Vec<String>),
 }
 
-/// Says what speaks against sending a signed text to somebody of one of these names.
+/// Checks that a signed assertion is valid and meant for one of these recipients.
 ///
-/// It stands for us wherever it is taken, so it is not shown to those it is not for. One that cannot be looked into is
-/// the platform's business.
+/// An assertion authenticates us wherever it is accepted, so it is not sent to other recipients. One that cannot be
+/// decoded is sent unchecked.
 pub(super) fn check(what: &'static str, text: &Secret, names: &[&str], now: u64) -> Result<(), GrantError> {
     let claims = text.expose().split('.').nth(1).and_then(|claims| URL_SAFE_NO_PAD.decode(claims).ok());
     let Some(Claims { aud, exp }) = claims.and_then(|claims| serde_json::from_slice(&claims).ok()) else {
         return Ok(());
     };
     if exp.is_some_and(|exp| exp <= now as f64) {
-        return Err(GrantError::Supply(format!("{what} has ended; it needs to be replaced by a new one")));
+        return Err(GrantError::Configuration(format!("{what} has expired; replace it with a new one")));
     }
     let audiences = match &aud {
         Some(Audience::One(one)) => slice::from_ref(one),
@@ -74,6 +74,6 @@ pub(super) fn check(what: &'static str, text: &Secret, names: &[&str], now: u64)
     if audiences.iter().any(|audience| names.iter().any(|name| same(audience, name))) {
         return Ok(());
     }
-    let shown = address::told(&audiences.join(", "), MAX_SHOWN);
-    Err(GrantError::Supply(format!("{what} is for {shown} and not for {}; it was not sent", names.join(" or "))))
+    let shown = address::sanitize(&audiences.join(", "), MAX_SHOWN);
+    Err(GrantError::Configuration(format!("{what} is for {shown}, not for {}; it was not sent", names.join(" or "))))
 }

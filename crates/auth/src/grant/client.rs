@@ -1,4 +1,4 @@
-//! A client that the operator registered, and how it says who it is.
+//! A client that the operator registered, and how it authenticates.
 
 use std::sync::Arc;
 
@@ -17,53 +17,53 @@ use crate::{
 /// A client of an authorization server.
 #[derive(Clone, Debug)]
 pub struct Client {
-    /// Its id.
+    /// Client id.
     pub id: String,
-    /// How it shows that it is the one.
+    /// How the client authenticates.
     pub proof: ClientProof,
 }
 
-/// How a client shows that it is the one.
+/// How a client authenticates.
 #[derive(Clone, Debug)]
 pub enum ClientProof {
-    /// It does not.
+    /// Public client without a secret.
     None,
-    /// With a secret, in a header or in the body, as the authorization server takes it.
+    /// Secret in a header or in the body, whichever the authorization server accepts.
     Secret(Secret),
-    /// With a signature (`private_key_jwt`).
+    /// Signed assertion (`private_key_jwt`).
     Key {
-        /// The private key.
+        /// Private key.
         key: Arc<SigningKey>,
-        /// How it signs; what both sides know where it is not said.
+        /// Signature algorithm; `None` selects one that both sides support.
         algorithm: Option<Algorithm>,
     },
 }
 
-/// What an authorization server lists is cut here in messages.
+/// Lists of an authorization server are truncated to this many characters in messages.
 const MAX_SHOWN: usize = 200;
-/// An assertion is good for one request, and for the clocks to differ.
-const LASTS: u64 = 120;
+/// Lifetime of an assertion in seconds: one request, with tolerance for clock differences.
+const ASSERTION_LIFETIME: u64 = 120;
 
 impl Client {
-    /// One that has only an id.
+    /// A public client.
     pub fn public(id: impl Into<String>) -> Self {
         Self { id: id.into(), proof: ClientProof::None }
     }
 
-    /// One with a secret.
+    /// A client with a secret.
     pub fn with_secret(id: impl Into<String>, secret: Secret) -> Self {
         Self { id: id.into(), proof: ClientProof::Secret(secret) }
     }
 
-    /// One with a private key, as PEM.
+    /// A client with a private key in PEM.
     pub fn with_key(id: impl Into<String>, pem: &Secret, algorithm: Option<Algorithm>) -> Result<Self, GrantError> {
         let key = Arc::new(SigningKey::from_pem(pem)?);
-        // Said before anybody is asked.
+        // Reports a mismatch before any request is sent.
         key.choose(algorithm, &[])?;
         Ok(Self { id: id.into(), proof: ClientProof::Key { key, algorithm } })
     }
 
-    /// Who it is, said in a way that this authorization server takes.
+    /// Client authentication in a method that this authorization server accepts.
     pub(super) fn auth(&self, server: &ServerMetadata) -> Result<ClientAuth, GrantError> {
         let id = self.id.clone();
         let takes = |method: &str| server.auth_methods.as_ref().is_none_or(|all| all.iter().any(|one| one == method));
@@ -85,7 +85,7 @@ impl Client {
         }
     }
 
-    /// A new one for each request, for this authorization server and no other.
+    /// A new assertion for each request and for this authorization server only.
     fn assertion(&self, key: &SigningKey, algorithm: Algorithm, issuer: &str) -> Result<Secret, GrantError> {
         let mut claims = Map::new();
         let mut claim = |name: &str, value: Value| claims.insert(name.to_owned(), value);
@@ -93,7 +93,7 @@ impl Client {
         claim("sub", self.id.as_str().into());
         claim("aud", issuer.into());
         claim("iat", now().into());
-        claim("exp", (now() + LASTS).into());
+        claim("exp", (now() + ASSERTION_LIFETIME).into());
         claim("jti", jwt::fresh_id()?.into());
         Ok(jwt::sign(key, algorithm, &Header { kind: Some("JWT"), ..Header::default() }, &claims)?)
     }
@@ -102,7 +102,7 @@ impl Client {
 fn no_method(server: &ServerMetadata, own: &'static str) -> GrantError {
     let taken = server.auth_methods.as_deref().unwrap_or_default();
     let taken = taken.iter().take(8).map(String::as_str).collect::<Vec<_>>().join(" or ");
-    let taken = address::told(&taken, MAX_SHOWN);
+    let taken = address::sanitize(&taken, MAX_SHOWN);
     GrantError::NoMethod { issuer: server.issuer.clone(), taken, own }
 }
 
@@ -116,7 +116,7 @@ mod tests {
     use crate::{
         grant::{
             Grant, GrantError,
-            tests::{asked, login, stranger},
+            tests::{request_token, login, remote},
         },
         jwt::{Algorithm, tests::P256},
         metadata::ServerMetadata,
@@ -128,31 +128,32 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_secret_is_said_in_the_way_that_is_taken() {
-        let stranger = stranger();
+    async fn secret_is_sent_with_an_accepted_method() {
+        let remote = remote();
         let client = Client::with_secret("me", Secret::new("s3cret-word"));
         let grant = Grant::ClientCredentials(client);
-        asked(&grant, &stranger, &taking(&["client_secret_post"], &[])).await.unwrap();
-        assert_eq!(stranger.field(0, "client_secret").as_deref(), Some("s3cret-word"));
-        let refused = asked(&grant, &stranger, &taking(&["private_key_jwt", "none"], &[])).await.unwrap_err();
+        request_token(&grant, &remote, &taking(&["client_secret_post"], &[])).await.unwrap();
+        assert_eq!(remote.field(0, "client_secret").as_deref(), Some("s3cret-word"));
+        let refused = request_token(&grant, &remote, &taking(&["private_key_jwt", "none"], &[])).await.unwrap_err();
         assert_eq!(
             refused.to_string(),
-            "https://login.example takes private_key_jwt or none, and the client has a secret"
+            "https://login.example accepts client authentication with private_key_jwt or none, but the client is \
+             configured with a secret"
         );
-        assert_eq!(stranger.asked().len(), 1, "nothing was sent there");
+        assert_eq!(remote.urls().len(), 1, "nothing was sent there");
     }
 
     #[tokio::test]
-    async fn an_assertion_is_for_the_issuer_and_new_each_time() {
-        let stranger = stranger();
+    async fn assertion_is_for_the_issuer_and_new_each_time() {
+        let remote = remote();
         let client = Client::with_key("me", &Secret::new(P256), None).unwrap();
         let grant = Grant::ClientCredentials(client);
         let server = taking(&["private_key_jwt"], &["RS256", "ES256"]);
         for _ in 0..2 {
-            asked(&grant, &stranger, &server).await.unwrap();
+            request_token(&grant, &remote, &server).await.unwrap();
         }
         let claims = |place| -> Value {
-            let assertion = stranger.field(place, "client_assertion").unwrap();
+            let assertion = remote.field(place, "client_assertion").unwrap();
             let claims = URL_SAFE_NO_PAD.decode(assertion.split('.').nth(1).unwrap()).unwrap();
             serde_json::from_slice(&claims).unwrap()
         };
@@ -167,12 +168,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_key_of_another_kind_is_said_before_anything_is_sent() {
-        let (stranger, key) = (stranger(), Secret::new(P256));
+    async fn key_mismatch_is_reported_before_anything_is_sent() {
+        let (remote, key) = (remote(), Secret::new(P256));
         assert!(matches!(Client::with_key("me", &key, Some(Algorithm::Rs256)), Err(GrantError::Key(_))));
         let grant = Grant::ClientCredentials(Client::with_key("me", &key, None).unwrap());
-        let refused = asked(&grant, &stranger, &taking(&["private_key_jwt"], &["RS256"])).await.unwrap_err();
+        let refused = request_token(&grant, &remote, &taking(&["private_key_jwt"], &["RS256"])).await.unwrap_err();
         assert_eq!(refused.to_string(), "the private key signs with ES256, not with RS256");
-        assert!(stranger.asked().is_empty());
+        assert!(remote.urls().is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! A grant as the operator wrote it: texts become keys, addresses and dialers here.
+//! Builds a grant from the configuration: texts become keys, URLs and dialers.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -12,24 +12,24 @@ use url::Url;
 use super::{
     Client, Enterprise, Google, Grant, GrantError, Workload,
     enterprise::Provider,
-    google::{MACHINE, Machine, Places},
+    google::{METADATA_URL, GoogleMetadataServer, CredentialPaths},
 };
 use crate::{address, dialer::GuardedDialer, fetch::Fetch};
 
-/// What a grant needs and neither the operator nor the server says.
+/// Environment of a grant: neither configured by the operator nor named by the server.
 #[derive(Clone, Debug, Default)]
-pub struct Surroundings {
-    /// How others are reached.
+pub struct GrantEnvironment {
+    /// Options of the HTTP client.
     pub http: HttpOptions,
-    /// What `GOOGLE_APPLICATION_CREDENTIALS` says.
+    /// Value of `GOOGLE_APPLICATION_CREDENTIALS`.
     pub google_variable: Option<PathBuf>,
-    /// The folder in which programs keep their configuration, such as `~/.config`.
+    /// Configuration directory of the user, such as `~/.config`.
     pub configuration: Option<PathBuf>,
 }
 
 impl Grant {
-    /// The grant that was written down. What is wrong with it is said with its key, before anybody is asked.
-    pub fn configured(grant: &written::Grant<Secret>, around: &Surroundings) -> Result<Self, GrantError> {
+    /// Builds the configured grant. Errors name the configuration key and are reported before any request is sent.
+    pub fn configured(grant: &written::Grant<Secret>, around: &GrantEnvironment) -> Result<Self, GrantError> {
         Ok(match grant {
             written::Grant::ClientCredentials { client, proof } => Self::ClientCredentials(proven(client, proof)?),
             written::Grant::Enterprise { provider, provider_client, id_token, client } => {
@@ -60,7 +60,7 @@ fn proven(client: &Secret, proof: &ClientProof<Secret>) -> Result<Client, GrantE
         ClientProof::Secret(secret) => Ok(Client::with_secret(id, secret.clone())),
         ClientProof::Key { key, algorithm } => {
             let algorithm = algorithm.map(str::parse).transpose();
-            let algorithm = algorithm.map_err(|error| GrantError::Supply(format!("auth.algorithm: {error}")))?;
+            let algorithm = algorithm.map_err(|error| GrantError::Configuration(format!("`auth.algorithm`: {error}")))?;
             Client::with_key(id, key, algorithm)
         }
     }
@@ -71,7 +71,7 @@ fn simple(client: &written::Client<Secret>) -> Client {
     client.secret.clone().map_or_else(|| Client::public(id), |secret| Client::with_secret(id, secret))
 }
 
-/// The provider and its address.
+/// The provider and its URL.
 fn found(provider: &written::Provider<Secret>) -> Result<(Provider, Url), GrantError> {
     match provider {
         written::Provider::Issuer(issuer) => {
@@ -84,24 +84,24 @@ fn found(provider: &written::Provider<Secret>) -> Result<(Provider, Url), GrantE
     }
 }
 
-fn google(file: Option<PathBuf>, metadata_url: Option<&Secret>, around: &Surroundings) -> Result<Google, GrantError> {
-    let wrong = |_| GrantError::Supply("auth.metadataUrl is not an address".to_owned());
-    let url = Url::parse(metadata_url.map_or(MACHINE, Secret::expose)).map_err(wrong)?;
+fn google(file: Option<PathBuf>, metadata_url: Option<&Secret>, around: &GrantEnvironment) -> Result<Google, GrantError> {
+    let wrong = |_| GrantError::Configuration("`auth.metadataUrl` is not a valid URL".to_owned());
+    let url = Url::parse(metadata_url.map_or(METADATA_URL, Secret::expose)).map_err(wrong)?;
     let to_machine = Arc::new(GuardedDialer::to_one_host(url.clone(), around.http.clone()));
     let to_google = Url::parse(super::google::TOKEN_ENDPOINT).map_err(wrong)?;
     Ok(Google {
-        places: Places::new(file, around.google_variable.clone(), around.configuration.clone()),
+        places: CredentialPaths::new(file, around.google_variable.clone(), around.configuration.clone()),
         fetch: dialer(to_google, around),
-        machine: Machine { url, fetch: to_machine },
+        machine: GoogleMetadataServer { url, fetch: to_machine },
     })
 }
 
-fn dialer(address: Url, around: &Surroundings) -> Arc<dyn Fetch> {
+fn dialer(address: Url, around: &GrantEnvironment) -> Arc<dyn Fetch> {
     Arc::new(GuardedDialer::new(address, around.http.clone()))
 }
 
 fn url(what: &'static str, text: &Secret) -> Result<Url, GrantError> {
-    address::read(what, text.expose()).map_err(|bad| GrantError::Supply(bad.to_string()))
+    address::parse(what, text.expose()).map_err(|bad| GrantError::Configuration(bad.to_string()))
 }
 
 #[cfg(test)]
@@ -111,11 +111,11 @@ mod tests {
         server::auth::{Client, ClientProof, Grant as Written, Provider},
     };
 
-    use super::{Grant, Surroundings};
+    use super::{Grant, GrantEnvironment};
     use crate::jwt::tests::P256;
 
     fn configured(written: &Written<Secret>) -> Result<Grant, String> {
-        Grant::configured(written, &Surroundings::default()).map_err(|error| error.to_string())
+        Grant::configured(written, &GrantEnvironment::default()).map_err(|error| error.to_string())
     }
 
     fn text(text: &str) -> Secret {
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_is_what_was_written() {
+    fn each_kind_is_built_as_configured() {
         let key = ClientProof::Key { key: text(P256), algorithm: Some("ES256") };
         let client = || Client { id: text("me"), secret: Some(text("s3cret")) };
         for (written, name) in [
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_key_and_without_its_text() {
+    fn errors_name_the_key_without_the_value() {
         let client = |proof| Written::ClientCredentials { client: text("me"), proof };
         let enterprise = |provider| Written::Enterprise {
             provider,
@@ -157,23 +157,23 @@ mod tests {
             client: Client { id: text("c"), secret: None },
         };
         for (written, said) in [
-            (client(ClientProof::Key { key: text("s3cret"), algorithm: None }), "the private key is not in PEM"),
+            (client(ClientProof::Key { key: text("s3cret"), algorithm: None }), "the private key is not in PEM format"),
             (
                 client(ClientProof::Key { key: text(P256), algorithm: Some("RS256") }),
                 "the private key signs with ES256, not with RS256",
             ),
             (
                 client(ClientProof::Key { key: text(P256), algorithm: Some("HS256") }),
-                "auth.algorithm: it is not one of",
+                "`auth.algorithm`: unknown algorithm",
             ),
             (
                 enterprise(Provider::TokenUrl(text("http://s3cret.example/token"))),
-                "auth.idpTokenUrl is http, which is for this machine only",
+                "`auth.idpTokenUrl` must use https",
             ),
-            (enterprise(Provider::Issuer(text("s3cret"))), "auth.idpIssuer is not an address"),
+            (enterprise(Provider::Issuer(text("s3cret"))), "`auth.idpIssuer` is not a valid URL"),
             (
                 Written::Google { credentials: None, metadata_url: Some(text("s3cret")) },
-                "auth.metadataUrl is not an address",
+                "`auth.metadataUrl` is not a valid URL",
             ),
         ] {
             let wrong = configured(&written).unwrap_err();

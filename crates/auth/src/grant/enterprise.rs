@@ -1,5 +1,6 @@
-//! Enterprise-managed authorization: the company's identity provider turns its word about a person into an authorization
-//! for one other server (ID-JAG), and that server's authorization server turns it into a token. Nobody is asked anything.
+//! Enterprise-managed authorization: the company's identity provider exchanges an ID token for an identity assertion
+//! (ID-JAG), and the authorization server of the MCP server exchanges that for an access token. No user interaction is
+//! needed.
 
 use std::sync::Arc;
 
@@ -7,38 +8,38 @@ use toolway_config::Secret;
 use url::Url;
 
 use super::{
-    Asking, Client, GrantError,
-    supply::{self, Supply},
+    GrantRequest, Client, GrantError,
+    assertion::{self, AssertionSource},
 };
 use crate::{
     address,
     credential::now,
     fetch::Fetch,
     metadata::ServerMetadata,
-    token::{TokenReply, TokenRequest},
+    token::{TokenResponse, TokenRequest},
 };
 
-/// A person whom the company's identity provider knows.
+/// A user who is known to the company's identity provider.
 #[derive(Debug)]
 pub struct Enterprise {
-    /// The identity provider.
+    /// Identity provider.
     pub provider: Provider,
-    /// The way to it. It is where the configuration says, whoever the server is.
+    /// Dialer to the identity provider, which is taken from the configuration.
     pub fetch: Arc<dyn Fetch>,
-    /// Who we are there.
+    /// Our client at the identity provider.
     pub provider_client: Client,
-    /// What it said about the person.
-    pub id_token: Arc<dyn Supply>,
-    /// Who we are at the server's authorization server.
+    /// Source of the user's ID token.
+    pub id_token: Arc<dyn AssertionSource>,
+    /// Our client at the authorization server of the MCP server.
     pub client: Client,
 }
 
-/// Where an identity provider is.
+/// Location of an identity provider.
 #[derive(Clone, Debug)]
 pub enum Provider {
-    /// Its issuer, whose metadata says where tokens are exchanged.
+    /// Issuer identifier; its metadata names the token endpoint.
     Issuer(String),
-    /// Where tokens are exchanged.
+    /// Token endpoint.
     TokenUrl(Url),
 }
 
@@ -47,21 +48,21 @@ const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
 const ID_TOKEN: &str = "urn:ietf:params:oauth:token-type:id_token";
 
 impl Enterprise {
-    pub(super) async fn ask(&self, asking: Asking<'_>) -> Result<TokenReply, GrantError> {
-        // What would be refused at the end is said before the provider is asked for anything.
-        let client = self.client.auth(asking.server)?;
-        let authorization = self.exchange(asking).await?;
-        asking.send_assertion(&client, authorization).await
+    pub(super) async fn request_token(&self, grant_request: GrantRequest<'_>) -> Result<TokenResponse, GrantError> {
+        // Reports an unusable client before the identity provider is contacted.
+        let client = self.client.auth(grant_request.server)?;
+        let authorization = self.exchange(grant_request).await?;
+        grant_request.send_assertion(&client, authorization).await
     }
 
-    /// The provider's word about the person, for this authorization server and this resource and nobody else.
-    async fn exchange(&self, asking: Asking<'_>) -> Result<Secret, GrantError> {
+    /// Requests an ID-JAG for this authorization server and this resource.
+    async fn exchange(&self, grant_request: GrantRequest<'_>) -> Result<Secret, GrantError> {
         let provider = match &self.provider {
             Provider::Issuer(issuer) => ServerMetadata::find(&*self.fetch, issuer).await?,
-            Provider::TokenUrl(url) => ServerMetadata::bare(address::shown(url), url.clone()),
+            Provider::TokenUrl(url) => ServerMetadata::bare(address::redacted(url), url.clone()),
         };
-        let id_token = supply::take("the ID token", &*self.id_token).await?;
-        supply::check("the ID token", &id_token, &[&self.provider_client.id], now())?;
+        let id_token = assertion::take("the ID token", &*self.id_token).await?;
+        assertion::check("the ID token", &id_token, &[&self.provider_client.id], now())?;
         let said = |text: &str| Secret::new(text);
         let request = TokenRequest {
             endpoint: &provider.token_endpoint,
@@ -69,9 +70,9 @@ impl Enterprise {
             params: vec![
                 ("grant_type", said(EXCHANGE)),
                 ("requested_token_type", said(ID_JAG)),
-                ("audience", said(&asking.server.issuer)),
-                ("resource", said(asking.resource)),
-                ("scope", said(&asking.scopes.to_string())),
+                ("audience", said(&grant_request.server.issuer)),
+                ("resource", said(grant_request.resource)),
+                ("scope", said(&grant_request.scopes.to_string())),
                 ("subject_token", id_token),
                 ("subject_token_type", said(ID_TOKEN)),
             ],
@@ -80,9 +81,9 @@ impl Enterprise {
         let reply = request.send(&*self.fetch).await?;
         match reply.issued_kind.as_deref() {
             Some(ID_JAG) => Ok(reply.token),
-            other => Err(GrantError::NotExchanged {
-                endpoint: address::shown(&provider.token_endpoint),
-                found: other.map_or("a token of no kind".to_owned(), |kind| kind.chars().take(100).collect()),
+            other => Err(GrantError::UnexpectedToken {
+                endpoint: address::redacted(&provider.token_endpoint),
+                found: other.map_or("a token without a type".to_owned(), |kind| kind.chars().take(100).collect()),
             }),
         }
     }
@@ -101,17 +102,17 @@ mod tests {
         fetch::Fetch,
         grant::{
             Client, Grant,
-            tests::{asked, login, stranger},
+            tests::{request_token, login, remote},
             workload::tests::said,
         },
-        scripted::Scripted,
+        scripted::ScriptedFetch,
     };
 
     const PROVIDER: &str = "https://company.example/token";
     const EXCHANGED: &str = r#"{"access_token":"id-jag-word","token_type":"N_A",
         "issued_token_type":"urn:ietf:params:oauth:token-type:id-jag"}"#;
 
-    fn grant(provider: &Arc<Scripted>) -> Grant {
+    fn grant(provider: &Arc<ScriptedFetch>) -> Grant {
         Grant::Enterprise(Box::new(Enterprise {
             provider: Provider::TokenUrl(Url::parse(PROVIDER).unwrap()),
             fetch: Arc::clone(provider) as Arc<dyn Fetch>,
@@ -122,50 +123,50 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_providers_word_is_exchanged_twice() {
-        let provider = Arc::<Scripted>::default().answer(PROVIDER, 200, EXCHANGED);
-        let stranger = stranger();
-        assert_eq!(asked(&grant(&provider), &stranger, &login()).await.unwrap().token.expose(), "t0ken");
+    async fn id_token_is_exchanged_for_an_id_jag_and_then_for_a_token() {
+        let provider = Arc::<ScriptedFetch>::default().answer(PROVIDER, 200, EXCHANGED);
+        let remote = remote();
+        assert_eq!(request_token(&grant(&provider), &remote, &login()).await.unwrap().token.expose(), "t0ken");
         let sent = |name| provider.field(0, name).unwrap_or_default();
         assert_eq!(sent("audience"), "https://login.example");
         assert_eq!(sent("resource"), "https://example.org/mcp");
         assert_eq!(sent("client_id"), "at-company");
         assert_eq!(sent("subject_token_type"), "urn:ietf:params:oauth:token-type:id_token");
         assert!(!sent("subject_token").is_empty());
-        assert_eq!(stranger.field(0, "assertion").as_deref(), Some("id-jag-word"));
-        assert!(stranger.heard.lock()[0].headers().contains_key("authorization"));
-        assert_eq!(stranger.field(0, "subject_token"), None, "the person's own token stays with the provider");
+        assert_eq!(remote.field(0, "assertion").as_deref(), Some("id-jag-word"));
+        assert!(remote.requests.lock()[0].headers().contains_key("authorization"));
+        assert_eq!(remote.field(0, "subject_token"), None, "the ID token is sent to the provider only");
     }
 
     #[tokio::test]
-    async fn the_provider_is_found_by_its_issuer() {
+    async fn provider_is_found_by_its_issuer() {
         let metadata = r#"{"issuer":"https://company.example","token_endpoint":"https://company.example/token"}"#;
-        let provider = Arc::<Scripted>::default()
+        let provider = Arc::<ScriptedFetch>::default()
             .answer("https://company.example/.well-known/openid-configuration", 200, metadata)
             .answer(PROVIDER, 200, EXCHANGED);
         let Grant::Enterprise(mut enterprise) = grant(&provider) else { unreachable!() };
         enterprise.provider = Provider::Issuer("https://company.example".to_owned());
-        asked(&Grant::Enterprise(enterprise), &stranger(), &login()).await.unwrap();
-        assert_eq!(provider.asked().last().unwrap(), PROVIDER);
+        request_token(&Grant::Enterprise(enterprise), &remote(), &login()).await.unwrap();
+        assert_eq!(provider.urls().last().unwrap(), PROVIDER);
     }
 
     #[tokio::test]
-    async fn another_kind_of_token_goes_nowhere() {
-        let stranger = stranger();
+    async fn other_token_types_are_refused() {
+        let remote = remote();
         for body in [r#"{"access_token":"a","token_type":"Bearer"}"#, &EXCHANGED.replace("id-jag\"", "jwt\"")] {
-            let provider = Arc::<Scripted>::default().answer(PROVIDER, 200, body);
-            let refused = asked(&grant(&provider), &stranger, &login()).await.unwrap_err().to_string();
-            assert!(refused.contains("and not an authorization for another server"), "{refused}");
+            let provider = Arc::<ScriptedFetch>::default().answer(PROVIDER, 200, body);
+            let refused = request_token(&grant(&provider), &remote, &login()).await.unwrap_err().to_string();
+            assert!(refused.contains("instead of an identity assertion"), "{refused}");
         }
-        assert!(stranger.asked().is_empty());
+        assert!(remote.urls().is_empty());
     }
 
     #[tokio::test]
-    async fn a_token_about_somebody_elses_client_is_not_sent() {
-        let provider = Arc::<Scripted>::default().answer(PROVIDER, 200, EXCHANGED);
+    async fn id_token_for_another_client_is_not_sent() {
+        let provider = Arc::<ScriptedFetch>::default().answer(PROVIDER, 200, EXCHANGED);
         let Grant::Enterprise(mut enterprise) = grant(&provider) else { unreachable!() };
-        enterprise.id_token = Arc::new(said(&json!({ "aud": "somebody" })));
-        asked(&Grant::Enterprise(enterprise), &stranger(), &login()).await.unwrap_err();
-        assert!(provider.asked().is_empty());
+        enterprise.id_token = Arc::new(said(&json!({ "aud": "other" })));
+        request_token(&Grant::Enterprise(enterprise), &remote(), &login()).await.unwrap_err();
+        assert!(provider.urls().is_empty());
     }
 }

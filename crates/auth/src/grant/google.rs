@@ -1,7 +1,8 @@
-//! Google's application default credentials: a key file, a person's file, or the machine itself, in Google's own order.
+//! Google's application default credentials: a key file, a user's file, or the metadata server of the machine, in
+//! Google's order.
 //!
-//! Nothing of them goes anywhere but to Google: the file says where, over https; the machine is asked where the operator
-//! says.
+//! They are sent to Google only: to the https endpoint in the file, or to the metadata server that the operator
+//! configures.
 
 mod file;
 
@@ -19,57 +20,57 @@ use crate::{
     address,
     fetch::{Fetch, FetchError},
     scope::Scopes,
-    token::{TokenError, TokenReply, TokenRequest},
+    token::{TokenError, TokenResponse, TokenRequest},
 };
 
 /// Google's application default credentials.
 #[derive(Debug)]
 pub struct Google {
-    /// Where their file may be.
-    pub places: Places,
-    /// The way to Google.
+    /// Locations of the credentials file.
+    pub places: CredentialPaths,
+    /// Dialer to Google.
     pub fetch: Arc<dyn Fetch>,
-    /// The machine that is asked about itself where there is no file.
-    pub machine: Machine,
+    /// Metadata server that is used if there is no file.
+    pub machine: GoogleMetadataServer,
 }
 
-/// Where the file may be, in this order. One that is named has to be there.
+/// Locations of the credentials file, in order of precedence. A named file must exist.
 #[derive(Clone, Debug, Default)]
-pub struct Places {
-    /// What the operator wrote.
+pub struct CredentialPaths {
+    /// Path from the configuration.
     pub configured: Option<PathBuf>,
-    /// What `GOOGLE_APPLICATION_CREDENTIALS` says.
+    /// Value of `GOOGLE_APPLICATION_CREDENTIALS`.
     pub variable: Option<PathBuf>,
-    /// Where Google's own programs put it.
+    /// Default path of Google's tools.
     pub well_known: Option<PathBuf>,
 }
 
-/// A machine of Google's, which knows who it is.
+/// The metadata server of a Google Cloud machine.
 #[derive(Debug)]
-pub struct Machine {
-    /// Where it answers.
+pub struct GoogleMetadataServer {
+    /// URL of the metadata server.
     pub url: Url,
-    /// The way there: no other address can be reached on it, and this one without https.
+    /// Dialer that reaches this host only, over http.
     pub fetch: Arc<dyn Fetch>,
 }
 
-/// Who issues these tokens.
+/// Issuer of these tokens.
 pub const ISSUER: &str = "https://accounts.google.com";
-/// Where a machine of Google's answers, unless the operator says otherwise.
-pub const MACHINE: &str = "http://metadata.google.internal";
-/// What is asked for where nothing is said.
-const ALL: &str = "https://www.googleapis.com/auth/cloud-platform";
+/// Default URL of the metadata server.
+pub const METADATA_URL: &str = "http://metadata.google.internal";
+/// Scope that is requested if none is configured.
+const DEFAULT_SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
 const TOKEN_PATH: &str = "/computeMetadata/v1/instance/service-accounts/default/token";
-const FLAVOUR: &str = "metadata-flavor";
-/// Where Google gives tokens, unless a file says otherwise.
+const FLAVOR_HEADER: &str = "metadata-flavor";
+/// Default token endpoint of Google.
 pub(crate) const TOKEN_ENDPOINT: &str = "https://oauth2.googleapis.com/token";
-/// A longer reply of the machine is no token.
+/// Maximum length of a metadata server response in bytes.
 const MAX_REPLY: usize = 64 * 1024;
 
-impl Places {
-    /// What the operator and the variable say, and where Google's own programs put the file in a person's folder.
+impl CredentialPaths {
+    /// Locations from the configuration, the environment variable and the default of Google's tools.
     ///
-    /// `configuration` is `~/.config`, or what Windows calls its application data.
+    /// `configuration` is `~/.config`, or the application data directory on Windows.
     pub fn new(configured: Option<PathBuf>, variable: Option<PathBuf>, configuration: Option<PathBuf>) -> Self {
         let well_known = configuration.map(|folder| folder.join("gcloud/application_default_credentials.json"));
         Self { configured, variable, well_known }
@@ -77,9 +78,9 @@ impl Places {
 }
 
 impl Google {
-    pub(super) async fn ask(&self, scopes: &Scopes) -> Result<TokenReply, GrantError> {
-        let scopes = if scopes.is_empty() { ALL.to_owned() } else { scopes.to_string() };
-        let Some(file) = KeyFile::find(&self.places).await? else { return self.machine.ask(&scopes).await };
+    pub(super) async fn request_token(&self, scopes: &Scopes) -> Result<TokenResponse, GrantError> {
+        let scopes = if scopes.is_empty() { DEFAULT_SCOPE.to_owned() } else { scopes.to_string() };
+        let Some(file) = KeyFile::find(&self.places).await? else { return self.machine.request_token(&scopes).await };
         let params = file.grant(&scopes)?;
         let request = TokenRequest { endpoint: file.endpoint(), client: file.client(), params, prover: None };
         Ok(request.send(&*self.fetch).await?)
@@ -93,38 +94,38 @@ struct Reply {
     expires_in: Option<u64>,
 }
 
-impl Machine {
-    async fn ask(&self, scopes: &str) -> Result<TokenReply, GrantError> {
+impl GoogleMetadataServer {
+    async fn request_token(&self, scopes: &str) -> Result<TokenResponse, GrantError> {
         let mut url = self.url.clone();
         url.set_path(TOKEN_PATH);
         url.query_pairs_mut().clear().append_pair("scopes", &scopes.replace(' ', ","));
         let malformed =
-            |problem: &str| TokenError::Malformed { endpoint: address::shown(&url), problem: problem.to_owned() };
+            |problem: &str| TokenError::Malformed { endpoint: address::redacted(&url), problem: problem.to_owned() };
         let mut request = Request::new(Bytes::new());
-        *request.uri_mut() = url.as_str().parse().map_err(|_| malformed("its address cannot be carried by HTTP"))?;
-        request.headers_mut().insert(FLAVOUR, HeaderValue::from_static("Google"));
+        *request.uri_mut() = url.as_str().parse().map_err(|_| malformed("the URL is invalid"))?;
+        request.headers_mut().insert(FLAVOR_HEADER, HeaderValue::from_static("Google"));
         let response = self.fetch.fetch(request).await.map_err(nowhere)?;
-        // Whoever else answers at this address is not the machine.
-        if response.status() != StatusCode::OK || response.headers().get(FLAVOUR).is_none_or(|name| name != "Google") {
+        // Only the metadata server answers with this header.
+        if response.status() != StatusCode::OK || response.headers().get(FLAVOR_HEADER).is_none_or(|name| name != "Google") {
             return Err(malformed(&format!(
-                "it answers with HTTP {} as no machine of Google's does",
+                "HTTP {}, not an answer of a Google metadata server",
                 response.status().as_u16()
             ))
             .into());
         }
         let body = Some(response.body()).filter(|body| body.len() <= MAX_REPLY);
         let reply = body.and_then(|body| serde_json::from_slice::<Reply>(body).ok());
-        Ok(reply.and_then(Reply::checked).ok_or_else(|| malformed("it answers something else"))?)
+        Ok(reply.and_then(Reply::checked).ok_or_else(|| malformed("not a token response"))?)
     }
 }
 
 impl Reply {
-    fn checked(self) -> Option<TokenReply> {
+    fn checked(self) -> Option<TokenResponse> {
         let fits = !self.access_token.is_empty() && self.access_token.bytes().all(|byte| byte.is_ascii_graphic());
-        fits.then(|| TokenReply {
+        fits.then(|| TokenResponse {
             token: Secret::new(self.access_token),
             kind: self.token_type,
-            lasts: self.expires_in.map(Duration::from_secs),
+            expires_in: self.expires_in.map(Duration::from_secs),
             refresh: None,
             scopes: None,
             issued_kind: None,
@@ -133,12 +134,12 @@ impl Reply {
     }
 }
 
-/// What to do is said where there is neither a file nor a machine.
+/// Explains what to do if there is neither a file nor a metadata server.
 fn nowhere(error: FetchError) -> GrantError {
     match error {
-        FetchError::Unreachable { target, reason } => GrantError::Supply(format!(
-            "there are no application default credentials: no file, and {target} does not answer ({reason}); name the file \
-             in auth.credentials or run `gcloud auth application-default login`"
+        FetchError::Unreachable { target, reason } => GrantError::Configuration(format!(
+            "no application default credentials found: there is no file, and {target} does not answer ({reason}); set \
+             `auth.credentials` or run `gcloud auth application-default login`"
         )),
         other => TokenError::from(other).into(),
     }

@@ -1,4 +1,4 @@
-//! Private keys: read from PEM in the three ways they are written, and signed with.
+//! Private keys: parsed from PEM (PKCS#8, PKCS#1, SEC1) and used for signatures.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ use super::{
 };
 use crate::address;
 
-/// A private key to sign with. It cannot be printed, and nothing of it is in an error.
+/// A private key. It is never printed, and errors contain nothing of it.
 pub struct SigningKey(Kind);
 
 enum Kind {
@@ -35,35 +35,35 @@ enum Kind {
 /// Why a key cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// Some other text.
-    #[error("the private key is not in PEM: it has no line like `-----BEGIN PRIVATE KEY-----` with a key after it")]
+    /// Not PEM.
+    #[error("the private key is not in PEM format: no `-----BEGIN PRIVATE KEY-----` line with a key found")]
     NotPem,
-    /// Nobody can type a passphrase here.
-    #[error("the private key has a passphrase; take it off with `openssl pkcs8 -topk8 -nocrypt`")]
-    Locked,
-    /// Longer than any key.
+    /// The key is protected by a passphrase.
+    #[error("the private key is encrypted; decrypt it with `openssl pkcs8 -topk8 -nocrypt`")]
+    Encrypted,
+    /// Longer than any supported key.
     #[error("the private key is longer than {MAX_PEM} bytes")]
     TooLong,
-    /// PEM, and not a key that can be signed with.
+    /// PEM, but not a usable key.
     #[error("the private key cannot be used: {0}")]
     Unusable(String),
-    /// The key is for something else.
-    #[error("the private key signs with {}, not with {wanted}", named(can))]
+    /// The key does not support the algorithm.
+    #[error("the private key signs with {}, not with {wanted}", join_names(can))]
     Mismatch {
-        /// What it can.
+        /// Algorithms of the key.
         can: &'static [Algorithm],
-        /// What was wanted.
+        /// Requested algorithm.
         wanted: String,
     },
-    /// The system has none.
-    #[error("the system gives no random numbers")]
+    /// The system random number generator failed.
+    #[error("the operating system provides no random numbers")]
     Random,
-    /// What is to be signed cannot be written down.
-    #[error("the claims cannot be written down")]
+    /// The claims cannot be serialized.
+    #[error("the JWT claims cannot be serialized")]
     Claims,
 }
 
-/// An RSA key of 16384 bits is shorter.
+/// Maximum length in bytes; an RSA key of 16384 bits is shorter.
 const MAX_PEM: usize = 32 * 1024;
 
 const EC: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
@@ -75,14 +75,15 @@ const P521: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x23];
 // === impl SigningKey ===
 
 impl SigningKey {
-    /// Reads PEM: PKCS#8, PKCS#1 or SEC1. Line ends may be written `\n`, as they are in variables.
+    /// Parses PEM: PKCS#8, PKCS#1 or SEC1. Line breaks may be written as `
+    /// `, as in environment variables.
     pub fn from_pem(pem: &Secret) -> Result<Self, KeyError> {
         let text = pem.expose();
         if MAX_PEM < text.len() {
             return Err(KeyError::TooLong);
         }
         if text.contains("ENCRYPTED") {
-            return Err(KeyError::Locked);
+            return Err(KeyError::Encrypted);
         }
         let lines = if text.contains("\\n") { text.replace("\\n", "\n") } else { text.to_owned() };
         match PrivateKeyDer::from_pem_slice(lines.as_bytes()).map_err(|_| KeyError::NotPem)? {
@@ -93,14 +94,14 @@ impl SigningKey {
         }
     }
 
-    /// Makes a new key on P-256 and gives it as PEM, to be kept.
+    /// Generates a P-256 key and returns it as PEM.
     pub fn generate() -> Result<Secret, KeyError> {
         let made = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new());
         let text = STANDARD.encode(made.map_err(|_| KeyError::Random)?.as_ref());
         Ok(Secret::new(format!("-----BEGIN PRIVATE KEY-----\n{text}\n-----END PRIVATE KEY-----\n")))
     }
 
-    /// What it can sign with, the usual one first.
+    /// Algorithms that the key supports, the preferred one first.
     pub fn algorithms(&self) -> &'static [Algorithm] {
         match &self.0 {
             Kind::Rsa(_) => &[Algorithm::Rs256, Algorithm::Rs384, Algorithm::Rs512],
@@ -110,21 +111,21 @@ impl SigningKey {
         }
     }
 
-    /// Which algorithm to sign with: the configured one, else the first of its own that the other side takes.
+    /// Selects the configured algorithm, otherwise the first that the remote side accepts.
     ///
-    /// Whoever lists none takes the usual one.
+    /// An empty list of accepted algorithms selects the preferred one.
     pub fn choose(&self, configured: Option<Algorithm>, taken: &[String]) -> Result<Algorithm, KeyError> {
         let can = self.algorithms();
         let [usual, ..] = can else { return Err(KeyError::NotPem) };
         let (found, wanted) = match configured {
             Some(wanted) => (can.iter().find(|own| **own == wanted), wanted.to_string()),
             None if taken.is_empty() => (Some(usual), String::new()),
-            None => (can.iter().find(|own| taken.iter().any(|name| name == own.name())), listed(taken)),
+            None => (can.iter().find(|own| taken.iter().any(|name| name == own.name())), summarize(taken)),
         };
         found.copied().ok_or(KeyError::Mismatch { can, wanted })
     }
 
-    /// Signs bytes, as signed texts have signatures: for elliptic curves both numbers, one after the other.
+    /// Signs bytes in the format of JWS; for elliptic curves the concatenation of r and s.
     pub(super) fn sign(&self, algorithm: Algorithm, message: &[u8]) -> Result<Vec<u8>, KeyError> {
         let random = SystemRandom::new();
         match (&self.0, algorithm) {
@@ -143,10 +144,10 @@ impl SigningKey {
         }
     }
 
-    /// The public half as JSON, for a key on P-256, in the order of names that a thumbprint has.
+    /// Public key of a P-256 key as JWK, with members in the order of a thumbprint.
     pub fn public_jwk(&self) -> Option<Value> {
         let Kind::P256(key) = &self.0 else { return None };
-        // Uncompressed: a four, then both coordinates.
+        // Uncompressed point: 0x04, then both coordinates.
         let point = key.public_key().as_ref().get(1..65)?;
         let (x, y) = point.split_at(32);
         Some(json!({ "crv": "P-256", "kty": "EC", "x": encode(x), "y": encode(y) }))
@@ -157,20 +158,20 @@ impl SigningKey {
         match algorithm {
             RSA => RsaKeyPair::from_pkcs8(pkcs8).map(Self::rsa).map_err(unusable),
             EC => Self::from_sec1(key, curve),
-            _ => Err(unusable("it is neither for RSA nor for an elliptic curve")),
+            _ => Err(unusable("it is neither an RSA key nor an elliptic curve key")),
         }
     }
 
-    /// Reads SEC1; the curve may be said outside of it.
+    /// Parses SEC1; `outer` is the curve that PKCS#8 names.
     fn from_sec1(sec1: &[u8], outer: Option<&[u8]>) -> Result<Self, KeyError> {
         let Sec1 { private, curve: inner, public } = Sec1::read(sec1).ok_or_else(|| unreadable("SEC1"))?;
         match outer.or(inner) {
-            Some(P256) => on_curve(&ECDSA_P256_SHA256_FIXED_SIGNING, private, public).map(|key| Self(Kind::P256(key))),
-            Some(P384) => on_curve(&ECDSA_P384_SHA384_FIXED_SIGNING, private, public).map(|key| Self(Kind::P384(key))),
+            Some(P256) => ecdsa_key(&ECDSA_P256_SHA256_FIXED_SIGNING, private, public).map(|key| Self(Kind::P256(key))),
+            Some(P384) => ecdsa_key(&ECDSA_P384_SHA384_FIXED_SIGNING, private, public).map(|key| Self(Kind::P384(key))),
             Some(P521) => p521::ecdsa::SigningKey::from_slice(private)
                 .map(|key| Self(Kind::P521(Box::new(key))))
-                .map_err(|_| unusable("it is not a number of its curve")),
-            _ => Err(unusable("its curve is none of P-256, P-384 and P-521")),
+                .map_err(|_| unusable("it is not a valid number for its curve")),
+            _ => Err(unusable("its curve is not P-256, P-384 or P-521")),
         }
     }
 
@@ -181,7 +182,7 @@ impl SigningKey {
 
 impl fmt::Debug for SigningKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SigningKey({})", named(self.algorithms()))
+        write!(f, "SigningKey({})", join_names(self.algorithms()))
     }
 }
 
@@ -191,13 +192,13 @@ fn sign_rsa(key: &RsaKeyPair, padding: &'static dyn RsaEncoding, message: &[u8])
     Ok(signature)
 }
 
-fn on_curve(
+fn ecdsa_key(
     algorithm: &'static EcdsaSigningAlgorithm,
     private: &[u8],
     public: Option<&[u8]>,
 ) -> Result<EcdsaKeyPair, KeyError> {
     let public =
-        public.ok_or_else(|| unusable("its public half is missing; `openssl pkcs8 -topk8 -nocrypt` adds it"))?;
+        public.ok_or_else(|| unusable("its public key is missing; `openssl pkcs8 -topk8 -nocrypt` adds it"))?;
     EcdsaKeyPair::from_private_key_and_public_key(algorithm, private, public, &SystemRandom::new()).map_err(unusable)
 }
 
@@ -209,15 +210,15 @@ fn unreadable(form: &str) -> KeyError {
     unusable(format_args!("it is not {form}"))
 }
 
-fn named(algorithms: &[Algorithm]) -> String {
+fn join_names(algorithms: &[Algorithm]) -> String {
     algorithms.iter().map(|algorithm| algorithm.name()).collect::<Vec<_>>().join(", ")
 }
 
-/// What a stranger lists is cut here in messages.
+/// Remote lists are truncated to this many characters in messages.
 const MAX_LISTED: usize = 100;
 
-/// Names that a stranger lists, cut short.
-fn listed(names: &[String]) -> String {
+/// Joins names that a remote party lists, truncated.
+fn summarize(names: &[String]) -> String {
     let joined = names.iter().take(6).map(String::as_str).collect::<Vec<_>>().join(", ");
-    address::told(&joined, MAX_LISTED)
+    address::sanitize(&joined, MAX_LISTED)
 }

@@ -101,13 +101,13 @@ fn decode(text: &str) -> Vec<u8> {
     URL_SAFE_NO_PAD.decode(text).unwrap()
 }
 
-/// The bytes between two marks of a PEM text.
+/// Bytes between the markers of a PEM text.
 fn der(pem: &str) -> Vec<u8> {
     let lines: String = pem.lines().filter(|line| !line.starts_with('-')).collect();
     base64::engine::general_purpose::STANDARD.decode(lines).unwrap()
 }
 
-/// The public half: the last bytes of SEC1.
+/// Public key: the last bytes of SEC1.
 fn public(sec1: &str, length: usize) -> Vec<u8> {
     let der = der(sec1);
     der[der.len() - length..].to_vec()
@@ -118,20 +118,20 @@ fn claims() -> Map<String, Value> {
     claims
 }
 
-/// What was signed, and the signature.
+/// Signed message and signature.
 fn signed(pem: &str, algorithm: Algorithm) -> (String, Vec<u8>) {
     let text = sign(&key(pem), algorithm, &Header::default(), &claims()).unwrap();
     let (message, signature) = text.expose().rsplit_once('.').unwrap();
     (message.to_owned(), decode(signature))
 }
 
-/// The modulus of the key of A.2, from its place in PKCS#1.
+/// Modulus of the key of A.2, from its offset in PKCS#1.
 fn modulus() -> Vec<u8> {
     der(RSA)[12..12 + 256].to_vec()
 }
 
 #[test]
-fn the_published_signature_comes_out_again() {
+fn published_rsa_signature_is_reproduced() {
     let signature = key(RSA).sign(Algorithm::Rs256, A2.as_bytes()).unwrap();
     assert_eq!(encode(signature), A2_SIGNATURE);
     let wrapped = wrapped_rsa();
@@ -154,7 +154,7 @@ fn wrapped_rsa() -> String {
 }
 
 #[test]
-fn an_rsa_key_signs_with_each_length() {
+fn rsa_key_signs_with_each_hash_length() {
     let public = RsaPublicKeyComponents { n: modulus(), e: vec![1, 0, 1] };
     let (message, signature) = signed(RSA, Algorithm::Rs384);
     public.verify(&RSA_PKCS1_2048_8192_SHA384, message.as_bytes(), &signature).unwrap();
@@ -165,7 +165,7 @@ fn an_rsa_key_signs_with_each_length() {
 }
 
 #[test]
-fn curves_sign_what_their_public_half_verifies() {
+fn curve_signatures_verify_with_the_public_key() {
     let verified = |pem, algorithm, public: Vec<u8>, verifier: &'static dyn VerificationAlgorithm| {
         let (message, signature) = signed(pem, algorithm);
         UnparsedPublicKey::new(verifier, public).verify(message.as_bytes(), &signature).unwrap();
@@ -176,12 +176,12 @@ fn curves_sign_what_their_public_half_verifies() {
 }
 
 #[test]
-fn the_largest_curve_signs_as_well() {
+fn p521_signatures_verify_with_the_public_key() {
     let public = p521::ecdsa::VerifyingKey::from_sec1_bytes(&public(P521, 133)).unwrap();
     let published = "AdwMgeerwtHoh-l192l60hp9wAHZFVJbLfD_UxMi70cwnZOYaRI1bKPWROc-mZZqwqT2SI-KGDKB34XO0aw_7XdtAG8GaSwFKdCA\
                      PZgoXD2YBJZCPEX3xKpRwcdOO8KpEHwJjyqOgzDO7iKvU8vcnwNrmxYbSW9ERBXukOXolLzeO_Jn";
     let published = p521::ecdsa::Signature::from_slice(&decode(published)).unwrap();
-    public.verify(b"eyJhbGciOiJFUzUxMiJ9.UGF5bG9hZA", &published).expect("the verifier is the one that others use");
+    public.verify(b"eyJhbGciOiJFUzUxMiJ9.UGF5bG9hZA", &published).expect("the published signature verifies");
     for pem in [P521, P521_PKCS8] {
         let (message, signature) = signed(pem, Algorithm::Es512);
         assert_eq!(signature.len(), 132);
@@ -190,7 +190,7 @@ fn the_largest_curve_signs_as_well() {
 }
 
 #[test]
-fn headers_and_claims_are_written_as_given() {
+fn headers_and_claims_are_serialized_as_given() {
     let header = Header { kind: Some("dpop+jwt"), key_id: Some("7".to_owned()), jwk: key(P256).public_jwk() };
     let text = sign(&key(P256), Algorithm::Es256, &header, &claims()).unwrap();
     let parts: Vec<_> = text.expose().split('.').collect();
@@ -211,7 +211,7 @@ fn headers_and_claims_are_written_as_given() {
 }
 
 #[test]
-fn the_algorithm_is_the_configured_one_or_one_that_both_sides_know() {
+fn algorithm_is_the_configured_one_or_one_that_both_sides_support() {
     let taken = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
     let rsa = key(RSA);
     assert_eq!(rsa.choose(None, &[]), Ok(Algorithm::Rs256));
@@ -228,7 +228,7 @@ fn the_algorithm_is_the_configured_one_or_one_that_both_sides_know() {
 }
 
 #[test]
-fn a_key_is_found_among_other_things_and_in_one_line() {
+fn key_is_found_among_other_text_and_in_one_line() {
     let parameters = "-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n";
     key(&format!("Bag Attributes\n{parameters}{P256}"));
     key(&P256.replace('\n', "\\n"));
@@ -236,16 +236,16 @@ fn a_key_is_found_among_other_things_and_in_one_line() {
 }
 
 #[test]
-fn what_is_wrong_with_a_key_is_said_without_showing_it() {
+fn key_errors_do_not_show_the_key() {
     let wrong = |pem: &str| SigningKey::from_pem(&Secret::new(pem)).unwrap_err();
     assert_eq!(wrong("c2VjcmV0"), KeyError::NotPem);
     assert_eq!(wrong("-----BEGIN CERTIFICATE-----\nc2VjcmV0\n-----END CERTIFICATE-----\n"), KeyError::NotPem);
     assert_eq!(
         wrong("-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----"),
-        KeyError::Locked
+        KeyError::Encrypted
     );
     assert_eq!(wrong(&"a".repeat(32 * 1024 + 1)), KeyError::TooLong);
-    assert!(wrong(P256_BARE).to_string().contains("its public half is missing"));
+    assert!(wrong(P256_BARE).to_string().contains("its public key is missing"));
     let cut = P256_PKCS8.replace("MIGHAgEAMBMGByqGSM49", "MIGHAgEAMBMGByqGSM50");
     for broken in [cut.as_str(), &RSA.replace("MIIEowIBAAKCAQEA", "MIIEowIBAAKCAQEB")] {
         let said = format!("{0} {0:?}", wrong(broken));
@@ -256,7 +256,7 @@ fn what_is_wrong_with_a_key_is_said_without_showing_it() {
 }
 
 #[test]
-fn a_made_key_signs_after_it_was_kept() {
+fn generated_key_signs_after_it_was_stored() {
     let kept = SigningKey::generate().unwrap();
     let key = SigningKey::from_pem(&kept).unwrap();
     assert_eq!(key.algorithms(), [Algorithm::Es256]);

@@ -1,23 +1,23 @@
-//! Who signs people in to a server, by its own word (RFC 9728).
+//! Protected resource metadata (RFC 9728): the authorization servers of an MCP server.
 
 use serde::Deserialize;
 use url::Url;
 
-use super::{MetadataError, at_origin, first, parsed, quoted, shown_all, unreadable};
+use super::{MetadataError, at_origin, first, parsed, quoted, redacted_all, unreadable};
 use crate::{
-    address::{self, shown},
+    address::{self, redacted},
     fetch::Fetch,
     scope::Scopes,
 };
 
-/// What a server says about who signs people in.
+/// Protected resource metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceMetadata {
-    /// What it calls itself; asked for as `resource`, exactly as it is written here.
+    /// Resource identifier; sent as `resource`, exactly as written here.
     pub resource: String,
-    /// Who signs people in, at least one.
+    /// Issuers of the authorization servers, at least one.
     pub issuers: Vec<String>,
-    /// All scopes it knows, where it says so.
+    /// Supported scopes, if listed.
     pub scopes: Option<Scopes>,
 }
 
@@ -29,19 +29,20 @@ struct Document {
     scopes_supported: Option<Vec<String>>,
 }
 
-/// More authorization servers for one server are nonsense.
+/// Maximum number of authorization servers.
 const MAX_ISSUERS: usize = 20;
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
 impl ResourceMetadata {
-    /// Finds it: where the refusal says, and nowhere else if it says so; else beside the server's path, else at the root.
-    pub async fn find(fetch: &dyn Fetch, server: &Url, told: Option<&str>) -> Result<Self, MetadataError> {
-        let places = match told {
-            Some(told) => vec![told_place(server, told)?],
+    /// Fetches the metadata from the URL in the challenge, if there is one; otherwise from the well-known URLs for the
+    /// path and for the root.
+    pub async fn find(fetch: &dyn Fetch, server: &Url, named: Option<&str>) -> Result<Self, MetadataError> {
+        let places = match named {
+            Some(named) => vec![named_place(server, named)?],
             None => well_known(server),
         };
         let Some((place, document)) = first(fetch, &places).await? else {
-            return Err(MetadataError::NoResource { server: shown(server), tried: shown_all(&places) });
+            return Err(MetadataError::NoResource { server: redacted(server), tried: redacted_all(&places) });
         };
         Self::checked(&place, parsed(&place, &document)?, server)
     }
@@ -49,20 +50,20 @@ impl ResourceMetadata {
     fn checked(place: &Url, document: Document, server: &Url) -> Result<Self, MetadataError> {
         let Document { resource, authorization_servers: issuers, scopes_supported } = document;
         if !covers(&resource, server) {
-            let (place, resource, server) = (shown(place), quoted(&resource), shown(server));
+            let (place, resource, server) = (redacted(place), quoted(&resource), redacted(server));
             return Err(MetadataError::ForeignResource { place, resource, server });
         }
         if issuers.is_empty() || MAX_ISSUERS < issuers.len() {
-            return Err(unreadable(place, format!("names {} authorization servers", issuers.len())));
+            return Err(unreadable(place, format!("{} authorization servers are listed; 1 to {MAX_ISSUERS} are expected", issuers.len())));
         }
         let scopes = scopes_supported.map(|names| Scopes::from_names(names.iter().map(String::as_str))).transpose();
-        let scopes = scopes.map_err(|bad| unreadable(place, format!("lists scopes that are none: {bad}")))?;
+        let scopes = scopes.map_err(|bad| unreadable(place, format!("invalid scopes: {bad}")))?;
         Ok(Self { resource, issuers, scopes: scopes.filter(|scopes| !scopes.is_empty()) })
     }
 }
 
-fn told_place(server: &Url, told: &str) -> Result<Url, MetadataError> {
-    address::read("resource_metadata", told).map_err(|source| MetadataError::Address { place: shown(server), source })
+fn named_place(server: &Url, named: &str) -> Result<Url, MetadataError> {
+    address::parse("resource_metadata", named).map_err(|source| MetadataError::Address { place: redacted(server), source })
 }
 
 fn well_known(server: &Url) -> Vec<Url> {
@@ -74,7 +75,7 @@ fn well_known(server: &Url) -> Vec<Url> {
     places
 }
 
-/// Whether a resource of this name is the server: the same address, or one above it at the same origin.
+/// Whether the resource is the server's URL or a parent of it at the same origin.
 fn covers(resource: &str, server: &Url) -> bool {
     let Ok(resource) = Url::parse(resource) else { return false };
     if resource.origin() != server.origin() || !resource.origin().is_tuple() || resource.fragment().is_some() {
@@ -94,57 +95,57 @@ mod tests {
     use url::Url;
 
     use super::{ResourceMetadata, covers};
-    use crate::{metadata::MetadataError, scripted::Scripted};
+    use crate::{metadata::MetadataError, scripted::ScriptedFetch};
 
     const PATH: &str = "https://example.org/.well-known/oauth-protected-resource/mcp";
     const ROOT: &str = "https://example.org/.well-known/oauth-protected-resource";
     const GOOD: &str = r#"{"resource":"https://example.org/mcp","authorization_servers":["https://login.example"]}"#;
 
-    async fn find(stranger: &Scripted, told: Option<&str>) -> Result<ResourceMetadata, MetadataError> {
-        ResourceMetadata::find(stranger, &Url::parse("https://example.org/mcp?key=1").unwrap(), told).await
+    async fn find(remote: &ScriptedFetch, named: Option<&str>) -> Result<ResourceMetadata, MetadataError> {
+        ResourceMetadata::find(remote, &Url::parse("https://example.org/mcp?key=1").unwrap(), named).await
     }
 
-    fn stranger() -> Arc<Scripted> {
+    fn remote() -> Arc<ScriptedFetch> {
         Arc::default()
     }
 
     #[tokio::test]
-    async fn the_place_the_refusal_names_is_the_only_one() {
-        let told = "https://example.org/anywhere/prm";
-        let stranger = stranger().answer(told, 200, GOOD).answer(PATH, 200, GOOD);
-        assert_eq!(find(&stranger, Some(told)).await.unwrap().issuers, ["https://login.example"]);
-        assert_eq!(stranger.asked(), [told]);
-        assert!(find(&stranger, Some("https://example.org/none")).await.is_err());
-        assert!(find(&stranger, Some("http://example.org/prm")).await.is_err());
-        assert!(find(&stranger, Some("file:///etc/passwd")).await.is_err());
-        assert_eq!(stranger.asked().len(), 2, "nothing else was asked");
+    async fn metadata_url_of_the_challenge_is_the_only_one_tried() {
+        let named = "https://example.org/anywhere/prm";
+        let remote = remote().answer(named, 200, GOOD).answer(PATH, 200, GOOD);
+        assert_eq!(find(&remote, Some(named)).await.unwrap().issuers, ["https://login.example"]);
+        assert_eq!(remote.urls(), [named]);
+        assert!(find(&remote, Some("https://example.org/none")).await.is_err());
+        assert!(find(&remote, Some("http://example.org/prm")).await.is_err());
+        assert!(find(&remote, Some("file:///etc/passwd")).await.is_err());
+        assert_eq!(remote.urls().len(), 2, "nothing else was requested");
     }
 
     #[tokio::test]
-    async fn beside_the_path_comes_before_the_root() {
-        let both = stranger().answer(PATH, 200, GOOD).answer(ROOT, 200, GOOD);
+    async fn path_location_comes_before_the_root() {
+        let both = remote().answer(PATH, 200, GOOD).answer(ROOT, 200, GOOD);
         find(&both, None).await.unwrap();
-        assert_eq!(both.asked(), [PATH]);
-        let root = stranger().answer(PATH, 200, "<html>").answer(ROOT, 200, GOOD);
+        assert_eq!(both.urls(), [PATH]);
+        let root = remote().answer(PATH, 200, "<html>").answer(ROOT, 200, GOOD);
         find(&root, None).await.unwrap();
-        assert_eq!(root.asked(), [PATH, ROOT]);
-        let none = find(&stranger(), None).await.unwrap_err();
+        assert_eq!(root.urls(), [PATH, ROOT]);
+        let none = find(&remote(), None).await.unwrap_err();
         assert!(matches!(none, MetadataError::NoResource { .. }), "{none}");
     }
 
-    /// CVE-2026-104850: a server chose the authorization server for somebody else's resource.
+    /// CVE-2026-104850: a server chose the authorization server for the resource of another server.
     #[tokio::test]
-    async fn a_document_about_another_server_is_refused() {
+    async fn metadata_of_another_resource_is_refused() {
         let foreign = GOOD.replace("https://example.org/mcp", "https://bank.example/mcp");
-        let refused = find(&stranger().answer(PATH, 200, foreign), None).await.unwrap_err();
+        let refused = find(&remote().answer(PATH, 200, foreign), None).await.unwrap_err();
         assert_eq!(
             refused.to_string(),
-            format!("{PATH} is about https://bank.example/mcp, which is not https://example.org/mcp")
+            format!("protected resource metadata at {PATH} is for https://bank.example/mcp, not for https://example.org/mcp")
         );
     }
 
     #[tokio::test]
-    async fn a_document_that_helps_nobody_is_refused() {
+    async fn incomplete_metadata_is_refused() {
         for document in [
             r#"{"resource":"https://example.org/mcp"}"#.to_owned(),
             r#"{"resource":"https://example.org/mcp","authorization_servers":[]}"#.to_owned(),
@@ -153,13 +154,13 @@ mod tests {
             GOOD.replace('}', r#","scopes_supported":["a b"]}"#),
             r#"{"authorization_servers":["https://login.example"]}"#.to_owned(),
         ] {
-            let refused = find(&stranger().answer(PATH, 200, document.clone()), None).await.unwrap_err();
+            let refused = find(&remote().answer(PATH, 200, document.clone()), None).await.unwrap_err();
             assert!(matches!(refused, MetadataError::Unreadable { .. }), "{document}: {refused}");
         }
     }
 
     #[test]
-    fn a_resource_is_the_server_or_above_it() {
+    fn resource_covers_the_server_and_paths_below_it() {
         let server = Url::parse("https://example.org/a/mcp").unwrap();
         for good in
             ["https://example.org/a/mcp", "https://example.org", "https://example.org/a/", "https://EXAMPLE.org:443/a"]

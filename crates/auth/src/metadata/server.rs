@@ -1,52 +1,52 @@
-//! How an authorization server signs people in, by its own word (RFC 8414, OpenID Connect Discovery).
+//! Authorization server metadata (RFC 8414, OpenID Connect Discovery).
 
 use serde::Deserialize;
 use url::Url;
 
-use super::{MetadataError, any_document, at_origin, document, first, parsed, quoted, shown_all, unreadable};
+use super::{MetadataError, any_document, at_origin, document, first, parsed, quoted, redacted_all, unreadable};
 use crate::{
-    address::{self, shown},
+    address::{self, redacted},
     fetch::Fetch,
     scope::Scopes,
 };
 
-/// An authorization server.
+/// Metadata of an authorization server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerMetadata {
-    /// Who it is; everything it gives is bound to this text, letter by letter.
+    /// Issuer identifier; compared byte by byte.
     pub issuer: String,
-    /// Where people sign in.
+    /// Authorization endpoint.
     pub authorization_endpoint: Option<Url>,
-    /// Where tokens come from.
+    /// Token endpoint.
     pub token_endpoint: Url,
-    /// Where clients register themselves.
+    /// Client registration endpoint.
     pub registration_endpoint: Option<Url>,
-    /// All scopes it knows, where it says so.
+    /// Supported scopes, if listed.
     pub scopes: Option<Scopes>,
-    /// How clients may say who they are, where it says so.
+    /// Supported client authentication methods, if listed.
     pub auth_methods: Option<Vec<String>>,
-    /// How their assertions may be signed, where it says so.
+    /// Supported algorithms of client assertions, if listed.
     pub auth_algorithms: Option<Vec<String>>,
-    /// How proofs of possession may be signed; none where it takes none.
+    /// Supported DPoP algorithms; `None` if DPoP is not supported.
     pub proof_algorithms: Option<Vec<String>>,
-    /// Profiles of grants it takes.
+    /// Supported grant profiles.
     pub grant_profiles: Vec<String>,
-    /// Whether it says that it takes PKCE with S256.
+    /// Whether PKCE with S256 is supported.
     pub pkce: Pkce,
-    /// Whether it names itself in every callback.
-    pub names_itself: bool,
-    /// Whether a client's id may be the address of a document about it.
-    pub takes_documents: bool,
+    /// Whether every callback carries `iss`.
+    pub sends_iss: bool,
+    /// Whether a client id may be the URL of a client metadata document.
+    pub supports_client_documents: bool,
 }
 
 /// What is known about PKCE with S256.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pkce {
-    /// It says that it takes it.
+    /// The metadata lists it.
     Supported,
-    /// It does not say so.
-    Unsaid,
-    /// The operator named the endpoints or let the oldest servers in, and has judged this.
+    /// The metadata does not list it.
+    NotAdvertised,
+    /// The operator configured the endpoints or allowed a 2025-03-26 server, and accepts the risk.
     Waived,
 }
 
@@ -70,16 +70,16 @@ const OAUTH: &str = "/.well-known/oauth-authorization-server";
 const OPENID: &str = "/.well-known/openid-configuration";
 
 impl ServerMetadata {
-    /// Finds the metadata of an issuer, in the specified places and order; its own name for itself has to be the same.
+    /// Finds the metadata of an issuer in the specified locations and order; the document must name the same issuer.
     pub async fn find(fetch: &dyn Fetch, issuer: &str) -> Result<Self, MetadataError> {
         let places = well_known(issuer)?;
         match first(fetch, &places).await? {
             Some((place, document)) => Self::checked(&place, &document, Some(issuer)),
-            None => Err(MetadataError::NoServer { issuer: issuer.to_owned(), tried: shown_all(&places) }),
+            None => Err(MetadataError::NoServer { issuer: issuer.to_owned(), tried: redacted_all(&places) }),
         }
     }
 
-    /// Reads the document that the operator named; whoever it says it is, is the issuer, unless that was said too.
+    /// Reads the document that the operator configured. Without `issuer`, the document names the issuer.
     pub async fn at(fetch: &dyn Fetch, place: &Url, issuer: Option<&str>) -> Result<Self, MetadataError> {
         match document(fetch, place).await? {
             Some(document) => Self::checked(place, &document, issuer),
@@ -87,11 +87,11 @@ impl ServerMetadata {
         }
     }
 
-    /// A server of 2025-03-26, which says nothing about who signs people in: it does so itself, at its own origin.
+    /// Metadata of a 2025-03-26 server, which is its own authorization server at its origin.
     ///
-    /// Where it has no metadata either, its endpoints are where that revision has them. Nothing says that it takes
-    /// PKCE, so the operator has to have agreed to this.
-    pub async fn of_old(fetch: &dyn Fetch, server: &Url) -> Result<Self, MetadataError> {
+    /// Without a metadata document, the default endpoints of that revision are used. PKCE support is unknown, so the
+    /// operator must have allowed this.
+    pub async fn legacy(fetch: &dyn Fetch, server: &Url) -> Result<Self, MetadataError> {
         let origin = server.origin().ascii_serialization();
         let place = at_origin(server, OAUTH);
         let found = match any_document(fetch, &place).await? {
@@ -105,7 +105,7 @@ impl ServerMetadata {
         Ok(Self { pkce: Pkce::Waived, ..found })
     }
 
-    /// A server of which only this is known.
+    /// Metadata with only an issuer and a token endpoint.
     pub fn bare(issuer: String, token_endpoint: Url) -> Self {
         Self {
             issuer,
@@ -118,34 +118,34 @@ impl ServerMetadata {
             proof_algorithms: None,
             grant_profiles: Vec::new(),
             pkce: Pkce::Waived,
-            names_itself: false,
-            takes_documents: false,
+            sends_iss: false,
+            supports_client_documents: false,
         }
     }
 
-    /// Where people sign in, if their code is safe on its way back.
+    /// The authorization endpoint, if PKCE is supported.
     pub fn sign_in_page(&self) -> Result<&Url, MetadataError> {
         let issuer = || self.issuer.clone();
-        if self.pkce == Pkce::Unsaid {
+        if self.pkce == Pkce::NotAdvertised {
             return Err(MetadataError::NoPkce { issuer: issuer() });
         }
-        let problem = || "has no authorization_endpoint, so nobody can sign in there".to_owned();
+        let problem = || "the metadata has no `authorization_endpoint`, so that interactive sign-in is not possible".to_owned();
         let page = self.authorization_endpoint.as_ref();
         let page = page.ok_or_else(|| MetadataError::Unreadable { place: issuer(), problem: problem() })?;
-        // Also where the operator named it: a person's browser is sent there.
-        let checked = address::read("authorization_endpoint", page.as_str());
+        // This also holds for a configured URL, because a browser is sent there.
+        let checked = address::parse("authorization_endpoint", page.as_str());
         checked.map(|_| page).map_err(|source| MetadataError::Address { place: issuer(), source })
     }
 
-    /// Nothing of the document is looked at before it is known to be the issuer's.
+    /// Checks the issuer before anything else in the document is used.
     fn checked(place: &Url, document: &[u8], issuer: Option<&str>) -> Result<Self, MetadataError> {
         let document: Document = parsed(place, document)?;
         if let Some(issuer) = issuer.filter(|issuer| *issuer != document.issuer) {
-            let (place, found, issuer) = (shown(place), quoted(&document.issuer), issuer.to_owned());
+            let (place, found, issuer) = (redacted(place), quoted(&document.issuer), issuer.to_owned());
             return Err(MetadataError::WrongIssuer { place, found, issuer });
         }
-        let bad = |source| MetadataError::Address { place: shown(place), source };
-        let read = |what, text: &str| address::read(what, text).map_err(bad);
+        let bad = |source| MetadataError::Address { place: redacted(place), source };
+        let read = |what, text: &str| address::parse(what, text).map_err(bad);
         let maybe = |what, text: Option<&str>| text.map(|text| read(what, text)).transpose();
         let pkce = document.code_challenge_methods_supported.unwrap_or_default();
         let scopes = document.scopes_supported.unwrap_or_default();
@@ -154,26 +154,27 @@ impl ServerMetadata {
             authorization_endpoint: maybe("authorization_endpoint", document.authorization_endpoint.as_deref())?,
             token_endpoint: read("token_endpoint", &document.token_endpoint)?,
             registration_endpoint: maybe("registration_endpoint", document.registration_endpoint.as_deref())?,
-            // Only looked at for a name; one that cannot be read is not that name.
+            // An invalid list is treated as empty: it is only searched for one name.
             scopes: Scopes::from_names(scopes.iter().map(String::as_str)).ok().filter(|scopes| !scopes.is_empty()),
             auth_methods: document.token_endpoint_auth_methods_supported,
             auth_algorithms: document.token_endpoint_auth_signing_alg_values_supported,
             proof_algorithms: document.dpop_signing_alg_values_supported,
             grant_profiles: document.authorization_grant_profiles_supported.unwrap_or_default(),
-            pkce: if pkce.iter().any(|method| method == "S256") { Pkce::Supported } else { Pkce::Unsaid },
-            names_itself: document.authorization_response_iss_parameter_supported.unwrap_or_default(),
-            takes_documents: document.client_id_metadata_document_supported.unwrap_or_default(),
+            pkce: if pkce.iter().any(|method| method == "S256") { Pkce::Supported } else { Pkce::NotAdvertised },
+            sends_iss: document.authorization_response_iss_parameter_supported.unwrap_or_default(),
+            supports_client_documents: document.client_id_metadata_document_supported.unwrap_or_default(),
             issuer: document.issuer,
         })
     }
 }
 
-/// Where the metadata of an issuer is, in this order. With a path, never at the bare root: that is another issuer's.
+/// Metadata locations of an issuer, in order. With a path, the root location is excluded, because it belongs to another
+/// issuer.
 fn well_known(issuer: &str) -> Result<Vec<Url>, MetadataError> {
     let bad = |source| MetadataError::Address { place: quoted(issuer), source };
-    let url = address::read("issuer", issuer).map_err(bad)?;
+    let url = address::parse("issuer", issuer).map_err(bad)?;
     if url.query().is_some() || url.fragment().is_some() {
-        return Err(bad(address::BadAddress { what: "issuer", problem: "has a query or a fragment" }));
+        return Err(bad(address::InvalidUrl { what: "issuer", problem: "must not have a query or a fragment" }));
     }
     let path = url.path().trim_end_matches('/');
     let mut paths = vec![format!("{OAUTH}{path}"), format!("{OPENID}{path}")];

@@ -1,18 +1,18 @@
-//! Many who wait, one who asks.
+//! Tests of token refresh with several waiting callers.
 
 use std::sync::Arc;
 
 use futures_util::future::join_all;
 use toolway_config::Secret;
 
-use super::{Renewal, RenewalError};
+use super::{TokenRefresh, RefreshError};
 use crate::{
     credential::{AuthMethod, Credential, CredentialKey, Registration, RegistrationSource, TokenKind, Tokens},
-    renewals::Renewals,
+    refresh_tracker::RefreshTracker,
     scope::Scopes,
-    scripted::Scripted,
+    scripted::ScriptedFetch,
     settings::Settings,
-    vault::{MemoryVault, Vault as _, full::Full},
+    vault::{MemoryVault, Vault as _, full::FullVault},
 };
 
 const TOKEN: &str = "https://login.example/token";
@@ -31,11 +31,11 @@ async fn kept(source: RegistrationSource) -> MemoryVault {
     let tokens = Tokens {
         access: Secret::new("old"),
         kind: TokenKind::Bearer,
-        ends: Some(0),
+        expires_at: Some(0),
         refresh: Some(Secret::new("r1-refresh")),
         requested: Scopes::parse("a").unwrap(),
         granted: None,
-        since: 0,
+        obtained_at: 0,
     };
     let client = Registration {
         id: "client".to_owned(),
@@ -43,7 +43,7 @@ async fn kept(source: RegistrationSource) -> MemoryVault {
         method: AuthMethod::Basic,
         source,
         redirect: None,
-        secret_ends: None,
+        secret_expires_at: None,
     };
     let credential = Credential {
         server: "https://example.org/mcp".to_owned(),
@@ -56,61 +56,61 @@ async fn kept(source: RegistrationSource) -> MemoryVault {
     vault
 }
 
-async fn renew(stranger: &Scripted, vault: &MemoryVault) -> Result<Credential, RenewalError> {
-    renew_with(stranger, vault, &Settings::default()).await
+async fn renew(remote: &ScriptedFetch, vault: &MemoryVault) -> Result<Credential, RefreshError> {
+    renew_with(remote, vault, &Settings::default()).await
 }
 
-async fn renew_with(stranger: &Scripted, vault: &MemoryVault, settings: &Settings) -> Result<Credential, RenewalError> {
-    Renewal { fetch: stranger, vault, proofs: None, settings, renewals: &Renewals::default() }
-        .renew(&key(), &Secret::new("old"))
+async fn renew_with(remote: &ScriptedFetch, vault: &MemoryVault, settings: &Settings) -> Result<Credential, RefreshError> {
+    TokenRefresh { fetch: remote, vault, proofs: None, settings, refreshes: &RefreshTracker::default() }
+        .run(&key(), &Secret::new("old"))
         .await
 }
 
-fn stranger(status: u16, body: &str) -> Arc<Scripted> {
-    Arc::<Scripted>::default().answer(TOKEN, status, body)
+fn remote(status: u16, body: &str) -> Arc<ScriptedFetch> {
+    Arc::<ScriptedFetch>::default().answer(TOKEN, status, body)
 }
 
 const NEW: &str = r#"{"access_token":"new","token_type":"Bearer","expires_in":60,"refresh_token":"r2-refresh"}"#;
 
 #[tokio::test]
-async fn of_eight_one_asks_and_all_have_the_new_token() {
-    let (stranger, vault) = (stranger(200, NEW), kept(RegistrationSource::Dynamic).await);
-    let renewed = join_all((0..8).map(|_| renew(&stranger, &vault))).await;
+async fn eight_concurrent_refreshes_send_one_request() {
+    let (remote, vault) = (remote(200, NEW), kept(RegistrationSource::Dynamic).await);
+    let renewed = join_all((0..8).map(|_| renew(&remote, &vault))).await;
     assert!(renewed.iter().all(|renewed| renewed.as_ref().unwrap().tokens.as_ref().unwrap().access.expose() == "new"));
-    assert_eq!(stranger.asked(), [TOKEN]);
+    assert_eq!(remote.urls(), [TOKEN]);
     for (name, value) in
         [("grant_type", "refresh_token"), ("refresh_token", "r1-refresh"), ("resource", "https://example.org/mcp")]
     {
-        assert_eq!(stranger.field(0, name).as_deref(), Some(value), "{name}");
+        assert_eq!(remote.field(0, name).as_deref(), Some(value), "{name}");
     }
     let tokens = Credential::load(&vault, &key()).await.unwrap().unwrap().tokens.unwrap();
     assert_eq!((tokens.refresh.unwrap().expose(), tokens.requested.to_string()), ("r2-refresh", "a".to_owned()));
 }
 
 #[tokio::test]
-async fn a_rejected_renewal_is_not_tried_again_and_keeps_the_registration() {
+async fn rejected_refresh_is_not_repeated_and_keeps_the_registration() {
     let vault = kept(RegistrationSource::Dynamic).await;
-    let stranger = stranger(400, r#"{"error":"invalid_grant"}"#);
-    assert!(matches!(renew(&stranger, &vault).await, Err(RenewalError::Rejected(_))));
-    assert_eq!(renew(&stranger, &vault).await, Err(RenewalError::Ended));
-    assert_eq!(stranger.asked().len(), 1);
+    let remote = remote(400, r#"{"error":"invalid_grant"}"#);
+    assert!(matches!(renew(&remote, &vault).await, Err(RefreshError::Rejected(_))));
+    assert_eq!(renew(&remote, &vault).await, Err(RefreshError::Expired));
+    assert_eq!(remote.urls().len(), 1);
     let kept = Credential::load(&vault, &key()).await.unwrap().unwrap();
     assert_eq!((kept.tokens, kept.client.id.as_str()), (None, "client"));
 }
 
 #[tokio::test]
-async fn a_client_that_nobody_knows_any_more_is_forgotten_if_it_registered_itself() {
+async fn unknown_dynamic_client_is_deleted() {
     let unknown = r#"{"error":"invalid_client"}"#;
     let vault = kept(RegistrationSource::Dynamic).await;
-    assert!(matches!(renew(&stranger(401, unknown), &vault).await, Err(RenewalError::Rejected(_))));
+    assert!(matches!(renew(&remote(401, unknown), &vault).await, Err(RefreshError::Rejected(_))));
     assert!(vault.load(&key()).await.unwrap().is_none());
     let configured = kept(RegistrationSource::Configured).await;
-    assert!(matches!(renew(&stranger(401, unknown), &configured).await, Err(RenewalError::Failed(_))));
-    assert!(configured.load(&key()).await.unwrap().is_some(), "the operator has to look");
+    assert!(matches!(renew(&remote(401, unknown), &configured).await, Err(RefreshError::Failed(_))));
+    assert!(configured.load(&key()).await.unwrap().is_some(), "the operator must correct it");
 }
 
 #[tokio::test]
-async fn what_may_pass_forgets_nothing() {
+async fn temporary_failure_deletes_nothing() {
     for (status, body) in [
         (500, "oh"),
         (429, r#"{"error":"invalid_grant"}"#),
@@ -118,16 +118,16 @@ async fn what_may_pass_forgets_nothing() {
         (400, r#"{"error":"temporarily_unavailable"}"#),
     ] {
         let vault = kept(RegistrationSource::Dynamic).await;
-        let failed = renew(&stranger(status, body), &vault).await;
-        let expected = if status == 200 { "it answers something else" } else { "cannot answer at the moment" };
+        let failed = renew(&remote(status, body), &vault).await;
+        let expected = if status == 200 { "it is not a token response" } else { "is temporarily unavailable" };
         assert!(failed.as_ref().is_err_and(|error| error.to_string().contains(expected)), "{failed:?}");
-        assert_eq!(matches!(failed, Err(RenewalError::Unanswered(_))), status != 200, "{failed:?}");
-        assert!(renew(&stranger(200, NEW), &vault).await.is_ok(), "{status}");
+        assert_eq!(matches!(failed, Err(RefreshError::Unavailable(_))), status != 200, "{failed:?}");
+        assert!(renew(&remote(200, NEW), &vault).await.is_ok(), "{status}");
     }
 }
 
 #[tokio::test]
-async fn a_new_secret_of_a_configured_client_is_used_at_once_where_the_operator_says_whom_it_is_for() {
+async fn new_secret_of_a_configured_client_is_used_if_its_issuer_is_configured() {
     let (old, new) = ("Basic Y2xpZW50OnM=", "Basic Y2xpZW50Om5ldw=="); // `client:s` and `client:new`
     let named = Some("https://login.example".to_owned());
     for (source, issuer, expected) in [
@@ -137,51 +137,51 @@ async fn a_new_secret_of_a_configured_client_is_used_at_once_where_the_operator_
     ] {
         let (client_id, client_secret) = (Some("client".to_owned()), Some(Secret::new("new")));
         let settings = Settings { client_id, client_secret, issuer, ..Settings::default() };
-        let (stranger, vault) = (stranger(200, NEW), kept(source).await);
-        renew_with(&stranger, &vault, &settings).await.unwrap();
-        assert_eq!(stranger.heard.lock()[0].headers()["authorization"], expected, "{source:?}");
+        let (remote, vault) = (remote(200, NEW), kept(source).await);
+        renew_with(&remote, &vault, &settings).await.unwrap();
+        assert_eq!(remote.requests.lock()[0].headers()["authorization"], expected, "{source:?}");
     }
 }
 
 #[tokio::test]
-async fn what_cannot_be_kept_is_used_and_what_cannot_be_forgotten_is_said() {
-    let vault = Full::of(kept(RegistrationSource::Dynamic).await);
-    let (settings, renewals) = (Settings::default(), Renewals::default());
-    let renew = async |stranger: Arc<Scripted>, stale: &str| {
+async fn unsaved_token_is_used_and_a_failed_deletion_is_reported() {
+    let vault = FullVault::of(kept(RegistrationSource::Dynamic).await);
+    let (settings, refreshes) = (Settings::default(), RefreshTracker::default());
+    let renew = async |remote: Arc<ScriptedFetch>, stale: &str| {
         let renewal =
-            Renewal { fetch: &*stranger, vault: &vault, proofs: None, settings: &settings, renewals: &renewals };
-        renewal.renew(&key(), &Secret::new(stale)).await
+            TokenRefresh { fetch: &*remote, vault: &vault, proofs: None, settings: &settings, refreshes: &refreshes };
+        renewal.run(&key(), &Secret::new(stale)).await
     };
-    let renewed = renew(stranger(200, NEW), "old").await.unwrap();
-    assert_eq!(renewed.tokens.unwrap().access.expose(), "new", "the old one may be worth nothing now");
+    let renewed = renew(remote(200, NEW), "old").await.unwrap();
+    assert_eq!(renewed.tokens.unwrap().access.expose(), "new", "the old token may be invalid now");
 
-    let next = stranger(200, &NEW.replace("new", "newer").replace("r2", "r3"));
+    let next = remote(200, &NEW.replace("new", "newer").replace("r2", "r3"));
     let renewed = renew(Arc::clone(&next), "new").await.unwrap();
     assert_eq!(renewed.tokens.unwrap().access.expose(), "newer");
-    assert_eq!(next.field(0, "refresh_token").as_deref(), Some("r2-refresh"), "not the one that was used up");
-    let nobody = Arc::<Scripted>::default();
-    let same = renew(Arc::clone(&nobody), "new").await.unwrap();
-    assert_eq!((same.tokens.unwrap().access.expose(), nobody.asked().len()), ("newer", 0), "who comes late has it too");
+    assert_eq!(next.field(0, "refresh_token").as_deref(), Some("r2-refresh"), "not the used one");
+    let unused = Arc::<ScriptedFetch>::default();
+    let same = renew(Arc::clone(&unused), "new").await.unwrap();
+    assert_eq!((same.tokens.unwrap().access.expose(), unused.urls().len()), ("newer", 0), "a late caller has it too");
 
-    let rejected = renew(stranger(400, r#"{"error":"invalid_grant"}"#), "newer").await.unwrap_err().to_string();
+    let rejected = renew(remote(400, r#"{"error":"invalid_grant"}"#), "newer").await.unwrap_err().to_string();
     assert!(rejected.contains("a disk") && rejected.contains("is full"), "{rejected}");
 }
 
 #[tokio::test]
-async fn what_could_not_be_kept_is_kept_as_soon_as_it_can_be_unless_somebody_was_quicker() {
+async fn unsaved_token_is_stored_later_unless_it_was_replaced() {
     for quicker in [false, true] {
-        let vault = Full::of(kept(RegistrationSource::Dynamic).await);
-        let (settings, renewals, stranger) = (Settings::default(), Renewals::default(), stranger(200, NEW));
+        let vault = FullVault::of(kept(RegistrationSource::Dynamic).await);
+        let (settings, refreshes, remote) = (Settings::default(), RefreshTracker::default(), remote(200, NEW));
         let renewal =
-            Renewal { fetch: &*stranger, vault: &vault, proofs: None, settings: &settings, renewals: &renewals };
-        let mut renewed = renewal.renew(&key(), &Secret::new("old")).await.unwrap();
-        assert!(!renewals.settle(&vault).await, "it is not kept");
-        vault.has_room();
+            TokenRefresh { fetch: &*remote, vault: &vault, proofs: None, settings: &settings, refreshes: &refreshes };
+        let mut renewed = renewal.run(&key(), &Secret::new("old")).await.unwrap();
+        assert!(!refreshes.settle(&vault).await, "it is not stored");
+        vault.make_writable();
         if quicker {
             renewed.tokens.as_mut().unwrap().access = Secret::new("signed-in-again");
             renewed.store(&vault, &key()).await.unwrap();
         }
-        assert!(renewals.settle(&vault).await);
+        assert!(refreshes.settle(&vault).await);
         let kept = Credential::load(&vault, &key()).await.unwrap().unwrap();
         assert_eq!(kept, renewed);
         assert_eq!(kept.tokens.unwrap().refresh.unwrap().expose(), "r2-refresh");

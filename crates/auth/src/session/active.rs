@@ -1,9 +1,9 @@
-//! A credential as it is shown to the server.
+//! A credential in the form in which it is sent to the server.
 
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use toolway_wire::up::credential::Sending;
+use toolway_wire::up::credential::OutgoingRequest;
 use url::Url;
 
 use crate::{
@@ -11,27 +11,27 @@ use crate::{
     proof::{DPOP, Presented, ProofError, ProofKeys, Prover},
 };
 
-/// A credential that has tokens.
+/// A credential with tokens.
 #[derive(Clone)]
-pub(crate) struct Presentable {
+pub(crate) struct ActiveCredential {
     pub(crate) key: CredentialKey,
     pub(crate) tokens: Tokens,
-    authority: HeaderValue,
+    authorization: HeaderValue,
     prover: Option<Arc<dyn Prover>>,
 }
 
-/// A token that was refused so soon, in seconds, after it was got is helped neither by a renewal nor by another one.
+/// A token that is refused within this many seconds after it was obtained is not refreshed or replaced.
 pub(crate) const FRESH: u64 = 10;
 
-impl Presentable {
-    /// Makes it ready to be shown; none where it has no tokens, or not of the kind that is configured.
+impl ActiveCredential {
+    /// Prepares a credential; `None` if it has no tokens, or tokens of another type than configured.
     pub(crate) fn of(
         key: CredentialKey,
         credential: &Credential,
         proofs: Option<&dyn ProofKeys>,
     ) -> Result<Option<Self>, String> {
         let Some(tokens) = credential.tokens.clone() else { return Ok(None) };
-        // What is configured now decides: a token that is not bound as it should be is not shown.
+        // The current configuration decides: a token that is not bound as configured is not sent.
         if (tokens.kind == TokenKind::DPoP) != proofs.is_some() {
             return Ok(None);
         }
@@ -39,17 +39,17 @@ impl Presentable {
             TokenKind::Bearer => "Bearer",
             TokenKind::DPoP => "DPoP",
         };
-        let authority = HeaderValue::from_str(&format!("{scheme} {}", tokens.access.expose()));
-        let mut authority = authority.map_err(|_| "the token cannot be carried by a header".to_owned())?;
-        authority.set_sensitive(true);
+        let authorization = HeaderValue::from_str(&format!("{scheme} {}", tokens.access.expose()));
+        let mut authorization = authorization.map_err(|_| "the token contains characters that a header cannot carry".to_owned())?;
+        authorization.set_sensitive(true);
         let proofs = proofs.filter(|_| tokens.kind == TokenKind::DPoP);
         let prover = proofs.map(|proofs| proofs.prover(credential.proof_key.as_ref())).transpose();
         let prover = prover.map_err(|error| error.to_string())?;
-        Ok(Some(Self { key, tokens, authority, prover }))
+        Ok(Some(Self { key, tokens, authorization, prover }))
     }
 
-    pub(crate) fn headers(&self, sending: Sending<'_>) -> Result<Vec<(HeaderName, HeaderValue)>, ProofError> {
-        let mut headers = vec![(header::AUTHORIZATION, self.authority.clone())];
+    pub(crate) fn headers(&self, sending: OutgoingRequest<'_>) -> Result<Vec<(HeaderName, HeaderValue)>, ProofError> {
+        let mut headers = vec![(header::AUTHORIZATION, self.authorization.clone())];
         if let Some(prover) = &self.prover {
             let with = Presented { token: &self.tokens.access, body: sending.body };
             headers.push((DPOP, prover.proof(sending.method, sending.url, Some(with))?));
@@ -57,29 +57,29 @@ impl Presentable {
         Ok(headers)
     }
 
-    /// Whether it ends soon and can be renewed.
-    pub(crate) fn is_due(&self) -> bool {
-        self.tokens.is_ending(now()) && self.tokens.refresh.is_some()
+    /// Whether the token expires soon and can be refreshed.
+    pub(crate) fn needs_refresh(&self) -> bool {
+        self.tokens.expires_soon(now()) && self.tokens.refresh.is_some()
     }
 
-    pub(crate) fn is_worth_renewing(&self) -> bool {
-        self.tokens.refresh.is_some() && self.tokens.since.saturating_add(FRESH) <= now()
+    pub(crate) fn may_refresh_after_refusal(&self) -> bool {
+        self.tokens.refresh.is_some() && self.tokens.obtained_at.saturating_add(FRESH) <= now()
     }
 
-    /// Whether this is what a refused request carried.
-    pub(crate) fn is(&self, presented: Option<&HeaderValue>) -> bool {
-        presented.is_some_and(|presented| *presented == self.authority)
+    /// Whether a refused request carried this credential.
+    pub(crate) fn matches(&self, presented: Option<&HeaderValue>) -> bool {
+        presented.is_some_and(|presented| *presented == self.authorization)
     }
 
-    /// Whether proofs go with it.
-    pub(crate) fn proves(&self) -> bool {
+    /// Whether DPoP proofs are sent with it.
+    pub(crate) fn uses_proofs(&self) -> bool {
         self.prover.is_some()
     }
 
-    /// Gives what the server answered to whoever makes the proofs.
-    pub(crate) fn hears(&self, url: &Url, headers: &HeaderMap) {
+    /// Passes the headers of a response to the prover.
+    pub(crate) fn record_nonce(&self, url: &Url, headers: &HeaderMap) {
         if let Some(prover) = &self.prover {
-            prover.heard(url, headers);
+            prover.record_nonce(url, headers);
         }
     }
 }

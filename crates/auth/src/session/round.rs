@@ -1,67 +1,68 @@
-//! One authorization round: find out where, send a person there, and take the callback; not more often than is sensible.
+//! One authorization round: discovers the authorization server, opens the browser and handles the callback, within the
+//! limit of rounds.
 
 use std::sync::Arc;
 
 use toolway_config::Secret;
 use url::Url;
 
-use super::{Shared, presentable::Presentable};
+use super::{Shared, active::ActiveCredential};
 use crate::{
-    authorize::Pending,
-    browser::{Browser, Declined, Invitation},
-    callback::Ending,
-    challenge::Demand,
+    authorize::PendingSignIn,
+    browser::{Browser, BrowserError, SignInPrompt},
+    callback::CallbackOutcome,
+    challenge::TokenChallenge,
     credential::now,
-    needed::{SignInNeeded, Why},
+    sign_in_required::{SignInRequired, SignInReason},
     sign_in::{Plan, SignInError},
 };
 
 impl Shared {
-    /// Takes a person round once, if there is one; `held` where this is a step up from it.
+    /// Runs one interactive sign-in if a browser is available; `held` is the current credential in a step-up.
     pub(super) async fn round(
         &self,
-        demand: &Demand,
-        held: Option<Arc<Presentable>>,
-        why: Why,
-    ) -> Result<(), Box<SignInNeeded>> {
-        let Some(browser) = &self.options.browser else { return Err(self.need(why, None)) };
+        demand: &TokenChallenge,
+        held: Option<Arc<ActiveCredential>>,
+        why: SignInReason,
+    ) -> Result<(), Box<SignInRequired>> {
+        let Some(browser) = &self.options.browser else { return Err(self.requirement(why, None)) };
         self.visit(browser, demand, held).await
     }
 
     async fn visit(
         &self,
         browser: &Arc<dyn Browser>,
-        demand: &Demand,
-        held: Option<Arc<Presentable>>,
-    ) -> Result<(), Box<SignInNeeded>> {
+        demand: &TokenChallenge,
+        held: Option<Arc<ActiveCredential>>,
+    ) -> Result<(), Box<SignInRequired>> {
         let sign_in = &self.options.sign_in;
         let plan = sign_in.plan(demand, held.as_ref().map(|held| &held.tokens.requested)).await;
         let plan = plan.map_err(|error| self.failed(error))?;
-        // In a step up, scopes that were asked for a moment ago would lead nowhere again.
+        // In a step-up, scopes that were requested recently would not help.
         let stepping = demand.scopes.as_ref().filter(|_| held.is_some());
         let begun = self.rounds.lock().begin(stepping, &plan.scopes, now());
-        begun.map_err(|_| self.need(Why::TooOften, None))?;
+        begun.map_err(|_| self.requirement(SignInReason::TooManyRounds, None))?;
 
-        let visit = browser.ready(kept_redirect(&plan).as_ref()).await;
-        let visit = visit.map_err(|declined| self.need(Why::Failed(declined.to_string()), None))?;
+        let visit = browser.prepare(kept_redirect(&plan).as_ref()).await;
+        let visit = visit.map_err(|declined| self.requirement(SignInReason::Failed(declined.to_string()), None))?;
         let before = plan.before.clone();
         let pending = sign_in.begin(plan, visit.redirect()).await.map_err(|error| self.failed(error))?;
-        let arrival = visit.begin(self.invitation(&pending, before)).await;
-        let arrival = match arrival {
-            Ok(arrival) => arrival,
-            Err(declined) => return Err(self.declined(&pending, declined).await),
+        let callback = visit.begin(self.prompt(&pending, before)).await;
+        let callback = match callback {
+            Ok(callback) => callback,
+            Err(declined) => return Err(self.on_browser_error(&pending, declined).await),
         };
-        let finished = sign_in.finish(&pending, &arrival.address).await;
-        arrival.told(if finished.is_ok() { Ending::SignedIn } else { Ending::NotSignedIn }).await;
+        let finished = sign_in.finish(&pending, &callback.address).await;
+        callback.respond(if finished.is_ok() { CallbackOutcome::SignedIn } else { CallbackOutcome::NotSignedIn }).await;
         let (key, credential) = finished.map_err(|error| self.failed(error))?;
-        let held = self.presentable(key, &credential).map_err(|problem| self.need(Why::Failed(problem), None))?;
-        self.held.hold(held);
+        let held = self.presentable(key, &credential).map_err(|problem| self.requirement(SignInReason::Failed(problem), None))?;
+        self.held.set(held);
         Ok(())
     }
 
-    fn invitation(&self, pending: &Pending, before: Option<String>) -> Invitation {
+    fn prompt(&self, pending: &PendingSignIn, before: Option<String>) -> SignInPrompt {
         let settings = &self.options.sign_in.settings;
-        Invitation {
+        SignInPrompt {
             server: self.options.name.clone(),
             issuer: pending.issuer.name.clone(),
             before,
@@ -72,23 +73,23 @@ impl Shared {
         }
     }
 
-    /// A sign-in that is to be finished later waits in the vault.
-    async fn declined(&self, pending: &Pending, declined: Declined) -> Box<SignInNeeded> {
-        if declined != Declined::Later {
-            return self.need(Why::Failed(declined.to_string()), None);
+    /// Stores a sign-in that is to be finished later.
+    async fn on_browser_error(&self, pending: &PendingSignIn, declined: BrowserError) -> Box<SignInRequired> {
+        if declined != BrowserError::Deferred {
+            return self.requirement(SignInReason::Failed(declined.to_string()), None);
         }
         match pending.keep(&*self.options.sign_in.vault).await {
-            Ok(()) => self.need(Why::Begun, Some(Secret::new(pending.address()))),
-            Err(error) => self.need(Why::Vault(error.to_string()), None),
+            Ok(()) => self.requirement(SignInReason::Pending, Some(Secret::new(pending.address()))),
+            Err(error) => self.requirement(SignInReason::Vault(error.to_string()), None),
         }
     }
 
-    fn failed(&self, error: SignInError) -> Box<SignInNeeded> {
-        self.need(error.why(), None)
+    fn failed(&self, error: SignInError) -> Box<SignInRequired> {
+        self.requirement(error.reason(), None)
     }
 }
 
-/// Where the browser was sent back to when the client registered itself.
+/// Redirect URL with which the client was registered.
 fn kept_redirect(plan: &Plan) -> Option<Url> {
     plan.client.as_ref()?.redirect.as_deref()?.parse().ok()
 }

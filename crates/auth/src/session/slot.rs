@@ -1,4 +1,4 @@
-//! What requests carry now: a credential, nothing, or what nobody has looked for yet.
+//! The current credential of a session: not loaded, absent or present.
 
 use std::sync::Arc;
 
@@ -6,28 +6,28 @@ use http::HeaderMap;
 use parking_lot::Mutex;
 use url::Url;
 
-use super::presentable::Presentable;
+use super::active::ActiveCredential;
 use crate::proof::DPOP_NONCE;
 
-/// What is held.
+/// Holder of the current credential.
 #[derive(Default)]
-pub(crate) struct Holding {
+pub(crate) struct CredentialSlot {
     // Nothing awaits under this lock.
     held: Mutex<Held>,
 }
 
 #[derive(Default)]
 enum Held {
-    /// Nobody has looked.
+    /// The vault was not read yet.
     #[default]
     Unknown,
     Nothing,
-    Tokens(Arc<Presentable>),
+    Tokens(Arc<ActiveCredential>),
 }
 
-impl Holding {
-    /// What is held; none where nobody has looked.
-    pub(crate) fn known(&self) -> Option<Option<Arc<Presentable>>> {
+impl CredentialSlot {
+    /// The current credential; the outer `None` means that the vault was not read yet.
+    pub(crate) fn get(&self) -> Option<Option<Arc<ActiveCredential>>> {
         match &*self.held.lock() {
             Held::Unknown => None,
             Held::Nothing => Some(None),
@@ -35,18 +35,18 @@ impl Holding {
         }
     }
 
-    /// From now on this.
-    pub(crate) fn hold(&self, held: Option<Arc<Presentable>>) -> Option<Arc<Presentable>> {
+    /// Replaces the current credential and returns it.
+    pub(crate) fn set(&self, held: Option<Arc<ActiveCredential>>) -> Option<Arc<ActiveCredential>> {
         *self.held.lock() = held.clone().map_or(Held::Nothing, Held::Tokens);
         held
     }
 
-    /// Gives a nonce that the server answered with to whoever makes the proofs.
-    pub(crate) fn hears(&self, url: &Url, headers: &HeaderMap) {
+    /// Passes a DPoP nonce of a response to the prover.
+    pub(crate) fn record_nonce(&self, url: &Url, headers: &HeaderMap) {
         if headers.contains_key(DPOP_NONCE)
             && let Held::Tokens(held) = &*self.held.lock()
         {
-            held.hears(url, headers);
+            held.record_nonce(url, headers);
         }
     }
 }

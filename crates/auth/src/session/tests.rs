@@ -1,5 +1,5 @@
-//! Refusals and what follows them.
+//! Tests of sessions after refusals.
 
-mod renewing;
+mod refreshing;
 mod scene;
 mod signing_in;

@@ -1,4 +1,4 @@
-//! Requests as they go out, replies as they come in.
+//! Tests of token requests and responses.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,93 +7,93 @@ use parking_lot::Mutex;
 use toolway_config::Secret;
 use url::Url;
 
-use super::{ClientAuth, TokenError, TokenReply, TokenRequest};
+use super::{ClientAuth, TokenError, TokenResponse, TokenRequest};
 use crate::{
     proof::{DPOP, Presented, ProofError, Prover},
-    scripted::Scripted,
+    scripted::ScriptedFetch,
 };
 
 const ENDPOINT: &str = "https://login.example/token";
 
-async fn sent(stranger: &Scripted, client: &ClientAuth) -> Result<TokenReply, TokenError> {
+async fn sent(remote: &ScriptedFetch, client: &ClientAuth) -> Result<TokenResponse, TokenError> {
     let endpoint = Url::parse(ENDPOINT).unwrap();
     let params = vec![
         ("grant_type", Secret::new("authorization_code")),
         ("code", Secret::new("c0de-1234")),
         ("scope", Secret::new("")),
     ];
-    TokenRequest { endpoint: &endpoint, client, params, prover: None }.send(stranger).await
+    TokenRequest { endpoint: &endpoint, client, params, prover: None }.send(remote).await
 }
 
-fn stranger(status: u16, body: &str) -> Arc<Scripted> {
-    Arc::<Scripted>::default().answer(ENDPOINT, status, body)
+fn remote(status: u16, body: &str) -> Arc<ScriptedFetch> {
+    Arc::<ScriptedFetch>::default().answer(ENDPOINT, status, body)
 }
 
 const TOKEN: &str = r#"{"access_token":"t0ken","token_type":"Bearer","expires_in":3600,"refresh_token":"r3fresh"}"#;
 
 #[tokio::test]
-async fn a_public_client_names_itself_in_the_body() {
-    let stranger = stranger(200, TOKEN);
-    let reply = sent(&stranger, &ClientAuth::Public { id: "me".to_owned() }).await.unwrap();
-    assert_eq!(stranger.field(0, "client_id").as_deref(), Some("me"));
-    assert_eq!(stranger.field(0, "code").as_deref(), Some("c0de-1234"));
-    assert_eq!(stranger.field(0, "scope"), None, "an empty parameter is left out");
-    assert!(!stranger.heard.lock()[0].headers().contains_key(header::AUTHORIZATION));
+async fn public_client_sends_its_id_in_the_body() {
+    let remote = remote(200, TOKEN);
+    let reply = sent(&remote, &ClientAuth::Public { id: "me".to_owned() }).await.unwrap();
+    assert_eq!(remote.field(0, "client_id").as_deref(), Some("me"));
+    assert_eq!(remote.field(0, "code").as_deref(), Some("c0de-1234"));
+    assert_eq!(remote.field(0, "scope"), None, "an empty parameter is left out");
+    assert!(!remote.requests.lock()[0].headers().contains_key(header::AUTHORIZATION));
     assert_eq!((reply.token.expose(), reply.kind.as_str()), ("t0ken", "Bearer"));
-    assert_eq!(reply.lasts, Some(Duration::from_secs(3600)));
+    assert_eq!(reply.expires_in, Some(Duration::from_secs(3600)));
     assert_eq!(reply.refresh.unwrap().expose(), "r3fresh");
 }
 
 #[tokio::test]
-async fn a_secret_in_the_header_is_encoded_before_it_is_joined() {
-    let stranger = stranger(200, TOKEN);
+async fn basic_secret_is_encoded_before_it_is_joined() {
+    let remote = remote(200, TOKEN);
     let client = ClientAuth::Basic { id: "a:b".to_owned(), secret: Secret::new("c d%") };
-    sent(&stranger, &client).await.unwrap();
-    let heard = stranger.heard.lock()[0].headers()[header::AUTHORIZATION].clone();
+    sent(&remote, &client).await.unwrap();
+    let heard = remote.requests.lock()[0].headers()[header::AUTHORIZATION].clone();
     // `a%3Ab:c+d%25`
     assert_eq!(heard, "Basic YSUzQWI6YytkJTI1");
     assert!(heard.is_sensitive());
-    assert_eq!(stranger.field(0, "client_id"), None);
+    assert_eq!(remote.field(0, "client_id"), None);
 }
 
 #[tokio::test]
-async fn a_secret_or_an_assertion_in_the_body() {
-    let stranger = stranger(200, TOKEN);
-    sent(&stranger, &ClientAuth::Post { id: "me".to_owned(), secret: Secret::new("s") }).await.unwrap();
-    assert_eq!(stranger.field(0, "client_secret").as_deref(), Some("s"));
+async fn secret_or_assertion_is_sent_in_the_body() {
+    let remote = remote(200, TOKEN);
+    sent(&remote, &ClientAuth::Post { id: "me".to_owned(), secret: Secret::new("s") }).await.unwrap();
+    assert_eq!(remote.field(0, "client_secret").as_deref(), Some("s"));
     let assertion = ClientAuth::Assertion { id: "me".to_owned(), assertion: Secret::new("a.b.c") };
-    sent(&stranger, &assertion).await.unwrap();
-    assert_eq!(stranger.field(1, "client_assertion").as_deref(), Some("a.b.c"));
-    assert!(stranger.field(1, "client_assertion_type").unwrap().ends_with(":jwt-bearer"));
-    sent(&stranger, &ClientAuth::Anonymous).await.unwrap();
-    assert_eq!(stranger.form(2).len(), 2, "only the grant");
+    sent(&remote, &assertion).await.unwrap();
+    assert_eq!(remote.field(1, "client_assertion").as_deref(), Some("a.b.c"));
+    assert!(remote.field(1, "client_assertion_type").unwrap().ends_with(":jwt-bearer"));
+    sent(&remote, &ClientAuth::Anonymous).await.unwrap();
+    assert_eq!(remote.form(2).len(), 2, "only the grant");
 }
 
 #[tokio::test]
-async fn a_refusal_is_told_without_what_was_sent() {
+async fn refusal_is_reported_without_sent_values() {
     let body = r#"{"error":"invalid_grant","error_description":"code c0de-1234\n of s3cret-word is old"}"#;
     let client = ClientAuth::Post { id: "me".to_owned(), secret: Secret::new("s3cret-word") };
-    let refused = sent(&stranger(400, body), &client).await.unwrap_err();
-    assert!(refused.is("invalid_grant"));
+    let refused = sent(&remote(400, body), &client).await.unwrap_err();
+    assert!(refused.has_code("invalid_grant"));
     assert_eq!(
         refused.to_string(),
-        "https://login.example/token refuses: invalid_grant (code [hidden]  of [hidden] is old)"
+        "token request to https://login.example/token refused: invalid_grant (code [hidden]  of [hidden] is old)"
     );
     assert!(!format!("{refused:?}").contains("c0de-1234"));
 }
 
 #[tokio::test]
-async fn a_refusal_is_told_without_what_was_sent_as_it_was_encoded() {
+async fn refusal_is_reported_without_encoded_values() {
     // `me:s3cret%2Fword`
     let body = r#"{"error":"invalid_client","error_description":"Basic bWU6czNjcmV0JTJGd29yZA== has s3cret%2Fword"}"#;
     let client = ClientAuth::Basic { id: "me".to_owned(), secret: Secret::new("s3cret/word") };
-    let refused = sent(&stranger(401, body), &client).await.unwrap_err();
-    let expected = "https://login.example/token refuses: invalid_client (Basic [hidden] has [hidden])";
+    let refused = sent(&remote(401, body), &client).await.unwrap_err();
+    let expected = "token request to https://login.example/token refused: invalid_client (Basic [hidden] has [hidden])";
     assert_eq!(refused.to_string(), expected);
 }
 
 #[tokio::test]
-async fn what_is_no_token_is_said_to_be_none() {
+async fn invalid_token_responses_are_refused() {
     let client = ClientAuth::Public { id: "me".to_owned() };
     for (status, body) in [
         (200, "<html>"),
@@ -105,27 +105,27 @@ async fn what_is_no_token_is_said_to_be_none() {
         (302, ""),
         (404, "oh"),
     ] {
-        let failed = sent(&stranger(status, body), &client).await.unwrap_err();
+        let failed = sent(&remote(status, body), &client).await.unwrap_err();
         assert!(matches!(failed, TokenError::Malformed { .. }), "{status} {body}: {failed}");
         assert!(!failed.to_string().contains("a\nb"));
     }
     for (status, body) in [(500, "oh"), (429, ""), (400, r#"{"error":"temporarily_unavailable"}"#)] {
-        let failed = sent(&stranger(status, body), &client).await.unwrap_err();
+        let failed = sent(&remote(status, body), &client).await.unwrap_err();
         assert!(matches!(&failed, TokenError::Fetch(error) if error.may_pass()), "{status} {body}: {failed}");
     }
     let endless = "x".repeat(super::MAX_REPLY + 1);
-    assert!(sent(&stranger(200, &endless), &client).await.is_err());
+    assert!(sent(&remote(200, &endless), &client).await.is_err());
 }
 
 #[tokio::test]
-async fn a_lifetime_may_be_a_text_and_nonsense_is_none() {
+async fn lifetime_may_be_a_string_and_invalid_values_are_ignored() {
     let client = ClientAuth::Public { id: "me".to_owned() };
     for (said, expected) in
         [("\"60\"", Some(60)), ("-1", None), ("\"soon\"", None), ("1e300", None), ("60.0", Some(60))]
     {
         let body = format!(r#"{{"access_token":"a","token_type":"bearer","expires_in":{said}}}"#);
-        let reply = sent(&stranger(200, &body), &client).await.unwrap();
-        assert_eq!(reply.lasts, expected.map(Duration::from_secs), "{said}");
+        let reply = sent(&remote(200, &body), &client).await.unwrap();
+        assert_eq!(reply.expires_in, expected.map(Duration::from_secs), "{said}");
     }
 }
 
@@ -140,7 +140,7 @@ impl Prover for Counting {
         Ok(HeaderValue::from(*count))
     }
 
-    fn heard(&self, _url: &Url, _headers: &HeaderMap) {}
+    fn record_nonce(&self, _url: &Url, _headers: &HeaderMap) {}
 
     fn key(&self) -> Secret {
         Secret::default()
@@ -148,17 +148,17 @@ impl Prover for Counting {
 }
 
 #[tokio::test]
-async fn a_proof_without_the_nonce_is_made_again_once() {
+async fn proof_is_repeated_once_with_the_nonce() {
     let endpoint = Url::parse(ENDPOINT).unwrap();
     let refusal = r#"{"error":"use_dpop_nonce"}"#;
-    let stranger = stranger(400, refusal).answer(ENDPOINT, 200, TOKEN);
+    let remote = remote(400, refusal).answer(ENDPOINT, 200, TOKEN);
     let (client, prover) = (ClientAuth::Anonymous, Counting::default());
     let request = TokenRequest { endpoint: &endpoint, client: &client, params: Vec::new(), prover: Some(&prover) };
-    request.send(&*stranger).await.unwrap();
-    let proofs: Vec<_> = stranger.heard.lock().iter().map(|heard| heard.headers()[DPOP].clone()).collect();
+    request.send(&*remote).await.unwrap();
+    let proofs: Vec<_> = remote.requests.lock().iter().map(|heard| heard.headers()[DPOP].clone()).collect();
     assert_eq!(proofs, ["1", "2"]);
 
-    let stubborn = Arc::<Scripted>::default().answer(ENDPOINT, 400, refusal);
-    assert!(request.send(&*stubborn).await.unwrap_err().is("use_dpop_nonce"));
-    assert_eq!(stubborn.asked().len(), 2, "and no third time");
+    let stubborn = Arc::<ScriptedFetch>::default().answer(ENDPOINT, 400, refusal);
+    assert!(request.send(&*stubborn).await.unwrap_err().has_code("use_dpop_nonce"));
+    assert_eq!(stubborn.urls().len(), 2, "not a third time");
 }

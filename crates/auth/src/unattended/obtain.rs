@@ -1,4 +1,4 @@
-//! One token for all who wait: whom to ask, whether somebody else was quicker, and the request.
+//! Obtains one token for all waiting tasks: discovery, check for a token of another process, and the request.
 
 use std::sync::Arc;
 
@@ -7,48 +7,48 @@ use url::Url;
 use super::{Unattended, UnattendedOptions};
 use crate::{
     address,
-    authorize::Said,
-    challenge::Demand,
+    authorize::IssParameter,
+    challenge::TokenChallenge,
     credential::{
         AuthMethod, Credential, CredentialError, CredentialKey, Registration, RegistrationSource, TokenKind, Tokens,
         now,
     },
     discovery::Discovery,
-    grant::{Asking, Grant, GrantError, google},
+    grant::{GrantRequest, Grant, GrantError, google},
     metadata::{MetadataError, ServerMetadata},
-    needed::Why,
-    rest::{AFTER_FAILURE, AFTER_NO},
-    scope::{Scopes, Sources},
-    session::presentable::Presentable,
+    sign_in_required::SignInReason,
+    cooldown::{AFTER_FAILURE, AFTER_REFUSAL},
+    scope::{Scopes, ScopeSources},
+    session::active::ActiveCredential,
     token::TokenError,
     vault::VaultError,
 };
 
-/// Why there is no token.
+/// Why no token was obtained.
 #[derive(Clone, Debug, thiserror::Error)]
-pub(super) enum Trouble {
+pub(super) enum ObtainError {
     #[error(transparent)]
     Grant(#[from] GrantError),
     #[error(transparent)]
     Credential(#[from] CredentialError),
-    /// A client of one issuer is never shown to another.
-    #[error("another issuer")]
+    /// A client of one issuer is never presented to another.
+    #[error("the authorization server changed from {before} to {now}")]
     IssuerChanged { before: String, now: String },
     #[error("{0}")]
     Other(String),
 }
 
 impl Unattended {
-    /// Finds out whom to ask, and what for, and asks.
-    pub(super) async fn ask(
+    /// Discovers the authorization server, selects scopes and obtains a token.
+    pub(super) async fn request_token(
         &self,
-        demand: &Demand,
+        demand: &TokenChallenge,
         before: Option<&Scopes>,
-        stale: Option<&Presentable>,
-    ) -> Result<Arc<Presentable>, Trouble> {
-        self.resting.check()?;
+        stale: Option<&ActiveCredential>,
+    ) -> Result<Arc<ActiveCredential>, ObtainError> {
+        self.cooldown.check()?;
         let found = Arc::new(self.discover(demand).await?);
-        let scopes = Sources {
+        let scopes = ScopeSources {
             configured: self.options.settings.scopes.as_ref(),
             before,
             challenged: demand.scopes.as_ref(),
@@ -60,40 +60,41 @@ impl Unattended {
         Ok(obtained)
     }
 
-    async fn discover(&self, demand: &Demand) -> Result<Discovery, Trouble> {
+    async fn discover(&self, demand: &TokenChallenge) -> Result<Discovery, ObtainError> {
         let UnattendedOptions { server, settings, fetch, grant, .. } = &self.options;
         if matches!(grant, Grant::Google(_)) {
-            let endpoint = Url::parse(google::TOKEN_ENDPOINT).map_err(|error| Trouble::Other(error.to_string()))?;
+            let endpoint = Url::parse(google::TOKEN_ENDPOINT).map_err(|error| ObtainError::Other(error.to_string()))?;
             let (resource, issuer) =
                 (address::resource(server), ServerMetadata::bare(google::ISSUER.to_owned(), endpoint));
-            return Ok(Discovery { resource, scopes: None, server: issuer, said: Said::Unknown });
+            return Ok(Discovery { resource, scopes: None, server: issuer, iss: IssParameter::Unchecked });
         }
         let before = self.kept().await?.pop().map(|(key, _)| key.issuer);
-        let found = Discovery::of(&**fetch, server, settings, demand, before.as_deref()).await;
-        Ok(found.map_err(GrantError::from).inspect_err(|error| self.rest(error))?)
+        let found = Discovery::find(&**fetch, server, settings, demand, before.as_deref()).await;
+        Ok(found.map_err(GrantError::from).inspect_err(|error| self.start_cooldown(error))?)
     }
 
-    /// A token for these scopes that is not `stale`: one that somebody else has got meanwhile, or ours.
+    /// Returns a token for these scopes that is not `stale`: stored meanwhile by another task or process, or requested
+    /// now.
     pub(super) async fn obtain(
         &self,
         found: &Discovery,
         scopes: Scopes,
-        stale: Option<&Presentable>,
-    ) -> Result<Arc<Presentable>, Trouble> {
+        stale: Option<&ActiveCredential>,
+    ) -> Result<Arc<ActiveCredential>, ObtainError> {
         self.check_issuer(&found.server.issuer).await?;
         let (vault, key) = (&*self.options.vault, self.key(found));
-        let turn = vault.turn(&key).await?;
-        // What a person signed in for is that person's.
-        let kept = Credential::load(vault, &key).await?.filter(|kept| !kept.is_of_a_person());
+        let lock = vault.lock(&key).await?;
+        // Credentials of an interactive sign-in are not used.
+        let kept = Credential::load(vault, &key).await?.filter(|kept| !kept.is_interactive());
         if let Some(adopted) = kept.as_ref().filter(|kept| self.fits(kept, &scopes, stale)) {
             return self.hold(key, adopted);
         }
         let credential = self.request(found, scopes, kept).await?;
         if let Err(error) = credential.store(vault, &key).await {
-            tracing::warn!(%error, "a token could not be kept");
+            tracing::warn!(%error, "cannot store the token in the vault");
         }
-        drop(turn);
-        self.is_answered_again();
+        drop(lock);
+        self.clear_transient_reason();
         self.hold(key, &credential)
     }
 
@@ -102,21 +103,21 @@ impl Unattended {
         found: &Discovery,
         scopes: Scopes,
         kept: Option<Credential>,
-    ) -> Result<Credential, Trouble> {
+    ) -> Result<Credential, ObtainError> {
         let UnattendedOptions { grant, fetch, proofs, settings, .. } = &self.options;
-        self.resting.check()?;
-        grant.check_place(settings, &found.server.issuer).inspect_err(|error| self.rest(error))?;
+        self.cooldown.check()?;
+        grant.check_issuer_named(settings, &found.server.issuer).inspect_err(|error| self.start_cooldown(error))?;
         let proof_key = kept.and_then(|kept| kept.proof_key);
         let prover = proofs.as_ref().map(|proofs| proofs.prover(proof_key.as_ref())).transpose();
-        let prover = prover.map_err(|error| Trouble::Other(error.to_string()))?;
+        let prover = prover.map_err(|error| ObtainError::Other(error.to_string()))?;
         let Discovery { server, resource, .. } = found;
-        let asking = Asking { fetch: &**fetch, server, resource, scopes: &scopes, prover: prover.as_deref() };
-        let reply = grant.ask(asking).await.inspect_err(|error| self.rest(error))?;
-        let tokens = Tokens::from_reply(reply, scopes, now())?;
+        let grant_request = GrantRequest { fetch: &**fetch, server, resource, scopes: &scopes, prover: prover.as_deref() };
+        let reply = grant.request_token(grant_request).await.inspect_err(|error| self.start_cooldown(error))?;
+        let tokens = Tokens::from_response(reply, scopes, now())?;
         if (tokens.kind == TokenKind::DPoP) != prover.is_some() {
             let issuer = &server.issuer;
-            return Err(Trouble::Other(format!(
-                "{issuer} gives tokens that are not bound to our key, as they should be"
+            return Err(ObtainError::Other(format!(
+                "{issuer} issued a token that is not bound to the DPoP key, although `dpop` is enabled"
             )));
         }
         Ok(Credential {
@@ -128,29 +129,29 @@ impl Unattended {
         })
     }
 
-    pub(super) fn fits(&self, kept: &Credential, scopes: &Scopes, stale: Option<&Presentable>) -> bool {
-        // Another address of the same resource has tokens of its own.
+    pub(super) fn fits(&self, kept: &Credential, scopes: &Scopes, stale: Option<&ActiveCredential>) -> bool {
+        // Another URL of the same resource has tokens of its own.
         let ours = kept.server == address::identity(&self.options.server);
         kept.tokens.as_ref().filter(|_| ours).is_some_and(|tokens| {
             let bound = (tokens.kind == TokenKind::DPoP) == self.options.proofs.is_some();
             let new = stale.is_none_or(|stale| stale.tokens.access != tokens.access);
-            bound && new && !tokens.is_ending(now()) && tokens.requested.covers(scopes)
+            bound && new && !tokens.expires_soon(now()) && tokens.requested.covers(scopes)
         })
     }
 
-    /// CVE-2026-104850: what one issuer knows us by is never shown to another.
-    async fn check_issuer(&self, issuer: &str) -> Result<(), Trouble> {
+    /// CVE-2026-104850: a client of one issuer is never presented to another.
+    async fn check_issuer(&self, issuer: &str) -> Result<(), ObtainError> {
         match self.kept().await?.into_iter().find(|(key, _)| key.issuer != issuer) {
-            Some((key, _)) => Err(Trouble::IssuerChanged { before: key.issuer, now: issuer.to_owned() }),
+            Some((key, _)) => Err(ObtainError::IssuerChanged { before: key.issuer, now: issuer.to_owned() }),
             None => Ok(()),
         }
     }
 
-    /// What this client has for this server, the newest last.
-    pub(super) async fn kept(&self) -> Result<Vec<(CredentialKey, Credential)>, Trouble> {
+    /// Credentials of this client for this server, the newest last.
+    pub(super) async fn kept(&self) -> Result<Vec<(CredentialKey, Credential)>, ObtainError> {
         let UnattendedOptions { vault, principal, server, grant, settings, .. } = &self.options;
         let mut kept = Credential::all(&**vault, principal, &address::identity(server)).await?;
-        kept.retain(|(key, kept)| !kept.is_of_a_person() && key.client == grant.client() && settings.means(key, kept));
+        kept.retain(|(key, kept)| !kept.is_interactive() && key.client == grant.client() && settings.matches(key, kept));
         Ok(kept)
     }
 
@@ -163,20 +164,20 @@ impl Unattended {
         }
     }
 
-    /// From here on the same answer as before, while whoever gave it is left alone.
-    fn rest(&self, error: &GrantError) {
-        let lasts = match error {
-            GrantError::Token(TokenError::Refused { .. }) => AFTER_NO,
+    /// Starts a pause during which this error is returned without a new request.
+    fn start_cooldown(&self, error: &GrantError) {
+        let duration = match error {
+            GrantError::Token(TokenError::Refused { .. }) => AFTER_REFUSAL,
             GrantError::Token(TokenError::Fetch(_) | TokenError::Malformed { .. })
             | GrantError::Metadata(_)
-            | GrantError::Unnamed { .. } => AFTER_FAILURE,
+            | GrantError::IssuerNotConfigured { .. } => AFTER_FAILURE,
             _ => return,
         };
-        self.resting.begin(lasts, error.clone());
+        self.cooldown.start(duration, error.clone());
     }
 }
 
-/// What is kept about the client: who it is. Its secret stays where the operator wrote it.
+/// The stored registration contains only the client id; the secret stays in the configuration.
 fn registration(client: &str) -> Registration {
     Registration {
         id: client.to_owned(),
@@ -184,27 +185,27 @@ fn registration(client: &str) -> Registration {
         method: AuthMethod::None,
         source: RegistrationSource::Unattended,
         redirect: None,
-        secret_ends: None,
+        secret_expires_at: None,
     }
 }
 
 // === impl Trouble ===
 
-impl Trouble {
-    pub(super) fn why(self) -> Why {
+impl ObtainError {
+    pub(super) fn reason(self) -> SignInReason {
         match self {
-            Self::IssuerChanged { before, now } => Why::IssuerChanged { before, now },
-            // What may pass is told from what stays.
+            Self::IssuerChanged { before, now } => SignInReason::IssuerChanged { before, now },
+            // Temporary failures are distinguished from permanent ones.
             Self::Grant(
                 GrantError::Token(TokenError::Fetch(error)) | GrantError::Metadata(MetadataError::Fetch(error)),
-            ) if error.may_pass() => Why::Unanswered(Box::new(error)),
-            Self::Credential(error) => Why::Vault(error.to_string()),
-            other => Why::Failed(other.to_string()),
+            ) if error.may_pass() => SignInReason::Unavailable(Box::new(error)),
+            Self::Credential(error) => SignInReason::Vault(error.to_string()),
+            other => SignInReason::Failed(other.to_string()),
         }
     }
 }
 
-impl From<VaultError> for Trouble {
+impl From<VaultError> for ObtainError {
     fn from(error: VaultError) -> Self {
         Self::Credential(error.into())
     }

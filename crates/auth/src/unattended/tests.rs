@@ -1,4 +1,4 @@
-//! One server, over time, and nobody at home.
+//! Tests of credentials without a user.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use bytes::Bytes;
@@ -14,12 +14,12 @@ use crate::{
     grant::{
         Client, Enterprise, Google, Workload,
         enterprise::Provider,
-        google::{self, Machine, Places},
+        google::{self, GoogleMetadataServer, CredentialPaths},
     },
     jwt::tests::P256,
     proof::DPOP,
-    rest::AFTER_FAILURE,
-    scripted::{GIVEN_UP, Scripted},
+    cooldown::AFTER_FAILURE,
+    scripted::{SCRIPTED_TIMEOUT, ScriptedFetch},
     vault::MemoryVault,
 };
 
@@ -36,16 +36,16 @@ fn token(text: &str) -> String {
     format!(r#"{{"access_token":"{text}","token_type":"Bearer","expires_in":3600}}"#)
 }
 
-/// A server and two authorization servers that have given no token yet.
-fn world() -> Arc<Scripted> {
+/// A server and two authorization servers that have no token response yet.
+fn world() -> Arc<ScriptedFetch> {
     let login = |issuer: &str| format!(r#"{{"issuer":"{issuer}","token_endpoint":"{issuer}/token"}}"#);
-    Arc::<Scripted>::default()
+    Arc::<ScriptedFetch>::default()
         .answer(RESOURCE, 200, resource("https://login.example"))
         .answer(LOGIN, 200, login("https://login.example"))
         .answer(&LOGIN.replace("login", "evil"), 200, login("https://evil.example"))
 }
 
-fn options(world: &Arc<Scripted>, vault: &Arc<MemoryVault>) -> UnattendedOptions {
+fn options(world: &Arc<ScriptedFetch>, vault: &Arc<MemoryVault>) -> UnattendedOptions {
     UnattendedOptions {
         name: "files".to_owned(),
         remedy: "look at auth.clientSecret".to_owned(),
@@ -59,13 +59,13 @@ fn options(world: &Arc<Scripted>, vault: &Arc<MemoryVault>) -> UnattendedOptions
     }
 }
 
-fn unattended(world: &Arc<Scripted>, vault: &Arc<MemoryVault>) -> Unattended {
+fn unattended(world: &Arc<ScriptedFetch>, vault: &Arc<MemoryVault>) -> Unattended {
     Unattended::new(options(world, vault))
 }
 
 async fn shown(unattended: &Unattended) -> Option<String> {
     let (method, url, body) = (Method::POST, Url::parse(SERVER).unwrap(), Bytes::new());
-    let headers = unattended.headers(Sending { method: &method, url: &url, body: &body }).await.unwrap();
+    let headers = unattended.headers(OutgoingRequest { method: &method, url: &url, body: &body }).await.unwrap();
     let authority = headers.into_iter().find(|(name, _)| *name == header::AUTHORIZATION);
     authority.map(|(_, value)| value.to_str().unwrap().to_owned())
 }
@@ -81,77 +81,77 @@ fn refusal(status: u16, presented: Option<&str>, challenge: &str) -> Challenge {
     }
 }
 
-fn token_requests(world: &Scripted) -> usize {
-    world.asked().iter().filter(|address| *address == TOKEN).count()
+fn token_requests(world: &ScriptedFetch) -> usize {
+    world.urls().iter().filter(|address| *address == TOKEN).count()
 }
 
-/// Lets time pass for the token that is held and for the one in the vault.
+/// Ages the token in use and the one in the vault.
 async fn age(unattended: &Unattended, vault: &MemoryVault, seconds: u64) {
     let older = |tokens: &mut Tokens| {
-        tokens.since -= seconds;
-        tokens.ends = tokens.ends.map(|ends| ends - seconds);
+        tokens.obtained_at -= seconds;
+        tokens.expires_at = tokens.expires_at.map(|ends| ends - seconds);
     };
     let key = vault.keys().await.unwrap().remove(0);
     let mut kept = Credential::load(vault, &key).await.unwrap().unwrap();
     older(kept.tokens.as_mut().unwrap());
     kept.store(vault, &key).await.unwrap();
-    let mut aged = Presentable::clone(&unattended.held.known().flatten().expect("something is held"));
+    let mut aged = ActiveCredential::clone(&unattended.held.get().flatten().expect("a credential is loaded"));
     older(&mut aged.tokens);
-    unattended.held.hold(Some(Arc::new(aged)));
+    unattended.held.set(Some(Arc::new(aged)));
 }
 
 #[tokio::test]
-async fn the_first_refusal_leads_to_a_token_and_the_next_process_has_it() {
+async fn first_refusal_leads_to_a_token_that_the_next_process_uses() {
     let (world, vault) = (world().answer(TOKEN, 200, token("one")), Arc::default());
     let first = unattended(&world, &vault);
-    assert_eq!(shown(&first).await, None, "nobody has asked for anything yet");
-    assert!(world.asked().is_empty());
-    assert_eq!(first.challenged(refusal(401, None, "Bearer")).await, Next::Again);
+    assert_eq!(shown(&first).await, None, "no challenge yet");
+    assert!(world.urls().is_empty());
+    assert_eq!(first.handle_challenge(refusal(401, None, "Bearer")).await, ChallengeAction::Retry);
     assert_eq!(shown(&first).await.as_deref(), Some("Bearer one"));
-    let sent = world.heard.lock().len() - 1;
+    let sent = world.requests.lock().len() - 1;
     assert_eq!(world.field(sent, "resource").as_deref(), Some(SERVER));
     assert_eq!(world.field(sent, "scope").as_deref(), Some("read"));
 
-    let asked = world.asked().len();
+    let asked = world.urls().len();
     assert_eq!(shown(&unattended(&world, &vault)).await.as_deref(), Some("Bearer one"));
-    assert_eq!(world.asked().len(), asked);
+    assert_eq!(world.urls().len(), asked);
     let kept = vault.load(&vault.keys().await.unwrap()[0]).await.unwrap().unwrap();
-    assert!(!kept.expose().contains("s3cret-word"), "the secret stays where the operator wrote it");
+    assert!(!kept.expose().contains("s3cret-word"), "the secret is not stored");
 }
 
 #[tokio::test]
-async fn a_token_goes_to_its_server_only() {
+async fn token_is_sent_to_its_server_only() {
     let (world, vault) = (world().answer(TOKEN, 200, token("one")), Arc::default());
     let own = unattended(&world, &vault);
-    own.challenged(refusal(401, None, "Bearer")).await;
+    own.handle_challenge(refusal(401, None, "Bearer")).await;
     let (method, body) = (Method::POST, Bytes::new());
     for elsewhere in ["https://evil.example/mcp", "http://example.org/mcp", "https://example.org:8443/mcp"] {
         let url = Url::parse(elsewhere).unwrap();
-        assert!(own.headers(Sending { method: &method, url: &url, body: &body }).await.unwrap().is_empty());
+        assert!(own.headers(OutgoingRequest { method: &method, url: &url, body: &body }).await.unwrap().is_empty());
         let foreign = Challenge { url, ..refusal(401, None, "Bearer") };
-        assert_eq!(own.challenged(foreign).await, Next::GiveUp);
+        assert_eq!(own.handle_challenge(foreign).await, ChallengeAction::GiveUp);
     }
 }
 
 #[tokio::test]
-async fn of_many_that_were_refused_together_one_asks() {
+async fn requests_that_were_refused_together_send_one_token_request() {
     let (world, vault) = (world().answer(TOKEN, 200, token("one")), Arc::default());
     let (here, there) = (unattended(&world, &vault), unattended(&world, &vault));
     let refused = (0..8).map(|place| {
         let one = if place % 2 == 0 { &here } else { &there };
-        one.challenged(refusal(401, None, "Bearer"))
+        one.handle_challenge(refusal(401, None, "Bearer"))
     });
-    assert!(join_all(refused).await.iter().all(|next| *next == Next::Again));
+    assert!(join_all(refused).await.iter().all(|next| *next == ChallengeAction::Retry));
     assert_eq!(token_requests(&world), 1);
     assert_eq!((shown(&here).await, shown(&there).await), (Some("Bearer one".into()), Some("Bearer one".into())));
 }
 
 #[tokio::test]
-async fn a_token_is_replaced_before_it_ends_by_one_request() {
+async fn token_is_replaced_before_it_expires_by_one_request() {
     let world = world().answer(TOKEN, 200, token("one")).answer(TOKEN, 200, token("two"));
     let vault = Arc::default();
     let own = unattended(&world, &vault);
-    own.challenged(refusal(401, None, "Bearer")).await;
+    own.handle_challenge(refusal(401, None, "Bearer")).await;
     age(&own, &vault, 3590).await;
     let all = join_all((0..8).map(|_| shown(&own))).await;
     assert!(all.iter().all(|one| one.as_deref() == Some("Bearer two")), "{all:?}");
@@ -159,201 +159,201 @@ async fn a_token_is_replaced_before_it_ends_by_one_request() {
 }
 
 #[tokio::test]
-async fn a_refused_token_is_replaced_once_and_a_new_one_that_is_refused_is_the_end() {
+async fn refused_token_is_replaced_once() {
     let world = world().answer(TOKEN, 200, token("one")).answer(TOKEN, 200, token("two"));
     let vault = Arc::default();
     let own = unattended(&world, &vault);
-    own.challenged(refusal(401, None, "Bearer")).await;
-    assert_eq!(own.challenged(refusal(401, Some("Bearer one"), "Bearer")).await, Next::Again);
-    assert_eq!(own.challenged(refusal(401, Some("Bearer one"), "Bearer")).await, Next::Again, "sent before that");
+    own.handle_challenge(refusal(401, None, "Bearer")).await;
+    assert_eq!(own.handle_challenge(refusal(401, Some("Bearer one"), "Bearer")).await, ChallengeAction::Retry);
+    assert_eq!(own.handle_challenge(refusal(401, Some("Bearer one"), "Bearer")).await, ChallengeAction::Retry, "sent before that");
     assert_eq!(token_requests(&world), 2);
-    assert_eq!(own.challenged(refusal(401, Some("Bearer two"), "Bearer")).await, Next::GiveUp);
+    assert_eq!(own.handle_challenge(refusal(401, Some("Bearer two"), "Bearer")).await, ChallengeAction::GiveUp);
     assert_eq!(
         own.watch().borrow().as_ref().unwrap().to_string(),
-        "files needs a sign-in: it refuses the token that https://login.example has just given; look at \
-         auth.clientSecret"
+        "`files` requires sign-in: the server refuses the token that https://login.example has just issued; look at \
+        auth.clientSecret"
     );
     assert_eq!(token_requests(&world), 2);
 }
 
 #[tokio::test]
-async fn whoever_says_no_is_left_alone_for_a_while() {
+async fn refused_client_is_not_retried_during_the_pause() {
     let no = r#"{"error":"invalid_client","error_description":"s3cret-word is wrong"}"#;
     let (world, vault) = (world().answer(TOKEN, 401, no), Arc::default());
     let own = unattended(&world, &vault);
     for _ in 0..3 {
-        assert_eq!(own.challenged(refusal(401, None, "Bearer")).await, Next::GiveUp);
+        assert_eq!(own.handle_challenge(refusal(401, None, "Bearer")).await, ChallengeAction::GiveUp);
         let needed = own.watch().borrow().clone().unwrap();
-        assert_eq!(needed.why.to_string(), "https://login.example/token refuses: invalid_client ([hidden] is wrong)");
+        assert_eq!(needed.reason.to_string(), "token request to https://login.example/token refused: invalid_client ([hidden] is wrong)");
     }
     assert_eq!(token_requests(&world), 1);
 }
 
 const EVIL: &str = "https://evil.example/token";
 
-/// CVE-2026-104850: a server that names another issuer does not get the secret shown to it.
+/// CVE-2026-104850: a server that names another issuer does not make us send the secret there.
 #[tokio::test]
-async fn another_issuer_is_told_nothing_whoever_the_server_names() {
+async fn issuer_that_the_server_names_instead_of_the_configured_one_gets_nothing() {
     let world = world().answer(TOKEN, 200, token("one")).answer(TOKEN, 200, token("two")).answer(EVIL, 200, token("x"));
     let vault = Arc::default();
     let own = unattended(&world, &vault);
-    own.challenged(refusal(401, None, "Bearer")).await;
+    own.handle_challenge(refusal(401, None, "Bearer")).await;
     let elsewhere = "https://example.org/prm";
     let world = world.answer(elsewhere, 200, resource("https://evil.example"));
     let challenge = format!("Bearer resource_metadata=\"{elsewhere}\"");
-    assert_eq!(own.challenged(refusal(401, Some("Bearer one"), &challenge)).await, Next::Again);
-    assert_eq!(shown(&own).await.as_deref(), Some("Bearer two"), "whom to ask is the operator's word");
-    assert!(!world.asked().iter().any(|address| address.contains("evil")));
+    assert_eq!(own.handle_challenge(refusal(401, Some("Bearer one"), &challenge)).await, ChallengeAction::Retry);
+    assert_eq!(shown(&own).await.as_deref(), Some("Bearer two"), "the configured issuer is used");
+    assert!(!world.urls().iter().any(|address| address.contains("evil")));
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_many_who_wait_for_one_that_hangs_one_asks_and_all_end_with_it() {
+async fn requests_that_wait_for_a_hanging_host_share_one_request() {
     for hanging in [RESOURCE, LOGIN, TOKEN] {
-        let (world, vault) = (world().hangs_at(hanging), Arc::default());
+        let (world, vault) = (world().hang_at(hanging), Arc::default());
         let (own, began) = (unattended(&world, &vault), Instant::now());
-        let refused = (0..8).map(|_| own.challenged(refusal(401, None, "Bearer")));
-        assert!(join_all(refused).await.iter().all(|next| *next == Next::GiveUp));
-        assert_eq!(world.asked().iter().filter(|asked| *asked == hanging).count(), 1, "{hanging}");
-        assert!(began.elapsed() < 2 * GIVEN_UP, "{hanging}: {:?}", began.elapsed());
-        let why = own.watch().borrow().clone().unwrap().why;
-        assert!(matches!(why, Why::Unanswered(_)), "{hanging}: {why}");
+        let refused = (0..8).map(|_| own.handle_challenge(refusal(401, None, "Bearer")));
+        assert!(join_all(refused).await.iter().all(|next| *next == ChallengeAction::GiveUp));
+        assert_eq!(world.urls().iter().filter(|asked| *asked == hanging).count(), 1, "{hanging}");
+        assert!(began.elapsed() < 2 * SCRIPTED_TIMEOUT, "{hanging}: {:?}", began.elapsed());
+        let why = own.watch().borrow().clone().unwrap().reason;
+        assert!(matches!(why, SignInReason::Unavailable(_)), "{hanging}: {why}");
         tokio::time::advance(AFTER_FAILURE).await;
-        own.challenged(refusal(401, None, "Bearer")).await;
-        assert_eq!(world.asked().iter().filter(|asked| *asked == hanging).count(), 2, "it is asked again, later");
+        own.handle_challenge(refusal(401, None, "Bearer")).await;
+        assert_eq!(world.urls().iter().filter(|asked| *asked == hanging).count(), 2, "it is tried again later");
     }
 }
 
-/// Everything that is sent without a person, and what it is called.
+/// All grants that send operator-supplied input, and the name of that input.
 fn grants() -> [(Grant, &'static str); 4] {
     let word = |text: &str| Arc::new(Secret::new(text));
     let with_key = Client::with_key("me", &Secret::new(P256), None).unwrap();
     let company = Enterprise {
         provider: Provider::TokenUrl(Url::parse("https://company.example/token").unwrap()),
-        fetch: Arc::<Scripted>::default(),
+        fetch: Arc::<ScriptedFetch>::default(),
         provider_client: Client::public("me"),
         id_token: word("word"),
         client: Client::with_secret("me", Secret::new("s3cret-word")),
     };
     [
-        (Grant::ClientCredentials(Client::with_secret("me", Secret::new("s3cret-word"))), "the client's secret"),
-        (Grant::ClientCredentials(with_key), "the client's signature"),
-        (Grant::Enterprise(Box::new(company)), "the company's word about a person"),
+        (Grant::ClientCredentials(Client::with_secret("me", Secret::new("s3cret-word"))), "the client secret"),
+        (Grant::ClientCredentials(with_key), "the client assertion"),
+        (Grant::Enterprise(Box::new(company)), "the identity assertion"),
         (Grant::Workload(Workload::new(word("word"), None, None)), "the assertion"),
     ]
 }
 
-/// CVE-2026-104850, WS-2026-0196, before the first token: a server could name whoever it likes.
+/// CVE-2026-104850, WS-2026-0196, before the first token: a server could name any issuer.
 #[tokio::test]
-async fn what_the_operator_wrote_goes_to_nobody_that_only_the_server_names() {
+async fn configured_secrets_are_not_sent_to_an_issuer_that_only_the_server_names() {
     for (grant, what) in grants() {
         let (world, vault) = (world().answer(TOKEN, 200, token("one")), Arc::default());
         let own =
             Unattended::new(UnattendedOptions { grant, settings: Settings::default(), ..options(&world, &vault) });
-        assert_eq!(own.challenged(refusal(401, None, "Bearer")).await, Next::GiveUp);
+        assert_eq!(own.handle_challenge(refusal(401, None, "Bearer")).await, ChallengeAction::GiveUp);
         assert_eq!(
-            own.watch().borrow().as_ref().unwrap().why.to_string(),
+            own.watch().borrow().as_ref().unwrap().reason.to_string(),
             format!(
-                "{what} is not sent to https://login.example, which only the server names; if it is the right one, \
-                 write it into oauth.issuer"
+                "{what} was not sent to https://login.example, which only the server names; if it is correct, set \
+                `oauth.issuer`"
             )
         );
-        assert_eq!(world.asked(), [RESOURCE, LOGIN], "only what it says about itself was read");
+        assert_eq!(world.urls(), [RESOURCE, LOGIN], "only metadata was read");
     }
 }
 
-/// CVE-2026-104850: the same where the document that the operator named is somebody else's now.
+/// CVE-2026-104850: the same if the configured metadata document names another issuer now.
 #[tokio::test]
-async fn another_issuer_than_before_is_told_nothing() {
+async fn issuer_that_differs_from_the_previous_one_gets_nothing() {
     let world = world().answer(TOKEN, 200, token("one")).answer(EVIL, 200, token("evil"));
     let vault = Arc::default();
-    unattended(&world, &vault).challenged(refusal(401, None, "Bearer")).await;
+    unattended(&world, &vault).handle_challenge(refusal(401, None, "Bearer")).await;
     let metadata_url = Some(Url::parse(&LOGIN.replace("login", "evil")).unwrap());
     let settings = Settings { metadata_url, scopes: Some(Scopes::parse("more").unwrap()), ..Settings::default() };
     let own = Unattended::new(UnattendedOptions { settings, ..options(&world, &vault) });
-    assert_eq!(own.challenged(refusal(401, None, "Bearer")).await, Next::GiveUp);
-    let why = own.watch().borrow().clone().unwrap().why;
+    assert_eq!(own.handle_challenge(refusal(401, None, "Bearer")).await, ChallengeAction::GiveUp);
+    let why = own.watch().borrow().clone().unwrap().reason;
     let (before, now) = ("https://login.example".to_owned(), "https://evil.example".to_owned());
-    assert_eq!(why, Why::IssuerChanged { before, now });
-    assert!(!world.asked().contains(&EVIL.to_owned()));
+    assert_eq!(why, SignInReason::IssuerChanged { before, now });
+    assert!(!world.urls().contains(&EVIL.to_owned()));
 }
 
 #[tokio::test]
-async fn a_scope_that_is_missing_is_asked_for_with_all_others_and_a_plain_no_is_final() {
+async fn missing_scope_is_requested_with_all_others_and_a_plain_403_is_final() {
     let world = world().answer(TOKEN, 200, token("one")).answer(TOKEN, 200, token("two"));
     let vault = Arc::default();
     let own = unattended(&world, &vault);
-    own.challenged(refusal(401, None, "Bearer")).await;
-    assert_eq!(own.challenged(refusal(403, Some("Bearer one"), "Bearer")).await, Next::GiveUp);
+    own.handle_challenge(refusal(401, None, "Bearer")).await;
+    assert_eq!(own.handle_challenge(refusal(403, Some("Bearer one"), "Bearer")).await, ChallengeAction::GiveUp);
     let more = "Bearer error=\"insufficient_scope\", scope=\"write\"";
-    assert_eq!(own.challenged(refusal(403, Some("Bearer one"), more)).await, Next::Again);
-    let last = world.heard.lock().len() - 1;
+    assert_eq!(own.handle_challenge(refusal(403, Some("Bearer one"), more)).await, ChallengeAction::Retry);
+    let last = world.requests.lock().len() - 1;
     assert_eq!(world.field(last, "scope").as_deref(), Some("read write"));
-    assert_eq!(own.challenged(refusal(403, Some("Bearer two"), more)).await, Next::GiveUp, "it did not help");
+    assert_eq!(own.handle_challenge(refusal(403, Some("Bearer two"), more)).await, ChallengeAction::GiveUp, "it did not help");
 }
 
 #[tokio::test]
-async fn tokens_that_should_be_bound_to_a_key_are_and_go_with_proofs() {
+async fn bound_tokens_are_sent_with_proofs() {
     let vault = Arc::default();
-    let with = |world: &Arc<Scripted>| {
+    let with = |world: &Arc<ScriptedFetch>| {
         Unattended::new(UnattendedOptions { proofs: Some(Arc::new(DpopKeys)), ..options(world, &vault) })
     };
     let own = with(&world().answer(TOKEN, 200, token("one")));
-    assert_eq!(own.challenged(refusal(401, None, "DPoP")).await, Next::GiveUp);
-    assert!(own.watch().borrow().as_ref().unwrap().to_string().contains("not bound to our key"));
+    assert_eq!(own.handle_challenge(refusal(401, None, "DPoP")).await, ChallengeAction::GiveUp);
+    assert!(own.watch().borrow().as_ref().unwrap().to_string().contains("not bound to the DPoP key"));
 
     let world = world().answer(TOKEN, 200, token("one").replace("Bearer", "DPoP"));
     let own = with(&world);
-    assert_eq!(own.challenged(refusal(401, None, "DPoP")).await, Next::Again);
-    assert!(world.heard.lock().last().unwrap().headers().contains_key(DPOP));
+    assert_eq!(own.handle_challenge(refusal(401, None, "DPoP")).await, ChallengeAction::Retry);
+    assert!(world.requests.lock().last().unwrap().headers().contains_key(DPOP));
     let (method, url, body) = (Method::POST, Url::parse(SERVER).unwrap(), Bytes::from_static(b"{}"));
-    let headers = own.headers(Sending { method: &method, url: &url, body: &body }).await.unwrap();
+    let headers = own.headers(OutgoingRequest { method: &method, url: &url, body: &body }).await.unwrap();
     assert_eq!((headers[0].1.to_str().unwrap(), &headers[1].0), ("DPoP one", &DPOP));
     let nonce = Challenge {
         nonce: Some(HeaderValue::from_static("once")),
         ..refusal(401, Some("DPoP one"), "DPoP error=\"use_dpop_nonce\"")
     };
-    assert_eq!(own.challenged(nonce).await, Next::Again);
+    assert_eq!(own.handle_challenge(nonce).await, ChallengeAction::Retry);
     assert_eq!(token_requests(&world), 1, "only the nonce was missing");
-    assert_eq!(shown(&with(&world)).await.as_deref(), Some("DPoP one"), "the key is kept with its token");
+    assert_eq!(shown(&with(&world)).await.as_deref(), Some("DPoP one"), "the key is stored with its token");
 }
 
 #[tokio::test]
-async fn google_is_asked_before_the_server_refuses() {
+async fn google_token_is_requested_before_the_first_refusal() {
     let (folder, vault) = (tempfile::tempdir().unwrap(), Arc::default());
     let file = folder.path().join("person.json");
     let person = r#"{"type":"authorized_user","client_id":"a","client_secret":"b","refresh_token":"c"}"#;
     std::fs::write(&file, person).unwrap();
-    let world = Arc::<Scripted>::default().answer(google::TOKEN_ENDPOINT, 200, token("g"));
+    let world = Arc::<ScriptedFetch>::default().answer(google::TOKEN_ENDPOINT, 200, token("g"));
     let fetch = Arc::clone(&world) as Arc<dyn Fetch>;
-    let machine = Machine { url: Url::parse(google::MACHINE).unwrap(), fetch: Arc::clone(&fetch) };
-    let places = Places { configured: Some(file), ..Places::default() };
+    let machine = GoogleMetadataServer { url: Url::parse(google::METADATA_URL).unwrap(), fetch: Arc::clone(&fetch) };
+    let places = CredentialPaths { configured: Some(file), ..CredentialPaths::default() };
     let grant = Grant::Google(Google { places, fetch, machine });
     let own = Unattended::new(UnattendedOptions { grant, ..options(&world, &vault) });
     let all = join_all((0..8).map(|_| shown(&own))).await;
     assert!(all.iter().all(|one| one.as_deref() == Some("Bearer g")), "{all:?}");
-    assert_eq!(world.asked(), [google::TOKEN_ENDPOINT]);
+    assert_eq!(world.urls(), [google::TOKEN_ENDPOINT]);
 }
 
 #[tokio::test]
-async fn where_tokens_come_from_may_be_written_down() {
-    let (world, vault) = (Arc::<Scripted>::default().answer(TOKEN, 200, token("one")), Arc::default());
+async fn configured_token_endpoint_needs_no_discovery() {
+    let (world, vault) = (Arc::<ScriptedFetch>::default().answer(TOKEN, 200, token("one")), Arc::default());
     let settings = Settings {
         token_url: Some(Url::parse(TOKEN).unwrap()),
         scopes: Some(Scopes::parse("own").unwrap()),
         ..Settings::default()
     };
     let own = Unattended::new(UnattendedOptions { settings: settings.clone(), ..options(&world, &vault) });
-    assert_eq!(own.challenged(refusal(401, None, "Bearer")).await, Next::Again);
-    assert_eq!(world.asked(), [TOKEN], "nobody else was asked");
+    assert_eq!(own.handle_challenge(refusal(401, None, "Bearer")).await, ChallengeAction::Retry);
+    assert_eq!(world.urls(), [TOKEN], "no other request");
     assert_eq!(world.field(0, "scope").as_deref(), Some("own"));
     let wider = Settings { scopes: Some(Scopes::parse("own more").unwrap()), ..settings };
     let own = Unattended::new(UnattendedOptions { settings: wider, ..options(&world, &vault) });
-    assert_eq!(shown(&own).await, None, "what is kept is good for less");
+    assert_eq!(shown(&own).await, None, "the stored token has fewer scopes");
 }
 
-/// Two servers at one origin whose resource is the origin: what is kept has one key, and is one server's.
+/// Two servers at one origin whose resource is the origin: both have the same key, and the credential belongs to one.
 #[tokio::test]
-async fn two_addresses_of_one_resource_do_not_take_over_each_others_tokens() {
+async fn two_urls_of_one_resource_do_not_share_tokens() {
     let root = "https://example.org/.well-known/oauth-protected-resource";
     let document = resource("https://login.example").replace(SERVER, "https://example.org");
     let world = world()
@@ -369,62 +369,62 @@ async fn two_addresses_of_one_resource_do_not_take_over_each_others_tokens() {
     for (path, expected) in [("/one", "Bearer one"), ("/other", "Bearer two")] {
         let (url, own) = at(path);
         let refused = Challenge { url: url.clone(), ..refusal(401, None, "Bearer") };
-        assert_eq!(own.challenged(refused).await, Next::Again);
+        assert_eq!(own.handle_challenge(refused).await, ChallengeAction::Retry);
         let (method, body) = (Method::POST, Bytes::new());
-        let headers = own.headers(Sending { method: &method, url: &url, body: &body }).await.unwrap();
+        let headers = own.headers(OutgoingRequest { method: &method, url: &url, body: &body }).await.unwrap();
         assert_eq!(headers[0].1.to_str().unwrap(), expected);
     }
     assert_eq!(token_requests(&world), 2);
 }
 
-/// Whoever gives tokens is away for a moment: nobody has to do anything about that.
+/// A temporary failure of the authorization server needs no action by the operator.
 #[tokio::test(start_paused = true)]
-async fn what_may_pass_is_not_the_operators_fault_and_is_tried_again_a_moment_later() {
+async fn temporary_failure_is_reported_as_such_and_tried_again_later() {
     for (status, body) in [(502, ""), (503, "<html>"), (429, ""), (400, r#"{"error":"temporarily_unavailable"}"#)] {
         let world = world().answer(TOKEN, status, body).answer(TOKEN, 200, token("one"));
         let own = unattended(&world, &Arc::default());
-        assert_eq!(own.challenged(refusal(401, None, "Bearer")).await, Next::GiveUp);
-        assert_eq!(own.instead().unwrap().code(), "no_token", "{status}");
-        assert_eq!(own.challenged(refusal(401, None, "Bearer")).await, Next::GiveUp);
-        assert_eq!(token_requests(&world), 1, "it is left alone");
+        assert_eq!(own.handle_challenge(refusal(401, None, "Bearer")).await, ChallengeAction::GiveUp);
+        assert_eq!(own.replacement_error().unwrap().code(), "no_token", "{status}");
+        assert_eq!(own.handle_challenge(refusal(401, None, "Bearer")).await, ChallengeAction::GiveUp);
+        assert_eq!(token_requests(&world), 1, "no request during the pause");
         tokio::time::advance(AFTER_FAILURE).await;
-        assert_eq!(own.challenged(refusal(401, None, "Bearer")).await, Next::Again, "{status}");
+        assert_eq!(own.handle_challenge(refusal(401, None, "Bearer")).await, ChallengeAction::Retry, "{status}");
     }
     let away =
-        Arc::<Scripted>::default().answer(RESOURCE, 200, resource("https://login.example")).answer(LOGIN, 503, "");
+        Arc::<ScriptedFetch>::default().answer(RESOURCE, 200, resource("https://login.example")).answer(LOGIN, 503, "");
     let own = unattended(&away, &Arc::default());
-    own.challenged(refusal(401, None, "Bearer")).await;
-    assert_eq!(own.instead().unwrap().code(), "no_token", "the same for what it says about itself");
+    own.handle_challenge(refusal(401, None, "Bearer")).await;
+    assert_eq!(own.replacement_error().unwrap().code(), "no_token", "the same for metadata");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_strange_answer_is_left_alone_for_a_moment_too() {
+async fn invalid_response_starts_a_pause_too() {
     let world = world().answer(TOKEN, 200, "<html>");
     let own = unattended(&world, &Arc::default());
     for _ in 0..3 {
-        assert_eq!(own.challenged(refusal(401, None, "Bearer")).await, Next::GiveUp);
+        assert_eq!(own.handle_challenge(refusal(401, None, "Bearer")).await, ChallengeAction::GiveUp);
     }
-    assert!(own.instead().is_none());
+    assert!(own.replacement_error().is_none());
     assert_eq!(token_requests(&world), 1);
 }
 
-/// The nonce came with the refusal, and belongs into the next proof.
+/// The nonce of a refusal belongs into the next proof.
 #[tokio::test]
-async fn a_nonce_of_the_server_is_in_the_next_proof() {
+async fn nonce_of_the_server_is_in_the_next_proof() {
     let bound = token("one").replace("Bearer", "DPoP");
     let (world, vault) = (world().answer(TOKEN, 200, bound), Arc::default());
     let own = Unattended::new(UnattendedOptions { proofs: Some(Arc::new(DpopKeys)), ..options(&world, &vault) });
-    assert_eq!(own.challenged(refusal(401, None, "DPoP")).await, Next::Again);
+    assert_eq!(own.handle_challenge(refusal(401, None, "DPoP")).await, ChallengeAction::Retry);
     let (method, url, body) = (Method::POST, Url::parse(SERVER).unwrap(), Bytes::new());
-    let sending = Sending { method: &method, url: &url, body: &body };
+    let sending = OutgoingRequest { method: &method, url: &url, body: &body };
     assert_eq!(own.headers(sending).await.unwrap()[0].1, "DPoP one");
     let mut headers = HeaderMap::new();
     headers.insert("dpop-nonce", HeaderValue::from_static("n0nce"));
-    own.heard(&url, &headers);
+    own.observe_response(&url, &headers);
     let wanted = r#"DPoP error="use_dpop_nonce""#;
     let refused =
         Challenge { nonce: Some(HeaderValue::from_static("n0nce")), ..refusal(401, Some("DPoP one"), wanted) };
-    assert_eq!(own.challenged(refused).await, Next::Again);
+    assert_eq!(own.handle_challenge(refused).await, ChallengeAction::Retry);
     let headers = own.headers(sending).await.unwrap();
     let proof = headers.iter().find(|(name, _)| *name == DPOP).unwrap().1.to_str().unwrap();
     let claims = URL_SAFE_NO_PAD.decode(proof.split('.').nth(1).unwrap()).unwrap();
@@ -432,60 +432,60 @@ async fn a_nonce_of_the_server_is_in_the_next_proof() {
     assert_eq!(token_requests(&world), 1);
 }
 
-/// A request that came to nothing has replaced nothing.
+/// A failed request does not count as a replacement.
 #[tokio::test(start_paused = true)]
-async fn a_refused_token_is_replaced_though_the_first_attempt_failed() {
+async fn refused_token_is_replaced_even_if_the_first_attempt_failed() {
     let world = world().answer(TOKEN, 200, token("one")).answer(TOKEN, 503, "").answer(TOKEN, 200, token("two"));
     let (vault, presented) = (Arc::default(), Some("Bearer one"));
     let own = unattended(&world, &vault);
-    own.challenged(refusal(401, None, "Bearer")).await;
-    assert_eq!(own.challenged(refusal(401, presented, "Bearer")).await, Next::GiveUp);
+    own.handle_challenge(refusal(401, None, "Bearer")).await;
+    assert_eq!(own.handle_challenge(refusal(401, presented, "Bearer")).await, ChallengeAction::GiveUp);
     tokio::time::advance(AFTER_FAILURE).await;
-    assert_eq!(own.challenged(refusal(401, presented, "Bearer")).await, Next::Again);
+    assert_eq!(own.handle_challenge(refusal(401, presented, "Bearer")).await, ChallengeAction::Retry);
     assert_eq!(shown(&own).await.as_deref(), Some("Bearer two"));
 }
 
 #[tokio::test]
-async fn a_token_that_cannot_be_replaced_is_used_until_it_ends() {
+async fn token_that_cannot_be_replaced_is_used_until_it_expires() {
     let no = r#"{"error":"temporarily_unavailable"}"#;
     let world = world().answer(TOKEN, 200, token("one")).answer(TOKEN, 503, no);
     let vault = Arc::default();
     let own = unattended(&world, &vault);
-    own.challenged(refusal(401, None, "Bearer")).await;
+    own.handle_challenge(refusal(401, None, "Bearer")).await;
     age(&own, &vault, 3590).await;
     assert_eq!(shown(&own).await.as_deref(), Some("Bearer one"));
     age(&own, &vault, 10).await;
-    assert_eq!(shown(&own).await, None, "it has ended");
+    assert_eq!(shown(&own).await, None, "it has expired");
 }
 
-/// The entry was one that somebody signed in to, with the same client: their token is theirs.
+/// The entry was configured for interactive sign-in before, with the same client: that token belongs to the user.
 #[tokio::test]
-async fn what_a_person_signed_in_for_is_not_taken_over() {
+async fn token_of_an_interactive_sign_in_is_not_adopted() {
     let world = world().answer(TOKEN, 200, token("personal")).answer(TOKEN, 200, token("own"));
     let vault: Arc<MemoryVault> = Arc::default();
-    unattended(&world, &vault).challenged(refusal(401, None, "Bearer")).await;
+    unattended(&world, &vault).handle_challenge(refusal(401, None, "Bearer")).await;
     let key = vault.keys().await.unwrap().remove(0);
     let mut kept = Credential::load(&*vault, &key).await.unwrap().unwrap();
     kept.client.source = RegistrationSource::Configured;
     kept.store(&*vault, &key).await.unwrap();
     let next = unattended(&world, &vault);
     assert_eq!(shown(&next).await, None);
-    assert_eq!(next.challenged(refusal(401, None, "Bearer")).await, Next::Again);
+    assert_eq!(next.handle_challenge(refusal(401, None, "Bearer")).await, ChallengeAction::Retry);
     assert_eq!(shown(&next).await.as_deref(), Some("Bearer own"));
 }
 
-/// A later no of the server itself is not put down to an absence that is over.
+/// A later refusal by the server is not explained with an outage that is over.
 #[tokio::test(start_paused = true)]
-async fn a_reason_that_has_passed_is_not_given_again() {
+async fn transient_reason_is_cleared_after_success() {
     let world = world().answer(TOKEN, 200, token("one")).answer(TOKEN, 503, "").answer(TOKEN, 200, token("two"));
     let vault = Arc::default();
     let own = unattended(&world, &vault);
-    own.challenged(refusal(401, None, "Bearer")).await;
-    assert_eq!(own.challenged(refusal(401, Some("Bearer one"), "Bearer")).await, Next::GiveUp);
-    assert_eq!(own.instead().unwrap().code(), "no_token");
+    own.handle_challenge(refusal(401, None, "Bearer")).await;
+    assert_eq!(own.handle_challenge(refusal(401, Some("Bearer one"), "Bearer")).await, ChallengeAction::GiveUp);
+    assert_eq!(own.replacement_error().unwrap().code(), "no_token");
     tokio::time::advance(AFTER_FAILURE).await;
     age(&own, &vault, 3590).await;
-    assert_eq!(shown(&own).await.as_deref(), Some("Bearer two"), "replaced before anybody was refused");
-    assert_eq!(own.challenged(refusal(403, Some("Bearer two"), "Bearer")).await, Next::GiveUp);
-    assert!(own.instead().is_none(), "it is the server that says no");
+    assert_eq!(shown(&own).await.as_deref(), Some("Bearer two"), "replaced before a refusal");
+    assert_eq!(own.handle_challenge(refusal(403, Some("Bearer two"), "Bearer")).await, ChallengeAction::GiveUp);
+    assert!(own.replacement_error().is_none(), "the server refused it");
 }

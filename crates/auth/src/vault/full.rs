@@ -1,27 +1,27 @@
-//! A vault for tests that can be read and not written, as on a disk that is full, until there is room.
+//! A vault for tests that can be read but not written, like a full disk, until it is made writable.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::future::BoxFuture;
 use toolway_config::Secret;
 
-use super::{MemoryVault, Turn, Vault, VaultError};
+use super::{MemoryVault, VaultLock, Vault, VaultError};
 use crate::credential::CredentialKey;
 
 #[derive(Debug)]
-pub(crate) struct Full {
+pub(crate) struct FullVault {
     kept: MemoryVault,
     room: AtomicBool,
 }
 
-impl Full {
-    /// This is what it has.
+impl FullVault {
+    /// A full vault with these entries.
     pub(crate) fn of(kept: MemoryVault) -> Self {
         Self { kept, room: AtomicBool::new(false) }
     }
 
     /// From now on it can be written.
-    pub(crate) fn has_room(&self) {
+    pub(crate) fn make_writable(&self) {
         self.room.store(true, Ordering::Relaxed);
     }
 
@@ -31,7 +31,7 @@ impl Full {
     }
 }
 
-impl Vault for Full {
+impl Vault for FullVault {
     fn load<'a>(&'a self, key: &'a CredentialKey) -> BoxFuture<'a, Result<Option<Secret>, VaultError>> {
         self.kept.load(key)
     }
@@ -48,8 +48,8 @@ impl Vault for Full {
         self.kept.all()
     }
 
-    fn turn<'a>(&'a self, key: &'a CredentialKey) -> BoxFuture<'a, Result<Turn, VaultError>> {
-        self.kept.turn(key)
+    fn lock<'a>(&'a self, key: &'a CredentialKey) -> BoxFuture<'a, Result<VaultLock, VaultError>> {
+        self.kept.lock(key)
     }
 
     fn place(&self) -> String {

@@ -1,139 +1,139 @@
-//! Whatever came from one authorization server goes to no other, whoever the server names, whoever calls back.
+//! Credentials of one authorization server are never sent to another, whichever one the server names or sends the
+//! callback.
 
-use toolway_auth::{needed::Why, settings::Settings};
-use toolway_testkit::authorization::{AuthorizationServer, Endpoint, Oddity, Quirk};
+use toolway_auth::{sign_in_required::SignInReason, settings::Settings};
+use toolway_testkit::authorization::{AuthorizationServer, Endpoint, ServerQuirk, Quirk};
 
 use crate::stage::{Stage, assert_none_of, configured};
 
-async fn stranger() -> AuthorizationServer {
+async fn another_authorization_server() -> AuthorizationServer {
     AuthorizationServer::start().await.unwrap()
 }
 
-/// CVE-2026-104850, WS-2026-0196: the server chose who received the refresh token and the client's secret.
+/// CVE-2026-104850, WS-2026-0196: the server chose who received the refresh token and the client secret.
 #[tokio::test]
-async fn a_server_that_names_another_issuer_gets_nothing_of_the_old_one_there() {
-    let (stage, evil) = (Stage::with_an_ended_token().await, stranger().await);
-    stage.server.moves_to(&evil);
+async fn new_issuer_gets_nothing_of_the_old_one() {
+    let (stage, evil) = (Stage::with_expired_token().await, another_authorization_server().await);
+    stage.server.set_authorization_server(&evil);
     let failed = stage.unattended().call("hello").await.unwrap_err();
-    assert!(failed.contains("files needs a sign-in"), "{failed}");
-    assert_none_of(&stage.login.secrets(), &evil.heard());
-    assert_eq!((evil.count(Endpoint::Code), evil.count(Endpoint::Renewal)), (0, 0));
+    assert!(failed.contains("`files` requires sign-in"), "{failed}");
+    assert_none_of(&stage.login.secrets(), &evil.received());
+    assert_eq!((evil.count(Endpoint::Code), evil.count(Endpoint::Refresh)), (0, 0));
 
-    // A person is told who signed them in before, and the new one gets a new client.
+    // The user is shown the previous issuer, and the new one gets a new client.
     let answer = stage.caller().call("hello").await.unwrap();
     assert_eq!(answer, "hello ada");
-    let invitation = stage.ada.invitations().pop().unwrap();
-    assert_eq!((invitation.issuer, invitation.before), (evil.issuer(), Some(stage.login.issuer())));
-    assert_none_of(&stage.login.secrets(), &evil.heard());
+    let prompt = stage.ada.prompts().pop().unwrap();
+    assert_eq!((prompt.issuer, prompt.before), (evil.issuer(), Some(stage.login.issuer())));
+    assert_none_of(&stage.login.secrets(), &evil.received());
     assert_eq!(evil.count(Endpoint::Registration), 1);
 }
 
-/// CVE-2026-104850: the same for a client that the operator registered, which belongs to one issuer.
+/// CVE-2026-104850: the same for a configured client, which belongs to one issuer.
 #[tokio::test]
-async fn a_client_of_the_operators_is_never_shown_to_another_issuer() {
-    let (stage, evil) = (Stage::new().await, stranger().await);
+async fn configured_client_is_never_presented_to_another_issuer() {
+    let (stage, evil) = (Stage::new().await, another_authorization_server().await);
     stage.login.register("ours", Some("the-operators-secret"));
     let settings = configured("ours", Some("the-operators-secret"));
     let named = Settings { issuer: Some(stage.login.issuer()), ..settings.clone() };
     stage.with(named).call("hello").await.unwrap();
-    stage.server.moves_to(&evil);
+    stage.server.set_authorization_server(&evil);
     let caller = stage.with(settings);
     let failed = caller.call("hello").await.unwrap_err();
-    assert!(failed.contains("gave the tokens of this server until now, and now it is to be"), "{failed}");
-    let changed = Why::IssuerChanged { before: stage.login.issuer(), now: evil.issuer() };
-    assert_eq!(caller.session.needed().unwrap().why, changed);
+    assert!(failed.contains("its authorization server changed from"), "{failed}");
+    let changed = SignInReason::IssuerChanged { before: stage.login.issuer(), now: evil.issuer() };
+    assert_eq!(caller.session.required().unwrap().reason, changed);
     assert_eq!(evil.requests(), evil.count(Endpoint::Metadata), "only its metadata was read");
-    assert_none_of(&stage.login.secrets(), &evil.heard());
-    assert!(!evil.heard().contains("ours"));
+    assert_none_of(&stage.login.secrets(), &evil.received());
+    assert!(!evil.received().contains("ours"));
 }
 
-/// RFC 9207: two servers, one client; the code of the honest one must not come to the other.
+/// RFC 9207: two authorization servers, one client id; a code of the honest one must not be sent to the other.
 #[tokio::test]
-async fn a_code_is_not_brought_to_the_server_that_mixed_itself_in() {
-    let (stage, evil) = (Stage::new().await, stranger().await);
+async fn code_is_not_sent_to_a_mixed_up_authorization_server() {
+    let (stage, evil) = (Stage::new().await, another_authorization_server().await);
     stage.login.register("shared", None);
     evil.register("shared", None);
-    evil.told([Quirk::SendsPeopleTo(format!("{}/authorize", stage.login.issuer()))]);
-    stage.server.told([Oddity::Names(vec![evil.issuer()])]);
+    evil.set_quirks([Quirk::RedirectsTo(format!("{}/authorize", stage.login.issuer()))]);
+    stage.server.set_quirks([ServerQuirk::AuthorizationServers(vec![evil.issuer()])]);
     let failed = stage.with(configured("shared", None)).call("hello").await.unwrap_err();
     assert!(failed.contains("the callback does not come from"), "{failed}");
-    assert_eq!(stage.login.count(Endpoint::Page), 1, "the person was led there");
+    assert_eq!(stage.login.count(Endpoint::Page), 1, "the browser was redirected there");
     assert_eq!(evil.count(Endpoint::Code), 0);
-    assert_none_of(&stage.login.secrets(), &evil.heard());
+    assert_none_of(&stage.login.secrets(), &evil.received());
 }
 
-/// The same where the other one does not say that its callbacks name it: then only the person can tell.
+/// The same without `iss` in callbacks: only the user can notice it.
 #[tokio::test]
-async fn a_page_that_is_not_at_its_issuers_is_pointed_out_to_the_person() {
-    let (stage, evil) = (Stage::new().await, stranger().await);
+async fn sign_in_page_outside_the_issuer_is_shown_to_the_user() {
+    let (stage, evil) = (Stage::new().await, another_authorization_server().await);
     evil.register("shared", None);
-    evil.told([Quirk::NamesNobody, Quirk::PageAt(format!("{}/authorize", stage.login.issuer()))]);
-    stage.server.told([Oddity::Names(vec![evil.issuer()])]);
+    evil.set_quirks([Quirk::NoIss, Quirk::AuthorizationEndpointAt(format!("{}/authorize", stage.login.issuer()))]);
+    stage.server.set_quirks([ServerQuirk::AuthorizationServers(vec![evil.issuer()])]);
     stage.with(configured("shared", None)).call("hello").await.unwrap_err();
-    let invitation = stage.ada.invitations().pop().unwrap();
-    assert_eq!((invitation.issuer, invitation.elsewhere), (evil.issuer(), Some(stage.login.issuer())));
+    let prompt = stage.ada.prompts().pop().unwrap();
+    assert_eq!((prompt.issuer, prompt.elsewhere), (evil.issuer(), Some(stage.login.issuer())));
 }
 
-/// CVE-2026-104850, before anybody has signed in: an authorization server that sends the browser straight back gets the code
-/// and, with it, the secret of the operator's client; no person ever saw a page.
+/// CVE-2026-104850, before the first sign-in: an authorization server that redirects the browser straight back gets the
+/// code and the secret of the configured client, without a page that the user could see.
 #[tokio::test]
-async fn the_operators_secret_goes_to_nobody_whom_only_the_server_names() {
-    let (stage, evil) = (Stage::new().await, stranger().await);
+async fn configured_secret_is_not_sent_to_an_issuer_that_only_the_server_names() {
+    let (stage, evil) = (Stage::new().await, another_authorization_server().await);
     let settings = configured("ours", Some("the-operators-secret"));
     evil.register("ours", Some("the-operators-secret"));
-    stage.server.moves_to(&evil);
+    stage.server.set_authorization_server(&evil);
     for principal in ["ada", "ada/work", "client/ben"] {
-        let caller = stage.somebody(principal, settings.clone(), Some(stage.ada.clone()));
+        let caller = stage.caller_for(principal, settings.clone(), Some(stage.ada.clone()));
         let failed = caller.call("hello").await.unwrap_err();
         let why = format!(
-            "the client's secret is not sent to {}, which only the server names; if it is the right one, write it into \
-             oauth.issuer",
+            "the client secret was not sent to {}, which only the server names; if it is correct, set `oauth.issuer`",
             evil.issuer()
         );
         assert!(failed.contains(&why), "{failed}");
-        assert!(stage.ada.invitations().is_empty(), "no browser was opened");
+        assert!(stage.ada.prompts().is_empty(), "no browser was opened");
     }
     assert_eq!(evil.requests(), evil.count(Endpoint::Metadata), "only its metadata was read");
 
-    stage.server.moves_to(&stage.login);
+    stage.server.set_authorization_server(&stage.login);
     stage.login.register("ours", Some("the-operators-secret"));
     let named = Settings { issuer: Some(stage.login.issuer()), ..settings };
     assert_eq!(stage.with(named).call("hello").await.unwrap(), "hello ada");
 }
 
 #[tokio::test]
-async fn a_callback_from_nobody_or_from_somebody_else_is_of_no_use() {
+async fn callback_with_wrong_or_missing_iss_is_ignored() {
     let nearly = |issuer: String| vec![issuer.to_uppercase(), format!("{issuer}/"), "https://evil.example".to_owned()];
     let stage = Stage::new().await;
-    let others = nearly(stage.login.issuer()).into_iter().map(Quirk::CallbackFrom);
-    for quirk in others.chain([Quirk::Nameless]) {
-        stage.login.told([quirk.clone()]);
+    let others = nearly(stage.login.issuer()).into_iter().map(Quirk::WrongIss);
+    for quirk in others.chain([Quirk::OmitsIss]) {
+        stage.login.set_quirks([quirk.clone()]);
         let failed = stage.caller().call("hello").await.unwrap_err();
-        assert!(failed.contains("nothing of it was used"), "{quirk:?}: {failed}");
+        assert!(failed.contains("it was ignored"), "{quirk:?}: {failed}");
         assert_eq!(stage.login.count(Endpoint::Code), 0, "{quirk:?}");
     }
     let stage = Stage::new().await;
-    stage.login.told([Quirk::NamesNobody]);
-    assert_eq!(stage.caller().call("hello").await.unwrap(), "hello ada", "it never said that it would");
+    stage.login.set_quirks([Quirk::NoIss]);
+    assert_eq!(stage.caller().call("hello").await.unwrap(), "hello ada", "`iss` was not announced");
 }
 
 #[tokio::test]
-async fn metadata_of_somebody_else_is_used_for_nothing() {
+async fn metadata_with_another_issuer_is_not_used() {
     let stage = Stage::new().await;
-    stage.login.told([Quirk::CallsItself("https://login.example".to_owned())]);
+    stage.login.set_quirks([Quirk::WrongIssuer("https://login.example".to_owned())]);
     let failed = stage.caller().call("hello").await.unwrap_err();
-    assert!(failed.contains("calls itself `https://login.example` and not"), "{failed}");
+    assert!(failed.contains("names the issuer `https://login.example` instead of"), "{failed}");
     assert_eq!(stage.login.requests(), stage.login.count(Endpoint::Metadata));
-    assert!(stage.ada.invitations().is_empty());
+    assert!(stage.ada.prompts().is_empty());
 }
 
 #[tokio::test]
-async fn a_server_that_speaks_for_another_leads_nobody_anywhere() {
+async fn resource_metadata_of_another_server_is_refused() {
     let stage = Stage::new().await;
-    for foreign in ["https://bank.example/mcp", &stage.server.url().replace("/mcp", "/mcp2"), "not an address"] {
-        stage.server.told([Oddity::SpeaksFor(foreign.to_owned())]);
+    for foreign in ["https://bank.example/mcp", &stage.server.url().replace("/mcp", "/mcp2"), "not a URL"] {
+        stage.server.set_quirks([ServerQuirk::WrongResource(foreign.to_owned())]);
         let failed = stage.caller().call("hello").await.unwrap_err();
-        assert!(failed.contains("which is not"), "{foreign}: {failed}");
+        assert!(failed.contains("not for"), "{foreign}: {failed}");
     }
     assert_eq!(stage.login.connections(), 0);
 }

@@ -1,37 +1,37 @@
-//! Authorization servers that say too much, or nothing.
+//! Limits on responses of authorization servers.
 
-use toolway_auth::challenge::Demand;
+use toolway_auth::challenge::TokenChallenge;
 use toolway_testkit::authorization::{Endpoint, Quirk};
 
 use crate::stage::Stage;
 
-/// CVE-2026-77822 and the bounds of the one dialer: answers without end are not read to the end.
+/// CVE-2026-77822 and the limits of the dialer: endless responses are not read to the end.
 #[tokio::test]
-async fn an_endless_answer_is_given_up() {
+async fn endless_response_is_aborted() {
     for endpoint in [Endpoint::Metadata, Endpoint::Registration, Endpoint::Code] {
         let stage = Stage::new().await;
-        stage.login.told([Quirk::Endless(endpoint)]);
+        stage.login.set_quirks([Quirk::Endless(endpoint)]);
         let failed = stage.caller().call("hello").await.unwrap_err();
-        assert!(failed.contains("answers with more than"), "{endpoint:?}: {failed}");
+        assert!(failed.contains("exceeds"), "{endpoint:?}: {failed}");
         assert_eq!(stage.login.count(endpoint), 1, "{endpoint:?}");
     }
 }
 
-/// The clock stands still until the request is there; from then on nothing else happens, and it runs.
+/// The clock is paused when the request has arrived; it advances from then on, because nothing else is running.
 #[tokio::test]
-async fn a_silent_authorization_server_is_given_up() {
+async fn silent_authorization_server_times_out() {
     for endpoint in [Endpoint::Metadata, Endpoint::Code] {
         let stage = Stage::new().await;
-        stage.login.told([Quirk::Silent(endpoint)]);
+        stage.login.set_quirks([Quirk::Silent(endpoint)]);
         let caller = stage.caller();
         let arrival = async {
             stage.login.until(endpoint, 1).await;
             tokio::time::pause();
         };
-        let sign_in = async { caller.session.sign_in(&Demand::default()).await };
+        let sign_in = async { caller.session.sign_in(&TokenChallenge::default()).await };
         let (failed, ()) = tokio::join!(sign_in, arrival);
         tokio::time::resume();
         let failed = failed.unwrap_err().to_string();
-        assert!(failed.contains("does not answer in time"), "{endpoint:?}: {failed}");
+        assert!(failed.contains("timed out"), "{endpoint:?}: {failed}");
     }
 }

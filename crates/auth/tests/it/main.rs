@@ -1,5 +1,5 @@
-//! Sign-ins against real servers, good and bad. Each lesson that others had to learn is named where it is shown.
-#![expect(clippy::unwrap_used, reason = "what a story tells with is part of the test")]
+//! Sign-ins against real servers, correct and malicious. Tests name the vulnerability that they cover.
+#![expect(clippy::unwrap_used, reason = "test helpers")]
 
 mod audience;
 mod codes;
@@ -7,8 +7,8 @@ mod issuer;
 mod limits;
 mod principals;
 mod redirects;
-mod renewing;
+mod refreshing;
 mod signing_in;
 mod stage;
 mod stepping_up;
-mod strange_addresses;
+mod untrusted_urls;

@@ -1,28 +1,28 @@
-//! The way from a refusal to an answer, at servers that keep the rules in all their ways.
+//! Sign-in at servers that follow the specification in various ways.
 
 use toolway_auth::settings::Settings;
-use toolway_testkit::authorization::{Endpoint, Oddity, Quirk, visitor};
+use toolway_testkit::authorization::{Endpoint, ServerQuirk, Quirk, test_browser};
 
 use crate::stage::{Stage, configured};
 
 #[tokio::test]
-async fn a_refused_call_is_answered_after_a_sign_in() {
+async fn refused_call_is_answered_after_a_sign_in() {
     let stage = Stage::new().await;
     assert_eq!(stage.caller().call("hello").await.unwrap(), "hello ada");
     let found = [Endpoint::Metadata, Endpoint::Registration].map(|endpoint| stage.login.count(endpoint));
-    assert_eq!((found, stage.visits_codes_renewals()), ([1, 1], (1, 1, 0)));
+    assert_eq!((found, stage.visits_codes_refreshes()), ([1, 1], (1, 1, 0)));
 }
 
 #[tokio::test]
-async fn a_sign_in_is_kept_for_those_who_come_later() {
+async fn sign_in_is_stored_for_later_callers() {
     let stage = Stage::new().await;
     stage.caller().call("hello").await.unwrap();
     assert_eq!(stage.unattended().call("hello").await.unwrap(), "hello ada");
-    assert_eq!(stage.visits_codes_renewals(), (1, 1, 0));
+    assert_eq!(stage.visits_codes_refreshes(), (1, 1, 0));
 }
 
 #[tokio::test]
-async fn refusals_are_understood_in_all_their_spellings() {
+async fn challenges_are_parsed_in_all_spellings() {
     for headers in [
         vec![],
         vec!["Bearer"],
@@ -31,23 +31,23 @@ async fn refusals_are_understood_in_all_their_spellings() {
         vec![r#"Negotiate YII==, DPoP algs="ES256", Bearer error=invalid_token,resource_metadata="{document}","#],
     ] {
         let stage = Stage::new().await;
-        stage.server.told([Oddity::Challenges(headers.iter().map(|&header| header.to_owned()).collect())]);
+        stage.server.set_quirks([ServerQuirk::Challenges(headers.iter().map(|&header| header.to_owned()).collect())]);
         assert_eq!(stage.caller().call("hello").await.as_deref(), Ok("hello ada"), "{headers:?}");
     }
 }
 
 #[tokio::test]
-async fn a_client_with_a_secret_shows_it_at_the_token_endpoint() {
+async fn client_secret_is_sent_to_the_token_endpoint() {
     let stage = Stage::new().await;
-    stage.login.told([Quirk::SecretClients]);
+    stage.login.set_quirks([Quirk::IssuesClientSecrets]);
     assert_eq!(stage.caller().call("hello").await.unwrap(), "hello ada");
-    assert!(stage.login.heard().contains("authorization: Basic "));
+    assert!(stage.login.received().contains("authorization: Basic "));
 }
 
 #[tokio::test]
-async fn a_client_may_be_known_by_a_document_about_it() {
+async fn client_may_be_identified_by_a_metadata_document() {
     let stage = Stage::new().await;
-    stage.login.told([Quirk::TakesDocuments]);
+    stage.login.set_quirks([Quirk::SupportsClientDocuments]);
     let document = "https://client.example/toolway.json";
     let settings = Settings { client_document: Some(document.parse().unwrap()), ..Settings::default() };
     assert_eq!(stage.with(settings).call("hello").await.unwrap(), "hello ada");
@@ -56,23 +56,23 @@ async fn a_client_may_be_known_by_a_document_about_it() {
 }
 
 #[tokio::test]
-async fn the_operator_is_told_why_an_authorization_server_cannot_be_used() {
+async fn unusable_authorization_server_is_reported_with_a_reason() {
     for (quirk, said) in [
-        (Quirk::RefusesClients, "does not register us: invalid_client_metadata (nobody is registered here)"),
-        (Quirk::NoRegistration, "takes only clients it knows; register one there and write its id into oauth.clientId"),
-        (Quirk::NoPkce, "does not say that it takes PKCE with S256, so nobody is sent there"),
+        (Quirk::RefusesRegistration, "failed: invalid_client_metadata (registration is disabled)"),
+        (Quirk::NoRegistration, "does not support dynamic client registration; register a client there and set `oauth.clientId`"),
+        (Quirk::NoPkce, "does not advertise PKCE with S256"),
     ] {
         let stage = Stage::new().await;
-        stage.login.told([quirk.clone()]);
+        stage.login.set_quirks([quirk.clone()]);
         let failed = stage.caller().call("hello").await.unwrap_err();
         assert!(failed.contains(said), "{quirk:?}: {failed}");
-        assert_eq!(stage.visits_codes_renewals(), (0, 0, 0), "{quirk:?}");
+        assert_eq!(stage.visits_codes_refreshes(), (0, 0, 0), "{quirk:?}");
     }
 }
 
-/// CVE-2026-59822: a check that failed fell through to the next way in.
+/// CVE-2026-59822: after a failed check, the next method was tried.
 #[tokio::test]
-async fn a_client_of_the_operators_that_is_refused_is_replaced_by_no_other() {
+async fn refused_configured_client_is_not_replaced_by_another() {
     let stage = Stage::new().await;
     stage.login.register("ours", Some("right-secret"));
     let with = |secret| Settings { issuer: Some(stage.login.issuer()), ..configured("ours", Some(secret)) };
@@ -84,12 +84,12 @@ async fn a_client_of_the_operators_that_is_refused_is_replaced_by_no_other() {
 }
 
 #[tokio::test]
-async fn a_page_with_a_button_sends_nobody_back_before_it_is_pressed() {
+async fn page_with_a_button_redirects_only_after_a_click() {
     let stage = Stage::new().await;
-    stage.login.told([Quirk::Button]);
+    stage.login.set_quirks([Quirk::ConsentPage]);
     let failed = stage.caller().call("hello").await.unwrap_err();
-    assert!(failed.contains("it is not sent back: HTTP/1.1 200"), "{failed}");
-    let address = stage.ada.invitations()[0].address.expose().to_owned();
-    let back = visitor::visit(&format!("{address}&agreed=yes"), "ada").await.unwrap();
+    assert!(failed.contains("no redirect: HTTP/1.1 200"), "{failed}");
+    let address = stage.ada.prompts()[0].address.expose().to_owned();
+    let back = test_browser::visit(&format!("{address}&agreed=yes"), "ada").await.unwrap();
     assert!(back.contains("code=") && back.contains("state="), "{back}");
 }

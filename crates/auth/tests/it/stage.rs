@@ -1,24 +1,24 @@
-//! One authorization server, one server that it protects, and people who call its tools.
+//! Test setup: an authorization server, a server that it protects, and callers.
 
 use std::sync::Arc;
 
-use toolway_auth::{challenge::Demand, settings::Settings, vault::MemoryVault};
+use toolway_auth::{challenge::TokenChallenge, settings::Settings, vault::MemoryVault};
 use toolway_config::Secret;
-use toolway_testkit::authorization::{AuthorizationServer, Caller, Endpoint, Person, ProtectedServer, Quirk};
+use toolway_testkit::authorization::{AuthorizationServer, Caller, Endpoint, TestUser, ProtectedServer, Quirk};
 
-/// What a story is told on.
+/// Test setup of one test.
 pub(crate) struct Stage {
     pub(crate) login: AuthorizationServer,
     pub(crate) server: ProtectedServer,
     pub(crate) vault: Arc<MemoryVault>,
-    pub(crate) ada: Person,
+    pub(crate) ada: TestUser,
 }
 
 impl Stage {
     pub(crate) async fn new() -> Self {
         let login = AuthorizationServer::start().await.unwrap();
         let server = ProtectedServer::start(&login).await.unwrap();
-        Self { login, server, vault: Arc::default(), ada: Person::named("ada") }
+        Self { login, server, vault: Arc::default(), ada: TestUser::named("ada") }
     }
 
     /// Ada, who signs in when asked.
@@ -26,46 +26,46 @@ impl Stage {
         self.with(Settings::default())
     }
 
-    /// Ada, with what the operator wrote.
+    /// Ada, with these settings.
     pub(crate) fn with(&self, settings: Settings) -> Caller {
-        self.somebody("ada", settings, Some(self.ada.clone()))
+        self.caller_for("ada", settings, Some(self.ada.clone()))
     }
 
-    /// A program on behalf of Ada, without Ada.
+    /// A caller on behalf of Ada without a browser.
     pub(crate) fn unattended(&self) -> Caller {
-        self.somebody("ada", Settings::default(), None)
+        self.caller_for("ada", Settings::default(), None)
     }
 
-    pub(crate) fn somebody(&self, principal: &str, settings: Settings, person: Option<Person>) -> Caller {
+    pub(crate) fn caller_for(&self, principal: &str, settings: Settings, person: Option<TestUser>) -> Caller {
         Caller::new(&self.server.url(), principal, settings, Arc::clone(&self.vault) as _, person).unwrap()
     }
 
-    /// Ada has signed in, and her token has ended.
-    pub(crate) async fn with_an_ended_token() -> Self {
+    /// Ada has signed in, and her token has expired.
+    pub(crate) async fn with_expired_token() -> Self {
         let stage = Self::new().await;
-        stage.login.told([Quirk::Lasts(0), Quirk::SecretClients]);
-        stage.caller().session.sign_in(&Demand::default()).await.unwrap();
-        stage.login.told([]);
+        stage.login.set_quirks([Quirk::TokenLifetime(0), Quirk::IssuesClientSecrets]);
+        stage.caller().session.sign_in(&TokenChallenge::default()).await.unwrap();
+        stage.login.set_quirks([]);
         stage
     }
 
-    /// How often people were sent to the page, codes were exchanged and tokens renewed.
-    pub(crate) fn visits_codes_renewals(&self) -> (usize, usize, usize) {
-        let [visits, codes, renewals] =
-            [Endpoint::Page, Endpoint::Code, Endpoint::Renewal].map(|endpoint| self.login.count(endpoint));
-        (visits, codes, renewals)
+    /// Number of visits of the page, code exchanges and refreshes.
+    pub(crate) fn visits_codes_refreshes(&self) -> (usize, usize, usize) {
+        let [visits, codes, refreshes] =
+            [Endpoint::Page, Endpoint::Code, Endpoint::Refresh].map(|endpoint| self.login.count(endpoint));
+        (visits, codes, refreshes)
     }
 }
 
-/// A client that the operator registered.
+/// Settings with a registered client.
 pub(crate) fn configured(id: &str, secret: Option<&str>) -> Settings {
     Settings { client_id: Some(id.to_owned()), client_secret: secret.map(Secret::new), ..Settings::default() }
 }
 
-/// Nothing of what one server knows as secret has come to another.
-pub(crate) fn assert_none_of(secrets: &[String], heard: &str) {
-    assert!(!secrets.is_empty(), "nothing to look for");
+/// Asserts that none of these secrets arrived at a server.
+pub(crate) fn assert_none_of(secrets: &[String], received: &str) {
+    assert!(!secrets.is_empty(), "no secrets to look for");
     for secret in secrets {
-        assert!(!heard.contains(secret.as_str()), "{secret} arrived");
+        assert!(!received.contains(secret.as_str()), "{secret} arrived");
     }
 }

@@ -1,6 +1,6 @@
-//! Servers that want more than was agreed to.
+//! Servers that require more scopes than were granted.
 
-use toolway_testkit::authorization::{Endpoint, Oddity};
+use toolway_testkit::authorization::{Endpoint, ServerQuirk};
 
 use crate::stage::Stage;
 
@@ -8,11 +8,11 @@ fn scope(fields: &[(String, String)]) -> Vec<&str> {
     fields.iter().find(|(name, _)| name == "scope").map(|(_, value)| value.split(' ').collect()).unwrap_or_default()
 }
 
-/// CVE-2026-19202: a token is asked for again where its scopes do not do, with all that was asked for before.
+/// CVE-2026-19202: a token with insufficient scopes is requested again, with all scopes requested before.
 #[tokio::test]
-async fn a_step_up_asks_for_all_of_before_and_the_new_one() {
+async fn step_up_requests_previous_scopes_and_the_new_one() {
     let stage = Stage::new().await;
-    stage.server.told([Oddity::Needs { tool: "write".to_owned(), scope: "write".to_owned() }]);
+    stage.server.set_quirks([ServerQuirk::RequiresScope { tool: "write".to_owned(), scope: "write".to_owned() }]);
     let caller = stage.caller();
     assert_eq!(caller.call("hello").await.unwrap(), "hello ada");
     assert_eq!(caller.call("write").await.unwrap(), "hello ada");
@@ -25,22 +25,22 @@ async fn a_step_up_asks_for_all_of_before_and_the_new_one() {
 }
 
 #[tokio::test]
-async fn a_server_that_never_has_enough_is_given_up_after_three_rounds() {
+async fn server_that_always_needs_more_scopes_is_given_up_after_three_rounds() {
     let stage = Stage::new().await;
-    stage.server.told([Oddity::NeverEnough]);
+    stage.server.set_quirks([ServerQuirk::AlwaysRequiresMoreScopes]);
     let caller = stage.caller();
     let mut last = String::new();
     for _ in 0..6 {
         last = caller.call("hello").await.unwrap_err();
     }
-    assert!(last.contains("it asks again and again, and signing in does not help"), "{last}");
+    assert!(last.contains("it keeps asking for sign-in"), "{last}");
     assert_eq!(stage.login.count(Endpoint::Page), 3);
 }
 
 #[tokio::test]
-async fn a_server_that_takes_no_token_is_given_up_after_three_rounds() {
+async fn server_that_accepts_no_token_is_given_up_after_three_rounds() {
     let stage = Stage::new().await;
-    stage.server.told([Oddity::TakesNothing]);
+    stage.server.set_quirks([ServerQuirk::RejectsAllTokens]);
     let caller = stage.caller();
     for _ in 0..6 {
         caller.call("hello").await.unwrap_err();

@@ -1,54 +1,54 @@
-//! Where strangers say that metadata and tokens are is looked at when it is dialled, and not before.
+//! URLs of metadata and tokens that servers name are checked when they are dialled.
 
 use std::sync::Arc;
 
-use toolway_auth::{challenge::Demand, dialer::GuardedDialer, settings::Settings, sign_in::SignIn, vault::MemoryVault};
-use toolway_testkit::authorization::{Endpoint, Oddity, Quirk};
+use toolway_auth::{challenge::TokenChallenge, dialer::GuardedDialer, settings::Settings, sign_in::SignIn, vault::MemoryVault};
+use toolway_testkit::authorization::{Endpoint, ServerQuirk, Quirk};
 use toolway_wire::up::connector::HttpOptions;
 use url::Url;
 
 use crate::stage::Stage;
 
-/// CVE-2026-45609, CVE-2026-77261: a server had its client fetch from where only the client can reach.
+/// CVE-2026-45609, CVE-2026-77261: a server made its client fetch internal URLs.
 #[tokio::test]
-async fn a_server_leads_to_no_private_place_that_it_is_not_in_itself() {
+async fn server_cannot_refer_to_private_addresses() {
     for place in ["https://169.254.169.254/meta", "https://10.0.0.1/meta", "https://[::ffff:169.254.169.254]/meta"] {
         let stage = Stage::new().await;
-        stage.server.told([Oddity::DocumentAt(place.to_owned())]);
+        stage.server.set_quirks([ServerQuirk::MetadataAt(place.to_owned())]);
         let failed = stage.caller().call("hello").await.unwrap_err();
-        assert!(failed.contains("is not dialled"), "{place}: {failed}");
-        stage.server.told([Oddity::Names(vec![place.to_owned()])]);
+        assert!(failed.contains("refused"), "{place}: {failed}");
+        stage.server.set_quirks([ServerQuirk::AuthorizationServers(vec![place.to_owned()])]);
         let failed = stage.caller().call("hello").await.unwrap_err();
-        assert!(failed.contains("is not dialled"), "{place}: {failed}");
+        assert!(failed.contains("refused"), "{place}: {failed}");
         assert_eq!(stage.login.connections(), 0);
     }
 }
 
 #[tokio::test]
-async fn codes_are_not_brought_to_a_private_place() {
+async fn codes_are_not_sent_to_private_addresses() {
     let stage = Stage::new().await;
-    stage.login.told([Quirk::TokensAt("https://169.254.169.254/token".to_owned())]);
+    stage.login.set_quirks([Quirk::TokenEndpointAt("https://169.254.169.254/token".to_owned())]);
     let failed = stage.caller().call("hello").await.unwrap_err();
-    assert!(failed.contains("is not dialled"), "{failed}");
+    assert!(failed.contains("refused"), "{failed}");
     assert_eq!(stage.login.count(Endpoint::Code), 0);
 }
 
 #[tokio::test]
-async fn strangers_give_no_address_but_https_ones() {
+async fn urls_from_servers_must_use_https() {
     for place in
         ["http://login.example/meta", "file:///etc/passwd", "ftp://login.example/", "https://a:b@login.example/"]
     {
         let stage = Stage::new().await;
-        stage.server.told([Oddity::DocumentAt(place.to_owned())]);
+        stage.server.set_quirks([ServerQuirk::MetadataAt(place.to_owned())]);
         stage.caller().call("hello").await.unwrap_err();
-        assert_eq!((stage.login.connections(), stage.server.heard().contains("/.well-known/")), (0, false), "{place}");
+        assert_eq!((stage.login.connections(), stage.server.received().contains("/.well-known/")), (0, false), "{place}");
     }
 }
 
-/// CVE-2026-79747, CVE-2026-77822: a name was checked, and led elsewhere when it was dialled. A server far away names
-/// this machine by an address and by a name that only dialling resolves.
+/// CVE-2026-79747, CVE-2026-77822: a name was checked, and resolved to another address when it was dialled. A remote
+/// server names this machine by an address and by a name that only dialling resolves.
 #[tokio::test]
-async fn a_server_far_away_does_not_lead_to_this_machine() {
+async fn remote_server_cannot_refer_to_this_machine() {
     let stage = Stage::new().await;
     let far = Url::parse("https://203.0.113.9/mcp").unwrap();
     let fetch = Arc::new(GuardedDialer::new(far.clone(), HttpOptions::default()));
@@ -62,9 +62,9 @@ async fn a_server_far_away_does_not_lead_to_this_machine() {
     };
     let here = format!("{}/.well-known/oauth-protected-resource/mcp", stage.login.issuer());
     for place in [here.clone(), here.replace("127.0.0.1", "localhost")] {
-        let demand = Demand { resource_metadata: Some(place.clone()), ..Demand::default() };
+        let demand = TokenChallenge { resource_metadata: Some(place.clone()), ..TokenChallenge::default() };
         let failed = sign_in.plan(&demand, None).await.unwrap_err().to_string();
-        assert!(failed.contains("is not reached from a server that is not there itself"), "{place}: {failed}");
+        assert!(failed.contains("the server that refers to it is not"), "{place}: {failed}");
     }
     assert_eq!(stage.login.connections(), 0);
 }

@@ -1,4 +1,4 @@
-//! Somebody who calls tools of a protected server, with whatever credential a session has.
+//! Calls tools of a protected server with the credentials of a session.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use http::HeaderMap;
 use toolway_auth::{
     browser::Browser,
     dialer::GuardedDialer,
-    renewals::Renewals,
+    refresh_tracker::RefreshTracker,
     session::{Session, SessionOptions},
     settings::Settings,
     sign_in::SignIn,
@@ -19,26 +19,26 @@ use toolway_wire::{
 };
 use url::{ParseError, Url};
 
-use super::person::Person;
+use super::user::TestUser;
 
-/// A caller. Cloning is cheap; every clone has the same session.
+/// A caller. Clones share the same session.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// The way in.
+    /// Sign-in of this caller.
     pub sign_in: SignIn,
-    /// The credentials.
+    /// Credentials of this caller.
     pub session: Session,
     url: Url,
 }
 
 impl Caller {
-    /// Somebody at this server; without a person, nobody can sign in.
+    /// A caller of this server; without a user, sign-in is not possible.
     pub fn new(
         server: &str,
         principal: &str,
         settings: Settings,
         vault: Arc<dyn Vault>,
-        person: Option<Person>,
+        person: Option<TestUser>,
     ) -> Result<Self, ParseError> {
         let url = Url::parse(server)?;
         let sign_in = SignIn {
@@ -54,12 +54,12 @@ impl Caller {
             remedy: "run `toolway login files`".to_owned(),
             browser: person.map(|person| Arc::new(person) as Arc<dyn Browser>),
             sign_in: sign_in.clone(),
-            renewals: Renewals::default(),
+            refreshes: RefreshTracker::default(),
         });
         Ok(Self { sign_in, session, url })
     }
 
-    /// Connects and calls a tool; its text, or what went wrong and what the session says about it.
+    /// Connects and calls a tool. Returns its text, or the error and the state of the sign-in.
     pub async fn call(&self, tool: &str) -> Result<String, String> {
         let limits = Limits::default();
         let client = HttpClient::new(HttpOptions::default(), &limits);
@@ -79,7 +79,7 @@ impl Caller {
 
     /// An error, and the state of the sign-in.
     fn problem(&self, error: &impl ToString) -> String {
-        let needed = self.session.needed().map(|needed| format!("; {needed}")).unwrap_or_default();
+        let needed = self.session.required().map(|needed| format!("; {needed}")).unwrap_or_default();
         format!("{}{needed}", error.to_string())
     }
 }

@@ -1,7 +1,7 @@
-//! What an authorization server knows: its clients, the codes and refresh tokens it gave, and everything secret.
+//! State of the test authorization server: clients, issued codes and refresh tokens, and all secrets.
 //!
-//! A code is good once; a second time it takes back what it was exchanged for. A refresh token is good once where they
-//! rotate; a second time it takes back its whole family.
+//! A second use of a code revokes the sign-in that it was exchanged for. With rotation, a second use of a refresh token
+//! revokes its whole family.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,15 +9,15 @@ use serde_json::{Value, json};
 
 use super::signed::{now, unguessable};
 
-/// A client.
+/// A registered client.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Client {
     pub(super) secret: Option<String>,
-    /// Where browsers may be sent back to; anywhere on this machine where nothing is said.
+    /// Allowed redirect URIs; if empty, any on this machine.
     pub(super) redirects: Vec<String>,
 }
 
-/// What a person agreed to.
+/// What a user agreed to.
 #[derive(Clone, Debug)]
 pub(super) struct Consent {
     pub(super) client: String,
@@ -28,32 +28,32 @@ pub(super) struct Consent {
     pub(super) subject: String,
 }
 
-/// Everything that follows from one consent.
+/// All tokens that follow from one consent.
 #[derive(Clone, Debug)]
 pub(super) struct Family {
     pub(super) consent: Consent,
     pub(super) revoked: bool,
 }
 
-/// A code or a refresh token: whose it is, and whether it was used.
+/// A code or refresh token: its family, and whether it was used.
 #[derive(Clone, Copy, Debug)]
-struct Slip {
+struct OneTimeToken {
     family: usize,
     used: bool,
 }
 
-/// All of it.
+/// Complete state.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     pub(super) clients: BTreeMap<String, Client>,
     families: Vec<Family>,
-    codes: BTreeMap<String, Slip>,
-    refresh: BTreeMap<String, Slip>,
-    /// The newest refresh token of each family.
+    codes: BTreeMap<String, OneTimeToken>,
+    refresh: BTreeMap<String, OneTimeToken>,
+    /// Newest refresh token of each family.
     newest: BTreeMap<usize, String>,
-    /// What a platform that is trusted says about a program.
-    pub(super) word: Option<String>,
-    /// The number of the last access token.
+    /// Trusted platform assertion.
+    pub(super) assertion: Option<String>,
+    /// Number of the last access token.
     pub(super) serial: u64,
     secrets: BTreeSet<String>,
 }
@@ -61,7 +61,7 @@ pub(super) struct Ledger {
 // === impl Ledger ===
 
 impl Ledger {
-    /// Something that must be found nowhere.
+    /// Records a secret.
     pub(super) fn note_secret(&mut self, secret: &str) {
         self.secrets.insert(secret.to_owned());
     }
@@ -74,7 +74,7 @@ impl Ledger {
         self.families.iter().filter(|family| family.revoked).count()
     }
 
-    /// The newest refresh token that is good, of the newest consent.
+    /// Newest valid refresh token, of the newest consent.
     pub(super) fn newest_refresh(&self) -> Option<String> {
         let good = |(family, token): (&usize, &String)| (!self.families[*family].revoked).then(|| token.clone());
         self.newest.iter().rev().find_map(good)
@@ -83,31 +83,31 @@ impl Ledger {
     pub(super) fn new_code(&mut self, consent: Consent) -> String {
         let code = unguessable("code");
         self.families.push(Family { consent, revoked: false });
-        self.codes.insert(code.clone(), Slip { family: self.families.len() - 1, used: false });
+        self.codes.insert(code.clone(), OneTimeToken { family: self.families.len() - 1, used: false });
         self.note_secret(&code);
         code
     }
 
     pub(super) fn new_refresh(&mut self, family: usize) -> String {
         let token = unguessable("refresh");
-        self.refresh.insert(token.clone(), Slip { family, used: false });
+        self.refresh.insert(token.clone(), OneTimeToken { family, used: false });
         self.newest.insert(family, token.clone());
         self.note_secret(&token);
         token
     }
 
-    /// Takes a code; a second time it is refused and takes everything back.
+    /// Uses a code; a second use is refused and revokes the family.
     pub(super) fn take_code(&mut self, code: &str) -> Result<(usize, Consent), &'static str> {
-        let slip = self.codes.get_mut(code).ok_or("nobody was given this code")?;
-        let (family, replayed) = (slip.family, std::mem::replace(&mut slip.used, true));
-        self.consent(family, replayed, "the code was used before")
+        let token_entry = self.codes.get_mut(code).ok_or("unknown code")?;
+        let (family, replayed) = (token_entry.family, std::mem::replace(&mut token_entry.used, true));
+        self.consent(family, replayed, "the code was already used")
     }
 
-    /// Takes a refresh token; where they rotate, a second time it is refused and takes the family back.
+    /// Uses a refresh token; with rotation, a second use is refused and revokes the family.
     pub(super) fn take_refresh(&mut self, token: &str, rotates: bool) -> Result<(usize, Consent), &'static str> {
-        let slip = self.refresh.get_mut(token).ok_or("nobody was given this refresh token")?;
-        let (family, replayed) = (slip.family, rotates && std::mem::replace(&mut slip.used, true));
-        self.consent(family, replayed, "the refresh token was used before")
+        let token_entry = self.refresh.get_mut(token).ok_or("unknown refresh token")?;
+        let (family, replayed) = (token_entry.family, rotates && std::mem::replace(&mut token_entry.used, true));
+        self.consent(family, replayed, "the refresh token was already used")
     }
 
     fn consent(&mut self, family: usize, replayed: bool, why: &'static str) -> Result<(usize, Consent), &'static str> {
@@ -115,12 +115,12 @@ impl Ledger {
         known.revoked |= replayed;
         match known.revoked {
             true if replayed => Err(why),
-            true => Err("it was taken back"),
+            true => Err("it was revoked"),
             false => Ok((family, known.consent.clone())),
         }
     }
 
-    /// The claims of the next access token.
+    /// Claims of the next access token.
     pub(super) fn claims(&mut self, issuer: &str, consent: &Consent, lasts: u64) -> Value {
         self.serial += 1;
         json!({

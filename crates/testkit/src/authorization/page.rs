@@ -1,40 +1,40 @@
-//! Where a person signs in: at once, or after a button was pressed.
+//! The authorization endpoint: redirects at once, or after a click.
 
 use url::{Url, form_urlencoded};
 
-use super::{Shared, conduct::Quirk, ledger::Consent};
-use crate::odd::http::{Reply, Seen};
+use super::{Shared, quirks::Quirk, ledger::Consent};
+use crate::odd::http::{Reply, RecordedRequest};
 
-/// What a browser sends along to say who sits in front of it; without it, it is somebody.
+/// Cookie with the name of the user; without it, the name is `anonymous`.
 pub const WHO: &str = "who";
 
-/// Sends the browser on, or shows the button that does.
-pub(super) fn visit(shared: &Shared, seen: &Seen) -> Reply {
+/// Redirects the browser, or shows the consent page.
+pub(super) fn visit(shared: &Shared, seen: &RecordedRequest) -> Reply {
     let query = seen.path.split_once('?').map_or("", |(_, query)| query);
-    let conduct = shared.conduct();
+    let quirks = shared.quirks();
     if let Some(other) =
-        conduct.told(|quirk| if let Quirk::SendsPeopleTo(place) = quirk { Some(place.clone()) } else { None })
+        quirks.find_quirk(|quirk| if let Quirk::RedirectsTo(place) = quirk { Some(place.clone()) } else { None })
     {
         return Reply::empty(302).header("Location", format!("{other}?{query}"));
     }
-    let asked = Asked::read(query);
-    if let Err(problem) = asked.check(shared) {
+    let request = AuthorizationRequest::read(query);
+    if let Err(problem) = request.check(shared) {
         return Reply::body(400, "text/plain", problem);
     }
-    if conduct.has(&Quirk::Button) && !asked.has("agreed") {
+    if quirks.has(&Quirk::ConsentPage) && !request.has("agreed") {
         return button(query);
     }
-    let said = match asked.has("refused") {
+    let result = match request.has("refused") {
         true => ("error", "access_denied".to_owned()),
-        false => ("code", shared.ledger().new_code(asked.consent(who(seen)))),
+        false => ("code", shared.ledger().new_code(request.consent(who(seen)))),
     };
-    Reply::empty(302).header("Location", callback(shared, &asked, said)).header("Cache-Control", "no-store")
+    Reply::empty(302).header("Location", callback(shared, &request, result)).header("Cache-Control", "no-store")
 }
 
-/// What an authorization request asks for.
-struct Asked(Vec<(String, String)>);
+/// Parameters of an authorization request.
+struct AuthorizationRequest(Vec<(String, String)>);
 
-impl Asked {
+impl AuthorizationRequest {
     fn read(query: &str) -> Self {
         Self(form_urlencoded::parse(query.as_bytes()).into_owned().collect())
     }
@@ -57,9 +57,9 @@ impl Asked {
         }
         let complete = self.get("response_type") == "code" && self.get("code_challenge_method") == "S256";
         if !complete || self.get("code_challenge").len() != 43 || self.get("state").is_empty() {
-            return Err("a code, a challenge and a state are needed\n");
+            return Err("response_type, code_challenge and state are required\n");
         }
-        if self.get("resource").is_empty() { Err("for which resource?\n") } else { Ok(()) }
+        if self.get("resource").is_empty() { Err("resource is required\n") } else { Ok(()) }
     }
 
     fn consent(&self, subject: String) -> Consent {
@@ -75,24 +75,24 @@ impl Asked {
     }
 }
 
-fn who(seen: &Seen) -> String {
+fn who(seen: &RecordedRequest) -> String {
     let cookies = seen.header("cookie").unwrap_or_default();
-    let said = cookies.split("; ").find_map(|cookie| cookie.strip_prefix(WHO)?.strip_prefix('='));
-    said.unwrap_or("somebody").to_owned()
+    let result = cookies.split("; ").find_map(|cookie| cookie.strip_prefix(WHO)?.strip_prefix('='));
+    result.unwrap_or("anonymous").to_owned()
 }
 
-fn callback(shared: &Shared, asked: &Asked, (name, value): (&str, String)) -> String {
-    let conduct = shared.conduct();
+fn callback(shared: &Shared, request: &AuthorizationRequest, (name, value): (&str, String)) -> String {
+    let quirks = shared.quirks();
     let mut query = form_urlencoded::Serializer::new(String::new());
-    query.append_pair(name, &value).append_pair("state", asked.get("state"));
-    let other = conduct.told(|quirk| if let Quirk::CallbackFrom(name) = quirk { Some(name.clone()) } else { None });
-    if !conduct.has(&Quirk::NamesNobody) && !conduct.has(&Quirk::Nameless) {
+    query.append_pair(name, &value).append_pair("state", request.get("state"));
+    let other = quirks.find_quirk(|quirk| if let Quirk::WrongIss(name) = quirk { Some(name.clone()) } else { None });
+    if !quirks.has(&Quirk::NoIss) && !quirks.has(&Quirk::OmitsIss) {
         query.append_pair("iss", &other.unwrap_or_else(|| shared.issuer()));
     }
-    format!("{}?{}", asked.get("redirect_uri"), query.finish())
+    format!("{}?{}", request.get("redirect_uri"), query.finish())
 }
 
-/// A page with two buttons, which ask the same again and agree or do not.
+/// A consent page with two buttons, which repeat the request with consent or refusal.
 fn button(query: &str) -> Reply {
     let fields: String = form_urlencoded::parse(query.as_bytes())
         .map(|(name, value)| format!("<input type=hidden name=\"{}\" value=\"{}\">", plain(&name), plain(&value)))

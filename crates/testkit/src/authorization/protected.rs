@@ -1,4 +1,4 @@
-//! An MCP server that wants to see a token, in the ways servers ask for one, and in ways that none should.
+//! An MCP server that requires a token, in correct and in malicious ways.
 
 use std::{
     io,
@@ -9,12 +9,12 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::{
-    AuthorizationServer, heard,
-    signed::{Trusted, checked},
+    AuthorizationServer, received,
+    signed::{Trusted, verify},
 };
 use crate::odd::{
-    http::{OddHttp, Reply, Seen, polite_http},
-    polite::{Speaks, answered, text, tools},
+    http::{OddHttp, Reply, RecordedRequest, compliant_http},
+    compliant::{SupportedEras, answered, text, tools},
 };
 
 /// A protected server on a port of its own, at `/mcp`. Dropping it closes everything.
@@ -24,33 +24,33 @@ pub struct ProtectedServer {
     shared: Arc<Shared>,
 }
 
-/// One departure from the usual.
+/// One deviation from the default.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Oddity {
-    /// Its metadata is about another resource.
-    SpeaksFor(String),
-    /// Its refusals say that the metadata is there.
-    DocumentAt(String),
-    /// Its refusals have exactly these headers; `{document}` stands for where the metadata is.
+pub enum ServerQuirk {
+    /// Its metadata is for another resource.
+    WrongResource(String),
+    /// Its challenges name this metadata URL.
+    MetadataAt(String),
+    /// Its challenges are exactly these headers; `{document}` stands for the metadata URL.
     Challenges(Vec<String>),
-    /// It names these as those who sign people in.
-    Names(Vec<String>),
-    /// A tool needs a scope.
-    Needs {
-        /// The tool.
+    /// Its metadata names these authorization servers.
+    AuthorizationServers(Vec<String>),
+    /// A tool requires a scope.
+    RequiresScope {
+        /// Tool name.
         tool: String,
-        /// The scope.
+        /// Required scope.
         scope: String,
     },
-    /// Whatever a token has, one more scope is needed.
-    NeverEnough,
-    /// Everybody is answered, with a token or without; a token says who they are.
-    Open,
-    /// Whoever has a token is listed a tool that is theirs.
-    OwnTool,
+    /// One more scope is required, whatever scopes a token has.
+    AlwaysRequiresMoreScopes,
+    /// Requests without a token are answered; a token identifies the user.
+    AllowsAnonymous,
+    /// Users with a token see an additional tool of their own.
+    ToolPerUser,
     /// Every token is refused.
-    TakesNothing,
-    /// Calls are redirected there, with the method and the body.
+    RejectsAllTokens,
+    /// Calls are redirected to this URL, keeping method and body.
     Redirects(String),
 }
 
@@ -64,8 +64,8 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Known {
     trusted: Vec<Trusted>,
-    oddities: Vec<Oddity>,
-    /// The numbers of the last tokens that are not taken any more.
+    quirks: Vec<ServerQuirk>,
+    /// Issuer and number of the last token that is no longer accepted.
     stale: Vec<(String, u64)>,
     asked_for_more: usize,
 }
@@ -75,67 +75,67 @@ const DOCUMENT: &str = "/.well-known/oauth-protected-resource/mcp";
 // === impl ProtectedServer ===
 
 impl ProtectedServer {
-    /// Starts one whose people are signed in by `login`.
+    /// Starts a server with the authorization server `login`.
     pub async fn start(login: &AuthorizationServer) -> io::Result<Self> {
         let known = Known { trusted: vec![login.shared.trusted()], ..Known::default() };
         let shared = Arc::new(Shared { origin: OnceLock::new(), known: Mutex::new(known) });
         let script = Arc::clone(&shared);
         let http = OddHttp::start(move |seen| script.answer(seen)).await?;
-        // Nobody else sets it, and nobody knows the port before.
+        // Set only here, before the port is known to any client.
         let _first = shared.origin.set(format!("http://{}", http.authority()));
         Ok(Self { http, shared })
     }
 
-    /// Its address, which is also its name as a resource.
+    /// URL of the server, which is also its resource identifier.
     pub fn url(&self) -> String {
         self.shared.resource()
     }
 
-    /// From now on it does exactly these things differently.
-    pub fn told(&self, oddities: impl IntoIterator<Item = Oddity>) {
-        self.shared.known.lock().oddities = oddities.into_iter().collect();
+    /// Replaces the current deviations by these.
+    pub fn set_quirks(&self, quirks: impl IntoIterator<Item = ServerQuirk>) {
+        self.shared.known.lock().quirks = quirks.into_iter().collect();
     }
 
-    /// Takes the tokens of this one too.
-    pub fn trusts(&self, login: &AuthorizationServer) {
+    /// Also accepts tokens of this authorization server.
+    pub fn trust(&self, login: &AuthorizationServer) {
         self.shared.known.lock().trusted.push(login.shared.trusted());
     }
 
-    /// From now on everybody is signed in by this one, and nobody by those before.
-    pub fn moves_to(&self, login: &AuthorizationServer) {
+    /// Names and accepts only this authorization server from now on.
+    pub fn set_authorization_server(&self, login: &AuthorizationServer) {
         self.shared.known.lock().trusted = vec![login.shared.trusted()];
     }
 
-    /// Takes no token any more that this one gave so far.
-    pub fn drops_tokens_of(&self, login: &AuthorizationServer) {
+    /// Refuses all tokens that this authorization server has issued so far.
+    pub fn reject_tokens_of(&self, login: &AuthorizationServer) {
         let last = login.shared.ledger().serial;
         self.shared.known.lock().stale.push((login.issuer(), last));
     }
 
-    /// Calls of tools that were answered.
+    /// Number of tool calls with an accepted token.
     pub fn calls(&self) -> usize {
-        let has_token = |seen: &&Seen| seen.method() == "tools/call" && self.shared.claims(seen).is_some();
+        let has_token = |seen: &&RecordedRequest| seen.method() == "tools/call" && self.shared.claims(seen).is_some();
         self.http.seen().iter().filter(has_token).count()
     }
 
-    /// Waits until so many calls of tools have come, answered or not.
+    /// Waits until this many tool calls have arrived, answered or not.
     pub async fn until_called(&self, times: usize) {
         self.http.until(|seen| times <= seen.iter().filter(|seen| seen.method() == "tools/call").count()).await;
     }
 
-    /// How many calls of tools came, answered or not.
+    /// Number of tool calls, answered or not.
     pub fn called(&self) -> usize {
         self.http.seen().iter().filter(|seen| seen.method() == "tools/call").count()
     }
 
-    /// How many requests came at all.
+    /// Number of all requests.
     pub fn requests(&self) -> usize {
         self.http.seen().len()
     }
 
-    /// Everything that arrived, as text.
-    pub fn heard(&self) -> String {
-        heard(&self.http)
+    /// Everything that was received, as text.
+    pub fn received(&self) -> String {
+        received(&self.http)
     }
 }
 
@@ -146,11 +146,11 @@ impl Shared {
         format!("{}/mcp", self.origin.get().map_or("", String::as_str))
     }
 
-    fn told<T>(&self, fitting: impl FnMut(&Oddity) -> Option<T>) -> Option<T> {
-        self.known.lock().oddities.iter().find_map(fitting)
+    fn find_quirk<T>(&self, fitting: impl FnMut(&ServerQuirk) -> Option<T>) -> Option<T> {
+        self.known.lock().quirks.iter().find_map(fitting)
     }
 
-    fn answer(&self, seen: &Seen) -> Reply {
+    fn answer(&self, seen: &RecordedRequest) -> Reply {
         match seen.path.as_str() {
             DOCUMENT => self.document(),
             "/mcp" => self.message(seen),
@@ -160,8 +160,8 @@ impl Shared {
 
     fn document(&self) -> Reply {
         let own = || self.known.lock().trusted.iter().map(|login| login.issuer.clone()).collect();
-        let resource = self.told(|odd| if let Oddity::SpeaksFor(other) = odd { Some(other.clone()) } else { None });
-        let issuers = self.told(|odd| if let Oddity::Names(names) = odd { Some(names.clone()) } else { None });
+        let resource = self.find_quirk(|odd| if let ServerQuirk::WrongResource(other) = odd { Some(other.clone()) } else { None });
+        let issuers = self.find_quirk(|odd| if let ServerQuirk::AuthorizationServers(names) = odd { Some(names.clone()) } else { None });
         let issuers: Vec<String> = issuers.unwrap_or_else(own);
         Reply::json(
             200,
@@ -174,13 +174,13 @@ impl Shared {
         )
     }
 
-    fn message(&self, seen: &Seen) -> Reply {
-        if let Some(to) = self.told(|odd| if let Oddity::Redirects(to) = odd { Some(to.clone()) } else { None }) {
+    fn message(&self, seen: &RecordedRequest) -> Reply {
+        if let Some(to) = self.find_quirk(|odd| if let ServerQuirk::Redirects(to) = odd { Some(to.clone()) } else { None }) {
             return Reply::empty(308).header("Location", to);
         }
-        let nothing = self.told(|odd| (*odd == Oddity::TakesNothing).then_some(())).is_some();
-        let nobody = || self.is_open_to(seen).then(|| json!({ "sub": "nobody" }));
-        let Some(claims) = self.claims(seen).filter(|_| !nothing).or_else(nobody) else {
+        let nothing = self.find_quirk(|odd| (*odd == ServerQuirk::RejectsAllTokens).then_some(())).is_some();
+        let anonymous = || self.is_open_to(seen).then(|| json!({ "sub": "anonymous" }));
+        let Some(claims) = self.claims(seen).filter(|_| !nothing).or_else(anonymous) else {
             return self.unauthorized(seen);
         };
         if let Some(scope) = self.missing(seen, &claims) {
@@ -191,49 +191,49 @@ impl Shared {
             return Reply::empty(403).header("WWW-Authenticate", header);
         }
         match seen.method() {
-            // Whose call it was stands in the answer.
+            // The answer contains the name of the user.
             "tools/call" => {
                 let whose = format!("hello {}", claims["sub"].as_str().unwrap_or_default());
                 Reply::json(200, &answered(seen.id(), &text(&whose)))
             }
-            "tools/list" if self.told(|odd| (*odd == Oddity::OwnTool).then_some(())).is_some() => {
+            "tools/list" if self.find_quirk(|odd| (*odd == ServerQuirk::ToolPerUser).then_some(())).is_some() => {
                 let own = format!("of-{}", claims["sub"].as_str().unwrap_or_default());
                 Reply::json(200, &answered(seen.id(), &tools(&["hello", &own])))
             }
-            _ => polite_http(Speaks::Both, seen),
+            _ => compliant_http(SupportedEras::Both, seen),
         }
     }
 
-    fn is_open_to(&self, seen: &Seen) -> bool {
-        seen.header("authorization").is_none() && self.told(|odd| (*odd == Oddity::Open).then_some(())).is_some()
+    fn is_open_to(&self, seen: &RecordedRequest) -> bool {
+        seen.header("authorization").is_none() && self.find_quirk(|odd| (*odd == ServerQuirk::AllowsAnonymous).then_some(())).is_some()
     }
 
-    /// The claims of the token that came along, if it is taken.
-    fn claims(&self, seen: &Seen) -> Option<Value> {
+    /// Claims of the token in a request, if it is accepted.
+    fn claims(&self, seen: &RecordedRequest) -> Option<Value> {
         let token = seen.header("authorization")?.strip_prefix("Bearer ")?;
         let known = self.known.lock();
-        let claims = checked(token, &known.trusted, &self.resource())?;
+        let claims = verify(token, &known.trusted, &self.resource())?;
         let is_stale =
             |(issuer, last): &(String, u64)| claims["iss"] == issuer.as_str() && claims["jti"].as_u64() <= Some(*last);
         (!known.stale.iter().any(is_stale)).then_some(claims)
     }
 
-    /// The scope that a call lacks.
-    fn missing(&self, seen: &Seen, claims: &Value) -> Option<String> {
+    /// Scope that a call lacks.
+    fn missing(&self, seen: &RecordedRequest, claims: &Value) -> Option<String> {
         let has = |scope: &str| claims["scope"].as_str().unwrap_or_default().split(' ').any(|known| known == scope);
         let mut known = self.known.lock();
-        if known.oddities.contains(&Oddity::NeverEnough) && seen.method() == "tools/call" {
+        if known.quirks.contains(&ServerQuirk::AlwaysRequiresMoreScopes) && seen.method() == "tools/call" {
             known.asked_for_more += 1;
             return Some(format!("more-{}", known.asked_for_more));
         }
-        known.oddities.iter().find_map(|odd| match odd {
-            Oddity::Needs { tool, scope } if tool == seen.tool() && !has(scope) => Some(scope.clone()),
+        known.quirks.iter().find_map(|odd| match odd {
+            ServerQuirk::RequiresScope { tool, scope } if tool == seen.tool() && !has(scope) => Some(scope.clone()),
             _ => None,
         })
     }
 
-    fn unauthorized(&self, seen: &Seen) -> Reply {
-        let written = self.told(|odd| if let Oddity::Challenges(all) = odd { Some(all.clone()) } else { None });
+    fn unauthorized(&self, seen: &RecordedRequest) -> Reply {
+        let written = self.find_quirk(|odd| if let ServerQuirk::Challenges(all) = odd { Some(all.clone()) } else { None });
         let error = if seen.header("authorization").is_some() { r#"error="invalid_token", "# } else { "" };
         let usual = || vec![format!(r#"Bearer {error}resource_metadata="{{document}}""#)];
         let (headers, place) = (written.unwrap_or_else(usual), self.document_place());
@@ -242,7 +242,7 @@ impl Shared {
     }
 
     fn document_place(&self) -> String {
-        let told = self.told(|odd| if let Oddity::DocumentAt(place) = odd { Some(place.clone()) } else { None });
+        let told = self.find_quirk(|odd| if let ServerQuirk::MetadataAt(place) = odd { Some(place.clone()) } else { None });
         told.unwrap_or_else(|| format!("{}{DOCUMENT}", self.origin.get().map_or("", String::as_str)))
     }
 }

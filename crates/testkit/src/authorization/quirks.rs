@@ -1,103 +1,103 @@
-//! What an authorization server is told to do differently from one that keeps the rules.
+//! Deviations of an authorization server from the specification.
 
 use std::time::Duration;
 
-/// A place at an authorization server, by what is asked for there.
+/// Endpoint of an authorization server, by the kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Endpoint {
-    /// What it says about itself.
+    /// Metadata document.
     Metadata,
-    /// Its public keys.
+    /// Public keys.
     Keys,
-    /// A client registers itself.
+    /// Client registration.
     Registration,
-    /// A person signs in.
+    /// Authorization endpoint.
     Page,
-    /// A code is exchanged.
+    /// Exchange of a code.
     Code,
-    /// A token is renewed.
-    Renewal,
-    /// A token is asked for without a person.
+    /// Refresh of a token.
+    Refresh,
+    /// Grant without a user.
     Grant,
-    /// Nothing is there.
+    /// Unknown path.
     Elsewhere,
 }
 
-/// One departure from the rules, or from the usual.
+/// One deviation from the specification or from the default.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Quirk {
     /// The metadata names another issuer.
-    CallsItself(String),
-    /// The metadata says that people sign in at this address.
-    PageAt(String),
-    /// The metadata says that tokens come from this address.
-    TokensAt(String),
+    WrongIssuer(String),
+    /// The metadata names this authorization endpoint.
+    AuthorizationEndpointAt(String),
+    /// The metadata names this token endpoint.
+    TokenEndpointAt(String),
     /// The metadata does not mention PKCE.
     NoPkce,
-    /// The metadata does not say that callbacks name their sender, and they do not.
-    NamesNobody,
-    /// Callbacks do not name their sender, though the metadata says that they do.
-    Nameless,
-    /// Callbacks name somebody else.
-    CallbackFrom(String),
-    /// People are sent on to another authorization server, whose callback comes in the place of ours: the mix-up.
-    SendsPeopleTo(String),
-    /// A person has to press a button first.
-    Button,
-    /// No client can register itself.
+    /// The metadata does not announce `iss`, and callbacks do not have it.
+    NoIss,
+    /// Callbacks have no `iss`, although the metadata announces it.
+    OmitsIss,
+    /// Callbacks have another `iss`.
+    WrongIss(String),
+    /// The browser is redirected to another authorization server, which sends the callback (mix-up attack).
+    RedirectsTo(String),
+    /// The user must click a button first.
+    ConsentPage,
+    /// Dynamic registration is not supported.
     NoRegistration,
     /// Every registration is refused.
-    RefusesClients,
-    /// Clients that register themselves get a secret.
-    SecretClients,
-    /// A client's id may be the address of a document about it. The document is not fetched.
-    TakesDocuments,
-    /// Codes have ended when they arrive.
-    CodesEnd,
-    /// Access tokens last so many seconds.
-    Lasts(u64),
-    /// Nothing is said about how long access tokens last.
-    LastsUnsaid,
-    /// No refresh token is given.
+    RefusesRegistration,
+    /// Dynamically registered clients get a secret.
+    IssuesClientSecrets,
+    /// A client id may be the URL of a metadata document. The document is not fetched.
+    SupportsClientDocuments,
+    /// Codes have expired when they arrive.
+    ExpiredCodes,
+    /// Lifetime of access tokens in seconds.
+    TokenLifetime(u64),
+    /// Token responses have no `expires_in`.
+    NoExpiresIn,
+    /// No refresh token is issued.
     NoRefresh,
-    /// A refresh token is good for ever.
+    /// Refresh tokens are not rotated.
     NoRotation,
-    /// No refresh token is taken.
-    RefusesRenewals,
-    /// A renewal is done, and then nobody hears of it.
-    LosesRenewals,
-    /// Refusals repeat everything that was sent.
-    Repeats,
-    /// Answers at this place redirect elsewhere, with the method and the body.
+    /// Refresh tokens are refused.
+    RefusesRefresh,
+    /// A refresh is executed, and the connection is closed without a response.
+    DropsRefreshResponse,
+    /// Error responses repeat everything that was sent.
+    EchoesRequest,
+    /// This endpoint redirects, keeping method and body.
     Redirects(Endpoint, String),
-    /// Answers at this place have this status and say nothing.
-    Answers(Endpoint, u16),
-    /// Answers at this place never end.
+    /// This endpoint responds with this status and an empty body.
+    RespondsWith(Endpoint, u16),
+    /// Responses of this endpoint never end.
     Endless(Endpoint),
-    /// Nothing is ever answered at this place.
+    /// This endpoint never responds.
     Silent(Endpoint),
-    /// Answers at this place come late.
+    /// This endpoint responds after a delay.
     Late(Endpoint, Duration),
 }
 
-/// All of them together; the first of a kind counts.
+/// Active quirks; the first of a kind counts.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Conduct(pub(super) Vec<Quirk>);
+pub(super) struct Quirks(pub(super) Vec<Quirk>);
 
 // === impl Conduct ===
 
-impl Conduct {
+impl Quirks {
     pub(super) fn has(&self, quirk: &Quirk) -> bool {
         self.0.contains(quirk)
     }
 
-    /// What the first fitting one says.
-    pub(super) fn told<T>(&self, fitting: impl FnMut(&Quirk) -> Option<T>) -> Option<T> {
+    /// First result of `fitting` for an active quirk.
+    pub(super) fn find_quirk<T>(&self, fitting: impl FnMut(&Quirk) -> Option<T>) -> Option<T> {
         self.0.iter().find_map(fitting)
     }
 
-    /// How long access tokens last.
+    /// Lifetime of access tokens in seconds.
     pub(super) fn lasts(&self) -> u64 {
-        self.told(|quirk| if let Quirk::Lasts(seconds) = quirk { Some(*seconds) } else { None }).unwrap_or(3600)
+        self.find_quirk(|quirk| if let Quirk::TokenLifetime(seconds) = quirk { Some(*seconds) } else { None }).unwrap_or(3600)
     }
 }

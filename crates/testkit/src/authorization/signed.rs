@@ -1,4 +1,4 @@
-//! Signed tokens: made by an authorization server, checked by the servers that it protects.
+//! Signed access tokens: created by the authorization server, verified by protected servers.
 
 use std::{
     fmt, io,
@@ -14,13 +14,13 @@ use ring::{
 };
 use serde_json::{Value, json};
 
-/// A key on P-256, made anew for each server.
+/// A P-256 key, generated for each server.
 pub(super) struct Signer {
     pair: EcdsaKeyPair,
     random: SystemRandom,
 }
 
-/// What a server needs to check a token: who made it, and with which key.
+/// Issuer and public key of trusted tokens.
 #[derive(Clone, Debug)]
 pub(super) struct Trusted {
     pub(super) issuer: String,
@@ -32,7 +32,7 @@ pub(super) struct Trusted {
 impl Signer {
     pub(super) fn new() -> io::Result<Self> {
         let random = SystemRandom::new();
-        let failed = |_| io::Error::other("no key can be made");
+        let failed = |_| io::Error::other("cannot generate a key");
         let kept = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).map_err(failed)?;
         let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, kept.as_ref(), &random)
             .map_err(|_| io::Error::other("the key cannot be read"))?;
@@ -43,19 +43,19 @@ impl Signer {
         self.pair.public_key().as_ref().to_vec()
     }
 
-    /// The public key as documents have it; after the first byte come the two halves.
+    /// Public key as JWK set; the two coordinates follow the first byte.
     pub(super) fn keys(&self) -> Value {
         let public = self.public();
         let [x, y] = [&public[1..33], &public[33..]].map(|half| URL_SAFE_NO_PAD.encode(half));
         json!({ "keys": [{ "kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": "1", "x": x, "y": y }] })
     }
 
-    /// A signed text of these claims.
+    /// A JWT with these claims.
     pub(super) fn sign(&self, claims: &Value) -> String {
         let header = json!({ "alg": "ES256", "typ": "at+jwt", "kid": "1" });
         let [header, claims] = [&header, claims].map(|part| URL_SAFE_NO_PAD.encode(part.to_string()));
         let text = format!("{header}.{claims}");
-        // Signing fails only where there is no randomness; then the token is one that nobody takes.
+        // Signing fails only without random numbers; the token is invalid then.
         let signature = self.pair.sign(&self.random, text.as_bytes());
         let signature = signature.map(|signature| URL_SAFE_NO_PAD.encode(signature)).unwrap_or_default();
         format!("{text}.{signature}")
@@ -68,8 +68,8 @@ impl fmt::Debug for Signer {
     }
 }
 
-/// The claims of a token that one of these made for this resource, and that has not ended.
-pub(super) fn checked(token: &str, trusted: &[Trusted], resource: &str) -> Option<Value> {
+/// Claims of a valid token of a trusted issuer for this resource.
+pub(super) fn verify(token: &str, trusted: &[Trusted], resource: &str) -> Option<Value> {
     let (text, signature) = token.rsplit_once('.')?;
     let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
     let (_, claims) = text.split_once('.')?;
@@ -80,10 +80,10 @@ pub(super) fn checked(token: &str, trusted: &[Trusted], resource: &str) -> Optio
     (claims["aud"] == resource && now() < claims["exp"].as_u64()?).then_some(claims)
 }
 
-/// A text that nobody can guess, which says what it is.
+/// A random text with this prefix.
 pub(super) fn unguessable(kind: &str) -> String {
     let mut bytes = [0; 24];
-    // Without randomness it is guessable, and the story fails for its own reasons.
+    // Without random numbers the text is predictable, and the test fails elsewhere.
     let _filled = SystemRandom::new().fill(&mut bytes);
     format!("{kind}-{}", URL_SAFE_NO_PAD.encode(bytes))
 }
@@ -97,15 +97,15 @@ pub(super) fn now() -> u64 {
 mod tests {
     use serde_json::json;
 
-    use super::{Signer, Trusted, checked, now};
+    use super::{Signer, Trusted, verify, now};
 
     #[test]
-    fn a_token_is_good_for_its_resource_until_it_ends_and_only_as_it_was_signed() {
+    fn token_is_valid_for_its_resource_until_it_expires() {
         let (signer, other) = (Signer::new().unwrap(), Signer::new().unwrap());
         let trusted = [Trusted { issuer: "http://a".to_owned(), key: signer.public() }];
         let claims = |ends: u64, audience: &str| json!({ "iss": "http://a", "aud": audience, "exp": ends });
         let good = signer.sign(&claims(now() + 60, "http://r"));
-        assert_eq!(checked(&good, &trusted, "http://r").unwrap()["aud"], "http://r");
+        assert_eq!(verify(&good, &trusted, "http://r").unwrap()["aud"], "http://r");
         for bad in [
             signer.sign(&claims(now(), "http://r")),
             signer.sign(&claims(now() + 60, "http://other")),
@@ -113,7 +113,7 @@ mod tests {
             good.replacen('.', ".e", 1),
             "no token".to_owned(),
         ] {
-            assert!(checked(&bad, &trusted, "http://r").is_none(), "{bad}");
+            assert!(verify(&bad, &trusted, "http://r").is_none(), "{bad}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A person who agrees to everything, with the simplest of browsers: it follows redirects, until one leads back.
+//! A minimal browser of a user who agrees to everything: it follows redirects until one leads to the redirect URI.
 
 use std::io;
 
@@ -10,16 +10,16 @@ use url::Url;
 
 use super::page::WHO;
 
-/// More redirects lead nowhere.
+/// Maximum number of redirects.
 const MAX_REDIRECTS: usize = 5;
-/// A longer head is not read.
+/// Maximum length of a response head in bytes.
 const MAX_HEAD: usize = 64 * 1024;
 
-/// Opens an address as this person; the address that the browser is sent back to, which is not opened.
+/// Opens a URL as this user; returns the final redirect URL without opening it.
 pub async fn visit(address: &str, who: &str) -> io::Result<String> {
     let mut place = parsed(address)?;
     let back = place.query_pairs().find(|(name, _)| name == "redirect_uri").map(|(_, value)| value.into_owned());
-    let back = back.ok_or_else(|| io::Error::other("the address does not say where to go back to"))?;
+    let back = back.ok_or_else(|| io::Error::other("the URL has no redirect_uri"))?;
     for _ in 0..MAX_REDIRECTS {
         let head = head_at(&place, who).await?;
         let location = head.lines().find_map(|line| line.strip_prefix("Location: "));
@@ -29,10 +29,10 @@ pub async fn visit(address: &str, who: &str) -> io::Result<String> {
         }
         place = place.join(location).map_err(io::Error::other)?;
     }
-    Err(io::Error::other("it is sent on and on"))
+    Err(io::Error::other("too many redirects"))
 }
 
-/// Opens an address and reads no more than the head of the reply.
+/// Opens a URL and reads the head of the response.
 pub async fn open(address: &str, who: &str) -> io::Result<String> {
     head_at(&parsed(address)?, who).await
 }
@@ -60,5 +60,5 @@ fn parsed(address: &str) -> io::Result<Url> {
 }
 
 fn first_line(head: &str) -> String {
-    format!("it is not sent back: {}", head.lines().next().unwrap_or("no answer"))
+    format!("no redirect: {}", head.lines().next().unwrap_or("no answer"))
 }

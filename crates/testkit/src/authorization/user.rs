@@ -1,4 +1,4 @@
-//! A person who signs in when asked: the visitor's browser, and a callback that is really listened for.
+//! A user who signs in when prompted, with the test browser and a real callback listener.
 
 use std::{future::pending, io, sync::Arc, time::Duration};
 
@@ -6,77 +6,77 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::time::timeout;
 use toolway_auth::{
-    browser::{Browser, Declined, Invitation, Visit},
-    callback::{Arrival, CallbackListener},
+    browser::{Browser, BrowserError, SignInPrompt, Visit},
+    callback::{ReceivedCallback, CallbackListener},
 };
 use url::Url;
 
-use super::visitor;
+use super::test_browser;
 
-/// A person who agrees to everything. Cloning is cheap; every clone is the same person.
+/// A user who agrees to everything. Clones share the same state.
 #[derive(Clone, Debug)]
-pub struct Person {
+pub struct TestUser {
     who: String,
     // Nothing awaits under this lock.
-    invited: Arc<Mutex<Vec<Invitation>>>,
+    prompts: Arc<Mutex<Vec<SignInPrompt>>>,
 }
 
-/// One visit of theirs.
-struct Sitting {
-    person: Person,
+/// One visit of this user.
+struct UserVisit {
+    person: TestUser,
     listener: CallbackListener,
 }
 
-/// Nobody waits longer for a callback that does not come.
+/// Time limit for the callback.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-impl Person {
-    /// The authorization server knows them by this name.
+impl TestUser {
+    /// A user with this name at the authorization server.
     pub fn named(who: &str) -> Self {
-        Self { who: who.to_owned(), invited: Arc::default() }
+        Self { who: who.to_owned(), prompts: Arc::default() }
     }
 
-    /// What they were asked to do so far.
-    pub fn invitations(&self) -> Vec<Invitation> {
-        self.invited.lock().clone()
+    /// Prompts so far.
+    pub fn prompts(&self) -> Vec<SignInPrompt> {
+        self.prompts.lock().clone()
     }
 }
 
-impl Browser for Person {
-    fn ready<'a>(&'a self, before: Option<&'a Url>) -> BoxFuture<'a, Result<Box<dyn Visit>, Declined>> {
+impl Browser for TestUser {
+    fn prepare<'a>(&'a self, before: Option<&'a Url>) -> BoxFuture<'a, Result<Box<dyn Visit>, BrowserError>> {
         Box::pin(async move {
             let listener = CallbackListener::bind_again(before).await.map_err(|error| failed(&error))?;
-            Ok(Box::new(Sitting { person: self.clone(), listener }) as Box<dyn Visit>)
+            Ok(Box::new(UserVisit { person: self.clone(), listener }) as Box<dyn Visit>)
         })
     }
 }
 
-impl Visit for Sitting {
+impl Visit for UserVisit {
     fn redirect(&self) -> Url {
         self.listener.redirect().clone()
     }
 
-    fn begin(self: Box<Self>, invitation: Invitation) -> BoxFuture<'static, Result<Arrival, Declined>> {
+    fn begin(self: Box<Self>, prompt: SignInPrompt) -> BoxFuture<'static, Result<ReceivedCallback, BrowserError>> {
         Box::pin(async move {
-            self.person.invited.lock().push(invitation.clone());
+            self.person.prompts.lock().push(prompt.clone());
             let back =
-                visitor::visit(invitation.address.expose(), &self.person.who).await.map_err(|error| failed(&error))?;
-            // The page is not waited for: it comes when the sign-in is over.
+                test_browser::visit(prompt.address.expose(), &self.person.who).await.map_err(|error| failed(&error))?;
+            // The last page is not awaited, because it comes when the sign-in is finished.
             let opened = async {
-                let _page = visitor::open(&back, &self.person.who).await;
-                pending::<Arrival>().await
+                let _page = test_browser::open(&back, &self.person.who).await;
+                pending::<ReceivedCallback>().await
             };
             let called = async {
                 tokio::select! {
-                    arrival = self.listener.callback(&invitation.state) => arrival,
-                    arrival = opened => arrival,
+                    callback = self.listener.callback(&prompt.state) => callback,
+                    callback = opened => callback,
                 }
             };
-            timeout(PATIENCE, called).await.map_err(|_| Declined::TimedOut)
+            timeout(PATIENCE, called).await.map_err(|_| BrowserError::TimedOut)
         })
     }
 }
 
-fn failed(error: &io::Error) -> Declined {
-    Declined::Failed(error.to_string())
+fn failed(error: &io::Error) -> BrowserError {
+    BrowserError::Failed(error.to_string())
 }

@@ -1,8 +1,7 @@
-//! The client that the official suite puts to the test: one scenario per run, each a few calls of public API.
+//! Client for the official conformance suite: one scenario per run, with a few calls of public API.
 //!
-//! The suite gives the server's address as the last argument and says the rest in the environment; it runs from
-//! `tests/conformance/run`. Nothing of the protocol is done here. What a scenario needs and cannot be called has a
-//! place in `toolway-wire`.
+//! The suite passes the server URL as the last argument and the rest in environment variables; it is started by
+//! `tests/conformance/run`. This program contains no protocol code; missing functions belong into `toolway-wire`.
 
 use std::{collections::HashMap, env, error::Error, future, sync::Arc, time::Duration};
 
@@ -11,7 +10,7 @@ use http::HeaderMap;
 use serde_json::{Map, Value, json};
 use toolway_testkit::{conformance_sign_in, conformance_unattended};
 use toolway_wire::{
-    exchange::{Answer, AskHandler, Exchange, Outcome, Question},
+    exchange::{Answer, ServerRequestHandler, Exchange, Outcome, ServerRequestDetails},
     json::Raw,
     limit::Limits,
     message::ClientCapabilities,
@@ -26,39 +25,39 @@ use toolway_wire::{
 };
 use url::Url;
 
-/// The suite gives up after 30 s; a client that is late says so itself.
-const PATIENCE: Duration = Duration::from_secs(25);
+/// The suite gives up after 30 s; this client reports a timeout itself.
+const TIMEOUT: Duration = Duration::from_secs(25);
 
 type Failure = Box<dyn Error>;
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
     let task = Task::read(env::args().next_back(), env::vars().collect())?;
-    tokio::time::timeout(PATIENCE, task.run()).await?
+    tokio::time::timeout(TIMEOUT, task.run()).await?
 }
 
-/// What the suite asks for.
+/// Task of one run.
 struct Task {
     server: Url,
     scenario: String,
     revision: Revision,
-    /// What a scenario adds; `{}` where it adds nothing.
+    /// Context of the scenario; `{}` if it has none.
     context: Raw,
 }
 
-/// Accepts every form as it is offered: with the defaults of its schema.
+/// Accepts every form with the defaults of its schema.
 struct AcceptDefaults;
 
 // === impl Task ===
 
 impl Task {
     fn read(server: Option<String>, mut environment: HashMap<String, String>) -> Result<Self, Failure> {
-        let mut said = |name: &str| environment.remove(name).ok_or_else(|| format!("{name} is not set"));
+        let mut variable = |name: &str| environment.remove(name).ok_or_else(|| format!("{name} is not set"));
         Ok(Self {
-            server: server.ok_or("the server's address is missing")?.parse()?,
-            scenario: said("MCP_CONFORMANCE_SCENARIO")?,
-            revision: said("MCP_CONFORMANCE_PROTOCOL_VERSION")?.parse()?,
-            context: Raw::parse(said("MCP_CONFORMANCE_CONTEXT").unwrap_or_else(|_| "{}".to_owned()))?,
+            server: server.ok_or("the server URL is missing")?.parse()?,
+            scenario: variable("MCP_CONFORMANCE_SCENARIO")?,
+            revision: variable("MCP_CONFORMANCE_PROTOCOL_VERSION")?.parse()?,
+            context: Raw::parse(variable("MCP_CONFORMANCE_CONTEXT").unwrap_or_else(|_| "{}".to_owned()))?,
         })
     }
 
@@ -69,11 +68,11 @@ impl Task {
         let context = self.context.read()?;
         if let Some(unattended) = conformance_unattended::unattended(&self.server, &self.scenario, &context).await? {
             let (needed, played) = (unattended.watch(), self.run_with(Arc::new(unattended)).await);
-            return conformance_sign_in::judge(&self.scenario, needed.borrow().clone(), played);
+            return conformance_sign_in::check_result(&self.scenario, needed.borrow().clone(), played);
         }
         let session = conformance_sign_in::session(&self.server, &self.scenario, self.revision, &context).await?;
         let played = self.run_with(Arc::new(session.clone())).await;
-        conformance_sign_in::judge(&self.scenario, session.needed(), played)
+        conformance_sign_in::check_result(&self.scenario, session.required(), played)
     }
 
     async fn run_with(&self, credentials: Arc<dyn Credentials>) -> Result<(), Failure> {
@@ -87,7 +86,7 @@ impl Task {
         let limits = Limits::default();
         let client = HttpClient::new(HttpOptions::default(), &limits);
         let transport = HttpTransport::new(client, self.server.clone(), HeaderMap::new(), credentials, limits);
-        let mut options = ConnectOptions { asks: Some(Arc::new(AcceptDefaults)), ..ConnectOptions::default() };
+        let mut options = ConnectOptions { request_handler: Some(Arc::new(AcceptDefaults)), ..ConnectOptions::default() };
         match self.revision.era() {
             Era::Legacy => (options.era, options.legacy) = (EraChoice::Legacy, self.revision),
             Era::Modern => options.era = EraChoice::Modern,
@@ -95,7 +94,7 @@ impl Task {
         Ok(Peer::connect(Arc::new(transport), options).await?)
     }
 
-    /// The one table: what is called in which scenario.
+    /// Maps scenarios to calls.
     async fn play(&self, peer: &Peer) -> Result<(), Failure> {
         match self.scenario.as_str() {
             "initialize" | "request-metadata" | "json-schema-ref-no-deref" => list_tools(peer).await,
@@ -106,7 +105,7 @@ impl Task {
             "sse-retry" => list_and_call(peer, "test_reconnection", json!({})).await,
             "sep-2322-client-request-state" => call_all_at_once(peer).await,
             "http-standard-headers" => use_everything(peer).await,
-            "http-custom-headers" => call_as_told(peer, &self.context).await,
+            "http-custom-headers" => call_as_listed(peer, &self.context).await,
             "http-invalid-tool-headers" => call_all_at_once(peer).await,
             "json-schema-2020-12-preservation" => echo_schema(peer).await,
             scenario if scenario.starts_with("auth/") => list_and_call(peer, "test-tool", json!({})).await,
@@ -125,7 +124,7 @@ async fn list_and_call(peer: &Peer, tool: &str, arguments: Value) -> Result<(), 
     call(peer, tool, Some(Raw::of(&arguments))).await
 }
 
-/// At once, so that what belongs to one call could get into another.
+/// Concurrently, so that mixed-up state would be noticed.
 async fn call_all_at_once(peer: &Peer) -> Result<(), Failure> {
     let tools = peer.list_tools().await?.items;
     try_join_all(tools.iter().map(|tool| call(peer, &tool.name, Some(some_arguments(&tool.input_schema))))).await?;
@@ -143,17 +142,17 @@ async fn use_everything(peer: &Peer) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Makes exactly the calls the context names.
-async fn call_as_told(peer: &Peer, context: &Raw) -> Result<(), Failure> {
+/// Makes exactly the calls that the context lists.
+async fn call_as_listed(peer: &Peer, context: &Raw) -> Result<(), Failure> {
     list_tools(peer).await?;
-    for told in context.get("toolCalls").ok_or("the context names no calls")?.elements() {
-        let name = told.get("name").ok_or("a call without a name")?.read::<String>()?;
-        call(peer, &name, told.get("arguments")).await?;
+    for call_spec in context.get("toolCalls").ok_or("the context lists no calls")?.elements() {
+        let name = call_spec.get("name").ok_or("a call without a name")?.read::<String>()?;
+        call(peer, &name, call_spec.get("arguments")).await?;
     }
     Ok(())
 }
 
-/// Sends a schema back as it came.
+/// Sends a schema back unchanged.
 async fn echo_schema(peer: &Peer) -> Result<(), Failure> {
     let tools = peer.list_tools().await?.items;
     let focal = tools.iter().find(|tool| tool.name == "json_schema_2020_12_tool").ok_or("the tool is missing")?;
@@ -172,7 +171,7 @@ async fn answered(exchange: Exchange) -> Result<(), Failure> {
     }
 }
 
-/// A text for every argument a schema requires.
+/// A text for every required argument of a schema.
 fn some_arguments(schema: &Raw) -> Raw {
     let required = schema.get("required").map(|list| list.elements()).unwrap_or_default();
     let arguments = required.iter().filter_map(|key| Some((key.as_str()?.into_owned(), json!("some text"))));
@@ -181,12 +180,12 @@ fn some_arguments(schema: &Raw) -> Raw {
 
 // === impl AcceptDefaults ===
 
-impl AskHandler for AcceptDefaults {
+impl ServerRequestHandler for AcceptDefaults {
     fn capabilities(&self) -> ClientCapabilities {
         ClientCapabilities(Raw::of(&json!({ "elicitation": {} })))
     }
 
-    fn answer(&self, question: Question) -> BoxFuture<'_, Answer> {
+    fn answer(&self, question: ServerRequestDetails) -> BoxFuture<'_, Answer> {
         let schema = question.params.and_then(|params| params.get("requestedSchema"));
         let properties = schema.and_then(|schema| schema.get("properties")).map(|all| all.members());
         let defaults = properties

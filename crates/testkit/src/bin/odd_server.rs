@@ -1,14 +1,14 @@
-//! A server over standard input and output that is odd in the way its first argument says.
+//! A stdio server that misbehaves in the way that its first argument names.
 //!
-//! The second argument, if any, is the file in which it notes every start and every message it hears. Which oddities
-//! there are is told in `toolway_testkit::odd::line`.
+//! The second argument, if any, is a file to which it logs every start and every received message.
+//! `toolway_testkit::odd::stdio` lists the oddities.
 
 use std::{env, io, path::PathBuf};
 
 fn main() -> io::Result<()> {
-    let mut words = env::args_os().skip(1);
-    let what = words.next().and_then(|word| word.into_string().ok());
+    let mut arguments = env::args_os().skip(1);
+    let what = arguments.next().and_then(|argument| argument.into_string().ok());
     let what = what.ok_or_else(|| io::Error::other("usage: odd-server <oddity>[:<argument>] [<record>]"))?;
-    let record = words.next().map(PathBuf::from);
-    toolway_testkit::odd::line::run(&what, record.as_deref())
+    let record = arguments.next().map(PathBuf::from);
+    toolway_testkit::odd::stdio::run(&what, record.as_deref())
 }

@@ -1,16 +1,16 @@
-//! A process that signs in to a protected server and calls it, with a sealed vault that other processes share.
+//! Signs in to a protected server and calls it, with a sealed vault that is shared with other processes.
 //!
-//! `signed-in-client <server> <folder> <step>...`, where each step is one of these; what comes of it is one line on
-//! standard output, and everything that is logged, at every level, goes to standard error.
+//! `signed-in-client <server> <folder> <step>...`, where each step is one of these. The result of a step is one line on
+//! standard output; all log events, at every level, go to standard error.
 //!
-//! | step | what it does |
+//! | step | action |
 //! |---|---|
-//! | `sign-in` | signs in, with a person who agrees to everything |
-//! | `call:<tool>` | calls a tool, with that person at hand |
-//! | `calls:<number>` | says `ready` and calls `hello` so often at once, with nobody at hand |
-//! | `host:<tool>` | has a host call a tool, with nobody at hand, and says everything that is known of it afterwards |
-//! | `sign-out` | forgets everything |
-//! | `betray` | says the token aloud and logs it, so that whoever listens for it can be shown to hear |
+//! | `sign-in` | signs in, with a user who agrees to everything |
+//! | `call:<tool>` | calls a tool, with that user |
+//! | `calls:<number>` | prints `ready` and makes this many concurrent calls of `hello`, without a user |
+//! | `host:<tool>` | calls a tool through a host, without a user, and prints its records and status |
+//! | `sign-out` | deletes all credentials |
+//! | `betray` | prints and logs the token, so that a test can verify that its scan finds it |
 
 use std::{
     env,
@@ -21,10 +21,10 @@ use std::{
 
 use futures_util::future::join_all;
 use serde_json::json;
-use toolway_auth::{challenge::Demand, credential::Credential, settings::Settings, vault::Vault};
+use toolway_auth::{challenge::TokenChallenge, credential::Credential, settings::Settings, vault::Vault};
 use toolway_config::{Config, document::Document};
 use toolway_testkit::{
-    authorization::{Caller, Person},
+    authorization::{Caller, TestUser},
     test_host::{PATIENCE, TestHost},
     transcript::Transcript,
 };
@@ -32,13 +32,13 @@ use toolway_vault::{SealedVault, SealedWith};
 
 type Problem = Box<dyn std::error::Error>;
 
-/// Ada with a browser, and a program on her behalf without one.
+/// A caller with a browser, and one without, for the same principal.
 struct Parties {
     attended: Caller,
     unattended: Caller,
 }
 
-/// Whoever runs a host.
+/// Principal of both callers.
 const PRINCIPAL: &str = "local";
 
 #[tokio::main]
@@ -63,7 +63,7 @@ impl Parties {
         let vault = SealedVault::new(folder.join("vault"), SealedWith::KeyFile, listener);
         let vault: Arc<dyn Vault> = Arc::new(vault);
         let caller = |person| Caller::new(server, PRINCIPAL, Settings::default(), Arc::clone(&vault), person);
-        Ok(Self { attended: caller(Some(Person::named("ada")))?, unattended: caller(None)? })
+        Ok(Self { attended: caller(Some(TestUser::named("ada")))?, unattended: caller(None)? })
     }
 
     async fn take(&self, step: &str) -> Result<(), Problem> {
@@ -71,7 +71,7 @@ impl Parties {
         tracing::trace!(step, what, session = ?self.attended.session, sign_in = ?self.attended.sign_in);
         match step {
             "sign-in" => {
-                let signed_in = self.attended.session.sign_in(&Demand::default()).await;
+                let signed_in = self.attended.session.sign_in(&TokenChallenge::default()).await;
                 say(&format!("{signed_in:?} {:?} {:?}", self.attended, self.kept().await?))?;
             }
             "call" => say(&format!("{:?}", self.attended.call(what).await))?,
@@ -83,7 +83,7 @@ impl Parties {
             "host" => say(&self.hosted(&format!("files__{what}")).await?)?,
             "sign-out" => say(&format!("forgot {}", self.attended.sign_in.forget().await?))?,
             "betray" => {
-                let kept = self.kept().await?.and_then(|kept| kept.tokens).ok_or("there is no token")?;
+                let kept = self.kept().await?.and_then(|kept| kept.tokens).ok_or("no token is stored")?;
                 tracing::trace!(token = kept.access.expose());
                 say(kept.access.expose())?;
             }
@@ -92,7 +92,7 @@ impl Parties {
         Ok(())
     }
 
-    /// A call by a host: its outcome, its record and the state of the server, with all that they print.
+    /// Calls a tool through a host; returns the debug output of its outcome, its record and the server status.
     async fn hosted(&self, tool: &str) -> Result<String, Problem> {
         let sign_in = &self.attended.sign_in;
         let text = json!({ "mcpServers": { "files": { "url": sign_in.server.as_str() } } }).to_string();
@@ -100,7 +100,7 @@ impl Parties {
         let mut builder = TestHost::new().config(config);
         builder.ports.vault = Arc::clone(&sign_in.vault);
         let host = builder.start().await;
-        let missing = host.host.gather(PATIENCE).await;
+        let missing = host.host.wait_until_listed(PATIENCE).await;
         let outcome = host.call(tool).await;
         let said = format!("{outcome:?} {:?} {:?} {missing:?}", host.records(), host.status("files"));
         host.host.shutdown().await;
@@ -114,7 +114,7 @@ impl Parties {
     }
 }
 
-/// A line that the story reads.
+/// Prints one line for the test.
 fn say(text: &str) -> io::Result<()> {
     let mut output = io::stdout().lock();
     writeln!(output, "{text}")?;

@@ -1,4 +1,4 @@
-//! What tools and prompts say: blocks of text, a picture, a sound, a resource.
+//! Content of results: text, image, audio and resource blocks.
 
 use serde_json::{Value, json};
 use toolway_wire::json::Raw;
@@ -25,17 +25,17 @@ pub(super) fn resource(uri: &str, mime_type: &str, text: &str) -> Value {
     json!({ "type": "resource", "resource": { "uri": uri, "mimeType": mime_type, "text": text } })
 }
 
-/// The result of a call that gives these blocks.
+/// Result with these content blocks.
 pub(super) fn result(blocks: &[Value]) -> Raw {
     Raw::of(&json!({ "content": blocks }))
 }
 
-/// The result of a call that says this.
-pub(super) fn said(words: &str) -> Raw {
-    result(&[text(words)])
+/// Result with this text.
+pub(super) fn text_result(text: &str) -> Raw {
+    result(&[text(content)])
 }
 
-/// The result of a call that failed and says so.
-pub(super) fn failed(words: &str) -> Raw {
-    Raw::of(&json!({ "content": [text(words)], "isError": true }))
+/// Error result with this text.
+pub(super) fn error_result(text: &str) -> Raw {
+    Raw::of(&json!({ "content": [text(content)], "isError": true }))
 }

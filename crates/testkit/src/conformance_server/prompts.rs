@@ -7,9 +7,9 @@ use toolway_wire::{
     message::RpcError,
 };
 
-use super::{asking, content};
+use super::{server_requests, content};
 
-/// `changes` is how often the list was changed; one of the prompts says so.
+/// Lists the prompts; the description of one contains `changes`.
 pub(super) fn list(changes: usize) -> Raw {
     let argument =
         |name: &str, description: &str| json!({ "name": name, "description": description, "required": true });
@@ -49,9 +49,9 @@ pub(super) async fn get(request: &Request, feed: &Feed) -> Result<Raw, RpcError>
         ],
         "test_prompt_with_image" => vec![content::picture(), content::text("Please analyze the image above.")],
         "test_input_required_result_prompt" => {
-            let asked = asking::form("user_context", "What context should the prompt use?", "context", "string");
-            let context = asking::put(asked, request, feed).await?;
-            vec![content::text(&format!("In the context of {}.", asking::field(&context, "context")))]
+            let asked = server_requests::form("user_context", "What context should the prompt use?", "context", "string");
+            let context = server_requests::send(asked, request, feed).await?;
+            vec![content::text(&format!("In the context of {}.", server_requests::field(&context, "context")))]
         }
         "test_changing_prompt" => vec![content::text("Its description changes.")],
         other => {
@@ -62,7 +62,7 @@ pub(super) async fn get(request: &Request, feed: &Feed) -> Result<Raw, RpcError>
     Ok(Raw::of(&json!({ "messages": messages.into_iter().map(message).collect::<Vec<_>>() })))
 }
 
-/// Values that begin with what is there already.
+/// Values that start with the given prefix.
 pub(super) fn complete(request: &Request) -> Raw {
     let begun = request.param("argument").and_then(|argument| argument.get("value"));
     let begun = begun.as_ref().and_then(Raw::as_str).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What can be read: a text, a picture, something to watch, and a template.
+//! The resources: a text, an image, a subscribable one and a template.
 
 use serde_json::{Value, json};
 use toolway_wire::{exchange::Request, json::Raw, message::RpcError};
@@ -7,7 +7,7 @@ use super::content;
 
 const TEXT: &str = "test://static-text";
 const BINARY: &str = "test://static-binary";
-/// What can be watched, and changes when a tool is told to change it.
+/// Subscribable resource, which a tool changes.
 pub(super) const WATCHED: &str = "test://watched-resource";
 const TEMPLATE: (&str, &str) = ("test://template/", "/data");
 
@@ -38,7 +38,7 @@ pub(super) fn read(request: &Request) -> Result<Raw, RpcError> {
     Ok(Raw::of(&json!({ "contents": [contents] })))
 }
 
-/// Those of the addresses that can be subscribed to.
+/// The URIs that can be subscribed to.
 pub(super) fn known(uris: &[String]) -> Vec<String> {
     uris.iter().filter(|uri| contents(uri).is_some()).cloned().collect()
 }

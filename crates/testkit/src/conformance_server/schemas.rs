@@ -1,8 +1,8 @@
-//! The schemas that are more than a list of arguments.
+//! Schemas that are more than a list of arguments.
 
 use serde_json::{Value, json};
 
-/// Words of JSON Schema 2020-12 that a relay must not lose.
+/// Keywords of JSON Schema 2020-12 that a relay must preserve.
 pub(super) fn vocabulary() -> Value {
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -29,7 +29,7 @@ pub(super) fn vocabulary() -> Value {
     })
 }
 
-/// An argument that HTTP callers repeat in a header.
+/// An argument that HTTP clients repeat in a header.
 pub(super) fn in_a_header() -> Value {
     json!({
         "type": "object",
@@ -58,7 +58,7 @@ pub(super) fn defaults() -> Value {
     })
 }
 
-/// A form with each way to choose among words.
+/// A form with each kind of enumeration.
 pub(super) fn choices() -> Value {
     let titled = |title: &str| {
         let option = |number: usize, ordinal: &str| json!({ "const": format!("value{number}"), "title": format!("{ordinal} {title}") });
@@ -82,12 +82,12 @@ pub(super) fn choices() -> Value {
     })
 }
 
-/// No arguments.
+/// Schema without arguments.
 pub(super) fn nothing() -> Value {
     json!({ "type": "object", "properties": {} })
 }
 
-/// One argument that is needed.
+/// Schema with one required argument.
 pub(super) fn one(name: &str, description: &str) -> Value {
     json!({
         "type": "object",

@@ -1,47 +1,47 @@
-//! Questions to the caller's side, and what is read from their answers.
+//! Server requests to the client, and the parsing of their answers.
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use toolway_wire::{
-    exchange::{AskId, Cause, Feed, Question, Request},
+    exchange::{ServerRequestId, Cause, Feed, ServerRequestDetails, Request},
     json::Raw,
     message::RpcError,
 };
 
-/// A question before it is numbered: its key, its method and its params.
-pub(super) type Asked = (&'static str, &'static str, Value);
+/// A server request without an id: key, method and params.
+pub(super) type PreparedRequest = (&'static str, &'static str, Value);
 
-/// A form with one field that has to be filled in.
-pub(super) fn form(key: &'static str, message: &str, field: &str, kind: &str) -> Asked {
+/// A form with one required field.
+pub(super) fn form(key: &'static str, message: &str, field: &str, kind: &str) -> PreparedRequest {
     let schema = json!({ "type": "object", "properties": { field: { "type": kind } }, "required": [field] });
     elicitation(key, message, &schema)
 }
 
-/// A form of this shape.
-pub(super) fn elicitation(key: &'static str, message: &str, schema: &Value) -> Asked {
+/// A form with this schema.
+pub(super) fn elicitation(key: &'static str, message: &str, schema: &Value) -> PreparedRequest {
     (key, "elicitation/create", json!({ "message": message, "requestedSchema": schema }))
 }
 
-/// Something for the caller's model.
-pub(super) fn sampling(key: &'static str, prompt: &str, most: u32) -> Asked {
+/// A sampling request.
+pub(super) fn sampling(key: &'static str, prompt: &str, most: u32) -> PreparedRequest {
     let message = json!({ "role": "user", "content": { "type": "text", "text": prompt } });
     (key, "sampling/createMessage", json!({ "messages": [message], "maxTokens": most }))
 }
 
-/// Which folders the caller works in.
-pub(super) fn roots(key: &'static str) -> Asked {
+/// A roots request.
+pub(super) fn roots(key: &'static str) -> PreparedRequest {
     (key, "roots/list", json!({}))
 }
 
-/// Asks one thing.
-pub(super) async fn put(asked: Asked, request: &Request, feed: &Feed) -> Result<Raw, RpcError> {
-    let [answer] = put_all([asked], request, feed).await;
+/// Sends one server request.
+pub(super) async fn send(asked: PreparedRequest, request: &Request, feed: &Feed) -> Result<Raw, RpcError> {
+    let [answer] = send_all([asked], request, feed).await;
     answer
 }
 
-/// Asks all of them before any is answered. An answer that came with the request is not asked for again.
-pub(super) async fn put_all<const N: usize>(
-    asked: [Asked; N],
+/// Sends all server requests before any is answered. Answers that came with the request are not requested again.
+pub(super) async fn send_all<const N: usize>(
+    asked: [PreparedRequest; N],
     request: &Request,
     feed: &Feed,
 ) -> [Result<Raw, RpcError>; N] {
@@ -51,7 +51,7 @@ pub(super) async fn put_all<const N: usize>(
         match request.answers.as_ref().and_then(|answers| answers.get(key)) {
             Some(given) => answers[index] = Some(Ok(given)),
             None => {
-                let number = AskId(u64::try_from(index).unwrap_or_default() + 1);
+                let number = ServerRequestId(u64::try_from(index).unwrap_or_default() + 1);
                 let answer = feed.ask(question(number, key, method, &params));
                 waiting.push(async move { (index, answer.await) });
             }
@@ -60,34 +60,34 @@ pub(super) async fn put_all<const N: usize>(
     for (index, answer) in join_all(waiting).await {
         answers[index] = Some(answer.into_result());
     }
-    answers.map(|answer| answer.unwrap_or_else(|| Err(RpcError::new(RpcError::INTERNAL, "nobody answered"))))
+    answers.map(|answer| answer.unwrap_or_else(|| Err(RpcError::new(RpcError::INTERNAL, "no answer"))))
 }
 
-/// One field of a filled-in form, as text.
+/// One field of a submitted form, as text.
 pub(super) fn field(answer: &Raw, name: &str) -> String {
     let value = answer.get("content").and_then(|content| content.get(name));
     match value.as_ref().and_then(Raw::as_str) {
         Some(text) => text.into_owned(),
-        None => value.map_or_else(|| "nobody".to_owned(), |value| value.to_string()),
+        None => value.map_or_else(|| "unknown".to_owned(), |value| value.to_string()),
     }
 }
 
-/// What was done with a form, and what stands in it.
-pub(super) fn told(answer: &Raw) -> String {
+/// Action and content of an elicitation answer.
+pub(super) fn describe(answer: &Raw) -> String {
     let action = answer.get("action");
     let action = action.as_ref().and_then(Raw::as_str).unwrap_or_default();
     let content = answer.get("content").unwrap_or_else(Raw::empty_object);
     format!("action={action}, content={content}")
 }
 
-/// What the caller's model said.
+/// Text of a sampling answer.
 pub(super) fn sampled(answer: &Raw) -> String {
     let text = answer.get("content").and_then(|content| content.get("text"));
     text.as_ref().and_then(Raw::as_str).unwrap_or_default().into_owned()
 }
 
-fn question(id: AskId, key: &str, method: &str, params: &Value) -> Question {
-    Question {
+fn question(id: ServerRequestId, key: &str, method: &str, params: &Value) -> ServerRequestDetails {
+    ServerRequestDetails {
         id,
         key: Some(key.to_owned()),
         method: method.to_owned(),

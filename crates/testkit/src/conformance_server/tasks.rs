@@ -1,27 +1,27 @@
-//! Calls that go on as tasks, and the tools that can.
+//! Tools that can run as tasks.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use toolway_wire::{
     down::{self, Caller},
-    exchange::{self, Exchange, Feed, Handover, Outcome, Request, Terms},
+    exchange::{self, Exchange, Feed, Handover, Outcome, Request, ExchangeTimeouts},
     json::Raw,
     message::RpcError,
 };
 
-use super::{ConformanceServer, UNREAD, asking, content, schemas, tools};
+use super::{ConformanceServer, UNREAD, server_requests, content, schemas, tools};
 
 /// Whether a tool can run as a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Support {
-    /// It can.
+    /// As a task or directly.
     Optional,
-    /// It runs in no other way.
+    /// As a task only.
     Required,
 }
 
-/// The tools that can run as a task: what they do, and whether they have to.
+/// Tools that can run as a task: name, description and support.
 const TOOLS: [(&str, &str, Support); 6] = [
     ("slow_compute", "Takes the time it is told to take", Support::Optional),
     ("failing_job", "Says that it failed", Support::Required),
@@ -31,12 +31,12 @@ const TOOLS: [(&str, &str, Support); 6] = [
     ("test_tool_with_task", "Asks for a name before it becomes a task", Support::Required),
 ];
 
-/// How long a job takes that does nothing else.
+/// Duration of a job.
 const JOB: Duration = Duration::from_millis(500);
-/// No job takes longer.
+/// Maximum duration in seconds.
 const LONGEST: f64 = 600.0;
 
-/// The tools of this file, as they are listed.
+/// Entries of these tools in the list.
 pub(super) fn list() -> impl Iterator<Item = Value> {
     TOOLS.into_iter().map(|(name, description, support)| {
         let support = if support == Support::Required { "required" } else { "optional" };
@@ -60,13 +60,13 @@ fn schema_of(tool: &str) -> Option<Value> {
     }
 }
 
-/// Calls a tool: at once, or as a task where both sides can.
+/// Calls a tool: directly, or as a task if both sides support it.
 pub(super) async fn call(server: &ConformanceServer, request: &Request, caller: &Caller, feed: &Feed) -> Outcome {
     let name = tools::name_of(request);
     let support = TOOLS.into_iter().find(|(tool, ..)| *tool == name).map(|(_, _, support)| support);
     let keeps = match (support, request.handover) {
         (None, _) => return tools::call(server, request, feed).await,
-        (Some(Support::Required), Handover::Never) => return Outcome::Refused(down::tasks_undeclared()),
+        (Some(Support::Required), Handover::Never) => return Outcome::Refused(down::tasks_not_declared()),
         (Some(Support::Optional), Handover::Never) => return ended(run(&name, request, None, feed).await),
         (Some(_), Handover::Allowed) => None,
         (Some(_), Handover::Wanted(keeps)) => keeps,
@@ -76,26 +76,26 @@ pub(super) async fn call(server: &ConformanceServer, request: &Request, caller: 
         Err(error) => return Outcome::Refused(error),
     };
     let work = start(name, request.clone(), gathered);
-    match server.shared.tasks.keep(work, keeps, caller) {
+    match server.shared.tasks.start(work, keeps, caller) {
         Ok(task) => Outcome::HandedOff(Box::new(task)),
         Err(error) => Outcome::Refused(error),
     }
 }
 
-/// What a tool wants to know before it becomes a task.
+/// Input that a tool requests before it becomes a task.
 async fn gather(name: &str, request: &Request, feed: &Feed) -> Result<Option<String>, RpcError> {
     if name != "test_tool_with_task" {
         return Ok(None);
     }
-    let asked = asking::form("user_name", "What is your name?", "name", "string");
-    let answer = asking::put(asked, request, feed).await?;
-    Ok(Some(asking::field(&answer, "name")))
+    let asked = server_requests::form("user_name", "What is your name?", "name", "string");
+    let answer = server_requests::send(asked, request, feed).await?;
+    Ok(Some(server_requests::field(&answer, "name")))
 }
 
-/// The work of a task, as an exchange without a caller.
+/// Starts the work of a task as an exchange without a caller.
 fn start(name: String, request: Request, gathered: Option<String>) -> Exchange {
-    let (exchange, feed) = exchange::pair(Terms::unbounded(), UNREAD);
-    // It ends with its exchange: when the task is cancelled, so is the work.
+    let (exchange, feed) = exchange::pair(ExchangeTimeouts::unbounded(), UNREAD);
+    // The task ends with its exchange when it is cancelled.
     tokio::runtime::Handle::current().spawn(async move {
         let outcome = tokio::select! {
             answer = run(&name, &request, gathered, &feed) => ended(answer),
@@ -116,26 +116,26 @@ async fn run(name: &str, request: &Request, gathered: Option<String>, feed: &Fee
             let seconds = request.param("arguments").and_then(|arguments| arguments.get("seconds"));
             let seconds = seconds.and_then(|seconds| seconds.as_f64()).unwrap_or_default().clamp(0.0, LONGEST);
             tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
-            Ok(content::said(&format!("Computed for {seconds} seconds.")))
+            Ok(content::text_result(&format!("Computed for {seconds} seconds.")))
         }
         "failing_job" => {
             tokio::time::sleep(JOB).await;
-            Ok(content::failed("The job failed."))
+            Ok(content::error_result("The job failed."))
         }
         "confirm_delete" => {
             let file = tools::argument(request, "filename");
-            let asked = asking::form("confirm", &format!("Delete {file}?"), "confirm", "boolean");
-            let answer = asking::put(asked, request, feed).await?;
-            Ok(content::said(&format!("{file}: {}", asking::told(&answer))))
+            let asked = server_requests::form("confirm", &format!("Delete {file}?"), "confirm", "boolean");
+            let answer = server_requests::send(asked, request, feed).await?;
+            Ok(content::text_result(&format!("{file}: {}", server_requests::describe(&answer))))
         }
         "multi_input" => {
-            let asked = |key| asking::form(key, "What is your name?", "name", "string");
-            let [one, other] = asking::put_all([asked("first"), asked("second")], request, feed).await;
-            Ok(content::said(&format!("{} and {}", asking::field(&one?, "name"), asking::field(&other?, "name"))))
+            let asked = |key| server_requests::form(key, "What is your name?", "name", "string");
+            let [one, other] = server_requests::send_all([asked("first"), asked("second")], request, feed).await;
+            Ok(content::text_result(&format!("{} and {}", server_requests::field(&one?, "name"), server_requests::field(&other?, "name"))))
         }
         "test_tool_with_task" => {
             tokio::time::sleep(JOB).await;
-            Ok(content::said(&format!("Hello, {}!", gathered.unwrap_or_else(|| "nobody".to_owned()))))
+            Ok(content::text_result(&format!("Hello, {}!", gathered.unwrap_or_else(|| "unknown".to_owned()))))
         }
         _ => {
             tokio::time::sleep(JOB).await;

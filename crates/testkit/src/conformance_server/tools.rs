@@ -1,6 +1,6 @@
-//! The tools: what they are called, what they take, and what each does.
+//! The tools: names, schemas and implementations.
 
-mod beyond;
+mod additional;
 mod interactive;
 
 use std::time::Duration;
@@ -15,10 +15,10 @@ use toolway_wire::{
 
 use super::{ConformanceServer, content, schemas, tasks};
 
-/// Time between two things a tool tells, so that they do not arrive together.
+/// Delay between two notifications, so that they arrive separately.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The tools without arguments and what they do, in a word.
+/// Tools without arguments, with their descriptions.
 const PLAIN: [(&str, &str); 24] = [
     ("test_simple_text", "Gives a text"),
     ("test_image_content", "Gives a picture"),
@@ -46,7 +46,7 @@ const PLAIN: [(&str, &str); 24] = [
     ("test_input_required_result_capabilities", "Asks only what the caller declared"),
 ];
 
-/// All of them; `changes` is how often the list was changed, and one of the tools says so.
+/// Lists all tools; the description of one contains `changes`.
 pub(super) fn list(changes: usize) -> Raw {
     let tool = |name: &str, description: &str, schema: Value| json!({ "name": name, "description": description, "inputSchema": schema });
     let mut tools: Vec<Value> =
@@ -55,12 +55,12 @@ pub(super) fn list(changes: usize) -> Raw {
         tools.extend(schema_of(name).map(|schema| tool(name, description, schema)));
     }
     tools.extend(tasks::list());
-    tools.extend(beyond::list());
+    tools.extend(additional::list());
     tools.push(tool("test_changing_tool", &format!("Changed {changes} times"), schemas::nothing()));
     Raw::of(&json!({ "tools": tools }))
 }
 
-/// The tools with arguments and what they do.
+/// Tools with arguments, with their descriptions.
 const WITH_ARGUMENTS: [(&str, &str); 5] = [
     ("greet", "Greets"),
     ("test_sampling", "Asks the caller's model"),
@@ -69,7 +69,7 @@ const WITH_ARGUMENTS: [(&str, &str); 5] = [
     ("json_schema_2020_12_tool", "Tool with JSON Schema 2020-12 features"),
 ];
 
-/// What a tool takes, where it takes anything.
+/// Input schema of a tool; `None` if it has no arguments.
 pub(super) fn schema_of(tool: &str) -> Option<Value> {
     match tool {
         "greet" => Some(schemas::one("name", "Who to greet")),
@@ -90,7 +90,7 @@ pub(super) async fn call(server: &ConformanceServer, request: &Request, feed: &F
 
 async fn run(server: &ConformanceServer, name: &str, request: &Request, feed: &Feed) -> Result<Raw, RpcError> {
     Ok(match name {
-        "test_simple_text" => content::said("This is a simple text response for testing."),
+        "test_simple_text" => content::text_result("This is a simple text response for testing."),
         "test_image_content" => content::result(&[content::picture()]),
         "test_audio_content" => content::result(&[content::sound()]),
         "test_embedded_resource" => content::result(&[content::resource(
@@ -103,44 +103,44 @@ async fn run(server: &ConformanceServer, name: &str, request: &Request, feed: &F
             content::picture(),
             content::resource("test://mixed-content-resource", "application/json", r#"{"test":"data","value":123}"#),
         ]),
-        "test_error_handling" => content::failed("This tool intentionally returns an error for testing"),
+        "test_error_handling" => content::error_result("This tool intentionally returns an error for testing"),
         "test_tool_with_logging" => {
             log(feed, &["Tool execution started", "Tool processing data", "Tool execution completed"]).await;
-            content::said("Three lines were logged.")
+            content::text_result("Three lines were logged.")
         }
         "test_logging_tool" | "test_reconnection" => {
             log(feed, &["Something happens"]).await;
-            content::said("Something happened.")
+            content::text_result("Something happened.")
         }
         "test_tool_with_progress" => {
             progress(feed).await;
-            content::said("It is done.")
+            content::text_result("It is done.")
         }
         "test_trigger_tool_change" => {
             server.change(List::Tools);
-            content::said("The tools are not what they were.")
+            content::text_result("The tools are not what they were.")
         }
         "test_trigger_prompt_change" => {
             server.change(List::Prompts);
-            content::said("The prompts are not what they were.")
+            content::text_result("The prompts are not what they were.")
         }
-        "test_x_mcp_header" => content::said(&format!("Looked in {}.", argument(request, "region"))),
-        "greet" => content::said(&format!("Hello, {}!", argument(request, "name"))),
-        "test_changing_tool" => content::said("Its description changes."),
+        "test_x_mcp_header" => content::text_result(&format!("Looked in {}.", argument(request, "region"))),
+        "greet" => content::text_result(&format!("Hello, {}!", argument(request, "name"))),
+        "test_changing_tool" => content::text_result("Its description changes."),
         "json_schema_2020_12_tool" => {
-            content::said(&request.param("arguments").unwrap_or_else(Raw::empty_object).text())
+            content::text_result(&request.param("arguments").unwrap_or_else(Raw::empty_object).text())
         }
         other => match interactive::run(other, request, feed).await {
             Some(answer) => return answer,
             None => {
                 let unknown = || Err(RpcError::new(RpcError::INVALID_PARAMS, &format!("unknown tool `{other}`")));
-                return beyond::run(server, other, request, feed).await.unwrap_or_else(unknown);
+                return additional::run(server, other, request, feed).await.unwrap_or_else(unknown);
             }
         },
     })
 }
 
-/// Logs these lines, one after the other.
+/// Logs these lines one after the other.
 async fn log(feed: &Feed, lines: &[&str]) {
     for line in lines {
         feed.log(Raw::of(&json!({ "level": "info", "logger": "conformance", "data": line })));
@@ -155,12 +155,12 @@ async fn progress(feed: &Feed) {
     }
 }
 
-/// Which tool is called.
+/// Name of the called tool.
 pub(super) fn name_of(request: &Request) -> String {
     request.param("name").as_ref().and_then(Raw::as_str).unwrap_or_default().into_owned()
 }
 
-/// An argument that is a text.
+/// Text argument of the call.
 pub(super) fn argument(request: &Request, name: &str) -> String {
     let value = request.param("arguments").and_then(|arguments| arguments.get(name));
     value.as_ref().and_then(Raw::as_str).unwrap_or_default().into_owned()

@@ -1,29 +1,29 @@
-//! What a server with manners says, in either era.
+//! Correct messages of a server in either era.
 //!
-//! Messages are plain JSON values here; an odd server takes one of these and departs from it.
+//! Messages are plain JSON values; an odd server modifies them.
 
 use serde_json::{Value, json};
 
-/// The revision without a session.
+/// Revision without sessions.
 pub const MODERN: &str = "2026-07-28";
-/// The newest revision with one.
+/// Newest revision with sessions.
 pub const LEGACY: &str = "2025-11-25";
-/// What a `tools/call` gives.
+/// Text of a `tools/call` result.
 pub const HELLO: &str = "hello";
 
-/// Which eras a server speaks.
+/// Eras that a server supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Speaks {
-    /// Only with a session.
+pub enum SupportedEras {
+    /// With sessions only.
     Legacy,
-    /// Only without one.
+    /// Without sessions only.
     Modern,
-    /// Either.
+    /// Both eras.
     Both,
 }
 
-impl Speaks {
-    /// The answer to a message; none to what is no request.
+impl SupportedEras {
+    /// Answer to a message; `None` if it is not a request.
     pub fn answer(self, message: &Value) -> Option<Value> {
         let (id, method) = (message.get("id")?, message.get("method")?.as_str()?);
         let result = match method {
@@ -40,7 +40,7 @@ impl Speaks {
     }
 }
 
-/// The result of `server/discover`.
+/// Result of `server/discover`.
 pub fn discovered(versions: &[&str]) -> Value {
     json!({
         "resultType": "complete", "supportedVersions": versions, "capabilities": { "tools": {} },
@@ -48,7 +48,7 @@ pub fn discovered(versions: &[&str]) -> Value {
     })
 }
 
-/// The result of `initialize`.
+/// Result of `initialize`.
 pub fn initialized(version: &str) -> Value {
     json!({
         "protocolVersion": version, "capabilities": { "tools": {}, "logging": {} },
@@ -56,29 +56,29 @@ pub fn initialized(version: &str) -> Value {
     })
 }
 
-/// The result of `tools/list`, in one page.
+/// Result of `tools/list`, in one page.
 pub fn tools(names: &[&str]) -> Value {
     let tools: Vec<Value> =
         names.iter().map(|name| json!({ "name": name, "inputSchema": { "type": "object" } })).collect();
     json!({ "resultType": "complete", "tools": tools, "ttlMs": 0, "cacheScope": "private" })
 }
 
-/// The result of `tools/call`.
+/// Result of `tools/call`.
 pub fn text(text: &str) -> Value {
     json!({ "resultType": "complete", "content": [{ "type": "text", "text": text }] })
 }
 
-/// A good answer.
+/// Success response.
 pub fn answered(id: &Value, result: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "result": result })
 }
 
-/// A bad answer.
+/// Error response.
 pub fn error(id: &Value, code: i64, message: &str) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": message } })
 }
 
-/// The refusal of a revision.
+/// Error response for an unsupported version.
 pub fn other_versions(id: &Value, supported: &[&str]) -> Value {
     json!({
         "jsonrpc": "2.0", "id": id,
@@ -91,7 +91,7 @@ pub fn notification(method: &str, params: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "method": method, "params": params })
 }
 
-/// A request of the server's.
+/// A server request.
 pub fn request(id: &Value, method: &str, params: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
 }

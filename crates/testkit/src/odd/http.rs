@@ -1,7 +1,7 @@
-//! An odd server over HTTP/1.1: a plain socket and hand-written replies, so that it can send what no library would.
+//! A scripted HTTP/1.1 server on a plain socket, which can send what no library would.
 //!
-//! A test says what it does as a function from a request to a [`Reply`]; what it saw is kept in order. With manners
-//! it speaks through [`polite_http`].
+//! The script is a function from a request to a [`Reply`]; all requests are recorded in order. [`compliant_http`] is a
+//! script that follows the specification.
 
 mod reply;
 mod seen;
@@ -25,20 +25,20 @@ use tokio::{
 use tokio_util::task::AbortOnDropHandle;
 
 pub use reply::{Act, Reply, event};
-pub use seen::Seen;
+pub use seen::RecordedRequest;
 
-use super::polite::Speaks;
+use super::compliant::SupportedEras;
 
 /// A server on a port of its own. Dropping it closes everything.
 #[derive(Debug)]
 pub struct OddHttp {
     address: SocketAddr,
-    seen: watch::Receiver<Vec<Seen>>,
+    seen: watch::Receiver<Vec<RecordedRequest>>,
     connections: Arc<Connections>,
     _serving: AbortOnDropHandle<()>,
 }
 
-/// How many connections there are.
+/// Connection counters.
 #[derive(Debug, Default)]
 struct Connections {
     ever: AtomicUsize,
@@ -46,18 +46,18 @@ struct Connections {
     most: AtomicUsize,
 }
 
-/// What is done with each request.
-pub type Script = Arc<dyn Fn(&Seen) -> Reply + Send + Sync>;
+/// Maps each request to a reply.
+pub type Script = Arc<dyn Fn(&RecordedRequest) -> Reply + Send + Sync>;
 
-/// What all connections share.
+/// State of all connections.
 struct Shared {
     script: Script,
-    seen: watch::Sender<Vec<Seen>>,
+    seen: watch::Sender<Vec<RecordedRequest>>,
 }
 
 impl OddHttp {
-    /// Starts a server that follows `script`.
-    pub async fn start(script: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> io::Result<Self> {
+    /// Starts a server with this script.
+    pub async fn start(script: impl Fn(&RecordedRequest) -> Reply + Send + Sync + 'static) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
         let (sender, seen) = watch::channel(Vec::new());
@@ -68,7 +68,7 @@ impl OddHttp {
         Ok(Self { address, seen, connections, _serving: AbortOnDropHandle::new(serving) })
     }
 
-    /// Its address; everything but `/mcp` is written out in [`Seen::brief`].
+    /// URL of its `/mcp` path.
     pub fn url(&self) -> String {
         format!("http://{}/mcp", self.address)
     }
@@ -78,49 +78,49 @@ impl OddHttp {
         self.address.to_string()
     }
 
-    /// Every request so far, in a few words each.
+    /// Summaries of all requests so far.
     pub fn briefs(&self) -> Vec<String> {
-        self.seen.borrow().iter().map(Seen::brief).collect()
+        self.seen.borrow().iter().map(RecordedRequest::brief).collect()
     }
 
-    /// Every request so far.
-    pub fn seen(&self) -> Vec<Seen> {
+    /// All requests so far.
+    pub fn seen(&self) -> Vec<RecordedRequest> {
         self.seen.borrow().clone()
     }
 
-    /// How many connections were opened.
+    /// Number of connections that were opened.
     pub fn connections(&self) -> usize {
         self.connections.ever.load(Ordering::Relaxed)
     }
 
-    /// How many were open at the same time, at most.
+    /// Maximum number of simultaneous connections.
     pub fn most_connections(&self) -> usize {
         self.connections.most.load(Ordering::Relaxed)
     }
 
-    /// Waits until no more than so many are open.
+    /// Waits until at most this many connections are open.
     pub async fn until_open(&self, most: usize) {
         while most < self.connections.open.load(Ordering::Relaxed) {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }
 
-    /// Waits until the requests so far are such.
-    pub async fn until(&self, such: impl Fn(&[Seen]) -> bool) {
-        // The sender lives as long as the server, and the server as long as this.
+    /// Waits until the recorded requests satisfy `such`.
+    pub async fn until(&self, such: impl Fn(&[RecordedRequest]) -> bool) {
+        // The sender lives as long as the server.
         drop(self.seen.clone().wait_for(|seen| such(seen)).await);
     }
 }
 
-/// What a server with manners replies, in the eras it speaks; its session is called `polite`.
-pub fn polite_http(speaks: Speaks, seen: &Seen) -> Reply {
+/// Reply of a server that follows the specification; its session id is `compliant`.
+pub fn compliant_http(speaks: SupportedEras, seen: &RecordedRequest) -> Reply {
     match (seen.verb.as_str(), seen.method()) {
         ("GET", _) => Reply::empty(405),
         ("DELETE", _) => Reply::empty(200),
         (_, "") => Reply::empty(202),
         (_, method) => match speaks.answer(seen.message()) {
             Some(answer) if method == "initialize" && answer.get("result").is_some() => {
-                Reply::json(200, &answer).header("Mcp-Session-Id", "polite")
+                Reply::json(200, &answer).header("Mcp-Session-Id", "compliant")
             }
             Some(answer) => Reply::json(200, &answer),
             None => Reply::empty(202),
@@ -136,7 +136,7 @@ async fn serve(listener: TcpListener, shared: Arc<Shared>, connections: Arc<Conn
         connections.most.fetch_max(now, Ordering::Relaxed);
         let (shared, connections) = (Arc::clone(&shared), Arc::clone(&connections));
         open.spawn(async move {
-            // What becomes of a connection is the script's and the test's business.
+            // Connection errors are part of the script.
             drop(converse(stream, &shared).await);
             connections.open.fetch_sub(1, Ordering::Relaxed);
         });
@@ -144,7 +144,7 @@ async fn serve(listener: TcpListener, shared: Arc<Shared>, connections: Arc<Conn
     }
 }
 
-/// Reads requests and acts out the replies, until one of them ends the connection.
+/// Reads requests and executes the replies until one ends the connection.
 async fn converse(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut unread = Vec::new();
@@ -181,7 +181,7 @@ async fn perform(act: Act, stream: &mut TcpStream) -> io::Result<()> {
             Ok(())
         }
         Act::Hang => {
-            // Reads, so that the other side's leaving is noticed.
+            // Reads, to notice that the client disconnects.
             while 0 < stream.read(&mut [0; 1024]).await? {}
             Err(io::ErrorKind::ConnectionAborted.into())
         }
@@ -194,10 +194,10 @@ async fn perform(act: Act, stream: &mut TcpStream) -> io::Result<()> {
     }
 }
 
-/// The next request, or none when the other side has left.
-async fn read(stream: &mut TcpStream, unread: &mut Vec<u8>) -> io::Result<Option<Seen>> {
+/// Next request; `None` if the client has disconnected.
+async fn read(stream: &mut TcpStream, unread: &mut Vec<u8>) -> io::Result<Option<RecordedRequest>> {
     loop {
-        if let Some((seen, length)) = Seen::parse(unread) {
+        if let Some((seen, length)) = RecordedRequest::parse(unread) {
             unread.drain(..length);
             return Ok(Some(seen));
         }

@@ -1,8 +1,8 @@
-//! An odd server over lines: what it hears, what it says, and the loop between.
+//! A misbehaving stdio server: input, output, and the loop between them.
 //!
-//! Which oddities there are is in [`probing`] (the first words) and [`hostile`] (everything after them). It runs as
-//! the program `odd-server`; what it heard is written to a file before it is acted on, so that a test that got an
-//! answer finds in the file everything that came before.
+//! The oddities are in [`probing`] (handshake) and [`hostile`] (afterwards). It runs as the program `odd-server`. It
+//! logs each message to a file before it handles it, so that a test that got an answer finds all earlier messages in
+//! the file.
 
 mod hostile;
 mod probing;
@@ -16,63 +16,63 @@ use std::{
 
 use serde_json::Value;
 
-use super::polite::Speaks;
+use super::compliant::SupportedEras;
 
-/// A message that came in.
+/// A received message.
 #[derive(Debug)]
-pub struct Heard {
-    /// As it was read.
+pub struct ReceivedMessage {
+    /// Parsed message.
     pub message: Value,
-    /// The method; for answers `result` or `error`.
+    /// Method; `result` or `error` for answers.
     pub method: String,
-    /// How often that came before.
+    /// Number of earlier messages with the same method.
     pub before: usize,
 }
 
-/// What an odd server says it with.
+/// Output and state of an odd server.
 #[derive(Debug)]
-pub struct Voice {
-    /// What stands after the oddity's name.
+pub struct Output {
+    /// Argument after the name of the oddity.
     argument: String,
     out: BufWriter<Stdout>,
     record: Option<File>,
-    /// Kept back to be said later.
-    owed: Vec<Value>,
+    /// Messages to be sent later.
+    deferred: Vec<Value>,
     heard: HashMap<String, usize>,
 }
 
 /// Whether to read on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum Flow {
     /// Read the next message.
-    GoOn,
-    /// Exit.
-    Leave,
+    Continue,
+    /// Exit the process.
+    Exit,
 }
 
-/// One way to be odd: what is done with each message.
-type Oddity = fn(&Heard, &mut Voice) -> io::Result<Next>;
+/// An oddity: handles each message.
+type Oddity = fn(&ReceivedMessage, &mut Output) -> io::Result<Flow>;
 
-/// Runs the server `what` names, as `oddity` or `oddity:argument`, until its input ends.
+/// Runs the oddity `what`, written as `oddity` or `oddity:argument`, until its input ends.
 pub fn run(what: &str, record: Option<&Path>) -> io::Result<()> {
     let (name, argument) = what.split_once(':').unwrap_or((what, ""));
     let oddity = probing::find(name).or_else(|| hostile::find(name));
-    let oddity = oddity.ok_or_else(|| io::Error::other(format!("no oddity is called `{name}`")))?;
+    let oddity = oddity.ok_or_else(|| io::Error::other(format!("unknown oddity `{name}`")))?;
     let record = record.map(|path| OpenOptions::new().create(true).append(true).open(path)).transpose()?;
-    let mut voice = Voice {
+    let mut output = Output {
         argument: argument.to_owned(),
         out: BufWriter::new(io::stdout()),
         record,
-        owed: Vec::new(),
+        deferred: Vec::new(),
         heard: HashMap::new(),
     };
-    voice.note("start")?;
+    output.log("start")?;
     if name == "ends-at-once" {
         return Ok(());
     }
     for line in io::stdin().lock().lines() {
-        let heard = voice.hear(&line?)?;
-        if oddity(&heard, &mut voice)? == Next::Leave {
+        let heard = output.receive(&line?)?;
+        if oddity(&heard, &mut output)? == Flow::Exit {
             break;
         }
     }
@@ -81,13 +81,13 @@ pub fn run(what: &str, record: Option<&Path>) -> io::Result<()> {
 
 // === impl Heard ===
 
-impl Heard {
-    /// The id; null where there is none.
+impl ReceivedMessage {
+    /// Id of the message; null if it has none.
     pub fn id(&self) -> &Value {
         &self.message["id"]
     }
 
-    /// The tool that is called, if one is.
+    /// Name of the called tool; empty for other messages.
     pub fn tool(&self) -> &str {
         if self.method == "tools/call" { self.message["params"]["name"].as_str().unwrap_or_default() } else { "" }
     }
@@ -95,16 +95,16 @@ impl Heard {
 
 // === impl Voice ===
 
-impl Voice {
-    /// Says a message.
-    fn say(&mut self, message: &Value) -> io::Result<()> {
-        self.say_bytes(message.to_string().as_bytes())?;
-        self.say_bytes(b"\n")?;
+impl Output {
+    /// Sends a message.
+    fn send(&mut self, message: &Value) -> io::Result<()> {
+        self.send_bytes(message.to_string().as_bytes())?;
+        self.send_bytes(b"\n")?;
         self.out.flush()
     }
 
-    /// Says something that need not be a message; nothing is flushed.
-    fn say_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+    /// Sends arbitrary bytes without flushing.
+    fn send_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.out.write_all(bytes)
     }
 
@@ -112,36 +112,36 @@ impl Voice {
         self.out.flush()
     }
 
-    /// Answers as a server with manners would.
-    fn answer(&mut self, speaks: Speaks, heard: &Heard) -> io::Result<Next> {
+    /// Answers according to the specification.
+    fn answer(&mut self, speaks: SupportedEras, heard: &ReceivedMessage) -> io::Result<Flow> {
         if let Some(answer) = speaks.answer(&heard.message) {
-            self.say(&answer)?;
+            self.send(&answer)?;
         }
-        Ok(Next::GoOn)
+        Ok(Flow::Continue)
     }
 
-    /// Keeps an answer back.
-    fn owe(&mut self, message: Option<Value>) {
-        self.owed.extend(message);
+    /// Keeps an answer to be sent later.
+    fn defer(&mut self, message: Option<Value>) {
+        self.deferred.extend(message);
     }
 
-    /// Says everything that was kept back.
-    fn pay(&mut self) -> io::Result<()> {
-        std::mem::take(&mut self.owed).iter().try_for_each(|message| self.say(message))
+    /// Sends all deferred messages.
+    fn send_deferred(&mut self) -> io::Result<()> {
+        std::mem::take(&mut self.deferred).iter().try_for_each(|message| self.send(message))
     }
 
-    fn hear(&mut self, line: &str) -> io::Result<Heard> {
+    fn receive(&mut self, line: &str) -> io::Result<ReceivedMessage> {
         let message: Value = serde_json::from_str(line).unwrap_or_default();
         let kind = || if message.get("error").is_some() { "error" } else { "result" };
         let method = message.get("method").and_then(Value::as_str).unwrap_or_else(kind).to_owned();
-        self.note(&method)?;
+        self.log(&method)?;
         let count = self.heard.entry(method.clone()).or_default();
         let before = *count;
         *count += 1;
-        Ok(Heard { message, method, before })
+        Ok(ReceivedMessage { message, method, before })
     }
 
-    fn note(&mut self, what: &str) -> io::Result<()> {
+    fn log(&mut self, what: &str) -> io::Result<()> {
         match &mut self.record {
             Some(record) => writeln!(record, "{what}"),
             None => Ok(()),

@@ -1,4 +1,4 @@
-//! The way to an odd server: the one every surface takes, with clocks of the test's own.
+//! Dials odd servers in the same way as all surfaces, with timeouts of the test.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -7,28 +7,28 @@ use toolway_host::connection::{DialOptions, Program, ServerAddress, dial};
 use toolway_testkit::odd::http::OddHttp;
 use toolway_wire::{
     error::WireError,
-    exchange::Terms,
+    exchange::ExchangeTimeouts,
     up::{ConnectOptions, EraMemory, Peer, Timeouts},
 };
 
-/// Longer than anything takes, on a machine that has other things to do.
+/// Longer than any step takes on a busy machine.
 pub(crate) const LONG: Duration = Duration::from_secs(20);
-/// For clocks that are meant to run out.
+/// For timeouts that are meant to expire.
 pub(crate) const SHORT: Duration = Duration::from_millis(300);
 
-/// What an odd process notes of its starts and of what it hears.
+/// Log file of an odd process.
 pub(crate) struct Record {
     folder: TempDir,
 }
 
-/// Clocks that do not run out.
+/// Timeouts that do not expire.
 pub(crate) fn patient() -> ConnectOptions {
-    let terms = Terms { idle: Some(LONG), total: Some(LONG) };
+    let terms = ExchangeTimeouts { idle: Some(LONG), total: Some(LONG) };
     let timeouts = Timeouts { probe: LONG, handshake: LONG, list: terms, call: terms };
     ConnectOptions { timeouts, ..ConnectOptions::default() }
 }
 
-/// The process `odd-server` in this mood, dialled.
+/// Starts and dials `odd-server` with this oddity.
 pub(crate) async fn process(
     what: &str,
     record: &Record,
@@ -40,7 +40,7 @@ pub(crate) async fn process(
     dial(&ServerAddress::Process(program), DialOptions { connect, memory, ..DialOptions::default() }).await
 }
 
-/// A server over HTTP, dialled.
+/// Dials a server over HTTP.
 pub(crate) async fn address(
     odd: &OddHttp,
     connect: ConnectOptions,

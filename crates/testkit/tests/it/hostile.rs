@@ -1,13 +1,13 @@
-//! Servers that shake hands and then lie, stall, flood and break off: each ends in a named error within its bound,
-//! and where the protocol allows, the next call on the same connection works.
+//! Servers that misbehave after the handshake: each ends in a named error within its limit, and where the protocol
+//! allows it, the next call on the same connection works.
 
-mod asking;
+mod server_requests;
 mod bodies;
 mod floods;
 mod heads;
-mod lines;
+mod stdio;
 mod listing;
-mod oldest;
+mod http_sse;
 mod sessions;
 mod slow;
 mod streams;
@@ -20,10 +20,10 @@ use std::sync::{
 use futures_util::future::{BoxFuture, join_all};
 use serde_json::json;
 use tokio::sync::broadcast;
-use toolway_testkit::odd::http::{OddHttp, Reply, Seen, polite_http};
-use toolway_testkit::odd::polite::Speaks;
+use toolway_testkit::odd::http::{OddHttp, Reply, RecordedRequest, compliant_http};
+use toolway_testkit::odd::compliant::SupportedEras;
 use toolway_wire::{
-    exchange::{Answer, AskHandler, Outcome, Question, Request, Terms},
+    exchange::{Answer, ServerRequestHandler, Outcome, ServerRequestDetails, Request, ExchangeTimeouts},
     json::Raw,
     limit::Limits,
     message::ClientCapabilities,
@@ -36,40 +36,40 @@ use crate::dialling::{LONG, SHORT, address, patient};
 /// Both eras.
 pub(crate) const ERAS: [EraChoice; 2] = [EraChoice::Legacy, EraChoice::Modern];
 
-/// Answers what it is asked, and counts.
+/// Answers server requests and counts them.
 #[derive(Default)]
-pub(crate) struct Ada {
+pub(crate) struct CountingHandler {
     asked: AtomicUsize,
 }
 
-/// Bounds that a test reaches quickly.
-pub(crate) fn small() -> Limits {
+/// Limits that a test reaches quickly.
+pub(crate) fn small_limits() -> Limits {
     Limits { message_bytes: 10_000, event_bytes: 11_000, unsent_bytes: 20_000, ..Limits::default() }
 }
 
-/// Options for an era that is known, with small bounds.
+/// Options with a pinned era and small limits.
 pub(crate) fn pinned(era: EraChoice) -> ConnectOptions {
-    ConnectOptions { era, limits: small(), asks: Some(Arc::new(Ada::default())), ..patient() }
+    ConnectOptions { era, limits: small_limits(), request_handler: Some(Arc::new(CountingHandler::default())), ..patient() }
 }
 
-/// The same, for a call that is meant to run out of time.
-pub(crate) fn hasty(era: EraChoice) -> ConnectOptions {
+/// The same, for a call that is meant to time out.
+pub(crate) fn short_timeout(era: EraChoice) -> ConnectOptions {
     let mut connect = pinned(era);
     connect.timeouts.call.idle = Some(SHORT);
     connect
 }
 
-/// Calls a tool to the end, without anybody who answers. Only `odd` is meant to run out of time.
+/// Calls a tool to the end without answering server requests. Only `odd` is meant to time out.
 pub(crate) async fn call(peer: &Peer, tool: &str) -> Outcome {
     if tool == "odd" {
         return peer.call_tool(tool, None).unwrap().outcome().await;
     }
     let request = Request::new("tools/call", Some(Raw::of(&json!({ "name": tool })))).unwrap();
-    peer.open(request, Terms { idle: Some(LONG), total: Some(LONG) }).outcome().await
+    peer.open(request, ExchangeTimeouts { idle: Some(LONG), total: Some(LONG) }).outcome().await
 }
 
-/// How a call ended, in a word: the code of an error where it failed.
-pub(crate) fn word(outcome: &Outcome) -> &'static str {
+/// Outcome of a call as one word: the error code if it failed.
+pub(crate) fn outcome_code(outcome: &Outcome) -> &'static str {
     match outcome {
         Outcome::Answered(_) => "answered",
         Outcome::Refused(_) => "refused",
@@ -80,7 +80,7 @@ pub(crate) fn word(outcome: &Outcome) -> &'static str {
     }
 }
 
-/// The codes of the faults that were noticed, each once.
+/// Codes of the reported faults, each once.
 pub(crate) fn faults(notices: &mut broadcast::Receiver<Notice>) -> Vec<&'static str> {
     let mut codes = Vec::new();
     while let Ok(notice) = notices.try_recv() {
@@ -92,22 +92,22 @@ pub(crate) fn faults(notices: &mut broadcast::Receiver<Notice>) -> Vec<&'static 
     codes
 }
 
-/// A server over HTTP with manners, but for the tool `odd`.
-pub(crate) async fn odd_call(odd: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> OddHttp {
-    OddHttp::start(move |seen| if seen.tool() == "odd" { odd(seen) } else { polite_http(Speaks::Both, seen) })
+/// An HTTP server that is correct except for the tool `odd`.
+pub(crate) async fn odd_call(odd: impl Fn(&RecordedRequest) -> Reply + Send + Sync + 'static) -> OddHttp {
+    OddHttp::start(move |seen| if seen.tool() == "odd" { odd(seen) } else { compliant_http(SupportedEras::Both, seen) })
         .await
         .unwrap()
 }
 
-/// Dials a server over HTTP that is expected to shake hands.
+/// Connects to a server over HTTP; the handshake must succeed.
 pub(crate) async fn connected(odd: &OddHttp, connect: ConnectOptions) -> Peer {
     address(odd, connect, None).await.unwrap()
 }
 
-/// One row of a table over HTTP: what the call of `odd` ends in, in which era; then `hello` works.
+/// Checks the outcome of a call of `odd` in both eras; `hello` must work afterwards.
 pub(crate) async fn check(
     name: &str,
-    odd: impl Fn(&Seen) -> Reply + Send + Sync + Clone + 'static,
+    odd: impl Fn(&RecordedRequest) -> Reply + Send + Sync + Clone + 'static,
     connect: impl Fn(EraChoice) -> ConnectOptions,
     expected: &str,
 ) {
@@ -117,9 +117,9 @@ pub(crate) async fn check(
             let server = odd_call(odd).await;
             let peer = connected(&server, connect).await;
             let outcome = call(&peer, "odd").await;
-            assert_eq!(word(&outcome), expected, "{name}, {era:?}: {outcome:?}");
+            assert_eq!(outcome_code(&outcome), expected, "{name}, {era:?}: {outcome:?}");
             let outcome = call(&peer, "hello").await;
-            assert_eq!(word(&outcome), "answered", "{name}, {era:?}, afterwards: {outcome:?}");
+            assert_eq!(outcome_code(&outcome), "answered", "{name}, {era:?}, afterwards: {outcome:?}");
             let calls = server.seen().iter().filter(|seen| seen.tool() == "odd").count();
             assert_eq!(calls, 1, "{name}, {era:?}: a call was repeated");
         }
@@ -127,18 +127,18 @@ pub(crate) async fn check(
     .await;
 }
 
-impl Ada {
+impl CountingHandler {
     pub(crate) fn asked(&self) -> usize {
         self.asked.load(Ordering::Relaxed)
     }
 }
 
-impl AskHandler for Ada {
+impl ServerRequestHandler for CountingHandler {
     fn capabilities(&self) -> ClientCapabilities {
         ClientCapabilities(Raw::of(&json!({ "elicitation": { "form": {} }, "roots": {} })))
     }
 
-    fn answer(&self, question: Question) -> BoxFuture<'_, Answer> {
+    fn answer(&self, question: ServerRequestDetails) -> BoxFuture<'_, Answer> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         let answer = match question.method.as_str() {
             "roots/list" => json!({ "roots": [{ "uri": "file:///ada" }] }),

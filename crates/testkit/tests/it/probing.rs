@@ -1,33 +1,33 @@
-//! Which era does this server speak? One row for each way in which servers answer that badly.
+//! Era probing against servers that answer it incorrectly.
 
-mod lines;
+mod stdio;
 mod memory;
 mod over_http;
 
 use toolway_wire::{
     error::WireError,
     revision::Revision,
-    up::{Peer, transport::Manner},
+    up::{Peer, transport::HttpMode},
 };
 
-/// What comes of meeting a server.
+/// Result of connecting to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Met {
-    /// It speaks this revision, over HTTP in this manner.
-    Speaks(Revision, Manner),
-    /// It cannot be spoken to; the error's code.
+pub(crate) enum Probed {
+    /// Negotiated revision and transport.
+    SupportedEras(Revision, HttpMode),
+    /// Error code of the failed connection.
     Fails(&'static str),
 }
 
-/// With a session, in the newest revision that has one.
-pub(crate) const WITH_SESSION: Met = Met::Speaks(Revision::V2025_11_25, Manner::Session);
-/// Without one.
-pub(crate) const WITHOUT_SESSION: Met = Met::Speaks(Revision::V2026_07_28, Manner::Stateless);
+/// Newest revision with sessions.
+pub(crate) const WITH_SESSION: Probed = Probed::SupportedEras(Revision::V2025_11_25, HttpMode::Session);
+/// Revision without sessions.
+pub(crate) const WITHOUT_SESSION: Probed = Probed::SupportedEras(Revision::V2026_07_28, HttpMode::Stateless);
 
-impl Met {
+impl Probed {
     pub(crate) fn of(met: &Result<Peer, WireError>) -> Self {
         match met {
-            Ok(peer) => Self::Speaks(peer.profile().revision, peer.found().manner),
+            Ok(peer) => Self::SupportedEras(peer.profile().revision, peer.protocol().http_mode),
             Err(error) => Self::Fails(error.code()),
         }
     }

@@ -1,34 +1,35 @@
-//! Whatever a process says, logs and writes: no token, code, verifier or client secret is in it.
+//! Output, logs and files of a process contain no token, code, verifier or client secret.
 
 use std::{fs, process::Output};
 
 use toolway_testkit::{
-    authorization::{Endpoint, Oddity, Quirk},
+    authorization::{Endpoint, ServerQuirk, Quirk},
     secret_scan::SecretScan,
 };
 
 use crate::signed_in::SharedHome;
 
-/// What came of the steps of a process, in lines.
+/// Standard output of a process, in lines.
 fn said(output: &Output) -> Vec<String> {
     String::from_utf8(output.stdout.clone()).unwrap().lines().map(str::to_owned).collect()
 }
 
-/// Sign-in, calls, renewal, step up, a host and its records, and failure; a server that repeats in its refusals what it was sent.
+/// Sign-in, calls, refresh, step-up, a host and its records, and failures with a server that repeats requests in its
+/// errors.
 async fn everything(home: &SharedHome, last: &str) -> Vec<Output> {
-    home.server.told([Oddity::Needs { tool: "write".to_owned(), scope: "write".to_owned() }]);
-    home.login.told([Quirk::Lasts(0), Quirk::SecretClients]);
+    home.server.set_quirks([ServerQuirk::RequiresScope { tool: "write".to_owned(), scope: "write".to_owned() }]);
+    home.login.set_quirks([Quirk::TokenLifetime(0), Quirk::IssuesClientSecrets]);
     let first = home.process(&["sign-in"]).output().await;
-    home.login.told([Quirk::SecretClients]);
+    home.login.set_quirks([Quirk::IssuesClientSecrets]);
     let second = home.process(&["calls:2", "call:write", "call:hello", "host:hello"]).output().await;
-    home.login.told([Quirk::SecretClients, Quirk::CodesEnd, Quirk::Repeats]);
+    home.login.set_quirks([Quirk::IssuesClientSecrets, Quirk::ExpiredCodes, Quirk::EchoesRequest]);
     let refused = home.process(&["sign-in"]).output().await;
     let out = home.process(&[last, "sign-out", "calls:1", "host:hello"]).output().await;
     vec![first, second, refused, out]
 }
 
 #[tokio::test]
-async fn nothing_that_is_said_logged_or_written_has_a_secret_in_it() {
+async fn output_logs_and_files_contain_no_secret() {
     let home = SharedHome::new().await;
     let outputs = everything(&home, "call:hello").await;
     assert!(said(&outputs[0])[0].starts_with("Ok(()) Caller"), "{:?}", said(&outputs[0]));
@@ -36,27 +37,27 @@ async fn nothing_that_is_said_logged_or_written_has_a_secret_in_it() {
     assert_eq!(said(&outputs[1])[..5], ["ready", hello, hello, hello, hello]);
     let hosted = &said(&outputs[1])[5];
     assert!(hosted.contains("hello ada") && hosted.contains("CallRecord"), "{hosted}");
-    assert!(said(&outputs[2])[0].contains("invalid_grant (the code has ended"), "{:?}", said(&outputs[2]));
+    assert!(said(&outputs[2])[0].contains("invalid_grant (the code has expired"), "{:?}", said(&outputs[2]));
     assert_eq!(said(&outputs[3])[..3], [hello, "forgot 1", "ready"]);
-    for endpoint in [Endpoint::Registration, Endpoint::Page, Endpoint::Code, Endpoint::Renewal] {
-        assert!(home.login.count(endpoint) != 0, "{endpoint:?} was not met");
+    for endpoint in [Endpoint::Registration, Endpoint::Page, Endpoint::Code, Endpoint::Refresh] {
+        assert!(home.login.count(endpoint) != 0, "{endpoint:?} was not used");
     }
 
     let scan = SecretScan::of(&home.login.secrets());
-    assert!(30 < scan.size(), "{} is not what such a run has", scan.size());
+    assert!(30 < scan.size(), "too few secrets: {}", scan.size());
     for output in &outputs {
         assert!(output.status.success());
         assert!(String::from_utf8_lossy(&output.stderr).contains("TRACE"), "nothing was logged");
         assert_eq!(scan.found_in(&output.stdout), Vec::<&str>::new());
         assert_eq!(scan.found_in(&output.stderr), Vec::<&str>::new());
     }
-    // The sealed file and its key are among them.
+    // The sealed file and its key are included.
     assert!(fs::read_dir(home.path().join("vault")).unwrap().count() >= 2);
     assert_eq!(scan.found_below(&home.path()).unwrap(), Vec::<String>::new());
 }
 
 #[tokio::test]
-async fn a_secret_that_is_said_logged_or_written_is_found() {
+async fn leaked_secret_is_found() {
     let home = SharedHome::new().await;
     let outputs = everything(&home, "betray").await;
     let scan = SecretScan::of(&home.login.secrets());

@@ -1,4 +1,4 @@
-//! A protected server, and processes that call it with the vault of one home.
+//! A protected server, and processes that call it with one shared vault.
 
 use std::{
     io::{BufRead, BufReader, Read},
@@ -10,21 +10,21 @@ use std::{
 
 use tempfile::TempDir;
 use tokio::task::spawn_blocking;
-use toolway_auth::{challenge::Demand, credential::Credential, settings::Settings, vault::Vault};
-use toolway_testkit::authorization::{AuthorizationServer, Caller, Person, ProtectedServer, Quirk};
+use toolway_auth::{challenge::TokenChallenge, credential::Credential, settings::Settings, vault::Vault};
+use toolway_testkit::authorization::{AuthorizationServer, Caller, TestUser, ProtectedServer, Quirk};
 use toolway_vault::{SealedVault, SealedWith};
 
-/// Whoever runs a host.
+/// Principal of all callers.
 const PRINCIPAL: &str = "local";
 
-/// What a story is told on.
+/// Test setup of one test.
 pub(crate) struct SharedHome {
     pub(crate) login: AuthorizationServer,
     pub(crate) server: ProtectedServer,
     folder: TempDir,
 }
 
-/// A process with calls to make; killed when it is dropped.
+/// A process that makes calls; killed when it is dropped.
 pub(crate) struct Calls(Child);
 
 impl SharedHome {
@@ -38,31 +38,31 @@ impl SharedHome {
         self.folder.path().to_owned()
     }
 
-    /// The vault of this home, opened anew.
+    /// Opens the vault of this home.
     pub(crate) fn vault(&self) -> Arc<dyn Vault> {
         Arc::new(SealedVault::new(self.path().join("vault"), SealedWith::KeyFile, Arc::new(|_| {})))
     }
 
-    /// Somebody in this process with the same home.
-    pub(crate) fn caller(&self, person: Option<Person>) -> Caller {
+    /// A caller in this process with the same vault.
+    pub(crate) fn caller(&self, person: Option<TestUser>) -> Caller {
         Caller::new(&self.server.url(), PRINCIPAL, Settings::default(), self.vault(), person).unwrap()
     }
 
-    /// Ada signs in, and her token has ended at once.
-    pub(crate) async fn sign_in_for_a_moment(&self) {
-        self.login.told([Quirk::Lasts(0), Quirk::SecretClients]);
-        self.caller(Some(Person::named("ada"))).session.sign_in(&Demand::default()).await.unwrap();
-        self.login.told([]);
+    /// Ada signs in, and her token expires at once.
+    pub(crate) async fn sign_in_with_expired_token(&self) {
+        self.login.set_quirks([Quirk::TokenLifetime(0), Quirk::IssuesClientSecrets]);
+        self.caller(Some(TestUser::named("ada"))).session.sign_in(&TokenChallenge::default()).await.unwrap();
+        self.login.set_quirks([]);
     }
 
-    /// What the vault keeps for Ada.
-    pub(crate) async fn kept(&self) -> Credential {
+    /// Stored credential of Ada.
+    pub(crate) async fn stored(&self) -> Credential {
         let caller = self.caller(None);
         let kept = Credential::find(&*caller.sign_in.vault, PRINCIPAL, &caller.sign_in.identity()).await;
         kept.unwrap().unwrap().1
     }
 
-    /// A process in this home that takes these steps; see `signed-in-client`.
+    /// Starts a process with these steps; see `signed-in-client`.
     pub(crate) fn process(&self, steps: &[&str]) -> Calls {
         let mut command = Command::new(env!("CARGO_BIN_EXE_signed-in-client"));
         command.arg(self.server.url()).arg(self.folder.path()).args(steps);
@@ -71,7 +71,7 @@ impl SharedHome {
 }
 
 impl Calls {
-    /// Waits until it begins to call; what it says and logs after that is let go.
+    /// Waits until it begins to call; later output is discarded.
     pub(crate) async fn ready(&mut self) {
         let (output, mut log) = (self.0.stdout.take().unwrap(), self.0.stderr.take().unwrap());
         drop(spawn_blocking(move || log.read_to_end(&mut Vec::new())));
@@ -86,13 +86,13 @@ impl Calls {
         drop(spawn_blocking(move || output.into_inner().read_to_end(&mut Vec::new())));
     }
 
-    /// Ends it in the middle of whatever it does.
+    /// Kills the process.
     pub(crate) fn kill(mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
     }
 
-    /// All it said and logged, when it has ended by itself.
+    /// Output of the process after it has ended.
     pub(crate) async fn output(mut self) -> Output {
         let read = |mut source: Box<dyn Read + Send>| {
             spawn_blocking(move || {
@@ -115,5 +115,5 @@ impl Drop for Calls {
     }
 }
 
-/// Longer than anything takes that does not wait for a lock.
+/// Longer than any step takes that does not wait for a lock.
 pub(crate) const LONG: Duration = Duration::from_secs(20);

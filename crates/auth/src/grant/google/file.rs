@@ -1,4 +1,4 @@
-//! The file of application default credentials: a service account's key, or what a person agreed to.
+//! The application default credentials file: a service account key or an authorized user.
 
 use std::{io, path::Path};
 
@@ -8,7 +8,7 @@ use tokio::io::AsyncReadExt;
 use toolway_config::Secret;
 use url::Url;
 
-use super::{Places, TOKEN_ENDPOINT};
+use super::{CredentialPaths, TOKEN_ENDPOINT};
 use crate::{
     credential::now,
     grant::{GrantError, JWT_BEARER},
@@ -16,17 +16,17 @@ use crate::{
     token::ClientAuth,
 };
 
-/// What a file holds.
+/// Content of a credentials file.
 #[derive(Debug)]
 pub(super) enum KeyFile {
-    /// A program's own account.
+    /// Service account with its private key.
     ServiceAccount { email: String, key: Box<SigningKey>, key_id: Option<String>, endpoint: Url },
-    /// What a person agreed to.
-    Person { client: ClientAuth, refresh: Secret, endpoint: Url },
+    /// Refresh token of a user.
+    AuthorizedUser { client: ClientAuth, refresh: Secret, endpoint: Url },
 }
 
 #[derive(Deserialize)]
-struct Form {
+struct CredentialFile {
     #[serde(rename = "type")]
     kind: String,
     client_email: Option<String>,
@@ -38,42 +38,42 @@ struct Form {
     refresh_token: Option<String>,
 }
 
-/// Such files have about two thousand bytes.
+/// Maximum size in bytes; such files have about two thousand.
 const MAX_FILE: u64 = 64 * 1024;
-/// Files that name further places, accounts or programs to ask, which nobody was shown.
-const ELSEWHERE: [&str; 4] =
+/// Types that refer to further files, accounts or programs.
+const INDIRECT_TYPES: [&str; 4] =
     ["external_account", "external_account_authorized_user", "impersonated_service_account", "gdch_service_account"];
-const NOT_USED: &str = ", which names others that would have to be asked and is not used here; name a service account's key in \
-                        auth.credentials, or run where the metadata server answers";
-/// As long as Google takes it.
-const LASTS: u64 = 3600;
+const NOT_USED: &str = ", which refers to further files, accounts or programs and is not supported; set `auth.credentials` to a \
+                        service account key, or run where the metadata server is reachable";
+/// Lifetime of an assertion in seconds, the longest that Google accepts.
+const LIFETIME: u64 = 3600;
 
 impl KeyFile {
-    /// The first that is there; one that is named and is not there is an error.
-    pub(super) async fn find(places: &Places) -> Result<Option<Self>, GrantError> {
+    /// Reads the first file that exists; a named file that does not exist is an error.
+    pub(super) async fn find(places: &CredentialPaths) -> Result<Option<Self>, GrantError> {
         match (places.configured.as_ref().or(places.variable.as_ref()), &places.well_known) {
-            (Some(path), _) => Self::read(path).await?.map(Some).ok_or_else(|| unusable(path, "is not there")),
+            (Some(path), _) => Self::read(path).await?.map(Some).ok_or_else(|| unusable(path, "does not exist")),
             (None, Some(path)) => Self::read(path).await,
             (None, None) => Ok(None),
         }
     }
 
-    /// Where its tokens come from.
+    /// Token endpoint.
     pub(super) fn endpoint(&self) -> &Url {
         match self {
-            Self::ServiceAccount { endpoint, .. } | Self::Person { endpoint, .. } => endpoint,
+            Self::ServiceAccount { endpoint, .. } | Self::AuthorizedUser { endpoint, .. } => endpoint,
         }
     }
 
-    /// Who asks.
+    /// Client authentication of the token request.
     pub(super) fn client(&self) -> &ClientAuth {
         match self {
             Self::ServiceAccount { .. } => &ClientAuth::Anonymous,
-            Self::Person { client, .. } => client,
+            Self::AuthorizedUser { client, .. } => client,
         }
     }
 
-    /// The grant for these scopes.
+    /// Parameters of the grant for these scopes.
     pub(super) fn grant(&self, scopes: &str) -> Result<Vec<(&'static str, Secret)>, GrantError> {
         match self {
             Self::ServiceAccount { email, key, key_id, endpoint } => {
@@ -83,13 +83,13 @@ impl KeyFile {
                 claim("scope", scopes.into());
                 claim("aud", endpoint.as_str().into());
                 claim("iat", now().into());
-                claim("exp", (now() + LASTS).into());
+                claim("exp", (now() + LIFETIME).into());
                 let header = Header { kind: Some("JWT"), key_id: key_id.clone(), ..Header::default() };
                 let assertion = jwt::sign(key, Algorithm::Rs256, &header, &claims)?;
                 Ok(vec![("grant_type", Secret::new(JWT_BEARER)), ("assertion", assertion)])
             }
-            // What the person agreed to cannot be widened here, so no scope is named.
-            Self::Person { refresh, .. } => {
+            // The scopes were fixed when the user agreed, so none are requested.
+            Self::AuthorizedUser { refresh, .. } => {
                 Ok(vec![("grant_type", Secret::new("refresh_token")), ("refresh_token", refresh.clone())])
             }
         }
@@ -102,24 +102,24 @@ impl KeyFile {
             Err(error) => return Err(unusable(path, &format!("cannot be read: {error}"))),
         };
         if MAX_FILE < bytes.len() as u64 {
-            return Err(unusable(path, "is longer than any credentials"));
+            return Err(unusable(path, &format!("exceeds {MAX_FILE} bytes")));
         }
-        // The reader's own words could quote a key.
-        let form: Form =
-            serde_json::from_slice(&bytes).map_err(|_| unusable(path, "holds no credentials of Google's"))?;
-        form.checked(path).map(Some)
+        // The parser's message could quote a key.
+        let file: CredentialFile =
+            serde_json::from_slice(&bytes).map_err(|_| unusable(path, "is not a Google credentials file"))?;
+        file.validate(path).map(Some)
     }
 }
 
-impl Form {
-    fn checked(self, path: &Path) -> Result<KeyFile, GrantError> {
-        let missing = |name: &str| unusable(path, &format!("has no {name}"));
+impl CredentialFile {
+    fn validate(self, path: &Path) -> Result<KeyFile, GrantError> {
+        let missing = |name: &str| unusable(path, &format!("has no `{name}`"));
         let endpoint = endpoint(path, self.token_uri.as_deref().unwrap_or(TOKEN_ENDPOINT))?;
         match self.kind.as_str() {
             "service_account" => {
                 let key = Secret::new(self.private_key.ok_or_else(|| missing("private_key"))?);
                 let key =
-                    SigningKey::from_pem(&key).map_err(|error| unusable(path, &format!("holds no key: {error}")))?;
+                    SigningKey::from_pem(&key).map_err(|error| unusable(path, &format!("has no usable key: {error}")))?;
                 let email = self.client_email.ok_or_else(|| missing("client_email"))?;
                 Ok(KeyFile::ServiceAccount { email, key: Box::new(key), key_id: self.private_key_id, endpoint })
             }
@@ -127,27 +127,27 @@ impl Form {
                 let id = self.client_id.ok_or_else(|| missing("client_id"))?;
                 let secret = Secret::new(self.client_secret.ok_or_else(|| missing("client_secret"))?);
                 let refresh = Secret::new(self.refresh_token.ok_or_else(|| missing("refresh_token"))?);
-                Ok(KeyFile::Person { client: ClientAuth::Post { id, secret }, refresh, endpoint })
+                Ok(KeyFile::AuthorizedUser { client: ClientAuth::Post { id, secret }, refresh, endpoint })
             }
-            kind if ELSEWHERE.contains(&kind) => Err(unusable(path, &format!("is of the kind `{kind}`{NOT_USED}"))),
-            _ => Err(unusable(path, "is neither a service account's key nor a person's (`authorized_user`)")),
+            kind if INDIRECT_TYPES.contains(&kind) => Err(unusable(path, &format!("has the type `{kind}`{NOT_USED}"))),
+            _ => Err(unusable(path, "has neither the type `service_account` nor `authorized_user`")),
         }
     }
 }
 
-/// One byte more than is taken, so that a longer file is known to be one.
+/// Reads one byte more than allowed, so that an oversized file is detected.
 async fn bounded(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     tokio::fs::File::open(path).await?.take(MAX_FILE + 1).read_to_end(&mut bytes).await?;
     Ok(bytes)
 }
 
-/// Only over https, wherever the file says.
+/// The token endpoint must use https.
 fn endpoint(path: &Path, text: &str) -> Result<Url, GrantError> {
     let url = Url::parse(text).ok().filter(|url| url.scheme() == "https" && url.username().is_empty());
-    url.ok_or_else(|| unusable(path, "has a token_uri that is not https"))
+    url.ok_or_else(|| unusable(path, "has a `token_uri` that does not use https"))
 }
 
 fn unusable(path: &Path, problem: &str) -> GrantError {
-    GrantError::Supply(format!("{} {problem}", path.display()))
+    GrantError::Configuration(format!("{} {problem}", path.display()))
 }

@@ -1,4 +1,4 @@
-//! What the stories of sessions are told with: a server, strangers who answer from a script, a person who signs in at once.
+//! Test setup: a server, a scripted authorization server, and a user who signs in at once.
 
 use std::sync::Arc;
 
@@ -7,17 +7,17 @@ use futures_util::future::BoxFuture;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use parking_lot::Mutex;
 use toolway_config::Secret;
-use toolway_wire::up::credential::{Challenge, Credentials as _, Next, Sending};
+use toolway_wire::up::credential::{Challenge, Credentials as _, ChallengeAction, OutgoingRequest};
 use url::Url;
 
 use crate::{
-    browser::{Browser, Declined, Invitation, Visit},
-    callback::Arrival,
+    browser::{Browser, BrowserError, SignInPrompt, Visit},
+    callback::ReceivedCallback,
     credential::{AuthMethod, Credential, CredentialKey, Registration, RegistrationSource, TokenKind, Tokens},
     fetch::{Fetch, FetchError},
-    renewals::Renewals,
+    refresh_tracker::RefreshTracker,
     scope::Scopes,
-    scripted::Scripted,
+    scripted::ScriptedFetch,
     session::{Session, SessionOptions},
     settings::Settings,
     sign_in::SignIn,
@@ -29,70 +29,70 @@ pub(super) const RESOURCE: &str = "https://example.org/.well-known/oauth-protect
 pub(super) const LOGIN: &str = "https://login.example";
 pub(super) const TOKEN: &str = "https://login.example/token";
 
-/// Signs in at once, or says what it was told to.
+/// Signs in at once, or fails with the given error.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Person {
-    pub(super) invited: Arc<Mutex<Vec<Invitation>>>,
-    pub(super) declines: Option<Declined>,
+pub(super) struct TestBrowser {
+    pub(super) prompts: Arc<Mutex<Vec<SignInPrompt>>>,
+    pub(super) declines: Option<BrowserError>,
 }
 
-impl Browser for Person {
-    fn ready<'a>(&'a self, _before: Option<&'a Url>) -> BoxFuture<'a, Result<Box<dyn Visit>, Declined>> {
+impl Browser for TestBrowser {
+    fn prepare<'a>(&'a self, _before: Option<&'a Url>) -> BoxFuture<'a, Result<Box<dyn Visit>, BrowserError>> {
         Box::pin(async { Ok(Box::new(self.clone()) as Box<dyn Visit>) })
     }
 }
 
-impl Visit for Person {
+impl Visit for TestBrowser {
     fn redirect(&self) -> Url {
         Url::parse("http://127.0.0.1:7/callback").unwrap()
     }
 
-    fn begin(self: Box<Self>, invitation: Invitation) -> BoxFuture<'static, Result<Arrival, Declined>> {
-        let arrival = Arrival::brought(callback_to(&invitation));
-        self.invited.lock().push(invitation);
+    fn begin(self: Box<Self>, prompt: SignInPrompt) -> BoxFuture<'static, Result<ReceivedCallback, BrowserError>> {
+        let arrival = ReceivedCallback::pasted(callback_to(&prompt));
+        self.prompts.lock().push(prompt);
         Box::pin(async move {
-            // A person takes time, and others come along meanwhile.
+            // Other requests arrive while the user signs in.
             tokio::task::yield_now().await;
             self.declines.map_or(Ok(arrival), Err)
         })
     }
 }
 
-pub(super) fn callback_to(invitation: &Invitation) -> Secret {
-    Secret::new(format!("http://127.0.0.1:7/callback?code=c0de-1234&state={}", invitation.state.expose()))
+pub(super) fn callback_to(prompt: &SignInPrompt) -> Secret {
+    Secret::new(format!("http://127.0.0.1:7/callback?code=c0de-1234&state={}", prompt.state.expose()))
 }
 
 pub(super) struct Scene {
-    pub(super) stranger: Arc<Scripted>,
+    pub(super) remote: Arc<ScriptedFetch>,
     pub(super) vault: Arc<MemoryVault>,
-    pub(super) person: Person,
+    pub(super) person: TestBrowser,
     pub(super) settings: Settings,
 }
 
 impl Scene {
-    /// A server whose people sign in at `LOGIN`, which answers for tokens as scripted.
+    /// A server with the authorization server `LOGIN`, whose token responses are scripted.
     pub(super) fn new() -> Self {
-        let stranger = Arc::<Scripted>::default();
-        resource_names(&stranger, LOGIN);
-        signs_in(&stranger, LOGIN);
-        Self { stranger, vault: Arc::default(), person: Person::default(), settings: Settings::default() }
+        let remote = Arc::<ScriptedFetch>::default();
+        resource_names(&remote, LOGIN);
+        signs_in(&remote, LOGIN);
+        Self { remote, vault: Arc::default(), person: TestBrowser::default(), settings: Settings::default() }
     }
 
     pub(super) fn gives(self, tokens: &[&str]) -> Self {
         for token in tokens {
             let body = format!(r#"{{"access_token":"{token}","token_type":"Bearer","expires_in":3600}}"#);
-            self.stranger.answer(TOKEN, 200, body);
+            self.remote.answer(TOKEN, 200, body);
         }
         self
     }
 
-    pub(super) fn session(&self, person: Option<Person>) -> Session {
+    pub(super) fn session(&self, person: Option<TestBrowser>) -> Session {
         Session::new(SessionOptions {
             name: "files".to_owned(),
             remedy: "run `toolway login files`".to_owned(),
             browser: person.map(|person| Arc::new(person) as Arc<dyn Browser>),
             sign_in: self.sign_in("ada"),
-            renewals: Renewals::default(),
+            refreshes: RefreshTracker::default(),
         })
     }
 
@@ -105,7 +105,7 @@ impl Scene {
             principal: principal.to_owned(),
             server: Url::parse(SERVER).unwrap(),
             settings: self.settings.clone(),
-            fetch: Arc::clone(&self.stranger) as _,
+            fetch: Arc::clone(&self.remote) as _,
             vault: Arc::clone(&self.vault) as _,
             proofs: None,
         }
@@ -115,11 +115,11 @@ impl Scene {
         let tokens = Tokens {
             access: Secret::new(access),
             kind: TokenKind::Bearer,
-            ends: Some(ends),
+            expires_at: Some(ends),
             refresh: Some(Secret::new("r3fresh-token")),
             requested: Scopes::parse("read").unwrap(),
             granted: None,
-            since: 0,
+            obtained_at: 0,
         };
         let client = Registration {
             id: "kept-client".to_owned(),
@@ -127,7 +127,7 @@ impl Scene {
             method: AuthMethod::None,
             source,
             redirect: None,
-            secret_ends: None,
+            secret_expires_at: None,
         };
         let key = CredentialKey {
             principal: "ada".to_owned(),
@@ -142,28 +142,28 @@ impl Scene {
     }
 
     pub(super) fn token_requests(&self) -> usize {
-        self.stranger.asked().iter().filter(|asked| *asked == TOKEN).count()
+        self.remote.urls().iter().filter(|asked| *asked == TOKEN).count()
     }
 }
 
-pub(super) fn resource_names(stranger: &Arc<Scripted>, issuer: &str) {
+pub(super) fn resource_names(remote: &Arc<ScriptedFetch>, issuer: &str) {
     let document = format!(r#"{{"resource":"{SERVER}","authorization_servers":["{issuer}"]}}"#);
-    stranger.answer(RESOURCE, 200, document);
+    remote.answer(RESOURCE, 200, document);
 }
 
-pub(super) fn signs_in(stranger: &Arc<Scripted>, issuer: &str) {
+pub(super) fn signs_in(remote: &Arc<ScriptedFetch>, issuer: &str) {
     let document = format!(
         r#"{{"issuer":"{issuer}","authorization_endpoint":"{issuer}/authorize","token_endpoint":"{issuer}/token",
             "registration_endpoint":"{issuer}/register","code_challenge_methods_supported":["S256"]}}"#
     );
-    stranger.answer(&format!("{issuer}/.well-known/oauth-authorization-server"), 200, document);
+    remote.answer(&format!("{issuer}/.well-known/oauth-authorization-server"), 200, document);
     let client = issuer.trim_start_matches("https://").replace('.', "-");
-    stranger.answer(&format!("{issuer}/register"), 201, format!(r#"{{"client_id":"client-of-{client}"}}"#));
+    remote.answer(&format!("{issuer}/register"), 201, format!(r#"{{"client_id":"client-of-{client}"}}"#));
 }
 
-pub(super) fn sending(url: &Url) -> Sending<'_> {
+pub(super) fn sending(url: &Url) -> OutgoingRequest<'_> {
     static NOTHING: Bytes = Bytes::new();
-    Sending { method: &Method::POST, url, body: &NOTHING }
+    OutgoingRequest { method: &Method::POST, url, body: &NOTHING }
 }
 
 pub(super) async fn carried(session: &Session, url: &str) -> Option<HeaderValue> {
@@ -171,8 +171,8 @@ pub(super) async fn carried(session: &Session, url: &str) -> Option<HeaderValue>
     headers.into_iter().find(|(name, _)| name == "authorization").map(|(_, value)| value)
 }
 
-/// A refusal of whatever the session would send now.
-pub(super) async fn refused(session: &Session, status: StatusCode, header: &str) -> Next {
+/// Refuses the credential that the session would send now.
+pub(super) async fn refused(session: &Session, status: StatusCode, header: &str) -> ChallengeAction {
     let presented = carried(session, SERVER).await;
     refused_with(session, status, header, presented).await
 }
@@ -182,7 +182,7 @@ pub(super) async fn refused_with(
     status: StatusCode,
     header: &str,
     presented: Option<HeaderValue>,
-) -> Next {
+) -> ChallengeAction {
     let challenge = Challenge {
         status,
         method: Method::POST,
@@ -191,24 +191,24 @@ pub(super) async fn refused_with(
         presented,
         nonce: None,
     };
-    session.challenged(challenge).await
+    session.handle_challenge(challenge).await
 }
 
-pub(super) fn param(invitation: &Invitation, name: &str) -> Option<String> {
-    let address = Url::parse(invitation.address.expose()).unwrap();
+pub(super) fn param(prompt: &SignInPrompt, name: &str) -> Option<String> {
+    let address = Url::parse(prompt.address.expose()).unwrap();
     address.query_pairs().find(|(known, _)| known == name).map(|(_, value)| value.into_owned())
 }
 
 pub(super) const UNAUTHORIZED: StatusCode = StatusCode::UNAUTHORIZED;
 pub(super) const FORBIDDEN: StatusCode = StatusCode::FORBIDDEN;
 
-/// Nobody is there.
+/// A host that cannot be reached.
 #[derive(Debug)]
-pub(super) struct Away;
+pub(super) struct Unreachable;
 
-impl Fetch for Away {
+impl Fetch for Unreachable {
     fn fetch(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<Bytes>, FetchError>> {
-        let (target, reason) = (request.uri().to_string(), "nobody is there".to_owned());
+        let (target, reason) = (request.uri().to_string(), "connection refused".to_owned());
         Box::pin(async { Err(FetchError::Unreachable { target, reason }) })
     }
 }

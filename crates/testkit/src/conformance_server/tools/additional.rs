@@ -1,4 +1,4 @@
-//! The tools that no scenario of the suite calls: what else can happen in the middle of a call.
+//! Tools that no scenario of the suite calls, for other events during a call.
 
 use serde_json::{Value, json};
 use toolway_wire::{
@@ -8,11 +8,11 @@ use toolway_wire::{
 };
 
 use super::{
-    super::{ConformanceServer, asking, content, resources, schemas},
+    super::{ConformanceServer, server_requests, content, resources, schemas},
     argument,
 };
 
-/// The tools of this file and what they do.
+/// Tools of this module, with their descriptions.
 const TOOLS: [(&str, &str); 7] = [
     ("ask_address", "Asks the caller to open an address"),
     ("require_address", "Ends until an address was opened"),
@@ -23,7 +23,7 @@ const TOOLS: [(&str, &str); 7] = [
     ("refuse", "Ends with an error of this code"),
 ];
 
-/// The tools of this file, as they are listed.
+/// Entries of these tools in the list.
 pub(super) fn list() -> impl Iterator<Item = Value> {
     TOOLS.into_iter().map(|(name, description)| {
         let schema = schema_of(name).unwrap_or_else(schemas::nothing);
@@ -44,7 +44,7 @@ fn schema_of(tool: &str) -> Option<Value> {
     }
 }
 
-/// `None`: there is no tool of this name here.
+/// Runs a tool; `None` if this module has no tool with this name.
 pub(super) async fn run(
     server: &ConformanceServer,
     name: &str,
@@ -57,12 +57,12 @@ pub(super) async fn run(
         "ask_model_with_tools" => model_with_tools(request, feed).await,
         "touch_watched" => {
             server.touch(resources::WATCHED);
-            Ok(content::said("It is not what it was."))
+            Ok(content::text_result("It is not what it was."))
         }
         "wait" => wait(server, &argument(request, "label"), feed).await,
         "was_left" => {
             let left = server.shared.left.lock().contains(&argument(request, "label"));
-            Ok(content::said(if left { "left" } else { "not left" }))
+            Ok(content::text_result(if left { "left" } else { "not left" }))
         }
         "refuse" => Err(refusal(request)),
         _ => return None,
@@ -76,14 +76,14 @@ async fn address(request: &Request, feed: &Feed) -> Result<Raw, RpcError> {
         "url": "https://example.invalid/sign-in",
         "elicitationId": "sign-in-1",
     });
-    let answer = asking::put(("address", "elicitation/create", params), request, feed).await?;
-    Ok(content::said(&format!("User response: {}", asking::told(&answer))))
+    let answer = server_requests::send(("address", "elicitation/create", params), request, feed).await?;
+    Ok(content::text_result(&format!("User response: {}", server_requests::describe(&answer))))
 }
 
-/// The first call of each label is told to open an address; the next one finds it opened.
+/// The first call with a label requires a URL to be opened; the next one succeeds.
 fn required(server: &ConformanceServer, label: &str) -> Result<Raw, RpcError> {
     if !server.shared.opened.lock().insert(label.to_owned()) {
-        return Ok(content::said("The address was opened."));
+        return Ok(content::text_result("The address was opened."));
     }
     let elicitation = json!({
         "mode": "url",
@@ -92,24 +92,24 @@ fn required(server: &ConformanceServer, label: &str) -> Result<Raw, RpcError> {
         "elicitationId": "sign-in-2",
     });
     let data = json!({ "elicitations": [elicitation] });
-    Err(RpcError::with_data(RpcError::URL_ELICITATION_REQUIRED, "an address has to be opened first", data))
+    Err(RpcError::with_data(RpcError::URL_ELICITATION_REQUIRED, "a URL must be opened first", data))
 }
 
 async fn model_with_tools(request: &Request, feed: &Feed) -> Result<Raw, RpcError> {
-    let (key, method, mut params) = asking::sampling("weather", "What is the weather in Paris?", 100);
+    let (key, method, mut params) = server_requests::sampling("weather", "What is the weather in Paris?", 100);
     params["tools"] = json!([{
         "name": "weather",
         "description": "Tells the weather",
         "inputSchema": { "type": "object", "properties": { "city": { "type": "string" } } },
     }]);
     params["toolChoice"] = json!({ "mode": "required" });
-    let answer = asking::put((key, method, params), request, feed).await?;
-    Ok(content::said(&answer.text()))
+    let answer = server_requests::send((key, method, params), request, feed).await?;
+    Ok(content::text_result(&answer.text()))
 }
 
 async fn wait(server: &ConformanceServer, label: &str, feed: &Feed) -> Result<Raw, RpcError> {
-    // When this is let go of, the caller has left.
-    let _leaving = Leaving { server: server.clone(), label: label.to_owned() };
+    // Dropped when the caller disconnects.
+    let _recorder = DisconnectRecorder { server: server.clone(), label: label.to_owned() };
     feed.progress(Raw::of(&json!({ "progress": 1, "message": "waiting" })));
     std::future::pending().await
 }
@@ -120,12 +120,12 @@ fn refusal(request: &Request) -> RpcError {
     RpcError::with_data(code.unwrap_or(RpcError::INTERNAL), "refused as asked", json!({ "from": "the server" }))
 }
 
-struct Leaving {
+struct DisconnectRecorder {
     server: ConformanceServer,
     label: String,
 }
 
-impl Drop for Leaving {
+impl Drop for DisconnectRecorder {
     fn drop(&mut self) {
         self.server.shared.left.lock().insert(std::mem::take(&mut self.label));
     }

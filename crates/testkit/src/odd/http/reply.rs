@@ -1,11 +1,11 @@
-//! What is sent back, byte by byte if need be.
+//! Replies, down to single bytes.
 
 use std::{fmt::Write, sync::Arc, time::Duration};
 
 use serde_json::Value;
 use tokio::sync::{Notify, mpsc};
 
-/// A reply: a status line, headers and a body, and whatever else is done to the connection.
+/// A reply: status line, headers, body and further actions on the connection.
 #[derive(Debug)]
 pub struct Reply {
     status: u16,
@@ -16,37 +16,37 @@ pub struct Reply {
     shape: Shape,
 }
 
-/// How the reply is put on the wire.
+/// Framing of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
-    /// With its true length.
+    /// With `Content-Length`.
     Whole,
     /// Until the connection closes.
     Open,
-    /// Only what the acts say.
+    /// Only the actions.
     Bare,
 }
 
-/// One thing done to a connection.
+/// One action on a connection.
 #[derive(Debug)]
 pub enum Act {
-    /// Bytes are sent.
+    /// Sends bytes.
     Say(Vec<u8>),
-    /// Bytes are sent again and again, until the other side leaves.
+    /// Sends bytes repeatedly until the client disconnects.
     SayForEver(Vec<u8>),
-    /// Bytes are sent as they come, until no more can.
+    /// Sends bytes from a channel until it is closed.
     Relay(mpsc::Receiver<Vec<u8>>),
-    /// Nothing happens for a while.
+    /// Waits for a duration.
     Wait(Duration),
-    /// Nothing happens until something else does.
+    /// Waits for a notification.
     Until(Arc<Notify>),
-    /// Nothing happens ever again.
+    /// Waits forever.
     Hang,
-    /// No more is sent; the rest is read.
+    /// Closes the sending direction; the rest is read.
     HalfClose,
-    /// The connection is closed.
+    /// Closes the connection.
     Close,
-    /// The connection is torn down.
+    /// Resets the connection.
     Reset,
 }
 
@@ -62,7 +62,7 @@ impl Reply {
         Self { status, headers: Vec::new(), body, before: Vec::new(), acts: Vec::new(), shape }
     }
 
-    /// A status and nothing more.
+    /// A status without a body.
     pub fn empty(status: u16) -> Self {
         Self::new(status, Vec::new(), Shape::Whole)
     }
@@ -77,43 +77,43 @@ impl Reply {
         Self::body(status, "application/json", message.to_string())
     }
 
-    /// A page for people.
+    /// An HTML page.
     pub fn html(status: u16) -> Self {
         Self::body(status, "text/html; charset=utf-8", "<!doctype html><title>Oh</title><h1>Oh no</h1>")
     }
 
-    /// A stream of events that begins with `text` and ends with the connection, after whatever comes then.
+    /// An event stream that starts with `text` and ends with the connection, after the actions.
     pub fn events(text: impl Into<String>) -> Self {
         Self::new(200, text.into().into_bytes(), Shape::Open).header("Content-Type", "text/event-stream")
     }
 
-    /// No HTTP but for what the acts say.
+    /// No HTTP reply, only the actions.
     pub fn bare() -> Self {
         Self::new(0, Vec::new(), Shape::Bare)
     }
 
-    /// The same with a header.
+    /// Adds a header.
     #[must_use]
     pub fn header(mut self, name: &str, value: impl Into<String>) -> Self {
         self.headers.push((name.to_owned(), value.into()));
         self
     }
 
-    /// The same, and then this.
+    /// Adds an action after the reply.
     #[must_use]
     pub fn then(mut self, act: Act) -> Self {
         self.acts.push(act);
         self
     }
 
-    /// The same, and this before it.
+    /// Adds an action before the reply.
     #[must_use]
     pub fn after(mut self, act: Act) -> Self {
         self.before.push(act);
         self
     }
 
-    /// The same, and then these bytes.
+    /// Sends bytes after the reply.
     #[must_use]
     pub fn say(self, bytes: impl Into<Vec<u8>>) -> Self {
         self.then(Act::Say(bytes.into()))
@@ -139,7 +139,7 @@ impl Reply {
             let _written = write!(head, "{name}: {value}\r\n");
         }
         match self.shape {
-            // These statuses have no body, and so no length.
+            // These statuses have no body and no length.
             Shape::Whole if matches!(self.status, 204 | 304) => {}
             Shape::Whole => {
                 let _written = write!(head, "Content-Length: {}\r\n", self.body.len());

@@ -1,24 +1,24 @@
-//! One request as it came over the socket.
+//! A recorded request.
 
 use serde_json::Value;
 
-/// A request. What it holds was written by our own client, so it is read without care.
+/// A request of our own client, parsed without validation.
 #[derive(Clone, Debug)]
-pub struct Seen {
-    /// `POST`, `GET` …
+pub struct RecordedRequest {
+    /// HTTP method: `POST`, `GET` …
     pub verb: String,
     /// Path and query.
     pub path: String,
-    /// As they came, in order.
+    /// Headers as received, in order.
     pub headers: Vec<(String, String)>,
-    /// How many like it came before; alike are those that [`Seen::brief`] says the same of.
+    /// Number of earlier requests with the same [`RecordedRequest::brief`].
     pub before: usize,
     body: Vec<u8>,
     message: Value,
 }
 
-impl Seen {
-    /// The first request in `bytes` and its length; none while some of it is missing.
+impl RecordedRequest {
+    /// Parses the first request in `bytes` and returns its length; `None` if it is incomplete.
     pub(super) fn parse(bytes: &[u8]) -> Option<(Self, usize)> {
         let end = bytes.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
         let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
@@ -38,37 +38,37 @@ impl Seen {
         Some((Self { verb, path, headers, before: 0, body, message }, end + length))
     }
 
-    /// The body as JSON; null where it is none.
+    /// Body as JSON; null if it is not JSON.
     pub fn message(&self) -> &Value {
         &self.message
     }
 
-    /// The body.
+    /// Body as bytes.
     pub fn body(&self) -> &[u8] {
         &self.body
     }
 
-    /// The method of the message; empty for answers and where there is no message.
+    /// Method of the message; empty for answers and bodies without a message.
     pub fn method(&self) -> &str {
         self.message["method"].as_str().unwrap_or_default()
     }
 
-    /// The id of the message; null where it has none.
+    /// Id of the message; null if it has none.
     pub fn id(&self) -> &Value {
         &self.message["id"]
     }
 
-    /// The tool that is called, if one is.
+    /// Name of the called tool; empty for other messages.
     pub fn tool(&self) -> &str {
         if self.method() == "tools/call" { self.message["params"]["name"].as_str().unwrap_or_default() } else { "" }
     }
 
-    /// A header's value.
+    /// Value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
-    /// Verb, path where it is not `/mcp`, and what the message is.
+    /// Summary: HTTP method, path unless `/mcp`, and kind of message.
     pub fn brief(&self) -> String {
         let mut brief = self.verb.clone();
         if self.path != "/mcp" {

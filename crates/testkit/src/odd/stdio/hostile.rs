@@ -1,13 +1,13 @@
-//! Oddities in the place of an answer: floods, lines that do not end, ids that are nobody's, broken text.
+//! Oddities in place of an answer: floods, endless lines, wrong ids, broken text.
 //!
-//! Each speaks either era and shows itself when the tool `odd` is called; any other tool is answered with manners,
-//! so that a test sees whether the connection outlived it. Questions are in [`asking`], lists in [`listing`], what comes
-//! outside any call in [`unasked`].
+//! Each supports both eras and shows itself when the tool `odd` is called; other tools are answered correctly, so that
+//! a test sees whether the connection survived. Server requests are in [`server_requests`], lists in [`listing`],
+//! messages outside calls in [`outside_calls`].
 
-mod asking;
+mod server_requests;
 mod listing;
-mod painting;
-mod unasked;
+mod terminal_escapes;
+mod outside_calls;
 
 use std::{
     fs::File,
@@ -16,195 +16,195 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{Heard, Next, Oddity, Voice};
-use crate::odd::polite::{self, Speaks};
+use super::{ReceivedMessage, Flow, Oddity, Output};
+use crate::odd::compliant::{self, SupportedEras};
 
-/// The oddity of this name.
+/// Oddity with this name.
 pub(super) fn find(name: &str) -> Option<Oddity> {
     Some(match name {
-        "flood" => |heard, voice| on_call(heard, voice, flood),
-        "progress-flood" => |heard, voice| on_call(heard, voice, progress_flood),
-        "ping-flood" => |heard, voice| on_call(heard, voice, ping_flood),
-        "long-line" => |heard, voice| on_call(heard, voice, long_line),
-        "long-question" => |heard, voice| on_call(heard, voice, long_question),
-        "endless-line" => |heard, voice| on_call(heard, voice, endless_line),
-        "wrong-id" => |heard, voice| on_call(heard, voice, |heard, voice| answer_to(&json!(4711), heard, voice)),
+        "flood" => |heard, output| on_call(heard, output, flood),
+        "progress-flood" => |heard, output| on_call(heard, output, progress_flood),
+        "ping-flood" => |heard, output| on_call(heard, output, ping_flood),
+        "long-line" => |heard, output| on_call(heard, output, long_line),
+        "long-question" => |heard, output| on_call(heard, output, long_question),
+        "endless-line" => |heard, output| on_call(heard, output, endless_line),
+        "wrong-id" => |heard, output| on_call(heard, output, |heard, output| answer_to(&json!(4711), heard, output)),
         "string-id" => {
-            |heard, voice| on_call(heard, voice, |heard, voice| answer_to(&json!(heard.id().to_string()), heard, voice))
+            |heard, output| on_call(heard, output, |heard, output| answer_to(&json!(heard.id().to_string()), heard, output))
         }
-        "no-id" => |heard, voice| on_call(heard, voice, |heard, voice| answer_to(&Value::Null, heard, voice)),
-        "float-id" => |heard, voice| on_call(heard, voice, float_id),
-        "double" => |heard, voice| on_call(heard, voice, double),
-        "stray" => |heard, voice| on_call(heard, voice, stray),
-        "truncated" => |heard, voice| on_call(heard, voice, truncated),
-        "truncated-early" => |heard, voice| on_call(heard, voice, truncated_early),
-        "not-utf8" => |heard, voice| on_call(heard, voice, not_utf8),
-        "deep" => |heard, voice| on_call(heard, voice, deep),
-        "neither" => |heard, voice| on_call(heard, voice, neither),
-        "batch" => |heard, voice| on_call(heard, voice, batch),
-        "cut" => |heard, voice| on_call(heard, voice, cut),
-        "half-closed" => |heard, voice| on_call(heard, voice, half_closed),
-        "deaf" => |heard, voice| on_call(heard, voice, deaf),
-        "gives-up" => |heard, voice| on_call(heard, voice, gives_up),
+        "no-id" => |heard, output| on_call(heard, output, |heard, output| answer_to(&Value::Null, heard, output)),
+        "float-id" => |heard, output| on_call(heard, output, float_id),
+        "double" => |heard, output| on_call(heard, output, double),
+        "stray" => |heard, output| on_call(heard, output, stray),
+        "truncated" => |heard, output| on_call(heard, output, truncated),
+        "truncated-early" => |heard, output| on_call(heard, output, truncated_early),
+        "not-utf8" => |heard, output| on_call(heard, output, not_utf8),
+        "deep" => |heard, output| on_call(heard, output, deep),
+        "neither" => |heard, output| on_call(heard, output, neither),
+        "batch" => |heard, output| on_call(heard, output, batch),
+        "cut" => |heard, output| on_call(heard, output, cut),
+        "half-closed" => |heard, output| on_call(heard, output, half_closed),
+        "deaf" => |heard, output| on_call(heard, output, deaf),
+        "gives-up" => |heard, output| on_call(heard, output, gives_up),
         _ => {
-            let beside = asking::find(name).or_else(|| listing::find(name));
-            return beside.or_else(|| painting::find(name)).or_else(|| unasked::find(name));
+            let other = server_requests::find(name).or_else(|| listing::find(name));
+            return other.or_else(|| terminal_escapes::find(name)).or_else(|| outside_calls::find(name));
         }
     })
 }
 
-/// A server with manners, but for the tool `odd`.
-fn on_call(heard: &Heard, voice: &mut Voice, odd: Oddity) -> io::Result<Next> {
-    if heard.tool() == "odd" { odd(heard, voice) } else { voice.answer(Speaks::Both, heard) }
+/// Answers correctly, except for the tool `odd`.
+fn on_call(heard: &ReceivedMessage, output: &mut Output, odd: Oddity) -> io::Result<Flow> {
+    if heard.tool() == "odd" { odd(heard, output) } else { output.answer(SupportedEras::Both, heard) }
 }
 
-fn amount(voice: &Voice) -> io::Result<usize> {
-    voice.argument.parse().map_err(io::Error::other)
+fn amount(output: &Output) -> io::Result<usize> {
+    output.argument.parse().map_err(io::Error::other)
 }
 
-/// So many notifications, then the answer.
-fn flood(heard: &Heard, voice: &mut Voice) -> io::Result<Next> {
-    let line = format!("{}\n", polite::notification("notifications/vendor", &json!({ "noise": "x".repeat(40) })));
-    for _ in 0..amount(voice)? {
-        voice.say_bytes(line.as_bytes())?;
+/// Sends this many notifications, then the answer.
+fn flood(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    let line = format!("{}\n", compliant::notification("notifications/vendor", &json!({ "noise": "x".repeat(40) })));
+    for _ in 0..amount(output)? {
+        output.send_bytes(line.as_bytes())?;
     }
-    voice.answer(Speaks::Both, heard)
+    output.answer(SupportedEras::Both, heard)
 }
 
-fn progress_flood(heard: &Heard, voice: &mut Voice) -> io::Result<Next> {
+fn progress_flood(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
     let token = &heard.message["params"]["_meta"]["progressToken"];
-    for step in 0..amount(voice)? {
+    for step in 0..amount(output)? {
         let params = json!({ "progressToken": token, "progress": step, "message": "x".repeat(100) });
-        voice.say_bytes(format!("{}\n", polite::notification("notifications/progress", &params)).as_bytes())?;
+        output.send_bytes(format!("{}\n", compliant::notification("notifications/progress", &params)).as_bytes())?;
     }
-    voice.answer(Speaks::Both, heard)
+    output.answer(SupportedEras::Both, heard)
 }
 
-/// So many requests, without reading a single answer before the last was sent.
-fn ping_flood(heard: &Heard, voice: &mut Voice) -> io::Result<Next> {
-    for number in 0..amount(voice)? {
-        voice.say_bytes(format!("{}\n", polite::request(&json!(number), "ping", &json!({}))).as_bytes())?;
+/// Sends this many requests without reading an answer in between.
+fn ping_flood(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    for number in 0..amount(output)? {
+        output.send_bytes(format!("{}\n", compliant::request(&json!(number), "ping", &json!({}))).as_bytes())?;
     }
-    voice.answer(Speaks::Both, heard)
+    output.answer(SupportedEras::Both, heard)
 }
 
-/// An answer of so many bytes, the id last.
-fn long_line(heard: &Heard, voice: &mut Voice) -> io::Result<Next> {
-    let result = polite::text(&"x".repeat(amount(voice)?));
-    voice.say_bytes(format!("{{\"jsonrpc\":\"2.0\",\"result\":{result},\"id\":{}}}\n", heard.id()).as_bytes())?;
-    voice.flush()?;
-    Ok(Next::GoOn)
+/// An answer of this many bytes, the id last.
+fn long_line(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    let result = compliant::text(&"x".repeat(amount(output)?));
+    output.send_bytes(format!("{{\"jsonrpc\":\"2.0\",\"result\":{result},\"id\":{}}}\n", heard.id()).as_bytes())?;
+    output.flush()?;
+    Ok(Flow::Continue)
 }
 
-/// A request of so many bytes under the very id of the call, then the answer to the call.
-fn long_question(heard: &Heard, voice: &mut Voice) -> io::Result<Next> {
-    let params = json!({ "message": "x".repeat(amount(voice)?), "requestedSchema": {} });
-    voice.say(&polite::request(heard.id(), "elicitation/create", &params))?;
-    voice.answer(Speaks::Both, heard)
+/// A request of this many bytes with the id of the call, then the answer to the call.
+fn long_question(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    let params = json!({ "message": "x".repeat(amount(output)?), "requestedSchema": {} });
+    output.send(&compliant::request(heard.id(), "elicitation/create", &params))?;
+    output.answer(SupportedEras::Both, heard)
 }
 
-/// Never comes to the end of its line.
-fn endless_line(_heard: &Heard, voice: &mut Voice) -> io::Result<Next> {
+/// Sends a line that never ends.
+fn endless_line(_heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
     loop {
-        voice.say_bytes(&[b'x'; 4096])?;
+        output.send_bytes(&[b'x'; 4096])?;
     }
 }
 
-fn answer_to(id: &Value, heard: &Heard, voice: &mut Voice) -> io::Result<Next> {
-    voice.say(&polite::answered(id, &polite::text(heard.tool())))?;
-    Ok(Next::GoOn)
+fn answer_to(id: &Value, heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    output.send(&compliant::answered(id, &compliant::text(heard.tool())))?;
+    Ok(Flow::Continue)
 }
 
-/// Some languages have one kind of number.
-fn float_id(heard: &Heard, voice: &mut Voice) -> io::Result<Next> {
-    let result = polite::text(polite::HELLO);
-    voice.say_bytes(format!("{{\"id\":{}.0,\"result\":{result}}}\n", heard.id()).as_bytes())?;
-    voice.flush()?;
-    Ok(Next::GoOn)
+/// As in languages with only one number type.
+fn float_id(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    let result = compliant::text(compliant::HELLO);
+    output.send_bytes(format!("{{\"id\":{}.0,\"result\":{result}}}\n", heard.id()).as_bytes())?;
+    output.flush()?;
+    Ok(Flow::Continue)
 }
 
 /// Answers twice, differently.
-fn double(heard: &Heard, voice: &mut Voice) -> io::Result<Next> {
-    voice.answer(Speaks::Both, heard)?;
-    voice.say(&polite::error(heard.id(), -32603, "on second thoughts, no"))?;
-    Ok(Next::GoOn)
+fn double(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    output.answer(SupportedEras::Both, heard)?;
+    output.send(&compliant::error(heard.id(), -32603, "on second thoughts, no"))?;
+    Ok(Flow::Continue)
 }
 
-/// Answers what nobody asked, then what was asked.
-fn stray(heard: &Heard, voice: &mut Voice) -> io::Result<Next> {
+/// Answers requests that were never sent, then the call.
+fn stray(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
     for id in [json!(4711), json!("seven"), json!(-1), json!(1e300), Value::Null] {
-        voice.say(&polite::answered(&id, &json!({})))?;
+        output.send(&compliant::answered(&id, &json!({})))?;
     }
-    voice.answer(Speaks::Both, heard)
+    output.answer(SupportedEras::Both, heard)
 }
 
-fn truncated(heard: &Heard, voice: &mut Voice) -> io::Result<Next> {
-    voice.say_bytes(format!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":{{\"content\":[\n", heard.id()).as_bytes())?;
-    voice.flush()?;
-    Ok(Next::GoOn)
+fn truncated(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    output.send_bytes(format!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":{{\"content\":[\n", heard.id()).as_bytes())?;
+    output.flush()?;
+    Ok(Flow::Continue)
 }
 
-/// Nobody can tell what this would have answered.
-fn truncated_early(_heard: &Heard, voice: &mut Voice) -> io::Result<Next> {
-    voice.say_bytes(b"{\"jsonrpc\":\"2.0\",\n")?;
-    voice.flush()?;
-    Ok(Next::GoOn)
+/// The id of this answer is lost.
+fn truncated_early(_heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    output.send_bytes(b"{\"jsonrpc\":\"2.0\",\n")?;
+    output.flush()?;
+    Ok(Flow::Continue)
 }
 
-/// An older encoding.
-fn not_utf8(heard: &Heard, voice: &mut Voice) -> io::Result<Next> {
-    voice.say_bytes(b"{\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"caf\xe9\"}]},\"id\":")?;
-    voice.say_bytes(format!("{}}}\n", heard.id()).as_bytes())?;
-    voice.flush()?;
-    Ok(Next::GoOn)
+/// Text in Latin-1.
+fn not_utf8(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    output.send_bytes(b"{\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"caf\xe9\"}]},\"id\":")?;
+    output.send_bytes(format!("{}}}\n", heard.id()).as_bytes())?;
+    output.flush()?;
+    Ok(Flow::Continue)
 }
 
-/// An answer of so many brackets, the id last.
-fn deep(heard: &Heard, voice: &mut Voice) -> io::Result<Next> {
-    let depth = amount(voice)?;
+/// An answer of this many nested arrays, the id last.
+fn deep(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    let depth = amount(output)?;
     let nest = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
-    voice.say_bytes(format!("{{\"result\":{{\"x\":{nest}}},\"id\":{}}}\n", heard.id()).as_bytes())?;
-    voice.flush()?;
-    Ok(Next::GoOn)
+    output.send_bytes(format!("{{\"result\":{{\"x\":{nest}}},\"id\":{}}}\n", heard.id()).as_bytes())?;
+    output.flush()?;
+    Ok(Flow::Continue)
 }
 
 /// Neither result nor error.
-fn neither(heard: &Heard, voice: &mut Voice) -> io::Result<Next> {
-    voice.say(&json!({ "jsonrpc": "2.0", "id": heard.id(), "outcome": "fine" }))?;
-    Ok(Next::GoOn)
+fn neither(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    output.send(&json!({ "jsonrpc": "2.0", "id": heard.id(), "outcome": "fine" }))?;
+    Ok(Flow::Continue)
 }
 
-/// The answer in an array, behind a notification.
-fn batch(heard: &Heard, voice: &mut Voice) -> io::Result<Next> {
-    let answer = Speaks::Both.answer(&heard.message);
-    voice.say(&json!([polite::notification("notifications/vendor", &json!({})), answer]))?;
-    Ok(Next::GoOn)
+/// The answer in an array, after a notification.
+fn batch(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    let answer = SupportedEras::Both.answer(&heard.message);
+    output.send(&json!([compliant::notification("notifications/vendor", &json!({})), answer]))?;
+    Ok(Flow::Continue)
 }
 
-/// Dies in the middle of its answer.
-fn cut(heard: &Heard, voice: &mut Voice) -> io::Result<Next> {
-    voice.say_bytes(format!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"resu", heard.id()).as_bytes())?;
-    voice.flush()?;
-    Ok(Next::Leave)
+/// Exits in the middle of its answer.
+fn cut(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    output.send_bytes(format!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"resu", heard.id()).as_bytes())?;
+    output.flush()?;
+    Ok(Flow::Exit)
 }
 
-/// Closes its output and goes on reading.
-fn half_closed(_heard: &Heard, voice: &mut Voice) -> io::Result<Next> {
-    voice.out.get_mut().flush()?;
+/// Closes its output and continues to read.
+fn half_closed(_heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    output.out.get_mut().flush()?;
     rustix::stdio::dup2_stdout(File::options().write(true).open("/dev/null")?)?;
-    Ok(Next::GoOn)
+    Ok(Flow::Continue)
 }
 
-/// Closes its input and waits to be ended.
-fn deaf(_heard: &Heard, _voice: &mut Voice) -> io::Result<Next> {
+/// Closes its input and waits to be killed.
+fn deaf(_heard: &ReceivedMessage, _voice: &mut Output) -> io::Result<Flow> {
     rustix::stdio::dup2_stdin(File::open("/dev/zero")?)?;
     loop {
         std::thread::park();
     }
 }
 
-/// Takes back what it was asked, as only the asking side may.
-fn gives_up(heard: &Heard, voice: &mut Voice) -> io::Result<Next> {
-    voice.say(&polite::notification("notifications/cancelled", &json!({ "requestId": heard.id() })))?;
-    Ok(Next::GoOn)
+/// Cancels the call, which only the caller may do.
+fn gives_up(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    output.send(&compliant::notification("notifications/cancelled", &json!({ "requestId": heard.id() })))?;
+    Ok(Flow::Continue)
 }

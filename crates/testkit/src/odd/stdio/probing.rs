@@ -1,181 +1,181 @@
-//! Oddities of the first words: what servers do when they are asked for their era.
+//! Oddities of the handshake, when the era is probed.
 
 use std::io;
 
 use serde_json::{Value, json};
 
-use super::{Heard, Next, Oddity, Voice};
-use crate::odd::polite::{self, Speaks};
+use super::{ReceivedMessage, Flow, Oddity, Output};
+use crate::odd::compliant::{self, SupportedEras};
 
-/// The oddity of this name.
+/// Oddity with this name.
 pub(super) fn find(name: &str) -> Option<Oddity> {
     Some(match name {
-        "legacy" => |heard, voice| voice.answer(Speaks::Legacy, heard),
-        "modern" => |heard, voice| voice.answer(Speaks::Modern, heard),
-        "both" => |heard, voice| voice.answer(Speaks::Both, heard),
+        "legacy" => |heard, output| output.answer(SupportedEras::Legacy, heard),
+        "modern" => |heard, output| output.answer(SupportedEras::Modern, heard),
+        "both" => |heard, output| output.answer(SupportedEras::Both, heard),
         "refuses" => refuses,
-        "refuses-nobody" => refuses_nobody,
-        "empty" => |heard, voice| on_discover(heard, voice, &json!({})),
-        "no-list" => |heard, voice| on_discover(heard, voice, &json!({ "capabilities": {}, "serverInfo": {} })),
-        "odd-list" => |heard, voice| on_discover(heard, voice, &json!({ "supportedVersions": polite::MODERN })),
+        "refuses-without-id" => refuses_without_id,
+        "empty" => |heard, output| on_discover(heard, output, &json!({})),
+        "no-list" => |heard, output| on_discover(heard, output, &json!({ "capabilities": {}, "serverInfo": {} })),
+        "odd-list" => |heard, output| on_discover(heard, output, &json!({ "supportedVersions": compliant::MODERN })),
         "lists" => lists,
         "turns-down" => turns_down,
         "turns-down-once" => turns_down_once,
         "silent" => silent,
-        "mute" => |_, _| Ok(Next::GoOn),
-        "late-legacy" => |heard, voice| late(heard, voice, Speaks::Legacy),
-        "late-modern" => |heard, voice| late(heard, voice, Speaks::Modern),
+        "mute" => |_, _| Ok(Flow::Continue),
+        "late-legacy" => |heard, output| late(heard, output, SupportedEras::Legacy),
+        "late-modern" => |heard, output| late(heard, output, SupportedEras::Modern),
         "overtaken" => overtaken,
         "ends" => ends,
         "ends-late" => ends_late,
-        "ends-always" | "ends-at-once" => |_, _| Ok(Next::Leave),
+        "ends-always" | "ends-at-once" => |_, _| Ok(Flow::Exit),
         "banner" => banner,
         "asks-first" => asks_first,
         "agrees-on" => agrees_on,
-        "agrees-on-nothing" => |heard, voice| on(heard, voice, "initialize", &json!({ "capabilities": {} })),
+        "agrees-on-nothing" => |heard, output| on(heard, output, "initialize", &json!({ "capabilities": {} })),
         "declines" => declines,
         "string-ids" => string_ids,
         _ => return None,
     })
 }
 
-/// A legacy server, but for the result of one method.
-fn on(heard: &Heard, voice: &mut Voice, method: &str, result: &Value) -> io::Result<Next> {
+/// A legacy server, except for the result of one method.
+fn on(heard: &ReceivedMessage, output: &mut Output, method: &str, result: &Value) -> io::Result<Flow> {
     if heard.method == method {
-        voice.say(&polite::answered(heard.id(), result))?;
-        return Ok(Next::GoOn);
+        output.send(&compliant::answered(heard.id(), result))?;
+        return Ok(Flow::Continue);
     }
-    voice.answer(Speaks::Legacy, heard)
+    output.answer(SupportedEras::Legacy, heard)
 }
 
-fn on_discover(heard: &Heard, voice: &mut Voice, result: &Value) -> io::Result<Next> {
-    on(heard, voice, "server/discover", result)
+fn on_discover(heard: &ReceivedMessage, output: &mut Output, result: &Value) -> io::Result<Flow> {
+    on(heard, output, "server/discover", result)
 }
 
-/// Says an error with this code to what it does not know.
-fn refuses(heard: &Heard, voice: &mut Voice) -> io::Result<Next> {
-    refuse(heard, voice, &heard.id().clone())
+/// Answers unknown methods with this error code.
+fn refuses(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    refuse(heard, output, &heard.id().clone())
 }
 
-/// The same, but without saying to whom.
-fn refuses_nobody(heard: &Heard, voice: &mut Voice) -> io::Result<Next> {
-    refuse(heard, voice, &Value::Null)
+/// The same, without an id.
+fn refuses_without_id(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    refuse(heard, output, &Value::Null)
 }
 
-fn refuse(heard: &Heard, voice: &mut Voice, id: &Value) -> io::Result<Next> {
+fn refuse(heard: &ReceivedMessage, output: &mut Output, id: &Value) -> io::Result<Flow> {
     if heard.method == "server/discover" {
-        let code = voice.argument.parse().map_err(io::Error::other)?;
-        voice.say(&polite::error(id, code, "no"))?;
-        return Ok(Next::GoOn);
+        let code = output.argument.parse().map_err(io::Error::other)?;
+        output.send(&compliant::error(id, code, "no"))?;
+        return Ok(Flow::Continue);
     }
-    voice.answer(Speaks::Legacy, heard)
+    output.answer(SupportedEras::Legacy, heard)
 }
 
-/// Lists these versions, and speaks with a session.
-fn lists(heard: &Heard, voice: &mut Voice) -> io::Result<Next> {
-    let argument = voice.argument.clone();
-    on_discover(heard, voice, &polite::discovered(&versions(&argument)))
+/// Lists these versions, and is a legacy server.
+fn lists(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    let argument = output.argument.clone();
+    on_discover(heard, output, &compliant::discovered(&versions(&argument)))
 }
 
-/// Never speaks the version it is spoken to in, whatever it lists.
-fn turns_down(heard: &Heard, voice: &mut Voice) -> io::Result<Next> {
+/// Refuses every version, whatever it lists.
+fn turns_down(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
     if heard.method == "server/discover" {
-        let argument = voice.argument.clone();
-        voice.say(&polite::other_versions(heard.id(), &versions(&argument)))?;
-        return Ok(Next::GoOn);
+        let argument = output.argument.clone();
+        output.send(&compliant::other_versions(heard.id(), &versions(&argument)))?;
+        return Ok(Flow::Continue);
     }
-    voice.answer(Speaks::Legacy, heard)
+    output.answer(SupportedEras::Legacy, heard)
 }
 
-/// Turns a version down and then speaks it, as servers do that are being replaced.
-fn turns_down_once(heard: &Heard, voice: &mut Voice) -> io::Result<Next> {
-    if heard.before == 0 { turns_down(heard, voice) } else { voice.answer(Speaks::Modern, heard) }
+/// Refuses a version once and then accepts it, as during a deployment.
+fn turns_down_once(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    if heard.before == 0 { turns_down(heard, output) } else { output.answer(SupportedEras::Modern, heard) }
 }
 
-/// Passes over what it does not know.
-fn silent(heard: &Heard, voice: &mut Voice) -> io::Result<Next> {
-    if heard.method == "server/discover" { Ok(Next::GoOn) } else { voice.answer(Speaks::Legacy, heard) }
+/// Ignores unknown methods.
+fn silent(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    if heard.method == "server/discover" { Ok(Flow::Continue) } else { output.answer(SupportedEras::Legacy, heard) }
 }
 
-/// Answers `server/discover` only when something else has come: later than anyone waits.
-fn late(heard: &Heard, voice: &mut Voice, speaks: Speaks) -> io::Result<Next> {
+/// Answers `server/discover` only after the next message, too late.
+fn late(heard: &ReceivedMessage, output: &mut Output, speaks: SupportedEras) -> io::Result<Flow> {
     if heard.method == "server/discover" && heard.before == 0 {
-        voice.owe(speaks.answer(&heard.message));
-        return Ok(Next::GoOn);
+        output.defer(speaks.answer(&heard.message));
+        return Ok(Flow::Continue);
     }
-    voice.pay()?;
-    voice.answer(speaks, heard)
+    output.send_deferred()?;
+    output.answer(speaks, heard)
 }
 
-/// Refuses `initialize` with the versions it speaks, and only then answers `server/discover`.
-fn overtaken(heard: &Heard, voice: &mut Voice) -> io::Result<Next> {
+/// Refuses `initialize` with its versions, and only then answers `server/discover`.
+fn overtaken(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
     match heard.method.as_str() {
-        "server/discover" if heard.before == 0 => voice.owe(Speaks::Modern.answer(&heard.message)),
+        "server/discover" if heard.before == 0 => output.defer(SupportedEras::Modern.answer(&heard.message)),
         "initialize" => {
-            voice.say(&polite::other_versions(heard.id(), &[polite::MODERN]))?;
-            voice.pay()?;
+            output.send(&compliant::other_versions(heard.id(), &[compliant::MODERN]))?;
+            output.send_deferred()?;
         }
-        _ => return voice.answer(Speaks::Modern, heard),
+        _ => return output.answer(SupportedEras::Modern, heard),
     }
-    Ok(Next::GoOn)
+    Ok(Flow::Continue)
 }
 
-/// Exits on what it does not know.
-fn ends(heard: &Heard, voice: &mut Voice) -> io::Result<Next> {
-    if heard.method == "server/discover" { Ok(Next::Leave) } else { voice.answer(Speaks::Legacy, heard) }
+/// Exits on unknown methods.
+fn ends(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    if heard.method == "server/discover" { Ok(Flow::Exit) } else { output.answer(SupportedEras::Legacy, heard) }
 }
 
-/// Stumbles over what it does not know when the next message comes.
-fn ends_late(heard: &Heard, voice: &mut Voice) -> io::Result<Next> {
-    match (heard.method.as_str(), voice.heard.contains_key("server/discover")) {
-        ("server/discover", _) => Ok(Next::GoOn),
-        (_, true) => Ok(Next::Leave),
-        (_, false) => voice.answer(Speaks::Legacy, heard),
+/// Exits on the message after an unknown method.
+fn ends_late(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    match (heard.method.as_str(), output.heard.contains_key("server/discover")) {
+        ("server/discover", _) => Ok(Flow::Continue),
+        (_, true) => Ok(Flow::Exit),
+        (_, false) => output.answer(SupportedEras::Legacy, heard),
     }
 }
 
-/// Takes its output for a terminal.
-fn banner(heard: &Heard, voice: &mut Voice) -> io::Result<Next> {
+/// Prints a banner to its standard output.
+fn banner(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
     if heard.before == 0 {
-        voice.say_bytes(b"\x1b[32mOdd server v1\x1b[0m listening on stdio\n\n{not json}\n[]\n42\n")?;
+        output.send_bytes(b"\x1b[32mOdd server v1\x1b[0m listening on stdio\n\n{not json}\n[]\n42\n")?;
     }
-    voice.answer(Speaks::Legacy, heard)
+    output.answer(SupportedEras::Legacy, heard)
 }
 
-/// Asks before it has answered.
-fn asks_first(heard: &Heard, voice: &mut Voice) -> io::Result<Next> {
+/// Sends requests before it answers.
+fn asks_first(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
     if heard.method == "initialize" {
-        voice.owe(Speaks::Legacy.answer(&heard.message));
-        voice.say(&polite::request(&json!("a"), "ping", &json!({})))?;
-        voice.say(&polite::request(&json!("b"), "roots/list", &json!({})))?;
-        return Ok(Next::GoOn);
+        output.defer(SupportedEras::Legacy.answer(&heard.message));
+        output.send(&compliant::request(&json!("a"), "ping", &json!({})))?;
+        output.send(&compliant::request(&json!("b"), "roots/list", &json!({})))?;
+        return Ok(Flow::Continue);
     }
-    // The second of its questions has an answer.
+    // The second request was answered.
     if heard.method == "error" {
-        voice.pay()?;
+        output.send_deferred()?;
     }
-    voice.answer(Speaks::Legacy, heard)
+    output.answer(SupportedEras::Legacy, heard)
 }
 
 /// Agrees on the version in its argument, whichever was offered.
-fn agrees_on(heard: &Heard, voice: &mut Voice) -> io::Result<Next> {
-    let argument = voice.argument.clone();
-    on(heard, voice, "initialize", &polite::initialized(&argument))
+fn agrees_on(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    let argument = output.argument.clone();
+    on(heard, output, "initialize", &compliant::initialized(&argument))
 }
 
-/// Wants nobody.
-fn declines(heard: &Heard, voice: &mut Voice) -> io::Result<Next> {
-    voice.say(&polite::error(heard.id(), -32603, "not today"))?;
-    Ok(Next::GoOn)
+/// Refuses every handshake.
+fn declines(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    output.send(&compliant::error(heard.id(), -32603, "not today"))?;
+    Ok(Flow::Continue)
 }
 
-/// Answers to `"1"` what was asked under `1`.
-fn string_ids(heard: &Heard, voice: &mut Voice) -> io::Result<Next> {
-    if let Some(mut answer) = Speaks::Both.answer(&heard.message) {
+/// Answers request `1` with the id `"1"`.
+fn string_ids(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    if let Some(mut answer) = SupportedEras::Both.answer(&heard.message) {
         answer["id"] = json!(heard.id().to_string());
-        voice.say(&answer)?;
+        output.send(&answer)?;
     }
-    Ok(Next::GoOn)
+    Ok(Flow::Continue)
 }
 
 fn versions(argument: &str) -> Vec<&str> {

@@ -1,4 +1,4 @@
-//! Answers over HTTP that are none, or not whole, or not what their head says.
+//! HTTP responses that are invalid, incomplete or different from their head.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use toolway_testkit::odd::{
     http::{Act, Reply, Seen, event},
-    polite::{self, Speaks},
+    compliant::{self, SupportedEras},
 };
 use toolway_wire::{
     limit::Limits,
@@ -14,26 +14,26 @@ use toolway_wire::{
     up::{ConnectOptions, EraChoice},
 };
 
-use super::{ERAS, call, check, connected, faults, hasty, odd_call, pinned, word};
+use super::{ERAS, call, check, connected, faults, short_timeout, odd_call, pinned, outcome_code};
 
-/// A head with this line in it, then this body.
+/// A head with this line, then this body.
 fn head(line: &str, body: &str) -> String {
     format!("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n{line}\r\n\r\n{body}")
 }
 
 fn hello(seen: &Seen) -> Value {
-    Speaks::Both.answer(seen.message()).unwrap()
+    SupportedEras::Both.answer(seen.message()).unwrap()
 }
 
 #[tokio::test]
-async fn text_that_is_no_message_fails_its_call() {
+async fn text_that_is_not_a_message_fails_its_call() {
     let body = |text: &'static [u8]| move |_: &Seen| Reply::body(200, "application/json", text);
     for (name, text, expected) in [
         ("truncated", &b"{\"jsonrpc\":\"2.0\",\"id\":2,\"resu"[..], "protocol"),
         ("empty", b"", "protocol"),
         ("not utf-8", b"{\"id\":2,\"result\":{\"text\":\"caf\xe9\"}}", "protocol"),
         ("a scalar", b"42", "protocol"),
-        ("nothing said", b"{}", "protocol"),
+        ("empty object", b"{}", "protocol"),
         ("two messages", b"{\"id\":2,\"result\":{}}{\"id\":3,\"result\":{}}", "protocol"),
         ("a notification", b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/vendor\"}", "ended"),
     ] {
@@ -49,7 +49,7 @@ async fn text_that_is_no_message_fails_its_call() {
 }
 
 #[tokio::test]
-async fn statuses_and_types_without_an_answer_are_errors_of_their_own() {
+async fn statuses_and_types_without_an_answer_are_distinct_errors() {
     for (name, reply, expected) in [
         ("html", (|_| Reply::html(200)) as fn(&Seen) -> Reply, "protocol"),
         ("no type", |_| Reply::bare().say("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"), "protocol"),
@@ -69,33 +69,33 @@ async fn statuses_and_types_without_an_answer_are_errors_of_their_own() {
         ("401", |_| Reply::empty(401).header("WWW-Authenticate", "Bearer"), "unauthorized"),
         ("403", |_| Reply::empty(403), "unauthorized"),
         ("307 elsewhere", |_| Reply::empty(307).header("Location", "http://elsewhere.example/"), "redirect"),
-        ("400 error", |seen| Reply::json(400, &polite::error(seen.id(), -32602, "no")), "refused"),
-        ("404 error", |seen| Reply::json(404, &polite::error(seen.id(), -32601, "no")), "refused"),
-        ("500 error without an id", |_| Reply::json(500, &polite::error(&json!(null), -32603, "no")), "refused"),
-        ("200 error without an id", |_| Reply::json(200, &polite::error(&json!(null), -32603, "no")), "refused"),
+        ("400 error", |seen| Reply::json(400, &compliant::error(seen.id(), -32602, "no")), "refused"),
+        ("404 error", |seen| Reply::json(404, &compliant::error(seen.id(), -32601, "no")), "refused"),
+        ("500 error without an id", |_| Reply::json(500, &compliant::error(&json!(null), -32603, "no")), "refused"),
+        ("200 error without an id", |_| Reply::json(200, &compliant::error(&json!(null), -32603, "no")), "refused"),
     ] {
         check(name, reply, pinned, expected).await;
     }
 }
 
 #[tokio::test]
-async fn an_answer_on_its_own_lane_is_for_its_own_request() {
+async fn response_is_accepted_for_its_own_request_only() {
     for (name, id) in [("wrong id", json!(4711)), ("string id", json!("2")), ("no id", json!(null))] {
         for era in ERAS {
             let id = id.clone();
-            let odd = odd_call(move |_| Reply::json(200, &polite::answered(&id, &polite::text("x")))).await;
+            let odd = odd_call(move |_| Reply::json(200, &compliant::answered(&id, &compliant::text("x")))).await;
             let peer = connected(&odd, pinned(era)).await;
             let mut notices = peer.notices();
             let outcome = call(&peer, "odd").await;
-            assert_eq!(word(&outcome), "ended", "{name}, {era:?}: {outcome:?}");
+            assert_eq!(outcome_code(&outcome), "ended", "{name}, {era:?}: {outcome:?}");
             assert_eq!(faults(&mut notices), ["protocol"], "{name}, {era:?}");
-            assert_eq!(word(&call(&peer, "hello").await), "answered", "{name}, {era:?}");
+            assert_eq!(outcome_code(&call(&peer, "hello").await), "answered", "{name}, {era:?}");
         }
     }
 }
 
 #[tokio::test]
-async fn an_answer_on_another_lane_reaches_nobody() {
+async fn answer_on_another_response_is_ignored() {
     for era in ERAS {
         let go = Arc::new(Notify::new());
         let waiting = Arc::clone(&go);
@@ -104,24 +104,24 @@ async fn an_answer_on_another_lane_reaches_nobody() {
             let mut first = first.lock().unwrap();
             if first.is_null() {
                 *first = seen.id().clone();
-                // Answered in good order, but only later.
+                // Answered correctly, but later.
                 return Reply::bare()
                     .then(Act::Until(Arc::clone(&waiting)))
-                    .say(head("Connection: close", &polite::answered(seen.id(), &polite::text("mine")).to_string()))
+                    .say(head("Connection: close", &compliant::answered(seen.id(), &compliant::text("mine")).to_string()))
                     .then(Act::Close);
             }
-            // The second lane carries the answer to the first, as a message and as something that is none.
-            let foreign = polite::answered(&first, &polite::text("not yours"));
+            // The second response carries the answer to the first, as a message and as invalid text.
+            let foreign = compliant::answered(&first, &compliant::text("not yours"));
             Reply::events(format!("{}data: {{\"id\":{first},\"resu\n\n", event(&foreign)))
         });
         let odd = odd.await;
         let peer = connected(&odd, pinned(era)).await;
         let mut notices = peer.notices();
         let mut patient = peer.call_tool("odd", None).unwrap();
-        // On the wire before the second.
+        // The first request is sent before the second.
         odd.until(|seen| seen.iter().any(|seen| seen.tool() == "odd")).await;
         let outcome = call(&peer, "odd").await;
-        assert!(matches!(word(&outcome), "ended" | "protocol"), "{era:?}: {outcome:?}");
+        assert!(matches!(outcome_code(&outcome), "ended" | "protocol"), "{era:?}: {outcome:?}");
         assert_eq!(faults(&mut notices)[0], "protocol", "{era:?}");
         assert!(futures_util::poll!(std::pin::pin!(patient.next())).is_pending(), "{era:?}: it has an answer");
         go.notify_one();
@@ -131,34 +131,34 @@ async fn an_answer_on_another_lane_reaches_nobody() {
 }
 
 #[tokio::test]
-async fn a_batch_is_read_where_the_revision_has_them_and_nowhere_else() {
+async fn batch_is_accepted_only_in_revisions_that_have_it() {
     let batch =
-        |seen: &Seen| Reply::json(200, &json!([polite::notification("notifications/vendor", &json!({})), hello(seen)]));
+        |seen: &Seen| Reply::json(200, &json!([compliant::notification("notifications/vendor", &json!({})), hello(seen)]));
     check("batch", batch, pinned, "protocol").await;
     let odd = odd_call(batch).await;
     let connect = ConnectOptions { legacy: Revision::V2025_03_26, ..pinned(EraChoice::Legacy) };
     let peer = connected(&odd, connect).await;
-    assert_eq!(word(&call(&peer, "odd").await), "answered");
-    assert_eq!(word(&call(&peer, "hello").await), "answered");
+    assert_eq!(outcome_code(&call(&peer, "odd").await), "answered");
+    assert_eq!(outcome_code(&call(&peer, "hello").await), "answered");
 }
 
 #[tokio::test]
-async fn a_batch_of_too_many_fails_its_call() {
+async fn oversized_batch_fails_its_call() {
     for revision in [Revision::V2025_03_26, Revision::V2025_11_25] {
         let odd = odd_call(|_| Reply::body(200, "application/json", format!("[{}0]", "0,".repeat(2_000)))).await;
         let peer = connected(&odd, ConnectOptions { legacy: revision, ..pinned(EraChoice::Legacy) }).await;
-        assert_eq!(word(&call(&peer, "odd").await), "too_large", "{revision}");
-        assert_eq!(word(&call(&peer, "hello").await), "answered", "{revision}");
+        assert_eq!(outcome_code(&call(&peer, "odd").await), "too_large", "{revision}");
+        assert_eq!(outcome_code(&call(&peer, "hello").await), "answered", "{revision}");
     }
 }
 
 #[tokio::test]
-async fn a_length_that_lies_is_found_out() {
+async fn wrong_content_length_is_detected() {
     let long = |seen: &Seen| Reply::bare().say(head("Content-Length: 5000", &hello(seen).to_string())).then(Act::Close);
     check("too long, closed", long, pinned, "ended").await;
     let long = |seen: &Seen| Reply::bare().say(head("Content-Length: 5000", &hello(seen).to_string())).then(Act::Hang);
-    check("too long, open", long, hasty, "timed_out").await;
-    // The rest is what the next reply would be read from.
+    check("too long, open", long, short_timeout, "timed_out").await;
+    // The rest would be parsed as the next response.
     let short = |seen: &Seen| Reply::bare().say(head("Content-Length: 20", &hello(seen).to_string()));
     check("too short", short, pinned, "protocol").await;
     let two = |seen: &Seen| {
@@ -176,13 +176,13 @@ async fn a_length_that_lies_is_found_out() {
     }
 }
 
-/// What stands behind a whole reply could be taken for the reply to the next request.
+/// Bytes after a complete response could be taken for the next response.
 #[tokio::test]
-async fn a_second_reply_behind_the_first_answers_nobody() {
+async fn second_response_after_the_first_is_ignored() {
     for era in ERAS {
         let odd = odd_call(|seen| {
             let next = json!(seen.id().as_u64().unwrap_or_default() + 1);
-            let forged = polite::answered(&next, &polite::text("forged")).to_string();
+            let forged = compliant::answered(&next, &compliant::text("forged")).to_string();
             let forged = head(&format!("Content-Length: {}", forged.len()), &forged);
             Reply::json(200, &hello(seen)).say(forged)
         });
@@ -198,7 +198,7 @@ async fn a_second_reply_behind_the_first_answers_nobody() {
 }
 
 #[tokio::test]
-async fn a_body_over_the_bound_fails_before_it_is_read() {
+async fn oversized_body_fails_before_it_is_read() {
     for length in ["10001", "9223372036854775807"] {
         let announced =
             move |_: &Seen| Reply::bare().say(head(&format!("Content-Length: {length}"), "{")).then(Act::Hang);
@@ -210,14 +210,14 @@ async fn a_body_over_the_bound_fails_before_it_is_read() {
     };
     check("endless chunks", endless, pinned, "too_large").await;
     let huge = |_: &Seen| Reply::bare().say(head("Transfer-Encoding: chunked", "ffffffffffff\r\n{")).then(Act::Hang);
-    check("one huge chunk", huge, hasty, "timed_out").await;
+    check("one huge chunk", huge, short_timeout, "timed_out").await;
     let until_closed =
         |_: &Seen| Reply::bare().say(head("Connection: close", "{")).then(Act::SayForEver(vec![b' '; 1_000]));
     check("endless body", until_closed, pinned, "too_large").await;
 }
 
 #[tokio::test]
-async fn chunks_that_are_none_fail_their_call() {
+async fn invalid_chunks_fail_their_call() {
     for (name, chunks) in [
         ("no size", "zz\r\n{}\r\n"),
         ("a size that overflows", "11111111111111111\r\n{}\r\n"),
@@ -228,12 +228,12 @@ async fn chunks_that_are_none_fail_their_call() {
     }
 }
 
-/// Pieces of one byte each cost the sender little; they must not cost us more than their sum.
+/// Chunks of one byte are cheap for the sender and must be cheap for us.
 #[tokio::test]
-async fn a_body_in_very_many_pieces_is_read_in_time() {
+async fn body_in_many_chunks_is_read_in_time() {
     for kind in ["application/json", "text/event-stream"] {
         let odd = odd_call(move |seen| {
-            let text = polite::answered(seen.id(), &polite::text(&"x".repeat(130_000))).to_string();
+            let text = compliant::answered(seen.id(), &compliant::text(&"x".repeat(130_000))).to_string();
             let text = if kind == "application/json" { text } else { format!("data: {text}\n\n") };
             let chunks: String = text.chars().map(|letter| format!("1\r\n{letter}\r\n")).collect();
             let head = format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nTransfer-Encoding: chunked\r\n\r\n");
@@ -243,12 +243,12 @@ async fn a_body_in_very_many_pieces_is_read_in_time() {
         let mut connect = ConnectOptions { limits: Limits::default(), ..pinned(EraChoice::Modern) };
         connect.timeouts.call.idle = Some(Duration::from_secs(6));
         let peer = connected(&odd, connect).await;
-        assert_eq!(word(&call(&peer, "odd").await), "answered", "{kind}");
+        assert_eq!(outcome_code(&call(&peer, "odd").await), "answered", "{kind}");
     }
 }
 
 #[tokio::test]
-async fn a_connection_that_breaks_off_fails_its_call_and_no_post_is_repeated() {
+async fn broken_connection_fails_its_call_and_no_post_is_repeated() {
     for (name, odd) in [
         ("closed at once", (|_| Reply::bare().then(Act::Close)) as fn(&Seen) -> Reply),
         ("reset at once", |_| Reply::bare().then(Act::Reset)),
@@ -262,32 +262,32 @@ async fn a_connection_that_breaks_off_fails_its_call_and_no_post_is_repeated() {
     }
 }
 
-/// A connection that was used before may be closed by the server at any moment, also when it has read the request.
+/// The server may close a reused connection at any time, even after it has read the request.
 #[tokio::test]
-async fn a_post_over_a_connection_used_before_is_not_repeated_either() {
+async fn post_over_a_reused_connection_is_not_repeated() {
     for era in ERAS {
         let odd = odd_call(|_| Reply::bare().then(Act::Close)).await;
         let peer = connected(&odd, pinned(era)).await;
         for _ in 0..20 {
             let connections = odd.connections();
-            assert_eq!(word(&call(&peer, "hello").await), "answered", "{era:?}");
+            assert_eq!(outcome_code(&call(&peer, "hello").await), "answered", "{era:?}");
             let before = odd.seen().len();
-            assert_eq!(word(&call(&peer, "odd").await), "ended", "{era:?}");
+            assert_eq!(outcome_code(&call(&peer, "odd").await), "ended", "{era:?}");
             assert_eq!(odd.seen().len(), before + 1, "{era:?}: sent twice");
             assert!(odd.connections() <= connections + 1, "{era:?}: the connection was not used again");
         }
     }
 }
 
-/// What was not written at all may go over another connection.
+/// A request that was not sent at all may use another connection.
 #[tokio::test]
-async fn a_connection_that_was_closed_while_nobody_used_it_costs_nothing() {
+async fn idle_connection_that_was_closed_is_replaced() {
     for era in ERAS {
         let odd = odd_call(|seen| Reply::json(200, &hello(seen)).then(Act::Close)).await;
         let peer = connected(&odd, pinned(era)).await;
         for _ in 0..20 {
-            assert_eq!(word(&call(&peer, "odd").await), "answered", "{era:?}");
-            // The server has closed when it has seen the next one; until then there is nothing to wait for.
+            assert_eq!(outcome_code(&call(&peer, "odd").await), "answered", "{era:?}");
+            // The server closes the connection before it receives the next request.
             tokio::task::yield_now().await;
         }
     }

@@ -1,29 +1,29 @@
-//! Floods: a server can say more than anybody reads, and neither memory nor connections may grow with it.
+//! Floods: neither memory nor connections grow with what a server sends.
 
 use std::{fmt::Write, sync::Arc};
 
 use serde_json::json;
 use tokio::sync::Notify;
 use toolway_testkit::odd::{
-    http::{Act, Reply, Seen, event},
-    polite::{self, Speaks},
+    http::{Act, Reply, RecordedRequest, event},
+    compliant::{self, SupportedEras},
 };
 use toolway_wire::{
-    exchange::{Happening, Outcome},
+    exchange::{ExchangeEvent, Outcome},
     limit::Limits,
     notice::Notice,
     up::{ConnectOptions, EraChoice},
 };
 
-use super::{ERAS, call, connected, odd_call, pinned, word};
+use super::{ERAS, call, connected, odd_call, pinned, outcome_code};
 use crate::dialling::{LONG, Record, SHORT, patient, process};
 
-/// So many messages; the full size is for the long run.
+/// Number of messages; the full size is for the long run.
 fn many() -> usize {
     if std::env::var_os("TOOLWAY_TEST_LONG").is_some() { 1_000_000 } else { 50_000 }
 }
 
-/// Memory in use, in bytes; nothing where the system does not say.
+/// Resident memory in bytes; 0 if the system does not report it.
 fn resident() -> usize {
     let status = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages: usize = status.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or_default();
@@ -31,14 +31,14 @@ fn resident() -> usize {
 }
 
 #[tokio::test]
-async fn notifications_without_end_are_counted_and_not_kept() {
+async fn notification_flood_is_counted_and_not_stored() {
     for era in ERAS {
         let record = Record::new();
         let connect = ConnectOptions { limits: Limits::default(), ..pinned(era) };
         let peer = process(&format!("flood:{}", many()), &record, connect, None).await.unwrap();
         let mut notices = peer.notices();
         let before = resident();
-        assert_eq!(word(&call(&peer, "odd").await), "answered", "{era:?}");
+        assert_eq!(outcome_code(&call(&peer, "odd").await), "answered", "{era:?}");
         let grown = resident().saturating_sub(before);
         assert!(grown < 32 << 20, "{era:?}: {grown} bytes more");
         let mut kept = 0;
@@ -51,26 +51,26 @@ async fn notifications_without_end_are_counted_and_not_kept() {
         }
         assert_eq!(missed + kept, many() as u64, "{era:?}");
         assert!(kept <= 256, "{era:?}: {kept} kept");
-        assert_eq!(word(&call(&peer, "hello").await), "answered", "{era:?}");
+        assert_eq!(outcome_code(&call(&peer, "hello").await), "answered", "{era:?}");
         peer.close().await;
     }
 }
 
 #[tokio::test]
-async fn progress_that_nobody_takes_gives_way_and_is_counted() {
+async fn unread_progress_is_dropped_and_counted() {
     let count = many() / 5;
     for era in ERAS {
         let record = Record::new();
         let connect = ConnectOptions { limits: Limits::default(), ..pinned(era) };
         let peer = process(&format!("progress-flood:{count}"), &record, connect, None).await.unwrap();
         let mut exchange = peer.call_tool("odd", None).unwrap();
-        // Not read until another call shows that everything is in.
-        assert_eq!(word(&call(&peer, "hello").await), "answered", "{era:?}");
+        // Not read until another call shows that everything has arrived.
+        assert_eq!(outcome_code(&call(&peer, "hello").await), "answered", "{era:?}");
         let mut progress = 0;
         let outcome = loop {
             match exchange.next().await.unwrap() {
-                Happening::Progress(_) => progress += 1,
-                Happening::Ended(outcome) => break outcome,
+                ExchangeEvent::Progress(_) => progress += 1,
+                ExchangeEvent::Ended(outcome) => break outcome,
                 other => panic!("{era:?}: {other:?}"),
             }
         };
@@ -81,20 +81,20 @@ async fn progress_that_nobody_takes_gives_way_and_is_counted() {
     }
 }
 
-/// Each is answered, unless the server does not read: then no more is kept for it than the bound.
+/// Each request is answered, unless the server does not read: then the queue is bounded.
 #[tokio::test]
-async fn requests_of_a_server_that_reads_no_answers_are_not_kept() {
+async fn answers_to_a_server_that_does_not_read_are_bounded() {
     let record = Record::new();
     let limits = Limits { unsent_bytes: 100_000, ..Limits::default() };
     let connect = ConnectOptions { era: EraChoice::Legacy, limits, ..patient() };
     let peer = process(&format!("ping-flood:{}", many() / 2), &record, connect, None).await.unwrap();
     let before = resident();
-    assert_eq!(word(&call(&peer, "odd").await), "answered");
+    assert_eq!(outcome_code(&call(&peer, "odd").await), "answered");
     assert!(resident().saturating_sub(before) < 32 << 20);
-    // As soon as it has read what was kept for it, there is room again.
+    // There is room again as soon as the server has read the queue.
     let works = async {
         loop {
-            match word(&call(&peer, "hello").await) {
+            match outcome_code(&call(&peer, "hello").await) {
                 "answered" => return,
                 "too_large" => tokio::task::yield_now().await,
                 other => panic!("{other}"),
@@ -105,33 +105,33 @@ async fn requests_of_a_server_that_reads_no_answers_are_not_kept() {
     peer.close().await;
 }
 
-/// Over HTTP each answer is a POST of its own: only so many are under way.
+/// Over HTTP each answer is a POST of its own; their concurrency is limited.
 #[tokio::test]
-async fn requests_in_a_stream_do_not_open_connections_without_end() {
-    let odd = odd_call(|seen: &Seen| {
+async fn server_requests_in_a_stream_do_not_open_unlimited_connections() {
+    let odd = odd_call(|seen: &RecordedRequest| {
         let mut events = String::new();
         for number in 0..5_000 {
-            let ask = polite::request(&json!(number), if number % 2 == 0 { "ping" } else { "roots/list" }, &json!({}));
+            let ask = compliant::request(&json!(number), if number % 2 == 0 { "ping" } else { "roots/list" }, &json!({}));
             // Writing to a string cannot fail.
             let _written = write!(events, "{}", event(&ask));
         }
-        let answer = Speaks::Both.answer(seen.message()).unwrap();
+        let answer = SupportedEras::Both.answer(seen.message()).unwrap();
         Reply::events(events + &event(&answer))
     });
     let odd = odd.await;
     let limits = Limits { concurrent_requests: 32, ..Limits::default() };
     let peer = connected(&odd, ConnectOptions { limits, ..pinned(EraChoice::Legacy) }).await;
-    let asks = Some(Arc::new(super::Ada::default()));
+    let asks = Some(Arc::new(super::CountingHandler::default()));
     let exchange = peer.call_tool("odd", None).unwrap();
     let outcome = exchange.outcome_with(asks.as_deref().map(|ada| ada as _), |_| {}).await;
-    assert_eq!(word(&outcome), "answered", "{outcome:?}");
+    assert_eq!(outcome_code(&outcome), "answered", "{outcome:?}");
     let works = async {
-        while word(&call(&peer, "hello").await) != "answered" {
+        while outcome_code(&call(&peer, "hello").await) != "answered" {
             tokio::task::yield_now().await;
         }
     };
     tokio::time::timeout(LONG, works).await.unwrap();
-    // Each is opened by itself and closed or kept when its answer is in.
+    // Each connection is closed or reused after its response.
     let all = async {
         loop {
             let seen = odd.seen().len();
@@ -146,48 +146,48 @@ async fn requests_in_a_stream_do_not_open_connections_without_end() {
 }
 
 #[tokio::test]
-async fn one_request_more_than_a_server_may_owe_us_is_not_sent() {
+async fn requests_over_the_concurrency_limit_are_not_sent() {
     for era in ERAS {
         let go = Arc::new(Notify::new());
         let waiting = Arc::clone(&go);
         let odd = odd_call(move |seen| {
-            let answer = Speaks::Both.answer(seen.message()).unwrap();
+            let answer = SupportedEras::Both.answer(seen.message()).unwrap();
             Reply::events("").then(Act::Until(Arc::clone(&waiting))).say(event(&answer))
         });
         let odd = odd.await;
         let limits = Limits { concurrent_requests: 2, ..Limits::default() };
         let peer = connected(&odd, ConnectOptions { limits, ..pinned(era) }).await;
         let owed = [peer.call_tool("odd", None).unwrap(), peer.call_tool("odd", None).unwrap()];
-        assert_eq!(word(&call(&peer, "hello").await), "overloaded", "{era:?}");
+        assert_eq!(outcome_code(&call(&peer, "hello").await), "overloaded", "{era:?}");
         odd.until(|seen| seen.iter().filter(|seen| seen.tool() == "odd").count() == 2).await;
         go.notify_one();
         go.notify_one();
         for exchange in owed {
             let outcome = async {
                 loop {
-                    // One that began to wait after the first was told.
+                    // Also wakes a request that began to wait after the first notification.
                     go.notify_waiters();
                     tokio::task::yield_now().await;
                 }
             };
             tokio::select! {
                 () = outcome => {}
-                outcome = exchange.outcome() => assert_eq!(word(&outcome), "answered", "{era:?}"),
+                outcome = exchange.outcome() => assert_eq!(outcome_code(&outcome), "answered", "{era:?}"),
             }
         }
-        assert_eq!(word(&call(&peer, "hello").await), "answered", "{era:?}");
+        assert_eq!(outcome_code(&call(&peer, "hello").await), "answered", "{era:?}");
     }
 }
 
-/// A list of very many things that are none is refused before they are looked at.
+/// A list of very many invalid items is refused before they are parsed.
 #[tokio::test]
-async fn a_crowd_of_nothing_is_refused_before_it_is_read() {
+async fn oversized_list_of_invalid_items_is_refused_before_parsing() {
     let odd = toolway_testkit::odd::http::OddHttp::start(|seen| match seen.method() {
         "tools/list" => {
             let crowd = format!("{{\"id\":{},\"result\":{{\"tools\":[{}0]}}}}", seen.id(), "0,".repeat(1 << 19));
             Reply::body(200, "application/json", crowd)
         }
-        _ => toolway_testkit::odd::http::polite_http(Speaks::Both, seen),
+        _ => toolway_testkit::odd::http::compliant_http(SupportedEras::Both, seen),
     });
     let odd = odd.await.unwrap();
     for era in ERAS {
@@ -196,6 +196,6 @@ async fn a_crowd_of_nothing_is_refused_before_it_is_read() {
         assert_eq!(peer.list_tools().await.unwrap_err().code(), "too_large", "{era:?}");
         let grown = resident().saturating_sub(before);
         assert!(grown < 24 << 20, "{era:?}: {grown} bytes more");
-        assert_eq!(word(&call(&peer, "hello").await), "answered", "{era:?}");
+        assert_eq!(outcome_code(&call(&peer, "hello").await), "answered", "{era:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Heads of replies: too many lines, too long lines, no end of them, and what stands before them.
+//! Response heads: too many lines, lines that are too long or endless, and informational responses.
 
 use toolway_testkit::odd::http::{Act, Reply, Seen};
 
@@ -24,12 +24,12 @@ async fn too_many_or_too_long_header_lines_fail_their_call() {
 }
 
 #[tokio::test]
-async fn what_is_no_head_fails_its_call() {
+async fn invalid_head_fails_its_call() {
     for (name, text) in [
         ("another protocol", "SSH-2.0-OpenSSH_9.9\r\n\r\n"),
         ("another version", "HTTP/9.9 200 OK\r\n\r\n"),
         ("no status", "HTTP/1.1 OK\r\n\r\n"),
-        ("a header without a name", "HTTP/1.1 200 OK\r\n: x\r\n\r\n"),
+        ("invalid header name", "HTTP/1.1 200 OK\r\n: x\r\n\r\n"),
         ("a NUL", "HTTP/1.1 200 OK\r\nX: \0\r\n\r\n"),
     ] {
         check(name, move |_: &Seen| Reply::bare().say(text).then(Act::Close), pinned, "protocol").await;
@@ -37,7 +37,7 @@ async fn what_is_no_head_fails_its_call() {
 }
 
 #[tokio::test]
-async fn a_server_that_only_ever_says_wait_fails_its_call() {
+async fn endless_informational_responses_fail_their_call() {
     let wait = |_: &Seen| Reply::bare().then(Act::SayForEver(b"HTTP/1.1 103 Early Hints\r\n\r\n".to_vec()));
     check("early hints", wait, pinned, "too_large").await;
 }

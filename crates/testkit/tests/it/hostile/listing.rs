@@ -1,15 +1,15 @@
-//! Lists without an end, in circles, and of more than anybody has.
+//! Endless, circular and oversized lists.
 
 use toolway_wire::{
     limit::Limits,
     up::{ConnectOptions, EraChoice},
 };
 
-use super::{ERAS, call, pinned, word};
+use super::{ERAS, call, pinned, outcome_code};
 use crate::dialling::{Record, process};
 
 #[tokio::test]
-async fn a_list_has_bounds_and_the_connection_outlives_it() {
+async fn list_limits_are_enforced_and_the_connection_survives() {
     let few = Limits { listing_pages: 5, listing_items: 300, ..Limits::default() };
     for era in ERAS {
         check("pages", era, few.clone(), Err("too_large")).await;
@@ -24,7 +24,7 @@ async fn a_list_has_bounds_and_the_connection_outlives_it() {
 }
 
 #[tokio::test]
-async fn a_list_of_more_than_anybody_has_is_refused() {
+async fn list_over_the_default_limit_is_refused() {
     check("crowd:20000", EraChoice::Modern, Limits::default(), Ok(20_000)).await;
     check("crowd:20001", EraChoice::Modern, Limits::default(), Err("too_large")).await;
 }
@@ -34,7 +34,7 @@ async fn check(server: &str, era: EraChoice, limits: Limits, expected: Result<us
     let peer = process(server, &record, ConnectOptions { limits, ..pinned(era) }, None).await.unwrap();
     let found = peer.list_tools().await.map(|listing| listing.items.len());
     assert_eq!(found.map_err(|error| error.code()), expected, "{server}, {era:?}");
-    assert_eq!(word(&call(&peer, "hello").await), "answered", "{server}, {era:?}");
+    assert_eq!(outcome_code(&call(&peer, "hello").await), "answered", "{server}, {era:?}");
     let pages = record.lines().iter().filter(|line| *line == "tools/list").count();
     assert!(pages <= 5, "{server}, {era:?}: {pages} pages");
     peer.close().await;

@@ -1,10 +1,10 @@
-//! Questions that are too many, undeclared, without end, or nobody's in particular.
+//! Server requests that are too many, undeclared, endless or of ambiguous origin.
 
 use std::{sync::Arc, time::Duration};
 
 use futures_util::future::join;
 use toolway_wire::{
-    exchange::{Answer, AskHandler, Exchange, Happening, Outcome},
+    exchange::{Answer, ServerRequestHandler, Exchange, ExchangeEvent, Outcome},
     json::Raw,
     limit::Limits,
     message::result::CallResult,
@@ -12,20 +12,20 @@ use toolway_wire::{
     up::{ConnectOptions, EraChoice, Peer},
 };
 
-use super::{Ada, call, faults, word};
+use super::{CountingHandler, call, faults, outcome_code};
 use crate::dialling::{LONG, Record, patient, process};
 
-/// A server met in this era, somebody who is asked, and what the server notes.
-async fn met(server: &str, era: EraChoice, limits: Limits) -> (Peer, Arc<Ada>, Record) {
-    let (record, ada) = (Record::new(), Arc::new(Ada::default()));
-    let asks = Some(ada.clone() as Arc<dyn AskHandler>);
-    let peer = process(server, &record, ConnectOptions { era, limits, asks, ..patient() }, None).await.unwrap();
+/// Connects to a server in this era, with a handler and the log of the server.
+async fn met(server: &str, era: EraChoice, limits: Limits) -> (Peer, Arc<CountingHandler>, Record) {
+    let (record, ada) = (Record::new(), Arc::new(CountingHandler::default()));
+    let asks = Some(ada.clone() as Arc<dyn ServerRequestHandler>);
+    let peer = process(server, &record, ConnectOptions { era, limits, request_handler: asks, ..patient() }, None).await.unwrap();
     (peer, ada, record)
 }
 
 async fn works(peer: &Peer) {
     let outcome = call(peer, "hello").await;
-    assert_eq!(word(&outcome), "answered", "{outcome:?}");
+    assert_eq!(outcome_code(&outcome), "answered", "{outcome:?}");
     peer.close().await;
 }
 
@@ -34,31 +34,31 @@ fn said(outcome: &Outcome) -> String {
     CallResult::view(result).content.first().unwrap().raw.get("text").unwrap().as_str().unwrap().into_owned()
 }
 
-/// Goes through an exchange in which nobody may be asked anything; gives the outcome and the logs.
+/// Runs an exchange that must not contain server requests; returns the outcome and the number of log messages.
 async fn unasked(mut exchange: Exchange) -> (Outcome, usize) {
     let mut logs = 0;
     loop {
         match exchange.next().await.unwrap() {
-            Happening::Ended(outcome) => return (outcome, logs),
-            Happening::Log(_) => logs += 1,
-            Happening::Ask(ask) => panic!("asked {:?}", ask.question),
+            ExchangeEvent::Ended(outcome) => return (outcome, logs),
+            ExchangeEvent::Log(_) => logs += 1,
+            ExchangeEvent::ServerRequest(ask) => panic!("asked {:?}", ask.details),
             _ => {}
         }
     }
 }
 
 #[tokio::test]
-async fn one_question_too_many_is_refused_and_the_others_are_answered() {
+async fn one_server_request_too_many_is_refused_and_the_others_are_answered() {
     let (peer, _, record) = met("asks:17", EraChoice::Legacy, Limits::default()).await;
     let mut exchange = peer.call_tool("odd", None).unwrap();
     let mut asks = Vec::new();
     while asks.len() < 16 {
         match exchange.next().await.unwrap() {
-            Happening::Ask(ask) => asks.push(ask),
+            ExchangeEvent::ServerRequest(ask) => asks.push(ask),
             other => panic!("{other:?}"),
         }
     }
-    // Held until the server has heard no to the one too many.
+    // Held until the server has received the refusal.
     let refused = async {
         while !record.lines().iter().any(|line| line == "error") {
             tokio::time::sleep(Duration::from_millis(2)).await;
@@ -74,7 +74,7 @@ async fn one_question_too_many_is_refused_and_the_others_are_answered() {
 }
 
 #[tokio::test]
-async fn a_question_that_was_not_declared_is_refused_and_shown_to_nobody() {
+async fn undeclared_server_request_is_refused_and_not_shown() {
     let (peer, ada, _) = met("asks-undeclared", EraChoice::Legacy, Limits::default()).await;
     let (outcome, _) = unasked(peer.call_tool("odd", None).unwrap()).await;
     assert_eq!((said(&outcome).as_str(), ada.asked()), ("refused with -32601", 0));
@@ -82,13 +82,13 @@ async fn a_question_that_was_not_declared_is_refused_and_shown_to_nobody() {
 }
 
 #[tokio::test]
-async fn what_could_belong_to_two_calls_belongs_to_neither() {
+async fn ambiguous_messages_belong_to_no_call() {
     let (peer, ada, _) = met("asks-between", EraChoice::Legacy, Limits::default()).await;
     let mut notices = peer.notices();
     let calls = [peer.call_tool("odd", None).unwrap(), peer.call_tool("odd", None).unwrap()];
     let [first, second] = calls.map(unasked);
     let ((first, first_logs), (second, second_logs)) = join(first, second).await;
-    // The question is refused, the roots come from configuration, the log line is for whoever listens.
+    // The elicitation is refused, the roots come from the configuration, and the log message goes to subscribers.
     for outcome in [first, second] {
         let said = said(&outcome);
         assert!(said.contains("elicitation: -32602"), "{said}");
@@ -108,24 +108,24 @@ async fn what_could_belong_to_two_calls_belongs_to_neither() {
 }
 
 #[tokio::test]
-async fn a_stateless_server_that_sends_a_request_breaks_a_rule_and_nothing_more() {
+async fn request_of_a_stateless_server_is_a_fault_only() {
     let (peer, ada, record) = met("asks-anyway", EraChoice::Modern, Limits::default()).await;
     let mut notices = peer.notices();
     let (outcome, _) = unasked(peer.call_tool("odd", None).unwrap()).await;
-    assert_eq!((word(&outcome), ada.asked()), ("answered", 0), "{outcome:?}");
+    assert_eq!((outcome_code(&outcome), ada.asked()), ("answered", 0), "{outcome:?}");
     assert_eq!(faults(&mut notices), ["protocol"]);
     works(&peer).await;
-    assert!(!record.lines().iter().any(|line| line == "result" || line == "error"), "nothing may be answered");
+    assert!(!record.lines().iter().any(|line| line == "result" || line == "error"), "it must not be answered");
 }
 
 #[tokio::test]
-async fn a_server_that_always_wants_to_know_more_is_left() {
+async fn endless_input_rounds_are_aborted() {
     let limits = Limits { rounds: 3, ..Limits::default() };
     for (server, questions) in [("rounds", 3), ("retries", 0)] {
         let (peer, ada, record) = met(server, EraChoice::Modern, limits.clone()).await;
         let exchange = peer.call_tool("odd", None).unwrap();
         let outcome = exchange.outcome_with(Some(&*ada), |_| {}).await;
-        assert_eq!(word(&outcome), "too_large", "{server}: {outcome:?}");
+        assert_eq!(outcome_code(&outcome), "too_large", "{server}: {outcome:?}");
         assert_eq!(ada.asked(), questions, "{server}");
         let calls = record.lines().iter().filter(|line| *line == "tools/call").count();
         assert_eq!(calls, 4, "{server}: the call and its three rounds");
@@ -134,7 +134,7 @@ async fn a_server_that_always_wants_to_know_more_is_left() {
 }
 
 #[tokio::test]
-async fn rounds_that_break_a_rule_are_shown_to_nobody() {
+async fn invalid_input_rounds_are_not_shown() {
     for (server, expected) in [
         ("questions:17", "too_large"),
         ("state:300000", "too_large"),
@@ -144,7 +144,7 @@ async fn rounds_that_break_a_rule_are_shown_to_nobody() {
     ] {
         let (peer, _, record) = met(server, EraChoice::Modern, Limits::default()).await;
         let (outcome, _) = unasked(peer.call_tool("odd", None).unwrap()).await;
-        assert_eq!(word(&outcome), expected, "{server}: {outcome:?}");
+        assert_eq!(outcome_code(&outcome), expected, "{server}: {outcome:?}");
         works(&peer).await;
         let calls = record.lines().iter().filter(|line| *line == "tools/call").count();
         assert_eq!(calls, 2, "{server}: no second round");

@@ -1,28 +1,28 @@
-//! Sessions that servers forget: once, again and again, for many calls at once, and in the middle of a renewal.
+//! Sessions that servers lose: once, repeatedly, for many calls at once, and while they are renewed.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::future::join_all;
 use toolway_testkit::odd::{
-    http::{Act, OddHttp, Reply, Seen, polite_http},
-    polite::Speaks,
+    http::{Act, OddHttp, Reply, RecordedRequest, compliant_http},
+    compliant::SupportedEras,
 };
 use toolway_wire::{exchange::LogLevel, up::EraChoice};
 
-use super::{call, connected, faults, hasty, pinned, word};
+use super::{call, connected, faults, short_timeout, pinned, outcome_code};
 
-/// A server whose sessions have numbers, and that forgets the one of a request when `forgets` says so.
-async fn forgetful(forgets: impl Fn(usize, &Seen) -> bool + Send + Sync + 'static) -> OddHttp {
+/// A server with numbered sessions that loses the session of a request if `forgets` says so.
+async fn forgetful(forgets: impl Fn(usize, &RecordedRequest) -> bool + Send + Sync + 'static) -> OddHttp {
     let newest = AtomicUsize::new(0);
     OddHttp::start(move |seen| match seen.method() {
         "initialize" => {
             let number = newest.fetch_add(1, Ordering::Relaxed) + 1;
-            Reply::json(200, &Speaks::Legacy.answer(seen.message()).unwrap())
+            Reply::json(200, &SupportedEras::Legacy.answer(seen.message()).unwrap())
                 .header("Mcp-Session-Id", number.to_string())
         }
         _ => match seen.header("mcp-session-id").map(str::parse) {
             Some(Ok(session)) if seen.verb == "POST" && forgets(session, seen) => Reply::empty(404),
-            Some(_) => polite_http(Speaks::Legacy, seen),
+            Some(_) => compliant_http(SupportedEras::Legacy, seen),
             None => Reply::empty(400),
         },
     })
@@ -35,50 +35,50 @@ fn count(odd: &OddHttp, brief: &str) -> usize {
 }
 
 #[tokio::test]
-async fn a_session_forgotten_once_is_renewed_and_the_call_repeated() {
+async fn lost_session_is_renewed_and_the_call_repeated() {
     let odd = forgetful(|session, seen| session == 1 && seen.tool() == "odd").await;
     let peer = connected(&odd, pinned(EraChoice::Legacy)).await;
-    assert_eq!(word(&call(&peer, "odd").await), "answered");
+    assert_eq!(outcome_code(&call(&peer, "odd").await), "answered");
     assert_eq!((count(&odd, "POST initialize"), count(&odd, "POST tools/call")), (2, 2));
     assert_eq!(peer.session().as_deref(), Some("2"));
 }
 
 #[tokio::test]
-async fn a_session_forgotten_twice_fails_the_call_and_the_next_one_begins_another() {
+async fn session_lost_twice_fails_the_call_and_the_next_call_starts_another() {
     let odd = forgetful(|session, seen| session <= 2 && seen.method() == "tools/call").await;
     let peer = connected(&odd, pinned(EraChoice::Legacy)).await;
-    assert_eq!(word(&call(&peer, "odd").await), "ended");
+    assert_eq!(outcome_code(&call(&peer, "odd").await), "ended");
     assert_eq!((count(&odd, "POST initialize"), count(&odd, "POST tools/call")), (2, 2));
-    assert_eq!(word(&call(&peer, "hello").await), "answered");
+    assert_eq!(outcome_code(&call(&peer, "hello").await), "answered");
     assert_eq!((count(&odd, "POST initialize"), count(&odd, "POST tools/call")), (3, 3));
 }
 
 #[tokio::test]
-async fn many_calls_that_lose_one_session_begin_one_new_one() {
+async fn many_calls_that_lose_one_session_start_one_new_session() {
     let odd = forgetful(|session, seen| session == 1 && seen.method() == "tools/call").await;
     let peer = connected(&odd, pinned(EraChoice::Legacy)).await;
     let outcomes = join_all((0..20).map(|_| call(&peer, "odd"))).await;
-    assert!(outcomes.iter().all(|outcome| word(outcome) == "answered"), "{outcomes:?}");
+    assert!(outcomes.iter().all(|outcome| outcome_code(outcome) == "answered"), "{outcomes:?}");
     assert_eq!(count(&odd, "POST initialize"), 2);
 }
 
-/// The log level is said again in the new session, which is lost in that very moment.
+/// The log level is set again in the new session, which is lost at the same time.
 #[tokio::test]
-async fn a_session_lost_while_it_is_renewed_does_not_wait_for_itself() {
+async fn session_lost_during_its_renewal_does_not_deadlock() {
     let odd =
         forgetful(|session, seen| matches!((session, seen.method()), (1, "tools/call") | (2, "logging/setLevel")));
     let odd = odd.await;
     let peer = connected(&odd, pinned(EraChoice::Legacy)).await;
     peer.set_log_level(LogLevel::Debug).await.unwrap();
     let mut notices = peer.notices();
-    assert_eq!(word(&call(&peer, "odd").await), "ended");
+    assert_eq!(outcome_code(&call(&peer, "odd").await), "ended");
     assert_eq!(faults(&mut notices), ["refused"]);
-    assert_eq!(word(&call(&peer, "hello").await), "answered");
+    assert_eq!(outcome_code(&call(&peer, "hello").await), "answered");
     assert_eq!(peer.session().as_deref(), Some("3"));
 }
 
 #[tokio::test]
-async fn a_renewal_that_fails_fails_the_call_and_is_tried_again_by_the_next() {
+async fn failed_session_renewal_fails_the_call_and_is_repeated_by_the_next() {
     for (name, reply, expected) in [
         ("503", (|| Reply::empty(503)) as fn() -> Reply, "http_status"),
         ("closed", || Reply::bare().then(Act::Close), "ended"),
@@ -87,32 +87,32 @@ async fn a_renewal_that_fails_fails_the_call_and_is_tried_again_by_the_next() {
         let odd = OddHttp::start(move |seen| match (seen.method(), seen.before) {
             ("initialize", 1) => reply(),
             _ if seen.tool() == "odd" => Reply::empty(404),
-            _ => polite_http(Speaks::Legacy, seen),
+            _ => compliant_http(SupportedEras::Legacy, seen),
         });
         let odd = odd.await.unwrap();
-        let mut connect = hasty(EraChoice::Legacy);
+        let mut connect = short_timeout(EraChoice::Legacy);
         connect.timeouts.call.idle = Some(crate::dialling::LONG);
         connect.timeouts.handshake = crate::dialling::SHORT * 3;
         let peer = connected(&odd, connect).await;
-        assert_eq!(word(&call(&peer, "odd").await), expected, "{name}");
-        assert_eq!(word(&call(&peer, "hello").await), "answered", "{name}");
+        assert_eq!(outcome_code(&call(&peer, "odd").await), expected, "{name}");
+        assert_eq!(outcome_code(&call(&peer, "hello").await), "answered", "{name}");
         assert_eq!(count(&odd, "POST initialize"), 3, "{name}");
     }
 }
 
-/// A session that is remembered wrongly is not taken back from a late reply that still names it.
+/// A session id in a later response is ignored.
 #[tokio::test]
-async fn only_the_handshake_brings_a_session() {
+async fn only_the_handshake_sets_the_session_id() {
     let odd = OddHttp::start(|seen| match seen.method() {
-        "initialize" => polite_http(Speaks::Legacy, seen),
-        "" => polite_http(Speaks::Legacy, seen),
-        _ => polite_http(Speaks::Legacy, seen).header("Mcp-Session-Id", "another"),
+        "initialize" => compliant_http(SupportedEras::Legacy, seen),
+        "" => compliant_http(SupportedEras::Legacy, seen),
+        _ => compliant_http(SupportedEras::Legacy, seen).header("Mcp-Session-Id", "another"),
     });
     let odd = odd.await.unwrap();
     let peer = connected(&odd, pinned(EraChoice::Legacy)).await;
     let mut notices = peer.notices();
-    assert_eq!(word(&call(&peer, "hello").await), "answered");
-    assert_eq!(word(&call(&peer, "hello").await), "answered");
-    assert_eq!(peer.session().as_deref(), Some("polite"));
+    assert_eq!(outcome_code(&call(&peer, "hello").await), "answered");
+    assert_eq!(outcome_code(&call(&peer, "hello").await), "answered");
+    assert_eq!(peer.session().as_deref(), Some("compliant"));
     assert!(faults(&mut notices).is_empty());
 }

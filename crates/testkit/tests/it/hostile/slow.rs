@@ -1,14 +1,14 @@
-//! Replies that come a byte at a time, or stop coming: the idle clock ends them, whatever trickles in.
+//! Slow responses: the idle timeout ends them, even if single bytes arrive.
 
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use toolway_testkit::odd::http::{Act, Reply, Seen};
 
-use super::{ERAS, call, check, connected, hasty, odd_call};
+use super::{ERAS, call, check, connected, short_timeout, odd_call};
 use crate::dialling::LONG;
 
-/// Says each of these with a pause in between, and then nothing.
+/// Sends these bytes one by one with pauses, and then nothing.
 fn dripping(first: &str, then: &str) -> Reply {
     let mut reply = Reply::bare().say(first);
     for byte in then.bytes().cycle().take(100) {
@@ -21,38 +21,38 @@ const JSON: &str = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent
 const EVENTS: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n";
 
 #[tokio::test]
-async fn nothing_at_all() {
-    check("silence", |_: &Seen| Reply::bare().then(Act::Hang), hasty, "timed_out").await;
+async fn silent_server_times_out() {
+    check("silence", |_: &Seen| Reply::bare().then(Act::Hang), short_timeout, "timed_out").await;
 }
 
 #[tokio::test]
-async fn a_call_that_runs_out_of_time_leaves_no_connection_behind() {
+async fn timed_out_calls_leave_no_connections_open() {
     for era in ERAS {
         let odd = odd_call(|_| Reply::bare().then(Act::Hang)).await;
-        let peer = connected(&odd, hasty(era)).await;
+        let peer = connected(&odd, short_timeout(era)).await;
         join_all((0..30).map(|_| call(&peer, "odd"))).await;
-        // One for each that is told of it, at most, and what is kept to be used again.
+        // At most one connection for each cancellation, and one that is kept for reuse.
         tokio::time::timeout(LONG, odd.until_open(31)).await.unwrap();
     }
 }
 
 #[tokio::test]
-async fn a_head_that_trickles_in() {
-    check("head", |_: &Seen| dripping("HTTP/1.1 200 OK\r\nX-Slow: ", "x"), hasty, "timed_out").await;
+async fn slow_head_times_out() {
+    check("head", |_: &Seen| dripping("HTTP/1.1 200 OK\r\nX-Slow: ", "x"), short_timeout, "timed_out").await;
 }
 
 #[tokio::test]
-async fn a_body_that_trickles_in() {
-    check("body", |_: &Seen| dripping(JSON, " "), hasty, "timed_out").await;
+async fn slow_body_times_out() {
+    check("body", |_: &Seen| dripping(JSON, " "), short_timeout, "timed_out").await;
 }
 
 #[tokio::test]
-async fn an_event_that_trickles_in() {
-    check("event", |_: &Seen| dripping(EVENTS, "data: x\n"), hasty, "timed_out").await;
+async fn slow_event_times_out() {
+    check("event", |_: &Seen| dripping(EVENTS, "data: x\n"), short_timeout, "timed_out").await;
 }
 
-/// Signs of life on the wire are not signs of life of a call.
+/// Bytes on the wire do not reset the idle timeout of a call.
 #[tokio::test]
-async fn comments_that_trickle_in() {
-    check("comments", |_: &Seen| dripping(EVENTS, ":\n\n"), hasty, "timed_out").await;
+async fn slow_comments_time_out() {
+    check("comments", |_: &Seen| dripping(EVENTS, ":\n\n"), short_timeout, "timed_out").await;
 }

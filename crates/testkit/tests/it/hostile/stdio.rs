@@ -1,4 +1,4 @@
-//! Hostile processes: what comes over their standard output, line by line.
+//! Hostile processes: the lines of their standard output.
 
 use futures_util::future::join_all;
 use toolway_wire::{
@@ -6,20 +6,20 @@ use toolway_wire::{
     up::{ConnectOptions, EraChoice},
 };
 
-use super::{ERAS, call, faults, hasty, pinned, word};
+use super::{ERAS, call, faults, short_timeout, pinned, outcome_code};
 use crate::dialling::{Record, process};
 
-/// What is left of the connection.
+/// State of the connection after the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Then {
     /// The next call is answered.
     Works,
-    /// The connection is gone, and says so.
+    /// The connection is closed.
     Gone,
 }
 use Then::{Gone, Works};
 
-/// A server, how the call of `odd` ends, the code of the fault that is noticed, and what is left.
+/// Server, outcome of the call of `odd`, code of the reported fault, and state afterwards.
 type Row = (&'static str, &'static str, Option<&'static str>, Then);
 
 async fn check(row: Row, connect: ConnectOptions) -> Option<String> {
@@ -29,15 +29,15 @@ async fn check(row: Row, connect: ConnectOptions) -> Option<String> {
     let peer = process(server, &record, connect, None).await.unwrap_or_else(|error| panic!("{server}: {error}"));
     let mut notices = peer.notices();
     let outcome = call(&peer, "odd").await;
-    let (found, noticed) = (word(&outcome), faults(&mut notices));
-    // A fault may be noticed after the answer that came before it.
+    let (found, noticed) = (outcome_code(&outcome), faults(&mut notices));
+    // A fault may be reported after the answer that preceded it.
     let after = call(&peer, "hello").await;
     let noticed = if noticed.is_empty() { faults(&mut notices) } else { noticed };
     let alive = match then {
-        Works => word(&after) == "answered" && !peer.is_closed(),
+        Works => outcome_code(&after) == "answered" && !peer.is_closed(),
         Gone => {
             peer.closed().await;
-            word(&call(&peer, "hello").await) == "ended"
+            outcome_code(&call(&peer, "hello").await) == "ended"
         }
     };
     peer.close().await;
@@ -56,14 +56,14 @@ async fn check_all(rows: &[Row], eras: &[EraChoice], connect: impl Fn(EraChoice)
 }
 
 #[tokio::test]
-async fn a_message_over_the_bound_fails_its_call_and_nothing_else() {
+async fn oversized_message_fails_its_call_only() {
     let rows: [Row; 6] = [
         ("long-line:9000", "answered", None, Works),
-        // Over the bound by a little, by much, and by far more than is ever kept.
+        // Slightly over the limit, clearly over it, and far more than is ever buffered.
         ("long-line:9950", "too_large", None, Works),
         ("long-line:20000", "too_large", None, Works),
         ("long-line:400000", "too_large", None, Works),
-        // A question of the server's, under the number of our call, is not the answer to it.
+        // A server request with the id of our call is not the answer to it.
         ("long-question:20000", "answered", Some("too_large"), Works),
         ("long-question:400000", "answered", Some("too_large"), Works),
     ];
@@ -71,20 +71,20 @@ async fn a_message_over_the_bound_fails_its_call_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_line_that_never_ends_ends_its_connection() {
+async fn endless_line_closes_the_connection() {
     join_all(ERAS.map(async |era| {
         let record = Record::new();
         let peer = process("endless-line", &record, pinned(era), None).await.unwrap();
         let outcome = call(&peer, "odd").await;
-        assert_eq!(word(&outcome), "ended", "{era:?}: {outcome:?}");
+        assert_eq!(outcome_code(&outcome), "ended", "{era:?}: {outcome:?}");
         assert!(format!("{outcome:?}").contains("without ending a line"), "{era:?}: {outcome:?}");
-        assert_eq!(word(&call(&peer, "odd").await), "ended", "{era:?}, again");
+        assert_eq!(outcome_code(&call(&peer, "odd").await), "ended", "{era:?}, again");
     }))
     .await;
 }
 
 #[tokio::test]
-async fn text_that_is_no_message_fails_the_call_it_can_be_told_to_answer() {
+async fn invalid_message_fails_the_call_that_it_answers() {
     let rows: [Row; 5] = [
         ("truncated", "protocol", None, Works),
         ("not-utf8", "protocol", None, Works),
@@ -93,11 +93,11 @@ async fn text_that_is_no_message_fails_the_call_it_can_be_told_to_answer() {
         ("neither", "protocol", None, Works),
     ];
     check_all(&rows, &ERAS, pinned).await;
-    check_all(&[("truncated-early", "timed_out", Some("protocol"), Works)], &ERAS, hasty).await;
+    check_all(&[("truncated-early", "timed_out", Some("protocol"), Works)], &ERAS, short_timeout).await;
 }
 
 #[tokio::test]
-async fn answers_are_understood_by_the_request_they_answer() {
+async fn answers_are_matched_to_their_requests() {
     let rows: [Row; 3] = [
         ("float-id", "answered", None, Works),
         ("double", "answered", Some("protocol"), Works),
@@ -109,11 +109,11 @@ async fn answers_are_understood_by_the_request_they_answer() {
         ("string-id", "timed_out", Some("protocol"), Works),
         ("no-id", "timed_out", Some("protocol"), Works),
     ];
-    check_all(&rows, &ERAS, hasty).await;
+    check_all(&rows, &ERAS, short_timeout).await;
 }
 
 #[tokio::test]
-async fn a_batch_is_read_where_the_revision_has_them_and_nowhere_else() {
+async fn batch_is_accepted_only_in_revisions_that_have_it() {
     let legacy = |revision| move |era| ConnectOptions { legacy: revision, ..pinned(era) };
     let read: [Row; 1] = [("batch", "answered", None, Works)];
     check_all(&read, &[EraChoice::Legacy], legacy(Revision::V2025_03_26)).await;
@@ -125,19 +125,19 @@ async fn a_batch_is_read_where_the_revision_has_them_and_nowhere_else() {
 }
 
 #[tokio::test]
-async fn a_process_that_leaves_or_closes_a_stream_is_gone() {
+async fn process_that_exits_or_closes_a_stream_is_gone() {
     let rows: [Row; 2] = [("cut", "ended", None, Gone), ("half-closed", "ended", None, Gone)];
     check_all(&rows, &ERAS, pinned).await;
 }
 
-/// What it is told last shows that it does not read: here, that the call was given up.
+/// The cancellation of the call shows that it does not read.
 #[tokio::test]
-async fn a_process_that_no_longer_reads_is_gone() {
-    check_all(&[("deaf", "timed_out", None, Gone)], &ERAS, hasty).await;
+async fn process_that_no_longer_reads_is_gone() {
+    check_all(&[("deaf", "timed_out", None, Gone)], &ERAS, short_timeout).await;
 }
 
-/// Only who asked can take a request back; a server's cancellation names a request of its own.
+/// Only the sender of a request may cancel it; a cancellation by the server concerns its own requests.
 #[tokio::test]
-async fn a_server_cannot_take_back_what_it_was_asked() {
-    check_all(&[("gives-up", "timed_out", None, Works)], &ERAS, hasty).await;
+async fn server_cannot_cancel_our_request() {
+    check_all(&[("gives-up", "timed_out", None, Works)], &ERAS, short_timeout).await;
 }

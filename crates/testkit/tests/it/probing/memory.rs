@@ -1,36 +1,36 @@
-//! What was found out is remembered, used, and corrected when it turns out wrong; a bad moment corrects nothing.
+//! The discovered era is remembered, used, and corrected if it is wrong; temporary failures do not change it.
 
 use std::{collections::HashMap, sync::Arc};
 
 use parking_lot::Mutex;
 use toolway_testkit::odd::{
-    http::{Act, OddHttp, Reply, polite_http},
-    polite::Speaks,
+    http::{Act, OddHttp, Reply, compliant_http},
+    compliant::SupportedEras,
 };
 use toolway_wire::{
     revision::Era,
-    up::{EraMemory, Found, transport::Manner},
+    up::{EraMemory, DetectedProtocol, transport::HttpMode},
 };
 
-use super::{Met, WITH_SESSION, WITHOUT_SESSION, over_http::event_stream};
+use super::{Probed, WITH_SESSION, WITHOUT_SESSION, over_http::event_stream};
 use crate::dialling::{Record, address, patient, process};
 
-const LEGACY: Found = Found { era: Era::Legacy, manner: Manner::Session };
-const OLDEST: Found = Found { era: Era::Legacy, manner: Manner::EventStream };
-const MODERN: Found = Found { era: Era::Modern, manner: Manner::Stateless };
+const LEGACY: DetectedProtocol = DetectedProtocol { era: Era::Legacy, http_mode: HttpMode::Session };
+const OLDEST: DetectedProtocol = DetectedProtocol { era: Era::Legacy, http_mode: HttpMode::EventStream };
+const MODERN: DetectedProtocol = DetectedProtocol { era: Era::Modern, http_mode: HttpMode::Stateless };
 
-/// One server's era, kept in this process.
+/// Era memory of one server in this process.
 #[derive(Default)]
-struct Notebook(Mutex<HashMap<String, Found>>);
+struct Notebook(Mutex<HashMap<String, DetectedProtocol>>);
 
 impl EraMemory for Notebook {
-    fn recall(&self, key: &str) -> Option<Found> {
-        // Whatever the key: the tests know one server each.
+    fn recall(&self, key: &str) -> Option<DetectedProtocol> {
+        // The key is ignored: each test has one server.
         let known = self.0.lock();
         known.get(key).or_else(|| known.get("any")).copied()
     }
 
-    fn remember(&self, key: &str, found: Found) {
+    fn remember(&self, key: &str, found: DetectedProtocol) {
         self.0.lock().insert(key.to_owned(), found);
     }
 
@@ -40,12 +40,12 @@ impl EraMemory for Notebook {
 }
 
 impl Notebook {
-    fn saying(found: Found) -> Arc<Self> {
+    fn saying(found: DetectedProtocol) -> Arc<Self> {
         Arc::new(Self(Mutex::new(HashMap::from([("any".to_owned(), found)]))))
     }
 
-    /// What a server with another key than `any` was found to be.
-    fn learned(&self) -> Option<Found> {
+    /// Stored era under a key other than `any`.
+    fn learned(&self) -> Option<DetectedProtocol> {
         self.0.lock().iter().find(|(key, _)| *key != "any").map(|(_, found)| *found)
     }
 
@@ -55,12 +55,12 @@ impl Notebook {
 }
 
 #[tokio::test]
-async fn a_process_is_met_as_remembered_and_what_was_wrong_is_corrected() {
-    let rows: [(&str, Found, Met, Found, &[&str]); 5] = [
-        // Not asked again.
+async fn remembered_era_of_a_process_is_used_and_corrected() {
+    let rows: [(&str, DetectedProtocol, Probed, DetectedProtocol, &[&str]); 5] = [
+        // Not probed again.
         ("both", LEGACY, WITH_SESSION, LEGACY, &["start", "initialize", "notifications/initialized"]),
         ("both", MODERN, WITHOUT_SESSION, MODERN, &["start", "server/discover"]),
-        // It was replaced by a newer one, by an older one, by one that ends on what it does not know.
+        // Replaced by a newer server, an older one, and one that exits on unknown methods.
         ("modern", LEGACY, WITHOUT_SESSION, MODERN, &["start", "initialize", "start", "server/discover"]),
         (
             "legacy",
@@ -80,7 +80,7 @@ async fn a_process_is_met_as_remembered_and_what_was_wrong_is_corrected() {
     for (server, remembered, expected, learned, heard) in rows {
         let (record, memory) = (Record::new(), Notebook::saying(remembered));
         let met = process(server, &record, patient(), Some(memory.clone())).await;
-        assert_eq!(Met::of(&met), expected, "{server}, said to be {remembered:?}: {:?}", met.err());
+        assert_eq!(Probed::of(&met), expected, "{server}, said to be {remembered:?}: {:?}", met.err());
         assert_eq!(memory.learned(), Some(learned), "{server}, said to be {remembered:?}");
         let peer = met.unwrap();
         peer.ping().await.unwrap();
@@ -92,7 +92,7 @@ async fn a_process_is_met_as_remembered_and_what_was_wrong_is_corrected() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_gone_is_not_started_more_often_because_it_is_remembered() {
+async fn dead_server_is_not_started_more_often_because_it_is_remembered() {
     for remembered in [LEGACY, MODERN] {
         let (record, memory) = (Record::new(), Notebook::saying(remembered));
         let error = process("ends-always", &record, patient(), Some(memory.clone())).await.unwrap_err();
@@ -104,11 +104,11 @@ async fn a_server_that_is_gone_is_not_started_more_often_because_it_is_remembere
 }
 
 #[tokio::test]
-async fn an_address_is_met_as_remembered() {
+async fn remembered_era_of_a_url_is_used() {
     let (odd, memory) =
-        (OddHttp::start(|seen| polite_http(Speaks::Both, seen)).await.unwrap(), Notebook::saying(LEGACY));
+        (OddHttp::start(|seen| compliant_http(SupportedEras::Both, seen)).await.unwrap(), Notebook::saying(LEGACY));
     let met = address(&odd, patient(), Some(memory.clone())).await;
-    assert_eq!(Met::of(&met), WITH_SESSION, "{met:?}");
+    assert_eq!(Probed::of(&met), WITH_SESSION, "{met:?}");
     odd.until(|seen| seen.len() == 3).await;
     assert_eq!(odd.briefs(), ["POST initialize", "POST notifications/initialized", "GET"]);
     assert_eq!(memory.learned(), Some(LEGACY));
@@ -120,16 +120,16 @@ async fn an_address_is_met_as_remembered() {
 }
 
 #[tokio::test]
-async fn an_address_whose_server_was_replaced_is_asked_again() {
+async fn url_with_a_replaced_server_is_probed_again() {
     let odd = OddHttp::start(|seen| match seen.verb.as_str() {
-        "POST" => polite_http(Speaks::Modern, seen),
+        "POST" => compliant_http(SupportedEras::Modern, seen),
         _ => Reply::empty(405),
     });
     let odd = odd.await.unwrap();
     for (remembered, before) in [(LEGACY, "POST initialize"), (OLDEST, "GET")] {
         let memory = Notebook::saying(remembered);
         let met = address(&odd, patient(), Some(memory.clone())).await;
-        assert_eq!(Met::of(&met), WITHOUT_SESSION, "{met:?}");
+        assert_eq!(Probed::of(&met), WITHOUT_SESSION, "{met:?}");
         assert_eq!(memory.learned(), Some(MODERN));
         let briefs = odd.briefs();
         assert_eq!(briefs[briefs.len() - 2..], [before, "POST server/discover"], "{briefs:?}");
@@ -137,9 +137,9 @@ async fn an_address_whose_server_was_replaced_is_asked_again() {
 }
 
 #[tokio::test]
-async fn a_bad_moment_corrects_nothing() {
+async fn temporary_failure_does_not_change_the_memory() {
     let bodies: [fn(u16) -> Reply; 2] =
-        [Reply::empty, |status| Reply::json(status, &toolway_testkit::odd::polite::error(&1.into(), -32603, "busy"))];
+        [Reply::empty, |status| Reply::json(status, &toolway_testkit::odd::compliant::error(&1.into(), -32603, "busy"))];
     for (remembered, first) in [(LEGACY, "POST initialize"), (MODERN, "POST server/discover"), (OLDEST, "GET")] {
         for (status, code) in [(401, "unauthorized"), (403, "unauthorized"), (429, "http_status"), (503, "http_status")]
         {

@@ -1,4 +1,4 @@
-//! Oddities of lists: no end, a circle, a crowd.
+//! Oddities of lists: endless, circular, oversized.
 
 use std::io;
 
@@ -6,15 +6,15 @@ use serde_json::json;
 
 use super::amount;
 use crate::odd::{
-    line::{Heard, Next, Oddity, Voice},
-    polite::{self, Speaks},
+    line::{ReceivedMessage, Flow, Oddity, Output},
+    compliant::{self, SupportedEras},
 };
 
-/// The oddity of this name.
+/// Oddity with this name.
 pub(super) fn find(name: &str) -> Option<Oddity> {
     Some(match name {
-        "pages" => |heard, voice| page(heard, voice, &format!("page {}", heard.before + 1)),
-        "circle" => |heard, voice| page(heard, voice, ["there", "back"][heard.before % 2]),
+        "pages" => |heard, output| page(heard, output, &format!("page {}", heard.before + 1)),
+        "circle" => |heard, output| page(heard, output, ["there", "back"][heard.before % 2]),
         "crowd" => crowd,
         "no-tools" => no_tools,
         "maze" => maze,
@@ -23,39 +23,39 @@ pub(super) fn find(name: &str) -> Option<Oddity> {
 }
 
 /// One tool, and another page after it.
-fn page(heard: &Heard, voice: &mut Voice, next: &str) -> io::Result<Next> {
+fn page(heard: &ReceivedMessage, output: &mut Output, next: &str) -> io::Result<Flow> {
     if heard.method != "tools/list" {
-        return voice.answer(Speaks::Both, heard);
+        return output.answer(SupportedEras::Both, heard);
     }
-    let mut page = polite::tools(&["hello"]);
+    let mut page = compliant::tools(&["hello"]);
     page["nextCursor"] = json!(next);
-    voice.say(&polite::answered(heard.id(), &page))?;
-    Ok(Next::GoOn)
+    output.send(&compliant::answered(heard.id(), &page))?;
+    Ok(Flow::Continue)
 }
 
-/// So many tools on one page.
-fn crowd(heard: &Heard, voice: &mut Voice) -> io::Result<Next> {
+/// This many tools on one page.
+fn crowd(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
     if heard.method != "tools/list" {
-        return voice.answer(Speaks::Both, heard);
+        return output.answer(SupportedEras::Both, heard);
     }
-    let names = vec!["hello"; amount(voice)?];
-    voice.say(&polite::answered(heard.id(), &polite::tools(&names)))?;
-    Ok(Next::GoOn)
+    let names = vec!["hello"; amount(output)?];
+    output.send(&compliant::answered(heard.id(), &compliant::tools(&names)))?;
+    Ok(Flow::Continue)
 }
 
-/// A list that is none.
-fn no_tools(heard: &Heard, voice: &mut Voice) -> io::Result<Next> {
+/// An invalid list.
+fn no_tools(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
     if heard.method != "tools/list" {
-        return voice.answer(Speaks::Both, heard);
+        return output.answer(SupportedEras::Both, heard);
     }
-    voice.say(&polite::answered(heard.id(), &json!({ "tools": { "hello": {} } })))?;
-    Ok(Next::GoOn)
+    output.send(&compliant::answered(heard.id(), &json!({ "tools": { "hello": {} } })))?;
+    Ok(Flow::Continue)
 }
 
-/// A tool whose schema is small and takes longer to go through than anybody has.
-fn maze(heard: &Heard, voice: &mut Voice) -> io::Result<Next> {
+/// A tool with a small schema that takes exponential time to validate.
+fn maze(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
     if heard.method != "tools/list" {
-        return voice.answer(Speaks::Both, heard);
+        return output.answer(SupportedEras::Both, heard);
     }
     let mut rooms = serde_json::Map::new();
     for room in 0..60 {
@@ -63,8 +63,8 @@ fn maze(heard: &Heard, voice: &mut Voice) -> io::Result<Next> {
         rooms.insert(room.to_string(), json!({ "allOf": [door, { "not": { "not": door } }] }));
     }
     rooms.insert("60".to_owned(), json!({ "type": "object" }));
-    let mut list = polite::tools(&["odd"]);
+    let mut list = compliant::tools(&["odd"]);
     list["tools"][0]["inputSchema"] = json!({ "type": "object", "$ref": "#/$defs/0", "$defs": rooms });
-    voice.say(&polite::answered(heard.id(), &list))?;
-    Ok(Next::GoOn)
+    output.send(&compliant::answered(heard.id(), &list))?;
+    Ok(Flow::Continue)
 }

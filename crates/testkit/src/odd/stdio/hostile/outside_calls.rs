@@ -1,4 +1,4 @@
-//! Oddities outside any call: questions that nothing led to, lists that never rest, tasks that never end.
+//! Oddities outside calls: unsolicited requests, endless list changes, endless tasks.
 
 use std::io;
 
@@ -6,74 +6,74 @@ use serde_json::{Value, json};
 
 use super::on_call;
 use crate::odd::{
-    line::{Heard, Next, Oddity, Voice},
-    polite::{self, Speaks},
+    line::{ReceivedMessage, Flow, Oddity, Output},
+    compliant::{self, SupportedEras},
 };
 
-/// The oddity of this name.
+/// Oddity with this name.
 pub(super) fn find(name: &str) -> Option<Oddity> {
     Some(match name {
-        "asks-unasked" => asks_unasked,
+        "asks-outside_calls" => asks_outside_a_call,
         "restless" => restless,
         "endless-task" => endless_task,
         _ => return None,
     })
 }
 
-/// Whatever it hears first after its lists, it asks something of everybody, though nobody has called anything.
-fn asks_unasked(heard: &Heard, voice: &mut Voice) -> io::Result<Next> {
-    voice.answer(Speaks::Both, heard)?;
+/// Sends server requests after `tools/list`, without any call in flight.
+fn asks_outside_a_call(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    output.answer(SupportedEras::Both, heard)?;
     if heard.method == "tools/list" {
         let form = json!({ "message": "Your password?", "requestedSchema": { "type": "object", "properties": {} } });
-        voice.say(&polite::request(&json!("e"), "elicitation/create", &form))?;
-        voice.say(&polite::request(&json!("s"), "sampling/createMessage", &json!({ "messages": [] })))?;
+        output.send(&compliant::request(&json!("e"), "elicitation/create", &form))?;
+        output.send(&compliant::request(&json!("s"), "sampling/createMessage", &json!({ "messages": [] })))?;
     }
-    Ok(Next::GoOn)
+    Ok(Flow::Continue)
 }
 
-/// Says that its list has changed as often as it is asked for it.
-fn restless(heard: &Heard, voice: &mut Voice) -> io::Result<Next> {
-    answer_with(heard, voice, &json!({ "tools": { "listChanged": true } }))?;
+/// Notifies of list changes each time the list is requested.
+fn restless(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    answer_with(heard, output, &json!({ "tools": { "listChanged": true } }))?;
     if heard.method == "tools/list" {
         for _ in 0..100 {
-            voice.say(&polite::notification("notifications/tools/list_changed", &json!({})))?;
+            output.send(&compliant::notification("notifications/tools/list_changed", &json!({})))?;
         }
     }
-    Ok(Next::GoOn)
+    Ok(Flow::Continue)
 }
 
-/// Makes a task of every call of `odd`, which is under way for ever.
-fn endless_task(heard: &Heard, voice: &mut Voice) -> io::Result<Next> {
+/// Turns every call of `odd` into a task that never ends.
+fn endless_task(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
     let task = |status: &str| {
         json!({ "taskId": "sisyphus", "status": status, "createdAt": "2026-01-01T00:00:00Z",
             "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttlMs": 3_600_000, "pollIntervalMs": 20, "resultType": "complete" })
     };
     match heard.method.as_str() {
-        "tasks/get" => say(heard, voice, &task("working")),
-        "tasks/cancel" => say(heard, voice, &json!({ "resultType": "complete" })),
-        "tools/call" => on_call(heard, voice, |heard, voice| {
+        "tasks/get" => say(heard, output, &task("working")),
+        "tasks/cancel" => say(heard, output, &json!({ "resultType": "complete" })),
+        "tools/call" => on_call(heard, output, |heard, output| {
             let begun = json!({ "taskId": "sisyphus", "status": "working", "createdAt": "2026-01-01T00:00:00Z",
                 "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttlMs": 3_600_000, "pollIntervalMs": 20, "resultType": "task" });
-            say(heard, voice, &begun)
+            say(heard, output, &begun)
         }),
         _ => {
             let capabilities = json!({ "tools": {}, "extensions": { "io.modelcontextprotocol/tasks": {} } });
-            answer_with(heard, voice, &capabilities)
+            answer_with(heard, output, &capabilities)
         }
     }
 }
 
-fn say(heard: &Heard, voice: &mut Voice, result: &Value) -> io::Result<Next> {
-    voice.say(&polite::answered(heard.id(), result))?;
-    Ok(Next::GoOn)
+fn say(heard: &ReceivedMessage, output: &mut Output, result: &Value) -> io::Result<Flow> {
+    output.send(&compliant::answered(heard.id(), result))?;
+    Ok(Flow::Continue)
 }
 
-/// Answers with manners, but declares this.
-fn answer_with(heard: &Heard, voice: &mut Voice, capabilities: &Value) -> io::Result<Next> {
-    let Some(mut answer) = Speaks::Both.answer(&heard.message) else { return Ok(Next::GoOn) };
+/// Answers correctly, with these capabilities.
+fn answer_with(heard: &ReceivedMessage, output: &mut Output, capabilities: &Value) -> io::Result<Flow> {
+    let Some(mut answer) = SupportedEras::Both.answer(&heard.message) else { return Ok(Flow::Continue) };
     if answer["result"].get("capabilities").is_some() {
         answer["result"]["capabilities"] = capabilities.clone();
     }
-    voice.say(&answer)?;
-    Ok(Next::GoOn)
+    output.send(&answer)?;
+    Ok(Flow::Continue)
 }

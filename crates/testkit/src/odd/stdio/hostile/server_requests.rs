@@ -1,4 +1,4 @@
-//! Oddities with questions: too many, too long, too often, undeclared, or nobody's in particular.
+//! Oddities with server requests: too many, too long, undeclared, or of ambiguous origin.
 
 use std::io;
 
@@ -6,27 +6,27 @@ use serde_json::{Value, json};
 
 use super::{amount, on_call};
 use crate::odd::{
-    line::{Heard, Next, Oddity, Voice},
-    polite::{self, Speaks},
+    line::{ReceivedMessage, Flow, Oddity, Output},
+    compliant::{self, SupportedEras},
 };
 
-/// The oddity of this name.
+/// Oddity with this name.
 pub(super) fn find(name: &str) -> Option<Oddity> {
     Some(match name {
         "asks" => asks,
         "asks-undeclared" => asks_undeclared,
         "asks-between" => asks_between,
-        "asks-anyway" => |heard, voice| on_call(heard, voice, asks_anyway),
-        "rounds" => |heard, voice| on_call(heard, voice, |heard, voice| wants(heard, voice, &form_request(), "again")),
-        "retries" => |heard, voice| on_call(heard, voice, |heard, voice| wants(heard, voice, &json!({}), "again")),
-        "questions" => |heard, voice| on_call(heard, voice, questions),
-        "state" => |heard, voice| on_call(heard, voice, state),
-        "wants-undeclared" => |heard, voice| on_call(heard, voice, wants_undeclared),
-        "wants-nothing" => |heard, voice| {
-            on_call(heard, voice, |heard, voice| result(heard, voice, &json!({ "resultType": "input_required" })))
+        "asks-anyway" => |heard, output| on_call(heard, output, asks_anyway),
+        "rounds" => |heard, output| on_call(heard, output, |heard, output| wants(heard, output, &form_request(), "again")),
+        "retries" => |heard, output| on_call(heard, output, |heard, output| wants(heard, output, &json!({}), "again")),
+        "questions" => |heard, output| on_call(heard, output, questions),
+        "state" => |heard, output| on_call(heard, output, state),
+        "wants-undeclared" => |heard, output| on_call(heard, output, wants_undeclared),
+        "wants-nothing" => |heard, output| {
+            on_call(heard, output, |heard, output| result(heard, output, &json!({ "resultType": "input_required" })))
         },
-        "unknown-type" => |heard, voice| {
-            on_call(heard, voice, |heard, voice| result(heard, voice, &json!({ "resultType": "perhaps" })))
+        "unknown-type" => |heard, output| {
+            on_call(heard, output, |heard, output| result(heard, output, &json!({ "resultType": "perhaps" })))
         },
         _ => return None,
     })
@@ -40,116 +40,116 @@ fn form_request() -> Value {
     json!({ "who": { "method": "elicitation/create", "params": form() } })
 }
 
-fn result(heard: &Heard, voice: &mut Voice, result: &Value) -> io::Result<Next> {
-    voice.say(&polite::answered(heard.id(), result))?;
-    Ok(Next::GoOn)
+fn result(heard: &ReceivedMessage, output: &mut Output, result: &Value) -> io::Result<Flow> {
+    output.send(&compliant::answered(heard.id(), result))?;
+    Ok(Flow::Continue)
 }
 
 // === while the call is open ===
 
-/// So many questions at once; the answer counts what came back.
-fn asks(heard: &Heard, voice: &mut Voice) -> io::Result<Next> {
+/// Sends this many server requests at once; the answer counts the responses.
+fn asks(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
     match heard.method.as_str() {
         "tools/call" if heard.tool() == "odd" => {
-            voice.owe(Some(heard.message.clone()));
-            for number in 0..amount(voice)? {
-                voice.say(&polite::request(&json!(format!("q{number}")), "elicitation/create", &form()))?;
+            output.defer(Some(heard.message.clone()));
+            for number in 0..amount(output)? {
+                output.send(&compliant::request(&json!(format!("q{number}")), "elicitation/create", &form()))?;
             }
-            Ok(Next::GoOn)
+            Ok(Flow::Continue)
         }
         "result" | "error" => {
-            let count = |method: &str| voice.heard.get(method).copied().unwrap_or_default();
+            let count = |method: &str| output.heard.get(method).copied().unwrap_or_default();
             let (given, refused) = (count("result"), count("error"));
-            if given + refused == amount(voice)? {
-                answer_owed(voice, &format!("{given} given, {refused} refused"))?;
+            if given + refused == amount(output)? {
+                answer_deferred(output, &format!("{given} given, {refused} refused"))?;
             }
-            Ok(Next::GoOn)
+            Ok(Flow::Continue)
         }
-        _ => voice.answer(Speaks::Both, heard),
+        _ => output.answer(SupportedEras::Both, heard),
     }
 }
 
-/// Asks for a completion nobody offered; the answer says what was said to that.
-fn asks_undeclared(heard: &Heard, voice: &mut Voice) -> io::Result<Next> {
+/// Sends an undeclared sampling request; the answer contains the error code.
+fn asks_undeclared(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
     match heard.method.as_str() {
         "tools/call" if heard.tool() == "odd" => {
-            voice.owe(Some(heard.message.clone()));
-            voice.say(&polite::request(&json!("s"), "sampling/createMessage", &json!({ "messages": [] })))?;
-            Ok(Next::GoOn)
+            output.defer(Some(heard.message.clone()));
+            output.send(&compliant::request(&json!("s"), "sampling/createMessage", &json!({ "messages": [] })))?;
+            Ok(Flow::Continue)
         }
         "error" => {
-            answer_owed(voice, &format!("refused with {}", heard.message["error"]["code"]))?;
-            Ok(Next::GoOn)
+            answer_deferred(output, &format!("refused with {}", heard.message["error"]["code"]))?;
+            Ok(Flow::Continue)
         }
-        _ => voice.answer(Speaks::Both, heard),
+        _ => output.answer(SupportedEras::Both, heard),
     }
 }
 
-/// Logs and asks when two calls are under way; both answers say what came back.
-fn asks_between(heard: &Heard, voice: &mut Voice) -> io::Result<Next> {
+/// Logs and sends server requests while two calls are in flight; both answers contain the responses.
+fn asks_between(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
     match heard.method.as_str() {
         "tools/call" if heard.tool() == "odd" => {
-            voice.owe(Some(heard.message.clone()));
-            if voice.owed.len() == 2 {
-                let log = json!({ "level": "info", "data": "whose line is this?" });
-                voice.say(&polite::notification("notifications/message", &log))?;
-                voice.say(&polite::request(&json!("e"), "elicitation/create", &form()))?;
-                voice.say(&polite::request(&json!("r"), "roots/list", &json!({})))?;
+            output.defer(Some(heard.message.clone()));
+            if output.deferred.len() == 2 {
+                let log = json!({ "level": "info", "data": "which call is this for?" });
+                output.send(&compliant::notification("notifications/message", &log))?;
+                output.send(&compliant::request(&json!("e"), "elicitation/create", &form()))?;
+                output.send(&compliant::request(&json!("r"), "roots/list", &json!({})))?;
             }
-            Ok(Next::GoOn)
+            Ok(Flow::Continue)
         }
         "result" | "error" => {
             let said = match heard.message["id"].as_str() {
                 Some("e") => format!("elicitation: {}", heard.message["error"]["code"]),
                 _ => format!("roots: {}", heard.message["result"]["roots"]),
             };
-            voice.argument = format!("{}{said}; ", voice.argument);
-            if voice.argument.contains("elicitation") && voice.argument.contains("roots") {
-                let said = voice.argument.clone();
-                answer_owed(voice, &said)?;
+            output.argument = format!("{}{said}; ", output.argument);
+            if output.argument.contains("elicitation") && output.argument.contains("roots") {
+                let said = output.argument.clone();
+                answer_deferred(output, &said)?;
             }
-            Ok(Next::GoOn)
+            Ok(Flow::Continue)
         }
-        _ => voice.answer(Speaks::Both, heard),
+        _ => output.answer(SupportedEras::Both, heard),
     }
 }
 
-/// A request where no server may send one, then the answer.
-fn asks_anyway(heard: &Heard, voice: &mut Voice) -> io::Result<Next> {
-    voice.say(&polite::request(&json!("e"), "elicitation/create", &form()))?;
-    voice.answer(Speaks::Both, heard)
+/// Sends a request where the protocol forbids it, then the answer.
+fn asks_anyway(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    output.send(&compliant::request(&json!("e"), "elicitation/create", &form()))?;
+    output.answer(SupportedEras::Both, heard)
 }
 
-/// What is owed are the calls; all of them are answered with this text.
-fn answer_owed(voice: &mut Voice, text: &str) -> io::Result<()> {
-    for call in std::mem::take(&mut voice.owed) {
-        voice.say(&polite::answered(&call["id"], &polite::text(text)))?;
+/// Answers all deferred calls with this text.
+fn answer_deferred(output: &mut Output, text: &str) -> io::Result<()> {
+    for call in std::mem::take(&mut output.deferred) {
+        output.send(&compliant::answered(&call["id"], &compliant::text(text)))?;
     }
     Ok(())
 }
 
 // === in the place of an answer ===
 
-fn wants(heard: &Heard, voice: &mut Voice, requests: &Value, state: &str) -> io::Result<Next> {
+fn wants(heard: &ReceivedMessage, output: &mut Output, requests: &Value, state: &str) -> io::Result<Flow> {
     let wanted = json!({ "resultType": "input_required", "inputRequests": requests, "requestState": state });
-    result(heard, voice, &wanted)
+    result(heard, output, &wanted)
 }
 
-/// So many questions at once.
-fn questions(heard: &Heard, voice: &mut Voice) -> io::Result<Next> {
+/// Sends this many input requests at once.
+fn questions(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
     let question = json!({ "method": "elicitation/create", "params": form() });
-    let questions = (0..amount(voice)?).map(|number| (format!("q{number}"), question.clone()));
-    wants(heard, voice, &Value::Object(questions.collect()), "state")
+    let questions = (0..amount(output)?).map(|number| (format!("q{number}"), question.clone()));
+    wants(heard, output, &Value::Object(questions.collect()), "state")
 }
 
-/// Something of so many bytes to carry.
-fn state(heard: &Heard, voice: &mut Voice) -> io::Result<Next> {
-    let state = "x".repeat(amount(voice)?);
-    wants(heard, voice, &form_request(), &state)
+/// Request state of this many bytes.
+fn state(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    let state = "x".repeat(amount(output)?);
+    wants(heard, output, &form_request(), &state)
 }
 
-fn wants_undeclared(heard: &Heard, voice: &mut Voice) -> io::Result<Next> {
+fn wants_undeclared(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
     let question =
         json!({ "url": { "method": "elicitation/create", "params": { "mode": "url", "url": "https://x.example" } } });
-    wants(heard, voice, &question, "state")
+    wants(heard, output, &question, "state")
 }
