@@ -1,7 +1,6 @@
-//! What goes wrong on the way, in situations a caller can act on.
+//! Errors of this crate, by the situation a caller can act on.
 //!
-//! Every error has a stable word ([`WireError::code`]) that surfaces and embedding programs match on; the message
-//! is for people and may change.
+//! Every error has a stable code ([`WireError::code`]) for programs to match on; the message is for users and may change.
 
 use std::{fmt, time::Duration};
 
@@ -9,26 +8,26 @@ use http::StatusCode;
 
 use crate::message::{BadMessage, RpcError};
 
-/// Why a server could not be reached, understood or waited for.
+/// Why a request to a server failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum WireError {
-    /// No connection: name, address, TLS or process.
+    /// No connection: name resolution, TCP, TLS or process start failed.
     #[error("cannot reach {target}: {reason}")]
     Unreachable {
-        /// Address or command.
+        /// URL or command.
         target: String,
-        /// What the system said.
+        /// Message of the operating system or library.
         reason: String,
     },
-    /// A named clock ran out.
+    /// A timeout expired.
     #[error("no answer within {limit:?} ({kind})")]
     TimedOut {
-        /// Which clock.
+        /// The timeout that expired.
         kind: TimeoutKind,
-        /// What it was set to.
+        /// Its configured duration.
         limit: Duration,
     },
-    /// A peer sent more than it may.
+    /// A peer exceeded a bound.
     #[error("{what} is larger than the limit of {limit}")]
     TooLarge {
         /// Message, event, header, listing …
@@ -36,86 +35,86 @@ pub enum WireError {
         /// The bound, in bytes or items.
         limit: usize,
     },
-    /// A peer said something the protocol does not allow.
+    /// A peer violated the protocol.
     #[error("protocol violation: {0}")]
     Protocol(String),
-    /// We will not do what was asked.
+    /// The operation was refused, by the server or by this crate.
     #[error("refused: {0}")]
     Refused(String),
-    /// The stream or process is gone.
+    /// The stream or process has ended.
     #[error("the connection ended: {0}")]
     Ended(String),
-    /// The server wants credentials, or better ones.
-    #[error("authorization needed (HTTP {status})")]
+    /// The server requires credentials, or rejected those sent.
+    #[error("authorization required (HTTP {status})")]
     Unauthorized {
         /// 401 or 403.
         status: StatusCode,
         /// Each `WWW-Authenticate` header.
         challenges: Vec<String>,
     },
-    /// There is no token to show, though there will be one: whoever gives them does not answer.
-    #[error("no token for now: {0}")]
+    /// The authorization server does not respond, so there is no access token yet; retrying later may succeed.
+    #[error("no access token available: {0}")]
     NoToken(String),
-    /// What should be shown is kept where it cannot be read or written.
+    /// The credential store cannot be read or written.
     #[error("{0}")]
     Vault(String),
-    /// An HTTP status that carries no JSON-RPC answer.
+    /// An HTTP status without a JSON-RPC response.
     #[error("HTTP {status}{}", excerpt(body))]
     Status {
-        /// The status.
+        /// HTTP status code.
         status: StatusCode,
-        /// The beginning of the body.
+        /// Start of the body.
         body: String,
     },
     /// A redirect that is not followed.
     #[error("redirect to {location} not followed: {reason}")]
     Redirect {
-        /// Where to.
+        /// Target URL, without query and user info.
         location: String,
-        /// Why not.
+        /// Why it is not followed.
         reason: &'static str,
     },
     /// Too many requests are waiting for this server.
-    #[error("more than {limit} requests wait for this server")]
+    #[error("too many requests: {limit} already wait for this server")]
     Overloaded {
-        /// The bound.
+        /// Largest number of waiting requests.
         limit: usize,
     },
-    /// No revision both sides speak.
+    /// Client and server share no protocol revision.
     #[error("no common protocol revision: the server speaks {theirs}, we speak {ours}")]
     NoCommonRevision {
-        /// Their list.
+        /// Revisions of the server.
         theirs: String,
-        /// Our list.
+        /// Revisions of this client.
         ours: String,
     },
     /// The server answered the handshake with an error.
     #[error("the server refused the handshake: {0}")]
     Handshake(RpcError),
-    /// This server, in its revision, has no such thing.
+    /// The server's revision does not support this.
     #[error("{0}")]
     Unsupported(String),
 }
 
-/// The clocks that can run out.
+/// Which timeout expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeoutKind {
-    /// Opening a connection.
+    /// Timeout for opening a connection.
     Connect,
-    /// The handshake.
+    /// Timeout for one step of the handshake.
     Handshake,
-    /// No sign of life from a call; progress winds it up again.
+    /// Longest time without any event of a call; progress restarts it.
     Idle,
-    /// A call as a whole.
+    /// Timeout for a call as a whole.
     Total,
-    /// A subscription's acknowledgement.
+    /// Timeout for the acknowledgement of a subscription.
     Acknowledgement,
 }
 
 // === impl WireError ===
 
 impl WireError {
-    /// A stable word for programs.
+    /// Stable code for programs to match on.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Unreachable { .. } => "unreachable",

@@ -1,15 +1,15 @@
-//! One request on behalf of one caller, and everything that happens until it has exactly one end.
+//! One request of one caller and its events, up to exactly one outcome.
 //!
 //! ```text
-//!             ┌──────────────────────────── Exchange ───────────────────────────┐
-//!  request ──►│  Progress* · Log* · ServerRequest ─► Answer · ServerRequest ─► Answer · … · Outcome  │──► one end
-//!             └─────────────────────────────────────────────────────────────────┘
+//!             ┌────────────────────── Exchange ──────────────────────┐
+//!  request ──►│  Progress* · Log* · ServerRequest ─► Answer · …       │──► Outcome
+//!             └──────────────────────────────────────────────────────┘
 //! ```
 //!
-//! Nothing here knows a revision, a transport or a wire: those are the accents' ([`crate::up`], [`crate::down`]).
-//! An [`Exchange`] is the caller's end, a [`Feed`] the answering end. Whoever reaches a server gets an exchange and
-//! whoever serves gives one, so that a relay is a function from request to exchange. What lives outside an
-//! exchange is in [`crate::notice`]; a task outlives the exchange that made it and is named by its outcome.
+//! This module is independent of revision and transport, which the accents handle ([`crate::up`], [`crate::down`]).
+//! An [`Exchange`] is the caller's end, a [`Feed`] the answering end. A request to a server returns an exchange and a
+//! service returns one too, so that a relay is a function from request to exchange. Notifications outside an exchange
+//! are in [`crate::notice`]; a task outlives the exchange that created it and is named by its outcome.
 
 mod timer_pool;
 mod server_request;
@@ -50,105 +50,106 @@ use crate::{
     task::Task,
 };
 
-/// The caller's end. Dropping it before the end cancels the request, in the way its server asks for.
+/// The caller's end. Dropping it before the outcome cancels the request, as the server's revision and transport require.
 #[derive(Debug)]
 pub struct Exchange {
     source: Source,
     ended: bool,
 }
 
-/// Where what happens comes from.
+/// Source of the events.
 #[derive(Debug)]
 enum Source {
     /// The [`Feed`] at the other end.
     Feed { core: Arc<Core>, timer: PooledTimer, pending_io: PendingIo },
-    /// Somebody who stands in interceptor.
+    /// An interceptor that forwards the events of another exchange.
     Intercepted(Box<dyn ExchangeInterceptor>),
 }
 
-/// Somebody interceptor a caller and whoever answers: what happens passes through as it is looked at, so that standing in
-/// interceptor takes no task and no queue. Dropped before the end, it cancels.
+/// Forwards, and may change, the events between caller and answering side. Events pass through when the caller polls,
+/// so an interceptor needs no task and no queue. Dropping it before the outcome cancels.
 pub trait ExchangeInterceptor: fmt::Debug + Send {
-    /// The next thing that happens; `None` after the end.
+    /// Polls for the next event; `None` after the outcome.
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<ExchangeEvent>>;
 
-    /// The outcome is no longer wanted; the end is then [`Outcome::Cancelled`].
+    /// Cancels the request; the outcome is then [`Outcome::Cancelled`].
     fn cancel(&mut self, reason: &str);
 
-    /// How many progress and log happenings were dropped because nobody took them.
+    /// Number of progress and log events dropped because the caller did not read them in time.
     fn missed(&self) -> u64;
 }
 
-/// The answering end: tells, asks, and ends it once.
+/// The answering end: reports events, sends server requests, and ends the exchange once. Dropping it before the
+/// outcome ends the exchange with a failure.
 #[derive(Debug)]
 pub struct Feed {
     core: Arc<Core>,
 }
 
-/// What happens in an exchange.
+/// Event of an exchange.
 #[derive(Debug)]
 pub enum ExchangeEvent {
-    /// `progress`, `total`, `message` as they came, without a token.
+    /// `progress`, `total`, `message` as received, without the progress token.
     Progress(Raw),
-    /// `level`, `logger`, `data` as they came.
+    /// `level`, `logger`, `data` as received.
     Log(Raw),
-    /// The server wants something of the caller's side.
+    /// The server requests something of the client: elicitation, sampling or roots.
     ServerRequest(ServerRequest),
-    /// It no longer does.
+    /// The server cancelled this request.
     Withdrawn(ServerRequestId),
-    /// The one end.
+    /// The outcome; no event follows.
     Ended(Outcome),
 }
 
-/// The one way an exchange ended.
+/// How an exchange ended.
 #[derive(Clone, Debug)]
 pub enum Outcome {
-    /// A result, as it came.
+    /// A result, as received.
     Answered(Raw),
-    /// A JSON-RPC error, as it came.
+    /// A JSON-RPC error, as received.
     Refused(RpcError),
-    /// It did not get that far.
+    /// No response was received.
     Failed(WireError),
-    /// The caller did not want it any more.
+    /// The caller cancelled it.
     Cancelled,
-    /// A clock ran out; the server was told.
+    /// A timeout expired; the request was cancelled at the server.
     TimedOut {
-        /// Which clock.
+        /// The timeout that expired.
         kind: TimeoutKind,
-        /// What it was set to.
+        /// Its configured duration.
         limit: std::time::Duration,
     },
-    /// A task goes on in its place.
+    /// The server answered with a task that continues the work.
     HandedOff(Box<Task>),
 }
 
-/// Answers questions on behalf of a caller: a person, a model, a configuration.
+/// Answers server requests on behalf of a caller: by a user, a model or configuration.
 pub trait ServerRequestHandler: Send + Sync {
-    /// What may be asked. What is not declared here is never put to [`ServerRequestHandler::answer`].
+    /// Supported capabilities. Requests outside them are never passed to [`ServerRequestHandler::answer`].
     fn capabilities(&self) -> ClientCapabilities;
 
-    /// Answers one question.
-    fn answer(&self, question: ServerRequestDetails) -> BoxFuture<'_, Answer>;
+    /// Answers one server request.
+    fn answer(&self, request: ServerRequestDetails) -> BoxFuture<'_, Answer>;
 
-    /// A question came that could be about any of several requests, so nobody was shown it.
-    fn ambiguous(&self, _question: &ServerRequestDetails) {}
+    /// Called for a server request that could belong to any of several client requests and was therefore refused.
+    fn ambiguous(&self, _request: &ServerRequestDetails) {}
 }
 
 impl Outcome {
-    /// Of an exchange whose end somebody else has taken.
-    fn over() -> Self {
-        Self::Failed(WireError::Ended("the exchange was over".to_owned()))
+    /// Outcome of an exchange whose end was already read.
+    fn already_ended() -> Self {
+        Self::Failed(WireError::Ended("the exchange had already ended".to_owned()))
     }
 }
 
-/// Two ends of a new exchange.
-pub fn pair(terms: ExchangeTimeouts, unread: usize) -> (Exchange, Feed) {
-    pair_with(terms, unread, None)
+/// Creates the two ends of a new exchange; `unread` bounds the queue of unread events.
+pub fn pair(timeouts: ExchangeTimeouts, unread: usize) -> (Exchange, Feed) {
+    pair_with(timeouts, unread, None)
 }
 
-/// As [`pair`], with the timers of a connection.
-pub(crate) fn pair_with(terms: ExchangeTimeouts, unread: usize, timers: Option<TimerPool>) -> (Exchange, Feed) {
-    let core = Arc::new(Core::new(terms, unread));
+/// As [`pair`], with timers from the pool of a connection.
+pub(crate) fn pair_with(timeouts: ExchangeTimeouts, unread: usize, timers: Option<TimerPool>) -> (Exchange, Feed) {
+    let core = Arc::new(Core::new(timeouts, unread));
     let source = Source::Feed { core: Arc::clone(&core), timer: PooledTimer::new(timers), pending_io: PendingIo::none() };
     (Exchange { source, ended: false }, Feed { core })
 }
@@ -156,19 +157,19 @@ pub(crate) fn pair_with(terms: ExchangeTimeouts, unread: usize, timers: Option<T
 // === impl Exchange ===
 
 impl Exchange {
-    /// An exchange that has ended already.
+    /// Creates an exchange that has already ended.
     pub fn ended(outcome: Outcome) -> Self {
         let (exchange, feed) = pair(ExchangeTimeouts::unbounded(), 1);
         feed.end(outcome);
         exchange
     }
 
-    /// An exchange with somebody in interceptor.
+    /// Creates an exchange whose events come from an interceptor.
     pub fn through(interceptor: impl ExchangeInterceptor + 'static) -> Self {
         Self { source: Source::Intercepted(Box::new(interceptor)), ended: false }
     }
 
-    /// The same; whoever waits for it does this meanwhile.
+    /// Attaches I/O that is polled together with this exchange.
     pub(crate) fn with_pending_io(mut self, work: PendingIo) -> Self {
         if let Source::Feed { pending_io, .. } = &mut self.source {
             *pending_io = work;
@@ -176,27 +177,27 @@ impl Exchange {
         self
     }
 
-    /// The next thing that happens; `None` after the end.
+    /// Returns the next event; `None` after the outcome.
     pub async fn next(&mut self) -> Option<ExchangeEvent> {
         poll_fn(|context| self.poll_next(context)).await
     }
 
-    /// As [`Exchange::next`], by hand.
+    /// Poll version of [`Exchange::next`].
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<ExchangeEvent>> {
         if self.ended {
             return Poll::Ready(None);
         }
-        let happening = match &mut self.source {
+        let event = match &mut self.source {
             Source::Feed { core, timer, pending_io } => poll_feed(core, timer, pending_io, context),
             Source::Intercepted(interceptor) => interceptor.poll_next(context),
         };
-        if let Poll::Ready(happening) = &happening {
-            self.ended = matches!(happening, Some(ExchangeEvent::Ended(_)) | None);
+        if let Poll::Ready(event) = &event {
+            self.ended = matches!(event, Some(ExchangeEvent::Ended(_)) | None);
         }
-        happening
+        event
     }
 
-    /// Says that the outcome is no longer wanted; the end is then [`Outcome::Cancelled`].
+    /// Cancels the request; the outcome is then [`Outcome::Cancelled`].
     pub fn cancel(&mut self, reason: &str) {
         match &mut self.source {
             _ if self.ended => {}
@@ -208,7 +209,7 @@ impl Exchange {
         }
     }
 
-    /// The way to end it from elsewhere; nothing comes of that where somebody stands in interceptor.
+    /// Returns a handle that can cancel this exchange from elsewhere. For an intercepted exchange the handle does nothing.
     pub fn cancel_handle(&self) -> CancelHandle {
         let core = match &self.source {
             Source::Feed { core, .. } => Arc::downgrade(core),
@@ -217,7 +218,7 @@ impl Exchange {
         CancelHandle { core }
     }
 
-    /// How many progress and log happenings were dropped because nobody took them.
+    /// Number of progress and log events dropped because the caller did not read them in time.
     pub fn missed(&self) -> u64 {
         match &self.source {
             Source::Feed { core, .. } => core.missed(),
@@ -225,50 +226,49 @@ impl Exchange {
         }
     }
 
-    /// Goes through to the end; nobody answers questions and nobody looks at progress.
+    /// Waits for the outcome; ignores progress and answers server requests with [`Answer::Unavailable`].
     pub async fn outcome(mut self) -> Outcome {
         loop {
             match self.next().await {
                 Some(ExchangeEvent::Ended(outcome)) => return outcome,
-                Some(ExchangeEvent::ServerRequest(ask)) => ask.answer(Answer::Unavailable),
+                Some(ExchangeEvent::ServerRequest(request)) => request.answer(Answer::Unavailable),
                 Some(_) => {}
-                None => return Outcome::over(),
+                None => return Outcome::already_ended(),
             }
         }
     }
 
-    /// Goes through to the end: questions go to `handler`, everything else is shown to `see`.
+    /// Waits for the outcome; passes server requests to `handler` and all other events to `see`.
     pub async fn outcome_with(mut self, handler: Option<&dyn ServerRequestHandler>, mut see: impl FnMut(&ExchangeEvent)) -> Outcome {
         let mut answering = FuturesUnordered::new();
         let mut open: Vec<(ServerRequestId, AbortHandle)> = Vec::new();
         loop {
-            let happening = tokio::select! {
-                happening = self.next() => happening,
+            let event = tokio::select! {
+                event = self.next() => event,
                 Some(_) = answering.next(), if !answering.is_empty() => continue,
             };
-            match happening {
+            match event {
                 Some(ExchangeEvent::Ended(outcome)) => return outcome,
-                Some(ExchangeEvent::ServerRequest(ask)) => match handler {
+                Some(ExchangeEvent::ServerRequest(request)) => match handler {
                     Some(handler) => {
                         let (handle, registration) = AbortHandle::new_pair();
-                        open.push((ask.details.id, handle));
+                        open.push((request.details.id, handle));
                         answering.push(Abortable::new(
                             async move {
-                                let answer = handler.answer(ask.details.clone()).await;
-                                ask.answer(answer);
+                                let answer = handler.answer(request.details.clone()).await;
+                                request.answer(answer);
                             },
                             registration,
                         ));
                     }
-                    None => ask.answer(Answer::Unavailable),
+                    None => request.answer(Answer::Unavailable),
                 },
-                Some(ExchangeEvent::Withdrawn(ask)) => {
-                    // Whoever was answering need not go on.
-                    open.iter().filter(|(open, _)| *open == ask).for_each(|(_, handle)| handle.abort());
-                    see(&ExchangeEvent::Withdrawn(ask));
+                Some(ExchangeEvent::Withdrawn(id)) => {
+                    open.iter().filter(|(open, _)| *open == id).for_each(|(_, handle)| handle.abort());
+                    see(&ExchangeEvent::Withdrawn(id));
                 }
                 Some(other) => see(&other),
-                None => return Outcome::over(),
+                None => return Outcome::already_ended(),
             }
         }
     }
@@ -283,91 +283,91 @@ impl Drop for Exchange {
     }
 }
 
-/// The next thing that the feed tells, or that a clock has run out.
+/// Polls for the next event of the feed, or a timeout.
 fn poll_feed(core: &Core, timer: &mut PooledTimer, pending_io: &mut PendingIo, context: &mut Context<'_>) -> Poll<Option<ExchangeEvent>> {
-    if pending_io.is_open() {
-        // What comes of it is seen right below.
+    if pending_io.is_pending() {
+        // Events caused by this I/O are read right below, so the caller need not be woken for them.
         core.clear_caller_waker();
         pending_io.poll(context);
     }
-    let (at, clock, limit) = match core.poll(context) {
+    let (at, kind, limit) = match core.poll(context) {
         Ok(end @ ExchangeEvent::Ended(_)) => return Poll::Ready(Some(end)),
-        // Whoever never falls silent must not keep the caller from noticing that time is up.
-        Ok(happening) => match core.overdue() {
+        // A server that sends events without pause must not keep the total timeout from being noticed.
+        Ok(event) => match core.overdue() {
             Some(limit) => (None, TimeoutKind::Total, limit),
-            None => return Poll::Ready(Some(happening)),
+            None => return Poll::Ready(Some(event)),
         },
         Err(None) => return Poll::Pending,
-        Err(Some((at, clock, limit))) => (Some(at), clock, limit),
+        Err(Some((at, kind, limit))) => (Some(at), kind, limit),
     };
     if at.is_some_and(|at| timer.poll(at, context).is_pending()) {
         return Poll::Pending;
     }
     *pending_io = PendingIo::none();
-    Poll::Ready(Some(time_out(core, clock, limit)))
+    Poll::Ready(Some(time_out(core, kind, limit)))
 }
 
-fn time_out(core: &Core, clock: TimeoutKind, limit: std::time::Duration) -> ExchangeEvent {
+fn time_out(core: &Core, kind: TimeoutKind, limit: std::time::Duration) -> ExchangeEvent {
     core.leave("timed out");
-    ExchangeEvent::Ended(Outcome::TimedOut { kind: clock, limit })
+    ExchangeEvent::Ended(Outcome::TimedOut { kind, limit })
 }
 
 // === impl Feed ===
 
 impl Feed {
-    /// Reports progress: `params` without a token.
+    /// Reports progress; `params` without the progress token.
     pub fn progress(&self, params: Raw) {
         self.core.push_event(ExchangeEvent::Progress(params));
     }
 
-    /// Reports a log line.
+    /// Reports a log message.
     pub fn log(&self, params: Raw) {
         self.core.push_event(ExchangeEvent::Log(params));
     }
 
-    /// Puts a question to the caller's side; resolves when it is answered or can no longer be.
-    pub fn ask(&self, question: ServerRequestDetails) -> impl Future<Output = Answer> + Send + 'static {
-        let answer = self.core.ask(question);
+    /// Sends a server request to the caller; resolves when it is answered or can no longer be answered.
+    pub fn ask(&self, request: ServerRequestDetails) -> impl Future<Output = Answer> + Send + 'static {
+        let answer = self.core.ask(request);
         async move { answer.await.unwrap_or_else(|_| Answer::Unavailable) }
     }
 
-    /// Takes a question back.
-    pub fn withdraw(&self, ask: ServerRequestId) {
-        self.core.close_server_request(ask);
-        self.core.push_event(ExchangeEvent::Withdrawn(ask));
+    /// Cancels a server request.
+    pub fn withdraw(&self, id: ServerRequestId) {
+        self.core.close_server_request(id);
+        self.core.push_event(ExchangeEvent::Withdrawn(id));
     }
 
-    /// Ends the exchange; false when it had ended already.
+    /// Ends the exchange; returns false if it had already ended.
     pub fn end(&self, outcome: Outcome) -> bool {
         self.core.end(outcome)
     }
 
-    /// Called once when the caller leaves before the end, with the reason.
+    /// Registers `act`, called once with the reason if the caller cancels before the outcome.
     pub fn when_cancelled(&self, act: impl FnOnce(&str) + Send + 'static) {
         self.core.when_cancelled(Box::new(act));
     }
 
-    /// Resolves when the caller has left.
+    /// Resolves when the caller has cancelled.
     pub async fn cancelled(&self) {
         poll_fn(|context| self.core.poll_left(context)).await;
     }
 
-    /// Whether the caller has left.
+    /// Whether the caller has cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.core.has_left()
     }
 
-    /// Whether nobody looks any more: the caller's end is gone.
+    /// Whether the caller's end was dropped.
     pub(crate) fn is_gone(&self) -> bool {
         self.core.is_gone()
     }
 
-    /// Whether this question waits for an answer.
-    pub fn is_open(&self, ask: ServerRequestId) -> bool {
-        self.core.is_open(ask)
+    /// Whether this server request waits for an answer.
+    pub fn is_open(&self, id: ServerRequestId) -> bool {
+        self.core.is_open(id)
     }
 
-    /// Questions that wait for an answer.
+    /// Number of server requests that wait for an answer.
     pub fn open_server_requests(&self) -> usize {
         self.core.open_server_requests()
     }
@@ -376,7 +376,7 @@ impl Feed {
 impl Drop for Feed {
     fn drop(&mut self) {
         if !self.core.is_over() {
-            self.core.end(Outcome::Failed(WireError::Ended("the answering side went away".to_owned())));
+            self.core.end(Outcome::Failed(WireError::Ended("the handler ended without a result".to_owned())));
         }
     }
 }

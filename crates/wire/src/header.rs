@@ -1,4 +1,5 @@
-//! `MCP-*`, `Mcp-*` and `Mcp-Param-*`: made from the body on the way up, checked against the body on the way down.
+//! MCP headers (`MCP-*`, `Mcp-*`, `Mcp-Param-*`): made from the body of upstream requests, checked against the body of
+//! downstream requests.
 
 use std::borrow::Cow;
 
@@ -6,72 +7,72 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::{
-    json::{Kind, Raw},
-    message::usual_method,
+    json::{JsonKind, Raw},
+    message::common_method,
     revision::Revision,
 };
 
-/// The revision of a request.
+/// Protocol revision of a request.
 pub const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
-/// The session of a stateful server.
+/// Session id of a stateful server.
 pub const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
-/// The method, outside the body.
+/// JSON-RPC method, repeated from the body.
 pub const METHOD: HeaderName = HeaderName::from_static("mcp-method");
-/// The tool, prompt, resource or task, outside the body.
+/// Tool, prompt, resource or task, repeated from the body.
 pub const NAME: HeaderName = HeaderName::from_static("mcp-name");
-/// Where a broken stream goes on.
+/// Id of the last event received before a stream broke.
 pub const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// Integers a header may carry: those every JSON reader keeps exactly.
+/// Largest integer in a header: what every JSON parser represents exactly.
 const MAX_SAFE_INTEGER: i64 = (1 << 53) - 1;
 
-/// An argument that a tool's schema wants in a header.
+/// A tool argument that its schema (`x-mcp-header`) repeats in a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParamHeader {
-    /// `Mcp-Param-…`
+    /// Header name, `mcp-param-…`.
     pub name: HeaderName,
-    /// The way to the argument, from the root of the arguments.
+    /// Keys from the root of the arguments to the argument.
     pub path: Vec<String>,
-    /// Compared as a number.
+    /// Whether the value is compared as a number.
     pub integer: bool,
 }
 
-/// An `x-mcp-header` that no client may follow; its tool is left out of the list.
+/// An invalid `x-mcp-header` annotation; its tool is not listed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid x-mcp-header at `{path}`: {reason}")]
 pub struct InvalidAnnotation {
-    /// Where in the schema.
+    /// Path in the schema.
     pub path: String,
-    /// Why.
+    /// Why it is invalid.
     pub reason: &'static str,
 }
 
-/// Header and body disagree.
+/// A header that is missing, malformed or differs from the body.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{header} {problem}")]
 pub struct HeaderMismatch {
-    /// The header.
+    /// Header name.
     pub header: String,
-    /// What is wrong with it.
+    /// What is wrong with the header.
     pub problem: &'static str,
 }
 
-/// The headers every stateless request carries.
+/// Returns the headers that every stateless request carries.
 pub(crate) fn standard(revision: Revision, method: &str, params: Option<&Raw>) -> Vec<(HeaderName, HeaderValue)> {
-    // With room for what every POST adds.
+    // Room for the headers that every POST adds.
     let mut headers = Vec::with_capacity(8);
     headers.push((PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str())));
-    if let Some(value) = usual_method(method.as_bytes()).map(HeaderValue::from_static).or_else(|| encode(method)) {
+    if let Some(value) = common_method(method.as_bytes()).map(HeaderValue::from_static).or_else(|| encode(method)) {
         headers.push((METHOD, value));
     }
-    if let Some(name) = named(method, params).and_then(|name| encode_raw(&name)) {
+    if let Some(name) = name_param(method, params).and_then(|name| encode_raw(&name)) {
         headers.push((NAME, name));
     }
     headers
 }
 
-/// What `Mcp-Name` repeats.
-fn named(method: &str, params: Option<&Raw>) -> Option<Raw> {
+/// The param that `Mcp-Name` repeats.
+fn name_param(method: &str, params: Option<&Raw>) -> Option<Raw> {
     let key = match method {
         "tools/call" | "prompts/get" => "name",
         "resources/read" => "uri",
@@ -81,7 +82,7 @@ fn named(method: &str, params: Option<&Raw>) -> Option<Raw> {
     params.and_then(|params| params.get(key))
 }
 
-/// As [`encode`], of a JSON string; one that is plain is not copied.
+/// As [`encode`], for a JSON string; a plain string is not copied.
 fn encode_raw(value: &Raw) -> Option<HeaderValue> {
     let text = value.as_bytes();
     let plain = |byte: &u8| (0x21..=0x7e).contains(byte) && !matches!(byte, b'\\' | b'=');
@@ -93,7 +94,7 @@ fn encode_raw(value: &Raw) -> Option<HeaderValue> {
     }
 }
 
-/// A value as a header spells it: plain where it can be, else base64 between markers.
+/// Encodes a value for a header: plain if possible, otherwise base64 between markers.
 pub(crate) fn encode(value: &str) -> Option<HeaderValue> {
     let printable = value.bytes().all(|byte| (0x20..=0x7e).contains(&byte));
     let trimmed = value.trim_matches([' ', '\t']) == value;
@@ -106,7 +107,7 @@ pub(crate) fn encode(value: &str) -> Option<HeaderValue> {
     HeaderValue::from_str(&text).ok()
 }
 
-/// The value a header spells; `None` where it is malformed.
+/// Decodes a header value; `None` if malformed.
 pub(crate) fn decode(header: &HeaderValue) -> Option<String> {
     let text = std::str::from_utf8(header.as_bytes()).ok()?.trim_matches([' ', '\t']);
     if !text.bytes().all(|byte| (0x20..=0x7e).contains(&byte) || byte == b'\t') {
@@ -121,7 +122,7 @@ pub(crate) fn decode(header: &HeaderValue) -> Option<String> {
 const MARK: &str = "=?base64?";
 const END: &str = "?=";
 
-/// The arguments a schema wants in headers; an error when any annotation is invalid.
+/// Returns the arguments that a schema repeats in headers; an error if any annotation is invalid.
 pub fn param_headers(schema: &Raw) -> Result<Vec<ParamHeader>, InvalidAnnotation> {
     if !may_have_annotations(schema) {
         return Ok(Vec::new());
@@ -132,26 +133,26 @@ pub fn param_headers(schema: &Raw) -> Result<Vec<ParamHeader>, InvalidAnnotation
         if headers[..index].iter().any(|other| other.name == header.name) {
             return Err(InvalidAnnotation {
                 path: header.path.join("."),
-                reason: "another argument has the same name",
+                reason: "another argument has the same header name",
             });
         }
     }
     Ok(headers)
 }
 
-/// Whether there can be an annotation: most schemas have none, and it takes no parsing to see that.
+/// Whether the text may contain an annotation; a cheap check without parsing, since most schemas have none.
 pub(crate) fn may_have_annotations(text: &Raw) -> bool {
     text.may_mention(ANNOTATION)
 }
 
 const ANNOTATION: &str = "x-mcp-header";
 
-/// Whether an annotation may stand here.
+/// Whether an annotation is allowed at this position.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// Only `properties` keys lead here.
+    /// Reached through `properties` only.
     Reachable,
-    /// Something else does: `items`, `oneOf`, `$defs` …
+    /// Reached through `items`, `oneOf`, `$defs` or similar.
     Elsewhere,
 }
 
@@ -161,13 +162,13 @@ fn walk(
     place: Place,
     headers: &mut Vec<ParamHeader>,
 ) -> Result<(), InvalidAnnotation> {
-    if schema.kind() == Kind::Array {
+    if schema.kind() == JsonKind::Array {
         return schema.elements().iter().try_for_each(|inner| walk(inner, path, Place::Elsewhere, headers));
     }
     for member in schema.members() {
         match member.key.as_str() {
             ANNOTATION => headers.push(annotation(schema, &member.value, path, place)?),
-            "properties" if member.value.kind() == Kind::Object => {
+            "properties" if member.value.kind() == JsonKind::Object => {
                 for property in member.value.members() {
                     path.push(property.key);
                     walk(&property.value, path, place, headers)?;
@@ -176,7 +177,7 @@ fn walk(
             }
             // Data, not schemas.
             "const" | "enum" | "default" | "examples" => {}
-            _ if matches!(member.value.kind(), Kind::Object | Kind::Array) => {
+            _ if matches!(member.value.kind(), JsonKind::Object | JsonKind::Array) => {
                 walk(&member.value, path, Place::Elsewhere, headers)?;
             }
             _ => {}
@@ -190,8 +191,8 @@ fn annotation(schema: &Raw, value: &Raw, path: &[String], place: Place) -> Resul
     if place == Place::Elsewhere || path.is_empty() {
         return invalid("not reachable through `properties` alone");
     }
-    let Some(text) = value.as_str().filter(|text| !text.is_empty()) else { return invalid("not a non-empty string") };
-    let Ok(name) = HeaderName::try_from(format!("mcp-param-{text}")) else { return invalid("not a header name") };
+    let Some(text) = value.as_str().filter(|text| !text.is_empty()) else { return invalid("must be a non-empty string") };
+    let Ok(name) = HeaderName::try_from(format!("mcp-param-{text}")) else { return invalid("not a valid header name") };
     let kind = schema.get("type");
     match kind.as_ref().and_then(Raw::as_str).as_deref() {
         Some("string" | "boolean") => Ok(ParamHeader { name, path: path.to_vec(), integer: false }),
@@ -200,7 +201,7 @@ fn annotation(schema: &Raw, value: &Raw, path: &[String], place: Place) -> Resul
     }
 }
 
-/// The headers these arguments call for.
+/// Returns the headers for these arguments.
 pub(crate) fn from_arguments(annotated: &[ParamHeader], arguments: Option<&Raw>) -> Vec<(HeaderName, HeaderValue)> {
     let value = |param: &ParamHeader| {
         let text = argument_text(&argument(param, arguments)?)?;
@@ -214,30 +215,30 @@ fn argument(param: &ParamHeader, arguments: Option<&Raw>) -> Option<Raw> {
     for key in &param.path {
         value = value.get(key)?;
     }
-    (value.kind() != Kind::Null).then_some(value)
+    (value.kind() != JsonKind::Null).then_some(value)
 }
 
 fn argument_text(value: &Raw) -> Option<String> {
     match value.kind() {
-        Kind::String => value.as_str().map(Cow::into_owned),
-        Kind::Boolean => Some(value.to_string()),
-        Kind::Number => {
-            let number = whole(&value.text())?;
+        JsonKind::String => value.as_str().map(Cow::into_owned),
+        JsonKind::Boolean => Some(value.to_string()),
+        JsonKind::Number => {
+            let number = parse_integer(&value.text())?;
             (number.abs() <= MAX_SAFE_INTEGER).then(|| number.to_string())
         }
-        Kind::Object | Kind::Array | Kind::Null => None,
+        JsonKind::Object | JsonKind::Array | JsonKind::Null => None,
     }
 }
 
-/// `42`, also when spelled `42.0`.
-fn whole(text: &str) -> Option<i64> {
+/// Parses an integer; accepts `42.0`.
+fn parse_integer(text: &str) -> Option<i64> {
     let digits = text
         .split_once('.')
         .map_or(text, |(whole, rest)| if rest.bytes().all(|byte| byte == b'0') { whole } else { text });
     digits.parse().ok()
 }
 
-/// Checks the headers of a stateless request against its body, the version excepted.
+/// Checks the headers of a stateless request against its body, except for the version.
 pub(crate) fn check(
     headers: &HeaderMap,
     method: &str,
@@ -245,7 +246,7 @@ pub(crate) fn check(
     annotated: &[ParamHeader],
 ) -> Result<(), HeaderMismatch> {
     expect(headers, &METHOD, method)?;
-    if let Some(name) = named(method, params).as_ref().and_then(Raw::as_str) {
+    if let Some(name) = name_param(method, params).as_ref().and_then(Raw::as_str) {
         expect(headers, &NAME, &name)?;
     }
     let arguments = if annotated.is_empty() { None } else { params.and_then(|params| params.get("arguments")) };
@@ -253,9 +254,9 @@ pub(crate) fn check(
         let text = argument(param, arguments.as_ref()).as_ref().and_then(argument_text);
         match (text, headers.get(&param.name)) {
             (None, None) => {}
-            (None, Some(_)) => return mismatch(&param.name, "is given for an argument that is not"),
+            (None, Some(_)) => return mismatch(&param.name, "is set, but the body has no such argument"),
             (Some(text), _) if param.integer => {
-                let given = headers.get(&param.name).and_then(decode).and_then(|given| whole(&given));
+                let given = headers.get(&param.name).and_then(decode).and_then(|given| parse_integer(&given));
                 if given.map(|number| number.to_string()) != Some(text) {
                     return mismatch(&param.name, "does not match the body");
                 }
@@ -266,22 +267,23 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// The one value of a header: where there are two, whoever reads the first and whoever reads the last disagree.
-pub(crate) fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<&'a HeaderValue, &'static str> {
+/// Returns the value of a header that must occur exactly once: with two values, intermediaries and servers could disagree
+/// on which one counts.
+pub(crate) fn single_value<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<&'a HeaderValue, &'static str> {
     let mut given = headers.get_all(name).iter();
     match (given.next(), given.next()) {
         (None, _) => Err("is missing"),
         (Some(value), None) => Ok(value),
-        (Some(_), Some(_)) => Err("is given twice"),
+        (Some(_), Some(_)) => Err("is set more than once"),
     }
 }
 
 fn expect(headers: &HeaderMap, name: &HeaderName, value: &str) -> Result<(), HeaderMismatch> {
-    let given = match only(headers, name) {
+    let given = match single_value(headers, name) {
         Ok(given) => given,
         Err(problem) => return mismatch(name, problem),
     };
-    if spells(given, value) {
+    if equals_plain(given, value) {
         return Ok(());
     }
     match decode(given) {
@@ -291,8 +293,8 @@ fn expect(headers: &HeaderMap, name: &HeaderName, value: &str) -> Result<(), Hea
     }
 }
 
-/// Whether a header says this value as it is: nothing in it would be trimmed or is a mark of another spelling.
-fn spells(given: &HeaderValue, value: &str) -> bool {
+/// Whether the header equals this value literally, without anything to trim or decode.
+fn equals_plain(given: &HeaderValue, value: &str) -> bool {
     let plain = |byte: u8| (0x21..=0x7e).contains(&byte) && byte != b'=';
     given.as_bytes() == value.as_bytes() && value.bytes().all(plain)
 }
@@ -313,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_plain_where_they_can_be_and_come_back_either_way() {
+    fn values_are_plain_where_possible_and_round_trip() {
         for (value, spelled) in [
             ("us-west1", "us-west1"),
             ("a b", "a b"),
@@ -333,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn annotations_are_valid_only_on_the_straight_way() {
+    fn annotations_are_valid_only_under_properties() {
         let schema = raw(r#"{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"},
             "deep":{"type":"object","properties":{"n":{"type":"integer","x-mcp-header":"N"}}}}}"#);
         let headers = param_headers(&schema).unwrap();

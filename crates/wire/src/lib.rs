@@ -1,20 +1,21 @@
-//! MCP messages and the ways they travel: every revision, every transport, both faces.
+//! MCP messages and transports: every protocol revision and every transport, as client (upstream) and as server
+//! (downstream).
 //!
-//! The way of a message, in reading order:
+//! Modules, in reading order:
 //!
-//! | module | in one sentence |
+//! | module | responsibility |
 //! |---|---|
-//! | [`json`] | text that was checked once and is carried unread |
-//! | [`message`] | one JSON-RPC message, views of it, and the only edits |
-//! | [`exchange`] | one request and everything until its one end, without a year |
-//! | [`task`] | a request that goes on after its exchange |
-//! | [`notice`] | what happens outside any exchange |
-//! | [`up`] | a server as we reach it: the accents, the probe, the transports |
-//! | [`down`] | a service as others reach it: the same, the other way round |
-//! | [`limit`] | the bounds on strangers |
-//! | [`error`] | what goes wrong, with stable words |
+//! | [`json`] | JSON text that is validated once and passed on without parsing |
+//! | [`message`] | one JSON-RPC message, typed views of it, and all edits to it |
+//! | [`exchange`] | one request and its events up to exactly one outcome, independent of the revision |
+//! | [`task`] | work that continues after its exchange has ended |
+//! | [`notice`] | notifications outside any exchange |
+//! | [`up`] | connections to servers: accents, era probe, transports |
+//! | [`down`] | serving clients: accents, sessions, transports |
+//! | [`limit`] | bounds on everything a remote party controls |
+//! | [`error`] | errors, with stable codes |
 //!
-//! Nothing here knows configuration files, catalogs, policies, SQL or a terminal.
+//! This crate does not know configuration files, catalogs, policies, SQL or a terminal.
 #![warn(missing_docs)]
 
 pub mod down;

@@ -1,65 +1,65 @@
-//! The bounds on strangers: every size, count and depth a peer could choose has a limit here.
+//! Bounds on remote parties: every size, count and depth that a peer controls has a limit here.
 //!
-//! Each is a named constant with its reason, and a field of [`Limits`] for whoever needs another value. Over a
-//! bound, the one request concerned fails; the connection lives on where the protocol allows.
+//! Each bound is a named constant, the default of a field of [`Limits`]. A request that exceeds a bound fails; the
+//! connection stays open where the protocol allows it.
 
-/// A larger message is refused: no tool result a person or model reads is bigger, and it is held in memory.
+/// Largest message in bytes. Messages are held in memory.
 pub const MESSAGE_BYTES: usize = 64 * 1024 * 1024;
-/// A line of this many times the bound on a message, still without an end, is not going to have one: nobody reads on.
+/// A line longer than this many times the message limit, still without a line break, ends the connection.
 pub const ENDLESS_LINE: usize = 8;
-/// JSON nested deeper than this is an attack on somebody's stack.
+/// Deepest nesting of JSON; deeper JSON could overflow the stack of a recursive parser.
 pub const DEPTH: usize = 128;
-/// Messages of one batch, in the one revision that has them.
+/// Messages in one batch (2025-03-26 only).
 pub const BATCH_MESSAGES: usize = 1_000;
-/// One server-sent event: a message and its field names.
+/// Largest server-sent event in bytes: a message and its field names.
 pub const EVENT_BYTES: usize = MESSAGE_BYTES + 64 * 1024;
-/// All header lines of one HTTP message together.
+/// Largest HTTP header section in bytes.
 pub const HEADER_BYTES: usize = 64 * 1024;
-/// Header lines of one HTTP message.
+/// Header fields of one HTTP message.
 pub const HEADER_COUNT: usize = 128;
-/// Pages of one listing; a server that needs more is going in circles.
+/// Pages of one listing; more suggest a cursor loop.
 pub const LISTING_PAGES: usize = 1_000;
 /// Items of one listing, over all pages.
 pub const LISTING_ITEMS: usize = 20_000;
-/// Bytes of one listing, over all pages: as much as one message may have.
+/// Bytes of one listing, over all pages.
 pub const LISTING_BYTES: usize = MESSAGE_BYTES;
-/// Requests of ours that one server may owe us an answer to.
+/// Requests to one server that wait for a response.
 pub const CONCURRENT_REQUESTS: usize = 1_024;
-/// How often a server may answer one request with further questions.
+/// How often a server may answer one request with `input_required`.
 pub const ROUNDS: usize = 10;
-/// Questions in one round, and questions of one legacy call that are open at the same time.
+/// Server requests in one round, and open server requests of one legacy call.
 pub const SERVER_REQUESTS_PER_ROUND: usize = 16;
-/// What a server may hand us to carry from one round to the next.
+/// Largest `requestState` in bytes.
 pub const REQUEST_STATE_BYTES: usize = 256 * 1024;
-/// Happenings of one exchange that its caller has not yet taken; the oldest progress and logs give way.
+/// Unread events of one exchange; beyond it the oldest progress and log events are dropped.
 pub const UNREAD_EVENTS: usize = 256;
-/// Notices nobody has taken yet; a slow listener is told how many it missed.
+/// Unread notices of one listener; a slow listener gets the number of dropped notices instead.
 pub const UNREAD_NOTICES: usize = 256;
-/// Bytes waiting to be written to one peer.
+/// Bytes queued for writing to one peer.
 pub const UNSENT_BYTES: usize = 2 * MESSAGE_BYTES;
-/// Times one broken stream is taken up again without anything new arriving.
+/// Attempts to resume a broken stream without a new event arriving.
 pub const RESUMPTIONS: usize = 5;
-/// Longest wait a server may impose before its stream is taken up again, in milliseconds.
+/// Longest `retry` delay a server may set for resuming its stream, in milliseconds.
 pub const RETRY_MILLIS: u64 = 60_000;
 /// Redirects followed for one request, all on the same origin.
 pub const REDIRECTS: usize = 3;
-/// Events of one stream that are kept for a caller that is slow or has lost its connection; see `down::stream`.
+/// Events of one stream kept for a slow or disconnected client; see `down::stream`.
 pub const STREAM_EVENTS: usize = 256;
-/// Bytes of them; one event always has room.
+/// Bytes of these events; one event is always kept.
 pub const STREAM_BYTES: usize = 1024 * 1024;
-/// Streams of one session that are over and that nobody has taken yet.
+/// Finished, unread streams kept for one session.
 pub const KEPT_STREAMS: usize = 32;
-/// Bytes of them; the newest always has room.
+/// Bytes of these streams; the newest stream is always kept.
 pub const KEPT_STREAM_BYTES: usize = MESSAGE_BYTES;
-/// A larger stream is let go as soon as it was handed to its connection.
+/// A larger stream is dropped as soon as it was handed to its connection.
 pub const TAKEN_STREAM_BYTES: usize = 16 * 1024;
-/// Calls that wait for their caller to come back with answers, of one downstream or of all on the same premises.
+/// Parked calls (waiting for the client's answers) of one downstream, or of all that share one session store.
 pub const PARKED_CALLS: usize = 1_000;
-/// Those of one caller.
+/// Parked calls of one caller.
 pub const PARKED_CALLS_PER_CALLER: usize = 100;
-/// Legacy sessions of one downstream, or of all on the same premises.
+/// Legacy sessions of one downstream, or of all that share one session store.
 pub const SESSIONS: usize = 4_096;
-/// Those of one caller; with more, its own that was left alone for longest gives way.
+/// Legacy sessions of one caller; beyond it the caller's least recently used session is closed.
 pub const SESSIONS_PER_CALLER: usize = 1_024;
 
 /// The bounds in force for one connection or one downstream.

@@ -1,9 +1,9 @@
-//! Messages framed by lines, over any pair of byte streams: the same for both downstreams.
+//! Newline-delimited messages over any pair of byte streams, for upstream and downstream.
 //!
-//! [`LineReader`] gives one message per line and survives lines that are too long, not those without an end.
-//! [`LineWriter`] writes a message where it is sent, as far as the stream takes it without waiting; what is sent while a
-//! write is under way is gathered and written at once by a task of its own. Sending never waits. Who speaks over the
-//! lines is decided in [`crate::up`] and [`crate::down`].
+//! [`LineReader`] returns one message per line and skips lines that are too long; it fails on a line without an end.
+//! [`LineWriter`] writes a message directly in `send`, as far as the stream accepts it without blocking; messages sent
+//! during a write are queued and written by a task. Sending never waits. The protocol on top is in [`crate::up`] and
+//! [`crate::down`].
 
 use std::{
     fmt, io,
@@ -28,32 +28,32 @@ use crate::{
     limit::ENDLESS_LINE,
 };
 
-/// Bytes asked of the stream at a time.
+/// Bytes per read.
 const CHUNK: usize = 64 * 1024;
-/// Up to this much is written by whoever sends it; pipes take no more without waiting.
+/// Largest batch, in bytes, that `send` writes directly; pipes accept no more without blocking.
 const AT_ONCE: usize = 64 * 1024;
-/// A buffer that one large message has grown is given back above this.
+/// A buffer larger than this many bytes is freed after use.
 const KEPT_BUFFER: usize = 2 * 1024 * 1024;
 
 /// Reads messages, one per line.
 pub(crate) struct LineReader<R> {
     stream: R,
     buffer: Vec<u8>,
-    /// Where unread bytes begin.
+    /// Start of the unread bytes.
     start: usize,
-    /// Up to where no line end was found.
+    /// End of the bytes already searched for a line break.
     searched: usize,
-    /// Whether the last line had no end.
+    /// Whether the stream ended without a line break.
     unended: bool,
     limit: usize,
 }
 
-/// Something read.
+/// One line of the stream.
 #[derive(Debug)]
 pub(crate) enum FramedLine {
-    /// One message's text.
+    /// Text of one message.
     Message(Bytes),
-    /// A line over the bound went by; it was about this.
+    /// A line over the limit was skipped; its id and kind, as far as found.
     TooLong(Skimmed),
 }
 
@@ -64,7 +64,7 @@ pub(crate) struct LineWriter {
 }
 
 struct Shared {
-    // Nothing awaits under this lock.
+    // No await under this lock.
     state: Mutex<WriteState>,
     wake: Notify,
     limit: usize,
@@ -72,22 +72,22 @@ struct Shared {
 
 struct WriteState {
     bytes: Vec<u8>,
-    /// The stream, while nobody writes to it.
+    /// The stream; `None` during a write.
     stream: Option<Stream>,
-    /// Whether something was written that the stream still holds back.
+    /// Whether the stream still has to be flushed.
     unflushed: bool,
     closed: Option<String>,
 }
 
 type Stream = Box<dyn AsyncWrite + Send + Unpin>;
 
-/// What a write without waiting came to.
+/// Result of a non-blocking write.
 enum WriteOutcome {
-    /// All of it is with the peer's side.
+    /// Everything was written and flushed.
     All,
-    /// The stream took it and holds it back.
+    /// Everything was written but not flushed.
     Unflushed,
-    /// The stream took this many bytes, or broke; whoever may wait sees to the rest.
+    /// This many bytes were written, or the stream failed; the writing task continues.
     Some(usize),
 }
 
@@ -98,8 +98,8 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         Self { stream, buffer: Vec::new(), start: 0, searched: 0, unended: false, limit }
     }
 
-    /// The next line that is not blank; `None` at the end of the stream. [`io::ErrorKind::InvalidData`] is a line without
-    /// an end.
+    /// Returns the next line that is not blank; `None` at the end of the stream. [`io::ErrorKind::InvalidData`] means a
+    /// line without an end.
     pub(crate) async fn next(&mut self) -> io::Result<Option<FramedLine>> {
         loop {
             match memchr::memchr(b'\n', &self.buffer[self.searched..]) {
@@ -122,11 +122,11 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
     }
 
-    /// The line that ends at `end`, copied out at its exact size; `None` when it is blank.
+    /// Takes the line that ends at `end`, copied at its exact size; `None` if it is blank.
     fn take(&mut self, end: usize) -> Option<FramedLine> {
         let line = &self.buffer[self.start..end];
         let line = match line.trim_ascii() {
-            // The bound is on what stands on the line; without its end at hand, nobody knows what to trim.
+            // The limit applies to the line before trimming, as it does for a line whose end has not been read.
             _ if self.limit < line.len() => Some(FramedLine::TooLong(Skimmer::whole(line))),
             [] => None,
             text => Some(FramedLine::Message(Bytes::copy_from_slice(text))),
@@ -149,7 +149,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         self.stream.read_buf(&mut self.buffer).await
     }
 
-    /// What stands after the last line end.
+    /// Takes the bytes after the last line break.
     fn rest(&mut self) -> Option<FramedLine> {
         let end = self.buffer.len();
         if end <= self.start {
@@ -162,12 +162,12 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         line
     }
 
-    /// Whether the stream ended inside the last line: if that is no whole message, it never will be.
+    /// Whether the stream ended without a line break; the last line may be incomplete.
     pub(crate) fn ended_inside(&self) -> bool {
         self.unended
     }
 
-    /// Lets a line that is too long go by, looking only for its id.
+    /// Skips a line that is too long, looking only for its id.
     async fn skim(&mut self) -> io::Result<Option<FramedLine>> {
         let mut skimmer = Skimmer::default();
         skimmer.skim(&self.buffer[self.start..]);
@@ -175,8 +175,8 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         let mut length = self.buffer.len() - self.start;
         loop {
             if most < length {
-                let endless = format!("it said more than {most} bytes without ending a line");
-                return Err(io::Error::new(io::ErrorKind::InvalidData, endless));
+                let message = format!("more than {most} bytes without a line break");
+                return Err(io::Error::new(io::ErrorKind::InvalidData, message));
             }
             self.buffer = Vec::new();
             (self.start, self.searched) = (0, 0);
@@ -201,8 +201,8 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
 // === impl LineWriter ===
 
 impl LineWriter {
-    /// A writer, and the work that carries out the writes that take time; it ends when the writer is closed or the
-    /// stream breaks.
+    /// Creates a writer and the future that performs blocking writes; the future ends when the writer is closed or the
+    /// stream fails.
     pub(crate) fn new(
         stream: impl AsyncWrite + Send + Unpin + 'static,
         limit: usize,
@@ -212,7 +212,7 @@ impl LineWriter {
         (Self { shared: Arc::clone(&shared) }, write(shared))
     }
 
-    /// Puts a message in line, and writes it where nobody else is writing.
+    /// Queues a message, and writes it directly if no other write is in progress.
     pub(crate) fn send(&self, message: Bytes) -> Result<(), WireError> {
         let message = json::one_line(message);
         let mut state = self.shared.state.lock();
@@ -220,7 +220,7 @@ impl LineWriter {
             return Err(WireError::Ended(reason.clone()));
         }
         if self.shared.limit < state.bytes.len() + message.len() {
-            return Err(WireError::TooLarge { what: "what waits to be written", limit: self.shared.limit });
+            return Err(WireError::TooLarge { what: "the write queue", limit: self.shared.limit });
         }
         state.bytes.reserve(message.len() + 1);
         state.bytes.extend_from_slice(&message);
@@ -236,7 +236,7 @@ impl LineWriter {
         Ok(())
     }
 
-    /// Writes what is in line, then closes the stream.
+    /// Writes the queued messages, then closes the stream.
     pub(crate) fn close(&self) {
         self.shared.state.lock().closed.get_or_insert_with(|| "closed by us".to_owned());
         self.shared.wake.notify_one();
@@ -252,7 +252,7 @@ impl fmt::Debug for LineWriter {
 // === impl Shared ===
 
 impl Shared {
-    /// Writes without waiting, on the sender's own time; the stream is nobody's until then, and others only queue.
+    /// Writes without blocking, in the sender's task. Concurrent senders only queue until the stream is put back.
     fn write_at_once(&self, mut stream: Stream, mut batch: Vec<u8>) {
         let written = write_now(&mut stream, &batch);
         let mut state = self.state.lock();
@@ -274,7 +274,7 @@ impl Shared {
         }
     }
 
-    /// What the writing task does next; nothing while there is nothing to do or somebody else is at it.
+    /// Returns the next work of the writing task; `None` if the queue is empty or another write is in progress.
     fn next_work(&self) -> Option<Work> {
         let mut state = self.state.lock();
         let idle = state.bytes.is_empty() && !state.unflushed;
@@ -296,7 +296,7 @@ impl Shared {
     }
 }
 
-/// What the writing task does.
+/// Work of the writing task.
 enum Work {
     Write(Stream, Vec<u8>),
     Close(Stream),
@@ -317,7 +317,7 @@ async fn write(shared: Arc<Shared>) -> io::Result<()> {
                 shared.put_back(stream, batch);
             }
             Some(Work::Close(mut stream)) => {
-                // The peer may have closed first; either way it is closed now.
+                // An error means that the peer closed first.
                 let _closed = stream.shutdown().await;
                 return Ok(());
             }
@@ -326,7 +326,7 @@ async fn write(shared: Arc<Shared>) -> io::Result<()> {
     }
 }
 
-/// Writes as much as the stream takes at once. A stream that broke says so again to whoever writes the rest.
+/// Writes as much as the stream accepts at once. After an error the writing task writes again and gets the error.
 fn write_now(stream: &mut Stream, batch: &[u8]) -> WriteOutcome {
     let mut context = Context::from_waker(Waker::noop());
     match Pin::new(&mut *stream).poll_write(&mut context, batch) {
@@ -361,29 +361,29 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_line_is_a_message_whatever_ends_it() {
+    async fn each_line_is_a_message_for_any_line_ending() {
         assert_eq!(lines(&b"{\"a\":1}\r\n\n  \n{}\nrest"[..], 100).await, ["{\"a\":1}", "{}", "rest"]);
     }
 
     #[tokio::test]
-    async fn a_line_over_the_bound_goes_by_and_names_the_call_it_answers() {
+    async fn line_over_the_limit_is_skipped_and_its_id_reported() {
         let long = format!("{{\"result\":\"{}\",\"id\":7}}\n{{}}\n", "x".repeat(500_000));
         assert_eq!(lines(long.as_bytes(), 100).await, ["too long, id Some(7)", "{}"]);
         assert_eq!(lines(&[b'x'; 1_000][..], 100).await, ["too long, id None"]);
-        // Also where it came all at once.
+        // The same for a line received in one read.
         assert_eq!(lines(&b"{\"result\":\"xxxxxxxxxx\",\"id\":7}\n{}"[..], 20).await, ["too long, id Some(7)", "{}"]);
     }
 
     #[tokio::test]
-    async fn a_line_that_does_not_end_is_not_read_for_ever() {
+    async fn line_without_end_is_an_error() {
         let mut reader = LineReader::new(tokio::io::repeat(b'x'), 100_000);
         let error = reader.next().await.unwrap_err();
         assert_eq!(error.kind(), std::io::ErrorKind::InvalidData);
-        assert_eq!(error.to_string(), "it said more than 800000 bytes without ending a line");
+        assert_eq!(error.to_string(), "more than 800000 bytes without a line break");
     }
 
     #[tokio::test]
-    async fn what_is_sent_arrives_in_order_and_on_one_line_each() {
+    async fn messages_arrive_in_order_on_one_line_each() {
         let (ours, mut theirs) = tokio::io::duplex(64);
         let (writer, work) = LineWriter::new(ours, 1_000);
         writer.send(Bytes::from_static(b"{\"a\":\n1}")).unwrap();
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_stream_does_not_take_at_once_follows_in_order() {
+    async fn messages_the_stream_does_not_accept_at_once_follow_in_order() {
         let (ours, mut theirs) = tokio::io::duplex(7);
         let (writer, work) = LineWriter::new(ours, 1_000_000);
         let mut expected = String::new();
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_broken_stream_is_told_of_and_closes_the_writer() {
+    async fn broken_stream_is_reported_and_closes_the_writer() {
         let (ours, theirs) = tokio::io::duplex(64);
         drop(theirs);
         let (writer, work) = LineWriter::new(ours, 1_000);
@@ -431,7 +431,7 @@ mod tests {
         assert!(writer.send(Bytes::from_static(b"{}")).is_err());
     }
 
-    /// A stream that arrives in pieces of this size.
+    /// Reads the lines of `bytes`, which arrive in pieces of `size` bytes.
     async fn lines_cut(bytes: &[u8], size: usize, limit: usize) -> Vec<String> {
         let (reading, mut writing) = tokio::io::duplex(size);
         let write = async {
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_line_of_just_the_bound_is_judged_alike_however_it_is_cut() {
+    async fn line_at_the_limit_is_treated_alike_for_any_piece_size() {
         let stream = b"{\"id\":7}\r\n   {}\r\n{\"id\":8}\n          \n{}";
         for limit in 1..12 {
             let whole = lines(&stream[..], limit).await;
@@ -455,7 +455,7 @@ mod tests {
     proptest! {
         #![proptest_config(property::cases())]
         #[test]
-        fn any_bytes_come_out_as_the_same_lines_within_the_bound_however_they_are_cut(
+        fn lines_do_not_depend_on_the_piece_size(
             bytes in prop::collection::vec(prop_oneof![Just(b'\n'), any::<u8>()], 0..300),
             size in 1..300_usize,
         ) {

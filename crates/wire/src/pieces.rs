@@ -1,18 +1,18 @@
-//! A text that arrives in pieces: large ones are kept as they came, small ones are copied together at once.
+//! Collects a body that arrives in pieces: large pieces are kept as they are, small ones are copied into one buffer.
 //!
-//! Whoever sends chooses the pieces. Kept as they are, very many small ones would cost many times their sum; copied
-//! as they are, large ones would be copied twice.
+//! The sender chooses the sizes. Keeping many small pieces would cost many times their sum; copying large pieces on
+//! arrival would copy them twice.
 
 use bytes::{Bytes, BytesMut};
 
-/// A piece below this is copied; keeping it would cost more than it holds.
+/// Pieces smaller than this many bytes are copied.
 const SMALL: usize = 1024;
 
-/// What has arrived so far.
+/// The pieces received so far.
 #[derive(Debug, Default)]
 pub(crate) struct Pieces {
     kept: Vec<Bytes>,
-    /// Small pieces behind the last one kept.
+    /// Small pieces after the last large one.
     tail: BytesMut,
     length: usize,
 }
@@ -33,7 +33,7 @@ impl Pieces {
         self.kept.push(piece);
     }
 
-    /// The whole text. One piece is given as it came; more are copied together once.
+    /// Returns the whole body. A single piece is returned without a copy; several are copied together once.
     pub(crate) fn whole(self) -> Bytes {
         let Self { mut kept, tail, length } = self;
         match (kept.len(), tail.is_empty()) {
@@ -58,7 +58,7 @@ mod tests {
     use crate::property;
 
     #[test]
-    fn a_large_piece_alone_is_given_as_it_came() {
+    fn single_large_piece_is_not_copied() {
         let mut pieces = Pieces::default();
         let piece = Bytes::from(vec![b'x'; SMALL]);
         pieces.push(piece.clone());
@@ -76,7 +76,7 @@ mod tests {
     proptest! {
         #![proptest_config(property::cases())]
         #[test]
-        fn whatever_the_pieces_the_text_is_the_same(sizes in prop::collection::vec(0..3 * SMALL, 0..20)) {
+        fn result_does_not_depend_on_the_piece_sizes(sizes in prop::collection::vec(0..3 * SMALL, 0..20)) {
             let mut pieces = Pieces::default();
             let mut whole = Vec::new();
             for (number, size) in sizes.into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! How often a property is tried, and from which seed: said when it fails, so that the failure can be had again.
+//! Number of cases and random seed of property tests. The seed is printed on failure, so that a run can be repeated.
 
 use std::{
     env,
@@ -7,11 +7,12 @@ use std::{
 
 use proptest::test_runner::{Config, RngSeed};
 
-/// How many times more cases the long run has.
+/// Factor by which `TOOLWAY_TEST_LONG` multiplies the number of cases.
 const LONG: u32 = 40;
 
-/// `PROPTEST_CASES` or 256 of them, forty times as many with `TOOLWAY_TEST_LONG`; from `PROPTEST_RNG_SEED` or anew.
-#[expect(clippy::print_stderr, reason = "the harness keeps it and shows it only when the test fails")]
+/// Configuration of a property test: `PROPTEST_CASES` cases (default 256, forty times as many with
+/// `TOOLWAY_TEST_LONG`), seeded from `PROPTEST_RNG_SEED` or at random.
+#[expect(clippy::print_stderr, reason = "the test harness shows it only when the test fails")]
 pub(crate) fn cases() -> Config {
     let mut config = Config::default();
     if env::var_os("TOOLWAY_TEST_LONG").is_some() {
@@ -22,6 +23,6 @@ pub(crate) fn cases() -> Config {
         RngSeed::Random => RandomState::new().build_hasher().finish(),
     };
     config.rng_seed = RngSeed::Fixed(seed);
-    eprintln!("to try the same {} cases again: PROPTEST_RNG_SEED={seed}", config.cases);
+    eprintln!("to repeat these {} cases: PROPTEST_RNG_SEED={seed}", config.cases);
     config
 }

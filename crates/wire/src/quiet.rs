@@ -1,9 +1,9 @@
-//! Wakes that tell a task what it is just doing itself.
+//! Suppresses wake-ups that a task causes for itself.
 //!
-//! Whoever takes a piece of a body from hyper wakes the connection that the piece came over. Where both are driven by one
-//! task, it is woken while it runs; it is then run again, and by another thread, since this one is busy. For a small
-//! call that is a third of its cost. So a connection is driven with a waker that is silent while its own task takes
-//! something from it ([`suppress_wakes`]); whoever does that sees to what is left over.
+//! Reading from a hyper body wakes the connection that the body belongs to. If one task drives both, the task wakes itself
+//! while it runs; the runtime then schedules it again, on another thread because this one is busy. For a small call that is
+//! a third of its cost. A connection is therefore driven with a [`QuietWaker`], which ignores wake-ups inside
+//! [`suppress_wakes`]. The caller of `suppress_wakes` must poll again itself if work is left.
 
 use std::{
     cell::Cell,
@@ -12,27 +12,27 @@ use std::{
 };
 
 thread_local! {
-    /// Whether this thread takes something from a connection that its own task drives.
+    /// Whether wake-ups of [`QuietWaker`]s are suppressed on this thread.
     static QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The silent waker of one task; kept, so that it stays the same as long as the task's own does.
+/// Wraps the waker of one task; cached, so that `will_wake` holds while the task's own waker stays the same.
 #[derive(Debug, Default)]
 pub(crate) struct QuietWaker {
-    of: Option<(Arc<SuppressibleWaker>, Waker)>,
+    cached: Option<(Arc<SuppressibleWaker>, Waker)>,
 }
 
-/// Wakes a task, unless its own thread says so suppress_wakes.
+/// Wakes a task, unless wake-ups are suppressed on the current thread.
 #[derive(Debug)]
 struct SuppressibleWaker {
     task: Waker,
 }
 
 impl QuietWaker {
-    /// The waker of this task, silent while something is done [`suppress_wakes`] on the same thread.
+    /// Returns a waker for the task of `context` that does nothing inside [`suppress_wakes`] on the same thread.
     pub(crate) fn waker(&mut self, context: &Context<'_>) -> &Waker {
-        let known = self.of.take_if(|(muffled, _)| muffled.task.will_wake(context.waker()));
-        let (_, waker) = self.of.insert(known.unwrap_or_else(|| {
+        let known = self.cached.take_if(|(muffled, _)| muffled.task.will_wake(context.waker()));
+        let (_, waker) = self.cached.insert(known.unwrap_or_else(|| {
             let muffled = Arc::new(SuppressibleWaker { task: context.waker().clone() });
             (Arc::clone(&muffled), Waker::from(muffled))
         }));
@@ -52,8 +52,8 @@ impl Wake for SuppressibleWaker {
     }
 }
 
-/// Does something of which nobody is told who is driven with a [`QuietWaker`] waker. What runs here must not wait for a wake
-/// that it causes itself.
+/// Runs `act` with wake-ups of [`QuietWaker`]s suppressed on this thread. `act` must not depend on a wake-up that it
+/// causes itself.
 pub(crate) fn suppress_wakes<T>(act: impl FnOnce() -> T) -> T {
     struct Until(bool);
     impl Drop for Until {
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_hears_everybody_but_itself() {
+    fn only_wakes_from_the_own_thread_are_suppressed() {
         let woken = Arc::new(Counting::default());
         let task = Waker::from(Arc::clone(&woken));
         let mut quiet = QuietWaker::default();
@@ -98,14 +98,14 @@ mod tests {
         waker.wake_by_ref();
         assert_eq!(woken.0.load(Ordering::SeqCst), 1);
         suppress_wakes(|| thread::scope(|threads| drop(threads.spawn(|| waker.wake_by_ref()).join())));
-        assert_eq!(woken.0.load(Ordering::SeqCst), 2, "another thread knows nothing of it");
+        assert_eq!(woken.0.load(Ordering::SeqCst), 2, "another thread is not affected");
         drop(std::panic::catch_unwind(|| suppress_wakes(|| panic!("whatever"))));
         waker.wake_by_ref();
-        assert_eq!(woken.0.load(Ordering::SeqCst), 3, "it is over, however it ended");
+        assert_eq!(woken.0.load(Ordering::SeqCst), 3, "suppression ends after a panic");
     }
 
     #[test]
-    fn it_is_the_same_waker_as_long_as_the_task_is_the_same() {
+    fn waker_is_cached_while_the_task_stays_the_same() {
         let (one, other) = (Waker::from(Arc::new(Counting::default())), Waker::from(Arc::new(Counting::default())));
         let mut quiet = QuietWaker::default();
         let first = quiet.waker(&Context::from_waker(&one)).clone();

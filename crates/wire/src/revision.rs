@@ -1,6 +1,6 @@
-//! The five revisions of the protocol, and what each can say.
+//! The five revisions of the protocol and their features.
 //!
-//! Only the accents ask a revision anything; the rest of the program carries it for display.
+//! Only the accents decide by revision; the rest of the program carries it for display.
 
 use std::{fmt, str::FromStr};
 
@@ -19,20 +19,20 @@ pub enum Revision {
     V2025_06_18,
     /// URL elicitation, sampling with tools, core tasks, polling.
     V2025_11_25,
-    /// No session, no handshake; questions end a request.
+    /// No session, no handshake; server requests come as a result (`input_required`).
     V2026_07_28,
 }
 
-/// Whether a peer keeps a session or is told everything with each request.
+/// Whether the protocol is stateful or stateless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Era {
     /// Stateful: `initialize`, then a session.
     Legacy,
-    /// Stateless: every request says all.
+    /// Stateless: every request is self-contained.
     Modern,
 }
 
-/// Not one of the five.
+/// A protocol revision this crate does not know.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown protocol revision `{0}`")]
 pub struct UnknownRevision(pub String);
@@ -43,12 +43,12 @@ impl Revision {
     /// All revisions, oldest first.
     pub const ALL: [Self; 5] =
         [Self::V2024_11_05, Self::V2025_03_26, Self::V2025_06_18, Self::V2025_11_25, Self::V2026_07_28];
-    /// The newest with a handshake.
+    /// The newest stateful revision.
     pub const NEWEST_LEGACY: Self = Self::V2025_11_25;
-    /// The newest without one.
+    /// The newest stateless revision.
     pub const NEWEST_MODERN: Self = Self::V2026_07_28;
 
-    /// The date as the wire spells it.
+    /// The date, as in `2025-11-25`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::V2024_11_05 => "2024-11-05",
@@ -70,7 +70,7 @@ impl Revision {
         }))
     }
 
-    /// Stateful or stateless.
+    /// Era of this revision: stateful or stateless.
     pub fn era(self) -> Era {
         if self < Self::V2026_07_28 { Era::Legacy } else { Era::Modern }
     }
@@ -80,17 +80,17 @@ impl Revision {
         Self::ALL.into_iter().filter(move |revision| revision.era() == era)
     }
 
-    /// Several messages in one array.
+    /// Whether several messages may be sent in one array.
     pub fn has_batches(self) -> bool {
         self == Self::V2025_03_26
     }
 
-    /// `MCP-Protocol-Version` on every request after the handshake.
+    /// Whether every HTTP request after the handshake has an `MCP-Protocol-Version` header.
     pub fn has_version_header(self) -> bool {
         Self::V2025_06_18 <= self
     }
 
-    /// A server may ask the person something.
+    /// Whether a server may send `elicitation/create`.
     pub fn has_elicitation(self) -> bool {
         Self::V2025_06_18 <= self
     }

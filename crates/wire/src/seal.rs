@@ -1,8 +1,8 @@
-//! Sealed handles: what passes through a caller's hands and must come back unchanged and unread.
+//! Sealed handles: opaque, encrypted tokens that a client holds and returns unchanged.
 //!
-//! ChaCha20-Poly1305 under a key that is generated or given, never defaulted. What a handle is for is sealed with it, so
-//! that none can be used in the place of another. What is inside, and checking it against the caller who brings it back,
-//! is the business of whoever seals.
+//! ChaCha20-Poly1305 under a key that is generated or given, never defaulted. The purpose of a handle is authenticated
+//! with it, so that a handle for one purpose cannot be used for another. The code that seals a handle also checks its
+//! content against the caller who returns it.
 
 use std::fmt;
 
@@ -19,36 +19,36 @@ pub struct Sealer {
     random: SystemRandom,
 }
 
-/// What a handle is for: one that was sealed for something else does not open.
+/// Purpose of a handle; a handle sealed for another purpose does not open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// A request that goes on with the answers to what was asked.
+    /// A parked request that continues with the client's answers.
     Request,
-    /// A place in a list.
+    /// A position in a list.
     Cursor,
-    /// The name of a task.
+    /// A task id.
     Task,
-    /// A place in a list of tasks.
+    /// A position in a list of tasks.
     TaskCursor,
 }
 
-/// The system gave no random numbers; nothing can be sealed.
+/// The system's random number generator failed; nothing can be sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the system gave no random numbers")]
+#[error("the system's random number generator failed")]
 pub struct NoRandomness;
 
-/// Bytes of a key.
+/// Length of a key in bytes.
 pub const KEY_BYTES: usize = 32;
 
 impl Sealer {
-    /// A sealer whose key lives as long as the process.
+    /// Creates a sealer with a random key, valid for the lifetime of the process.
     pub fn with_random_key() -> Result<Self, NoRandomness> {
         let mut key = [0; KEY_BYTES];
         SystemRandom::new().fill(&mut key).map_err(|_| NoRandomness)?;
         Self::with_key(&key)
     }
 
-    /// A sealer whose handles others with the same key can open.
+    /// Creates a sealer with a given key; every sealer with the same key can open its handles.
     pub fn with_key(key: &[u8; KEY_BYTES]) -> Result<Self, NoRandomness> {
         let key = UnboundKey::new(&CHACHA20_POLY1305, key).map_err(|_| NoRandomness)?;
         Ok(Self { key: LessSafeKey::new(key), random: SystemRandom::new() })
@@ -61,13 +61,13 @@ impl Sealer {
         let mut sealed = content.to_vec();
         let tag = self
             .key
-            .seal_in_place_separate_tag(Nonce::assume_unique_for_key(nonce), purpose.bound(), &mut sealed)
+            .seal_in_place_separate_tag(Nonce::assume_unique_for_key(nonce), purpose.associated_data(), &mut sealed)
             .map_err(|_| NoRandomness)?;
         let handle: Vec<u8> = nonce.iter().chain(&sealed).chain(tag.as_ref()).copied().collect();
         Ok(URL_SAFE_NO_PAD.encode(handle))
     }
 
-    /// The content, if this handle is one of ours, for this purpose, and nobody touched it.
+    /// Returns the content if the handle was sealed under this key, for this purpose, and is unchanged.
     pub fn open(&self, purpose: Purpose, handle: &str) -> Option<Vec<u8>> {
         let mut bytes = URL_SAFE_NO_PAD.decode(handle).ok()?;
         if bytes.len() < NONCE_LEN {
@@ -75,17 +75,17 @@ impl Sealer {
         }
         let mut sealed = bytes.split_off(NONCE_LEN);
         let nonce = Nonce::try_assume_unique_for_key(&bytes).ok()?;
-        let content = self.key.open_in_place(nonce, purpose.bound(), &mut sealed).ok()?;
+        let content = self.key.open_in_place(nonce, purpose.associated_data(), &mut sealed).ok()?;
         Some(content.to_vec())
     }
 }
 
 impl Purpose {
-    /// All there are.
+    /// All purposes.
     pub const ALL: [Self; 4] = [Self::Request, Self::Cursor, Self::Task, Self::TaskCursor];
 
-    /// What is sealed with the content and written nowhere.
-    fn bound(self) -> Aad<&'static [u8]> {
+    /// Associated data: authenticated, but not part of the handle.
+    fn associated_data(self) -> Aad<&'static [u8]> {
         Aad::from(match self {
             Self::Request => b"toolway request".as_slice(),
             Self::Cursor => b"toolway cursor",
@@ -95,14 +95,14 @@ impl Purpose {
     }
 }
 
-/// An unguessable word of 128 bits: session ids, names of parked calls.
+/// Returns 128 random bits in hexadecimal: for session ids and ids of parked calls.
 pub fn random_token() -> Result<String, NoRandomness> {
     let mut bytes = [0; 16];
     SystemRandom::new().fill(&mut bytes).map_err(|_| NoRandomness)?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// A digest of several parts, each kept apart from the next.
+/// SHA-256 over several parts in hexadecimal; each part is prefixed with its length, so that parts do not run together.
 pub fn fingerprint<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
     let mut context = digest::Context::new(&digest::SHA256);
     for part in parts {
@@ -125,7 +125,7 @@ mod tests {
     use super::{Purpose, Sealer, fingerprint, random_token};
 
     #[test]
-    fn a_handle_opens_only_untouched_and_only_here() {
+    fn handle_opens_only_unchanged_and_under_the_same_key() {
         let sealer = Sealer::with_random_key().unwrap();
         let handle = sealer.seal(Purpose::Task, b"content").unwrap();
         let open = |handle: &str| sealer.open(Purpose::Task, handle);
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handle_for_one_purpose_is_good_for_no_other() {
+    fn handle_opens_only_for_its_own_purpose() {
         let sealer = Sealer::with_random_key().unwrap();
         for sealed in Purpose::ALL {
             let handle = sealer.seal(sealed, b"content").unwrap();

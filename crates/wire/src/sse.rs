@@ -1,31 +1,30 @@
-//! Server-sent events, both ways and bounded.
+//! Encoder and bounded decoder of server-sent events.
 //!
-//! The decoder keeps the chunks it is given and copies only where a line crosses two of them; a message that is one
-//! line is taken out without a copy.
+//! The decoder copies only where a line spans several chunks; a one-line message within a chunk is not copied.
 
 use bytes::{Bytes, BytesMut};
 
 use crate::{error::WireError, json, pieces::Pieces};
 
-/// One event.
+/// One server-sent event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SseEvent {
-    /// `event:`, if any.
+    /// The `event:` field.
     pub name: Option<String>,
-    /// `data:`, lines joined; empty where there was none.
+    /// The `data:` fields, joined by line breaks; empty without any.
     pub data: Bytes,
-    /// `id:`, if any.
+    /// The `id:` field.
     pub id: Option<String>,
-    /// `retry:` in milliseconds, if any.
+    /// The `retry:` field in milliseconds.
     pub retry: Option<u64>,
 }
 
-/// Turns chunks of a stream into events.
+/// Decodes a stream of chunks into events.
 #[derive(Debug)]
 pub struct SseDecoder {
-    /// The line so far.
+    /// Incomplete current line.
     line: Pieces,
-    /// Bytes of the event so far.
+    /// Bytes of the current event, line breaks excluded.
     size: usize,
     event: Partial,
     limit: usize,
@@ -40,7 +39,7 @@ struct Partial {
     any: bool,
 }
 
-/// The `data:` lines of an event so far: one as it came, more of them joined.
+/// The `data:` fields so far: a single one is not copied, several are joined.
 #[derive(Debug, Default)]
 enum Data {
     #[default]
@@ -49,7 +48,7 @@ enum Data {
     Lines(BytesMut),
 }
 
-/// A message as an event of its own.
+/// Encodes a message as one event.
 pub fn encode(message: Bytes) -> Bytes {
     const BEFORE: &[u8] = b"event: message\ndata: ";
     let line = json::one_line(message);
@@ -60,7 +59,7 @@ pub fn encode(message: Bytes) -> Bytes {
     event.into()
 }
 
-/// A message as an event of its own that can be named later.
+/// Encodes a message as one event with an id.
 pub fn encode_with_id(id: &str, message: Bytes) -> Bytes {
     let line = json::one_line(message);
     let mut event = Vec::with_capacity(line.len() + id.len() + 32);
@@ -70,17 +69,17 @@ pub fn encode_with_id(id: &str, message: Bytes) -> Bytes {
     event.into()
 }
 
-/// The beginning of a stream that can be taken up again: where it stands, how long to wait, and nothing else.
+/// Encodes the first event of a resumable stream: its position and the retry delay, without data.
 pub fn encode_opening(id: &str, retry_millis: u64) -> Bytes {
     format!("id: {id}\nretry: {retry_millis}\ndata: \n\n").into()
 }
 
-/// Where the old transport's messages are posted: the first event of its stream.
+/// Encodes the `endpoint` event of HTTP+SSE: the path for the client's messages.
 pub fn encode_endpoint(path: &str) -> Bytes {
     format!("event: endpoint\ndata: {path}\n\n").into()
 }
 
-/// A sign of life that is no event.
+/// A comment that keeps the connection open.
 pub fn keep_alive_comment() -> Bytes {
     Bytes::from_static(b": still here\n\n")
 }
@@ -88,13 +87,13 @@ pub fn keep_alive_comment() -> Bytes {
 // === impl SseDecoder ===
 
 impl SseDecoder {
-    /// A decoder that refuses events over `limit` bytes.
+    /// Creates a decoder that rejects events over `limit` bytes.
     pub fn new(limit: usize) -> Self {
         let (line, event) = (Pieces::default(), Partial::default());
         Self { line, size: 0, event, limit, after_return: false, at_start: true }
     }
 
-    /// Takes the next chunk; gives the events it completes.
+    /// Decodes the next chunk; returns the events it completes.
     pub fn push(&mut self, mut chunk: Bytes) -> Result<Vec<SseEvent>, WireError> {
         let mut events = Vec::new();
         if !chunk.is_empty() && std::mem::take(&mut self.after_return) && chunk[0] == b'\n' {
@@ -123,7 +122,7 @@ impl SseDecoder {
         Ok(events)
     }
 
-    /// Line ends do not count: one that is cut in two would count once or twice.
+    /// Counts bytes toward the limit. Line breaks are excluded, because a CR LF may be split over two chunks.
     fn count(&mut self, bytes: usize) -> Result<(), WireError> {
         self.size += bytes;
         if self.limit < self.size {
@@ -132,7 +131,7 @@ impl SseDecoder {
         Ok(())
     }
 
-    /// The whole line; copied only when it came in pieces.
+    /// Returns the whole line; copied only if it spans several chunks.
     fn line(&mut self, last: Bytes) -> Bytes {
         let mut line = match std::mem::take(&mut self.line) {
             nothing if nothing.len() == 0 => last,
@@ -174,7 +173,7 @@ impl Partial {
                 Some(millis) => self.event.retry = Some(millis),
                 None => return,
             },
-            // Comments and fields of the future.
+            // Comments and unknown fields.
             _ => return,
         }
         self.any = true;
@@ -209,7 +208,7 @@ impl Data {
     }
 }
 
-/// Digits and nothing else, as the specification has it.
+/// Parses ASCII digits only, as the specification requires.
 fn number(text: &[u8]) -> Option<u64> {
     let digits = text.iter().all(u8::is_ascii_digit);
     std::str::from_utf8(text).ok().filter(|_| digits)?.parse().ok()
@@ -223,17 +222,17 @@ mod tests {
     use super::{SseDecoder, SseEvent, encode};
     use crate::property;
 
-    fn decoded(text: &[u8], step: usize) -> Vec<SseEvent> {
+    fn decode_all(text: &[u8], step: usize) -> Vec<SseEvent> {
         let mut decoder = SseDecoder::new(10_000);
         let chunks = text.chunks(step.max(1)).map(Bytes::copy_from_slice);
         chunks.flat_map(|chunk| decoder.push(chunk).unwrap()).collect()
     }
 
     #[test]
-    fn events_are_read_whatever_their_line_ends_and_however_they_are_cut() {
+    fn events_are_decoded_for_any_line_ending_and_chunk_size() {
         let text = b"\xef\xbb\xbf: hi\r\n\r\nid: 7\r\nretry: 500\r\ndata:\r\n\r\nevent: ping\rdata: x\r\rdata: {\"a\":\ndata:1}\nfuture: y\n\n";
         for step in 1..40 {
-            let events = decoded(text, step);
+            let events = decode_all(text, step);
             assert_eq!(events.len(), 3, "step {step}: {events:?}");
             assert_eq!((events[0].id.as_deref(), events[0].retry, events[0].data.len()), (Some("7"), Some(500), 0));
             assert_eq!(events[1].name.as_deref(), Some("ping"));
@@ -242,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_over_the_bound_is_refused_however_it_arrives() {
+    fn event_over_the_limit_is_rejected_for_any_chunk_size() {
         for chunk in ["data: xxxxxxxx\n", ": x", "xxxx"] {
             let mut decoder = SseDecoder::new(100);
             let verdict = (0..100).try_for_each(|_| decoder.push(Bytes::from(chunk)).map(drop));
@@ -253,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn the_verdict_on_a_bound_does_not_depend_on_where_a_line_end_was_cut() {
+    fn limit_does_not_depend_on_where_a_line_break_is_split() {
         for limit in 1..12 {
             let verdict = |step: usize| {
                 let mut decoder = SseDecoder::new(limit);
@@ -264,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn many_small_lines_take_no_more_than_their_bytes() {
+    fn many_small_data_lines_are_joined_without_overhead() {
         let mut decoder = SseDecoder::new(3_000_000);
         let lines = Bytes::from("data:x\n".repeat(300_000) + "\n");
         let events = decoder.push(lines).unwrap();
@@ -272,21 +271,21 @@ mod tests {
     }
 
     #[test]
-    fn a_line_end_of_two_bytes_swallows_only_its_own() {
+    fn cr_lf_counts_as_one_line_break() {
         let text = b"data: a\r\n\ndata: b\r\n\n";
-        assert!((1..30).all(|step| decoded(text, step).len() == 2));
+        assert!((1..30).all(|step| decode_all(text, step).len() == 2));
     }
 
     #[test]
-    fn a_retry_that_is_no_number_is_passed_over() {
-        let events = decoded(b"retry: 7\nretry: +8\nretry: x\n\nretry: x\n\n", 5);
+    fn invalid_retry_is_ignored() {
+        let events = decode_all(b"retry: 7\nretry: +8\nretry: x\n\nretry: x\n\n", 5);
         assert_eq!(events.iter().map(|event| event.retry).collect::<Vec<_>>(), [Some(7)]);
     }
 
     #[test]
-    fn a_message_is_one_event_even_when_it_has_line_breaks() {
+    fn message_with_line_breaks_is_one_event() {
         let message = Bytes::from_static(b"{\"a\":\n\"x\",\r\"b\":1}\n\ndata: {\"injected\":true}");
-        let events = decoded(&encode(message), 7);
+        let events = decode_all(&encode(message), 7);
         assert_eq!(events.len(), 1);
         assert!(!events[0].data.contains(&b'\n'));
     }
@@ -294,8 +293,8 @@ mod tests {
     proptest! {
         #![proptest_config(property::cases())]
         #[test]
-        fn any_bytes_decode_the_same_however_they_are_cut(bytes in prop::collection::vec(any::<u8>(), 0..300), step in 1..50usize) {
-            assert_eq!(decoded(&bytes, step), decoded(&bytes, bytes.len()));
+        fn decoding_does_not_depend_on_the_chunk_size(bytes in prop::collection::vec(any::<u8>(), 0..300), step in 1..50usize) {
+            assert_eq!(decode_all(&bytes, step), decode_all(&bytes, bytes.len()));
         }
     }
 }

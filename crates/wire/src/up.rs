@@ -1,8 +1,8 @@
-//! A server as we reach it, whatever its era and however it is reached.
+//! The upstream side: connections to servers, of any era and over any transport.
 //!
-//! [`Peer::connect`] opens a [`Transport`], finds out which era the server speaks and shakes hands. From then on
-//! [`Peer::open`] turns a request into an [`Exchange`], and nothing above this downstream knows a year: the accents
-//! (`legacy`, `modern`) are chosen once and speak for themselves.
+//! [`Peer::connect`] opens a [`Transport`], detects the server's era and performs the handshake. From then on
+//! [`Peer::open`] turns a request into an [`Exchange`]. Callers do not see the era: the accent (`legacy` or `modern`) is
+//! chosen once, at connect time.
 
 mod accent;
 mod call;
@@ -54,63 +54,63 @@ use crate::{
     json::Raw,
     limit::Limits,
     message::ClientCapabilities,
-    notice::{Notice, Wanted},
+    notice::{Notice, SubscriptionFilter},
     revision::{Era, Revision},
 };
 
-/// A server, connected. Cloning is cheap; the connection ends with the last clone.
+/// A connected server. Cloning is cheap; the connection ends with the last clone.
 #[derive(Clone, Debug)]
 pub struct Peer {
     inner: Arc<Inner>,
 }
 
-/// A server that is connected only as long as somebody else holds it.
+/// A weak reference to a connected server; does not keep the connection open.
 #[derive(Clone, Debug)]
 pub struct WeakPeer {
     inner: Weak<Inner>,
 }
 
 struct Inner {
-    opening: RouterGuard,
+    guard: RouterGuard,
     transport: Arc<dyn Transport>,
     profile: ServerProfile,
-    found: DetectedProtocol,
-    terms: Timeouts,
+    protocol: DetectedProtocol,
+    timeouts: Timeouts,
     followed: Arc<tasks::FollowedTasks>,
 }
 
-/// How to connect.
+/// Options of [`Peer::connect`].
 pub struct ConnectOptions {
-    /// What we say of ourselves: `{name, version, …}`.
+    /// `clientInfo` sent to the server: `{name, version, …}`.
     pub info: Raw,
-    /// Who answers questions; without one nothing is declared and nothing can be asked.
-    pub asks: Option<Arc<dyn ServerRequestHandler>>,
-    /// Which era to speak.
+    /// Handler of server requests; without one, no capability is declared.
+    pub request_handler: Option<Arc<dyn ServerRequestHandler>>,
+    /// Era to use.
     pub era: EraChoice,
-    /// Which of the transports over HTTP may be tried.
+    /// HTTP transports to try.
     pub http: HttpTransportChoice,
     /// The newest stateful revision to offer.
     pub legacy: Revision,
-    /// Where the era of servers is kept, and under which key this one's.
+    /// Store of detected eras, and the key of this server.
     pub memory: Option<(Arc<dyn EraMemory>, String)>,
-    /// The session of an earlier connection, to go on in where the server still knows it.
+    /// Session of an earlier connection, resumed if the server still knows it.
     pub resume: Option<KeptSession>,
-    /// The bounds.
+    /// Bounds on the server's messages.
     pub limits: Limits,
-    /// The clocks.
+    /// Timeouts of the connection.
     pub timeouts: Timeouts,
 }
 
-/// The clocks of a connection.
+/// Timeouts of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// For an answer to the question about the era.
+    /// Timeout of the era probe (`server/discover`).
     pub probe: Duration,
-    /// For the handshake.
+    /// Timeout of each handshake step.
     pub handshake: Duration,
-    /// For listings.
+    /// Timeouts of list requests.
     pub list: ExchangeTimeouts,
-    /// For calls, reads and prompts.
+    /// Timeouts of calls, reads and prompts.
     pub call: ExchangeTimeouts,
 }
 
@@ -118,7 +118,7 @@ impl Default for ConnectOptions {
     fn default() -> Self {
         Self {
             info: Raw::of(&serde_json::json!({ "name": "toolway", "version": env!("CARGO_PKG_VERSION") })),
-            asks: None,
+            request_handler: None,
             era: EraChoice::Auto,
             http: HttpTransportChoice::Any,
             legacy: Revision::NEWEST_LEGACY,
@@ -142,8 +142,8 @@ impl Default for Timeouts {
 }
 
 impl ConnectOptions {
-    /// Does something with the memory, where there is one; it may take its time, and no other task waits for it.
-    async fn remembered<T: Send + 'static>(
+    /// Runs `act` on the era store, if any, on a blocking thread.
+    async fn with_memory<T: Send + 'static>(
         &self,
         act: impl FnOnce(&dyn EraMemory, &str) -> T + Send + 'static,
     ) -> Option<T> {
@@ -155,108 +155,108 @@ impl ConnectOptions {
 // === impl Peer ===
 
 impl Peer {
-    /// Opens the way to a server and shakes hands with it.
+    /// Connects to a server: opens the transport, detects the era and performs the handshake.
     pub async fn connect(transport: Arc<dyn Transport>, options: ConnectOptions) -> Result<Self, WireError> {
         if let Some(resumed) = Self::resume(&transport, &options).await? {
             return Ok(resumed);
         }
-        let known = options.remembered(|memory, key| memory.recall(key)).await.flatten();
-        let (met, opening) = match attempt(&*transport, &options, known).await {
-            // What was remembered is wrong: the server was replaced. Find out again. (One that was said to be stateless
-            // was asked anyway.)
+        let known = options.with_memory(|memory, key| memory.recall(key)).await.flatten();
+        let (server, guard) = match attempt(&*transport, &options, known).await {
+            // The remembered era is wrong, because the server was replaced: detect it again. (A server remembered as
+            // stateless is probed in any case.)
             Err(error)
                 if known.is_some_and(|known| known.era == Era::Legacy)
                     && options.era == EraChoice::Auto
                     && disproves(&error, transport.link_kind()) =>
             {
-                options.remembered(|memory, key| memory.forget(key)).await;
+                options.with_memory(|memory, key| memory.forget(key)).await;
                 attempt(&*transport, &options, None).await?
             }
             other => other?,
         };
-        let found = met.found;
-        options.remembered(move |memory, key| memory.remember(key, found)).await;
-        opening.router.set_accent(met.profile.revision, transport.link_kind());
-        if met.profile.revision.era() == Era::Legacy {
-            handshake::confirm(&*met.link, met.profile.revision, options.timeouts.handshake).await?;
+        let protocol = server.protocol;
+        options.with_memory(move |memory, key| memory.remember(key, protocol)).await;
+        guard.router.set_accent(server.profile.revision, transport.link_kind());
+        if server.profile.revision.era() == Era::Legacy {
+            handshake::confirm(&*server.link, server.profile.revision, options.timeouts.handshake).await?;
         } else {
-            met.link.set_revision(met.profile.revision);
+            server.link.set_revision(server.profile.revision);
         }
-        Ok(Self::of(transport, met, opening, options.timeouts))
+        Ok(Self::new(transport, server, guard, options.timeouts))
     }
 
-    /// Goes on in the session of an earlier connection, where there is one.
+    /// Resumes the session of an earlier connection, if there is one.
     async fn resume(transport: &Arc<dyn Transport>, options: &ConnectOptions) -> Result<Option<Self>, WireError> {
         let Some(kept) = options.resume.as_ref().filter(|_| options.era != EraChoice::Modern) else { return Ok(None) };
-        let opening = RouterGuard::new(options);
-        let met = kept_session::resume(&**transport, &opening, kept).await?;
-        Ok(met.map(|met| Self::of(Arc::clone(transport), met, opening, options.timeouts)))
+        let guard = RouterGuard::new(options);
+        let server = kept_session::resume(&**transport, &guard, kept).await?;
+        Ok(server.map(|server| Self::new(Arc::clone(transport), server, guard, options.timeouts)))
     }
 
-    fn of(transport: Arc<dyn Transport>, met: probe::ConnectedServer, opening: RouterGuard, terms: Timeouts) -> Self {
+    fn new(transport: Arc<dyn Transport>, server: probe::ConnectedServer, guard: RouterGuard, timeouts: Timeouts) -> Self {
         let followed = Arc::default();
-        Self { inner: Arc::new(Inner { opening, transport, profile: met.profile, found: met.found, terms, followed }) }
+        Self { inner: Arc::new(Inner { guard, transport, profile: server.profile, protocol: server.protocol, timeouts, followed }) }
     }
 
-    /// Begins a request; whatever happens, happens in the exchange.
-    pub fn open(&self, request: Request, terms: ExchangeTimeouts) -> Exchange {
-        call::start(&self.inner.opening.router, request, terms)
+    /// Starts a request; failures are reported as the outcome of the exchange.
+    pub fn open(&self, request: Request, timeouts: ExchangeTimeouts) -> Exchange {
+        call::start(&self.inner.guard.router, request, timeouts)
     }
 
-    /// What the server says of itself.
+    /// Name, capabilities and instructions of the server.
     pub fn profile(&self) -> &ServerProfile {
         &self.inner.profile
     }
 
-    /// What was found out about it.
+    /// Detected era and HTTP mode.
     pub fn protocol(&self) -> DetectedProtocol {
-        self.inner.found
+        self.inner.protocol
     }
 
-    /// When it is told what a caller's side can be asked.
+    /// Whether client capabilities are declared per request or per connection.
     pub fn capability_scope(&self) -> Result<CapabilityScope, WireError> {
-        Ok(self.inner.opening.router.accent()?.capability_scope())
+        Ok(self.inner.guard.router.accent()?.capability_scope())
     }
 
-    /// The address or command.
+    /// URL or command of the server.
     pub fn target(&self) -> String {
         self.inner.transport.target()
     }
 
-    /// The session it opened for us, if any.
+    /// Session id assigned by the server, if any.
     pub fn session(&self) -> Option<String> {
-        self.inner.opening.router.link().ok().and_then(|link| link.session())
+        self.inner.guard.router.link().ok().and_then(|link| link.session())
     }
 
-    /// What a later connection needs to go on in this session; nothing where there is none.
+    /// Returns what a later connection needs to resume this session; `None` without a session.
     pub fn kept_session(&self) -> Option<KeptSession> {
         let (id, profile) = (self.session()?, self.profile());
         Some(KeptSession { id, revision: profile.revision, hello: profile.raw.clone() })
     }
 
-    /// Everything that concerns no request, from now on.
+    /// Returns a receiver of all notices outside requests, from now on.
     pub fn notices(&self) -> broadcast::Receiver<Notice> {
-        self.inner.opening.router.notices.subscribe()
+        self.inner.guard.router.notices.subscribe()
     }
 
-    /// Subscribes to changes.
-    pub async fn listen(&self, wanted: Wanted) -> Result<UpstreamSubscription, WireError> {
-        listen::listen(&self.inner.opening.router, wanted).await
+    /// Subscribes to list and resource changes.
+    pub async fn listen(&self, wanted: SubscriptionFilter) -> Result<UpstreamSubscription, WireError> {
+        listen::listen(&self.inner.guard.router, wanted).await
     }
 
-    /// From now on, logs from this level up are wanted.
+    /// Sets the lowest level of log messages.
     pub async fn set_log_level(&self, level: LogLevel) -> Result<(), WireError> {
-        let router = &self.inner.opening.router;
+        let router = &self.inner.guard.router;
         if let Some(request) = router.accent()?.log_level_request(level) {
-            self.answer(request, self.inner.terms.list).await?;
+            self.answer(request, self.inner.timeouts.list).await?;
             router.session_settings.lock().log_level = Some(level);
         }
         Ok(())
     }
 
-    /// Resolves when the connection is gone; says why.
+    /// Resolves with the reason when the connection has ended.
     pub fn closed(&self) -> BoxFuture<'static, WireError> {
-        let router = Arc::clone(&self.inner.opening.router);
+        let router = Arc::clone(&self.inner.guard.router);
         let closed = router.closed.clone();
         Box::pin(async move {
             closed.cancelled().await;
@@ -264,12 +264,12 @@ impl Peer {
         })
     }
 
-    /// Whether the connection is gone.
+    /// Whether the connection has ended.
     pub fn is_closed(&self) -> bool {
-        self.inner.opening.router.closed.is_cancelled()
+        self.inner.guard.router.closed.is_cancelled()
     }
 
-    /// Ends the connection and leaves its session to a later one.
+    /// Closes the connection without ending its session, so that a later connection can resume it.
     pub async fn leave(&self) {
         if let Ok(link) = self.router().link() {
             link.leave();
@@ -277,52 +277,53 @@ impl Peer {
         self.close().await;
     }
 
-    /// Ends the connection in good order: what is in line is sent, the session is given back.
+    /// Closes the connection: sends queued messages and deletes the session.
     pub async fn close(&self) {
-        let link = self.inner.opening.router.take_link();
-        self.inner.opening.router.shut_down(WireError::Ended("closed by us".to_owned()));
+        let link = self.inner.guard.router.take_link();
+        self.inner.guard.router.shut_down(WireError::Ended("closed by us".to_owned()));
         if let Some(link) = link {
             link.close().await;
         }
     }
 
-    /// The same, without keeping it connected.
+    /// Returns a weak reference, which does not keep the connection open.
     pub fn downgrade(&self) -> WeakPeer {
         WeakPeer { inner: Arc::downgrade(&self.inner) }
     }
 
     pub(crate) fn router(&self) -> &Arc<Router> {
-        &self.inner.opening.router
+        &self.inner.guard.router
     }
 
     pub(crate) fn timeouts(&self) -> Timeouts {
-        self.inner.terms
+        self.inner.timeouts
     }
 }
 
 impl WeakPeer {
-    /// The server, where somebody still holds it.
+    /// Returns the server if it is still connected.
     pub fn upgrade(&self) -> Option<Peer> {
         self.inner.upgrade().map(|inner| Peer { inner })
     }
 }
 
-/// A server's traffic, from the first word on. Let go of at any point, it closes the link and ends what waits: the link
-/// and its router hold each other.
+/// Owns the router of a connection. Dropping it closes the link and fails pending requests; without it, the link and its
+/// router would keep each other alive.
 struct RouterGuard {
     router: Arc<Router>,
 }
 
 impl RouterGuard {
     fn new(options: &ConnectOptions) -> Self {
-        let capabilities = options.asks.as_ref().map_or_else(ClientCapabilities::none, |asks| asks.capabilities());
+        let handler = options.request_handler.clone();
+        let capabilities = handler.as_ref().map_or_else(ClientCapabilities::none, |handler| handler.capabilities());
         let client = ClientProfile {
             info: options.info.clone(),
             capabilities,
             legacy: options.legacy,
-            patience: options.timeouts.handshake,
+            handshake_timeout: options.timeouts.handshake,
         };
-        Self { router: Router::new(options.limits.clone(), client, options.asks.clone()) }
+        Self { router: Router::new(options.limits.clone(), client, handler) }
     }
 }
 
@@ -356,12 +357,12 @@ async fn attempt(
     options: &ConnectOptions,
     known: Option<DetectedProtocol>,
 ) -> Result<(probe::ConnectedServer, RouterGuard), WireError> {
-    let opening = RouterGuard::new(options);
-    let probe = Probe { router: &opening.router, transport, way: options.http, patience: options.timeouts.probe };
+    let guard = RouterGuard::new(options);
+    let probe = Probe { router: &guard.router, transport, way: options.http, timeout: options.timeouts.probe };
     match probe.run(options.era, known).await {
-        Ok(met) => Ok((met, opening)),
+        Ok(server) => Ok((server, guard)),
         Err(error) => {
-            if let Some(link) = opening.router.take_link() {
+            if let Some(link) = guard.router.take_link() {
                 link.close().await;
             }
             Err(error)
@@ -369,8 +370,8 @@ async fn attempt(
     }
 }
 
-/// Errors that show that a remembered era is not the server's: it answered, but not in that era. A process that ends
-/// or is silent may do so because of what it was told; a broken network says nothing.
+/// Whether an error shows that a remembered era is wrong: the server answered, but not in that era. A process may end or
+/// stay silent because of a message of the wrong era; a network failure proves nothing.
 fn disproves(error: &WireError, kind: LinkKind) -> bool {
     match error {
         WireError::TimedOut { .. } | WireError::Ended(_) => kind == LinkKind::Stream,

@@ -1,7 +1,7 @@
-//! What both ends of an exchange share: a bounded queue of happenings, the clock, and who has left.
+//! State shared by both ends of an exchange: a bounded queue of events, the timeouts, and cancellation.
 //!
-//! Telling never waits, so that one slow caller cannot hold up a connection that serves others: over the bound the
-//! oldest progress or log gives way and is counted. Questions and the outcome are never dropped.
+//! Pushing an event never waits, so that one slow caller cannot block a connection that serves others: if the queue is
+//! full, the oldest progress or log event is dropped and counted. Server requests and the outcome are never dropped.
 
 use std::{
     collections::VecDeque,
@@ -20,34 +20,34 @@ use crate::error::TimeoutKind;
 type OnCancel = Box<dyn FnOnce(&str) + Send>;
 
 pub(super) struct Core {
-    // Nothing awaits and nothing foreign is called under this lock.
+    // No await and no callback under this lock.
     state: Mutex<State>,
     unread: usize,
 }
 
 struct State {
     queue: VecDeque<ExchangeEvent>,
-    /// The end, behind everything in the queue.
+    /// The outcome, delivered after everything in the queue.
     end: Option<Outcome>,
     clock: ExchangeClock,
     caller: Option<Waker>,
     feeder: Option<Waker>,
     on_cancel: Option<OnCancel>,
-    /// Questions that wait for an answer.
+    /// Server requests that wait for an answer.
     open_server_requests: Vec<ServerRequestId>,
     missed: u64,
     ended: bool,
     left: bool,
-    /// Nobody looks any more.
+    /// The caller's end was dropped.
     gone: bool,
 }
 
 impl Core {
-    pub(super) fn new(terms: ExchangeTimeouts, unread: usize) -> Self {
+    pub(super) fn new(timeouts: ExchangeTimeouts, unread: usize) -> Self {
         let state = State {
             queue: VecDeque::new(),
             end: None,
-            clock: ExchangeClock::new(terms),
+            clock: ExchangeClock::new(timeouts),
             caller: None,
             feeder: None,
             on_cancel: None,
@@ -60,31 +60,31 @@ impl Core {
         Self { state: Mutex::new(state), unread }
     }
 
-    /// What has happened; if nothing has, wakes when something does, and says which clock runs out first, and when.
+    /// Returns the next event. Without one, registers the caller's waker and returns the timeout that expires first.
     pub(super) fn poll(&self, context: &Context<'_>) -> Result<ExchangeEvent, Option<(Instant, TimeoutKind, Duration)>> {
         let mut state = self.state.lock();
-        if let Some(happening) = state.queue.pop_front() {
-            return Ok(happening);
+        if let Some(event) = state.queue.pop_front() {
+            return Ok(event);
         }
         if let Some(outcome) = state.end.take() {
             return Ok(ExchangeEvent::Ended(outcome));
         }
-        remember(&mut state.caller, context);
+        store_waker(&mut state.caller, context);
         Err(state.clock.deadline())
     }
 
-    /// The caller is about to look: nobody need wake it.
+    /// Forgets the caller's waker: the caller is about to read and need not be woken.
     pub(super) fn clear_caller_waker(&self) {
         self.state.lock().caller = None;
     }
 
-    /// The total, where it has run out before the end has come.
+    /// Returns the total timeout if it expired before the outcome.
     pub(super) fn overdue(&self) -> Option<Duration> {
         let state = self.state.lock();
         state.clock.overdue().filter(|_| !state.ended)
     }
 
-    pub(super) fn push_event(&self, happening: ExchangeEvent) {
+    pub(super) fn push_event(&self, event: ExchangeEvent) {
         let mut state = self.state.lock();
         if state.ended || state.left {
             return;
@@ -97,30 +97,30 @@ impl Core {
                 state.missed += 1;
             }
         }
-        state.queue.push_back(happening);
+        state.queue.push_back(event);
         wake(state.caller.take());
     }
 
-    pub(super) fn ask(self: &Arc<Self>, question: ServerRequestDetails) -> oneshot::Receiver<Answer> {
+    pub(super) fn ask(self: &Arc<Self>, details: ServerRequestDetails) -> oneshot::Receiver<Answer> {
         let (sender, receiver) = oneshot::channel();
-        let ask = ServerRequest::new(question, Arc::clone(self), sender);
+        let request = ServerRequest::new(details, Arc::clone(self), sender);
         let mut state = self.state.lock();
-        state.open_server_requests.push(ask.details.id);
+        state.open_server_requests.push(request.details.id);
         state.clock.pause();
         if state.ended || state.left {
             drop(state);
-            drop(ask);
+            drop(request);
             return receiver;
         }
-        state.queue.push_back(ExchangeEvent::ServerRequest(ask));
+        state.queue.push_back(ExchangeEvent::ServerRequest(request));
         wake(state.caller.take());
         receiver
     }
 
-    /// The question is answered, withdrawn or given up; with the last one the clock run again.
-    pub(super) fn close_server_request(&self, ask: ServerRequestId) {
+    /// Marks a server request as answered or withdrawn; after the last one the timeouts run again.
+    pub(super) fn close_server_request(&self, id: ServerRequestId) {
         let mut state = self.state.lock();
-        let Some(index) = state.open_server_requests.iter().position(|open| *open == ask) else { return };
+        let Some(index) = state.open_server_requests.iter().position(|open| *open == id) else { return };
         state.open_server_requests.swap_remove(index);
         if state.open_server_requests.is_empty() {
             state.clock.resume();
@@ -143,33 +143,33 @@ impl Core {
         true
     }
 
-    /// Whether it has ended, or nobody waits for its end.
+    /// Whether it has ended or was cancelled.
     pub(super) fn is_over(&self) -> bool {
         let state = self.state.lock();
         state.ended || state.left
     }
 
-    /// The caller wants no outcome but still looks: it sees one, `Cancelled`.
+    /// Cancels; the caller keeps reading and gets the outcome `Cancelled`.
     pub(super) fn cancel(&self, reason: &str) {
         self.cancel_if(|_| true, reason);
     }
 
-    /// The same, unless nothing waits for an answer of the caller; whether that was so.
+    /// Cancels if a server request is unanswered; returns whether it did.
     pub(super) fn cancel_if_awaiting_answer(&self, reason: &str) -> bool {
         self.cancel_if(|state| !state.open_server_requests.is_empty(), reason)
     }
 
-    fn cancel_if(&self, such: impl FnOnce(&State) -> bool, reason: &str) -> bool {
+    fn cancel_if(&self, condition: impl FnOnce(&State) -> bool, reason: &str) -> bool {
         let on_cancel = {
             let mut state = self.state.lock();
-            if state.ended || !such(&state) {
+            if state.ended || !condition(&state) {
                 return false;
             }
             state.ended = true;
             state.left = true;
             state.end = Some(Outcome::Cancelled);
             wake(state.feeder.take());
-            // Whoever looks need not be the one who says so.
+            // The reading task need not be the one that cancels.
             wake(state.caller.take());
             state.on_cancel.take()
         };
@@ -179,7 +179,7 @@ impl Core {
         true
     }
 
-    /// The caller is gone; what it has not taken is dropped, questions with it.
+    /// The caller's end is dropped: unread events and server requests are discarded.
     pub(super) fn leave(&self, reason: &str) {
         let (unread, on_cancel) = {
             let mut state = self.state.lock();
@@ -189,7 +189,7 @@ impl Core {
             let unread = (std::mem::take(&mut state.queue), state.end.take());
             (unread, state.on_cancel.take().filter(|_| unended))
         };
-        // Outside the lock: an unanswered question closes itself through this core.
+        // Outside the lock: dropping an unanswered server request locks this core.
         drop(unread);
         if let Some(act) = on_cancel {
             act(reason);
@@ -211,7 +211,7 @@ impl Core {
         if state.left {
             return Poll::Ready(());
         }
-        remember(&mut state.feeder, context);
+        store_waker(&mut state.feeder, context);
         Poll::Pending
     }
 
@@ -223,8 +223,8 @@ impl Core {
         self.state.lock().gone
     }
 
-    pub(super) fn is_open(&self, ask: ServerRequestId) -> bool {
-        self.state.lock().open_server_requests.contains(&ask)
+    pub(super) fn is_open(&self, id: ServerRequestId) -> bool {
+        self.state.lock().open_server_requests.contains(&id)
     }
 
     pub(super) fn open_server_requests(&self) -> usize {
@@ -242,7 +242,7 @@ impl fmt::Debug for Core {
     }
 }
 
-fn remember(slot: &mut Option<Waker>, context: &Context<'_>) {
+fn store_waker(slot: &mut Option<Waker>, context: &Context<'_>) {
     if !slot.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
         *slot = Some(context.waker().clone());
     }

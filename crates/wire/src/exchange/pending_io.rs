@@ -1,8 +1,8 @@
-//! Work that whoever waits for an exchange does meanwhile.
+//! I/O that is polled by the task that waits for an exchange.
 //!
-//! A request over HTTP is a POST that somebody has to drive. Most are answered by one small body; for those a task of
-//! its own, and a wake from task to task, costs more than everything else. What takes longer, or may have to go on while
-//! nobody looks, is not left to this: see [`crate::up::transport::Link::start`].
+//! A request over HTTP is a POST that must be driven. Most responses are one small body; for those, a separate task and a
+//! wake-up between tasks would cost more than everything else. I/O that takes longer, or must continue while the caller does
+//! not poll, gets its own task: see [`crate::up::transport::Link::start`].
 
 use std::{
     fmt,
@@ -12,49 +12,49 @@ use std::{
 
 use futures_util::future::BoxFuture;
 
-/// Something to be done while waiting; let go, it is given up.
+/// I/O to poll while waiting for an exchange. Dropping it aborts the I/O.
 pub struct PendingIo {
     work: Option<BoxFuture<'static, ()>>,
-    /// Rings when it can go on; where there is none, the task is woken itself.
+    /// Flag and waker of the I/O; without them the I/O uses the waker of the polling task.
     flag: Option<(Arc<dyn ReadyFlag>, Waker)>,
 }
 
-/// Stands between work and the task that does it, and is rung as that work's waker.
+/// Readiness flag, set by the waker of the I/O, so that the I/O is polled only when it can make progress.
 pub(crate) trait ReadyFlag: Send + Sync {
-    /// Whether it has rung since it was last asked; the task that asks is woken when it rings next.
+    /// Returns and clears the flag; registers the task of `context` to be woken when the flag is set next.
     fn take_ready(&self, context: &Context<'_>) -> bool;
 }
 
 impl PendingIo {
-    /// This is to be done.
+    /// I/O that has not been polled yet.
     pub fn new(work: BoxFuture<'static, ()>) -> Self {
         Self { work: Some(work), flag: None }
     }
 
-    /// This has begun and goes on when the flag rings.
+    /// I/O that was polled once with `waker` and continues when `flag` is set.
     pub(crate) fn started(work: BoxFuture<'static, ()>, flag: Arc<dyn ReadyFlag>, waker: Waker) -> Self {
         Self { work: Some(work), flag: Some((flag, waker)) }
     }
 
-    /// Nothing is to be done.
+    /// No I/O.
     pub(super) fn none() -> Self {
         Self { work: None, flag: None }
     }
 
-    /// Whether something is left to do.
-    pub(super) fn is_open(&self) -> bool {
+    /// Whether the I/O is unfinished.
+    pub(super) fn is_pending(&self) -> bool {
         self.work.is_some()
     }
 
-    /// Goes on with it, as far as it goes at the moment.
+    /// Polls the I/O if it can make progress.
     pub(super) fn poll(&mut self, context: &mut Context<'_>) {
         let Some(work) = &mut self.work else { return };
-        let looked = match &self.flag {
+        let polled = match &self.flag {
             Some((flag, _)) if !flag.take_ready(context) => return,
             Some((_, waker)) => work.as_mut().poll(&mut Context::from_waker(waker)),
             None => work.as_mut().poll(context),
         };
-        if looked.is_ready() {
+        if polled.is_ready() {
             *self = Self::none();
         }
     }
@@ -62,6 +62,6 @@ impl PendingIo {
 
 impl fmt::Debug for PendingIo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("PendingIo").field(&self.is_open()).finish()
+        f.debug_tuple("PendingIo").field(&self.is_pending()).finish()
     }
 }

@@ -1,132 +1,132 @@
-//! What is asked of a server, without a word about how it travels.
+//! A request to a server, independent of revision and transport.
 
 use std::{borrow::Cow, fmt, str::FromStr, time::Duration};
 
 use crate::{
     json::Raw,
     message::{
-        ClientCapabilities, RequestProblem, Seen, meta, refuse_ambiguity,
+        ClientCapabilities, RequestProblem, ParamsSummary, meta, refuse_ambiguity,
         splice::{self, Edit},
     },
 };
 
-/// One request. Its params hold nothing that belongs to a hop: no token, no version, no capability.
+/// One request. Its params contain nothing specific to a hop: no progress token, no version, no capability.
 #[derive(Clone, Debug)]
 pub struct Request {
     method: Cow<'static, str>,
     params: Option<Raw>,
-    seen: Seen,
-    /// Whether its caller wants to hear of progress.
+    seen: ParamsSummary,
+    /// Whether the caller wants progress events.
     pub progress: Progress,
-    /// From which level on its caller wants to hear logs; `None`: what the connection was set to.
+    /// Lowest level of log events for the caller; `None`: the level of the connection.
     pub log_level: Option<LogLevel>,
-    /// From which level on where nobody says one, for servers that log only when told to; `None`: nothing.
-    pub usual_log_level: Option<LogLevel>,
-    /// What its caller's side can be asked; `None`: what the connection declares.
+    /// Level to request if neither caller nor connection sets one, for servers that log only on request; `None`: no logs.
+    pub default_log_level: Option<LogLevel>,
+    /// Capabilities of the caller; `None`: those of the connection.
     pub capabilities: Option<ClientCapabilities>,
-    /// Answers its caller brings along although nothing was asked, by the keys it expects; an object of objects.
+    /// Answers that the caller supplies in advance, by the server's keys; an object of objects.
     pub answers: Option<Raw>,
-    /// Whether a task may stand for the answer.
+    /// Whether the server may answer with a task.
     pub handover: Handover,
 }
 
-/// Whether a task may stand for the answer to a request.
+/// Whether a request may be answered with a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Handover {
-    /// Its caller waits for the answer.
+    /// The caller waits for the result.
     Never,
-    /// Its caller takes a task where the answering side prefers one.
+    /// The caller accepts a task if the server prefers one.
     Allowed,
-    /// Its caller would rather have a task than wait, kept this long if it says.
+    /// The caller requests a task, with this time to live if given.
     Wanted(Option<Duration>),
 }
 
 /// Whether progress is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// The caller looks at it.
+    /// The caller reads progress events.
     Wanted,
-    /// Nobody does.
+    /// The caller ignores progress.
     Unwanted,
 }
 
 /// The eight severities of RFC 5424.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LogLevel {
-    /// Details for whoever looks for a fault.
+    /// Details for debugging.
     Debug,
-    /// What happens.
+    /// Normal operation.
     Info,
-    /// Normal, but worth a look.
+    /// Normal but significant.
     Notice,
-    /// Something to keep an eye on.
+    /// Possible problem.
     Warning,
-    /// Something failed.
+    /// An operation failed.
     Error,
-    /// A part of the whole failed.
+    /// A component failed.
     Critical,
-    /// Act now.
+    /// Immediate action is required.
     Alert,
-    /// Nothing works.
+    /// The system is unusable.
     Emergency,
 }
 
-/// Not one of the eight.
+/// A log level this crate does not know.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown log level `{0}`")]
 pub struct UnknownLogLevel(pub String);
 
 impl Request {
-    /// A request of this program's own making.
+    /// Creates a request; fails if `params` has ambiguous keys.
     pub fn new(method: impl Into<Cow<'static, str>>, params: Option<Raw>) -> Result<Self, RequestProblem> {
         let seen = params.as_ref().map(refuse_ambiguity).transpose()?.unwrap_or_default();
         Ok(Self::seen(method, params, seen))
     }
 
-    /// A request whose params were looked at when they came, and this was seen of them.
-    pub(crate) fn seen(method: impl Into<Cow<'static, str>>, params: Option<Raw>, seen: Seen) -> Self {
+    /// Creates a request whose params were already scanned, with the result of the scan.
+    pub(crate) fn seen(method: impl Into<Cow<'static, str>>, params: Option<Raw>, seen: ParamsSummary) -> Self {
         Self { seen, ..Self::trusted(method, params) }
     }
 
-    /// A request whose params were made here, with neither a task nor a `_meta` in them.
+    /// Creates a request with params made by this crate, which contain neither `task` nor `_meta`.
     pub(crate) fn trusted(method: impl Into<Cow<'static, str>>, params: Option<Raw>) -> Self {
-        let (seen, progress, handover) = (Seen::default(), Progress::Unwanted, Handover::Never);
+        let (seen, progress, handover) = (ParamsSummary::default(), Progress::Unwanted, Handover::Never);
         Self {
             method: method.into(),
             params,
             seen,
             progress,
             log_level: None,
-            usual_log_level: None,
+            default_log_level: None,
             capabilities: None,
             answers: None,
             handover,
         }
     }
 
-    /// The same, with its caller looking at progress.
+    /// Requests progress events.
     #[must_use]
     pub fn with_progress(mut self) -> Self {
         self.progress = Progress::Wanted;
         self
     }
 
-    /// The same with other params, made from its own.
+    /// Replaces the params by an edited version.
     #[must_use]
     pub(crate) fn with_params(mut self, params: Option<Raw>) -> Self {
         self.params = params;
         self
     }
 
-    /// The same without what its `_meta` says about the hop it came over.
+    /// Removes the `_meta` keys that belong to the incoming hop.
     #[must_use]
-    pub(crate) fn without_hop_keys(mut self, kinds: meta::Kinds, meta: &Raw) -> Self {
+    pub(crate) fn without_hop_keys(mut self, kinds: meta::MetaKeyKinds, meta: &Raw) -> Self {
         self.params = self.params.map(|params| kinds.without_hop_keys(&params, meta));
         self.seen.meta &= kinds.cross();
         self
     }
 
-    /// The same with this member of its params set to `value`; every other byte stays as it is.
+    /// Sets one member of the params; every other byte is unchanged.
     #[must_use]
     pub fn with_param(mut self, key: &'static str, value: Raw) -> Self {
         let params = self.params.take().unwrap_or_else(Raw::empty_object);
@@ -138,12 +138,12 @@ impl Request {
         self
     }
 
-    /// The method.
+    /// Method name.
     pub fn method(&self) -> &str {
         &self.method
     }
 
-    /// The params.
+    /// Params, if any.
     pub fn params(&self) -> Option<&Raw> {
         self.params.as_ref()
     }
@@ -153,27 +153,27 @@ impl Request {
         self.params.as_ref().and_then(|params| params.get(key))
     }
 
-    /// Whether its params bring answers, or a handle that they belong to.
+    /// Whether the params contain `inputResponses` or `requestState`.
     pub(crate) fn brings_answers(&self) -> bool {
         self.seen.answers
     }
 
-    /// What its params say beside the point, if they say anything.
+    /// The `_meta` member of the params, if any.
     pub(crate) fn meta(&self) -> Option<Raw> {
         if self.seen.meta { self.param("_meta") } else { None }
     }
 
-    /// The edit that makes this its `_meta`.
+    /// The edit that sets `_meta`.
     pub(crate) fn edit_meta(&self, meta: Raw) -> Edit<'static> {
         if self.seen.meta { Edit::Set("_meta", meta) } else { Edit::Add("_meta", meta) }
     }
 
-    /// Whether its caller would rather have a task than wait.
+    /// Whether the caller requests a task.
     pub(crate) fn asks_for_task(&self) -> bool {
         self.method == "tools/call" && (self.seen.task || matches!(self.handover, Handover::Wanted(_)))
     }
 
-    /// The edit that says so in a session, where its params do not say it already.
+    /// The edit that requests a task from a stateful server, unless the params already do.
     pub(crate) fn edit_task(&self) -> Option<Edit<'static>> {
         let Handover::Wanted(keeps) = self.handover else { return None };
         let keeps = keeps.and_then(|keeps| u64::try_from(keeps.as_millis()).ok());
@@ -181,7 +181,7 @@ impl Request {
         (self.method == "tools/call" && !self.seen.task).then_some(Edit::Set("task", task))
     }
 
-    /// The same without the wish for a task in its params; gives what that was.
+    /// Removes the `task` member from the params and returns it.
     pub(crate) fn take_task(&mut self) -> Option<Raw> {
         let task = if self.seen.task { self.param("task")? } else { return None };
         self.params = self.params.as_ref().map(|params| splice::edited(params, &[Edit::Remove("task")]));
@@ -189,14 +189,14 @@ impl Request {
         Some(task)
     }
 
-    /// Whether a server may ask something before it answers this.
+    /// Whether a server may send server requests before it answers this method.
     pub fn is_interactive(&self) -> bool {
         matches!(&*self.method, "tools/call" | "prompts/get" | "resources/read")
     }
 }
 
 impl LogLevel {
-    /// All of them, least severe first.
+    /// All levels, least severe first.
     pub const ALL: [Self; 8] = [
         Self::Debug,
         Self::Info,
@@ -208,7 +208,7 @@ impl LogLevel {
         Self::Emergency,
     ];
 
-    /// As the wire spells it.
+    /// Name of the level in the protocol.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Debug => "debug",
@@ -222,7 +222,7 @@ impl LogLevel {
         }
     }
 
-    /// The level of a log message's params; the least severe where it says none we know.
+    /// The `level` of a log message; `Debug` if missing or unknown.
     pub fn of(params: &Raw) -> Self {
         params.get("level").as_ref().and_then(Raw::as_str).and_then(|level| level.parse().ok()).unwrap_or(Self::Debug)
     }

@@ -1,4 +1,4 @@
-//! A question in the middle of an exchange, and its answer.
+//! A request of the server to the client during an exchange (elicitation, sampling, roots), and its answer.
 
 use std::{fmt, sync::Arc};
 
@@ -7,50 +7,50 @@ use tokio::sync::oneshot;
 use super::core::Core;
 use crate::{json::Raw, message::RpcError};
 
-/// A question and the way to answer it. Dropped unanswered, it is answered with [`Answer::Unavailable`].
+/// A server request that can be answered once. If dropped, it is answered with [`Answer::Unavailable`].
 #[derive(Debug)]
 pub struct ServerRequest {
-    /// What is asked.
+    /// Method, params and id of the request.
     pub details: ServerRequestDetails,
     responder: Option<Responder>,
 }
 
-/// What a server wants of the caller's side.
+/// Content of a server request.
 #[derive(Clone, Debug)]
 pub struct ServerRequestDetails {
-    /// Which one, within its exchange.
+    /// Id, unique within its exchange.
     pub id: ServerRequestId,
-    /// What the asking side calls it, where it calls it anything.
+    /// Key given by the server, if any.
     pub key: Option<String>,
     /// `elicitation/create`, `sampling/createMessage` or `roots/list`.
     pub method: String,
-    /// As they came.
+    /// Params as received.
     pub params: Option<Raw>,
-    /// Which request made the server ask.
+    /// Request that caused it, if certain.
     pub cause: Cause,
 }
 
-/// Why a server asks. A cause is named only when it is certain.
+/// What a server request belongs to. A request is named only when it is certain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// The request of this exchange.
     Request,
-    /// No request: a standing question, answered from configuration or refused.
+    /// No request: answered from configuration, or refused.
     Standing,
 }
 
-/// A question's number.
+/// Id of a server request within its exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ServerRequestId(pub u64);
 
-/// What the caller's side says to a question.
+/// Answer to a server request.
 #[derive(Clone, Debug)]
 pub enum Answer {
-    /// The result, as the protocol defines it for the question's method.
+    /// The result, as the protocol defines it for the method.
     Given(Raw),
-    /// No answer will be given, and why.
+    /// An error response.
     Refused(RpcError),
-    /// Nobody is there to answer.
+    /// No handler is available to answer.
     Unavailable,
 }
 
@@ -66,7 +66,7 @@ impl ServerRequest {
         Self { details, responder: Some(Responder { core: Some(core), sender }) }
     }
 
-    /// Answers; the clocks of the exchange run again.
+    /// Answers the request; the timeouts of the exchange run again.
     pub fn answer(mut self, answer: Answer) {
         self.close(answer);
     }
@@ -76,7 +76,7 @@ impl ServerRequest {
             if let Some(core) = core {
                 core.close_server_request(self.details.id);
             }
-            // The asking side may be gone; then nobody misses the answer.
+            // The asking side may have ended; then the answer is not needed.
             let _gone = sender.send(answer);
         }
     }
@@ -91,37 +91,37 @@ impl Drop for ServerRequest {
 // === impl Answer ===
 
 impl Answer {
-    /// As whoever asked is told: the result, or an error.
+    /// Converts the answer into a JSON-RPC result or error.
     pub fn into_result(self) -> Result<Raw, RpcError> {
         match self {
             Self::Given(given) => Ok(given),
             Self::Refused(error) => Err(error),
-            Self::Unavailable => Err(RpcError::new(RpcError::INTERNAL, "nobody is there to answer this")),
+            Self::Unavailable => Err(RpcError::new(RpcError::INTERNAL, "no handler is available to answer this request")),
         }
     }
 
-    /// What is said where somebody was asked and never answered: in the words that this question has for it.
+    /// Returns the answer to a request that was shown to a user and not answered in time, as the method defines it.
     pub(crate) fn too_late(method: &str) -> Self {
         match method {
             "elicitation/create" => Self::dismissed(),
             "sampling/createMessage" => {
-                Self::Refused(RpcError::new(RpcError::REJECTED_BY_USER, "nobody came back with an answer"))
+                Self::Refused(RpcError::new(RpcError::REJECTED_BY_USER, "no answer was given in time"))
             }
             _ => Self::Unavailable,
         }
     }
 
-    /// A person looked at a form or address and said no.
+    /// The user declined a form or URL.
     pub fn declined() -> Self {
         Self::Given(Raw::of(&serde_json::json!({ "action": "decline" })))
     }
 
-    /// A person closed the form without deciding.
+    /// The user closed the form without deciding.
     pub fn dismissed() -> Self {
         Self::Given(Self::closed_form())
     }
 
-    /// What is said of a form that was closed without deciding.
+    /// Result of a form that was closed without deciding.
     pub(crate) fn closed_form() -> Raw {
         Raw::of(&serde_json::json!({ "action": "cancel" }))
     }

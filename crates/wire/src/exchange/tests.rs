@@ -1,4 +1,4 @@
-//! An exchange by itself: order, one end, clocks, cancellation.
+//! Order of events, single outcome, timeouts and cancellation of an exchange.
 
 use std::{
     sync::{
@@ -16,24 +16,24 @@ fn raw(text: &str) -> Raw {
     Raw::parse(text.to_owned()).unwrap()
 }
 
-fn question() -> ServerRequestDetails {
+fn details() -> ServerRequestDetails {
     ServerRequestDetails { id: ServerRequestId(1), key: None, method: "roots/list".to_owned(), params: None, cause: Cause::Request }
 }
 
-fn terms() -> ExchangeTimeouts {
+fn timeouts() -> ExchangeTimeouts {
     ExchangeTimeouts { idle: Some(Duration::from_secs(10)), total: Some(Duration::from_secs(25)) }
 }
 
-async fn waited(seconds: u64) {
+async fn sleep_secs(seconds: u64) {
     tokio::time::sleep(Duration::from_secs(seconds)).await;
 }
 
 fn timed() -> (Exchange, Feed) {
-    pair(terms(), 8)
+    pair(timeouts(), 8)
 }
 
 #[tokio::test]
-async fn everything_comes_in_order_and_ends_once() {
+async fn events_arrive_in_order_with_one_outcome() {
     let (mut exchange, feed) = timed();
     feed.progress(raw(r#"{"progress":1}"#));
     feed.log(raw(r#"{"level":"info"}"#));
@@ -47,10 +47,10 @@ async fn everything_comes_in_order_and_ends_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn progress_winds_the_idle_clock_but_not_the_total() {
+async fn progress_restarts_the_idle_timeout_but_not_the_total() {
     let (mut exchange, feed) = timed();
     for step in 0..3 {
-        waited(8).await;
+        sleep_secs(8).await;
         feed.progress(raw(&format!("{{\"progress\":{step}}}")));
         assert!(matches!(exchange.next().await, Some(ExchangeEvent::Progress(_))));
     }
@@ -59,39 +59,39 @@ async fn progress_winds_the_idle_clock_but_not_the_total() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn silence_runs_the_idle_clock_out_and_tells_the_server() {
+async fn idle_timeout_expires_and_cancels_at_the_server() {
     let (mut exchange, feed) = timed();
-    let told = Arc::new(AtomicUsize::new(0));
-    let counter = Arc::clone(&told);
+    let cancelled = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&cancelled);
     feed.when_cancelled(move |_| {
         counter.fetch_add(1, Ordering::Relaxed);
     });
     let end = exchange.next().await;
     assert!(matches!(end, Some(ExchangeEvent::Ended(Outcome::TimedOut { kind: TimeoutKind::Idle, .. }))), "{end:?}");
     drop(exchange);
-    assert_eq!(told.load(Ordering::Relaxed), 1);
-    assert!(!feed.end(Outcome::Cancelled), "an answer after the end is nobody's");
+    assert_eq!(cancelled.load(Ordering::Relaxed), 1);
+    assert!(!feed.end(Outcome::Cancelled), "an answer after the end is ignored");
 }
 
 #[tokio::test(start_paused = true)]
-async fn clocks_stand_still_while_a_question_is_open() {
+async fn timeouts_are_paused_while_a_server_request_is_open() {
     let (mut exchange, feed) = timed();
-    waited(5).await;
-    let answer = feed.ask(question());
-    let Some(ExchangeEvent::ServerRequest(ask)) = exchange.next().await else { panic!("no question") };
+    sleep_secs(5).await;
+    let answer = feed.ask(details());
+    let Some(ExchangeEvent::ServerRequest(request)) = exchange.next().await else { panic!("no server request") };
     assert!(tokio::time::timeout(Duration::from_secs(3_600), exchange.next()).await.is_err(), "still waiting");
-    ask.answer(Answer::Given(raw(r#"{"roots":[]}"#)));
+    request.answer(Answer::Given(raw(r#"{"roots":[]}"#)));
     assert!(matches!(answer.await, Answer::Given(_)));
-    waited(9).await;
+    sleep_secs(9).await;
     feed.end(Outcome::Answered(raw("{}")));
     assert!(matches!(exchange.next().await, Some(ExchangeEvent::Ended(Outcome::Answered(_)))));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_that_is_withdrawn_lets_the_clocks_run_again() {
+async fn withdrawing_a_server_request_resumes_the_timeouts() {
     let (mut exchange, feed) = timed();
-    let _answer = feed.ask(question());
-    let Some(ExchangeEvent::ServerRequest(_open)) = exchange.next().await else { panic!("no question") };
+    let _answer = feed.ask(details());
+    let Some(ExchangeEvent::ServerRequest(_open)) = exchange.next().await else { panic!("no server request") };
     feed.withdraw(ServerRequestId(1));
     assert!(matches!(exchange.next().await, Some(ExchangeEvent::Withdrawn(ServerRequestId(1)))));
     let end = exchange.next().await;
@@ -99,36 +99,36 @@ async fn a_question_that_is_withdrawn_lets_the_clocks_run_again() {
 }
 
 #[tokio::test]
-async fn a_question_nobody_takes_is_answered_so() {
+async fn unread_server_request_is_answered_as_unavailable() {
     let (exchange, feed) = timed();
-    let answer = feed.ask(question());
+    let answer = feed.ask(details());
     drop(exchange);
     assert!(matches!(answer.await, Answer::Unavailable));
     feed.cancelled().await;
-    assert!(matches!(feed.ask(question()).await, Answer::Unavailable));
+    assert!(matches!(feed.ask(details()).await, Answer::Unavailable));
 }
 
 #[tokio::test]
-async fn a_slow_caller_misses_old_progress_but_never_a_question_or_the_end() {
+async fn slow_caller_misses_old_progress_but_no_server_request_or_outcome() {
     let (mut exchange, feed) = timed();
-    let answer = feed.ask(question());
+    let answer = feed.ask(details());
     for step in 0..20 {
         feed.progress(raw(&format!("{{\"progress\":{step}}}")));
     }
     feed.end(Outcome::Answered(raw("{}")));
     assert_eq!(exchange.missed(), 13);
-    let Some(ExchangeEvent::ServerRequest(ask)) = exchange.next().await else { panic!("no question") };
-    ask.answer(Answer::declined());
+    let Some(ExchangeEvent::ServerRequest(request)) = exchange.next().await else { panic!("no server request") };
+    request.answer(Answer::declined());
     assert!(matches!(answer.await, Answer::Given(_)));
     let mut seen = 0;
-    while let Some(happening) = exchange.next().await {
-        seen += usize::from(matches!(happening, ExchangeEvent::Progress(_)));
+    while let Some(event) = exchange.next().await {
+        seen += usize::from(matches!(event, ExchangeEvent::Progress(_)));
     }
     assert_eq!(seen, 7);
 }
 
 #[tokio::test]
-async fn cancelling_is_an_end_of_its_own() {
+async fn cancelling_ends_with_its_own_outcome() {
     let (mut exchange, feed) = timed();
     exchange.cancel("not needed");
     assert!(!feed.end(Outcome::Answered(raw("{}"))));
@@ -139,7 +139,7 @@ async fn cancelling_is_an_end_of_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn progress_without_end_does_not_outlast_the_total() {
+async fn endless_progress_does_not_outlast_the_total_timeout() {
     let (mut exchange, feed) = timed();
     for _ in 0..100_000 {
         // Always something to read.
@@ -151,16 +151,16 @@ async fn progress_without_end_does_not_outlast_the_total() {
             return;
         }
     }
-    panic!("it never ends");
+    panic!("the exchange never ended");
 }
 
-/// Changes every answer on its way, and nothing else.
+/// An interceptor that changes results and nothing else.
 #[derive(Debug)]
 struct Signed(Exchange);
 
 impl ExchangeInterceptor for Signed {
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<ExchangeEvent>> {
-        self.0.poll_next(context).map(|happening| match happening {
+        self.0.poll_next(context).map(|event| match event {
             Some(ExchangeEvent::Ended(Outcome::Answered(_))) => {
                 Some(ExchangeEvent::Ended(Outcome::Answered(raw(r#"{"signed":true}"#))))
             }
@@ -178,7 +178,7 @@ impl ExchangeInterceptor for Signed {
 }
 
 #[tokio::test]
-async fn somebody_in_between_sees_everything_and_holds_nothing_up() {
+async fn interceptor_sees_every_event_without_delay() {
     let (exchange, feed) = timed();
     let mut exchange = Exchange::through(Signed(exchange));
     feed.progress(raw("{}"));
@@ -190,7 +190,7 @@ async fn somebody_in_between_sees_everything_and_holds_nothing_up() {
 }
 
 #[tokio::test]
-async fn leaving_somebody_in_between_cancels_at_the_other_end() {
+async fn dropping_an_intercepted_exchange_cancels_it() {
     let (exchange, feed) = timed();
     drop(Exchange::through(Signed(exchange)));
     assert!(feed.is_cancelled());

@@ -1,5 +1,5 @@
-//! How long an exchange may take: an idle clock wound up by every sign of life, and a total. Both stand still while
-//! a question is open, because then it is the caller's turn.
+//! Timeouts of an exchange: an idle timeout, restarted by every event, and a total timeout. Both are paused while a
+//! server request is open, because the caller has to answer first.
 
 use std::time::Duration;
 
@@ -7,51 +7,51 @@ use tokio::time::Instant;
 
 use crate::error::TimeoutKind;
 
-/// The time one exchange is given.
+/// Timeouts of one exchange; `None` means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExchangeTimeouts {
-    /// Longest silence.
+    /// Longest time without an event.
     pub idle: Option<Duration>,
-    /// Longest duration in all.
+    /// Longest duration of the exchange, pauses excluded.
     pub total: Option<Duration>,
 }
 
-/// The two clocks of one exchange.
+/// Measures both timeouts of one exchange.
 #[derive(Debug)]
 pub(super) struct ExchangeClock {
-    terms: ExchangeTimeouts,
-    /// When the total runs out, moved by each pause.
+    timeouts: ExchangeTimeouts,
+    /// Start of the total timeout; moved forward by each pause.
     started: Instant,
-    last_sign: Instant,
+    last_activity: Instant,
     paused: Option<Instant>,
 }
 
 impl ExchangeTimeouts {
-    /// Calls, reads and prompts: five minutes of silence, thirty in all.
+    /// For calls, reads and prompts: five minutes idle, thirty minutes in total.
     pub fn call() -> Self {
         Self { idle: Some(Duration::from_secs(300)), total: Some(Duration::from_secs(1_800)) }
     }
 
-    /// Lists and handshakes: a minute.
+    /// For lists and handshakes: one minute idle, five minutes in total.
     pub fn list() -> Self {
         Self { idle: Some(Duration::from_secs(60)), total: Some(Duration::from_secs(300)) }
     }
 
-    /// As long as it takes.
+    /// No timeouts.
     pub fn unbounded() -> Self {
         Self { idle: None, total: None }
     }
 }
 
 impl ExchangeClock {
-    pub(super) fn new(terms: ExchangeTimeouts) -> Self {
+    pub(super) fn new(timeouts: ExchangeTimeouts) -> Self {
         let now = Instant::now();
-        Self { terms, started: now, last_sign: now, paused: None }
+        Self { timeouts, started: now, last_activity: now, paused: None }
     }
 
-    /// The server showed a sign of life.
+    /// Restarts the idle timeout.
     pub(super) fn record_activity(&mut self) {
-        self.last_sign = Instant::now();
+        self.last_activity = Instant::now();
     }
 
     pub(super) fn pause(&mut self) {
@@ -62,23 +62,23 @@ impl ExchangeClock {
         if let Some(since) = self.paused.take() {
             let now = Instant::now();
             self.started += now - since;
-            self.last_sign = now;
+            self.last_activity = now;
         }
     }
 
-    /// The total, where it has run out; none while paused.
+    /// Returns the total timeout if it has expired; `None` while paused.
     pub(super) fn overdue(&self) -> Option<Duration> {
-        let total = self.terms.total.filter(|_| self.paused.is_none())?;
+        let total = self.timeouts.total.filter(|_| self.paused.is_none())?;
         (self.started + total <= Instant::now()).then_some(total)
     }
 
-    /// Which clock runs out first, and when; none while paused.
+    /// Returns the timeout that expires first, and when; `None` while paused.
     pub(super) fn deadline(&self) -> Option<(Instant, TimeoutKind, Duration)> {
         if self.paused.is_some() {
             return None;
         }
-        let idle = self.terms.idle.map(|limit| (self.last_sign + limit, TimeoutKind::Idle, limit));
-        let total = self.terms.total.map(|limit| (self.started + limit, TimeoutKind::Total, limit));
+        let idle = self.timeouts.idle.map(|limit| (self.last_activity + limit, TimeoutKind::Idle, limit));
+        let total = self.timeouts.total.map(|limit| (self.started + limit, TimeoutKind::Total, limit));
         match (idle, total) {
             (Some(idle), Some(total)) => Some(if total.0 < idle.0 { total } else { idle }),
             (one, other) => one.or(other),

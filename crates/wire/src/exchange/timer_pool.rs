@@ -1,9 +1,9 @@
-//! TimerPool that are used again.
+//! A pool of reusable timers.
 //!
-//! An exchange needs one from its first wait on, and few ever go off. To take one out of the runtime's clockwork and
-//! put the next one in costs more than the rest of a wait. So an timer that did not go off waits, still running, for the
-//! next exchange of the same connection, and is set further ahead only if it goes off too early for that one. A downstream
-//! keeps some in the same way for the callers that wait for its first word.
+//! Every exchange needs a timer as soon as it waits, and few timers ever fire. Registering and deregistering a timer costs
+//! more than the rest of a wait. A timer that did not fire is therefore returned to the pool, still running, for the next
+//! exchange of the same connection, and is reset only if it fires too early for that one. The downstream side has pools
+//! of its own for its clients' timeouts.
 
 use std::{
     fmt,
@@ -20,36 +20,36 @@ use tokio::{
     time::{Instant, Sleep},
 };
 
-/// TimerPool kept for one connection; one that goes off meanwhile wakes whoever had it last, once and for nothing.
+/// Largest number of timers in one pool. A pooled timer that fires causes one spurious wake-up of its last user.
 const KEPT: usize = 32;
 
 /// The timers of one connection, or of one downstream.
 #[derive(Clone)]
 pub(crate) struct TimerPool {
-    /// TimerPool belong to a runtime and end with it: elsewhere nothing is kept or taken.
+    /// Timers belong to this runtime; on another runtime the pool is not used.
     runtime: runtime::Id,
-    // Nothing awaits under this lock.
+    // No await under this lock.
     kept: Arc<Mutex<Vec<Pin<Box<Sleep>>>>>,
 }
 
-/// The timer of one exchange, or of whoever else waits once.
+/// The timer of one exchange; returns to its pool when dropped.
 pub(crate) struct PooledTimer {
     sleep: Option<Pin<Box<Sleep>>>,
     timers: Option<TimerPool>,
 }
 
 impl PooledTimer {
-    /// One that is set when it is first needed.
+    /// Creates a timer that is taken from the pool at the first poll.
     pub(crate) fn new(timers: Option<TimerPool>) -> Self {
         Self { sleep: None, timers }
     }
 
-    /// Whether it is this late; if not, wakes then.
+    /// Ready once `at` is reached; otherwise wakes the task then.
     pub(crate) fn poll(&mut self, at: Instant, context: &mut Context<'_>) -> Poll<()> {
         let sleep = match &mut self.sleep {
             Some(sleep) => sleep,
             None => {
-                self.timers = self.timers.take().filter(TimerPool::are_here);
+                self.timers = self.timers.take().filter(TimerPool::is_current_runtime);
                 let kept = self.timers.as_ref().and_then(|timers| timers.kept.lock().pop());
                 self.sleep.insert(kept.unwrap_or_else(|| Box::pin(tokio::time::sleep_until(at))))
             }
@@ -61,7 +61,7 @@ impl PooledTimer {
             return Poll::Pending;
         }
         if sleep.deadline() < at {
-            // Set by an exchange that is over: nearly all are over long before one goes off.
+            // The deadline was set by an earlier exchange, which has ended.
             sleep.as_mut().reset(at);
             return sleep.as_mut().poll(context);
         }
@@ -70,14 +70,14 @@ impl PooledTimer {
 }
 
 impl TimerPool {
-    /// None yet, on this runtime.
+    /// Creates an empty pool for the current runtime.
     pub(crate) fn new() -> Self {
         Self { runtime: Handle::current().id(), kept: Arc::default() }
     }
 
-    /// What `work` gives, unless it takes longer than this.
-    pub(crate) async fn within<T>(&self, patience: Duration, work: impl Future<Output = T>) -> Option<T> {
-        let (at, mut timer, mut work) = (Instant::now() + patience, PooledTimer::new(Some(self.clone())), pin!(work));
+    /// Returns the output of `work`, or `None` after `limit`.
+    pub(crate) async fn within<T>(&self, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
+        let (at, mut timer, mut work) = (Instant::now() + limit, PooledTimer::new(Some(self.clone())), pin!(work));
         poll_fn(|context| match work.as_mut().poll(context) {
             Poll::Ready(done) => Poll::Ready(Some(done)),
             Poll::Pending => timer.poll(at, context).map(|()| None),
@@ -85,7 +85,7 @@ impl TimerPool {
         .await
     }
 
-    fn are_here(&self) -> bool {
+    fn is_current_runtime(&self) -> bool {
         Handle::try_current().is_ok_and(|here| here.id() == self.runtime)
     }
 }

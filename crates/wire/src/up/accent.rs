@@ -1,6 +1,7 @@
-//! What an era-neutral request sounds like to one server, and what that server's replies mean.
+//! The upstream accent: the codec of one protocol era for requests to servers and their responses.
 //!
-//! Two implementations, [`super::legacy`] and [`super::modern`]; nothing else on the up downstream knows what year it is.
+//! There are two implementations, [`super::legacy`] and [`super::modern`]; nothing else on the upstream side depends on
+//! the era.
 
 use std::fmt;
 
@@ -15,133 +16,133 @@ use crate::{
     task::Task,
 };
 
-/// One era, spoken to a server.
+/// Codec of one protocol era, upstream.
 pub(crate) trait Accent: Send + Sync + fmt::Debug {
-    /// The revision agreed on.
+    /// Negotiated revision.
     fn revision(&self) -> Revision;
 
-    /// The request as it goes out under this id; `round` holds what an earlier reply asked for.
+    /// Encodes a request under this id; `round` holds the answers to an earlier `input_required` result.
     fn request(&self, id: u64, request: &Request, round: Option<&InputRound>) -> Outbound;
 
-    /// What a good reply to this request means, which says of itself that it is this.
-    fn result(&self, request: &Request, result: Raw, said: ResultType) -> InterpretedResponse;
+    /// Interprets a result of this request, given its `resultType`.
+    fn result(&self, request: &Request, result: Raw, result_type: ResultType) -> InterpretedResponse;
 
-    /// What a bad reply means.
+    /// Interprets an error response.
     fn error(&self, request: &Request, error: RpcError) -> InterpretedResponse;
 
-    /// What a server that sends us a request wants.
+    /// Classifies a request sent by the server.
     fn classify_request(&self, method: &str, params: Option<&Raw>) -> ServerRequestKind;
 
-    /// What the server means when it cancels.
+    /// What a `notifications/cancelled` of the server refers to.
     fn cancel_target(&self) -> CancelTarget;
 
-    /// The message that cancels, where closing the lane does not say it.
+    /// The message that cancels a request; `None` where closing its lane cancels it.
     fn cancellation(&self, id: u64, reason: &str) -> Option<Bytes>;
 
-    /// The server's tools went by: what their schemas want in headers.
+    /// Records which headers the tools of a `tools/list` result require.
     fn learn_tools(&self, _result: &Raw) {}
 
-    /// Why a tool of this server may not be offered, if so.
+    /// Why a tool must not be listed; `None` if it may be.
     fn rejection_reason(&self, _tool: &Tool) -> Option<String> {
         None
     }
 
-    /// When the server is told what a caller's side can be asked.
+    /// Whether client capabilities are declared per request or per connection.
     fn capability_scope(&self) -> CapabilityScope;
 
-    /// How the server tells of changes.
+    /// How the server delivers change notifications.
     fn change_delivery(&self) -> ChangeDelivery;
 
-    /// How the server keeps tasks, where it does.
+    /// How tasks of the server are read.
     fn task_model(&self) -> TaskModel;
 
-    /// The method that asks for a sign of life.
+    /// Method that serves as a ping.
     fn ping_method(&self) -> &'static str;
 
-    /// Whether a completion can say what other arguments are.
+    /// Whether `completion/complete` accepts the values of other arguments.
     fn completes_in_context(&self) -> bool;
 
-    /// Logs are wanted from this level on: the request that says so, where it is not said with each request.
+    /// Sets the lowest log level. Returns the request to send; `None` where each request carries the level.
     fn log_level_request(&self, level: LogLevel) -> Option<Request>;
 }
 
-/// When a server is told what a caller's side can be asked.
+/// Scope in which client capabilities are declared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CapabilityScope {
-    /// With each request: callers who can be asked different things share a connection.
+    /// Each request declares its own: callers with different capabilities can share a connection.
     PerRequest,
-    /// When the connection begins: it says the same for all who use it.
+    /// Declared once in the handshake: all callers of the connection have the same capabilities.
     PerConnection,
 }
 
-/// What a reply means.
+/// Meaning of a response.
 #[derive(Debug)]
 pub(crate) enum InterpretedResponse {
-    /// The end, with a result.
+    /// Final result.
     Complete(Raw),
-    /// The end, with an error.
+    /// Final error.
     Refused(RpcError),
-    /// Questions first; all answers go back with the state.
+    /// Server requests to answer first; the answers are sent back together with the state.
     InputRequired(Vec<ServerRequestDetails>, Option<Raw>),
-    /// A task goes on in its place.
+    /// A task continues the work.
     Task(Task),
-    /// The server speaks another revision now; say it again in that one.
+    /// The server now uses another revision; the request is repeated in it.
     OtherRevision(Revision),
-    /// The headers did not fit; the schemas we know may be old.
+    /// The headers did not match; the known tool schemas may be outdated.
     StaleHeaders(RpcError),
-    /// Not an answer the protocol knows.
+    /// A response that violates the protocol.
     Invalid(String),
-    /// More than the bound.
+    /// A part that exceeds a bound, with its name and the bound.
     TooLarge(&'static str, usize),
 }
 
-/// What a request from the server is.
+/// Kind of a request from the server.
 #[derive(Debug)]
 pub(crate) enum ServerRequestKind {
-    /// Are you there?
+    /// A `ping`.
     Ping,
-    /// A question for the caller's side.
+    /// A server request for the caller.
     Input,
-    /// A question we did not declare that we take, and how it is refused.
+    /// A server request whose capability was not declared, and its error response.
     Undeclared(RpcError),
-    /// Something we do not know.
+    /// An unknown method, and its error response.
     Unknown(RpcError),
-    /// This server may not send requests at all.
+    /// The revision does not allow requests from the server.
     Violation,
 }
 
-/// Which request a server's cancellation names: one of its own, as it counts them, or one of ours.
+/// Whose request id a server's cancellation names: its own or ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CancelTarget {
-    /// A question it asked us.
+    /// A server request, by the server's id.
     ServerRequests,
-    /// A subscription we made.
+    /// A subscription, by our id.
     Subscriptions,
 }
 
-/// How a server tells of changes.
+/// How a server delivers change notifications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChangeDelivery {
-    /// Of lists by itself, of each resource once it was asked to.
+    /// List changes without a request, resource changes after `resources/subscribe`.
     Unsolicited,
-    /// On a stream that is asked for.
+    /// On the stream of a `subscriptions/listen` request.
     SubscriptionStream,
 }
 
-/// How a server keeps tasks.
+/// How tasks of a server are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TaskModel {
-    /// Results and questions come on a stream that is held open for them.
+    /// Results and server requests come on the stream of a pending `tasks/result`.
     SessionStream,
-    /// All there is to a task is in one answer.
+    /// Each `tasks/get` result is complete.
     Polled,
 }
 
-/// The answers of one round on their way back.
+/// Answers to one `input_required` result, sent back with the request.
 #[derive(Debug)]
 pub(crate) struct InputRound {
-    /// `inputResponses`, by the server's keys; none where nothing was asked.
+    /// `inputResponses` by the server's keys; `None` if there was no server request.
     pub(crate) answers: Option<Raw>,
-    /// `requestState`, as it came.
+    /// `requestState`, as received.
     pub(crate) state: Option<Raw>,
 }

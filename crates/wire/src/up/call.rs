@@ -1,4 +1,4 @@
-//! One call, from the first send to its one end: rounds of questions, second chances, cancellation.
+//! One call from its first send to its outcome: input rounds, retries, cancellation.
 
 use std::{
     collections::HashSet,
@@ -21,35 +21,35 @@ use super::{
 use crate::{
     error::WireError,
     exchange::{self, ServerRequestId, PendingIo, Exchange, Feed, Outcome, ServerRequestDetails, Request, ExchangeTimeouts},
-    json::{Kind, Raw},
+    json::{JsonKind, Raw},
     message::{Envelope, RpcError, splice},
 };
 
-/// The first wait before a server that only wants to be asked again is asked again; doubled each time.
+/// First delay before a request is repeated for an `input_required` result without server requests; doubled each time.
 const FIRST_BACKOFF: Duration = Duration::from_millis(100);
 
-/// Names of questions that are remembered of one call; whoever has more to ask than this needs none.
-const NAMES: usize = 256;
+/// Server request keys remembered for one call; further keys are ignored.
+const MAX_KEYS: usize = 256;
 
-/// A call under way.
+/// A call in progress.
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) feed: Feed,
     request: Request,
-    /// The id it goes by at the moment; each round has its own.
+    /// Request id of the current round.
     id: AtomicU64,
     rounds: AtomicUsize,
-    /// Questions put to the caller so far.
-    asked: AtomicU64,
-    // Nothing awaits under these locks.
-    /// What goes back with it: the answers of the last round, kept for a second chance.
+    /// Number of server requests sent to the caller so far.
+    request_count: AtomicU64,
+    // No await under these locks.
+    /// Answers of the last round, kept for a retry.
     round: Mutex<Option<Arc<InputRound>>>,
-    /// The names its questions had in a session.
+    /// Keys of its server requests in a session.
     keys: Mutex<HashSet<String>>,
     used: Mutex<UsedRetries>,
 }
 
-/// Second chances, each given once.
+/// Retries already used; each is allowed once.
 #[derive(Debug, Default)]
 struct UsedRetries {
     session: bool,
@@ -57,18 +57,18 @@ struct UsedRetries {
     revision: bool,
 }
 
-/// Begins a call; whatever goes wrong is its outcome.
-pub(crate) fn start(router: &Arc<Router>, request: Request, terms: ExchangeTimeouts) -> Exchange {
-    begin(router, request, terms, UsedRetries::default())
+/// Starts a call; failures are reported as its outcome.
+pub(crate) fn start(router: &Arc<Router>, request: Request, timeouts: ExchangeTimeouts) -> Exchange {
+    begin(router, request, timeouts, UsedRetries::default())
 }
 
-/// Begins a call that belongs to the beginning of a session: when that is lost, it is not given another.
-pub(crate) fn start_in_new_session(router: &Arc<Router>, request: Request, terms: ExchangeTimeouts) -> Exchange {
-    begin(router, request, terms, UsedRetries { session: true, ..UsedRetries::default() })
+/// Starts a call that belongs to the start of a session: if the session is lost, the call is not retried.
+pub(crate) fn start_in_new_session(router: &Arc<Router>, request: Request, timeouts: ExchangeTimeouts) -> Exchange {
+    begin(router, request, timeouts, UsedRetries { session: true, ..UsedRetries::default() })
 }
 
-fn begin(router: &Arc<Router>, request: Request, terms: ExchangeTimeouts, used: UsedRetries) -> Exchange {
-    let (exchange, feed) = exchange::pair_with(terms, router.limits.unread_events, Some(router.timers.clone()));
+fn begin(router: &Arc<Router>, request: Request, timeouts: ExchangeTimeouts, used: UsedRetries) -> Exchange {
+    let (exchange, feed) = exchange::pair_with(timeouts, router.limits.unread_events, Some(router.timers.clone()));
     let call = Arc::new_cyclic(|me: &Weak<Call>| {
         let (me, router) = (me.clone(), Arc::downgrade(router));
         feed.when_cancelled(move |reason| {
@@ -81,7 +81,7 @@ fn begin(router: &Arc<Router>, request: Request, terms: ExchangeTimeouts, used: 
             request,
             id: AtomicU64::new(0),
             rounds: AtomicUsize::new(0),
-            asked: AtomicU64::new(0),
+            request_count: AtomicU64::new(0),
             round: Mutex::default(),
             keys: Mutex::default(),
             used: Mutex::new(used),
@@ -98,23 +98,23 @@ impl Call {
         self.request.is_interactive()
     }
 
-    /// Whether it is made on behalf of somebody whose capabilities are known.
+    /// Whether it is relayed for a caller with its own capabilities.
     pub(crate) fn is_relayed(&self) -> bool {
         self.request.capabilities.is_some()
     }
 
-    /// Whether no question of this call had this name before.
+    /// Remembers the key of a server request; returns false if it was used before or too many are known.
     pub(crate) fn register_key(&self, key: &str) -> bool {
         let mut keys = self.keys.lock();
-        keys.len() < NAMES && keys.insert(key.to_owned())
+        keys.len() < MAX_KEYS && keys.insert(key.to_owned())
     }
 
-    /// The answer its caller brought along to the question of this name.
+    /// The answer that the caller supplied in advance under this key.
     pub(crate) fn supplied_answer(&self, key: &str) -> Option<Raw> {
         self.request.answers.as_ref().and_then(|answers| answers.get(key))
     }
 
-    /// Whether it waits for the result of this task, as a message of that task names it.
+    /// Whether it is the `tasks/result` of the task named in this `_meta` value.
     pub(crate) fn waits_for_task(&self, related: &Raw) -> bool {
         let task = related.get("taskId").filter(|_| self.request.method() == "tasks/result");
         task.as_ref().and_then(Raw::as_str).is_some_and(|task| {
@@ -130,17 +130,17 @@ impl Call {
         self.feed.end(Outcome::Refused(error));
     }
 
-    /// Puts it on the wire for the first time; what is left to do is for whoever waits for it.
+    /// Sends it for the first time; returns the I/O left for the waiting task.
     fn start(self: &Arc<Self>, router: &Router) -> Option<PendingIo> {
         self.send_with(router, |link, outbound| link.start(outbound))
     }
 
-    /// Puts it on the wire again, unless the caller has left in the meantime.
+    /// Sends it again, unless the caller has cancelled.
     fn send(self: &Arc<Self>, router: &Router) {
         self.send_with(router, |link, outbound| link.send(outbound).map(|()| None::<()>));
     }
 
-    /// Puts it on the wire under a new id.
+    /// Sends it under a new id.
     fn send_with<T>(
         self: &Arc<Self>,
         router: &Router,
@@ -173,7 +173,8 @@ impl Call {
             self.fail(error);
             None
         });
-        // Left while it was being sent: whoever left may have spoken before the request did. Twice does no harm.
+        // Cancelled while it was being sent: the cancellation may have been sent before the request. Repeating it is
+        // harmless.
         if self.feed.is_cancelled() {
             router.forget(id);
             self.send_cancellation(router, id, "the caller went away");
@@ -181,11 +182,11 @@ impl Call {
         sent
     }
 
-    /// The caller has left: the server is told in the way it wants to be told.
+    /// The caller has cancelled: cancels the request at the server.
     fn handle_cancel(&self, router: &Router, reason: &str) {
         router.cancel_server_requests(self);
         let id = self.id.load(Ordering::Relaxed);
-        // Between rounds nothing is under way, and nothing needs to be said.
+        // Between rounds there is no request to cancel.
         if router.forget(id).is_none() {
             return;
         }
@@ -195,25 +196,25 @@ impl Call {
     fn send_cancellation(&self, router: &Router, id: u64, reason: &str) {
         let (Ok(link), Ok(accent)) = (router.link(), router.accent()) else { return };
         if let Some(message) = accent.cancellation(id, reason) {
-            // A link that is gone has cancelled everything already.
+            // A closed link has already cancelled everything.
             drop(link.send(Outbound::plain(message, None)));
         }
         link.abandon(id);
     }
 
-    /// An answer came.
+    /// Handles the response.
     pub(crate) fn handle_response(self: &Arc<Self>, router: &Router, envelope: Envelope) {
         let accent = match router.accent() {
             Ok(accent) => accent,
             Err(error) => return self.fail(error),
         };
-        let (said, error) = (envelope.result_type(), envelope.error());
-        let reply = match (envelope.into_result(), error) {
-            (Some(result), _) => accent.result(&self.request, result, said),
+        let (result_type, error) = (envelope.result_type(), envelope.error());
+        let response = match (envelope.into_result(), error) {
+            (Some(result), _) => accent.result(&self.request, result, result_type),
             (None, Some(error)) => accent.error(&self.request, error),
-            (None, None) => InterpretedResponse::Invalid("neither result nor error".to_owned()),
+            (None, None) => InterpretedResponse::Invalid("the response has neither `result` nor `error`".to_owned()),
         };
-        match reply {
+        match response {
             InterpretedResponse::Complete(result) => {
                 if self.request.method() == "tools/list" {
                     accent.learn_tools(&result);
@@ -226,7 +227,7 @@ impl Call {
             }
             InterpretedResponse::Invalid(problem) => self.fail(WireError::Protocol(problem)),
             InterpretedResponse::TooLarge(what, limit) => self.fail(WireError::TooLarge { what, limit }),
-            InterpretedResponse::InputRequired(questions, state) => self.next_round(router, questions, state),
+            InterpretedResponse::InputRequired(requests, state) => self.next_round(router, requests, state),
             InterpretedResponse::OtherRevision(_) if self.use_retry(|used| &mut used.revision) => self.send(router),
             InterpretedResponse::OtherRevision(revision) => {
                 self.fail(WireError::protocol(format!("the server refuses the revision it lists, {revision}")));
@@ -235,11 +236,11 @@ impl Call {
         }
     }
 
-    /// The lane ended without an answer on it.
+    /// Handles the end of the lane without a response.
     pub(crate) fn lane_ended(self: &Arc<Self>, router: &Router, end: LaneEnd) {
         match end {
-            LaneEnd::Over => self.fail(WireError::Ended("the stream closed before the answer".to_owned())),
-            LaneEnd::Accepted => self.fail(WireError::protocol("the request was accepted but not answered")),
+            LaneEnd::Over => self.fail(WireError::Ended("the stream closed before the response".to_owned())),
+            LaneEnd::Accepted => self.fail(WireError::protocol("the server accepted the request but did not answer it")),
             LaneEnd::Failed(error) => self.fail(error),
             LaneEnd::SessionGone => self.renew_session(router),
             LaneEnd::Status { status, body } => match handshake::json_rpc_answer(&body) {
@@ -252,33 +253,33 @@ impl Call {
         }
     }
 
-    /// Collects the answers of one round, then asks again with them.
-    fn next_round(self: &Arc<Self>, router: &Router, questions: Vec<ServerRequestDetails>, state: Option<Raw>) {
+    /// Collects the answers of one round, then repeats the request with them.
+    fn next_round(self: &Arc<Self>, router: &Router, requests: Vec<ServerRequestDetails>, state: Option<Raw>) {
         let round = self.rounds.fetch_add(1, Ordering::Relaxed);
         if router.limits.rounds <= round {
             return self.fail(WireError::TooLarge { what: "number of rounds", limit: router.limits.rounds });
         }
-        let put = |question: &ServerRequestDetails| Some((question.key.clone()?, question.method.clone()));
-        let put: Vec<(String, String)> = questions.iter().filter_map(put).collect();
-        // No two questions of one call go by the same number, whatever their round.
-        let numbered = |question| ServerRequestDetails { id: ServerRequestId(self.asked.fetch_add(1, Ordering::Relaxed)), ..question };
-        let answers: Vec<_> = questions.into_iter().map(numbered).map(|question| self.feed.ask(question)).collect();
+        let keyed = |request: &ServerRequestDetails| Some((request.key.clone()?, request.method.clone()));
+        let keyed: Vec<(String, String)> = requests.iter().filter_map(keyed).collect();
+        // Ids are unique within the call, over all rounds.
+        let numbered = |request| ServerRequestDetails { id: ServerRequestId(self.request_count.fetch_add(1, Ordering::Relaxed)), ..request };
+        let answers: Vec<_> = requests.into_iter().map(numbered).map(|request| self.feed.ask(request)).collect();
         let call = Arc::clone(self);
         self.spawn_with_router(router, async move |router| {
             if answers.is_empty() {
                 tokio::time::sleep(FIRST_BACKOFF * 2u32.saturating_pow(u32::try_from(round).unwrap_or(u32::MAX))).await;
             }
-            match modern::gather_answers(&put, join_all(answers).await) {
+            match modern::gather_answers(&keyed, join_all(answers).await) {
                 Ok(answers) => {
                     *call.round.lock() = Some(Arc::new(InputRound { answers, state }));
                     call.send(&router);
                 }
-                Err(refusal) => call.fail(WireError::Refused(format!("a question was not answered: {refusal}"))),
+                Err(refusal) => call.fail(WireError::Refused(format!("a server request was not answered: {refusal}"))),
             }
         });
     }
 
-    /// The schemas we know may be old: read them again and repeat once.
+    /// The known tool schemas may be outdated: reads them again and retries once.
     fn refresh_headers(self: &Arc<Self>, router: &Router, error: RpcError) {
         if self.request.method() != "tools/call" || !self.use_retry(|used| &mut used.headers) {
             return self.refuse(error);
@@ -290,10 +291,10 @@ impl Call {
         });
     }
 
-    /// The session is gone and the request was not processed: a new session, then the same once more.
+    /// The session is lost and the request was not processed: starts a new session and retries once.
     fn renew_session(self: &Arc<Self>, router: &Router) {
         if !self.use_retry(|used| &mut used.session) {
-            return self.fail(WireError::Ended("the server forgot the session twice".to_owned()));
+            return self.fail(WireError::Ended("the server lost the session twice".to_owned()));
         }
         let call = Arc::clone(self);
         self.spawn_with_router(router, async move |router| match handshake::renew_session(&router).await {
@@ -312,20 +313,21 @@ impl Call {
         }
     }
 
-    fn use_retry(&self, chance: impl FnOnce(&mut UsedRetries) -> &mut bool) -> bool {
+    /// Marks a retry as used; returns false if it was used before.
+    fn use_retry(&self, retry: impl FnOnce(&mut UsedRetries) -> &mut bool) -> bool {
         let mut used = self.used.lock();
-        !std::mem::replace(chance(&mut used), true)
+        !std::mem::replace(retry(&mut used), true)
     }
 }
 
-/// Reads all pages of the tools; the accent learns from each as it goes by.
+/// Reads all pages of `tools/list`; the accent records the headers of each page.
 async fn read_tools(router: &Arc<Router>) -> Result<(), Outcome> {
     let mut cursor = None;
     for _ in 0..router.limits.listing_pages {
         let params = cursor.map(|cursor| splice::object([("cursor", &cursor)]));
         let page = start(router, Request::trusted("tools/list", params), ExchangeTimeouts::list()).outcome().await;
         cursor = match page {
-            Outcome::Answered(page) => page.get("nextCursor").filter(|next| next.kind() == Kind::String),
+            Outcome::Answered(page) => page.get("nextCursor").filter(|next| next.kind() == JsonKind::String),
             other => return Err(other),
         };
         if cursor.is_none() {

@@ -1,7 +1,7 @@
-//! Connections that are kept and used again, and requests over them.
+//! The HTTP client: a connection pool and requests over it.
 //!
-//! A connection ([`connection`]) is driven by the task that waits for the reply and has nothing that runs by itself (see
-//! `docs/decisions/0004-http-client.md`). A POST is never repeated once a byte of it was written. Letting go of a reply
+//! A connection ([`connection`]) has no task of its own; the task that waits for the response drives it (see
+//! `docs/decisions/0004-http-client.md`). A request is never repeated once a byte of it was written. Dropping a response
 //! before its end closes its connection.
 
 mod chunks;
@@ -32,14 +32,14 @@ use self::{
 use super::connector::{Connector, HttpOptions};
 use crate::{error::WireError, limit::Limits};
 
-/// IdleConnections connections are given up before most servers give them up.
+/// Idle connections are closed after this time, before most servers close them.
 const IDLE: Duration = Duration::from_secs(50);
-/// IdleConnections connections kept to one server.
+/// Largest number of idle connections to one origin.
 const KEPT: usize = 64;
-/// Origins from which on those that nobody uses are forgotten.
+/// From this number of origins on, unused ones are dropped.
 const ORIGINS: usize = 64;
 
-/// The client. Cloning is cheap; every clone shares the connections.
+/// HTTP/1.1 client. Cloning is cheap; all clones share the connections.
 #[derive(Clone)]
 pub struct HttpClient {
     pool: Arc<Pool>,
@@ -47,20 +47,20 @@ pub struct HttpClient {
 
 struct Pool {
     connector: Connector,
-    /// What the head of a reply may take.
-    bound: HeadLimits,
-    /// By origin; looked up once for each target. Nothing awaits under this lock.
+    /// Limits of response heads.
+    head_limits: HeadLimits,
+    /// By origin; looked up once for each target. No await under this lock.
     idle: Mutex<HashMap<String, Arc<IdleConnections>>>,
 }
 
-/// The connections to one origin that wait for a request, and since when.
+/// Idle connections to one origin, with the time of their last use.
 #[derive(Default)]
 struct IdleConnections {
-    // Nothing awaits under this lock.
+    // No await under this lock.
     connections: Mutex<Vec<(Instant, Box<HttpConnection>)>>,
 }
 
-/// Where requests go: read once from an address, used for each of them.
+/// Target of requests: parsed once from a URL.
 #[derive(Clone)]
 pub(super) struct HttpTarget {
     uri: Uri,
@@ -69,32 +69,32 @@ pub(super) struct HttpTarget {
     idle: Arc<IdleConnections>,
 }
 
-/// What is sent to a target.
+/// One request to a target.
 pub(super) struct HttpRequest<'a> {
     pub(super) method: &'a Method,
-    /// Its headers as they are written, but for host and size.
+    /// Encoded header fields, without `Host` and `Content-Length`.
     pub(super) fields: &'a [u8],
     pub(super) body: &'a Bytes,
 }
 
-/// A reply, its body still under way.
+/// A response whose body is not read yet.
 pub(super) struct HttpResponse {
     status: StatusCode,
     headers: HeaderMap,
     size: Option<u64>,
-    /// Where the rest comes from; none when all has come.
+    /// Connection for the rest of the body; `None` after its end.
     connection: Option<Box<HttpConnection>>,
     idle: Arc<IdleConnections>,
 }
 
 impl HttpClient {
-    /// A client with these options.
+    /// Creates a client with these options.
     pub fn new(options: HttpOptions, limits: &Limits) -> Self {
-        let bound = HeadLimits { bytes: limits.header_bytes, count: limits.header_count };
-        Self { pool: Arc::new(Pool { connector: Connector::new(options), bound, idle: Mutex::default() }) }
+        let head_limits = HeadLimits { bytes: limits.header_bytes, count: limits.header_count };
+        Self { pool: Arc::new(Pool { connector: Connector::new(options), head_limits, idle: Mutex::default() }) }
     }
 
-    /// Sends a message to its target. `taken` is set before a connection writes it.
+    /// Sends a request. `taken` is set to true before a connection writes it, and to false while a new one is opened.
     pub(super) async fn send(
         &self,
         target: &HttpTarget,
@@ -102,22 +102,22 @@ impl HttpClient {
         taken: Option<&AtomicBool>,
     ) -> Result<HttpResponse, WireError> {
         loop {
-            let kept = target.idle.take();
-            let fresh = kept.is_none();
-            let is_taken = |is: bool| taken.iter().for_each(|taken| taken.store(is, Ordering::Relaxed));
-            let mut connection = match kept {
+            let idle = target.idle.take();
+            let fresh = idle.is_none();
+            let set_taken = |is: bool| taken.iter().for_each(|taken| taken.store(is, Ordering::Relaxed));
+            let mut connection = match idle {
                 Some(connection) => connection,
                 None => {
-                    is_taken(false);
-                    // Rare and large: on the heap, so that whoever waits for a reply stays small.
+                    set_taken(false);
+                    // Rare and large: boxed, so that the future of a waiting request stays small.
                     Box::pin(self.pool.open(target.uri.clone())).await?
                 }
             };
-            is_taken(true);
+            set_taken(true);
             connection.begin(message.method, target.path.as_str(), &target.host, message.fields, message.body);
             match poll_fn(|context| connection.poll_head(context)).await {
                 Ok(head) => return Ok(HttpResponse::new(head, connection, target)),
-                // The connection was closed before a byte was written.
+                // The server closed the idle connection before a byte was written.
                 Err(SendFailure { unsent: true, .. }) if !fresh => {}
                 Err(SendFailure { error, .. }) => return Err(error),
             }
@@ -126,14 +126,14 @@ impl HttpClient {
 }
 
 impl HttpClient {
-    /// The target an address names.
+    /// Parses the target of a URL.
     pub(super) fn target(&self, url: &Url) -> Result<HttpTarget, WireError> {
         let unreachable = |reason: &str| WireError::Unreachable { target: display_url(url), reason: reason.to_owned() };
-        let uri: Uri = url.as_str().parse().map_err(|_| unreachable("not an address HTTP can carry"))?;
-        let authority = uri.authority().ok_or_else(|| unreachable("the address has no host"))?;
+        let uri: Uri = url.as_str().parse().map_err(|_| unreachable("invalid HTTP URL"))?;
+        let authority = uri.authority().ok_or_else(|| unreachable("the URL has no host"))?;
         let host = authority.as_str().rsplit('@').next().unwrap_or_default();
         let idle = self.pool.idle_at(format!("{}://{host}", url.scheme()));
-        let host = HeaderValue::from_str(host).map_err(|_| unreachable("the host cannot be named in a header"))?;
+        let host = HeaderValue::from_str(host).map_err(|_| unreachable("the host name is invalid in a `Host` header"))?;
         let path = uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
         Ok(HttpTarget { path, uri, host, idle })
     }
@@ -156,12 +156,12 @@ impl HttpResponse {
         &self.headers
     }
 
-    /// The size of the body, where it was announced.
+    /// `Content-Length` of the body, if given.
     pub(super) fn size(&self) -> Option<u64> {
         self.size
     }
 
-    /// The next piece of the body; after the last one the connection is kept for another request.
+    /// Returns the next piece of the body; after the last one the connection returns to the pool.
     pub(super) async fn chunk(&mut self) -> Option<Result<Bytes, WireError>> {
         let connection = self.connection.as_mut()?;
         let piece = poll_fn(|context| connection.poll_piece(context)).await;
@@ -171,7 +171,7 @@ impl HttpResponse {
         piece
     }
 
-    /// The rest of a body whose size was announced, behind what is there; then the connection is kept for another request.
+    /// Appends the rest of a body with known length to `to`; then the connection returns to the pool.
     pub(super) async fn rest(&mut self, to: &mut BytesMut) -> Result<(), WireError> {
         if let Some(connection) = &mut self.connection {
             poll_fn(|context| connection.poll_rest(context, to)).await?;
@@ -180,8 +180,8 @@ impl HttpResponse {
         Ok(())
     }
 
-    /// Keeps the connection for another request, if its body has come to its end. No piece is asked for to see that:
-    /// one whose size was announced has ended with its last byte.
+    /// Whether the body has ended; if so, the connection returns to the pool. A body of known length has ended with its
+    /// last byte, without another read.
     pub(super) fn is_over(&mut self) -> bool {
         let over = self.connection.as_ref().is_none_or(|connection| connection.is_over());
         if over {
@@ -190,12 +190,12 @@ impl HttpResponse {
         over
     }
 
-    /// Closes the connection, unless it was kept already.
+    /// Closes the connection, unless it has returned to the pool.
     pub(super) fn close(&mut self) {
         self.connection = None;
     }
 
-    /// One that the server has closed with its answer is not kept: nobody might look at it again for long.
+    /// Returns the connection to the pool, unless the server has closed it.
     fn release_connection(&mut self) {
         if let Some(mut connection) = self.connection.take()
             && connection.is_reusable()
@@ -208,8 +208,8 @@ impl HttpResponse {
 // === impl IdleConnections ===
 
 impl IdleConnections {
-    /// The connection used last that is still good. Looking at one may take a system call, so it is not done under the
-    /// lock.
+    /// Takes the most recently used connection that is still open. The check may need a system call, so it is done outside
+    /// the lock.
     fn take(&self) -> Option<Box<HttpConnection>> {
         loop {
             let (since, mut connection) = self.connections.lock().pop()?;
@@ -221,7 +221,7 @@ impl IdleConnections {
 
     fn keep(&self, connection: Box<HttpConnection>) {
         let (now, mut connections) = (Instant::now(), self.connections.lock());
-        // The oldest stand first.
+        // The oldest come first.
         let late = connections.partition_point(|(since, _)| IDLE <= now.saturating_duration_since(*since));
         connections.drain(..late);
         if connections.len() < KEPT {
@@ -233,7 +233,7 @@ impl IdleConnections {
 // === impl Pool ===
 
 impl Pool {
-    /// The idle connections to an origin. Strangers name origins too: those that nobody uses are not kept for long.
+    /// The idle connections to an origin. Remote parties can name origins too, so unused origins are dropped.
     fn idle_at(&self, origin: String) -> Arc<IdleConnections> {
         let mut known = self.idle.lock();
         if ORIGINS <= known.len() {
@@ -244,11 +244,11 @@ impl Pool {
 
     async fn open(&self, uri: Uri) -> Result<Box<HttpConnection>, WireError> {
         let stream = self.connector.open(uri).await?;
-        Ok(Box::new(HttpConnection::new(stream, self.bound)))
+        Ok(Box::new(HttpConnection::new(stream, self.head_limits)))
     }
 }
 
-/// An address as it may be display_url: people put keys into its query and its user part.
+/// A URL for messages, without query and user info, which may contain secrets.
 pub(super) fn display_url(url: &Url) -> String {
     format!("{}{}", url.origin().ascii_serialization(), url.path())
 }

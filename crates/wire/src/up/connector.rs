@@ -1,6 +1,6 @@
-//! The one way out of the machine: names resolved, each address shown to a guard, proxies, TLS, pooling.
+//! Opens outgoing HTTP connections: name resolution, address guard, proxies, TLS.
 //!
-//! Everything that leaves over HTTP is dialled here; connections are kept and used again in [`super::client`].
+//! All outgoing HTTP connections are opened here; pooling is in [`super::client`].
 
 use std::{
     fmt, io,
@@ -31,29 +31,29 @@ use tower_service::Service;
 
 use crate::error::{TimeoutKind, WireError};
 
-/// Sees each resolved address before it is dialled.
+/// Checks each resolved address before it is dialled.
 pub trait AddressGuard: Send + Sync + fmt::Debug {
-    /// Refuses with a sentence.
+    /// Returns the reason if the address must not be dialled.
     fn check(&self, host: &str, address: SocketAddr) -> Result<(), String>;
 }
 
-/// How connections are made.
+/// Options of outgoing connections.
 #[derive(Clone, Default)]
 pub struct HttpOptions {
-    /// `HTTPS_PROXY`: how https addresses are reached.
+    /// Proxy for https URLs (`HTTPS_PROXY`).
     pub https_proxy: Option<String>,
-    /// `NO_PROXY`: which are reached directly.
+    /// Hosts reached without a proxy (`NO_PROXY`).
     pub no_proxy: Option<String>,
-    /// Certificates to trust besides the system's.
+    /// PEM file with CA certificates to trust besides the system's.
     pub extra_ca: Option<PathBuf>,
-    /// Sees each address.
+    /// Checks each resolved address.
     pub guard: Option<Arc<dyn AddressGuard>>,
-    /// How long a connection may take to open; 30 s where nothing is said.
+    /// Timeout for opening a connection; 30 s by default.
     pub connect_timeout: Option<Duration>,
 }
 
 impl fmt::Debug for HttpOptions {
-    /// The address of a proxy may hold a password.
+    /// Hides the proxy URL, which may contain a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpOptions")
             .field("https_proxy", &self.https_proxy.is_some())
@@ -67,6 +67,7 @@ impl fmt::Debug for HttpOptions {
 
 /// The default of [`HttpOptions::connect_timeout`].
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// Opens connections.
 #[derive(Clone)]
 pub(super) struct Connector {
@@ -81,7 +82,7 @@ struct Shared {
     tls: OnceCell<TlsConnector>,
 }
 
-/// Any stream.
+/// Any bidirectional byte stream.
 pub(super) trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for S {}
 
@@ -107,7 +108,7 @@ impl Connector {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Opens a connection to whoever serves `uri`.
+    /// Opens a connection to the host of `uri`.
     pub(super) async fn open(&self, uri: Uri) -> Result<HttpStream, WireError> {
         let authority = uri.authority().map(|authority| authority.as_str().rsplit('@').next().unwrap_or_default());
         let target = format!("{}://{}", uri.scheme_str().unwrap_or_default(), authority.unwrap_or_default());
@@ -129,7 +130,7 @@ impl Shared {
     }
 
     async fn dial(self: Arc<Self>, uri: Uri) -> io::Result<HttpStream> {
-        let host = uri.host().ok_or_else(|| io::Error::other("the address has no host"))?.to_owned();
+        let host = uri.host().ok_or_else(|| io::Error::other("the URL has no host"))?.to_owned();
         let secure = uri.scheme_str() == Some("https");
         if !secure {
             return self.tcp(&uri).await.map(HttpStream::Plain);
@@ -150,16 +151,16 @@ impl Shared {
         Ok(HttpStream::Secure(Box::new(tls.connect(name, stream).await?)))
     }
 
-    /// A TCP connection to the first address that the guard lets pass and that answers.
+    /// Opens a TCP connection to the first address that accepts it; fails if the guard refuses an address.
     async fn tcp(&self, uri: &Uri) -> io::Result<TcpStream> {
         let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
         let port = uri.port_u16().unwrap_or(if uri.scheme_str() == Some("https") { 443 } else { 80 });
-        let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+        let mut last = io::Error::new(io::ErrorKind::NotFound, "the host name resolves to no address");
         for address in tokio::net::lookup_host((host, port)).await? {
             if let Some(guard) = &self.guard
                 && let Err(reason) = guard.check(host, address)
             {
-                return Err(io::Error::other(WireError::Refused(format!("{host} is at {}: {reason}", address.ip()))));
+                return Err(io::Error::other(WireError::Refused(format!("`{host}` resolves to {}: {reason}", address.ip()))));
             }
             match TcpStream::connect(address).await {
                 Ok(stream) => {
@@ -172,7 +173,7 @@ impl Shared {
         Err(last)
     }
 
-    /// Read once, and only when something is reached over TLS.
+    /// TLS configuration, loaded at the first use.
     async fn tls(&self) -> io::Result<&TlsConnector> {
         self.tls.get_or_try_init(|| async { load_tls(self.extra_ca.clone()).await }).await
     }
@@ -184,7 +185,7 @@ async fn load_tls(extra: Option<PathBuf>) -> io::Result<TlsConnector> {
     roots.add_parsable_certificates(system.certs);
     if let Some(path) = extra {
         let pem = tokio::fs::read(&path).await.map_err(|error| {
-            io::Error::other(WireError::Refused(format!("cannot read certificates from {}: {error}", path.display())))
+            io::Error::other(WireError::Refused(format!("cannot read certificates from `{}`: {error}", path.display())))
         })?;
         for certificate in CertificateDer::pem_slice_iter(&pem) {
             roots.add(certificate.map_err(io::Error::other)?).map_err(io::Error::other)?;
@@ -199,7 +200,7 @@ async fn load_tls(extra: Option<PathBuf>) -> io::Result<TlsConnector> {
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
-/// The connection to a proxy.
+/// Opens the TCP connection to a proxy.
 #[derive(Clone)]
 struct ProxyConnector {
     shared: Arc<Shared>,
@@ -221,7 +222,7 @@ impl Service<Uri> for ProxyConnector {
 }
 
 impl HttpStream {
-    /// Whether something of its own stands between what is written and the network.
+    /// Whether writes are buffered by a layer (TLS) before they reach the network.
     pub(super) fn is_layered(&self) -> bool {
         matches!(self, Self::Secure(_))
     }

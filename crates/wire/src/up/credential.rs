@@ -1,4 +1,4 @@
-//! Credentials as a port: asked for headers before each request, told of each refusal.
+//! The credentials port: supplies headers for each request and handles 401 and 403 responses.
 
 use std::{
     fmt,
@@ -14,36 +14,37 @@ use url::Url;
 use super::client::display_url;
 use crate::error::WireError;
 
-/// Knows what a server wants to see.
+/// Supplies the credentials of a server.
 pub trait Credentials: Send + Sync + fmt::Debug {
-    /// Headers for this request.
-    fn headers<'a>(&'a self, sending: OutgoingRequest<'a>) -> BoxFuture<'a, Result<Vec<(HeaderName, HeaderValue)>, WireError>>;
+    /// Returns the headers for this request.
+    fn headers<'a>(&'a self, request: OutgoingRequest<'a>) -> BoxFuture<'a, Result<Vec<(HeaderName, HeaderValue)>, WireError>>;
 
-    /// The server refused; may be answered "again" once for each kind of refusal of a request: a 401, a 403, and one
-    /// that only a nonce was missing for.
+    /// Handles a refusal. A request is retried at most once for each kind of refusal: a 401, a 403, and a missing DPoP
+    /// nonce.
     fn handle_challenge(&self, challenge: Challenge) -> BoxFuture<'_, ChallengeAction>;
 
-    /// What is said in the place of a refusal that was given up, where it is not the server that has to be asked again.
+    /// Error to report instead of the final refusal, if the cause is not the server but, for example, the authorization
+    /// server.
     fn replacement_error(&self) -> Option<WireError> {
         None
     }
 
-    /// The server answered with these headers; what it wants to see next may be among them.
+    /// Called with the headers of every response; they may contain the next DPoP nonce.
     fn observe_response(&self, _url: &Url, _headers: &HeaderMap) {}
 }
 
-/// A request that is about to be sent.
+/// An HTTP request that needs credentials.
 #[derive(Clone, Copy)]
 pub struct OutgoingRequest<'a> {
-    /// What is asked.
+    /// HTTP method.
     pub method: &'a Method,
-    /// Where.
+    /// Request URL.
     pub url: &'a Url,
-    /// What is sent with it.
+    /// Request body.
     pub body: &'a Bytes,
 }
 
-/// People put keys into the query and before the host.
+/// Hides query and user info of the URL, which may contain secrets.
 impl fmt::Debug for OutgoingRequest<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { method, url, body } = self;
@@ -51,31 +52,31 @@ impl fmt::Debug for OutgoingRequest<'_> {
     }
 }
 
-/// A 401 or 403.
+/// A 401 or 403 response.
 #[derive(Clone)]
 pub struct Challenge {
-    /// Which of the two.
+    /// 401 or 403.
     pub status: StatusCode,
-    /// What was asked.
+    /// HTTP method of the request.
     pub method: Method,
-    /// Where.
+    /// Request URL.
     pub url: Url,
     /// Each `WWW-Authenticate` header.
     pub challenges: Vec<String>,
-    /// The `Authorization` header that was refused, where one was sent: another request may have got a better one since.
+    /// The `Authorization` header that was refused, if one was sent; it may have been replaced since by another request.
     pub presented: Option<HeaderValue>,
-    /// The `DPoP-Nonce` that the next proof has to contain.
+    /// `DPoP-Nonce` for the next proof.
     pub nonce: Option<HeaderValue>,
 }
 
 impl Challenge {
-    /// Whether it was refused for nothing but the nonce of its proof.
+    /// Whether only the DPoP nonce was missing or outdated.
     pub fn wants_nonce(&self) -> bool {
         self.nonce.is_some() && self.challenges.iter().any(|challenge| challenge.contains("use_dpop_nonce"))
     }
 }
 
-/// People put keys into the query and before the host.
+/// Hides query and user info of the URL, which may contain secrets.
 impl fmt::Debug for Challenge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Challenge")
@@ -87,16 +88,16 @@ impl fmt::Debug for Challenge {
     }
 }
 
-/// What to do after a refusal.
+/// What to do after a 401 or 403.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChallengeAction {
-    /// Send it again with new headers.
+    /// Send the request again with new headers.
     Retry,
-    /// Give up.
+    /// Report the refusal.
     GiveUp,
 }
 
-/// Nothing to wait for: without size, a box of it is not on the heap.
+/// A future without headers; zero-sized, so that boxing it does not allocate.
 struct NoHeaders;
 
 impl Future for NoHeaders {
@@ -114,7 +115,7 @@ pub struct NoCredentials;
 impl Credentials for NoCredentials {
     fn headers<'a>(
         &'a self,
-        _sending: OutgoingRequest<'a>,
+        _request: OutgoingRequest<'a>,
     ) -> BoxFuture<'a, Result<Vec<(HeaderName, HeaderValue)>, WireError>> {
         Box::pin(NoHeaders)
     }

@@ -1,7 +1,7 @@
-//! One document or token: a request that is no message, and its whole reply.
+//! Plain HTTP requests outside MCP, such as metadata documents and token requests.
 //!
-//! For whoever has to ask more than the server itself, such as where to sign in. The same connections, guard and proxies as
-//! for messages; a redirect is followed within its origin, and only where nothing was sent.
+//! They use the same connections, address guard and proxies as MCP messages. Redirects are followed within the origin,
+//! and only for GET.
 
 use std::time::Duration;
 
@@ -15,61 +15,62 @@ use super::{
 };
 use crate::error::{TimeoutKind, WireError};
 
-/// What one fetch may take.
+/// Bounds of one fetch.
 #[derive(Clone, Copy, Debug)]
 pub struct FetchLimits {
-    /// Bytes of the reply's body.
+    /// Largest response body in bytes.
     pub bytes: usize,
-    /// From the first dial to the last byte.
+    /// Timeout from the first dial to the last byte.
     pub time: Duration,
-    /// Redirects in a row.
+    /// Largest number of redirects.
     pub redirects: usize,
 }
 
 impl HttpClient {
-    /// Sends a request with an absolute address; gives the reply with its whole body, whatever its status.
-    pub async fn fetch(&self, request: Request<Bytes>, portion: FetchLimits) -> Result<Response<Bytes>, WireError> {
-        match tokio::time::timeout(portion.time, self.follow(request, portion)).await {
+    /// Sends a request with an absolute URL; returns the response with its whole body, for any status.
+    pub async fn fetch(&self, request: Request<Bytes>, limits: FetchLimits) -> Result<Response<Bytes>, WireError> {
+        match tokio::time::timeout(limits.time, self.follow(request, limits)).await {
             Ok(fetched) => fetched,
-            Err(_) => Err(WireError::TimedOut { kind: TimeoutKind::Total, limit: portion.time }),
+            Err(_) => Err(WireError::TimedOut { kind: TimeoutKind::Total, limit: limits.time }),
         }
     }
 
-    async fn follow(&self, request: Request<Bytes>, portion: FetchLimits) -> Result<Response<Bytes>, WireError> {
-        let unreadable = |_| WireError::Unreachable { target: "it".to_owned(), reason: "not an address".to_owned() };
-        let mut url: Url = request.uri().to_string().parse().map_err(unreadable)?;
+    async fn follow(&self, request: Request<Bytes>, limits: FetchLimits) -> Result<Response<Bytes>, WireError> {
+        let target = request.uri().to_string();
+        let mut url: Url =
+            target.parse().map_err(|_| WireError::Unreachable { target, reason: "invalid URL".to_owned() })?;
         let (parts, body) = request.into_parts();
         let mut fields = Vec::new();
         parts.headers.iter().for_each(|(name, value)| write_field(&mut fields, name, value));
-        for _ in 0..=portion.redirects {
+        for _ in 0..=limits.redirects {
             let message = HttpRequest { method: &parts.method, fields: &fields, body: &body };
-            let reply = self.send(&self.target(&url)?, message, None).await?;
-            if !reply.status().is_redirection() || reply.status() == StatusCode::NOT_MODIFIED {
-                return whole(reply, portion.bytes).await;
+            let response = self.send(&self.target(&url)?, message, None).await?;
+            if !response.status().is_redirection() || response.status() == StatusCode::NOT_MODIFIED {
+                return read_body(response, limits.bytes).await;
             }
-            url = redirect::target(&url, &reply)?;
+            url = redirect::target(&url, &response)?;
             if parts.method != Method::GET {
-                return Err(redirect::refused(&url, "what was sent is not sent again"));
+                return Err(redirect::refused(&url, "only GET requests follow redirects"));
             }
         }
-        Err(redirect::refused(&url, "too many in a row"))
+        Err(redirect::refused(&url, "too many redirects"))
     }
 }
 
-async fn whole(mut reply: HttpResponse, limit: usize) -> Result<Response<Bytes>, WireError> {
+async fn read_body(mut received: HttpResponse, limit: usize) -> Result<Response<Bytes>, WireError> {
     let too_large = || WireError::TooLarge { what: "document", limit };
-    if reply.size().is_some_and(|size| (limit as u64) < size) {
+    if received.size().is_some_and(|size| (limit as u64) < size) {
         return Err(too_large());
     }
     let mut body = Vec::new();
-    while let Some(chunk) = reply.chunk().await.transpose()? {
+    while let Some(chunk) = received.chunk().await.transpose()? {
         if limit < body.len() + chunk.len() {
             return Err(too_large());
         }
         body.extend_from_slice(&chunk);
     }
     let mut response = Response::new(Bytes::from(body));
-    *response.status_mut() = reply.status();
-    *response.headers_mut() = reply.headers().clone();
+    *response.status_mut() = received.status();
+    *response.headers_mut() = received.headers().clone();
     Ok(response)
 }

@@ -1,6 +1,7 @@
-//! The first words: `server/discover` without a session, `initialize` with one, and a lost session begun again.
+//! The handshake: `server/discover` for stateless servers, `initialize` for stateful ones, and the renewal of a lost
+//! session.
 //!
-//! Which of the two to say is decided in [`super::probe`].
+//! [`super::probe`] decides which one to use.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,7 +16,7 @@ use crate::{
     error::{TimeoutKind, WireError},
     exchange::{Outcome, Request, ExchangeTimeouts},
     header,
-    json::{Kind, Raw},
+    json::{JsonKind, Raw},
     limit::Limits,
     message::{
         ClientCapabilities, Envelope, Id, RpcError, ServerCapabilities, compose, meta,
@@ -25,39 +26,39 @@ use crate::{
     revision::{Era, Revision},
 };
 
-/// What we say of ourselves.
+/// What this client declares in a handshake.
 #[derive(Clone, Debug)]
 pub(crate) struct ClientProfile {
-    /// `{name, version, …}`
+    /// `clientInfo`: `{name, version, …}`.
     pub(crate) info: Raw,
     pub(crate) capabilities: ClientCapabilities,
-    /// Offered first to a stateful server.
+    /// Revision offered to a stateful server.
     pub(crate) legacy: Revision,
-    /// How long a handshake may take.
-    pub(crate) patience: Duration,
+    /// Timeout of each handshake step.
+    pub(crate) handshake_timeout: Duration,
 }
 
-/// What a server says of itself.
+/// What a server declares in the handshake.
 #[derive(Clone, Debug)]
 pub struct ServerProfile {
-    /// The revision agreed on.
+    /// Negotiated revision.
     pub revision: Revision,
     /// `{name, version, …}`, for display.
     pub info: Raw,
-    /// What it offers.
+    /// Server capabilities.
     pub capabilities: ServerCapabilities,
-    /// How it wants to be used.
+    /// Usage instructions for models.
     pub instructions: Option<String>,
-    /// The whole first answer.
+    /// The whole `initialize` or `server/discover` result.
     pub raw: Raw,
 }
 
-/// What every request to a stateless server says of us in `_meta`, beside what our side can be asked.
+/// The `_meta` that every request to a stateless server carries, except for the client capabilities.
 pub(super) fn client_meta(client: &ClientProfile, revision: Revision) -> Raw {
     splice::object([(meta::PROTOCOL_VERSION, &revision.raw()), (meta::CLIENT_INFO, &client.info)])
 }
 
-/// The request a stateless server is greeted with.
+/// Encodes a `server/discover` request.
 pub(crate) fn discover(client: &ClientProfile, id: u64, revision: Revision) -> Outbound {
     let capabilities = Edit::Add(meta::CLIENT_CAPABILITIES, client.capabilities.0.clone());
     let meta = Edit::Set("_meta", splice::edited(&client_meta(client, revision), &[capabilities]));
@@ -65,21 +66,21 @@ pub(crate) fn discover(client: &ClientProfile, id: u64, revision: Revision) -> O
     Outbound { message, request: Some(id), headers: header::standard(revision, "server/discover", None) }
 }
 
-/// What a discover result says; `None` when it is no discover result at all.
+/// Parses a `server/discover` result; `None` if it is not one.
 pub(crate) fn parse_discover_result(result: &Raw, revision: Revision) -> Option<ServerProfile> {
-    result.get("supportedVersions").filter(|list| list.kind() == Kind::Array)?;
+    result.get("supportedVersions").filter(|list| list.kind() == JsonKind::Array)?;
     let info = meta::value(Some(result), meta::SERVER_INFO).or_else(|| result.get("serverInfo"));
     Some(profile(result, info, revision))
 }
 
-/// The handshake of a stateful server on an open link.
+/// Performs the handshake with a stateful server on an open link.
 pub(crate) async fn initialize(router: &Router) -> Result<ServerProfile, WireError> {
     parse_initialize_response(send_initialize(router).await?)
 }
 
-/// Says `initialize`; gives what comes back.
+/// Sends `initialize` and returns the reply.
 pub(crate) async fn send_initialize(router: &Router) -> Result<HandshakeReply, WireError> {
-    router.link()?.begin();
+    router.link()?.begin_handshake();
     let id = router.new_id();
     let client = &router.client;
     let params = splice::object([
@@ -89,26 +90,26 @@ pub(crate) async fn send_initialize(router: &Router) -> Result<HandshakeReply, W
     ]);
     let message = compose::request(&Id::number(id), "initialize", Some(&params), &[]);
     let reply = router.handshake(id, Outbound::plain(message, Some(id)))?;
-    let reply = within(client.patience, reply).await.inspect_err(|_| drop(router.forget(id)))?;
+    let reply = within(client.handshake_timeout, reply).await.inspect_err(|_| drop(router.forget(id)))?;
     Ok(reply.unwrap_or_else(|_| HandshakeReply::Closed(router.why_closed())))
 }
 
-/// What a step of the handshake gives, unless its clock runs out first.
+/// Returns the output of a handshake step, or a timeout error.
 pub(crate) async fn within<T>(limit: Duration, step: impl Future<Output = T>) -> Result<T, WireError> {
     tokio::time::timeout(limit, step).await.map_err(|_| WireError::TimedOut { kind: TimeoutKind::Handshake, limit })
 }
 
-/// Says that the handshake is over, and that the link may rely on its revision.
-pub(crate) async fn confirm(link: &dyn Link, revision: Revision, patience: Duration) -> Result<(), WireError> {
+/// Sends `notifications/initialized` and opens the standing stream.
+pub(crate) async fn confirm(link: &dyn Link, revision: Revision, timeout: Duration) -> Result<(), WireError> {
     link.set_revision(revision);
     let confirmation = compose::notification("notifications/initialized", None, &[]);
-    within(patience, link.deliver(Outbound::plain(confirmation, None))).await??;
+    within(timeout, link.deliver(Outbound::plain(confirmation, None))).await??;
     link.open_standing_stream().await;
     Ok(())
 }
 
-/// A new session in the place of a lost one, with log level and subscriptions as they were. Whoever comes second
-/// waits for the first and finds it done.
+/// Replaces a lost session by a new one and restores log level and subscriptions. Concurrent callers wait for the first
+/// and then find it done.
 pub(crate) async fn renew_session(router: &Arc<Router>) -> Result<(), WireError> {
     let link = router.link()?;
     let Ok(_turn) = router.renewal.acquire().await else { return Err(router.why_closed()) };
@@ -116,11 +117,11 @@ pub(crate) async fn renew_session(router: &Arc<Router>) -> Result<(), WireError>
         return Ok(());
     }
     let profile = initialize(router).await?;
-    // A server that was replaced may agree on another revision.
+    // A server that was replaced may negotiate another revision.
     if router.accent()?.revision() != profile.revision {
         router.set_accent(profile.revision, LinkKind::Http);
     }
-    confirm(&*link, profile.revision, router.client.patience).await?;
+    confirm(&*link, profile.revision, router.client.handshake_timeout).await?;
     let (level, subscriptions) = {
         let settings = router.session_settings.lock();
         (settings.log_level, settings.subscriptions.keys().cloned().collect::<Vec<_>>())
@@ -134,7 +135,7 @@ pub(crate) async fn renew_session(router: &Arc<Router>) -> Result<(), WireError>
     Ok(())
 }
 
-/// Says again in a new session what was said in the old one. A refusal is noticed and costs nothing else.
+/// Repeats a request in a new session. A failure is only reported as a notice.
 async fn repeat_in_new_session(router: &Arc<Router>, request: Request) {
     let method = request.method().to_owned();
     let outcome = call::start_in_new_session(router, request, ExchangeTimeouts::list()).outcome().await;
@@ -144,7 +145,7 @@ async fn repeat_in_new_session(router: &Arc<Router>, request: Request) {
     }
 }
 
-/// What the answer to `initialize` says.
+/// Parses the reply to `initialize`.
 pub(crate) fn parse_initialize_response(reply: HandshakeReply) -> Result<ServerProfile, WireError> {
     let envelope = match reply {
         HandshakeReply::Message(envelope) => envelope,
@@ -154,25 +155,25 @@ pub(crate) fn parse_initialize_response(reply: HandshakeReply) -> Result<ServerP
     let result = match (envelope.result(), envelope.error()) {
         (Some(result), _) => result,
         (None, Some(error)) => return Err(WireError::Handshake(error)),
-        (None, None) => return Err(WireError::protocol("an empty answer to the handshake")),
+        (None, None) => return Err(WireError::protocol("the response to `initialize` has neither `result` nor `error`")),
     };
-    let said = result.get("protocolVersion");
-    let said = said
+    let version = result.get("protocolVersion");
+    let version = version
         .as_ref()
         .and_then(Raw::as_str)
-        .ok_or_else(|| WireError::protocol("the answer to `initialize` names no protocolVersion"))?;
-    match said.parse::<Revision>() {
+        .ok_or_else(|| WireError::protocol("the response to `initialize` has no `protocolVersion`"))?;
+    match version.parse::<Revision>() {
         Ok(revision) if revision.era() == Era::Legacy => Ok(ServerProfile::of_initialize(&result, revision)),
-        _ => Err(WireError::NoCommonRevision { theirs: said.into_owned(), ours: revision_list(Era::Legacy) }),
+        _ => Err(WireError::NoCommonRevision { theirs: version.into_owned(), ours: revision_list(Era::Legacy) }),
     }
 }
 
-/// A lane that ended in the place of an answer to the handshake.
+/// The error for a lane that ended without a reply to the handshake.
 pub(crate) fn lane_error(end: LaneEnd) -> WireError {
     match end {
         LaneEnd::Failed(error) => error,
         LaneEnd::Over => WireError::Ended("the stream closed during the handshake".to_owned()),
-        LaneEnd::Accepted => WireError::protocol("the handshake was accepted but not answered"),
+        LaneEnd::Accepted => WireError::protocol("the server accepted the handshake but did not answer it"),
         LaneEnd::SessionGone => WireError::Status { status: StatusCode::NOT_FOUND, body: String::new() },
         LaneEnd::Status { status, body } => match json_rpc_error(&body) {
             Some(error) if status_indicates_era(status) => WireError::Handshake(error),
@@ -181,9 +182,9 @@ pub(crate) fn lane_error(end: LaneEnd) -> WireError {
     }
 }
 
-/// Whether a status says anything about the era: not when it is about credentials, load or a broken server.
+/// Whether a status depends on the era; credentials, load and server failures do not.
 pub(crate) fn status_indicates_era(status: StatusCode) -> bool {
-    let about_something_else = matches!(
+    let unrelated = matches!(
         status,
         StatusCode::UNAUTHORIZED
             | StatusCode::FORBIDDEN
@@ -191,23 +192,24 @@ pub(crate) fn status_indicates_era(status: StatusCode) -> bool {
             | StatusCode::REQUEST_TIMEOUT
             | StatusCode::TOO_MANY_REQUESTS
     );
-    status.is_client_error() && !about_something_else
+    status.is_client_error() && !unrelated
 }
 
-/// The JSON-RPC error a body holds.
+/// Returns the JSON-RPC error in a body, if any.
 pub(crate) fn json_rpc_error(body: &bytes::Bytes) -> Option<RpcError> {
     json_rpc_answer(body)?.error()
 }
 
-/// The bad answer that the body of a status holds. Many have an `error` that is not JSON-RPC's.
+/// Returns the JSON-RPC error response in the body of an HTTP error, if any. Many bodies have an `error` member that is
+/// not JSON-RPC.
 pub(crate) fn json_rpc_answer(body: &bytes::Bytes) -> Option<Envelope> {
     let envelope = Envelope::read(body.clone(), &Limits::default()).ok()?;
-    let said = Raw::parse(body.clone()).ok()?.get("jsonrpc").is_some();
+    let json_rpc = Raw::parse(body.clone()).ok()?.get("jsonrpc").is_some();
     let with_code = envelope.error().is_some_and(|error| error.raw().get("code").is_some());
-    (said && with_code).then_some(envelope)
+    (json_rpc && with_code).then_some(envelope)
 }
 
-/// All revisions of an era, for messages.
+/// All revisions of an era, comma-separated, for messages.
 pub(crate) fn revision_list(era: Era) -> String {
     Revision::of(era).map(Revision::as_str).collect::<Vec<_>>().join(", ")
 }
@@ -223,12 +225,12 @@ fn profile(result: &Raw, info: Option<Raw>, revision: Revision) -> ServerProfile
 }
 
 impl ServerProfile {
-    /// What an answer to `initialize` says.
+    /// Parses an `initialize` result.
     pub(super) fn of_initialize(result: &Raw, revision: Revision) -> Self {
         profile(result, result.get("serverInfo"), revision)
     }
 
-    /// The server's own name for itself; for display only.
+    /// The server's name for itself; for display only.
     pub fn name(&self) -> Option<String> {
         self.info.get("name").as_ref().and_then(Raw::as_str).map(std::borrow::Cow::into_owned)
     }

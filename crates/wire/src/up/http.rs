@@ -1,9 +1,8 @@
-//! Servers over Streamable HTTP: each message its own POST, each request its own lane.
+//! Streamable HTTP transport: each message is a POST, each request has its own lane.
 //!
-//! Without a session a lane is a POST and its reply. With one there are also the session id, a standing stream, and
-//! streams that are taken up again where they broke ([`session`]). The two endpoints of the oldest revision are in
-//! [`event_stream`]. What is under way is kept in [`lanes`], what comes back is read in [`lane`]. What is said is the
-//! accents' business; redirects and credentials are decided in [`request`].
+//! Without a session, a lane is a POST and its response. With a session there are also the session id, a standing stream,
+//! and resumable streams ([`session`]). HTTP+SSE is in [`event_stream`]. Active POSTs are tracked in [`lanes`], responses
+//! are read in [`lane`], redirects and credentials are handled in [`request`].
 
 mod event_stream;
 mod lane;
@@ -38,17 +37,17 @@ use super::{
 };
 use crate::{error::WireError, exchange::PendingIo, limit::Limits, revision::Revision};
 
-/// The way to a server over HTTP.
+/// Transport to a server over HTTP.
 #[derive(Clone, Debug)]
 pub struct HttpTransport {
     endpoint: Arc<Endpoint>,
 }
 
-/// Where a server is and how it is addressed.
+/// URL, headers and credentials of a server.
 pub(super) struct Endpoint {
     client: HttpClient,
     url: Url,
-    /// What the address comes to; none where HTTP cannot carry it.
+    /// Parsed URL; `None` if it is invalid for HTTP.
     target: Option<HttpTarget>,
     /// Sent with every request, as configured.
     headers: HeaderMap,
@@ -56,27 +55,27 @@ pub(super) struct Endpoint {
     limits: Limits,
 }
 
-/// An open way over Streamable HTTP.
+/// Link over Streamable HTTP.
 struct HttpLink {
     shared: Arc<Shared>,
 }
 
 struct Shared {
     endpoint: Arc<Endpoint>,
-    /// With a session, or none.
+    /// Session state; `None` in stateless mode.
     session: Option<UpstreamSession>,
     lanes: Arc<ActiveLanes>,
 }
 
-/// A request up to this size is written without waiting, over a connection that was idle.
+/// Requests up to this size, in bytes, are written directly to an idle connection.
 const AT_ONCE: usize = 16 * 1024;
-/// How long the server may take to give a session back.
+/// Timeout for deleting the session on close.
 const LAST_REQUEST: Duration = Duration::from_secs(5);
 
 // === impl HttpTransport ===
 
 impl HttpTransport {
-    /// A way to `url`.
+    /// Creates a transport to `url`.
     pub fn new(
         client: HttpClient,
         url: Url,
@@ -86,7 +85,7 @@ impl HttpTransport {
     ) -> Self {
         let target = client.target(&url).ok();
         let mut headers = headers;
-        // Headers are how people configure keys: none of them prints itself.
+        // Configured headers may contain keys; `Debug` must not print them.
         headers.values_mut().for_each(|value| value.set_sensitive(true));
         Self { endpoint: Arc::new(Endpoint { client, url, target, headers, credentials, limits }) }
     }
@@ -101,13 +100,13 @@ impl Transport for HttpTransport {
         LinkKind::Http
     }
 
-    fn open<'a>(&'a self, manner: HttpMode, sink: Arc<dyn Sink>) -> BoxFuture<'a, Result<Arc<dyn Link>, WireError>> {
+    fn open<'a>(&'a self, mode: HttpMode, sink: Arc<dyn Sink>) -> BoxFuture<'a, Result<Arc<dyn Link>, WireError>> {
         Box::pin(async move {
             if !matches!(self.endpoint.url.scheme(), "http" | "https") {
-                let reason = format!("`{}` is neither http nor https", self.endpoint.url.scheme());
+                let reason = format!("`{}` is not a supported URL scheme; use `http` or `https`", self.endpoint.url.scheme());
                 return Err(WireError::Unreachable { target: self.target(), reason });
             }
-            let session = match manner {
+            let session = match mode {
                 HttpMode::EventStream => return event_stream::open(Arc::clone(&self.endpoint), sink).await,
                 HttpMode::Session => Some(UpstreamSession::default()),
                 HttpMode::Stateless => None,
@@ -127,11 +126,11 @@ impl Link for HttpLink {
         self.shared.lanes.begin(request, Box::pin(async move { Some(shared.post(outbound).await) }))
     }
 
-    /// Over a connection that is there, a request of the usual size is written at once, and one body is soon read: no
-    /// task is needed for that. Everything else becomes one.
+    /// Writes a small request to an idle connection directly, and reads a single response body in the waiting task.
+    /// Everything else gets its own task.
     fn start(&self, outbound: Outbound) -> Result<Option<PendingIo>, WireError> {
-        let usual = outbound.message.len() <= AT_ONCE && Handle::try_current().is_ok();
-        let Some(request) = outbound.request.filter(|_| usual) else {
+        let small = outbound.message.len() <= AT_ONCE && Handle::try_current().is_ok();
+        let Some(request) = outbound.request.filter(|_| small) else {
             return self.send(outbound).map(|()| None);
         };
         self.shared.lanes.check()?;
@@ -145,7 +144,7 @@ impl Link for HttpLink {
             }
         });
         let waker = Waker::from(Arc::clone(&post_waker));
-        // It is written, however much was done in the same turn.
+        // Written regardless of tokio's cooperative budget.
         match pin!(unconstrained(lane.as_mut())).poll(&mut Context::from_waker(&waker)) {
             Poll::Ready(()) => Ok(None),
             Poll::Pending if post_waker.taken.load(Ordering::Relaxed) => Ok(Some(PendingIo::started(lane, post_waker, waker))),
@@ -173,9 +172,9 @@ impl Link for HttpLink {
         self.shared.lanes.abandon(request);
     }
 
-    fn begin(&self) {
+    fn begin_handshake(&self) {
         if let Some(session) = &self.shared.session {
-            session.begin();
+            session.begin_handshake();
         }
     }
 
@@ -217,8 +216,8 @@ impl Link for HttpLink {
         Box::pin(async move {
             self.shared.lanes.close();
             if let Some(session) = &self.shared.session {
-                // A server that does not take its session back in time keeps it.
-                drop(tokio::time::timeout(LAST_REQUEST, session.give_back(&self.shared.endpoint)).await);
+                // After the timeout the session stays on the server.
+                drop(tokio::time::timeout(LAST_REQUEST, session.delete(&self.shared.endpoint)).await);
             }
         })
     }
@@ -239,7 +238,7 @@ impl Shared {
         }
     }
 
-    /// POSTs a request; an answer that is one body is read here, and any other lane goes on by itself.
+    /// POSTs a request; a single response body is read here, any other lane continues in its own task.
     async fn post_in_place(self: &Arc<Self>, request: u64, outbound: Outbound, post_waker: &PostWaker) -> Option<LaneEnd> {
         let session_headers = self.session_headers();
         let outgoing = OutgoingHttp::post(&outbound.headers, &session_headers, outbound.message).with_taken_flag(&post_waker.taken);
@@ -247,7 +246,7 @@ impl Shared {
             Ok(response) => response,
             Err(error) => return Some(LaneEnd::Failed(error)),
         };
-        // One that goes on by itself already is known by its request: it must not begin a second time.
+        // A lane with its own task is already registered and must not be started again.
         if post_waker.detached.load(Ordering::Relaxed) || lane::is_one_body(&response) {
             return Some(self.read(request, session_headers.session.as_ref(), &mut response).await);
         }
@@ -256,7 +255,7 @@ impl Shared {
         self.lanes.begin(Some(request), Box::pin(rest)).err().map(LaneEnd::Failed)
     }
 
-    /// What session_headers a POST as part of the session it is sent in.
+    /// Session headers for the next POST.
     fn session_headers(&self) -> SessionHeaders {
         self.session.as_ref().map(UpstreamSession::session_headers).unwrap_or_default()
     }
@@ -266,11 +265,11 @@ impl Shared {
             (Some(own), Some(used)) if response.status() == http::StatusCode::NOT_FOUND => {
                 return Box::pin(self.session_gone(own, used, response)).await;
             }
-            // Sent while the session was being lost, and refused for want of one.
+            // Sent without a session id while the session was lost.
             (Some(own), None) if own.is_lost() && response.status() == http::StatusCode::BAD_REQUEST => {
                 return LaneEnd::SessionGone;
             }
-            // Only a request without a session can bring one: the handshake.
+            // Only the handshake, which has no session id, can return one.
             (Some(own), None) => own.store_id(response.headers()),
             _ => {}
         }
@@ -286,7 +285,7 @@ impl Shared {
         }
     }
 
-    /// A 404 means that the session is gone, unless it carries an answer of the server's own.
+    /// Handles a 404: the session is lost, unless the body is a JSON-RPC `method not found`.
     async fn session_gone(&self, own: &UpstreamSession, used: &HeaderValue, response: &mut HttpResponse) -> LaneEnd {
         match lane::read_acknowledgement(response, &self.endpoint.limits).await {
             LaneEnd::Status { body, .. } if method_not_found(&body) => {

@@ -1,4 +1,4 @@
-//! A server that lives in this process: the whole way, wire and accents included, without a process or a socket.
+//! Transport to a service in the same process, through wire format and accents, without a process or a socket.
 
 use std::{fmt, sync::Arc};
 
@@ -11,10 +11,10 @@ use crate::{
     error::WireError,
 };
 
-/// Bytes that may be under way in each direction.
+/// Buffer size in each direction, in bytes.
 const PIPE: usize = 256 * 1024;
 
-/// A way to a service in this process.
+/// Creates a transport to a service in this process.
 pub fn transport(service: Arc<dyn Service>, options: DownstreamOptions) -> StdioTransport {
     let limits = options.limits.clone();
     StdioTransport::new(Arc::new(InProcess { service, options }), limits)
@@ -33,7 +33,7 @@ struct Serving {
 
 impl StreamOpener for InProcess {
     fn target(&self) -> String {
-        "a server in this process".to_owned()
+        "in-process server".to_owned()
     }
 
     fn open(&self) -> BoxFuture<'_, Result<ServerStreams, WireError>> {
@@ -51,7 +51,7 @@ impl StreamOpener for InProcess {
             );
             let task = tokio::runtime::Handle::current().spawn(async move {
                 if let Err(error) = serving.await {
-                    tracing::error!(%error, "a server in this process could not be served");
+                    tracing::error!(%error, "in-process server failed");
                 }
             });
             let process = Serving { stop, _task: AbortOnDropHandle::new(task) };
@@ -62,7 +62,7 @@ impl StreamOpener for InProcess {
 
 impl ProcessHandle for Serving {
     fn exit_reason(&self) -> BoxFuture<'_, String> {
-        Box::pin(async { "the server in this process stopped".to_owned() })
+        Box::pin(async { "the in-process server stopped".to_owned() })
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

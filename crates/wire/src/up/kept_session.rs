@@ -1,8 +1,8 @@
-//! A session that outlives a connection: written down by whoever leaves, taken up by whoever comes next.
+//! A session that outlives its connection and is resumed by a later one.
 //!
-//! A stateful server over HTTP keeps a session until it is given back or forgotten. [`super::Peer::leave`] ends a
-//! connection without giving it back; with what [`super::Peer::kept_session`] gave, a later connection goes on in it. One
-//! sign of life decides: a server that has forgotten the session gets an ordinary handshake.
+//! A stateful server over HTTP keeps a session until it is deleted or expires. [`super::Peer::leave`] closes a connection
+//! without deleting the session; with the value of [`super::Peer::kept_session`], a later connection resumes it. A ping
+//! shows whether the server still knows the session; if not, a normal handshake follows.
 
 use std::sync::Arc;
 
@@ -20,28 +20,28 @@ use crate::{
     revision::{Era, Revision},
 };
 
-/// What a later connection needs to know of a session. The id lets whoever holds it speak as us: keep it as a secret.
+/// What a later connection needs to resume a session. The id authenticates the session: store it as a secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KeptSession {
-    /// The id.
+    /// Session id.
     pub id: String,
-    /// The revision agreed on.
+    /// Negotiated revision.
     pub revision: Revision,
-    /// The server's answer to `initialize`.
+    /// The server's `initialize` result.
     pub hello: Raw,
 }
 
-/// Goes on in a kept session; nothing where the server has forgotten it.
+/// Resumes a session; returns `None` if the server no longer knows it.
 pub(super) async fn resume(
     transport: &dyn Transport,
-    opening: &RouterGuard,
+    guard: &RouterGuard,
     kept: &KeptSession,
 ) -> Result<Option<ConnectedServer>, WireError> {
     if transport.link_kind() != LinkKind::Http || kept.revision.era() != Era::Legacy {
         return Ok(None);
     }
-    let router = &opening.router;
-    let link = handshake::within(router.client.patience, transport.open(HttpMode::Session, router.next_sink())).await??;
+    let router = &guard.router;
+    let link = handshake::within(router.client.handshake_timeout, transport.open(HttpMode::Session, router.next_sink())).await??;
     if !link.resume(&kept.id, kept.revision) {
         return Ok(None);
     }
@@ -50,12 +50,12 @@ pub(super) async fn resume(
     link.open_standing_stream().await;
     match ping(router).await? {
         Outcome::Answered(_) => {
-            let found = DetectedProtocol { era: Era::Legacy, manner: HttpMode::Session };
+            let protocol = DetectedProtocol { era: Era::Legacy, http_mode: HttpMode::Session };
             let profile = ServerProfile::of_initialize(&kept.hello, kept.revision);
-            Ok(Some(ConnectedServer { link, profile, found }))
+            Ok(Some(ConnectedServer { link, profile, protocol }))
         }
         other => {
-            tracing::debug!(?other, "the session was forgotten");
+            tracing::debug!(?other, "the server no longer knows the session");
             link.leave();
             Ok(None)
         }
@@ -64,12 +64,12 @@ pub(super) async fn resume(
 
 async fn ping(router: &Arc<Router>) -> Result<Outcome, WireError> {
     let request = Request::trusted(router.accent()?.ping_method(), None);
-    let patience = router.client.patience;
-    let terms = ExchangeTimeouts { idle: Some(patience), total: Some(patience) };
-    Ok(call::start_in_new_session(router, request, terms).outcome().await)
+    let limit = router.client.handshake_timeout;
+    let timeouts = ExchangeTimeouts { idle: Some(limit), total: Some(limit) };
+    Ok(call::start_in_new_session(router, request, timeouts).outcome().await)
 }
 
-/// The id is as good as a password.
+/// Hides the id, which authenticates the session.
 impl std::fmt::Debug for KeptSession {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("KeptSession").field("revision", &self.revision).finish_non_exhaustive()

@@ -1,4 +1,4 @@
-//! The stateful revisions, spoken to a server: asks come as requests while ours is open.
+//! The upstream accent of the stateful revisions: server requests arrive while a request of ours is open.
 
 use bytes::Bytes;
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     exchange::{LogLevel, Progress, Request},
-    json::{Kind, Raw},
+    json::{JsonKind, Raw},
     message::{
         ClientCapabilities, Id, RpcError, compose, meta,
         result::ResultType,
@@ -22,7 +22,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Legacy {
     pub(crate) revision: Revision,
-    /// What was declared in the handshake.
+    /// Capabilities declared in the handshake.
     pub(crate) capabilities: ClientCapabilities,
 }
 
@@ -35,19 +35,19 @@ impl Accent for Legacy {
         let mut edits: Vec<Edit<'_>> = request.edit_task().into_iter().collect();
         if request.progress == Progress::Wanted {
             let token = Edit::Set(meta::PROGRESS_TOKEN, Raw::of(&id));
-            let meta = request.meta().filter(|meta| meta.kind() == Kind::Object).unwrap_or_else(Raw::empty_object);
+            let meta = request.meta().filter(|meta| meta.kind() == JsonKind::Object).unwrap_or_else(Raw::empty_object);
             edits.push(request.edit_meta(splice::edited(&meta, &[token])));
         }
         let message = compose::request(&Id::number(id), request.method(), request.params(), &edits);
         Outbound::plain(message, Some(id))
     }
 
-    fn result(&self, request: &Request, result: Raw, _said: ResultType) -> InterpretedResponse {
-        // A task stands for the answer only where one was asked for.
+    fn result(&self, request: &Request, result: Raw, _result_type: ResultType) -> InterpretedResponse {
+        // Only a request for a task may be answered with one.
         if request.asks_for_task() && result.get("task").is_some() {
             return match Task::view(&result) {
                 Some(task) => InterpretedResponse::Task(task),
-                None => InterpretedResponse::Invalid("a task without `taskId` or `status`".to_owned()),
+                None => InterpretedResponse::Invalid("the task has no `taskId` or `status`".to_owned()),
             };
         }
         InterpretedResponse::Complete(result)
@@ -75,7 +75,7 @@ impl Accent for Legacy {
     }
 
     fn cancellation(&self, id: u64, reason: &str) -> Option<Bytes> {
-        Some(cancelled(id, reason))
+        Some(cancelled_notification(id, reason))
     }
 
     fn task_model(&self) -> TaskModel {
@@ -105,7 +105,7 @@ impl Accent for Legacy {
 }
 
 impl Legacy {
-    /// The whole capability is missing, or only the mode.
+    /// The error response: either the capability or only its mode was not declared.
     fn undeclared(&self, method: &str) -> RpcError {
         let capability = method.split('/').next().unwrap_or_default();
         if self.capabilities.0.get(capability).is_some() {
@@ -116,8 +116,8 @@ impl Legacy {
     }
 }
 
-/// `notifications/cancelled` for a request of ours; the same words in both eras.
-pub(super) fn cancelled(id: u64, reason: &str) -> Bytes {
+/// Encodes `notifications/cancelled` for a request of ours; the same in both eras.
+pub(super) fn cancelled_notification(id: u64, reason: &str) -> Bytes {
     let params = Raw::of(&serde_json::json!({ "requestId": id, "reason": reason }));
     compose::notification("notifications/cancelled", Some(&params), &[])
 }

@@ -1,7 +1,7 @@
-//! Hearing of changes: one form for both eras.
+//! Subscriptions to changes, for both eras.
 //!
-//! A stateful server announces list changes by itself and resources after `resources/subscribe`; a stateless one is
-//! asked with `subscriptions/listen`. Either way there is a [`UpstreamSubscription`], and dropping it ends the subscription.
+//! A stateful server announces list changes without a request and resource changes after `resources/subscribe`; a
+//! stateless one needs `subscriptions/listen`. Both are an [`UpstreamSubscription`]; dropping it ends the subscription.
 
 use std::{
     sync::{
@@ -25,53 +25,53 @@ use crate::{
     exchange::{Outcome, Request, ExchangeTimeouts},
     json::Raw,
     message::RpcError,
-    notice::{Notice, Wanted, filter},
+    notice::{Notice, SubscriptionFilter, filter},
 };
 
-/// How long a server may take to acknowledge a subscription.
+/// Timeout for the acknowledgement of a subscription.
 const ACKNOWLEDGEMENT: Duration = Duration::from_secs(30);
 
-/// A subscription. Dropping it ends it.
+/// A subscription to changes of one server. Dropping it ends the subscription.
 #[derive(Debug)]
 pub struct UpstreamSubscription {
-    honoured: Wanted,
+    accepted: SubscriptionFilter,
     source: Source,
     router: Weak<Router>,
 }
 
 #[derive(Debug)]
 enum Source {
-    /// Everything the server announces, filtered here.
+    /// All notices of the server, filtered here.
     Announced(broadcast::Receiver<Notice>),
-    /// A stream of its own, under this request id.
+    /// The stream of a `subscriptions/listen` request with this id.
     Own(u64, mpsc::Receiver<Notice>, Arc<SubscriptionFeed>),
 }
 
-/// The answering end of a subscription that has its own stream.
+/// Receives the notifications of a subscription with its own stream.
 #[derive(Debug)]
 pub(crate) struct SubscriptionFeed {
-    // Nothing awaits under this lock; the sender goes when the subscription ends.
+    // No await under this lock; `None` after the subscription has ended.
     sender: Mutex<Option<mpsc::Sender<Notice>>>,
-    acknowledged: Mutex<Option<oneshot::Sender<Result<Wanted, WireError>>>>,
+    acknowledged: Mutex<Option<oneshot::Sender<Result<SubscriptionFilter, WireError>>>>,
     missed: AtomicU64,
 }
 
-/// Subscribes, and waits until the server has acknowledged it.
-pub(crate) async fn listen(router: &Arc<Router>, wanted: Wanted) -> Result<UpstreamSubscription, WireError> {
+/// Subscribes and waits for the server's acknowledgement.
+pub(crate) async fn listen(router: &Arc<Router>, wanted: SubscriptionFilter) -> Result<UpstreamSubscription, WireError> {
     match router.accent()?.change_delivery() {
-        ChangeDelivery::Unsolicited => announced(router, wanted).await,
-        ChangeDelivery::SubscriptionStream => own_stream(router, wanted).await,
+        ChangeDelivery::Unsolicited => subscribe_announced(router, wanted).await,
+        ChangeDelivery::SubscriptionStream => subscribe_stream(router, wanted).await,
     }
 }
 
-async fn announced(router: &Arc<Router>, wanted: Wanted) -> Result<UpstreamSubscription, WireError> {
+async fn subscribe_announced(router: &Arc<Router>, wanted: SubscriptionFilter) -> Result<UpstreamSubscription, WireError> {
     let source = Source::Announced(router.notices.subscribe());
     let uris = wanted.uris.clone();
-    let honoured = Wanted { uris: Vec::new(), ..wanted };
-    // Made first: should this be given up half-way, what was counted is taken back.
-    let mut listening = UpstreamSubscription { honoured, source, router: Arc::downgrade(router) };
+    let accepted = SubscriptionFilter { uris: Vec::new(), ..wanted };
+    // Created first: if this future is dropped, dropping the subscription takes back what was counted.
+    let mut listening = UpstreamSubscription { accepted, source, router: Arc::downgrade(router) };
     for uri in uris {
-        // One after the other with those who unsubscribe, so that the last word on the wire is the right one.
+        // Serialised with unsubscribing, so that the last message on the wire matches the count.
         let Ok(_turn) = router.subscribing.acquire().await else { return Err(router.why_closed()) };
         let first = {
             let mut settings = router.session_settings.lock();
@@ -79,15 +79,15 @@ async fn announced(router: &Arc<Router>, wanted: Wanted) -> Result<UpstreamSubsc
             *listeners += 1;
             *listeners == 1
         };
-        listening.honoured.uris.push(uri.clone());
+        listening.accepted.uris.push(uri.clone());
         if !first {
             continue;
         }
-        match subscription(router, "resources/subscribe", &uri).await {
+        match send_subscription(router, "resources/subscribe", &uri).await {
             Ok(()) => {}
             Err(WireError::Refused(_)) => {
                 router.session_settings.lock().subscriptions.remove(&uri);
-                listening.honoured.uris.pop();
+                listening.accepted.uris.pop();
             }
             Err(error) => return Err(error),
         }
@@ -95,8 +95,8 @@ async fn announced(router: &Arc<Router>, wanted: Wanted) -> Result<UpstreamSubsc
     Ok(listening)
 }
 
-/// Says `resources/subscribe` or `resources/unsubscribe`.
-pub(super) async fn subscription(router: &Arc<Router>, method: &'static str, uri: &str) -> Result<(), WireError> {
+/// Sends `resources/subscribe` or `resources/unsubscribe`.
+pub(super) async fn send_subscription(router: &Arc<Router>, method: &'static str, uri: &str) -> Result<(), WireError> {
     match call::start(router, subscription_request(method, uri), ExchangeTimeouts::list()).outcome().await {
         Outcome::Answered(_) => Ok(()),
         Outcome::Failed(error) => Err(error),
@@ -108,7 +108,7 @@ pub(super) fn subscription_request(method: &'static str, uri: &str) -> Request {
     Request::trusted(method, Some(Raw::of(&serde_json::json!({ "uri": uri }))))
 }
 
-async fn own_stream(router: &Arc<Router>, wanted: Wanted) -> Result<UpstreamSubscription, WireError> {
+async fn subscribe_stream(router: &Arc<Router>, wanted: SubscriptionFilter) -> Result<UpstreamSubscription, WireError> {
     let (sender, receiver) = mpsc::channel(router.limits.unread_notices);
     let (acknowledge, acknowledged) = oneshot::channel();
     let feed = Arc::new(SubscriptionFeed {
@@ -117,19 +117,19 @@ async fn own_stream(router: &Arc<Router>, wanted: Wanted) -> Result<UpstreamSubs
         missed: AtomicU64::new(0),
     });
     let id = router.new_id();
-    let request = Request::trusted("subscriptions/listen", Some(filter::written(&wanted)));
+    let request = Request::trusted("subscriptions/listen", Some(filter::encode(&wanted)));
     let outbound = router.accent()?.request(id, &request, None);
     router.wait_for(id, PendingRequest::Listen(Arc::clone(&feed)))?;
     let mut listening =
-        UpstreamSubscription { honoured: wanted, source: Source::Own(id, receiver, feed), router: Arc::downgrade(router) };
+        UpstreamSubscription { accepted: wanted, source: Source::Own(id, receiver, feed), router: Arc::downgrade(router) };
     router.send(outbound)?;
     match tokio::time::timeout(ACKNOWLEDGEMENT, acknowledged).await {
-        Ok(Ok(Ok(honoured))) => {
-            listening.honoured = listening.honoured.and(&honoured);
+        Ok(Ok(Ok(accepted))) => {
+            listening.accepted = listening.accepted.and(&accepted);
             Ok(listening)
         }
         Ok(Ok(Err(error))) => Err(error),
-        Ok(Err(_)) => Err(WireError::Ended("the subscription ended before it began".to_owned())),
+        Ok(Err(_)) => Err(WireError::Ended("the subscription ended before the server acknowledged it".to_owned())),
         Err(_) => Err(WireError::TimedOut { kind: TimeoutKind::Acknowledgement, limit: ACKNOWLEDGEMENT }),
     }
 }
@@ -137,12 +137,12 @@ async fn own_stream(router: &Arc<Router>, wanted: Wanted) -> Result<UpstreamSubs
 // === impl UpstreamSubscription ===
 
 impl UpstreamSubscription {
-    /// What the server will tell of.
-    pub fn honoured(&self) -> &Wanted {
-        &self.honoured
+    /// Changes that the server agreed to report.
+    pub fn accepted(&self) -> &SubscriptionFilter {
+        &self.accepted
     }
 
-    /// The next notice; `None` when the subscription has ended.
+    /// Returns the next notice; `None` when the subscription has ended.
     pub async fn next(&mut self) -> Option<Notice> {
         loop {
             let notice = match &mut self.source {
@@ -162,7 +162,7 @@ impl UpstreamSubscription {
                     }
                 }
             };
-            if self.honoured.covers(&notice) {
+            if self.accepted.covers(&notice) {
                 return Some(notice);
             }
         }
@@ -173,9 +173,9 @@ impl Drop for UpstreamSubscription {
     fn drop(&mut self) {
         let Some(router) = self.router.upgrade() else { return };
         match &self.source {
-            Source::Own(id, ..) => stop(&router, *id),
+            Source::Own(id, ..) => cancel_stream(&router, *id),
             Source::Announced(_) => {
-                for uri in self.honoured.uris.drain(..) {
+                for uri in self.accepted.uris.drain(..) {
                     unsubscribe(&router, uri);
                 }
             }
@@ -183,13 +183,13 @@ impl Drop for UpstreamSubscription {
     }
 }
 
-fn stop(router: &Router, id: u64) {
+fn cancel_stream(router: &Router, id: u64) {
     if router.forget(id).is_none() {
         return;
     }
     let (Ok(link), Ok(accent)) = (router.link(), router.accent()) else { return };
     if let Some(message) = accent.cancellation(id, "no longer listening") {
-        // A link that is gone has ended the subscription already.
+        // A closed link has already ended the subscription.
         drop(link.send(Outbound::plain(message, None)));
     }
     link.abandon(id);
@@ -205,7 +205,7 @@ fn unsubscribe(router: &Arc<Router>, uri: String) {
             *listeners = listeners.saturating_sub(1);
             *listeners == 0 && settings.subscriptions.remove(&uri).is_some()
         };
-        if last && let Err(error) = subscription(&shared, "resources/unsubscribe", &uri).await {
+        if last && let Err(error) = send_subscription(&shared, "resources/unsubscribe", &uri).await {
             tracing::debug!(%error, "cannot unsubscribe");
         }
     });
@@ -214,7 +214,7 @@ fn unsubscribe(router: &Arc<Router>, uri: String) {
 // === impl SubscriptionFeed ===
 
 impl SubscriptionFeed {
-    /// A notification on this subscription; false when it is none of its.
+    /// Delivers a notification; returns whether it belongs to this subscription.
     pub(crate) fn deliver_notification(&self, method: &str, params: Option<Raw>) -> bool {
         if method == "notifications/subscriptions/acknowledged" {
             self.acknowledge(Ok(filter::read(params.as_ref())));
@@ -229,7 +229,7 @@ impl SubscriptionFeed {
         true
     }
 
-    /// The server ended it, in good order or with an error.
+    /// The server ended the subscription, with an error or without.
     pub(crate) fn ended(&self, error: Option<RpcError>) {
         let why = error.map_or_else(|| "the server ended the subscription".to_owned(), |error| error.to_string());
         self.fail(WireError::Refused(why));
@@ -248,15 +248,15 @@ impl SubscriptionFeed {
                 None => WireError::Status { status, body: String::from_utf8_lossy(&body).into_owned() },
             },
             LaneEnd::Over | LaneEnd::Accepted | LaneEnd::SessionGone => {
-                WireError::Ended("the stream of the subscription closed".to_owned())
+                WireError::Ended("the subscription's stream closed".to_owned())
             }
         });
     }
 
-    fn acknowledge(&self, verdict: Result<Wanted, WireError>) {
+    fn acknowledge(&self, result: Result<SubscriptionFilter, WireError>) {
         if let Some(acknowledge) = self.acknowledged.lock().take() {
-            // Whoever subscribed may have left meanwhile.
-            drop(acknowledge.send(verdict));
+            // The subscriber may have been dropped.
+            drop(acknowledge.send(result));
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The methods of the protocol as functions, for whoever does not want to spell requests: lists in bounded pages,
-//! calls, reads, prompts, completion, ping. Each is [`Peer::open`] and nothing more.
+//! Protocol methods as functions: lists over all pages, calls, reads, prompts, completion, ping. Each is a wrapper around
+//! [`Peer::open`].
 
 use std::collections::HashSet;
 
@@ -12,24 +12,24 @@ use crate::{
     json::Raw,
     message::{
         RequestProblem,
-        item::{self, Item, Malformed, Prompt, Resource, Template, Tool},
+        item::{self, Item, MalformedItem, Prompt, Resource, Template, Tool},
         result::CacheHint,
         splice,
     },
 };
 
-/// Everything one list holds.
+/// All items of one list, over all pages.
 #[derive(Clone, Debug)]
 pub struct Listing<T> {
     /// The items, in the server's order.
     pub items: Vec<T>,
-    /// Items that could not be read, and tools that may not be offered.
-    pub malformed: Vec<Malformed>,
-    /// How long the server says this keeps: the shortest of its pages.
+    /// Items that could not be parsed, and tools that must not be listed.
+    pub malformed: Vec<MalformedItem>,
+    /// Cache hint of the server: the shortest time of all pages.
     pub cache: CacheHint,
 }
 
-/// What is completed.
+/// What `completion/complete` completes.
 #[derive(Clone, Debug)]
 pub enum CompletionTarget {
     /// An argument of this prompt.
@@ -39,30 +39,30 @@ pub enum CompletionTarget {
 }
 
 impl Peer {
-    /// All tools.
+    /// Lists all tools.
     pub async fn list_tools(&self) -> Result<Listing<Tool>, WireError> {
         let mut listing = self.list::<Tool>().await?;
         let accent = self.router().accent()?;
-        listing.leave_out(|tool| accent.rejection_reason(tool));
+        listing.reject(|tool| accent.rejection_reason(tool));
         Ok(listing)
     }
 
-    /// All resources.
+    /// Lists all resources.
     pub async fn list_resources(&self) -> Result<Listing<Resource>, WireError> {
         self.list().await
     }
 
-    /// All resource templates.
+    /// Lists all resource templates.
     pub async fn list_templates(&self) -> Result<Listing<Template>, WireError> {
         self.list().await
     }
 
-    /// All prompts.
+    /// Lists all prompts.
     pub async fn list_prompts(&self) -> Result<Listing<Prompt>, WireError> {
         self.list().await
     }
 
-    /// All items of one kind, page by page, within bounds.
+    /// Lists all items of one kind, page by page, within the limits.
     pub async fn list<T: Item>(&self) -> Result<Listing<T>, WireError> {
         let limits = &self.router().limits;
         let mut listing: Option<Listing<T>> = None;
@@ -78,7 +78,7 @@ impl Peer {
             let (items, malformed) = page.map_err(WireError::Protocol)?;
             let page = Listing { items, malformed, cache: CacheHint::view(&result) };
             let so_far = match listing.take() {
-                Some(so_far) => so_far.and(page),
+                Some(so_far) => so_far.append(page),
                 None => page,
             };
             if limits.listing_items < so_far.items.len() + so_far.malformed.len() {
@@ -87,7 +87,7 @@ impl Peer {
             cursor = match result.get("nextCursor").filter(|next| next.as_str().is_some()) {
                 None => return Ok(so_far),
                 Some(next) if !seen.insert(next.as_bytes().to_vec()) => {
-                    return Err(WireError::protocol(format!("the cursor {next} came twice in one listing")));
+                    return Err(WireError::protocol(format!("cursor {next} was repeated in one listing")));
                 }
                 Some(next) => Some(next),
             };
@@ -96,7 +96,7 @@ impl Peer {
         Err(WireError::TooLarge { what: "number of pages", limit: limits.listing_pages })
     }
 
-    /// Calls a tool. `arguments` go out as they are; without any, none are sent.
+    /// Calls a tool. `arguments` are sent unchanged; `None` omits the member.
     pub fn call_tool(&self, name: &str, arguments: Option<Raw>) -> Result<Exchange, RequestProblem> {
         self.open_named("tools/call", name, arguments)
     }
@@ -130,27 +130,27 @@ impl Peer {
         self.answer(Request::trusted("completion/complete", Some(Raw::of(&params))), self.timeouts().list).await
     }
 
-    /// Asks for a sign of life.
+    /// Sends a ping and waits for the response.
     pub async fn ping(&self) -> Result<(), WireError> {
         self.answer(self.ping_request()?, self.timeouts().list).await.map(drop)
     }
 
-    /// The request that a server answers without doing anything.
+    /// Returns a request that serves as a ping.
     pub fn ping_request(&self) -> Result<Request, WireError> {
         Ok(Request::trusted(self.router().accent()?.ping_method(), None))
     }
 
-    /// The result of a request in which nothing is asked and nothing else can happen.
-    pub async fn answer(&self, request: Request, terms: ExchangeTimeouts) -> Result<Raw, WireError> {
+    /// Sends a request and returns its result; server requests go to the connection's handler, other events are ignored.
+    pub async fn answer(&self, request: Request, timeouts: ExchangeTimeouts) -> Result<Raw, WireError> {
         let method = request.method().to_owned();
         let handler = self.router().request_handler().cloned();
-        match self.open(request, terms).outcome_with(handler.as_deref(), |_| {}).await {
+        match self.open(request, timeouts).outcome_with(handler.as_deref(), |_| {}).await {
             Outcome::Answered(result) => Ok(result),
             Outcome::Refused(error) => Err(WireError::Refused(format!("`{method}`: {error}"))),
             Outcome::Failed(error) => Err(error),
             Outcome::TimedOut { kind, limit } => Err(WireError::TimedOut { kind, limit }),
-            Outcome::Cancelled => Err(WireError::Ended(format!("`{method}` was given up"))),
-            Outcome::HandedOff(_) => Err(WireError::protocol(format!("a task in the place of a `{method}` result"))),
+            Outcome::Cancelled => Err(WireError::Ended(format!("`{method}` was cancelled"))),
+            Outcome::HandedOff(_) => Err(WireError::protocol(format!("unexpected task instead of a `{method}` result"))),
         }
     }
 
@@ -163,15 +163,15 @@ impl Peer {
 }
 
 impl Listing<Tool> {
-    /// What someone objects to is reported, not offered.
-    fn leave_out(&mut self, objection: impl Fn(&Tool) -> Option<String>) {
+    /// Moves tools with a rejection reason to `malformed`.
+    fn reject(&mut self, reason: impl Fn(&Tool) -> Option<String>) {
         let tools = std::mem::take(&mut self.items);
         for (index, tool) in tools.into_iter().enumerate() {
-            match objection(&tool) {
+            match reason(&tool) {
                 None => self.items.push(tool),
                 Some(why) => {
                     let problem = format!("`{}`: {why}", tool.name);
-                    self.malformed.push(Malformed { what: Tool::WHAT, index, problem, raw: tool.raw });
+                    self.malformed.push(MalformedItem { what: Tool::WHAT, index, problem, raw: tool.raw });
                 }
             }
         }
@@ -179,10 +179,10 @@ impl Listing<Tool> {
 }
 
 impl<T> Listing<T> {
-    fn and(mut self, page: Self) -> Self {
+    fn append(mut self, page: Self) -> Self {
         self.items.extend(page.items);
         self.malformed.extend(page.malformed);
-        self.cache.keeps = self.cache.keeps.min(page.cache.keeps);
+        self.cache.ttl = self.cache.ttl.min(page.cache.ttl);
         if page.cache.scope == crate::message::result::CacheScope::Private {
             self.cache.scope = page.cache.scope;
         }

@@ -1,4 +1,5 @@
-//! The stateless revision, spoken to a server: every request says all, asks come as an answer that is not final.
+//! The upstream accent of the stateless revision: every request is self-contained, server requests come as an
+//! `input_required` result.
 
 use std::collections::HashMap;
 
@@ -15,7 +16,7 @@ use super::{
 use crate::{
     exchange::{Answer, ServerRequestId, Cause, Handover, LogLevel, Progress, ServerRequestDetails, Request},
     header::{self, ParamHeader},
-    json::{Kind, Raw},
+    json::{JsonKind, Raw},
     limit::Limits,
     message::{
         ClientCapabilities, Id, RpcError, capability, compose,
@@ -28,19 +29,19 @@ use crate::{
     task::Task,
 };
 
-/// A server of 2026-07-28.
+/// Codec for a server of 2026-07-28.
 #[derive(Debug)]
 pub(crate) struct Modern {
     revision: Revision,
     link_kind: LinkKind,
-    /// Declared with every request that does not say otherwise.
+    /// Default capabilities of a request.
     capabilities: ClientCapabilities,
-    /// What every request says of us, beside the capabilities.
+    /// `_meta` of every request, except for the capabilities.
     client_meta: Raw,
     limits: Limits,
-    /// Wanted with every request that does not say otherwise.
+    /// SubscriptionFilter with every request that does not say otherwise.
     log_level: Mutex<Option<LogLevel>>,
-    /// Headers the tools' schemas ask for, by tool. Nothing awaits under this lock.
+    /// Headers required by the tools' schemas, by tool name. No await under this lock.
     tool_headers: Mutex<HashMap<String, Vec<ParamHeader>>>,
 }
 
@@ -53,8 +54,8 @@ impl Accent for Modern {
         let meta = self.meta(id, request);
         let message = match (round, &request.answers) {
             (None, None) => compose::request(&Id::number(id), request.method(), request.params(), &[meta]),
-            (round, brought) => {
-                let answers = round.map_or(brought, |round| &round.answers);
+            (round, supplied) => {
+                let answers = round.map_or(supplied, |round| &round.answers);
                 let mut edits = vec![meta];
                 edits.extend(answers.iter().map(|answers| Edit::Set("inputResponses", answers.clone())));
                 edits.extend(round.map(|round| match &round.state {
@@ -71,18 +72,18 @@ impl Accent for Modern {
         Outbound { message, request: Some(id), headers }
     }
 
-    fn result(&self, request: &Request, result: Raw, said: ResultType) -> InterpretedResponse {
-        match said {
+    fn result(&self, request: &Request, result: Raw, result_type: ResultType) -> InterpretedResponse {
+        match result_type {
             ResultType::Complete => InterpretedResponse::Complete(result),
-            ResultType::InputRequired if request.is_interactive() => self.questions(request, &result),
+            ResultType::InputRequired if request.is_interactive() => self.input_required(request, &result),
             ResultType::Task if request.method() == "tools/call" => match Task::view(&result) {
                 Some(task) => InterpretedResponse::Task(task),
-                None => InterpretedResponse::Invalid("a task without `taskId` or `status`".to_owned()),
+                None => InterpretedResponse::Invalid("the task has no `taskId` or `status`".to_owned()),
             },
             ResultType::InputRequired | ResultType::Task => {
-                InterpretedResponse::Invalid(format!("`{}` cannot be answered that way", request.method()))
+                InterpretedResponse::Invalid(format!("`{}` does not allow this result type", request.method()))
             }
-            ResultType::Unknown(said) => InterpretedResponse::Invalid(format!("unknown resultType {said}")),
+            ResultType::Unknown(name) => InterpretedResponse::Invalid(format!("unknown `resultType` {name}")),
         }
     }
 
@@ -107,7 +108,7 @@ impl Accent for Modern {
 
     fn cancellation(&self, id: u64, reason: &str) -> Option<Bytes> {
         match self.link_kind {
-            LinkKind::Stream => Some(legacy::cancelled(id, reason)),
+            LinkKind::Stream => Some(legacy::cancelled_notification(id, reason)),
             LinkKind::Http => None,
         }
     }
@@ -128,7 +129,7 @@ impl Accent for Modern {
         }
     }
 
-    /// Its schema asks for headers in a way no client may follow.
+    /// Rejects a tool whose schema has an invalid `x-mcp-header` annotation.
     fn rejection_reason(&self, tool: &Tool) -> Option<String> {
         match self.link_kind {
             LinkKind::Http => header::param_headers(&tool.input_schema).err().map(|invalid| invalid.to_string()),
@@ -148,7 +149,7 @@ impl Accent for Modern {
         ChangeDelivery::SubscriptionStream
     }
 
-    /// There is no ping: the server is asked who it is.
+    /// This revision has no `ping`.
     fn ping_method(&self) -> &'static str {
         "server/discover"
     }
@@ -176,25 +177,25 @@ impl Modern {
         }
     }
 
-    /// The request's `_meta`, with what this era says in every request.
+    /// The edit that sets the request's `_meta`, with the keys that every request of this era carries.
     fn meta(&self, id: u64, request: &Request) -> Edit<'static> {
-        // None of these is in the introduction, so that nobody has to look through it.
+        // `client_meta` has none of these keys, so they are added without a lookup.
         let mut keys = Vec::with_capacity(3);
         keys.push(Edit::Add(meta::CLIENT_CAPABILITIES, self.declared(request).0));
-        if let Some(level) = request.log_level.or(*self.log_level.lock()).or(request.usual_log_level) {
+        if let Some(level) = request.log_level.or(*self.log_level.lock()).or(request.default_log_level) {
             keys.push(Edit::Add(meta::LOG_LEVEL, Raw::of(level.as_str())));
         }
         if request.progress == Progress::Wanted {
             keys.push(Edit::Add(meta::PROGRESS_TOKEN, Raw::of(&id)));
         }
         let ours = splice::edited(&self.client_meta, &keys);
-        request.edit_meta(match request.meta().filter(|theirs| theirs.kind() == Kind::Object) {
+        request.edit_meta(match request.meta().filter(|theirs| theirs.kind() == JsonKind::Object) {
             Some(theirs) => splice::merged(&theirs, &ours),
             None => ours,
         })
     }
 
-    /// What a request declares.
+    /// Capabilities that a request declares.
     fn declared(&self, request: &Request) -> ClientCapabilities {
         match (request.handover, &request.capabilities) {
             (Handover::Never, None) => self.capabilities.clone(),
@@ -217,41 +218,41 @@ impl Modern {
         headers
     }
 
-    /// The questions of one round; a server that asks for what was not declared, or for too much, gets no answers.
-    fn questions(&self, request: &Request, result: &Raw) -> InterpretedResponse {
+    /// Parses an `input_required` result; undeclared or too many server requests fail the call.
+    fn input_required(&self, request: &Request, result: &Raw) -> InterpretedResponse {
         let state = result.get("requestState");
         if state.as_ref().is_some_and(|state| self.limits.request_state_bytes < state.as_bytes().len()) {
             return InterpretedResponse::TooLarge("requestState", self.limits.request_state_bytes);
         }
-        let asked = result.get("inputRequests");
-        if asked.is_none() && state.is_none() {
-            return InterpretedResponse::Invalid("input_required without inputRequests or requestState".to_owned());
+        let requests = result.get("inputRequests");
+        if requests.is_none() && state.is_none() {
+            return InterpretedResponse::Invalid("`input_required` result without `inputRequests` or `requestState`".to_owned());
         }
-        if asked.as_ref().is_some_and(|asked| asked.kind() != Kind::Object) {
-            return InterpretedResponse::Invalid("inputRequests is not an object".to_owned());
+        if requests.as_ref().is_some_and(|requests| requests.kind() != JsonKind::Object) {
+            return InterpretedResponse::Invalid("`inputRequests` is not an object".to_owned());
         }
-        let asked = asked.unwrap_or_else(Raw::empty_object);
+        let requests = requests.unwrap_or_else(Raw::empty_object);
         let mut count = 0;
-        asked.each_key(|_| count += 1);
+        requests.each_key(|_| count += 1);
         if self.limits.server_requests_per_round < count {
-            return InterpretedResponse::TooLarge("number of questions at once", self.limits.server_requests_per_round);
+            return InterpretedResponse::TooLarge("number of server requests at once", self.limits.server_requests_per_round);
         }
-        let members = asked.members();
+        let members = requests.members();
         let mut keys: Vec<&str> = members.iter().map(|member| member.key.as_str()).collect();
         keys.sort_unstable();
         if keys.windows(2).any(|pair| pair[0] == pair[1]) || keys.contains(&"\u{fffd}") {
-            return InterpretedResponse::Invalid("two questions under one key, or a key that is not text".to_owned());
+            return InterpretedResponse::Invalid("`inputRequests` has a duplicate key or a key that is not valid text".to_owned());
         }
         let declared = request.capabilities.as_ref().unwrap_or(&self.capabilities);
-        let mut questions = Vec::new();
+        let mut details = Vec::new();
         for member in members {
             let method = member.value.get("method").as_ref().and_then(Raw::as_str).unwrap_or_default().into_owned();
             let params = member.value.get("params");
             if let Some(needed) = declared.lacks(&method, params.as_ref()) {
-                return InterpretedResponse::Invalid(format!("asked `{method}` although {needed} was not declared"));
+                return InterpretedResponse::Invalid(format!("the server requested `{method}`, but {needed} was not declared"));
             }
-            questions.push(ServerRequestDetails {
-                // Numbered by the call that asks it.
+            details.push(ServerRequestDetails {
+                // The call assigns the id.
                 id: ServerRequestId(0),
                 key: Some(member.key),
                 method,
@@ -259,11 +260,11 @@ impl Modern {
                 cause: Cause::Request,
             });
         }
-        InterpretedResponse::InputRequired(questions, state)
+        InterpretedResponse::InputRequired(details, state)
     }
 }
 
-/// The newest stateless revision both sides speak, from the data of an error.
+/// The newest stateless revision that both sides support, from the data of an error.
 pub(super) fn supported(error: &RpcError) -> Option<Revision> {
     let listed = error.data()?.get("supported")?.elements();
     newest(&listed, Era::Modern)
@@ -276,16 +277,17 @@ pub(super) fn newest(listed: &[Raw], era: Era) -> Option<Revision> {
         .find(|revision| listed.iter().any(|text| text.as_str().as_deref() == Some(revision.as_str())))
 }
 
-/// The answers to what was put, by their keys; none where nothing was asked. Only elicitation can say no on this wire: there
-/// an error of whoever was asked is a form that was closed. Any other refusal ends the call, and so does nobody.
-pub(super) fn gather_answers(put: &[(String, String)], answers: Vec<Answer>) -> Result<Option<Raw>, RpcError> {
+/// Builds `inputResponses` from answers by key; `requests` are pairs of key and method. `None` without requests. Only
+/// elicitation can be refused in this revision: an error answer becomes a closed form. Any other refusal, and
+/// [`Answer::Unavailable`], fails the call.
+pub(super) fn gather_answers(requests: &[(String, String)], answers: Vec<Answer>) -> Result<Option<Raw>, RpcError> {
     let given = |((_, method), answer): (&(String, String), Answer)| match answer {
         Answer::Refused(_) if method == "elicitation/create" => Ok(Answer::closed_form()),
         answer => answer.into_result(),
     };
-    let answers = put.iter().zip(answers).map(given).collect::<Result<Vec<Raw>, RpcError>>()?;
-    let by_key = put.iter().map(|(key, _)| key.as_str()).zip(&answers);
-    Ok((!put.is_empty()).then(|| splice::object(by_key)))
+    let answers = requests.iter().zip(answers).map(given).collect::<Result<Vec<Raw>, RpcError>>()?;
+    let by_key = requests.iter().map(|(key, _)| key.as_str()).zip(&answers);
+    Ok((!requests.is_empty()).then(|| splice::object(by_key)))
 }
 
 #[cfg(test)]
@@ -294,14 +296,14 @@ mod tests {
     use crate::{exchange::Answer, message::RpcError};
 
     #[test]
-    fn a_form_that_somebody_refuses_is_closed_whatever_they_say_and_one_that_nobody_sees_ends_the_call() {
-        let put = |method: &str| [("k".to_owned(), method.to_owned())];
-        let nobody = || Answer::Unavailable.into_result().unwrap_err();
-        let closed = gather_answers(&put("elicitation/create"), vec![Answer::Refused(nobody())]).unwrap().unwrap();
-        assert_eq!(closed.to_string(), r#"{"k":{"action":"cancel"}}"#, "in the same words as nobody");
-        let ended = gather_answers(&put("elicitation/create"), vec![Answer::Unavailable]).unwrap_err();
+    fn refused_form_is_closed_and_unavailable_handler_fails_the_call() {
+        let request = |method: &str| [("k".to_owned(), method.to_owned())];
+        let unavailable = || Answer::Unavailable.into_result().unwrap_err();
+        let closed = gather_answers(&request("elicitation/create"), vec![Answer::Refused(unavailable())]).unwrap().unwrap();
+        assert_eq!(closed.to_string(), r#"{"k":{"action":"cancel"}}"#, "even with the error of an unavailable handler");
+        let ended = gather_answers(&request("elicitation/create"), vec![Answer::Unavailable]).unwrap_err();
         assert_eq!(ended.code(), RpcError::INTERNAL);
-        assert!(gather_answers(&put("sampling/createMessage"), vec![Answer::Refused(nobody())]).is_err());
+        assert!(gather_answers(&request("sampling/createMessage"), vec![Answer::Refused(unavailable())]).is_err());
         assert_eq!(gather_answers(&[], Vec::new()).unwrap(), None);
     }
 }

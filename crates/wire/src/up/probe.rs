@@ -1,8 +1,9 @@
-//! Which era does this server speak? Asked once, remembered, and corrected when it turns out wrong.
+//! The era probe: detects whether a server is stateless or stateful. The result is stored, and corrected when it turns out
+//! wrong.
 //!
-//! A stateless server answers `server/discover`; a stateful one answers with some error, with nothing, with an empty
-//! success, or ends. What never counts as an answer: 401, 403, 408, 429, 5xx and a broken network, for a healthy
-//! server must not be downgraded by a bad moment. The rules are those of `docs/decisions/0003-era-probe.md`.
+//! A stateless server answers `server/discover`; a stateful one answers with an error, not at all, with an empty success,
+//! or ends. 401, 403, 408, 429, 5xx and network failures prove nothing: a temporary failure must not downgrade a server.
+//! The rules are those of `docs/decisions/0003-era-probe.md`.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,41 +22,41 @@ use crate::{
     revision::{Era, Revision},
 };
 
-/// What was found out about a server.
+/// Detected protocol of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DetectedProtocol {
-    /// Its era.
+    /// Stateful or stateless.
     pub era: Era,
-    /// How it wants HTTP.
-    pub manner: HttpMode,
+    /// HTTP mode; has no meaning for other transports.
+    pub http_mode: HttpMode,
 }
 
-/// Which era to speak.
+/// Era to use with a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum EraChoice {
-    /// Find out, and remember.
+    /// Detect it, and store the result.
     #[default]
     Auto,
-    /// Only with a session.
+    /// Stateful revisions only.
     Legacy,
-    /// Only without one.
+    /// Stateless revisions only.
     Modern,
 }
 
-/// Which of the transports over HTTP may be tried.
+/// HTTP transports to try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum HttpTransportChoice {
-    /// Streamable HTTP, and the oldest where that is not understood.
+    /// Streamable HTTP, then HTTP+SSE if the server does not support it.
     #[default]
     Any,
-    /// Streamable HTTP alone.
+    /// Streamable HTTP only.
     Streamable,
-    /// HTTP+SSE of 2024-11-05, at once.
+    /// HTTP+SSE of 2024-11-05 only.
     EventStream,
 }
 
 impl DetectedProtocol {
-    /// The choice that says the same, so that nobody has to find out again.
+    /// The choice of this era, which skips detection.
     pub fn choice(self) -> EraChoice {
         match self.era {
             Era::Legacy => EraChoice::Legacy,
@@ -64,52 +65,52 @@ impl DetectedProtocol {
     }
 }
 
-/// Keeps what was found out, under a digest of command or address; a port.
+/// Port: stores detected protocols, by a digest of the command or URL.
 pub trait EraMemory: Send + Sync {
-    /// What is known.
+    /// Returns the stored protocol, if any.
     fn recall(&self, key: &str) -> Option<DetectedProtocol>;
-    /// Keeps it.
-    fn remember(&self, key: &str, found: DetectedProtocol);
-    /// It was wrong.
+    /// Stores a protocol.
+    fn remember(&self, key: &str, protocol: DetectedProtocol);
+    /// Removes a protocol that turned out wrong.
     fn forget(&self, key: &str);
 }
 
-/// A server that has shaken hands.
+/// A server after its handshake.
 pub(crate) struct ConnectedServer {
     pub(crate) link: Arc<dyn Link>,
     pub(crate) profile: ServerProfile,
-    pub(crate) found: DetectedProtocol,
+    pub(crate) protocol: DetectedProtocol,
 }
 
-/// One attempt to find out.
+/// One attempt to detect the protocol and perform the handshake.
 pub(crate) struct Probe<'a> {
     pub(crate) router: &'a Arc<Router>,
     pub(crate) transport: &'a dyn Transport,
     pub(crate) way: HttpTransportChoice,
-    pub(crate) patience: Duration,
+    pub(crate) timeout: Duration,
 }
 
-/// What `server/discover` brought to light.
+/// Result of `server/discover`.
 enum Discovery {
     Modern(ServerProfile),
-    /// It is stateful; perhaps a late answer will still come.
+    /// Stateful; after a timeout, with the receiver for a late response.
     Legacy(Option<oneshot::Receiver<HandshakeReply>>),
-    /// It ended on a message it did not know.
+    /// The connection ended on a message the server did not know.
     Ended(WireError),
     Failed(WireError),
 }
 
 impl Probe<'_> {
-    /// Shakes hands in the era chosen, remembered or found out.
+    /// Performs the handshake in the chosen, stored or detected era.
     pub(crate) async fn run(&self, choice: EraChoice, known: Option<DetectedProtocol>) -> Result<ConnectedServer, WireError> {
-        let known = known.filter(|known| known.manner != HttpMode::EventStream || self.way != HttpTransportChoice::Streamable);
-        let oldest = self.way == HttpTransportChoice::EventStream && self.transport.link_kind() == LinkKind::Http;
+        let known = known.filter(|known| known.http_mode != HttpMode::EventStream || self.way != HttpTransportChoice::Streamable);
+        let event_stream = self.way == HttpTransportChoice::EventStream && self.transport.link_kind() == LinkKind::Http;
         match (choice, known) {
-            (EraChoice::Modern, _) if oldest => Err(sessions_only()),
-            (_, _) if oldest => self.connect_legacy(Some(HttpMode::EventStream)).await,
+            (EraChoice::Modern, _) if event_stream => Err(sessions_only()),
+            (_, _) if event_stream => self.connect_legacy(Some(HttpMode::EventStream)).await,
             (EraChoice::Modern, _) => self.connect_modern().await,
-            (EraChoice::Legacy, known) => self.connect_legacy(known.map(|known| known.manner)).await,
-            (EraChoice::Auto, Some(known)) if known.era == Era::Legacy => self.connect_legacy(Some(known.manner)).await,
+            (EraChoice::Legacy, known) => self.connect_legacy(known.map(|known| known.http_mode)).await,
+            (EraChoice::Auto, Some(known)) if known.era == Era::Legacy => self.connect_legacy(Some(known.http_mode)).await,
             (EraChoice::Auto, _) => self.detect().await,
         }
     }
@@ -121,9 +122,9 @@ impl Probe<'_> {
             Discovery::Failed(error) => Err(error),
             Discovery::Legacy(late) => self.initialize_on(link, late).await,
             Discovery::Ended(why) => match self.transport.link_kind() {
-                // Some stateful servers end on a method they do not know: open once more, and do not ask again.
+                // Some stateful servers end on an unknown method: open again, without a probe.
                 LinkKind::Stream => {
-                    tracing::debug!(%why, "the server ended when asked for its era");
+                    tracing::debug!(%why, "the server ended during the era probe");
                     self.connect_legacy(None).await
                 }
                 LinkKind::Http => Err(why),
@@ -136,20 +137,20 @@ impl Probe<'_> {
         match self.discover().await {
             Discovery::Modern(profile) => Ok(modern_server(link, profile)),
             Discovery::Failed(error) | Discovery::Ended(error) => Err(error),
-            // Silence says nothing about the era.
-            Discovery::Legacy(Some(_)) => Err(WireError::TimedOut { kind: TimeoutKind::Handshake, limit: self.patience }),
+            // A timeout proves nothing about the era.
+            Discovery::Legacy(Some(_)) => Err(WireError::TimedOut { kind: TimeoutKind::Handshake, limit: self.timeout }),
             Discovery::Legacy(None) => Err(sessions_only()),
         }
     }
 
-    /// The stateful handshake: with a session, else over the two endpoints of the oldest revision.
-    async fn connect_legacy(&self, manner: Option<HttpMode>) -> Result<ConnectedServer, WireError> {
-        let first = manner.filter(|manner| *manner == HttpMode::EventStream).unwrap_or(HttpMode::Session);
+    /// Performs the stateful handshake: over Streamable HTTP or stdio, otherwise over HTTP+SSE.
+    async fn connect_legacy(&self, mode: Option<HttpMode>) -> Result<ConnectedServer, WireError> {
+        let first = mode.filter(|mode| *mode == HttpMode::EventStream).unwrap_or(HttpMode::Session);
         let link = self.open(first).await?;
         let reply = handshake::send_initialize(self.router).await?;
         let may_be_older = first == HttpMode::Session && self.may_be_older(&reply);
         match handshake::parse_initialize_response(reply) {
-            Ok(profile) => Ok(ConnectedServer { link, profile, found: DetectedProtocol { era: Era::Legacy, manner: first } }),
+            Ok(profile) => Ok(ConnectedServer { link, profile, protocol: DetectedProtocol { era: Era::Legacy, http_mode: first } }),
             Err(refusal) if may_be_older => self.connect_event_stream(refusal).await,
             Err(error) => Err(error),
         }
@@ -160,20 +161,20 @@ impl Probe<'_> {
             Ok(link) => link,
             Err(error) => {
                 return Err(match (refusal, error) {
-                    // Whoever refuses in JSON-RPC has said what is wrong.
+                    // A JSON-RPC error is the more precise reason.
                     (refusal @ WireError::Handshake(_), _) => refusal,
                     (refusal, error) if error_indicates_era(&error) => WireError::protocol(format!(
-                        "no MCP transport recognised: `initialize` brought {refusal}, an event stream brought {error}"
+                        "no MCP transport recognised: `initialize` failed: {refusal}; HTTP+SSE failed: {error}"
                     )),
                     (_, error) => error,
                 });
             }
         };
         let profile = handshake::initialize(self.router).await?;
-        Ok(ConnectedServer { link, profile, found: DetectedProtocol { era: Era::Legacy, manner: HttpMode::EventStream } })
+        Ok(ConnectedServer { link, profile, protocol: DetectedProtocol { era: Era::Legacy, http_mode: HttpMode::EventStream } })
     }
 
-    /// Goes on with a server that did not answer `server/discover` as a stateless one does.
+    /// Continues with a server that did not answer `server/discover` as a stateless one does.
     async fn initialize_on(
         &self,
         link: Arc<dyn Link>,
@@ -181,17 +182,17 @@ impl Probe<'_> {
     ) -> Result<ConnectedServer, WireError> {
         if self.transport.link_kind() == LinkKind::Http {
             return match self.connect_legacy(None).await {
-                // Stateless after all, seen by its error: a server without discover, or one being replaced.
+                // The error shows a stateless server: one without `server/discover`, or one being replaced.
                 Err(WireError::Handshake(error)) if is_modern(&error) => self.connect_without_discover(&error).await,
                 other => other,
             };
         }
         match handshake::initialize(self.router).await {
             Ok(profile) => {
-                Ok(ConnectedServer { link, profile, found: DetectedProtocol { era: Era::Legacy, manner: HttpMode::Session } })
+                Ok(ConnectedServer { link, profile, protocol: DetectedProtocol { era: Era::Legacy, http_mode: HttpMode::Session } })
             }
             Err(refusal) => match self.late_answer(late, &refusal).await {
-                // A slow stateless server: its answer came while `initialize` was being refused.
+                // A slow stateless server: its response came after `initialize` was sent.
                 Some(Discovery::Modern(profile)) => Ok(modern_server(link, profile)),
                 _ if matches!(refusal, WireError::Ended(_)) => self.connect_legacy(None).await.map_err(|_| refusal),
                 _ => Err(refusal),
@@ -199,7 +200,7 @@ impl Probe<'_> {
         }
     }
 
-    /// The answer to `server/discover` that came after its time; waited for where the refusal is a stateless server's.
+    /// Returns a late response to `server/discover`; waits for it if the refusal shows a stateless server.
     async fn late_answer(
         &self,
         late: Option<oneshot::Receiver<HandshakeReply>>,
@@ -208,7 +209,7 @@ impl Probe<'_> {
         let mut late = late?;
         let reply = match refusal {
             WireError::Handshake(error) if is_modern(error) => {
-                tokio::time::timeout(self.patience, late).await.ok()?.ok()?
+                tokio::time::timeout(self.timeout, late).await.ok()?.ok()?
             }
             _ => late.try_recv().ok()?,
         };
@@ -229,17 +230,17 @@ impl Probe<'_> {
         Ok(modern_server(link, profile))
     }
 
-    async fn open(&self, manner: HttpMode) -> Result<Arc<dyn Link>, WireError> {
+    async fn open(&self, mode: HttpMode) -> Result<Arc<dyn Link>, WireError> {
         if let Some(old) = self.router.take_link() {
             old.close().await;
         }
-        let opening = self.transport.open(manner, self.router.next_sink());
-        let link = handshake::within(self.router.client.patience, opening).await??;
+        let opening = self.transport.open(mode, self.router.next_sink());
+        let link = handshake::within(self.router.client.handshake_timeout, opening).await??;
         self.router.use_link(Arc::clone(&link));
         Ok(link)
     }
 
-    /// Says `server/discover`, at most twice: a server may list the very revision it just refused.
+    /// Sends `server/discover`, at most twice: a server may list the revision that it just refused.
     async fn discover(&self) -> Discovery {
         let mut discovery = self.discover_once().await;
         if let Discovery::Failed(WireError::Handshake(error)) = &discovery
@@ -258,7 +259,7 @@ impl Probe<'_> {
             Ok(reply) => reply,
             Err(error) => return Discovery::Ended(error),
         };
-        match tokio::time::timeout(self.patience, &mut reply).await {
+        match tokio::time::timeout(self.timeout, &mut reply).await {
             Ok(Ok(reply)) => self.classify(reply),
             Ok(Err(_)) => Discovery::Ended(self.router.why_closed()),
             Err(_) => Discovery::Legacy(Some(reply)),
@@ -278,7 +279,7 @@ impl Probe<'_> {
         }
     }
 
-    /// Whether a refusal leaves the possibility that the server speaks HTTP+SSE.
+    /// Whether the server may support HTTP+SSE after this refusal.
     fn may_be_older(&self, reply: &HandshakeReply) -> bool {
         match reply {
             HandshakeReply::Lane(LaneEnd::Status { status, body }) => {
@@ -291,18 +292,18 @@ impl Probe<'_> {
     }
 }
 
-/// A server of the other era than the one that was pinned.
+/// The error for a stateful server where a stateless one is required.
 fn sessions_only() -> WireError {
-    let (theirs, ours) = ("only revisions with a session".to_owned(), handshake::revision_list(Era::Modern));
+    let (theirs, ours) = ("only session-based revisions".to_owned(), handshake::revision_list(Era::Modern));
     WireError::NoCommonRevision { theirs, ours }
 }
 
 fn modern_server(link: Arc<dyn Link>, profile: ServerProfile) -> ConnectedServer {
-    ConnectedServer { link, profile, found: DetectedProtocol { era: Era::Modern, manner: HttpMode::Stateless } }
+    ConnectedServer { link, profile, protocol: DetectedProtocol { era: Era::Modern, http_mode: HttpMode::Stateless } }
 }
 
 fn classify_result(result: &Raw) -> Discovery {
-    // An empty success is what some stateful servers answer to anything.
+    // Some stateful servers answer any request with an empty result.
     let Some(listed) = result.get("supportedVersions") else { return Discovery::Legacy(None) };
     let listed = listed.elements();
     match (modern::newest(&listed, Era::Modern), modern::newest(&listed, Era::Legacy)) {
@@ -342,7 +343,7 @@ fn classify_lane_end(end: LaneEnd) -> Discovery {
     }
 }
 
-/// Whether a failure says anything about the era: the server answered, but not as one of that era does.
+/// Whether a failure depends on the era: the server answered, but not as a server of that era does.
 pub(super) fn error_indicates_era(error: &WireError) -> bool {
     match error {
         WireError::Status { status, .. } => status_indicates_era(*status),
@@ -353,7 +354,7 @@ pub(super) fn error_indicates_era(error: &WireError) -> bool {
     }
 }
 
-/// The three codes only a stateless server uses.
+/// Whether the error code is one of the three that only stateless servers use.
 fn is_modern(error: &RpcError) -> bool {
     matches!(error.code(), RpcError::HEADER_MISMATCH | RpcError::MISSING_CAPABILITY | RpcError::UNSUPPORTED_VERSION)
 }

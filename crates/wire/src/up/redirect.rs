@@ -1,5 +1,4 @@
-//! Where a redirect leads, if it may be followed: an address within the origin. What else speaks against it is for whoever
-//! sent the request to say.
+//! Redirect targets: only within the same origin. The sender of the request checks method and number of redirects.
 
 use http::header;
 use url::Url;
@@ -7,22 +6,22 @@ use url::Url;
 use super::client::{HttpResponse, display_url};
 use crate::error::WireError;
 
-/// Where a redirect leads. It is named without what people put into addresses.
+/// Returns the target of a redirect if it is on the same origin. Errors show the URL without query and user info.
 ///
-/// CVE-2026-64684: headers were replayed to another origin. CVE-2026-27826: a redirect led to an address that the check of the
-/// first one would have refused.
-pub(super) fn target(url: &Url, reply: &HttpResponse) -> Result<Url, WireError> {
-    let location = reply.headers().get(header::LOCATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
+/// CVE-2026-64684: headers were replayed to another origin. CVE-2026-27826: a redirect led to an address that the
+/// address guard would have refused.
+pub(super) fn target(url: &Url, response: &HttpResponse) -> Result<Url, WireError> {
+    let location = response.headers().get(header::LOCATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if location.is_empty() {
-        return Err(WireError::Redirect { location: "nowhere".to_owned(), reason: "no address given" });
+        return Err(WireError::Redirect { location: "(no location)".to_owned(), reason: "the `Location` header is missing or unreadable" });
     }
     let Ok(target) = url.join(location) else {
-        return Err(WireError::Redirect { location: "elsewhere".to_owned(), reason: "not an address" });
+        return Err(WireError::Redirect { location: "(invalid URL)".to_owned(), reason: "the `Location` header is not a valid URL" });
     };
-    if target.origin() == url.origin() { Ok(target) } else { Err(refused(&target, "another origin")) }
+    if target.origin() == url.origin() { Ok(target) } else { Err(refused(&target, "it leads to another origin")) }
 }
 
-/// It is not followed.
+/// The error for a redirect that is not followed.
 pub(super) fn refused(target: &Url, reason: &'static str) -> WireError {
     WireError::Redirect { location: display_url(target), reason }
 }

@@ -1,8 +1,8 @@
-//! Who waits for what: every message of one server finds its request, its listener or its notice here.
+//! Routes every message of one server to its request, its subscription or the notices.
 //!
-//! Replies are understood by the request they answer. One call's own story, from first send through rounds and
-//! second chances to its end, is told in [`super::call`]; what a server asks of us goes its way in [`server_requests`]; messages
-//! come in by [`sink`], from the wire behind [`super::transport`].
+//! A response is interpreted by the request it answers. The course of one call, with input rounds and retries, is in
+//! [`super::call`]; requests from the server are handled in [`server_requests`]; messages arrive through [`sink`] from
+//! [`super::transport`].
 
 mod server_requests;
 mod sink;
@@ -40,35 +40,35 @@ use crate::{
     json::Raw,
     limit::Limits,
     message::{
-        BadMessage, Envelope, Id, Kind, Problem, meta,
+        BadMessage, Envelope, Id, MessageKind, Problem, meta,
         splice::{self, Edit},
     },
     notice::Notice,
     revision::{Era, Revision},
 };
 
-/// One server's traffic.
+/// State of one server connection: pending requests, link, accent.
 pub(crate) struct Router {
     pub(crate) limits: Limits,
     pub(crate) client: ClientProfile,
     pub(crate) notices: broadcast::Sender<Notice>,
     pub(crate) closed: CancellationToken,
-    /// One renewal of a lost session at a time.
+    /// Serialises renewals of a lost session.
     pub(crate) renewal: Semaphore,
-    /// One subscription or its end at a time.
+    /// Serialises subscribing and unsubscribing.
     pub(crate) subscribing: Semaphore,
     pub(crate) session_settings: Mutex<SessionSettings>,
     pub(crate) timers: TimerPool,
-    /// Questions that belong to no request and are being answered.
+    /// Limits server requests outside any request that are being answered.
     standing_server_requests: Arc<Semaphore>,
     next_id: AtomicU64,
-    // Nothing awaits under these locks.
+    // No await under these locks.
     waiting: Mutex<HashMap<u64, PendingRequest, BuildHasherDefault<IdHasher>>>,
-    questions: Mutex<HashMap<Id, OpenServerRequest>>,
+    server_requests: Mutex<HashMap<Id, OpenServerRequest>>,
     link: RwLock<Option<Arc<dyn Link>>>,
     accent: RwLock<Option<Arc<dyn Accent>>>,
     why_closed: Mutex<Option<WireError>>,
-    /// Which of the links opened so far is the one in use.
+    /// Number of the link in use; messages of earlier links are ignored.
     generation: AtomicU64,
     request_handler: Option<Arc<dyn ServerRequestHandler>>,
     tasks: TaskTracker,
@@ -76,25 +76,25 @@ pub(crate) struct Router {
     me: Weak<Self>,
 }
 
-/// What a lost session must be given again.
+/// Settings to restore in a new session.
 #[derive(Debug, Default)]
 pub(crate) struct SessionSettings {
     pub(crate) log_level: Option<LogLevel>,
-    /// Subscribed resources, and how many listeners each has.
+    /// Subscribed resources and their number of listeners.
     pub(crate) subscriptions: HashMap<String, usize>,
 }
 
-/// What waits for an answer.
+/// A request that waits for a response.
 pub(crate) enum PendingRequest {
-    /// A step of the handshake.
+    /// One step of the handshake.
     Handshake(oneshot::Sender<HandshakeReply>),
-    /// A call.
+    /// One call.
     Call(Arc<Call>),
-    /// A subscription.
+    /// One subscription.
     Listen(Arc<SubscriptionFeed>),
 }
 
-/// What came back to a step of the handshake.
+/// Reply to a step of the handshake.
 #[derive(Debug)]
 pub(crate) enum HandshakeReply {
     Message(Envelope),
@@ -118,7 +118,7 @@ impl Router {
             standing_server_requests,
             next_id: AtomicU64::new(1),
             waiting: Mutex::default(),
-            questions: Mutex::default(),
+            server_requests: Mutex::default(),
             link: RwLock::default(),
             accent: RwLock::default(),
             why_closed: Mutex::default(),
@@ -134,7 +134,7 @@ impl Router {
         self.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// A sink for the next link; what earlier links still say is nobody's.
+    /// Creates the sink for the next link; messages of earlier links are ignored from now on.
     pub(crate) fn next_sink(self: &Arc<Self>) -> Arc<dyn Sink> {
         let generation = self.generation.fetch_add(1, Ordering::Relaxed) + 1;
         *self.why_closed.lock() = None;
@@ -153,7 +153,7 @@ impl Router {
         self.link.write().take()
     }
 
-    /// The revision was agreed on: from now on its accent speaks.
+    /// Sets the accent for the negotiated revision.
     pub(crate) fn set_accent(&self, revision: Revision, kind: LinkKind) {
         let accent: Arc<dyn Accent> = match revision.era() {
             Era::Legacy => Arc::new(Legacy { revision, capabilities: self.client.capabilities.clone() }),
@@ -168,19 +168,19 @@ impl Router {
     }
 
     pub(crate) fn accent(&self) -> Result<Arc<dyn Accent>, WireError> {
-        self.accent.read().clone().ok_or_else(|| WireError::protocol("the handshake is not over"))
+        self.accent.read().clone().ok_or_else(|| WireError::protocol("the handshake is not complete"))
     }
 
     pub(crate) fn request_handler(&self) -> Option<&Arc<dyn ServerRequestHandler>> {
         self.request_handler.as_ref()
     }
 
-    /// Itself, for work that outlives this call.
+    /// A strong reference for spawned work; `None` during teardown.
     pub(crate) fn shared(&self) -> Option<Arc<Self>> {
         self.me.upgrade()
     }
 
-    /// Runs work that belongs to this server; it ends with it.
+    /// Spawns work that is aborted when the connection ends.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         let closed = self.closed.clone();
         let work = async move {
@@ -192,7 +192,7 @@ impl Router {
         self.tasks.spawn_on(work, &self.runtime);
     }
 
-    /// Runs work that has to be finished even when the server is being left.
+    /// Spawns work that is finished even after the connection has ended.
     pub(crate) fn spawn_last(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.tasks.spawn_on(work, &self.runtime);
     }
@@ -218,7 +218,7 @@ impl Router {
         self.link()?.send(outbound)
     }
 
-    /// Sends a step of the handshake and gives what comes back, or fails when the link is gone.
+    /// Sends a step of the handshake; the receiver gets the reply.
     pub(crate) fn handshake(
         &self,
         id: u64,
@@ -241,7 +241,7 @@ impl Router {
         let waiting = std::mem::take(&mut *self.waiting.lock());
         for (_, waiting) in waiting {
             match waiting {
-                // A handshake that was given up waits for nothing.
+                // The handshake may have been dropped.
                 PendingRequest::Handshake(sender) => drop(sender.send(HandshakeReply::Closed(why.clone()))),
                 PendingRequest::Call(call) => call.fail(why.clone()),
                 PendingRequest::Listen(listen) => listen.fail(why.clone()),
@@ -257,63 +257,63 @@ impl Router {
 
     fn dispatch(&self, lane: Lane, envelope: Envelope) -> Flow {
         match envelope.kind() {
-            Kind::Result | Kind::Error => self.handle_response(lane, envelope),
-            Kind::Notification => {
+            MessageKind::Result | MessageKind::Error => self.handle_response(lane, envelope),
+            MessageKind::Notification => {
                 self.handle_notification(lane, &envelope);
-                Flow::GoOn
+                Flow::Continue
             }
-            Kind::Request => {
+            MessageKind::Request => {
                 self.handle_request(lane, &envelope);
-                Flow::GoOn
+                Flow::Continue
             }
         }
     }
 
     fn handle_response(&self, lane: Lane, envelope: Envelope) -> Flow {
-        let Some(id) = self.request_answered_by(lane, &envelope) else { return Flow::GoOn };
+        let Some(id) = self.request_answered_by(lane, &envelope) else { return Flow::Continue };
         match self.forget(id) {
             Some(PendingRequest::Handshake(sender)) => drop(sender.send(HandshakeReply::Message(envelope))),
             Some(PendingRequest::Call(call)) => call.handle_response(self, envelope),
             Some(PendingRequest::Listen(listen)) => listen.ended(envelope.error()),
             None if id < self.next_id.load(Ordering::Relaxed) => {
-                self.fault(WireError::protocol(format!("a second answer to request {id}, or one that was given up")));
+                self.fault(WireError::protocol(format!("response to request {id}, which is finished or cancelled")));
             }
-            None => self.fault(WireError::protocol(format!("an answer to request {id}, which nobody made"))),
+            None => self.fault(WireError::protocol(format!("response to unknown request {id}"))),
         }
         Flow::Done
     }
 
-    /// Which request of ours an answer is for. On a request's own lane only that request can be meant.
+    /// Returns the id of the request that a response answers. On the lane of a request, only that request is accepted.
     fn request_answered_by(&self, lane: Lane, envelope: &Envelope) -> Option<u64> {
         let id = envelope.id().map(|id| (id, id.as_u64()));
         match (lane, id) {
-            (Lane::Of(request), None) if envelope.kind() == Kind::Error => Some(request),
+            (Lane::Of(request), None) if envelope.kind() == MessageKind::Error => Some(request),
             (Lane::Of(request), Some((id, number))) if number != Some(request) => {
                 self.fault(WireError::protocol(format!(
-                    "an answer to request {id} in the place of the one to {request}"
+                    "response to request {id} on the stream of request {request}"
                 )));
                 None
             }
             (_, Some((_, Some(number)))) => Some(number),
             (_, Some((id, None))) => {
-                self.fault(WireError::protocol(format!("an answer to request {id}, which nobody made")));
+                self.fault(WireError::protocol(format!("response to unknown request {id}")));
                 None
             }
             (_, None) => self.pending_handshake_step(envelope).or_else(|| {
-                let said = envelope.error().map(|error| error.to_string()).unwrap_or_default();
-                self.fault(WireError::protocol(format!("an answer without an id: {said}")));
+                let message = envelope.error().map(|error| error.to_string()).unwrap_or_default();
+                self.fault(WireError::protocol(format!("response without an id: {message}")));
                 None
             }),
         }
     }
 
-    /// The step of the handshake that an error without an id is about: nothing else is under way then.
+    /// Returns the newest handshake step for an error without an id, if only handshake steps are pending.
     fn pending_handshake_step(&self, envelope: &Envelope) -> Option<u64> {
         let waiting = self.waiting.lock();
-        // An earlier step may still wait for an answer that is late.
-        let shaking = waiting.values().all(|waiting| matches!(waiting, PendingRequest::Handshake(_)));
+        // An earlier step may still wait for a late response.
+        let handshaking = waiting.values().all(|waiting| matches!(waiting, PendingRequest::Handshake(_)));
         let newest = waiting.keys().max().copied();
-        newest.filter(|_| shaking && envelope.kind() == Kind::Error)
+        newest.filter(|_| handshaking && envelope.kind() == MessageKind::Error)
     }
 
     fn handle_notification(&self, lane: Lane, envelope: &Envelope) {
@@ -324,13 +324,13 @@ impl Router {
             "notifications/cancelled" => self.handle_cancelled(params.as_ref()),
             method => {
                 let tag = meta::value(params.as_ref(), meta::SUBSCRIPTION_ID).and_then(|tag| tag.as_u64());
-                match (tag.or_else(|| lane_of(lane)), method) {
+                match (tag.or_else(|| lane_request(lane)), method) {
                     (Some(id), _)
                         if self.listener(id).is_some_and(|listener| listener.deliver_notification(method, params.clone())) => {}
                     (_, "notifications/subscriptions/acknowledged") => {
-                        self.fault(WireError::protocol("an acknowledgement nobody waits for"));
+                        self.fault(WireError::protocol("unexpected subscription acknowledgement"));
                     }
-                    // Nobody may be listening.
+                    // There may be no receiver.
                     _ => drop(self.notices.send(Notice::read(method, params))),
                 }
             }
@@ -342,12 +342,12 @@ impl Router {
         let token = params.get("progressToken").and_then(|token| token.as_u64());
         match token.and_then(|token| self.call(token)) {
             Some(call) => call.feed.progress(splice::edited(&params, &[Edit::Remove("progressToken")])),
-            // Progress may cross the answer on its way; that is no fault.
-            None => tracing::debug!(?params, "progress of a request that is over"),
+            // Progress may arrive after the response; that is not a violation.
+            None => tracing::debug!(?params, "progress of a finished request"),
         }
     }
 
-    /// A log line belongs to the request on whose lane it came, or to the only one under way.
+    /// Forwards a log message to the request of its lane, or to the only pending call; otherwise as a notice.
     fn forward_log(&self, lane: Lane, params: Raw) {
         let owner = match lane {
             Lane::Of(request) => self.call(request),
@@ -360,16 +360,16 @@ impl Router {
         }
     }
 
-    /// The server takes back a question of its own, or ends a subscription of ours. Both sides count from one, so only
-    /// the accent knows whose number it is.
+    /// The server cancels a server request or ends a subscription. Ids of both sides may collide, so the accent decides
+    /// whose id it is.
     fn handle_cancelled(&self, params: Option<&Raw>) {
         let Some(id) = params.and_then(|params| params.get("requestId")).and_then(Id::from_raw) else { return };
         let Ok(accent) = self.accent() else { return };
         match accent.cancel_target() {
             CancelTarget::ServerRequests => {
-                let question = self.questions.lock().remove(&id);
-                if let Some((Some(call), ask)) = question.map(|open| (open.call.upgrade(), open.ask)) {
-                    call.feed.withdraw(ask);
+                let open = self.server_requests.lock().remove(&id);
+                if let Some((Some(call), id)) = open.map(|open| (open.call.upgrade(), open.id)) {
+                    call.feed.withdraw(id);
                 }
             }
             CancelTarget::Subscriptions => {
@@ -395,11 +395,11 @@ impl Router {
         }
     }
 
-    /// The only call under way that could be meant; none when two could.
-    fn only_call(&self, could_be: impl Fn(&Call) -> bool) -> Option<Arc<Call>> {
+    /// The only pending call that matches; `None` if several do.
+    fn only_call(&self, matches: impl Fn(&Call) -> bool) -> Option<Arc<Call>> {
         let waiting = self.waiting.lock();
         let mut candidates = waiting.values().filter_map(|waiting| match waiting {
-            PendingRequest::Call(call) if could_be(call) => Some(call),
+            PendingRequest::Call(call) if matches(call) => Some(call),
             _ => None,
         });
         match (candidates.next(), candidates.next()) {
@@ -408,7 +408,7 @@ impl Router {
         }
     }
 
-    /// Calls under way that a server may ask about.
+    /// Number of pending calls during which a server may send server requests.
     fn interactive_calls(&self) -> usize {
         let is_one = |waiting: &&PendingRequest| matches!(waiting, PendingRequest::Call(call) if call.is_interactive());
         self.waiting.lock().values().filter(is_one).count()
@@ -418,7 +418,7 @@ impl Router {
         let named = bad.id.as_ref().and_then(Id::as_u64);
         let answered = match lane {
             _ if bad.is_request => None,
-            // On a request's own lane only that request can be meant.
+            // On the lane of a request, only that request is accepted.
             Lane::Of(request) => Some(request).filter(|_| bad.id.is_none() || named == Some(request)),
             Lane::Shared | Lane::Standing => named,
         };
@@ -428,16 +428,16 @@ impl Router {
             Some(PendingRequest::Handshake(sender)) => drop(sender.send(HandshakeReply::Lane(LaneEnd::Failed(bad.into())))),
             None => {
                 self.fault(bad.into());
-                return Flow::GoOn;
+                return Flow::Continue;
             }
         }
         Flow::Done
     }
 
-    /// An answer that came in a batch where the revision has none: what it answers fails.
+    /// Fails the request answered in a batch, where the revision has no batches.
     fn handle_unexpected_batch(&self, lane: Lane, part: Bytes) -> Option<Flow> {
         let envelope = Envelope::read(part, &self.limits).ok()?;
-        let answer = matches!(envelope.kind(), Kind::Result | Kind::Error).then(|| envelope.id().cloned()).flatten()?;
+        let answer = matches!(envelope.kind(), MessageKind::Result | MessageKind::Error).then(|| envelope.id().cloned()).flatten()?;
         Some(self.handle_bad_message(lane, BadMessage { problem: Problem::Batch, id: Some(answer), is_request: false }))
     }
 
@@ -446,7 +446,7 @@ impl Router {
     }
 }
 
-/// Ids are our own and count up: nobody can choose them to collide.
+/// Hasher for our request ids, which count up and cannot be chosen by a peer to collide.
 #[derive(Default)]
 struct IdHasher(u64);
 
@@ -460,12 +460,12 @@ impl Hasher for IdHasher {
     }
 
     fn write_u64(&mut self, id: u64) {
-        // The odd number next to 2^64 divided by the golden ratio: neighbours end up far apart.
+        // Fibonacci hashing: 2^64 divided by the golden ratio, rounded to an odd number.
         self.0 = (self.0 ^ id).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 }
 
-fn lane_of(lane: Lane) -> Option<u64> {
+fn lane_request(lane: Lane) -> Option<u64> {
     match lane {
         Lane::Of(request) => Some(request),
         Lane::Shared | Lane::Standing => None,

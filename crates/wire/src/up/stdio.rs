@@ -1,7 +1,7 @@
-//! Messages over a pair of byte streams: a process's standard input and output, a socket, a pipe.
+//! Transport over a pair of byte streams: a process's standard input and output, a socket, a pipe.
 //!
-//! What opens the streams is a port ([`StreamOpener`]): the process behind them belongs to the host, which spawns it,
-//! keeps its stderr and knows how it ended.
+//! The streams are opened by a port ([`StreamOpener`]): the process belongs to the host, which spawns it, keeps its
+//! stderr and knows how it ended.
 
 use std::{fmt, io, sync::Arc};
 
@@ -28,33 +28,33 @@ pub type ReadStream = Box<dyn AsyncRead + Send + Unpin>;
 /// A byte stream to write to.
 pub type WriteStream = Box<dyn AsyncWrite + Send + Unpin>;
 
-/// Opens the streams to a server, or opens them again.
+/// Opens the streams to a server; may be called several times.
 pub trait StreamOpener: Send + Sync + fmt::Debug {
-    /// The command or address, for messages.
+    /// Command or address, for messages.
     fn target(&self) -> String;
-    /// Opens them.
+    /// Opens new streams, starting the process if there is one.
     fn open(&self) -> BoxFuture<'_, Result<ServerStreams, WireError>>;
 }
 
 /// Open streams to a server.
 pub struct ServerStreams {
-    /// What it says.
+    /// Output of the server.
     pub read: ReadStream,
-    /// What we say.
+    /// Input of the server.
     pub write: WriteStream,
-    /// Whoever keeps the process; let go when the link is closed.
+    /// Handle of the process, if any; dropped when the link is closed.
     pub process: Option<Box<dyn ProcessHandle>>,
 }
 
-/// Whoever is behind the streams.
+/// Handle of the process behind the streams.
 pub trait ProcessHandle: Send + Sync + fmt::Debug {
-    /// The streams ended: what became of the other side, as a sentence.
+    /// Describes how the process ended, after its streams have ended.
     fn exit_reason(&self) -> BoxFuture<'_, String>;
-    /// The streams are closed; see to it that the other side ends.
+    /// Ends the process; called after the streams are closed.
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
-/// The way over a pair of streams.
+/// Transport over a pair of streams.
 #[derive(Debug)]
 pub struct StdioTransport {
     streams: Arc<dyn StreamOpener>,
@@ -65,13 +65,13 @@ struct StdioLink {
     writer: LineWriter,
     process: Option<Arc<dyn ProcessHandle>>,
     _reading: AbortOnDropHandle<()>,
-    /// Apart from reading, so that a message that comes in is no business of it.
-    _parting: AbortOnDropHandle<()>,
+    /// A separate task, so that incoming messages do not wake it.
+    _write_failure: AbortOnDropHandle<()>,
     writing: Mutex<Option<AbortOnDropHandle<()>>>,
 }
 
 impl StdioTransport {
-    /// A way over the streams that `streams` opens.
+    /// Creates a transport over the streams that `streams` opens.
     pub fn new(streams: Arc<dyn StreamOpener>, limits: Limits) -> Self {
         Self { streams, limits }
     }
@@ -86,7 +86,7 @@ impl Transport for StdioTransport {
         LinkKind::Stream
     }
 
-    fn open<'a>(&'a self, _manner: HttpMode, sink: Arc<dyn Sink>) -> BoxFuture<'a, Result<Arc<dyn Link>, WireError>> {
+    fn open<'a>(&'a self, _mode: HttpMode, sink: Arc<dyn Sink>) -> BoxFuture<'a, Result<Arc<dyn Link>, WireError>> {
         Box::pin(async move {
             let streams = self.streams.open().await?;
             let process: Option<Arc<dyn ProcessHandle>> = streams.process.map(Arc::from);
@@ -96,10 +96,10 @@ impl Transport for StdioTransport {
             let runtime = tokio::runtime::Handle::current();
             let reading = AbortOnDropHandle::new(runtime.spawn(reading));
             let (broke, broken) = oneshot::channel();
-            let parting = close_after_write_failure(broken, reading.abort_handle(), sink);
+            let write_failure = close_after_write_failure(broken, reading.abort_handle(), sink);
             let writing = async move {
                 if let Err(error) = writing.await {
-                    // Whoever hears of it may have gone.
+                    // The receiver may have been dropped.
                     drop(broke.send(error));
                 }
             };
@@ -107,7 +107,7 @@ impl Transport for StdioTransport {
                 writer,
                 process,
                 _reading: reading,
-                _parting: AbortOnDropHandle::new(runtime.spawn(parting)),
+                _write_failure: AbortOnDropHandle::new(runtime.spawn(write_failure)),
                 writing: Mutex::new(Some(AbortOnDropHandle::new(runtime.spawn(writing)))),
             }) as Arc<dyn Link>)
         })
@@ -117,16 +117,16 @@ impl Transport for StdioTransport {
 async fn read(mut reader: LineReader<ReadStream>, sink: Arc<dyn Sink>, process: Option<Arc<dyn ProcessHandle>>, limit: usize) {
     let end = loop {
         match reader.next().await {
-            // Cut off in the middle of a message: what ended is the server, not its manners.
+            // Truncated by the end of the server: not a protocol violation.
             Ok(Some(FramedLine::Message(text))) if reader.ended_inside() && Raw::parse(text.clone()).is_err() => {}
             Ok(Some(FramedLine::Message(text))) => drop(sink.message(Lane::Shared, text)),
             Ok(Some(FramedLine::TooLong(skimmed))) => {
-                // A question of the server's has a number of the server's.
+                // A server request has an id of the server, not of a request of ours.
                 let answers = skimmed.id.filter(|_| !skimmed.is_request);
                 sink.too_long(Lane::Shared, answers, limit);
             }
-            Ok(None) => break "it closed its output".to_owned(),
-            // It has not ended, and how it will is our doing.
+            Ok(None) => break "the server closed its output".to_owned(),
+            // The process still runs; it is ended when the link is closed.
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                 return sink.closed(WireError::Ended(error.to_string()));
             }
@@ -140,14 +140,14 @@ async fn read(mut reader: LineReader<ReadStream>, sink: Arc<dyn Sink>, process: 
     sink.closed(WireError::Ended(why));
 }
 
-/// Where the other side takes nothing more, it is given time to say its last words or to end. Where the writer was closed
-/// in good order, reading goes on.
+/// After a write error, gives the server time to send its last messages or to end, then closes the link. If the writer was
+/// closed normally, reading continues.
 async fn close_after_write_failure(broken: oneshot::Receiver<io::Error>, reading: AbortHandle, sink: Arc<dyn Sink>) {
     let Ok(error) = broken.await else { return };
     tokio::time::sleep(LAST_READS).await;
     if !reading.is_finished() {
         reading.abort();
-        sink.closed(WireError::Ended(format!("it no longer reads: {error}")));
+        sink.closed(WireError::Ended(format!("the server stopped reading: {error}")));
     }
 }
 
@@ -165,21 +165,21 @@ impl Link for StdioLink {
             self.writer.close();
             let writing = self.writing.lock().take();
             if let Some(writing) = writing {
-                // What is in line is written unless the other side has stopped reading.
+                // Queued messages are written unless the server has stopped reading.
                 drop(tokio::time::timeout(LAST_WRITES, writing).await);
             }
             if let Some(process) = &self.process {
                 process.close().await;
             }
-            // Reading goes on until the other side has closed, or this link is let go.
+            // Reading continues until the server closes its output or this link is dropped.
         })
     }
 }
 
-/// How long whoever stopped reading is still listened to; most have ended, and then it is known how.
+/// How long output is still read after a write error; most servers have ended, and their exit reason follows.
 const LAST_READS: std::time::Duration = std::time::Duration::from_millis(500);
 
-/// How long the last messages may take to be written.
+/// Timeout for writing the queued messages on close.
 const LAST_WRITES: std::time::Duration = std::time::Duration::from_millis(500);
 
 impl fmt::Debug for StdioLink {

@@ -1,7 +1,7 @@
-//! Tasks that a server keeps, as we reach them: looked at, answered, stopped and followed, whatever the server's era.
+//! Tasks of a server, for both eras: read, answered, cancelled, followed and listed.
 //!
-//! A server with sessions gives a result or a question only on a stream that is held open for it; here it is held on
-//! behalf of whoever looks, so that a look shows all there is in either era.
+//! A stateful server sends a task's result and server requests only on the stream of a pending `tasks/result`. This module
+//! keeps that request open for the caller, so that reading a task returns its whole content in both eras.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -17,10 +17,10 @@ use crate::{
     json::Raw,
     message::{ClientCapabilities, RpcError, splice},
     task::{
-        Depth, Inside, Status, Task, TaskPage, Unanswered,
-        hosted::Hosted,
-        spelling,
-        watch::{Watched, see_through},
+        TaskDetail, TaskContent, TaskStatus, Task, TaskPage, TaskError,
+        hosted::HostedTask,
+        codec,
+        follow::{TaskHandle, follow},
     },
 };
 
@@ -31,26 +31,26 @@ pub struct PeerTasks {
     capabilities: Option<ClientCapabilities>,
 }
 
-/// Tasks whose results are waited for on behalf of whoever looks at them, by name.
+/// Pending `tasks/result` requests, by task id.
 #[derive(Debug, Default)]
 pub(super) struct FollowedTasks {
-    // Nothing awaits under this lock.
-    tasks: Mutex<HashMap<String, FollowedTask>>,
+    // No await under this lock.
+    tasks: Mutex<HashMap<String, PendingResult>>,
 }
 
 #[derive(Debug)]
-struct FollowedTask {
-    hosted: Arc<Hosted>,
+struct PendingResult {
+    hosted: Arc<HostedTask>,
     _expiry: AbortOnDropHandle<()>,
 }
 
-/// A server that says it asks something, or has ended, is given so long to say what.
-const SAYING: Duration = Duration::from_secs(2);
-/// Nobody comes back to a task after so long.
-const FOLLOWED: Duration = Duration::from_secs(3_600);
+/// How long to wait for the result or server request that a task's status announces.
+const CONTENT_TIMEOUT: Duration = Duration::from_secs(2);
+/// A pending `tasks/result` is dropped after this time.
+const PENDING_RESULT_LIFETIME: Duration = Duration::from_secs(3_600);
 
 impl Peer {
-    /// The server's tasks, on behalf of a caller with these capabilities; without any, with those of the connection.
+    /// Tasks of the server, for a caller with these capabilities; `None` uses those of the connection.
     pub fn tasks(&self, capabilities: Option<ClientCapabilities>) -> PeerTasks {
         PeerTasks { peer: self.clone(), capabilities }
     }
@@ -59,26 +59,27 @@ impl Peer {
 // === impl PeerTasks ===
 
 impl PeerTasks {
-    /// How a task stands.
-    pub async fn look(&self, id: &str, depth: Depth) -> Result<Task, Unanswered> {
+    /// Reads a task.
+    pub async fn get(&self, id: &str, depth: TaskDetail) -> Result<Task, TaskError> {
         let task = self.task("tasks/get", id).await?;
         match (depth, self.task_model()?) {
-            (Depth::Status, _) => Ok(task),
-            (Depth::Whole, TaskModel::Polled) => self.check_declared(task),
-            (Depth::Whole, TaskModel::SessionStream) => self.with_content(task).await,
+            (TaskDetail::Status, _) => Ok(task),
+            (TaskDetail::Full, TaskModel::Polled) => self.check_declared(task),
+            (TaskDetail::Full, TaskModel::SessionStream) => self.with_content(task).await,
         }
     }
 
-    /// Follows a task to its end: what it asks is asked there, and its end is the exchange's. Leaving does not stop it.
-    pub fn see_through(&self, id: &str, terms: ExchangeTimeouts) -> Exchange {
+    /// Follows a task to its end: its server requests and its result become those of the exchange. Dropping the exchange
+    /// does not cancel the task.
+    pub fn follow(&self, id: &str, timeouts: ExchangeTimeouts) -> Exchange {
         match self.task_model() {
-            Ok(TaskModel::SessionStream) => self.peer.open(self.task_request("tasks/result", id), terms),
+            Ok(TaskModel::SessionStream) => self.peer.open(self.task_request("tasks/result", id), timeouts),
             Ok(TaskModel::Polled) => {
                 let router = self.peer.router();
-                let (exchange, feed) = exchange::pair(terms, router.limits.unread_events);
+                let (exchange, feed) = exchange::pair(timeouts, router.limits.unread_events);
                 let followed = PolledTask { tasks: self.clone(), id: id.to_owned() };
                 router.spawn(async move {
-                    see_through(&followed, &feed).await;
+                    follow(&followed, &feed).await;
                 });
                 exchange
             }
@@ -86,8 +87,8 @@ impl PeerTasks {
         }
     }
 
-    /// Gives answers, by key; keys it does not wait for are nothing to it.
-    pub async fn answer(&self, id: &str, answers: Raw) -> Result<(), Unanswered> {
+    /// Answers server requests of a task, by key; unknown keys are ignored.
+    pub async fn answer(&self, id: &str, answers: Raw) -> Result<(), TaskError> {
         match self.task_model()? {
             TaskModel::Polled => {
                 let params = splice::object([("taskId", &Raw::of(id)), ("inputResponses", &answers)]);
@@ -97,22 +98,22 @@ impl PeerTasks {
                 let followed = self.followed().find(id);
                 match followed {
                     Some(hosted) => hosted.take(&answers),
-                    // It asks nothing that anybody has seen; but it should be there.
-                    None => drop(self.look(id, Depth::Status).await?),
+                    // No server request was shown yet; only checks that the task exists.
+                    None => drop(self.get(id, TaskDetail::Status).await?),
                 }
                 Ok(())
             }
         }
     }
 
-    /// Stops a task; gives how it stands then. One that is over stays as it is.
-    pub async fn cancel(&self, id: &str) -> Result<Task, Unanswered> {
+    /// Cancels a task and returns its state. A task that has ended is unchanged.
+    pub async fn cancel(&self, id: &str) -> Result<Task, TaskError> {
         let done = self.send(self.task_request("tasks/cancel", id)).await;
         self.followed().forget(id);
         match (self.task_model()?, done) {
             (TaskModel::SessionStream, Ok(result)) => read(&result),
-            (TaskModel::Polled, Ok(_)) => self.look(id, Depth::Whole).await,
-            (TaskModel::SessionStream, Err(problem)) => match self.look(id, Depth::Status).await {
+            (TaskModel::Polled, Ok(_)) => self.get(id, TaskDetail::Full).await,
+            (TaskModel::SessionStream, Err(problem)) => match self.get(id, TaskDetail::Status).await {
                 Ok(task) if task.status.is_over() => Ok(task),
                 _ => Err(problem),
             },
@@ -120,64 +121,64 @@ impl PeerTasks {
         }
     }
 
-    /// The server's tasks, from where a page said that the next begins. Only a server with sessions lists them.
-    pub async fn list(&self, from: Option<Raw>) -> Result<TaskPage, Unanswered> {
+    /// Lists the tasks of the server, one page from the given cursor. Only stateful servers support it.
+    pub async fn list(&self, from: Option<Raw>) -> Result<TaskPage, TaskError> {
         if self.task_model()? == TaskModel::Polled {
-            return Err(Unanswered::no_such_method("tasks/list"));
+            return Err(TaskError::no_such_method("tasks/list"));
         }
         let params = splice::object(from.iter().map(|from| ("cursor", from)));
         let result = self.send(self.request("tasks/list", params)).await?;
-        Ok(spelling::read_page(&result, self.peer.router().limits.listing_items))
+        Ok(codec::read_page(&result, self.peer.router().limits.listing_items))
     }
 
-    /// What is inside a task of a session: its result once it is over, its questions while it waits.
-    async fn with_content(&self, task: Task) -> Result<Task, Unanswered> {
+    /// Adds the content of a task of a stateful server: its result, or its open server requests.
+    async fn with_content(&self, task: Task) -> Result<Task, TaskError> {
         match task.status {
-            Status::Working | Status::Cancelled => Ok(task),
-            Status::InputRequired => {
-                let said = self.follow(&task)?.until(SAYING, |said| !matches!(said.inside, Inside::Nothing)).await;
-                Ok(match said.inside {
-                    // What it asked was answered, and it does not know yet.
-                    Inside::Nothing => Task { status: Status::Working, ..task },
-                    inside => Task { inside, ..task },
+            TaskStatus::Working | TaskStatus::Cancelled => Ok(task),
+            TaskStatus::InputRequired => {
+                let current = self.start_following(&task)?.until(CONTENT_TIMEOUT, |current| !matches!(current.content, TaskContent::Nothing)).await;
+                Ok(match current.content {
+                    // Its server request is answered, and its status is not updated yet.
+                    TaskContent::Nothing => Task { status: TaskStatus::Working, ..task },
+                    content => Task { content, ..task },
                 })
             }
-            Status::Completed | Status::Failed => {
-                let said = self.follow(&task)?.until(SAYING, |said| said.status.is_over()).await;
-                if !said.status.is_over() {
-                    return Err(WireError::protocol("the task is over, and its result does not come").into());
+            TaskStatus::Completed | TaskStatus::Failed => {
+                let current = self.start_following(&task)?.until(CONTENT_TIMEOUT, |current| current.status.is_over()).await;
+                if !current.status.is_over() {
+                    return Err(WireError::protocol("the task has ended, but the server does not send its result").into());
                 }
                 self.followed().forget(&task.id);
-                Ok(Task { status: said.status, inside: said.inside, ..task })
+                Ok(Task { status: current.status, content: current.content, ..task })
             }
         }
     }
 
-    /// Waits for a task's result on behalf of whoever looks at it.
-    fn follow(&self, task: &Task) -> Result<Arc<Hosted>, Unanswered> {
+    /// Returns the pending `tasks/result` of a task; sends one if necessary.
+    fn start_following(&self, task: &Task) -> Result<Arc<HostedTask>, TaskError> {
         let limit = self.peer.router().limits.concurrent_requests;
-        self.followed().follow(task, limit, || self.peer.open(self.task_request("tasks/result", &task.id), ExchangeTimeouts::unbounded()))
+        self.followed().find_or_start(task, limit, || self.peer.open(self.task_request("tasks/result", &task.id), ExchangeTimeouts::unbounded()))
     }
 
-    /// A server may ask only what was declared, and not too much of it.
-    fn check_declared(&self, task: Task) -> Result<Task, Unanswered> {
-        let Inside::Asks(questions) = &task.inside else { return Ok(task) };
+    /// Fails if the task has undeclared or too many server requests.
+    fn check_declared(&self, task: Task) -> Result<Task, TaskError> {
+        let TaskContent::Requests(requests) = &task.content else { return Ok(task) };
         let router = self.peer.router();
         let limit = router.limits.server_requests_per_round;
-        if limit < questions.len() {
-            return Err(WireError::TooLarge { what: "number of questions at once", limit }.into());
+        if limit < requests.len() {
+            return Err(WireError::TooLarge { what: "number of server requests at once", limit }.into());
         }
         let declared = self.capabilities.as_ref().unwrap_or(&router.client.capabilities);
-        for question in questions {
-            if let Some(needed) = declared.lacks(&question.method, question.params.as_ref()) {
-                let problem = format!("asked `{}` although {needed} was not declared", question.method);
+        for request in requests {
+            if let Some(needed) = declared.lacks(&request.method, request.params.as_ref()) {
+                let problem = format!("the server requested `{}`, but {needed} was not declared", request.method);
                 return Err(WireError::Protocol(problem).into());
             }
         }
         Ok(task)
     }
 
-    async fn task(&self, method: &'static str, id: &str) -> Result<Task, Unanswered> {
+    async fn task(&self, method: &'static str, id: &str) -> Result<Task, TaskError> {
         read(&self.send(self.task_request(method, id)).await?)
     }
 
@@ -192,21 +193,21 @@ impl PeerTasks {
         request
     }
 
-    async fn send(&self, request: Request) -> Result<Raw, Unanswered> {
+    async fn send(&self, request: Request) -> Result<Raw, TaskError> {
         let method = request.method().to_owned();
         match self.peer.open(request, self.peer.timeouts().list).outcome().await {
             Outcome::Answered(result) => Ok(result),
-            Outcome::Refused(error) => Err(Unanswered::Refused(error)),
+            Outcome::Refused(error) => Err(TaskError::Refused(error)),
             Outcome::Failed(error) => Err(error.into()),
             Outcome::TimedOut { kind, limit } => Err(WireError::TimedOut { kind, limit }.into()),
-            Outcome::Cancelled => Err(WireError::Ended(format!("`{method}` was given up")).into()),
+            Outcome::Cancelled => Err(WireError::Ended(format!("`{method}` was cancelled")).into()),
             Outcome::HandedOff(_) => {
-                Err(WireError::protocol(format!("a task in the place of a `{method}` result")).into())
+                Err(WireError::protocol(format!("unexpected task instead of a `{method}` result")).into())
             }
         }
     }
 
-    fn task_model(&self) -> Result<TaskModel, Unanswered> {
+    fn task_model(&self) -> Result<TaskModel, TaskError> {
         Ok(self.peer.router().accent()?.task_model())
     }
 
@@ -215,14 +216,14 @@ impl PeerTasks {
     }
 }
 
-fn read(result: &Raw) -> Result<Task, Unanswered> {
-    Task::view(result).ok_or_else(|| WireError::protocol("a task without `taskId` or `status`").into())
+fn read(result: &Raw) -> Result<Task, TaskError> {
+    Task::view(result).ok_or_else(|| WireError::protocol("the task has no `taskId` or `status`").into())
 }
 
 // === impl FollowedTasks ===
 
 impl FollowedTasks {
-    fn find(&self, id: &str) -> Option<Arc<Hosted>> {
+    fn find(&self, id: &str) -> Option<Arc<HostedTask>> {
         self.tasks.lock().get(id).map(|waited| Arc::clone(&waited.hosted))
     }
 
@@ -231,51 +232,51 @@ impl FollowedTasks {
         drop(forgotten);
     }
 
-    fn follow(
+    fn find_or_start(
         self: &Arc<Self>,
         task: &Task,
         limit: usize,
         wait: impl FnOnce() -> Exchange,
-    ) -> Result<Arc<Hosted>, Unanswered> {
+    ) -> Result<Arc<HostedTask>, TaskError> {
         let mut tasks = self.tasks.lock();
         if let Some(waited) = tasks.get(&task.id) {
             return Ok(Arc::clone(&waited.hosted));
         }
         if limit <= tasks.len() {
-            let message = format!("more than {limit} tasks are followed at once");
-            return Err(Unanswered::Refused(RpcError::new(RpcError::INTERNAL, &message)));
+            let message = format!("more than {limit} task results are pending");
+            return Err(TaskError::Refused(RpcError::new(RpcError::INTERNAL, &message)));
         }
-        let begun = Task { status: Status::Working, inside: Inside::Nothing, ..task.clone() };
-        let hosted = Hosted::keep(begun, wait());
+        let begun = Task { status: TaskStatus::Working, content: TaskContent::Nothing, ..task.clone() };
+        let hosted = HostedTask::start(begun, wait());
         let (me, id) = (Arc::downgrade(self), task.id.clone());
         let expiry = tokio::runtime::Handle::current().spawn(async move {
-            tokio::time::sleep(FOLLOWED).await;
+            tokio::time::sleep(PENDING_RESULT_LIFETIME).await;
             if let Some(me) = me.upgrade() {
                 me.forget(&id);
             }
         });
-        let waited = FollowedTask { hosted: Arc::clone(&hosted), _expiry: AbortOnDropHandle::new(expiry) };
+        let waited = PendingResult { hosted: Arc::clone(&hosted), _expiry: AbortOnDropHandle::new(expiry) };
         tasks.insert(task.id.clone(), waited);
         Ok(hosted)
     }
 }
 
-/// A task that is looked at every now and then.
+/// A task of a stateless server, read at its poll interval.
 struct PolledTask {
     tasks: PeerTasks,
     id: String,
 }
 
-impl Watched for PolledTask {
-    fn look(&self) -> BoxFuture<'_, Result<Task, Unanswered>> {
-        Box::pin(self.tasks.look(&self.id, Depth::Whole))
+impl TaskHandle for PolledTask {
+    fn get(&self) -> BoxFuture<'_, Result<Task, TaskError>> {
+        Box::pin(self.tasks.get(&self.id, TaskDetail::Full))
     }
 
-    fn answer(&self, answers: Raw) -> BoxFuture<'_, Result<(), Unanswered>> {
+    fn answer(&self, answers: Raw) -> BoxFuture<'_, Result<(), TaskError>> {
         Box::pin(self.tasks.answer(&self.id, answers))
     }
 
-    fn changed(&self, task: &Task) -> BoxFuture<'_, ()> {
+    fn wait_for_change(&self, task: &Task) -> BoxFuture<'_, ()> {
         Box::pin(tokio::time::sleep(task.interval()))
     }
 }

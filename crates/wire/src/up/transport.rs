@@ -1,9 +1,9 @@
-//! The ways to a server, as a trait: how messages get there and how they come back.
+//! Transport traits: how messages are sent to a server and received from it.
 //!
-//! A [`Transport`] can be opened, and opened again. What it opens is a [`Link`]; everything the server says goes to
-//! the [`Sink`] that was handed over, on the lane it came. An embedding program can bring its own; ours are in
-//! [`super::stdio`], [`super::http`] and [`super::in_process`]. None of them knows an era: what differs is said in
-//! a [`HttpMode`] and in the headers of an [`Outbound`].
+//! A [`Transport`] can be opened several times. Each time it opens a [`Link`]; the server's messages go to the given
+//! [`Sink`], together with the lane they arrived on. A lane is one stream of incoming messages. An embedding program can
+//! supply its own transport; ours are [`super::stdio`], [`super::http`] and [`super::in_process`]. Transports do not know
+//! the era: differences are expressed by [`HttpMode`] and the headers of an [`Outbound`].
 
 use std::{fmt, sync::Arc};
 
@@ -13,173 +13,173 @@ use http::{HeaderName, HeaderValue, StatusCode};
 
 use crate::{error::WireError, exchange::PendingIo, message::Id, revision::Revision};
 
-/// A way to one server.
+/// Transport to one server.
 pub trait Transport: Send + Sync + fmt::Debug {
-    /// The address or command, for messages.
+    /// URL or command, for messages.
     fn target(&self) -> String;
 
-    /// Which shape this way has.
+    /// Kind of the links it opens.
     fn link_kind(&self) -> LinkKind;
 
-    /// Opens the way, or opens it again. A stream takes no notice of the manner.
-    fn open<'a>(&'a self, manner: HttpMode, sink: Arc<dyn Sink>) -> BoxFuture<'a, Result<Arc<dyn Link>, WireError>>;
+    /// Opens a link. Streams ignore `mode`.
+    fn open<'a>(&'a self, mode: HttpMode, sink: Arc<dyn Sink>) -> BoxFuture<'a, Result<Arc<dyn Link>, WireError>>;
 }
 
-/// An open way.
+/// An open connection to a server.
 pub trait Link: Send + Sync + fmt::Debug {
-    /// Sends one message; never waits. Failures on the way are told to the sink.
+    /// Sends one message without waiting. Later failures are reported to the sink.
     fn send(&self, outbound: Outbound) -> Result<(), WireError>;
 
-    /// As [`Link::send`], for a request somebody waits for. What is left to be done may be given back, for whoever waits
-    /// to do meanwhile: the request is out by then, and as long as nobody does the rest only its answer is late. Let go
-    /// before it is done, it is given up as by [`Link::abandon`].
+    /// As [`Link::send`], for a request that a task waits for. May return I/O for that task to poll: the request has been
+    /// sent by then, and not polling only delays its response. Dropping the I/O abandons the request, as
+    /// [`Link::abandon`] does.
     fn start(&self, outbound: Outbound) -> Result<Option<PendingIo>, WireError> {
         self.send(outbound).map(|()| None)
     }
 
-    /// Sends a message that is no request, and waits until the server has taken it.
+    /// Sends a notification or response, and waits until the server has accepted it.
     fn deliver(&self, outbound: Outbound) -> BoxFuture<'_, Result<(), WireError>> {
         let sent = self.send(outbound);
         Box::pin(async { sent })
     }
 
-    /// The answer to this request is no longer wanted: stop reading its lane.
+    /// Stops reading the lane of a cancelled request.
     fn abandon(&self, request: u64);
 
-    /// A handshake begins: what an earlier one agreed on no longer holds.
-    fn begin(&self) {}
+    /// Starts a handshake; discards session and revision of an earlier one.
+    fn begin_handshake(&self) {}
 
-    /// A session of an earlier connection goes on, without a handshake; false where there is no such thing.
+    /// Resumes a session of an earlier connection without a handshake; returns false if not supported.
     fn resume(&self, _session: &str, _revision: Revision) -> bool {
         false
     }
 
-    /// The session is to go on without this link: closing does not give it back.
+    /// Keeps the session on the server when this link is closed.
     fn leave(&self) {}
 
-    /// The handshake chose this revision.
+    /// Sets the revision negotiated in the handshake.
     fn set_revision(&self, revision: Revision);
 
-    /// The handshake is over: open the stream for what belongs to no request, where there is such a thing, and wait
-    /// until it is there. What a server says before that may be lost.
+    /// Opens the standing stream for messages outside requests, if the transport has one, and waits until it is open.
+    /// Messages sent by the server before that may be lost.
     fn open_standing_stream(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {})
     }
 
-    /// The session the server opened for us, if any.
+    /// Session id assigned by the server, if any.
     fn session(&self) -> Option<String> {
         None
     }
 
-    /// Whether the server has forgotten the session it opened for us, and no handshake has brought another.
+    /// Whether the server has lost the session and no new one was negotiated yet.
     fn has_lost_session(&self) -> bool {
         false
     }
 
-    /// Ends it: what is in line is still sent, the session is given back.
+    /// Closes the link: sends queued messages and deletes the session.
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
-/// Takes what a server says. Its methods never wait.
+/// Receives the messages of a server. Its methods never wait.
 pub trait Sink: Send + Sync {
-    /// A message came.
+    /// A message arrived.
     fn message(&self, lane: Lane, text: Bytes) -> Flow;
 
-    /// A message was too long to keep; it answered this request.
+    /// A message over the limit was skipped; `id` is the request it answered, if known.
     fn too_long(&self, lane: Lane, id: Option<Id>, limit: usize);
 
-    /// A request's own lane ended.
+    /// The lane of a request ended.
     fn lane_ended(&self, request: u64, end: LaneEnd);
 
-    /// The peer broke a rule that concerns no request.
+    /// The server violated the protocol outside any request.
     fn fault(&self, error: WireError);
 
-    /// The server has forgotten the session, and it was no request that found out.
+    /// The server has lost the session; detected outside any request.
     fn session_lost(&self) {}
 
-    /// The whole link is gone.
+    /// The whole link has ended.
     fn closed(&self, why: WireError);
 }
 
-/// Streams carry both directions on one lane; HTTP gives each request its own.
+/// Kind of a link. A stream has one lane for all messages; HTTP has one per request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkKind {
-    /// stdio, pipes, in process.
+    /// A byte stream: stdio, pipes, in process.
     Stream,
-    /// HTTP of any kind.
+    /// HTTP in any mode.
     Http,
 }
 
-/// How a server wants to be spoken to over HTTP.
+/// HTTP transport variant of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HttpMode {
-    /// Each POST by itself; closing its stream cancels it.
+    /// Streamable HTTP without session: independent POSTs; closing a response stream cancels its request.
     Stateless,
-    /// A session with its id, a standing stream, streams that can be taken up again.
+    /// Streamable HTTP with session id, standing stream and resumable streams.
     Session,
-    /// The two endpoints of 2024-11-05.
+    /// HTTP+SSE of 2024-11-05.
     EventStream,
 }
 
-/// Where a message came in.
+/// The stream on which a message arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
-    /// The one lane of a stream.
+    /// The only lane of a byte stream.
     Shared,
-    /// The answer to this request's POST.
+    /// The response to the POST of this request.
     Of(u64),
-    /// A stream that belongs to no request.
+    /// The standing stream, which belongs to no request.
     Standing,
 }
 
-/// Whether to go on reading a lane.
+/// Whether to continue reading a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// More is expected.
-    GoOn,
-    /// The request it belongs to has its answer.
+    /// More messages are expected.
+    Continue,
+    /// The request of the lane has its response.
     Done,
 }
 
-/// How a request's lane ended without an answer.
+/// How the lane of a request ended without a response.
 #[derive(Clone, Debug)]
 pub enum LaneEnd {
-    /// The stream closed and cannot be taken up again.
+    /// The stream closed and cannot be resumed.
     Over,
-    /// The server took the message and will not answer (202, 204).
+    /// The server accepted the message without a response (202, 204).
     Accepted,
-    /// A status with a body that may hold an answer.
+    /// An HTTP error whose body may contain a JSON-RPC response.
     Status {
-        /// The status.
+        /// HTTP status code.
         status: StatusCode,
-        /// The body, up to the bound.
+        /// Body, up to the limit.
         body: Bytes,
     },
     /// The session is unknown to the server; the request was not processed.
     SessionGone,
-    /// Anything else.
+    /// Any other failure.
     Failed(WireError),
 }
 
-/// One message on its way out.
+/// One outgoing message.
 #[derive(Clone)]
 pub struct Outbound {
-    /// The text.
+    /// JSON text.
     pub message: Bytes,
-    /// The id, where the message is a request.
+    /// Id, if the message is a request.
     pub request: Option<u64>,
-    /// Headers that go with it over HTTP.
+    /// Additional headers over HTTP.
     pub headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl Outbound {
-    /// A message without headers of its own.
+    /// A message without additional headers.
     pub fn plain(message: Bytes, request: Option<u64>) -> Self {
         Self { message, request, headers: Vec::new() }
     }
 }
 
-/// Arguments are people's data; of a message only its size is shown.
+/// Shows only the size of the message, which may contain user data.
 impl fmt::Debug for Outbound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Outbound")

@@ -1,6 +1,7 @@
-//! One connection: a request is written, the head of its reply is read, then the pieces of its body.
+//! One HTTP/1.1 connection: writes a request, reads the head of its response, then its body in pieces.
 //!
-//! Nothing runs by itself. Whoever waits drives it, reading and writing: a server may answer before it has heard all.
+//! The connection has no task; the waiting task drives it. It reads and writes at the same time, because a server may
+//! respond before it has received the whole request.
 
 use std::{
     future::poll_fn,
@@ -22,35 +23,35 @@ use super::{
 };
 use crate::{error::WireError, up::connector::HttpStream};
 
-/// Read at once at first; a body that fills it is read in larger pieces.
+/// Initial read size in bytes; doubled while reads fill it.
 const AT_FIRST: usize = 8 * 1024;
-/// Read at once at most.
+/// Largest read size in bytes.
 const AT_MOST: usize = 256 * 1024;
-/// Interim answers to one request.
+/// Largest number of interim (1xx) responses to one request.
 const INTERIM: usize = 256;
 
-/// A connection, and how far it is.
+/// A connection and the state of its current request.
 #[derive(Debug)]
 pub(super) struct HttpConnection {
     stream: HttpStream,
-    bound: HeadLimits,
-    /// What came and was not taken yet, and how much of it is no head yet.
+    head_limits: HeadLimits,
+    /// Received bytes that are not consumed yet, and how many of them were searched for the end of the head.
     input: BytesMut,
     seen: usize,
     read_at_once: usize,
-    /// The request, and how much of both is written.
+    /// Head and body of the request, and how many bytes of both are written.
     head: Vec<u8>,
     body: Bytes,
     written: usize,
-    /// Whether a byte of it may have gone out.
+    /// Whether a byte of the request may have reached the network.
     write_started: bool,
     interim: usize,
     left: BodyRemaining,
-    /// Whether another request may follow this one.
+    /// Whether another request may use the connection after this one.
     keep_alive: bool,
 }
 
-/// What is left to come of a body.
+/// Rest of a response body.
 #[derive(Debug)]
 enum BodyRemaining {
     Nothing,
@@ -59,19 +60,19 @@ enum BodyRemaining {
     UntilClose,
 }
 
-/// A request that got no reply.
+/// A request that got no response.
 #[derive(Debug)]
 pub(super) struct SendFailure {
     pub(super) error: WireError,
-    /// Not a byte of it was written.
+    /// Whether no byte of it was written, so that it can be repeated.
     pub(super) unsent: bool,
 }
 
 impl HttpConnection {
-    pub(super) fn new(stream: HttpStream, bound: HeadLimits) -> Self {
+    pub(super) fn new(stream: HttpStream, head_limits: HeadLimits) -> Self {
         Self {
             stream,
-            bound,
+            head_limits,
             input: BytesMut::new(),
             seen: 0,
             read_at_once: AT_FIRST,
@@ -85,23 +86,23 @@ impl HttpConnection {
         }
     }
 
-    /// The request that is sent next; it goes out as the reply is waited for.
+    /// Prepares the next request; it is written while polling for the response.
     pub(super) fn begin(&mut self, method: &Method, path: &str, host: &HeaderValue, fields: &[u8], body: &Bytes) {
         head::write(&mut self.head, method, path, host, fields, body.len());
         self.body = body.clone();
         (self.written, self.write_started, self.interim, self.keep_alive) = (0, false, 0, false);
     }
 
-    /// Writes the request and reads until the head of its reply is there.
+    /// Writes the request and reads the head of its response.
     pub(super) fn poll_head(&mut self, context: &mut Context<'_>) -> Poll<Result<ResponseHead, SendFailure>> {
-        // A server that has answered and closed hears no more, and its answer counts.
+        // After a write error the server may already have responded; its response counts.
         let broken = match self.poll_write(context) {
             Poll::Ready(Err(error)) => Some(error),
             Poll::Ready(Ok(())) | Poll::Pending => None,
         };
         let failed = |connection: &Self, error: WireError| SendFailure { error, unsent: !connection.write_started };
         loop {
-            match head::read(&mut self.input, &mut self.seen, self.bound) {
+            match head::read(&mut self.input, &mut self.seen, self.head_limits) {
                 Ok(Some(head)) => match self.accept_head(head) {
                     Ok(Some(head)) => return Poll::Ready(Ok(head)),
                     Ok(None) => continue,
@@ -114,7 +115,7 @@ impl HttpConnection {
                 Poll::Ready(Ok(true)) => {}
                 Poll::Ready(Ok(false)) => {
                     let why = broken.map_or_else(
-                        || "the connection was closed before an answer".to_owned(),
+                        || "the server closed the connection before responding".to_owned(),
                         |error| error.to_string(),
                     );
                     return Poll::Ready(Err(failed(self, WireError::Ended(why))));
@@ -130,14 +131,14 @@ impl HttpConnection {
         }
     }
 
-    /// Takes the head of a reply; nothing where the reply itself is still to come.
+    /// Accepts the head of a response; `None` for an interim response.
     fn accept_head(&mut self, head: ResponseHead) -> Result<Option<ResponseHead>, WireError> {
-        // Nobody asks for another protocol: a switch to one is an answer, and the last.
+        // We never request an upgrade: 101 is treated as a final response, and the connection is not reused.
         if head.status.is_informational() && head.status != StatusCode::SWITCHING_PROTOCOLS {
             self.interim += 1;
-            let enough = INTERIM < self.interim;
-            return if enough {
-                Err(WireError::TooLarge { what: "number of interim answers", limit: INTERIM })
+            let too_many = INTERIM < self.interim;
+            return if too_many {
+                Err(WireError::TooLarge { what: "number of interim responses", limit: INTERIM })
             } else {
                 Ok(None)
             };
@@ -146,22 +147,22 @@ impl HttpConnection {
         self.left = match head.body_length {
             BodyLength::Sized(0) => BodyRemaining::Nothing,
             BodyLength::Sized(size) => BodyRemaining::Sized(size),
-            BodyLength::Chunked => BodyRemaining::Chunked(ChunkDecoder::new(self.bound.bytes)),
+            BodyLength::Chunked => BodyRemaining::Chunked(ChunkDecoder::new(self.head_limits.bytes)),
             BodyLength::UntilClose => BodyRemaining::UntilClose,
         };
         Ok(Some(head))
     }
 
-    /// The next piece of the body; none after the last.
+    /// Reads the next piece of the body; `None` after the last.
     pub(super) fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, WireError>>> {
         loop {
             match self.take_buffered() {
                 Ok(BodyPart::Piece(piece)) => return Poll::Ready(Some(Ok(piece))),
                 Ok(BodyPart::Over) => return Poll::Ready(None),
-                Ok(BodyPart::More) => {}
+                Ok(BodyPart::NeedInput) => {}
                 Err(error) => return Poll::Ready(Some(Err(self.mark_broken(error)))),
             }
-            // What is left of the request goes on; whether it can is seen in what comes back.
+            // Continues to write the request; a write error shows in the next read.
             drop(self.poll_write(context));
             match ready!(self.poll_read(context)) {
                 Ok(true) => {}
@@ -172,10 +173,10 @@ impl HttpConnection {
         }
     }
 
-    /// Reads the rest of a body whose size was announced to where it is wanted, without a copy on the way.
+    /// Reads the rest of a body of known length directly into `to`.
     pub(super) fn poll_rest(&mut self, context: &mut Context<'_>, to: &mut BytesMut) -> Poll<Result<(), WireError>> {
-        let came = self.take_buffered()?;
-        if let BodyPart::Piece(piece) = came {
+        let buffered = self.take_buffered()?;
+        if let BodyPart::Piece(piece) = buffered {
             to.extend_from_slice(&piece);
         }
         while let BodyRemaining::Sized(left) = self.left {
@@ -192,7 +193,7 @@ impl HttpConnection {
         Poll::Ready(Ok(()))
     }
 
-    /// The next piece of what has come.
+    /// Takes the next piece of the body from the received bytes.
     fn take_buffered(&mut self) -> Result<BodyPart, WireError> {
         match &mut self.left {
             BodyRemaining::Nothing => Ok(BodyPart::Over),
@@ -203,7 +204,7 @@ impl HttpConnection {
                 }
                 Ok(next)
             }
-            _ if self.input.is_empty() => Ok(BodyPart::More),
+            _ if self.input.is_empty() => Ok(BodyPart::NeedInput),
             BodyRemaining::UntilClose => Ok(BodyPart::Piece(self.input.split().freeze())),
             BodyRemaining::Sized(left) => {
                 let size = usize::try_from(*left).unwrap_or(usize::MAX).min(self.input.len());
@@ -216,23 +217,23 @@ impl HttpConnection {
         }
     }
 
-    /// Nothing more comes.
+    /// Ends the body after an error; the connection is not reused.
     fn mark_broken(&mut self, error: WireError) -> WireError {
         self.left = BodyRemaining::Nothing;
         self.keep_alive = false;
         error
     }
 
-    /// Whether the body has come to its end.
+    /// Whether the body has ended.
     pub(super) fn is_over(&self) -> bool {
         matches!(self.left, BodyRemaining::Nothing)
     }
 
-    /// Whether another request can go over it: all was said and heard, and nothing came that nobody asked for. Of what
-    /// a large reply needed nothing is kept.
+    /// Whether another request can use the connection: request and response are complete, and there is no unexpected input.
+    /// Frees the buffers of a large response.
     pub(super) fn is_reusable(&mut self) -> bool {
-        let said = self.head.len() + self.body.len() <= self.written;
-        let over = self.keep_alive && said && self.is_over() && self.input.is_empty();
+        let sent = self.head.len() + self.body.len() <= self.written;
+        let over = self.keep_alive && sent && self.is_over() && self.input.is_empty();
         self.body = Bytes::new();
         if AT_FIRST < self.read_at_once {
             (self.input, self.read_at_once) = (BytesMut::new(), AT_FIRST);
@@ -240,14 +241,14 @@ impl HttpConnection {
         over && self.is_quiet()
     }
 
-    /// Whether nothing has come, no end either. It is looked at however much was done in the same turn.
+    /// Whether the stream has neither input nor end. Checked outside of tokio's cooperative budget.
     pub(super) fn is_quiet(&mut self) -> bool {
         let (mut byte, stream) = ([0], &mut self.stream);
-        let look = poll_fn(|context| Pin::new(&mut *stream).poll_read(context, &mut ReadBuf::new(&mut byte)));
-        pin!(unconstrained(look)).poll(&mut Context::from_waker(Waker::noop())).is_pending()
+        let read = poll_fn(|context| Pin::new(&mut *stream).poll_read(context, &mut ReadBuf::new(&mut byte)));
+        pin!(unconstrained(read)).poll(&mut Context::from_waker(Waker::noop())).is_pending()
     }
 
-    /// Writes what is left of the request.
+    /// Writes the rest of the request.
     fn poll_write(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.written < self.head.len() + self.body.len() {
             let (head, body) = match self.head.get(self.written..) {
@@ -255,7 +256,7 @@ impl HttpConnection {
                 None => (&[][..], &self.body[self.written - self.head.len()..]),
             };
             let slices = [IoSlice::new(head), IoSlice::new(body)];
-            // What has gone out below a layer of its own is not told when it fails.
+            // A layer such as TLS may have sent bytes even if its write fails.
             self.write_started |= self.stream.is_layered();
             match ready!(Pin::new(&mut self.stream).poll_write_vectored(context, &slices))? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
@@ -266,7 +267,7 @@ impl HttpConnection {
         Pin::new(&mut self.stream).poll_flush(context)
     }
 
-    /// Reads what has come; false at the end.
+    /// Reads more input; false at the end of the stream.
     fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<io::Result<bool>> {
         self.input.reserve(self.read_at_once);
         let mut room = (&mut self.input).limit(self.read_at_once);
@@ -279,7 +280,7 @@ impl HttpConnection {
 }
 
 fn truncated_body() -> WireError {
-    WireError::Ended("the connection was closed before the end of an answer".to_owned())
+    WireError::Ended("the server closed the connection in the middle of a response".to_owned())
 }
 
 #[cfg(test)]

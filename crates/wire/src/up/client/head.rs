@@ -1,50 +1,49 @@
-//! The head of a request, written, and the head of a reply, read: HTTP/1.1 as RFC 9112 has it, and no more of it than a
-//! client of messages needs.
+//! Writes request heads and parses response heads: the part of HTTP/1.1 (RFC 9112) that this client needs.
 //!
-//! Lines are read by `httparse`, as in hyper. Where a head leaves two ways to understand where its body ends, its
-//! connection is not used again: what two sides understand differently is how requests get smuggled.
+//! Header lines are parsed by `httparse`, as in hyper. If the length of a body is ambiguous, its connection is not reused:
+//! different interpretations of two parties are how requests get smuggled.
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 
 use crate::error::WireError;
 
-/// Headers of most replies; more need room of their own.
+/// Header fields parsed without an allocation.
 const USUAL: usize = 32;
-/// How every reply begins.
+/// Start of every response.
 const OPENING: &[u8] = b"HTTP/1.";
 
-/// What a head may take.
+/// Limits of a response head.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HeadLimits {
-    /// Bytes in all.
+    /// Largest size in bytes.
     pub(super) bytes: usize,
-    /// Headers.
+    /// Largest number of header fields.
     pub(super) count: usize,
 }
 
-/// The head of a reply.
+/// Parsed head of a response.
 #[derive(Debug)]
 pub(super) struct ResponseHead {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
     pub(super) body_length: BodyLength,
-    /// Whether another request may go over the connection when the body has ended.
+    /// Whether the connection can be reused after the body.
     pub(super) keep_alive: bool,
 }
 
-/// How far a body goes.
+/// Length of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BodyLength {
-    /// So many bytes.
+    /// This many bytes.
     Sized(u64),
-    /// As its chunks say.
+    /// Chunked transfer coding.
     Chunked,
     /// Until the server closes the connection.
     UntilClose,
 }
 
-/// Says how far a request goes or what becomes of its connection: for us to say, and for nobody else.
+/// Headers that define the length of a request or the use of its connection; only [`write()`] may set them.
 const FRAMING: [HeaderName; 8] = [
     header::HOST,
     header::CONTENT_LENGTH,
@@ -56,7 +55,7 @@ const FRAMING: [HeaderName; 8] = [
     header::EXPECT,
 ];
 
-/// Writes one header, unless it is one of those that only [`write()`] writes.
+/// Writes one header field, unless it is reserved for [`write()`].
 pub(crate) fn write_field(fields: &mut Vec<u8>, name: &HeaderName, value: &HeaderValue) {
     if !FRAMING.contains(name) {
         put(fields, name, value);
@@ -70,7 +69,7 @@ fn put(fields: &mut Vec<u8>, name: &HeaderName, value: &HeaderValue) {
     fields.extend_from_slice(b"\r\n");
 }
 
-/// Writes the head of a request around headers that are written already.
+/// Writes the head of a request around header fields that are already encoded.
 pub(super) fn write(out: &mut Vec<u8>, method: &Method, path: &str, host: &HeaderValue, fields: &[u8], size: usize) {
     out.clear();
     out.extend_from_slice(method.as_str().as_bytes());
@@ -99,11 +98,11 @@ fn decimal(out: &mut Vec<u8>, number: usize) {
     out[from..].reverse();
 }
 
-/// Reads a head off the front, once it is whole; `seen` is how much of it was looked at before.
+/// Parses a head at the front of `input`; `None` while it is incomplete. `seen` is the number of bytes already searched.
 pub(super) fn read(input: &mut BytesMut, seen: &mut usize, bound: HeadLimits) -> Result<Option<ResponseHead>, WireError> {
     let opening = input.len().min(OPENING.len());
     if input[..opening] != OPENING[..opening] {
-        return Err(invalid_http("it does not begin as an answer does"));
+        return Err(invalid_http("it does not start with `HTTP/1.`"));
     }
     let too_large = || WireError::TooLarge { what: "response header", limit: bound.bytes };
     let Some(end) = end(input, *seen) else {
@@ -118,7 +117,7 @@ pub(super) fn read(input: &mut BytesMut, seen: &mut usize, bound: HeadLimits) ->
     parse(&text, bound).map(Some)
 }
 
-/// Where the first empty line ends; there was none in what was seen.
+/// Returns the end of the first empty line; the first `seen` bytes contain none.
 fn end(bytes: &[u8], seen: usize) -> Option<usize> {
     let from = seen.saturating_sub(b"\n\r".len());
     memchr::memchr_iter(b'\n', &bytes[from..]).map(|at| from + at).find_map(|at| match bytes[at + 1..] {
@@ -151,26 +150,26 @@ fn build_head(
 ) -> Result<ResponseHead, WireError> {
     match parsed {
         Ok(httparse::Status::Complete(_)) => {}
-        Ok(httparse::Status::Partial) => return Err(invalid_http("its head breaks off")),
+        Ok(httparse::Status::Partial) => return Err(invalid_http("incomplete header")),
         Err(httparse::Error::TooManyHeaders) => {
             return Err(WireError::TooLarge { what: "number of response headers", limit: bound.count });
         }
         Err(error) => return Err(invalid_http(&error.to_string())),
     }
     let status =
-        StatusCode::from_u16(response.code.unwrap_or_default()).map_err(|_| invalid_http("a status out of range"))?;
+        StatusCode::from_u16(response.code.unwrap_or_default()).map_err(|_| invalid_http("status code out of range"))?;
     let mut headers = HeaderMap::with_capacity(response.headers.len());
     for line in &*response.headers {
-        let name = HeaderName::from_bytes(line.name.as_bytes()).map_err(|_| invalid_http("a header without a name"))?;
+        let name = HeaderName::from_bytes(line.name.as_bytes()).map_err(|_| invalid_http("invalid header name"))?;
         let value = HeaderValue::from_maybe_shared(text.slice_ref(line.value));
-        headers.append(name, value.map_err(|_| invalid_http("a header with a value nobody can read"))?);
+        headers.append(name, value.map_err(|_| invalid_http("invalid header value"))?);
     }
     let (body_length, clear) = body_length(status, &headers)?;
     let keep_alive = clear && response.version == Some(1) && body_length != BodyLength::UntilClose && !closes(&headers);
     Ok(ResponseHead { status, headers, body_length, keep_alive })
 }
 
-/// How far the body goes, and whether there is only one way to understand that.
+/// Returns the length of the body, and whether it is unambiguous.
 fn body_length(status: StatusCode, headers: &HeaderMap) -> Result<(BodyLength, bool), WireError> {
     let size = content_length(headers)?;
     let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
@@ -189,22 +188,22 @@ fn body_length(status: StatusCode, headers: &HeaderMap) -> Result<(BodyLength, b
     }
 }
 
-/// The size that was announced; said more than once, it has to be the same.
+/// Returns the `Content-Length`; repeated values must be equal.
 fn content_length(headers: &HeaderMap) -> Result<Option<u64>, WireError> {
     let mut announced = None;
-    for said in
+    for text in
         headers.get_all(header::CONTENT_LENGTH).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
     {
-        let size = number(said.trim_ascii()).ok_or_else(|| invalid_http("a size that is no number"))?;
+        let size = number(text.trim_ascii()).ok_or_else(|| invalid_http("invalid `Content-Length`"))?;
         if announced.is_some_and(|before| before != size) {
-            return Err(invalid_http("two sizes"));
+            return Err(invalid_http("conflicting `Content-Length` values"));
         }
         announced = Some(size);
     }
     Ok(announced)
 }
 
-/// Digits and nothing else.
+/// Parses ASCII digits only.
 fn number(digits: &[u8]) -> Option<u64> {
     let digit = |digit: &u8| digit.is_ascii_digit().then(|| u64::from(digit - b'0'));
     let add = |number: u64, next| number.checked_mul(10)?.checked_add(digit(next)?);
@@ -218,9 +217,9 @@ fn closes(headers: &HeaderMap) -> bool {
     tokens.into_iter().any(|token| token.trim_ascii().eq_ignore_ascii_case(b"close"))
 }
 
-/// The server speaks something else.
+/// The error for a response that is not valid HTTP.
 pub(super) fn invalid_http(what: &str) -> WireError {
-    WireError::protocol(format!("not HTTP: {what}"))
+    WireError::protocol(format!("invalid HTTP response: {what}"))
 }
 
 #[cfg(test)]
@@ -237,7 +236,7 @@ mod tests {
         read(&mut BytesMut::from(text), &mut 0, BOUND)
     }
 
-    /// The status line of a good answer with these headers.
+    /// The head of a 200 response with these headers.
     fn good(headers: &str) -> ResponseHead {
         head(&format!("HTTP/1.1 200 OK\r\n{headers}\r\n")).unwrap().unwrap()
     }
@@ -255,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_else_says_how_far_a_request_goes() {
+    fn framing_headers_cannot_be_set() {
         let mut fields = Vec::new();
         for name in
             ["x-own", "host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "expect"]
@@ -266,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_is_read_off_the_front_once_it_is_whole() {
+    fn head_is_parsed_once_it_is_complete() {
         let text = "HTTP/1.1 404 Not Found\r\nX-One: a\r\nx-one: b\r\nContent-Length: 3\r\n\r\nabc";
         let end = text.len() - 3;
         let (mut input, mut seen) = (BytesMut::new(), 0);
@@ -276,16 +275,16 @@ mod tests {
         }
         input.extend_from_slice(&text.as_bytes()[end..]);
         let found = read(&mut input, &mut seen, BOUND).unwrap().unwrap();
-        assert_eq!(seen, 0, "the next one begins anew");
+        assert_eq!(seen, 0, "the next head starts at zero");
         assert_eq!((found.status, found.body_length, found.keep_alive), (StatusCode::NOT_FOUND, BodyLength::Sized(3), true));
         assert_eq!(found.headers.get_all("x-one").iter().collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!(input, "abc");
         let bare = head(&text.replace("\r\n", "\n")).unwrap().unwrap();
-        assert_eq!(bare.headers, found.headers, "ends of line may be short");
+        assert_eq!(bare.headers, found.headers, "bare LF is accepted");
     }
 
     #[test]
-    fn where_a_body_ends_and_whether_another_may_follow() {
+    fn body_length_and_reuse_follow_from_the_headers() {
         let rows = [
             ("content-length: 5\r\n", BodyLength::Sized(5), true),
             ("content-length: 5\r\ncontent-length: 5\r\n", BodyLength::Sized(5), true),
@@ -307,14 +306,14 @@ mod tests {
         assert_eq!((old.body_length, old.keep_alive), (BodyLength::Sized(5), false));
         for status in [100, 204, 304] {
             let none = head(&format!("HTTP/1.1 {status} x\r\ncontent-length: 5\r\n\r\n")).unwrap().unwrap();
-            assert_eq!((none.body_length, none.keep_alive), (BodyLength::Sized(0), false), "{status} has no body, whatever it says");
+            assert_eq!((none.body_length, none.keep_alive), (BodyLength::Sized(0), false), "{status} has no body despite its headers");
             let none = head(&format!("HTTP/1.1 {status} x\r\n\r\n")).unwrap().unwrap();
             assert_eq!((none.body_length, none.keep_alive), (BodyLength::Sized(0), true));
         }
     }
 
     #[test]
-    fn what_can_be_understood_in_two_ways_or_none_is_refused() {
+    fn ambiguous_or_invalid_heads_are_refused() {
         let sizes = ["+5", "5x", "", "-1", "5, 6", "99999999999999999999999"];
         let mut rows: Vec<String> =
             sizes.iter().map(|size| format!("HTTP/1.1 200 OK\r\ncontent-length: {size}\r\n\r\n")).collect();
@@ -336,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_has_its_bounds() {
+    fn head_limits_are_enforced() {
         let headers = |count: usize| (0..count).map(|number| format!("x{number}: y\r\n")).collect::<String>();
         assert_eq!(good(&headers(BOUND.count)).headers.len(), BOUND.count);
         let many = head(&format!("HTTP/1.1 200 OK\r\n{}\r\n", headers(BOUND.count + 1)));

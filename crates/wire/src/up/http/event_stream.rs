@@ -1,4 +1,4 @@
-//! HTTP+SSE of 2024-11-05: one long stream to us, and an address it names for everything from us.
+//! HTTP+SSE of 2024-11-05: one long event stream from the server, and a POST URL that it announces.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -25,20 +25,20 @@ use crate::{
     },
 };
 
-/// How long the stream may take to name the address.
-const ADDRESS: Duration = Duration::from_secs(30);
+/// Timeout for the `endpoint` event.
+const ENDPOINT_TIMEOUT: Duration = Duration::from_secs(30);
 
 struct EventStreamLink {
     endpoint: Arc<Endpoint>,
-    /// Where our messages go.
+    /// URL for our messages.
     address: Url,
-    // Nothing awaits under these locks.
+    // No await under these locks.
     revision: Mutex<Option<Revision>>,
     reading: Mutex<Option<AbortOnDropHandle<()>>>,
     lanes: Arc<ActiveLanes>,
 }
 
-/// Opens the stream and waits for the address.
+/// Opens the stream and waits for the `endpoint` event.
 pub(super) async fn open(endpoint: Arc<Endpoint>, sink: Arc<dyn Sink>) -> Result<Arc<dyn Link>, WireError> {
     let headers = vec![(header::ACCEPT, HeaderValue::from_static("text/event-stream"))];
     let mut response = endpoint.send(OutgoingHttp::get(&headers, &SessionHeaders::default())).await?;
@@ -46,7 +46,7 @@ pub(super) async fn open(endpoint: Arc<Endpoint>, sink: Arc<dyn Sink>) -> Result
     if !response.status().is_success() || !kind.starts_with("text/event-stream") {
         let kind = kind.to_owned();
         return Err(match lane::read_acknowledgement(&mut response, &endpoint.limits).await {
-            LaneEnd::Accepted => WireError::protocol(format!("no event stream but `{kind}`")),
+            LaneEnd::Accepted => WireError::protocol(format!("expected `text/event-stream`, got `{kind}`")),
             end => handshake::lane_error(end),
         });
     }
@@ -54,10 +54,10 @@ pub(super) async fn open(endpoint: Arc<Endpoint>, sink: Arc<dyn Sink>) -> Result
     let (found, address) = oneshot::channel();
     let reading = read(Arc::clone(&endpoint), response, sink, found);
     let reading = AbortOnDropHandle::new(lanes.runtime().spawn(reading));
-    let address = match tokio::time::timeout(ADDRESS, address).await {
+    let address = match tokio::time::timeout(ENDPOINT_TIMEOUT, address).await {
         Ok(Ok(address)) => address?,
-        Ok(Err(_)) => return Err(WireError::Ended("the stream closed before it named an address".to_owned())),
-        Err(_) => return Err(WireError::TimedOut { kind: TimeoutKind::Handshake, limit: ADDRESS }),
+        Ok(Err(_)) => return Err(WireError::Ended("the event stream closed before its `endpoint` event".to_owned())),
+        Err(_) => return Err(WireError::TimedOut { kind: TimeoutKind::Handshake, limit: ENDPOINT_TIMEOUT }),
     };
     Ok(Arc::new(EventStreamLink {
         endpoint,
@@ -68,7 +68,7 @@ pub(super) async fn open(endpoint: Arc<Endpoint>, sink: Arc<dyn Sink>) -> Result
     }))
 }
 
-/// Reads the stream: first the address, then messages.
+/// Reads the stream: the `endpoint` event, then messages.
 async fn read(
     endpoint: Arc<Endpoint>,
     mut response: HttpResponse,
@@ -91,7 +91,7 @@ async fn read(
                 (Some("endpoint"), Some(found)) => {
                     let address = address(&endpoint, &event.data);
                     let bad = address.is_err();
-                    // Whoever opens may have given up.
+                    // The opening task may have been dropped.
                     drop(found.send(address));
                     if bad {
                         return;
@@ -109,21 +109,21 @@ async fn read(
     sink.closed(why);
 }
 
-/// The address a server names; on another origin it would receive our credentials.
+/// Parses the URL of the `endpoint` event; another origin is refused, because it would receive our credentials.
 fn address(endpoint: &Endpoint, data: &[u8]) -> Result<Url, WireError> {
     let text = String::from_utf8_lossy(data);
     let address = endpoint.url.join(text.trim());
     match address {
         Ok(address) if endpoint.same_origin(&address) => Ok(address),
-        Ok(address) => Err(WireError::Refused(format!("the server wants our messages on another origin, {address}"))),
-        Err(error) => Err(WireError::protocol(format!("the server names an address that is none: {error}"))),
+        Ok(address) => Err(WireError::Refused(format!("the `endpoint` event names another origin: {address}"))),
+        Err(error) => Err(WireError::protocol(format!("the `endpoint` event has an invalid URL: {error}"))),
     }
 }
 
 impl Link for EventStreamLink {
     fn send(&self, outbound: Outbound) -> Result<(), WireError> {
         let (request, post) = (outbound.request, self.post(outbound));
-        // The answer comes on the stream; of the POST only a refusal is worth a word.
+        // The response comes on the stream; only a refused POST ends the lane.
         let post = async move { Some(post.await).filter(|end| !matches!(end, LaneEnd::Accepted)) };
         self.lanes.begin(request, Box::pin(post))
     }

@@ -1,4 +1,4 @@
-//! What comes back on one lane: a JSON body, a stream of events, or a status.
+//! Reads the response of one lane: a JSON body, an event stream, or an HTTP error.
 
 use std::time::Duration;
 
@@ -16,41 +16,41 @@ use crate::{
     },
 };
 
-/// Of an error's body no more is kept.
+/// Largest error body in bytes.
 const STATUS_BODY: usize = 256 * 1024;
-/// Bodies up to this size are copied out of the buffer they came in.
+/// Bodies up to this size, in bytes, are copied, so that the read buffer can be reused.
 const SMALL: usize = 4 * 1024;
-/// How long a stream may stay open after its answer.
+/// How long to wait for the end of a stream after its response.
 const LAST_CHUNK: Duration = Duration::from_millis(250);
 
-/// The type of one body.
+/// Content type of a single body.
 const JSON: &str = "application/json";
 
-/// How a lane ended.
+/// Result of reading a lane.
 pub(super) enum LaneOutcome {
-    /// For good.
+    /// The lane has ended.
     Lane(LaneEnd),
-    /// In the middle; perhaps it can be taken up again.
+    /// The stream closed before the response; it may be resumable.
     Broken(BrokenStream),
 }
 
-/// A stream that closed before the answer.
+/// State of a stream that closed before the response.
 #[derive(Debug, Default)]
 pub(super) struct BrokenStream {
-    /// The last event seen, without which it cannot be taken up again.
+    /// Id of the last event; without it the stream cannot be resumed.
     pub(super) last_event: Option<String>,
-    /// How long the server wants to be left alone, in milliseconds.
+    /// `retry` delay of the server in milliseconds.
     pub(super) retry: Option<u64>,
-    /// Whether anything came since it was last taken up.
+    /// Whether an event arrived since the last attempt.
     pub(super) progressed: bool,
-    /// What broke it; nothing where the server closed it in good order.
+    /// The error; `None` if the server closed the stream normally.
     pub(super) error: Option<WireError>,
 }
 
-/// Reads a lane to its end, handing every message to the sink.
+/// Reads a lane to its end and passes every message to the sink.
 pub(super) async fn read(sink: &dyn Sink, lane: Lane, response: &mut HttpResponse, limits: &Limits) -> LaneOutcome {
     let status = response.status();
-    // All but one body is large to wait for, and on the heap: most wait for one body.
+    // Most lanes are a single body; the other, larger futures are boxed.
     if !status.is_success() {
         return LaneOutcome::Lane(Box::pin(status_end(response, limits)).await);
     }
@@ -60,16 +60,16 @@ pub(super) async fn read(sink: &dyn Sink, lane: Lane, response: &mut HttpRespons
             Box::pin(read_events(sink, lane, response, limits)).await
         }
         _ if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) => LaneOutcome::Lane(LaneEnd::Accepted),
-        kind => LaneOutcome::Lane(LaneEnd::Failed(WireError::protocol(format!("an answer of type `{kind}`")))),
+        kind => LaneOutcome::Lane(LaneEnd::Failed(WireError::protocol(format!("unexpected content type `{kind}`")))),
     }
 }
 
-/// Whether a good answer comes as one body, with nothing before it.
+/// Whether a successful response is a single JSON body.
 pub(super) fn is_one_body(response: &HttpResponse) -> bool {
     response.status() == StatusCode::OK && content_type(response).eq_ignore_ascii_case(JSON)
 }
 
-/// The type of a reply, without its parameters.
+/// Content type without parameters.
 fn content_type(response: &HttpResponse) -> &str {
     let kind = response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if kind == JSON {
@@ -100,7 +100,7 @@ async fn read_events(sink: &dyn Sink, lane: Lane, response: &mut HttpResponse, l
                 && sink.message(lane, message) == Flow::Done
                 && lane != Lane::Standing
             {
-                // The server ends the stream right after the answer; then its connection can be used again.
+                // The server ends the stream right after the response; then its connection can be reused.
                 finish(response).await;
                 return LaneOutcome::Lane(LaneEnd::Over);
             }
@@ -109,12 +109,12 @@ async fn read_events(sink: &dyn Sink, lane: Lane, response: &mut HttpResponse, l
     LaneOutcome::Broken(broken)
 }
 
-/// Reads what may still stand between the answer and the end of its stream; a server that leaves it open loses it.
+/// Reads up to the end of the stream after its response; if the server leaves it open, the connection is not reused.
 async fn finish(response: &mut HttpResponse) {
     drop(tokio::time::timeout(LAST_CHUNK, async { while let Some(Ok(_)) = response.chunk().await {} }).await);
 }
 
-/// The reply to a notification or an answer of ours: taken, or a status that says why not.
+/// Reads the HTTP response to a notification or a response of ours.
 pub(super) async fn read_acknowledgement(response: &mut HttpResponse, limits: &Limits) -> LaneEnd {
     if response.status().is_success() {
         finish(response).await;
@@ -137,32 +137,32 @@ async fn read_json(sink: &dyn Sink, lane: Lane, response: &mut HttpResponse, lim
 
 async fn status_end(response: &mut HttpResponse, limits: &Limits) -> LaneEnd {
     let status = response.status();
-    // A body that is too long or breaks off says nothing worth waiting for.
+    // A body that is too long or truncated is ignored.
     let body = collect(response, limits.message_bytes.min(STATUS_BODY)).await.unwrap_or_default();
     LaneEnd::Status { status, body }
 }
 
-/// The whole body, within a bound.
+/// Reads the whole body, up to `limit` bytes.
 async fn collect(response: &mut HttpResponse, limit: usize) -> Result<Bytes, WireError> {
     let too_large = || WireError::TooLarge { what: "message", limit };
-    let announced = response.size();
-    if announced.is_some_and(|size| (limit as u64) < size) {
+    let length = response.size();
+    if length.is_some_and(|size| (limit as u64) < size) {
         return Err(too_large());
     }
-    let announced = announced.and_then(|size| usize::try_from(size).ok());
-    // A large one is read where it stays.
-    if let Some(size) = announced.filter(|size| SMALL < *size) {
+    let length = length.and_then(|size| usize::try_from(size).ok());
+    // A large body is read directly into its final buffer.
+    if let Some(size) = length.filter(|size| SMALL < *size) {
         let mut whole = BytesMut::with_capacity(size);
         response.rest(&mut whole).await?;
         return Ok(whole.freeze());
     }
     let Some(first) = response.chunk().await.transpose()? else { return Ok(Bytes::new()) };
-    if announced == Some(first.len()) {
-        // Nothing more can come; the connection is kept when its end has been seen.
+    if length == Some(first.len()) {
+        // The body is complete; reading its end returns the connection to the pool.
         if !response.is_over() {
             response.chunk().await.transpose()?;
         }
-        // A small body is copied, so that the buffer it came in can be read into again.
+        // Copied, so that the read buffer can be reused.
         return Ok(Bytes::copy_from_slice(&first));
     }
     let mut pieces = Pieces::default();
@@ -176,14 +176,14 @@ async fn collect(response: &mut HttpResponse, limit: usize) -> Result<Bytes, Wir
     Err(too_large())
 }
 
-/// The message an event carries; other kinds of events and empty ones carry none.
+/// Returns the message of an event; `None` for other event types and empty events.
 pub(super) fn event_message(event: SseEvent) -> Option<Bytes> {
     let named = event.name.as_deref().unwrap_or("message");
     (named == "message" && !event.data.is_empty()).then_some(event.data)
 }
 
 impl BrokenStream {
-    /// The end of a lane that is not taken up again.
+    /// The end of the lane if the stream is not resumed.
     pub(super) fn into_lane_end(self) -> LaneEnd {
         self.error.map_or(LaneEnd::Over, LaneEnd::Failed)
     }

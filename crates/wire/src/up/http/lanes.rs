@@ -1,4 +1,4 @@
-//! The POSTs under way: a task each, found by the request it is for and ended with it.
+//! Tracks active POSTs: each has a task, registered by its request id and aborted with it.
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
@@ -13,50 +13,50 @@ use crate::{
     up::transport::{LaneEnd, Sink},
 };
 
-/// How long a server may take to take a message that wants no answer; what wants one has clocks of its own.
-const TAKEN: Duration = Duration::from_secs(30);
+/// Timeout for a message without response; requests have their own timeouts.
+const DELIVERY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What one link has under way.
+/// Active POSTs of one link.
 pub(super) struct ActiveLanes {
     sink: Arc<dyn Sink>,
-    // Nothing awaits under this lock. A place is taken before its task is known.
+    // No await under this lock. An entry is inserted before its task is spawned.
     requests: Mutex<BTreeMap<u64, Option<AbortHandle>>>,
     tasks: TaskTracker,
     runtime: Handle,
-    /// Messages at once that a server can make us say.
-    most: usize,
+    /// Largest number of active messages without response, which a server can cause.
+    max_messages: usize,
     pub(super) closed: CancellationToken,
 }
 
 impl ActiveLanes {
-    /// None under way, on this runtime.
+    /// Creates an empty set for the current runtime.
     pub(super) fn new(sink: Arc<dyn Sink>, limits: &Limits) -> Arc<Self> {
         Arc::new(Self {
             sink,
             requests: Mutex::default(),
             tasks: TaskTracker::new(),
             runtime: Handle::current(),
-            most: limits.concurrent_requests.saturating_mul(2),
+            max_messages: limits.concurrent_requests.saturating_mul(2),
             closed: CancellationToken::new(),
         })
     }
 
-    /// Who hears what comes back.
+    /// Receiver of incoming messages.
     pub(super) fn sink(&self) -> &dyn Sink {
         &*self.sink
     }
 
-    /// Where further tasks of the link run.
+    /// Runtime of the link's tasks.
     pub(super) fn runtime(&self) -> &Handle {
         &self.runtime
     }
 
-    /// Whether anything may begin.
+    /// Fails if the link is closed.
     pub(super) fn check(&self) -> Result<(), WireError> {
         if self.closed.is_cancelled() { Err(WireError::Ended("closed by us".to_owned())) } else { Ok(()) }
     }
 
-    /// Lets a POST go on by itself. How the lane of a request ends is told to the sink, unless there is nothing to tell.
+    /// Spawns a POST. For a request, the end of its lane is reported to the sink, unless it is `None`.
     pub(super) fn begin(
         self: &Arc<Self>,
         request: Option<u64>,
@@ -65,8 +65,8 @@ impl ActiveLanes {
         self.check()?;
         match request {
             Some(request) => self.begin_lane(request, post),
-            // Requests are counted where they are made; what a server makes us say is counted here.
-            None if self.most <= self.tasks.len() => return Err(WireError::Overloaded { limit: self.most }),
+            // Requests are limited by the router; messages that a server causes are limited here.
+            None if self.max_messages <= self.tasks.len() => return Err(WireError::Overloaded { limit: self.max_messages }),
             None => drop(self.tasks.spawn_on(deliver_within_timeout(post), &self.runtime)),
         }
         Ok(())
@@ -84,20 +84,20 @@ impl ActiveLanes {
         };
         let task = self.tasks.spawn_on(lane, &self.runtime).abort_handle();
         match self.requests.lock().get_mut(&request) {
-            Some(place) => *place = Some(task),
-            // Finished, or abandoned, in the meantime.
+            Some(entry) => *entry = Some(task),
+            // Finished or abandoned meanwhile.
             None => task.abort(),
         }
     }
 
-    /// The answer to this request is no longer wanted.
+    /// Aborts the POST of a cancelled request.
     pub(super) fn abandon(&self, request: u64) {
         if let Some(Some(task)) = self.requests.lock().remove(&request) {
             task.abort();
         }
     }
 
-    /// Nothing begins any more, and what waits for an answer waits no longer; messages under way are still delivered.
+    /// Rejects new POSTs and aborts requests; active messages without response are still delivered.
     pub(super) fn close(&self) {
         self.closed.cancel();
         let requests = std::mem::take(&mut *self.requests.lock());
@@ -105,17 +105,17 @@ impl ActiveLanes {
     }
 }
 
-/// A message that wants no answer, within its time: nobody else has an eye on the clock.
+/// Delivers a message without response, within the timeout.
 async fn deliver_within_timeout(post: BoxFuture<'static, Option<LaneEnd>>) {
-    let late = |_| Some(LaneEnd::Failed(WireError::TimedOut { kind: TimeoutKind::Idle, limit: TAKEN }));
-    match tokio::time::timeout(TAKEN, post).await.unwrap_or_else(late) {
+    let late = |_| Some(LaneEnd::Failed(WireError::TimedOut { kind: TimeoutKind::Idle, limit: DELIVERY_TIMEOUT }));
+    match tokio::time::timeout(DELIVERY_TIMEOUT, post).await.unwrap_or_else(late) {
         None | Some(LaneEnd::Accepted) => {}
-        Some(end) => tracing::debug!(?end, "a message did not reach the server"),
+        Some(end) => tracing::debug!(?end, "message not delivered"),
     }
 }
 
 impl fmt::Debug for ActiveLanes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ActiveLanes").field("under_way", &self.tasks.len()).finish_non_exhaustive()
+        f.debug_struct("ActiveLanes").field("active", &self.tasks.len()).finish_non_exhaustive()
     }
 }

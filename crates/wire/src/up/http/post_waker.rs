@@ -1,4 +1,4 @@
-//! What is known of a POST that was begun and is driven by whoever waits for its reply.
+//! Waker and flags of a POST that is driven by the task waiting for its response.
 
 use std::{
     sync::{
@@ -12,12 +12,12 @@ use futures_util::task::AtomicWaker;
 
 use crate::exchange::ReadyFlag;
 
-/// Of one POST. As a waker it tells whoever waits that there is something to see; nobody looks before that.
+/// State of one POST. Its waker sets a flag and wakes the waiting task, which polls the POST only if the flag is set.
 #[derive(Debug, Default)]
 pub(super) struct PostWaker {
-    /// A connection that was there took it.
+    /// Whether an idle connection has taken the request.
     pub(super) taken: AtomicBool,
-    /// It became a task.
+    /// Whether the POST was moved to its own task.
     pub(super) detached: AtomicBool,
     woken: AtomicBool,
     waiter: AtomicWaker,
@@ -36,7 +36,7 @@ impl Wake for PostWaker {
 
 impl ReadyFlag for PostWaker {
     fn take_ready(&self, context: &Context<'_>) -> bool {
-        // First, so that nothing that comes from now on is missed.
+        // Registered before the flag is read, so that no wake-up is missed.
         self.waiter.register(context.waker());
         self.woken.swap(false, Ordering::AcqRel)
     }
@@ -52,8 +52,8 @@ mod tests {
     use super::{ReadyFlag, PostWaker};
 
     #[test]
-    fn whoever_looked_in_vain_is_woken_when_it_rings() {
-        // One is as good a task as any: it can be seen whether it was woken.
+    fn waiting_task_is_woken_when_the_flag_is_set() {
+        // The second one stands in for the task: its flag shows whether it was woken.
         let (post_waker, task) = (Arc::new(PostWaker::default()), Arc::new(PostWaker::default()));
         let (waker, noop) = (Waker::from(Arc::clone(&task)), Context::from_waker(Waker::noop()));
         assert!(!post_waker.take_ready(&Context::from_waker(&waker)));
@@ -61,11 +61,11 @@ mod tests {
         Waker::from(Arc::clone(&post_waker)).wake();
         assert!(task.take_ready(&noop));
         assert!(post_waker.take_ready(&noop));
-        assert!(!post_waker.take_ready(&noop), "it rang once");
+        assert!(!post_waker.take_ready(&noop), "the flag was cleared");
     }
 
     #[test]
-    fn what_rang_before_anybody_looked_is_not_lost() {
+    fn wake_before_the_first_poll_is_not_lost() {
         let post_waker = Arc::new(PostWaker::default());
         Waker::from(Arc::clone(&post_waker)).wake();
         assert!(post_waker.take_ready(&Context::from_waker(Waker::noop())));

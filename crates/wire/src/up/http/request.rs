@@ -1,4 +1,4 @@
-//! One HTTP request of ours: credentials asked for, redirects judged, refusals reported.
+//! Sends one HTTP request: adds credentials, follows redirects, handles 401 and 403.
 
 use std::{mem, sync::atomic::AtomicBool};
 
@@ -18,39 +18,39 @@ use crate::{
     },
 };
 
-/// Headers of one request that no other has, in the order they were made.
+/// Headers of one request, in order.
 pub(super) type Headers = Vec<(HeaderName, HeaderValue)>;
 
-/// What session_headers a request as part of a session.
+/// Headers that mark a request as part of a session.
 #[derive(Debug, Default)]
 pub(super) struct SessionHeaders {
-    /// The revision agreed on, where that revision wants it said.
+    /// Negotiated revision, if that revision has the version header.
     revision: Option<HeaderValue>,
-    /// The session.
+    /// Session id.
     pub(super) session: Option<HeaderValue>,
 }
 
-/// What is sent.
+/// An HTTP request to send.
 pub(super) struct OutgoingHttp<'a> {
     method: Method,
     headers: &'a Headers,
     session_headers: &'a SessionHeaders,
     body: Bytes,
-    /// Set when a connection takes it.
+    /// Set when a connection starts to write it.
     taken: Option<&'a AtomicBool>,
 }
 
-/// What every POST of a message says.
+/// Headers of every POST.
 static POSTING: [(HeaderName, HeaderValue); 2] = [
     (header::CONTENT_TYPE, HeaderValue::from_static("application/json")),
     (header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream")),
 ];
 static REVISION: HeaderName = mcp::PROTOCOL_VERSION;
 static SESSION: HeaderName = mcp::SESSION_ID;
-/// Room for the headers of most requests.
+/// Initial capacity for encoded headers, in bytes.
 const FIELDS: usize = 512;
 
-/// What the credentials were asked for already, for one request: each kind of refusal is answered once.
+/// Kinds of challenges already handled for one request; each is handled once.
 #[derive(Default)]
 struct UsedChallenges {
     token: bool,
@@ -69,10 +69,10 @@ impl UsedChallenges {
 }
 
 impl SessionHeaders {
-    /// Those of a session; none during its handshake.
+    /// Headers of a session; `None` values during its handshake.
     pub(super) fn new(revision: Option<Revision>, session: Option<HeaderValue>) -> Self {
-        let said = revision.filter(|revision| revision.has_version_header());
-        Self { revision: said.map(|revision| HeaderValue::from_static(revision.as_str())), session }
+        let sent = revision.filter(|revision| revision.has_version_header());
+        Self { revision: sent.map(|revision| HeaderValue::from_static(revision.as_str())), session }
     }
 
     fn fields(&self) -> impl Iterator<Item = (&HeaderName, &HeaderValue)> + Clone {
@@ -94,26 +94,26 @@ impl<'a> OutgoingHttp<'a> {
         Self { method: Method::POST, headers, session_headers, body, taken: None }
     }
 
-    /// The same; this is set when a connection takes it, so that it is written by whoever polls.
+    /// Sets `taken` when a connection starts to write the request in the polling task.
     pub(super) fn with_taken_flag(self, taken: &'a AtomicBool) -> Self {
         Self { taken: Some(taken), ..self }
     }
 }
 
 impl Endpoint {
-    /// Sends a request to the server's address.
+    /// Sends a request to the server's URL.
     pub(super) fn send<'a>(&'a self, outgoing: OutgoingHttp<'a>) -> impl Future<Output = Result<HttpResponse, WireError>> + Send {
         self.send_to(&self.url, outgoing)
     }
 
-    /// Sends a request to an address of the same origin.
+    /// Sends a request to a URL of the same origin.
     pub(super) async fn send_to(&self, url: &Url, outgoing: OutgoingHttp<'_>) -> Result<HttpResponse, WireError> {
-        let elsewhere;
+        let other;
         let target = match &self.target {
             Some(target) if *url == self.url => target,
             _ => {
-                elsewhere = Box::new(self.client.target(url)?);
-                &*elsewhere
+                other = Box::new(self.client.target(url)?);
+                &*other
             }
         };
         let mut presented = None;
@@ -123,11 +123,11 @@ impl Endpoint {
             status if status.is_redirection() && status != StatusCode::NOT_MODIFIED => {}
             _ => return Ok(first),
         }
-        // Rare, so that the common way stays small.
+        // Rare, and boxed to keep the common future small.
         Box::pin(self.follow(first, presented, url.clone(), outgoing)).await
     }
 
-    /// Goes where a redirect leads and asks for better credentials, each within its bound.
+    /// Follows redirects and obtains new credentials, within their limits.
     async fn follow(
         &self,
         mut response: HttpResponse,
@@ -160,7 +160,7 @@ impl Endpoint {
         }
     }
 
-    /// Sends it once; what it presented as its authorization is kept for a refusal.
+    /// Sends the request once; `presented` receives its `Authorization` header.
     async fn send_once(
         &self,
         target: &HttpTarget,
@@ -178,8 +178,7 @@ impl Endpoint {
         Ok(reply)
     }
 
-    /// All headers of a request, as they are written. Credentials replace what is configured, and what the protocol
-    /// needs cannot be overridden by either.
+    /// Encodes all headers of a request. Credentials replace configured headers; neither can override protocol headers.
     fn fields(&self, outgoing: &OutgoingHttp<'_>, credentials: &Headers) -> Vec<u8> {
         let posting = if outgoing.method == Method::POST { &POSTING[..] } else { &[] };
         let own = outgoing.headers.iter().map(|(name, value)| (name, value));
@@ -200,20 +199,20 @@ impl Endpoint {
         fields
     }
 
-    /// What a request presents as its authorization. None of the protocol's own headers is one.
+    /// The `Authorization` header of a request.
     fn authorization(&self, credentials: &Headers) -> Option<HeaderValue> {
         let named = credentials.iter().rev().find(|(name, _)| *name == header::AUTHORIZATION);
         named.map(|(_, value)| value).or_else(|| self.headers.get(header::AUTHORIZATION)).cloned()
     }
 
-    /// Where a redirect leads, if it may be followed: same origin, a few times, method and body kept.
+    /// Returns the target of a redirect if it may be followed: same origin, within the limit, with method and body kept.
     fn redirect_target(&self, url: &Url, response: &HttpResponse, redirects: usize) -> Result<Url, WireError> {
         let target = redirect::target(url, response)?;
         if response.status() == StatusCode::SEE_OTHER {
-            return Err(redirect::refused(&target, "it would drop the message"));
+            return Err(redirect::refused(&target, "a 303 redirect would drop the request body"));
         }
         if self.limits.redirects <= redirects {
-            return Err(redirect::refused(&target, "too many in a row"));
+            return Err(redirect::refused(&target, "too many redirects"));
         }
         Ok(target)
     }
@@ -248,7 +247,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn credentials_replace_what_is_configured_and_neither_what_the_protocol_needs() {
+    async fn credentials_replace_configured_headers_but_not_protocol_headers() {
         let mut configured = HeaderMap::new();
         for (name, value) in pairs(&[
             ("x-team", "a"),

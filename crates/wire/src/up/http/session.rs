@@ -1,4 +1,4 @@
-//! A session over HTTP: its id, its revision, its standing stream, and streams taken up again where they broke.
+//! An HTTP session: its id, revision and standing stream, and resuming broken streams.
 
 use std::{
     sync::{Arc, Weak},
@@ -26,43 +26,43 @@ use crate::{
     },
 };
 
-/// The wait before a stream is taken up again when the server names none.
+/// Delay before a stream is resumed, if the server sets none.
 const RETRY: Duration = Duration::from_secs(1);
-/// The shortest wait, also where the server wants none: a stream that breaks at once would be opened without end.
+/// Shortest delay, even if the server sets none: otherwise a stream that breaks at once would cause a busy loop.
 const SHORTEST: Duration = Duration::from_millis(50);
-/// The longest wait for a standing stream before the first request; a server that answers a GET only when it has
-/// something to say costs this once for each session.
+/// Longest wait for the standing stream before the first request. A server that responds to GET only with its first
+/// message costs this once per session.
 const HEAD_START: Duration = Duration::from_secs(1);
-/// The longest wait between attempts to have a standing stream.
+/// Longest delay between attempts to open a standing stream.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// What is known of a session.
+/// State of an HTTP session.
 #[derive(Default)]
 pub(super) struct UpstreamSession {
-    // Nothing awaits under these locks.
+    // No await under these locks.
     state: Mutex<State>,
     standing: Mutex<Option<AbortOnDropHandle<()>>>,
 }
 
-/// How far the session has come.
+/// State of the handshake.
 enum State {
-    /// A handshake is to come, or under way; the id is what its last attempt brought.
+    /// No handshake yet, or in progress; `id` is from its last attempt, `again` means that an earlier session was lost.
     Handshaking { id: Option<HeaderValue>, again: bool },
-    /// The handshake agreed on a revision, and the server is to hear that it is over.
+    /// The revision is negotiated; `notifications/initialized` is not sent yet.
     Agreed { id: Option<HeaderValue>, revision: Revision, again: bool },
-    /// Requests can be made.
+    /// The session is open.
     Open { id: Option<HeaderValue>, revision: Revision },
 }
 
-/// What comes of an attempt to have a standing stream.
+/// Result of an attempt to open a standing stream.
 enum StandingStreamAttempt {
-    /// It is there.
+    /// The stream is open.
     Stream(HttpResponse),
-    /// The server has forgotten the session.
+    /// The server has lost the session.
     SessionGone,
-    /// Not now.
+    /// Temporary failure; try again.
     Later,
-    /// This server has none, or not for us.
+    /// The server offers no standing stream.
     Never,
 }
 
@@ -71,24 +71,24 @@ impl UpstreamSession {
         self.state.lock().id().and_then(|id| id.to_str().ok()).map(str::to_owned)
     }
 
-    /// A handshake begins.
-    pub(super) fn begin(&self) {
+    /// Starts a handshake.
+    pub(super) fn begin_handshake(&self) {
         let mut state = self.state.lock();
         *state = State::Handshaking { id: None, again: state.is_lost() };
     }
 
-    /// A session of an earlier connection goes on.
+    /// Resumes a session of an earlier connection.
     pub(super) fn resume(&self, id: HeaderValue, revision: Revision) {
         *self.state.lock() = State::Open { id: Some(id), revision };
     }
 
-    /// Nothing more is heard of it; on the server it goes on.
+    /// Closes the standing stream and forgets the session without deleting it on the server.
     pub(super) fn leave(&self) {
         self.standing.lock().take();
         *self.state.lock() = State::default();
     }
 
-    /// The handshake agreed on a revision.
+    /// Sets the negotiated revision.
     pub(super) fn set_revision(&self, revision: Revision) {
         let mut state = self.state.lock();
         *state = State::Agreed { id: state.id().cloned(), revision, again: state.is_lost() };
@@ -98,7 +98,7 @@ impl UpstreamSession {
         self.state.lock().is_lost()
     }
 
-    /// The server no longer knows this session; a newer one is kept.
+    /// Marks this session as lost, unless a newer one exists.
     pub(super) fn forget(&self, gone: &HeaderValue) {
         let mut state = self.state.lock();
         if state.id().is_some_and(|id| id == gone) {
@@ -106,14 +106,14 @@ impl UpstreamSession {
         }
     }
 
-    /// Keeps the id the handshake brought; of several attempts the last one counts.
+    /// Stores the session id of the handshake response; the last attempt counts.
     pub(super) fn store_id(&self, headers: &HeaderMap) {
         if let State::Handshaking { id, .. } = &mut *self.state.lock() {
             *id = headers.get(mcp::SESSION_ID).cloned();
         }
     }
 
-    /// What session_headers a request as part of it. A handshake carries neither session nor revision.
+    /// Session headers of a request; empty during the handshake.
     pub(super) fn session_headers(&self) -> SessionHeaders {
         match &*self.state.lock() {
             State::Agreed { id, revision, .. } | State::Open { id, revision } => {
@@ -123,8 +123,8 @@ impl UpstreamSession {
         }
     }
 
-    /// Takes a broken stream of this session up again, as often as it makes progress. Where the session has been lost
-    /// meanwhile, the place is nobody's, and in the next one it may be another request's.
+    /// Resumes a broken stream of this session, as long as it makes progress. If the session was lost meanwhile, it is not
+    /// resumed, because the event id could belong to another request in the new session.
     pub(super) async fn resume_stream(
         &self,
         shared: &Arc<Shared>,
@@ -148,7 +148,7 @@ impl UpstreamSession {
                 Err(error @ (WireError::Unauthorized { .. } | WireError::Redirect { .. } | WireError::Refused(_))) => {
                     return LaneEnd::Failed(error);
                 }
-                // The network, perhaps only for a moment.
+                // Possibly a temporary network failure.
                 Err(_) => {
                     broken.progressed = false;
                     continue;
@@ -165,9 +165,9 @@ impl UpstreamSession {
         broken.into_lane_end()
     }
 
-    /// Opens the standing stream, in the place of an older one, and waits a while until the server has answered.
+    /// Opens the standing stream, replacing an older one, and waits a limited time for the server's response.
     ///
-    /// Many servers drop what they want to say on it while it is not there, a question in the first call included.
+    /// Many servers drop messages for the standing stream while it is not open, including server requests of the first call.
     pub(super) async fn open_standing_stream(&self, shared: &Arc<Shared>) {
         self.state.lock().open();
         let (answered, answer) = oneshot::channel();
@@ -180,18 +180,18 @@ impl UpstreamSession {
             }
         });
         *self.standing.lock() = Some(AbortOnDropHandle::new(task));
-        // With or without a stream: whatever the answer, there is nothing more to wait for.
+        // Any response, or the timeout, ends the wait.
         drop(tokio::time::timeout(HEAD_START, answer).await);
     }
 
-    /// Ends the session on the server.
-    pub(super) async fn give_back(&self, endpoint: &Endpoint) {
+    /// Deletes the session on the server.
+    pub(super) async fn delete(&self, endpoint: &Endpoint) {
         self.standing.lock().take();
         let session_headers = self.session_headers();
         if session_headers.session.is_some()
             && let Err(error) = endpoint.send(OutgoingHttp::delete(&Headers::new(), &session_headers)).await
         {
-            tracing::debug!(%error, "the session was not given back");
+            tracing::debug!(%error, "could not delete the session");
         }
     }
 
@@ -211,7 +211,7 @@ impl State {
         id.as_ref()
     }
 
-    /// There was a session, and no handshake has brought another yet.
+    /// Whether a session was lost and no handshake has completed since.
     fn is_lost(&self) -> bool {
         matches!(self, Self::Handshaking { again: true, .. } | Self::Agreed { again: true, .. })
     }
@@ -229,7 +229,7 @@ impl Default for State {
     }
 }
 
-/// Has a standing stream as long as the server has one; drops `answered` when it first knows whether there is one.
+/// Keeps the standing stream open; drops `answered` after the first response.
 async fn keep_standing_stream(shared: Weak<Shared>, answered: oneshot::Sender<()>) {
     let mut answered = Some(answered);
     let mut broken = BrokenStream::default();
@@ -249,7 +249,7 @@ async fn keep_standing_stream(shared: Weak<Shared>, answered: oneshot::Sender<()
                         let last_event = next.last_event.or(broken.last_event);
                         broken = BrokenStream { last_event, retry: next.retry.or(broken.retry), ..BrokenStream::default() };
                     }
-                    // Not a stream: this server has none.
+                    // Not an event stream: the server offers none.
                     LaneOutcome::Lane(LaneEnd::Failed(error)) => {
                         tracing::debug!(%error, "no standing stream");
                         return;
@@ -261,17 +261,17 @@ async fn keep_standing_stream(shared: Weak<Shared>, answered: oneshot::Sender<()
             StandingStreamAttempt::Later => {}
             StandingStreamAttempt::Never => return,
         }
-        let asked = wait(broken.retry, &shared.endpoint.limits);
+        let delay = wait(broken.retry, &shared.endpoint.limits);
         drop(shared);
-        // What the server asked for is never cut short.
-        let doubled = asked.saturating_mul(2u32.saturating_pow(failures)).min(LONGEST);
-        tokio::time::sleep(doubled.max(asked)).await;
+        // Never shorter than the delay that the server set.
+        let doubled = delay.saturating_mul(2u32.saturating_pow(failures)).min(LONGEST);
+        tokio::time::sleep(doubled.max(delay)).await;
     }
 }
 
 impl UpstreamSession {
-    /// Looks for a standing stream. Where there never was one, a 404 only says that there is none: many servers give it
-    /// to any GET.
+    /// Tries to open the standing stream. If there never was one (`had`), a 404 does not mean a lost session: many servers
+    /// answer any GET with 404.
     async fn try_standing_stream(&self, shared: &Shared, last_event: Option<&str>, had: bool) -> StandingStreamAttempt {
         let used = self.state.lock().id().cloned();
         let response = match self.get(shared, last_event).await {
@@ -279,7 +279,7 @@ impl UpstreamSession {
             Err(WireError::Unauthorized { .. } | WireError::Redirect { .. } | WireError::Refused(_)) => {
                 return StandingStreamAttempt::Never;
             }
-            // The network, perhaps only for a moment.
+            // Possibly a temporary network failure.
             Err(_) => return StandingStreamAttempt::Later,
         };
         match (response.status(), used) {

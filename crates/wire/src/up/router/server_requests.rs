@@ -1,4 +1,4 @@
-//! What a server asks of us: answered at once, put to whoever made the call, left to configuration, or refused.
+//! Requests from the server: answered at once, forwarded to the caller, answered from configuration, or refused.
 
 use std::{
     borrow::Cow,
@@ -19,14 +19,14 @@ use crate::{
     },
 };
 
-/// A longer name of a question is none.
+/// Longest key of a server request in bytes; longer keys are ignored.
 const KEY_BYTES: usize = 128;
 
-/// A question that was put to a caller and is not answered yet.
+/// A server request that was forwarded to a caller and is not answered yet.
 #[derive(Debug)]
 pub(super) struct OpenServerRequest {
     pub(super) call: Weak<Call>,
-    pub(super) ask: ServerRequestId,
+    pub(super) id: ServerRequestId,
     method: String,
 }
 
@@ -39,8 +39,8 @@ impl Router {
         match accent.classify_request(&method, params.as_ref()) {
             ServerRequestKind::Ping => self.reply(&id, Answer::Given(Raw::empty_object())),
             ServerRequestKind::Unknown(error) => self.reply(&id, Answer::Refused(error)),
-            ServerRequestKind::Violation => self.fault(WireError::protocol(format!("the server sent a request (`{method}`)"))),
-            // Whoever made the call on another's behalf has words for it; else it is refused here.
+            ServerRequestKind::Violation => self.fault(WireError::protocol(format!("the server sent a request (`{method}`), which its revision does not allow"))),
+            // A relayed caller answers it itself; otherwise it is refused here.
             ServerRequestKind::Undeclared(error) => match self.owner(lane, params.as_ref()).filter(|call| call.is_relayed()) {
                 Some(call) => self.forward_to_caller(&call, id, self.details(method, params, Cause::Request)),
                 None => self.reply(&id, Answer::Refused(error)),
@@ -48,21 +48,21 @@ impl Router {
             ServerRequestKind::Input => match self.owner(lane, params.as_ref()) {
                 Some(call) => self.forward_to_caller(&call, id, self.details(method, params, Cause::Request)),
                 None => {
-                    let question = self.details(method, params, Cause::Standing);
-                    if let (Some(asks), true) = (&self.request_handler, 1 < self.interactive_calls()) {
-                        asks.ambiguous(&question);
+                    let details = self.details(method, params, Cause::Standing);
+                    if let (Some(handler), true) = (&self.request_handler, 1 < self.interactive_calls()) {
+                        handler.ambiguous(&details);
                     }
-                    self.answer_from_configuration(id, question);
+                    self.answer_from_configuration(id, details);
                 }
             },
         }
     }
 
-    /// The call that made the server ask; none where that is not certain.
+    /// The call that a server request belongs to; `None` if that is not certain.
     fn owner(&self, lane: Lane, params: Option<&Raw>) -> Option<Arc<Call>> {
         match (lane, meta::value(params, meta::RELATED_TASK)) {
             (Lane::Of(request), _) => self.call(request),
-            // Named by the task it belongs to, so certain.
+            // Named by its task, so certain.
             (Lane::Shared | Lane::Standing, Some(task)) => self.only_call(|call| call.waits_for_task(&task)),
             (Lane::Shared | Lane::Standing, None) => self.only_call(Call::is_interactive),
         }
@@ -74,64 +74,64 @@ impl Router {
         ServerRequestDetails { id: ServerRequestId(self.new_id()), key, method, params, cause }
     }
 
-    /// A request during the handshake: only a ping can be answered then.
+    /// Answers a request during the handshake: only a ping is allowed then.
     fn answer_during_handshake(&self, envelope: &Envelope) {
         if let Some(id) = envelope.id() {
             let answer = match envelope.method() {
                 "ping" => Answer::Given(Raw::empty_object()),
-                _ => Answer::Refused(RpcError::new(RpcError::INVALID_REQUEST, "the handshake is not over")),
+                _ => Answer::Refused(RpcError::new(RpcError::INVALID_REQUEST, "the handshake is not complete")),
             };
             self.reply(id, answer);
         }
     }
 
-    fn forward_to_caller(&self, call: &Arc<Call>, id: Id, mut question: ServerRequestDetails) {
-        question.key = question.key.filter(|key| call.register_key(key));
-        if let Some(given) = question.key.as_deref().and_then(|key| call.supplied_answer(key)) {
+    fn forward_to_caller(&self, call: &Arc<Call>, id: Id, mut details: ServerRequestDetails) {
+        details.key = details.key.filter(|key| call.register_key(key));
+        if let Some(given) = details.key.as_deref().and_then(|key| call.supplied_answer(key)) {
             return self.reply(&id, Answer::Given(given));
         }
         if self.limits.server_requests_per_round <= call.feed.open_server_requests() {
-            let message = format!("more than {} questions at once", self.limits.server_requests_per_round);
+            let message = format!("more than {} server requests at once", self.limits.server_requests_per_round);
             return self.reply(&id, Answer::Refused(RpcError::new(RpcError::INTERNAL, &message)));
         }
-        let open = OpenServerRequest { call: Arc::downgrade(call), ask: question.id, method: question.method.clone() };
-        self.questions.lock().insert(id.clone(), open);
-        let answer = call.feed.ask(question);
+        let open = OpenServerRequest { call: Arc::downgrade(call), id: details.id, method: details.method.clone() };
+        self.server_requests.lock().insert(id.clone(), open);
+        let answer = call.feed.ask(details);
         let Some(me) = self.me.upgrade() else { return };
         self.spawn(async move {
             let answer = answer.await;
-            // Withdrawn or called off meanwhile: then nobody waits for the answer.
-            if me.questions.lock().remove(&id).is_some() {
+            // If it was withdrawn or cancelled meanwhile, the answer is not sent.
+            if me.server_requests.lock().remove(&id).is_some() {
                 me.reply(&id, answer);
             }
         });
     }
 
-    /// The caller has left: what it has not answered is answered as nobody's, now. An answer that comes later is not sent:
-    /// a server that goes on all the same would act on it, for a caller who was told that nothing came of the call.
+    /// The caller has cancelled: answers its open server requests now. A later answer is not sent: a server that ignores the
+    /// cancellation would act on it, for a caller whose call was reported as cancelled.
     pub(crate) fn cancel_server_requests(&self, call: &Call) {
-        let of_call = |open: &OpenServerRequest| std::ptr::eq(open.call.as_ptr(), call) && call.feed.is_open(open.ask);
-        let open: Vec<_> = self.questions.lock().extract_if(|_, open| of_call(open)).collect();
+        let of_call = |open: &OpenServerRequest| std::ptr::eq(open.call.as_ptr(), call) && call.feed.is_open(open.id);
+        let open: Vec<_> = self.server_requests.lock().extract_if(|_, open| of_call(open)).collect();
         let unanswered = |method: &str| if call.feed.is_gone() { Answer::Unavailable } else { Answer::too_late(method) };
         open.into_iter().for_each(|(id, open)| self.reply(&id, unanswered(&open.method)));
     }
 
-    /// Questions without a certain cause: roots are configuration, anything else is for nobody in particular.
-    fn answer_from_configuration(&self, id: Id, question: ServerRequestDetails) {
-        let Some(handler) = self.request_handler.clone().filter(|_| question.method == "roots/list") else {
-            let sentence = "no single request can be named that made the server ask this, so nobody is shown it";
-            drop(self.notices.send(Notice::Fault(WireError::Refused(format!("`{}`: {sentence}", question.method)))));
-            return self.reply(&id, Answer::Refused(RpcError::new(RpcError::INVALID_PARAMS, sentence)));
+    /// Answers a server request that belongs to no certain call: roots come from configuration, anything else is refused.
+    fn answer_from_configuration(&self, id: Id, details: ServerRequestDetails) {
+        let Some(handler) = self.request_handler.clone().filter(|_| details.method == "roots/list") else {
+            let reason = "this server request cannot be attributed to one client request, so no user sees it";
+            drop(self.notices.send(Notice::Fault(WireError::Refused(format!("`{}`: {reason}", details.method)))));
+            return self.reply(&id, Answer::Refused(RpcError::new(RpcError::INVALID_PARAMS, reason)));
         };
-        let Ok(turn) = Arc::clone(&self.standing_server_requests).try_acquire_owned() else {
-            let message = format!("more than {} questions at once", self.limits.server_requests_per_round);
+        let Ok(permit) = Arc::clone(&self.standing_server_requests).try_acquire_owned() else {
+            let message = format!("more than {} server requests at once", self.limits.server_requests_per_round);
             return self.reply(&id, Answer::Refused(RpcError::new(RpcError::INTERNAL, &message)));
         };
         let Some(me) = self.me.upgrade() else { return };
         self.spawn(async move {
-            let answer = handler.answer(question).await;
+            let answer = handler.answer(details).await;
             me.reply(&id, answer);
-            drop(turn);
+            drop(permit);
         });
     }
 
@@ -141,7 +141,7 @@ impl Router {
             Err(error) => compose::error(Some(id), &error),
         };
         if let Err(error) = self.send(Outbound::plain(message, None)) {
-            tracing::debug!(%error, "an answer did not reach the server");
+            tracing::debug!(%error, "answer to a server request not delivered");
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Where a link hands over what the server says: read once, then sorted by the router.
+//! Receives the messages of a link, parses them once and passes them to the router.
 //!
-//! Each link has a sink of its own, so that what an earlier link still says is nobody's.
+//! Each link has its own sink, so that messages of an earlier link are ignored.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -19,7 +19,7 @@ use crate::{
 
 impl Sink for Router {
     fn message(&self, lane: Lane, text: Bytes) -> Flow {
-        // Only a batch is looked at twice.
+        // Only a batch is parsed twice.
         let batch = Envelope::is_batch(&text).then(|| text.clone());
         let (bad, text) = match (Envelope::read(text, &self.limits), batch) {
             (Ok(envelope), _) => return self.dispatch(lane, envelope),
@@ -35,7 +35,7 @@ impl Sink for Router {
         match (flows.is_empty(), flows.contains(&Flow::Done)) {
             (true, _) => self.handle_bad_message(lane, bad),
             (false, true) => Flow::Done,
-            (false, false) => Flow::GoOn,
+            (false, false) => Flow::Continue,
         }
     }
 
@@ -53,11 +53,11 @@ impl Sink for Router {
     }
 
     fn fault(&self, error: WireError) {
-        tracing::debug!(%error, "the server broke a rule");
+        tracing::debug!(%error, "protocol violation by the server");
         drop(self.notices.send(Notice::Fault(error)));
     }
 
-    /// Nobody has a request under way that would notice: the session is renewed for those who only listen.
+    /// No request is pending that would renew the session, so it is renewed here for subscriptions.
     fn session_lost(&self) {
         let Some(router) = self.shared() else { return };
         self.spawn(async move {
@@ -67,7 +67,7 @@ impl Sink for Router {
         });
     }
 
-    /// During the handshake another link may follow; afterwards this is the end.
+    /// During the handshake another link may follow; after it, the connection has ended.
     fn closed(&self, why: WireError) {
         if self.accent.read().is_some() {
             return self.shut_down(why);
@@ -77,14 +77,14 @@ impl Sink for Router {
     }
 }
 
-/// The sink of one link.
+/// Sink of one link; ignores messages after another link was opened.
 pub(super) struct LinkSink {
     router: Arc<Router>,
     generation: u64,
 }
 
 impl LinkSink {
-    /// The sink of the link of this generation.
+    /// Creates the sink of the link with this generation number.
     pub(super) fn new(router: Arc<Router>, generation: u64) -> Self {
         Self { router, generation }
     }
