@@ -8,14 +8,15 @@ use super::Finding;
 
 /// Each crate and the ones of ours that it may use. A crate without an entry is an error.
 const EDGES: &[(&str, &[&str])] = &[
-    ("agent", &["config", "host"]),
+    ("agent", &["config", "host", "model", "wire"]),
     ("auth", &["config", "wire"]),
     ("bench", &["host", "testkit", "wire"]),
-    ("cli", &["agent", "auth", "config", "console", "gateway", "host", "sample", "store", "vault", "wire"]),
+    ("cli", &["agent", "auth", "config", "console", "gateway", "host", "model", "sample", "store", "vault", "wire"]),
     ("config", &[]),
-    ("console", &["config", "host", "store"]),
+    ("console", &["agent", "config", "gateway", "host", "store", "wire"]),
     ("gateway", &["config", "host", "wire"]),
     ("host", &["auth", "config", "wire"]),
+    ("model", &["config", "wire"]),
     ("rmcp-peer", &["host", "testkit", "wire"]),
     ("sample", &["wire"]),
     ("store", &["config", "host"]),
@@ -33,7 +34,6 @@ const KEPT_IN: &[(&str, &[&str])] = &[
     ("argon2", &["vault"]),
     ("axum", &["console", "gateway"]),
     ("clap", &["bench", "cli", "rmcp-peer"]),
-    ("genai", &["agent"]),
     ("hyper", &["bench", "rmcp-peer", "testkit", "wire"]),
     ("jsonc-parser", &["config"]),
     ("jsonschema", &["cli", "host"]),
@@ -41,7 +41,6 @@ const KEPT_IN: &[(&str, &[&str])] = &[
     ("rmcp", &["bench", "host", "rmcp-peer"]),
     ("rusqlite", &["store"]),
     ("saphyr-parser", &["config"]),
-    ("sqlx", &["store"]),
     ("tracing-subscriber", &["bench", "cli", "rmcp-peer", "testkit"]),
     ("zbus", &["vault"]),
 ];

@@ -1,0 +1,24 @@
+//! Talks to model vendors.
+//!
+//! | part | file |
+//! |---|---|
+//! | neutral messages, streaming events, errors | `message.rs`, `event.rs`, `error.rs` |
+//! | the port to a model | `model.rs` |
+//! | wire formats: requests and streams | `anthropic.rs`, `openai.rs`, `openai_chat.rs`, `gemini.rs` |
+//! | sending a request and reading its stream | `transport.rs` |
+//! | adapting tool schemas to a vendor | `schema.rs` |
+//! | a script instead of a model | `scripted.rs` |
+//!
+//! Knows nothing about MCP servers, policy, the database or the terminal.
+
+pub mod error;
+pub mod event;
+pub mod message;
+pub mod model;
+pub mod scripted;
+
+pub use error::{ModelError, ModelErrorKind};
+pub use event::{ModelEvent, StopReason, Usage};
+pub use message::{Image, Message, Part, RawItems, ResultPart, Role, ToolCall, ToolResult, Wire};
+pub use model::{Model, ModelRequest, ToolDefinition};
+pub use scripted::{ScriptError, ScriptedModel};

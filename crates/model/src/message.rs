@@ -1,0 +1,178 @@
+//! Messages of a conversation in a neutral form, with the vendor's own items beside them.
+//!
+//! A message of a model keeps the items that the vendor sent ([`RawItems`]): they are sent back unchanged to the same
+//! vendor, so that reasoning signatures and unknown items survive. For another vendor the message is rebuilt from its
+//! [`Part`]s. All types are stored as JSON in conversations.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// One message.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Message {
+    /// Author of the message.
+    pub role: Role,
+    /// Contents in order.
+    pub parts: Vec<Part>,
+    /// The vendor's items of a model's message; `None` for other roles and for partial messages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raw: Option<RawItems>,
+}
+
+/// Author of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// The user.
+    User,
+    /// The model.
+    Assistant,
+    /// Results of tool calls.
+    Tool,
+}
+
+/// One part of a message.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Part {
+    /// Plain text or markdown.
+    Text {
+        /// The text.
+        text: String,
+    },
+    /// An image.
+    Image(Image),
+    /// Reasoning as far as the vendor shows it. It is never sent to another vendor.
+    Reasoning {
+        /// The text, possibly a summary.
+        text: String,
+    },
+    /// A call that the model wants to make.
+    ToolCall(ToolCall),
+    /// The result of a call.
+    ToolResult(ToolResult),
+}
+
+/// An image in base64.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Image {
+    /// MIME type, such as `image/png`.
+    pub mime_type: String,
+    /// Standard base64 without line breaks.
+    pub data: String,
+}
+
+/// A call that the model wants to make.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToolCall {
+    /// Id that the result refers to. Made by us where the vendor sends none.
+    pub id: String,
+    /// Name as it was offered to the model.
+    pub name: String,
+    /// Arguments as JSON. An object, or the text that the model sent if it is not valid JSON.
+    pub arguments: Value,
+}
+
+/// The result of a call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolResult {
+    /// Id of the call.
+    pub call_id: String,
+    /// Name of the tool, for vendors that match by name.
+    pub name: String,
+    /// Contents in order.
+    pub content: Vec<ResultPart>,
+    /// Whether the call failed.
+    #[serde(default)]
+    pub is_error: bool,
+}
+
+/// One part of a tool result.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum ResultPart {
+    /// Plain text or JSON text.
+    Text {
+        /// The text.
+        text: String,
+    },
+    /// An image.
+    Image(Image),
+}
+
+/// A vendor's items, sent back to it unchanged.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RawItems {
+    /// The wire format they belong to.
+    pub wire: Wire,
+    /// The model that made them; signatures are not valid for another one.
+    pub model: String,
+    /// The items in order.
+    pub items: Vec<Value>,
+}
+
+/// The wire formats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Wire {
+    /// Anthropic Messages.
+    Anthropic,
+    /// OpenAI Responses.
+    Openai,
+    /// OpenAI Chat Completions and servers compatible with it.
+    OpenaiChat,
+    /// Gemini `generateContent`.
+    Gemini,
+    /// A script instead of a model.
+    Scripted,
+}
+
+impl Message {
+    /// A message of the user.
+    pub fn user(text: impl Into<String>) -> Self {
+        Self { role: Role::User, parts: vec![Part::Text { text: text.into() }], raw: None }
+    }
+
+    /// Results of tool calls.
+    pub fn tool_results(results: impl IntoIterator<Item = ToolResult>) -> Self {
+        Self { role: Role::Tool, parts: results.into_iter().map(Part::ToolResult).collect(), raw: None }
+    }
+
+    /// The text parts, joined.
+    pub fn text(&self) -> String {
+        let texts = self.parts.iter().filter_map(|part| match part {
+            Part::Text { text } => Some(text.as_str()),
+            _ => None,
+        });
+        texts.collect()
+    }
+
+    /// The tool calls, in order.
+    pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::ToolCall(call) => Some(call),
+            _ => None,
+        })
+    }
+
+    /// The vendor's items, if they belong to this wire and model.
+    pub fn raw_for(&self, wire: Wire, model: &str) -> Option<&[Value]> {
+        let raw = self.raw.as_ref().filter(|raw| raw.wire == wire && raw.model == model)?;
+        Some(&raw.items)
+    }
+}
+
+impl Wire {
+    /// The word in the configuration (`models.<name>.vendor`).
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Anthropic => "anthropic",
+            Self::Openai => "openai",
+            Self::OpenaiChat => "openai-chat",
+            Self::Gemini => "gemini",
+            Self::Scripted => "scripted",
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The port to a model: one request, one stream of events.
+
+use std::fmt;
+
+use futures_util::stream::BoxStream;
+use serde_json::Value;
+
+use crate::{
+    error::ModelError,
+    event::ModelEvent,
+    message::{Message, Wire},
+};
+
+/// A model.
+pub trait Model: Send + Sync + fmt::Debug {
+    /// Name in the configuration.
+    fn name(&self) -> &str;
+
+    /// The wire format, which decides how tools are adapted.
+    fn wire(&self) -> Wire;
+
+    /// Tokens that a conversation may have; `None` if unknown.
+    fn context_window(&self) -> Option<u64>;
+
+    /// Sends a request. Nothing is sent before the stream is polled; dropping the stream ends the request.
+    fn stream(&self, request: ModelRequest) -> BoxStream<'_, Result<ModelEvent, ModelError>>;
+}
+
+/// One request to a model.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ModelRequest {
+    /// System prompt; empty for none.
+    pub system: String,
+    /// The conversation so far.
+    pub messages: Vec<Message>,
+    /// Tools on offer, already adapted to the vendor (`schema::adapt`).
+    pub tools: Vec<ToolDefinition>,
+    /// Limit of output tokens; `None`: the configured or the vendor's default.
+    pub max_tokens: Option<u64>,
+    /// JSON Schema that the final answer must match, where the wire supports it.
+    pub answer_schema: Option<Value>,
+}
+
+/// A tool on offer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolDefinition {
+    /// Name, valid for every vendor: `[A-Za-z_][A-Za-z0-9_-]{0,63}`.
+    pub name: String,
+    /// Description for the model.
+    pub description: String,
+    /// JSON Schema of the arguments, an object.
+    pub input_schema: Value,
+}
