@@ -12,8 +12,8 @@ use futures_util::future::BoxFuture;
 use serde_json::json;
 use tokio::sync::{broadcast, mpsc};
 use toolway_wire::{
-    down::{Caller, ServiceSubscription, Profile, Service},
-    exchange::{self, Exchange, Feed, Outcome, Request, ExchangeTimeouts},
+    down::{Caller, Profile, Service, ServiceSubscription},
+    exchange::{self, Exchange, ExchangeTimeouts, Feed, Outcome, Request},
     json::Raw,
     message::RpcError,
     notice::{Notice, SubscriptionFilter},

@@ -6,11 +6,11 @@ use futures_util::future::BoxFuture;
 use serde_json::json;
 use toolway_wire::{
     down::DownstreamOptions,
-    exchange::{Answer, ServerRequestHandler, Outcome, ServerRequestDetails},
+    exchange::{Answer, Outcome, ServerRequestDetails, ServerRequestHandler},
     json::Raw,
     message::{ClientCapabilities, result::CallResult},
     notice::{Notice, SubscriptionFilter},
-    up::{ConnectOptions, EraChoice, Peer, CompletionTarget, in_process},
+    up::{CompletionTarget, ConnectOptions, EraChoice, Peer, in_process},
 };
 
 use crate::Sample;

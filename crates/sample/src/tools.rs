@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use toolway_wire::{
-    exchange::{ServerRequestId, Cause, Feed, ServerRequestDetails, Request},
+    exchange::{Cause, Feed, Request, ServerRequestDetails, ServerRequestId},
     json::Raw,
     message::RpcError,
 };

@@ -46,8 +46,14 @@ enum Structure {
     Anything,
 }
 
-const MODERN: MissingFeatures =
-    MissingFeatures { result: &[], item: &[], tool: &["execution"], block: &[], kinds: &[], structure: Structure::Anything };
+const MODERN: MissingFeatures = MissingFeatures {
+    result: &[],
+    item: &[],
+    tool: &["execution"],
+    block: &[],
+    kinds: &[],
+    structure: Structure::Anything,
+};
 
 const V2025_11_25: MissingFeatures = MissingFeatures {
     result: &["resultType", "ttlMs", "cacheScope"],
@@ -58,7 +64,8 @@ const V2025_11_25: MissingFeatures = MissingFeatures {
     structure: Structure::Objects,
 };
 
-const V2025_06_18: MissingFeatures = MissingFeatures { item: &["icons"], tool: &["execution"], block: &["icons"], ..V2025_11_25 };
+const V2025_06_18: MissingFeatures =
+    MissingFeatures { item: &["icons"], tool: &["execution"], block: &["icons"], ..V2025_11_25 };
 
 const V2025_03_26: MissingFeatures = MissingFeatures {
     result: &["resultType", "ttlMs", "cacheScope", "structuredContent"],
@@ -69,8 +76,11 @@ const V2025_03_26: MissingFeatures = MissingFeatures {
     structure: Structure::None,
 };
 
-const V2024_11_05: MissingFeatures =
-    MissingFeatures { tool: &["execution", "outputSchema", "annotations"], kinds: &["resource_link", "audio"], ..V2025_03_26 };
+const V2024_11_05: MissingFeatures = MissingFeatures {
+    tool: &["execution", "outputSchema", "annotations"],
+    kinds: &["resource_link", "audio"],
+    ..V2025_03_26
+};
 
 fn missing(revision: Revision) -> &'static MissingFeatures {
     match revision {

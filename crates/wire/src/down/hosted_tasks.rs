@@ -23,9 +23,9 @@ use crate::{
     message::RpcError,
     seal,
     task::{
-        TaskDetail, Task, TaskPage, TaskError,
-        hosted::{HostedTaskFollower, HostedTask},
+        Task, TaskDetail, TaskError, TaskPage,
         follow::follow,
+        hosted::{HostedTask, HostedTaskFollower},
     },
 };
 
@@ -85,7 +85,10 @@ impl Default for HostedTaskOptions {
 impl HostedTasks {
     /// An empty set of tasks.
     pub fn new(options: HostedTaskOptions) -> Self {
-        Self { inner: Arc::new(Inner { options, namespaces: AtomicU64::new(1), tasks: Mutex::default() }), namespace: 0 }
+        Self {
+            inner: Arc::new(Inner { options, namespaces: AtomicU64::new(1), tasks: Mutex::default() }),
+            namespace: 0,
+        }
     }
 
     /// A new namespace: its tasks are found only there, within the same limits.
@@ -164,7 +167,8 @@ impl HostedTasks {
 
     fn with<T>(&self, id: &str, caller: &Caller, look: impl FnOnce(&Entry) -> T) -> Result<T, TaskError> {
         let tasks = self.inner.tasks.lock();
-        let entry = tasks.get(id).filter(|entry| entry.principal == caller.principal && entry.namespace == self.namespace);
+        let entry =
+            tasks.get(id).filter(|entry| entry.principal == caller.principal && entry.namespace == self.namespace);
         entry.map(look).ok_or_else(|| TaskError::unknown(id))
     }
 }
@@ -184,7 +188,12 @@ fn too_many(options: &HostedTaskOptions, own: usize) -> &'static str {
 }
 
 impl Tasks for HostedTasks {
-    fn get<'a>(&'a self, id: &'a str, _depth: TaskDetail, caller: &'a Caller) -> BoxFuture<'a, Result<Task, TaskError>> {
+    fn get<'a>(
+        &'a self,
+        id: &'a str,
+        _depth: TaskDetail,
+        caller: &'a Caller,
+    ) -> BoxFuture<'a, Result<Task, TaskError>> {
         let seen = self.with(id, caller, |entry| {
             let task = entry.hosted.snapshot();
             entry.seen.fetch_or(task.status.is_over(), Ordering::Relaxed);
@@ -227,7 +236,8 @@ impl Tasks for HostedTasks {
 
     fn list<'a>(&'a self, _from: Option<Raw>, caller: &'a Caller) -> BoxFuture<'a, Result<TaskPage, TaskError>> {
         let tasks = self.inner.tasks.lock();
-        let own = tasks.values().filter(|entry| entry.principal == caller.principal && entry.namespace == self.namespace);
+        let own =
+            tasks.values().filter(|entry| entry.principal == caller.principal && entry.namespace == self.namespace);
         let mut tasks: Vec<Task> = own.map(|entry| entry.hosted.snapshot()).collect();
         tasks.sort_by(|one, other| (&one.created, &one.id).cmp(&(&other.created, &other.id)));
         Box::pin(future::ready(Ok(TaskPage { tasks, next: None })))
@@ -240,9 +250,9 @@ mod tests {
 
     use serde_json::json;
 
-    use super::{Caller, TaskDetail, HostedTasks, HostedTaskOptions, Tasks};
+    use super::{Caller, HostedTaskOptions, HostedTasks, TaskDetail, Tasks};
     use crate::{
-        exchange::{ServerRequestId, Cause, Outcome, ServerRequestDetails, ExchangeTimeouts, pair},
+        exchange::{Cause, ExchangeTimeouts, Outcome, ServerRequestDetails, ServerRequestId, pair},
         json::Raw,
         message::ClientCapabilities,
         revision::Revision,
@@ -262,7 +272,13 @@ mod tests {
 
     fn question(id: u64, key: Option<&str>) -> ServerRequestDetails {
         let method = "roots/list".to_owned();
-        ServerRequestDetails { id: ServerRequestId(id), key: key.map(str::to_owned), method, params: None, cause: Cause::Request }
+        ServerRequestDetails {
+            id: ServerRequestId(id),
+            key: key.map(str::to_owned),
+            method,
+            params: None,
+            cause: Cause::Request,
+        }
     }
 
     #[tokio::test(start_paused = true)]
@@ -280,7 +296,8 @@ mod tests {
     async fn tasks_are_limited_in_number_and_lifetime() {
         let options = HostedTaskOptions { tasks: 1, ttl: Duration::from_secs(60), ..HostedTaskOptions::default() };
         let (tasks, ada) = (HostedTasks::new(options), ada());
-        let [(one, _feed), (other, turned_away)] = [pair(ExchangeTimeouts::unbounded(), 8), pair(ExchangeTimeouts::unbounded(), 8)];
+        let [(one, _feed), (other, turned_away)] =
+            [pair(ExchangeTimeouts::unbounded(), 8), pair(ExchangeTimeouts::unbounded(), 8)];
         let entry = tasks.start(one, Some(Duration::MAX), &ada).unwrap();
         assert_eq!(entry.ttl, Some(Duration::from_secs(60)));
         assert!(tasks.start(other, None, &ada).is_err());

@@ -5,17 +5,17 @@
 //! cancels the request; with one it does not.
 
 mod body;
+mod control;
 mod guard;
 mod header_timer;
-mod control;
-mod write_timeout;
+mod http_sse;
+mod request_body;
 mod responses;
 mod serving;
 mod sessions;
 mod stateful;
 mod stateless;
-mod request_body;
-mod http_sse;
+mod write_timeout;
 
 use std::{
     future::poll_fn,
@@ -33,16 +33,16 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use body::ResponseBody;
 pub use guard::HostGuard;
+pub use http_sse::HttpSsePaths;
 /// Body of an incoming request.
 pub use hyper::body::Incoming;
 pub use serving::{DRAIN_TIMEOUT, Responder, WRITE_TIMEOUT, serve};
 pub(crate) use sessions::SessionStore;
-pub use http_sse::HttpSsePaths;
 
 use self::{
-    sessions::SessionRegistry,
-    request_body::{BodyError, RequestBody},
     http_sse::SseSessions,
+    request_body::{BodyError, RequestBody},
+    sessions::SessionRegistry,
 };
 use super::{
     Downstream, DownstreamOptions, Service,
@@ -145,7 +145,12 @@ impl Responder for HttpDownstream {
 impl HttpDownstream {
     /// Creates a downstream of this service.
     pub fn new(service: Arc<dyn Service>, options: HttpDownstreamOptions) -> Result<Arc<Self>, NoRandomness> {
-        let store = options.downstream.shared_capacity.as_ref().map(|shared_capacity| Arc::clone(&shared_capacity.sessions)).unwrap_or_default();
+        let store = options
+            .downstream
+            .shared_capacity
+            .as_ref()
+            .map(|shared_capacity| Arc::clone(&shared_capacity.sessions))
+            .unwrap_or_default();
         let downstream = Downstream::new(service, options.downstream)?;
         let sessions = SessionRegistry::of(&downstream, store);
         Ok(Arc::new(Self {
@@ -194,9 +199,10 @@ impl HttpDownstream {
         }
         let headers = request.headers();
         match *request.method() {
-            Method::POST if !accepts(headers, &["application/json", "text/event-stream"]) => {
-                responses::plain(StatusCode::NOT_ACCEPTABLE, "the `Accept` header must include `application/json` and `text/event-stream`")
-            }
+            Method::POST if !accepts(headers, &["application/json", "text/event-stream"]) => responses::plain(
+                StatusCode::NOT_ACCEPTABLE,
+                "the `Accept` header must include `application/json` and `text/event-stream`",
+            ),
             Method::POST => self.post(request, principal).await,
             Method::GET if !accepts(headers, &["text/event-stream"]) => {
                 responses::plain(StatusCode::NOT_ACCEPTABLE, "the `Accept` header must include `text/event-stream`")
@@ -235,7 +241,10 @@ impl HttpDownstream {
     {
         // CVE-2026-33252: a cross-site form cannot send this type.
         if !is_json(request.headers()) {
-            return Err(responses::plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the `Content-Type` must be `application/json`"));
+            return Err(responses::plain(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "the `Content-Type` must be `application/json`",
+            ));
         }
         let (parts, body) = request.into_parts();
         let limit = self.downstream.options.limits.message_bytes;
@@ -252,7 +261,9 @@ impl HttpDownstream {
             Ok(Err(BodyError::TooLarge)) => {
                 Err(responses::refusal(&responses::bad(Problem::TooLarge { limit }), StatusCode::PAYLOAD_TOO_LARGE))
             }
-            Ok(Err(BodyError::Incomplete)) => Err(responses::plain(StatusCode::BAD_REQUEST, "the request body is incomplete")),
+            Ok(Err(BodyError::Incomplete)) => {
+                Err(responses::plain(StatusCode::BAD_REQUEST, "the request body is incomplete"))
+            }
         }
     }
 
@@ -263,7 +274,9 @@ impl HttpDownstream {
         match (accent::request_kind(&self.downstream, envelope), envelope.kind()) {
             (RequestKind::Modern, MessageKind::Request) => self.answer_modern(headers, envelope, principal).await,
             (RequestKind::Handshake, MessageKind::Request) => self.initialize(envelope, principal),
-            (_, MessageKind::Request) if era == Some(Era::Modern) => self.answer_modern(headers, envelope, principal).await,
+            (_, MessageKind::Request) if era == Some(Era::Modern) => {
+                self.answer_modern(headers, envelope, principal).await
+            }
             (_, MessageKind::Notification) if era == Some(Era::Modern) => responses::empty(StatusCode::ACCEPTED),
             (_, kind) => match self.sessions.find(&self.downstream, headers, principal) {
                 Ok(session) if kind == MessageKind::Request => self.answer_legacy(&session, envelope).await,

@@ -13,10 +13,12 @@ use super::{
     progress::ProgressLimiter,
     refusal,
     session::{self, DownstreamSession},
-    tasks::{self, SessionTaskReply, DelayedOutcome},
+    tasks::{self, DelayedOutcome, SessionTaskReply},
 };
 use crate::{
-    exchange::{Answer, ServerRequest, ServerRequestId, Exchange, ExchangeEvent, LogLevel, Outcome, ServerRequestDetails},
+    exchange::{
+        Answer, Exchange, ExchangeEvent, LogLevel, Outcome, ServerRequest, ServerRequestDetails, ServerRequestId,
+    },
     json::Raw,
     message::{Envelope, Id, RpcError, compose, meta, splice::Edit},
     revision::Revision,
@@ -60,7 +62,11 @@ impl LegacyReply {
 
     fn start(session: &Arc<DownstreamSession>, envelope: &Envelope) -> Result<Self, OutgoingMessage> {
         let id = envelope.id().cloned().ok_or_else(|| {
-            OutgoingMessage::error(None, &RpcError::new(RpcError::INVALID_REQUEST, "a request must have an `id`"), StatusCode::BAD_REQUEST)
+            OutgoingMessage::error(
+                None,
+                &RpcError::new(RpcError::INVALID_REQUEST, "a request must have an `id`"),
+                StatusCode::BAD_REQUEST,
+            )
         })?;
         if let Some(answer) = session.answer_here(envelope) {
             return Err(match answer {
@@ -274,13 +280,15 @@ impl LegacyReply {
                 }
                 OutgoingMessage::response(compose::result(&self.id, &result, &edits))
             }
-            Outcome::HandedOff(task) => OutgoingMessage::response(compose::result(&self.id, &codec::legacy_created(&task), &[])),
+            Outcome::HandedOff(task) => {
+                OutgoingMessage::response(compose::result(&self.id, &codec::legacy_created(&task), &[]))
+            }
             Outcome::Refused(refusal) if refusal.code() == RpcError::URL_ELICITATION_REQUIRED => {
                 self.url_elicitation_required(&refusal)
             }
             Outcome::Refused(error) => self.refused(&refusal::to_stateful(error)),
             Outcome::Failed(problem) => self.failed(&problem),
-            Outcome::TimedOut { kind, limit } => self.failed(&format!("no response within {limit:?} ({kind})")),
+            Outcome::TimedOut { kind, limit } => self.failed(&format!("no answer within {limit:?} ({kind})")),
             Outcome::Cancelled => self.failed(&"the request was cancelled"),
         };
         self.outgoing.push_back(message);
@@ -321,7 +329,9 @@ impl Drop for LegacyReply {
 }
 
 /// The next server request that is answered; pending forever if none is open.
-async fn answered(asked: &mut Option<FuturesUnordered<BoxFuture<'static, ServerRequestId>>>) -> Option<ServerRequestId> {
+async fn answered(
+    asked: &mut Option<FuturesUnordered<BoxFuture<'static, ServerRequestId>>>,
+) -> Option<ServerRequestId> {
     match asked {
         Some(asked) if !asked.is_empty() => asked.next().await,
         _ => std::future::pending().await,

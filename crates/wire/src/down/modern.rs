@@ -1,8 +1,8 @@
 //! The accent of the stateless revision, downstream: a server request ends the request with `input_required`, and the
 //! client's retry continues it.
 
-mod input_required;
 mod caller;
+mod input_required;
 mod subscription;
 mod task_subscription;
 
@@ -26,7 +26,7 @@ use super::{
     tasks::{self, DelayedOutcome},
 };
 use crate::{
-    exchange::{ServerRequest, Exchange, ExchangeEvent, LogLevel, Outcome, Progress, Request},
+    exchange::{Exchange, ExchangeEvent, LogLevel, Outcome, Progress, Request, ServerRequest},
     json::{JsonKind, Raw},
     message::{
         Envelope, Id, RpcError, compose, meta,
@@ -99,11 +99,15 @@ impl ModernReply {
         headers: Option<&HeaderMap>,
     ) -> Result<Self, OutgoingMessage> {
         let id = envelope.id().cloned().ok_or_else(|| {
-            OutgoingMessage::error(None, &RpcError::new(RpcError::INVALID_REQUEST, "a request must have an `id`"), StatusCode::BAD_REQUEST)
+            OutgoingMessage::error(
+                None,
+                &RpcError::new(RpcError::INVALID_REQUEST, "a request must have an `id`"),
+                StatusCode::BAD_REQUEST,
+            )
         })?;
         let refuse = |error: RpcError, status| OutgoingMessage::error(Some(&id), &error, status);
-        let (caller, level) =
-            caller::read(downstream, envelope, principal, headers).map_err(|error| refuse(error, StatusCode::BAD_REQUEST))?;
+        let (caller, level) = caller::read(downstream, envelope, principal, headers)
+            .map_err(|error| refuse(error, StatusCode::BAD_REQUEST))?;
         if let Some(headers) = headers {
             caller::check_headers(downstream, envelope, &caller, headers)
                 .map_err(|mismatch| refuse(caller::mismatched(&mismatch), StatusCode::BAD_REQUEST))?;
@@ -290,7 +294,7 @@ impl ModernReply {
                 OutgoingMessage::error(Some(&self.id), &error, status_of(&error))
             }
             Outcome::Failed(error) => self.failed(&error),
-            Outcome::TimedOut { kind, limit } => self.failed(&format!("no response within {limit:?} ({kind})")),
+            Outcome::TimedOut { kind, limit } => self.failed(&format!("no answer within {limit:?} ({kind})")),
             Outcome::Cancelled => self.failed(&"the request was cancelled"),
         };
         self.outgoing.push_back(response);

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
-    exchange::{Answer, ServerRequest, Exchange},
+    exchange::{Answer, Exchange, ServerRequest},
     limit::Limits,
     seal::{self, NoRandomness, Purpose, Sealer},
 };

@@ -1,7 +1,7 @@
 //! One session: the client of the handshake, its open server requests, requests in progress, subscriptions and streams.
 
-mod streams;
 mod in_flight;
+mod streams;
 
 use std::{
     collections::HashMap,
@@ -23,12 +23,12 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 pub(super) use self::in_flight::InFlightRequest;
-use self::{streams::SessionStreams, in_flight::InFlightRequests};
+use self::{in_flight::InFlightRequests, streams::SessionStreams};
 use super::{
     AllowedServerRequests, Caller, Downstream,
     accent::{self, OutgoingMessage},
     dialect,
-    stream::{StreamLimits, StreamReader, SessionStream, StreamWriter},
+    stream::{SessionStream, StreamLimits, StreamReader, StreamWriter},
     tasks::{self, SessionTaskReply},
 };
 use crate::{
@@ -75,11 +75,19 @@ impl DownstreamSession {
         let supported_revisions = downstream.revisions(Era::Legacy);
         let requested = params.get("protocolVersion");
         let requested = requested.as_ref().and_then(Raw::as_str).unwrap_or_default();
-        let revision = supported_revisions.iter().copied().find(|revision| revision.as_str() == requested).or(supported_revisions.first().copied());
+        let revision = supported_revisions
+            .iter()
+            .copied()
+            .find(|revision| revision.as_str() == requested)
+            .or(supported_revisions.first().copied());
         let Some(revision) = revision else {
             let supported: Vec<&str> = downstream.revisions(Era::Modern).into_iter().map(Revision::as_str).collect();
             let data = json!({ "supported": supported, "requested": requested });
-            return Err(RpcError::with_data(RpcError::UNSUPPORTED_VERSION, "this server supports only stateless revisions", data));
+            return Err(RpcError::with_data(
+                RpcError::UNSUPPORTED_VERSION,
+                "this server supports only stateless revisions",
+                data,
+            ));
         };
         let capabilities = params.get("capabilities").filter(|value| value.kind() == JsonKind::Object);
         let caller = Caller {
@@ -301,7 +309,11 @@ impl DownstreamSession {
             (Arc::clone(&self.downstream), self.caller.clone(), self.standing_writer.lock().clone());
         let level = Arc::clone(&self.level);
         let mut listening = Box::pin(async move {
-            let Ok(subscription) = accent::catch_panic_async(downstream.service.listen(SubscriptionFilter::lists(), &caller)).await else { return };
+            let Ok(subscription) =
+                accent::catch_panic_async(downstream.service.listen(SubscriptionFilter::lists(), &caller)).await
+            else {
+                return;
+            };
             forward(subscription.notices, standing, level).await;
         });
         // Subscribed here and not in the spawned task: the client's next request may change a list.
@@ -319,7 +331,11 @@ fn covers(wanted: &Mutex<Option<LogLevel>>, level: LogLevel) -> bool {
 }
 
 /// Writes notices to the standing stream; drops those for which a slow reader leaves no space.
-async fn forward(mut notices: mpsc::Receiver<Notice>, standing: Option<StreamWriter>, wanted: Arc<Mutex<Option<LogLevel>>>) {
+async fn forward(
+    mut notices: mpsc::Receiver<Notice>,
+    standing: Option<StreamWriter>,
+    wanted: Arc<Mutex<Option<LogLevel>>>,
+) {
     while let Some(notice) = notices.recv().await {
         if matches!(&notice, Notice::Log(params) if !covers(&wanted, LogLevel::of(params))) {
             continue;

@@ -8,7 +8,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     Downstream, DownstreamOptions, Service,
-    accent::{self, RequestKind, OutgoingMessage},
+    accent::{self, OutgoingMessage, RequestKind},
     legacy, modern,
     session::{self, DownstreamSession},
 };
@@ -54,7 +54,7 @@ where
     line.downstream.draining.cancel();
     line.requests.close();
     if client_closed {
-        // Whoever has message everything may still read the answers, but gives none.
+        // The client may still read responses, but cannot answer server requests.
         line.session.lock().iter().for_each(|session| session.stop_answers());
     }
     tokio::select! {
@@ -112,7 +112,8 @@ impl StdioDownstream {
         let session = self.session.lock().clone();
         match envelope.kind() {
             MessageKind::Request if self.downstream.draining.is_cancelled() => {
-                let error = RpcError::new(RpcError::INTERNAL, "the server is shutting down and accepts no new requests");
+                let error =
+                    RpcError::new(RpcError::INTERNAL, "the server is shutting down and accepts no new requests");
                 self.send(compose::error(envelope.id(), &error));
             }
             MessageKind::Request => self.request(envelope, session),

@@ -165,7 +165,7 @@ impl StreamWriter {
     /// Sends a message as soon as there is space.
     pub(super) async fn send(&self, message: OutgoingMessage) {
         poll_fn(|context| self.poll_space(context)).await;
-        self.0.state.lock().push(message,  self.0.bounds);
+        self.0.state.lock().push(message, self.0.bounds);
     }
 
     /// Sends a message if there is space now.
@@ -173,7 +173,7 @@ impl StreamWriter {
         let mut state = self.0.state.lock();
         let room = state.reader.is_none() || !state.is_full(self.0.bounds, state.unread);
         if room {
-            state.push(message,  self.0.bounds);
+            state.push(message, self.0.bounds);
         }
         room
     }
@@ -274,7 +274,7 @@ mod tests {
 
     use bytes::Bytes;
 
-    use super::{StreamLimits, StreamReader, SessionStream};
+    use super::{SessionStream, StreamLimits, StreamReader};
     use crate::down::accent::OutgoingMessage;
 
     const BOUNDS: StreamLimits = StreamLimits { events: 3, bytes: 1_000 };

@@ -18,7 +18,7 @@ use crate::{
         splice::{self, Edit},
     },
     revision::{Era, Revision},
-    task::{TaskDetail, TaskStatus, Task, TaskPage, TaskError, codec},
+    task::{Task, TaskDetail, TaskError, TaskPage, TaskStatus, codec},
 };
 
 /// Access to tasks. A task of another caller is reported as unknown.
@@ -117,7 +117,11 @@ pub(super) enum SessionTaskReply {
 }
 
 /// Answers a tasks request in a session.
-pub(super) fn in_session(downstream: &Arc<Downstream>, caller: &Caller, request: &Request) -> Result<SessionTaskReply, RpcError> {
+pub(super) fn in_session(
+    downstream: &Arc<Downstream>,
+    caller: &Caller,
+    request: &Request,
+) -> Result<SessionTaskReply, RpcError> {
     let method = request.method();
     let tasks = downstream.service.tasks(caller).filter(|_| has_core(caller)).ok_or_else(|| unknown(method))?;
     let (downstream, caller) = (Arc::clone(downstream), caller.clone());

@@ -27,7 +27,7 @@ pub enum JsonError {
     #[error("JSON is truncated")]
     Truncated,
     /// An unexpected byte.
-    #[error("invalid JSON at byte {at}")]
+    #[error("JSON syntax error at byte {at}")]
     Unexpected {
         /// Offset of the byte.
         at: usize,

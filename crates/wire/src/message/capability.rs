@@ -150,11 +150,7 @@ mod tests {
         let with_tools = raw(r#"{"tools":[]}"#);
         for client in [client.clone(), ClientCapabilities::none()] {
             let lacking = client.lacks("sampling/createMessage", Some(&with_tools)).unwrap();
-            assert_eq!(
-                lacking.to_string(),
-                r#"{"sampling":{"tools":{}}}"#,
-                "the complete object to declare"
-            );
+            assert_eq!(lacking.to_string(), r#"{"sampling":{"tools":{}}}"#, "the complete object to declare");
         }
         assert!(client.lacks("roots/list", None).is_some());
         assert!(client.lacks("anything/else", None).is_some());

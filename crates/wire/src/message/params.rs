@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{
     meta::{self, MetaKeyKinds},
-    strict::{Ambiguity, RequestProblem, ParamsSummary},
+    strict::{Ambiguity, ParamsSummary, RequestProblem},
 };
 use crate::json::{
     MAX_DEPTH,

@@ -112,13 +112,13 @@ pub fn refuse_ambiguity(params: &Raw) -> Result<ParamsSummary, RequestProblem> {
     let text = params.as_bytes();
     let mut ambiguity = Ambiguity::new(text);
     // The text was checked when this value was created, so this cannot fail.
-    let _checked =
-        Scanner::new(text, MAX_DEPTH).members_with(&[NestedKey(ARGUMENTS, &[])], |FoundMember { level, key, plain, value }| {
-            match level {
-                MemberLevel::Outer => ambiguity.param(key, plain, value),
-                MemberLevel::Inner(_) | MemberLevel::Innermost(_) => ambiguity.argument(key, plain),
-            }
-        });
+    let _checked = Scanner::new(text, MAX_DEPTH).members_with(
+        &[NestedKey(ARGUMENTS, &[])],
+        |FoundMember { level, key, plain, value }| match level {
+            MemberLevel::Outer => ambiguity.param(key, plain, value),
+            MemberLevel::Inner(_) | MemberLevel::Innermost(_) => ambiguity.argument(key, plain),
+        },
+    );
     ambiguity.finish()
 }
 

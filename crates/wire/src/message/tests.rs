@@ -82,7 +82,10 @@ fn ambiguous_params_and_duplicate_arguments_are_refused() {
     assert!(matches!(check(r#"{"arguments":{"q":1,"\u0071":2}}"#), Err(RequestProblem::Duplicate { .. })));
     // However `arguments` itself is spelled, and however many there are.
     assert!(matches!(check(r#"{"\u0061rguments":{"q":1,"q":2}}"#), Err(RequestProblem::Duplicate { .. })));
-    assert!(matches!(check(r#"{"arguments":{"q":1},"\u0061rguments":{"q":1}}"#), Err(RequestProblem::Duplicate { .. })));
+    assert!(matches!(
+        check(r#"{"arguments":{"q":1},"\u0061rguments":{"q":1}}"#),
+        Err(RequestProblem::Duplicate { .. })
+    ));
     let many: Vec<String> = (0..20).map(|number| format!("\"k{number}\":0")).collect();
     assert!(check(&format!(r#"{{"arguments":{{{}}}}}"#, many.join(","))).is_ok());
     let twice = check(&format!(r#"{{"arguments":{{{},"k7":1}}}}"#, many.join(",")));

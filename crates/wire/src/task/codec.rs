@@ -4,9 +4,9 @@ use std::{borrow::Cow, time::Duration};
 
 use serde_json::{Map, Value, json};
 
-use super::{TaskContent, TaskStatus, Task, TaskPage, timestamp};
+use super::{Task, TaskContent, TaskPage, TaskStatus, timestamp};
 use crate::{
-    exchange::{ServerRequestId, Cause, ServerRequestDetails},
+    exchange::{Cause, ServerRequestDetails, ServerRequestId},
     json::{JsonKind, Raw},
     message::{
         RpcError, meta,
@@ -136,7 +136,7 @@ fn members(task: &Task, status: TaskStatus, [ttl, poll]: [&str; 2]) -> Map<Strin
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{TaskContent, TaskStatus, Task, legacy, legacy_created, modern, modern_whole, read};
+    use super::{Task, TaskContent, TaskStatus, legacy, legacy_created, modern, modern_whole, read};
     use crate::json::Raw;
 
     fn task(status: TaskStatus, content: TaskContent) -> Task {

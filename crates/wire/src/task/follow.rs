@@ -9,9 +9,9 @@ use futures_util::{
 };
 use serde_json::json;
 
-use super::{TaskContent, TaskStatus, Task, TaskError};
+use super::{Task, TaskContent, TaskError, TaskStatus};
 use crate::{
-    exchange::{Answer, ServerRequestId, Feed, Outcome, ServerRequestDetails},
+    exchange::{Answer, Feed, Outcome, ServerRequestDetails, ServerRequestId},
     json::Raw,
     message::{RpcError, splice},
 };
@@ -30,8 +30,14 @@ pub(crate) trait TaskHandle: Send + Sync {
 
 /// Follows a task to its end; returns whether the caller received the end. If the caller leaves, the task continues.
 pub(crate) async fn follow(followed: &dyn TaskHandle, feed: &Feed) -> bool {
-    let mut following =
-        TaskFollower { followed, feed, forwarded: HashMap::new(), answers: FuturesUnordered::new(), reported: None, asked: 0 };
+    let mut following = TaskFollower {
+        followed,
+        feed,
+        forwarded: HashMap::new(),
+        answers: FuturesUnordered::new(),
+        reported: None,
+        asked: 0,
+    };
     tokio::select! {
         outcome = following.outcome() => feed.end(outcome),
         () = feed.cancelled() => false,

@@ -11,9 +11,9 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{TaskContent, TaskStatus, Task, TaskError, follow::TaskHandle};
+use super::{Task, TaskContent, TaskError, TaskStatus, follow::TaskHandle};
 use crate::{
-    exchange::{Answer, ServerRequest, ServerRequestId, Exchange, ExchangeEvent, Outcome, ServerRequestDetails},
+    exchange::{Answer, Exchange, ExchangeEvent, Outcome, ServerRequest, ServerRequestDetails, ServerRequestId},
     json::Raw,
     message::RpcError,
 };
@@ -63,7 +63,10 @@ impl HostedTask {
         let state = self.state.lock();
         let mut task = state.task.clone();
         if !state.asks.is_empty() {
-            let question = |(key, ask): &(String, ServerRequest)| ServerRequestDetails { key: Some(key.clone()), ..ask.details.clone() };
+            let question = |(key, ask): &(String, ServerRequest)| ServerRequestDetails {
+                key: Some(key.clone()),
+                ..ask.details.clone()
+            };
             task.content = TaskContent::Requests(state.asks.iter().map(question).collect());
         }
         task
@@ -214,7 +217,7 @@ async fn drive(hosted: Weak<HostedTask>, mut exchange: Exchange) {
 fn failure(outcome: &Outcome) -> RpcError {
     let sentence = match outcome {
         Outcome::Failed(error) => error.to_string(),
-        Outcome::TimedOut { kind, limit } => format!("no response within {limit:?} ({kind})"),
+        Outcome::TimedOut { kind, limit } => format!("no answer within {limit:?} ({kind})"),
         _ => "the task ended without a result".to_owned(),
     };
     RpcError::new(RpcError::INTERNAL, &sentence)

@@ -1,36 +1,36 @@
-//! The stories of the wire, told against both downstreams at once.
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a story that cannot go on says so by panicking")]
+//! Integration tests of the wire crate, over both sides.
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue panics")]
 
-mod ahead;
 mod batches;
-mod by_hand;
-mod callers;
+mod cancellation;
 mod dialects;
-mod doors;
-mod endings;
-mod endings_of_servers;
-mod every_way;
+mod every_transport;
 mod four_combinations;
-mod giving_up;
 mod golden_corpus;
-mod hostile;
-mod in_pieces;
-mod kept_quiet;
-mod keys;
-mod leaving;
-mod left_alone;
-mod lines;
-mod odd_answers;
+mod hidden_secrets;
+mod hostile_clients;
+mod http_rejections;
+mod idle_sessions;
+mod lost_sessions;
 mod oracle;
-mod parking;
+mod outcomes;
+mod outgoing_http;
+mod parked_calls;
+mod raw_clients;
 mod relay;
-mod resuming;
-mod rounds;
-mod service;
-mod sessions;
+mod resumed_streams;
+mod routes;
+mod scripted_server;
+mod server_request_keys;
+mod server_request_rounds;
+mod shutdown;
 mod slow_readers;
-mod sockets;
-mod standing;
-mod subscribing;
+mod socket_clients;
+mod split_bodies;
+mod standing_stream;
+mod stdio_clients;
+mod subscriptions;
+mod supplied_answers;
 mod tasks;
-mod ways;
+mod test_service;
+mod unusual_responses;

@@ -1,6 +1,6 @@
-//! A second reader of JSON, made of `serde_json` and of patience, that ours is held against.
+//! A second JSON parser, based on `serde_json`, to compare ours with.
 //!
-//! Shared with the targets in `fuzz/`; so it uses nothing of the crate under test.
+//! Shared with the targets in `fuzz/`, so it uses nothing of the crate under test.
 
 use std::{fmt, ops::Range};
 
@@ -10,14 +10,14 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-/// Where one member of an object stands: its key with the quotes, and its value.
+/// Position of one member of an object: its key with the quotes, and its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) key: Range<usize>,
     pub(crate) value: Range<usize>,
 }
 
-/// Where the members of an object stand; `None` for anything that is not one object.
+/// Positions of the members of an object; `None` for anything that is not one object.
 pub(crate) fn members(text: &str) -> Option<Vec<Place>> {
     struct Places<'a>(&'a str);
 
@@ -43,23 +43,23 @@ pub(crate) fn members(text: &str) -> Option<Vec<Place>> {
     Some(places)
 }
 
-/// What a string literal says; `None` when that is not Unicode.
+/// Decodes a string literal; `None` if it is not Unicode.
 pub(crate) fn said(literal: &str) -> Option<String> {
     serde_json::from_str(literal).ok()
 }
 
-/// Whether this is one JSON value, however deep.
+/// Whether this is one JSON value of any depth.
 pub(crate) fn is_json(text: &[u8]) -> bool {
     serde_json::from_slice::<&RawValue>(text).is_ok()
 }
 
-/// The text without the whitespace between its tokens: equal for equal values that are spelled alike.
+/// The text without whitespace between tokens: equal for equal values in the same spelling.
 pub(crate) fn compact(text: &[u8]) -> Vec<u8> {
     let mut strings = Strings::default();
     text.iter().copied().filter(|byte| strings.step(*byte) || !byte.is_ascii_whitespace()).collect()
 }
 
-/// How many brackets are open at the deepest place.
+/// Maximum nesting depth.
 pub(crate) fn depth(text: &[u8]) -> usize {
     let (mut strings, mut open, mut deepest) = (Strings::default(), 0_usize, 0);
     for byte in text {
@@ -73,7 +73,7 @@ pub(crate) fn depth(text: &[u8]) -> usize {
     deepest
 }
 
-/// Whether the text now is inside a string, byte by byte.
+/// Tracks byte by byte whether the text is inside a string.
 #[derive(Default)]
 struct Strings {
     inside: bool,

@@ -1,17 +1,17 @@
-//! The shortest relay: whatever is asked of it, it asks of its server.
+//! A minimal relay: forwards every request to its server.
 
 use futures_util::future::BoxFuture;
 use tokio::sync::mpsc;
 use toolway_wire::{
-    down::{Caller, Heard, Profile, Service, Tasks},
-    exchange::{Exchange, Request, ExchangeTimeouts},
+    down::{Caller, Profile, Service, ServiceSubscription, Tasks},
+    exchange::{Exchange, ExchangeTimeouts, Request},
     json::Raw,
-    notice::Wanted,
-    task::{Depth, Support, Task, TaskPage, Unanswered},
+    notice::SubscriptionFilter,
+    task::{Task, TaskDetail, TaskError, TaskPage, TaskSupport},
     up::{Peer, PeerTasks},
 };
 
-/// A relay to one server. That nothing in it names an era is the point of the whole design.
+/// A relay to one server. It names no era, which is the point of the design.
 pub(crate) struct Relay(pub(crate) Peer);
 
 impl Service for Relay {
@@ -24,8 +24,8 @@ impl Service for Relay {
     }
 
     fn open(&self, mut request: Request, _caller: &Caller) -> Exchange {
-        // All tools of these stories can.
-        request.handover = Support::Optional.wish(request.handover);
+        // All tools in these tests support tasks.
+        request.handover = TaskSupport::Optional.handover_for(request.handover);
         self.0.open(request, ExchangeTimeouts::call())
     }
 
@@ -33,8 +33,11 @@ impl Service for Relay {
         Some(self)
     }
 
-    fn listen<'a>(&'a self, _wanted: Wanted, _caller: &'a Caller) -> BoxFuture<'a, Heard> {
-        Box::pin(std::future::ready(Heard { honoured: Wanted::default(), notices: mpsc::channel(1).1 }))
+    fn listen<'a>(&'a self, _wanted: SubscriptionFilter, _caller: &'a Caller) -> BoxFuture<'a, ServiceSubscription> {
+        Box::pin(std::future::ready(ServiceSubscription {
+            accepted: SubscriptionFilter::default(),
+            notices: mpsc::channel(1).1,
+        }))
     }
 }
 
@@ -45,23 +48,23 @@ impl Relay {
 }
 
 impl Tasks for Relay {
-    fn look<'a>(&'a self, id: &'a str, depth: Depth, caller: &'a Caller) -> BoxFuture<'a, Result<Task, Unanswered>> {
-        Box::pin(async move { self.of(caller).look(id, depth).await })
+    fn get<'a>(&'a self, id: &'a str, depth: TaskDetail, caller: &'a Caller) -> BoxFuture<'a, Result<Task, TaskError>> {
+        Box::pin(async move { self.of(caller).get(id, depth).await })
     }
 
-    fn see_through(&self, id: &str, caller: &Caller) -> Exchange {
-        self.of(caller).see_through(id, ExchangeTimeouts::call())
+    fn follow(&self, id: &str, caller: &Caller) -> Exchange {
+        self.of(caller).follow(id, ExchangeTimeouts::call())
     }
 
-    fn answer<'a>(&'a self, id: &'a str, answers: Raw, caller: &'a Caller) -> BoxFuture<'a, Result<(), Unanswered>> {
+    fn answer<'a>(&'a self, id: &'a str, answers: Raw, caller: &'a Caller) -> BoxFuture<'a, Result<(), TaskError>> {
         Box::pin(async move { self.of(caller).answer(id, answers).await })
     }
 
-    fn cancel<'a>(&'a self, id: &'a str, caller: &'a Caller) -> BoxFuture<'a, Result<Task, Unanswered>> {
+    fn cancel<'a>(&'a self, id: &'a str, caller: &'a Caller) -> BoxFuture<'a, Result<Task, TaskError>> {
         Box::pin(async move { self.of(caller).cancel(id).await })
     }
 
-    fn list<'a>(&'a self, from: Option<Raw>, caller: &'a Caller) -> BoxFuture<'a, Result<TaskPage, Unanswered>> {
+    fn list<'a>(&'a self, from: Option<Raw>, caller: &'a Caller) -> BoxFuture<'a, Result<TaskPage, TaskError>> {
         Box::pin(async move { self.of(caller).list(from).await })
     }
 }

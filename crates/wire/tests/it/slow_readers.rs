@@ -1,4 +1,4 @@
-//! Callers that do not read what they asked for: they hold up nobody else, and not for ever.
+//! Clients that do not read their responses: others are not affected, and connections are closed after a timeout.
 
 use std::time::Duration;
 
@@ -7,30 +7,30 @@ use tokio::io::AsyncReadExt;
 use toolway_wire::down::{DownstreamOptions, http::HttpDownstreamOptions};
 
 use crate::{
-    callers::{call, request, stateless},
-    service::Parrot,
-    sockets::Served,
+    raw_clients::{call, request, stateless},
+    socket_clients::Served,
+    test_service::TestService,
 };
 
 const MODERN: &str = "2026-07-28";
 
-/// A stateless call of this tool that wants logs, and its headers.
+/// A stateless call of this tool with logs, and its headers.
 fn calling(tool: &'static str) -> ([(&'static str, &'static str); 3], Value) {
     let mut message = stateless(call(1, tool), MODERN);
     message["params"]["_meta"]["io.modelcontextprotocol/logLevel"] = json!("debug");
     ([("mcp-protocol-version", MODERN), ("mcp-method", "tools/call"), ("mcp-name", tool)], message)
 }
 
-async fn served(write_time: Duration) -> (std::sync::Arc<Parrot>, Served) {
-    let parrot = Parrot::new();
-    let options = HttpDownstreamOptions { write_time, ..HttpDownstreamOptions::default() };
+async fn served(write_timeout: Duration) -> (std::sync::Arc<TestService>, Served) {
+    let parrot = TestService::new();
+    let options = HttpDownstreamOptions { write_timeout, ..HttpDownstreamOptions::default() };
     let mut served = Served::start(parrot.clone(), options).await;
     served.begin().await;
     (parrot, served)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_does_not_read_holds_up_nobody_else() {
+async fn slow_reader_does_not_delay_other_clients() {
     let (_, served) = served(Duration::from_secs(60)).await;
     let mut stuck = Vec::new();
     for tool in ["flood", "bulk"] {
@@ -52,18 +52,18 @@ async fn whoever_does_not_read_holds_up_nobody_else() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_connection_nobody_reads_is_closed_and_a_stateful_answer_waits_for_its_reader() {
+async fn unread_connection_is_closed_and_a_stateful_response_can_be_resumed() {
     let (parrot, served) = served(Duration::from_millis(500)).await;
     let (headers, message) = calling("flood");
     let mut stuck = served.post_and_ignore(&headers, &message).await;
     let mut session = served.post_and_ignore(&[], &call(7, "flood")).await;
-    // The one that is given up when its connection is closed tells when; only then is anything read.
+    // The stateless call is cancelled when its connection is closed; only then is anything read.
     while parrot.cancelled() == 0 {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     tokio::time::sleep(Duration::from_secs(2)).await;
     let (mut first, mut second) = (Vec::new(), Vec::new());
-    // It ends in the middle, however that is said.
+    // It ends in the middle, with or without an error.
     drop(tokio::time::timeout(Duration::from_secs(10), stuck.read_to_end(&mut first)).await.expect("it was closed"));
     drop(tokio::time::timeout(Duration::from_secs(10), session.read_to_end(&mut second)).await.expect("it was closed"));
     let (first, second) = (String::from_utf8_lossy(&first), String::from_utf8_lossy(&second));
@@ -80,9 +80,11 @@ async fn a_connection_nobody_reads_is_closed_and_a_stateful_answer_waits_for_its
 }
 
 #[tokio::test]
-async fn a_silent_stream_shows_a_sign_of_life() {
+async fn silent_stream_sends_keep_alive_comments() {
     let downstream = DownstreamOptions { keep_alive: Duration::from_millis(50), ..DownstreamOptions::default() };
-    let mut served = Served::start(Parrot::new(), HttpDownstreamOptions { downstream, ..HttpDownstreamOptions::default() }).await;
+    let mut served =
+        Served::start(TestService::new(), HttpDownstreamOptions { downstream, ..HttpDownstreamOptions::default() })
+            .await;
     served.begin().await;
     let (headers, message) = calling("wait");
     let standing = served.in_session("GET", &[], &Value::Null).await;

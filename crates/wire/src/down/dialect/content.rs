@@ -68,7 +68,10 @@ pub(super) fn block(missing: &MissingFeatures, block: &Raw) -> Option<Raw> {
             (Some(name), Some(uri)) => format!("{name}: {uri}"),
             (one, other) => one.or(other).unwrap_or_default(),
         },
-        _ => format!("[{kind} ({}) omitted: not supported by this client's protocol revision]", text_of(mime).unwrap_or_default()),
+        _ => format!(
+            "[{kind} ({}) omitted: not supported by this client's protocol revision]",
+            text_of(mime).unwrap_or_default()
+        ),
     };
     Some(Raw::of(&json!({ "type": "text", "text": text })))
 }

@@ -45,7 +45,11 @@ pub(in crate::down) fn capabilities(revision: Revision, declared: &Raw) -> Clien
 }
 
 /// Params of a server request adapted to this revision; unchanged where nothing has to change.
-pub(in crate::down) fn adapt_server_request(revision: Revision, method: &str, params: &Raw) -> Result<Raw, UnsupportedServerRequest> {
+pub(in crate::down) fn adapt_server_request(
+    revision: Revision,
+    method: &str,
+    params: &Raw,
+) -> Result<Raw, UnsupportedServerRequest> {
     match method {
         "elicitation/create" if revision < Revision::V2025_11_25 => form(revision, params),
         "sampling/createMessage" if revision < Revision::V2025_11_25 => Ok(sampling(revision, params)),

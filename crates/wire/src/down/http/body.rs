@@ -82,11 +82,20 @@ impl ResponseBody {
         }
     }
 
-    pub(super) fn events(first: Option<OutgoingMessage>, rest: mpsc::Receiver<OutgoingMessage>, keep_alive: Duration) -> Self {
+    pub(super) fn events(
+        first: Option<OutgoingMessage>,
+        rest: mpsc::Receiver<OutgoingMessage>,
+        keep_alive: Duration,
+    ) -> Self {
         Self(Kind::Events { first, rest, alive: KeepAlive::new(keep_alive) })
     }
 
-    pub(super) fn http_sse(guard: SseSessionGuard, endpoint: Bytes, reader: StreamReader, keep_alive: Duration) -> Self {
+    pub(super) fn http_sse(
+        guard: SseSessionGuard,
+        endpoint: Bytes,
+        reader: StreamReader,
+        keep_alive: Duration,
+    ) -> Self {
         let (endpoint, alive) = (Some(endpoint), KeepAlive::new(keep_alive));
         Self(Kind::HttpSse { _hold: guard, endpoint, reader, alive })
     }
@@ -112,7 +121,9 @@ impl Body for ResponseBody {
             Kind::Whole(message) => return Poll::Ready(message.take().map(|message| Ok(Frame::data(message)))),
             Kind::Events { first, rest, alive } => match first.take() {
                 Some(message) => (Poll::Ready(Some(sse::encode(message.bytes))), alive),
-                None => (rest.poll_recv(context).map(|message| message.map(|message| sse::encode(message.bytes))), alive),
+                None => {
+                    (rest.poll_recv(context).map(|message| message.map(|message| sse::encode(message.bytes))), alive)
+                }
             },
             Kind::HttpSse { endpoint, reader, alive, .. } => match endpoint.take() {
                 Some(endpoint) => (Poll::Ready(Some(endpoint)), alive),

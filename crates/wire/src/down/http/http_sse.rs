@@ -10,12 +10,12 @@ use http::{Method, Request, Response, StatusCode};
 use hyper::body::Body;
 use parking_lot::Mutex;
 
-use super::{ResponseBody, HttpDownstream, accepts, responses};
+use super::{HttpDownstream, ResponseBody, accepts, responses};
 use crate::{
     down::{
-        accent::{self, RequestKind, OutgoingMessage},
+        accent::{self, OutgoingMessage, RequestKind},
         session::{self, DownstreamSession},
-        stream::{StreamLimits, SessionStream, StreamWriter},
+        stream::{SessionStream, StreamLimits, StreamWriter},
     },
     message::{Envelope, MessageKind, RpcError, compose},
     seal, sse,
@@ -93,7 +93,12 @@ impl HttpDownstream {
         open.insert(name.clone(), Arc::new(sse_session));
         drop(open);
         let guard = SseSessionGuard { sse_sessions: Arc::clone(&self.sse_sessions), name };
-        responses::stream(ResponseBody::http_sse(guard, endpoint, stream.read_from(0), self.downstream.options.keep_alive))
+        responses::stream(ResponseBody::http_sse(
+            guard,
+            endpoint,
+            stream.read_from(0),
+            self.downstream.options.keep_alive,
+        ))
     }
 
     async fn post_sse_message<B>(&self, principal: &Arc<str>, request: Request<B>) -> Response<ResponseBody>
@@ -117,7 +122,7 @@ impl HttpDownstream {
         }
     }
 
-    /// What is message back is message on the stream; this only says that the message was heard.
+    /// Handles a posted message; responses go to the stream, the POST is only acknowledged.
     fn take_sse_message(&self, sse_session: &SseSession, envelope: &Envelope) -> Response<ResponseBody> {
         let Some(writer) = sse_session.writer.lock().clone() else {
             return responses::plain(StatusCode::NOT_FOUND, "the stream has ended; open a new one");

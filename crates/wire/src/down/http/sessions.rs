@@ -83,12 +83,19 @@ impl SessionRegistry {
     /// Finds the session of a request.
     ///
     /// CVE-2026-52869: a session id alone authorises nothing, so a session of another principal is unknown too.
-    pub(super) fn find(&self, downstream: &Downstream, headers: &HeaderMap, principal: &str) -> Result<Arc<DownstreamSession>, NoSession> {
+    pub(super) fn find(
+        &self,
+        downstream: &Downstream,
+        headers: &HeaderMap,
+        principal: &str,
+    ) -> Result<Arc<DownstreamSession>, NoSession> {
         let mut names = headers.get_all(mcp::SESSION_ID).iter();
         let name = names.next().filter(|_| names.next().is_none()).ok_or(NoSession::Unnamed)?;
         let name = name.to_str().map_err(|_| NoSession::Unknown)?;
         let session = self.inner.sessions.lock().get(name).cloned();
-        let theirs = |session: &Arc<DownstreamSession>| *session.caller.principal == *principal && session.is_of(&self.downstream);
+        let theirs = |session: &Arc<DownstreamSession>| {
+            *session.caller.principal == *principal && session.is_of(&self.downstream)
+        };
         let session = session.filter(theirs).ok_or(NoSession::Unknown)?;
         session.touch();
         let Some(version) = headers.get(mcp::PROTOCOL_VERSION) else { return Ok(session) };
@@ -108,9 +115,11 @@ impl SessionRegistry {
 
     /// Ends the sessions of one principal at this downstream, or all of them.
     pub(super) fn expel(&self, principal: Option<&str>) {
-        let theirs = |session: &DownstreamSession| principal.is_none_or(|principal| *session.caller.principal == *principal);
+        let theirs =
+            |session: &DownstreamSession| principal.is_none_or(|principal| *session.caller.principal == *principal);
         let mut sessions = self.inner.sessions.lock();
-        let own: Vec<_> = sessions.extract_if(|_, session| session.is_of(&self.downstream) && theirs(session)).collect();
+        let own: Vec<_> =
+            sessions.extract_if(|_, session| session.is_of(&self.downstream) && theirs(session)).collect();
         drop(sessions);
         own.iter().for_each(|(_, session)| session.end());
     }
@@ -138,9 +147,12 @@ impl NoSession {
     pub(super) fn error(self) -> RpcError {
         match self {
             Self::Unnamed => session::no_session(),
-            Self::Unknown => RpcError::new(RpcError::INVALID_REQUEST, "session not found; send `initialize` to begin a new one"),
+            Self::Unknown => {
+                RpcError::new(RpcError::INVALID_REQUEST, "session not found; send `initialize` to begin a new one")
+            }
             Self::ForeignVersion => {
-                let message = format!("header `{}`: this revision is not supported for sessions", mcp::PROTOCOL_VERSION);
+                let message =
+                    format!("header `{}`: this revision is not supported for sessions", mcp::PROTOCOL_VERSION);
                 RpcError::new(RpcError::INVALID_REQUEST, &message)
             }
         }

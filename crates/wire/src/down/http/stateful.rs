@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
 
-use super::{ResponseBody, HttpDownstream, responses, sessions::NoSession};
+use super::{HttpDownstream, ResponseBody, responses, sessions::NoSession};
 use crate::{
     down::{
         accent::OutgoingMessage,
@@ -46,7 +46,11 @@ impl HttpDownstream {
 
     /// Answers one request: with one message if it comes soon, else with a stream. The request continues when the client
     /// disconnects: that does not cancel it.
-    pub(super) async fn answer_legacy(&self, session: &Arc<DownstreamSession>, envelope: &Envelope) -> Response<ResponseBody> {
+    pub(super) async fn answer_legacy(
+        &self,
+        session: &Arc<DownstreamSession>,
+        envelope: &Envelope,
+    ) -> Response<ResponseBody> {
         let pending = match PendingRequest::begin(session, envelope) {
             Ok(pending) => pending,
             Err(message) => return responses::json(message.status, message.bytes),
@@ -63,7 +67,12 @@ impl HttpDownstream {
         }
     }
 
-    fn stream_of(&self, session: &Arc<DownstreamSession>, pending: PendingRequest, first: Option<OutgoingMessage>) -> Response<ResponseBody> {
+    fn stream_of(
+        &self,
+        session: &Arc<DownstreamSession>,
+        pending: PendingRequest,
+        first: Option<OutgoingMessage>,
+    ) -> Response<ResponseBody> {
         let (stream, writer) = session.streams.lock().begin();
         let reader = stream.read_from(0);
         session.streams.lock().announce(&stream);
@@ -168,8 +177,12 @@ impl HttpDownstream {
         };
         let last = headers.get(LAST_EVENT_ID).map(|last| last.to_str().unwrap_or_default());
         let reader = match last {
-            None => session.standing.read().ok_or((StatusCode::CONFLICT, "this session already has a reader of its stream")),
-            Some(last) => session.resume(last).ok_or((StatusCode::GONE, "the events after this id are no longer available")),
+            None => {
+                session.standing.read().ok_or((StatusCode::CONFLICT, "this session already has a reader of its stream"))
+            }
+            Some(last) => {
+                session.resume(last).ok_or((StatusCode::GONE, "the events after this id are no longer available"))
+            }
         };
         match reader {
             Ok(reader) => self.events(&session, reader),
@@ -209,7 +222,8 @@ impl PendingRequest {
     fn begin(session: &Arc<DownstreamSession>, envelope: &Envelope) -> Result<Self, OutgoingMessage> {
         let missing_id = || RpcError::new(RpcError::INVALID_REQUEST, "a request must have an `id`");
         let id = envelope.id().ok_or_else(|| OutgoingMessage::error(None, &missing_id(), StatusCode::BAD_REQUEST))?;
-        let in_flight = session.begin_request(id).map_err(|error| OutgoingMessage::error(Some(id), &error, StatusCode::OK))?;
+        let in_flight =
+            session.begin_request(id).map_err(|error| OutgoingMessage::error(Some(id), &error, StatusCode::OK))?;
         let answer = legacy::LegacyReply::begin(session, envelope)?;
         Ok(Self { answer, in_flight })
     }
@@ -219,7 +233,7 @@ impl FirstMessageWait<'_> {
     async fn first(&mut self) -> FirstMessage {
         let Some(PendingRequest { answer, in_flight }) = &mut self.pending else { return FirstMessage::Cancelled };
         tokio::select! {
-            // Mostly it has been message when somebody looks again, and then nothing else need be looked for.
+            // The message is usually ready when this is polled again, and then nothing else need be polled.
             biased;
             message = self.downstream.first_message(answer.next()) => match message {
                 // A cancelled request gets no response.
@@ -243,7 +257,7 @@ impl Drop for FirstMessageWait<'_> {
     }
 }
 
-/// What is message next. A question on a stream that nobody has read for a while is answered by nobody.
+/// The next message. Server requests on a stream without a reader for [`UNREAD_TIMEOUT`] are left unanswered.
 async fn next_message(answer: &mut legacy::LegacyReply, writer: Option<&StreamWriter>) -> Option<OutgoingMessage> {
     if let Some(writer) = writer.filter(|_| answer.is_asking()) {
         tokio::select! {
@@ -259,6 +273,8 @@ fn without_session(none: NoSession) -> Response<ResponseBody> {
     match none {
         NoSession::Unnamed => responses::not_allowed("POST"),
         NoSession::Unknown => responses::plain(none.status(), "session not found"),
-        NoSession::ForeignVersion => responses::plain(none.status(), "this protocol revision is not supported for sessions"),
+        NoSession::ForeignVersion => {
+            responses::plain(none.status(), "this protocol revision is not supported for sessions")
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::{HeaderMap, Response, StatusCode};
 use tokio::sync::mpsc;
 
-use super::{ResponseBody, HttpDownstream, responses};
+use super::{HttpDownstream, ResponseBody, responses};
 use crate::{down::modern, message::Envelope};
 
 /// Queued messages of one request; further ones wait in the exchange, which has its own limits.

@@ -27,12 +27,18 @@ pub(super) fn read(
     let header = headers.map(|headers| header::single_value(headers, &header::PROTOCOL_VERSION)).transpose();
     let header = header.map_err(|problem| mismatched(&format!("{} {problem}", header::PROTOCOL_VERSION)))?;
     let invalid = |message: &str| RpcError::new(RpcError::INVALID_PARAMS, message);
-    let version = version.as_ref().and_then(Raw::as_str).ok_or_else(|| invalid("`_meta` has no `io.modelcontextprotocol/protocolVersion`"))?;
+    let version = version
+        .as_ref()
+        .and_then(Raw::as_str)
+        .ok_or_else(|| invalid("`_meta` has no `io.modelcontextprotocol/protocolVersion`"))?;
     let capabilities = capabilities
         .filter(|capabilities| capabilities.kind() == JsonKind::Object)
         .ok_or_else(|| invalid("`_meta` has no `io.modelcontextprotocol/clientCapabilities` object"))?;
     if header.is_some_and(|header| header.as_bytes() != version.as_bytes()) {
-        return Err(mismatched(&format!("header `{}` does not match the protocol version in the body", header::PROTOCOL_VERSION)));
+        return Err(mismatched(&format!(
+            "header `{}` does not match the body",
+            header::PROTOCOL_VERSION
+        )));
     }
     let meant = |revision: &Revision| revision.era() == Era::Modern && revision.as_str() == version;
     let Some(revision) = downstream.options.revisions.iter().copied().find(meant) else {

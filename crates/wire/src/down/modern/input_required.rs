@@ -8,9 +8,9 @@ use super::{ModernReply, Source};
 use crate::{
     down::{
         accent::{self, OutgoingMessage},
-        park::{Claimed, ClaimError, ParkedCall},
+        park::{ClaimError, Claimed, ParkedCall},
     },
-    exchange::{Answer, ServerRequest, ExchangeEvent, Request},
+    exchange::{Answer, ExchangeEvent, Request, ServerRequest},
     json::{JsonKind, Raw},
     message::{
         RpcError, compose, meta,
@@ -30,7 +30,10 @@ impl ModernReply {
             )));
         }
         if let Some(needed) = self.caller.capabilities.lacks(&question.method, question.params.as_ref()) {
-            ask.answer(Answer::Refused(RpcError::new(RpcError::METHOD_NOT_FOUND, "the client does not support this server request")));
+            ask.answer(Answer::Refused(RpcError::new(
+                RpcError::METHOD_NOT_FOUND,
+                "the client does not support this server request",
+            )));
             let message = self.lacking(&needed);
             self.outgoing.push_back(message);
             self.source = Source::Nothing;
@@ -160,7 +163,8 @@ impl ModernReply {
     /// Error that names the capability the client must declare.
     fn lacking(&self, needed: &Raw) -> OutgoingMessage {
         let data = splice::object([("requiredCapabilities", needed)]);
-        let error = RpcError::new(RpcError::MISSING_CAPABILITY, "the client lacks a capability that this request requires");
+        let error =
+            RpcError::new(RpcError::MISSING_CAPABILITY, "the client lacks a capability that this request requires");
         let error = RpcError::from_raw(splice::edited(error.raw(), &[Edit::Set("data", data)]));
         OutgoingMessage::error(Some(&self.id), &error, http::StatusCode::BAD_REQUEST)
     }
@@ -178,7 +182,8 @@ impl ModernReply {
 pub(super) fn well_formed(responses: &Raw) -> Result<(), RpcError> {
     let good = responses.kind() == JsonKind::Object
         && responses.members().iter().all(|member| member.value.kind() == JsonKind::Object);
-    let refusal = || RpcError::new(RpcError::INVALID_PARAMS, "`inputResponses` must be an object whose values are objects");
+    let refusal =
+        || RpcError::new(RpcError::INVALID_PARAMS, "`inputResponses` must be an object whose values are objects");
     good.then_some(()).ok_or_else(refusal)
 }
 

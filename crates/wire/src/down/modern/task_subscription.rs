@@ -8,7 +8,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::{
     down::{Caller, Downstream, ServiceSubscription},
     notice::{Notice, SubscriptionFilter},
-    task::{TaskDetail, Task, codec},
+    task::{Task, TaskDetail, codec},
 };
 
 /// Queued notices of one subscription; senders wait when it is full.
@@ -24,7 +24,12 @@ pub(super) struct ActiveSubscription {
 
 impl ActiveSubscription {
     /// Subscribes to notices of the service and to tasks; ends when both have ended.
-    pub(super) async fn to(downstream: Arc<Downstream>, caller: Caller, wanted: SubscriptionFilter, ids: Vec<String>) -> Self {
+    pub(super) async fn to(
+        downstream: Arc<Downstream>,
+        caller: Caller,
+        wanted: SubscriptionFilter,
+        ids: Vec<String>,
+    ) -> Self {
         if ids.is_empty() {
             let service = downstream.service.listen(wanted, &caller).await;
             return Self { service, tasks: Vec::new(), _forwarders: Vec::new() };

@@ -2,9 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{ParkError, Claimed, ClaimError, ParkedCall, ParkingLot, SharedParkedCalls};
+use super::{ClaimError, Claimed, ParkError, ParkedCall, ParkingLot, SharedParkedCalls};
 use crate::{
-    exchange::{Answer, ServerRequestId, Cause, Feed, ExchangeEvent, ServerRequestDetails, ExchangeTimeouts, pair},
+    exchange::{Answer, Cause, ExchangeEvent, ExchangeTimeouts, Feed, ServerRequestDetails, ServerRequestId, pair},
     json::Raw,
     limit::Limits,
     seal::{Purpose, Sealer},

@@ -6,7 +6,7 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use crate::{
-    down::stream::{StreamLimits, SessionStream, StreamWriter},
+    down::stream::{SessionStream, StreamLimits, StreamWriter},
     limit,
 };
 

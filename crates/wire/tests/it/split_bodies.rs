@@ -1,0 +1,89 @@
+//! Requests whose bodies come in pieces, late, or only when they are wanted: each is answered.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+use toolway_wire::down::http::HttpDownstreamOptions;
+
+use crate::{
+    raw_clients::{call, stateless},
+    socket_clients::Served,
+    test_service::TestService,
+};
+
+const MODERN: &str = "2026-07-28";
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A connection with the head of a call on it, and the body that belongs there.
+async fn begun(served: &Served, size: usize, framing: impl Fn(usize) -> String) -> (TcpStream, String) {
+    let mut message = stateless(call(1, "echo"), MODERN);
+    message["params"]["arguments"] = json!({ "text": "x".repeat(size) });
+    let (authority, body) = (&served.authority, message.to_string());
+    let head = format!(
+        "POST /mcp HTTP/1.1\r\nhost: {authority}\r\ncontent-type: application/json\r\nmcp-protocol-version: {MODERN}\r\n\
+         mcp-method: tools/call\r\nmcp-name: echo\r\n{}\r\n",
+        framing(body.len())
+    );
+    let mut stream = TcpStream::connect(authority).await.unwrap();
+    stream.set_nodelay(true).unwrap();
+    stream.write_all(head.as_bytes()).await.unwrap();
+    (stream, body)
+}
+
+/// Reads until the reply says this.
+async fn says(stream: &mut TcpStream, text: &str) -> bool {
+    let mut said = Vec::new();
+    let reading = async {
+        while !said.windows(text.len()).any(|part| part == text.as_bytes()) {
+            if stream.read_buf(&mut said).await.unwrap() == 0 {
+                return false;
+            }
+        }
+        true
+    };
+    tokio::time::timeout(PATIENCE, reading).await.unwrap_or(false)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_body_may_come_in_pieces() {
+    let served = Served::start(TestService::new(), HttpDownstreamOptions::default()).await;
+    for size in [1, 100_000, 1_000_000] {
+        let (mut stream, body) = begun(&served, size, |length| format!("content-length: {length}\r\n")).await;
+        for piece in body.as_bytes().chunks(body.len() / 3 + 1) {
+            // Whoever reads has read what there was.
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            stream.write_all(piece).await.unwrap();
+        }
+        assert!(says(&mut stream, "\"result\"").await, "{size} bytes");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_body_may_come_in_chunks_of_unknown_number() {
+    let served = Served::start(TestService::new(), HttpDownstreamOptions::default()).await;
+    for size in [1, 100_000] {
+        let (mut stream, body) = begun(&served, size, |_| "transfer-encoding: chunked\r\n".to_owned()).await;
+        for piece in body.as_bytes().chunks(body.len() / 3 + 1) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            stream.write_all(format!("{:x}\r\n", piece.len()).as_bytes()).await.unwrap();
+            stream.write_all(piece).await.unwrap();
+            stream.write_all(b"\r\n").await.unwrap();
+        }
+        stream.write_all(b"0\r\n\r\n").await.unwrap();
+        assert!(says(&mut stream, "\"result\"").await, "{size} bytes");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_body_may_wait_until_it_is_wanted() {
+    let served = Served::start(TestService::new(), HttpDownstreamOptions::default()).await;
+    let framing = |length| format!("content-length: {length}\r\nexpect: 100-continue\r\n");
+    let (mut stream, body) = begun(&served, 100_000, framing).await;
+    assert!(says(&mut stream, "100 Continue").await);
+    stream.write_all(body.as_bytes()).await.unwrap();
+    assert!(says(&mut stream, "\"result\"").await);
+}

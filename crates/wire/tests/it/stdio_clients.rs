@@ -1,0 +1,186 @@
+//! What a caller over lines may not do, and that the connection goes on after it.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use toolway_wire::{
+    down::DownstreamOptions,
+    limit::Limits,
+    revision::{Era, Revision},
+};
+
+use crate::{
+    raw_clients::{RawStdioClient, call, notification, refused, request, stateless},
+    test_service::TestService,
+};
+
+const MODERN: &str = "2026-07-28";
+
+fn parrot(limits: Limits) -> (Arc<TestService>, RawStdioClient) {
+    let parrot = TestService::new();
+    (Arc::clone(&parrot), RawStdioClient::to(parrot, DownstreamOptions { limits, ..DownstreamOptions::default() }))
+}
+
+fn ping(id: u64) -> Value {
+    request(id, "ping", json!({}))
+}
+
+#[tokio::test]
+async fn a_line_that_is_no_message_is_answered_and_the_next_one_is_read() {
+    let (parrot, mut wire) = parrot(Limits { message_bytes: 1_000, ..Limits::default() });
+    wire.session("2025-11-25").await;
+    let long = call(5, &"x".repeat(1_000)).to_string();
+    for (line, id, code) in [
+        ("{", Value::Null, -32700),
+        ("true", Value::Null, -32600),
+        (r#"{"jsonrpc":"2.0","id":4,"method":"ping","id":5}"#, json!(5), -32600),
+        (r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#, Value::Null, -32600),
+        (long.as_str(), json!(5), -32600),
+    ] {
+        wire.write(line).await;
+        assert_eq!(refused(&wire.receive().await), (id, code), "{line}");
+    }
+    assert!(parrot.seen().is_empty());
+    assert_eq!(wire.request(&ping(6)).await["result"], json!({}));
+}
+
+#[tokio::test]
+async fn a_session_begins_once_and_before_everything_else() {
+    let (_, mut wire) = parrot(Limits::default());
+    assert_eq!(refused(&wire.request(&ping(1)).await), (json!(1), -32600));
+    wire.session("2025-11-25").await;
+    let again = request(2, "initialize", json!({ "protocolVersion": "2025-06-18" }));
+    assert_eq!(refused(&wire.request(&again).await), (json!(2), -32600));
+    assert_eq!(wire.request(&ping(3)).await["result"], json!({}), "the first one goes on");
+}
+
+#[tokio::test]
+async fn without_stateful_revisions_there_is_no_session() {
+    let revisions = Revision::of(Era::Modern).collect();
+    let mut wire =
+        RawStdioClient::to(TestService::new(), DownstreamOptions { revisions, ..DownstreamOptions::default() });
+    let refusal = wire.request(&request(1, "initialize", json!({ "protocolVersion": "2025-11-25" }))).await;
+    assert_eq!(refused(&refusal), (json!(1), -32022));
+    assert_eq!(refusal["error"]["data"], json!({ "supported": [MODERN], "requested": "2025-11-25" }));
+}
+
+#[tokio::test]
+async fn an_id_is_used_by_one_request_at_a_time_and_there_are_not_too_many() {
+    for era in [Era::Legacy, Era::Modern] {
+        let (parrot, mut wire) = parrot(Limits { concurrent_requests: 2, ..Limits::default() });
+        let spoken = |message| if era == Era::Modern { stateless(message, MODERN) } else { message };
+        if era == Era::Legacy {
+            wire.session("2025-11-25").await;
+        }
+        wire.send(&spoken(call("a", "wait"))).await;
+        assert_eq!(refused(&wire.request(&spoken(call("a", "echo"))).await), (json!("a"), -32600), "{era}");
+        wire.send(&spoken(call("b", "wait"))).await;
+        assert_eq!(refused(&wire.request(&spoken(call("c", "echo"))).await), (json!("c"), -32603), "{era}");
+        assert_eq!(parrot.seen().len(), 2, "{era}: only those that wait");
+
+        wire.send(&notification("notifications/cancelled", json!({ "requestId": "a" }))).await;
+        while parrot.cancelled() == 0 {
+            tokio::task::yield_now().await;
+        }
+        let answer = wire.request(&spoken(call("c", "echo"))).await;
+        assert!(answer["result"].is_object(), "{era}: one left, so there is room: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_stateless_request_that_says_too_little_is_refused() {
+    let (parrot, mut wire) = parrot(Limits::default());
+    let mut mute = stateless(call(1, "echo"), MODERN);
+    mute["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!(7);
+    assert_eq!(refused(&wire.request(&mute).await), (json!(1), -32602));
+    let mut loud = stateless(call(1, "echo"), MODERN);
+    loud["params"]["_meta"]["io.modelcontextprotocol/logLevel"] = json!("shouting");
+    assert_eq!(refused(&wire.request(&loud).await), (json!(1), -32602));
+    assert_eq!(refused(&wire.request(&stateless(call(1, "echo"), "2027-01-01")).await), (json!(1), -32022));
+    assert_eq!(refused(&wire.request(&stateless(ping(1), MODERN)).await), (json!(1), -32601));
+    assert!(parrot.seen().is_empty());
+    assert!(wire.request(&stateless(call(1, "echo"), MODERN)).await["result"].is_object(), "the id was never in use");
+}
+
+#[tokio::test]
+async fn answers_to_questions_that_were_not_asked_are_refused() {
+    let (parrot, mut wire) = parrot(Limits::default());
+    for (key, value) in [
+        ("inputResponses", json!([1])),
+        ("inputResponses", json!({ "name": 7 })),
+        ("requestState", json!(7)),
+        ("requestState", json!("made up")),
+    ] {
+        let mut retry = stateless(call(1, "ask"), MODERN);
+        retry["params"][key] = value.clone();
+        assert_eq!(refused(&wire.request(&retry).await), (json!(1), -32602), "{key}: {value}");
+    }
+    assert!(parrot.seen().is_empty());
+}
+
+#[tokio::test]
+async fn the_questions_that_were_not_answered_are_asked_again() {
+    let (_, mut wire) = parrot(Limits::default());
+    let mut asked = wire.request(&stateless(call(1, "ask"), MODERN)).await;
+    let mut retry = stateless(call(2, "ask"), MODERN);
+    for _ in 0..2 {
+        assert_eq!(asked["result"]["inputRequests"]["name"]["method"], "elicitation/create", "{asked}");
+        retry["params"]["requestState"] = asked["result"]["requestState"].clone();
+        retry["params"]["inputResponses"] = json!({ "age": { "action": "accept" } });
+        asked = wire.request(&retry).await;
+    }
+    retry["params"]["requestState"] = asked["result"]["requestState"].clone();
+    retry["params"]["inputResponses"] = json!({ "name": { "action": "decline" } });
+    let answer = wire.request(&retry).await;
+    assert!(answer["result"]["content"][0]["text"].as_str().unwrap().contains("decline"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_caller_that_refuses_a_question_is_taken_at_its_word() {
+    let (_, mut wire) = parrot(Limits::default());
+    wire.session("2025-11-25").await;
+    let question = wire.request(&call(1, "ask")).await;
+    assert_eq!(question["method"], "elicitation/create");
+    let error = json!({ "code": -1, "message": "not now" });
+    let answer = wire.request(&json!({ "jsonrpc": "2.0", "id": question["id"], "error": error })).await;
+    assert_eq!((&answer["id"], &answer["error"]), (&json!(1), &error));
+}
+
+#[tokio::test]
+async fn a_caller_that_cannot_be_asked_is_not_asked() {
+    let (_, mut wire) = parrot(Limits::default());
+    // Elicitation came later than this revision.
+    wire.session("2025-03-26").await;
+    assert_eq!(refused(&wire.request(&call(1, "ask")).await), (json!(1), -32601));
+}
+
+#[tokio::test]
+async fn subscriptions_are_bounded_and_end_when_the_caller_says_so() {
+    let (_, mut wire) = parrot(Limits { concurrent_requests: 1, ..Limits::default() });
+    wire.session("2025-11-25").await;
+    let subscribe = |id: u64, uri: &str| request(id, "resources/subscribe", json!({ "uri": uri }));
+    assert_eq!(refused(&wire.request(&request(1, "resources/subscribe", json!({}))).await), (json!(1), -32602));
+    assert_eq!(wire.request(&subscribe(2, "memo://one")).await["result"], json!({}));
+    assert_eq!(refused(&wire.request(&subscribe(3, "memo://two")).await), (json!(3), -32603));
+    wire.send(&call(4, "change")).await;
+    let mut heard = [wire.receive().await, wire.receive().await];
+    heard.sort_by_key(|message| message["id"].is_null());
+    assert_eq!(heard[0]["id"], 4);
+    assert_eq!(heard[1]["method"], "notifications/resources/updated");
+
+    let unsubscribe = request(5, "resources/unsubscribe", json!({ "uri": "memo://one" }));
+    assert_eq!(wire.request(&unsubscribe).await["result"], json!({}));
+    assert_eq!(wire.request(&call(6, "change")).await["id"], 6);
+    assert_eq!(wire.request(&ping(7)).await["id"], 7, "nothing is told any more");
+    assert_eq!(wire.request(&subscribe(8, "memo://two")).await["result"], json!({}), "there is room again");
+}
+
+#[tokio::test]
+async fn a_log_level_nobody_knows_is_refused() {
+    let (_, mut wire) = parrot(Limits::default());
+    wire.session("2025-11-25").await;
+    let level = |id: u64, level: &str| request(id, "logging/setLevel", json!({ "level": level }));
+    assert_eq!(refused(&wire.request(&level(1, "shouting")).await), (json!(1), -32602));
+    assert_eq!(wire.request(&level(2, "emergency")).await["result"], json!({}));
+    assert_eq!(wire.request(&call(3, "count")).await["id"], 3, "its logs are less urgent");
+}
