@@ -11,13 +11,13 @@
 //! service returns one too, so that a relay is a function from request to exchange. Notifications outside an exchange
 //! are in [`crate::notice`]; a task outlives the exchange that created it and is named by its outcome.
 
-mod timer_pool;
-mod server_request;
 mod cancel_handle;
-mod timeouts;
 mod core;
 mod pending_io;
 mod request;
+mod server_request;
+mod timeouts;
+mod timer_pool;
 
 use std::{
     fmt,
@@ -32,16 +32,16 @@ use futures_util::{
     stream::FuturesUnordered,
 };
 
-pub use server_request::{Answer, ServerRequest, ServerRequestId, Cause, ServerRequestDetails};
 pub use cancel_handle::CancelHandle;
-pub use timeouts::ExchangeTimeouts;
 pub use pending_io::PendingIo;
 pub use request::{Handover, LogLevel, Progress, Request};
+pub use server_request::{Answer, Cause, ServerRequest, ServerRequestDetails, ServerRequestId};
+pub use timeouts::ExchangeTimeouts;
 
 use self::core::Core;
 pub(crate) use self::{
-    timer_pool::{PooledTimer, TimerPool},
     pending_io::ReadyFlag,
+    timer_pool::{PooledTimer, TimerPool},
 };
 use crate::{
     error::{TimeoutKind, WireError},
@@ -86,9 +86,9 @@ pub struct Feed {
     core: Arc<Core>,
 }
 
-/// Event of an exchange.
+/// Event of an exchange. `O` is the type of its outcome: [`Outcome`], or that of a layer above the wire.
 #[derive(Debug)]
-pub enum ExchangeEvent {
+pub enum ExchangeEvent<O = Outcome> {
     /// `progress`, `total`, `message` as received, without the progress token.
     Progress(Raw),
     /// `level`, `logger`, `data` as received.
@@ -98,7 +98,7 @@ pub enum ExchangeEvent {
     /// The server cancelled this request.
     Withdrawn(ServerRequestId),
     /// The outcome; no event follows.
-    Ended(Outcome),
+    Ended(O),
 }
 
 /// How an exchange ended.
@@ -135,6 +135,19 @@ pub trait ServerRequestHandler: Send + Sync {
     fn ambiguous(&self, _request: &ServerRequestDetails) {}
 }
 
+impl<O> ExchangeEvent<O> {
+    /// Converts the outcome; leaves all other events unchanged.
+    pub fn map_outcome<P>(self, convert: impl FnOnce(O) -> P) -> ExchangeEvent<P> {
+        match self {
+            Self::Progress(params) => ExchangeEvent::Progress(params),
+            Self::Log(params) => ExchangeEvent::Log(params),
+            Self::ServerRequest(request) => ExchangeEvent::ServerRequest(request),
+            Self::Withdrawn(id) => ExchangeEvent::Withdrawn(id),
+            Self::Ended(outcome) => ExchangeEvent::Ended(convert(outcome)),
+        }
+    }
+}
+
 impl Outcome {
     /// Outcome of an exchange whose end was already read.
     fn already_ended() -> Self {
@@ -150,7 +163,8 @@ pub fn pair(timeouts: ExchangeTimeouts, unread: usize) -> (Exchange, Feed) {
 /// As [`pair`], with timers from the pool of a connection.
 pub(crate) fn pair_with(timeouts: ExchangeTimeouts, unread: usize, timers: Option<TimerPool>) -> (Exchange, Feed) {
     let core = Arc::new(Core::new(timeouts, unread));
-    let source = Source::Feed { core: Arc::clone(&core), timer: PooledTimer::new(timers), pending_io: PendingIo::none() };
+    let source =
+        Source::Feed { core: Arc::clone(&core), timer: PooledTimer::new(timers), pending_io: PendingIo::none() };
     (Exchange { source, ended: false }, Feed { core })
 }
 
@@ -239,7 +253,11 @@ impl Exchange {
     }
 
     /// Waits for the outcome; passes server requests to `handler` and all other events to `see`.
-    pub async fn outcome_with(mut self, handler: Option<&dyn ServerRequestHandler>, mut see: impl FnMut(&ExchangeEvent)) -> Outcome {
+    pub async fn outcome_with(
+        mut self,
+        handler: Option<&dyn ServerRequestHandler>,
+        mut see: impl FnMut(&ExchangeEvent),
+    ) -> Outcome {
         let mut answering = FuturesUnordered::new();
         let mut open: Vec<(ServerRequestId, AbortHandle)> = Vec::new();
         loop {
@@ -284,7 +302,12 @@ impl Drop for Exchange {
 }
 
 /// Polls for the next event of the feed, or a timeout.
-fn poll_feed(core: &Core, timer: &mut PooledTimer, pending_io: &mut PendingIo, context: &mut Context<'_>) -> Poll<Option<ExchangeEvent>> {
+fn poll_feed(
+    core: &Core,
+    timer: &mut PooledTimer,
+    pending_io: &mut PendingIo,
+    context: &mut Context<'_>,
+) -> Poll<Option<ExchangeEvent>> {
     if pending_io.is_pending() {
         // Events caused by this I/O are read right below, so the caller need not be woken for them.
         core.clear_caller_waker();

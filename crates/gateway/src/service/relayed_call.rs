@@ -1,4 +1,4 @@
-//! A call of the host as an exchange of the wire: what happens passes through, and its end is said in the wire's words.
+//! A call of the host as an exchange of the wire: passes events through and converts the outcome.
 
 use std::{
     fmt,
@@ -9,53 +9,47 @@ use std::{
 use serde_json::json;
 use toolway_config::ServerName;
 use toolway_host::{
-    call::{CallError, CallHappening, CallKind, CallOutcome, Relay},
+    call::{CallError, CallKind, CallOutcome, Relay},
     policy::Refusal,
 };
 use toolway_wire::{
     down::Caller,
-    exchange::{Between, Exchange, Happening, Outcome},
+    exchange::{ExchangeInterceptor, Exchange, ExchangeEvent, Outcome},
     json::Raw,
     message::RpcError,
     task::Task,
 };
 
-use super::{tasks::GatewayTasks, uris::Here};
+use super::{tasks::GatewayTasks, uris::PublicUris};
 
-/// A call under way for a caller of ours.
-pub(super) struct Relaying {
+/// A call in flight for a caller of the gateway.
+pub(super) struct RelayedCall {
     relay: Relay,
     kind: CallKind,
-    here: Option<Here>,
+    uris: Option<PublicUris>,
 }
 
-impl Relaying {
-    /// `here`: where what it says is put under the names that things have here.
-    pub(super) fn new(relay: Relay, kind: CallKind, here: Option<Here>) -> Self {
-        Self { relay, kind, here }
+impl RelayedCall {
+    /// `uris`: converts the URIs of the server to public URIs; `None` if the server is served under its own names.
+    pub(super) fn new(relay: Relay, kind: CallKind, uris: Option<PublicUris>) -> Self {
+        Self { relay, kind, uris }
     }
 
-    fn named_here(&self, outcome: Outcome) -> Outcome {
-        // What went to nobody says nothing of anybody's.
-        let Some((here, server)) = self.here.as_ref().zip(self.relay.server()) else { return outcome };
+    fn with_public_uris(&self, outcome: Outcome) -> Outcome {
+        // A call that reached no server contains none of its URIs.
+        let Some((uris, server)) = self.uris.as_ref().zip(self.relay.server()) else { return outcome };
         match outcome {
-            Outcome::Answered(result) => Outcome::Answered(here.put_back(result, server)),
-            Outcome::Refused(error) => Outcome::Refused(here.put_back_in(error, server)),
+            Outcome::Answered(result) => Outcome::Answered(uris.to_public(result, server)),
+            Outcome::Refused(error) => Outcome::Refused(uris.to_public_error(error, server)),
             other => other,
         }
     }
 }
 
-impl Between for Relaying {
-    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Happening>> {
-        self.relay.poll_next(context).map(|happening| {
-            Some(match happening? {
-                CallHappening::Progress(params) => Happening::Progress(params),
-                CallHappening::Log(params) => Happening::Log(params),
-                CallHappening::Ask(ask) => Happening::Ask(ask),
-                CallHappening::Withdrawn(ask) => Happening::Withdrawn(ask),
-                CallHappening::Ended(outcome) => Happening::Ended(self.named_here(said(outcome, self.kind))),
-            })
+impl ExchangeInterceptor for RelayedCall {
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<ExchangeEvent>> {
+        self.relay.poll_next(context).map(|event| {
+            Some(event?.map_outcome(|outcome| self.with_public_uris(wire_outcome(outcome, self.kind))))
         })
     }
 
@@ -68,32 +62,32 @@ impl Between for Relaying {
     }
 }
 
-/// A call that may be handed over to a task, whose name is then one of ours.
+/// A call that may become a task of its server; replaces the task id by a sealed one.
 #[derive(Debug)]
-pub(super) struct Renamed {
+pub(super) struct TaskRenamer {
     exchange: Exchange,
     tasks: Arc<GatewayTasks>,
     server: ServerName,
     principal: Arc<str>,
 }
 
-impl Renamed {
+impl TaskRenamer {
     pub(super) fn new(exchange: Exchange, tasks: &Arc<GatewayTasks>, server: ServerName, caller: &Caller) -> Self {
         Self { exchange, tasks: Arc::clone(tasks), server, principal: Arc::clone(&caller.principal) }
     }
 
-    fn handed(&self, task: Task) -> Outcome {
-        match self.tasks.named(task, &self.server, &self.principal) {
+    fn rename_task(&self, task: Task) -> Outcome {
+        match self.tasks.with_sealed_id(task, &self.server, &self.principal) {
             Ok(task) => Outcome::HandedOff(Box::new(task)),
             Err(error) => Outcome::Refused(error),
         }
     }
 }
 
-impl Between for Renamed {
-    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Happening>> {
+impl ExchangeInterceptor for TaskRenamer {
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<ExchangeEvent>> {
         self.exchange.poll_next(context).map(|happening| match happening {
-            Some(Happening::Ended(Outcome::HandedOff(task))) => Some(Happening::Ended(self.handed(*task))),
+            Some(ExchangeEvent::Ended(Outcome::HandedOff(task))) => Some(ExchangeEvent::Ended(self.rename_task(*task))),
             other => other,
         })
     }
@@ -107,8 +101,8 @@ impl Between for Renamed {
     }
 }
 
-/// The end of a call, as the wire says it.
-fn said(outcome: CallOutcome, kind: CallKind) -> Outcome {
+/// Converts the outcome of a call.
+fn wire_outcome(outcome: CallOutcome, kind: CallKind) -> Outcome {
     match outcome {
         CallOutcome::Answered(result) => Outcome::Answered(result),
         CallOutcome::HandedOff(task) => Outcome::HandedOff(task),
@@ -116,11 +110,14 @@ fn said(outcome: CallOutcome, kind: CallKind) -> Outcome {
         CallOutcome::Refused(refusal) => refused(&refusal, kind),
         CallOutcome::Failed(CallError::Server(error)) => Outcome::Refused(error),
         CallOutcome::Failed(error) => failed(&error.to_string(), kind),
-        CallOutcome::TimedOut { clock, limit } => failed(&format!("no answer within {limit:?} ({clock})"), kind),
+        CallOutcome::TimedOut { kind: timeout, limit } => {
+            failed(&format!("no answer within {limit:?} ({timeout})"), kind)
+        },
     }
 }
 
-/// What was not sent. What is wrong with the request is the caller's to mend; the rest a model can read and react to.
+/// A call that was not sent. An invalid request is a JSON-RPC error; any other reason becomes a tool
+/// result that a model can read.
 fn refused(refusal: &Refusal, kind: CallKind) -> Outcome {
     let error = |code| Outcome::Refused(RpcError::new(code, &refusal.to_string()));
     match refusal {
@@ -131,7 +128,7 @@ fn refused(refusal: &Refusal, kind: CallKind) -> Outcome {
         Refusal::Disabled(_)
         | Refusal::Denied { .. }
         | Refusal::Declined { .. }
-        | Refusal::NobodyToAsk(_)
+        | Refusal::ApproverUnavailable(_)
         | Refusal::Busy { .. }
         | Refusal::TooMany { .. }
         | Refusal::Changed(_)
@@ -139,7 +136,7 @@ fn refused(refusal: &Refusal, kind: CallKind) -> Outcome {
     }
 }
 
-/// A failure on the way: of a tool it is a result that says so, so that a model can react.
+/// A failed call: for a tool, a result with `isError`, so that a model can react.
 fn failed(message: &str, kind: CallKind) -> Outcome {
     match kind {
         CallKind::Tool => Outcome::Answered(Raw::of(&json!({
@@ -152,8 +149,8 @@ fn failed(message: &str, kind: CallKind) -> Outcome {
     }
 }
 
-impl fmt::Debug for Relaying {
+impl fmt::Debug for RelayedCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Relaying").field("relay", &self.relay).finish_non_exhaustive()
+        f.debug_struct("RelayedCall").field("relay", &self.relay).finish_non_exhaustive()
     }
 }

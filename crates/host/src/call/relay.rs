@@ -20,7 +20,6 @@ use toolway_config::ServerName;
 use toolway_wire::{
     error::WireError,
     exchange::{Answer, ServerRequest, ServerRequestHandler, ServerRequestId, ExchangeEvent, Outcome},
-    json::Raw,
     message::RpcError,
 };
 
@@ -53,20 +52,8 @@ pub struct Relay {
     server: Option<ServerName>,
 }
 
-/// What happens in a call.
-#[derive(Debug)]
-pub enum CallEvent {
-    /// `progress`, `total`, `message` as they came.
-    Progress(Raw),
-    /// `level`, `logger`, `data` as they came.
-    Log(Raw),
-    /// A server request. Dropping it leaves it unanswered.
-    ServerRequest(ServerRequest),
-    /// It no longer does.
-    Withdrawn(ServerRequestId),
-    /// The one end.
-    Ended(CallOutcome),
-}
+/// Event of a call: the events of its exchange, with the outcome of the call.
+pub type CallEvent = ExchangeEvent<CallOutcome>;
 
 enum Stage {
     /// Running the stages up to sending.
@@ -113,32 +100,30 @@ impl Relay {
                     Poll::Ready((recording, Err(outcome))) => return self.end(recording, outcome),
                 },
                 Stage::InFlight(sent, recording) => {
-                    let happening = match sent.exchange.poll_next(context) {
-                        Poll::Pending => return Poll::Pending,
-                        Poll::Ready(happening) => happening,
-                    };
-                    let over =
-                        || ExchangeEvent::Ended(Outcome::Failed(WireError::Ended("the exchange had already ended".to_owned())));
-                    match happening.unwrap_or_else(over) {
-                        ExchangeEvent::Progress(params) => {
-                            recording.count_progress();
-                            return Poll::Ready(Some(CallEvent::Progress(params)));
-                        }
-                        ExchangeEvent::Log(params) => return Poll::Ready(Some(CallEvent::Log(params))),
-                        ExchangeEvent::ServerRequest(ask) => match sent.park(&self.host.slots, &self.request.caller) {
-                            Ok(()) => {
-                                recording.count_server_request(&ask.details.method);
-                                return Poll::Ready(Some(CallEvent::ServerRequest(ask)));
-                            }
-                            Err(full) => {
-                                ask.answer(Answer::Refused(RpcError::new(RpcError::INTERNAL, &full.to_string())))
-                            }
-                        },
-                        ExchangeEvent::Withdrawn(ask) => return Poll::Ready(Some(CallEvent::Withdrawn(ask))),
+                    let Poll::Ready(event) = sent.exchange.poll_next(context) else { return Poll::Pending };
+                    match event.unwrap_or_else(already_ended) {
                         ExchangeEvent::Ended(outcome) => {
                             if let Some(ended) = self.finish(outcome) {
                                 return ended;
                             }
+                        }
+                        ExchangeEvent::ServerRequest(request) => {
+                            match sent.park(&self.host.slots, &self.request.caller) {
+                                Ok(()) => {
+                                    recording.count_server_request(&request.details.method);
+                                    return Poll::Ready(Some(ExchangeEvent::ServerRequest(request)));
+                                }
+                                Err(full) => {
+                                    let error = RpcError::new(RpcError::INTERNAL, &full.to_string());
+                                    request.answer(Answer::Refused(error));
+                                }
+                            }
+                        }
+                        event => {
+                            if matches!(event, ExchangeEvent::Progress(_)) {
+                                recording.count_progress();
+                            }
+                            return Poll::Ready(Some(event.map_outcome(CallOutcome::from)));
                         }
                     }
                 }
@@ -179,21 +164,21 @@ impl Relay {
         let mut answering = FuturesUnordered::new();
         let mut open: Vec<(ServerRequestId, AbortHandle)> = Vec::new();
         loop {
-            let happening = tokio::select! {
-                happening = self.next() => happening,
+            let event = tokio::select! {
+                event = self.next() => event,
                 Some(_) = answering.next(), if !answering.is_empty() => continue,
             };
-            match happening {
+            match event {
                 Some(CallEvent::Ended(outcome)) => return outcome,
-                Some(CallEvent::ServerRequest(ask)) => {
+                Some(CallEvent::ServerRequest(request)) => {
                     let (handle, registration) = AbortHandle::new_pair();
-                    open.push((ask.details.id, handle));
-                    answering.push(Abortable::new(answer(self.face(), ask), registration));
+                    open.push((request.details.id, handle));
+                    answering.push(Abortable::new(answer(self.client_features(), request), registration));
                 }
-                Some(CallEvent::Withdrawn(ask)) => {
+                Some(CallEvent::Withdrawn(id)) => {
                     // The answer is no longer needed.
-                    open.iter().filter(|(open, _)| *open == ask).for_each(|(_, handle)| handle.abort());
-                    see(&CallEvent::Withdrawn(ask));
+                    open.iter().filter(|(open, _)| *open == id).for_each(|(_, handle)| handle.abort());
+                    see(&CallEvent::Withdrawn(id));
                 }
                 Some(other) => see(&other),
                 None => return CallOutcome::Cancelled,
@@ -202,9 +187,9 @@ impl Relay {
     }
 
     /// The client features that the ports of the host offer to the server of this call.
-    fn face(&self) -> Option<ClientFeatures> {
+    fn client_features(&self) -> Option<ClientFeatures> {
         match &self.stage {
-            Stage::InFlight(sent, _) => Some(self.host.context.face(sent.connection.name())),
+            Stage::InFlight(sent, _) => Some(self.host.context.features(sent.connection.name())),
             Stage::Preparing(_) | Stage::Cancelled | Stage::Ended => None,
         }
     }
@@ -244,6 +229,11 @@ impl Relay {
     }
 }
 
+/// The end of an exchange whose outcome was already read.
+fn already_ended() -> ExchangeEvent {
+    ExchangeEvent::Ended(Outcome::Failed(WireError::Ended("the exchange had already ended".to_owned())))
+}
+
 /// Returns the outcome of a call that was preempted by another one.
 fn preempted(sent: &InFlightCall) -> Option<CallOutcome> {
     let (server, waited) = (sent.connection.name().clone(), sent.preempted_after()?);
@@ -272,12 +262,12 @@ fn is_suspicious(error: &WireError) -> bool {
     }
 }
 
-async fn answer(face: Option<ClientFeatures>, ask: ServerRequest) {
-    let answer = match face {
-        Some(face) => face.answer(ask.details.clone()).await,
+async fn answer(features: Option<ClientFeatures>, request: ServerRequest) {
+    let answer = match features {
+        Some(features) => features.answer(request.details.clone()).await,
         None => Answer::Unavailable,
     };
-    ask.answer(answer);
+    request.answer(answer);
 }
 
 impl fmt::Debug for Relay {
