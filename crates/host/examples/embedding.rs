@@ -14,9 +14,10 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 use tokio::task::JoinSet;
 use toolway_host::{
-    connection::{DialOptions, Program, ServerAddress, dial},
+    connection::{Program, ServerAddress},
     keeper::{self, KeeperHandle, CleanupGuarantee},
 };
+use toolway_testkit::direct_peer::{self, DirectOptions};
 use toolway_wire::up::Peer;
 
 /// An input line.
@@ -36,7 +37,7 @@ async fn run() -> io::Result<()> {
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     let (mut ends, mut peers) = (JoinSet::new(), Vec::new());
     while let Some(wanted) = next(&mut lines, &mut ends).await? {
-        match dial(&ServerAddress::Process(wanted.program()), options()).await {
+        match direct_peer::connect(&ServerAddress::Process(wanted.program()), options()).await {
             Ok(peer) => {
                 say(&json!({ "ready": peers.len(), "custody": custody() }))?;
                 ends.spawn(end_of(peer.clone(), peers.len()));
@@ -62,8 +63,8 @@ async fn end_of(peer: Peer, number: usize) -> Value {
     json!({ "ended": number, "why": peer.closed().await.to_string() })
 }
 
-fn options() -> DialOptions {
-    DialOptions { environment: std::env::vars_os().collect(), keeper: keeper(), ..DialOptions::default() }
+fn options() -> DirectOptions {
+    DirectOptions { environment: std::env::vars_os().collect(), keeper: keeper(), ..DirectOptions::default() }
 }
 
 fn keeper() -> KeeperHandle {

@@ -1,21 +1,21 @@
-//! One server, from where it is to the last close. A [`Connection`] is a cheap handle; what owns the process or the
-//! session is the supervisor behind it.
+//! The connection to one server, from its address to its last close. A [`Connection`] is a cheap handle; the supervisor
+//! behind it owns the process or the session.
 //!
-//! What a server *offers* is kept in [`crate::catalog`]; whether a call may go out is decided in [`crate::policy`].
-//! Nothing here knows tools by name. [`dial`](mod@dial) is the one way in; the words and the wire are
-//! [`toolway_wire::up`]'s.
+//! [`crate::catalog`] keeps what a server offers; [`crate::policy`] decides whether a call may be sent. Nothing here
+//! knows tools by name. Every connection is opened by `dial`; [`toolway_wire::up`] implements the protocol
+//! and the transports.
 
 pub mod address;
 pub mod backoff;
-pub mod client_face;
-pub mod dial;
+pub mod client_features;
+mod dial;
 pub mod environment;
 pub mod era_memory;
 mod in_process;
-pub mod last_words;
-pub mod lines;
-mod live;
-mod sent;
+pub mod stderr_tail;
+mod handle;
+mod in_flight_call;
+pub mod pool;
 pub mod session_memory;
 pub mod set;
 pub mod sign_in;
@@ -23,27 +23,27 @@ pub mod state;
 pub mod stdio;
 mod supervisor;
 pub mod tap;
-mod uses;
+mod usage;
 pub mod view;
-mod waking;
+mod wake;
 pub mod wanted;
 
 pub use address::ServerAddress;
-pub use dial::{DialError, DialOptions, dial};
+pub use dial::{DialError, TapFactory};
 pub use era_memory::DiskEraMemory;
-pub use last_words::LastWords;
-pub use lines::{CapabilityProfile, LineStatus, OwnChange, OwnLog};
-pub use live::Connection;
-pub use sent::Sent;
+pub use stderr_tail::StderrTail;
+pub use pool::{CapabilityProfile, CallerConnectionStatus, CallerListChange, CallerLog};
+pub use handle::Connection;
+pub use in_flight_call::InFlightCall;
 pub use session_memory::SessionMemory;
-pub use set::{Applied, Changed, Effect, Happened, Plan, WantedSet};
-pub use state::{NotConnected, Phase, ServerStatus, Stopped, TransportKind};
+pub use set::{AppliedPlan, Effect, Plan, ServerChange, ServerPlanResult, WantedSet};
+pub use state::{NotConnected, Phase, ServerStatus, StopReason, TransportKind};
 pub use stdio::Program;
 pub use wanted::{Lists, WantedServer, Way};
 
-pub(crate) use dial::Dialler;
-pub(crate) use live::{Hearing, Order};
-pub(crate) use sent::Seat;
-pub(crate) use supervisor::{Cataloguing, Surroundings, Turns, supervise};
-pub(crate) use uses::Ear;
-pub(crate) use waking::Ready;
+pub(crate) use dial::Dialer;
+pub(crate) use handle::{ListingLookup, SupervisorCommand};
+pub(crate) use in_flight_call::Lease;
+pub(crate) use supervisor::{CatalogSink, HostContext, StartLimiter, supervise};
+pub(crate) use usage::ListenerGuard;
+pub(crate) use wake::ReadyPeer;

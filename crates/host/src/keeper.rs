@@ -1,41 +1,39 @@
-//! One keeper for all programs of a host: nothing that was started outlives us, however we end.
+//! The keeper process: it ends all server processes and their children when the host ends, however the host ends.
 //!
-//! The keeper is our own executable in another role: a small process that starts the servers, adopts whatever they
-//! leave behind, and ends all of it when a server is let go or when we are gone. This file is the door: who lends an
-//! executable, and what custody there is.
+//! The keeper is our own executable in another role: a small process that starts the servers, adopts their orphaned
+//! children, and ends all of them when a server is closed or the host is gone.
 //!
-//! Only Linux has what this needs, and all of it is in `linux`. What other systems have instead is in `elsewhere`:
-//! nothing, and a sentence for [`Custodian::custody`].
+//! Only Linux supports it (`linux`). On other systems (`unsupported`), [`KeeperHandle::cleanup`] gives the reason.
 
-mod custodian;
+mod handle;
 #[cfg(not(target_os = "linux"))]
-mod elsewhere;
-mod how_ended;
+mod unsupported;
+mod process_exit;
 #[cfg(target_os = "linux")]
 mod linux;
-mod patience;
+mod shutdown_timeouts;
 
 #[cfg(not(target_os = "linux"))]
-use elsewhere as system;
+use unsupported as system;
 #[cfg(target_os = "linux")]
 use linux as system;
 
-pub use custodian::{Custodian, Custody};
-pub use patience::Patience;
+pub use handle::{KeeperHandle, CleanupGuarantee};
+pub use shutdown_timeouts::ShutdownTimeouts;
 
-pub use how_ended::HowEnded;
+pub use process_exit::ProcessExit;
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{Link, NotStarted, Start, Ward};
+pub(crate) use linux::{KeeperConnection, NotStarted, ProgramSpec, KeeperChild};
 
-/// Lends this program's executable to the keeper: the first statement of `main`.
+/// Lets this executable also run as the keeper process. Must be the first statement of `main`.
 ///
-/// In the ordinary role it returns at once, and from then on [`Custodian::default`] starts programs through a keeper.
-/// In the keeper's role it keeps, and ends the process. Where it stands later than the first statement, what comes
-/// before it happens in the keeper too. Where the system has no keeper, it does nothing.
+/// In the host it returns at once, and [`KeeperHandle::default`] then starts programs through a keeper process. In the
+/// keeper process it runs the keeper and exits. Statements before it are executed in the keeper too. On systems without
+/// keeper it does nothing.
 ///
-/// A program that lends its executable becomes a child subreaper when its first server is started: what its other
-/// children leave behind becomes its own child too, instead of process 1's.
-pub fn lend() {
-    system::play_if_cast();
-    custodian::lent();
+/// The program becomes a child subreaper when its first server is started: orphans of its other children become its own
+/// children, instead of those of process 1.
+pub fn run_if_keeper() {
+    system::run_if_keeper();
+    handle::enable_own_executable();
 }

@@ -1,22 +1,22 @@
 //! Files and folders that only the user may read.
 //!
-//! On a Unix that is said when they are made. Elsewhere they inherit it from the user's own folders, in which they are.
+//! On Unix they are created with private permissions; elsewhere they inherit the permissions of the user's folders.
 
 use std::{fs::OpenOptions, io, path::Path};
 
 use toolway_config::ownership;
 
-/// Makes a folder, and those above it that are missing, for the user alone.
+/// Creates a private folder and its missing parents.
 pub fn make_folder(folder: &Path) -> io::Result<()> {
-    ownership::make_private_folder(folder)
+    ownership::create_private_folder(folder)
 }
 
-/// How to open a file for writing; where it is made, it is for the user alone.
+/// Options to open a file for writing; a new file is private.
 pub fn to_write() -> OpenOptions {
-    ownership::to_write_privately()
+    ownership::private_write_options()
 }
 
-/// Who runs us, as a file names its owner.
+/// User id of this process, as in the owner of a file.
 pub fn user() -> u32 {
-    ownership::user()
+    ownership::current_user()
 }

@@ -1,8 +1,8 @@
 //! A small file of the state directory that several processes share.
 //!
-//! It is for its owner's eyes (0600, in a folder of 0700), written to a neighbour and renamed by whoever holds the
-//! lock, so that nobody reads half of it; and it is read only when it is a plain file of ours that nobody else can
-//! write, within a bound. What stands in it is its user's business.
+//! It is private to its owner (0600, in a folder of 0700). A writer holds a lock, writes to a temporary file and renames
+//! it, so that no reader sees half of it. It is read only if it is a regular file of this user, not writable by others, and
+//! within its size limit.
 
 use std::{
     ffi::OsString,
@@ -16,58 +16,58 @@ use toolway_config::ownership;
 
 use crate::private_file;
 
-/// One file, at a path that came in as a value.
+/// A state file at a given path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateFile {
     path: PathBuf,
-    most: usize,
+    max: usize,
 }
 
-/// Why a file is not read.
+/// Why a state file is not read.
 #[derive(Debug, thiserror::Error)]
 pub enum UnreadableState {
-    /// The system says no.
+    /// Reading failed.
     #[error("cannot be read: {0}")]
     Unreadable(#[from] io::Error),
-    /// It is not what we write.
-    #[error("is not a plain file")]
+    /// It is not a regular file.
+    #[error("is not a regular file")]
     NotPlain,
-    /// It belongs to somebody else.
+    /// It belongs to another user.
     #[error("belongs to another user")]
     OfAnother,
-    /// Somebody else can write it.
-    #[error("can be written by others")]
+    /// Other users can write it.
+    #[error("can be written by other users")]
     OpenToOthers,
-    /// It is larger than anything we write.
+    /// It exceeds its size limit.
     #[error("is larger than {0} bytes")]
     TooLarge(usize),
 }
 
-/// The right to write; let go when it is dropped.
+/// The right to write; released when dropped.
 #[derive(Debug)]
 pub struct StateLock(#[expect(dead_code, reason = "the lock is held as long as the file is open")] File);
 
-/// How long another process may hold the lock.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// The wait between attempts to get it.
-const ATTEMPT: Duration = Duration::from_millis(5);
+/// How long to wait for the lock.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
+/// Time between attempts to get the lock.
+const LOCK_RETRY: Duration = Duration::from_millis(5);
 
 // === impl StateFile ===
 
 impl StateFile {
-    /// The file at `path`, of at most `most` bytes. It and its folder are made when there is something to write.
-    pub fn at(path: impl Into<PathBuf>, most: usize) -> Self {
-        Self { path: path.into(), most }
+    /// The file at `path`, of at most `max` bytes. The file and its folder are created on first write.
+    pub fn at(path: impl Into<PathBuf>, max: usize) -> Self {
+        Self { path: path.into(), max }
     }
 
-    /// Where it is.
+    /// Path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What stands in it; `None` where there is no file.
+    /// Reads the content; `None` if there is no file.
     pub fn read(&self) -> Result<Option<Vec<u8>>, UnreadableState> {
-        // Looked at before it is opened: to open a pipe would wait for its writer.
+        // Checked before opening: opening a named pipe would block.
         match fs::symlink_metadata(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error.into()),
@@ -77,33 +77,33 @@ impl StateFile {
         let file = File::open(&self.path)?;
         check(&file)?;
         let mut text = Vec::new();
-        file.take(self.most as u64 + 1).read_to_end(&mut text)?;
-        if self.most < text.len() { Err(UnreadableState::TooLarge(self.most)) } else { Ok(Some(text)) }
+        file.take(self.max as u64 + 1).read_to_end(&mut text)?;
+        if self.max < text.len() { Err(UnreadableState::TooLarge(self.max)) } else { Ok(Some(text)) }
     }
 
-    /// Waits a moment for the right to write.
+    /// Locks the file for writing; waits up to [`LOCK_TIMEOUT`].
     pub fn lock(&self) -> io::Result<StateLock> {
         let folder = self.path.parent().unwrap_or(Path::new("."));
         private_file::make_folder(folder)?;
-        // Never removed: whoever waits for it waits for this very file.
+        // Never removed, because waiting processes hold this very file.
         let file = private_file::to_write().create(true).truncate(false).open(self.beside(".lock"))?;
         let began = Instant::now();
         loop {
             match file.try_lock() {
                 Ok(()) => return Ok(StateLock(file)),
                 Err(TryLockError::Error(error)) => return Err(error),
-                Err(TryLockError::WouldBlock) if PATIENCE < began.elapsed() => {
+                Err(TryLockError::WouldBlock) if LOCK_TIMEOUT < began.elapsed() => {
                     return Err(io::Error::new(io::ErrorKind::TimedOut, "another process holds the lock"));
                 }
-                Err(TryLockError::WouldBlock) => std::thread::sleep(ATTEMPT),
+                Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_RETRY),
             }
         }
     }
 
-    /// Puts `text` in the place of what stood there.
+    /// Replaces the content by `text`.
     pub fn replace(&self, _lock: &StateLock, text: &[u8]) -> io::Result<()> {
-        if self.most < text.len() {
-            let problem = format!("{} bytes are more than the {} that are kept", text.len(), self.most);
+        if self.max < text.len() {
+            let problem = format!("{} bytes exceed the limit of {}", text.len(), self.max);
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, problem));
         }
         let next = self.beside(".new");
@@ -113,7 +113,7 @@ impl StateFile {
         fs::rename(&next, &self.path)
     }
 
-    /// Removes the file, if it is there.
+    /// Removes the file, if it exists.
     pub fn remove(&self, _lock: &StateLock) -> io::Result<()> {
         remove(&self.path)
     }
@@ -130,10 +130,10 @@ fn check(file: &File) -> Result<(), UnreadableState> {
     if !found.is_file() {
         return Err(UnreadableState::NotPlain);
     }
-    if ownership::stranger(&found, private_file::user()).is_some() {
+    if ownership::other_owner(&found, private_file::user()).is_some() {
         return Err(UnreadableState::OfAnother);
     }
-    if ownership::others_may_write(&found) {
+    if ownership::is_writable_by_others(&found) {
         return Err(UnreadableState::OpenToOthers);
     }
     Ok(())
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_and_nobody_else_can_read_it() {
+    fn written_content_is_read_back_and_private() {
         let folder = tempfile::tempdir().unwrap();
         let file = file(&folder);
         assert_eq!(file.read().unwrap(), None);
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_as_we_write_it_is_not_read() {
+    fn untrusted_file_is_not_read() {
         let folder = tempfile::tempdir().unwrap();
         let file = file(&folder);
         assert!(write(&file, b"longer than ten").is_err());
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_reads_half_of_it() {
+    fn readers_never_see_half_written_content() {
         let folder = tempfile::tempdir().unwrap();
         let file = file(&folder);
         write(&file, b"aaaaaaaa").unwrap();

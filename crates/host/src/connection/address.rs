@@ -1,37 +1,37 @@
-//! Where a server is: a program or an address, with nothing left to look up, and what of it must not be shown.
+//! The address of a server: a program or a URL, with all references resolved.
 
 use std::fmt;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use toolway_config::{
     Endpoint, Secret,
-    endpoint::{secrets_of_address, secrets_of_variables},
+    endpoint::{secrets_of_url, secrets_of_variables},
 };
 use url::Url;
 
 use super::{dial::DialError, era_memory, state::TransportKind, stdio::Program};
 
-/// Where a server is.
+/// Address of a server.
 #[derive(Clone, PartialEq, Eq)]
 pub enum ServerAddress {
-    /// A program, spoken to over its standard input and output.
+    /// A program, connected over stdin and stdout.
     Process(Program),
-    /// An address; which kind of HTTP is spoken there is found out.
+    /// A URL; the HTTP transport is detected.
     Http {
-        /// The address.
+        /// URL of the endpoint.
         url: Url,
-        /// Sent with every request, as configured.
+        /// Headers sent with every request.
         headers: HeaderMap,
     },
 }
 
 impl ServerAddress {
-    /// An address without headers of its own.
+    /// A URL without additional headers.
     pub fn http(url: Url) -> Self {
         Self::Http { url, headers: HeaderMap::new() }
     }
 
-    /// The address an endpoint of the configuration is.
+    /// Converts an endpoint of the configuration.
     pub(super) fn resolved(endpoint: Endpoint) -> Result<Self, DialError> {
         Ok(match endpoint {
             Endpoint::Process { command, arguments, variables, directory } => Self::Process(Program {
@@ -41,13 +41,13 @@ impl ServerAddress {
                 variables: variables.iter().map(|(name, value)| (name.into(), value.expose().into())).collect(),
             }),
             Endpoint::Http { url, headers, .. } => {
-                let bad_url = |_| DialError::Configuration("the address is none".to_owned());
+                let bad_url = |_| DialError::Configuration("invalid URL".to_owned());
                 Self::Http { url: Url::parse(url.expose()).map_err(bad_url)?, headers: header_map(&headers)? }
             }
         })
     }
 
-    /// What in it is called a secret or looks like one.
+    /// The secrets in it, by name or form.
     pub(super) fn secrets(&self) -> Vec<Secret> {
         match self {
             Self::Process(program) => {
@@ -57,12 +57,12 @@ impl ServerAddress {
             }
             Self::Http { url, headers } => {
                 let pairs = headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
-                secrets_of_address(url.as_str(), pairs)
+                secrets_of_url(url.as_str(), pairs)
             }
         }
     }
 
-    /// How it is reached.
+    /// Kind of transport.
     pub(crate) fn kind(&self) -> TransportKind {
         match self {
             Self::Process(_) => TransportKind::Stdio,
@@ -70,16 +70,16 @@ impl ServerAddress {
         }
     }
 
-    /// The command or the address, without arguments, keys or query.
-    pub(crate) fn shown(&self) -> String {
+    /// The command or the URL, without arguments, keys or query.
+    pub(crate) fn displayed(&self) -> String {
         match self {
             Self::Process(program) => program.command.clone(),
             Self::Http { url, .. } => format!("{}{}", url.origin().ascii_serialization(), url.path()),
         }
     }
 
-    /// What its era is kept under.
-    pub(super) fn key(&self) -> String {
+    /// Key of its era in the era memory.
+    pub fn era_key(&self) -> String {
         match self {
             Self::Process(program) => era_memory::process_key(program),
             Self::Http { url, .. } => era_memory::address_key(url),
@@ -90,7 +90,7 @@ impl ServerAddress {
 fn header_map(headers: &[(String, Secret)]) -> Result<HeaderMap, DialError> {
     let mut map = HeaderMap::new();
     for (name, value) in headers {
-        let bad = || DialError::Configuration(format!("`{name}` is no header that can be sent"));
+        let bad = || DialError::Configuration(format!("header `{name}` cannot be sent: its name or value is invalid"));
         let header: HeaderName = name.parse().map_err(|_| bad())?;
         let mut text = HeaderValue::from_str(value.expose()).map_err(|_| bad())?;
         text.set_sensitive(true);
@@ -99,13 +99,13 @@ fn header_map(headers: &[(String, Secret)]) -> Result<HeaderMap, DialError> {
     Ok(map)
 }
 
-/// People put tokens into headers, into the query and before the host.
+/// Prints no secrets: headers, query and user information of a URL may contain tokens.
 impl fmt::Debug for ServerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Process(program) => program.fmt(f),
             Self::Http { headers, .. } => {
-                let place = self.shown();
+                let place = self.displayed();
                 let names: Vec<&str> = headers.keys().map(http::HeaderName::as_str).collect();
                 f.debug_struct("Http").field("url", &place).field("headers", &names).finish()
             }
@@ -120,7 +120,7 @@ mod tests {
     use super::{Program, ServerAddress};
 
     #[test]
-    fn an_address_does_not_print_its_secrets() {
+    fn address_does_not_print_its_secrets() {
         let headers = HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_static("Bearer s3cret"))]);
         let url = "https://ada:s3cret@example.org:8443/mcp?key=s3cret".parse().unwrap();
         let address = ServerAddress::Http { url, headers };

@@ -1,53 +1,53 @@
-//! How long to wait before dialling again: 1 to 30 seconds, doubling, with a share of chance so that servers that went
-//! down together do not come back together.
+//! Exponential backoff for redials: 1 to 30 seconds, with jitter, so that servers that failed together do not retry
+//! together.
 
 use std::time::Duration;
 
-/// The waits of one server. With the same seed they are the same.
+/// Backoff of one server. The same seed gives the same waits.
 #[derive(Clone, Debug)]
 pub struct Backoff {
-    random: u64,
+    state: u64,
     failures: u32,
 }
 
 /// The shortest wait.
 pub const SHORTEST: Duration = Duration::from_secs(1);
-/// The longest.
+/// The longest wait.
 pub const LONGEST: Duration = Duration::from_secs(30);
-/// Failures in a row after which a server is said to go round in circles.
+/// Failures in a row after which a server counts as crash-looping.
 pub const LOOP: u32 = 3;
 
 impl Backoff {
-    /// The waits that follow from this seed.
+    /// Creates a backoff whose jitter follows from `seed`.
     pub fn seeded(seed: u64) -> Self {
-        Self { random: seed, failures: 0 }
+        Self { state: seed, failures: 0 }
     }
 
-    /// One more failure; how long to wait after it.
+    /// Counts a failure; returns how long to wait.
     pub fn fail(&mut self) -> Duration {
         let doubled = SHORTEST.saturating_mul(1 << self.failures.min(5)).min(LONGEST);
         self.failures = self.failures.saturating_add(1);
-        // Between half of it and all of it, and never less than the shortest.
-        doubled.mul_f64(0.5 + self.chance() / 2.0).max(SHORTEST)
+        // Jitter: between half and all of it, but at least the shortest wait.
+        doubled.mul_f64(0.5 + self.random() / 2.0).max(SHORTEST)
     }
 
-    /// It went well: the next failure is the first again.
+    /// Resets the count after a success.
     pub fn succeed(&mut self) {
         self.failures = 0;
     }
 
-    /// Failures in a row.
+    /// Number of failures in a row.
     pub fn failures(&self) -> u32 {
         self.failures
     }
 
-    /// A number from 0 to 1 (splitmix64).
-    fn chance(&mut self) -> f64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.random;
+    /// A random number from 0 to 1 (splitmix64).
+    fn random(&mut self) -> f64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.state;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        // The upper half is enough, and a float holds it exactly.
+        // A float holds the upper half exactly.
         f64::from(u32::try_from((mixed ^ (mixed >> 31)) >> 32).unwrap_or_default()) / f64::from(u32::MAX)
     }
 }
@@ -59,7 +59,7 @@ mod tests {
     use super::{Backoff, LONGEST, SHORTEST};
 
     #[test]
-    fn waits_grow_to_their_bound_and_stay_within_it() {
+    fn waits_grow_up_to_the_limit() {
         for seed in 0..200 {
             let mut backoff = Backoff::seeded(seed);
             let waits: Vec<Duration> = (0..12).map(|_| backoff.fail()).collect();
@@ -70,13 +70,13 @@ mod tests {
     }
 
     #[test]
-    fn the_seed_decides_and_success_begins_anew() {
+    fn waits_depend_on_the_seed_and_success_resets_them() {
         let waits = |seed| {
             let mut backoff = Backoff::seeded(seed);
             [backoff.fail(), backoff.fail(), backoff.fail(), backoff.fail()]
         };
         assert_eq!(waits(7), waits(7));
-        assert_ne!(waits(7), waits(8), "servers do not come back in step");
+        assert_ne!(waits(7), waits(8), "servers do not retry in step");
 
         let mut backoff = Backoff::seeded(7);
         (0..9).for_each(|_| assert!(SHORTEST <= backoff.fail()));

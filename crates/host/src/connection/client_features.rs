@@ -1,7 +1,7 @@
-//! What a server may ask of us: elicitation, sampling, roots. Who answers is a port; roots are configuration.
+//! The client features offered to servers: elicitation, sampling, roots. Ports answer the first two; roots are configured.
 //!
-//! A surface that answers the questions of its own calls takes them from the call
-//! ([`Relay::next`](crate::call::Relay::next)) and never comes here.
+//! A surface that answers the server requests of its own calls takes them from the call
+//! ([`Relay::next`](crate::call::Relay::next)) instead.
 
 use std::{
     fmt,
@@ -16,147 +16,151 @@ use futures_util::{FutureExt, future::BoxFuture};
 use serde_json::{Map, Value, json};
 use toolway_config::ServerName;
 use toolway_wire::{
-    exchange::{Answer, AskHandler, Question},
+    exchange::{Answer, ServerRequestHandler, ServerRequestDetails},
     json::Raw,
     message::ClientCapabilities,
 };
 
-/// Puts a server's form or address before a person.
+/// Answers elicitation requests: shows the form or URL of a server to a user.
 pub trait Elicitor: Send + Sync {
-    /// What it can put before somebody; a server is told, and asks for nothing else.
+    /// Supported modes, as declared to servers.
     fn modes(&self) -> ElicitationModes;
 
-    /// What the person says.
+    /// Returns the answer of the user.
     fn elicit(&self, asked: Asked) -> BoxFuture<'_, Answer>;
 }
 
-/// Has a model answer for a server.
+/// Answers sampling requests with a model.
 pub trait Sampler: Send + Sync {
-    /// What can be sampled; a server is told, and asks for nothing else.
+    /// Supported kinds of sampling, as declared to servers.
     fn offer(&self) -> SamplingOffer;
 
-    /// What the model says.
+    /// Returns the response of the model.
     fn sample(&self, asked: Asked) -> BoxFuture<'_, Answer>;
 }
 
-/// A question and whose it is. The text in it is a stranger's.
+/// A server request and its server. Its content is untrusted.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// Who asks.
+    /// The server that sent it.
     pub server: ServerName,
     /// What.
-    pub question: Question,
+    pub question: ServerRequestDetails,
 }
 
-/// What can be put before a person.
+/// Supported modes of elicitation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ElicitationModes {
-    /// Nothing.
+    /// Elicitation is not supported.
     Nothing,
-    /// Forms.
+    /// Only forms are supported.
     Forms,
-    /// Forms, and addresses to open.
-    FormsAndAddresses,
+    /// Forms and URLs are supported.
+    FormsAndUrls,
 }
 
-/// What can be sampled.
+/// Supported kinds of sampling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SamplingOffer {
-    /// Nothing.
+    /// Sampling is not supported.
     Nothing,
-    /// Messages.
+    /// Messages without tools.
     Messages,
-    /// Messages, with tools of the server's.
+    /// Messages with tools of the server.
     WithTools,
 }
 
-/// A folder or address a server may look at.
+/// A folder or URL that a server may access.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root {
-    /// Its URI.
+    /// URI of the root.
     pub uri: String,
-    /// For people.
+    /// Display name.
     pub name: Option<String>,
 }
 
-/// Offers nothing: the safe default of both ports.
+/// Supports no elicitation: the safe default.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct NobodyAnswers;
+pub struct NoElicitor;
 
-/// Our face towards one server.
+/// Supports no sampling: the safe default.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoSampler;
+
+/// What is offered to one server.
 #[derive(Clone)]
-pub(crate) struct ClientFace {
+pub(crate) struct ClientFeatures {
     pub(crate) server: ServerName,
     pub(crate) elicitor: Arc<dyn Elicitor>,
     pub(crate) sampler: Arc<dyn Sampler>,
     pub(crate) roots: Arc<[Root]>,
-    /// Declared instead of what the ports offer, where surfaces answer for themselves.
+    /// Declared instead of what the ports offer, if surfaces answer the requests of their calls.
     pub(crate) declared: Option<ClientCapabilities>,
-    /// Set when the server asks something that could be about several calls.
-    pub(crate) asks: Option<Arc<AtomicBool>>,
+    /// Set when a server request could belong to several calls.
+    pub(crate) ambiguous: Option<Arc<AtomicBool>>,
 }
 
-impl Elicitor for NobodyAnswers {
+impl Elicitor for NoElicitor {
     fn modes(&self) -> ElicitationModes {
         ElicitationModes::Nothing
     }
 
     fn elicit(&self, _asked: Asked) -> BoxFuture<'_, Answer> {
-        Box::pin(async { Answer::Nobody })
+        Box::pin(async { Answer::Unavailable })
     }
 }
 
-impl Sampler for NobodyAnswers {
+impl Sampler for NoSampler {
     fn offer(&self) -> SamplingOffer {
         SamplingOffer::Nothing
     }
 
     fn sample(&self, _asked: Asked) -> BoxFuture<'_, Answer> {
-        Box::pin(async { Answer::Nobody })
+        Box::pin(async { Answer::Unavailable })
     }
 }
 
-// === impl ClientFace ===
+// === impl ClientFeatures ===
 
-impl AskHandler for ClientFace {
+impl ServerRequestHandler for ClientFeatures {
     fn capabilities(&self) -> ClientCapabilities {
         self.declared.clone().unwrap_or_else(|| ClientCapabilities(Raw::of(&self.offered())))
     }
 
-    fn answer(&self, question: Question) -> BoxFuture<'_, Answer> {
+    fn answer(&self, question: ServerRequestDetails) -> BoxFuture<'_, Answer> {
         let answer = async move {
             let asked = Asked { server: self.server.clone(), question };
             match asked.question.method.as_str() {
                 "elicitation/create" => self.elicitor.elicit(asked).await,
                 "sampling/createMessage" => self.sampler.sample(asked).await,
                 "roots/list" => Answer::Given(self.listed_roots()),
-                _ => Answer::Nobody,
+                _ => Answer::Unavailable,
             }
         };
-        // A port that panics has not answered; whoever asked is told so.
+        // A port that panics has not answered; the server gets an error.
         let answered = AssertUnwindSafe(answer).catch_unwind();
         Box::pin(async {
             answered.await.unwrap_or_else(|_| {
-                tracing::error!("a port panicked while it answered a server");
-                Answer::Nobody
+                tracing::error!("a port panicked while answering a server request");
+                Answer::Unavailable
             })
         })
     }
 
-    fn ambiguous(&self, _question: &Question) {
-        if let Some(asks) = &self.asks {
-            asks.store(true, Ordering::SeqCst);
+    fn ambiguous(&self, _question: &ServerRequestDetails) {
+        if let Some(ambiguous) = &self.ambiguous {
+            ambiguous.store(true, Ordering::SeqCst);
         }
     }
 }
 
-impl ClientFace {
+impl ClientFeatures {
     fn offered(&self) -> Value {
         let mut offered = Map::new();
         match self.elicitor.modes() {
             ElicitationModes::Nothing => {}
             ElicitationModes::Forms => drop(offered.insert("elicitation".to_owned(), json!({ "form": {} }))),
-            ElicitationModes::FormsAndAddresses => {
+            ElicitationModes::FormsAndUrls => {
                 offered.insert("elicitation".to_owned(), json!({ "form": {}, "url": {} }));
             }
         }
@@ -180,8 +184,8 @@ impl ClientFace {
     }
 }
 
-impl fmt::Debug for ClientFace {
+impl fmt::Debug for ClientFeatures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClientFace").field("server", &self.server).field("offered", &self.offered()).finish()
+        f.debug_struct("ClientFeatures").field("server", &self.server).field("offered", &self.offered()).finish()
     }
 }

@@ -1,4 +1,4 @@
-//! From where a server is to a peer that has shaken hands: the one way every surface takes.
+//! Dials a server: from its entry or address to a peer after the handshake. Every surface connects this way.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -6,13 +6,12 @@ use tokio::time::{Instant, timeout_at};
 use toolway_config::{ConfigError, Endpoint, Keychain, Secret, ServerConfig, ServerName, server::auth::SignIn};
 use toolway_wire::{
     error::WireError,
-    exchange::AskHandler,
+    exchange::ServerRequestHandler,
     limit::Limits,
     up::{
         ConnectOptions, EraMemory, KeptSession, Peer,
         client::HttpClient,
-        connector::HttpOptions,
-        credential::{Credentials, NoCredentials},
+        credential::Credentials,
         http::HttpTransport,
         stdio::StdioTransport,
         transport::Transport,
@@ -23,140 +22,141 @@ use super::{
     address::ServerAddress,
     environment::Environment,
     in_process,
-    last_words::LastWords,
+    stderr_tail::StderrTail,
     session_memory::SessionMemory,
-    sign_in::{Account, Presented, Reread, SignIns},
-    stdio::{Launcher, Pulse},
+    sign_in::{Account, PresentedCredentials, EntryReader, SignIns},
+    stdio::{Launcher, ProcessMonitor},
     tap::{Tap, Tapped},
     wanted::{WantedServer, Way},
 };
 use crate::{
-    keeper::{Custodian, Patience},
+    keeper::{KeeperHandle, ShutdownTimeouts},
     record::redact::Redactor,
     whose_move::WhoseMove,
 };
 
-/// How to dial.
-pub struct DialOptions {
-    /// How to shake hands. Where the era is kept follows from `memory` and the address.
-    pub connect: ConnectOptions,
-    /// The environment that programs are given a part of.
-    pub environment: Environment,
-    /// Where a program's standard error goes; keep a clone to look at it.
-    pub last_words: LastWords,
-    /// Where a program's signs of life go; keep a clone to feel them.
-    pub pulse: Pulse,
-    /// Who starts programs; the keeper of this process where nothing is said.
-    pub custodian: Custodian,
-    /// How long a program is given to leave when the connection is closed.
-    pub patience: Patience,
-    /// What reaches addresses; one for all of them.
-    pub http: HttpClient,
-    /// What addresses want to see.
-    pub credentials: Arc<dyn Credentials>,
-    /// Where the era of each server is kept, if anywhere.
-    pub memory: Option<Arc<dyn EraMemory>>,
-    /// Who looks at the wire, if anyone.
-    pub tap: Option<Arc<dyn Tap>>,
+/// Options of [`dial`].
+struct DialOptions {
+    /// Handshake options; `memory` is set from the field below and the address.
+    connect: ConnectOptions,
+    /// Environment from which programs receive the allowed variables.
+    environment: Environment,
+    /// Receives the stderr output of a program; keep a clone to read it.
+    stderr_tail: StderrTail,
+    /// Monitors the process of a program; keep a clone to read it.
+    monitor: ProcessMonitor,
+    /// The keeper that starts programs; by default that of this process.
+    keeper: KeeperHandle,
+    /// How long a program may take to exit when the connection is closed.
+    shutdown: ShutdownTimeouts,
+    /// HTTP client, shared by all connections.
+    http: HttpClient,
+    /// Credentials for HTTP servers.
+    credentials: Arc<dyn Credentials>,
+    /// Cache of the era of each server.
+    memory: Option<Arc<dyn EraMemory>>,
+    /// Observer of all messages.
+    tap: Option<Arc<dyn Tap>>,
 }
 
 /// Why a server could not be connected.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum DialError {
-    /// Its entry leads nowhere: a variable that is not set, an address that is none.
+    /// The entry is invalid: an unset variable, an invalid URL.
     #[error("{0}")]
     Configuration(String),
-    /// It took longer than it may to start and shake hands.
+    /// Start and handshake took longer than the connect timeout.
     #[error("no answer to the handshake within {0:?} (connect timeout)")]
-    Silent(Duration),
-    /// The same, and what it said instead was no message.
+    Timeout(Duration),
+    /// Connect timeout, and the program printed non-MCP text on stdout.
     #[error(
-        "no answer to the handshake within {limit:?} (connect timeout); its standard output is no MCP: \"{stray}\""
+        "no answer to the handshake within {limit:?} (connect timeout); the server printed non-MCP text on stdout: \
+         \"{stray}\" (logs belong on stderr)"
     )]
-    Garbled {
-        /// How long it may take.
+    NonMcpOutput {
+        /// The connect timeout.
         limit: Duration,
-        /// How its output begins, escaped.
+        /// Beginning of the text, escaped.
         stray: String,
     },
-    /// The credential of its entry is not good enough.
-    #[error("it refused the configured `{header}` header (HTTP {status})")]
+    /// The server refused the configured credential.
+    #[error("the server refused the configured `{header}` header (HTTP {status})")]
     CredentialRefused {
-        /// The header that was sent.
+        /// Name of the header with the credential.
         header: String,
-        /// 401 or 403.
+        /// HTTP status: 401 or 403.
         status: u16,
     },
-    /// Somebody has to sign in.
-    #[error("somebody has to sign in{}", how.as_ref().map(|how| format!(": {how}")).unwrap_or_default())]
-    SignInNeeded {
-        /// What the server demands, as it said it.
+    /// The server requires sign-in.
+    #[error("sign-in required{}", how.as_ref().map(|how| format!(": {how}")).unwrap_or_default())]
+    SignInRequired {
+        /// The `WWW-Authenticate` challenges of the server.
         challenges: Vec<String>,
-        /// Who has to do what, where that is known.
+        /// What to do, if known.
         how: Option<String>,
     },
-    /// Nobody signs in to it, and whoever gives its tokens gives none.
-    #[error("no token: {0}")]
+    /// The authorization server issues no access token for a grant without a user.
+    #[error("cannot get an access token: {0}")]
     NoToken(String),
-    /// Anything else on the way.
+    /// Any other error of the connection.
     #[error("{0}")]
     Wire(WireError),
 }
 
-/// What all dials of a host share.
+/// Shared settings of all dials of a host.
 #[derive(Clone)]
-pub(crate) struct Dialler {
+pub(crate) struct Dialer {
     pub(crate) environment: Arc<Environment>,
     pub(crate) keychain: Arc<dyn Keychain>,
-    pub(crate) custodian: Custodian,
-    pub(crate) patience: Patience,
+    pub(crate) keeper: KeeperHandle,
+    pub(crate) shutdown: ShutdownTimeouts,
     pub(crate) http: HttpClient,
     pub(crate) sign_ins: SignIns,
     pub(crate) memory: Option<Arc<dyn EraMemory>>,
     pub(crate) sessions: Option<SessionMemory>,
     pub(crate) limits: Limits,
-    pub(crate) tap: Option<TapMaker>,
+    pub(crate) tap: Option<TapFactory>,
 }
 
-/// What came of a dial, and what must not be shown of the server in either case.
+/// Result of a dial, and the redactor for the secrets of the server.
 #[derive(Debug)]
-pub(crate) struct Dialled {
+pub(crate) struct DialOutcome {
     pub(crate) redactor: Redactor,
     pub(crate) peer: Result<(Peer, Account), DialError>,
 }
 
-/// Which session a server is greeted in.
+/// Which session a connection uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Session {
-    /// The one it was left in, where there is one.
-    Kept,
-    /// A new one.
+pub(crate) enum SessionChoice {
+    /// The kept session, if there is one.
+    Resume,
+    /// A new session.
     New,
 }
 
-/// Makes a tap for each server.
-pub type TapMaker = Arc<dyn Fn(&ServerName) -> Arc<dyn Tap> + Send + Sync>;
+/// Creates a tap for each server.
+pub type TapFactory = Arc<dyn Fn(&ServerName) -> Arc<dyn Tap> + Send + Sync>;
 
-/// Opens the way to a server and shakes hands with it.
-pub async fn dial(address: &ServerAddress, options: DialOptions) -> Result<Peer, WireError> {
+/// Connects to a server and performs the handshake.
+async fn dial(address: &ServerAddress, options: DialOptions) -> Result<Peer, WireError> {
     let DialOptions {
         mut connect,
         environment,
-        last_words,
-        pulse,
-        custodian,
-        patience,
+        stderr_tail,
+        monitor,
+        keeper,
+        shutdown,
         http,
         credentials,
         memory,
         tap,
     } = options;
-    connect.memory = memory.map(|memory| (memory, address.key()));
+    connect.memory = memory.map(|memory| (memory, address.era_key()));
     let limits = connect.limits.clone();
     let transport: Arc<dyn Transport> = match address {
         ServerAddress::Process(program) => {
             let launcher =
-                Launcher::new(program.clone(), &environment, last_words).kept_by(custodian, patience).felt_by(pulse);
+                Launcher::new(program.clone(), &environment, stderr_tail).with_keeper(keeper, shutdown).monitored_by(monitor);
             Arc::new(StdioTransport::new(Arc::new(launcher), limits))
         }
         ServerAddress::Http { url, headers } => {
@@ -166,51 +166,51 @@ pub async fn dial(address: &ServerAddress, options: DialOptions) -> Result<Peer,
     Peer::connect(tapped(transport, tap), connect).await
 }
 
-// === impl Dialler ===
+// === impl Dialer ===
 
-impl Dialler {
-    /// Connects a server as it is wanted, on behalf of a client of the gateway or of whoever runs us.
+impl Dialer {
+    /// Connects a server, for a gateway client or for the user of this process.
     pub(crate) async fn connect(
         &self,
         wanted: &WantedServer,
         client: Option<&str>,
-        face: Arc<dyn AskHandler>,
-        senses: (LastWords, Pulse),
-        session: Session,
-    ) -> Dialled {
+        features: Arc<dyn ServerRequestHandler>,
+        observers: (StderrTail, ProcessMonitor),
+        session: SessionChoice,
+    ) -> DialOutcome {
         let deadline = Instant::now() + wanted.connect;
-        let Found { place, presented, secrets } = match timeout_at(deadline, self.find(&wanted.way, client)).await {
+        let ResolvedServer { target, presented, secrets } = match timeout_at(deadline, self.find(&wanted.way, client)).await {
             Ok(Ok(found)) => found,
-            Ok(Err(error)) => return Dialled::failed(error),
-            Err(_) => return Dialled::failed(DialError::Silent(wanted.connect)),
+            Ok(Err(error)) => return DialOutcome::failed(error),
+            Err(_) => return DialOutcome::failed(DialError::Timeout(wanted.connect)),
         };
         let redactor = Redactor::new(secrets);
-        let (heard, account) = (senses.0.clone(), presented.account.clone());
-        let dialled = timeout_at(deadline, self.shake_hands(wanted, place, presented, face, senses, session)).await;
+        let (stderr_tail, account) = (observers.0.clone(), presented.account.clone());
+        let dialled = timeout_at(deadline, self.handshake(wanted, target, presented, features, observers, session)).await;
         let limit = wanted.connect;
-        let silent = |_| match heard.stray() {
-            Some(stray) => Err(DialError::Garbled { limit, stray }),
-            None => Err(DialError::Silent(limit)),
+        let timed_out = |_| match stderr_tail.stray() {
+            Some(stray) => Err(DialError::NonMcpOutput { limit, stray }),
+            None => Err(DialError::Timeout(limit)),
         };
-        let peer = dialled.unwrap_or_else(silent).map(|peer| (peer, account));
-        Dialled { redactor, peer }
+        let peer = dialled.unwrap_or_else(timed_out).map(|peer| (peer, account));
+        DialOutcome { redactor, peer }
     }
 
-    async fn shake_hands(
+    async fn handshake(
         &self,
         wanted: &WantedServer,
-        place: Place,
-        presented: Presented,
-        face: Arc<dyn AskHandler>,
-        (last_words, pulse): (LastWords, Pulse),
-        session: Session,
+        target: Target,
+        presented: PresentedCredentials,
+        features: Arc<dyn ServerRequestHandler>,
+        (stderr_tail, monitor): (StderrTail, ProcessMonitor),
+        session: SessionChoice,
     ) -> Result<Peer, DialError> {
         let resume = match session {
-            Session::Kept => self.kept_session(wanted).await,
-            Session::New => None,
+            SessionChoice::Resume => self.kept_session(wanted).await,
+            SessionChoice::New => None,
         };
         let connect = ConnectOptions {
-            asks: Some(face),
+            request_handler: Some(features),
             era: wanted.era,
             http: wanted.way.http(),
             limits: self.limits.clone(),
@@ -219,9 +219,9 @@ impl Dialler {
             ..ConnectOptions::default()
         };
         let tap = self.tap.as_ref().map(|make| make(&wanted.name));
-        let address = match place {
-            Place::Address(address) => address,
-            Place::Over(transport) => {
+        let address = match target {
+            Target::Address(address) => address,
+            Target::Transport(transport) => {
                 return Peer::connect(tapped(transport, tap), connect)
                     .await
                     .map_err(|error| DialError::of(error, None, None));
@@ -230,26 +230,26 @@ impl Dialler {
         let options = DialOptions {
             connect,
             environment: Environment::clone(&self.environment),
-            last_words,
-            pulse,
-            custodian: self.custodian.clone(),
-            patience: self.patience,
+            stderr_tail,
+            monitor,
+            keeper: self.keeper.clone(),
+            shutdown: self.shutdown,
             http: self.http.clone(),
             credentials: Arc::clone(&presented.credentials),
             memory: self.memory.clone(),
             tap,
         };
         let dialled = dial(&address, options).await.map_err(|error| presented.error(error, wanted));
-        dialled.inspect_err(|error| self.sign_ins.failed(&wanted.name, &presented, error))
+        dialled.inspect_err(|error| self.sign_ins.record_failure(&wanted.name, &presented, error))
     }
 
-    /// The session in which this server was left, if there is one.
+    /// Takes the kept session of a server, if there is one.
     async fn kept_session(&self, wanted: &WantedServer) -> Option<KeptSession> {
         let (sessions, key) = (self.sessions.clone()?, wanted.definition()?);
         tokio::task::spawn_blocking(move || sessions.take(&key)).await.ok()?
     }
 
-    /// Leaves a server in its session, so that the next start goes on in it; ends the connection where it has none.
+    /// Keeps the session for the next start and disconnects without ending it; closes a connection without session.
     pub(crate) async fn leave(&self, wanted: &WantedServer, peer: &Peer) {
         let kept = self.sessions.clone().zip(wanted.definition()).zip(peer.kept_session());
         let Some(((sessions, key), session)) = kept else { return peer.close().await };
@@ -260,21 +260,21 @@ impl Dialler {
         }
     }
 
-    /// Where a server is now, what it is presented, and what must not be shown of it.
-    async fn find(&self, way: &Way, client: Option<&str>) -> Result<Found, DialError> {
+    /// Resolves the target, the credentials and the secrets of a server.
+    async fn find(&self, way: &Way, client: Option<&str>) -> Result<ResolvedServer, DialError> {
         match way {
             Way::Configured(server) => self.resolve(Arc::clone(server), client).await,
             Way::Address(address) => {
-                let presented = Presented::common(Arc::clone(&self.sign_ins.credentials));
-                Ok(Found { place: Place::Address(address.clone()), presented, secrets: address.secrets() })
+                let presented = PresentedCredentials::common(Arc::clone(&self.sign_ins.credentials));
+                Ok(ResolvedServer { target: Target::Address(address.clone()), presented, secrets: address.secrets() })
             }
-            Way::InProcess(service) => Ok(Found::over(in_process::transport(service))),
-            Way::Custom(transport) => Ok(Found::over(Arc::clone(transport))),
+            Way::InProcess(service) => Ok(ResolvedServer::over(in_process::transport(service))),
+            Way::Custom(transport) => Ok(ResolvedServer::over(Arc::clone(transport))),
         }
     }
 
-    /// Puts the references of an entry in; files may be read for it, and a keychain may take its time.
-    async fn resolve(&self, server: Arc<ServerConfig>, client: Option<&str>) -> Result<Found, DialError> {
+    /// Resolves the references of an entry. May read files and wait for a keychain.
+    async fn resolve(&self, server: Arc<ServerConfig>, client: Option<&str>) -> Result<ResolvedServer, DialError> {
         let (environment, keychain) = (Arc::clone(&self.environment), Arc::clone(&self.keychain));
         let entry = Arc::clone(&server);
         let resolved = tokio::task::spawn_blocking(move || entry.endpoint(&environment, &*keychain)).await;
@@ -290,39 +290,39 @@ impl Dialler {
             ServerAddress::Http { url, .. } => {
                 let principal = self.sign_ins.principal(&sign_in.auth, client);
                 let (environment, keychain) = (Arc::clone(&self.environment), Arc::clone(&self.keychain));
-                let reread = Reread { server: Arc::clone(&server), environment, keychain };
+                let reread = EntryReader { server: Arc::clone(&server), environment, keychain };
                 self.sign_ins.present(&server.name, url, &sign_in, (&principal, reread)).await?
             }
-            ServerAddress::Process(_) => Presented::nothing(),
+            ServerAddress::Process(_) => PresentedCredentials::nothing(),
         };
         secrets.extend(presented.secrets.iter().cloned());
-        Ok(Found { place: Place::Address(address), presented, secrets })
+        Ok(ResolvedServer { target: Target::Address(address), presented, secrets })
     }
 }
 
-/// Everything that is found out before a server is dialled.
-struct Found {
-    place: Place,
-    presented: Presented,
+/// What is known of a server before it is dialled.
+struct ResolvedServer {
+    target: Target,
+    presented: PresentedCredentials,
     secrets: Vec<Secret>,
 }
 
-impl Found {
+impl ResolvedServer {
     fn over(transport: Arc<dyn Transport>) -> Self {
-        Self { place: Place::Over(transport), presented: Presented::nothing(), secrets: Vec::new() }
+        Self { target: Target::Transport(transport), presented: PresentedCredentials::nothing(), secrets: Vec::new() }
     }
 }
 
-impl Dialled {
+impl DialOutcome {
     pub(crate) fn failed(error: DialError) -> Self {
         Self { redactor: Redactor::default(), peer: Err(error) }
     }
 }
 
-/// Where a server is, with nothing left to look up.
-enum Place {
+/// Where to connect, with all references resolved.
+enum Target {
     Address(ServerAddress),
-    Over(Arc<dyn Transport>),
+    Transport(Arc<dyn Transport>),
 }
 
 fn tapped(transport: Arc<dyn Transport>, tap: Option<Arc<dyn Tap>>) -> Arc<dyn Transport> {
@@ -332,23 +332,22 @@ fn tapped(transport: Arc<dyn Transport>, tap: Option<Arc<dyn Tap>>) -> Arc<dyn T
     }
 }
 
-impl fmt::Debug for Dialler {
+impl fmt::Debug for Dialer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Dialler").field("custodian", &self.custodian).finish_non_exhaustive()
+        f.debug_struct("Dialer").field("keeper", &self.keeper).finish_non_exhaustive()
     }
 }
 
 // === impl DialError ===
 
 impl DialError {
-    /// What an error on the wire means for a server that is sent a credential in this header, or that is signed in to like
-    /// this.
+    /// Converts an error of the connection: `credential` is the header with the configured credential, `how` the sign-in hint.
     pub(super) fn of(error: WireError, credential: Option<String>, how: Option<String>) -> Self {
         match (error, credential) {
             (WireError::Unauthorized { status, .. }, Some(header)) => {
                 Self::CredentialRefused { header, status: status.as_u16() }
             }
-            (WireError::Unauthorized { challenges, .. }, None) => Self::SignInNeeded { challenges, how },
+            (WireError::Unauthorized { challenges, .. }, None) => Self::SignInRequired { challenges, how },
             (other, _) => Self::Wire(other),
         }
     }
@@ -357,53 +356,28 @@ impl DialError {
         Self::Configuration("the transport panicked".to_owned())
     }
 
-    /// Whether it is about what is presented, and not about the server.
-    pub(super) fn is_of_sign_in(&self) -> bool {
-        matches!(self, Self::SignInNeeded { .. } | Self::Wire(WireError::NoToken(_) | WireError::Vault(_)))
+    /// Whether the error concerns the sign-in, not the server.
+    pub(super) fn concerns_sign_in(&self) -> bool {
+        matches!(self, Self::SignInRequired { .. } | Self::Wire(WireError::NoToken(_) | WireError::Vault(_)))
     }
 
-    /// A stable word for programs.
+    /// Stable error code for programs.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Configuration(_) => "config",
-            Self::Silent(_) | Self::Garbled { .. } => "timed_out",
-            Self::CredentialRefused { .. } | Self::SignInNeeded { .. } | Self::NoToken(_) => "unauthorized",
+            Self::Timeout(_) | Self::NonMcpOutput { .. } => "timed_out",
+            Self::CredentialRefused { .. } | Self::SignInRequired { .. } | Self::NoToken(_) => "unauthorized",
             Self::Wire(error) => error.code(),
         }
     }
 
-    /// Who can do something about it.
+    /// Which party can resolve it.
     pub fn whose_move(&self) -> WhoseMove {
         match self {
             Self::Configuration(_) | Self::CredentialRefused { .. } | Self::NoToken(_) => WhoseMove::Operator,
-            Self::Silent(_) | Self::Garbled { .. } => WhoseMove::Supervisor,
-            Self::SignInNeeded { .. } => WhoseMove::User,
+            Self::Timeout(_) | Self::NonMcpOutput { .. } => WhoseMove::Supervisor,
+            Self::SignInRequired { .. } => WhoseMove::User,
             Self::Wire(error) => WhoseMove::after(error),
         }
-    }
-}
-
-// === impl DialOptions ===
-
-impl Default for DialOptions {
-    fn default() -> Self {
-        Self {
-            connect: ConnectOptions::default(),
-            environment: Environment::new(),
-            last_words: LastWords::default(),
-            pulse: Pulse::default(),
-            custodian: Custodian::default(),
-            patience: Patience::default(),
-            http: HttpClient::new(HttpOptions::default(), &Limits::default()),
-            credentials: Arc::new(NoCredentials),
-            memory: None,
-            tap: None,
-        }
-    }
-}
-
-impl fmt::Debug for DialOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DialOptions").field("connect", &self.connect).finish_non_exhaustive()
     }
 }

@@ -1,7 +1,7 @@
-//! What a server's process sees of the user's environment: a short list, and what its entry names.
+//! The environment of a server process: an allow list of the user's variables, and those of its entry.
 //!
-//! A program found on the internet has no business with the tokens in somebody's shell. The environment itself comes
-//! in as a value; nothing here reads ours.
+//! Server programs must not see the tokens in the user's shell. The environment is passed in as a value; nothing here
+//! reads that of this process.
 
 use std::{
     collections::BTreeMap,
@@ -11,15 +11,15 @@ use std::{
 /// Variables by name.
 pub type Environment = BTreeMap<OsString, OsString>;
 
-/// Handed on to every server, besides every name that begins with [`LOCALE`].
-pub const HANDED_ON: &[&str] = if cfg!(windows) { &WINDOWS } else { &UNIX };
+/// Variables passed to every server, besides those that begin with [`LOCALE`].
+pub const PASSED_ON: &[&str] = if cfg!(windows) { &WINDOWS } else { &UNIX };
 
-/// The rest of the locale.
+/// Prefix of the locale variables.
 pub const LOCALE: &str = "LC_";
 
 const UNIX: [&str; 9] = ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"];
 
-/// Without some of these hardly any program starts there.
+/// Most Windows programs need some of these to start.
 const WINDOWS: [&str; 22] = [
     "ALLUSERSPROFILE",
     "APPDATA",
@@ -45,46 +45,46 @@ const WINDOWS: [&str; 22] = [
     "WINDIR",
 ];
 
-/// Whether `Path` and `PATH` are two variables.
+/// Whether `Path` and `PATH` are different variables.
 #[derive(Clone, Copy)]
-enum Letters {
-    Differ,
-    Fold,
+enum CaseRule {
+    Sensitive,
+    Insensitive,
 }
 
-/// The environment of a server's process: what is handed on of `ours`, and over it what its entry names.
+/// The environment of a server process: the allowed part of `ours`, overridden by the variables of its entry.
 pub fn of_server(ours: &Environment, named: &Environment) -> Environment {
-    let letters = if cfg!(windows) { Letters::Fold } else { Letters::Differ };
-    seen(ours, named, HANDED_ON, letters)
+    let case = if cfg!(windows) { CaseRule::Insensitive } else { CaseRule::Sensitive };
+    merged(ours, named, PASSED_ON, case)
 }
 
-fn seen(ours: &Environment, named: &Environment, list: &[&str], letters: Letters) -> Environment {
-    let is_named = |name: &OsStr| named.keys().any(|other| letters.are_same(name, other));
-    let is_listed = |name: &OsStr| list.iter().any(|listed| letters.are_same(name, OsStr::new(listed)));
+fn merged(ours: &Environment, named: &Environment, list: &[&str], case: CaseRule) -> Environment {
+    let is_named = |name: &OsStr| named.keys().any(|other| case.are_same(name, other));
+    let is_listed = |name: &OsStr| list.iter().any(|listed| case.are_same(name, OsStr::new(listed)));
     let is_locale = |name: &OsStr| name.as_encoded_bytes().starts_with(LOCALE.as_bytes());
-    let handed_on = ours.iter().filter(|(name, _)| (is_listed(name) || is_locale(name)) && !is_named(name));
-    handed_on.chain(named).map(|(name, value)| (name.clone(), value.clone())).collect()
+    let passed_on = ours.iter().filter(|(name, _)| (is_listed(name) || is_locale(name)) && !is_named(name));
+    passed_on.chain(named).map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-impl Letters {
+impl CaseRule {
     fn are_same(self, one: &OsStr, other: &OsStr) -> bool {
         match self {
-            Self::Differ => one == other,
-            Self::Fold => one.eq_ignore_ascii_case(other),
+            Self::Sensitive => one == other,
+            Self::Insensitive => one.eq_ignore_ascii_case(other),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Environment, Letters, UNIX, WINDOWS, seen};
+    use super::{CaseRule, Environment, UNIX, WINDOWS, merged};
 
     fn environment(pairs: &[(&str, &str)]) -> Environment {
         pairs.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()
     }
 
     #[test]
-    fn a_server_sees_the_list_and_what_its_entry_names() {
+    fn server_sees_allowed_variables_and_those_of_its_entry() {
         let ours = environment(&[
             ("AWS_SECRET_ACCESS_KEY", "s3cret"),
             ("HOME", "/home/ada"),
@@ -100,13 +100,14 @@ mod tests {
             ("LC_ALL", "C.UTF-8"),
             ("PATH", "/opt/bin"),
         ]);
-        assert_eq!(seen(&ours, &named, &UNIX, Letters::Differ), expected);
+        assert_eq!(merged(&ours, &named, &UNIX, CaseRule::Sensitive), expected);
     }
+
     #[test]
-    fn where_letters_do_not_count_an_entry_still_goes_over_ours() {
+    fn entry_overrides_variables_case_insensitively() {
         let ours = environment(&[("Path", r"C:\Windows"), ("SystemRoot", r"C:\Windows"), ("TOKEN", "s3cret")]);
         let named = environment(&[("PATH", r"C:\tools")]);
         let expected = environment(&[("PATH", r"C:\tools"), ("SystemRoot", r"C:\Windows")]);
-        assert_eq!(seen(&ours, &named, &WINDOWS, Letters::Fold), expected);
+        assert_eq!(merged(&ours, &named, &WINDOWS, CaseRule::Insensitive), expected);
     }
 }

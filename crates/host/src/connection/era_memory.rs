@@ -1,11 +1,10 @@
-//! Which era each server speaks, kept on disk between runs.
+//! A cache on disk of the protocol era of each server.
 //!
-//! One small JSON file that several processes share ([`crate::state_file`] says how), so that nobody loses what another
-//! wrote. It is a memory and not a record: a file that is missing, broken or too large is an empty one. What is found
-//! out, and when it turns out wrong, is decided in [`toolway_wire::up`].
+//! One small JSON file, shared by several processes without lost updates (see [`crate::state_file`]). A file that is
+//! missing, invalid or too large counts as empty. [`toolway_wire::up`] detects eras, and decides when an entry is wrong.
 //!
-//! Of those in one process who have something to write at the same time, one writes for all, and the others go on: a server
-//! is not listed later because fifty are started with it.
+//! Concurrent writes within one process are batched: one thread writes for all, and the others continue, so that a server
+//! is not delayed by others that start with it.
 
 use std::{collections::BTreeMap, io, path::PathBuf, sync::Arc};
 
@@ -14,14 +13,14 @@ use serde::{Deserialize, Serialize};
 use toolway_wire::{
     revision::Era,
     seal::fingerprint,
-    up::{EraMemory, Found, transport::Manner},
+    up::{EraMemory, DetectedProtocol, transport::HttpMode},
 };
 use url::Url;
 
 use super::stdio::Program;
 use crate::state_file::StateFile;
 
-/// The memory in one file. Clones are the same memory.
+/// The cache in one file. Clones share it.
 #[derive(Clone, Debug)]
 pub struct DiskEraMemory {
     file: StateFile,
@@ -29,33 +28,33 @@ pub struct DiskEraMemory {
     unwritten: Arc<Mutex<Unwritten>>,
 }
 
-/// What is to be written: what is known of a server now, or that nothing is.
+/// Changes not written yet, by key; `None` removes the entry.
 #[derive(Debug, Default)]
 struct Unwritten {
     changes: BTreeMap<String, Option<Entry>>,
-    /// What somebody is writing at this moment.
-    under_way: Option<BTreeMap<String, Option<Entry>>>,
+    /// Changes being written at the moment.
+    in_progress: Option<BTreeMap<String, Option<Entry>>>,
 }
 
-/// A larger file is not ours.
+/// Size limit of the file.
 const FILE_BYTES: usize = 4 * 1024 * 1024;
-/// A memory this full is begun anew: nobody has that many servers, but somebody may have a script that makes some.
+/// At this number of entries the cache is cleared.
 const ENTRIES: usize = 4_096;
 
-/// The key of a program: its command, arguments and directory. Variables are no part of it; they hold secrets.
+/// The key of a program: its command, arguments and directory, without variables, which may hold secrets.
 pub fn process_key(program: &Program) -> String {
     let directory = program.directory.as_ref().map(|directory| directory.as_os_str().as_encoded_bytes());
     let place = [&b"process"[..], if directory.is_some() { b"in" } else { b"here" }, directory.unwrap_or_default()];
-    let words = [&program.command].into_iter().chain(&program.arguments).map(String::as_bytes);
-    fingerprint(place.into_iter().chain(words))
+    let parts = [&program.command].into_iter().chain(&program.arguments).map(String::as_bytes);
+    fingerprint(place.into_iter().chain(parts))
 }
 
-/// The key of an address.
+/// The key of a URL.
 pub fn address_key(url: &Url) -> String {
     fingerprint([&b"address"[..], url.as_str().as_bytes()])
 }
 
-/// The file: what is known of each server, by key.
+/// Content of the file: the era of each server, by key.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Known {
     servers: BTreeMap<String, Entry>,
@@ -64,18 +63,18 @@ struct Known {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Entry {
-    /// No session.
+    /// Modern era, without sessions.
     Stateless,
-    /// A session; over HTTP, its one endpoint.
+    /// Legacy era with sessions; over HTTP, streamable HTTP.
     Session,
-    /// The two endpoints of the oldest revision.
+    /// Legacy era over HTTP+SSE.
     EventStream,
 }
 
 // === impl DiskEraMemory ===
 
 impl DiskEraMemory {
-    /// The memory at `path`; the file and its folder are made when there is something to remember.
+    /// The cache at `path`; the file and its folder are created on first use.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self { file: StateFile::at(path, FILE_BYTES), unwritten: Arc::default() }
     }
@@ -85,29 +84,29 @@ impl DiskEraMemory {
         serde_json::from_slice(&text).unwrap_or_default()
     }
 
-    /// Sees to it that this is written: by whoever writes already, or now, together with what others want meanwhile.
+    /// Writes a change: by the thread that is writing already, or now, together with changes that arrive meanwhile.
     fn change(&self, key: &str, entry: Option<Entry>) {
         let mut unwritten = self.unwritten.lock();
         unwritten.changes.insert(key.to_owned(), entry);
-        if unwritten.under_way.is_some() {
+        if unwritten.in_progress.is_some() {
             return;
         }
         while !unwritten.changes.is_empty() {
             let changes = std::mem::take(&mut unwritten.changes);
-            unwritten.under_way = Some(changes.clone());
+            unwritten.in_progress = Some(changes.clone());
             MutexGuard::unlocked(&mut unwritten, || self.write(changes));
         }
-        unwritten.under_way = None;
+        unwritten.in_progress = None;
     }
 
     fn write(&self, changes: BTreeMap<String, Option<Entry>>) {
-        if let Err(error) = self.written(changes) {
-            tracing::debug!(%error, path = %self.file.path().display(), "the era of a server is not remembered");
+        if let Err(error) = self.try_write(changes) {
+            tracing::debug!(%error, path = %self.file.path().display(), "cannot store the era of a server");
         }
     }
 
-    /// Reads, changes and writes while nobody else does. Changes that change nothing are not written.
-    fn written(&self, changes: BTreeMap<String, Option<Entry>>) -> io::Result<()> {
+    /// Reads, changes and writes the file under its lock. Without an effective change, nothing is written.
+    fn try_write(&self, changes: BTreeMap<String, Option<Entry>>) -> io::Result<()> {
         let lock = self.file.lock()?;
         let mut known = self.read();
         let mut changed = false;
@@ -122,14 +121,14 @@ impl DiskEraMemory {
 }
 
 impl EraMemory for DiskEraMemory {
-    fn recall(&self, key: &str) -> Option<Found> {
+    fn recall(&self, key: &str) -> Option<DetectedProtocol> {
         let unwritten = self.unwritten.lock().of(key);
         let known = unwritten.unwrap_or_else(|| self.read().servers.get(key).copied());
         known.map(Entry::found)
     }
 
-    fn remember(&self, key: &str, found: Found) {
-        // Most of the time it is known already, and then nobody needs the lock.
+    fn remember(&self, key: &str, found: DetectedProtocol) {
+        // Usually the entry exists, and no lock is needed.
         if self.recall(key) != Some(found) {
             self.change(key, Some(Entry::of(found)));
         }
@@ -143,17 +142,17 @@ impl EraMemory for DiskEraMemory {
 // === impl Unwritten ===
 
 impl Unwritten {
-    /// What is to be written of a server, if anything is.
+    /// The unwritten change of a key, if any.
     fn of(&self, key: &str) -> Option<Option<Entry>> {
-        let under_way = || self.under_way.as_ref().and_then(|changes| changes.get(key));
-        self.changes.get(key).or_else(under_way).copied()
+        let in_progress = || self.in_progress.as_ref().and_then(|changes| changes.get(key));
+        self.changes.get(key).or_else(in_progress).copied()
     }
 }
 
 // === impl Known ===
 
 impl Known {
-    /// Keeps it; whether that is new.
+    /// Inserts an entry; returns whether it changed.
     fn keep(&mut self, key: String, entry: Entry) -> bool {
         if ENTRIES <= self.servers.len() {
             self.servers.clear();
@@ -165,19 +164,19 @@ impl Known {
 // === impl Entry ===
 
 impl Entry {
-    fn of(found: Found) -> Self {
-        match (found.era, found.manner) {
+    fn of(found: DetectedProtocol) -> Self {
+        match (found.era, found.http_mode) {
             (Era::Modern, _) => Self::Stateless,
-            (Era::Legacy, Manner::EventStream) => Self::EventStream,
-            (Era::Legacy, Manner::Session | Manner::Stateless) => Self::Session,
+            (Era::Legacy, HttpMode::EventStream) => Self::EventStream,
+            (Era::Legacy, HttpMode::Session | HttpMode::Stateless) => Self::Session,
         }
     }
 
-    fn found(self) -> Found {
+    fn found(self) -> DetectedProtocol {
         match self {
-            Self::Stateless => Found { era: Era::Modern, manner: Manner::Stateless },
-            Self::Session => Found { era: Era::Legacy, manner: Manner::Session },
-            Self::EventStream => Found { era: Era::Legacy, manner: Manner::EventStream },
+            Self::Stateless => DetectedProtocol { era: Era::Modern, http_mode: HttpMode::Stateless },
+            Self::Session => DetectedProtocol { era: Era::Legacy, http_mode: HttpMode::Session },
+            Self::EventStream => DetectedProtocol { era: Era::Legacy, http_mode: HttpMode::EventStream },
         }
     }
 }
@@ -188,22 +187,22 @@ mod tests {
 
     use toolway_wire::{
         revision::Era,
-        up::{EraMemory, Found, transport::Manner},
+        up::{EraMemory, DetectedProtocol, transport::HttpMode},
     };
 
     use super::{DiskEraMemory, ENTRIES, Entry, address_key, process_key};
     use crate::connection::stdio::Program;
 
-    const SESSION: Found = Found { era: Era::Legacy, manner: Manner::Session };
-    const OLDEST: Found = Found { era: Era::Legacy, manner: Manner::EventStream };
-    const STATELESS: Found = Found { era: Era::Modern, manner: Manner::Stateless };
+    const SESSION: DetectedProtocol = DetectedProtocol { era: Era::Legacy, http_mode: HttpMode::Session };
+    const OLDEST: DetectedProtocol = DetectedProtocol { era: Era::Legacy, http_mode: HttpMode::EventStream };
+    const STATELESS: DetectedProtocol = DetectedProtocol { era: Era::Modern, http_mode: HttpMode::Stateless };
 
     fn memory(folder: &tempfile::TempDir) -> DiskEraMemory {
         DiskEraMemory::at(folder.path().join("state/toolway/eras.json"))
     }
 
     #[test]
-    fn what_is_remembered_is_recalled_by_the_next_process() {
+    fn eras_are_recalled_by_the_next_process() {
         let folder = tempfile::tempdir().unwrap();
         for (key, found) in [("a", SESSION), ("b", OLDEST), ("c", STATELESS)] {
             assert_eq!(memory(&folder).recall(key), None);
@@ -216,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_file_is_an_empty_one_and_is_mended() {
+    fn invalid_file_counts_as_empty_and_is_replaced() {
         let folder = tempfile::tempdir().unwrap();
         memory(&folder).remember("a", SESSION);
         for broken in ["", "{", "[]", r#"{"servers":{"a":"from-the-future"}}"#, "\u{0}"] {
@@ -241,23 +240,22 @@ mod tests {
         assert_eq!(known.servers.len(), 80);
     }
 
-    /// Many servers that are started together find out at the same moment: one of them writes for all.
     #[test]
-    fn whoever_comes_while_another_writes_goes_on_and_is_written_with_it() {
+    fn concurrent_changes_are_written_together_without_waiting() {
         let folder = tempfile::tempdir().unwrap();
         let memory = memory(&folder);
         memory.remember("gone", SESSION);
         let lock = memory.file.lock().unwrap();
         thread::scope(|scope| {
             let first = scope.spawn(|| memory.remember("first", SESSION));
-            while memory.unwritten.lock().under_way.is_none() {
+            while memory.unwritten.lock().in_progress.is_none() {
                 thread::yield_now();
             }
-            // The lock is held for as long as this takes, so that none of them waits for it.
+            // The lock is held all the time, so none of these waits for it.
             (0..50).for_each(|number| memory.remember(&number.to_string(), STATELESS));
             memory.forget("gone");
             let recalled = ["first", "49", "gone"].map(|key| memory.recall(key));
-            assert_eq!(recalled, [Some(SESSION), Some(STATELESS), None], "what is not written yet is known");
+            assert_eq!(recalled, [Some(SESSION), Some(STATELESS), None], "unwritten changes are visible");
             assert!(!first.is_finished());
             drop(lock);
         });
@@ -266,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_memory_that_cannot_be_written_or_locked_is_done_without() {
+    fn unwritable_or_locked_file_is_tolerated() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("state"), "a file where a folder should be").unwrap();
         memory(&folder).remember("a", SESSION);
@@ -282,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_memory_is_begun_anew() {
+    fn full_cache_is_cleared() {
         let folder = tempfile::tempdir().unwrap();
         memory(&folder).write((0..ENTRIES).map(|number| (number.to_string(), Some(Entry::Session))).collect());
         assert_eq!(memory(&folder).read().servers.len(), ENTRIES);
@@ -291,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn every_part_of_a_program_counts_except_its_variables() {
+    fn key_contains_every_part_of_a_program_except_its_variables() {
         let program = Program { arguments: vec!["-y".into(), "server".into()], ..Program::new("npx") };
         let same = Program { variables: [("KEY".into(), "secret".into())].into(), ..program.clone() };
         assert_eq!(process_key(&program), process_key(&same));

@@ -1,5 +1,5 @@
-//! A connection as others hold it: its state at the moment, which of its lines a request takes, and what can be ordered of
-//! its supervisor. What is sent is in [`super::sent`], how a server that sleeps is woken in [`super::waking`].
+//! The handle of a connection: its current state, the lease a request needs, and the commands to its supervisor.
+//! [`super::in_flight_call`] sends requests, [`super::wake`] wakes a server that is not connected.
 
 use std::{
     fmt,
@@ -15,19 +15,19 @@ use toolway_config::ServerName;
 use toolway_wire::{
     error::WireError,
     exchange::LogLevel,
-    up::{Declares, Peer},
+    up::{CapabilityScope, Peer},
 };
 
 use super::{
-    last_words::LastWords,
-    lines::{Asker, Ground, LineKey, Lines, Need, NoSeat, Trying},
-    sent::Seat,
+    stderr_tail::StderrTail,
+    pool::{RequestOrigin, DialContext, CallerConnectionKey, ConnectionPool, Interactivity, NoLease, ListingAttempt},
+    in_flight_call::Lease,
     sign_in::Account,
-    state::{Phase, ServerStatus, Stopped},
-    stdio::Pulse,
-    supervisor::Surroundings,
-    uses::{Ear, Uses},
-    waking::Ready,
+    state::{Phase, ServerStatus, StopReason},
+    stdio::ProcessMonitor,
+    supervisor::HostContext,
+    usage::{ListenerGuard, UsageCounter},
+    wake::ReadyPeer,
     wanted::WantedServer,
 };
 use crate::{catalog::Listing, policy::limit::ServerSlots, record::redact::Redactor};
@@ -38,91 +38,92 @@ pub struct Connection {
     shared: Arc<Shared>,
 }
 
-/// What a supervisor and everybody else share.
+/// State shared by a supervisor and the handles.
 pub(crate) struct Shared {
     pub(crate) name: ServerName,
-    pub(crate) live: watch::Sender<Arc<Live>>,
-    pub(crate) last_words: LastWords,
-    pub(crate) pulse: Pulse,
+    pub(crate) live: watch::Sender<Arc<ConnectionSnapshot>>,
+    pub(crate) stderr_tail: StderrTail,
+    pub(crate) monitor: ProcessMonitor,
     wanted: watch::Sender<Arc<WantedServer>>,
-    orders: mpsc::Sender<Order>,
-    pub(crate) lines: Arc<Lines>,
-    /// The last peer that did not answer as it should.
+    orders: mpsc::Sender<SupervisorCommand>,
+    pub(crate) pool: Arc<ConnectionPool>,
+    /// Generation of the last peer that was reported as misbehaving.
     suspected: AtomicU64,
     slots: Arc<ServerSlots>,
-    uses: Arc<Uses>,
+    uses: Arc<UsageCounter>,
 }
 
-/// A connection at one moment.
+/// The state of a connection at one moment.
 #[derive(Clone, Debug)]
-pub(crate) struct Live {
+pub(crate) struct ConnectionSnapshot {
     pub(crate) status: Arc<ServerStatus>,
-    /// The peer, and the how many-th of this server it is.
+    /// The peer, and its generation: the number of the connection since start.
     pub(crate) peer: Option<(u64, Peer)>,
-    /// Dials that came to an end, good or bad.
+    /// Finished dials, successful or not.
     pub(crate) dials: u64,
-    /// Whether what it lists was heard since it was last connected.
+    /// Whether listing finished since the last connect.
     pub(crate) listed: bool,
-    /// What it listed last.
+    /// The last listing.
     pub(crate) listing: Option<Arc<Listing>>,
     pub(crate) redactor: Redactor,
-    /// Who may use the peer.
+    /// The callers that may use the peer.
     pub(crate) account: Account,
 }
 
-/// What a supervisor can be told. Each is answered when it is done, or under way.
+/// A command to a supervisor. The sender is notified when the command is executed or in progress.
 #[derive(Debug)]
-pub(crate) enum Order {
-    /// Somebody needs it.
+pub(crate) enum SupervisorCommand {
+    /// A call needs the server.
     Wake,
-    /// A peer does not answer any more as it should.
+    /// A peer misbehaves.
     Suspect { generation: u64, error: WireError },
-    /// A call found a session that was begun anew.
+    /// A call found that the server began a new session.
     SessionChanged { generation: u64 },
-    /// Connect, whatever was before.
+    /// Connect, whatever the current state.
     Connect(oneshot::Sender<()>),
-    /// Disconnect, and stay so.
+    /// Disconnect and stay disconnected.
     Disconnect(oneshot::Sender<()>),
-    /// End the connection and begin another.
+    /// Close the connection and open a new one.
     Reconnect(oneshot::Sender<()>),
-    /// Ask again for everything it lists.
+    /// Request all lists again.
     Refresh(oneshot::Sender<()>),
-    /// Logs from this level up are wanted, from now on.
+    /// Set the log level, also for later connections.
     LogLevel(LogLevel, oneshot::Sender<()>),
-    /// Switch it on or off, whatever its entry says.
+    /// Enable or disable the server, overriding its entry.
     Toggle(toolway_config::server::Standing, oneshot::Sender<()>),
 }
 
-/// What is left to do until it is known what is listed to a caller.
-pub(crate) enum Hearing {
-    /// Nothing: it is, or nobody finds out.
+/// How to find out what a server lists to a caller.
+pub(crate) enum ListingLookup {
+    /// Nothing to do: the listing is known, or cannot be found out now.
     Known,
-    /// Somebody is about to find out for all of its profile.
-    ByOthers(LineKey),
-    /// Whoever asks finds out.
-    Ours(Trying),
+    /// Another caller with the same profile is finding out.
+    InProgress(CallerConnectionKey),
+    /// The caller has to find out.
+    Ours(ListingAttempt),
 }
 
-/// Orders that wait for a supervisor; it takes each at once, so more are not needed.
-const ORDERS: usize = 64;
+/// Commands queued for a supervisor, which executes each at once.
+const QUEUED_COMMANDS: usize = 64;
+
 // === impl Connection ===
 
 impl Connection {
     pub(crate) fn new(
         wanted: Arc<WantedServer>,
-        live: Live,
+        live: ConnectionSnapshot,
         slots: Arc<ServerSlots>,
-        (room, seed): (&Arc<Surroundings>, u64),
-    ) -> (Self, mpsc::Receiver<Order>) {
-        let (orders, inbox) = mpsc::channel(ORDERS);
-        let uses = Uses::new();
+        (context, seed): (&Arc<HostContext>, u64),
+    ) -> (Self, mpsc::Receiver<SupervisorCommand>) {
+        let (orders, inbox) = mpsc::channel(QUEUED_COMMANDS);
+        let uses = UsageCounter::new();
         let shared = Shared {
             name: wanted.name.clone(),
             live: watch::Sender::new(Arc::new(live)),
-            last_words: LastWords::default(),
-            pulse: Pulse::default(),
+            stderr_tail: StderrTail::default(),
+            monitor: ProcessMonitor::default(),
             orders,
-            lines: Lines::new(wanted.name.clone(), Arc::clone(room), Arc::clone(&uses), seed),
+            pool: ConnectionPool::new(wanted.name.clone(), Arc::clone(context), Arc::clone(&uses), seed),
             wanted: watch::Sender::new(wanted),
             suspected: AtomicU64::new(0),
             slots,
@@ -131,85 +132,85 @@ impl Connection {
         (Self { shared: Arc::new(shared) }, inbox)
     }
 
-    /// Its server's id.
+    /// The name of the server.
     pub fn name(&self) -> &ServerName {
         &self.shared.name
     }
 
-    /// What is known of it now, the end of its standard error included.
+    /// The current status, including recent stderr output.
     pub fn status(&self) -> ServerStatus {
         let live = self.live();
-        let stderr = self.shared.last_words.lines().iter().map(|line| live.redactor.text(line)).collect();
-        let (ended, lines) = (self.shared.last_words.ended(), self.shared.lines.status());
-        ServerStatus { stderr, ended, lines, ..ServerStatus::clone(&live.status) }
+        let stderr = self.shared.stderr_tail.lines().iter().map(|line| live.redactor.text(line)).collect();
+        let (ended, caller_connections) = (self.shared.stderr_tail.ended(), self.shared.pool.status());
+        ServerStatus { stderr, ended, caller_connections, ..ServerStatus::clone(&live.status) }
     }
 
-    /// Chooses the connection a request goes over, and waits until it is its turn there.
-    pub(crate) async fn seat(
+    /// Chooses the connection for a request, and waits until the request may use it.
+    pub(crate) async fn lease(
         &self,
-        ready: &Ready,
-        asker: Asker<'_>,
-        need: Need,
+        ready: &ReadyPeer,
+        origin: RequestOrigin<'_>,
+        need: Interactivity,
         patience: Duration,
-    ) -> Result<Seat, NoSeat> {
-        let (lines, wanted) = (&self.shared.lines, self.wanted());
-        // One that has just closed is seen by whoever sends.
-        let declares = ready.peer.declares().unwrap_or(Declares::EachTime);
-        let Some(key) = LineKey::of(asker, declares, wanted.sharing, (lines.base(), &ready.account)) else {
-            let account = asker.caller.client().map(|_| ready.account.clone());
-            if declares == Declares::EachTime {
-                return Ok(Seat::Base { turn: None, account });
+    ) -> Result<Lease, NoLease> {
+        let (pool, wanted) = (&self.shared.pool, self.wanted());
+        // If it has just closed, sending fails later.
+        let declares = ready.peer.capability_scope().unwrap_or(CapabilityScope::PerRequest);
+        let Some(key) = CallerConnectionKey::of(origin, declares, wanted.sharing, (pool.shared_profile(), &ready.account)) else {
+            let account = origin.caller.client().map(|_| ready.account.clone());
+            if declares == CapabilityScope::PerRequest {
+                return Ok(Lease::Shared { turn: None, account });
             }
-            let turn = lines.base_turn(need, patience).await.map_err(NoSeat::Refused)?;
-            return Ok(Seat::Base { turn, account });
+            let turn = pool.shared_turn(need, patience).await.map_err(NoLease::Refused)?;
+            return Ok(Lease::Shared { turn, account });
         };
         let listing = || self.live().listing.clone();
-        let ground = Ground { wanted: &wanted, base: &ready.peer, account: &ready.account, listing: &listing };
-        lines.seat(&key, need, patience, ground, asker.task).await.map(Seat::Line)
+        let context = DialContext { wanted: &wanted, shared: &ready.peer, account: &ready.account, listing: &listing };
+        pool.lease(&key, need, patience, context, origin.task).await.map(Lease::Caller)
     }
 
-    /// What it lists to this caller where everybody is listed `base`; none where that is the same, or not known.
-    pub(crate) fn own_listing(&self, asker: Asker<'_>, base: &Arc<Listing>) -> Option<Arc<Listing>> {
-        self.shared.lines.listing_of(&self.line_key(asker)?, base)
+    /// The listing of this caller; `None` if it equals `base`, the listing of all callers, or is not known.
+    pub(crate) fn caller_listing(&self, origin: RequestOrigin<'_>, base: &Arc<Listing>) -> Option<Arc<Listing>> {
+        self.shared.pool.listing_of(&self.caller_key(origin)?, base)
     }
 
-    /// What is left to do until it is known what is listed to this caller.
-    pub(crate) fn hearing(&self, asker: Asker<'_>) -> Hearing {
-        let lines = &self.shared.lines;
-        let Some(key) = self.line_key(asker).filter(|key| lines.is_unheard(key)) else { return Hearing::Known };
-        lines.try_hearing(&key).map_or(Hearing::ByOthers(key), Hearing::Ours)
+    /// How to find out what the server lists to this caller.
+    pub(crate) fn listing_lookup(&self, origin: RequestOrigin<'_>) -> ListingLookup {
+        let pool = &self.shared.pool;
+        let Some(key) = self.caller_key(origin).filter(|key| pool.may_discover(key)) else { return ListingLookup::Known };
+        pool.try_discovery(&key).map_or(ListingLookup::InProgress(key), ListingLookup::Ours)
     }
 
-    /// Finds out what is listed to this caller, by opening its line, as its first call would have to.
-    pub(crate) async fn hear(&self, asker: Asker<'_>, patience: Duration, trying: Trying) {
+    /// Finds out what the server lists to this caller, by opening its connection as its first call would.
+    pub(crate) async fn discover_listing(&self, origin: RequestOrigin<'_>, patience: Duration, attempt: ListingAttempt) {
         if let Ok(ready) = self.ready().await {
-            drop(self.seat(&ready, asker, Need::Carried, patience).await);
+            drop(self.lease(&ready, origin, Interactivity::NonInteractive, patience).await);
         }
-        drop(trying);
+        drop(attempt);
     }
 
-    /// Waits until others have found out, or cannot.
-    pub(crate) async fn heard_by_others(&self, key: &LineKey) {
-        self.shared.lines.heard(key).await;
+    /// Waits until the attempt of another caller has ended.
+    pub(crate) async fn wait_for_discovery(&self, key: &CallerConnectionKey) {
+        self.shared.pool.wait_for_attempt(key).await;
     }
 
-    /// Whether that would have to be found out first.
-    pub(crate) fn is_unheard_by(&self, asker: Asker<'_>) -> bool {
-        self.live().listing.is_some() && self.line_key(asker).is_some_and(|key| self.shared.lines.is_unheard(&key))
+    /// Whether the listing of this caller is not known yet.
+    pub(crate) fn needs_discovery(&self, origin: RequestOrigin<'_>) -> bool {
+        self.live().listing.is_some() && self.caller_key(origin).is_some_and(|key| self.shared.pool.may_discover(&key))
     }
 
-    /// The line of this caller's requests, where they go over one.
-    fn line_key(&self, asker: Asker<'_>) -> Option<LineKey> {
+    /// The key of this caller's connection; `None` if it uses the shared one.
+    fn caller_key(&self, origin: RequestOrigin<'_>) -> Option<CallerConnectionKey> {
         let live = self.live();
-        let declares = live.peer.as_ref()?.1.declares().ok()?;
-        LineKey::of(asker, declares, self.wanted().sharing, (self.shared.lines.base(), &live.account))
+        let declares = live.peer.as_ref()?.1.capability_scope().ok()?;
+        CallerConnectionKey::of(origin, declares, self.wanted().sharing, (self.shared.pool.shared_profile(), &live.account))
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
 
-    pub(crate) fn live(&self) -> Arc<Live> {
+    pub(crate) fn live(&self) -> Arc<ConnectionSnapshot> {
         Arc::clone(&self.shared.live.borrow())
     }
 
@@ -221,42 +222,41 @@ impl Connection {
         &self.shared.slots
     }
 
-    /// From now on it is wanted like this.
-    pub(crate) fn want(&self, wanted: Arc<WantedServer>) {
+    /// Replaces the entry of the server.
+    pub(crate) fn set_wanted(&self, wanted: Arc<WantedServer>) {
         self.shared.wanted.send_replace(wanted);
     }
 
-    pub(crate) fn wishes(&self) -> watch::Receiver<Arc<WantedServer>> {
+    pub(crate) fn wanted_changes(&self) -> watch::Receiver<Arc<WantedServer>> {
         self.shared.wanted.subscribe()
     }
 
-    /// Somebody listens; until that ends it is not stopped for want of use.
-    pub(crate) fn ear(&self) -> Ear {
-        Ear::open(&self.shared.uses)
+    /// Keeps the connection from being stopped as idle until the guard is dropped.
+    pub(crate) fn listener_guard(&self) -> ListenerGuard {
+        ListenerGuard::new(&self.shared.uses)
     }
 
-    /// Waits until it is connected and has been asked what it lists; gives up when that is not under way.
-    pub(crate) async fn listed(&self) {
+    /// Connects, and waits until listing has finished; returns early if connecting fails.
+    pub(crate) async fn wait_until_listed(&self) {
         if let Ok(_ready) = self.ready().await {
-            self.heard().await;
+            self.wait_for_listing().await;
         }
     }
 
-    /// Waits until a server that is connected has been asked what it lists; not at all for one that is not.
-    pub(crate) async fn heard(&self) {
+    /// Waits until listing has finished, at most the connect timeout; returns at once if not connected.
+    pub(crate) async fn wait_for_listing(&self) {
         let mut live = self.shared.live.subscribe();
         let patience = self.wanted().connect;
         let listed = live.wait_for(|live| live.listed || live.peer.is_none());
-        // Whoever is not listed by then is not waited for.
         drop(tokio::time::timeout(patience, listed).await);
     }
 
-    /// Waits until a dial that is under way has come to its end.
-    pub(crate) async fn settled(&self) -> Arc<Live> {
+    /// Waits until a dial in progress has ended.
+    pub(crate) async fn wait_until_settled(&self) -> Arc<ConnectionSnapshot> {
         let mut live = self.shared.live.subscribe();
         match live.wait_for(|live| live.status.phase.is_settled()).await {
             Ok(live) => Arc::clone(&live),
-            // The supervisor is gone; what it said last holds.
+            // The supervisor is gone; its last status stays valid.
             Err(_) => self.live(),
         }
     }
@@ -265,47 +265,47 @@ impl Connection {
         self.live().status.phase == Phase::Disabled
     }
 
-    /// Whether it is being connected, or listed, for the first time.
+    /// Whether the first connect or the first listing is in progress.
     pub(crate) fn is_beginning(&self) -> bool {
         let live = self.live();
         let dialling = live.dials == 0 && matches!(live.status.phase, Phase::Connecting { .. });
         dialling || (live.peer.is_some() && !live.listed && live.listing.is_none())
     }
 
-    /// Whether it is connected and has said what it lists.
-    pub(crate) fn was_heard(&self) -> bool {
+    /// Whether it is connected and its listing is known.
+    pub(crate) fn has_listing(&self) -> bool {
         let live = self.live();
         live.peer.is_some() && live.listing.is_some()
     }
 
-    /// Whether it will not be connected again by itself or by a call.
-    pub(crate) fn is_over(&self) -> bool {
-        matches!(self.live().status.phase, Phase::Disabled | Phase::Stopped(Stopped::Disconnected | Stopped::Closed))
+    /// Whether neither a retry nor a call will connect it again.
+    pub(crate) fn is_stopped(&self) -> bool {
+        matches!(self.live().status.phase, Phase::Disabled | Phase::Stopped(StopReason::Disconnected | StopReason::Closed))
     }
 
-    /// Tells the supervisor; whether it was told.
-    pub(crate) fn order(&self, order: Order) -> bool {
-        self.shared.orders.try_send(order).is_ok()
+    /// Sends a command without waiting; `false` if the queue is full or the supervisor is gone.
+    pub(crate) fn send_command(&self, command: SupervisorCommand) -> bool {
+        self.shared.orders.try_send(command).is_ok()
     }
 
-    /// Tells the supervisor and waits until it has acted.
-    pub(crate) async fn ask(&self, order: impl FnOnce(oneshot::Sender<()>) -> Order) {
-        let (done, acted) = oneshot::channel();
-        // A supervisor that is gone has nothing to act on.
-        if self.shared.orders.send(order(done)).await.is_ok() {
-            drop(acted.await);
+    /// Sends a command and waits until it is executed.
+    pub(crate) async fn execute(&self, command: impl FnOnce(oneshot::Sender<()>) -> SupervisorCommand) {
+        let (done, executed) = oneshot::channel();
+        // A supervisor that is gone executes nothing.
+        if self.shared.orders.send(command(done)).await.is_ok() {
+            drop(executed.await);
         }
     }
 
-    /// The peer, unless it has closed or is under suspicion already and its supervisor does not know yet.
-    pub(super) fn open_peer(&self, live: &Live) -> Option<(u64, Peer)> {
+    /// The peer, unless it has closed or was reported as misbehaving, which its supervisor may not know yet.
+    pub(super) fn open_peer(&self, live: &ConnectionSnapshot) -> Option<(u64, Peer)> {
         let suspected = self.shared.suspected.load(Ordering::SeqCst);
         live.peer.clone().filter(|(generation, peer)| suspected < *generation && !peer.is_closed())
     }
 
-    /// A peer does not answer as it should; nobody is sent to it any more.
+    /// Reports a misbehaving peer; no further request is sent to it.
     pub(super) fn suspect(&self, generation: u64, error: &WireError) {
-        if self.order(Order::Suspect { generation, error: error.clone() }) {
+        if self.send_command(SupervisorCommand::Suspect { generation, error: error.clone() }) {
             self.shared.suspected.fetch_max(generation, Ordering::SeqCst);
         }
     }
@@ -314,7 +314,7 @@ impl Connection {
 // === impl Shared ===
 
 impl Shared {
-    pub(crate) fn uses(&self) -> &Arc<Uses> {
+    pub(crate) fn uses(&self) -> &Arc<UsageCounter> {
         &self.uses
     }
 }

@@ -1,5 +1,4 @@
-//! A request that was sent: over which connection it went, what it holds until its end, and what its end says of that
-//! connection.
+//! A call in flight: the connection it uses, what it holds until its end, and what its end says about the connection.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,180 +11,180 @@ use toolway_wire::{
 };
 
 use super::{
-    lines::LineSeat,
-    live::{Connection, Order},
+    pool::CallerLease,
+    handle::{Connection, SupervisorCommand},
     sign_in::Account,
     state::NotConnected,
-    stdio::Life,
-    uses::Use,
-    waking::Ready,
+    stdio::ProcessInstance,
+    usage::CallGuard,
+    wake::ReadyPeer,
 };
 use crate::{
     call::{CallError, Caller},
     catalog::Fingerprint,
-    policy::{Permit, Refusal, limit::Slots},
+    policy::{Permit, Refusal, limit::CallSlots},
     record::redact::Redactor,
     whose_move::WhoseMove,
 };
 
-/// A request that was sent. It holds its permit: the slot comes back when this is gone.
+/// A call sent and not finished. It holds its permit: dropping it frees the slot.
 #[derive(Debug)]
-pub struct Sent {
-    /// What happens from now on.
+pub struct InFlightCall {
+    /// The exchange with the server.
     pub exchange: Exchange,
     pub(crate) connection: Connection,
     pub(crate) redactor: Redactor,
-    /// The definition it was decided about, where there is one.
+    /// Fingerprint of the definition that policy decided about.
     pub(crate) fingerprint: Option<Fingerprint>,
     permit: Permit,
     peer: Peer,
-    /// The process it went to, and what that had taken before.
-    life: (Arc<Life>, u64),
+    /// The process it was sent to, and the bytes that process had read before.
+    process: (Arc<ProcessInstance>, u64),
     via: Via,
 }
 
-/// Over which connection a request goes.
+/// The right to use a connection for one request.
 #[derive(Debug)]
-pub(crate) enum Seat {
-    /// The first one; in its turn, where there are turns.
-    Base {
-        /// Its turn.
+pub(crate) enum Lease {
+    /// The connection shared by all callers.
+    Shared {
+        /// Held while calls are sent one at a time.
         turn: Option<OwnedSemaphorePermit>,
-        /// On whose account it was when it was chosen; nothing where that does not matter.
+        /// The account of the connection when it was chosen; `None` if it does not matter.
         account: Option<Account>,
     },
-    /// One of its caller's own.
-    Line(LineSeat),
+    /// A connection of the caller.
+    Caller(CallerLease),
 }
 
-/// Over which connection a request went.
+/// The connection a request was sent over.
 #[derive(Debug)]
 enum Via {
-    Base { generation: u64, session: Option<String>, _turn: Option<OwnedSemaphorePermit>, _use: Use },
-    Line(LineSeat),
+    Shared { generation: u64, session: Option<String>, _turn: Option<OwnedSemaphorePermit>, _use: CallGuard },
+    Caller(CallerLease),
 }
 
 // === impl Connection ===
 
 impl Connection {
-    /// Sends a request; only a permit opens this way. Waits until there is a connection.
-    pub async fn send(&self, permit: Permit, request: Request) -> Result<Sent, NotConnected> {
+    /// Sends a request, which requires a permit. Waits until the server is connected.
+    pub async fn send(&self, permit: Permit, request: Request) -> Result<InFlightCall, NotConnected> {
         let terms = self.wanted().terms();
-        self.send_over(Seat::Base { turn: None, account: None }, permit, request, terms).await
+        self.send_over(Lease::Shared { turn: None, account: None }, permit, request, terms).await
     }
 
-    /// Sends a request over the connection that was chosen for it.
+    /// Sends a request over the connection of its lease.
     pub(crate) async fn send_over(
         &self,
-        seat: Seat,
+        lease: Lease,
         permit: Permit,
         request: Request,
-        terms: toolway_wire::exchange::Terms,
-    ) -> Result<Sent, NotConnected> {
-        let (peer, redactor, life, via) = match seat {
-            Seat::Base { turn, account: chosen } => {
-                let Ready { peer, generation, redactor, use_of, account, .. } = self.ready().await?;
-                // Somebody has signed in meanwhile, or no longer is: what was chosen for a client is not there any more.
-                if chosen.is_some_and(|chosen| chosen.is_nobodys() != account.is_nobodys()) {
-                    let because = "it was connected anew, on another account, while the call waited".to_owned();
+        terms: toolway_wire::exchange::ExchangeTimeouts,
+    ) -> Result<InFlightCall, NotConnected> {
+        let (peer, redactor, process, via) = match lease {
+            Lease::Shared { turn, account: chosen } => {
+                let ReadyPeer { peer, generation, redactor, use_of, account, .. } = self.ready().await?;
+                // A sign-in or sign-out in between changed the account: the chosen connection no longer exists.
+                if chosen.is_some_and(|chosen| chosen.is_impersonal() != account.is_impersonal()) {
+                    let because = "the server was reconnected with another account while the call waited; call again".to_owned();
                     return Err(NotConnected { because, whose_move: WhoseMove::Supervisor, error: None });
                 }
-                let via = Via::Base { generation, session: peer.session(), _turn: turn, _use: use_of };
-                (peer, redactor, self.shared().pulse.now(), via)
+                let via = Via::Shared { generation, session: peer.session(), _turn: turn, _use: use_of };
+                (peer, redactor, self.shared().monitor.current(), via)
             }
-            Seat::Line(seat) => {
-                seat.log_from(request.log_level).await;
-                let (peer, redactor) = seat.peer().ok_or_else(|| self.live().status.why_not())?;
-                (peer.clone(), redactor.clone(), seat.life(), Via::Line(seat))
+            Lease::Caller(lease) => {
+                lease.raise_log_level(request.log_level).await;
+                let (peer, redactor) = lease.peer().ok_or_else(|| self.live().status.not_connected())?;
+                (peer.clone(), redactor.clone(), lease.process(), Via::Caller(lease))
             }
         };
-        let life = (Arc::clone(&life), life.taken());
+        let process = (Arc::clone(&process), process.bytes_read());
         let exchange = peer.open(request, terms);
-        Ok(Sent { exchange, connection: self.clone(), redactor, fingerprint: None, permit, peer, life, via })
+        Ok(InFlightCall { exchange, connection: self.clone(), redactor, fingerprint: None, permit, peer, process, via })
     }
 }
 
 // === impl Seat ===
 
-impl Seat {
-    /// The peer it is a seat with.
-    pub(crate) fn peer<'a>(&'a self, base: &'a Ready) -> &'a Peer {
+impl Lease {
+    /// The peer of the leased connection.
+    pub(crate) fn peer<'a>(&'a self, shared: &'a ReadyPeer) -> &'a Peer {
         match self {
-            Self::Base { .. } => &base.peer,
-            Self::Line(seat) => seat.peer().map_or(&base.peer, |(peer, _)| peer),
+            Self::Shared { .. } => &shared.peer,
+            Self::Caller(lease) => lease.peer().map_or(&shared.peer, |(peer, _)| peer),
         }
     }
 }
 
 // === impl Sent ===
 
-impl Sent {
-    /// What the permit was given for.
+impl InFlightCall {
+    /// The permit of the call.
     pub fn permit(&self) -> &Permit {
         &self.permit
     }
 
-    /// It is over; what it was permitted by is left.
+    /// Ends the call and returns its permit.
     pub(crate) fn into_permit(self) -> Permit {
         self.permit
     }
 
-    /// A task goes on in its place.
-    pub(crate) fn handed_off(&self, task: &Task, caller: &Caller) {
+    /// Records that the call continues as a task.
+    pub(crate) fn keep_task(&self, task: &Task, caller: &Caller) {
         match &self.via {
-            Via::Line(seat) => seat.keep_task(task),
-            Via::Base { .. } => self.connection.shared().lines.keep_on_base(task, caller),
+            Via::Caller(lease) => lease.keep_task(task),
+            Via::Shared { .. } => self.connection.shared().pool.keep_shared_task(task, caller),
         }
     }
 
-    /// The server asked something: from here on it waits for its caller's side, and keeps no slot from the others.
-    pub(crate) fn park(&mut self, slots: &Slots, caller: &Caller) -> Result<(), Refusal> {
+    /// The server sent a request: the call waits for its caller, and frees its slot for others.
+    pub(crate) fn park(&mut self, slots: &CallSlots, caller: &Caller) -> Result<(), Refusal> {
         self.permit.park(slots, caller)?;
-        if let Via::Line(seat) = &mut self.via {
-            seat.park(self.exchange.call_off());
+        if let Via::Caller(lease) = &mut self.via {
+            lease.park(self.exchange.cancel_handle());
         }
         Ok(())
     }
 
-    /// For how long nobody had answered when it was ended for the sake of another call; nothing where it was not.
-    pub(crate) fn gave_way(&self) -> Option<Duration> {
+    /// How long a server request was unanswered when the call was ended to free its connection; `None` if it was not.
+    pub(crate) fn preempted_after(&self) -> Option<Duration> {
         match &self.via {
-            Via::Line(seat) => seat.gave_way(),
-            Via::Base { .. } => None,
+            Via::Caller(lease) => lease.preempted_after(),
+            Via::Shared { .. } => None,
         }
     }
 
-    /// It ended in a way that speaks against the peer it went to.
+    /// Reports that the peer misbehaved.
     pub(crate) fn suspect(&self, error: &WireError) {
         match &self.via {
-            Via::Base { generation, .. } => self.connection.suspect(*generation, error),
-            Via::Line(seat) => seat.discard(),
+            Via::Shared { generation, .. } => self.connection.suspect(*generation, error),
+            Via::Caller(lease) => lease.discard(),
         }
     }
 
-    /// Whether it certainly reached nobody: there was nobody there, or whoever was has taken nothing since.
-    pub(crate) fn reached_nobody(&self, error: &WireError) -> bool {
-        let (life, before) = &self.life;
+    /// Whether the server certainly did not receive the request: it was unreachable, or its process read nothing since.
+    pub(crate) fn was_not_received(&self, error: &WireError) -> bool {
+        let (process, before) = &self.process;
         match error {
             WireError::Unreachable { .. } => true,
-            WireError::Ended(_) => 0 < *before && life.taken() == *before,
+            WireError::Ended(_) => 0 < *before && process.bytes_read() == *before,
             _ => false,
         }
     }
 
-    /// Who has to do what if the server wanted to see more of this caller; none where nobody can.
-    pub(crate) fn sign_in_needed(&self, caller: &Caller) -> Option<CallError> {
-        let how = self.connection.shared().lines.sign_ins().how(&self.connection.wanted(), caller.client())?;
-        Some(CallError::SignInNeeded { server: self.connection.name().clone(), how })
+    /// The error for a server that requires sign-in, with what to do; `None` if signing in does not help.
+    pub(crate) fn sign_in_required(&self, caller: &Caller) -> Option<CallError> {
+        let how = self.connection.shared().pool.sign_ins().hint(&self.connection.wanted(), caller.client())?;
+        Some(CallError::SignInRequired { server: self.connection.name().clone(), how })
     }
 
-    /// It has ended: a session that was begun anew meanwhile means that what is listed may be old.
-    pub(crate) fn look_at_session(&self) {
-        if let Via::Base { generation, session, .. } = &self.via
+    /// After the end: if the server began a new session, its lists may have changed.
+    pub(crate) fn check_session(&self) {
+        if let Via::Shared { generation, session, .. } = &self.via
             && session.is_some()
             && self.peer.session() != *session
         {
-            self.connection.order(Order::SessionChanged { generation: *generation });
+            self.connection.send_command(SupervisorCommand::SessionChanged { generation: *generation });
         }
     }
 }

@@ -1,25 +1,25 @@
-//! Lines: further connections to one server, for callers who must not share the first.
+//! The connection pool of one server: connections reserved for callers that cannot use the shared one.
 //!
-//! A server that keeps a session is told once what can be asked, and nothing in what it asks says whom it means. So each
-//! client of the gateway has connections of its own, by what its side can be asked; the first connection, which the
-//! catalog is made from, serves everybody else. Which line a request needs is in [`key`], which it gets in [`pool`].
+//! A server with sessions learns the client's capabilities once, in the handshake, and its requests (elicitation, sampling,
+//! roots) do not name the call they belong to. So each client of the gateway has its own connections, one key per set of
+//! capabilities ([`key`]). The shared connection, from which the catalog is built, serves all other callers.
 //!
-//! Calls run side by side on a line. Where the server asks something that could be about several of them, nobody is
-//! shown it, and from then on it is sent one call at a time; a call that waits for an answer keeps no other waiting, for
-//! those get another line, up to a bound. A line is dialled when it is first needed, by whoever needs it ([`dialling`]); what
-//! a call has of it is a [`seat`]. It ends when nobody has used it for a while, and with the connection of its server. Which
-//! call gives way when all lines wait for answers is in [`parked`].
+//! Calls run in parallel on a connection. If a server request could belong to several calls, no caller sees it, and from
+//! then on the server receives one interactive call at a time. A call that waits for an answer does not block others: they
+//! use another connection, up to a bound ([`state`]). A connection is dialled on first use ([`dial`]); a call holds a
+//! [`lease`] on it. It closes after idle time, and with the shared connection. [`parked`] selects the call to end when all
+//! connections wait for answers.
 
-mod dialling;
-mod follow;
+mod caller_connection;
+mod dial;
+mod dial_backoff;
 pub(crate) mod key;
-mod line;
-mod offering;
+mod lease;
+mod list_follower;
 mod parked;
-mod pool;
-mod seat;
+mod profile_listings;
+mod state;
 mod tasks;
-mod trouble;
 
 use std::{
     sync::{
@@ -39,316 +39,316 @@ use toolway_wire::{json::Raw, task::Task, up::Peer};
 
 pub use self::key::CapabilityProfile;
 pub(crate) use self::{
-    follow::Trying,
-    key::{Asker, LineKey},
-    pool::Need,
-    seat::LineSeat,
+    list_follower::ListingAttempt,
+    key::{RequestOrigin, CallerConnectionKey},
+    state::Interactivity,
+    lease::CallerLease,
 };
 use self::{
-    line::Line,
-    offering::Offering,
-    pool::{Manners, Pick, Pool, Turn},
+    caller_connection::CallerConnection,
+    profile_listings::ProfileListings,
+    state::{Concurrency, Selection, PoolState, Arrival},
 };
 use super::{
-    client_face::ClientFace,
+    client_features::ClientFeatures,
     sign_in::{Account, SignIns},
     state::NotConnected,
-    supervisor::Surroundings,
-    uses::Uses,
+    supervisor::HostContext,
+    usage::UsageCounter,
     wanted::WantedServer,
 };
 use crate::{call::Caller, catalog::Listing, policy::Refusal, whose_move::WhoseMove};
 
-/// The lines of one server.
-pub(crate) struct Lines {
+/// The connections to one server that are reserved for callers.
+pub(crate) struct ConnectionPool {
     server: ServerName,
-    room: Arc<Surroundings>,
+    context: Arc<HostContext>,
     // Nothing awaits under this lock.
-    pool: Mutex<Pool>,
-    /// There is a line to look after that there was not before, or one to close.
-    begun: Notify,
-    /// The server asked something that could have been about several calls.
-    asks: Arc<AtomicBool>,
-    /// What the first connection declares.
-    base: CapabilityProfile,
-    /// One call at a time on the first connection, once the server is known to ask.
-    base_turn: Arc<Semaphore>,
-    uses: Arc<Uses>,
-    /// What it lists to whom. Nothing awaits under this lock.
-    offering: Mutex<Offering>,
-    /// More is known of that.
-    learnt: Notify,
+    state: Mutex<PoolState>,
+    /// Notified when a connection was added or has to be closed.
+    changed: Notify,
+    /// Set after a server request that could belong to several calls: interactive calls are sent one at a time.
+    one_at_a_time: Arc<AtomicBool>,
+    /// Capabilities declared on the shared connection.
+    shared_profile: CapabilityProfile,
+    /// Permits one interactive call at a time on the shared connection.
+    shared_turn: Arc<Semaphore>,
+    uses: Arc<UsageCounter>,
+    /// What the server lists to each profile. Nothing awaits under this lock.
+    profile_listings: Mutex<ProfileListings>,
+    /// Notified when an attempt to find out a profile's listing has ended.
+    discovered: Notify,
 }
 
-/// What a line is dialled with: how the server is wanted, its first connection, and what it lists there.
-pub(crate) struct Ground<'a> {
+/// What a caller connection is dialled with: the entry of the server, the shared connection, and its listing.
+pub(crate) struct DialContext<'a> {
     pub(crate) wanted: &'a WantedServer,
-    pub(crate) base: &'a Peer,
-    /// Who may use that connection.
+    pub(crate) shared: &'a Peer,
+    /// The callers that may use the shared connection.
     pub(crate) account: &'a Account,
     pub(crate) listing: &'a (dyn Fn() -> Option<Arc<Listing>> + Sync),
 }
 
-/// Why there is no seat.
+/// Why a request got no lease.
 #[derive(Debug)]
-pub(crate) enum NoSeat {
-    /// The server cannot be reached, or not like this.
+pub(crate) enum NoLease {
+    /// The server is not connected.
     NotConnected(NotConnected),
-    /// It is too busy.
+    /// Too many calls or connections.
     Refused(Refusal),
 }
 
-/// A line, as it is shown.
+/// Status of a caller connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LineStatus {
-    /// Whose it is.
+pub struct CallerConnectionStatus {
+    /// The caller it is reserved for.
     pub caller: Caller,
-    /// What the server was told that this side can be asked.
+    /// Capabilities declared to the server.
     pub profile: CapabilityProfile,
-    /// Calls under way on it.
+    /// Calls in flight.
     pub calls: usize,
-    /// Of them, those that the server has asked something about.
+    /// Calls in flight that wait for an answer to a server request.
     pub parked: usize,
-    /// The number of its process, where it has one.
+    /// Process id, if the server is a process.
     pub process: Option<u32>,
 }
 
-/// What a server lists to some callers is not what it was, without being another list for everybody.
+/// A list changed for some callers only.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OwnChange {
-    /// Whose list.
+pub struct CallerListChange {
+    /// The server whose list changed.
     pub server: ServerName,
-    /// Who has the connection on which it changed; none: it became known what is listed to all of one profile.
+    /// The caller whose connection reported the change; `None` if the listing of a whole profile was discovered.
     pub caller: Option<Caller>,
 }
 
-/// A line that a server logged on a connection of one caller's, and that belongs to no call.
+/// A log message outside of calls, on the connection of one caller.
 #[derive(Clone, Debug)]
-pub struct OwnLog {
-    /// Who logged it.
+pub struct CallerLog {
+    /// The server that sent it.
     pub server: ServerName,
-    /// Whose connection it is.
+    /// The caller that the connection is reserved for.
     pub caller: Caller,
-    /// Which of that caller's sessions, where each has its own.
+    /// The caller's session, if each has its own connection.
     pub session: Option<Arc<str>>,
-    /// `level`, `logger`, `data` as they came.
+    /// `level`, `logger` and `data`, unchanged.
     pub params: Raw,
 }
 
-/// How long a line lasts that nobody uses, where the server's entry says nothing.
+/// How long an idle connection is kept if the server has no `idleStop`.
 pub(crate) const IDLE: Duration = Duration::from_secs(5 * 60);
-/// Calls that may wait for a seat on one line; one more is refused at once.
+/// Calls that may queue for one key; further ones are refused at once.
 const WAITING: usize = 256;
 
 // === impl Lines ===
 
-impl Lines {
-    pub(crate) fn new(server: ServerName, room: Arc<Surroundings>, uses: Arc<Uses>, seed: u64) -> Arc<Self> {
-        let declared = toolway_wire::exchange::AskHandler::capabilities(&room.face(&server));
+impl ConnectionPool {
+    pub(crate) fn new(server: ServerName, context: Arc<HostContext>, uses: Arc<UsageCounter>, seed: u64) -> Arc<Self> {
+        let declared = toolway_wire::exchange::ServerRequestHandler::capabilities(&context.features(&server));
         Arc::new(Self {
             server,
-            room,
-            pool: Mutex::new(Pool::new(seed)),
-            begun: Notify::new(),
-            asks: Arc::default(),
-            base: CapabilityProfile::of(&declared),
-            base_turn: Arc::new(Semaphore::new(1)),
+            context,
+            state: Mutex::new(PoolState::new(seed)),
+            changed: Notify::new(),
+            one_at_a_time: Arc::default(),
+            shared_profile: CapabilityProfile::of(&declared),
+            shared_turn: Arc::new(Semaphore::new(1)),
             uses,
-            offering: Mutex::default(),
-            learnt: Notify::new(),
+            profile_listings: Mutex::default(),
+            discovered: Notify::new(),
         })
     }
 
-    /// What the first connection declares.
-    pub(crate) fn base(&self) -> CapabilityProfile {
-        self.base
+    /// Capabilities declared on the shared connection.
+    pub(crate) fn shared_profile(&self) -> CapabilityProfile {
+        self.shared_profile
     }
 
-    /// What its connections sign in with.
+    /// The sign-ins of all connections.
     pub(crate) fn sign_ins(&self) -> &SignIns {
-        &self.room.dialler.sign_ins
+        &self.context.dialer.sign_ins
     }
 
-    /// Our face towards the server on the first connection.
-    pub(crate) fn base_face(&self) -> ClientFace {
-        ClientFace { asks: Some(Arc::clone(&self.asks)), ..self.room.face(&self.server) }
+    /// The client features offered on the shared connection.
+    pub(crate) fn shared_features(&self) -> ClientFeatures {
+        ClientFeatures { ambiguous: Some(Arc::clone(&self.one_at_a_time)), ..self.context.features(&self.server) }
     }
 
-    /// Waits for its turn on the first connection, where the server is known to ask.
-    pub(crate) async fn base_turn(
+    /// Waits for the turn on the shared connection; `None` if calls may run in parallel.
+    pub(crate) async fn shared_turn(
         &self,
-        need: Need,
+        need: Interactivity,
         patience: Duration,
     ) -> Result<Option<OwnedSemaphorePermit>, Refusal> {
-        if need == Need::Carried || self.base == CapabilityProfile::NOTHING || !self.asks.load(Ordering::SeqCst) {
+        if need == Interactivity::NonInteractive || self.shared_profile == CapabilityProfile::NOTHING || !self.one_at_a_time.load(Ordering::SeqCst) {
             return Ok(None);
         }
-        let turn = tokio::time::timeout(patience, Arc::clone(&self.base_turn).acquire_owned()).await;
-        // Nobody closes it; if somebody did, there would be no turn.
-        turn.ok().and_then(Result::ok).map(Some).ok_or_else(|| one_at_a_time(patience))
+        let turn = tokio::time::timeout(patience, Arc::clone(&self.shared_turn).acquire_owned()).await;
+        // The semaphore is never closed.
+        turn.ok().and_then(Result::ok).map(Some).ok_or_else(|| busy(patience))
     }
 
-    /// From now on there may be lines.
+    /// Permits caller connections.
     pub(crate) fn open(&self) {
-        self.pool.lock().open = true;
+        self.state.lock().open = true;
     }
 
-    /// Ends all lines, until they are opened again; gives what has to be closed.
+    /// Removes all connections until [`Self::open`]; returns the peers to close.
     pub(crate) fn close(&self) -> Vec<Peer> {
-        self.offering.lock().forget();
-        self.pool.lock().close()
+        self.profile_listings.lock().forget();
+        self.state.lock().close()
     }
 
-    /// Lets all lines end as soon as the calls on them have ended.
+    /// Removes all connections; each closes with the last of its calls.
     pub(crate) fn retire(&self) {
-        let mut pool = self.pool.lock();
-        let lines: Vec<_> = pool.lines.iter().map(|entry| Arc::clone(&entry.line)).collect();
-        lines.iter().for_each(|line| pool.end(line));
+        let mut state = self.state.lock();
+        let connections: Vec<_> = state.entries.iter().map(|entry| Arc::clone(&entry.connection)).collect();
+        connections.iter().for_each(|connection| state.remove(connection));
     }
 
-    /// Ends the lines that nobody has used for so long.
-    pub(crate) fn reap(&self, idle: Duration) {
-        self.pool.lock().reap(idle, Instant::now());
+    /// Removes the connections that were idle for this long.
+    pub(crate) fn expire_idle(&self, idle: Duration) {
+        self.state.lock().expire_idle(idle, Instant::now());
     }
 
-    /// When there may be one to end.
+    /// When the next connection may expire.
     pub(crate) fn due(&self, idle: Duration) -> Option<Instant> {
-        self.pool.lock().due(idle, Instant::now())
+        self.state.lock().due(idle, Instant::now())
     }
 
-    /// Resolves when there is a line to look after that there was not before, or one to close.
-    pub(crate) async fn begun(&self) {
-        self.begun.notified().await;
+    /// Resolves when a connection was added or has to be closed.
+    pub(crate) async fn changed(&self) {
+        self.changed.notified().await;
     }
 
-    /// Those there are.
-    pub(crate) fn status(&self) -> Vec<LineStatus> {
-        let pool = self.pool.lock();
-        let shown = |entry: &pool::Entry| LineStatus {
-            caller: entry.line.key.caller.clone(),
-            profile: entry.line.key.profile,
+    /// The status of each connection.
+    pub(crate) fn status(&self) -> Vec<CallerConnectionStatus> {
+        let state = self.state.lock();
+        let shown = |entry: &state::PoolEntry| CallerConnectionStatus {
+            caller: entry.connection.key.caller.clone(),
+            profile: entry.connection.key.profile,
             calls: entry.calls,
             parked: entry.parked.len(),
-            process: entry.line.pulse.process().filter(|_| entry.line.peer().is_some()),
+            process: entry.connection.monitor.process().filter(|_| entry.connection.peer().is_some()),
         };
-        pool.lines.iter().map(shown).collect()
+        state.entries.iter().map(shown).collect()
     }
 
-    /// A seat on a line of this key, connected.
-    pub(crate) async fn seat(
+    /// Leases a connection of this key, dialling it if needed. `task` selects the connection that keeps the task.
+    pub(crate) async fn lease(
         self: &Arc<Self>,
-        key: &LineKey,
-        need: Need,
+        key: &CallerConnectionKey,
+        need: Interactivity,
         patience: Duration,
-        ground: Ground<'_>,
+        context: DialContext<'_>,
         task: Option<&str>,
-    ) -> Result<LineSeat, NoSeat> {
-        // Whoever cannot be asked need not be the only one.
-        let need = if key.profile == CapabilityProfile::NOTHING { Need::Carried } else { need };
-        let at_task = task.and_then(|task| self.pool.lock().seat_at_task(task, key, need));
-        let seat = match at_task {
-            Some(line) => self.seat_on(line, need),
-            None => match self.pick(key, need, Turn::JustCame)? {
-                Ok(seat) => seat,
-                // In a box, as below: few have to wait.
+    ) -> Result<CallerLease, NoLease> {
+        // A caller without capabilities receives no server requests, so it need not be alone.
+        let need = if key.profile == CapabilityProfile::NOTHING { Interactivity::NonInteractive } else { need };
+        let at_task = task.and_then(|task| self.state.lock().use_for_task(task, key, need));
+        let lease = match at_task {
+            Some(connection) => self.lease_on(connection, need),
+            None => match self.select(key, need, Arrival::New)? {
+                Ok(lease) => lease,
+                // Boxed, as below: few calls wait.
                 Err(queue) => {
-                    let waiting = Box::pin(tokio::time::timeout(patience, self.waited(key, need, queue))).await;
-                    waiting.unwrap_or_else(|_| Err(NoSeat::Refused(one_at_a_time(patience))))?
+                    let waiting = Box::pin(tokio::time::timeout(patience, self.wait_in_queue(key, need, queue))).await;
+                    waiting.unwrap_or_else(|_| Err(NoLease::Refused(busy(patience))))?
                 }
             },
         };
-        // In a box: it is large, done once, and every call would carry it about otherwise.
-        let dialled = seat.line.stands.get_or_try_init(|| Box::pin(self.dial(&seat.line, &ground))).await;
-        dialled.map_err(NoSeat::NotConnected)?;
-        Ok(seat)
+        // Boxed: the future is large and rarely needed, and every call would carry it otherwise.
+        let dialled = lease.connection.established.get_or_try_init(|| Box::pin(self.dial(&lease.connection, &context))).await;
+        dialled.map_err(NoLease::NotConnected)?;
+        Ok(lease)
     }
 
-    /// A seat for somebody who has to wait in this queue.
-    async fn waited(
+    /// Waits in this queue for a lease.
+    async fn wait_in_queue(
         self: &Arc<Self>,
-        key: &LineKey,
-        need: Need,
-        mut queue: Arc<line::Queue>,
-    ) -> Result<LineSeat, NoSeat> {
+        key: &CallerConnectionKey,
+        need: Interactivity,
+        mut queue: Arc<caller_connection::Queue>,
+    ) -> Result<CallerLease, NoLease> {
         let first = Arc::clone(&queue);
-        let _place = first.join(WAITING).ok_or_else(|| NoSeat::Refused(one_at_a_time(Duration::ZERO)))?;
+        let _slot = first.join(WAITING).ok_or_else(|| NoLease::Refused(busy(Duration::ZERO)))?;
         let _front = first.front.acquire().await;
         loop {
             let here = Arc::clone(&queue);
-            // Listened for before it is looked at: nothing that moves in between is missed.
+            // Registered before the check, so that no change in between is missed.
             let moved = here.moved.notified();
-            match self.pick(key, need, Turn::Waited)? {
-                Ok(seat) => return Ok(seat),
+            match self.select(key, need, Arrival::Queued)? {
+                Ok(lease) => return Ok(lease),
                 Err(other) if !Arc::ptr_eq(&other, &here) => queue = other,
                 Err(_) => tokio::select! {
                     () = moved => {}
-                    () = self.one_to_give_way(key) => self.make_way(key),
+                    () = self.wait_for_preemption(key) => self.preempt(key),
                 },
             }
         }
     }
 
-    fn pick(
+    fn select(
         self: &Arc<Self>,
-        key: &LineKey,
-        need: Need,
-        turn: Turn,
-    ) -> Result<Result<LineSeat, Arc<line::Queue>>, NoSeat> {
-        let manners = if self.asks.load(Ordering::SeqCst) { Manners::Asks } else { Manners::Unknown };
-        let mut pool = self.pool.lock();
-        let before = pool.lines.len();
-        let pick = pool.pick(key, need, manners, turn, Instant::now());
-        if before < pool.lines.len() || !pool.given_up.is_empty() {
-            self.begun.notify_one();
+        key: &CallerConnectionKey,
+        need: Interactivity,
+        arrival: Arrival,
+    ) -> Result<Result<CallerLease, Arc<caller_connection::Queue>>, NoLease> {
+        let concurrency = if self.one_at_a_time.load(Ordering::SeqCst) { Concurrency::OneAtATime } else { Concurrency::Parallel };
+        let mut state = self.state.lock();
+        let before = state.entries.len();
+        let selection = state.select(key, need, concurrency, arrival, Instant::now());
+        if before < state.entries.len() || !state.evicted.is_empty() {
+            self.changed.notify_one();
         }
-        match pick {
-            Pick::Seat(line) => Ok(Ok(self.seat_on(line, need))),
-            Pick::Wait(queue) => Ok(Err(queue)),
-            Pick::Full(limit, whose) => Err(NoSeat::Refused(Refusal::Busy { limit, whose, waited: Duration::ZERO })),
-            Pick::Closed => Err(NoSeat::NotConnected(disconnected())),
+        match selection {
+            Selection::Use(connection) => Ok(Ok(self.lease_on(connection, need))),
+            Selection::Wait(queue) => Ok(Err(queue)),
+            Selection::Full(limit, whose) => Err(NoLease::Refused(Refusal::Busy { limit, whose, waited: Duration::ZERO })),
+            Selection::Closed => Err(NoLease::NotConnected(disconnected())),
         }
     }
 
-    fn seat_on(self: &Arc<Self>, line: Arc<Line>, need: Need) -> LineSeat {
-        LineSeat::new(self, line, need)
+    fn lease_on(self: &Arc<Self>, connection: Arc<CallerConnection>, need: Interactivity) -> CallerLease {
+        CallerLease::new(self, connection, need)
     }
 
-    /// Whether a caller began this task, or any, and it goes on.
-    pub(crate) fn keeps_for(&self, caller: &Caller, task: Option<&str>) -> bool {
-        self.pool.lock().tasks.has(caller, task, Instant::now())
+    /// Whether a caller has this task, or any if `None`, in progress.
+    pub(crate) fn has_task(&self, caller: &Caller, task: Option<&str>) -> bool {
+        self.state.lock().tasks.has(caller, task, Instant::now())
     }
 
-    /// A caller's task goes on on the connection that all share.
-    pub(crate) fn keep_on_base(&self, task: &Task, caller: &Caller) {
-        self.pool.lock().tasks.keep_on_base(task.id.clone(), task.keeps, caller, Instant::now());
+    /// Records a caller's task on the shared connection.
+    pub(crate) fn keep_shared_task(&self, task: &Task, caller: &Caller) {
+        self.state.lock().tasks.keep_shared(task.id.clone(), task.ttl, caller, Instant::now());
     }
 
-    /// Lets the lines of a caller, or of one session of it, end as soon as the calls on them have ended. From now on nobody
-    /// is given a seat on one, or has the caller's tasks: whoever has its name later is somebody else.
-    pub(crate) fn leave(&self, caller: &Caller, session: Option<&str>) {
-        let mut pool = self.pool.lock();
+    /// Removes the connections of a caller, or of one of its sessions; each closes with the last of its calls. Also forgets
+    /// the caller's tasks: a later caller of the same name is another one.
+    pub(crate) fn remove_caller(&self, caller: &Caller, session: Option<&str>) {
+        let mut state = self.state.lock();
         if session.is_none() {
-            pool.tasks.forget(caller);
+            state.tasks.forget(caller);
         }
-        let theirs = |key: &LineKey| {
+        let theirs = |key: &CallerConnectionKey| {
             key.caller == *caller && session.is_none_or(|session| key.session.as_deref() == Some(session))
         };
-        let lines: Vec<_> = pool.lines.iter().map(|entry| Arc::clone(&entry.line)).collect();
-        lines.iter().filter(|line| theirs(&line.key)).for_each(|line| pool.let_go(line, Instant::now()));
-        self.begun.notify_one();
+        let connections: Vec<_> = state.entries.iter().map(|entry| Arc::clone(&entry.connection)).collect();
+        connections.iter().filter(|connection| theirs(&connection.key)).for_each(|connection| state.remove_soon(connection, Instant::now()));
+        self.changed.notify_one();
     }
 }
 
-fn one_at_a_time(waited: Duration) -> Refusal {
-    Refusal::Busy { limit: 1, whose: "to a server that asks", waited }
+fn busy(waited: Duration) -> Refusal {
+    Refusal::Busy { limit: 1, whose: "to a server that accepts one interactive call at a time", waited }
 }
 
 fn disconnected() -> NotConnected {
-    NotConnected { because: "disconnected meanwhile".to_owned(), whose_move: WhoseMove::Operator, error: None }
+    NotConnected { because: "the server was disconnected meanwhile".to_owned(), whose_move: WhoseMove::Operator, error: None }
 }
 
-impl std::fmt::Debug for Lines {
+impl std::fmt::Debug for ConnectionPool {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Lines").field("server", &self.server).finish_non_exhaustive()
+        f.debug_struct("ConnectionPool").field("server", &self.server).finish_non_exhaustive()
     }
 }

@@ -1,7 +1,7 @@
-//! Sessions that outlive us: kept on disk when a host is shut down, gone on in when it is started again.
+//! Sessions kept on disk when a host shuts down, and resumed at the next start.
 //!
-//! A session's id lets whoever holds it speak as us, so the file is for its owner's eyes, and a session is handed out
-//! once: two processes never go on in the same one. A server that has forgotten it gets an ordinary handshake.
+//! A session id is a credential, so the file is private to its owner. A session is handed out once: two processes never
+//! resume the same one. If the server has forgotten it, a normal handshake follows.
 
 use std::{collections::BTreeMap, io, path::PathBuf};
 
@@ -10,7 +10,7 @@ use toolway_wire::{json::Raw, up::KeptSession};
 
 use crate::state_file::StateFile;
 
-/// Sessions in one file. Its work may take a moment: it belongs on a thread that may wait.
+/// Sessions in one file. Its methods block on file access.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionMemory {
     file: StateFile,
@@ -28,15 +28,15 @@ struct Entry {
     hello: String,
 }
 
-/// A larger file is not ours.
+/// Size limit of the file.
 const BYTES: usize = 8 * 1024 * 1024;
-/// More sessions than this are not kept; a server whose session is not kept is simply greeted again.
+/// Number of sessions kept; a server whose session is not kept gets a normal handshake.
 const SESSIONS: usize = 1_000;
-/// A greeting longer than this is not kept.
+/// Size limit of a kept handshake result.
 const HELLO: usize = 256 * 1024;
 
 impl SessionMemory {
-    /// Sessions at `path`; the file and its folder are made when there is one to keep.
+    /// Sessions at `path`; the file and its folder are created on first use.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self { file: StateFile::at(path, BYTES) }
     }
@@ -58,14 +58,14 @@ impl SessionMemory {
         })
     }
 
-    /// The session kept under this key, once.
+    /// Removes and returns the session of this key.
     pub(crate) fn take(&self, key: &str) -> Option<KeptSession> {
         if !self.read().sessions.contains_key(key) {
             return None;
         }
         let mut taken = None;
         if let Err(error) = self.change(|sessions| taken = sessions.remove(key)) {
-            tracing::debug!(%error, "a kept session cannot be taken");
+            tracing::debug!(%error, "cannot take a kept session");
             return None;
         }
         let Entry { id, revision, hello } = taken?;
@@ -79,7 +79,7 @@ impl SessionMemory {
         self.file.replace(&lock, &serde_json::to_vec(&kept)?)
     }
 
-    /// A file that is missing, broken or not to be trusted is an empty one.
+    /// Reads the file; one that is missing, invalid or not trusted counts as empty.
     fn read(&self) -> Kept {
         let text = self.file.read().ok().flatten().unwrap_or_default();
         serde_json::from_slice(&text).unwrap_or_default()
@@ -95,7 +95,7 @@ mod tests {
     use super::SessionMemory;
 
     #[test]
-    fn a_session_is_handed_out_once_and_for_its_owners_eyes_only() {
+    fn session_is_handed_out_once_from_a_private_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state/sessions.json");
         let memory = SessionMemory::at(&path);

@@ -1,5 +1,5 @@
-//! Wanted against running: the difference as a plan that can be shown, then applied. The same for a start, an edit, a
-//! reload and an embedding program; a start is the plan against nothing.
+//! The plan from the running to the wanted servers: computed and shown first, then applied. The same for a start, an edit, a
+//! reload and an embedding program; at a start no server is running.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -10,75 +10,75 @@ use toolway_config::{
 
 use super::wanted::WantedServer;
 
-/// The servers that are wanted, by name.
+/// The wanted servers, by name.
 pub type WantedSet = BTreeMap<ServerName, Arc<WantedServer>>;
 
-/// What a change of the wanted servers comes to. Nothing has happened yet.
+/// The steps from the running to the wanted servers. A plan has no effect until it is applied.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// Wanted and not there.
+    /// Wanted and not running.
     pub added: Vec<ServerName>,
-    /// There and no longer wanted.
+    /// Running and no longer wanted.
     pub removed: Vec<ServerName>,
-    /// There, and wanted otherwise.
-    pub changed: Vec<Changed>,
-    /// There, and wanted as it is.
+    /// Running, with a changed entry.
+    pub changed: Vec<ServerChange>,
+    /// Running, with an unchanged entry.
     pub kept: Vec<ServerName>,
     pub(crate) wanted: WantedSet,
 }
 
-/// A server that is wanted otherwise.
+/// A server with a changed entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Changed {
-    /// Which.
+pub struct ServerChange {
+    /// Name of the server.
     pub server: ServerName,
-    /// What about it, by the keys of its entry.
+    /// The changed keys of its entry.
     pub why: Vec<&'static str>,
-    /// What that means for its connection.
+    /// Effect on its connection.
     pub effect: Effect,
 }
 
-/// What a change means for a connection that is there.
+/// Effect of a change on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
-    /// It is ended and dialled anew; calls under way are let finish for a moment.
+    /// The server is reconnected; calls in flight may finish for a short time.
     Restart,
-    /// It stays; the new words hold from the next call on.
+    /// The connection stays; the new settings apply from the next call on.
     Adjust,
 }
 
-/// What was done, server by server.
+/// An applied plan and its results.
 #[derive(Clone, Debug)]
-pub struct Applied {
-    /// The plan as it was carried out.
+pub struct AppliedPlan {
+    /// The plan that was applied.
     pub plan: Plan,
-    /// What happened to each.
-    pub results: BTreeMap<ServerName, Happened>,
+    /// Result for each server.
+    pub results: BTreeMap<ServerName, ServerPlanResult>,
 }
 
-/// What happened to a server when a plan was applied.
+/// Result of a plan for one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Happened {
-    /// It is being connected.
+pub enum ServerPlanResult {
+    /// Connecting.
     Started,
-    /// It will be connected when it is first needed.
+    /// Connects on first use.
     WillStartWhenNeeded,
-    /// It is known, and switched off.
+    /// Disabled.
     StaysDisabled,
-    /// It is being closed.
+    /// Closing.
     Closed,
-    /// It is being closed and connected anew, because of these keys.
+    /// Reconnecting, because these keys changed.
     Restarted(Vec<&'static str>),
-    /// It goes on, with these keys as they are now.
+    /// Connection kept, with these keys changed.
     Adjusted(Vec<&'static str>),
-    /// Nothing.
+    /// Unchanged.
     Kept,
 }
 
 // === impl Plan ===
 
 impl Plan {
-    /// What has to be done to get from `running` to `wanted`.
+    /// Computes the steps from `running` to `wanted`.
     pub fn new(running: &WantedSet, wanted: WantedSet) -> Self {
         let mut plan = Self::default();
         for (name, server) in &wanted {
@@ -87,7 +87,7 @@ impl Plan {
                 Some(None) => plan.kept.push(name.clone()),
                 Some(Some(difference)) => {
                     let effect = if difference.restart { Effect::Restart } else { Effect::Adjust };
-                    plan.changed.push(Changed { server: name.clone(), why: difference.keys, effect });
+                    plan.changed.push(ServerChange { server: name.clone(), why: difference.keys, effect });
                 }
             }
         }
@@ -101,31 +101,31 @@ impl Plan {
         self.added.is_empty() && self.removed.is_empty() && self.changed.is_empty()
     }
 
-    /// What happens to each server when this is applied.
-    pub(crate) fn results(&self) -> BTreeMap<ServerName, Happened> {
-        let added = self.added.iter().map(|name| (name.clone(), self.started(name)));
-        let removed = self.removed.iter().map(|name| (name.clone(), Happened::Closed));
-        let kept = self.kept.iter().map(|name| (name.clone(), Happened::Kept));
-        let changed = self.changed.iter().map(|Changed { server, why, effect }| {
-            let happened = match effect {
-                Effect::Restart => Happened::Restarted(why.clone()),
-                Effect::Adjust => Happened::Adjusted(why.clone()),
+    /// The result for each server once the plan is applied.
+    pub(crate) fn results(&self) -> BTreeMap<ServerName, ServerPlanResult> {
+        let added = self.added.iter().map(|name| (name.clone(), self.start_result(name)));
+        let removed = self.removed.iter().map(|name| (name.clone(), ServerPlanResult::Closed));
+        let kept = self.kept.iter().map(|name| (name.clone(), ServerPlanResult::Kept));
+        let changed = self.changed.iter().map(|ServerChange { server, why, effect }| {
+            let result = match effect {
+                Effect::Restart => ServerPlanResult::Restarted(why.clone()),
+                Effect::Adjust => ServerPlanResult::Adjusted(why.clone()),
             };
-            (server.clone(), happened)
+            (server.clone(), result)
         });
         added.chain(removed).chain(kept).chain(changed).collect()
     }
 
-    fn started(&self, name: &ServerName) -> Happened {
+    fn start_result(&self, name: &ServerName) -> ServerPlanResult {
         match self.wanted.get(name) {
-            Some(server) if server.standing == Standing::Disabled => Happened::StaysDisabled,
-            Some(server) if server.start == Start::WhenNeeded => Happened::WillStartWhenNeeded,
-            _ => Happened::Started,
+            Some(server) if server.standing == Standing::Disabled => ServerPlanResult::StaysDisabled,
+            Some(server) if server.start == Start::WhenNeeded => ServerPlanResult::WillStartWhenNeeded,
+            _ => ServerPlanResult::Started,
         }
     }
 }
 
-/// One line for each server that something happens to.
+/// One line for each server that changes.
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_empty() {
@@ -135,23 +135,23 @@ impl fmt::Display for Plan {
         self.removed.iter().try_for_each(|name| writeln!(f, "- {name}"))?;
         self.changed.iter().try_for_each(|changed| {
             let effect = match changed.effect {
-                Effect::Restart => "connected anew",
-                Effect::Adjust => "goes on",
+                Effect::Restart => "reconnects",
+                Effect::Adjust => "keeps its connection",
             };
             writeln!(f, "~ {} ({}): {effect}", changed.server, changed.why.join(", "))
         })
     }
 }
 
-impl fmt::Display for Happened {
+impl fmt::Display for ServerPlanResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Started => f.write_str("started"),
-            Self::WillStartWhenNeeded => f.write_str("will be started when first needed"),
+            Self::WillStartWhenNeeded => f.write_str("starts on first use"),
             Self::StaysDisabled => f.write_str("stays disabled"),
             Self::Closed => f.write_str("closed"),
-            Self::Restarted(keys) => write!(f, "connected anew because of {}", keys.join(", ")),
-            Self::Adjusted(keys) => write!(f, "goes on with another {}", keys.join(", ")),
+            Self::Restarted(keys) => write!(f, "reconnected: {} changed", keys.join(", ")),
+            Self::Adjusted(keys) => write!(f, "updated without reconnecting: {} changed", keys.join(", ")),
             Self::Kept => f.write_str("kept"),
         }
     }

@@ -1,14 +1,13 @@
-//! Credentials for servers: what requests to each say about who asks, and who may use a connection that says so.
+//! Credentials for servers: what each connection presents, and which callers may use it.
 //!
-//! What was configured for a server (a token, a key, a password, a client of ours) is the operator's to give away: it is
-//! used for every caller. What a person signed in to is that person's: it is used for nobody else, unless the entry says
-//! that it is shared. So a client of the gateway is connected on its own behalf wherever the first connection is made with
-//! somebody's own sign-in.
+//! A configured credential (a token, a key, a password, client credentials) belongs to the operator and is used for every
+//! caller. A user's sign-in is used for that user only, unless the entry shares it. So a gateway client gets its own
+//! connection if the shared one uses a user's sign-in.
 
 mod account;
 mod presented;
-mod reread;
-mod unsigned;
+mod entry_reader;
+mod failed_sign_ins;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -23,10 +22,10 @@ use toolway_auth::{
     credential::{Credential, CredentialError},
     dialer::GuardedDialer,
     dpop::DpopKeys,
-    fixed::{Fixed, basic},
-    grant::{Grant, configured::Surroundings},
+    static_credential::{StaticCredential, basic},
+    grant::{Grant, configured::GrantEnvironment},
     proof::ProofKeys,
-    renewals::Renewals,
+    refresh_tracker::RefreshTracker,
     scope::Scopes,
     session::{Session, SessionOptions},
     settings::{OldServers, Settings},
@@ -39,7 +38,7 @@ use toolway_config::{
     endpoint::GOOGLE_FILE,
     server::{
         Transport,
-        auth::{Auth, Binding, OAuth, SignIn, Whose},
+        auth::{Auth, Binding, OAuth, SignIn, SignInSharing},
     },
 };
 use toolway_wire::{
@@ -49,94 +48,95 @@ use toolway_wire::{
 use url::Url;
 
 pub(crate) use self::account::Account;
-pub use self::account::Signing;
-use self::unsigned::Unsigned;
-pub(super) use self::{presented::Presented, reread::Reread};
+pub use self::account::SignInChange;
+use self::failed_sign_ins::FailedSignIn;
+pub(super) use self::{presented::PresentedCredentials, entry_reader::EntryReader};
 
 use super::{
     dial::DialError,
     environment::Environment,
     wanted::{WantedServer, Way},
 };
-/// Whose credentials are used.
+
+/// The identity sharing credentials are used.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Principal(Arc<str>);
 
-/// What the principals of the gateway's clients begin with.
+/// Prefix of the principals of gateway clients.
 const CLIENT: &str = "client/";
 
-/// How people sign in to servers.
+/// Sign-in settings of a host.
 #[derive(Clone, Debug)]
 pub struct SignInOptions {
-    /// Whose credentials are used where no client of the gateway asks.
+    /// The principal for callers other than gateway clients.
     pub principal: Principal,
-    /// Who the clients of the gateway are.
+    /// Whether gateway clients have their own sign-ins.
     pub clients: Clients,
-    /// How authorization servers are reached.
+    /// HTTP options for authorization servers.
     pub http: HttpOptions,
-    /// The address of the document about us, where there is one.
+    /// URL of our client ID metadata document, if there is one.
     pub client_metadata_url: Option<Url>,
 }
 
-/// Who the clients of a gateway are.
+/// Whether gateway clients have their own sign-ins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Clients {
-    /// Others than whoever runs it, each with sign-ins of its own.
+    /// Each client has its own sign-ins.
     #[default]
     Others,
-    /// Whoever runs it, through a program of theirs.
+    /// Clients use the sign-ins of the user who runs the gateway.
     Ourselves,
 }
 
-/// What all connections of a host sign in with.
+/// Shared sign-in state of all connections of a host.
 #[derive(Clone)]
 pub(crate) struct SignIns {
     pub(crate) vault: Arc<dyn Vault>,
     pub(crate) options: SignInOptions,
-    /// What grants need besides.
-    pub(crate) around: Surroundings,
-    /// What is presented to servers that nothing is configured for.
+    /// What grants need from the environment.
+    pub(crate) around: GrantEnvironment,
+    /// Presented to servers without configured credentials.
     pub(crate) credentials: Arc<dyn Credentials>,
-    /// Clients whose sign-ins were of no use a moment ago. Nothing awaits under this lock.
-    pub(crate) unsigned: Arc<Mutex<HashMap<(ServerName, Principal), Unsigned>>>,
+    /// Recently failed sign-ins of clients. Nothing awaits under this lock.
+    pub(crate) failed_sign_ins: Arc<Mutex<HashMap<(ServerName, Principal), FailedSignIn>>>,
     /// Renewals under way, of all servers.
-    pub(crate) renewals: Renewals,
+    pub(crate) refreshes: RefreshTracker,
 }
 
 impl SignIns {
-    /// What a server that is configured like this is presented.
+    /// The credentials to present to a server with this configuration.
     pub(super) async fn present(
         &self,
         name: &ServerName,
         server: &Url,
         sign_in: &SignIn<Secret>,
-        (principal, reread): (&Principal, Reread),
-    ) -> Result<Presented, DialError> {
+        (principal, reread): (&Principal, EntryReader),
+    ) -> Result<PresentedCredentials, DialError> {
         match &sign_in.auth {
-            Auth::None => Ok(Presented::nothing()),
-            Auth::Bearer { token } => Presented::fixed(Fixed::bearer(server, token), Vec::new()),
-            Auth::ApiKey { key, header } => Presented::fixed(Fixed::key(server, header, key), Vec::new()),
+            Auth::None => Ok(PresentedCredentials::nothing()),
+            Auth::Bearer { token } => PresentedCredentials::fixed(StaticCredential::bearer(server, token), Vec::new()),
+            Auth::ApiKey { key, header } => PresentedCredentials::fixed(StaticCredential::key(server, header, key), Vec::new()),
             Auth::Basic { username, password } => {
-                Presented::fixed(Fixed::basic(server, username, password), vec![basic(username, password)])
+                PresentedCredentials::fixed(StaticCredential::basic(server, username, password), vec![basic(username, password)])
             }
-            Auth::OAuth { whose, .. } => self.interactive((name, server), sign_in, (*whose, principal)).await,
+            Auth::OAuth { sharing, .. } => self.interactive((name, server), sign_in, (*sharing, principal)).await,
             Auth::Grant { .. } => self.unattended((name, server), sign_in, reread),
         }
     }
 
-    /// Waits until renewals under way have come to an end and are kept; whether they did.
-    pub(crate) async fn renewed(&self) -> bool {
-        self.renewals.settle(&*self.vault).await
+    /// Waits until token refreshes in progress have ended and are stored; returns whether they were.
+    pub(crate) async fn settle_refreshes(&self) -> bool {
+        self.refreshes.settle(&*self.vault).await
     }
 
-    /// What is got without a person. It is the operator's, and used for everybody.
+    /// Tokens obtained without a user. They belong to the operator and are used for all callers.
     fn unattended(
         &self,
         (name, server): (&ServerName, &Url),
         sign_in: &SignIn<Secret>,
-        reread: Reread,
-    ) -> Result<Presented, DialError> {
-        let Auth::Grant { grant, scopes, binding } = &sign_in.auth else { return Ok(Presented::nothing()) };
+        reread: EntryReader,
+    ) -> Result<PresentedCredentials, DialError> {
+        let Auth::Grant { grant, scopes, binding } = &sign_in.auth else { return Ok(PresentedCredentials::nothing()) };
         let wrong = |error: &dyn fmt::Display| DialError::Configuration(error.to_string());
         let mut settings = self.options.settings(&sign_in.oauth)?;
         if !scopes.is_empty() {
@@ -147,7 +147,7 @@ impl SignIns {
         reread.into_grant(grant, &mut asked);
         let unattended = Unattended::new(UnattendedOptions {
             name: name.to_string(),
-            remedy: "see `auth` of its entry".to_owned(),
+            remedy: "check `auth` in the server's entry".to_owned(),
             principal: self.options.principal.to_string(),
             server: server.clone(),
             grant: asked,
@@ -157,37 +157,37 @@ impl SignIns {
             proofs: proofs(*binding),
         });
         let needed = Some(unattended.watch());
-        Ok(Presented { needed, ..Presented::common(Arc::new(unattended)) })
+        Ok(PresentedCredentials { needed, ..PresentedCredentials::common(Arc::new(unattended)) })
     }
 
-    /// What a person signed in to.
+    /// Tokens of a user's sign-in.
     ///
-    /// A connection that others use as well never presents it: where nobody had signed in when it was opened, it presents
-    /// nothing from then on, whoever signs in meanwhile.
+    /// A connection that other callers use never presents them: if there was no sign-in when it was opened, it presents
+    /// nothing, also after a later sign-in.
     async fn interactive(
         &self,
         server: (&ServerName, &Url),
         sign_in: &SignIn<Secret>,
-        (whose, principal): (Whose, &Principal),
-    ) -> Result<Presented, DialError> {
+        (sharing, principal): (SignInSharing, &Principal),
+    ) -> Result<PresentedCredentials, DialError> {
         let options = self.options.session(server, sign_in, principal, Arc::clone(&self.vault))?;
-        let own = self.is_own(whose);
+        let own = self.is_own(sharing);
         let token = if own { token(&options.sign_in).await? } else { None };
-        let session = Session::new(SessionOptions { renewals: self.renewals.clone(), ..options });
+        let session = Session::new(SessionOptions { refreshes: self.refreshes.clone(), ..options });
         let account = if token.is_some() { Account::Personal } else { Account::Common };
         let is_client = *principal != self.options.principal;
         if own && token.is_none() && !is_client {
             let account = Account::Anonymous(Arc::new(self.clients_at(server.1).await?.into()));
             let principal = Some(principal.clone());
-            return Ok(Presented { account, principal, ..Presented::nothing() });
+            return Ok(PresentedCredentials { account, principal, ..PresentedCredentials::nothing() });
         }
         let client = (own && is_client).then(|| (principal.clone(), token));
         if let Some(client) = &client {
-            self.rested(server.0, client)?;
+            self.check_recent_failure(server.0, client)?;
         }
         let (principal, needed) = (Some(principal.clone()), Some(session.watch()));
         let kept = Some(session.clone());
-        Ok(Presented { account, principal, client, session: kept, needed, ..Presented::common(Arc::new(session)) })
+        Ok(PresentedCredentials { account, principal, client, session: kept, needed, ..PresentedCredentials::common(Arc::new(session)) })
     }
 
     /// The clients that have signed in to a server.
@@ -196,32 +196,32 @@ impl SignIns {
         Ok(holders.iter().filter_map(|holder| holder.strip_prefix(CLIENT)).map(str::to_owned).collect())
     }
 
-    /// Whether what somebody signed in to is used for nobody else.
-    fn is_own(&self, whose: Whose) -> bool {
-        whose == Whose::Own && self.options.clients == Clients::Others
+    /// Whether a sign-in is used for its own user only.
+    fn is_own(&self, sharing: SignInSharing) -> bool {
+        sharing == SignInSharing::Private && self.options.clients == Clients::Others
     }
 
-    /// Who has to do what where a server wants to see more of a client, or of whoever runs us.
-    pub(crate) fn how(&self, wanted: &WantedServer, client: Option<&str>) -> Option<String> {
+    /// What to do if a server requires sign-in, for a client or the user of this process; `None` if signing in does not help.
+    pub(crate) fn hint(&self, wanted: &WantedServer, client: Option<&str>) -> Option<String> {
         let Way::Configured(server) = &wanted.way else { return None };
         let Transport::Http(http) = &server.transport else { return None };
         let unsaid = Auth::default();
         let auth = http.auth.as_deref().unwrap_or(&unsaid);
         let signs_in = matches!(auth, Auth::OAuth { .. }) && !http.has_authorization();
-        signs_in.then(|| self.principal(auth, client).how(&wanted.name))
+        signs_in.then(|| self.principal(auth, client).sign_in_hint(&wanted.name))
     }
 
-    /// Whose credentials a caller's connection is opened with.
+    /// The principal of a caller's connection.
     pub(super) fn principal<T>(&self, auth: &Auth<T>, client: Option<&str>) -> Principal {
         match (auth, client) {
-            (Auth::OAuth { whose, .. }, Some(client)) if self.is_own(*whose) => Principal::client(client),
+            (Auth::OAuth { sharing, .. }, Some(client)) if self.is_own(*sharing) => Principal::client(client),
             _ => self.options.principal.clone(),
         }
     }
 }
 
 impl SignInOptions {
-    /// How a principal signs in to a server that is configured like this.
+    /// Options of a principal's session with a server.
     pub fn session(
         &self,
         (name, server): (&ServerName, &Url),
@@ -235,7 +235,7 @@ impl SignInOptions {
         };
         Ok(SessionOptions {
             name: name.to_string(),
-            remedy: principal.how(name),
+            remedy: principal.sign_in_hint(name),
             browser: None,
             sign_in: sign_in::SignIn {
                 principal: principal.to_string(),
@@ -245,20 +245,20 @@ impl SignInOptions {
                 vault,
                 proofs: proofs(binding),
             },
-            renewals: Renewals::default(),
+            refreshes: RefreshTracker::default(),
         })
     }
 
     fn settings(&self, oauth: &OAuth<Secret>) -> Result<Settings, DialError> {
-        let wrong = |key: &str| DialError::Configuration(format!("`oauth.{key}` cannot be used"));
+        let wrong = |key: &str| DialError::Configuration(format!("`oauth.{key}` is invalid"));
         let url = |key: &str, text: &Option<Secret>| {
             text.as_ref().map(|text| Url::parse(text.expose())).transpose().map_err(|_| wrong(key))
         };
-        // Else whoever the server names would be given what was meant for the operator's page.
-        let names_nobody = oauth.token_url.is_none() && oauth.metadata_url.is_none() && oauth.issuer.is_none();
-        if oauth.authorization_url.is_some() && names_nobody {
+        // Otherwise the authorization code would be sent to a token endpoint chosen by the server.
+        let names_no_issuer = oauth.token_url.is_none() && oauth.metadata_url.is_none() && oauth.issuer.is_none();
+        if oauth.authorization_url.is_some() && names_no_issuer {
             let problem =
-                "`oauth.authorizationUrl` needs `oauth.tokenUrl` beside it, or `oauth.metadataUrl` or `oauth.issuer`";
+                "`oauth.authorizationUrl` requires `oauth.tokenUrl`, `oauth.metadataUrl` or `oauth.issuer`";
             return Err(DialError::Configuration(problem.to_owned()));
         }
         let scopes = oauth.scopes.as_ref().map(|names| Scopes::from_names(names.iter().map(String::as_str)));
@@ -277,7 +277,7 @@ impl SignInOptions {
     }
 }
 
-/// The token that somebody has who signs in like this.
+/// The stored access token of a sign-in.
 async fn token(sign_in: &sign_in::SignIn) -> Result<Option<Secret>, DialError> {
     let kept = sign_in.find().await.map_err(|error| unusable(&error))?;
     Ok(kept.and_then(|(_, credential)| credential.tokens).map(|tokens| tokens.access))
@@ -294,26 +294,26 @@ fn proofs(binding: Binding) -> Option<Arc<dyn ProofKeys>> {
 // === impl Principal ===
 
 impl Principal {
-    /// The person who runs this program; a profile is one of several accounts they have.
+    /// The user who runs this program; a profile selects one of several accounts.
     pub fn local(profile: Option<&str>) -> Self {
         Self(profile.map_or_else(|| "local".into(), |profile| format!("local/{profile}").into()))
     }
 
-    /// A client of the gateway.
+    /// A gateway client.
     pub fn client(name: &str) -> Self {
         Self(format!("{CLIENT}{name}").into())
     }
 
-    /// Who has to do what to sign in to a server.
-    fn how(&self, server: &ServerName) -> String {
+    /// What to do to sign in to a server.
+    fn sign_in_hint(&self, server: &ServerName) -> String {
         match self.0.split_once('/') {
-            Some(("client", client)) => format!("the operator runs `toolway login {server} --client {client}`"),
+            Some(("client", client)) => format!("ask the operator to run `toolway login {server} --client {client}`"),
             Some((_, profile)) => format!("run `toolway login {server} --profile {profile}`"),
             None => format!("run `toolway login {server}`"),
         }
     }
 
-    /// As credentials are kept under it.
+    /// The text under which credentials are stored.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -342,9 +342,9 @@ impl fmt::Debug for SignIns {
     }
 }
 
-/// What grants need that stands in the environment.
-pub(crate) fn surroundings(environment: &Environment, options: &SignInOptions) -> Surroundings {
+/// What grants need from the environment.
+pub(crate) fn surroundings(environment: &Environment, options: &SignInOptions) -> GrantEnvironment {
     let google = environment.get(OsStr::new(GOOGLE_FILE)).filter(|file| !file.is_empty());
     let configuration = Paths::of(environment).config.and_then(|own| own.parent().map(Path::to_owned));
-    Surroundings { http: options.http.clone(), google_variable: google.map(PathBuf::from), configuration }
+    GrantEnvironment { http: options.http.clone(), google_variable: google.map(PathBuf::from), configuration }
 }

@@ -1,5 +1,4 @@
-//! Where a connection is: plain data for everybody ([`ServerStatus`]); what owns the work of each state is the
-//! supervisor's.
+//! The status of a connection as plain data ([`ServerStatus`]). The supervisor owns the work of each state.
 
 use std::{
     fmt,
@@ -14,189 +13,189 @@ use toolway_wire::{
     revision::{Era, Revision},
 };
 
-use super::{dial::DialError, lines::LineStatus};
+use super::{dial::DialError, pool::CallerConnectionStatus};
 use crate::{
-    keeper::{Custody, HowEnded},
+    keeper::{CleanupGuarantee, ProcessExit},
     record::redact::Redactor,
     whose_move::WhoseMove,
 };
 
-/// What is known of one server. A copy: it holds no connection and keeps nothing alive.
+/// Status of one server. A copy: it holds no connection and keeps nothing alive.
 #[derive(Clone, Debug)]
 pub struct ServerStatus {
-    /// Its id.
+    /// Name of the server.
     pub server: ServerName,
-    /// As people wrote it.
+    /// The name as written in the configuration.
     pub label: String,
-    /// What it is for, in the operator's words.
+    /// Description from the configuration.
     pub description: Option<String>,
-    /// Where it is written: file and line, or the program.
+    /// Where it is configured: file and line, or the program.
     pub source: String,
-    /// How it is reached.
+    /// Kind of transport.
     pub transport: TransportKind,
-    /// The command or address, without arguments, keys or query.
+    /// The command or URL, without arguments, keys or query.
     pub target: String,
-    /// Where the connection is.
+    /// Phase of the connection.
     pub phase: Phase,
-    /// Since when.
+    /// When the phase began.
     pub since: SystemTime,
-    /// What the server said of itself, in this connection or the last one.
+    /// What the server declared, in this connection or the last one.
     pub profile: Option<Profile>,
-    /// What it lists; none before the first listing.
+    /// Number of listed items; `None` before the first listing.
     pub counts: Option<Counts>,
-    /// What went wrong last, also when all is well again.
+    /// The last error, kept after recovery.
     pub last_error: Option<LastError>,
-    /// The number of its process, while it runs.
+    /// Process id, while the process runs.
     pub process: Option<u32>,
-    /// How well its process is kept; none where there is none.
-    pub custody: Option<Custody>,
-    /// How often a connection that stood was lost.
+    /// Whether child processes are certain to end with us; `None` if the server is not a process.
+    pub cleanup: Option<CleanupGuarantee>,
+    /// How often an established connection was lost.
     pub losses: u32,
-    /// How its process ended, where it has. Filled in when a status is asked for, not in events.
-    pub ended: Option<HowEnded>,
-    /// The end of what its process said on standard error. Filled in when a status is asked for, not in events.
+    /// How its process ended, if it has. Filled in when a status is requested, not in events.
+    pub ended: Option<ProcessExit>,
+    /// Recent stderr output of its process. Filled in when a status is requested, not in events.
     pub stderr: Vec<String>,
-    /// Further connections to it, for callers who must not share the first. Filled in likewise.
-    pub lines: Vec<LineStatus>,
+    /// Connections of callers that cannot use the shared one. Filled in when a status is requested, not in events.
+    pub caller_connections: Vec<CallerConnectionStatus>,
 }
 
-/// Where a connection is.
+/// Phase of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// It is being dialled.
+    /// A dial is in progress.
     Connecting {
-        /// The how many-th attempt in a row.
+        /// Number of the attempt, from 1; reset by success.
         attempt: u32,
     },
-    /// It can be called.
+    /// Connected.
     Ready,
-    /// Somebody has to sign in.
-    SignInNeeded {
-        /// What the server demands, as it said it.
+    /// The server requires sign-in.
+    SignInRequired {
+        /// The `WWW-Authenticate` challenges of the server.
         challenges: Vec<String>,
-        /// Who has to do what, where that is known.
+        /// What to do, if known.
         how: Option<String>,
     },
-    /// It is dialled again by and by.
+    /// A retry is scheduled.
     Waiting {
-        /// When.
+        /// When it is dialled again.
         until: SystemTime,
-        /// Because of what.
+        /// The last error.
         because: String,
-        /// Failures in a row.
+        /// Number of failures in a row.
         failures: u32,
-        /// Whether it goes round in circles: it starts and ends, again and again.
+        /// Whether it failed so often in a row that calls fail at once.
         crash_loop: bool,
     },
-    /// It is not dialled again by itself.
+    /// Not connected, and not retried automatically.
     Failed {
-        /// Because of what.
+        /// The last error.
         because: String,
-        /// Who can do something about it.
+        /// Which party can resolve it.
         whose_move: WhoseMove,
     },
-    /// The operator has switched it off.
+    /// Disabled by the operator.
     Disabled,
-    /// It is not connected, and that is as it should be.
-    Stopped(Stopped),
+    /// Not connected on purpose.
+    Stopped(StopReason),
 }
 
 /// Why a server is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Stopped {
-    /// It was not needed yet.
+pub enum StopReason {
+    /// Not used yet.
     NotNeededYet,
-    /// It was not needed for a while.
+    /// Idle for too long.
     Idle,
-    /// Somebody disconnected it.
+    /// Disconnected by a command.
     Disconnected,
-    /// The host is shut down, or the server no longer wanted.
+    /// The host is shut down, or the server was removed.
     Closed,
 }
 
-/// The ways to a server.
+/// Kind of transport to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TransportKind {
     /// A program, over its standard streams.
     Stdio,
-    /// An address.
+    /// HTTP, at a URL.
     Http,
     /// A server in this process.
     InProcess,
-    /// A transport of the embedding program's.
+    /// A transport of the embedding program.
     Custom,
 }
 
-/// What a server said of itself.
+/// What a server declared in the handshake.
 #[derive(Clone, Debug)]
 pub struct Profile {
-    /// The era it speaks.
+    /// Protocol era.
     pub era: Era,
-    /// The revision agreed on.
+    /// Negotiated protocol revision.
     pub revision: Revision,
-    /// The beginning of the session's id, where it has one; enough to tell two apart, not enough to use it.
+    /// First characters of the session id: enough to tell two apart, not enough to use it.
     pub session: Option<String>,
     /// `{name, version, …}`
     pub info: Raw,
-    /// How it wants to be used.
+    /// Instructions for clients.
     pub instructions: Option<String>,
-    /// What it declared.
+    /// Declared capabilities.
     pub capabilities: ServerCapabilities,
 }
 
-/// How much a server lists.
+/// Number of listed items, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Tools.
+    /// Number of tools.
     pub tools: usize,
-    /// Resources.
+    /// Number of resources.
     pub resources: usize,
-    /// Resource templates.
+    /// Number of resource templates.
     pub templates: usize,
-    /// Prompts.
+    /// Number of prompts.
     pub prompts: usize,
-    /// What could not be read.
+    /// Items that could not be parsed.
     pub set_aside: usize,
 }
 
-/// What went wrong, and when.
+/// The last error of a server.
 #[derive(Clone, Debug)]
 pub struct LastError {
-    /// When.
+    /// When it occurred.
     pub at: SystemTime,
-    /// What, redacted.
+    /// The message, with secrets redacted.
     pub message: String,
-    /// A stable word for programs.
+    /// Stable error code for programs.
     pub code: &'static str,
-    /// Who can do something about it.
+    /// Which party can resolve it.
     pub whose_move: WhoseMove,
-    /// What the server refused the handshake with, as it came.
+    /// The JSON-RPC error with which the server refused the handshake.
     pub error: Option<RpcError>,
 }
 
-/// Why a call finds no connection.
+/// Why a server is not connected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotConnected {
-    /// As a sentence without a full stop.
+    /// The reason, as a message without a final full stop.
     pub because: String,
-    /// Who can do something about it.
+    /// Which party can resolve it.
     pub whose_move: WhoseMove,
-    /// What the server refused the handshake with, as it came.
+    /// The JSON-RPC error with which the server refused the handshake.
     pub error: Option<RpcError>,
 }
 
 // === impl ServerStatus ===
 
 impl ServerStatus {
-    /// How long it has been ready; none where it is not.
+    /// How long it has been ready; `None` if it is not.
     pub fn uptime(&self) -> Option<Duration> {
         (self.phase == Phase::Ready).then(|| self.since.elapsed().unwrap_or_default())
     }
 
-    /// What a call is told that finds it so.
-    pub(crate) fn why_not(&self) -> NotConnected {
-        let (because, whose_move) = self.phase.why_not();
-        // What went wrong before has nothing to do with a server that is switched off or asleep.
+    /// The error for a call that needs this server now.
+    pub(crate) fn not_connected(&self) -> NotConnected {
+        let (because, whose_move) = self.phase.reason();
+        // Earlier errors do not explain why a disabled or stopped server is not connected.
         let failed = matches!(self.phase, Phase::Waiting { .. } | Phase::Failed { .. });
         let error = self.last_error.as_ref().filter(|_| failed).and_then(|last| last.error.clone());
         NotConnected { because, whose_move, error }
@@ -206,12 +205,12 @@ impl ServerStatus {
 // === impl Phase ===
 
 impl Phase {
-    /// Its stable word.
+    /// Stable name for programs.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Connecting { .. } => "connecting",
             Self::Ready => "ready",
-            Self::SignInNeeded { .. } => "sign-in needed",
+            Self::SignInRequired { .. } => "sign-in needed",
             Self::Waiting { .. } => "waiting",
             Self::Failed { .. } => "failed",
             Self::Disabled => "disabled",
@@ -219,15 +218,15 @@ impl Phase {
         }
     }
 
-    /// Whether something will come of it without anybody doing anything.
+    /// Whether no dial is in progress.
     pub fn is_settled(&self) -> bool {
         !matches!(self, Self::Connecting { .. })
     }
 
-    fn why_not(&self) -> (String, WhoseMove) {
+    fn reason(&self) -> (String, WhoseMove) {
         let whose_move = match self {
             Self::Connecting { .. } | Self::Ready | Self::Waiting { .. } => WhoseMove::Supervisor,
-            Self::SignInNeeded { .. } => WhoseMove::User,
+            Self::SignInRequired { .. } => WhoseMove::User,
             Self::Failed { whose_move, .. } => *whose_move,
             Self::Disabled | Self::Stopped(_) => WhoseMove::Operator,
         };
@@ -235,34 +234,34 @@ impl Phase {
     }
 }
 
-/// One line for people.
+/// One line for users.
 impl fmt::Display for Phase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Connecting { attempt: 0 | 1 } => f.write_str("connecting"),
             Self::Connecting { attempt } => write!(f, "connecting, attempt {attempt}"),
             Self::Ready => f.write_str("ready"),
-            Self::SignInNeeded { how: Some(how), .. } => write!(f, "somebody has to sign in: {how}"),
-            Self::SignInNeeded { how: None, .. } => f.write_str("somebody has to sign in"),
+            Self::SignInRequired { how: Some(how), .. } => write!(f, "sign-in required: {how}"),
+            Self::SignInRequired { how: None, .. } => f.write_str("sign-in required"),
             Self::Waiting { because, failures, crash_loop, until } => {
                 let seconds = until.duration_since(SystemTime::now()).unwrap_or_default().as_secs_f32().ceil();
                 if *crash_loop {
-                    write!(f, "it fails again and again ({failures} times in a row): ")?;
+                    write!(f, "failed {failures} times in a row: ")?;
                 }
-                write!(f, "{because}; tried again in {seconds:.0} s")
+                write!(f, "{because}; retrying in {seconds:.0} s")
             }
             Self::Failed { because, .. } => f.write_str(because),
             Self::Disabled => f.write_str("disabled"),
-            Self::Stopped(Stopped::NotNeededYet) => f.write_str("started when first needed"),
-            Self::Stopped(Stopped::Idle) => f.write_str("stopped because nobody used it; started when next needed"),
-            Self::Stopped(Stopped::Disconnected) => f.write_str("disconnected"),
-            Self::Stopped(Stopped::Closed) => f.write_str("closed"),
+            Self::Stopped(StopReason::NotNeededYet) => f.write_str("not started yet; starts on first use"),
+            Self::Stopped(StopReason::Idle) => f.write_str("stopped after idle time; starts on next use"),
+            Self::Stopped(StopReason::Disconnected) => f.write_str("disconnected"),
+            Self::Stopped(StopReason::Closed) => f.write_str("closed"),
         }
     }
 }
 
 impl TransportKind {
-    /// Its stable word.
+    /// Stable name for programs.
     pub fn word(self) -> &'static str {
         match self {
             Self::Stdio => "stdio",
@@ -274,7 +273,7 @@ impl TransportKind {
 }
 
 impl NotConnected {
-    /// What a call is told for which a connection could not be had.
+    /// The error for a call after a failed dial.
     pub(crate) fn after(error: &DialError, redactor: &Redactor) -> Self {
         let refused = match error {
             DialError::Wire(WireError::Handshake(refused)) => Some(redactor.error(refused)),

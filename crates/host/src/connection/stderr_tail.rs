@@ -1,18 +1,18 @@
-//! What a server's process said on its standard error: the end of it, in bounded memory.
+//! The end of the stderr output of a server process, in bounded memory.
 //!
-//! The stream is read as fast as it comes, so that a talkative server never waits for us; what does not fit makes
-//! room for what is newer. Whose stream it is, and when it ends, is known in [`super::stdio`].
+//! The stream is read as fast as it comes, so that a server never blocks on stderr; old lines make room for new ones.
+//! [`super::stdio`] owns the stream.
 
 use std::{collections::VecDeque, fmt, sync::Arc};
 
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use crate::keeper::HowEnded;
+use crate::keeper::ProcessExit;
 
-/// What was said last. Cloning is cheap; every clone hears the same server.
+/// Recent stderr output of one server. Clones share their content.
 #[derive(Clone, Default)]
-pub struct LastWords {
+pub struct StderrTail {
     // Nothing awaits under this lock.
     ring: Arc<Mutex<Ring>>,
 }
@@ -22,42 +22,42 @@ struct Ring {
     lines: VecDeque<String>,
     /// Bytes in `lines`.
     kept: usize,
-    /// The line being said, as far as it is kept.
+    /// The incomplete last line, up to [`LINE_BYTES`].
     unfinished: Vec<u8>,
-    /// What stood on its standard output before any message, escaped.
+    /// Non-MCP text on stdout before the first message, escaped.
     stray: Option<String>,
     /// How the process ended, once it has.
-    ended: Option<HowEnded>,
+    ended: Option<ProcessExit>,
 }
 
-/// Bytes kept of one server: some hundred lines, enough for any stack trace.
+/// Bytes kept per server: some hundred lines, enough for a stack trace.
 pub const KEPT_BYTES: usize = 64 * 1024;
-/// Of one line no more is kept; a program that never ends its line is not writing for readers.
+/// Bytes kept per line.
 pub const LINE_BYTES: usize = 4 * 1024;
-/// Lines that a sentence quotes.
+/// Lines quoted in an error message.
 const QUOTED_LINES: usize = 5;
-/// Letters that a sentence quotes.
-const QUOTED_LETTERS: usize = 600;
+/// Characters quoted in an error message.
+const QUOTED_CHARS: usize = 600;
 /// Bytes read at a time.
 const CHUNK: usize = 8 * 1024;
 
-// === impl LastWords ===
+// === impl StderrTail ===
 
-impl LastWords {
-    /// All lines that are kept, oldest first, without control characters.
+impl StderrTail {
+    /// All kept lines, oldest first, without control characters.
     pub fn lines(&self) -> Vec<String> {
         let ring = self.ring.lock();
         let unfinished = (!ring.unfinished.is_empty()).then(|| readable(&ring.unfinished));
         ring.lines.iter().cloned().chain(unfinished).collect()
     }
 
-    /// The last few lines as one, for a sentence; `None` when nothing was said.
+    /// The last few lines in one, for an error message; `None` if there is no output.
     pub fn quote(&self) -> Option<String> {
         let lines = self.lines();
-        let spoken: Vec<&str> = lines.iter().map(|line| line.trim()).filter(|line| !line.is_empty()).collect();
-        let quoted = spoken[spoken.len().saturating_sub(QUOTED_LINES)..].join(" / ");
-        // The end says what went wrong.
-        let surplus = quoted.chars().count().saturating_sub(QUOTED_LETTERS);
+        let filled: Vec<&str> = lines.iter().map(|line| line.trim()).filter(|line| !line.is_empty()).collect();
+        let quoted = filled[filled.len().saturating_sub(QUOTED_LINES)..].join(" / ");
+        // The error is usually at the end.
+        let surplus = quoted.chars().count().saturating_sub(QUOTED_CHARS);
         let end: String = quoted.chars().skip(surplus).collect();
         match (end.is_empty(), surplus) {
             (true, _) => None,
@@ -66,35 +66,35 @@ impl LastWords {
         }
     }
 
-    /// The first thing on its standard output that is no message, escaped; `None` where there is none.
+    /// The first non-MCP text on stdout, escaped; `None` without one.
     pub fn stray(&self) -> Option<String> {
         self.ring.lock().stray.clone()
     }
 
-    /// How the process ended; `None` while it runs, or where nobody knows.
-    pub fn ended(&self) -> Option<HowEnded> {
+    /// How the process ended; `None` while it runs or if it is unknown.
+    pub fn ended(&self) -> Option<ProcessExit> {
         self.ring.lock().ended
     }
 
-    /// The process ended.
-    pub(super) fn note_end(&self, how: HowEnded) {
+    /// Records how the process ended.
+    pub(super) fn set_exit(&self, how: ProcessExit) {
         self.ring.lock().ended = Some(how);
     }
 
-    /// Something stands on its standard output that is no message.
-    pub(super) fn note_stray(&self, said: String) {
-        self.ring.lock().stray = Some(said);
+    /// Records non-MCP text on stdout.
+    pub(super) fn set_stray(&self, text: String) {
+        self.ring.lock().stray = Some(text);
     }
 
-    /// A new process begins: what the one before it said is over.
+    /// Forgets the output of the previous process.
     pub(super) fn forget(&self) {
         *self.ring.lock() = Ring::default();
     }
 
-    /// Hears a stream to its end.
-    pub(super) async fn hear(self, mut stream: impl AsyncRead + Unpin) {
+    /// Reads a stream to its end.
+    pub(super) async fn read(self, mut stream: impl AsyncRead + Unpin) {
         let mut chunk = vec![0; CHUNK];
-        // A stream that breaks has said what it had to say.
+        // A read error ends the stream.
         while let Ok(length @ 1..) = stream.read(&mut chunk).await {
             self.ring.lock().push(&chunk[..length]);
         }
@@ -102,17 +102,17 @@ impl LastWords {
     }
 }
 
-impl fmt::Debug for LastWords {
+impl fmt::Debug for StderrTail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("LastWords")
+        f.write_str("StderrTail")
     }
 }
 
 // === impl Ring ===
 
 impl Ring {
-    fn push(&mut self, said: &[u8]) {
-        for piece in said.split_inclusive(|byte| *byte == b'\n') {
+    fn push(&mut self, bytes: &[u8]) {
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             let (text, ended) = match piece.strip_suffix(b"\n") {
                 Some(text) => (text, true),
                 None => (piece, false),
@@ -138,46 +138,46 @@ impl Ring {
     }
 }
 
-/// Text without what would move somebody's cursor.
+/// Text without control characters, which could control a terminal.
 fn readable(line: &[u8]) -> String {
-    String::from_utf8_lossy(line).chars().filter(|letter| !letter.is_control() || *letter == '\t').collect()
+    String::from_utf8_lossy(line).chars().filter(|char| !char.is_control() || *char == '\t').collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{KEPT_BYTES, LINE_BYTES, LastWords};
+    use super::{KEPT_BYTES, LINE_BYTES, StderrTail};
 
-    async fn heard(said: &[u8]) -> LastWords {
-        let words = LastWords::default();
-        words.clone().hear(said).await;
-        words
+    async fn tail(output: &[u8]) -> StderrTail {
+        let tail = StderrTail::default();
+        tail.clone().read(output).await;
+        tail
     }
 
     #[tokio::test]
-    async fn lines_are_kept_as_a_person_reads_them() {
-        let words = heard(b"one\r\n\n\x1b[31mtwo\x1b[0m\xff\nunfinished").await;
-        assert_eq!(words.lines(), ["one", "[31mtwo[0m\u{fffd}", "unfinished"]);
-        assert_eq!(words.quote().unwrap(), "one / [31mtwo[0m\u{fffd} / unfinished");
-        assert_eq!(heard(b"\n \n").await.quote(), None);
+    async fn lines_are_kept_without_control_characters() {
+        let tail = tail(b"one\r\n\n\x1b[31mtwo\x1b[0m\xff\nunfinished").await;
+        assert_eq!(tail.lines(), ["one", "[31mtwo[0m\u{fffd}", "unfinished"]);
+        assert_eq!(tail.quote().unwrap(), "one / [31mtwo[0m\u{fffd} / unfinished");
+        assert_eq!(tail(b"\n \n").await.quote(), None);
     }
 
     #[tokio::test]
-    async fn a_flood_leaves_its_end() {
+    async fn long_output_keeps_its_end() {
         let flood: String = (0..100_000).map(|number| format!("line {number}\n")).collect();
-        let words = heard(flood.as_bytes()).await;
-        let lines = words.lines();
+        let tail = tail(flood.as_bytes()).await;
+        let lines = tail.lines();
         assert!(lines.iter().map(String::len).sum::<usize>() <= KEPT_BYTES);
         assert_eq!(lines.last().unwrap(), "line 99999");
         assert!(1_000 < lines.len());
-        assert_eq!(words.quote().unwrap(), "line 99995 / line 99996 / line 99997 / line 99998 / line 99999");
+        assert_eq!(tail.quote().unwrap(), "line 99995 / line 99996 / line 99997 / line 99998 / line 99999");
     }
 
     #[tokio::test]
-    async fn a_line_without_an_end_is_cut_and_a_long_quote_keeps_its_end() {
-        let words = heard(&[b'x'; 1_000_000]).await;
-        assert_eq!(words.lines(), ["x".repeat(LINE_BYTES)]);
-        assert!(words.quote().unwrap().starts_with("…xxx"));
-        words.forget();
-        assert!(words.lines().is_empty());
+    async fn long_line_is_cut_and_long_quote_keeps_its_end() {
+        let tail = tail(&[b'x'; 1_000_000]).await;
+        assert_eq!(tail.lines(), ["x".repeat(LINE_BYTES)]);
+        assert!(tail.quote().unwrap().starts_with("…xxx"));
+        tail.forget();
+        assert!(tail.lines().is_empty());
     }
 }

@@ -1,56 +1,56 @@
-//! A server that is a program: what it is given, and who starts it.
+//! Servers that are programs: their environment and how they are started.
 //!
-//! It is started by the [keeper](crate::keeper) (`kept`), or by ourselves where there is none (`plain`); what it says
-//! on its standard error is heard in `hearing`, and what it wrongly says on its standard output in `stray`. The messages over its standard input and output are
-//! [`toolway_wire::up::stdio`]'s. No shell is involved anywhere.
+//! The [keeper process](crate::keeper) starts a program (`kept`), or this process if there is no keeper (`plain`).
+//! `stderr_reader` reads stderr, `stray_output` finds non-MCP text on stdout, and [`toolway_wire::up::stdio`] carries the
+//! messages over stdin and stdout. No shell is involved.
 
-mod hearing;
+mod stderr_reader;
 #[cfg(target_os = "linux")]
 mod kept;
 mod plain;
-mod pulse;
-mod stray;
+mod process_monitor;
+mod stray_output;
 
 use std::{fmt, io, path::PathBuf};
 
 use futures_util::future::BoxFuture;
 use toolway_wire::{
     error::WireError,
-    up::stdio::{OpenStreams, Streams},
+    up::stdio::{StreamOpener, ServerStreams},
 };
 
-pub(super) use pulse::Life;
-pub use pulse::Pulse;
+pub(super) use process_monitor::ProcessInstance;
+pub use process_monitor::ProcessMonitor;
 
 use super::{
     environment::{self, Environment},
-    last_words::LastWords,
+    stderr_tail::StderrTail,
 };
-use crate::keeper::{Custodian, Patience};
+use crate::keeper::{KeeperHandle, ShutdownTimeouts};
 
 /// A program to start, as an entry of the configuration names it.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Program {
     /// Looked up in the `PATH` the process will have, unless it contains a `/`.
     pub command: String,
-    /// Its arguments, each as it is.
+    /// Arguments, passed unchanged.
     pub arguments: Vec<String>,
-    /// Where it runs; ours where nothing is said.
+    /// Working directory; that of this process if `None`.
     pub directory: Option<PathBuf>,
-    /// Variables it is given besides what every server sees.
+    /// Environment variables in addition to those of every server.
     pub variables: Environment,
 }
 
-/// Starts a program, as often as the wire wants it.
+/// Starts a program, once for each connection.
 #[derive(Debug)]
 pub struct Launcher {
     program: Program,
     environment: Environment,
-    last_words: LastWords,
-    pulse: Pulse,
+    stderr_tail: StderrTail,
+    monitor: ProcessMonitor,
     #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux has a keeper"))]
-    custodian: Custodian,
-    patience: Patience,
+    keeper: KeeperHandle,
+    shutdown: ShutdownTimeouts,
 }
 
 // === impl Program ===
@@ -62,7 +62,7 @@ impl Program {
     }
 }
 
-/// People put keys into variables and into arguments.
+/// Prints no secrets: variables and arguments may contain keys.
 impl fmt::Debug for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Program")
@@ -77,24 +77,24 @@ impl fmt::Debug for Program {
 // === impl Launcher ===
 
 impl Launcher {
-    /// Starts `program` in what a server sees of `ours`; what it says on its standard error goes to `last_words`.
-    pub fn new(program: Program, ours: &Environment, last_words: LastWords) -> Self {
+    /// Starts `program` with the allowed part of the environment `ours`; its stderr output goes to `stderr_tail`.
+    pub fn new(program: Program, ours: &Environment, stderr_tail: StderrTail) -> Self {
         let environment = environment::of_server(ours, &program.variables);
-        let (custodian, patience) = (Custodian::default(), Patience::default());
-        Self { program, environment, last_words, pulse: Pulse::default(), custodian, patience }
+        let (keeper, shutdown) = (KeeperHandle::default(), ShutdownTimeouts::default());
+        Self { program, environment, stderr_tail, monitor: ProcessMonitor::default(), keeper, shutdown }
     }
 
-    /// With somebody else to keep it than the keeper of this process, and other patience at its end.
-    pub fn kept_by(self, custodian: Custodian, patience: Patience) -> Self {
-        Self { custodian, patience, ..self }
+    /// Sets the keeper and the shutdown timeouts.
+    pub fn with_keeper(self, keeper: KeeperHandle, shutdown: ShutdownTimeouts) -> Self {
+        Self { keeper, shutdown, ..self }
     }
 
-    /// With its signs of life felt by this.
-    pub fn felt_by(self, pulse: Pulse) -> Self {
-        Self { pulse, ..self }
+    /// Sets the monitor of the process.
+    pub fn monitored_by(self, monitor: ProcessMonitor) -> Self {
+        Self { monitor, ..self }
     }
 
-    async fn launch(&self) -> io::Result<Streams> {
+    async fn launch(&self) -> io::Result<ServerStreams> {
         self.check_directory()?;
         #[cfg(target_os = "linux")]
         if let Some(streams) = kept::start(self).await {
@@ -103,42 +103,42 @@ impl Launcher {
         plain::start(self)
     }
 
-    /// The system has one error for a missing program and a missing directory; people need to know which.
+    /// The system reports a missing program and a missing directory with the same error; this check tells them apart.
     fn check_directory(&self) -> io::Result<()> {
         match &self.program.directory {
             Some(directory) if !directory.is_dir() => {
-                Err(io::Error::other(format!("{} is not a directory", directory.display())))
+                Err(io::Error::other(format!("working directory `{}` does not exist or is not a directory", directory.display())))
             }
             _ => Ok(()),
         }
     }
 }
 
-impl OpenStreams for Launcher {
-    /// Only the command: arguments can hold keys.
+impl StreamOpener for Launcher {
+    /// Only the command: arguments may contain keys.
     fn target(&self) -> String {
         format!("`{}`", self.program.command)
     }
 
-    fn open(&self) -> BoxFuture<'_, Result<Streams, WireError>> {
+    fn open(&self) -> BoxFuture<'_, Result<ServerStreams, WireError>> {
         Box::pin(async move {
             let unreachable =
-                |error: io::Error| WireError::Unreachable { target: self.target(), reason: self.why_not(&error) };
+                |error: io::Error| WireError::Unreachable { target: self.target(), reason: self.start_error(&error) };
             let streams = self.launch().await.map_err(unreachable)?;
-            Ok(Streams { read: stray::listened(streams.read, self.last_words.clone()), ..streams })
+            Ok(ServerStreams { read: stray_output::scan(streams.read, self.stderr_tail.clone()), ..streams })
         })
     }
 }
 
 impl Launcher {
-    /// Why it could not be started. The commonest reason gets more than the system has to say.
-    fn why_not(&self, error: &io::Error) -> String {
+    /// Why it could not be started, with a clearer message for the most common error.
+    fn start_error(&self, error: &io::Error) -> String {
         let is_path = self.program.command.contains(['/', std::path::MAIN_SEPARATOR]);
         match (error.kind(), is_path) {
             (io::ErrorKind::NotFound, true) => {
-                "there is no such program, or not the one its first line names".to_owned()
+                "program not found, or the interpreter in its `#!` line not found".to_owned()
             }
-            (io::ErrorKind::NotFound, false) => "there is no such program in its PATH".to_owned(),
+            (io::ErrorKind::NotFound, false) => "program not found in `PATH`".to_owned(),
             _ => error.to_string(),
         }
     }

@@ -1,14 +1,14 @@
 //! The task that owns one connection, from the first dial to the last close.
 //!
-//! One loop waits for one of a closed list of happenings; one function handles it. What belongs to a state is in the
-//! state ([`Doing`]), so that leaving it ends it. What it is told to do is in [`ordering`], where it goes from there in
-//! [`course`], what a connection that stands hears and lists in [`attached`], what everybody sees of it in [`showing`].
+//! One loop waits for the next [`SupervisorEvent`]; one function handles it. Each state owns its tasks ([`Activity`]), so
+//! that leaving a state ends them. [`commands`] handles commands from outside, [`transitions`] changes the state,
+//! [`attached`] follows an established connection, [`publish`] publishes the status.
 
 mod attached;
-mod course;
-mod ordering;
-mod showing;
-mod surroundings;
+mod commands;
+mod context;
+mod publish;
+mod transitions;
 
 use std::{future::pending, sync::Arc};
 
@@ -23,29 +23,29 @@ use toolway_config::server::{Standing, Start};
 use toolway_wire::{error::WireError, exchange::LogLevel, json::Raw, up::WeakPeer};
 use tracing::Instrument;
 
-pub(crate) use self::surroundings::{Cataloguing, Surroundings, Turns};
+pub(crate) use self::context::{CatalogSink, HostContext, StartLimiter};
 
-use self::attached::{Attached, Heard};
+use self::attached::{Attached, AttachedEvent};
 use super::{
     backoff::Backoff,
-    dial::Dialled,
-    live::{Connection, Live, Order},
+    dial::DialOutcome,
+    handle::{Connection, ConnectionSnapshot, SupervisorCommand},
     sign_in::Account,
-    state::{Counts, Phase, ServerStatus, Stopped},
+    state::{Counts, Phase, ServerStatus, StopReason},
     wanted::WantedServer,
 };
 use crate::{
     catalog::Listing, event::HostEvent, policy::limit::ServerSlots, record::redact::Redactor, whose_move::WhoseMove,
 };
 
-/// Owns one connection.
+/// Owner of one connection.
 struct Supervisor {
     connection: Connection,
-    room: Arc<Surroundings>,
+    context: Arc<HostContext>,
     wanted: Arc<WantedServer>,
-    /// What somebody said about it after its entry.
+    /// Set by a toggle command; overrides `wanted.standing` until the entry changes.
     toggled: Option<Standing>,
-    doing: Doing,
+    activity: Activity,
     backoff: Backoff,
     generation: u64,
     dials: u64,
@@ -53,56 +53,56 @@ struct Supervisor {
     listing: Option<Arc<Listing>>,
     log_level: Option<LogLevel>,
     redactor: Redactor,
-    /// Who may use the connection.
+    /// The callers that may use the connection.
     account: Account,
     status: ServerStatus,
-    /// Connections that were given up while calls were under way on them; they end with the last of those.
+    /// Replaced connections with calls still in flight; each closes with the last of its calls.
     lingering: Vec<WeakPeer>,
-    /// Connections that are being closed while something else is done: lines whose place was taken, one that was refused.
+    /// Connections being closed in the background: evicted caller connections, and one whose token was refused.
     closing: FuturesUnordered<BoxFuture<'static, ()>>,
 }
 
-/// What a supervisor is doing, and what belongs to it.
-enum Doing {
-    /// Nothing; the phase says why.
+/// What a supervisor is doing, with the tasks of that state.
+enum Activity {
+    /// Not connected; the phase gives the reason.
     Resting,
-    Dialling(BoxFuture<'static, Dialled>),
+    Dialling(BoxFuture<'static, DialOutcome>),
     Serving(Box<Attached>),
-    /// It dials again then.
+    /// Dials again at this time.
     Waiting(Instant),
-    /// A connection is being ended.
-    Closing(BoxFuture<'static, ()>, Aim),
+    /// Closing a connection, then moving on to the goal.
+    Closing(BoxFuture<'static, ()>, Goal),
 }
 
-/// Where to go when a connection has been ended.
+/// What a supervisor does once its connection is closed.
 #[derive(Debug)]
-enum Aim {
+enum Goal {
     Dial,
     Rest(Phase),
     Leave,
 }
 
-impl Aim {
-    /// Whether somebody who needs the server may have it woken.
+impl Goal {
+    /// Whether a call may wake the server from this state.
     fn is_sleep(&self) -> bool {
-        matches!(self, Self::Rest(Phase::Stopped(Stopped::Idle | Stopped::NotNeededYet)))
+        matches!(self, Self::Rest(Phase::Stopped(StopReason::Idle | StopReason::NotNeededYet)))
     }
 }
 
-/// Everything that can wake a supervisor.
+/// Everything a supervisor waits for.
 #[derive(Debug)]
-enum Happening {
+enum SupervisorEvent {
     Stop(Grace),
-    Rewritten,
-    Ordered(Order),
-    Dialled(Dialled),
+    EntryChanged,
+    Command(SupervisorCommand),
+    DialOutcome(DialOutcome),
     RetryDue,
     Closed,
-    Heard(Heard),
+    Attached(AttachedEvent),
     IdleDue,
-    /// There is a line to look after, or one that may have to end.
-    LinesDue,
-    /// A connection that was closed meanwhile has ended.
+    /// The connection pool has a connection to expire or to close.
+    PoolDue,
+    /// A connection in `closing` is closed.
     Ended,
 }
 
@@ -111,36 +111,36 @@ enum Next {
     Leave,
 }
 
-/// What calls under way are given before a connection is ended.
+/// How long calls in flight may continue before a connection is closed.
 #[derive(Clone, Copy, Debug)]
 enum Grace {
     None,
-    /// Calls under way may finish, for a moment.
+    /// Calls in flight may finish, for a short time.
     Moment,
 }
 
-/// A new connection, and the work that supervises it until the host stops or it is no longer wanted.
+/// Creates a connection and the future that supervises it until `stop` or `removed` is cancelled.
 pub(crate) fn supervise(
     wanted: Arc<WantedServer>,
     slots: Arc<ServerSlots>,
-    room: Arc<Surroundings>,
+    context: Arc<HostContext>,
     stop: CancellationToken,
     removed: CancellationToken,
 ) -> (Connection, impl Future<Output = ()> + Send + 'static) {
     let span = tracing::info_span!("server", name = %wanted.name);
-    let (connection, supervisor, orders) = Supervisor::new(wanted, slots, room);
+    let (connection, supervisor, orders) = Supervisor::new(wanted, slots, context);
     (connection, supervisor.run(orders, stop, removed).instrument(span))
 }
 
 impl Supervisor {
-    /// A new connection and what supervises it; nothing happens before it is run.
+    /// Creates a connection and its supervisor. Nothing is dialled before [`Self::run`].
     fn new(
         wanted: Arc<WantedServer>,
         slots: Arc<ServerSlots>,
-        room: Arc<Surroundings>,
-    ) -> (Connection, Self, mpsc::Receiver<Order>) {
-        let status = showing::first_status(&wanted, &room);
-        let live = Live {
+        context: Arc<HostContext>,
+    ) -> (Connection, Self, mpsc::Receiver<SupervisorCommand>) {
+        let status = publish::first_status(&wanted, &context);
+        let live = ConnectionSnapshot {
             status: Arc::new(status.clone()),
             peer: None,
             dials: 0,
@@ -149,15 +149,15 @@ impl Supervisor {
             redactor: Redactor::default(),
             account: Account::Common,
         };
-        let seed = room.seed ^ hash(wanted.name.as_str());
-        let (connection, orders) = Connection::new(Arc::clone(&wanted), live, slots, (&room, seed));
+        let seed = context.seed ^ hash(wanted.name.as_str());
+        let (connection, orders) = Connection::new(Arc::clone(&wanted), live, slots, (&context, seed));
         let backoff = Backoff::seeded(seed);
         let supervisor = Self {
             connection: connection.clone(),
-            room,
+            context,
             wanted,
             toggled: None,
-            doing: Doing::Resting,
+            activity: Activity::Resting,
             backoff,
             generation: 0,
             dials: 0,
@@ -173,103 +173,103 @@ impl Supervisor {
         (connection, supervisor, orders)
     }
 
-    /// Supervises until told to stop.
-    async fn run(mut self, mut orders: mpsc::Receiver<Order>, stop: CancellationToken, removed: CancellationToken) {
-        let mut wishes = self.connection.wishes();
+    /// Supervises the connection until it is stopped or removed.
+    async fn run(mut self, mut orders: mpsc::Receiver<SupervisorCommand>, stop: CancellationToken, removed: CancellationToken) {
+        let mut wanted_changes = self.connection.wanted_changes();
         self.begin();
         let mut stopping = false;
         loop {
-            let (idle, lines_due) = (self.idle_at(), self.lines_due());
+            let (idle, pool_due) = (self.idle_at(), self.pool_due());
             let shared = Arc::clone(self.connection.shared());
             let happening = select! {
-                () = stop.cancelled(), if !stopping => Happening::Stop(Grace::None),
-                () = removed.cancelled(), if !stopping => Happening::Stop(Grace::Moment),
-                Ok(()) = wishes.changed(), if !stopping => Happening::Rewritten,
-                Some(order) = orders.recv(), if !stopping => Happening::Ordered(order),
-                happening = self.doing.next() => happening,
-                () = at(idle) => Happening::IdleDue,
-                () = shared.lines.begun() => Happening::LinesDue,
-                () = at(lines_due) => Happening::LinesDue,
-                Some(()) = self.closing.next() => Happening::Ended,
+                () = stop.cancelled(), if !stopping => SupervisorEvent::Stop(Grace::None),
+                () = removed.cancelled(), if !stopping => SupervisorEvent::Stop(Grace::Moment),
+                Ok(()) = wanted_changes.changed(), if !stopping => SupervisorEvent::EntryChanged,
+                Some(order) = orders.recv(), if !stopping => SupervisorEvent::Command(order),
+                happening = self.activity.next() => happening,
+                () = at(idle) => SupervisorEvent::IdleDue,
+                () = shared.pool.changed() => SupervisorEvent::PoolDue,
+                () = at(pool_due) => SupervisorEvent::PoolDue,
+                Some(()) = self.closing.next() => SupervisorEvent::Ended,
             };
-            stopping |= matches!(happening, Happening::Stop(_));
-            match self.handle(happening, &mut wishes) {
+            stopping |= matches!(happening, SupervisorEvent::Stop(_));
+            match self.handle(happening, &mut wanted_changes) {
                 Next::Wait => {}
                 Next::Leave => break,
             }
         }
     }
 
-    fn handle(&mut self, happening: Happening, wishes: &mut watch::Receiver<Arc<WantedServer>>) -> Next {
+    fn handle(&mut self, happening: SupervisorEvent, wanted_changes: &mut watch::Receiver<Arc<WantedServer>>) -> Next {
         match happening {
-            Happening::Stop(grace) => return self.go(Aim::Leave, grace),
-            Happening::Rewritten => {
-                let wanted = Arc::clone(&wishes.borrow_and_update());
-                return self.rewritten(wanted);
+            SupervisorEvent::Stop(grace) => return self.close_then(Goal::Leave, grace),
+            SupervisorEvent::EntryChanged => {
+                let wanted = Arc::clone(&wanted_changes.borrow_and_update());
+                return self.apply_entry(wanted);
             }
-            Happening::Ordered(order) => return self.ordered(order),
-            Happening::Dialled(Dialled { redactor, peer }) => {
+            SupervisorEvent::Command(order) => return self.execute(order),
+            SupervisorEvent::DialOutcome(DialOutcome { redactor, peer }) => {
                 self.redactor = redactor;
                 self.dials += 1;
                 match peer {
                     Ok((peer, account)) => self.attach(peer, account),
-                    Err(error) => self.not_dialled(&error),
+                    Err(error) => self.handle_dial_error(&error),
                 }
             }
-            Happening::RetryDue => self.dial(),
-            Happening::Closed => {
-                if let Doing::Closing(_, aim) = std::mem::replace(&mut self.doing, Doing::Resting) {
-                    return self.arrive(aim);
+            SupervisorEvent::RetryDue => self.dial(),
+            SupervisorEvent::Closed => {
+                if let Activity::Closing(_, goal) = std::mem::replace(&mut self.activity, Activity::Resting) {
+                    return self.enter_goal(goal);
                 }
             }
-            Happening::Heard(heard) => return self.heard(heard),
-            Happening::IdleDue => return self.stop_if_idle(),
-            Happening::LinesDue => self.end_lines(),
-            Happening::Ended => {}
+            SupervisorEvent::Attached(event) => return self.handle_attached(event),
+            SupervisorEvent::IdleDue => return self.stop_if_idle(),
+            SupervisorEvent::PoolDue => self.expire_pool(),
+            SupervisorEvent::Ended => {}
         }
         Next::Wait
     }
 
-    /// What its entry, or somebody since, says about when it is connected.
+    /// Enters the first state, as the entry or a later toggle demands.
     fn begin(&mut self) {
-        match self.aim() {
-            Aim::Dial => self.dial(),
-            Aim::Rest(phase) => self.rest(phase),
-            Aim::Leave => {}
+        match self.goal() {
+            Goal::Dial => self.dial(),
+            Goal::Rest(phase) => self.rest(phase),
+            Goal::Leave => {}
         }
     }
 
-    fn aim(&self) -> Aim {
+    fn goal(&self) -> Goal {
         match (self.toggled.unwrap_or(self.wanted.standing), self.wanted.start) {
-            (Standing::Disabled, _) => Aim::Rest(Phase::Disabled),
-            (Standing::Enabled, Start::WhenNeeded) => Aim::Rest(Phase::Stopped(Stopped::NotNeededYet)),
-            (Standing::Enabled, Start::AtOnce) => Aim::Dial,
+            (Standing::Disabled, _) => Goal::Rest(Phase::Disabled),
+            (Standing::Enabled, Start::WhenNeeded) => Goal::Rest(Phase::Stopped(StopReason::NotNeededYet)),
+            (Standing::Enabled, Start::AtOnce) => Goal::Dial,
         }
     }
 
-    /// It is wanted otherwise.
-    fn rewritten(&mut self, wanted: Arc<WantedServer>) -> Next {
+    /// Applies a changed entry.
+    fn apply_entry(&mut self, wanted: Arc<WantedServer>) -> Next {
         let old = std::mem::replace(&mut self.wanted, wanted);
         let Some(difference) = old.difference(&self.wanted) else { return Next::Wait };
         self.describe();
         if old.filter != self.wanted.filter {
-            self.room.cataloguing.filtered(&self.wanted.name, &self.wanted.filter);
-            if let Doing::Serving(attached) = &mut self.doing {
+            self.context.catalog.set_filter(&self.wanted.name, &self.wanted.filter);
+            if let Activity::Serving(attached) = &mut self.activity {
                 attached.refilter(Arc::clone(&self.wanted.filter));
             }
         }
         if old.sharing != self.wanted.sharing {
-            self.connection.shared().lines.retire();
+            self.connection.shared().pool.retire();
         }
         let moved = old.standing != self.wanted.standing || difference.restart;
-        // What somebody said about the old entry does not hold for another one.
+        // A toggle applies to the old entry only.
         if moved {
             self.toggled = None;
             self.backoff.succeed();
-            return self.go(self.aim(), Grace::Moment);
+            return self.close_then(self.goal(), Grace::Moment);
         }
         if old.start != self.wanted.start
-            && matches!(self.doing, Doing::Resting)
+            && matches!(self.activity, Activity::Resting)
             && self.status.phase != Phase::Disabled
         {
             self.begin();
@@ -279,52 +279,52 @@ impl Supervisor {
         Next::Wait
     }
 
-    fn heard(&mut self, heard: Heard) -> Next {
-        match heard {
-            Heard::Lost(why) => self.lost(&why),
-            Heard::Listed(listing) => {
+    fn handle_attached(&mut self, event: AttachedEvent) -> Next {
+        match event {
+            AttachedEvent::Lost(why) => self.handle_loss(&why),
+            AttachedEvent::Listed(listing) => {
                 self.status.counts = Some(Counts::of(&listing));
                 self.listed = true;
                 self.listing = Some(Arc::clone(&listing));
-                self.room.cataloguing.listed(&self.wanted, listing);
-                self.tell_profile();
+                self.context.catalog.set_listing(&self.wanted, listing);
+                self.publish_profile();
             }
-            // Whoever shakes hands and then wants to know who asks would do so again at once.
-            Heard::NotListed(error @ WireError::Unauthorized { .. }) => return self.turned_away(error),
-            Heard::NotListed(error @ (WireError::Unreachable { .. } | WireError::NoToken(_))) => self.lost(&error),
-            Heard::NotListed(error) => {
-                self.note(&format!("cannot be listed: {error}"), error.code(), WhoseMove::after(&error));
+            // A server that accepts the handshake and refuses the listing would refuse again at once: do not redial.
+            AttachedEvent::NotListed(error @ WireError::Unauthorized { .. }) => return self.handle_unauthorized(error),
+            AttachedEvent::NotListed(error @ (WireError::Unreachable { .. } | WireError::NoToken(_))) => self.handle_loss(&error),
+            AttachedEvent::NotListed(error) => {
+                self.record_error(&format!("listing failed: {error}"), error.code(), WhoseMove::after(&error));
                 self.listed = true;
                 self.publish();
             }
-            Heard::Said(params) => self.log(params),
-            Heard::Nothing => {}
+            AttachedEvent::Log(params) => self.log(params),
+            AttachedEvent::Nothing => {}
         }
         Next::Wait
     }
 
     fn log(&self, params: Raw) {
         let server = self.wanted.name.clone();
-        self.room.events.tell(|| HostEvent::Log { server, params });
+        self.context.events.send(|| HostEvent::Log { server, params });
     }
 }
 
 // === impl Doing ===
 
-impl Doing {
-    /// What happens next in this state; for ever nothing in one where nothing does. Can be dropped and asked again.
-    async fn next(&mut self) -> Happening {
+impl Activity {
+    /// Waits for the next event of this state; pending forever while resting. Cancel-safe.
+    async fn next(&mut self) -> SupervisorEvent {
         match self {
             Self::Resting => pending().await,
-            Self::Dialling(work) => Happening::Dialled(work.await),
-            Self::Serving(attached) => Happening::Heard(attached.next().await),
+            Self::Dialling(work) => SupervisorEvent::DialOutcome(work.await),
+            Self::Serving(attached) => SupervisorEvent::Attached(attached.next().await),
             Self::Waiting(until) => {
                 sleep_until(*until).await;
-                Happening::RetryDue
+                SupervisorEvent::RetryDue
             }
             Self::Closing(work, _) => {
                 work.await;
-                Happening::Closed
+                SupervisorEvent::Closed
             }
         }
     }

@@ -1,7 +1,6 @@
-//! A look at the wire: every message to and from one server, as it is sent and as it came.
+//! Observes the messages to and from one server, as sent and as received.
 //!
-//! For `-v`, for a dry run, and for whoever wants to know what a server asked. A tap sees the text and changes
-//! nothing; all it can do is keep a message back.
+//! Used by `-v`, dry runs and tests. A tap cannot change a message; it can only hold it back.
 
 use std::{fmt, sync::Arc};
 
@@ -11,28 +10,28 @@ use toolway_wire::{
     error::WireError,
     message::Id,
     revision::Revision,
-    up::transport::{Flow, Lane, LaneEnd, Link, Manner, Outbound, Shape, Sink, Transport},
+    up::transport::{Flow, Lane, LaneEnd, Link, HttpMode, Outbound, LinkKind, Sink, Transport},
 };
 
-/// Whoever looks at the wire. Its methods never wait.
+/// Observes the messages of one connection. Its methods must not block.
 pub trait Tap: Send + Sync {
-    /// A message is about to be sent.
+    /// Called before a message is sent; decides whether it is.
     fn outgoing(&self, outbound: &Outbound) -> Passage;
 
-    /// A message came.
+    /// Called with each received message.
     fn incoming(&self, text: &Bytes);
 }
 
-/// What becomes of a message.
+/// Whether a message is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Passage {
-    /// It is sent.
+    /// The message is sent.
     Pass,
-    /// It is kept back, and nobody will answer it.
+    /// The message is dropped, and gets no response.
     Hold,
 }
 
-/// A way to a server with a tap in it.
+/// A transport with a tap.
 pub(super) struct Tapped {
     pub(super) inner: Arc<dyn Transport>,
     pub(super) tap: Arc<dyn Tap>,
@@ -53,14 +52,14 @@ impl Transport for Tapped {
         self.inner.target()
     }
 
-    fn shape(&self) -> Shape {
-        self.inner.shape()
+    fn link_kind(&self) -> LinkKind {
+        self.inner.link_kind()
     }
 
-    fn open<'a>(&'a self, manner: Manner, sink: Arc<dyn Sink>) -> BoxFuture<'a, Result<Arc<dyn Link>, WireError>> {
+    fn open<'a>(&'a self, mode: HttpMode, sink: Arc<dyn Sink>) -> BoxFuture<'a, Result<Arc<dyn Link>, WireError>> {
         let sink = Arc::new(TappedSink { inner: sink, tap: Arc::clone(&self.tap) });
         Box::pin(async move {
-            let inner = self.inner.open(manner, sink).await?;
+            let inner = self.inner.open(mode, sink).await?;
             Ok(Arc::new(TappedLink { inner, tap: Arc::clone(&self.tap) }) as Arc<dyn Link>)
         })
     }
@@ -85,8 +84,8 @@ impl Link for TappedLink {
         self.inner.abandon(request);
     }
 
-    fn begin(&self) {
-        self.inner.begin();
+    fn begin_handshake(&self) {
+        self.inner.begin_handshake();
     }
 
     fn resume(&self, session: &str, revision: Revision) -> bool {
@@ -97,12 +96,12 @@ impl Link for TappedLink {
         self.inner.leave();
     }
 
-    fn settle(&self, revision: Revision) {
-        self.inner.settle(revision);
+    fn set_revision(&self, revision: Revision) {
+        self.inner.set_revision(revision);
     }
 
-    fn stand(&self) -> BoxFuture<'_, ()> {
-        self.inner.stand()
+    fn open_standing_stream(&self) -> BoxFuture<'_, ()> {
+        self.inner.open_standing_stream()
     }
 
     fn session(&self) -> Option<String> {

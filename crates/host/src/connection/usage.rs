@@ -1,5 +1,5 @@
-//! Who uses a connection at the moment, and when somebody last did: a server that nobody uses can be stopped, and one
-//! that is being ended can be given a moment.
+//! Counts the users of a connection and records the last use: an idle server can be stopped, and calls in flight can be
+//! awaited before a connection is closed.
 
 use std::sync::{
     Arc,
@@ -9,92 +9,92 @@ use std::sync::{
 use parking_lot::Mutex;
 use tokio::{sync::Notify, time::Instant};
 
-/// Who uses the connection at the moment, and when somebody last did.
+/// Calls and listeners that use a connection, and when it was last used.
 #[derive(Debug)]
-pub(crate) struct Uses {
-    under_way: AtomicUsize,
-    /// Those who only listen: the connection is not idle, but nobody waits for them when it is ended.
-    listening: AtomicUsize,
+pub(crate) struct UsageCounter {
+    calls: AtomicUsize,
+    /// Listeners keep the connection from being idle, but are not awaited before it is closed.
+    listeners: AtomicUsize,
     // Nothing awaits under this lock.
     last: Mutex<Instant>,
-    none: Notify,
+    unused: Notify,
 }
 
-/// Somebody listens on the connection; dropping it ends that.
+/// Counts one listener until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Ear {
-    uses: Arc<Uses>,
+pub(crate) struct ListenerGuard {
+    uses: Arc<UsageCounter>,
 }
 
-/// Somebody uses the connection; dropping it ends that.
+/// Counts one call until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Use {
-    uses: Arc<Uses>,
+pub(crate) struct CallGuard {
+    uses: Arc<UsageCounter>,
 }
 
-// === impl Uses ===
+// === impl UsageCounter ===
 
-impl Uses {
+impl UsageCounter {
     pub(super) fn new() -> Arc<Self> {
         Arc::new(Self {
-            under_way: AtomicUsize::new(0),
-            listening: AtomicUsize::new(0),
+            calls: AtomicUsize::new(0),
+            listeners: AtomicUsize::new(0),
             last: Mutex::new(Instant::now()),
-            none: Notify::new(),
+            unused: Notify::new(),
         })
     }
 
-    pub(crate) fn under_way(&self) -> usize {
-        self.under_way.load(Ordering::SeqCst)
+    pub(crate) fn calls(&self) -> usize {
+        self.calls.load(Ordering::SeqCst)
     }
 
-    /// Whether neither a call nor a listener needs it.
+    /// Whether neither a call nor a listener uses it.
     pub(crate) fn is_idle(&self) -> bool {
-        self.under_way() == 0 && self.listening.load(Ordering::SeqCst) == 0
+        self.calls() == 0 && self.listeners.load(Ordering::SeqCst) == 0
     }
 
-    pub(crate) fn last(&self) -> Instant {
+    pub(crate) fn last_use(&self) -> Instant {
         *self.last.lock()
     }
 
-    /// Waits until nobody uses the connection.
-    pub(crate) async fn none(&self) {
+    /// Waits until no call uses the connection.
+    pub(crate) async fn wait_until_unused(&self) {
         loop {
-            let none = self.none.notified();
-            if self.under_way() == 0 {
+            let unused = self.unused.notified();
+            if self.calls() == 0 {
                 return;
             }
-            none.await;
+            unused.await;
         }
     }
 }
 
-impl Ear {
-    pub(super) fn open(uses: &Arc<Uses>) -> Self {
-        uses.listening.fetch_add(1, Ordering::SeqCst);
+impl ListenerGuard {
+    pub(super) fn new(uses: &Arc<UsageCounter>) -> Self {
+        uses.listeners.fetch_add(1, Ordering::SeqCst);
         Self { uses: Arc::clone(uses) }
     }
 }
 
-impl Drop for Ear {
+impl Drop for ListenerGuard {
     fn drop(&mut self) {
         *self.uses.last.lock() = Instant::now();
-        self.uses.listening.fetch_sub(1, Ordering::SeqCst);
+        self.uses.listeners.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
-impl Use {
-    pub(super) fn begin(uses: &Arc<Uses>) -> Self {
-        uses.under_way.fetch_add(1, Ordering::SeqCst);
+impl CallGuard {
+    pub(super) fn new(uses: &Arc<UsageCounter>) -> Self {
+        uses.calls.fetch_add(1, Ordering::SeqCst);
         Self { uses: Arc::clone(uses) }
     }
 }
 
-impl Drop for Use {
+impl Drop for CallGuard {
     fn drop(&mut self) {
         *self.uses.last.lock() = Instant::now();
-        if self.uses.under_way.fetch_sub(1, Ordering::SeqCst) == 1 {
-            self.uses.none.notify_waiters();
+        if self.uses.calls.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.uses.unused.notify_waiters();
         }
     }
 }

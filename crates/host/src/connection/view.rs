@@ -1,36 +1,36 @@
-//! One server as the operator's commands show it to programs: one object, whether a command looks for itself or asks a
-//! gateway that runs. What is not known is not there.
+//! The JSON object of one server in the output of commands, the same with and without a running gateway. Unknown values
+//! are left out.
 
 use serde_json::{Map, Value, json};
 
-use super::{CapabilityProfile, LineStatus, Phase, ServerStatus, client_face::SamplingOffer, state::Counts};
-use crate::keeper::HowEnded;
+use super::{CapabilityProfile, CallerConnectionStatus, Phase, ServerStatus, client_features::SamplingOffer, state::Counts};
+use crate::keeper::ProcessExit;
 
-/// What whoever shows a server makes of its status.
+/// The state, reason and counts shown for a server.
 #[derive(Clone, Debug)]
-pub struct Judged {
-    /// Its state as a word.
+pub struct ServerAssessment {
+    /// State name.
     pub state: &'static str,
-    /// Why it is not well; none where it is.
+    /// Why it is unhealthy; `None` if it is healthy.
     pub reason: Option<String>,
-    /// What it offers.
+    /// Number of offered items.
     pub counts: Option<Counts>,
 }
 
-/// Lines of standard error that programs are given.
+/// Lines of stderr output in the object.
 const STDERR: usize = 50;
 
-// === impl Judged ===
+// === impl ServerAssessment ===
 
-impl Judged {
-    /// What the status alone says.
+impl ServerAssessment {
+    /// Derives the assessment from the status.
     pub fn of(status: &ServerStatus) -> Self {
         Self { state: status.phase.word(), reason: reason(status), counts: status.counts }
     }
 }
 
-/// The object.
-pub fn object(status: &ServerStatus, judged: &Judged) -> Map<String, Value> {
+/// Builds the JSON object of a server.
+pub fn object(status: &ServerStatus, judged: &ServerAssessment) -> Map<String, Value> {
     let mut object = Map::new();
     let mut put = |key: &str, value: Value| {
         if !value.is_null() {
@@ -46,7 +46,7 @@ pub fn object(status: &ServerStatus, judged: &Judged) -> Map<String, Value> {
     put("reason", json!(judged.reason));
     if let Some(error) = status.last_error.as_ref().filter(|_| judged.reason.is_some()) {
         put("code", json!(error.code));
-        put("whoseMove", json!(error.whose_move.word()));
+        put("whoseMove", json!(error.whose_move.as_str()));
     }
     if let Some(profile) = &status.profile {
         put("era", json!(profile.era.to_string()));
@@ -64,46 +64,46 @@ pub fn object(status: &ServerStatus, judged: &Judged) -> Map<String, Value> {
         put("setAside", json!(counts.set_aside));
     }
     match status.ended {
-        Some(HowEnded::Exited(status)) => put("exitStatus", json!(status)),
-        Some(HowEnded::Signalled(signal)) => put("exitSignal", json!(signal)),
-        Some(HowEnded::Unknown) | None => {}
+        Some(ProcessExit::Exited(status)) => put("exitStatus", json!(status)),
+        Some(ProcessExit::Signalled(signal)) => put("exitSignal", json!(signal)),
+        Some(ProcessExit::Unknown) | None => {}
     }
     put("process", json!(status.process));
-    let lines: Vec<Value> = status.lines.iter().map(line).collect();
-    put("connections", if lines.is_empty() { Value::Null } else { lines.into() });
+    let connections: Vec<Value> = status.caller_connections.iter().map(caller_connection).collect();
+    put("connections", if connections.is_empty() { Value::Null } else { connections.into() });
     put("stderr", json!(status.stderr[status.stderr.len().saturating_sub(STDERR)..]));
     object
 }
 
-/// A further connection, for a caller that must not share the first.
-fn line(line: &LineStatus) -> Value {
+/// A connection reserved for one caller.
+fn caller_connection(connection: &CallerConnectionStatus) -> Value {
     let mut shown = json!({
-        "caller": line.caller.to_string(),
-        "asked": asked(line.profile),
-        "calls": line.calls,
-        "waiting": line.parked,
+        "caller": connection.caller.to_string(),
+        "asked": capabilities(connection.profile),
+        "calls": connection.calls,
+        "waiting": connection.parked,
     });
-    if let Some(process) = line.process {
+    if let Some(process) = connection.process {
         shown["process"] = process.into();
     }
     shown
 }
 
-/// What its caller can be asked there.
-fn asked(profile: CapabilityProfile) -> Vec<&'static str> {
-    let words = [
+/// The capabilities declared on a caller connection.
+fn capabilities(profile: CapabilityProfile) -> Vec<&'static str> {
+    let capabilities = [
         ("roots", profile.roots),
         ("sampling", profile.sampling != SamplingOffer::Nothing),
         ("elicitation", profile.forms || profile.addresses),
     ];
-    words.into_iter().filter(|(_, can)| *can).map(|(word, _)| word).collect()
+    capabilities.into_iter().filter(|(_, can)| *can).map(|(name, _)| name).collect()
 }
 
 fn reason(status: &ServerStatus) -> Option<String> {
     let last_error = || status.last_error.as_ref().map(|error| error.message.clone());
     match &status.phase {
         Phase::Ready if status.counts.is_some() => None,
-        Phase::Ready => Some(last_error().unwrap_or_else(|| "it has not said yet what it has".to_owned())),
+        Phase::Ready => Some(last_error().unwrap_or_else(|| "its lists have not been read yet".to_owned())),
         phase @ (Phase::Stopped(_) | Phase::Connecting { .. }) => Some(phase.to_string()),
         Phase::Disabled => None,
         phase => Some(last_error().unwrap_or_else(|| phase.to_string())),

@@ -1,106 +1,106 @@
-//! A server that somebody needs: its peer where there is one, and how one that sleeps or waits is woken.
+//! Gets the peer of a server, waking one that is stopped or waits for a retry.
 
 use std::{sync::Arc, time::Duration};
 
 use toolway_wire::up::Peer;
 
 use super::{
-    live::{Connection, Live, Order},
+    handle::{Connection, ConnectionSnapshot, SupervisorCommand},
     sign_in::Account,
-    state::{NotConnected, Phase, ServerStatus, Stopped},
-    uses::Use,
+    state::{NotConnected, Phase, ServerStatus, StopReason},
+    usage::CallGuard,
 };
 use crate::{record::redact::Redactor, whose_move::WhoseMove};
 
-/// A peer that can be spoken to, and is not stopped for want of use meanwhile.
+/// An open peer; holding this keeps it from being stopped as idle.
 #[derive(Debug)]
-pub(crate) struct Ready {
+pub(crate) struct ReadyPeer {
     pub(crate) peer: Peer,
     pub(crate) generation: u64,
     pub(crate) redactor: Redactor,
     pub(crate) account: Account,
-    pub(crate) use_of: Use,
+    pub(crate) use_of: CallGuard,
 }
 
-/// How long after its time a dial that failed may take to say so.
-const TO_HEAR_WHY: Duration = Duration::from_secs(2);
-/// A call does not make a server be dialled again sooner than this after the last time.
+/// How long after the connect timeout the dial error may take to arrive.
+const ERROR_DELAY: Duration = Duration::from_secs(2);
+/// The shortest time between two dials caused by calls.
 const BETWEEN_WAKES: Duration = super::backoff::SHORTEST;
 
 // === impl Connection ===
 
 impl Connection {
-    /// The peer, as soon as there is one; a server that waits or sleeps is woken.
-    pub(crate) async fn ready(&self) -> Result<Ready, NotConnected> {
-        let use_of = Use::begin(self.shared().uses());
+    /// Returns the peer once it is connected; wakes a server that is stopped or waits for a retry.
+    pub(crate) async fn ready(&self) -> Result<ReadyPeer, NotConnected> {
+        let use_of = CallGuard::new(self.shared().uses());
         let live = self.live();
         let open = self.open_peer(&live);
         let (live, (generation, peer)) = match open {
             Some(open) => (live, open),
             None => {
                 drop(live);
-                self.opened().await?
+                self.wait_for_peer().await?
             }
         };
-        Ok(Ready { peer, generation, redactor: live.redactor.clone(), account: live.account.clone(), use_of })
+        Ok(ReadyPeer { peer, generation, redactor: live.redactor.clone(), account: live.account.clone(), use_of })
     }
 
-    /// Waits until there is a peer, for as long as it takes to be connected.
-    async fn opened(&self) -> Result<(Arc<Live>, (u64, Peer)), NotConnected> {
-        // Whoever is being connected has that long; a little more, so that it is said why it was not.
-        let patience = self.wanted().connect + TO_HEAR_WHY;
-        let live = tokio::time::timeout(patience, self.woken()).await.unwrap_or_else(|_| {
+    /// Wakes the server and waits for its peer, at most the connect timeout.
+    async fn wait_for_peer(&self) -> Result<(Arc<ConnectionSnapshot>, (u64, Peer)), NotConnected> {
+        // A little longer than the connect timeout, so that the dial error arrives first.
+        let patience = self.wanted().connect + ERROR_DELAY;
+        let live = tokio::time::timeout(patience, self.wake()).await.unwrap_or_else(|_| {
             let because = format!("not connected within {patience:?} (connect timeout)");
             Err(NotConnected { because, whose_move: WhoseMove::Supervisor, error: None })
         })?;
-        let open = self.open_peer(&live).ok_or_else(|| live.status.why_not())?;
+        let open = self.open_peer(&live).ok_or_else(|| live.status.not_connected())?;
         Ok((live, open))
     }
 
-    async fn woken(&self) -> Result<Arc<Live>, NotConnected> {
+    async fn wake(&self) -> Result<Arc<ConnectionSnapshot>, NotConnected> {
         let mut changes = self.shared().live.subscribe();
         let seen = changes.borrow_and_update().dials;
         let live = self.live();
-        // One that has closed and is still said to be ready is being seen to.
+        // If the phase is still ready but the peer has closed, the supervisor is about to handle it.
         if live.status.phase.is_settled() && live.peer.is_none() {
-            match wake(&live.status) {
-                Wake::Now => drop(self.order(Order::Wake)),
-                Wake::Soon => {}
-                Wake::No => return Err(live.status.why_not()),
+            match decide(&live.status) {
+                WakeDecision::Dial => drop(self.send_command(SupervisorCommand::Wake)),
+                WakeDecision::Wait => {}
+                WakeDecision::Fail => return Err(live.status.not_connected()),
             }
         }
-        let over =
-            |live: &Arc<Live>| self.open_peer(live).is_some() || seen < live.dials && live.status.phase.is_settled();
-        match changes.wait_for(over).await {
+        let finished =
+            |live: &Arc<ConnectionSnapshot>| self.open_peer(live).is_some() || seen < live.dials && live.status.phase.is_settled();
+        match changes.wait_for(finished).await {
             Ok(live) => Ok(Arc::clone(&live)),
-            Err(_) => Err(self.live().status.why_not()),
+            Err(_) => Err(self.live().status.not_connected()),
         }
     }
 }
 
 /// What a call does about a server that is not connected.
-enum Wake {
-    /// Has it dialled.
-    Now,
-    /// It was dialled just now and is again by itself: that is waited for.
-    Soon,
-    /// Takes no for an answer.
-    No,
+enum WakeDecision {
+    /// Dials now.
+    Dial,
+    /// Waits for the retry that is due soon.
+    Wait,
+    /// Fails.
+    Fail,
 }
 
-fn wake(status: &ServerStatus) -> Wake {
+fn decide(status: &ServerStatus) -> WakeDecision {
     let rested = BETWEEN_WAKES <= status.since.elapsed().unwrap_or(BETWEEN_WAKES);
     match &status.phase {
-        Phase::Stopped(Stopped::NotNeededYet | Stopped::Idle) => Wake::Now,
-        Phase::Waiting { crash_loop: false, .. } if rested => Wake::Now,
-        Phase::Waiting { crash_loop: false, .. } => Wake::Soon,
-        Phase::Failed { .. } if rested => Wake::Now,
+        Phase::Stopped(StopReason::NotNeededYet | StopReason::Idle) => WakeDecision::Dial,
+        Phase::Waiting { crash_loop: false, .. } if rested => WakeDecision::Dial,
+        Phase::Waiting { crash_loop: false, .. } => WakeDecision::Wait,
+        Phase::Failed { .. } if rested => WakeDecision::Dial,
         Phase::Waiting { .. }
         | Phase::Failed { .. }
-        | Phase::Stopped(Stopped::Disconnected | Stopped::Closed)
-        | Phase::SignInNeeded { .. }
+        | Phase::Stopped(StopReason::Disconnected | StopReason::Closed)
+        | Phase::SignInRequired { .. }
         | Phase::Disabled
         | Phase::Connecting { .. }
-        | Phase::Ready => Wake::No,
+        | Phase::Ready => WakeDecision::Fail,
     }
 }

@@ -1,5 +1,5 @@
-//! One server as it is wanted: how it is reached, when it is started, what of it is offered. Made from an entry of
-//! the configuration, or by the embedding program.
+//! The wanted state of one server: how it is reached, when it is started, what it offers. Made from an entry of the
+//! configuration, or by the embedding program.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -9,9 +9,9 @@ use toolway_config::{
 };
 use toolway_wire::{
     down::Service,
-    exchange::Terms,
+    exchange::ExchangeTimeouts,
     seal::fingerprint,
-    up::{EraChoice, HttpWay, Timeouts, transport},
+    up::{EraChoice, HttpTransportChoice, Timeouts, transport},
 };
 
 use super::address::ServerAddress;
@@ -20,86 +20,86 @@ use crate::catalog::{
     filter::{Pattern, Switch},
 };
 
-/// One server as it is wanted.
+/// The wanted state of one server.
 #[derive(Clone, Debug)]
 pub struct WantedServer {
-    /// Its id.
+    /// Name of the server.
     pub name: ServerName,
-    /// As people wrote it.
+    /// The name as written in the configuration.
     pub label: String,
-    /// What it is for, in the operator's words.
+    /// Description from the configuration.
     pub description: Option<String>,
-    /// Where this is written: file and line, or the program.
+    /// Where it is configured: file and line, or the program.
     pub source: String,
-    /// Whether it may be used.
+    /// Whether it is enabled.
     pub standing: Standing,
-    /// When it is started.
+    /// When it is connected: at start, or on first use.
     pub start: Start,
-    /// Whether the host is of use without it.
+    /// Whether the host is ready without it.
     pub need: Need,
-    /// After how long without a call it is stopped, until the next one.
+    /// Idle time after which it is stopped until the next use.
     pub idle_stop: Option<Duration>,
-    /// Who shares a connection to it, where it keeps a session.
+    /// Which callers share a connection, if the server has sessions.
     pub sharing: Sharing,
-    /// How often a failed start is tried again; for ever where nothing is said.
+    /// Number of retries after a failure; `None` for no limit.
     pub retries: Option<u32>,
-    /// Which era to speak.
+    /// Protocol era to use.
     pub era: EraChoice,
-    /// From the start to the end of the handshake.
+    /// Connect timeout: from the start to the end of the handshake.
     pub connect: Duration,
-    /// The other clocks.
+    /// All other timeouts.
     pub clocks: Timeouts,
-    /// What of it is offered.
+    /// Which of its items are offered.
     pub filter: Arc<Filter>,
-    /// What becomes of its lists.
+    /// Whether its lists are requested and followed.
     pub lists: Lists,
     /// How it is reached.
     pub way: Way,
 }
 
-/// What becomes of a server's lists.
+/// Whether the lists of a server are requested and followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Lists {
-    /// They are asked for when it is connected, and whenever they change.
+    /// Requested on connect, and after each change.
     #[default]
     Followed,
-    /// They are asked for when it is connected; nobody will be there when they change.
+    /// Requested on connect only.
     Once,
-    /// Only this one is asked for, when it is connected.
+    /// Only this list is requested, on connect only.
     Only(ItemKind),
-    /// They are not asked for.
+    /// Not requested.
     Ignored,
 }
 
 /// How a server is reached.
 #[derive(Clone)]
 pub enum Way {
-    /// As an entry says; references in it are put in when it is dialled.
+    /// By an entry of the configuration, whose references are resolved on each dial.
     Configured(Arc<ServerConfig>),
-    /// A program or an address.
+    /// A program or a URL.
     Address(ServerAddress),
-    /// It lives in this process.
+    /// A service in this process.
     InProcess(Arc<dyn Service>),
-    /// By a transport of the embedding program's.
+    /// A transport of the embedding program.
     Custom(Arc<dyn transport::Transport>),
 }
 
-/// What a change of a server means for a connection that is there.
+/// The difference between two entries of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Difference {
-    /// The keys that changed, as the configuration spells them.
+    /// The changed keys, as spelled in the configuration.
     pub(crate) keys: Vec<&'static str>,
-    /// Whether it has to be dialled again.
+    /// Whether the server has to be reconnected.
     pub(crate) restart: bool,
 }
 
-/// From the start to the end of the handshake, where nothing is said.
+/// Default connect timeout: from the start to the end of the handshake.
 pub const CONNECT: Duration = Duration::from_secs(30);
 
 // === impl WantedServer ===
 
 impl WantedServer {
-    /// A server with everything but its name and its way as usual.
+    /// A server with default settings.
     pub fn new(name: ServerName, way: Way) -> Self {
         Self {
             label: name.to_string(),
@@ -121,7 +121,7 @@ impl WantedServer {
         }
     }
 
-    /// The header in which it is sent a credential, as it is configured; none where none is.
+    /// Name of the configured header that carries a credential; `None` without one.
     pub fn credential(&self) -> Option<String> {
         let is_one = |name: &&str| names_secret(name);
         match &self.way {
@@ -140,14 +140,14 @@ impl WantedServer {
         }
     }
 
-    /// Whether tokens are asked for without anybody.
-    pub(crate) fn asks_for_itself(&self) -> bool {
+    /// Whether access tokens are obtained without a user (client credentials and similar grants).
+    pub(crate) fn is_unattended(&self) -> bool {
         let Way::Configured(server) = &self.way else { return false };
         let Transport::Http(http) = &server.transport else { return false };
         matches!(http.auth.as_deref(), Some(Auth::Grant { .. }))
     }
 
-    /// A server as its entry says, with what the document says for all.
+    /// A server as its entry and the common settings of the configuration say.
     pub fn configured(config: &Config, server: &ServerConfig) -> Self {
         let clocks = config.clocks(server);
         Self {
@@ -169,21 +169,21 @@ impl WantedServer {
             clocks: Timeouts {
                 probe: clocks.probe,
                 handshake: clocks.list,
-                list: Terms { idle: Some(clocks.list), ..Terms::list() },
-                call: Terms { idle: clocks.idle, total: Some(clocks.total) },
+                list: ExchangeTimeouts { idle: Some(clocks.list), ..ExchangeTimeouts::list() },
+                call: ExchangeTimeouts { idle: clocks.idle, total: Some(clocks.total) },
             },
             filter: Arc::new(filter(server)),
             ..Self::new(server.name.clone(), Way::Configured(Arc::new(server.clone())))
         }
     }
 
-    /// The clocks of a call.
-    pub(crate) fn terms(&self) -> Terms {
+    /// Timeouts of a call.
+    pub(crate) fn terms(&self) -> ExchangeTimeouts {
         self.clocks.call
     }
 
-    /// A digest of how it is reached, references as they are written; none where there is nothing to compare the
-    /// next start with. What is listed is offered again only under the same one.
+    /// A digest of how it is reached, with unresolved references; `None` if it cannot be compared after a restart. A stored
+    /// listing is offered only under the same digest.
     pub fn definition(&self) -> Option<String> {
         match &self.way {
             Way::Configured(server) => {
@@ -191,12 +191,12 @@ impl WantedServer {
                 let parts = texts.iter().flat_map(|(key, text)| [key.as_bytes(), text.written().expose().as_bytes()]);
                 Some(fingerprint(parts))
             }
-            Way::Address(address) => Some(address.key()),
+            Way::Address(address) => Some(address.era_key()),
             Way::InProcess(_) | Way::Custom(_) => None,
         }
     }
 
-    /// What is different in `other`; none where both are the same.
+    /// The difference to `other`; `None` if both are equal.
     pub(crate) fn difference(&self, other: &Self) -> Option<Difference> {
         let mut keys = self.way.difference(&other.way);
         if self.era != other.era {
@@ -222,7 +222,7 @@ impl WantedServer {
 // === impl Lists ===
 
 impl Lists {
-    /// Whether this one is asked for.
+    /// Whether this list is requested.
     pub(crate) fn want(self, kind: ItemKind) -> bool {
         match self {
             Self::Followed | Self::Once => true,
@@ -235,13 +235,13 @@ impl Lists {
 // === impl Way ===
 
 impl Way {
-    /// Which of the transports over HTTP may be tried.
-    pub(super) fn http(&self) -> HttpWay {
-        let Self::Configured(server) = self else { return HttpWay::Any };
+    /// Which HTTP transports may be tried.
+    pub(super) fn http(&self) -> HttpTransportChoice {
+        let Self::Configured(server) = self else { return HttpTransportChoice::Any };
         match &server.transport {
-            Transport::Http(Http { kind: HttpKind::Http, .. }) => HttpWay::Streamable,
-            Transport::Http(Http { kind: HttpKind::Sse, .. }) => HttpWay::EventStream,
-            Transport::Http(_) | Transport::Process(_) => HttpWay::Any,
+            Transport::Http(Http { kind: HttpKind::Http, .. }) => HttpTransportChoice::Streamable,
+            Transport::Http(Http { kind: HttpKind::Sse, .. }) => HttpTransportChoice::EventStream,
+            Transport::Http(_) | Transport::Process(_) => HttpTransportChoice::Any,
         }
     }
 
@@ -262,10 +262,10 @@ impl Way {
     }
 }
 
-/// Which part of an entry's way changed.
+/// The changed keys of the transport of an entry.
 fn configured_difference(one: &ServerConfig, other: &ServerConfig) -> Vec<&'static str> {
     if one.same_connection(other) || one.transport == other.transport && one.source.folder == other.source.folder {
-        // The era is compared by whoever asks.
+        // The caller compares the era.
         return Vec::new();
     }
     match (&one.transport, &other.transport) {
@@ -294,13 +294,13 @@ fn configured_difference(one: &ServerConfig, other: &ServerConfig) -> Vec<&'stat
     }
 }
 
-/// The keys whose values differ; where none does, the folder the entry is read in does.
+/// The keys whose values differ, or `otherwise` if none does: then the folder of the entry differs.
 fn named_or<const N: usize>(parts: [(&'static str, bool); N], otherwise: &'static str) -> Vec<&'static str> {
     let different: Vec<_> = parts.into_iter().filter(|(_, same)| !same).map(|(key, _)| key).collect();
     if different.is_empty() { vec![otherwise] } else { different }
 }
 
-/// What an entry leaves out, as the catalog and policy read it.
+/// The filter of an entry.
 fn filter(server: &ServerConfig) -> Filter {
     let filters = &server.filters;
     let patterns = |names: &[String]| names.iter().map(|name| Pattern::new(name.clone())).collect();

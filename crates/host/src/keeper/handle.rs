@@ -1,4 +1,4 @@
-//! Who starts the programs of a host: one keeper for all of them, or, where there is none, the host itself.
+//! The handle to the keeper process that starts the programs of a host, if there is one.
 
 use std::{
     fmt,
@@ -8,79 +8,81 @@ use std::{
 
 use super::system::Keepers;
 
-/// Starts programs. Cloning is cheap; every clone has the same keeper.
+/// Handle to a keeper process, which is started with the first program. Clones share the process.
 #[derive(Clone)]
-pub struct Custodian {
+pub struct KeeperHandle {
     inner: Arc<Inner>,
 }
 
-/// How well programs are kept.
+/// Whether child processes of servers are certain to be ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Custody {
-    /// By a keeper: nothing of them outlives us for more than two seconds, however we end.
-    Kept,
-    /// By us alone: what hides in a session of its own, and everything when we are killed, may stay.
-    Weaker {
-        /// As a sentence without a full stop.
-        why: String,
+pub enum CleanupGuarantee {
+    /// A keeper process ends all of them within two seconds, however this process ends.
+    Full,
+    /// This process ends them: processes that leave their group, and all if this process is killed, may remain.
+    BestEffort {
+        /// The reason, as a message without a final full stop.
+        reason: String,
     },
 }
 
 struct Inner {
-    casting: Casting,
+    executable: KeeperExecutable,
     keepers: Keepers,
 }
 
-/// Whose executable plays the keeper.
-pub(super) enum Casting {
-    Nobody,
-    /// Ours, which is lent.
-    Lent,
-    /// Ours, once it is lent.
-    NotLent,
+/// The executable of the keeper process.
+pub(super) enum KeeperExecutable {
+    /// No keeper process.
+    Disabled,
+    /// That of this process.
+    Own,
+    /// That of this process, but [`run_if_keeper`](super::run_if_keeper) was not called.
+    OwnNotEnabled,
+    /// Another executable.
     #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux has a keeper"))]
     Other(PathBuf),
 }
 
-/// Set when the program has lent its executable.
-static LENT: OnceLock<()> = OnceLock::new();
-/// The one of this process: becoming a subreaper is for the process as a whole.
-static OF_THIS_PROCESS: LazyLock<Custodian> = LazyLock::new(|| Custodian::new(Casting::NotLent));
+/// Set by [`run_if_keeper`](super::run_if_keeper).
+static OWN_ENABLED: OnceLock<()> = OnceLock::new();
+/// The handle of this process: the subreaper attribute applies to the whole process.
+static OF_THIS_PROCESS: LazyLock<KeeperHandle> = LazyLock::new(|| KeeperHandle::new(KeeperExecutable::OwnNotEnabled));
 
-pub(super) fn lent() {
-    LENT.get_or_init(|| ());
+pub(super) fn enable_own_executable() {
+    OWN_ENABLED.get_or_init(|| ());
 }
 
-// === impl Custodian ===
+// === impl KeeperHandle ===
 
-impl Custodian {
-    /// No keeper: programs are started in the plain way.
-    pub fn nobody() -> Self {
-        Self::new(Casting::Nobody)
+impl KeeperHandle {
+    /// No keeper process: this process starts programs itself.
+    pub fn disabled() -> Self {
+        Self::new(KeeperExecutable::Disabled)
     }
 
-    /// Another executable plays the keeper, for a program that has no `main` of its own. It must call
-    /// [`lend`](super::lend) first of all.
-    pub fn played_by(executable: impl Into<PathBuf>) -> Self {
-        Self::new(Casting::Other(executable.into()))
+    /// Uses another executable, for a program without its own `main`. It must call
+    /// [`run_if_keeper`](super::run_if_keeper) first.
+    pub fn with_executable(executable: impl Into<PathBuf>) -> Self {
+        Self::new(KeeperExecutable::Other(executable.into()))
     }
 
-    /// How well programs are kept, as far as is known before the next one is started.
-    pub fn custody(&self) -> Custody {
-        match self.why_weaker() {
-            Some(why) => Custody::Weaker { why },
-            None => Custody::Kept,
+    /// Whether child processes are certain to be ended, as far as known before the next start.
+    pub fn cleanup(&self) -> CleanupGuarantee {
+        match self.limitation() {
+            Some(reason) => CleanupGuarantee::BestEffort { reason },
+            None => CleanupGuarantee::Full,
         }
     }
 
-    fn new(casting: Casting) -> Self {
-        Self { inner: Arc::new(Inner { casting, keepers: Keepers::default() }) }
+    fn new(executable: KeeperExecutable) -> Self {
+        Self { inner: Arc::new(Inner { executable, keepers: Keepers::default() }) }
     }
 
-    pub(super) fn casting(&self) -> &Casting {
-        match &self.inner.casting {
-            Casting::NotLent if LENT.get().is_some() => &Casting::Lent,
-            casting => casting,
+    pub(super) fn executable(&self) -> &KeeperExecutable {
+        match &self.inner.executable {
+            KeeperExecutable::OwnNotEnabled if OWN_ENABLED.get().is_some() => &KeeperExecutable::Own,
+            executable => executable,
         }
     }
 
@@ -88,28 +90,28 @@ impl Custodian {
         &self.inner.keepers
     }
 
-    /// What the system lacks comes first: nothing that a program could do helps against that.
-    fn why_weaker(&self) -> Option<String> {
-        self.keepers().why_weaker().or_else(|| match self.casting() {
-            Casting::Nobody => Some("no keeper was asked for".to_owned()),
-            Casting::NotLent => Some(
-                "this program does not lend its executable to a keeper (`toolway_host::keeper::lend()` in `main`)"
+    /// Why cleanup is best effort. Limitations of the system come first, because a program cannot change them.
+    fn limitation(&self) -> Option<String> {
+        self.keepers().limitation().or_else(|| match self.executable() {
+            KeeperExecutable::Disabled => Some("the keeper process is disabled".to_owned()),
+            KeeperExecutable::OwnNotEnabled => Some(
+                "this program does not call `toolway_host::keeper::run_if_keeper()` first in `main`"
                     .to_owned(),
             ),
-            Casting::Lent | Casting::Other(_) => None,
+            KeeperExecutable::Own | KeeperExecutable::Other(_) => None,
         })
     }
 }
 
-/// The one of this process, with the executable that the program has lent.
-impl Default for Custodian {
+/// The handle of this process, with its own executable.
+impl Default for KeeperHandle {
     fn default() -> Self {
         OF_THIS_PROCESS.clone()
     }
 }
 
-impl fmt::Debug for Custodian {
+impl fmt::Debug for KeeperHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Custodian").field("custody", &self.custody()).finish_non_exhaustive()
+        f.debug_struct("KeeperHandle").field("cleanup", &self.cleanup()).finish_non_exhaustive()
     }
 }

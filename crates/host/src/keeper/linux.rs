@@ -1,34 +1,34 @@
-//! The keeper, where the system has what it takes: child subreapers, pidfds, `/proc`.
+//! The keeper on Linux, with child subreapers, pidfds and `/proc`.
 //!
-//! The process itself is `role`, with what it knows in `household`; our end of the line to it is `link`; who descends
-//! from whom is `census`.
+//! `process` is the keeper process and `servers` its state; `connection` is the host's side of the socket to it;
+//! `process_snapshot` reads which process descends from which.
 
-mod census;
+mod process_snapshot;
 mod channel;
-mod ending;
-mod household;
-mod leftovers;
-mod link;
+mod termination;
+mod servers;
+mod orphans;
+mod connection;
 mod mark;
-mod order;
-mod role;
+mod protocol;
+mod process;
 
 use std::{path::Path, sync::Arc};
 
 use parking_lot::Mutex;
 
 use super::{
-    HowEnded, Patience,
-    custodian::{Casting, Custodian},
+    ProcessExit, ShutdownTimeouts,
+    handle::{KeeperExecutable, KeeperHandle},
 };
 
-pub(super) use role::play_if_cast;
+pub(super) use process::run_if_keeper;
 pub(crate) use {
-    link::{Link, NotStarted, Ward},
-    order::Start,
+    connection::{KeeperConnection, NotStarted, KeeperChild},
+    protocol::ProgramSpec,
 };
 
-/// The keepers of one custodian: one at a time.
+/// The keeper processes of one handle: at most one at a time.
 #[derive(Default)]
 pub(super) struct Keepers {
     // Held while a keeper starts, so that there is only ever one; nothing awaits under it.
@@ -37,28 +37,28 @@ pub(super) struct Keepers {
 
 #[derive(Default)]
 struct State {
-    link: Option<Arc<Link>>,
+    connection: Option<Arc<KeeperConnection>>,
     /// Why the last attempt to start a keeper failed.
     failure: Option<String>,
 }
 
-/// This process's executable, also where its file was replaced or removed meanwhile.
+/// The executable of this process, also if its file was replaced or removed.
 const OWN_EXECUTABLE: &str = "/proc/self/exe";
 
-// === impl Custodian ===
+// === impl KeeperHandle ===
 
-impl Custodian {
-    /// The keeper, started where none runs; `None` where programs are started in the plain way. Waits while it starts.
-    pub(crate) fn link(&self) -> Option<Arc<Link>> {
-        match self.casting() {
-            Casting::Nobody | Casting::NotLent => None,
-            Casting::Lent => self.keepers().link(Path::new(OWN_EXECUTABLE)),
-            Casting::Other(executable) => self.keepers().link(executable),
+impl KeeperHandle {
+    /// Connects to the keeper, starting one if needed; `None` if programs are started without keeper. Blocks while it starts.
+    pub(crate) fn connect(&self) -> Option<Arc<KeeperConnection>> {
+        match self.executable() {
+            KeeperExecutable::Disabled | KeeperExecutable::OwnNotEnabled => None,
+            KeeperExecutable::Own => self.keepers().connect(Path::new(OWN_EXECUTABLE)),
+            KeeperExecutable::Other(executable) => self.keepers().connect(executable),
         }
     }
 
-    /// The keeper, if one runs. Does not wait.
-    pub(crate) fn running(&self) -> Option<Arc<Link>> {
+    /// The keeper, if one runs. Does not block.
+    pub(crate) fn running(&self) -> Option<Arc<KeeperConnection>> {
         self.keepers().state.try_lock()?.running()
     }
 }
@@ -66,25 +66,25 @@ impl Custodian {
 // === impl Keepers ===
 
 impl Keepers {
-    /// Why programs are kept less well than by a keeper, if they are.
-    pub(super) fn why_weaker(&self) -> Option<String> {
+    /// Why the last keeper process could not be started.
+    pub(super) fn limitation(&self) -> Option<String> {
         self.state.lock().failure.clone()
     }
 
-    fn link(&self, executable: &Path) -> Option<Arc<Link>> {
+    fn connect(&self, executable: &Path) -> Option<Arc<KeeperConnection>> {
         let mut state = self.state.lock();
-        if let Some(link) = state.running() {
-            return Some(link);
+        if let Some(connection) = state.running() {
+            return Some(connection);
         }
-        state.link = None;
-        match Link::start(executable) {
-            Ok(link) => {
-                (state.link, state.failure) = (Some(Arc::new(link)), None);
-                state.link.clone()
+        state.connection = None;
+        match KeeperConnection::start(executable) {
+            Ok(connection) => {
+                (state.connection, state.failure) = (Some(Arc::new(connection)), None);
+                state.connection.clone()
             }
             Err(error) => {
-                tracing::warn!(%error, "the keeper cannot be started; programs are kept less well");
-                state.failure = Some(format!("the keeper cannot be started: {error}"));
+                tracing::warn!(%error, "the keeper process cannot be started; child processes may outlive this program");
+                state.failure = Some(format!("the keeper process cannot be started: {error}"));
                 None
             }
         }
@@ -94,7 +94,7 @@ impl Keepers {
 // === impl State ===
 
 impl State {
-    fn running(&self) -> Option<Arc<Link>> {
-        self.link.as_ref().filter(|link| !link.is_lost()).map(Arc::clone)
+    fn running(&self) -> Option<Arc<KeeperConnection>> {
+        self.connection.as_ref().filter(|connection| !connection.is_lost()).map(Arc::clone)
     }
 }

@@ -1,20 +1,20 @@
-//! How a process ended, in words.
+//! How a process ended.
 
 use std::fmt;
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub enum HowEnded {
-    /// By itself, with this status.
+pub enum ProcessExit {
+    /// Exited with this status.
     Exited(i32),
-    /// By this signal.
+    /// Killed by this signal.
     Signalled(i32),
-    /// The system did not say.
+    /// Not reported by the system.
     Unknown,
 }
 
-impl HowEnded {
-    /// From what the system says of its exit status or the signal that ended it.
+impl ProcessExit {
+    /// From the exit status or the signal reported by the system.
     pub(crate) fn new(status: Option<i32>, signal: Option<i32>) -> Self {
         match (status, signal) {
             (Some(status), _) => Self::Exited(status),
@@ -24,20 +24,20 @@ impl HowEnded {
     }
 }
 
-impl fmt::Display for HowEnded {
+impl fmt::Display for ProcessExit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Exited(status) => write!(f, "it exited with status {status}"),
+            Self::Exited(status) => write!(f, "the server exited with status {status}"),
             Self::Signalled(signal) => match signal_name(*signal) {
-                Some(name) => write!(f, "it was ended by signal {signal} ({name})"),
-                None => write!(f, "it was ended by signal {signal}"),
+                Some(name) => write!(f, "the server was killed by signal {signal} ({name})"),
+                None => write!(f, "the server was killed by signal {signal}"),
             },
-            Self::Unknown => f.write_str("it ended"),
+            Self::Unknown => f.write_str("the server ended"),
         }
     }
 }
 
-/// The signals people know by name; their numbers are the same on every Unix.
+/// Names of common signals; their numbers are the same on every Unix.
 fn signal_name(signal: i32) -> Option<&'static str> {
     Some(match signal {
         1 => "SIGHUP",

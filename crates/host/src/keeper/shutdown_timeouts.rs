@@ -1,25 +1,25 @@
-//! How long a program is given to leave.
+//! How long a program may take to exit.
 
 use std::time::Duration;
 
-/// The time between closing a program's input, asking it to leave, and making it.
+/// The times between closing stdin, SIGTERM and SIGKILL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Patience {
-    /// From the end of its input to SIGTERM.
-    pub to_leave: Duration,
+pub struct ShutdownTimeouts {
+    /// From closing stdin to SIGTERM.
+    pub after_close: Duration,
     /// From SIGTERM to SIGKILL.
-    pub when_asked: Duration,
+    pub after_sigterm: Duration,
 }
 
-impl Patience {
-    /// Of a command that has its answer, and of a keeper whose host is gone.
-    pub const AT_EXIT: Self = Self { to_leave: Duration::from_millis(500), when_asked: Duration::from_millis(500) };
+impl ShutdownTimeouts {
+    /// For a command that has its result, and for a keeper whose host is gone.
+    pub const AT_EXIT: Self = Self { after_close: Duration::from_millis(500), after_sigterm: Duration::from_millis(500) };
 
-    /// Of a host that runs on and lets go of one server.
-    pub const LONG_LIVED: Self = Self { to_leave: Duration::from_secs(5), when_asked: Duration::from_secs(2) };
+    /// For a host that closes one server and continues.
+    pub const LONG_LIVED: Self = Self { after_close: Duration::from_secs(5), after_sigterm: Duration::from_secs(2) };
 }
 
-impl Default for Patience {
+impl Default for ShutdownTimeouts {
     fn default() -> Self {
         Self::AT_EXIT
     }

@@ -1,15 +1,15 @@
-//! Systems without what a keeper needs: programs are started in the plain way, and custody is weaker.
+//! Systems without keeper support: the host starts programs itself.
 
-/// The keepers of one custodian: none.
+/// No keeper processes.
 #[derive(Default)]
 pub(super) struct Keepers;
 
-/// Nobody is ever cast.
-pub(super) fn play_if_cast() {}
+/// Does nothing: no process runs as keeper.
+pub(super) fn run_if_keeper() {}
 
 impl Keepers {
-    /// Why programs are kept less well than by a keeper.
-    pub(super) fn why_weaker(&self) -> Option<String> {
-        Some("this system has no way to keep the descendants of a program together".to_owned())
+    /// Why cleanup is best effort.
+    pub(super) fn limitation(&self) -> Option<String> {
+        Some("this operating system cannot track the child processes of a server".to_owned())
     }
 }

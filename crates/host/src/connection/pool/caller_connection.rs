@@ -1,4 +1,4 @@
-//! One line: a further connection to a server, for the calls of one key.
+//! One connection to a server, reserved for the calls of one key.
 
 use std::sync::{
     Arc, OnceLock,
@@ -14,133 +14,133 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use toolway_wire::{exchange::LogLevel, up::Peer};
 
-use super::key::LineKey;
+use super::key::CallerConnectionKey;
 use crate::{
     catalog::Listing,
-    connection::{last_words::LastWords, state::NotConnected, stdio::Pulse},
+    connection::{stderr_tail::StderrTail, state::NotConnected, stdio::ProcessMonitor},
     record::redact::Redactor,
     whose_move::WhoseMove,
 };
 
-/// A further connection.
+/// A connection to a server that is reserved for one caller.
 #[derive(Debug)]
-pub(crate) struct Line {
-    pub(super) key: LineKey,
-    /// There is none before somebody has dialled it.
-    pub(super) stands: OnceCell<Stands>,
+pub(crate) struct CallerConnection {
+    pub(super) key: CallerConnectionKey,
+    /// Empty until the first call has dialled it.
+    pub(super) established: OnceCell<Established>,
     pub(super) ended: CancellationToken,
-    /// Why it never stood.
-    pub(super) why_not: OnceLock<NotConnected>,
-    pub(super) last_words: LastWords,
-    pub(super) pulse: Pulse,
-    /// Shared by all lines of the key.
+    /// Why it could not be established.
+    pub(super) failure: OnceLock<NotConnected>,
+    pub(super) stderr_tail: StderrTail,
+    pub(super) monitor: ProcessMonitor,
+    /// Shared by all connections of the key.
     pub(super) queue: Arc<Queue>,
-    /// What it lists, since its server said that that has changed.
-    pub(super) listing: Arc<OwnList>,
-    /// From which level on the server was told to log. Nothing awaits under this lock.
+    /// Its own listing, after the server announced a change on it.
+    pub(super) listing: Arc<CallerListing>,
+    /// Log level set on the server. Nothing awaits under this lock.
     level: Mutex<Option<LogLevel>>,
 }
 
-/// A connection that stands.
+/// An established connection.
 #[derive(Debug)]
-pub(super) struct Stands {
+pub(super) struct Established {
     pub(super) peer: Peer,
     pub(super) redactor: Redactor,
     since: Instant,
-    _watching: AbortOnDropHandle<()>,
+    _follower: AbortOnDropHandle<()>,
 }
 
-/// What one line lists, where that is not what everybody is listed.
+/// The listing of one connection, if it differs from the shared one.
 #[derive(Debug)]
-pub(super) struct OwnList {
+pub(super) struct CallerListing {
     // Nothing awaits under this lock.
     listing: Mutex<Option<Arc<Listing>>>,
-    /// Items of all such lists of the server.
+    /// Number of items in all such listings of the server.
     items: Arc<AtomicUsize>,
 }
 
-/// Those who wait for a seat on one of the lines of a key, in the order in which they came.
+/// Calls that wait for a connection of one key, in order of arrival.
 #[derive(Debug)]
 pub(super) struct Queue {
-    /// Held by the one at the front.
+    /// Held by the call at the front.
     pub(super) front: Semaphore,
-    /// Somebody left, or waits for an answer.
+    /// Notified when a call ended or waits for an answer.
     pub(super) moved: Notify,
     waiting: AtomicUsize,
 }
 
-/// A place in the queue; dropping it leaves the queue.
-pub(super) struct Place(Arc<Queue>);
+/// A place in a queue; dropping it leaves the queue.
+pub(super) struct QueueSlot(Arc<Queue>);
 
-impl Line {
-    pub(super) fn new(key: LineKey, queue: Arc<Queue>, items: &Arc<AtomicUsize>) -> Self {
+impl CallerConnection {
+    pub(super) fn new(key: CallerConnectionKey, queue: Arc<Queue>, items: &Arc<AtomicUsize>) -> Self {
         Self {
             key,
-            stands: OnceCell::new(),
+            established: OnceCell::new(),
             ended: CancellationToken::new(),
-            why_not: OnceLock::new(),
-            last_words: LastWords::default(),
-            pulse: Pulse::default(),
+            failure: OnceLock::new(),
+            stderr_tail: StderrTail::default(),
+            monitor: ProcessMonitor::default(),
             queue,
-            listing: Arc::new(OwnList { listing: Mutex::default(), items: Arc::clone(items) }),
+            listing: Arc::new(CallerListing { listing: Mutex::default(), items: Arc::clone(items) }),
             level: Mutex::default(),
         }
     }
 
     pub(super) fn peer(&self) -> Option<&Peer> {
-        self.stands.get().map(|stands| &stands.peer)
+        self.established.get().map(|established| &established.peer)
     }
 
-    /// Whether it stood and does no more.
+    /// Whether it was established and is lost.
     pub(super) fn is_gone(&self) -> bool {
         self.peer().is_some_and(Peer::is_closed)
     }
 
-    /// For how long it has.
-    pub(super) fn stood(&self, now: Instant) -> Option<Duration> {
-        self.stands.get().map(|stands| now.saturating_duration_since(stands.since))
+    /// Time since it was established.
+    pub(super) fn connected_for(&self, now: Instant) -> Option<Duration> {
+        self.established.get().map(|established| now.saturating_duration_since(established.since))
     }
 
-    pub(super) fn why_gone(&self) -> NotConnected {
+    pub(super) fn loss_reason(&self) -> NotConnected {
         let why = self.peer().and_then(|peer| peer.closed().now_or_never());
         let whose_move = why.as_ref().map_or(WhoseMove::Supervisor, WhoseMove::after);
         let because = why.map(|why| why.to_string()).unwrap_or_default();
-        let because = self.stands.get().map_or_else(String::new, |stands| stands.redactor.text(&because));
+        let because = self.established.get().map_or_else(String::new, |established| established.redactor.text(&because));
         NotConnected { because, whose_move, error: None }
     }
 
-    /// Sees to it that the server logs from this level on; never from a less verbose one than before.
-    pub(super) async fn log_from(&self, level: LogLevel) {
+    /// Makes the server log from this level on; never lowers the verbosity.
+    pub(super) async fn raise_log_level(&self, level: LogLevel) {
         let Some(peer) = self.peer().filter(|peer| peer.profile().capabilities.has("logging")) else { return };
         {
-            let mut told = self.level.lock();
-            if told.is_some_and(|told| told <= level) {
+            let mut current = self.level.lock();
+            if current.is_some_and(|current| current <= level) {
                 return;
             }
-            *told = Some(level);
+            *current = Some(level);
         }
         if let Err(error) = peer.set_log_level(level).await {
-            tracing::debug!(%error, "the log level was not set");
+            tracing::debug!(%error, "cannot set the log level");
         }
     }
 }
 
-impl Stands {
-    pub(super) fn new(peer: Peer, redactor: Redactor, watching: AbortOnDropHandle<()>) -> Self {
-        Self { peer, redactor, since: Instant::now(), _watching: watching }
+impl Established {
+    pub(super) fn new(peer: Peer, redactor: Redactor, follower: AbortOnDropHandle<()>) -> Self {
+        Self { peer, redactor, since: Instant::now(), _follower: follower }
     }
 }
 
-impl OwnList {
+impl CallerListing {
     pub(super) fn get(&self) -> Option<Arc<Listing>> {
         self.listing.lock().clone()
     }
 
-    /// Keeps this; not where all of them together would have more items than that. Whether it does.
-    pub(super) fn keep(&self, listing: Listing, most: usize) -> bool {
+    /// Keeps the listing, unless all listings together would exceed `max` items; returns whether it was kept.
+    pub(super) fn keep(&self, listing: Listing, max: usize) -> bool {
         let mut kept = self.listing.lock();
         let (new, old) = (listing.count(), kept.as_ref().map_or(0, |known| known.count()));
-        let fits = self.items.load(Ordering::SeqCst) + new <= most + old;
+        let fits = self.items.load(Ordering::SeqCst) + new <= max + old;
         if fits {
             self.items.fetch_add(new, Ordering::SeqCst);
             self.items.fetch_sub(old, Ordering::SeqCst);
@@ -150,7 +150,7 @@ impl OwnList {
     }
 }
 
-impl Drop for OwnList {
+impl Drop for CallerListing {
     fn drop(&mut self) {
         let kept = self.listing.lock().as_ref().map_or(0, |known| known.count());
         self.items.fetch_sub(kept, Ordering::SeqCst);
@@ -162,10 +162,10 @@ impl Queue {
         self.waiting.load(Ordering::SeqCst)
     }
 
-    /// A place at the end; none where it is as long as it may be.
-    pub(super) fn join(self: &Arc<Self>, most: usize) -> Option<Place> {
-        let place = Place(Arc::clone(self));
-        (self.waiting.fetch_add(1, Ordering::SeqCst) < most).then_some(place)
+    /// Joins the end of the queue; `None` if it is full.
+    pub(super) fn join(self: &Arc<Self>, max: usize) -> Option<QueueSlot> {
+        let place = QueueSlot(Arc::clone(self));
+        (self.waiting.fetch_add(1, Ordering::SeqCst) < max).then_some(place)
     }
 }
 
@@ -175,7 +175,7 @@ impl Default for Queue {
     }
 }
 
-impl Drop for Place {
+impl Drop for QueueSlot {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, Ordering::SeqCst);
     }
@@ -192,18 +192,18 @@ mod tests {
         message::item::{Item, Tool},
     };
 
-    use super::OwnList;
-    use crate::catalog::{Listing, entry::Listed};
+    use super::CallerListing;
+    use crate::catalog::{Listing, entry::ListedItem};
 
     fn listing(items: usize) -> Listing {
-        let tool = |_| Listed::new(Tool::view(&Raw::of(&json!({ "name": "one" }))).unwrap());
+        let tool = |_| ListedItem::new(Tool::view(&Raw::of(&json!({ "name": "one" }))).unwrap());
         Listing { tools: (0..items).map(tool).collect(), ..Listing::empty() }
     }
 
     #[test]
-    fn lists_of_lines_are_kept_as_long_as_all_of_them_together_are_not_too_long() {
+    fn caller_listings_are_kept_within_a_common_limit() {
         let items = Arc::new(AtomicUsize::new(0));
-        let [one, other] = [(); 2].map(|()| OwnList { listing: Mutex::default(), items: Arc::clone(&items) });
+        let [one, other] = [(); 2].map(|()| CallerListing { listing: Mutex::default(), items: Arc::clone(&items) });
         assert!(one.keep(listing(6), 10));
         assert!(!other.keep(listing(6), 10) && other.get().is_none());
         assert!(one.keep(listing(10), 10), "its own old list makes room");

@@ -1,4 +1,4 @@
-//! How a line is connected: when it is first needed, as its server is wanted, and not again and again where it cannot be.
+//! Dials a caller connection on first use, with backoff after failures.
 
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
@@ -7,76 +7,76 @@ use tokio::time::Instant;
 use toolway_wire::up::{EraChoice, Peer};
 
 use super::{
-    Ground, Lines, disconnected,
-    line::{Line, Stands},
-    trouble::Rest,
+    DialContext, ConnectionPool, disconnected,
+    caller_connection::{CallerConnection, Established},
+    dial_backoff::DialDecision,
 };
 use crate::connection::{
-    client_face::ClientFace,
-    dial::{DialError, Dialled, Session},
+    client_features::ClientFeatures,
+    dial::{DialError, DialOutcome, SessionChoice},
     state::NotConnected,
     wanted::{Lists, WantedServer},
 };
 
-impl Lines {
-    /// Connects a line; whoever waits for it meanwhile takes the same answer.
-    pub(super) async fn dial(&self, line: &Arc<Line>, ground: &Ground<'_>) -> Result<Stands, NotConnected> {
+impl ConnectionPool {
+    /// Dials a connection; calls that wait for the same connection get the same result.
+    pub(super) async fn dial(&self, connection: &Arc<CallerConnection>, context: &DialContext<'_>) -> Result<Established, NotConnected> {
         loop {
-            let (rest, last) = {
-                let pool = self.pool.lock();
-                (pool.trouble.rest(Instant::now()), pool.trouble.last())
+            let (decision, last) = {
+                let state = self.state.lock();
+                (state.dial_backoff.decide(Instant::now()), state.dial_backoff.last())
             };
-            match rest {
-                // Somebody else has tried.
-                _ if line.ended.is_cancelled() => {
-                    return Err(line.why_not.get().cloned().or(last).unwrap_or_else(disconnected));
+            match decision {
+                // Another call tried and failed.
+                _ if connection.ended.is_cancelled() => {
+                    return Err(connection.failure.get().cloned().or(last).unwrap_or_else(disconnected));
                 }
-                Rest::No => break,
-                Rest::For(pause) => tokio::time::sleep(pause).await,
-                Rest::Refused(why) => return self.not_dialled(line, why),
+                DialDecision::Dial => break,
+                DialDecision::Wait(pause) => tokio::time::sleep(pause).await,
+                DialDecision::Refuse(why) => return self.fail(connection, why),
             }
         }
-        let Ground { wanted, base, account, listing } = ground;
-        let wanted = WantedServer { era: era_of(base, wanted), lists: Lists::Ignored, ..WantedServer::clone(wanted) };
-        let face = ClientFace { declared: Some(line.key.profile.capabilities()), ..self.base_face() };
-        let senses = (line.last_words.clone(), line.pulse.clone());
+        let DialContext { wanted, shared, account, listing } = context;
+        let wanted = WantedServer { era: era_of(shared, wanted), lists: Lists::Ignored, ..WantedServer::clone(wanted) };
+        let features = ClientFeatures { declared: Some(connection.key.profile.capabilities()), ..self.shared_features() };
+        let observers = (connection.stderr_tail.clone(), connection.monitor.clone());
         let dialling =
-            self.room.dialler.connect(&wanted, line.key.caller.client(), Arc::new(face), senses, Session::New);
-        let dialling = self.room.starting.take(line.pulse.begins(), AssertUnwindSafe(dialling).catch_unwind());
-        let Dialled { redactor, peer } = tokio::select! {
-            dialled = dialling => dialled.unwrap_or_else(|_| Dialled::failed(DialError::panicked())),
-            () = line.ended.cancelled() => return Err(disconnected()),
+            self.context.dialer.connect(&wanted, connection.key.caller.client(), Arc::new(features), observers, SessionChoice::New);
+        let dialling = self.context.starting.run(connection.monitor.next_start(), AssertUnwindSafe(dialling).catch_unwind());
+        let DialOutcome { redactor, peer } = tokio::select! {
+            dialled = dialling => dialled.unwrap_or_else(|_| DialOutcome::failed(DialError::panicked())),
+            () = connection.ended.cancelled() => return Err(disconnected()),
         };
         match peer {
             Ok((peer, own)) => {
-                let following = self.follow(&peer, line);
-                // What is listed to one person's sign-in is nobody else's.
-                if account.is_nobodys() && own.is_nobodys() {
-                    self.learn(&peer, line.key.profile, listing()).await;
+                let following = self.follow(&peer, connection);
+                // A listing obtained with a user's sign-in must not be shown to others.
+                if account.is_impersonal() && own.is_impersonal() {
+                    self.discover(&peer, connection.key.profile, listing()).await;
                 }
-                Ok(Stands::new(peer, redactor, following))
+                Ok(Established::new(peer, redactor, following))
             }
             Err(error) => {
                 let why = NotConnected::after(&error, &redactor);
                 tracing::warn!(server = %self.server, error = %why.because, "cannot connect for a caller");
-                // Who has not signed in, or whose sign-in is of no use, keeps nobody else waiting.
-                if !error.is_of_sign_in() {
-                    self.pool.lock().trouble.fail(why.clone(), Instant::now());
+                // A missing or useless sign-in of one caller must not delay other callers.
+                if !error.concerns_sign_in() {
+                    self.state.lock().dial_backoff.fail(why.clone(), Instant::now());
                 }
-                self.not_dialled(line, why)
+                self.fail(connection, why)
             }
         }
     }
 
-    /// Whoever comes next begins another one.
-    fn not_dialled(&self, line: &Arc<Line>, why: NotConnected) -> Result<Stands, NotConnected> {
-        // Said before it ends: those who wait for it take this for an answer.
-        let why = line.why_not.get_or_init(|| why).clone();
-        self.pool.lock().end(line);
+    /// Removes a connection that could not be dialled; the next call creates another.
+    fn fail(&self, connection: &Arc<CallerConnection>, why: NotConnected) -> Result<Established, NotConnected> {
+        // Stored before the connection ends, so that calls waiting for it see the reason.
+        let why = connection.failure.get_or_init(|| why).clone();
+        self.state.lock().remove(connection);
         Err(why)
     }
 }
 
-fn era_of(base: &Peer, wanted: &WantedServer) -> EraChoice {
-    if wanted.era == EraChoice::Auto { base.found().choice() } else { wanted.era }
+fn era_of(shared: &Peer, wanted: &WantedServer) -> EraChoice {
+    if wanted.era == EraChoice::Auto { shared.protocol().choice() } else { wanted.era }
 }

@@ -1,4 +1,4 @@
-//! Lines that cannot be had: a server that refuses a further connection, or ends it at once, is given time.
+//! Backoff for caller connections: after failed dials and early losses, the next dial waits or is refused.
 
 use tokio::time::{Duration, Instant};
 
@@ -7,26 +7,26 @@ use crate::connection::{
     state::NotConnected,
 };
 
-/// What went wrong with the lines of a server lately.
+/// Recent failures of the caller connections of one server.
 #[derive(Debug)]
-pub(super) struct Trouble {
+pub(super) struct DialBackoff {
     backoff: Backoff,
-    /// No line is dialled before, and why.
+    /// The earliest time of the next dial, and the last failure.
     last: Option<(Instant, NotConnected)>,
 }
 
-/// What whoever wants a line dialled does.
+/// What a call does that needs a new connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Rest {
-    /// Goes on.
-    No,
-    /// Waits a moment first.
-    For(Duration),
-    /// Takes no for an answer: it goes round in circles.
-    Refused(NotConnected),
+pub(super) enum DialDecision {
+    /// Dials now.
+    Dial,
+    /// Waits this long, then decides again.
+    Wait(Duration),
+    /// Fails at once, after too many failures in a row.
+    Refuse(NotConnected),
 }
 
-impl Trouble {
+impl DialBackoff {
     pub(super) fn seeded(seed: u64) -> Self {
         Self { backoff: Backoff::seeded(seed), last: None }
     }
@@ -41,20 +41,20 @@ impl Trouble {
         self.last = None;
     }
 
-    /// What went wrong last.
+    /// The last failure.
     pub(super) fn last(&self) -> Option<NotConnected> {
         self.last.as_ref().map(|(_, why)| why.clone())
     }
 
-    pub(super) fn rest(&self, now: Instant) -> Rest {
+    pub(super) fn decide(&self, now: Instant) -> DialDecision {
         let failures = self.backoff.failures();
         match &self.last {
             Some((until, why)) if now < *until && backoff::LOOP <= failures => {
-                let because = format!("it fails again and again ({failures} times in a row): {}", why.because);
-                Rest::Refused(NotConnected { because, ..why.clone() })
+                let because = format!("failed {failures} times in a row: {}", why.because);
+                DialDecision::Refuse(NotConnected { because, ..why.clone() })
             }
-            Some((until, _)) if now < *until => Rest::For(*until - now),
-            _ => Rest::No,
+            Some((until, _)) if now < *until => DialDecision::Wait(*until - now),
+            _ => DialDecision::Dial,
         }
     }
 }
@@ -63,23 +63,23 @@ impl Trouble {
 mod tests {
     use tokio::time::{Duration, Instant};
 
-    use super::{Rest, Trouble};
+    use super::{DialDecision, DialBackoff};
     use crate::{connection::NotConnected, whose_move::WhoseMove};
 
     #[test]
-    fn it_is_given_time_then_refused_then_tried_again() {
-        let mut trouble = Trouble::seeded(7);
+    fn dials_wait_then_are_refused_then_permitted_again() {
+        let mut dial_backoff = DialBackoff::seeded(7);
         let now = Instant::now();
         let why = || NotConnected { because: "no licence".into(), whose_move: WhoseMove::Server, error: None };
-        assert_eq!(trouble.rest(now), Rest::No);
-        trouble.fail(why(), now);
-        assert_eq!(trouble.rest(now), Rest::For(Duration::from_secs(1)));
-        trouble.fail(why(), now);
-        trouble.fail(why(), now);
-        let Rest::Refused(refused) = trouble.rest(now) else { panic!("refused") };
-        assert_eq!(refused.because, "it fails again and again (3 times in a row): no licence");
-        assert_eq!(trouble.rest(now + Duration::from_secs(30)), Rest::No);
-        trouble.succeed();
-        assert_eq!(trouble.rest(now), Rest::No);
+        assert_eq!(dial_backoff.decide(now), DialDecision::Dial);
+        dial_backoff.fail(why(), now);
+        assert_eq!(dial_backoff.decide(now), DialDecision::Wait(Duration::from_secs(1)));
+        dial_backoff.fail(why(), now);
+        dial_backoff.fail(why(), now);
+        let DialDecision::Refuse(refused) = dial_backoff.decide(now) else { panic!("refused") };
+        assert_eq!(refused.because, "failed 3 times in a row: no licence");
+        assert_eq!(dial_backoff.decide(now + Duration::from_secs(30)), DialDecision::Dial);
+        dial_backoff.succeed();
+        assert_eq!(dial_backoff.decide(now), DialDecision::Dial);
     }
 }

@@ -1,95 +1,95 @@
-//! Which line a request belongs on: on whose behalf it is, and what that side can be asked.
+//! Which caller connection a request needs: by its caller, the caller's capabilities, and its session.
 
 use std::sync::{Arc, LazyLock};
 
 use serde_json::{Map, Value, json};
 use toolway_config::server::Sharing;
-use toolway_wire::{json::Raw, message::ClientCapabilities, up::Declares};
+use toolway_wire::{json::Raw, message::ClientCapabilities, up::CapabilityScope};
 
 use crate::{
-    call::{Caller, OnBehalf},
-    connection::{client_face::SamplingOffer, sign_in::Account},
+    call::{Caller, CallerContext},
+    connection::{client_features::SamplingOffer, sign_in::Account},
 };
 
-/// Requests with the same key can share a line.
+/// Requests with the same key can share a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct LineKey {
+pub(crate) struct CallerConnectionKey {
     pub(crate) caller: Caller,
     pub(crate) profile: CapabilityProfile,
-    /// The caller's session, where each has lines of its own.
+    /// The caller's session, if each has its own connections.
     pub(crate) session: Option<Arc<str>>,
 }
 
-/// What a caller's side can be asked, in the one form that counts: two that say the same are equal.
+/// Client capabilities in normal form: equal if they permit the same server requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CapabilityProfile {
-    /// Whether it says which folders it works in.
+    /// Whether it answers `roots/list`.
     pub roots: bool,
-    /// What a model of its answers.
+    /// What it supports of sampling.
     pub sampling: SamplingOffer,
-    /// Whether it fills in forms.
+    /// Whether it supports elicitation by form.
     pub forms: bool,
-    /// Whether it opens addresses.
+    /// Whether it supports elicitation by URL.
     pub addresses: bool,
 }
 
-/// What a request says of its caller.
+/// Where a request comes from.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asker<'a> {
+pub(crate) struct RequestOrigin<'a> {
     pub(crate) caller: &'a Caller,
     pub(crate) capabilities: Option<&'a ClientCapabilities>,
     pub(crate) session: Option<&'a Arc<str>>,
-    /// The task it is about.
+    /// Id of the task it concerns.
     pub(crate) task: Option<&'a str>,
 }
 
 static WITH_TOOLS: LazyLock<Raw> = LazyLock::new(|| Raw::of(&json!({ "tools": [] })));
 static BY_ADDRESS: LazyLock<Raw> = LazyLock::new(|| Raw::of(&json!({ "mode": "url" })));
 
-impl<'a> Asker<'a> {
-    pub(crate) fn of(on_behalf: &'a OnBehalf) -> Self {
+impl<'a> RequestOrigin<'a> {
+    pub(crate) fn of(caller_context: &'a CallerContext) -> Self {
         Self {
-            caller: &on_behalf.caller,
-            capabilities: on_behalf.capabilities.as_ref(),
-            session: on_behalf.session.as_ref(),
+            caller: &caller_context.caller,
+            capabilities: caller_context.capabilities.as_ref(),
+            session: caller_context.session.as_ref(),
             task: None,
         }
     }
 }
 
-impl LineKey {
-    /// The line a request needs; none where the connection itself serves it: a server that is told with each request
-    /// what can be asked, callers that are not clients of the gateway, and clients that cannot be asked anything where
-    /// the operator lets them share. A connection that is made with somebody's own sign-in serves no client, ever, and one
-    /// that is made with none serves no client that has signed in.
+impl CallerConnectionKey {
+    /// The key of the connection a request needs; `None` if it uses the shared connection. That serves all requests to
+    /// servers that receive capabilities with each request, callers other than gateway clients, and clients without
+    /// capabilities if the operator permits sharing. A shared connection with a user's sign-in serves no client, and one
+    /// without sign-in serves no client that has signed in.
     pub(crate) fn of(
-        asker: Asker<'_>,
-        declares: Declares,
+        origin: RequestOrigin<'_>,
+        declares: CapabilityScope,
         sharing: Sharing,
         (base, account): (CapabilityProfile, &Account),
     ) -> Option<Self> {
-        let common = account.serves(asker.caller);
-        if declares == Declares::EachTime && common || asker.caller.client().is_none() {
+        let common = account.serves(origin.caller);
+        if declares == CapabilityScope::PerRequest && common || origin.caller.client().is_none() {
             return None;
         }
-        let profile = asker.capabilities.map_or(CapabilityProfile::NOTHING, CapabilityProfile::of);
-        // Whoever shares the connection must not be able to do less than the server was told.
+        let profile = origin.capabilities.map_or(CapabilityProfile::NOTHING, CapabilityProfile::of);
+        // The server must not expect capabilities that a caller on the shared connection lacks.
         let nothing = profile == CapabilityProfile::NOTHING && base == CapabilityProfile::NOTHING;
         if sharing == Sharing::Shared && nothing && common {
             return None;
         }
-        let session = asker.session.filter(|_| sharing == Sharing::Session).cloned();
-        Some(Self { caller: asker.caller.clone(), profile, session })
+        let session = origin.session.filter(|_| sharing == Sharing::Session).cloned();
+        Some(Self { caller: origin.caller.clone(), profile, session })
     }
 }
 
 impl CapabilityProfile {
-    /// Nothing can be asked.
+    /// No capabilities.
     pub const NOTHING: Self = Self { roots: false, sampling: SamplingOffer::Nothing, forms: false, addresses: false };
 
-    /// What these capabilities come to.
+    /// Normalizes the capabilities.
     pub fn of(capabilities: &ClientCapabilities) -> Self {
-        // Most clients declare nothing, and say so in these words.
+        // Fast path: most clients declare `{}`.
         if capabilities.0.as_bytes() == b"{}" {
             return Self::NOTHING;
         }
@@ -107,7 +107,7 @@ impl CapabilityProfile {
         }
     }
 
-    /// As a server is told.
+    /// The capabilities as declared to a server.
     pub fn capabilities(self) -> ClientCapabilities {
         let mut declared = Map::new();
         if self.roots {
@@ -134,9 +134,9 @@ mod tests {
 
     use serde_json::{Value, json};
     use toolway_config::server::Sharing;
-    use toolway_wire::{json::Raw, message::ClientCapabilities, up::Declares};
+    use toolway_wire::{json::Raw, message::ClientCapabilities, up::CapabilityScope};
 
-    use super::{Asker, CapabilityProfile, LineKey};
+    use super::{RequestOrigin, CapabilityProfile, CallerConnectionKey};
     use crate::{call::Caller, connection::sign_in::Account};
 
     fn capabilities(value: &Value) -> ClientCapabilities {
@@ -144,8 +144,8 @@ mod tests {
     }
 
     #[test]
-    fn what_says_the_same_is_the_same_and_is_told_as_it_is() {
-        for (said, told) in [
+    fn equivalent_capabilities_are_normalized() {
+        for (given, normalized) in [
             (json!({}), json!({})),
             (json!({ "experimental": { "x": 1 }, "tasks": {} }), json!({})),
             (json!({ "elicitation": {} }), json!({ "elicitation": { "form": {} } })),
@@ -156,43 +156,43 @@ mod tests {
             ),
             (json!({ "sampling": { "tools": {} } }), json!({ "sampling": { "tools": {} } })),
         ] {
-            let profile = CapabilityProfile::of(&capabilities(&said));
-            assert_eq!(profile.capabilities().0.read::<Value>().unwrap(), told, "{said}");
-            assert_eq!(CapabilityProfile::of(&profile.capabilities()), profile, "{said}");
+            let profile = CapabilityProfile::of(&capabilities(&given));
+            assert_eq!(profile.capabilities().0.read::<Value>().unwrap(), normalized, "{given}");
+            assert_eq!(CapabilityProfile::of(&profile.capabilities()), profile, "{given}");
         }
     }
 
     #[test]
-    fn who_needs_a_line() {
+    fn requests_that_need_a_caller_connection() {
         let (ada, session) = (Caller::Client("ada".into()), Arc::from("s1"));
         let forms = capabilities(&json!({ "elicitation": {} }));
         let key = |caller, capabilities, declares, sharing| {
-            let asker = Asker { caller, capabilities, session: Some(&session), task: None };
-            LineKey::of(asker, declares, sharing, (CapabilityProfile::NOTHING, &Account::Common))
+            let origin = RequestOrigin { caller, capabilities, session: Some(&session), task: None };
+            CallerConnectionKey::of(origin, declares, sharing, (CapabilityProfile::NOTHING, &Account::Common))
         };
-        let once = |capabilities, sharing| key(&ada, capabilities, Declares::Once, sharing);
-        assert_eq!(key(&ada, Some(&forms), Declares::EachTime, Sharing::Session), None);
-        assert_eq!(key(&Caller::Terminal, Some(&forms), Declares::Once, Sharing::Session), None);
+        let once = |capabilities, sharing| key(&ada, capabilities, CapabilityScope::PerConnection, sharing);
+        assert_eq!(key(&ada, Some(&forms), CapabilityScope::PerRequest, Sharing::Session), None);
+        assert_eq!(key(&Caller::Terminal, Some(&forms), CapabilityScope::PerConnection, Sharing::Session), None);
         assert_eq!(once(None, Sharing::Shared), None);
         assert!(once(Some(&forms), Sharing::Shared).is_some_and(|key| key.session.is_none()));
         assert!(once(None, Sharing::Caller).is_some_and(|key| key.session.is_none()));
         assert_eq!(once(None, Sharing::Session).unwrap().session, Some(session.clone()));
         assert_ne!(once(None, Sharing::Caller), once(Some(&forms), Sharing::Caller));
-        let told_more = CapabilityProfile::of(&forms);
-        let asker = Asker { caller: &ada, capabilities: None, session: None, task: None };
-        assert!(LineKey::of(asker, Declares::Once, Sharing::Shared, (told_more, &Account::Common)).is_some());
-        // Nobody uses what somebody else signed in to, whatever the server is told and however it is shared.
+        let more = CapabilityProfile::of(&forms);
+        let origin = RequestOrigin { caller: &ada, capabilities: None, session: None, task: None };
+        assert!(CallerConnectionKey::of(origin, CapabilityScope::PerConnection, Sharing::Shared, (more, &Account::Common)).is_some());
+        // No client uses the sign-in of another user, whatever the server's capabilities and sharing.
         let personal = (CapabilityProfile::NOTHING, &Account::Personal);
-        assert!(LineKey::of(asker, Declares::EachTime, Sharing::Shared, personal).is_some());
-        let own = Asker { caller: &Caller::Terminal, ..asker };
-        assert_eq!(LineKey::of(own, Declares::EachTime, Sharing::Shared, personal), None);
-        // And where nobody's is used, whoever has one uses it.
+        assert!(CallerConnectionKey::of(origin, CapabilityScope::PerRequest, Sharing::Shared, personal).is_some());
+        let own = RequestOrigin { caller: &Caller::Terminal, ..origin };
+        assert_eq!(CallerConnectionKey::of(own, CapabilityScope::PerRequest, Sharing::Shared, personal), None);
+        // If the shared connection has no sign-in, clients with their own use theirs.
         let signed_in = Account::Anonymous(Arc::new(HashSet::from(["ada".to_owned()]).into()));
         let anonymous = (CapabilityProfile::NOTHING, &signed_in);
         let ben = Caller::Client("ben".into());
-        for declares in [Declares::EachTime, Declares::Once] {
-            assert!(LineKey::of(asker, declares, Sharing::Shared, anonymous).is_some());
-            assert_eq!(LineKey::of(Asker { caller: &ben, ..asker }, declares, Sharing::Shared, anonymous), None);
+        for declares in [CapabilityScope::PerRequest, CapabilityScope::PerConnection] {
+            assert!(CallerConnectionKey::of(origin, declares, Sharing::Shared, anonymous).is_some());
+            assert_eq!(CallerConnectionKey::of(RequestOrigin { caller: &ben, ..origin }, declares, Sharing::Shared, anonymous), None);
         }
     }
 }

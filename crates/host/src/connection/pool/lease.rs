@@ -1,121 +1,121 @@
-//! A seat on a line: what a call holds of it until its end.
+//! A lease on a caller connection: held by a call until its end.
 
 use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 use toolway_wire::{
-    exchange::{CallOff, LogLevel},
+    exchange::{CancelHandle, LogLevel},
     task::Task,
     up::Peer,
 };
 
-use super::{Lines, line::Line, parked::Parked, pool::Need};
+use super::{ConnectionPool, caller_connection::CallerConnection, parked::ParkedCall, state::Interactivity};
 use crate::{
     connection::{
-        stdio::Life,
-        uses::{Ear, Use},
+        stdio::ProcessInstance,
+        usage::{CallGuard, ListenerGuard},
     },
     record::redact::Redactor,
 };
 
-/// A seat on a line; dropping it leaves the line.
-pub(crate) struct LineSeat {
-    lines: Arc<Lines>,
-    pub(super) line: Arc<Line>,
-    need: Need,
-    parked: Option<Arc<Parked>>,
+/// The right to use a caller connection for one call; dropping it returns the connection.
+pub(crate) struct CallerLease {
+    pool: Arc<ConnectionPool>,
+    pub(super) connection: Arc<CallerConnection>,
+    need: Interactivity,
+    parked: Option<Arc<ParkedCall>>,
     _hold: Hold,
 }
 
-/// How a line is used.
+/// How a leased connection is used.
 #[derive(Debug)]
-pub(crate) enum Hold {
-    /// By somebody who is waited for when the server is ended.
-    Call { _use: Use },
-    /// By somebody who only listens.
-    Ear { _ear: Ear },
+enum Hold {
+    /// By a call, which is awaited before the server is closed.
+    Call { _guard: CallGuard },
+    /// By a listener, which is not awaited.
+    Listener { _guard: ListenerGuard },
 }
 
-// === impl LineSeat ===
+// === impl CallerLease ===
 
-impl LineSeat {
-    pub(super) fn new(lines: &Arc<Lines>, line: Arc<Line>, need: Need) -> Self {
-        let hold = Hold::Call { _use: Use::begin(&lines.uses) };
-        Self { lines: Arc::clone(lines), line, need, parked: None, _hold: hold }
+impl CallerLease {
+    pub(super) fn new(pool: &Arc<ConnectionPool>, connection: Arc<CallerConnection>, need: Interactivity) -> Self {
+        let hold = Hold::Call { _guard: CallGuard::new(&pool.uses) };
+        Self { pool: Arc::clone(pool), connection, need, parked: None, _hold: hold }
     }
 
-    /// The peer, and what must not be shown of it. A seat is handed out when it stands.
+    /// The peer and its redactor. `None` only before the connection is established.
     pub(crate) fn peer(&self) -> Option<(&Peer, &Redactor)> {
-        self.line.stands.get().map(|stands| (&stands.peer, &stands.redactor))
+        self.connection.established.get().map(|established| (&established.peer, &established.redactor))
     }
 
-    /// Sees to it that the server logs from this level on.
-    pub(crate) async fn log_from(&self, level: Option<LogLevel>) {
+    /// Makes the server log from this level on.
+    pub(crate) async fn raise_log_level(&self, level: Option<LogLevel>) {
         if let Some(level) = level {
-            self.line.log_from(level).await;
+            self.connection.raise_log_level(level).await;
         }
     }
 
-    pub(crate) fn life(&self) -> Arc<Life> {
-        self.line.pulse.now()
+    pub(crate) fn process(&self) -> Arc<ProcessInstance> {
+        self.connection.monitor.current()
     }
 
-    /// The server asked something: others need not wait for the answer, and may end the call if none comes.
-    pub(crate) fn park(&mut self, call_off: CallOff) {
-        if self.need == Need::Carried {
+    /// Records a server request: other calls do not wait for the answer, and may end this call if none comes.
+    pub(crate) fn park(&mut self, cancel: CancelHandle) {
+        if self.need == Interactivity::NonInteractive {
             return;
         }
         match &self.parked {
-            Some(parked) => parked.is_asked_again(Instant::now()),
+            Some(parked) => parked.restart_wait(Instant::now()),
             None => {
-                let parked = Arc::new(Parked::new(call_off, Instant::now()));
-                if let Some(entry) = self.lines.pool.lock().entry(&self.line) {
+                let parked = Arc::new(ParkedCall::new(cancel, Instant::now()));
+                if let Some(entry) = self.pool.state.lock().entry(&self.connection) {
                     entry.parked.push(Arc::clone(&parked));
                 }
                 self.parked = Some(parked);
             }
         }
-        self.line.queue.moved.notify_waiters();
+        self.connection.queue.moved.notify_waiters();
     }
 
-    /// For how long nobody had answered when its call was ended for the sake of another; nothing where it was not.
-    pub(crate) fn gave_way(&self) -> Option<Duration> {
-        self.parked.as_ref().and_then(|parked| parked.gave_way())
+    /// How long a server request was unanswered when the call was ended to free the connection; `None` if it was not.
+    pub(crate) fn preempted_after(&self) -> Option<Duration> {
+        self.parked.as_ref().and_then(|parked| parked.preempted_after())
     }
 
-    /// From here on somebody only listens on it, and is not waited for.
-    pub(crate) fn listening(mut self) -> Self {
-        self._hold = Hold::Ear { _ear: Ear::open(&self.lines.uses) };
+    /// Turns the lease into one of a listener, which is not awaited before the server is closed.
+    pub(crate) fn into_listener(mut self) -> Self {
+        self._hold = Hold::Listener { _guard: ListenerGuard::new(&self.pool.uses) };
         self
     }
 
-    /// Resolves when nobody is given a seat on it any more.
+    /// Resolves when the connection is removed from the pool.
     pub(crate) async fn ended(&self) {
-        self.line.ended.cancelled().await;
+        self.connection.ended.cancelled().await;
     }
 
-    /// A task goes on on it: whoever asks about that finds it here, and the line lasts as long.
+    /// Records a task on this connection, which is kept as long as the task.
     pub(crate) fn keep_task(&self, task: &Task) {
-        self.lines.pool.lock().keep_task(task.id.clone(), task.keeps, &self.line, Instant::now());
+        self.pool.state.lock().keep_task(task.id.clone(), task.ttl, &self.connection, Instant::now());
     }
 
-    /// The line is not what it was: nobody is given a seat on it any more.
+    /// Removes the connection from the pool.
     pub(crate) fn discard(&self) {
-        self.lines.pool.lock().end(&self.line);
+        self.pool.state.lock().remove(&self.connection);
     }
 }
 
-impl Drop for LineSeat {
+impl Drop for CallerLease {
     fn drop(&mut self) {
-        if let Some(entry) = self.lines.pool.lock().entry(&self.line) {
-            entry.leave(self.need, self.parked.as_ref(), Instant::now());
+        if let Some(entry) = self.pool.state.lock().entry(&self.connection) {
+            entry.release(self.need, self.parked.as_ref(), Instant::now());
         }
-        self.line.queue.moved.notify_waiters();
+        self.connection.queue.moved.notify_waiters();
     }
 }
 
-impl std::fmt::Debug for LineSeat {
+impl std::fmt::Debug for CallerLease {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LineSeat").field("key", &self.line.key).finish_non_exhaustive()
+        f.debug_struct("CallerLease").field("key", &self.connection.key).finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! What a server lists on a line: learnt when it is greeted, and again when it says that that has changed.
+//! What a server lists on caller connections: discovered on connect, and again when the server announces a change.
 
 use std::{sync::Arc, time::Instant};
 
@@ -15,126 +15,125 @@ use toolway_wire::{
 };
 
 use super::{
-    Lines, OwnChange, OwnLog,
-    key::{CapabilityProfile, LineKey},
-    line::{Line, OwnList},
+    ConnectionPool, CallerListChange, CallerLog,
+    key::{CapabilityProfile, CallerConnectionKey},
+    caller_connection::{CallerConnection, CallerListing},
 };
 use crate::{
     call::Caller,
-    catalog::{Filter, Listing, pace::WINDOW},
+    catalog::{Filter, Listing, throttle::WINDOW},
 };
 
-/// A server that takes longer to list is called without: it is not known then what it lists to others.
-const TO_LIST: Duration = Duration::from_secs(2);
-/// Items that are kept of all lines of one server together; of one that lists more, everybody is listed the same.
-const MOST_ITEMS: usize = 100_000;
+/// Listing timeout on connect; afterwards the call is sent although the listing is unknown.
+const LIST_TIMEOUT: Duration = Duration::from_secs(2);
+/// Items kept for all caller connections of one server; beyond it, callers see the shared listing.
+const MAX_ITEMS: usize = 100_000;
 
-/// What follows the lists of one line.
-struct Follower {
+/// Follows the lists of one caller connection.
+struct ListFollower {
     server: ServerName,
     caller: Caller,
     peer: Peer,
-    listing: Arc<OwnList>,
-    told: broadcast::Sender<OwnChange>,
+    listing: Arc<CallerListing>,
+    changes: broadcast::Sender<CallerListChange>,
     session: Option<Arc<str>>,
-    logged: broadcast::Sender<OwnLog>,
+    logs: broadcast::Sender<CallerLog>,
 }
 
-/// Somebody is about to find out what is listed to a profile; those who wait for it go on when this is dropped, however
-/// it came to that.
-pub(crate) struct Trying {
-    lines: Arc<Lines>,
+/// An attempt to find out what a server lists to a profile. Dropping it ends the attempt and wakes those waiting for it.
+pub(crate) struct ListingAttempt {
+    pool: Arc<ConnectionPool>,
     profile: CapabilityProfile,
 }
 
-impl Drop for Trying {
+impl Drop for ListingAttempt {
     fn drop(&mut self) {
-        self.lines.offering.lock().tried(self.profile);
-        self.lines.learnt.notify_waiters();
+        self.pool.profile_listings.lock().end_attempt(self.profile);
+        self.pool.discovered.notify_waiters();
     }
 }
 
-impl Lines {
-    /// What is listed on the lines of this key where everybody is listed `base`.
-    pub(crate) fn listing_of(&self, key: &LineKey, base: &Arc<Listing>) -> Option<Arc<Listing>> {
+impl ConnectionPool {
+    /// The listing for this key; `None` if it equals `base`, the shared listing, or is not known.
+    pub(crate) fn listing_of(&self, key: &CallerConnectionKey, base: &Arc<Listing>) -> Option<Arc<Listing>> {
         let own = self.own_listing(key);
-        let own = own.or_else(|| self.offering.lock().to(key.profile, base).filter(|_| key.profile != self.base));
+        let own = own.or_else(|| self.profile_listings.lock().get(key.profile, base).filter(|_| key.profile != self.shared_profile));
         own.filter(|own| !Arc::ptr_eq(own, base))
     }
 
-    /// Whether it is not known what a server lists on lines of this key, and may be soon.
-    pub(crate) fn is_unheard(&self, key: &LineKey) -> bool {
-        key.profile != self.base
+    /// Whether the listing for this key is unknown and may be discovered now.
+    pub(crate) fn may_discover(&self, key: &CallerConnectionKey) -> bool {
+        key.profile != self.shared_profile
             && self.own_listing(key).is_none()
-            && self.offering.lock().may_come(key.profile, Instant::now())
+            && self.profile_listings.lock().may_discover(key.profile, Instant::now())
     }
 
-    /// Whether whoever asks is to find out: one at a time for each profile. They have when they let go of this.
-    pub(crate) fn try_hearing(self: &Arc<Self>, key: &LineKey) -> Option<Trying> {
-        let tries = self.offering.lock().try_now(key.profile, Instant::now());
-        tries.then(|| Trying { lines: Arc::clone(self), profile: key.profile })
+    /// Begins an attempt to find out the listing; `None` if another attempt for the profile is in progress.
+    pub(crate) fn try_discovery(self: &Arc<Self>, key: &CallerConnectionKey) -> Option<ListingAttempt> {
+        let begun = self.profile_listings.lock().begin_attempt(key.profile, Instant::now());
+        begun.then(|| ListingAttempt { pool: Arc::clone(self), profile: key.profile })
     }
 
-    /// Waits until somebody has found out, or cannot.
-    pub(crate) async fn heard(&self, key: &LineKey) {
+    /// Waits until the attempt in progress has ended.
+    pub(crate) async fn wait_for_attempt(&self, key: &CallerConnectionKey) {
         loop {
-            // Listened for before it is looked at.
-            let learnt = self.learnt.notified();
-            if !self.offering.lock().is_trying(key.profile) {
+            // Registered before the check, so that no notification is missed.
+            let discovered = self.discovered.notified();
+            if !self.profile_listings.lock().has_attempt(key.profile) {
                 return;
             }
-            learnt.await;
+            discovered.await;
         }
     }
 
-    /// What the oldest line of a key lists that has a list of its own: what a server keeps in a session is kept there.
-    fn own_listing(&self, key: &LineKey) -> Option<Arc<Listing>> {
-        let pool = self.pool.lock();
-        let mut own = pool.lines.iter().filter(|entry| entry.line.key == *key && !entry.line.is_gone());
-        own.find_map(|entry| entry.line.listing.get())
+    /// The listing of the oldest connection of this key that has its own.
+    fn own_listing(&self, key: &CallerConnectionKey) -> Option<Arc<Listing>> {
+        let state = self.state.lock();
+        let mut own = state.entries.iter().filter(|entry| entry.connection.key == *key && !entry.connection.is_gone());
+        own.find_map(|entry| entry.connection.listing.get())
     }
 
-    /// Finds out what is listed to a profile, on a line that nobody has called anything on yet.
-    pub(super) async fn learn(&self, peer: &Peer, profile: CapabilityProfile, beside: Option<Arc<Listing>>) {
-        let Some(beside) = beside.filter(|_| profile != self.base && !self.offering.lock().knows(profile)) else {
+    /// Finds out the listing of a profile, on a connection without any call yet.
+    pub(super) async fn discover(&self, peer: &Peer, profile: CapabilityProfile, shared: Option<Arc<Listing>>) {
+        let Some(shared) = shared.filter(|_| profile != self.shared_profile && !self.profile_listings.lock().knows(profile)) else {
             return;
         };
-        match tokio::time::timeout(TO_LIST, Listing::take(peer, &Filter::default())).await {
+        match tokio::time::timeout(LIST_TIMEOUT, Listing::take(peer, &Filter::default())).await {
             Ok(Ok(listing)) => {
-                if self.offering.lock().learn(profile, listing, &beside) {
-                    // Nobody may be listening.
-                    drop(self.room.own_changes.send(OwnChange { server: self.server.clone(), caller: None }));
+                if self.profile_listings.lock().insert(profile, listing, &shared) {
+                    // There may be no receiver.
+                    drop(self.context.caller_list_changes.send(CallerListChange { server: self.server.clone(), caller: None }));
                 }
             }
-            Ok(Err(error)) => tracing::debug!(server = %self.server, %error, "a caller's own list cannot be had"),
-            Err(_) => tracing::debug!(server = %self.server, "a caller's own list does not come"),
+            Ok(Err(error)) => tracing::debug!(server = %self.server, %error, "cannot list for a caller"),
+            Err(_) => tracing::debug!(server = %self.server, "listing for a caller timed out"),
         }
     }
 
-    /// From now on, what changes of the lists of a line is known.
-    pub(super) fn follow(&self, peer: &Peer, line: &Line) -> AbortOnDropHandle<()> {
-        let follower = Follower {
+    /// Follows list changes on a connection until the handle is dropped.
+    pub(super) fn follow(&self, peer: &Peer, connection: &CallerConnection) -> AbortOnDropHandle<()> {
+        let follower = ListFollower {
             server: self.server.clone(),
-            caller: line.key.caller.clone(),
+            caller: connection.key.caller.clone(),
             peer: peer.clone(),
-            listing: Arc::clone(&line.listing),
-            told: self.room.own_changes.clone(),
-            session: line.key.session.clone(),
-            logged: self.room.own_logs.clone(),
+            listing: Arc::clone(&connection.listing),
+            changes: self.context.caller_list_changes.clone(),
+            session: connection.key.session.clone(),
+            logs: self.context.caller_logs.clone(),
         };
         let notices = peer.notices();
         AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(follower.run(notices)))
     }
 }
 
-impl Follower {
-    /// The first change is followed at once, those within a moment after it together.
+impl ListFollower {
+    /// Handles the first change at once, and those that follow within the throttle window together.
     async fn run(self, mut notices: broadcast::Receiver<Notice>) {
         loop {
             let mut changed = match notices.recv().await {
                 Ok(Notice::Changed(list)) => vec![list],
                 Ok(notice) => {
-                    self.pass_on(notice);
+                    self.forward(notice);
                     continue;
                 }
                 Err(RecvError::Lagged(_)) => vec![List::Tools, List::Prompts, List::Resources],
@@ -144,19 +143,19 @@ impl Follower {
                 match notice {
                     Notice::Changed(list) if changed.contains(&list) => {}
                     Notice::Changed(list) => changed.push(list),
-                    other => self.pass_on(other),
+                    other => self.forward(other),
                 }
             }
-            match self.listed(&changed).await {
+            match self.list(&changed).await {
                 Ok(listing) => self.keep(listing),
-                Err(error) => tracing::debug!(server = %self.server, %error, "a list that changed cannot be had"),
+                Err(error) => tracing::debug!(server = %self.server, %error, "cannot read a changed list"),
             }
             tokio::time::sleep(WINDOW).await;
         }
     }
 
-    async fn listed(&self, changed: &[List]) -> Result<Listing, WireError> {
-        // Filters of the configuration are applied when it is shown.
+    async fn list(&self, changed: &[List]) -> Result<Listing, WireError> {
+        // Filters of the configuration are applied when the listing is shown.
         let everything = Filter::default();
         let Some(known) = self.listing.get() else { return Listing::take(&self.peer, &everything).await };
         let mut listing = Listing::clone(&known);
@@ -166,19 +165,19 @@ impl Follower {
         Ok(listing)
     }
 
-    /// A line that belongs to no call is its caller's.
-    fn pass_on(&self, notice: Notice) {
+    /// Forwards a log message to the caller.
+    fn forward(&self, notice: Notice) {
         let Notice::Log(params) = notice else { return };
         let (server, caller, session) = (self.server.clone(), self.caller.clone(), self.session.clone());
-        // Nobody may be listening.
-        drop(self.logged.send(OwnLog { server, caller, session, params }));
+        // There may be no receiver.
+        drop(self.logs.send(CallerLog { server, caller, session, params }));
     }
 
     fn keep(&self, listing: Listing) {
-        if !self.listing.keep(listing, MOST_ITEMS) {
-            tracing::warn!(server = %self.server, "a caller's own list is too long to be kept beside the others");
+        if !self.listing.keep(listing, MAX_ITEMS) {
+            tracing::warn!(server = %self.server, "the list of a caller exceeds the limit of all caller lists and is not kept");
             return;
         }
-        drop(self.told.send(OwnChange { server: self.server.clone(), caller: Some(self.caller.clone()) }));
+        drop(self.changes.send(CallerListChange { server: self.server.clone(), caller: Some(self.caller.clone()) }));
     }
 }

@@ -1,160 +1,160 @@
-//! Calls that wait for an answer, and which of them gives way.
+//! Parked calls: calls that wait for the answer to a server request, and which of them is preempted.
 //!
-//! Whoever is asked may take minutes, or have left for good; nobody can tell. So nobody is hurried while there is room.
-//! Where a call needs a connection and each that there may be is held by a call that waits, what has waited for longest
-//! is ended, once it has waited for [`GIVES_WAY`]; while a call goes on on one of them, that one's end is waited for. A
-//! connection of the same key is turned over as it is; one of another key is given up for a new one, first of whoever has
-//! most that wait. What was answered in that very moment is not ended: its server acts on the answer.
+//! A user may take minutes to answer, or never answer. So no call is ended while there is room. If a call needs a
+//! connection and parked calls hold all of them, the call that has waited longest is ended, once it has waited for
+//! [`PREEMPT_AFTER`]. While a running call holds one of the connections, its end is awaited instead. A connection of the
+//! same key is reused; one of another key is evicted, first that of the caller with the most parked calls. A call that is
+//! answered at the same moment is not ended, because its server acts on the answer.
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::time::{Duration, Instant, sleep_until};
-use toolway_wire::{exchange::CallOff, up::Peer};
+use toolway_wire::{exchange::CancelHandle, up::Peer};
 
 use super::{
-    Caller, Lines,
-    key::LineKey,
-    pool::{Entry, Need, PER_KEY, Pool},
+    Caller, ConnectionPool,
+    key::CallerConnectionKey,
+    state::{PoolEntry, Interactivity, PER_KEY, PoolState},
 };
 
-/// Nobody is ended for the sake of another who has waited for an answer for less than this.
-const GIVES_WAY: Duration = Duration::from_secs(30);
+/// The shortest time a call waits for an answer before it may be preempted.
+const PREEMPT_AFTER: Duration = Duration::from_secs(30);
 
-/// A call that was asked about, as it can be ended from elsewhere.
+/// A call that waits for an answer, as seen by calls that need its connection.
 #[derive(Debug)]
-pub(super) struct Parked {
-    call_off: CallOff,
+pub(super) struct ParkedCall {
+    cancel: CancelHandle,
     // Nothing awaits under this lock.
     waiting: Mutex<Waiting>,
 }
 
 #[derive(Debug)]
 struct Waiting {
-    /// When its server last asked something.
+    /// When the server sent its last request.
     since: Instant,
-    /// For how long it had waited when it was ended for the sake of another.
-    gave_way: Option<Duration>,
-    /// Its place is somebody else's already.
-    left: bool,
+    /// How long it had waited when it was preempted.
+    preempted_after: Option<Duration>,
+    /// Its connection is already free for another call.
+    released: bool,
 }
 
-impl Parked {
-    pub(super) fn new(call_off: CallOff, now: Instant) -> Self {
-        Self { call_off, waiting: Mutex::new(Waiting { since: now, gave_way: None, left: false }) }
+impl ParkedCall {
+    pub(super) fn new(cancel: CancelHandle, now: Instant) -> Self {
+        Self { cancel, waiting: Mutex::new(Waiting { since: now, preempted_after: None, released: false }) }
     }
 
-    pub(super) fn is_asked_again(&self, now: Instant) {
+    pub(super) fn restart_wait(&self, now: Instant) {
         self.waiting.lock().since = now;
     }
 
-    /// For how long it had waited when it was ended for the sake of another.
-    pub(super) fn gave_way(&self) -> Option<Duration> {
-        self.waiting.lock().gave_way
+    /// How long it had waited when it was preempted; `None` if it was not.
+    pub(super) fn preempted_after(&self) -> Option<Duration> {
+        self.waiting.lock().preempted_after
     }
 
-    /// Whether its place is somebody else's already.
-    pub(super) fn has_left(&self) -> bool {
-        self.waiting.lock().left
+    /// Whether its connection is already free for another call.
+    pub(super) fn is_released(&self) -> bool {
+        self.waiting.lock().released
     }
 
-    /// When it may be ended for the sake of another; not while its server works on what it was answered. One whose server
-    /// has given up asking and ended it only waits for somebody who reads its end.
-    fn gives_way_at(&self) -> Option<Instant> {
+    /// When it may be preempted; `None` while its server works on an answer. If the server has ended the call and only its
+    /// result is unread, it may be preempted at once.
+    fn preemptible_at(&self) -> Option<Instant> {
         let since = || self.waiting.lock().since;
-        if self.call_off.is_over() {
+        if self.cancel.is_over() {
             return Some(since());
         }
-        self.call_off.is_asked().then(|| since() + GIVES_WAY)
+        self.cancel.awaits_answer().then(|| since() + PREEMPT_AFTER)
     }
 
-    /// Ends it; not if it was answered in this very moment. Whether it has ended: then it has no place any more.
-    fn give_way(&self, now: Instant) -> bool {
-        // Held meanwhile: whoever sees its end sees why.
+    /// Cancels the call, unless it was answered at this moment. Returns whether its connection is free.
+    fn preempt(&self, now: Instant) -> bool {
+        // Held while cancelling, so that the reason is set when the end is seen.
         let mut waiting = self.waiting.lock();
-        if self.call_off.cancel_if_asked(WHY) {
+        if self.cancel.cancel_if_awaiting_answer(REASON) {
             let waited = now.saturating_duration_since(waiting.since);
-            waiting.gave_way = Some(Duration::from_secs(waited.as_secs()));
-            waiting.left = true;
+            waiting.preempted_after = Some(Duration::from_secs(waited.as_secs()));
+            waiting.released = true;
         } else {
-            waiting.left = self.call_off.is_over();
+            waiting.released = self.cancel.is_over();
         }
-        waiting.left
+        waiting.released
     }
 }
 
-impl Lines {
-    /// Resolves when a connection of this key may be turned over to a call that waits; never where there is none.
-    pub(super) async fn one_to_give_way(&self, key: &LineKey) {
-        let at = self.pool.lock().gives_way_at(key);
+impl ConnectionPool {
+    /// Resolves when a parked call of this key may be preempted; pending forever if none may.
+    pub(super) async fn wait_for_preemption(&self, key: &CallerConnectionKey) {
+        let at = self.state.lock().preemptible_at(key);
         match at {
             Some(at) => sleep_until(at).await,
             None => std::future::pending().await,
         }
     }
 
-    /// Ends what has waited for an answer for longest on a connection of this key, which is free then.
-    pub(super) fn make_way(&self, key: &LineKey) {
-        self.pool.lock().make_way(key, Instant::now());
+    /// Preempts the call of this key that has waited longest, which frees its connection.
+    pub(super) fn preempt(&self, key: &CallerConnectionKey) {
+        self.state.lock().preempt(key, Instant::now());
     }
 
-    /// Connections whose place was taken since this was last asked; whoever asks closes them.
-    pub(crate) fn given_up(&self) -> Vec<Peer> {
-        let given_up = std::mem::take(&mut self.pool.lock().given_up);
-        given_up.iter().filter_map(|line| line.peer().cloned()).collect()
+    /// Takes the evicted connections; the caller closes them.
+    pub(crate) fn take_evicted(&self) -> Vec<Peer> {
+        let evicted = std::mem::take(&mut self.state.lock().evicted);
+        evicted.iter().filter_map(|connection| connection.peer().cloned()).collect()
     }
 }
 
-/// What a server is told of a call that gave way.
-const WHY: &str = "nobody answered, and its connection was needed";
+/// The cancellation reason sent to the server.
+const REASON: &str = "no answer in time, and its connection was needed for another call";
 
-impl Pool {
-    /// When the first of the lines of this key may be turned over; none while there may be more of them, or one is held by
-    /// a call that goes on.
-    fn gives_way_at(&self, key: &LineKey) -> Option<Instant> {
-        let own = self.lines.iter().filter(|entry| entry.line.key == *key);
-        let all: Vec<Instant> = own.map(Entry::gives_way_at).collect::<Option<_>>()?;
+impl PoolState {
+    /// When the first call of this key may be preempted; `None` while more connections may be created, or one has a running
+    /// call.
+    fn preemptible_at(&self, key: &CallerConnectionKey) -> Option<Instant> {
+        let own = self.entries.iter().filter(|entry| entry.connection.key == *key);
+        let all: Vec<Instant> = own.map(PoolEntry::preemptible_at).collect::<Option<_>>()?;
         all.iter().min().copied().filter(|_| PER_KEY <= all.len())
     }
 
-    fn make_way(&mut self, key: &LineKey, now: Instant) {
-        let Some(at) = self.gives_way_at(key).filter(|at| *at <= now) else { return };
-        let mut own = self.lines.iter_mut().filter(|entry| entry.line.key == *key);
-        if let Some(entry) = own.find(|entry| entry.gives_way_at() == Some(at)) {
-            entry.give_way(now);
-            entry.line.queue.moved.notify_waiters();
+    fn preempt(&mut self, key: &CallerConnectionKey, now: Instant) {
+        let Some(at) = self.preemptible_at(key).filter(|at| *at <= now) else { return };
+        let mut own = self.entries.iter_mut().filter(|entry| entry.connection.key == *key);
+        if let Some(entry) = own.find(|entry| entry.preemptible_at() == Some(at)) {
+            entry.preempt(now);
+            entry.connection.queue.moved.notify_waiters();
         }
     }
 
-    /// Gives up a connection that is only held by calls that have waited for long: of these callers, the one that has
-    /// most of those gives up the one that has waited for longest. Whether there was one.
-    pub(super) fn give_up(&mut self, whose: impl Fn(&Caller) -> bool, now: Instant) -> bool {
-        let only_waits = |entry: &&Entry| whose(&entry.line.key.caller) && entry.calls == entry.parked.len();
-        let due = self.lines.iter().filter(only_waits).filter_map(|entry| Some((entry.gives_way_at()?, entry)));
-        let due: Vec<(Instant, &Entry)> = due.filter(|(at, _)| *at <= now).collect();
-        let held_by = |caller: &Caller| due.iter().filter(|(_, entry)| entry.line.key.caller == *caller).count();
-        let first = due.iter().max_by_key(|(at, entry)| (held_by(&entry.line.key.caller), std::cmp::Reverse(*at)));
-        let Some(line) = first.map(|(_, entry)| Arc::clone(&entry.line)) else { return false };
-        if !self.entry(&line).is_some_and(|entry| entry.give_way(now)) {
+    /// Evicts a connection that only has calls which may be preempted: among the callers selected by `matches`, from the one
+    /// with the most such connections, the one that has waited longest. Returns `false` if no connection qualifies.
+    pub(super) fn evict_parked(&mut self, matches: impl Fn(&Caller) -> bool, now: Instant) -> bool {
+        let is_parked = |entry: &&PoolEntry| matches(&entry.connection.key.caller) && entry.calls == entry.parked.len();
+        let due = self.entries.iter().filter(is_parked).filter_map(|entry| Some((entry.preemptible_at()?, entry)));
+        let due: Vec<(Instant, &PoolEntry)> = due.filter(|(at, _)| *at <= now).collect();
+        let held_by = |caller: &Caller| due.iter().filter(|(_, entry)| entry.connection.key.caller == *caller).count();
+        let first = due.iter().max_by_key(|(at, entry)| (held_by(&entry.connection.key.caller), std::cmp::Reverse(*at)));
+        let Some(connection) = first.map(|(_, entry)| Arc::clone(&entry.connection)) else { return false };
+        if !self.entry(&connection).is_some_and(|entry| entry.preempt(now)) {
             return false;
         }
-        self.end(&line);
-        self.given_up.push(line);
+        self.remove(&connection);
+        self.evicted.push(connection);
         true
     }
 }
 
-impl Entry {
-    /// When it may be turned over, if it is held only by calls that wait for an answer.
-    fn gives_way_at(&self) -> Option<Instant> {
-        let at: Option<Vec<Instant>> = self.parked.iter().map(|parked| parked.gives_way_at()).collect();
-        at?.into_iter().max().filter(|_| !self.runs())
+impl PoolEntry {
+    /// When all its calls may be preempted; `None` if it has a running call.
+    fn preemptible_at(&self) -> Option<Instant> {
+        let at: Option<Vec<Instant>> = self.parked.iter().map(|parked| parked.preemptible_at()).collect();
+        at?.into_iter().max().filter(|_| !self.has_running())
     }
 
-    /// Ends what waits on it for an answer; whether nothing does any more.
-    fn give_way(&mut self, now: Instant) -> bool {
-        let ended: Vec<_> = self.parked.iter().filter(|parked| parked.give_way(now)).cloned().collect();
-        ended.iter().for_each(|parked| self.without(Need::Askable, Some(parked), now));
+    /// Preempts its parked calls; returns whether none is left.
+    fn preempt(&mut self, now: Instant) -> bool {
+        let ended: Vec<_> = self.parked.iter().filter(|parked| parked.preempt(now)).cloned().collect();
+        ended.iter().for_each(|parked| self.subtract(Interactivity::Interactive, Some(parked), now));
         self.parked.is_empty()
     }
 }
@@ -163,15 +163,15 @@ impl Entry {
 mod tests {
     use tokio::time::{Duration, Instant};
     use toolway_wire::{
-        exchange::{AskId, Cause, Outcome, Question, Terms, pair},
+        exchange::{ServerRequestId, Cause, Outcome, ServerRequestDetails, ExchangeTimeouts, pair},
         json::Raw,
     };
 
-    use super::{GIVES_WAY, Parked};
+    use super::{PREEMPT_AFTER, ParkedCall};
 
-    fn question() -> Question {
-        Question {
-            id: AskId(1),
+    fn question() -> ServerRequestDetails {
+        ServerRequestDetails {
+            id: ServerRequestId(1),
             key: None,
             method: "elicitation/create".to_owned(),
             params: Some(Raw::empty_object()),
@@ -180,28 +180,28 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_that_waits_gives_way_after_a_while_and_is_told_why() {
-        let (exchange, feed) = pair(Terms::unbounded(), 8);
+    async fn parked_call_is_preempted_after_the_minimum_wait() {
+        let (exchange, feed) = pair(ExchangeTimeouts::unbounded(), 8);
         let begun = Instant::now();
-        let parked = Parked::new(exchange.call_off(), begun);
-        assert_eq!(parked.gives_way_at(), None, "its server works");
+        let parked = ParkedCall::new(exchange.cancel_handle(), begun);
+        assert_eq!(parked.preemptible_at(), None, "the server works on the call");
         let _answer = feed.ask(question());
-        assert_eq!(parked.gives_way_at(), Some(begun + GIVES_WAY));
-        assert!(parked.give_way(begun + Duration::from_secs(40)) && parked.has_left());
-        assert_eq!(parked.gave_way(), Some(Duration::from_secs(40)));
+        assert_eq!(parked.preemptible_at(), Some(begun + PREEMPT_AFTER));
+        assert!(parked.preempt(begun + Duration::from_secs(40)) && parked.is_released());
+        assert_eq!(parked.preempted_after(), Some(Duration::from_secs(40)));
     }
 
     #[tokio::test]
-    async fn one_that_its_server_has_ended_has_no_place_although_nobody_read_its_end() {
+    async fn call_ended_by_its_server_frees_its_connection_before_its_result_is_read() {
         for asked in [true, false] {
-            let (exchange, feed) = pair(Terms::unbounded(), 8);
+            let (exchange, feed) = pair(ExchangeTimeouts::unbounded(), 8);
             let begun = Instant::now();
-            let parked = Parked::new(exchange.call_off(), begun);
+            let parked = ParkedCall::new(exchange.cancel_handle(), begun);
             let answer = asked.then(|| feed.ask(question()));
             feed.end(Outcome::Answered(Raw::empty_object()));
-            assert_eq!(parked.gives_way_at(), Some(begun), "asked: {asked}");
-            assert!(parked.give_way(begun) && parked.has_left());
-            assert_eq!(parked.gave_way(), None, "it was not ended for anybody's sake");
+            assert_eq!(parked.preemptible_at(), Some(begun), "asked: {asked}");
+            assert!(parked.preempt(begun) && parked.is_released());
+            assert_eq!(parked.preempted_after(), None, "it was not preempted");
             assert!(matches!(exchange.outcome().await, Outcome::Answered(_)), "and its answer is still there");
             drop(answer);
         }

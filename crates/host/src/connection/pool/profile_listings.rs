@@ -1,8 +1,8 @@
-//! What a server lists to callers who have lines of their own, where that is not what everybody is listed.
+//! What a server lists to each capability profile, if it differs from the shared listing.
 //!
-//! A server may list more to a side that can be asked more. That is learnt once for each profile, on a line that nobody
-//! has called anything on yet, so that nothing of one caller's is in it; and kept as a difference, so that what changes
-//! for everybody changes there too. What a line lists after its server said that it changed is that line's alone.
+//! A server may list more to clients with more capabilities. The listing is discovered once per profile, on a connection
+//! without any call, so that it contains nothing specific to one caller. It is kept as a difference, so that changes of the
+//! shared listing apply to it too. A listing after an announced change belongs to that connection only.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -13,91 +13,91 @@ use std::{
 use super::key::CapabilityProfile;
 use crate::catalog::Listing;
 
-/// What is listed to each profile. There are two dozen of them at most.
+/// The known listing of each profile. There are at most two dozen profiles.
 #[derive(Debug, Default)]
-pub(super) struct Offering {
-    learnt: HashMap<CapabilityProfile, Learnt>,
-    /// When it was last tried to learn what a profile is listed.
-    tried: HashMap<CapabilityProfile, Instant>,
-    /// For whom somebody is about to.
-    trying: HashSet<CapabilityProfile>,
+pub(super) struct ProfileListings {
+    known: HashMap<CapabilityProfile, ProfileListing>,
+    /// When the listing of a profile was last requested.
+    attempted: HashMap<CapabilityProfile, Instant>,
+    /// Profiles with an attempt in progress.
+    in_progress: HashSet<CapabilityProfile>,
 }
 
-/// What a profile is listed, beside what everybody was at that moment.
+/// The listing of a profile, and the shared listing at the same time.
 #[derive(Debug)]
-struct Learnt {
-    theirs: Arc<Listing>,
-    beside: Arc<Listing>,
-    /// The same beside what everybody is listed now; none where there is no difference.
-    fitted: (Arc<Listing>, Option<Arc<Listing>>),
+struct ProfileListing {
+    own: Arc<Listing>,
+    shared: Arc<Listing>,
+    /// A shared listing, and the profile's listing merged with it; `None` if there is no difference.
+    merged: (Arc<Listing>, Option<Arc<Listing>>),
 }
 
-/// A server that could not be asked is asked again after this, by whoever lists then.
-const AGAIN: Duration = Duration::from_secs(60);
+/// The shortest time between two attempts for the same profile.
+const RETRY_AFTER: Duration = Duration::from_secs(60);
 
-impl Offering {
-    /// What a profile is listed where `base` is what everybody is; none where that is the same, or not known.
-    pub(super) fn to(&mut self, profile: CapabilityProfile, base: &Arc<Listing>) -> Option<Arc<Listing>> {
-        let learnt = self.learnt.get_mut(&profile)?;
-        if !Arc::ptr_eq(&learnt.fitted.0, base) {
-            learnt.fitted = (Arc::clone(base), learnt.fit(base));
+impl ProfileListings {
+    /// The listing of a profile; `None` if it equals `base`, the shared listing, or is not known.
+    pub(super) fn get(&mut self, profile: CapabilityProfile, base: &Arc<Listing>) -> Option<Arc<Listing>> {
+        let known = self.known.get_mut(&profile)?;
+        if !Arc::ptr_eq(&known.merged.0, base) {
+            known.merged = (Arc::clone(base), known.merge(base));
         }
-        learnt.fitted.1.clone()
+        known.merged.1.clone()
     }
 
     pub(super) fn knows(&self, profile: CapabilityProfile) -> bool {
-        self.learnt.contains_key(&profile)
+        self.known.contains_key(&profile)
     }
 
-    /// Whether it is worth waiting for more to be known.
-    pub(super) fn may_come(&self, profile: CapabilityProfile, now: Instant) -> bool {
-        let rests = self.tried.get(&profile).is_some_and(|tried| now < *tried + AGAIN);
-        !self.knows(profile) && (!rests || self.is_trying(profile))
+    /// Whether an attempt is in progress or permitted now.
+    pub(super) fn may_discover(&self, profile: CapabilityProfile, now: Instant) -> bool {
+        let recent = self.attempted.get(&profile).is_some_and(|attempted| now < *attempted + RETRY_AFTER);
+        !self.knows(profile) && (!recent || self.has_attempt(profile))
     }
 
-    pub(super) fn is_trying(&self, profile: CapabilityProfile) -> bool {
-        self.trying.contains(&profile)
+    pub(super) fn has_attempt(&self, profile: CapabilityProfile) -> bool {
+        self.in_progress.contains(&profile)
     }
 
-    /// Whether whoever asks is to find out; then they say when they are [done](Self::tried).
-    pub(super) fn try_now(&mut self, profile: CapabilityProfile, now: Instant) -> bool {
-        let tries = self.may_come(profile, now) && self.trying.insert(profile);
-        if tries {
-            self.tried.insert(profile, now);
+    /// Begins an attempt, to be ended by [`Self::end_attempt`]; `false` if none is permitted now.
+    pub(super) fn begin_attempt(&mut self, profile: CapabilityProfile, now: Instant) -> bool {
+        let begins = self.may_discover(profile, now) && self.in_progress.insert(profile);
+        if begins {
+            self.attempted.insert(profile, now);
         }
-        tries
+        begins
     }
 
-    /// Whoever tried has done what they could.
-    pub(super) fn tried(&mut self, profile: CapabilityProfile) {
-        self.trying.remove(&profile);
+    /// Ends an attempt.
+    pub(super) fn end_attempt(&mut self, profile: CapabilityProfile) {
+        self.in_progress.remove(&profile);
     }
 
-    /// This is what a profile is listed; whether that is another list than everybody's.
-    pub(super) fn learn(&mut self, profile: CapabilityProfile, theirs: Listing, beside: &Arc<Listing>) -> bool {
-        let mut learnt =
-            Learnt { theirs: Arc::new(theirs), fitted: (Arc::clone(beside), None), beside: Arc::clone(beside) };
-        learnt.fitted.1 = learnt.fit(beside);
-        let differs = learnt.fitted.1.is_some();
-        self.learnt.insert(profile, learnt);
+    /// Stores the listing of a profile; returns whether it differs from the shared one.
+    pub(super) fn insert(&mut self, profile: CapabilityProfile, own: Listing, shared: &Arc<Listing>) -> bool {
+        let mut known =
+            ProfileListing { own: Arc::new(own), merged: (Arc::clone(shared), None), shared: Arc::clone(shared) };
+        known.merged.1 = known.merge(shared);
+        let differs = known.merged.1.is_some();
+        self.known.insert(profile, known);
         differs
     }
 
-    /// The server that comes next may be another one.
+    /// Forgets everything: after a reconnect the server may be a different one.
     pub(super) fn forget(&mut self) {
         *self = Self::default();
     }
 }
 
-impl Learnt {
-    fn fit(&self, base: &Arc<Listing>) -> Option<Arc<Listing>> {
-        if self.theirs.lists_the_same(&self.beside) {
+impl ProfileListing {
+    fn merge(&self, base: &Arc<Listing>) -> Option<Arc<Listing>> {
+        if self.own.lists_the_same(&self.shared) {
             return None;
         }
-        if self.beside.lists_the_same(base) {
-            return Some(Arc::clone(&self.theirs));
+        if self.shared.lists_the_same(base) {
+            return Some(Arc::clone(&self.own));
         }
-        Some(Arc::new(base.differing_as(&self.theirs, &self.beside)))
+        Some(Arc::new(base.differing_as(&self.own, &self.shared)))
     }
 }
 
@@ -111,16 +111,16 @@ mod tests {
         message::item::{Item, Tool},
     };
 
-    use super::{AGAIN, Offering};
+    use super::{RETRY_AFTER, ProfileListings};
     use crate::{
-        catalog::{Listing, entry::Listed},
-        connection::lines::CapabilityProfile,
+        catalog::{Listing, entry::ListedItem},
+        connection::pool::CapabilityProfile,
     };
 
     const FORMS: CapabilityProfile = CapabilityProfile { forms: true, ..CapabilityProfile::NOTHING };
 
     fn listing(tools: &[&str]) -> Listing {
-        let tool = |name: &&str| Listed::new(Tool::view(&Raw::of(&json!({ "name": name }))).unwrap());
+        let tool = |name: &&str| ListedItem::new(Tool::view(&Raw::of(&json!({ "name": name }))).unwrap());
         Listing { tools: tools.iter().map(tool).collect(), ..Listing::empty() }
     }
 
@@ -129,38 +129,38 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_is_listed_its_own_beside_what_changes_for_everybody() {
-        let mut offering = Offering::default();
-        let beside = Arc::new(listing(&["echo", "plain"]));
-        assert!(offering.learn(FORMS, listing(&["ask", "echo"]), &beside));
-        assert_eq!(names(&offering.to(FORMS, &beside).unwrap()), ["ask", "echo"]);
+    fn profile_listing_follows_changes_of_the_shared_listing() {
+        let mut listings = ProfileListings::default();
+        let shared = Arc::new(listing(&["echo", "plain"]));
+        assert!(listings.insert(FORMS, listing(&["ask", "echo"]), &shared));
+        assert_eq!(names(&listings.get(FORMS, &shared).unwrap()), ["ask", "echo"]);
         let changed = Arc::new(listing(&["new", "echo", "plain"]));
-        assert_eq!(names(&offering.to(FORMS, &changed).unwrap()), ["new", "echo", "ask"]);
-        assert!(offering.to(CapabilityProfile::NOTHING, &changed).is_none());
+        assert_eq!(names(&listings.get(FORMS, &changed).unwrap()), ["new", "echo", "ask"]);
+        assert!(listings.get(CapabilityProfile::NOTHING, &changed).is_none());
     }
 
     #[test]
-    fn where_there_is_no_difference_there_is_no_list_of_its_own() {
-        let mut offering = Offering::default();
-        let beside = Arc::new(listing(&["echo"]));
-        assert!(!offering.learn(FORMS, listing(&["echo"]), &beside));
-        assert!(offering.knows(FORMS));
-        assert!(offering.to(FORMS, &Arc::new(listing(&["other"]))).is_none());
+    fn equal_listing_is_not_kept_for_a_profile() {
+        let mut listings = ProfileListings::default();
+        let shared = Arc::new(listing(&["echo"]));
+        assert!(!listings.insert(FORMS, listing(&["echo"]), &shared));
+        assert!(listings.knows(FORMS));
+        assert!(listings.get(FORMS, &Arc::new(listing(&["other"]))).is_none());
     }
 
     #[test]
-    fn it_is_tried_once_in_a_while_and_not_again_when_it_is_known() {
-        let (mut offering, now) = (Offering::default(), Instant::now());
-        assert!(offering.try_now(FORMS, now));
-        assert!(!offering.try_now(FORMS, now), "somebody is about to");
-        assert!(offering.may_come(FORMS, now), "which is worth waiting for");
-        offering.tried(FORMS);
-        assert!(!offering.may_come(FORMS, now) && !offering.try_now(FORMS, now));
-        assert!(offering.try_now(FORMS, now + AGAIN));
-        offering.tried(FORMS);
-        offering.learn(FORMS, listing(&[]), &Arc::new(listing(&[])));
-        assert!(!offering.try_now(FORMS, now + 3 * AGAIN));
-        offering.forget();
-        assert!(offering.try_now(FORMS, now + 3 * AGAIN));
+    fn attempts_are_throttled_and_stop_once_the_listing_is_known() {
+        let (mut listings, now) = (ProfileListings::default(), Instant::now());
+        assert!(listings.begin_attempt(FORMS, now));
+        assert!(!listings.begin_attempt(FORMS, now), "an attempt is in progress");
+        assert!(listings.may_discover(FORMS, now), "the attempt is worth waiting for");
+        listings.end_attempt(FORMS);
+        assert!(!listings.may_discover(FORMS, now) && !listings.begin_attempt(FORMS, now));
+        assert!(listings.begin_attempt(FORMS, now + RETRY_AFTER));
+        listings.end_attempt(FORMS);
+        listings.insert(FORMS, listing(&[]), &Arc::new(listing(&[])));
+        assert!(!listings.begin_attempt(FORMS, now + 3 * RETRY_AFTER));
+        listings.forget();
+        assert!(listings.begin_attempt(FORMS, now + 3 * RETRY_AFTER));
     }
 }

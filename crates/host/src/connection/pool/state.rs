@@ -1,4 +1,4 @@
-//! The lines of one server there are, and which of them a request takes. Decides; nothing here dials or waits.
+//! The connections in a pool, and which of them a request uses. Decides only; nothing here dials or waits.
 
 use std::sync::{Arc, atomic::AtomicUsize};
 
@@ -7,289 +7,289 @@ use toolway_wire::up::Peer;
 
 use super::{
     Caller,
-    key::LineKey,
-    line::{Line, Queue},
-    parked::Parked,
-    tasks::KeptTasks,
-    trouble::Trouble,
+    key::CallerConnectionKey,
+    caller_connection::{CallerConnection, Queue},
+    parked::ParkedCall,
+    tasks::TaskOwners,
+    dial_backoff::DialBackoff,
 };
 
-/// Lines of one key: as many calls of it can wait for an answer while others go on.
+/// Connections per key: this many calls can wait for an answer at the same time.
 pub(super) const PER_KEY: usize = 4;
-/// Lines of one caller to one server: sessions and profiles are a stranger's to choose.
+/// Connections per caller and server: clients choose their sessions and capabilities freely.
 const PER_CALLER: usize = 16;
-/// Lines to one server in all.
+/// Caller connections per server.
 const PER_SERVER: usize = 64;
-/// A line is kept no longer than this for a task that nobody asks about.
-const TASK_LASTS: Duration = Duration::from_secs(3_600);
-/// How long the server of a caller that is gone is given to hear what was called off.
-const TO_HEAR: Duration = Duration::from_millis(250);
-/// A line that stood so long was a good one.
+/// The longest time an unused connection is kept for a task.
+const TASK_KEPT: Duration = Duration::from_secs(3_600);
+/// How long the connection of a removed caller stays open, so that cancellations reach the server.
+const CANCEL_DELAY: Duration = Duration::from_millis(250);
+/// After being connected this long, a loss does not count as a failure.
 const STABLE: Duration = Duration::from_secs(10);
 
-/// The lines there are.
+/// The connections in a pool.
 #[derive(Debug)]
-pub(super) struct Pool {
-    /// Whether there may be any: while the server is connected.
+pub(super) struct PoolState {
+    /// Whether connections may be created: only while the server is connected.
     pub(super) open: bool,
-    /// Oldest first: what a server keeps in a session, it keeps in the first.
-    pub(super) lines: Vec<Entry>,
-    pub(super) trouble: Trouble,
-    /// Whose task is whose, and on which line.
-    pub(super) tasks: KeptTasks,
-    /// Items of the lists that lines have of their own.
+    /// Oldest first, so that a caller keeps using the session it began with.
+    pub(super) entries: Vec<PoolEntry>,
+    pub(super) dial_backoff: DialBackoff,
+    /// The caller and the connection of each task.
+    pub(super) tasks: TaskOwners,
+    /// Number of items in all [`CallerListing`](super::caller_connection::CallerListing)s.
     items: Arc<AtomicUsize>,
-    /// Those whose place was taken; the supervisor closes them.
-    pub(super) given_up: Vec<Arc<Line>>,
-    /// Those whose caller is gone, and until when they are kept.
-    leaving: Vec<(Instant, Arc<Line>)>,
+    /// Evicted connections, to be closed by the supervisor.
+    pub(super) evicted: Vec<Arc<CallerConnection>>,
+    /// Connections of removed callers, and until when they stay open.
+    leaving: Vec<(Instant, Arc<CallerConnection>)>,
 }
 
-/// A line and who is on it.
+/// A connection and the calls on it.
 #[derive(Debug)]
-pub(super) struct Entry {
-    pub(super) line: Arc<Line>,
+pub(super) struct PoolEntry {
+    pub(super) connection: Arc<CallerConnection>,
     pub(super) calls: usize,
-    /// Of them, those during which the server may ask something.
+    /// Calls during which the server may send requests.
     pub(super) interactive: usize,
-    /// Of those, the ones that it has asked about.
-    pub(super) parked: Vec<Arc<Parked>>,
-    pub(super) last: Instant,
-    /// It keeps a task at least until then.
-    until: Option<Instant>,
+    /// Interactive calls that wait for an answer.
+    pub(super) parked: Vec<Arc<ParkedCall>>,
+    pub(super) last_use: Instant,
+    /// Kept at least until then, because of a task.
+    keep_until: Option<Instant>,
 }
 
-/// What a request needs of a line.
+/// Whether the server may send requests during a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Need {
-    /// Only to be carried.
-    Carried,
-    /// To be the one that is asked.
-    Askable,
+pub(crate) enum Interactivity {
+    /// The server sends no requests during the call.
+    NonInteractive,
+    /// The server may send requests during the call.
+    Interactive,
 }
 
-/// What is known of the server.
+/// How many interactive calls a server may receive at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Manners {
-    /// It has not been seen to ask while several calls were under way.
-    Unknown,
-    /// It has: nobody can say which call it means, so there is only one at a time.
-    Asks,
+pub(super) enum Concurrency {
+    /// Any number: no ambiguous server request was seen.
+    Parallel,
+    /// One: a server request could not be attributed to one of several calls.
+    OneAtATime,
 }
 
-/// Whether a request waited already.
+/// Whether a request is new or at the front of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
-    JustCame,
-    Waited,
+pub(super) enum Arrival {
+    New,
+    Queued,
 }
 
-/// What a request does.
+/// The connection selected for a request.
 #[derive(Debug)]
-pub(super) enum Pick {
-    /// It has a seat on this line.
-    Seat(Arc<Line>),
-    /// It waits until somebody leaves.
+pub(super) enum Selection {
+    /// Use this connection.
+    Use(Arc<CallerConnection>),
+    /// Wait in this queue.
     Wait(Arc<Queue>),
-    /// There are too many lines already, and all are in use.
+    /// The limit of connections is reached, and all are in use: the limit and its scope.
     Full(usize, &'static str),
-    /// There is no server to have a line to.
+    /// The server is not connected.
     Closed,
 }
 
-impl Pool {
+impl PoolState {
     pub(super) fn new(seed: u64) -> Self {
         Self {
             open: false,
-            lines: Vec::new(),
-            trouble: Trouble::seeded(seed),
-            tasks: KeptTasks::default(),
+            entries: Vec::new(),
+            dial_backoff: DialBackoff::seeded(seed),
+            tasks: TaskOwners::default(),
             items: Arc::default(),
-            given_up: Vec::new(),
+            evicted: Vec::new(),
             leaving: Vec::new(),
         }
     }
 
-    /// A task goes on on this line.
-    pub(super) fn keep_task(&mut self, task: String, lasts: Option<Duration>, line: &Arc<Line>, now: Instant) {
-        let until = now + lasts.unwrap_or(TASK_LASTS).min(TASK_LASTS);
-        let Some(entry) = self.entry(line) else { return };
-        entry.until = entry.until.max(Some(until));
-        self.tasks.keep(task, line, now);
+    /// Records a task on this connection.
+    pub(super) fn keep_task(&mut self, task: String, ttl: Option<Duration>, connection: &Arc<CallerConnection>, now: Instant) {
+        let until = now + ttl.unwrap_or(TASK_KEPT).min(TASK_KEPT);
+        let Some(entry) = self.entry(connection) else { return };
+        entry.keep_until = entry.keep_until.max(Some(until));
+        self.tasks.keep(task, connection, now);
     }
 
-    /// A seat on the line that keeps this task, where the caller has one.
-    pub(super) fn seat_at_task(&mut self, task: &str, key: &LineKey, need: Need) -> Option<Arc<Line>> {
-        let kept = self.tasks.line(task, &key.caller)?;
+    /// Uses the connection that keeps this task, if it belongs to the caller.
+    pub(super) fn use_for_task(&mut self, task: &str, key: &CallerConnectionKey, need: Interactivity) -> Option<Arc<CallerConnection>> {
+        let kept = self.tasks.connection(task, &key.caller)?;
         if !self.open || kept.key.session != key.session || kept.is_gone() || self.entry(&kept).is_none() {
             return None;
         }
-        self.seat(&kept, need);
+        self.use_connection(&kept, need);
         Some(kept)
     }
 
-    /// Finds a seat, on a line that is there or a new one.
-    pub(super) fn pick(&mut self, key: &LineKey, need: Need, manners: Manners, turn: Turn, now: Instant) -> Pick {
+    /// Selects an existing connection or creates one.
+    pub(super) fn select(&mut self, key: &CallerConnectionKey, need: Interactivity, concurrency: Concurrency, arrival: Arrival, now: Instant) -> Selection {
         if !self.open {
-            return Pick::Closed;
+            return Selection::Closed;
         }
         self.prune(now);
-        let own = self.lines.iter().filter(|entry| entry.line.key == *key);
-        let in_line = own.clone().map(|entry| &entry.line.queue).find(|queue| 0 < queue.waiting());
-        if let (Need::Askable, Turn::JustCame, Some(queue)) = (need, turn, in_line) {
-            return Pick::Wait(Arc::clone(queue));
+        let own = self.entries.iter().filter(|entry| entry.connection.key == *key);
+        let queued = own.clone().map(|entry| &entry.connection.queue).find(|queue| 0 < queue.waiting());
+        if let (Interactivity::Interactive, Arrival::New, Some(queue)) = (need, arrival, queued) {
+            return Selection::Wait(Arc::clone(queue));
         }
-        let found = own.clone().find(|entry| entry.is_free(need, manners)).map(|entry| Arc::clone(&entry.line));
-        if let Some(line) = found {
-            return self.seat(&line, need);
+        let found = own.clone().find(|entry| entry.is_free(need, concurrency)).map(|entry| Arc::clone(&entry.connection));
+        if let Some(connection) = found {
+            return self.use_connection(&connection, need);
         }
-        let queue = own.clone().next().map(|entry| Arc::clone(&entry.line.queue));
-        let runs = manners == Manners::Asks && own.clone().any(Entry::runs);
+        let queue = own.clone().next().map(|entry| Arc::clone(&entry.connection.queue));
+        let busy = concurrency == Concurrency::OneAtATime && own.clone().any(PoolEntry::has_running);
         match queue {
-            Some(queue) if runs || PER_KEY <= own.count() => Pick::Wait(queue),
-            queue => self.begin(key, queue.unwrap_or_default(), need, now),
+            Some(queue) if busy || PER_KEY <= own.count() => Selection::Wait(queue),
+            queue => self.create(key, queue.unwrap_or_default(), need, now),
         }
     }
 
-    fn seat(&mut self, line: &Arc<Line>, need: Need) -> Pick {
-        if let Some(entry) = self.entry(line) {
+    fn use_connection(&mut self, connection: &Arc<CallerConnection>, need: Interactivity) -> Selection {
+        if let Some(entry) = self.entry(connection) {
             entry.calls += 1;
-            entry.interactive += usize::from(need == Need::Askable);
+            entry.interactive += usize::from(need == Interactivity::Interactive);
         }
-        Pick::Seat(Arc::clone(line))
+        Selection::Use(Arc::clone(connection))
     }
 
-    fn begin(&mut self, key: &LineKey, queue: Arc<Queue>, need: Need, now: Instant) -> Pick {
-        let of_caller = |entry: &Entry| entry.line.key.caller == key.caller;
+    fn create(&mut self, key: &CallerConnectionKey, queue: Arc<Queue>, need: Interactivity, now: Instant) -> Selection {
+        let of_caller = |entry: &PoolEntry| entry.connection.key.caller == key.caller;
         let of_this = |caller: &Caller| *caller == key.caller;
-        let own = self.lines.iter().filter(|entry| of_caller(entry)).count();
-        if PER_CALLER <= own && !self.evict(of_caller) && !self.give_up(of_this, now) {
-            return Pick::Full(PER_CALLER, "on connections of this caller");
+        let own = self.entries.iter().filter(|entry| of_caller(entry)).count();
+        if PER_CALLER <= own && !self.evict_idle(of_caller) && !self.evict_parked(of_this, now) {
+            return Selection::Full(PER_CALLER, "on connections of this caller");
         }
-        if PER_SERVER <= self.lines.len() && !self.evict(|_| true) && !self.give_up(|_| true, now) {
-            return Pick::Full(PER_SERVER, "on connections of all callers");
+        if PER_SERVER <= self.entries.len() && !self.evict_idle(|_| true) && !self.evict_parked(|_| true, now) {
+            return Selection::Full(PER_SERVER, "on connections of all callers");
         }
-        let line = Arc::new(Line::new(key.clone(), queue, &self.items));
-        self.lines.push(Entry {
-            line: Arc::clone(&line),
+        let connection = Arc::new(CallerConnection::new(key.clone(), queue, &self.items));
+        self.entries.push(PoolEntry {
+            connection: Arc::clone(&connection),
             calls: 0,
             interactive: 0,
             parked: Vec::new(),
-            last: now,
-            until: None,
+            last_use: now,
+            keep_until: None,
         });
-        self.seat(&line, need)
+        self.use_connection(&connection, need)
     }
 
-    /// Ends the one that was idle for the longest; whether there was one.
-    fn evict(&mut self, such: impl Fn(&Entry) -> bool) -> bool {
-        let idle = self.lines.iter().filter(|entry| entry.calls == 0 && such(entry));
-        let Some(oldest) = idle.min_by_key(|entry| entry.last).map(|entry| Arc::clone(&entry.line)) else {
+    /// Removes the connection that was idle for the longest; `false` if none is idle.
+    fn evict_idle(&mut self, matches: impl Fn(&PoolEntry) -> bool) -> bool {
+        let idle = self.entries.iter().filter(|entry| entry.calls == 0 && matches(entry));
+        let Some(oldest) = idle.min_by_key(|entry| entry.last_use).map(|entry| Arc::clone(&entry.connection)) else {
             return false;
         };
-        self.end(&oldest);
+        self.remove(&oldest);
         true
     }
 
-    pub(super) fn entry(&mut self, line: &Arc<Line>) -> Option<&mut Entry> {
-        self.lines.iter_mut().find(|entry| Arc::ptr_eq(&entry.line, line))
+    pub(super) fn entry(&mut self, connection: &Arc<CallerConnection>) -> Option<&mut PoolEntry> {
+        self.entries.iter_mut().find(|entry| Arc::ptr_eq(&entry.connection, connection))
     }
 
-    /// Nobody is given a seat on it any more; it ends with the last call that is on it.
-    pub(super) fn end(&mut self, line: &Arc<Line>) {
-        self.lines.retain(|entry| !Arc::ptr_eq(&entry.line, line));
-        line.ended.cancel();
+    /// Removes a connection; it closes with the last of its calls.
+    pub(super) fn remove(&mut self, connection: &Arc<CallerConnection>) {
+        self.entries.retain(|entry| !Arc::ptr_eq(&entry.connection, connection));
+        connection.ended.cancel();
     }
 
-    /// The same for a line whose caller is gone; it lasts for a moment.
-    pub(super) fn let_go(&mut self, line: &Arc<Line>, now: Instant) {
-        self.end(line);
-        self.leaving.push((now + TO_HEAR, Arc::clone(line)));
+    /// Removes the connection of a removed caller, and keeps it open for a moment.
+    pub(super) fn remove_soon(&mut self, connection: &Arc<CallerConnection>, now: Instant) {
+        self.remove(connection);
+        self.leaving.push((now + CANCEL_DELAY, Arc::clone(connection)));
     }
 
-    /// Ends those that nobody has used for so long.
-    pub(super) fn reap(&mut self, idle: Duration, now: Instant) {
+    /// Removes the connections that were idle for this long.
+    pub(super) fn expire_idle(&mut self, idle: Duration, now: Instant) {
         self.leaving.retain(|(until, _)| now < *until);
         self.prune(now);
-        let (kept, over) =
-            std::mem::take(&mut self.lines).into_iter().partition(|entry| now < entry.over_at(idle, now));
-        self.lines = kept;
-        over.iter().for_each(|entry: &Entry| entry.line.ended.cancel());
+        let (kept, expired) =
+            std::mem::take(&mut self.entries).into_iter().partition(|entry| now < entry.expires_at(idle, now));
+        self.entries = kept;
+        expired.iter().for_each(|entry: &PoolEntry| entry.connection.ended.cancel());
     }
 
-    /// When the next one may have been idle for so long.
+    /// When the next connection may expire.
     pub(super) fn due(&self, idle: Duration, now: Instant) -> Option<Instant> {
         let leaving = self.leaving.iter().map(|(until, _)| *until);
-        self.lines.iter().map(|entry| entry.over_at(idle, now)).chain(leaving).min()
+        self.entries.iter().map(|entry| entry.expires_at(idle, now)).chain(leaving).min()
     }
 
-    /// Ends all of them, until the server is connected again; gives what has to be closed.
+    /// Removes all connections until the server is connected again; returns the peers to close.
     pub(super) fn close(&mut self) -> Vec<Peer> {
         self.open = false;
-        self.tasks.forget_base();
+        self.tasks.forget_shared();
         let leaving = std::mem::take(&mut self.leaving);
-        let lines: Vec<_> = std::mem::take(&mut self.lines).into_iter().map(|entry| entry.line).collect();
-        lines
+        let connections: Vec<_> = std::mem::take(&mut self.entries).into_iter().map(|entry| entry.connection).collect();
+        connections
             .iter()
-            .chain(&std::mem::take(&mut self.given_up))
-            .chain(leaving.iter().map(|(_, line)| line))
-            .filter_map(|line| {
-                line.ended.cancel();
-                line.queue.moved.notify_waiters();
-                line.peer().cloned()
+            .chain(&std::mem::take(&mut self.evicted))
+            .chain(leaving.iter().map(|(_, connection)| connection))
+            .filter_map(|connection| {
+                connection.ended.cancel();
+                connection.queue.moved.notify_waiters();
+                connection.peer().cloned()
             })
             .collect()
     }
 
-    /// Leaves out what has gone by itself. A server that does not stay is not started again and again.
+    /// Removes lost connections. Those lost early count as failures, which delay the next dial.
     fn prune(&mut self, now: Instant) {
-        if !self.lines.iter().any(|entry| entry.line.is_gone()) {
+        if !self.entries.iter().any(|entry| entry.connection.is_gone()) {
             return;
         }
-        let (gone, kept): (Vec<Entry>, Vec<Entry>) =
-            std::mem::take(&mut self.lines).into_iter().partition(|entry| entry.line.is_gone());
-        self.lines = kept;
+        let (gone, kept): (Vec<PoolEntry>, Vec<PoolEntry>) =
+            std::mem::take(&mut self.entries).into_iter().partition(|entry| entry.connection.is_gone());
+        self.entries = kept;
         for entry in gone {
-            match entry.line.stood(now) {
-                Some(stood) if stood < STABLE => self.trouble.fail(entry.line.why_gone(), now),
-                _ => self.trouble.succeed(),
+            match entry.connection.connected_for(now) {
+                Some(time) if time < STABLE => self.dial_backoff.fail(entry.connection.loss_reason(), now),
+                _ => self.dial_backoff.succeed(),
             }
         }
     }
 }
 
-impl Entry {
-    /// When it will have been idle for so long, as far as can be said now.
-    fn over_at(&self, idle: Duration, now: Instant) -> Instant {
-        let over = if self.calls == 0 { self.last + idle } else { now + idle };
-        self.until.map_or(over, |until| over.max(until))
+impl PoolEntry {
+    /// When it expires, if it is not used again.
+    fn expires_at(&self, idle: Duration, now: Instant) -> Instant {
+        let expiry = if self.calls == 0 { self.last_use + idle } else { now + idle };
+        self.keep_until.map_or(expiry, |until| expiry.max(until))
     }
 
-    fn is_free(&self, need: Need, manners: Manners) -> bool {
-        match (need, manners) {
-            (Need::Carried, _) => true,
-            (Need::Askable, Manners::Asks) => self.interactive == 0,
-            // Whoever waits for an answer would be mistaken for the one who is asked next.
-            (Need::Askable, Manners::Unknown) => self.parked.is_empty(),
+    fn is_free(&self, need: Interactivity, concurrency: Concurrency) -> bool {
+        match (need, concurrency) {
+            (Interactivity::NonInteractive, _) => true,
+            (Interactivity::Interactive, Concurrency::OneAtATime) => self.interactive == 0,
+            // The next server request could not be told from that of the waiting call.
+            (Interactivity::Interactive, Concurrency::Parallel) => self.parked.is_empty(),
         }
     }
 
-    /// Whether it will be free when a call goes on that nobody has to answer anything about.
-    pub(super) fn runs(&self) -> bool {
+    /// Whether an interactive call runs on it that does not wait for an answer.
+    pub(super) fn has_running(&self) -> bool {
         self.parked.len() < self.interactive
     }
 
-    /// A call has ended; the place of one that waited may be somebody else's already.
-    pub(super) fn leave(&mut self, need: Need, parked: Option<&Arc<Parked>>, now: Instant) {
-        if parked.is_none_or(|parked| !parked.has_left()) {
-            self.without(need, parked, now);
+    /// A call has ended; if it was preempted, it was subtracted before.
+    pub(super) fn release(&mut self, need: Interactivity, parked: Option<&Arc<ParkedCall>>, now: Instant) {
+        if parked.is_none_or(|parked| !parked.is_released()) {
+            self.subtract(need, parked, now);
         }
     }
 
-    pub(super) fn without(&mut self, need: Need, parked: Option<&Arc<Parked>>, now: Instant) {
+    pub(super) fn subtract(&mut self, need: Interactivity, parked: Option<&Arc<ParkedCall>>, now: Instant) {
         self.calls -= 1;
-        self.interactive -= usize::from(need == Need::Askable);
+        self.interactive -= usize::from(need == Interactivity::Interactive);
         self.parked.retain(|other| !parked.is_some_and(|parked| Arc::ptr_eq(other, parked)));
-        self.last = now;
+        self.last_use = now;
     }
 }

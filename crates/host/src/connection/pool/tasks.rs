@@ -1,7 +1,7 @@
-//! Which caller began which task, and where it goes on: on a line of that caller, or on the connection that all share.
+//! The caller and the connection of each task: a connection of that caller, or the shared one.
 //!
-//! A server that is reached with one credential for all may list the tasks of all; what is known here tells them apart.
-//! Callers do not push each other's out: each has a share, and where all are too many, whoever has the most gives way.
+//! A server that sees one credential for all callers may list the tasks of all; this record tells them apart. Callers do
+//! not displace each other's tasks: each has a limit, and beyond the common limit the caller with the most tasks loses one.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -10,101 +10,101 @@ use std::{
 
 use tokio::time::{Duration, Instant};
 
-use super::{Caller, line::Line};
+use super::{Caller, caller_connection::CallerConnection};
 
-/// The tasks of one server whose callers are known, oldest first.
+/// The known tasks of one server, oldest first.
 #[derive(Debug, Default)]
-pub(super) struct KeptTasks {
-    tasks: VecDeque<Kept>,
+pub(super) struct TaskOwners {
+    tasks: VecDeque<OwnedTask>,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct OwnedTask {
     task: String,
     caller: Caller,
-    at: At,
+    at: TaskLocation,
 }
 
-/// Where a task goes on.
+/// The connection of a task.
 #[derive(Debug)]
-enum At {
-    /// On the connection that all share, as far as is known until then.
-    Base(Instant),
-    /// In the session of a line.
-    Line(Weak<Line>),
+enum TaskLocation {
+    /// The shared connection; the task is kept until this time.
+    Shared(Instant),
+    /// A connection of the caller.
+    Caller(Weak<CallerConnection>),
 }
 
-/// Tasks of one server in all.
-const MOST: usize = 1_024;
-/// Of them, those of one caller; its oldest give way.
+/// Tasks per server.
+const MAX_TASKS: usize = 1_024;
+/// Tasks per caller; beyond it the oldest is dropped.
 const PER_CALLER: usize = 256;
-/// Nobody keeps a task for longer.
-const LONGEST: Duration = Duration::from_secs(24 * 3_600);
+/// The longest time a task is kept.
+const MAX_TTL: Duration = Duration::from_secs(24 * 3_600);
 
-impl KeptTasks {
-    /// A task goes on on this line.
-    pub(super) fn keep(&mut self, task: String, line: &Arc<Line>, now: Instant) {
-        self.push(Kept { task, caller: line.key.caller.clone(), at: At::Line(Arc::downgrade(line)) }, now);
+impl TaskOwners {
+    /// Records a task on a caller connection.
+    pub(super) fn keep(&mut self, task: String, connection: &Arc<CallerConnection>, now: Instant) {
+        self.push(OwnedTask { task, caller: connection.key.caller.clone(), at: TaskLocation::Caller(Arc::downgrade(connection)) }, now);
     }
 
-    /// A task goes on on the connection that all share.
-    pub(super) fn keep_on_base(&mut self, task: String, lasts: Option<Duration>, caller: &Caller, now: Instant) {
-        // A name that is given away anew is not who had it before.
-        self.tasks.retain(|kept| kept.task != task || matches!(kept.at, At::Line(_)));
-        let until = now + lasts.unwrap_or(LONGEST).min(LONGEST);
-        self.push(Kept { task, caller: caller.clone(), at: At::Base(until) }, now);
+    /// Records a task on the shared connection.
+    pub(super) fn keep_shared(&mut self, task: String, ttl: Option<Duration>, caller: &Caller, now: Instant) {
+        // A server may reuse a task id for another caller.
+        self.tasks.retain(|kept| kept.task != task || matches!(kept.at, TaskLocation::Caller(_)));
+        let until = now + ttl.unwrap_or(MAX_TTL).min(MAX_TTL);
+        self.push(OwnedTask { task, caller: caller.clone(), at: TaskLocation::Shared(until) }, now);
     }
 
-    /// The connection that all share has ended: the next one may give the same names to others.
-    pub(super) fn forget_base(&mut self) {
-        self.tasks.retain(|kept| matches!(kept.at, At::Line(_)));
+    /// The shared connection ended: the next one may reuse the task ids.
+    pub(super) fn forget_shared(&mut self) {
+        self.tasks.retain(|kept| matches!(kept.at, TaskLocation::Caller(_)));
     }
 
-    /// A caller is gone: whoever has its name later is somebody else.
+    /// Forgets a removed caller: a later caller of the same name is another one.
     pub(super) fn forget(&mut self, caller: &Caller) {
         self.tasks.retain(|kept| kept.caller != *caller);
     }
 
-    /// Whether a caller began this task, or any, and it goes on.
+    /// Whether a caller has this task, or any if `None`, in progress.
     pub(super) fn has(&self, caller: &Caller, task: Option<&str>, now: Instant) -> bool {
-        let such = |kept: &Kept| kept.caller == *caller && task.is_none_or(|task| kept.task == task);
-        self.tasks.iter().any(|kept| such(kept) && kept.goes_on(now))
+        let matches = |kept: &OwnedTask| kept.caller == *caller && task.is_none_or(|task| kept.task == task);
+        self.tasks.iter().any(|kept| matches(kept) && kept.is_current(now))
     }
 
-    /// The line on which a caller's task goes on.
-    pub(super) fn line(&self, task: &str, caller: &Caller) -> Option<Arc<Line>> {
-        let such = |kept: &&Kept| kept.task == task && kept.caller == *caller;
-        self.tasks.iter().filter(such).find_map(|kept| match &kept.at {
-            At::Line(line) => line.upgrade(),
-            At::Base(_) => None,
+    /// The connection of a caller's task.
+    pub(super) fn connection(&self, task: &str, caller: &Caller) -> Option<Arc<CallerConnection>> {
+        let matches = |kept: &&OwnedTask| kept.task == task && kept.caller == *caller;
+        self.tasks.iter().filter(matches).find_map(|kept| match &kept.at {
+            TaskLocation::Caller(connection) => connection.upgrade(),
+            TaskLocation::Shared(_) => None,
         })
     }
 
-    fn push(&mut self, kept: Kept, now: Instant) {
-        self.tasks.retain(|kept| kept.goes_on(now));
-        if let Some(gives_way) = self.who_gives_way(&kept.caller) {
-            let oldest = self.tasks.iter().position(|known| known.caller == gives_way);
+    fn push(&mut self, kept: OwnedTask, now: Instant) {
+        self.tasks.retain(|kept| kept.is_current(now));
+        if let Some(over_limit) = self.caller_over_limit(&kept.caller) {
+            let oldest = self.tasks.iter().position(|known| known.caller == over_limit);
             oldest.and_then(|oldest| self.tasks.remove(oldest));
         }
         self.tasks.push_back(kept);
     }
 
-    fn who_gives_way(&self, caller: &Caller) -> Option<Caller> {
+    fn caller_over_limit(&self, caller: &Caller) -> Option<Caller> {
         let mut counts: HashMap<&Caller, usize> = HashMap::new();
         self.tasks.iter().for_each(|kept| *counts.entry(&kept.caller).or_default() += 1);
         if counts.get(caller).is_some_and(|own| PER_CALLER <= *own) {
             return Some(caller.clone());
         }
-        let greediest = || counts.iter().max_by_key(|(_, count)| **count).map(|(caller, _)| Caller::clone(caller));
-        if MOST <= self.tasks.len() { greediest() } else { None }
+        let largest = || counts.iter().max_by_key(|(_, count)| **count).map(|(caller, _)| Caller::clone(caller));
+        if MAX_TASKS <= self.tasks.len() { largest() } else { None }
     }
 }
 
-impl Kept {
-    fn goes_on(&self, now: Instant) -> bool {
+impl OwnedTask {
+    fn is_current(&self, now: Instant) -> bool {
         match &self.at {
-            At::Base(until) => now < *until,
-            At::Line(line) => 0 < line.strong_count(),
+            TaskLocation::Shared(until) => now < *until,
+            TaskLocation::Caller(connection) => 0 < connection.strong_count(),
         }
     }
 }
@@ -113,43 +113,43 @@ impl Kept {
 mod tests {
     use tokio::time::{Duration, Instant};
 
-    use super::{Caller, KeptTasks, LONGEST, MOST, PER_CALLER};
+    use super::{Caller, TaskOwners, MAX_TTL, MAX_TASKS, PER_CALLER};
 
     fn client(name: &impl ToString) -> Caller {
         Caller::Client(name.to_string().into())
     }
 
     #[test]
-    fn one_caller_does_not_push_out_anothers() {
-        let (mut tasks, now, ada, eve) = (KeptTasks::default(), Instant::now(), client(&"ada"), client(&"eve"));
-        tasks.keep_on_base("hers".to_owned(), None, &ada, now);
-        for number in 0..2 * MOST {
-            tasks.keep_on_base(format!("eve-{number}"), None, &eve, now);
+    fn callers_do_not_displace_each_others_tasks() {
+        let (mut tasks, now, ada, eve) = (TaskOwners::default(), Instant::now(), client(&"ada"), client(&"eve"));
+        tasks.keep_shared("hers".to_owned(), None, &ada, now);
+        for number in 0..2 * MAX_TASKS {
+            tasks.keep_shared(format!("eve-{number}"), None, &eve, now);
         }
         assert!(tasks.has(&ada, Some("hers"), now) && !tasks.has(&eve, Some("hers"), now));
         assert_eq!(tasks.tasks.len(), 1 + PER_CALLER);
-        let newest = format!("eve-{}", 2 * MOST - 1);
+        let newest = format!("eve-{}", 2 * MAX_TASKS - 1);
         assert!(tasks.has(&eve, Some(&newest), now) && !tasks.has(&eve, Some("eve-0"), now));
-        // Where many callers are there, those with the most give way.
-        for number in 0..MOST {
-            tasks.keep_on_base(format!("task-{number}"), None, &client(&number), now);
+        // With many callers, those with the most tasks lose some.
+        for number in 0..MAX_TASKS {
+            tasks.keep_shared(format!("task-{number}"), None, &client(&number), now);
         }
-        assert_eq!(tasks.tasks.len(), MOST);
-        assert!(tasks.has(&client(&(MOST - 1)), None, now));
+        assert_eq!(tasks.tasks.len(), MAX_TASKS);
+        assert!(tasks.has(&client(&(MAX_TASKS - 1)), None, now));
     }
 
     #[test]
-    fn what_is_over_or_given_away_anew_is_nobodys_any_more() {
-        let (mut tasks, now, ada, eve) = (KeptTasks::default(), Instant::now(), client(&"ada"), client(&"eve"));
-        tasks.keep_on_base("t1".to_owned(), Some(Duration::from_secs(60)), &ada, now);
+    fn expired_and_reused_task_ids_have_no_owner() {
+        let (mut tasks, now, ada, eve) = (TaskOwners::default(), Instant::now(), client(&"ada"), client(&"eve"));
+        tasks.keep_shared("t1".to_owned(), Some(Duration::from_secs(60)), &ada, now);
         assert!(!tasks.has(&ada, Some("t1"), now + Duration::from_secs(60)));
-        tasks.keep_on_base("t1".to_owned(), None, &eve, now);
+        tasks.keep_shared("t1".to_owned(), None, &eve, now);
         assert!(tasks.has(&eve, Some("t1"), now) && !tasks.has(&ada, Some("t1"), now));
-        assert!(!tasks.has(&eve, None, now + LONGEST));
-        tasks.keep_on_base("t2".to_owned(), None, &ada, now);
+        assert!(!tasks.has(&eve, None, now + MAX_TTL));
+        tasks.keep_shared("t2".to_owned(), None, &ada, now);
         tasks.forget(&ada);
         assert!(!tasks.has(&ada, None, now) && tasks.has(&eve, None, now));
-        tasks.forget_base();
+        tasks.forget_shared();
         assert!(!tasks.has(&eve, None, now));
     }
 }

@@ -1,4 +1,4 @@
-//! Who may use a connection.
+//! Which callers may use a connection.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -6,19 +6,19 @@ use parking_lot::Mutex;
 
 use crate::call::Caller;
 
-/// Who may use a connection.
+/// Which callers may use a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Account {
-    /// Everybody: nothing of a person's is presented on it.
+    /// All: it presents no user's sign-in.
     Common,
-    /// Everybody but these clients: nothing is presented on it, and they have signed in, each for itself.
-    Anonymous(Arc<SignedIn>),
-    /// Only on whose behalf it was opened.
+    /// All but these clients: it presents nothing, and they have their own sign-ins.
+    Anonymous(Arc<SignedInClients>),
+    /// Only the principal it was opened for.
     Personal,
 }
 
 impl Account {
-    /// Whether a caller's requests may go over such a connection, and are not better off on one of its own.
+    /// Whether a caller's requests use this connection instead of one of its own.
     pub(crate) fn serves(&self, caller: &Caller) -> bool {
         match (self, caller.client()) {
             (Self::Common, _) | (_, None) => true,
@@ -27,37 +27,37 @@ impl Account {
         }
     }
 
-    /// Whether what is listed on it is nobody's in particular.
-    pub(crate) fn is_nobodys(&self) -> bool {
+    /// Whether it presents no user's sign-in, so that its lists are specific to no user.
+    pub(crate) fn is_impersonal(&self) -> bool {
         *self != Self::Personal
     }
 }
 
 /// The clients that have signed in to a server.
 #[derive(Debug, Default)]
-pub(crate) struct SignedIn {
+pub(crate) struct SignedInClients {
     // Nothing awaits under this lock.
     clients: Mutex<HashSet<String>>,
 }
 
-impl SignedIn {
-    /// A client has signed in, or out.
-    pub(crate) fn change(&self, client: &str, change: Signing) {
+impl SignedInClients {
+    /// Records that a client signed in or out.
+    pub(crate) fn change(&self, client: &str, change: SignInChange) {
         let mut clients = self.clients.lock();
         match change {
-            Signing::In => clients.insert(client.to_owned()),
-            Signing::Out => clients.remove(client),
+            SignInChange::SignedIn => clients.insert(client.to_owned()),
+            SignInChange::SignedOut => clients.remove(client),
         };
     }
 }
 
-impl From<HashSet<String>> for SignedIn {
+impl From<HashSet<String>> for SignedInClients {
     fn from(clients: HashSet<String>) -> Self {
         Self { clients: Mutex::new(clients) }
     }
 }
 
-impl PartialEq for SignedIn {
+impl PartialEq for SignedInClients {
     fn eq(&self, other: &Self) -> bool {
         // Never both locks at once.
         let theirs = other.clients.lock().clone();
@@ -65,13 +65,13 @@ impl PartialEq for SignedIn {
     }
 }
 
-impl Eq for SignedIn {}
+impl Eq for SignedInClients {}
 
-/// What became of a client's sign-in.
+/// Change of a client's sign-in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Signing {
-    /// There is one.
-    In,
-    /// There is none any more.
-    Out,
+pub enum SignInChange {
+    /// The client signed in.
+    SignedIn,
+    /// The client signed out.
+    SignedOut,
 }

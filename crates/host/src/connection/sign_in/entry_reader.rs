@@ -1,9 +1,9 @@
-//! The entry of a server, looked at again for each token: what a platform says about us is replaced while we run.
+//! Reads the entry of a server again for each token, because platforms replace assertions and ID tokens at run time.
 
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use toolway_auth::grant::{Grant, Workload, supply::Supply};
+use toolway_auth::grant::{Grant, Workload, assertion::AssertionSource};
 use toolway_config::{
     Endpoint, Keychain, Secret, ServerConfig,
     server::auth::{self, Auth},
@@ -11,16 +11,16 @@ use toolway_config::{
 
 use crate::connection::environment::Environment;
 
-/// The entry of a server, whose references are put in once more.
+/// The entry of a server, whose references are resolved again on each use.
 #[derive(Clone, Debug)]
-pub(in crate::connection) struct Reread {
+pub(in crate::connection) struct EntryReader {
     pub(in crate::connection) server: Arc<ServerConfig>,
     pub(in crate::connection) environment: Arc<Environment>,
     pub(in crate::connection) keychain: Arc<dyn Keychain>,
 }
 
-impl Reread {
-    /// What others say about us is looked up each time: platforms replace it while we run.
+impl EntryReader {
+    /// Makes a grant read its assertion or ID token again for each token.
     pub(super) fn into_grant(self, written: &auth::Grant<Secret>, grant: &mut Grant) {
         match (written, grant) {
             (auth::Grant::Workload { client, audience, .. }, Grant::Workload(workload)) => {
@@ -32,23 +32,23 @@ impl Reread {
         }
     }
 
-    fn look(&self) -> Result<Secret, String> {
+    fn read(&self) -> Result<Secret, String> {
         let endpoint = self.server.endpoint(&self.environment, &*self.keychain).map_err(|error| error.to_string())?;
-        let Endpoint::Http { sign_in, .. } = endpoint else { return Err("it is a program".to_owned()) };
+        let Endpoint::Http { sign_in, .. } = endpoint else { return Err("the server is a program, not a URL".to_owned()) };
         match sign_in.auth {
             Auth::Grant { grant: auth::Grant::Workload { assertion, .. }, .. } => Ok(assertion),
             Auth::Grant { grant: auth::Grant::Enterprise { id_token, .. }, .. } => Ok(id_token),
-            _ => Err("its entry does not say it".to_owned()),
+            _ => Err("the server's entry has no assertion or ID token".to_owned()),
         }
     }
 }
 
-impl Supply for Reread {
-    fn supply(&self) -> BoxFuture<'_, Result<Secret, String>> {
+impl AssertionSource for EntryReader {
+    fn read(&self) -> BoxFuture<'_, Result<Secret, String>> {
         let entry = self.clone();
         Box::pin(async move {
-            let looked = tokio::task::spawn_blocking(move || entry.look()).await;
-            looked.unwrap_or_else(|error| Err(error.to_string()))
+            let read = tokio::task::spawn_blocking(move || entry.read()).await;
+            read.unwrap_or_else(|error| Err(error.to_string()))
         })
     }
 }

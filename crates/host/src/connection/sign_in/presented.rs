@@ -1,11 +1,11 @@
-//! What one connection presents, and what it means that the server does not take it.
+//! The credentials that a connection presents, and the error if the server refuses them.
 
 use std::sync::Arc;
 
 use tokio::sync::watch;
 use toolway_auth::{
-    fixed::{Fixed, NoHeader},
-    needed::{SignInNeeded, Why},
+    static_credential::{StaticCredential, InvalidHeader},
+    sign_in_required::{SignInRequired, SignInReason},
     session::Session,
 };
 use toolway_config::{Secret, ServerName};
@@ -17,24 +17,24 @@ use toolway_wire::{
 use super::{Account, Principal};
 use crate::connection::{dial::DialError, wanted::WantedServer};
 
-/// What a connection is opened with.
+/// The credentials of one connection.
 #[derive(Clone, Debug)]
-pub(in crate::connection) struct Presented {
+pub(in crate::connection) struct PresentedCredentials {
     pub(in crate::connection) credentials: Arc<dyn Credentials>,
     pub(in crate::connection) account: Account,
-    /// What must not be shown of it, besides what is configured.
+    /// Secrets to redact, in addition to the configured ones.
     pub(in crate::connection) secrets: Vec<Secret>,
-    /// Who could sign in.
+    /// The principal that could sign in.
     pub(in crate::connection) principal: Option<Principal>,
-    /// The client on whose behalf it is, and the token it had then.
+    /// The client it is opened for, and its access token at that time.
     pub(super) client: Option<(Principal, Option<Secret>)>,
-    /// What a person signed in to.
+    /// Session of a user's sign-in.
     pub(super) session: Option<Session>,
-    /// What the server is waiting for, if it is.
-    pub(super) needed: Option<watch::Receiver<Option<SignInNeeded>>>,
+    /// Set while the server waits for a sign-in.
+    pub(super) needed: Option<watch::Receiver<Option<SignInRequired>>>,
 }
 
-impl Presented {
+impl PresentedCredentials {
     pub(in crate::connection) fn nothing() -> Self {
         Self::common(Arc::new(NoCredentials))
     }
@@ -51,34 +51,34 @@ impl Presented {
         }
     }
 
-    /// What it means that the server could not be greeted.
+    /// Converts a handshake error.
     pub(in crate::connection) fn error(&self, error: WireError, wanted: &WantedServer) -> DialError {
         match (&error, self.waiting_for()) {
             (WireError::Unauthorized { .. }, Some(needed)) if self.principal.is_none() => {
-                DialError::NoToken(format!("{}; {}", needed.why, needed.remedy))
+                DialError::NoToken(format!("{}; {}", needed.reason, needed.remedy))
             }
-            // It was not the server that did not answer: nothing was sent to it.
-            (WireError::TimedOut { .. }, _) if self.session.as_ref().is_some_and(Session::is_renewing) => {
-                let problem = "the sign-in cannot be renewed: whoever renews it does not answer";
+            // The authorization server did not respond; nothing was sent to the server.
+            (WireError::TimedOut { .. }, _) if self.session.as_ref().is_some_and(Session::is_refreshing) => {
+                let problem = "the access token cannot be refreshed: the authorization server does not respond";
                 DialError::Wire(WireError::NoToken(problem.to_owned()))
             }
-            _ => DialError::of(error, wanted.credential(), self.how(&wanted.name)),
+            _ => DialError::of(error, wanted.credential(), self.hint(&wanted.name)),
         }
     }
 
-    fn waiting_for(&self) -> Option<SignInNeeded> {
+    fn waiting_for(&self) -> Option<SignInRequired> {
         self.needed.as_ref().and_then(|needed| needed.borrow().clone())
     }
 
-    /// Who has to do what where the server wants to see more.
-    fn how(&self, server: &ServerName) -> Option<String> {
-        match self.waiting_for().filter(|needed| needed.why != Why::Never) {
-            Some(needed) => Some(format!("{}; {}", needed.why, needed.remedy)),
-            None => self.principal.as_ref().map(|principal| principal.how(server)),
+    /// What to do if the server requires sign-in.
+    fn hint(&self, server: &ServerName) -> Option<String> {
+        match self.waiting_for().filter(|needed| needed.reason != SignInReason::NotSignedIn) {
+            Some(needed) => Some(format!("{}; {}", needed.reason, needed.remedy)),
+            None => self.principal.as_ref().map(|principal| principal.sign_in_hint(server)),
         }
     }
 
-    pub(super) fn fixed(fixed: Result<Fixed, NoHeader>, secrets: Vec<Secret>) -> Result<Self, DialError> {
+    pub(super) fn fixed(fixed: Result<StaticCredential, InvalidHeader>, secrets: Vec<Secret>) -> Result<Self, DialError> {
         let fixed = fixed.map_err(|error| DialError::Configuration(error.to_string()))?;
         Ok(Self { secrets, ..Self::common(Arc::new(fixed)) })
     }

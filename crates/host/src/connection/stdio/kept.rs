@@ -1,4 +1,4 @@
-//! A program in the hands of the keeper: we hold its streams, the keeper holds the process.
+//! A program started by the keeper process: this process holds its streams, the keeper its process.
 
 use std::{env, io, path, sync::Arc, time::Duration};
 
@@ -7,70 +7,69 @@ use tokio::{
     net::unix::pipe::{Receiver, Sender},
     time::timeout,
 };
-use toolway_wire::up::stdio::{Keeper, Streams};
+use toolway_wire::up::stdio::{ProcessHandle, ServerStreams};
 
-use super::{Launcher, hearing::Hearing};
-use crate::keeper::{Link, NotStarted, Patience, Start, Ward};
+use super::{Launcher, stderr_reader::StderrReader};
+use crate::keeper::{KeeperConnection, NotStarted, ShutdownTimeouts, ProgramSpec, KeeperChild};
 
-/// A running process. Dropping it lets go of it: the keeper sees it to its end.
+/// A running process. Dropping it makes the keeper end it.
 #[derive(Debug)]
 struct KeptProcess {
-    ward: Ward,
-    patience: Patience,
-    hearing: Hearing,
+    child: KeeperChild,
+    shutdown: ShutdownTimeouts,
+    stderr: StderrReader,
 }
 
-/// Keepers tried before the program is given up: one can be killed between its start and an order.
-const KEEPERS: usize = 2;
-/// Bytes of a program's output that wait to be read: four times the usual, and little enough for hundreds of programs
-/// within what the system gives one user.
-const OUTPUT: usize = 256 * 1024;
-/// How much longer than its own patience the keeper is waited for.
-const TO_REPORT: Duration = Duration::from_secs(2);
+/// Keeper processes tried for one start: a keeper can be killed between its start and a command.
+const KEEPER_ATTEMPTS: usize = 2;
+/// Size of the stdout pipe: four times the default, and small enough for hundreds of programs within the limit per user.
+const STDOUT_PIPE: usize = 256 * 1024;
+/// How much longer than the shutdown timeouts the report of the keeper may take.
+const REPORT_DELAY: Duration = Duration::from_secs(2);
 
-/// `None` where there is no keeper.
-pub(super) async fn start(launcher: &Launcher) -> Option<io::Result<Streams>> {
-    for _ in 0..KEEPERS {
-        let custodian = launcher.custodian.clone();
-        let link = match custodian.running() {
-            Some(link) => link,
-            None => tokio::task::spawn_blocking(move || custodian.link()).await.ok()??,
+/// Starts the program; `None` if there is no keeper.
+pub(super) async fn start(launcher: &Launcher) -> Option<io::Result<ServerStreams>> {
+    for _ in 0..KEEPER_ATTEMPTS {
+        let handle = launcher.keeper.clone();
+        let keeper = match handle.running() {
+            Some(keeper) => keeper,
+            None => tokio::task::spawn_blocking(move || handle.connect()).await.ok()??,
         };
-        match start_with(launcher, &link).await {
+        match start_with(launcher, &keeper).await {
             Err(NotStarted::KeeperLost) => {}
             Err(NotStarted::Refused(error)) => return Some(Err(error)),
             Ok(streams) => return Some(Ok(streams)),
         }
     }
-    Some(Err(io::Error::other("its keeper was killed while it was started")))
+    Some(Err(io::Error::other("the keeper process was killed while the program was starting")))
 }
 
-async fn start_with(launcher: &Launcher, link: &Arc<Link>) -> Result<Streams, NotStarted> {
+async fn start_with(launcher: &Launcher, keeper: &Arc<KeeperConnection>) -> Result<ServerStreams, NotStarted> {
     let (input, write) = io::pipe()?;
     let (read, output) = io::pipe()?;
-    // A large result then takes fewer turns. Where the system gives no more, it is the usual size.
-    let _usual = rustix::pipe::fcntl_setpipe_size(&read, OUTPUT);
-    let (hear, errors) = io::pipe()?;
+    // Large results then need fewer reads. On failure the pipe keeps the default size.
+    let _default = rustix::pipe::fcntl_setpipe_size(&read, STDOUT_PIPE);
+    let (stderr_read, errors) = io::pipe()?;
     let theirs = [input.into(), output.into(), errors.into()];
-    let mut ward = link.order(order(launcher)?, &theirs, launcher.patience)?;
-    // As long as we hold them too, nobody's end of them is seen.
+    let mut child = keeper.start_program(program_spec(launcher)?, &theirs, launcher.shutdown)?;
+    // The end of a stream is seen only after our copy is closed.
     drop(theirs);
-    let number = ward.started().await?;
-    let (read, hear) = (Receiver::from_owned_fd(read.into())?, Receiver::from_owned_fd(hear.into())?);
-    let write = launcher.pulse.begin(number, Box::new(Sender::from_owned_fd(write.into())?));
-    let hearing = Hearing::new(launcher.last_words.clone(), hear);
-    let process = KeptProcess { ward, patience: launcher.patience, hearing };
-    Ok(Streams { read: Box::new(read), write, keeper: Some(Box::new(process)) })
+    let process_id = child.wait_until_started().await?;
+    let (read, stderr_read) = (Receiver::from_owned_fd(read.into())?, Receiver::from_owned_fd(stderr_read.into())?);
+    let write = launcher.monitor.start(process_id, Box::new(Sender::from_owned_fd(write.into())?));
+    let stderr = StderrReader::new(launcher.stderr_tail.clone(), stderr_read);
+    let process = KeptProcess { child, shutdown: launcher.shutdown, stderr };
+    Ok(ServerStreams { read: Box::new(read), write, process: Some(Box::new(process)) })
 }
 
-/// The keeper runs elsewhere: where nothing is said, the directory is ours.
-fn order(launcher: &Launcher) -> io::Result<Start> {
+/// What to start. The keeper has another working directory, so ours is passed if none is configured.
+fn program_spec(launcher: &Launcher) -> io::Result<ProgramSpec> {
     let program = &launcher.program;
     let directory = match &program.directory {
         Some(directory) => path::absolute(directory)?,
         None => env::current_dir()?,
     };
-    Ok(Start {
+    Ok(ProgramSpec {
         command: program.command.clone(),
         arguments: program.arguments.clone(),
         directory: directory.into_os_string(),
@@ -80,31 +79,31 @@ fn order(launcher: &Launcher) -> io::Result<Start> {
 
 // === impl KeptProcess ===
 
-impl Keeper for KeptProcess {
-    fn epitaph(&self) -> BoxFuture<'_, String> {
+impl ProcessHandle for KeptProcess {
+    fn exit_reason(&self) -> BoxFuture<'_, String> {
         Box::pin(async move {
-            let epitaph = self.hearing.epitaph(async { self.ward.ended().await.ok_or(self.why_unknown()) }).await;
-            // Nobody speaks for it any more: what it has left behind goes too.
-            if self.ward.has_ended() {
-                self.ward.let_go();
+            let exit_reason = self.stderr.exit_reason(async { self.child.wait_until_ended().await.ok_or(self.unknown_exit()) }).await;
+            // Nothing reads its output any more: end its remaining child processes too.
+            if self.child.has_ended() {
+                self.child.end();
             }
-            epitaph
+            exit_reason
         })
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            self.ward.let_go();
-            let Patience { to_leave, when_asked } = self.patience;
-            if timeout(to_leave + when_asked + TO_REPORT, self.ward.gone()).await.is_err() {
-                tracing::warn!("something of a server does not end");
+            self.child.end();
+            let ShutdownTimeouts { after_close, after_sigterm } = self.shutdown;
+            if timeout(after_close + after_sigterm + REPORT_DELAY, self.child.wait_until_gone()).await.is_err() {
+                tracing::warn!("a process of a server does not end");
             }
         })
     }
 }
 
 impl KeptProcess {
-    fn why_unknown(&self) -> &'static str {
-        if self.ward.is_lost() { "its keeper was killed, so it was ended" } else { "it was ended" }
+    fn unknown_exit(&self) -> &'static str {
+        if self.child.is_lost() { "the keeper process was killed, so the server was ended" } else { "the server was ended" }
     }
 }

@@ -1,8 +1,8 @@
-//! A program started by ourselves: the custody there is without a keeper.
+//! A program started by this process, without a keeper.
 //!
-//! On a Unix it gets a process group of its own, and the group is ended as one (`group`). Elsewhere there is only the
-//! process (`alone`). What leaves the group is not found again, and when we are killed nobody ends anything; a server
-//! that leaves when its input ends does so all the same.
+//! On Unix it gets its own process group, which is ended as a whole (`group`); elsewhere only the process is ended
+//! (`alone`). Child processes that leave the group are not found. If this process is killed, only servers that exit when
+//! stdin closes end.
 
 #[cfg(not(unix))]
 mod alone;
@@ -15,42 +15,42 @@ use std::{fmt, io, process::Stdio};
 
 use futures_util::future::BoxFuture;
 use tokio::{process::Command, time::timeout};
-use toolway_wire::up::stdio::{Keeper, Streams};
+use toolway_wire::up::stdio::{ProcessHandle, ServerStreams};
 
 #[cfg(not(unix))]
 use self::alone::Alone as Started;
 #[cfg(unix)]
 use self::group::Group as Started;
-use super::{Launcher, hearing::Hearing};
-use crate::keeper::Patience;
+use super::{Launcher, stderr_reader::StderrReader};
+use crate::keeper::ShutdownTimeouts;
 
-/// A running process. Dropping it kills it and whatever can be told to belong to it.
+/// A running process. Dropping it kills the process and its group.
 struct PlainProcess {
     started: Started,
-    patience: Patience,
-    hearing: Hearing,
+    shutdown: ShutdownTimeouts,
+    stderr: StderrReader,
 }
 
-pub(super) fn start(launcher: &Launcher) -> io::Result<Streams> {
+pub(super) fn start(launcher: &Launcher) -> io::Result<ServerStreams> {
     let mut command = command(launcher);
-    Started::set_apart(&mut command);
+    Started::configure(&mut command);
     let mut child = command.spawn()?;
-    let lost = || io::Error::other("the process has no streams");
+    let lost = || io::Error::other("the process has no stdin, stdout or stderr");
     let (stdin, stdout) = child.stdin.take().zip(child.stdout.take()).ok_or_else(lost)?;
     let stderr = child.stderr.take().ok_or_else(lost)?;
-    let write = launcher.pulse.begin(child.id(), Box::new(stdin));
+    let write = launcher.monitor.start(child.id(), Box::new(stdin));
     let process = PlainProcess {
         started: Started::new(child)?,
-        patience: launcher.patience,
-        hearing: Hearing::new(launcher.last_words.clone(), stderr),
+        shutdown: launcher.shutdown,
+        stderr: StderrReader::new(launcher.stderr_tail.clone(), stderr),
     };
-    Ok(Streams { read: Box::new(stdout), write, keeper: Some(Box::new(process)) })
+    Ok(ServerStreams { read: Box::new(stdout), write, process: Some(Box::new(process)) })
 }
 
 fn command(launcher: &Launcher) -> Command {
     let program = &launcher.program;
     #[expect(clippy::disallowed_methods, reason = "programs are started here and in the keeper, and nowhere else")]
-    let mut command = Command::new(Started::file_of(&program.command, &launcher.environment));
+    let mut command = Command::new(Started::executable(&program.command, &launcher.environment));
     command.args(&program.arguments).env_clear().envs(&launcher.environment);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     if let Some(directory) = &program.directory {
@@ -61,19 +61,19 @@ fn command(launcher: &Launcher) -> Command {
 
 // === impl PlainProcess ===
 
-impl Keeper for PlainProcess {
-    fn epitaph(&self) -> BoxFuture<'_, String> {
-        Box::pin(self.hearing.epitaph(async { self.started.ended().await.ok_or("it was ended") }))
+impl ProcessHandle for PlainProcess {
+    fn exit_reason(&self) -> BoxFuture<'_, String> {
+        Box::pin(self.stderr.exit_reason(async { self.started.wait_until_ended().await.ok_or("the server was ended") }))
     }
 
-    /// Its input is closed by now. Whoever does not leave by itself is asked to, and then made to.
+    /// Stdin is closed by now. A process that does not exit in time gets SIGTERM, then SIGKILL.
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            if timeout(self.patience.to_leave, self.gone()).await.is_err() {
-                self.started.ask();
-                drop(timeout(self.patience.when_asked, self.gone()).await);
+            if timeout(self.shutdown.after_close, self.wait_until_gone()).await.is_err() {
+                self.started.terminate();
+                drop(timeout(self.shutdown.after_sigterm, self.wait_until_gone()).await);
             }
-            // Also where it has left: what it started and did not take along may still be there.
+            // Also after its exit: its child processes may still run.
             self.started.kill();
             self.started.reap().await;
         })
@@ -81,15 +81,15 @@ impl Keeper for PlainProcess {
 }
 
 impl PlainProcess {
-    /// The process has ended, and so has everything it started that holds its standard error.
-    async fn gone(&self) {
-        self.started.ended().await;
-        self.hearing.silence().await;
+    /// Waits until the process and all its children that hold its stderr have ended.
+    async fn wait_until_gone(&self) {
+        self.started.wait_until_ended().await;
+        self.stderr.end().await;
     }
 }
 
 impl Drop for PlainProcess {
-    /// Nobody closed it: no time is left for manners.
+    /// Not closed properly: kills at once.
     fn drop(&mut self) {
         self.started.kill();
     }

@@ -1,7 +1,7 @@
-//! A program's signs of life: its number, and how much it has taken from us.
+//! Monitors the process of a server: its id, and how many bytes it has accepted on stdin.
 //!
-//! A pipe takes nothing once its reader is gone. So a request after which nothing was taken has reached nobody, and can
-//! be sent again to whoever is started next.
+//! A pipe accepts nothing once its reader is gone. So if nothing was accepted after a request was sent, the server did not
+//! receive it, and it can be sent again to the next process.
 
 use std::{
     fmt, io,
@@ -17,76 +17,76 @@ use parking_lot::Mutex;
 use tokio::{io::AsyncWrite, sync::Notify};
 use toolway_wire::up::stdio::WriteStream;
 
-/// Feels the pulse of one server's program. Cloning is cheap; every clone feels the same.
+/// Monitors the current process of one server. Clones share their state.
 #[derive(Clone, Default)]
-pub struct Pulse {
-    // Nothing awaits under this lock. Each process has its own.
-    now: Arc<Mutex<Arc<Life>>>,
-    begun: Arc<Notify>,
+pub struct ProcessMonitor {
+    // Nothing awaits under this lock.
+    current: Arc<Mutex<Arc<ProcessInstance>>>,
+    started: Arc<Notify>,
 }
 
-/// One process.
+/// One process of a server.
 #[derive(Debug, Default)]
-pub(crate) struct Life {
+pub(crate) struct ProcessInstance {
     process: Option<u32>,
-    taken: AtomicU64,
+    bytes_read: AtomicU64,
 }
 
-/// A process's standard input, with what it takes counted.
-struct Counted {
+/// The stdin of a process, counting the accepted bytes.
+struct CountedInput {
     inner: WriteStream,
-    life: Arc<Life>,
+    process: Arc<ProcessInstance>,
 }
 
-// === impl Pulse ===
+// === impl ProcessMonitor ===
 
-impl Pulse {
-    /// The number of the process, or of the last one.
+impl ProcessMonitor {
+    /// Id of the current or last process.
     pub fn process(&self) -> Option<u32> {
-        self.now.lock().process
+        self.current.lock().process
     }
 
-    /// The process of this moment.
-    pub(crate) fn now(&self) -> Arc<Life> {
-        Arc::clone(&self.now.lock())
+    /// The current or last process.
+    pub(crate) fn current(&self) -> Arc<ProcessInstance> {
+        Arc::clone(&self.current.lock())
     }
 
-    /// Resolves when another process has begun, from now on.
-    pub(crate) fn begins(&self) -> impl Future<Output = ()> + Send + 'static {
-        Arc::clone(&self.begun).notified_owned()
+    /// Resolves when the next process has started.
+    pub(crate) fn next_start(&self) -> impl Future<Output = ()> + Send + 'static {
+        Arc::clone(&self.started).notified_owned()
     }
 
-    /// Another process begins; this is its standard input.
-    pub(super) fn begin(&self, process: Option<u32>, input: WriteStream) -> WriteStream {
-        let life = Arc::new(Life { process, taken: AtomicU64::new(0) });
-        *self.now.lock() = Arc::clone(&life);
-        self.begun.notify_waiters();
-        Box::new(Counted { inner: input, life })
+    /// Registers a started process; returns its stdin with counting.
+    pub(super) fn start(&self, process: Option<u32>, input: WriteStream) -> WriteStream {
+        let instance = Arc::new(ProcessInstance { process, bytes_read: AtomicU64::new(0) });
+        *self.current.lock() = Arc::clone(&instance);
+        self.started.notify_waiters();
+        Box::new(CountedInput { inner: input, process: instance })
     }
 }
 
-impl fmt::Debug for Pulse {
+impl fmt::Debug for ProcessMonitor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pulse").field("process", &self.process()).finish()
+        f.debug_struct("ProcessMonitor").field("process", &self.process()).finish()
     }
 }
 
-// === impl Life ===
+// === impl ProcessInstance ===
 
-impl Life {
-    /// Bytes it has taken so far.
-    pub(crate) fn taken(&self) -> u64 {
-        self.taken.load(Ordering::Acquire)
+impl ProcessInstance {
+    /// Bytes it has accepted so far.
+    pub(crate) fn bytes_read(&self) -> u64 {
+        self.bytes_read.load(Ordering::Acquire)
     }
 }
 
-// === impl Counted ===
+// === impl CountedInput ===
 
-impl AsyncWrite for Counted {
+impl AsyncWrite for CountedInput {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.inner).poll_write(context, bytes);
-        if let Poll::Ready(Ok(taken)) = written {
-            self.life.taken.fetch_add(taken as u64, Ordering::Release);
+        if let Poll::Ready(Ok(count)) = written {
+            self.process.bytes_read.fetch_add(count as u64, Ordering::Release);
         }
         written
     }
@@ -107,32 +107,32 @@ mod tests {
         net::unix::pipe::{Receiver, Sender},
     };
 
-    use super::Pulse;
+    use super::ProcessMonitor;
 
     #[tokio::test]
-    async fn what_nobody_reads_any_more_is_not_taken() {
+    async fn bytes_are_not_accepted_after_the_reader_is_gone() {
         let (read, write) = std::io::pipe().unwrap();
-        let pulse = Pulse::default();
+        let monitor = ProcessMonitor::default();
         let sender = Sender::from_owned_fd(write.into()).unwrap();
-        let begun = pulse.begins();
-        let mut input = pulse.begin(Some(7), Box::new(sender));
-        begun.await;
+        let started = monitor.next_start();
+        let mut input = monitor.start(Some(7), Box::new(sender));
+        started.await;
         let reader = Receiver::from_owned_fd(read.into()).unwrap();
         input.write_all(b"hello").await.unwrap();
-        let life = pulse.now();
-        assert_eq!((pulse.process(), life.taken()), (Some(7), 5));
+        let process = monitor.current();
+        assert_eq!((monitor.process(), process.bytes_read()), (Some(7), 5));
 
         drop(reader);
-        assert!(input.write_all(b"anybody?").await.is_err());
-        assert_eq!(life.taken(), 5, "a dead reader takes nothing");
+        assert!(input.write_all(b"more").await.is_err());
+        assert_eq!(process.bytes_read(), 5, "a closed pipe accepts nothing");
     }
 
     #[test]
-    fn each_process_has_a_life_of_its_own() {
-        let pulse = Pulse::default();
-        let before = pulse.now();
-        drop(pulse.begin(Some(8), Box::new(tokio::io::sink())));
-        assert_eq!(pulse.process(), Some(8));
-        assert!(!std::sync::Arc::ptr_eq(&before, &pulse.now()));
+    fn each_process_is_counted_separately() {
+        let monitor = ProcessMonitor::default();
+        let before = monitor.current();
+        drop(monitor.start(Some(8), Box::new(tokio::io::sink())));
+        assert_eq!(monitor.process(), Some(8));
+        assert!(!std::sync::Arc::ptr_eq(&before, &monitor.current()));
     }
 }

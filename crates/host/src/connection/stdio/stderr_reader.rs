@@ -1,60 +1,60 @@
-//! A process's standard error, heard to its end; and the sentence in which its last words stand.
+//! Reads the stderr of a process to its end, and describes how the process ended.
 
 use std::time::Duration;
 
 use tokio::{io::AsyncRead, time::timeout};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use crate::{connection::last_words::LastWords, keeper::HowEnded};
+use crate::{connection::stderr_tail::StderrTail, keeper::ProcessExit};
 
-/// Hears one process.
+/// Reads the stderr of one process.
 #[derive(Debug)]
-pub(super) struct Hearing {
-    last_words: LastWords,
-    /// Nobody holds the stream any more: neither the process nor what it started.
-    silent: CancellationToken,
+pub(super) struct StderrReader {
+    stderr_tail: StderrTail,
+    /// Cancelled when the stream ends: neither the process nor a child of it holds it.
+    ended: CancellationToken,
     _task: AbortOnDropHandle<()>,
 }
 
-/// How long a process that closed its output may take to end before it is said to go on.
-const ENDING: Duration = Duration::from_secs(1);
-/// How long the last lines of a process that ended may take to come in.
+/// How long a process that closed stdout may take to exit before it is reported as running.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long the last lines of an exited process may take to arrive.
 const LAST_LINES: Duration = Duration::from_millis(200);
 
-impl Hearing {
-    pub(super) fn new(last_words: LastWords, stream: impl AsyncRead + Send + Unpin + 'static) -> Self {
-        last_words.forget();
-        let (hearing, silent) = (last_words.clone().hear(stream), CancellationToken::new());
-        let at_end = silent.clone().drop_guard();
+impl StderrReader {
+    pub(super) fn new(stderr_tail: StderrTail, stream: impl AsyncRead + Send + Unpin + 'static) -> Self {
+        stderr_tail.forget();
+        let (reading, ended) = (stderr_tail.clone().read(stream), CancellationToken::new());
+        let at_end = ended.clone().drop_guard();
         let task = tokio::runtime::Handle::current().spawn(async move {
-            hearing.await;
+            reading.await;
             drop(at_end);
         });
-        Self { last_words, silent, _task: AbortOnDropHandle::new(task) }
+        Self { stderr_tail, ended, _task: AbortOnDropHandle::new(task) }
     }
 
-    /// Resolves when nobody can say anything any more.
-    pub(super) async fn silence(&self) {
-        self.silent.cancelled().await;
+    /// Resolves when the stream has ended.
+    pub(super) async fn end(&self) {
+        self.ended.cancelled().await;
     }
 
-    /// What became of a process whose output has ended. `ended` says how it did, unless it was ended by us.
-    pub(super) async fn epitaph(&self, ended: impl Future<Output = Result<HowEnded, &'static str>>) -> String {
-        let how = match timeout(ENDING, ended).await {
+    /// Describes what happened to a process whose stdout has ended. `ended` resolves to how it exited, or to a description.
+    pub(super) async fn exit_reason(&self, ended: impl Future<Output = Result<ProcessExit, &'static str>>) -> String {
+        let how = match timeout(EXIT_TIMEOUT, ended).await {
             Ok(how) => {
-                // Something it started may hold its standard error for longer; its own lines are in by then.
-                drop(timeout(LAST_LINES, self.silence()).await);
-                how.iter().for_each(|how| self.last_words.note_end(*how));
+                // A child of it may hold stderr for longer; its own lines have arrived by then.
+                drop(timeout(LAST_LINES, self.end()).await);
+                how.iter().for_each(|how| self.stderr_tail.set_exit(*how));
                 how.map_or_else(str::to_owned, |how| how.to_string())
             }
-            Err(_) => "it closed its output but goes on running".to_owned(),
+            Err(_) => "the server closed stdout but is still running".to_owned(),
         };
-        let how = match self.last_words.stray() {
-            Some(stray) => format!("{how}; its standard output is no MCP: \"{stray}\""),
+        let how = match self.stderr_tail.stray() {
+            Some(stray) => format!("{how}; the server printed non-MCP text on stdout: \"{stray}\" (logs belong on stderr)"),
             None => how,
         };
-        match self.last_words.quote() {
-            Some(words) => format!("{how}; its last words: {words}"),
+        match self.stderr_tail.quote() {
+            Some(output) => format!("{how}; last stderr output: {output}"),
             None => how,
         }
     }

@@ -1,6 +1,6 @@
-//! What a program writes to its standard output before it says anything of the protocol: a banner, a log, a mistake.
+//! Finds non-MCP text that a program prints on stdout before its first message: a banner, a log line, an error.
 //!
-//! Only the first such line is kept, and the listening ends with the first line that could be a message.
+//! Only the first such line is kept, and scanning stops at the first line that could be a message.
 
 use std::{
     io,
@@ -11,34 +11,34 @@ use std::{
 use tokio::io::{AsyncRead, ReadBuf};
 use toolway_wire::up::stdio::ReadStream;
 
-use crate::connection::last_words::LastWords;
+use crate::connection::stderr_tail::StderrTail;
 
-/// Bytes kept of the line: enough to know it again.
+/// Bytes kept of the line.
 const KEPT: usize = 80;
 
-/// A process's standard output, listened to until it speaks the protocol.
-struct Listened {
+/// The stdout of a process, scanned until its first message.
+struct ScannedOutput {
     inner: ReadStream,
-    last_words: LastWords,
-    course: Course,
+    stderr_tail: StderrTail,
+    state: ScanState,
 }
 
-/// How far the listening is.
-enum Course {
+/// State of the scan.
+enum ScanState {
     /// At the beginning of a line.
     Beginning,
     /// In the line that is kept.
     Stray(Vec<u8>),
-    /// Heard enough.
-    Over,
+    /// Finished.
+    Done,
 }
 
-/// The stream, with its first stray line noted.
-pub(super) fn listened(inner: ReadStream, last_words: LastWords) -> ReadStream {
-    Box::new(Listened { inner, last_words, course: Course::Beginning })
+/// Wraps a stdout stream so that its first stray line is recorded in `stderr_tail`.
+pub(super) fn scan(inner: ReadStream, stderr_tail: StderrTail) -> ReadStream {
+    Box::new(ScannedOutput { inner, stderr_tail, state: ScanState::Beginning })
 }
 
-impl AsyncRead for Listened {
+impl AsyncRead for ScannedOutput {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -46,36 +46,36 @@ impl AsyncRead for Listened {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.inner).poll_read(context, buffer);
-        if !matches!(self.course, Course::Over) {
-            let Self { course, last_words, .. } = &mut *self;
-            if let Some(stray) = course.hear(&buffer.filled()[before..]) {
-                last_words.note_stray(stray);
+        if !matches!(self.state, ScanState::Done) {
+            let Self { state, stderr_tail, .. } = &mut *self;
+            if let Some(stray) = state.scan(&buffer.filled()[before..]) {
+                stderr_tail.set_stray(stray);
             }
         }
         read
     }
 }
 
-impl Course {
-    /// What is kept of a stray line after these bytes, if they belong to one.
-    fn hear(&mut self, bytes: &[u8]) -> Option<String> {
+impl ScanState {
+    /// Processes bytes; returns the stray line so far, if they belong to one.
+    fn scan(&mut self, bytes: &[u8]) -> Option<String> {
         for &byte in bytes {
             match self {
                 Self::Beginning if byte.is_ascii_whitespace() => {}
-                Self::Beginning if matches!(byte, b'{' | b'[') => *self = Self::Over,
+                Self::Beginning if matches!(byte, b'{' | b'[') => *self = Self::Done,
                 Self::Beginning => *self = Self::Stray(vec![byte]),
                 Self::Stray(kept) if byte != b'\n' && kept.len() < KEPT => kept.push(byte),
                 Self::Stray(kept) => {
                     let kept = escaped(kept);
-                    *self = Self::Over;
+                    *self = Self::Done;
                     return Some(kept);
                 }
-                Self::Over => return None,
+                Self::Done => return None,
             }
         }
         match self {
             Self::Stray(kept) => Some(escaped(kept)),
-            Self::Beginning | Self::Over => None,
+            Self::Beginning | Self::Done => None,
         }
     }
 }
@@ -86,18 +86,18 @@ fn escaped(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Course, KEPT};
+    use super::{ScanState, KEPT};
 
-    fn heard(chunks: &[&[u8]]) -> Option<String> {
-        let mut course = Course::Beginning;
-        chunks.iter().fold(None, |before, chunk| course.hear(chunk).or(before))
+    fn stray(chunks: &[&[u8]]) -> Option<String> {
+        let mut state = ScanState::Beginning;
+        chunks.iter().fold(None, |before, chunk| state.scan(chunk).or(before))
     }
 
     #[test]
-    fn only_what_comes_before_the_protocol_is_stray_and_it_is_escaped() {
-        assert_eq!(heard(&[b"\n {\"jsonrpc\"", b":1}\nhello\n"]), None);
-        assert_eq!(heard(&[b"Listening", b" on 3000\r\n{}\n", b"more\n"]).as_deref(), Some("Listening on 3000"));
-        assert_eq!(heard(&[b"\x1b[2J\xff"]).as_deref(), Some("\\u{1b}[2J\u{fffd}"));
-        assert_eq!(heard(&[&[b'x'; 500]]).unwrap().len(), KEPT);
+    fn only_text_before_the_first_message_is_stray_and_it_is_escaped() {
+        assert_eq!(stray(&[b"\n {\"jsonrpc\"", b":1}\nhello\n"]), None);
+        assert_eq!(stray(&[b"Listening", b" on 3000\r\n{}\n", b"more\n"]).as_deref(), Some("Listening on 3000"));
+        assert_eq!(stray(&[b"\x1b[2J\xff"]).as_deref(), Some("\\u{1b}[2J\u{fffd}"));
+        assert_eq!(stray(&[&[b'x'; 500]]).unwrap().len(), KEPT);
     }
 }

@@ -1,7 +1,7 @@
-//! A connection that stands: its peer, what it announces, and the listing that is under way.
+//! An established connection: its peer, its change notifications, and the listing in progress.
 //!
-//! Lists are asked for when it is ready, when the server says that one changed, and when the time it gave is up. A
-//! server that announces without end is asked again only so often.
+//! Lists are requested on connect, when the server announces a change, and when their time to live is over. Requests are
+//! throttled, so that endless announcements do not cause endless requests.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,12 +15,12 @@ use toolway_wire::{
     error::WireError,
     exchange::LogLevel,
     json::Raw,
-    notice::{List, Notice, Wanted},
-    up::{Listening, Peer},
+    notice::{List, Notice, SubscriptionFilter},
+    up::{UpstreamSubscription, Peer},
 };
 
 use crate::{
-    catalog::{Filter, ItemKind, Listing, pace::WINDOW},
+    catalog::{Filter, ItemKind, Listing, throttle::WINDOW},
     connection::wanted::Lists,
 };
 
@@ -30,55 +30,55 @@ pub(super) struct Attached {
     filter: Arc<Filter>,
     lists: Lists,
     closed: BoxFuture<'static, WireError>,
-    /// What belongs to no request; none when there is no more of it.
+    /// Notifications outside of requests; `None` after the channel closed.
     notices: Option<broadcast::Receiver<Notice>>,
-    ear: Ear,
+    subscription: ChangeSubscription,
     listing: Option<BoxFuture<'static, Result<Listing, WireError>>>,
     known: Option<Arc<Listing>>,
     stale: Stale,
-    /// When it was last asked.
-    asked: Option<Instant>,
-    /// When what is stale is asked for.
-    ask_at: Option<Instant>,
-    /// A log level that is being set.
-    setting: Option<BoxFuture<'static, ()>>,
-    /// When everything is, because the server said how long it keeps.
-    keeps_until: Option<Instant>,
+    /// When lists were last requested.
+    requested: Option<Instant>,
+    /// When stale lists are requested next.
+    request_at: Option<Instant>,
+    /// Pending `logging/setLevel` request.
+    setting_level: Option<BoxFuture<'static, ()>>,
+    /// When the time to live of the lists ends, if the server gave one.
+    fresh_until: Option<Instant>,
 }
 
-/// What a connection that stands has to say.
+/// What happens on an established connection.
 #[derive(Debug)]
-pub(super) enum Heard {
-    /// It is gone.
+pub(super) enum AttachedEvent {
+    /// The connection is lost.
     Lost(WireError),
-    /// What it lists.
+    /// A new listing.
     Listed(Arc<Listing>),
-    /// It cannot be listed; what was known stays.
+    /// Listing failed; the last listing stays valid.
     NotListed(WireError),
-    /// A log line.
-    Said(Raw),
-    /// Nothing that anybody else needs to know.
+    /// A log message.
+    Log(Raw),
+    /// An internal step, without effect outside.
     Nothing,
 }
 
-/// How changes of lists are heard.
-enum Ear {
-    /// The server announces none.
+/// The subscription to list changes.
+enum ChangeSubscription {
+    /// The server announces no changes.
     None,
-    Opening(BoxFuture<'static, Result<Listening, WireError>>),
-    Open(Box<Listening>),
-    /// It closed; it is opened again then.
+    Opening(BoxFuture<'static, Result<UpstreamSubscription, WireError>>),
+    Open(Box<UpstreamSubscription>),
+    /// The subscription closed; it is reopened at this time.
     Closed(Instant),
 }
 
-/// Which lists are not what they were.
+/// The lists that may have changed.
 #[derive(Default)]
 struct Stale {
     everything: bool,
     lists: Vec<List>,
 }
 
-/// How soon a subscription that ended is begun again.
+/// How soon a closed subscription is reopened.
 const REOPEN: Duration = Duration::from_secs(5);
 
 impl Attached {
@@ -89,18 +89,18 @@ impl Attached {
             lists,
             closed: peer.closed(),
             notices: Some(peer.notices()),
-            ear: Ear::None,
+            subscription: ChangeSubscription::None,
             listing: None,
             known: None,
             stale: Stale::default(),
-            asked: None,
-            ask_at: None,
-            setting: None,
-            keeps_until: None,
+            requested: None,
+            request_at: None,
+            setting_level: None,
+            fresh_until: None,
             peer,
         };
         if lists == Lists::Followed {
-            attached.open_ear();
+            attached.subscribe();
         }
         if lists != Lists::Ignored {
             attached.refresh();
@@ -108,102 +108,102 @@ impl Attached {
         attached
     }
 
-    /// Asks again for everything, as soon as it may.
+    /// Requests all lists again, as soon as the throttle permits.
     pub(super) fn refresh(&mut self) {
         self.stale.everything = true;
-        self.ask_soon();
+        self.schedule_request();
     }
 
-    /// What of the server is offered changed: a kind may be wanted that was not asked for.
+    /// Applies a changed filter: a kind of item may be offered now that was not requested before.
     pub(super) fn refilter(&mut self, filter: Arc<Filter>) {
         self.filter = filter;
         self.refresh();
     }
 
-    /// Logs from this level up are wanted; a server that declared no logging is not told.
+    /// Sets the log level of the server; does nothing if it declared no logging.
     pub(super) fn set_log_level(&mut self, level: LogLevel) {
         if !self.peer.profile().capabilities.has("logging") {
             return;
         }
         let peer = self.peer.clone();
-        self.setting = Some(Box::pin(async move {
+        self.setting_level = Some(Box::pin(async move {
             if let Err(error) = peer.set_log_level(level).await {
-                tracing::debug!(%error, "the log level was not set");
+                tracing::debug!(%error, "cannot set the log level");
             }
         }));
     }
 
-    /// What happens next. Can be dropped and asked again.
-    pub(super) async fn next(&mut self) -> Heard {
-        let asking = self.ask_at.filter(|_| self.listing.is_none());
+    /// Waits for the next event. Cancel-safe.
+    pub(super) async fn next(&mut self) -> AttachedEvent {
+        let due = self.request_at.filter(|_| self.listing.is_none());
         select! {
-            why = &mut self.closed => Heard::Lost(why),
-            result = under_way(&mut self.listing) => self.listed(result),
-            notice = announced(&mut self.ear) => { self.announced(notice); Heard::Nothing }
-            notice = said(&mut self.notices) => match notice {
-                Some(Notice::Log(params)) => Heard::Said(params),
-                _ => Heard::Nothing,
+            why = &mut self.closed => AttachedEvent::Lost(why),
+            result = under_way(&mut self.listing) => self.handle_listing(result),
+            event = next_change(&mut self.subscription) => { self.handle_change(event); AttachedEvent::Nothing }
+            notice = next_notice(&mut self.notices) => match notice {
+                Some(Notice::Log(params)) => AttachedEvent::Log(params),
+                _ => AttachedEvent::Nothing,
             },
-            () = under_way(&mut self.setting) => { self.setting = None; Heard::Nothing }
-            () = at(asking) => { self.ask(); Heard::Nothing }
-            () = at(self.keeps_until) => { self.keeps_until = None; self.refresh(); Heard::Nothing }
+            () = under_way(&mut self.setting_level) => { self.setting_level = None; AttachedEvent::Nothing }
+            () = at(due) => { self.request_lists(); AttachedEvent::Nothing }
+            () = at(self.fresh_until) => { self.fresh_until = None; self.refresh(); AttachedEvent::Nothing }
         }
     }
 
-    /// Hears of changes, where the server declared that it tells of any.
-    fn open_ear(&mut self) {
+    /// Subscribes to list changes, if the server declared them.
+    fn subscribe(&mut self) {
         let capabilities = &self.peer.profile().capabilities;
-        let tells = |capability| capabilities.flag(capability, "listChanged");
-        let wanted = Wanted {
-            tools: tells("tools"),
-            prompts: tells("prompts"),
-            resources: tells("resources"),
+        let announces = |capability| capabilities.flag(capability, "listChanged");
+        let wanted = SubscriptionFilter {
+            tools: announces("tools"),
+            prompts: announces("prompts"),
+            resources: announces("resources"),
             uris: Vec::new(),
         };
-        self.ear = if wanted == Wanted::default() {
-            Ear::None
+        self.subscription = if wanted == SubscriptionFilter::default() {
+            ChangeSubscription::None
         } else {
             let peer = self.peer.clone();
-            Ear::Opening(Box::pin(async move { peer.listen(wanted).await }))
+            ChangeSubscription::Opening(Box::pin(async move { peer.listen(wanted).await }))
         };
     }
 
-    fn announced(&mut self, announcement: Announcement) {
-        match announcement {
-            Announcement::Opened(Ok(listening)) => self.ear = Ear::Open(Box::new(listening)),
-            Announcement::Opened(Err(WireError::Refused(_) | WireError::Unsupported(_))) => self.ear = Ear::None,
-            Announcement::Opened(Err(error)) => {
-                tracing::debug!(%error, "changes are not heard for a while");
-                self.ear = Ear::Closed(Instant::now() + REOPEN);
+    fn handle_change(&mut self, event: SubscriptionEvent) {
+        match event {
+            SubscriptionEvent::Opened(Ok(listening)) => self.subscription = ChangeSubscription::Open(Box::new(listening)),
+            SubscriptionEvent::Opened(Err(WireError::Refused(_) | WireError::Unsupported(_))) => self.subscription = ChangeSubscription::None,
+            SubscriptionEvent::Opened(Err(error)) => {
+                tracing::debug!(%error, "subscription to list changes failed; retrying");
+                self.subscription = ChangeSubscription::Closed(Instant::now() + REOPEN);
             }
-            Announcement::Ended => self.ear = Ear::Closed(Instant::now() + REOPEN),
-            Announcement::Reopen => {
-                self.open_ear();
-                // What changed meanwhile was not heard.
+            SubscriptionEvent::Ended => self.subscription = ChangeSubscription::Closed(Instant::now() + REOPEN),
+            SubscriptionEvent::Reopen => {
+                self.subscribe();
+                // Changes in between were missed.
                 self.refresh();
             }
-            Announcement::Notice(Notice::Changed(list)) => {
+            SubscriptionEvent::Notice(Notice::Changed(list)) => {
                 if !self.stale.lists.contains(&list) {
                     self.stale.lists.push(list);
                 }
-                self.ask_soon();
+                self.schedule_request();
             }
-            Announcement::Notice(Notice::Missed(_)) => self.refresh(),
-            Announcement::Notice(_) => {}
+            SubscriptionEvent::Notice(Notice::Missed(_)) => self.refresh(),
+            SubscriptionEvent::Notice(_) => {}
         }
     }
 
-    /// At once, unless it was asked just now.
-    fn ask_soon(&mut self) {
+    /// Schedules a request: at once, or after the throttle window.
+    fn schedule_request(&mut self) {
         let now = Instant::now();
-        let at = self.asked.map_or(now, |asked| now.max(asked + WINDOW));
-        self.ask_at.get_or_insert(at);
+        let at = self.requested.map_or(now, |requested| now.max(requested + WINDOW));
+        self.request_at.get_or_insert(at);
     }
 
-    fn ask(&mut self) {
+    fn request_lists(&mut self) {
         let stale = std::mem::take(&mut self.stale);
         let (peer, filter, lists) = (self.peer.clone(), Arc::clone(&self.filter), self.lists);
-        (self.ask_at, self.asked) = (None, Some(Instant::now()));
+        (self.request_at, self.requested) = (None, Some(Instant::now()));
         let known = self.known.clone().filter(|_| !stale.everything);
         self.listing = Some(Box::pin(async move {
             let Some(known) = known else { return Listing::take_some(&peer, &filter, |kind| lists.want(kind)).await };
@@ -215,37 +215,37 @@ impl Attached {
         }));
     }
 
-    fn listed(&mut self, result: Result<Listing, WireError>) -> Heard {
+    fn handle_listing(&mut self, result: Result<Listing, WireError>) -> AttachedEvent {
         self.listing = None;
         match result {
             Ok(listing) => {
-                let keeps = ItemKind::ALL.into_iter().filter_map(|kind| listing.keeps_for(kind)).min();
-                self.keeps_until = keeps.map(|keeps| Instant::now() + keeps);
+                let keeps = ItemKind::ALL.into_iter().filter_map(|kind| listing.refresh_interval(kind)).min();
+                self.fresh_until = keeps.map(|keeps| Instant::now() + keeps);
                 let listing = Arc::new(listing);
                 self.known = Some(Arc::clone(&listing));
-                Heard::Listed(listing)
+                AttachedEvent::Listed(listing)
             }
-            Err(error) => Heard::NotListed(error),
+            Err(error) => AttachedEvent::NotListed(error),
         }
     }
 }
 
-/// What the ear hears.
-enum Announcement {
-    Opened(Result<Listening, WireError>),
+/// An event of the subscription.
+enum SubscriptionEvent {
+    Opened(Result<UpstreamSubscription, WireError>),
     Notice(Notice),
     Ended,
     Reopen,
 }
 
-async fn announced(ear: &mut Ear) -> Announcement {
-    match ear {
-        Ear::None => std::future::pending().await,
-        Ear::Opening(opening) => Announcement::Opened(opening.await),
-        Ear::Open(listening) => listening.next().await.map_or(Announcement::Ended, Announcement::Notice),
-        Ear::Closed(until) => {
+async fn next_change(subscription: &mut ChangeSubscription) -> SubscriptionEvent {
+    match subscription {
+        ChangeSubscription::None => std::future::pending().await,
+        ChangeSubscription::Opening(opening) => SubscriptionEvent::Opened(opening.await),
+        ChangeSubscription::Open(listening) => listening.next().await.map_or(SubscriptionEvent::Ended, SubscriptionEvent::Notice),
+        ChangeSubscription::Closed(until) => {
             sleep_until(*until).await;
-            Announcement::Reopen
+            SubscriptionEvent::Reopen
         }
     }
 }
@@ -257,7 +257,7 @@ async fn under_way<T>(work: &mut Option<BoxFuture<'static, T>>) -> T {
     }
 }
 
-async fn said(notices: &mut Option<broadcast::Receiver<Notice>>) -> Option<Notice> {
+async fn next_notice(notices: &mut Option<broadcast::Receiver<Notice>>) -> Option<Notice> {
     let Some(receiver) = notices else { return std::future::pending().await };
     match receiver.recv().await {
         Ok(notice) => Some(notice),

@@ -1,84 +1,84 @@
-//! What a supervisor is told to do from outside, and what it does about it.
+//! The commands that a supervisor receives from outside.
 
 use tokio::sync::oneshot;
 
-use super::{Aim, Doing, Grace, Next, Supervisor};
+use super::{Goal, Activity, Grace, Next, Supervisor};
 use crate::connection::{
-    live::Order,
-    state::{Phase, Stopped},
+    handle::SupervisorCommand,
+    state::{Phase, StopReason},
 };
 
 impl Supervisor {
-    /// Does as it is told; whoever said it hears that it was taken.
-    pub(super) fn ordered(&mut self, order: Order) -> Next {
+    /// Executes a command, then acknowledges it.
+    pub(super) fn execute(&mut self, order: SupervisorCommand) -> Next {
         match order {
-            Order::Wake => {
-                // Somebody may have said otherwise since it was wanted.
-                let sleeps = Phase::Stopped(Stopped::NotNeededYet) == self.status.phase
-                    || Phase::Stopped(Stopped::Idle) == self.status.phase
+            SupervisorCommand::Wake => {
+                // The state may have changed since the call asked for the server.
+                let sleeps = Phase::Stopped(StopReason::NotNeededYet) == self.status.phase
+                    || Phase::Stopped(StopReason::Idle) == self.status.phase
                     || matches!(self.status.phase, Phase::Waiting { .. } | Phase::Failed { .. });
-                match &mut self.doing {
-                    Doing::Resting | Doing::Waiting(_) if sleeps => self.dial(),
-                    // It is being stopped for want of use, and is not unwanted any more.
-                    Doing::Closing(_, aim) if sleeps && aim.is_sleep() => *aim = Aim::Dial,
+                match &mut self.activity {
+                    Activity::Resting | Activity::Waiting(_) if sleeps => self.dial(),
+                    // It is being closed because it was idle, and is needed again.
+                    Activity::Closing(_, goal) if sleeps && goal.is_sleep() => *goal = Goal::Dial,
                     _ => {}
                 }
                 Next::Wait
             }
-            Order::Suspect { generation, error } => self.suspect(generation, &error),
-            Order::SessionChanged { generation } => {
-                if let Doing::Serving(attached) = &mut self.doing
+            SupervisorCommand::Suspect { generation, error } => self.suspect(generation, &error),
+            SupervisorCommand::SessionChanged { generation } => {
+                if let Activity::Serving(attached) = &mut self.activity
                     && generation == self.generation
                 {
                     attached.refresh();
-                    self.tell_profile();
+                    self.publish_profile();
                 }
                 Next::Wait
             }
-            Order::Connect(done) => {
+            SupervisorCommand::Connect(done) => {
                 self.backoff.succeed();
-                let next = match self.doing {
-                    Doing::Serving(_) | Doing::Dialling(_) => Next::Wait,
-                    _ => self.go(Aim::Dial, Grace::None),
+                let next = match self.activity {
+                    Activity::Serving(_) | Activity::Dialling(_) => Next::Wait,
+                    _ => self.close_then(Goal::Dial, Grace::None),
                 };
-                finish(done, next)
+                acknowledge(done, next)
             }
-            Order::Reconnect(done) => {
+            SupervisorCommand::Reconnect(done) => {
                 self.backoff.succeed();
-                let next = self.go(Aim::Dial, Grace::None);
-                finish(done, next)
+                let next = self.close_then(Goal::Dial, Grace::None);
+                acknowledge(done, next)
             }
-            Order::Disconnect(done) => {
-                let next = self.go(Aim::Rest(Phase::Stopped(Stopped::Disconnected)), Grace::None);
-                finish(done, next)
+            SupervisorCommand::Disconnect(done) => {
+                let next = self.close_then(Goal::Rest(Phase::Stopped(StopReason::Disconnected)), Grace::None);
+                acknowledge(done, next)
             }
-            Order::Refresh(done) => {
-                if let Doing::Serving(attached) = &mut self.doing {
+            SupervisorCommand::Refresh(done) => {
+                if let Activity::Serving(attached) = &mut self.activity {
                     self.listed = false;
                     attached.refresh();
                     self.publish();
                 }
-                finish(done, Next::Wait)
+                acknowledge(done, Next::Wait)
             }
-            Order::LogLevel(level, done) => {
+            SupervisorCommand::LogLevel(level, done) => {
                 self.log_level = Some(level);
-                if let Doing::Serving(attached) = &mut self.doing {
+                if let Activity::Serving(attached) = &mut self.activity {
                     attached.set_log_level(level);
                 }
-                finish(done, Next::Wait)
+                acknowledge(done, Next::Wait)
             }
-            Order::Toggle(standing, done) => {
+            SupervisorCommand::Toggle(standing, done) => {
                 let before = self.toggled.replace(standing).unwrap_or(self.wanted.standing);
-                // Said again, it changes nothing.
-                let next = if before == standing { Next::Wait } else { self.go(self.aim(), Grace::None) };
-                finish(done, next)
+                // Repeating the same toggle changes nothing.
+                let next = if before == standing { Next::Wait } else { self.close_then(self.goal(), Grace::None) };
+                acknowledge(done, next)
             }
         }
     }
 }
 
-/// Whoever gave the order is told that it was taken; it may have left.
-fn finish(done: oneshot::Sender<()>, next: Next) -> Next {
-    let _left = done.send(());
+/// Acknowledges a command; its sender may be gone.
+fn acknowledge(done: oneshot::Sender<()>, next: Next) -> Next {
+    let _gone = done.send(());
     next
 }

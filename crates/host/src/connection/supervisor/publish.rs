@@ -1,17 +1,17 @@
-//! What a supervisor shows everybody: the state of its connection as plain data, without anything secret.
+//! Publishes the state of a connection as plain data, without secrets.
 
 use std::{sync::Arc, time::SystemTime};
 
 use toolway_config::server::{Standing, Start, Transport};
 use toolway_wire::up::Peer;
 
-use super::{Doing, Supervisor, Surroundings};
+use super::{Activity, Supervisor, HostContext};
 use crate::{
     catalog::Listing,
     connection::{
         dial::DialError,
-        live::Live,
-        state::{Counts, LastError, NotConnected, Phase, Profile, ServerStatus, Stopped, TransportKind},
+        handle::ConnectionSnapshot,
+        state::{Counts, LastError, NotConnected, Phase, Profile, ServerStatus, StopReason, TransportKind},
         wanted::{WantedServer, Way},
     },
     event::HostEvent,
@@ -19,8 +19,8 @@ use crate::{
     whose_move::WhoseMove,
 };
 
-/// Letters of a session's id that are shown.
-const SESSION_LETTERS: usize = 8;
+/// Characters of a session id that are shown.
+const SESSION_CHARS: usize = 8;
 
 impl Supervisor {
     pub(super) fn enter(&mut self, phase: Phase) {
@@ -28,15 +28,15 @@ impl Supervisor {
         self.publish();
     }
 
-    /// Shows everybody how things are.
+    /// Publishes the current status and peer.
     pub(super) fn publish(&mut self) {
-        let peer = match &self.doing {
-            Doing::Serving(attached) => Some((self.generation, attached.peer.clone())),
+        let peer = match &self.activity {
+            Activity::Serving(attached) => Some((self.generation, attached.peer.clone())),
             _ => None,
         };
-        self.status.process = peer.as_ref().and_then(|_| self.connection.shared().pulse.process());
+        self.status.process = peer.as_ref().and_then(|_| self.connection.shared().monitor.process());
         let status = Arc::new(self.status.clone());
-        let live = Live {
+        let live = ConnectionSnapshot {
             status: Arc::clone(&status),
             peer,
             dials: self.dials,
@@ -46,34 +46,34 @@ impl Supervisor {
             account: self.account.clone(),
         };
         self.connection.shared().live.send_replace(Arc::new(live));
-        self.room.events.tell(|| HostEvent::Server(status));
+        self.context.events.send(|| HostEvent::Server(status));
     }
 
-    /// What the peer and the entry say of the server.
+    /// Updates the status from the entry and the peer.
     pub(super) fn describe(&mut self) {
         let WantedServer { label, description, source, way, .. } = &*self.wanted;
         self.status.label.clone_from(label);
         self.status.description.clone_from(description);
         self.status.source.clone_from(source);
-        (self.status.transport, self.status.target) = shown(way);
-        if let Doing::Serving(attached) = &self.doing {
+        (self.status.transport, self.status.target) = displayed(way);
+        if let Activity::Serving(attached) = &self.activity {
             self.status.profile = Some(Profile::of(&attached.peer));
         }
     }
 
-    pub(super) fn tell_profile(&mut self) {
+    pub(super) fn publish_profile(&mut self) {
         self.describe();
         self.publish();
     }
 
-    pub(super) fn note(&mut self, message: &str, code: &'static str, whose_move: WhoseMove) {
+    pub(super) fn record_error(&mut self, message: &str, code: &'static str, whose_move: WhoseMove) {
         let message = self.redactor.text(message);
         self.status.last_error = Some(LastError { at: SystemTime::now(), message, code, whose_move, error: None });
     }
 
-    /// As [`Self::note`], of a dial.
-    pub(super) fn note_dial(&mut self, error: &DialError) {
-        self.note(&error.to_string(), error.code(), error.whose_move());
+    /// As [`Self::record_error`], for a failed dial.
+    pub(super) fn record_dial_error(&mut self, error: &DialError) {
+        self.record_error(&error.to_string(), error.code(), error.whose_move());
         if let Some(last) = &mut self.status.last_error {
             last.error = NotConnected::after(error, &self.redactor).error;
         }
@@ -83,7 +83,7 @@ impl Supervisor {
 impl Profile {
     pub(super) fn of(peer: &Peer) -> Self {
         let profile = peer.profile();
-        let beginning = |id: String| id.chars().take(SESSION_LETTERS).chain(['…']).collect();
+        let beginning = |id: String| id.chars().take(SESSION_CHARS).chain(['…']).collect();
         Self {
             era: profile.revision.era(),
             revision: profile.revision,
@@ -107,8 +107,8 @@ impl Counts {
     }
 }
 
-pub(super) fn first_status(wanted: &WantedServer, room: &Surroundings) -> ServerStatus {
-    let (transport, target) = shown(&wanted.way);
+pub(super) fn first_status(wanted: &WantedServer, context: &HostContext) -> ServerStatus {
+    let (transport, target) = displayed(&wanted.way);
     ServerStatus {
         server: wanted.name.clone(),
         label: wanted.label.clone(),
@@ -122,28 +122,28 @@ pub(super) fn first_status(wanted: &WantedServer, room: &Surroundings) -> Server
         counts: None,
         last_error: None,
         process: None,
-        custody: (transport == TransportKind::Stdio).then(|| room.dialler.custodian.custody()),
+        cleanup: (transport == TransportKind::Stdio).then(|| context.dialer.keeper.cleanup()),
         losses: 0,
         ended: None,
         stderr: Vec::new(),
-        lines: Vec::new(),
+        caller_connections: Vec::new(),
     }
 }
 
-/// What its task will begin with.
+/// The phase in which the supervisor begins.
 fn first_phase(wanted: &WantedServer) -> Phase {
     match (wanted.standing, wanted.start) {
         (Standing::Disabled, _) => Phase::Disabled,
-        (Standing::Enabled, Start::WhenNeeded) => Phase::Stopped(Stopped::NotNeededYet),
+        (Standing::Enabled, Start::WhenNeeded) => Phase::Stopped(StopReason::NotNeededYet),
         (Standing::Enabled, Start::AtOnce) => Phase::Connecting { attempt: 1 },
     }
 }
 
-/// How a server is reached, as it may be shown: references are not followed, and of an address nothing is shown that
-/// people put keys into.
-fn shown(way: &Way) -> (TransportKind, String) {
+/// How a server is reached, as it may be displayed: references are not resolved, and parts of a URL that may contain keys
+/// are left out.
+fn displayed(way: &Way) -> (TransportKind, String) {
     match way {
-        Way::Address(address) => (address.kind(), address.shown()),
+        Way::Address(address) => (address.kind(), address.displayed()),
         Way::InProcess(_) => (TransportKind::InProcess, "this process".to_owned()),
         Way::Custom(transport) => (TransportKind::Custom, transport.target()),
         Way::Configured(server) => match &server.transport {

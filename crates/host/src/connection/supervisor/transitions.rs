@@ -1,4 +1,4 @@
-//! Where a supervisor goes: dialling, standing, waiting, giving up, ending.
+//! The state transitions of a supervisor: dial, attach, wait, give up, close.
 
 use std::{
     panic::AssertUnwindSafe,
@@ -17,36 +17,36 @@ use toolway_wire::{
     up::{Peer, WeakPeer},
 };
 
-use super::{Aim, Attached, Doing, Grace, Next, Supervisor};
+use super::{Goal, Attached, Activity, Grace, Next, Supervisor};
 use crate::{
     connection::{
         backoff,
-        dial::{DialError, Dialled, Session},
-        lines,
+        dial::{DialError, DialOutcome, SessionChoice},
+        pool,
         sign_in::Account,
-        state::{Phase, Stopped},
+        state::{Phase, StopReason},
         wanted::Lists,
     },
     whose_move::WhoseMove,
 };
 
-/// A connection that stood so long was a good one: its loss counts as the first failure.
+/// After being connected this long, a loss counts as the first failure in a row.
 const STABLE: Duration = Duration::from_secs(10);
-/// How long calls under way may take to finish when a server is changed or no longer wanted.
+/// How long calls in flight may take to finish when a server is changed or removed.
 const MOMENT: Duration = Duration::from_secs(5);
 
 impl Supervisor {
     pub(super) fn dial(&mut self) {
         self.listed = false;
-        let (room, wanted) = (Arc::clone(&self.room), Arc::clone(&self.wanted));
+        let (context, wanted) = (Arc::clone(&self.context), Arc::clone(&self.wanted));
         let shared = self.connection.shared();
-        let face = Arc::new(shared.lines.base_face());
-        let senses = (shared.last_words.clone(), shared.pulse.clone());
-        self.doing = Doing::Dialling(Box::pin(async move {
-            let begun = senses.1.begins();
+        let features = Arc::new(shared.pool.shared_features());
+        let observers = (shared.stderr_tail.clone(), shared.monitor.clone());
+        self.activity = Activity::Dialling(Box::pin(async move {
+            let started = observers.1.next_start();
             let dialling =
-                AssertUnwindSafe(room.dialler.connect(&wanted, None, face, senses, Session::Kept)).catch_unwind();
-            room.starting.take(begun, dialling).await.unwrap_or_else(|_| Dialled::failed(DialError::panicked()))
+                AssertUnwindSafe(context.dialer.connect(&wanted, None, features, observers, SessionChoice::Resume)).catch_unwind();
+            context.starting.run(started, dialling).await.unwrap_or_else(|_| DialOutcome::failed(DialError::panicked()))
         }));
         self.enter(Phase::Connecting { attempt: self.backoff.failures() + 1 });
     }
@@ -59,19 +59,19 @@ impl Supervisor {
         if let Some(level) = self.log_level {
             attached.set_log_level(level);
         }
-        self.doing = Doing::Serving(Box::new(attached));
-        self.connection.shared().lines.open();
+        self.activity = Activity::Serving(Box::new(attached));
+        self.connection.shared().pool.open();
         self.describe();
         self.enter(Phase::Ready);
         tracing::info!(server = %self.wanted.name, "connected");
     }
 
-    pub(super) fn not_dialled(&mut self, error: &DialError) {
-        self.note_dial(error);
+    pub(super) fn handle_dial_error(&mut self, error: &DialError) {
+        self.record_dial_error(error);
         tracing::warn!(server = %self.wanted.name, error = %self.redactor.text(&error.to_string()), "cannot connect");
         match error {
-            DialError::SignInNeeded { challenges, how } => {
-                self.rest(Phase::SignInNeeded { challenges: challenges.clone(), how: how.clone() });
+            DialError::SignInRequired { challenges, how } => {
+                self.rest(Phase::SignInRequired { challenges: challenges.clone(), how: how.clone() });
             }
             DialError::Configuration(_)
             | DialError::CredentialRefused { .. }
@@ -79,61 +79,61 @@ impl Supervisor {
             | DialError::Wire(WireError::NoCommonRevision { .. } | WireError::Redirect { .. }) => {
                 self.give_up(&error.to_string(), error.whose_move());
             }
-            DialError::Silent(_) | DialError::Garbled { .. } | DialError::Wire(_) => {
+            DialError::Timeout(_) | DialError::NonMcpOutput { .. } | DialError::Wire(_) => {
                 self.fail(&error.to_string(), error.whose_move())
             }
         }
     }
 
-    /// It does not let us look: somebody has to sign in, or the configured credential is not good enough.
-    pub(super) fn turned_away(&mut self, error: WireError) -> Next {
-        if self.wanted.asks_for_itself() {
-            return self.token_refused(&error);
+    /// The server refused a list request: sign-in is required, or the configured credential is not sufficient.
+    pub(super) fn handle_unauthorized(&mut self, error: WireError) -> Next {
+        if self.wanted.is_unattended() {
+            return self.handle_refused_token(&error);
         }
-        let how = self.room.dialler.sign_ins.how(&self.wanted, None);
+        let how = self.context.dialer.sign_ins.hint(&self.wanted, None);
         let error = DialError::of(error, self.wanted.credential(), how);
-        self.note(&error.to_string(), error.code(), error.whose_move());
+        self.record_error(&error.to_string(), error.code(), error.whose_move());
         let phase = match &error {
-            DialError::SignInNeeded { challenges, how } => {
-                Phase::SignInNeeded { challenges: challenges.clone(), how: how.clone() }
+            DialError::SignInRequired { challenges, how } => {
+                Phase::SignInRequired { challenges: challenges.clone(), how: how.clone() }
             }
             other => Phase::Failed { because: self.redactor.text(&other.to_string()), whose_move: other.whose_move() },
         };
-        self.go(Aim::Rest(phase), Grace::None)
+        self.close_then(Goal::Rest(phase), Grace::None)
     }
 
-    /// It does not take a token that nobody signs in for. Whoever gives them is asked for another when it is dialled again;
-    /// where a good one is not good enough, another would be no better.
-    fn token_refused(&mut self, error: &WireError) -> Next {
+    /// The server refused a token obtained without a user. The next dial requests a new one from the authorization server.
+    /// After HTTP 403 it does not retry: another token would have the same rights.
+    fn handle_refused_token(&mut self, error: &WireError) -> Next {
         if matches!(error, WireError::Unauthorized { status, .. } if status.as_u16() == 403) {
-            self.note(&error.to_string(), error.code(), WhoseMove::Operator);
-            let because = self.redactor.text(&format!("it does not take the token: {error}"));
-            return self.go(Aim::Rest(Phase::Failed { because, whose_move: WhoseMove::Operator }), Grace::None);
+            self.record_error(&error.to_string(), error.code(), WhoseMove::Operator);
+            let because = self.redactor.text(&format!("the server refused the token: {error}"));
+            return self.close_then(Goal::Rest(Phase::Failed { because, whose_move: WhoseMove::Operator }), Grace::None);
         }
-        if let Doing::Serving(attached) = &self.doing {
+        if let Activity::Serving(attached) = &self.activity {
             let (peer, uses) = (attached.peer.clone(), Arc::clone(self.connection.shared().uses()));
             let closing = async move {
-                drop(tokio::time::timeout(MOMENT, uses.none()).await);
+                drop(tokio::time::timeout(MOMENT, uses.wait_until_unused()).await);
                 peer.close().await;
             };
             self.closing.push(closing.boxed());
         }
-        self.lost(error);
+        self.handle_loss(error);
         Next::Wait
     }
 
-    /// A connection that stood is gone.
-    pub(super) fn lost(&mut self, why: &WireError) {
-        let stood = match &self.doing {
-            Doing::Serving(attached) => attached.since.elapsed(),
+    /// An established connection is lost: redials, or stops a server that starts on use and is idle.
+    pub(super) fn handle_loss(&mut self, why: &WireError) {
+        let stood = match &self.activity {
+            Activity::Serving(attached) => attached.since.elapsed(),
             _ => return,
         };
         self.status.losses += 1;
-        self.note(&why.to_string(), why.code(), WhoseMove::after(why));
+        self.record_error(&why.to_string(), why.code(), WhoseMove::after(why));
         tracing::warn!(server = %self.wanted.name, error = %self.redactor.text(&why.to_string()), "connection lost");
-        self.doing = Doing::Resting;
+        self.activity = Activity::Resting;
         if self.wanted.start == Start::WhenNeeded && self.connection.shared().uses().is_idle() {
-            return self.rest(Phase::Stopped(Stopped::Idle));
+            return self.rest(Phase::Stopped(StopReason::Idle));
         }
         if STABLE <= stood {
             self.backoff.succeed();
@@ -142,7 +142,7 @@ impl Supervisor {
         self.fail(&why.to_string(), WhoseMove::after(why));
     }
 
-    /// One more failure: it is dialled again after a while, unless that was tried often enough or nobody needs it.
+    /// Counts a failure and schedules a retry; gives up after `retries`, or where the server starts on use only.
     pub(super) fn fail(&mut self, because: &str, whose_move: WhoseMove) {
         let pause = self.backoff.fail();
         let failures = self.backoff.failures();
@@ -150,9 +150,9 @@ impl Supervisor {
             return self.give_up(&format!("given up after {failures} attempts: {because}"), whose_move);
         }
         if self.wanted.start == Start::WhenNeeded {
-            return self.give_up(&format!("{because}; tried again when next needed"), whose_move);
+            return self.give_up(&format!("{because}; retrying on next use"), whose_move);
         }
-        self.doing = Doing::Waiting(Instant::now() + pause);
+        self.activity = Activity::Waiting(Instant::now() + pause);
         let crash_loop = backoff::LOOP <= failures;
         let because = self.redactor.text(because);
         self.enter(Phase::Waiting { until: SystemTime::now() + pause, because, failures, crash_loop });
@@ -162,15 +162,15 @@ impl Supervisor {
         self.rest(Phase::Failed { because: self.redactor.text(because), whose_move });
     }
 
-    /// A call found that the peer does not answer as it should: it is dialled anew. Other calls under way may be fine, so
-    /// the old connection lasts until the last of them has ended.
+    /// A call reports that the peer misbehaves: redials. Other calls in flight may be fine, so the old connection stays
+    /// open until the last of them has ended.
     pub(super) fn suspect(&mut self, generation: u64, error: &WireError) -> Next {
-        if generation != self.generation || !matches!(self.doing, Doing::Serving(_)) {
+        if generation != self.generation || !matches!(self.activity, Activity::Serving(_)) {
             return Next::Wait;
         }
-        self.note(&error.to_string(), error.code(), WhoseMove::after(error));
+        self.record_error(&error.to_string(), error.code(), WhoseMove::after(error));
         self.status.losses += 1;
-        if let Doing::Serving(attached) = std::mem::replace(&mut self.doing, Doing::Resting) {
+        if let Activity::Serving(attached) = std::mem::replace(&mut self.activity, Activity::Resting) {
             self.lingering.retain(|peer| peer.upgrade().is_some());
             self.lingering.push(attached.peer.downgrade());
         }
@@ -178,84 +178,84 @@ impl Supervisor {
         Next::Wait
     }
 
-    /// Ends a connection that is there, and then does what is aimed at; at once where there is none.
-    pub(super) fn go(&mut self, aim: Aim, grace: Grace) -> Next {
+    /// Closes the connection, if any, then continues with `goal`.
+    pub(super) fn close_then(&mut self, goal: Goal, grace: Grace) -> Next {
         let (others, ending) = (self.others(), std::mem::take(&mut self.closing));
         let none = others.is_empty() && ending.is_empty();
-        let (before, peer) = match std::mem::replace(&mut self.doing, Doing::Resting) {
-            Doing::Serving(attached) => (None, Some(attached.peer.clone())),
-            Doing::Closing(work, _) => (Some(work), None),
-            Doing::Resting | Doing::Dialling(_) | Doing::Waiting(_) if none => return self.arrive(aim),
-            Doing::Resting | Doing::Dialling(_) | Doing::Waiting(_) => (None, None),
+        let (before, peer) = match std::mem::replace(&mut self.activity, Activity::Resting) {
+            Activity::Serving(attached) => (None, Some(attached.peer.clone())),
+            Activity::Closing(work, _) => (Some(work), None),
+            Activity::Resting | Activity::Dialling(_) | Activity::Waiting(_) if none => return self.enter_goal(goal),
+            Activity::Resting | Activity::Dialling(_) | Activity::Waiting(_) => (None, None),
         };
         let uses = Arc::clone(self.connection.shared().uses());
-        let (room, wanted) = (Arc::clone(&self.room), Arc::clone(&self.wanted));
-        // Only when all of us goes: then somebody may come back for it.
-        let for_good = !matches!((&aim, grace), (Aim::Leave, Grace::None));
+        let (context, wanted) = (Arc::clone(&self.context), Arc::clone(&self.wanted));
+        // Only when the whole host shuts down: the next start may resume the session.
+        let for_good = !matches!((&goal, grace), (Goal::Leave, Grace::None));
         let closing = async move {
             match before {
                 Some(before) => before.await,
-                None if matches!(grace, Grace::Moment) => drop(tokio::time::timeout(MOMENT, uses.none()).await),
+                None if matches!(grace, Grace::Moment) => drop(tokio::time::timeout(MOMENT, uses.wait_until_unused()).await),
                 None => {}
             }
             let own = async {
                 match &peer {
                     Some(peer) if for_good => peer.close().await,
-                    Some(peer) => room.dialler.leave(&wanted, peer).await,
+                    Some(peer) => context.dialer.leave(&wanted, peer).await,
                     None => {}
                 }
             };
             join3(own, join_all(others.iter().map(Peer::close)), ending.collect::<()>()).await;
         };
-        self.doing = Doing::Closing(Box::pin(closing), Aim::Leave);
-        self.redirect(aim)
+        self.activity = Activity::Closing(Box::pin(closing), Goal::Leave);
+        self.redirect(goal)
     }
 
-    /// What is connected to the server besides the connection itself.
+    /// The other connections to the server: those of callers, and replaced ones.
     fn others(&mut self) -> Vec<Peer> {
-        let mut others = self.connection.shared().lines.close();
+        let mut others = self.connection.shared().pool.close();
         others.extend(std::mem::take(&mut self.lingering).iter().filter_map(WeakPeer::upgrade));
         others
     }
 
-    /// How long a line lasts that nobody uses.
-    fn line_idle(&self) -> Duration {
-        self.wanted.idle_stop.unwrap_or(lines::IDLE)
+    /// How long an unused caller connection is kept.
+    fn pool_idle(&self) -> Duration {
+        self.wanted.idle_stop.unwrap_or(pool::IDLE)
     }
 
-    /// When there may be a line to end.
-    pub(super) fn lines_due(&self) -> Option<Instant> {
-        self.connection.shared().lines.due(self.line_idle())
+    /// When the next caller connection may expire.
+    pub(super) fn pool_due(&self) -> Option<Instant> {
+        self.connection.shared().pool.due(self.pool_idle())
     }
 
-    /// Ends the lines that nobody has used for long, and closes those whose place was taken.
-    pub(super) fn end_lines(&mut self) {
-        let lines = &self.connection.shared().lines;
-        lines.reap(self.line_idle());
+    /// Expires idle caller connections, and closes evicted ones.
+    pub(super) fn expire_pool(&mut self) {
+        let pool = &self.connection.shared().pool;
+        pool.expire_idle(self.pool_idle());
         let close = |peer: Peer| async move { peer.close().await }.boxed();
-        self.closing.extend(lines.given_up().into_iter().map(close));
+        self.closing.extend(pool.take_evicted().into_iter().map(close));
     }
 
-    /// While a connection is being ended: where to go then. Callers see it at once.
-    pub(super) fn redirect(&mut self, new: Aim) -> Next {
+    /// Changes the goal of a close in progress. Callers see the new phase at once.
+    pub(super) fn redirect(&mut self, new: Goal) -> Next {
         let phase = match &new {
-            Aim::Dial => Phase::Connecting { attempt: self.backoff.failures() + 1 },
-            Aim::Rest(phase) => phase.clone(),
-            Aim::Leave => Phase::Stopped(Stopped::Closed),
+            Goal::Dial => Phase::Connecting { attempt: self.backoff.failures() + 1 },
+            Goal::Rest(phase) => phase.clone(),
+            Goal::Leave => Phase::Stopped(StopReason::Closed),
         };
-        if let Doing::Closing(_, aim) = &mut self.doing {
-            *aim = new;
+        if let Activity::Closing(_, goal) = &mut self.activity {
+            *goal = new;
         }
         self.enter(phase);
         Next::Wait
     }
 
-    pub(super) fn arrive(&mut self, aim: Aim) -> Next {
-        match aim {
-            Aim::Dial => self.dial(),
-            Aim::Rest(phase) => self.rest(phase),
-            Aim::Leave => {
-                self.rest(Phase::Stopped(Stopped::Closed));
+    pub(super) fn enter_goal(&mut self, goal: Goal) -> Next {
+        match goal {
+            Goal::Dial => self.dial(),
+            Goal::Rest(phase) => self.rest(phase),
+            Goal::Leave => {
+                self.rest(Phase::Stopped(StopReason::Closed));
                 return Next::Leave;
             }
         }
@@ -263,37 +263,37 @@ impl Supervisor {
     }
 
     pub(super) fn rest(&mut self, phase: Phase) {
-        self.doing = Doing::Resting;
-        if matches!(phase, Phase::Disabled | Phase::Stopped(Stopped::Disconnected | Stopped::Closed)) {
-            self.room.cataloguing.withdrawn(&self.wanted.name);
+        self.activity = Activity::Resting;
+        if matches!(phase, Phase::Disabled | Phase::Stopped(StopReason::Disconnected | StopReason::Closed)) {
+            self.context.catalog.remove(&self.wanted.name);
             (self.status.counts, self.listing) = (None, None);
         }
         self.enter(phase);
     }
 
-    /// When it will have been idle for long enough to be stopped.
+    /// When the connection will have been idle for `idle_stop`.
     pub(super) fn idle_at(&self) -> Option<Instant> {
         let stop = self.wanted.idle_stop?;
-        let Doing::Serving(attached) = &self.doing else { return None };
+        let Activity::Serving(attached) = &self.activity else { return None };
         let uses = self.connection.shared().uses();
-        let since = uses.last().max(attached.since);
-        // While somebody uses it, it is looked at again after as long.
+        let since = uses.last_use().max(attached.since);
+        // While it is in use, check again after the same time.
         let since = if uses.is_idle() { since } else { Instant::now() };
         Some(since + stop)
     }
 
-    /// Shows first that there is no connection, then looks: whoever took it before is seen, whoever comes later waits.
+    /// Unpublishes the peer before checking for users: calls that took it before are counted, later ones wait.
     pub(super) fn stop_if_idle(&mut self) -> Next {
         if self.idle_at().is_none_or(|at| Instant::now() < at) {
             return Next::Wait;
         }
-        let Doing::Serving(attached) = std::mem::replace(&mut self.doing, Doing::Resting) else { return Next::Wait };
+        let Activity::Serving(attached) = std::mem::replace(&mut self.activity, Activity::Resting) else { return Next::Wait };
         self.publish();
-        self.doing = Doing::Serving(attached);
+        self.activity = Activity::Serving(attached);
         if !self.connection.shared().uses().is_idle() {
             self.publish();
             return Next::Wait;
         }
-        self.go(Aim::Rest(Phase::Stopped(Stopped::Idle)), Grace::None)
+        self.close_then(Goal::Rest(Phase::Stopped(StopReason::Idle)), Grace::None)
     }
 }

@@ -1,4 +1,4 @@
-//! The socket between us and the keeper: bytes, and descriptors beside them.
+//! The socket between the host and the keeper: bytes and file descriptors.
 
 use std::{
     io::{self, IoSlice, IoSliceMut},
@@ -11,14 +11,14 @@ use rustix::net::{
     recvmsg, sendmsg,
 };
 
-use super::order::Inbox;
+use super::protocol::FrameBuffer;
 
-/// Descriptors that may come with one piece: several orders can be read at once.
+/// Descriptors per message.
 const DESCRIPTORS: usize = 3;
 /// Bytes read at a time.
 const CHUNK: usize = 16 * 1024;
 
-/// Writes all of a message on a socket that waits; the descriptors go with its first byte.
+/// Writes a whole message to a blocking socket; the descriptors go with its first byte.
 pub(super) fn send(socket: impl AsFd, message: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut sent = send_some(&socket, message, descriptors)?;
     while sent < message.len() {
@@ -27,15 +27,15 @@ pub(super) fn send(socket: impl AsFd, message: &[u8], descriptors: &[BorrowedFd<
     Ok(())
 }
 
-/// Writes what the socket takes of it.
+/// Writes as much as the socket accepts; returns the number of bytes.
 pub(super) fn send_some(socket: impl AsFd, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<usize> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
-    let mut beside = SendAncillaryBuffer::new(&mut space);
-    if !descriptors.is_empty() && !beside.push(SendAncillaryMessage::ScmRights(descriptors)) {
-        return Err(io::Error::other("too many streams"));
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(io::Error::other("too many file descriptors"));
     }
     loop {
-        match sendmsg(&socket, &[IoSlice::new(bytes)], &mut beside, SendFlags::NOSIGNAL) {
+        match sendmsg(&socket, &[IoSlice::new(bytes)], &mut ancillary, SendFlags::NOSIGNAL) {
             Ok(sent) => return Ok(sent),
             Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -43,23 +43,23 @@ pub(super) fn send_some(socket: impl AsFd, bytes: &[u8], descriptors: &[Borrowed
     }
 }
 
-/// Reads once; 0 is the end.
-pub(super) fn receive(socket: impl AsFd, inbox: &mut Inbox) -> io::Result<usize> {
+/// Reads once; returns 0 at the end of the stream.
+pub(super) fn receive(socket: impl AsFd, buffer: &mut FrameBuffer) -> io::Result<usize> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
-    let mut beside = RecvAncillaryBuffer::new(&mut space);
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut chunk = [0; CHUNK];
-    let came = loop {
-        match recvmsg(&socket, &mut [IoSliceMut::new(&mut chunk)], &mut beside, RecvFlags::CMSG_CLOEXEC) {
-            Ok(came) => break came,
+    let received = loop {
+        match recvmsg(&socket, &mut [IoSliceMut::new(&mut chunk)], &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
+            Ok(received) => break received,
             Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
     };
-    for message in beside.drain() {
+    for message in ancillary.drain() {
         if let RecvAncillaryMessage::ScmRights(descriptors) = message {
-            inbox.descriptors.extend(descriptors);
+            buffer.descriptors.extend(descriptors);
         }
     }
-    inbox.bytes.extend_from_slice(&chunk[..came.bytes]);
-    Ok(came.bytes)
+    buffer.bytes.extend_from_slice(&chunk[..received.bytes]);
+    Ok(received.bytes)
 }

@@ -1,4 +1,4 @@
-//! Our end of the line to the keeper: orders go out, reports come in, and its end is noticed.
+//! The host's connection to the keeper process: sends commands, receives reports, notices its end.
 //!
 //! A thread reads, not a task: the keeper belongs to the process and outlives any runtime in it.
 
@@ -24,42 +24,42 @@ use rustix::process::{getpid, set_child_subreaper};
 use tokio::sync::watch;
 
 use super::{
-    HowEnded, Patience, channel, leftovers,
-    order::{Inbox, Order, Report, ServerNumber, Start, framed},
-    role,
+    ProcessExit, ShutdownTimeouts, channel, orphans,
+    protocol::{FrameBuffer, KeeperCommand, KeeperReport, ServerNumber, ProgramSpec, framed},
+    process,
 };
 
-/// A running keeper. Dropping it lets go of everything it keeps.
+/// A running keeper process. Dropping it ends all its servers.
 #[derive(Debug)]
-pub(crate) struct Link {
-    // Held while an order is written, so that orders do not mix; nothing awaits under it.
-    orders: Mutex<UnixStream>,
-    numbers: AtomicU32,
-    wards: Arc<Wards>,
+pub(crate) struct KeeperConnection {
+    // Held while a command is written, so that commands do not mix; nothing awaits under it.
+    commands: Mutex<UnixStream>,
+    next_server: AtomicU32,
+    children: Arc<Children>,
 }
 
-/// A program in the keeper's hands. Dropping it lets go of it: the keeper sees it to its end.
+/// A program started by the keeper. Dropping it makes the keeper end it.
 #[derive(Debug)]
-pub(crate) struct Ward {
+pub(crate) struct KeeperChild {
     server: ServerNumber,
-    link: Arc<Link>,
-    patience: Patience,
-    news: watch::Receiver<News>,
+    keeper: Arc<KeeperConnection>,
+    timeouts: ShutdownTimeouts,
+    state: watch::Receiver<ChildState>,
 }
 
-/// What is known of a ward.
+/// State of a program.
 #[derive(Debug, Default)]
-struct News {
-    beginning: Option<Beginning>,
-    ended: Option<HowEnded>,
+struct ChildState {
+    start: Option<StartOutcome>,
+    ended: Option<ProcessExit>,
     is_gone: bool,
-    /// The keeper is gone, and what it kept is ended by us.
+    /// The keeper is gone, and this process ends its servers.
     is_lost: bool,
 }
 
-/// What came of the order to start it.
+/// Result of the start command.
 #[derive(Debug)]
-enum Beginning {
+enum StartOutcome {
     Started { pid: i32 },
     Refused { code: Option<i32>, reason: String },
     KeeperLost,
@@ -68,163 +68,163 @@ enum Beginning {
 /// Why a program could not be started.
 #[derive(Debug)]
 pub(crate) enum NotStarted {
-    /// The system refused it.
+    /// The system reported an error.
     Refused(io::Error),
-    /// The keeper is gone; another can be started.
+    /// The keeper is gone; another one can be started.
     KeeperLost,
 }
 
-/// All wards of a keeper, for whoever reads its reports.
+/// All programs of a keeper.
 #[derive(Debug, Default)]
-struct Wards {
-    // Nothing awaits under this lock. `None` when the keeper is gone.
-    news: Mutex<Option<BTreeMap<ServerNumber, watch::Sender<News>>>>,
+struct Children {
+    // Nothing awaits under this lock. `None` after the keeper is gone.
+    states: Mutex<Option<BTreeMap<ServerNumber, watch::Sender<ChildState>>>>,
 }
 
-/// A keeper starts in milliseconds; an executable that has not answered by then does not know the role.
-const TO_BE_READY: Duration = Duration::from_secs(10);
-/// A keeper that takes no order for so long is stuck.
-const TO_TAKE_AN_ORDER: Duration = Duration::from_secs(5);
-/// The reading thread calls nothing deep.
+/// How long a keeper may take to start. An executable that does not call `run_if_keeper` never reports.
+const READY_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a keeper may take to accept a command.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Stack size of the reading thread.
 const STACK: usize = 128 * 1024;
 
 // === impl Link ===
 
-impl Link {
-    /// Starts a keeper. Waits until it is ready.
+impl KeeperConnection {
+    /// Starts a keeper process. Blocks until it is ready.
     pub(super) fn start(executable: &Path) -> io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
         let me = getpid();
-        // Before there is anything that a killed keeper could leave.
+        // Before any process exists that a killed keeper could orphan.
         set_child_subreaper(Some(me))?;
-        let mut keeper = role::cast(executable, me, theirs).spawn()?;
-        let mut inbox = Inbox::default();
-        if let Err(error) = hear_ready(&ours, &mut inbox) {
+        let mut keeper = process::keeper_command(executable, me, theirs).spawn()?;
+        let mut buffer = FrameBuffer::default();
+        if let Err(error) = wait_until_ready(&ours, &mut buffer) {
             drop(keeper.kill());
             drop(keeper.wait());
             return Err(error);
         }
-        ours.set_write_timeout(Some(TO_TAKE_AN_ORDER))?;
-        let (reading, wards) = (ours.try_clone()?, Arc::new(Wards::new()));
-        let theirs = Arc::clone(&wards);
-        let read = move || read(&reading, inbox, &theirs, keeper);
+        ours.set_write_timeout(Some(WRITE_TIMEOUT))?;
+        let (reading, children) = (ours.try_clone()?, Arc::new(Children::new()));
+        let theirs = Arc::clone(&children);
+        let read = move || read(&reading, buffer, &theirs, keeper);
         thread::Builder::new().name("keeper".into()).stack_size(STACK).spawn(read)?;
-        Ok(Self { orders: Mutex::new(ours), numbers: AtomicU32::new(1), wards })
+        Ok(Self { commands: Mutex::new(ours), next_server: AtomicU32::new(1), children })
     }
 
-    /// Has a program started; whether it could be is the ward's to say.
-    pub(crate) fn order(
+    /// Sends a start command; [`KeeperChild::wait_until_started`] returns its result.
+    pub(crate) fn start_program(
         self: &Arc<Self>,
-        program: Start,
+        program: ProgramSpec,
         streams: &[OwnedFd; 3],
-        patience: Patience,
-    ) -> io::Result<Ward> {
-        let server = self.numbers.fetch_add(1, Ordering::Relaxed);
-        let order = framed(&Order::Start { server, program })?;
-        let ward = Ward { server, link: Arc::clone(self), patience, news: self.wards.add(server) };
+        timeouts: ShutdownTimeouts,
+    ) -> io::Result<KeeperChild> {
+        let server = self.next_server.fetch_add(1, Ordering::Relaxed);
+        let command = framed(&KeeperCommand::Start { server, program })?;
+        let child = KeeperChild { server, keeper: Arc::clone(self), timeouts, state: self.children.add(server) };
         let streams = streams.each_ref().map(AsFd::as_fd);
-        self.send(&order, &streams);
-        Ok(ward)
+        self.send(&command, &streams);
+        Ok(child)
     }
 
     pub(super) fn is_lost(&self) -> bool {
-        self.wards.news.lock().is_none()
+        self.children.states.lock().is_none()
     }
 
-    fn send(&self, order: &[u8], streams: &[std::os::fd::BorrowedFd<'_>]) {
-        let orders = self.orders.lock();
-        if let Err(error) = channel::send(&*orders, order, streams) {
-            tracing::debug!(%error, "the keeper takes no orders");
-            // Half an order may be out: nothing more can be said on this line. It ends what it has, as we do.
-            drop(orders.shutdown(std::net::Shutdown::Both));
+    fn send(&self, command: &[u8], streams: &[std::os::fd::BorrowedFd<'_>]) {
+        let commands = self.commands.lock();
+        if let Err(error) = channel::send(&*commands, command, streams) {
+            tracing::debug!(%error, "the keeper process accepts no commands");
+            // Half a command may be written, so the socket is unusable. The keeper then ends its servers.
+            drop(commands.shutdown(std::net::Shutdown::Both));
         }
     }
 }
 
-impl Drop for Link {
+impl Drop for KeeperConnection {
     fn drop(&mut self) {
-        drop(self.orders.lock().shutdown(std::net::Shutdown::Write));
+        drop(self.commands.lock().shutdown(std::net::Shutdown::Write));
     }
 }
 
-fn hear_ready(line: &UnixStream, inbox: &mut Inbox) -> io::Result<()> {
-    line.set_read_timeout(Some(TO_BE_READY))?;
+fn wait_until_ready(socket: &UnixStream, buffer: &mut FrameBuffer) -> io::Result<()> {
+    socket.set_read_timeout(Some(READY_TIMEOUT))?;
     loop {
-        match inbox.next()? {
-            Some(Report::Ready) => return line.set_read_timeout(None),
-            Some(_) => return Err(io::Error::other("the keeper does not begin with being ready")),
-            None if channel::receive(line, inbox)? == 0 => return Err(io::Error::other("the keeper ended at once")),
+        match buffer.next()? {
+            Some(KeeperReport::Ready) => return socket.set_read_timeout(None),
+            Some(_) => return Err(io::Error::other("the first report of the keeper process is not `Ready`")),
+            None if channel::receive(socket, buffer)? == 0 => return Err(io::Error::other("the keeper process exited at startup")),
             None => {}
         }
     }
 }
 
-/// Reads reports until there are none, and ends what the keeper has left.
-fn read(line: &UnixStream, mut inbox: Inbox, wards: &Wards, mut keeper: Child) {
+/// Reads reports until the connection ends, then ends the orphans of the keeper.
+fn read(socket: &UnixStream, mut buffer: FrameBuffer, children: &Children, mut keeper: Child) {
     loop {
-        match inbox.next() {
-            Ok(Some(report)) => wards.take(report),
-            Ok(None) => match channel::receive(line, &mut inbox) {
+        match buffer.next() {
+            Ok(Some(report)) => children.take(report),
+            Ok(None) => match channel::receive(socket, &mut buffer) {
                 Ok(1..) => {}
                 Ok(0) | Err(_) => break,
             },
             Err(_) => break,
         }
     }
-    let lost = wards.lose();
+    let lost = children.lose();
     drop(keeper.kill());
     drop(keeper.wait());
-    leftovers::end(keeper.id().cast_signed());
-    for news in lost.values() {
-        news.send_modify(|news| news.is_gone = true);
+    orphans::end(keeper.id().cast_signed());
+    for state in lost.values() {
+        state.send_modify(|state| state.is_gone = true);
     }
 }
 
 // === impl Wards ===
 
-impl Wards {
+impl Children {
     fn new() -> Self {
-        Self { news: Mutex::new(Some(BTreeMap::new())) }
+        Self { states: Mutex::new(Some(BTreeMap::new())) }
     }
 
-    fn add(&self, server: ServerNumber) -> watch::Receiver<News> {
-        match &mut *self.news.lock() {
-            Some(wards) => wards.entry(server).or_default().subscribe(),
-            None => watch::channel(News::lost()).1,
+    fn add(&self, server: ServerNumber) -> watch::Receiver<ChildState> {
+        match &mut *self.states.lock() {
+            Some(children) => children.entry(server).or_default().subscribe(),
+            None => watch::channel(ChildState::lost()).1,
         }
     }
 
-    fn take(&self, report: Report) {
-        let mut wards = self.news.lock();
-        let Some(wards) = &mut *wards else { return };
-        let tell = |server, change: &mut dyn FnMut(&mut News)| {
-            if let Some(news) = wards.get(&server) {
-                news.send_modify(change);
+    fn take(&self, report: KeeperReport) {
+        let mut children = self.states.lock();
+        let Some(children) = &mut *children else { return };
+        let tell = |server, change: &mut dyn FnMut(&mut ChildState)| {
+            if let Some(state) = children.get(&server) {
+                state.send_modify(change);
             }
         };
         match report {
-            Report::Ready => {}
-            Report::Started { server, pid } => {
-                tell(server, &mut |news| news.beginning = Some(Beginning::Started { pid }));
+            KeeperReport::Ready => {}
+            KeeperReport::Started { server, pid } => {
+                tell(server, &mut |state| state.start = Some(StartOutcome::Started { pid }));
             }
-            Report::NotStarted { server, code, reason } => {
-                let mut refused = Some(Beginning::Refused { code, reason });
-                tell(server, &mut |news| (news.beginning, news.is_gone) = (refused.take(), true));
-                wards.remove(&server);
+            KeeperReport::NotStarted { server, code, reason } => {
+                let mut refused = Some(StartOutcome::Refused { code, reason });
+                tell(server, &mut |state| (state.start, state.is_gone) = (refused.take(), true));
+                children.remove(&server);
             }
-            Report::Ended { server, how } => tell(server, &mut |news| news.ended = Some(how)),
-            Report::Gone { server } => {
-                tell(server, &mut |news| news.is_gone = true);
-                wards.remove(&server);
+            KeeperReport::Ended { server, how } => tell(server, &mut |state| state.ended = Some(how)),
+            KeeperReport::Gone { server } => {
+                tell(server, &mut |state| state.is_gone = true);
+                children.remove(&server);
             }
         }
     }
 
-    /// The keeper is gone. Those that were in its hands are told when they are gone too.
-    fn lose(&self) -> BTreeMap<ServerNumber, watch::Sender<News>> {
-        let lost = self.news.lock().take().unwrap_or_default();
-        for news in lost.values() {
-            news.send_modify(News::lose);
+    /// Marks all programs as lost; returns them, to be marked as gone later.
+    fn lose(&self) -> BTreeMap<ServerNumber, watch::Sender<ChildState>> {
+        let lost = self.states.lock().take().unwrap_or_default();
+        for state in lost.values() {
+            state.send_modify(ChildState::lose);
         }
         lost
     }
@@ -232,16 +232,16 @@ impl Wards {
 
 // === impl News ===
 
-impl News {
+impl ChildState {
     fn lost() -> Self {
-        let mut news = Self { is_gone: true, ..Self::default() };
-        news.lose();
-        news
+        let mut state = Self { is_gone: true, ..Self::default() };
+        state.lose();
+        state
     }
 
     fn lose(&mut self) {
         self.is_lost = true;
-        self.beginning.get_or_insert(Beginning::KeeperLost);
+        self.start.get_or_insert(StartOutcome::KeeperLost);
     }
 }
 
@@ -255,55 +255,55 @@ impl From<io::Error> for NotStarted {
 
 // === impl Ward ===
 
-impl Ward {
-    /// It runs, under this number, or it could not be started.
-    pub(crate) async fn started(&mut self) -> Result<Option<u32>, NotStarted> {
-        let Ok(news) = self.news.wait_for(|news| news.beginning.is_some()).await else {
+impl KeeperChild {
+    /// Waits until the program has started; returns its process id.
+    pub(crate) async fn wait_until_started(&mut self) -> Result<Option<u32>, NotStarted> {
+        let Ok(state) = self.state.wait_for(|state| state.start.is_some()).await else {
             return Err(NotStarted::KeeperLost);
         };
-        match &news.beginning {
-            Some(Beginning::Started { pid }) => Ok(u32::try_from(*pid).ok()),
-            Some(Beginning::Refused { code: Some(code), .. }) => Err(io::Error::from_raw_os_error(*code).into()),
-            Some(Beginning::Refused { code: None, reason }) => Err(io::Error::other(reason.clone()).into()),
-            Some(Beginning::KeeperLost) | None => Err(NotStarted::KeeperLost),
+        match &state.start {
+            Some(StartOutcome::Started { pid }) => Ok(u32::try_from(*pid).ok()),
+            Some(StartOutcome::Refused { code: Some(code), .. }) => Err(io::Error::from_raw_os_error(*code).into()),
+            Some(StartOutcome::Refused { code: None, reason }) => Err(io::Error::other(reason.clone()).into()),
+            Some(StartOutcome::KeeperLost) | None => Err(NotStarted::KeeperLost),
         }
     }
 
-    /// The process that was started has ended; how, where the keeper lived to tell.
-    pub(crate) async fn ended(&self) -> Option<HowEnded> {
-        let mut news = self.news.clone();
-        let told = news.wait_for(|news| news.ended.is_some() || news.is_lost || news.is_gone).await;
-        told.ok().and_then(|news| news.ended)
+    /// Waits until the started process has ended; `None` if the keeper did not report how.
+    pub(crate) async fn wait_until_ended(&self) -> Option<ProcessExit> {
+        let mut state = self.state.clone();
+        let told = state.wait_for(|state| state.ended.is_some() || state.is_lost || state.is_gone).await;
+        told.ok().and_then(|state| state.ended)
     }
 
-    /// The process that was started has ended; what it started may go on.
+    /// Whether the started process has ended; its children may still run.
     pub(crate) fn has_ended(&self) -> bool {
-        self.news.borrow().ended.is_some()
+        self.state.borrow().ended.is_some()
     }
 
-    /// Nothing of it is left.
-    pub(crate) async fn gone(&self) {
-        drop(self.news.clone().wait_for(|news| news.is_gone).await);
+    /// Waits until no process of it is left.
+    pub(crate) async fn wait_until_gone(&self) {
+        drop(self.state.clone().wait_for(|state| state.is_gone).await);
     }
 
-    /// The keeper was killed; what it kept is ended too.
+    /// Whether the keeper was killed; its servers are ended too.
     pub(crate) fn is_lost(&self) -> bool {
-        self.news.borrow().is_lost
+        self.state.borrow().is_lost
     }
 
-    /// Lets go of it; its input is closed by now. The keeper sees it to its end, whether or not anybody waits.
-    pub(crate) fn let_go(&self) {
-        let order = Order::End { server: self.server, patience: self.patience };
-        if !self.news.borrow().is_gone
-            && let Ok(order) = framed(&order)
+    /// Makes the keeper end the program; its stdin is closed by now. Does not wait.
+    pub(crate) fn end(&self) {
+        let command = KeeperCommand::End { server: self.server, timeouts: self.timeouts };
+        if !self.state.borrow().is_gone
+            && let Ok(command) = framed(&command)
         {
-            self.link.send(&order, &[]);
+            self.keeper.send(&command, &[]);
         }
     }
 }
 
-impl Drop for Ward {
+impl Drop for KeeperChild {
     fn drop(&mut self) {
-        self.let_go();
+        self.end();
     }
 }

@@ -1,17 +1,16 @@
-//! Whose orphan is this? A mark that every descendant of a server carries.
+//! A mark that every descendant of a server inherits, to find the server of an orphan.
 //!
-//! An orphan's parent is the keeper, whoever it was before; its group, session, environment and streams are its own
-//! to change. The soft limit on file locks is inherited by every process and has had no effect in any kernel since
-//! 2.4, so a number in it costs a server nothing. Custody does not rest on it: what carries no mark is ended with the
-//! last server.
+//! The parent of an orphan is the keeper, and a process can change its group, session, environment and streams. The soft
+//! limit on file locks is inherited by every process and has no effect since Linux 2.4, so it can carry a number. Cleanup
+//! does not depend on it: processes without mark are ended with the last server.
 
 use std::fs;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::order::ServerNumber;
+use super::protocol::ServerNumber;
 
-/// A server of a keeper.
+/// Identifies a server of a keeper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mark(u64);
 
@@ -20,42 +19,42 @@ impl Mark {
         Self(u64::from(keeper.unsigned_abs()) << 32 | u64::from(server))
     }
 
-    /// Which server, if it is one of this keeper's.
+    /// The server, if it belongs to this keeper.
     pub(super) fn server_of(self, keeper: i32) -> Option<ServerNumber> {
         (self.keeper() == keeper.unsigned_abs()).then_some(self.0 as ServerNumber)
     }
 
-    /// Which keeper.
+    /// Process id of the keeper.
     pub(super) fn keeper(self) -> u32 {
         (self.0 >> 32) as u32
     }
 
-    /// Our own, where we are somebody's server.
+    /// The mark of this process, if it is itself a server of a keeper.
     pub(super) fn own() -> Option<Self> {
         getrlimit(Resource::Locks).current.and_then(Self::read)
     }
 
-    /// What a process carries.
+    /// The mark of a process.
     pub(super) fn of(pid: i32) -> Option<Self> {
         let limits = fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
         let locks = limits.lines().find_map(|line| line.strip_prefix("Max file locks"))?;
         Self::read(locks.split_ascii_whitespace().next()?.parse().ok()?)
     }
 
-    /// Does something whose children carry this mark. Nothing else may be started meanwhile.
-    pub(super) fn worn_during<T>(self, start: impl FnOnce() -> T) -> T {
+    /// Runs `start`, whose children inherit this mark. No other process may be started meanwhile.
+    pub(super) fn apply_during<T>(self, start: impl FnOnce() -> T) -> T {
         let before = getrlimit(Resource::Locks);
         if let Err(error) = setrlimit(Resource::Locks, Rlimit { current: Some(self.0), ..before }) {
-            tracing::debug!(%error, "a server goes without its mark");
+            tracing::debug!(%error, "cannot set the mark of a server");
         }
         let started = start();
         if let Err(error) = setrlimit(Resource::Locks, before) {
-            tracing::debug!(%error, "the mark stays");
+            tracing::debug!(%error, "cannot reset the mark");
         }
         started
     }
 
-    /// A limit that somebody set for other reasons is no mark.
+    /// Parses a limit; a small value was set for other reasons.
     fn read(limit: u64) -> Option<Self> {
         (limit >> 32 != 0).then_some(Self(limit))
     }

@@ -1,4 +1,4 @@
-//! What a killed keeper leaves behind is ours by then: we are a child subreaper too. It is ended here.
+//! Ends the orphans of a killed keeper. They are children of this process then, because it is a child subreaper too.
 
 use std::{
     thread,
@@ -8,38 +8,38 @@ use std::{
 use rustix::process::{Pid, WaitOptions, getpid, waitpid};
 
 use super::{
-    census::{Census, Process},
-    ending::{AT_ONCE, Ending},
+    process_snapshot::{ProcessSnapshot, Process},
+    termination::{AT_ONCE, Termination},
     mark::Mark,
 };
 
-/// How soon to look again.
-const AGAIN: Duration = Duration::from_millis(20);
-/// What has not ended by then hangs in the kernel; we cannot do more.
-const AT_MOST: Duration = Duration::from_secs(10);
+/// Time between two checks.
+const RECHECK: Duration = Duration::from_millis(20);
+/// After this time, remaining processes hang in the kernel.
+const MAX_WAIT: Duration = Duration::from_secs(10);
 
-/// Ends everything that descends from this keeper, which has ended. Waits for it.
+/// Ends all descendants of an ended keeper. Blocks until they are gone.
 pub(super) fn end(keeper: i32) {
     let (me, own, began) = (getpid().as_raw_nonzero().get(), Mark::own(), Instant::now());
-    let mut ending = Ending::new(AT_ONCE, began);
-    while began.elapsed() < AT_MOST {
-        let Ok(census) = Census::take() else { return };
-        // What the program itself has started carries no mark, or the one it carries itself. A keeper that is about
-        // to start something carries one with its own number.
-        let is_left = |child: &&Process| {
+    let mut termination = Termination::new(AT_ONCE, began);
+    while began.elapsed() < MAX_WAIT {
+        let Ok(snapshot) = ProcessSnapshot::take() else { return };
+        // Other children of this program carry no mark, or that of the program itself. A keeper that is starting a
+        // program carries a mark with its own id.
+        let is_orphan = |child: &&Process| {
             let mark = Mark::of(child.pid).filter(|mark| mark.keeper() != child.pid.unsigned_abs());
             child.session == keeper || (mark.is_some() && mark != own)
         };
-        let left: Vec<i32> = census.children_of(me).filter(is_left).map(|process| process.pid).collect();
-        if left.is_empty() {
+        let orphans: Vec<i32> = snapshot.children_of(me).filter(is_orphan).map(|process| process.pid).collect();
+        if orphans.is_empty() {
             return;
         }
-        if let Some(signal) = ending.due(Instant::now()) {
-            census.descent(left.iter().copied()).iter().for_each(|process| process.signal(signal));
+        if let Some(signal) = termination.due(Instant::now()) {
+            snapshot.descendants(orphans.iter().copied()).iter().for_each(|process| process.signal(signal));
         }
-        // Those that have ended are seen to; the others are not waited for here.
-        left.into_iter().filter_map(Pid::from_raw).for_each(|pid| _ = waitpid(Some(pid), WaitOptions::NOHANG));
-        thread::sleep(AGAIN);
+        // Reaps those that have ended, without waiting for the others.
+        orphans.into_iter().filter_map(Pid::from_raw).for_each(|pid| _ = waitpid(Some(pid), WaitOptions::NOHANG));
+        thread::sleep(RECHECK);
     }
-    tracing::warn!(keeper, "something that a killed keeper left does not end");
+    tracing::warn!(keeper, "a process of a killed keeper does not end");
 }

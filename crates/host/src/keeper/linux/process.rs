@@ -1,8 +1,7 @@
-//! The keeper as a process: from its cast to the last descendant's end.
+//! The keeper process, from its start to the end of its last descendant.
 //!
-//! It has a session of its own, so that no terminal's signal reaches it, and a name of its own without ours in it, so
-//! that whoever kills us by name does not kill it. It says nothing but its reports; what it knows is in
-//! [`super::household`].
+//! It has its own session, so that signals of a terminal do not reach it, and its own name, so that killing the host by
+//! name does not kill it. It prints nothing; its state is in [`super::servers`].
 
 use std::{
     env,
@@ -28,165 +27,165 @@ use tokio::{
 };
 
 use super::{
-    Patience, channel,
-    ending::AT_ONCE,
-    household::Household,
-    order::{Inbox, Order, Report, framed},
+    ShutdownTimeouts, channel,
+    termination::AT_ONCE,
+    servers::KeptServers,
+    protocol::{FrameBuffer, KeeperCommand, KeeperReport, framed},
 };
 
-/// What the process is called, where it can be seen.
+/// Name of the process.
 const NAME: &CStr = c"mcp-keeper";
-/// The argument with which the executable is cast, before the number of its host.
-const CAST: &str = "keep-the-servers-of";
+/// The argument that selects the keeper role, followed by the process id of the host.
+const ROLE_ARGUMENT: &str = "keep-the-servers-of";
 
-/// The keeper's end of the line.
-struct Line {
+/// The keeper's side of the socket to the host.
+struct HostSocket {
     socket: net::UnixStream,
-    inbox: Inbox,
+    buffer: FrameBuffer,
     unsent: Vec<u8>,
 }
 
-/// All that can wake the keeper.
+/// Everything the keeper waits for.
 #[derive(Clone, Copy)]
-enum Happening {
-    /// The process that cast it is gone, or has hung up.
+enum KeeperEvent {
+    /// The host is gone or has closed the socket.
     HostGone,
-    /// Somebody wants it to leave.
-    AskedToLeave,
-    Orders,
+    /// The keeper received a termination signal.
+    TerminationSignal,
+    Commands,
     RoomForReports,
     ChildEnded,
     Due,
 }
 
-/// The signals that ask.
-struct Askings {
+/// SIGTERM, SIGINT and SIGHUP.
+struct TerminationSignals {
     terminate: Signal,
     interrupt: Signal,
     hangup: Signal,
 }
 
-/// This executable, about to play the keeper of process `host`, with its end of the line as its input.
-pub(super) fn cast(executable: &Path, host: Pid, line: UnixStream) -> Command {
+/// The command that runs `executable` as keeper of process `host`, with the socket as its stdin.
+pub(super) fn keeper_command(executable: &Path, host: Pid, socket: UnixStream) -> Command {
     let mut command = Command::new(executable);
-    command.arg0(&*NAME.to_string_lossy()).args([CAST, &host.to_string()]).current_dir("/");
-    // Whoever waits for our output to end must not wait for the keeper.
-    command.stdin(OwnedFd::from(line)).stdout(Stdio::null()).stderr(Stdio::null());
+    command.arg0(&*NAME.to_string_lossy()).args([ROLE_ARGUMENT, &host.to_string()]).current_dir("/");
+    // The keeper must not hold our stdout and stderr open.
+    command.stdin(OwnedFd::from(socket)).stdout(Stdio::null()).stderr(Stdio::null());
     command
 }
 
-/// Returns at once, unless the arguments say that this process is a keeper.
-pub(in crate::keeper) fn play_if_cast() {
+/// Runs the keeper and exits, if the arguments select that role; otherwise returns at once.
+pub(in crate::keeper) fn run_if_keeper() {
     let mut arguments = env::args_os();
     if arguments.next().is_none_or(|name| name.as_encoded_bytes() != NAME.to_bytes())
-        || arguments.next().is_none_or(|argument| argument != CAST)
+        || arguments.next().is_none_or(|argument| argument != ROLE_ARGUMENT)
     {
         return;
     }
     let host = arguments.next().and_then(|host| Pid::from_raw(host.to_str()?.parse().ok()?));
-    // Of this thread, which is the one whose name is shown.
+    // The name of the main thread is that of the process.
     if rustix::thread::set_name(NAME).is_err() {
-        tracing::debug!("the keeper goes without its name");
+        tracing::debug!("cannot set the name of the keeper process");
     }
-    // The caller may be inside a runtime, and one cannot be started within another.
-    let played = match runtime::Handle::try_current() {
-        Ok(_) => thread::spawn(move || play(host)).join().unwrap_or_else(|_| Err(io::Error::other("it panicked"))),
-        Err(_) => play(host),
+    // The caller may be inside a runtime, which cannot start another.
+    let result = match runtime::Handle::try_current() {
+        Ok(_) => thread::spawn(move || run(host)).join().unwrap_or_else(|_| Err(io::Error::other("it panicked"))),
+        Err(_) => run(host),
     };
     #[expect(clippy::exit, reason = "this role ends here; `main` belongs to the other one")]
-    process::exit(i32::from(played.is_err()));
+    process::exit(i32::from(result.is_err()));
 }
 
-fn play(host: Option<Pid>) -> io::Result<()> {
-    let host = host.ok_or_else(|| io::Error::other("nobody to keep for"))?;
-    let line = take_line()?;
+fn run(host: Option<Pid>) -> io::Result<()> {
+    let host = host.ok_or_else(|| io::Error::other("the process id of the host is missing"))?;
+    let socket = take_socket()?;
     setsid()?;
     set_child_subreaper(Some(getpid()))?;
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(keep(line, host))
+    runtime.block_on(keep(socket, host))
 }
 
-/// Takes the line away from where it could be inherited.
-fn take_line() -> io::Result<UnixStream> {
-    let line = UnixStream::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?);
-    // Fails where it is no such socket: somebody has typed the arguments by hand.
-    line.peer_addr()?;
+/// Moves the socket from stdin to a descriptor that is not inherited.
+fn take_socket() -> io::Result<UnixStream> {
+    let socket = UnixStream::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?);
+    // Fails if stdin is not a socket, for example if a user typed the arguments.
+    socket.peer_addr()?;
     rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
-    line.set_nonblocking(true)?;
-    Ok(line)
+    socket.set_nonblocking(true)?;
+    Ok(socket)
 }
 
-async fn keep(line: UnixStream, host: Pid) -> io::Result<()> {
-    let mut line = Line { socket: net::UnixStream::from_std(line)?, inbox: Inbox::default(), unsent: Vec::new() };
+async fn keep(socket: UnixStream, host: Pid) -> io::Result<()> {
+    let mut host_socket = HostSocket { socket: net::UnixStream::from_std(socket)?, buffer: FrameBuffer::default(), unsent: Vec::new() };
     let mut children = signal(SignalKind::child())?;
-    let mut askings = Askings::hear()?;
+    let mut signals = TerminationSignals::register()?;
     let host = watch(host)?;
-    let mut household = Household::new(Instant::now());
-    line.report(&[Report::Ready]);
+    let mut servers = KeptServers::new(Instant::now());
+    host_socket.report(&[KeeperReport::Ready]);
 
-    while !(household.is_leaving() && household.is_empty()) {
+    while !(servers.is_shutting_down() && servers.is_empty()) {
         let now = Instant::now();
-        let next = household.next(now);
-        let happening = select! {
+        let next = servers.next(now);
+        let event = select! {
             biased;
-            _ = host.readable(), if !household.is_leaving() => Happening::HostGone,
-            () = askings.next(), if !household.is_leaving() => Happening::AskedToLeave,
-            _ = children.recv() => Happening::ChildEnded,
-            happening = read(&line.socket, &mut line.inbox), if !household.is_leaving() => happening,
-            _ = line.socket.writable(), if !line.unsent.is_empty() => Happening::RoomForReports,
-            () = sleep_until(next.unwrap_or(now).into()), if next.is_some() => Happening::Due,
+            _ = host.readable(), if !servers.is_shutting_down() => KeeperEvent::HostGone,
+            () = signals.next(), if !servers.is_shutting_down() => KeeperEvent::TerminationSignal,
+            _ = children.recv() => KeeperEvent::ChildEnded,
+            event = read(&host_socket.socket, &mut host_socket.buffer), if !servers.is_shutting_down() => event,
+            _ = host_socket.socket.writable(), if !host_socket.unsent.is_empty() => KeeperEvent::RoomForReports,
+            () = sleep_until(next.unwrap_or(now).into()), if next.is_some() => KeeperEvent::Due,
         };
-        let mut reports = handle(happening, &mut household, &mut line);
-        reports.extend(household.go_on(Instant::now()));
-        line.report(&reports);
+        let mut reports = handle(event, &mut servers, &mut host_socket);
+        reports.extend(servers.advance(Instant::now()));
+        host_socket.report(&reports);
     }
     Ok(())
 }
 
-fn handle(happening: Happening, household: &mut Household, line: &mut Line) -> Vec<Report> {
+fn handle(event: KeeperEvent, servers: &mut KeptServers, host_socket: &mut HostSocket) -> Vec<KeeperReport> {
     let now = Instant::now();
-    match happening {
-        Happening::HostGone => household.leave(Patience::AT_EXIT, now),
-        // Their input is still open: they would not know that they are to leave.
-        Happening::AskedToLeave => household.leave(AT_ONCE, now),
-        Happening::Orders => return follow_orders(household, line),
-        Happening::ChildEnded => return household.reap(now),
-        Happening::RoomForReports | Happening::Due => {}
+    match event {
+        KeeperEvent::HostGone => servers.shut_down(ShutdownTimeouts::AT_EXIT, now),
+        // Their stdin is still open, so they would not notice the shutdown.
+        KeeperEvent::TerminationSignal => servers.shut_down(AT_ONCE, now),
+        KeeperEvent::Commands => return execute_commands(servers, host_socket),
+        KeeperEvent::ChildEnded => return servers.reap(now),
+        KeeperEvent::RoomForReports | KeeperEvent::Due => {}
     }
-    household.reap(now)
+    servers.reap(now)
 }
 
-fn follow_orders(household: &mut Household, line: &mut Line) -> Vec<Report> {
+fn execute_commands(servers: &mut KeptServers, host_socket: &mut HostSocket) -> Vec<KeeperReport> {
     let mut reports = Vec::new();
     loop {
-        match line.inbox.next() {
-            Ok(Some(Order::Start { server, program })) => {
-                reports.push(household.start(server, &program, line.inbox.streams()));
+        match host_socket.buffer.next() {
+            Ok(Some(KeeperCommand::Start { server, program })) => {
+                reports.push(servers.start(server, &program, host_socket.buffer.streams()));
             }
-            Ok(Some(Order::End { server, patience })) => {
-                reports.extend(household.end(server, patience, Instant::now()));
+            Ok(Some(KeeperCommand::End { server, timeouts })) => {
+                reports.extend(servers.end(server, timeouts, Instant::now()));
             }
             Ok(None) => return reports,
-            // What cannot be read does not come from the host this was built with.
+            // An invalid command does not come from a host of the same build.
             Err(_) => {
-                household.leave(Patience::AT_EXIT, Instant::now());
+                servers.shut_down(ShutdownTimeouts::AT_EXIT, Instant::now());
                 return reports;
             }
         }
     }
 }
 
-async fn read(socket: &net::UnixStream, inbox: &mut Inbox) -> Happening {
-    match socket.async_io(Interest::READABLE, || channel::receive(socket, inbox)).await {
-        Ok(1..) => Happening::Orders,
-        Ok(0) | Err(_) => Happening::HostGone,
+async fn read(socket: &net::UnixStream, buffer: &mut FrameBuffer) -> KeeperEvent {
+    match socket.async_io(Interest::READABLE, || channel::receive(socket, buffer)).await {
+        Ok(1..) => KeeperEvent::Commands,
+        Ok(0) | Err(_) => KeeperEvent::HostGone,
     }
 }
 
-/// Becomes readable when the host has ended, or, where it had ended before, has been since.
+/// Returns a pidfd that becomes readable when the host ends; fails if it has ended.
 fn watch(host: Pid) -> io::Result<AsyncFd<OwnedFd>> {
     let watched = pidfd_open(host, PidfdFlags::empty())?;
-    // By now its number could be somebody else's, but then it is no longer our parent.
+    // The id may have been reused, but then it is not that of our parent.
     if getppid() != Some(host) {
         return Err(io::Error::other("the host is gone"));
     }
@@ -196,9 +195,9 @@ fn watch(host: Pid) -> io::Result<AsyncFd<OwnedFd>> {
 
 // === impl Line ===
 
-impl Line {
-    /// What does not go out now goes out later. Where nobody listens any more, that is noticed elsewhere.
-    fn report(&mut self, reports: &[Report]) {
+impl HostSocket {
+    /// Writes reports; what the socket does not accept now is sent later. A closed socket is noticed by `read`.
+    fn report(&mut self, reports: &[KeeperReport]) {
         self.unsent.extend(reports.iter().filter_map(|report| framed(report).ok()).flatten());
         while !self.unsent.is_empty() {
             let send = || channel::send_some(&self.socket, &self.unsent, &[]);
@@ -214,8 +213,8 @@ impl Line {
 
 // === impl Askings ===
 
-impl Askings {
-    fn hear() -> io::Result<Self> {
+impl TerminationSignals {
+    fn register() -> io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,

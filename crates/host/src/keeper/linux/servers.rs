@@ -1,8 +1,7 @@
-//! The keeper's servers and all that descends from them: started, reaped, ended.
+//! The servers of the keeper and their descendants: started, reaped, ended.
 //!
-//! The process that was started is the server. When it ends badly, what it started ends with it; when it leaves in
-//! peace, what it started may go on speaking for it until the server is let go. When everything happens is
-//! [`super::role`]'s business: nothing here waits.
+//! If the started process of a server fails, its descendants are ended with it. If it exits with status 0, they may
+//! continue until the server is closed. [`super::process`] decides when; nothing here waits.
 
 use std::{
     collections::BTreeMap,
@@ -18,108 +17,108 @@ use rustix::{
 };
 
 use super::{
-    HowEnded, Patience,
-    census::{Census, Process},
-    ending::{AT_ONCE, Ending},
+    ProcessExit, ShutdownTimeouts,
+    process_snapshot::{ProcessSnapshot, Process},
+    termination::{AT_ONCE, Termination},
     mark::Mark,
-    order::{Report, ServerNumber, Start},
+    protocol::{KeeperReport, ServerNumber, ProgramSpec},
 };
 
-/// All servers of one keeper.
+/// All servers of a keeper.
 #[derive(Debug)]
-pub(super) struct Household {
+pub(super) struct KeptServers {
     me: i32,
     servers: BTreeMap<ServerNumber, Server>,
-    /// What belongs to no server any more, on its way out.
-    strays: Option<Ending>,
-    /// All of it, on its way out.
-    leaving: Option<Ending>,
+    /// Set while processes that belong to no server are being ended.
+    strays: Option<Termination>,
+    /// Set while everything is being ended.
+    shutdown: Option<Termination>,
     is_childless: bool,
-    /// Not before then are descendants looked for again.
-    next_look: Instant,
+    /// Time of the next process snapshot.
+    next_snapshot: Instant,
 }
 
 #[derive(Debug)]
 struct Server {
-    /// The process that was started, until it has ended.
+    /// Id of the started process, until it has ended.
     leader: Option<i32>,
-    ending: Option<Ending>,
+    termination: Option<Termination>,
 }
 
-/// The processes below the keeper, by whose they are.
+/// The descendants of the keeper, by server.
 #[derive(Default)]
-struct Belongings {
+struct ProcessOwners {
     of_servers: BTreeMap<ServerNumber, Vec<Process>>,
     strays: Vec<Process>,
 }
 
-/// How soon to look again who is left of a server whose first process has ended.
-const AGAIN: Duration = Duration::from_millis(10);
-/// Looking may take one part in this many of the time: a machine can have many processes.
-const SHARE: u32 = 6;
+/// Shortest time between two process snapshots.
+const SNAPSHOT_INTERVAL: Duration = Duration::from_millis(10);
+/// Snapshots may take at most one part in this many of the time, because there may be many processes.
+const SNAPSHOT_SHARE: u32 = 6;
 
 // === impl Household ===
 
-impl Household {
+impl KeptServers {
     pub(super) fn new(now: Instant) -> Self {
         Self {
             me: getpid().as_raw_nonzero().get(),
             servers: BTreeMap::new(),
             strays: None,
-            leaving: None,
+            shutdown: None,
             is_childless: true,
-            next_look: now,
+            next_snapshot: now,
         }
     }
 
-    pub(super) fn start(&mut self, server: ServerNumber, program: &Start, streams: io::Result<[OwnedFd; 3]>) -> Report {
+    pub(super) fn start(&mut self, server: ServerNumber, program: &ProgramSpec, streams: io::Result<[OwnedFd; 3]>) -> KeeperReport {
         let started = streams.and_then(|streams| {
             let mut command = command(program, streams);
-            Mark::new(self.me, server).worn_during(|| command.spawn())
+            Mark::new(self.me, server).apply_during(|| command.spawn())
         });
         match started.map(|child| child.id().cast_signed()) {
             Ok(pid) => {
                 self.is_childless = false;
-                self.servers.insert(server, Server { leader: Some(pid), ending: None });
-                Report::Started { server, pid }
+                self.servers.insert(server, Server { leader: Some(pid), termination: None });
+                KeeperReport::Started { server, pid }
             }
-            Err(error) => Report::NotStarted { server, code: error.raw_os_error(), reason: error.to_string() },
+            Err(error) => KeeperReport::NotStarted { server, code: error.raw_os_error(), reason: error.to_string() },
         }
     }
 
-    /// Lets go of a server. What is left of it is found by [`Self::go_on`].
-    pub(super) fn end(&mut self, server: ServerNumber, patience: Patience, now: Instant) -> Option<Report> {
-        let Some(known) = self.servers.get_mut(&server) else { return Some(Report::Gone { server }) };
-        known.end(patience, now);
-        self.next_look = now;
+    /// Ends a server. [`Self::advance`] ends its remaining processes.
+    pub(super) fn end(&mut self, server: ServerNumber, timeouts: ShutdownTimeouts, now: Instant) -> Option<KeeperReport> {
+        let Some(known) = self.servers.get_mut(&server) else { return Some(KeeperReport::Gone { server }) };
+        known.end(timeouts, now);
+        self.next_snapshot = now;
         None
     }
 
-    /// Lets go of everything.
-    pub(super) fn leave(&mut self, patience: Patience, now: Instant) {
-        self.leaving = Some(match self.leaving {
-            Some(leaving) => leaving.hurried(patience, now),
-            None => Ending::new(patience, now),
+    /// Ends all servers.
+    pub(super) fn shut_down(&mut self, timeouts: ShutdownTimeouts, now: Instant) {
+        self.shutdown = Some(match self.shutdown {
+            Some(shutdown) => shutdown.shortened(timeouts, now),
+            None => Termination::new(timeouts, now),
         });
     }
 
-    pub(super) fn is_leaving(&self) -> bool {
-        self.leaving.is_some()
+    pub(super) fn is_shutting_down(&self) -> bool {
+        self.shutdown.is_some()
     }
 
-    /// Nobody is left. Whoever loses a parent becomes our child, so no child means no descendant.
+    /// Whether no process is left. Orphans become our children, so no child means no descendant.
     pub(super) fn is_empty(&self) -> bool {
         self.is_childless
     }
 
-    /// Sees to children that have ended.
-    pub(super) fn reap(&mut self, now: Instant) -> Vec<Report> {
+    /// Reaps ended children.
+    pub(super) fn reap(&mut self, now: Instant) -> Vec<KeeperReport> {
         let mut reports = Vec::new();
         loop {
             match rustix::process::wait(WaitOptions::NOHANG) {
                 Ok(Some((pid, status))) => {
-                    let how = HowEnded::new(status.exit_status(), status.terminating_signal());
-                    reports.extend(self.ended(pid.as_raw_nonzero().get(), how, now));
+                    let how = ProcessExit::new(status.exit_status(), status.terminating_signal());
+                    reports.extend(self.handle_exit(pid.as_raw_nonzero().get(), how, now));
                 }
                 Ok(None) => break,
                 Err(Errno::INTR) => {}
@@ -132,135 +131,135 @@ impl Household {
         reports
     }
 
-    /// Does what is due by now.
-    pub(super) fn go_on(&mut self, now: Instant) -> Vec<Report> {
-        if let Some(leaving) = &mut self.leaving {
-            if let Some(signal) = leaving.due(now) {
-                self.signal_everybody(signal, now);
+    /// Sends the signals that are due, and finds servers that are gone.
+    pub(super) fn advance(&mut self, now: Instant) -> Vec<KeeperReport> {
+        if let Some(shutdown) = &mut self.shutdown {
+            if let Some(signal) = shutdown.due(now) {
+                self.signal_all_descendants(signal, now);
             }
             return Vec::new();
         }
         let mut signals = BTreeMap::new();
         for (number, server) in &mut self.servers {
-            if let Some(signal) = server.ending.as_mut().and_then(|ending| ending.due(now)) {
+            if let Some(signal) = server.termination.as_mut().and_then(|termination| termination.due(now)) {
                 signals.insert(*number, signal);
             }
         }
-        if signals.is_empty() && !(self.is_looking() && self.next_look <= now) {
+        if signals.is_empty() && !(self.needs_snapshot() && self.next_snapshot <= now) {
             return Vec::new();
         }
-        let Some(census) = self.look(now) else { return Vec::new() };
-        let belongings = self.belongings(&census);
+        let Some(snapshot) = self.take_snapshot(now) else { return Vec::new() };
+        let owners = self.owners(&snapshot);
         for (number, signal) in signals {
-            signal_all(belongings.of_servers.get(&number), signal);
+            signal_all(owners.of_servers.get(&number), signal);
         }
-        let reports = self.forget_the_gone(&belongings);
-        self.end_strays(&census, now);
+        let reports = self.remove_gone(&owners);
+        self.end_strays(&snapshot, now);
         reports
     }
 
-    /// When to call [`Self::go_on`] at the latest, if nothing else happens.
+    /// When to call [`Self::advance`] at the latest.
     pub(super) fn next(&self, now: Instant) -> Option<Instant> {
-        if let Some(leaving) = &self.leaving {
-            return Some(leaving.next(now).max(self.next_look));
+        if let Some(shutdown) = &self.shutdown {
+            return Some(shutdown.next(now).max(self.next_snapshot));
         }
-        let endings = self.servers.values().filter_map(|server| server.ending.as_ref());
-        let look = self.is_looking().then_some(self.next_look);
-        endings.map(|ending| ending.next(now)).chain(look).min()
+        let terminations = self.servers.values().filter_map(|server| server.termination.as_ref());
+        let next_snapshot = self.needs_snapshot().then_some(self.next_snapshot);
+        terminations.map(|termination| termination.next(now)).chain(next_snapshot).min()
     }
 
-    fn ended(&mut self, pid: i32, how: HowEnded, now: Instant) -> Option<Report> {
+    fn handle_exit(&mut self, pid: i32, how: ProcessExit, now: Instant) -> Option<KeeperReport> {
         let (number, server) = self.servers.iter_mut().find(|(_, server)| server.leader == Some(pid))?;
         server.leader = None;
-        if how != HowEnded::Exited(0) && server.ending.is_none() {
+        if how != ProcessExit::Exited(0) && server.termination.is_none() {
             server.end(AT_ONCE, now);
         }
-        self.next_look = now;
-        Some(Report::Ended { server: *number, how })
+        self.next_snapshot = now;
+        Some(KeeperReport::Ended { server: *number, how })
     }
 
-    /// As long as the process that was started runs, its server is not gone, and nobody needs to look.
-    fn is_looking(&self) -> bool {
-        let is_dissolving = |server: &Server| server.leader.is_none() && server.ending.is_some();
+    /// Whether process snapshots are needed: a server is not gone while its started process runs.
+    fn needs_snapshot(&self) -> bool {
+        let is_dissolving = |server: &Server| server.leader.is_none() && server.termination.is_some();
         self.strays.is_some()
             || self.servers.values().any(is_dissolving)
             || (self.servers.is_empty() && !self.is_childless)
     }
 
-    fn look(&mut self, now: Instant) -> Option<Census> {
+    fn take_snapshot(&mut self, now: Instant) -> Option<ProcessSnapshot> {
         let began = Instant::now();
-        let census = Census::take();
-        self.next_look = now + AGAIN.max(began.elapsed() * SHARE);
-        match census {
-            Ok(census) => Some(census),
+        let snapshot = ProcessSnapshot::take();
+        self.next_snapshot = now + SNAPSHOT_INTERVAL.max(began.elapsed() * SNAPSHOT_SHARE);
+        match snapshot {
+            Ok(snapshot) => Some(snapshot),
             Err(error) => {
-                tracing::debug!(%error, "the processes cannot be read");
+                tracing::debug!(%error, "cannot read the processes");
                 None
             }
         }
     }
 
-    fn belongings(&self, census: &Census) -> Belongings {
-        let mut belongings = Belongings::default();
-        for child in census.children_of(self.me) {
+    fn owners(&self, snapshot: &ProcessSnapshot) -> ProcessOwners {
+        let mut owners = ProcessOwners::default();
+        for child in snapshot.children_of(self.me) {
             let is_led = |server: &Server| server.leader == Some(child.pid);
             let led = self.servers.iter().find(|(_, server)| is_led(server)).map(|(number, _)| *number);
             let marked = || Mark::of(child.pid).and_then(|mark| mark.server_of(self.me));
-            let descent = census.descent([child.pid]);
+            let descendants = snapshot.descendants([child.pid]);
             match led.or_else(marked) {
                 Some(number) if self.servers.contains_key(&number) => {
-                    belongings.of_servers.entry(number).or_default().extend(descent);
+                    owners.of_servers.entry(number).or_default().extend(descendants);
                 }
-                Some(_) => belongings.strays.extend(descent),
-                // Without a mark it may be anybody's; whoever it was, they are gone when nobody is left.
-                None if self.servers.is_empty() => belongings.strays.extend(descent),
+                Some(_) => owners.strays.extend(descendants),
+                // Without a mark its server is unknown; it is a stray once no server is left.
+                None if self.servers.is_empty() => owners.strays.extend(descendants),
                 None => {}
             }
         }
-        belongings
+        owners
     }
 
-    fn forget_the_gone(&mut self, belongings: &Belongings) -> Vec<Report> {
+    fn remove_gone(&mut self, owners: &ProcessOwners) -> Vec<KeeperReport> {
         let is_gone = |number: &ServerNumber, server: &Server| {
-            let nobody = belongings.of_servers.get(number).is_none_or(Vec::is_empty);
-            server.leader.is_none() && server.ending.is_some() && nobody
+            let is_empty = owners.of_servers.get(number).is_none_or(Vec::is_empty);
+            server.leader.is_none() && server.termination.is_some() && is_empty
         };
         let gone = self.servers.extract_if(.., |number, server| is_gone(number, server));
-        gone.map(|(server, _)| Report::Gone { server }).collect()
+        gone.map(|(server, _)| KeeperReport::Gone { server }).collect()
     }
 
-    fn end_strays(&mut self, census: &Census, now: Instant) {
-        let strays = self.belongings(census).strays;
+    fn end_strays(&mut self, snapshot: &ProcessSnapshot, now: Instant) {
+        let strays = self.owners(snapshot).strays;
         if strays.is_empty() {
             self.strays = None;
             return;
         }
-        let ending = self.strays.get_or_insert_with(|| Ending::new(AT_ONCE, now));
-        if let Some(signal) = ending.due(now) {
+        let termination = self.strays.get_or_insert_with(|| Termination::new(AT_ONCE, now));
+        if let Some(signal) = termination.due(now) {
             signal_all(Some(&strays), signal);
         }
     }
 
-    fn signal_everybody(&mut self, signal: Signal, now: Instant) {
-        let Some(census) = self.look(now) else { return };
-        let children: Vec<i32> = census.children_of(self.me).map(|process| process.pid).collect();
-        signal_all(Some(&census.descent(children)), signal);
+    fn signal_all_descendants(&mut self, signal: Signal, now: Instant) {
+        let Some(snapshot) = self.take_snapshot(now) else { return };
+        let children: Vec<i32> = snapshot.children_of(self.me).map(|process| process.pid).collect();
+        signal_all(Some(&snapshot.descendants(children)), signal);
     }
 }
 
 // === impl Server ===
 
 impl Server {
-    fn end(&mut self, patience: Patience, now: Instant) {
-        self.ending = Some(match self.ending {
-            Some(ending) => ending.hurried(patience, now),
-            None => Ending::new(patience, now),
+    fn end(&mut self, timeouts: ShutdownTimeouts, now: Instant) {
+        self.termination = Some(match self.termination {
+            Some(termination) => termination.shortened(timeouts, now),
+            None => Termination::new(timeouts, now),
         });
     }
 }
 
-/// No shell is involved, and the environment is what the order says.
-fn command(program: &Start, [input, output, errors]: [OwnedFd; 3]) -> Command {
+/// Without a shell, with exactly the given environment.
+fn command(program: &ProgramSpec, [input, output, errors]: [OwnedFd; 3]) -> Command {
     let mut command = Command::new(&program.command);
     command.args(&program.arguments).env_clear().envs(program.environment.iter().cloned());
     command.current_dir(&program.directory).process_group(0);

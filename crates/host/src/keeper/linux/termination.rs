@@ -1,76 +1,76 @@
-//! The way to an end: left alone, asked, made. Only time decides here; who is signalled is the caller's business.
+//! The steps to end processes: stdin closed, SIGTERM, SIGKILL. Decides by time only; the caller sends the signals.
 
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::Patience;
+use super::ShutdownTimeouts;
 
-/// Somebody is on the way out.
+/// Processes being ended.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ending {
+pub(super) struct Termination {
     step: Step,
     /// When the next step is due.
     until: Instant,
-    when_asked: Duration,
+    after_sigterm: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
-    /// Its input is closed.
-    Left,
-    /// It has SIGTERM.
-    Asked,
-    /// It gets SIGKILL, until nothing of it is left.
-    Made,
+    /// Stdin is closed.
+    Closed,
+    /// SIGTERM was sent.
+    Terminated,
+    /// SIGKILL is sent until no process is left.
+    Killed,
 }
 
-/// How soon to look again whether the killed are gone.
-const AGAIN: Duration = Duration::from_millis(10);
-/// The same once it takes unusually long: something hangs in the kernel.
-const AGAIN_LATER: Duration = Duration::from_secs(1);
+/// How soon to check again whether killed processes are gone.
+const RECHECK: Duration = Duration::from_millis(10);
+/// The same after [`UNUSUALLY_LONG`]: a process hangs in the kernel.
+const RECHECK_LATER: Duration = Duration::from_secs(1);
 const UNUSUALLY_LONG: Duration = Duration::from_secs(3);
 
-/// For what nobody waits for: it is asked at once.
-pub(super) const AT_ONCE: Patience = Patience { to_leave: Duration::ZERO, ..Patience::AT_EXIT };
+/// SIGTERM at once, for processes that do not notice a closed stdin.
+pub(super) const AT_ONCE: ShutdownTimeouts = ShutdownTimeouts { after_close: Duration::ZERO, ..ShutdownTimeouts::AT_EXIT };
 
 // === impl Ending ===
 
-impl Ending {
-    pub(super) fn new(patience: Patience, now: Instant) -> Self {
-        Self { step: Step::Left, until: now + patience.to_leave, when_asked: patience.when_asked }
+impl Termination {
+    pub(super) fn new(timeouts: ShutdownTimeouts, now: Instant) -> Self {
+        Self { step: Step::Closed, until: now + timeouts.after_close, after_sigterm: timeouts.after_sigterm }
     }
 
-    /// The same, or sooner.
-    pub(super) fn hurried(self, patience: Patience, now: Instant) -> Self {
-        let until = self.until.min(Self::new(patience, now).until);
-        Self { until, when_asked: self.when_asked.min(patience.when_asked), ..self }
+    /// Shortens the timeouts, if the new ones are shorter.
+    pub(super) fn shortened(self, timeouts: ShutdownTimeouts, now: Instant) -> Self {
+        let until = self.until.min(Self::new(timeouts, now).until);
+        Self { until, after_sigterm: self.after_sigterm.min(timeouts.after_sigterm), ..self }
     }
 
-    /// The signal that is due, if one is.
+    /// The signal that is due now, if any.
     pub(super) fn due(&mut self, now: Instant) -> Option<Signal> {
-        if now < self.until && self.step != Step::Made {
+        if now < self.until && self.step != Step::Killed {
             return None;
         }
         match self.step {
-            Step::Left => {
-                *self = Self { step: Step::Asked, until: now + self.when_asked, ..*self };
+            Step::Closed => {
+                *self = Self { step: Step::Terminated, until: now + self.after_sigterm, ..*self };
                 Some(Signal::TERM)
             }
-            Step::Asked => {
-                *self = Self { step: Step::Made, until: now, ..*self };
+            Step::Terminated => {
+                *self = Self { step: Step::Killed, until: now, ..*self };
                 Some(Signal::KILL)
             }
-            Step::Made => Some(Signal::KILL),
+            Step::Killed => Some(Signal::KILL),
         }
     }
 
     /// When to call [`Self::due`] again.
     pub(super) fn next(&self, now: Instant) -> Instant {
         match self.step {
-            Step::Left | Step::Asked => self.until,
-            Step::Made if self.until + UNUSUALLY_LONG < now => now + AGAIN_LATER,
-            Step::Made => now + AGAIN,
+            Step::Closed | Step::Terminated => self.until,
+            Step::Killed if self.until + UNUSUALLY_LONG < now => now + RECHECK_LATER,
+            Step::Killed => now + RECHECK,
         }
     }
 }
@@ -81,31 +81,31 @@ mod tests {
 
     use rustix::process::Signal;
 
-    use super::{Ending, Patience};
+    use super::{Termination, ShutdownTimeouts};
 
     #[test]
-    fn who_stays_is_asked_once_and_then_killed_again_and_again() {
+    fn sigterm_is_sent_once_and_sigkill_repeatedly() {
         let began = Instant::now();
         let at = |millis| began + Duration::from_millis(millis);
-        let mut ending = Ending::new(Patience::AT_EXIT, began);
-        assert_eq!(ending.due(at(499)), None);
-        assert_eq!(ending.next(at(499)), at(500));
-        assert_eq!(ending.due(at(500)), Some(Signal::TERM));
-        assert_eq!(ending.due(at(999)), None);
-        assert_eq!(ending.due(at(1000)), Some(Signal::KILL));
-        assert_eq!(ending.due(at(1001)), Some(Signal::KILL));
-        assert_eq!(ending.next(at(1001)), at(1011));
-        assert_eq!(ending.next(at(9000)), at(10_000));
+        let mut termination = Termination::new(ShutdownTimeouts::AT_EXIT, began);
+        assert_eq!(termination.due(at(499)), None);
+        assert_eq!(termination.next(at(499)), at(500));
+        assert_eq!(termination.due(at(500)), Some(Signal::TERM));
+        assert_eq!(termination.due(at(999)), None);
+        assert_eq!(termination.due(at(1000)), Some(Signal::KILL));
+        assert_eq!(termination.due(at(1001)), Some(Signal::KILL));
+        assert_eq!(termination.next(at(1001)), at(1011));
+        assert_eq!(termination.next(at(9000)), at(10_000));
     }
 
     #[test]
-    fn an_ending_can_be_hurried_and_never_slowed() {
+    fn timeouts_can_be_shortened_but_not_extended() {
         let began = Instant::now();
         let at = |millis| began + Duration::from_millis(millis);
-        let mut hurried = Ending::new(Patience::LONG_LIVED, began).hurried(Patience::AT_EXIT, at(100));
-        assert_eq!(hurried.due(at(600)), Some(Signal::TERM));
-        assert_eq!(hurried.due(at(1100)), Some(Signal::KILL));
-        let same = Ending::new(Patience::AT_EXIT, began).hurried(Patience::LONG_LIVED, at(100));
+        let mut shortened = Termination::new(ShutdownTimeouts::LONG_LIVED, began).shortened(ShutdownTimeouts::AT_EXIT, at(100));
+        assert_eq!(shortened.due(at(600)), Some(Signal::TERM));
+        assert_eq!(shortened.due(at(1100)), Some(Signal::KILL));
+        let same = Termination::new(ShutdownTimeouts::AT_EXIT, began).shortened(ShutdownTimeouts::LONG_LIVED, at(100));
         assert_eq!(same.next(at(100)), at(500));
     }
 }

@@ -1,4 +1,4 @@
-//! A process and its group, on a Unix.
+//! A process and its process group, on Unix.
 
 use std::{io, time::Duration};
 
@@ -9,92 +9,92 @@ use tokio::{
     signal::unix::SignalKind,
 };
 
-use crate::{connection::environment::Environment, keeper::HowEnded};
+use crate::{connection::environment::Environment, keeper::ProcessExit};
 
-/// A process that leads a group of its own. The runtime reaps what is dropped.
+/// A process that leads its own group. The runtime reaps a dropped child.
 #[derive(Debug)]
 pub(super) struct Group {
-    /// The number of the process, and of its group.
+    /// Id of the process and of its group.
     leader: Pid,
-    // Nothing awaits under this lock. As long as a child is here it is not reaped, so that its number cannot mean
-    // somebody else: every look and every signal happens under the lock.
+    // Nothing awaits under this lock. While a child is here, it is not reaped, so its id cannot be reused: every check and
+    // every signal happens under the lock.
     child: Mutex<Option<Child>>,
 }
 
-/// What a look at a process shows.
-enum Look {
-    Runs,
-    Ended(HowEnded),
-    /// It was seen to its end before.
+/// State of a process.
+enum ProcessState {
+    Running,
+    Ended(ProcessExit),
+    /// Already reaped.
     Reaped,
 }
 
-/// How soon to look again where the system does not tell us of children that end.
-const AGAIN: Duration = Duration::from_millis(200);
+/// Polling interval if SIGCHLD is not available.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 impl Group {
-    /// The system looks for it.
-    pub(super) fn file_of<'a>(command: &'a str, _environment: &Environment) -> &'a str {
+    /// The system looks up the command in `PATH`.
+    pub(super) fn executable<'a>(command: &'a str, _environment: &Environment) -> &'a str {
         command
     }
 
-    pub(super) fn set_apart(command: &mut Command) {
+    pub(super) fn configure(command: &mut Command) {
         command.process_group(0);
     }
 
     pub(super) fn new(child: Child) -> io::Result<Self> {
         let leader = child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
-        let leader = leader.ok_or_else(|| io::Error::other("the process has no number"))?;
+        let leader = leader.ok_or_else(|| io::Error::other("the process has no id"))?;
         Ok(Self { leader, child: Mutex::new(Some(child)) })
     }
 
-    /// The process has ended; how, unless it was reaped before. It is not reaped here.
-    pub(super) async fn ended(&self) -> Option<HowEnded> {
-        // Before the first look, so that no end is missed between a look and the wait.
-        let mut endings = tokio::signal::unix::signal(SignalKind::child()).ok();
+    /// Waits until the process has ended, without reaping it; `None` if it was reaped before.
+    pub(super) async fn wait_until_ended(&self) -> Option<ProcessExit> {
+        // Registered before the first check, so that no end is missed.
+        let mut exits = tokio::signal::unix::signal(SignalKind::child()).ok();
         loop {
-            match self.look() {
-                Look::Ended(how) => return Some(how),
-                Look::Reaped => return None,
-                Look::Runs => {}
+            match self.check() {
+                ProcessState::Ended(how) => return Some(how),
+                ProcessState::Reaped => return None,
+                ProcessState::Running => {}
             }
-            match &mut endings {
-                Some(endings) => drop(endings.recv().await),
-                None => tokio::time::sleep(AGAIN).await,
+            match &mut exits {
+                Some(exits) => drop(exits.recv().await),
+                None => tokio::time::sleep(POLL_INTERVAL).await,
             }
         }
     }
 
-    /// Asks everything in the group to leave.
-    pub(super) fn ask(&self) {
+    /// Sends SIGTERM to the group.
+    pub(super) fn terminate(&self) {
         self.signal(Signal::TERM);
     }
 
-    /// Ends everything in the group.
+    /// Sends SIGKILL to the group.
     pub(super) fn kill(&self) {
         self.signal(Signal::KILL);
     }
 
-    /// Sees the process to its end. From then on nothing is signalled any more.
+    /// Reaps the process. Afterwards no signal is sent.
     pub(super) async fn reap(&self) {
         let child = self.child.lock().take();
         if let Some(mut child) = child
             && let Err(error) = child.wait().await
         {
-            tracing::debug!(%error, "the process could not be waited for");
+            tracing::debug!(%error, "cannot wait for the process");
         }
     }
 
-    fn look(&self) -> Look {
+    fn check(&self) -> ProcessState {
         let child = self.child.lock();
         if child.is_none() {
-            return Look::Reaped;
+            return ProcessState::Reaped;
         }
         let without_reaping = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
         match rustix::process::waitid(WaitId::Pid(self.leader), without_reaping) {
-            Ok(Some(status)) => Look::Ended(HowEnded::new(status.exit_status(), status.terminating_signal())),
-            Ok(None) | Err(rustix::io::Errno::INTR) => Look::Runs,
-            Err(_) => Look::Reaped,
+            Ok(Some(status)) => ProcessState::Ended(ProcessExit::new(status.exit_status(), status.terminating_signal())),
+            Ok(None) | Err(rustix::io::Errno::INTR) => ProcessState::Running,
+            Err(_) => ProcessState::Reaped,
         }
     }
 
@@ -103,7 +103,7 @@ impl Group {
         if child.is_some()
             && let Err(error) = rustix::process::kill_process_group(self.leader, signal)
         {
-            tracing::debug!(%error, "the group could not be signalled");
+            tracing::debug!(%error, "cannot signal the process group");
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Where Windows finds a program that is named without its ending: `npx` is a script there, `npx.cmd`.
+//! Looks up a program without file extension on Windows: `npx` is the script `npx.cmd` there.
 //!
-//! The system itself only tries `.exe`; people paste what a README says.
+//! The system itself only tries `.exe`, but configurations are copied from other systems.
 
 use std::{
     env,
@@ -10,17 +10,17 @@ use std::{
 
 use crate::connection::environment::Environment;
 
-/// Tried where the environment does not say.
-const ENDINGS: &str = ".COM;.EXE;.BAT;.CMD";
+/// Extensions tried if `PATHEXT` is not set.
+const EXTENSIONS: &str = ".COM;.EXE;.BAT;.CMD";
 
-/// The program's file, or its name where nothing was found: then the system says so.
+/// The file of the program, or `command` if none is found, so that the system reports the error.
 pub(super) fn find(command: &str, environment: &Environment) -> OsString {
     let variable = |name: &str| {
         let is_it = |(known, _): &(&OsString, &OsString)| known.eq_ignore_ascii_case(name);
         environment.iter().find(is_it).map(|(_, value)| value.as_os_str())
     };
-    let endings = variable("PATHEXT").and_then(OsStr::to_str).unwrap_or(ENDINGS);
-    let found = variable("PATH").filter(|_| is_bare(command)).and_then(|path| first(command, path, endings));
+    let extensions = variable("PATHEXT").and_then(OsStr::to_str).unwrap_or(EXTENSIONS);
+    let found = variable("PATH").filter(|_| is_bare(command)).and_then(|path| first(command, path, extensions));
     found.map_or_else(|| command.into(), PathBuf::into_os_string)
 }
 
@@ -28,10 +28,10 @@ fn is_bare(command: &str) -> bool {
     !command.contains(['/', MAIN_SEPARATOR]) && Path::new(command).extension().is_none()
 }
 
-fn first(command: &str, path: &OsStr, endings: &str) -> Option<PathBuf> {
-    // A relative folder would be another one for every directory we are started in.
+fn first(command: &str, path: &OsStr, extensions: &str) -> Option<PathBuf> {
+    // Relative folders would depend on the working directory.
     let folders = env::split_paths(path).filter(|folder| folder.is_absolute());
-    let names: Vec<String> = endings.split(';').filter(|e| !e.is_empty()).map(|e| format!("{command}{e}")).collect();
+    let names: Vec<String> = extensions.split(';').filter(|e| !e.is_empty()).map(|e| format!("{command}{e}")).collect();
     folders.flat_map(|folder| names.iter().map(move |name| folder.join(name)).collect::<Vec<_>>()).find(|f| f.is_file())
 }
 
@@ -42,7 +42,7 @@ mod tests {
     use super::{Environment, find};
 
     #[test]
-    fn a_name_without_its_ending_is_found_in_the_order_of_the_path() {
+    fn program_without_extension_is_found_in_path_order() {
         let (near, far) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         for (folder, name) in [(&far, "npx.EXE"), (&near, "npx.CMD"), (&near, "npx"), (&far, "uvx.EXE")] {
             fs::write(folder.path().join(name), "").unwrap();
