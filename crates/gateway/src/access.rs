@@ -1,7 +1,7 @@
-//! Who may come in, and which servers each of them sees.
+//! Authentication of clients, and the servers each client may see.
 //!
-//! Either everybody on this machine, when the configuration says so, or whoever brings a key. A key is 256 random
-//! bits; only its digest is kept, and digests are compared in constant time.
+//! Access is either open to every local program, if the configuration says so, or requires a key. A key is 256 random
+//! bits; only its digest is stored, and digests are compared in constant time.
 
 pub mod keys;
 
@@ -10,54 +10,54 @@ use std::{fmt, sync::Arc};
 use http::{HeaderMap, header};
 use tokio_util::sync::CancellationToken;
 use toolway_config::{Secret, ServerName};
-use toolway_host::call::Visible;
+use toolway_host::call::VisibleServers;
 
-pub use keys::{KeyFile, KeyProblem, KnownClient};
+pub use keys::{KeyError, KeyFile, KnownClient};
 
 use self::keys::{Digest, KeyRing};
 
-/// Who may come in.
+/// How clients are authenticated.
 pub enum Access {
-    /// Everybody who can reach the address; only ever an address of this machine.
+    /// No authentication. Allowed only on loopback addresses.
     Open,
-    /// Whoever brings one of these keys.
+    /// Clients send one of these keys as a bearer token.
     Keys(Box<Keys>),
 }
 
-/// The keys that are taken: those of the file, and one that was made for this run.
+/// The accepted keys: those of the key file, and the temporary key of this run.
 pub struct Keys {
     ring: Option<KeyRing>,
-    of_this_run: Option<(Digest, Arc<Client>)>,
+    temporary: Option<(Digest, Arc<Client>)>,
 }
 
-/// Somebody who came in.
+/// An authenticated client.
 #[derive(Debug)]
 pub struct Client {
-    /// As the operator named it; calls are recorded under it.
+    /// Name given by the operator; calls are recorded under it.
     pub name: Arc<str>,
-    /// Who that is, as what is sealed for it says: a name that is given to another key is somebody else.
+    /// Name and key fingerprint, stored in sealed handles. A name that is reused with a new key is a different identity.
     pub(crate) identity: Arc<str>,
-    /// The servers it sees.
-    pub servers: Visible,
-    /// Its key is no longer good: what is open ends.
-    pub(crate) gone: CancellationToken,
+    /// Servers that the client may see.
+    pub servers: VisibleServers,
+    /// Cancelled when the key is revoked or expires; ends what the client has open.
+    pub(crate) revoked: CancellationToken,
 }
 
-/// Why somebody may not come in. What is wrong with a key is not said.
+/// The request has no valid key. Does not tell a missing key from a wrong one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a key is needed: `Authorization: Bearer <key>`; the operator makes one with `toolway clients add <name>`")]
-pub struct Stranger;
+#[error("a valid key is required: `Authorization: Bearer <key>`; create one with `toolway clients add <name>`")]
+pub struct Unauthenticated;
 
-/// Whoever comes in where nobody has to say who they are.
-const ANYBODY: &str = "anybody";
-/// Whoever brings the key of this run: a name that no client of the file can have.
-const FIRST: &str = "@first";
+/// Client name under open access.
+const ANONYMOUS: &str = "anonymous";
+/// Client name of the temporary key. It is not a valid name for a client of the key file.
+const TEMPORARY: &str = "@first";
 
 // === impl Access ===
 
 impl Access {
-    /// The keys of a file; where it has none, one that is made for this run, which is given too.
-    pub fn of_keys(file: Option<KeyFile>) -> Result<(Self, Option<Secret>), KeyProblem> {
+    /// Accepts the keys of `file`. If it has none, generates a temporary key for this run and returns it as well.
+    pub fn with_keys(file: Option<KeyFile>) -> Result<(Self, Option<Secret>), KeyError> {
         let ring = file.map(KeyRing::open).transpose()?;
         let made = match &ring {
             Some(ring) if !ring.is_empty() => None,
@@ -65,81 +65,81 @@ impl Access {
         };
         let client = |key: &Secret| {
             let digest = Digest::of(key.expose());
-            let client = Client::with_key(FIRST, &digest, Visible::All);
+            let client = Client::with_key(TEMPORARY, &digest, VisibleServers::All);
             (digest, Arc::new(client))
         };
-        let of_this_run = made.as_ref().map(client);
-        Ok((Self::Keys(Box::new(Keys { ring, of_this_run })), made))
+        let temporary = made.as_ref().map(client);
+        Ok((Self::Keys(Box::new(Keys { ring, temporary })), made))
     }
 
-    /// Who sends this.
-    pub fn admit(&self, headers: &HeaderMap) -> Result<Arc<Client>, Stranger> {
+    /// Authenticates a request by its headers.
+    pub fn admit(&self, headers: &HeaderMap) -> Result<Arc<Client>, Unauthenticated> {
         match self {
-            Self::Open => Ok(Arc::new(Client::anybody())),
-            Self::Keys(keys) => keys.admit(&Digest::of(bearer(headers).ok_or(Stranger)?)),
+            Self::Open => Ok(Arc::new(Client::anonymous())),
+            Self::Keys(keys) => keys.admit(&Digest::of(bearer(headers).ok_or(Unauthenticated)?)),
         }
     }
 
-    /// Somebody by the name under which they came in; nobody once their key is gone.
+    /// The client of this name; `None` once its key is revoked or expired.
     pub fn client(&self, name: &str) -> Option<Arc<Client>> {
         match self {
-            Self::Open => Some(Arc::new(Client::anybody())),
+            Self::Open => Some(Arc::new(Client::anonymous())),
             Self::Keys(keys) => keys.named(name),
         }
     }
 
-    /// Whether everybody who may come in sees all servers.
-    pub(crate) fn shows_all_to_all(&self) -> bool {
+    /// Whether no client is restricted to some servers.
+    pub(crate) fn all_clients_see_all_servers(&self) -> bool {
         match self {
             Self::Open => true,
-            Self::Keys(keys) => keys.ring.as_ref().is_none_or(KeyRing::shows_all_to_all),
+            Self::Keys(keys) => keys.ring.as_ref().is_none_or(KeyRing::all_clients_see_all_servers),
         }
     }
 
-    /// Those who had this name before and whose keys are no longer good, of whom nobody has been told yet.
-    pub(crate) fn gone_before(&self, client: &Client) -> Vec<Arc<Client>> {
+    /// Takes the revoked clients not yet handled that had the name of `client`.
+    pub(crate) fn take_revoked_namesakes(&self, client: &Client) -> Vec<Arc<Client>> {
         match self {
             Self::Open => Vec::new(),
-            Self::Keys(keys) => keys.ring.as_ref().map(|ring| ring.gone_before(client)).unwrap_or_default(),
+            Self::Keys(keys) => keys.ring.as_ref().map(|ring| ring.take_revoked_namesakes(client)).unwrap_or_default(),
         }
     }
 
-    /// Looks at the keys again; gives the clients whose keys are no longer good since the last look.
-    pub(crate) fn gone(&self) -> Vec<Arc<Client>> {
+    /// Checks the key file, and takes the clients whose keys were revoked or expired since the last call.
+    pub(crate) fn take_revoked(&self) -> Vec<Arc<Client>> {
         match self {
             Self::Open => Vec::new(),
-            Self::Keys(keys) => keys.ring.as_ref().map(KeyRing::gone).unwrap_or_default(),
+            Self::Keys(keys) => keys.ring.as_ref().map(KeyRing::take_revoked).unwrap_or_default(),
         }
     }
 }
 
 impl Keys {
-    fn admit(&self, digest: &Digest) -> Result<Arc<Client>, Stranger> {
-        let made = self.of_this_run.as_ref().filter(|(known, _)| known == digest).map(|(_, client)| Arc::clone(client));
+    fn admit(&self, digest: &Digest) -> Result<Arc<Client>, Unauthenticated> {
+        let made = self.temporary.as_ref().filter(|(known, _)| known == digest).map(|(_, client)| Arc::clone(client));
         let known = self.ring.as_ref().and_then(|ring| ring.find(digest));
-        made.or(known).ok_or(Stranger)
+        made.or(known).ok_or(Unauthenticated)
     }
 
     fn named(&self, name: &str) -> Option<Arc<Client>> {
-        let made = self.of_this_run.as_ref().map(|(_, client)| client).filter(|client| &*client.name == name);
+        let made = self.temporary.as_ref().map(|(_, client)| client).filter(|client| &*client.name == name);
         made.cloned().or_else(|| self.ring.as_ref().and_then(|ring| ring.named(name)))
     }
 }
 
 impl Client {
-    /// Whoever brings the key of this digest.
-    fn with_key(name: &str, key: &Digest, servers: Visible) -> Self {
+    /// The client that owns the key with this digest.
+    fn with_key(name: &str, key: &Digest, servers: VisibleServers) -> Self {
         let identity = Arc::from(format!("{name} {}", key.mark()));
-        Self { name: Arc::from(name), identity, servers, gone: CancellationToken::new() }
+        Self { name: Arc::from(name), identity, servers, revoked: CancellationToken::new() }
     }
 
-    /// Whoever comes in where nobody has to say who they are.
-    fn anybody() -> Self {
-        let name: Arc<str> = Arc::from(ANYBODY);
-        Self { identity: Arc::clone(&name), name, servers: Visible::All, gone: CancellationToken::new() }
+    /// The client of every request under open access.
+    fn anonymous() -> Self {
+        let name: Arc<str> = Arc::from(ANONYMOUS);
+        Self { identity: Arc::clone(&name), name, servers: VisibleServers::All, revoked: CancellationToken::new() }
     }
 
-    /// Whether it sees this server.
+    /// Whether the client may see this server.
     pub fn sees(&self, server: &ServerName) -> bool {
         self.servers.covers(server)
     }
@@ -153,7 +153,7 @@ impl PartialEq for Client {
 
 impl Eq for Client {}
 
-/// The token of `Authorization: Bearer …`. A token in the address would end in logs, so it is not looked for there.
+/// The token of `Authorization: Bearer …`. A token in the URL is ignored, because URLs end up in logs.
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = value.split_once(' ')?;
@@ -179,28 +179,28 @@ impl fmt::Debug for Keys {
 mod tests {
     use http::{HeaderMap, HeaderValue};
 
-    use super::{Access, Stranger, Visible};
+    use super::{Access, Unauthenticated, VisibleServers};
 
     fn with(value: &str) -> HeaderMap {
         HeaderMap::from_iter([(http::header::AUTHORIZATION, HeaderValue::from_str(value).unwrap())])
     }
 
     #[test]
-    fn without_a_file_the_key_of_this_run_is_the_only_one() {
-        let (access, key) = Access::of_keys(None).unwrap();
+    fn without_a_key_file_only_the_temporary_key_is_accepted() {
+        let (access, key) = Access::with_keys(None).unwrap();
         let key = key.unwrap();
         for scheme in ["Bearer", "bearer"] {
             let client = access.admit(&with(&format!("{scheme} {}", key.expose()))).unwrap();
-            assert_eq!((&*client.name, &client.servers), ("@first", &Visible::All));
+            assert_eq!((&*client.name, &client.servers), ("@first", &VisibleServers::All));
         }
         for wrong in ["Bearer", "Bearer ", "Basic YTpi", "Bearer tw_wrong"] {
-            assert_eq!(access.admit(&with(wrong)), Err(Stranger), "{wrong}");
+            assert_eq!(access.admit(&with(wrong)), Err(Unauthenticated), "{wrong}");
         }
-        assert_eq!(access.admit(&HeaderMap::new()), Err(Stranger));
+        assert_eq!(access.admit(&HeaderMap::new()), Err(Unauthenticated));
     }
 
     #[test]
     fn open_access_needs_no_key() {
-        assert_eq!(&*Access::Open.admit(&HeaderMap::new()).unwrap().name, "anybody");
+        assert_eq!(&*Access::Open.admit(&HeaderMap::new()).unwrap().name, "anonymous");
     }
 }

@@ -1,13 +1,14 @@
-//! The private socket of a gateway that runs: the operator's own commands ask it how servers are, and tell it to
-//! connect, disconnect, restart or ask one again, and to read the configuration again.
+//! The control socket of a running gateway. The operator's commands use it to read the status of servers, to connect,
+//! disconnect, restart or refresh one, and to reload the configuration.
 //!
-//! It stands in a folder that only the user may enter; each side sees to it that the other is the same user. The gateway
-//! speaks first and says its version; then each line is an [`Order`], and each line back what came of it.
+//! The socket is in a directory that only the user may enter, and each side checks that its peer is the same user. The
+//! gateway sends a [`Greeting`] first; then each line from the client is a [`ControlRequest`], and each line back a
+//! [`ControlResponse`].
 
 #[cfg(unix)]
-mod calling;
+mod client;
 #[cfg(unix)]
-mod listening;
+mod server;
 mod view;
 
 use std::{
@@ -20,180 +21,180 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 #[cfg(unix)]
-pub use calling::Line;
+pub use client::ControlConnection;
 #[cfg(unix)]
-pub use listening::{Control, Reload};
+pub use server::{Control, Reload};
 
-/// Where the socket of a gateway is: one per configuration.
+/// Location of the control socket: one per configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct ControlSocket {
     folder: PathBuf,
     name: String,
 }
 
-/// What a gateway says first.
+/// First message of a gateway.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Greeting {
-    /// The version of the program.
+    /// Version of the program.
     pub toolway: String,
-    /// The version of what is spoken here.
+    /// Version of the control protocol.
     pub control: u32,
-    /// Its process.
+    /// Process id of the gateway.
     pub process: u32,
 }
 
-/// What can be asked of a gateway.
+/// A request to a running gateway.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "order", rename_all = "lowercase", deny_unknown_fields)]
-pub enum Order {
-    /// How servers are; all where none is named.
+pub enum ControlRequest {
+    /// Status of the named servers; of all if none is named.
     Status {
-        /// Which.
+        /// Names or labels of servers.
         servers: Vec<String>,
     },
-    /// Connect one.
+    /// Connect a server.
     Connect {
-        /// Which.
+        /// Name or label of the server.
         server: String,
     },
-    /// Disconnect one, until somebody connects it.
+    /// Disconnect a server until it is connected again by request.
     Disconnect {
-        /// Which.
+        /// Name or label of the server.
         server: String,
     },
-    /// End the connection of one and begin another.
+    /// Close the connection of a server and open a new one.
     Restart {
-        /// Which.
+        /// Name or label of the server.
         server: String,
     },
-    /// A client has signed in to one, or out of it.
+    /// A client has signed in to a server, or out of it.
     Signed {
-        /// Which.
+        /// Name or label of the server.
         server: String,
-        /// Who.
+        /// Name of the client.
         client: String,
-        /// Whether it has a sign-in there now.
+        /// Whether the client is signed in now.
         signed_in: bool,
     },
-    /// Ask one again for everything it lists.
+    /// List the tools, prompts and resources of a server again.
     Refresh {
-        /// Which.
+        /// Name or label of the server.
         server: String,
     },
-    /// What the program of one said last on standard error.
+    /// Last lines that the process of a server wrote to stderr.
     Logs {
-        /// Which.
+        /// Name or label of the server.
         server: String,
-        /// The last so many lines.
+        /// Maximum number of lines.
         lines: usize,
     },
-    /// Read the configuration again.
+    /// Reload the configuration.
     Reload {},
 }
 
-/// What came of an order.
+/// Response to a [`ControlRequest`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Reply {
-    /// What was asked for.
+pub enum ControlResponse {
+    /// The request succeeded.
     Done(Value),
-    /// Nothing has changed.
+    /// The request failed and changed nothing.
     Failed(Failure),
 }
 
-/// Why nothing came of it.
+/// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// A stable word: `unknown_server`, `config`, `order`.
+    /// Stable code: `unknown_server`, `config` or `order`.
     pub code: String,
-    /// A fragment for people.
+    /// Message for the user, lower-case, without a full stop.
     pub message: String,
 }
 
-/// What can be wrong with the socket.
+/// Why the control socket cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
-    /// Nobody is there.
-    #[error("no gateway runs")]
+    /// No gateway listens on the socket.
+    #[error("no gateway is running")]
     NoGateway,
-    /// There is one for this configuration already.
-    #[error("another gateway runs with this configuration")]
-    Taken,
-    /// The folder is not the user's alone.
-    #[error("{folder} {problem}")]
+    /// A gateway with this configuration is running.
+    #[error("another gateway is running with this configuration; stop it first")]
+    AlreadyRunning,
+    /// The directory is missing or not private.
+    #[error("control socket directory `{folder}` {problem}")]
     Folder {
-        /// Which.
+        /// Directory of the socket.
         folder: PathBuf,
-        /// As a lower-case fragment.
+        /// Lower-case fragment that follows the path.
         problem: &'static str,
     },
-    /// It is not the same user.
-    #[error("the gateway at {0} belongs to another user")]
-    Stranger(PathBuf),
-    /// It speaks otherwise.
-    #[error("the gateway that runs is version {0}, and speaks otherwise; start it anew")]
+    /// The gateway runs as another user.
+    #[error("the gateway at `{0}` belongs to another user")]
+    OtherUser(PathBuf),
+    /// The gateway uses another version of the control protocol.
+    #[error("the running gateway is version {0} and uses another control protocol; restart it")]
     Version(String),
-    /// It broke off, or said too much.
-    #[error("the gateway at {socket} does not answer: {problem}")]
+    /// The connection failed, or a message was invalid or too long.
+    #[error("cannot communicate with the gateway at `{socket}`: {problem}")]
     Broken {
-        /// Where.
+        /// Path of the socket.
         socket: PathBuf,
-        /// What the system says.
+        /// Error of the connection.
         problem: io::Error,
     },
-    /// This system has none.
-    #[error("a gateway cannot be spoken to on this system")]
-    Elsewhere,
+    /// The platform has no control socket.
+    #[error("control of a running gateway is not supported on this platform")]
+    Unsupported,
 }
 
-/// The version of what is spoken here.
+/// Version of the control protocol.
 pub const VERSION: u32 = 1;
-/// Bytes of one order.
-pub const ORDER_BYTES: usize = 64 * 1024;
-/// Bytes of one reply: ten thousand servers, each with the end of its standard error.
-pub const REPLY_BYTES: usize = 64 * 1024 * 1024;
+/// Maximum size of a request.
+pub const MAX_REQUEST_BYTES: usize = 64 * 1024;
+/// Maximum size of a response: enough for 10,000 servers, each with its last stderr output.
+pub const MAX_RESPONSE_BYTES: usize = 64 * 1024 * 1024;
 
-// === impl Place ===
+// === impl ControlSocket ===
 
-impl Place {
-    /// The socket in this folder of the gateway that reads this file instead of the user's own, where there is one.
+impl ControlSocket {
+    /// The socket in `folder` of the gateway that uses `config`; `None`: the user's own configuration.
     pub fn new(folder: impl Into<PathBuf>, config: Option<&Path>) -> Self {
         let name = match config {
             None => "gateway".to_owned(),
             Some(file) => {
                 let digest = digest::digest(&digest::SHA256, file.as_os_str().as_encoded_bytes());
-                let word: String = digest.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-                format!("gateway-{word}")
+                let hash: String = digest.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+                format!("gateway-{hash}")
             }
         };
         Self { folder: folder.into(), name }
     }
 
-    /// The socket.
+    /// Path of the socket.
     pub fn socket(&self) -> PathBuf {
         self.folder.join(format!("{}.sock", self.name))
     }
 
-    /// Whoever holds this owns the socket.
+    /// Path of the lock file. The process that holds its lock owns the socket.
     #[cfg(unix)]
     fn lock(&self) -> PathBuf {
         self.folder.join(format!("{}.lock", self.name))
     }
 
-    /// Refuses a folder that others can enter: whoever can make files there can stand in for the gateway.
+    /// Refuses a directory that other users can enter: a user who can create files there could impersonate the gateway.
     #[cfg(unix)]
     fn check(&self) -> Result<(), ControlError> {
         use std::os::unix::fs::MetadataExt;
         let wrong = |problem| ControlError::Folder { folder: self.folder.clone(), problem };
-        let found = std::fs::symlink_metadata(&self.folder).map_err(|_| wrong("is not there"))?;
+        let found = std::fs::symlink_metadata(&self.folder).map_err(|_| wrong("does not exist"))?;
         if !found.is_dir() {
-            return Err(wrong("is not a folder"));
+            return Err(wrong("is not a directory"));
         }
         if found.uid() != toolway_host::private_file::user() {
             return Err(wrong("belongs to another user"));
         }
         if found.mode() & 0o077 != 0 {
-            return Err(wrong("can be entered by others; `chmod 700` it"));
+            return Err(wrong("is accessible to other users; run `chmod 700` on it"));
         }
         Ok(())
     }
@@ -203,20 +204,20 @@ impl Place {
 mod tests {
     use std::path::Path;
 
-    use super::{Order, Place};
+    use super::{ControlRequest, ControlSocket};
 
     #[test]
-    fn each_configuration_has_a_socket_of_its_own() {
-        let socket = |config: Option<&str>| Place::new("/run", config.map(Path::new)).socket();
+    fn each_configuration_has_its_own_socket() {
+        let socket = |config: Option<&str>| ControlSocket::new("/run", config.map(Path::new)).socket();
         assert_eq!(socket(None), Path::new("/run/gateway.sock"));
         assert_ne!(socket(Some("/a.json")), socket(Some("/b.json")));
         assert_eq!(socket(Some("/a.json")), socket(Some("/a.json")));
     }
 
     #[test]
-    fn an_order_is_one_of_those_there_are() {
-        let read = |text: &str| serde_json::from_str::<Order>(text);
-        assert_eq!(read(r#"{"order":"reload"}"#).unwrap(), Order::Reload {});
+    fn unknown_or_invalid_requests_are_refused() {
+        let read = |text: &str| serde_json::from_str::<ControlRequest>(text);
+        assert_eq!(read(r#"{"order":"reload"}"#).unwrap(), ControlRequest::Reload {});
         for wrong in
             [r#"{"order":"exec"}"#, r#"{"order":"connect"}"#, r#"{"order":"connect","server":"a","x":1}"#, "{}"]
         {

@@ -1,6 +1,7 @@
-//! Everything behind one address: its faces, the keys it watches, and how it ends. One request is [`answering`]'s.
+//! The gateway: one address with a downstream for all servers and one for each single server, key and server checks, and
+//! shutdown. [`dispatch`] handles a single request.
 
-mod answering;
+mod dispatch;
 
 use std::{collections::HashMap, fmt, io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -13,8 +14,8 @@ use toolway_config::ServerName;
 use toolway_host::{Host, call::Caller};
 use toolway_wire::{
     down::{
-        self, FaceOptions, HostedTasks, Keeping, Premises,
-        http::{FaceBody, HostGuard, HttpFace, HttpFaceOptions, Incoming, Responder},
+        self, DownstreamOptions, HostedTaskOptions, HostedTasks, SharedCapacity,
+        http::{HostGuard, HttpDownstream, HttpDownstreamOptions, Incoming, Responder, ResponseBody},
     },
     exchange::LogLevel,
     limit::Limits,
@@ -23,90 +24,91 @@ use toolway_wire::{
 
 use crate::{
     access::{Access, Client},
-    records::{Records, figures::Standing},
+    records::{Records, metrics::GatewayGauges},
     service::{HostService, Scope},
 };
 
-/// How a gateway behaves.
+/// Options of a [`Gateway`].
 #[derive(Debug)]
 pub struct GatewayOptions {
-    /// Who may come in.
+    /// How clients are authenticated.
     pub access: Access,
-    /// Names under which it is reached, beside those of this machine.
+    /// Accepted `Host` names, in addition to those of the local machine.
     pub hosts: Vec<String>,
-    /// What seals handles; without one, a key that lives as long as the gateway.
+    /// Seals handles; `None`: a random key that is lost when the gateway stops.
     pub sealer: Option<Arc<Sealer>>,
-    /// The bounds on callers.
+    /// Limits on what callers send.
     pub limits: Limits,
-    /// Where figures and lines about requests go; the host writes its calls to the same.
+    /// Metrics and access log; shared with the host, which records its calls here.
     pub records: Arc<Records>,
-    /// Whether the oldest clients come in.
-    pub oldest: Oldest,
-    /// How long a question in the middle of a call waits for its answer.
+    /// Whether HTTP+SSE clients (protocol 2024-11-05) are accepted.
+    pub sse: SseTransport,
+    /// How long a server request during a call waits for its answer.
     pub answer_within: Duration,
-    /// Which logs a caller gets that keeps a session and never said, of servers that log only when told to.
-    pub usual_log_level: Option<LogLevel>,
+    /// Log level for sessions whose client set none, at servers that log only on request.
+    pub default_log_level: Option<LogLevel>,
 }
 
-/// Whether clients of 2024-11-05 come in over the transport of their time, a stream and a path beside it.
+/// Whether the HTTP+SSE transport of protocol 2024-11-05 (`/sse` and `/messages`) is served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Oldest {
-    /// They do not.
+pub enum SseTransport {
+    /// `/sse` and `/messages` answer `404`.
     #[default]
-    TurnedAway,
-    /// They do.
-    LetIn,
+    Disabled,
+    /// Both paths are served.
+    Enabled,
 }
 
-/// Many servers behind one address.
+/// Serves many MCP servers on one address.
 pub struct Gateway {
     host: Host,
     access: Arc<Access>,
     guard: HostGuard,
-    face: FaceOptions,
+    downstream: DownstreamOptions,
     sealer: Arc<Sealer>,
     records: Arc<Records>,
-    /// Tasks that are kept here for callers, of all faces.
+    /// Tasks hosted by the gateway, of all downstreams.
     hosted: HostedTasks,
-    whole: Arc<HttpFace>,
+    all_servers: Arc<HttpDownstream>,
     // Nothing awaits under this lock.
-    alone: Mutex<HashMap<ServerName, Arc<HttpFace>>>,
-    /// Held by whoever ends what was kept for a key: nobody goes on under its name meanwhile. Nothing awaits under it.
-    turning_out: Mutex<()>,
-    /// The end is near; a face that is made after that is told so too.
+    single_servers: Mutex<HashMap<ServerName, Arc<HttpDownstream>>>,
+    /// Held while the state of a revoked client is removed, so that no new client starts under its name meanwhile.
+    // Nothing awaits under this lock.
+    ending_clients: Mutex<()>,
+    /// Cancelled when shutdown begins; downstreams created later drain at once.
     draining: CancellationToken,
-    oldest: Oldest,
+    sse: SseTransport,
 }
 
-/// Why a gateway does not start.
+/// Why a gateway cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum GatewayError {
-    /// The address is taken, or not ours.
-    #[error("cannot listen on {address}: {problem}")]
+    /// The address is in use or not available on this machine.
+    #[error("cannot listen on `{address}`: {problem}")]
     Address {
-        /// Which.
+        /// Configured address.
         address: SocketAddr,
-        /// What the system says.
+        /// Error of the operating system.
         problem: io::Error,
     },
-    /// Everybody on the network could come in.
-    #[error("`{0}` can be reached from other machines, and access is open: use keys, or an address of this machine")]
+    /// Open access on an address that other machines can reach.
+    #[error("refusing open access on `{0}`, which other machines can reach: use keys or a loopback address")]
     OpenToAll(SocketAddr),
-    /// Nothing can be sealed.
+    /// No sealing key can be generated.
     #[error(transparent)]
     NoRandomness(#[from] NoRandomness),
 }
 
-/// How often keys are looked at while nobody comes: one that is taken back is good for less than a second.
-const LOOK_AT_KEYS: Duration = Duration::from_millis(250);
+/// How often the keys are checked without requests, so that a revoked key is refused within a second.
+const KEY_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// How often servers are looked at: what was open at one that is no longer wanted ends soon after.
-const LOOK_AT_SERVERS: Duration = Duration::from_millis(250);
+/// How often removed servers are looked for, to close what is open on their paths.
+const SERVER_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 // === impl GatewayOptions ===
 
 impl GatewayOptions {
-    /// The usual ones, for these callers.
+    /// Default options with this access.
     pub fn of(access: Access) -> Self {
         Self {
             access,
@@ -114,9 +116,9 @@ impl GatewayOptions {
             sealer: None,
             limits: Limits::default(),
             records: Arc::default(),
-            oldest: Oldest::TurnedAway,
-            answer_within: FaceOptions::default().park,
-            usual_log_level: FaceOptions::default().usual_log_level,
+            sse: SseTransport::Disabled,
+            answer_within: DownstreamOptions::default().answer_timeout,
+            default_log_level: DownstreamOptions::default().default_log_level,
         }
     }
 }
@@ -124,47 +126,47 @@ impl GatewayOptions {
 // === impl Gateway ===
 
 impl Gateway {
-    /// A gateway to what `host` offers.
+    /// Creates a gateway to the servers of `host`.
     pub fn new(host: Host, options: GatewayOptions) -> Result<Arc<Self>, NoRandomness> {
         let sealer = match options.sealer {
             Some(given) => given,
-            None => Arc::new(Sealer::generated()?),
+            None => Arc::new(Sealer::with_random_key()?),
         };
-        let face = FaceOptions {
+        let downstream = DownstreamOptions {
             limits: options.limits,
             sealer: Some(Arc::clone(&sealer)),
-            park: options.answer_within,
-            usual_log_level: options.usual_log_level,
-            premises: Some(Premises::default()),
-            ..FaceOptions::default()
+            answer_timeout: options.answer_within,
+            default_log_level: options.default_log_level,
+            shared_capacity: Some(SharedCapacity::default()),
+            ..DownstreamOptions::default()
         };
         let (access, guard) = (Arc::new(options.access), HostGuard::and_hosts(options.hosts));
-        let hosted = HostedTasks::new(Keeping::default());
-        let service = HostService::keeping(
+        let hosted = HostedTasks::new(HostedTaskOptions::default());
+        let service = HostService::with_hosted_tasks(
             host.clone(),
             Arc::clone(&access),
             Scope::All,
             Arc::clone(&sealer),
-            hosted.another_shelf(),
+            hosted.new_namespace(),
         );
-        let whole = face_of(service, &face)?;
+        let all_servers = new_downstream(service, &downstream)?;
         Ok(Arc::new(Self {
             host,
             access,
             guard,
-            face,
+            downstream,
             sealer,
             records: options.records,
             hosted,
-            whole,
-            alone: Mutex::default(),
-            turning_out: Mutex::default(),
+            all_servers,
+            single_servers: Mutex::default(),
+            ending_clients: Mutex::default(),
             draining: CancellationToken::new(),
-            oldest: options.oldest,
+            sse: options.sse,
         }))
     }
 
-    /// Listens; refused where everybody on the network could come in.
+    /// Binds the address; fails if access is open and the address is not a loopback address.
     pub async fn bind(&self, address: SocketAddr) -> Result<TcpListener, GatewayError> {
         if !address.ip().is_loopback() && matches!(*self.access, Access::Open) {
             return Err(GatewayError::OpenToAll(address));
@@ -172,132 +174,132 @@ impl Gateway {
         TcpListener::bind(address).await.map_err(|problem| GatewayError::Address { address, problem })
     }
 
-    /// Serves until told to stop.
+    /// Serves until `stop` is cancelled.
     pub async fn serve(self: Arc<Self>, listener: TcpListener, stop: CancellationToken) -> io::Result<()> {
         let gateway = Arc::clone(&self);
-        let watching = async move {
+        let checks = async move {
             let records = gateway.records.watch_servers(&gateway.host);
             tokio::join!(gateway.watch_keys(), gateway.watch_removed(), records)
         };
-        let _watching = AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(watching));
+        let _checks = AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(checks));
         down::http::serve(listener, self, stop).await
     }
 
-    /// Ends what is open for clients whose keys are no longer good, also while they say nothing.
+    /// Ends sessions and streams of clients whose keys were revoked or expired, also of idle ones.
     async fn watch_keys(&self) {
         loop {
-            tokio::time::sleep(LOOK_AT_KEYS).await;
-            let _turning_out = self.turning_out.lock();
-            self.access.gone().iter().for_each(|client| self.turn_out(client));
+            tokio::time::sleep(KEY_CHECK_INTERVAL).await;
+            let _ending = self.ending_clients.lock();
+            self.access.take_revoked().iter().for_each(|client| self.end_client(client));
         }
     }
 
-    /// Ends what is kept under the name of a client that comes in and belongs to a key that had it before.
-    fn turn_out_namesakes(&self, client: &Client) {
-        let _turning_out = self.turning_out.lock();
-        self.access.gone_before(client).iter().for_each(|gone| self.turn_out(gone));
+    /// Removes state kept under the name of `client` for a revoked key that had the same name.
+    fn end_revoked_namesakes(&self, client: &Client) {
+        let _ending = self.ending_clients.lock();
+        self.access.take_revoked_namesakes(client).iter().for_each(|revoked| self.end_client(revoked));
     }
 
-    fn turn_out(&self, client: &Client) {
-        tracing::info!(client = &*client.name, "its key is no longer good");
-        self.faces().iter().for_each(|face| face.expel(&client.name));
-        // The key may be the same, and see other servers.
+    fn end_client(&self, client: &Client) {
+        tracing::info!(client = &*client.name, "key revoked or expired; closing its sessions and streams");
+        self.downstreams().iter().for_each(|downstream| downstream.expel(&client.name));
+        // The key may be unchanged, with other visible servers.
         if self.access.client(&client.name).is_none_or(|now| now.identity != client.identity) {
             self.host.end_caller(&Caller::Client(Arc::clone(&client.name)));
         }
     }
 
-    /// Ends what is open at the paths of servers that are no longer wanted.
+    /// Closes the downstreams of servers that were removed from the configuration.
     async fn watch_removed(&self) {
         loop {
-            tokio::time::sleep(LOOK_AT_SERVERS).await;
-            for (server, face) in self.removed() {
-                tracing::info!(%server, "it is no longer wanted; its path is gone");
-                face.close();
+            tokio::time::sleep(SERVER_CHECK_INTERVAL).await;
+            for (server, downstream) in self.take_removed() {
+                tracing::info!(%server, "server removed from the configuration; closing its path");
+                downstream.close();
             }
         }
     }
 
-    /// Takes out the faces of servers that are not there any more.
-    fn removed(&self) -> Vec<(ServerName, Arc<HttpFace>)> {
-        self.alone.lock().extract_if(|server, _| !self.host.has(server)).collect()
+    /// Takes the downstreams of servers that the host no longer has.
+    fn take_removed(&self) -> Vec<(ServerName, Arc<HttpDownstream>)> {
+        self.single_servers.lock().extract_if(|server, _| !self.host.has(server)).collect()
     }
 
-    /// How it stands at this moment.
-    fn standing(&self) -> Standing {
-        let faces = self.faces();
-        Standing {
-            sessions: faces.iter().map(|face| face.session_count()).sum(),
-            parked: faces.iter().map(|face| face.parked_count()).sum(),
+    /// Current values of the gateway gauges.
+    fn gauges(&self) -> GatewayGauges {
+        let downstreams = self.downstreams();
+        GatewayGauges {
+            sessions: downstreams.iter().map(|downstream| downstream.session_count()).sum(),
+            parked: downstreams.iter().map(|downstream| downstream.parked_count()).sum(),
             tasks: self.hosted.count(),
             under_way: self.host.calls_under_way(),
             lost_lines: self.records.lost_lines(),
         }
     }
 
-    fn face(&self, server: ServerName) -> Result<Arc<HttpFace>, NoRandomness> {
-        let mut alone = self.alone.lock();
-        if let Some(face) = alone.get(&server) {
-            return Ok(Arc::clone(face));
+    fn downstream(&self, server: ServerName) -> Result<Arc<HttpDownstream>, NoRandomness> {
+        let mut single_servers = self.single_servers.lock();
+        if let Some(downstream) = single_servers.get(&server) {
+            return Ok(Arc::clone(downstream));
         }
-        let service = HostService::keeping(
+        let service = HostService::with_hosted_tasks(
             self.host.clone(),
             Arc::clone(&self.access),
             Scope::One(server.clone()),
             Arc::clone(&self.sealer),
-            self.hosted.another_shelf(),
+            self.hosted.new_namespace(),
         );
-        let face = face_of(service, &self.face)?;
+        let downstream = new_downstream(service, &self.downstream)?;
         if self.draining.is_cancelled() {
-            face.drain();
+            downstream.drain();
         }
-        alone.insert(server, Arc::clone(&face));
-        Ok(face)
+        single_servers.insert(server, Arc::clone(&downstream));
+        Ok(downstream)
     }
 
-    /// Every face there is.
-    fn faces(&self) -> Vec<Arc<HttpFace>> {
-        let alone = self.alone.lock();
-        alone.values().chain([&self.whole]).cloned().collect()
+    /// All downstreams.
+    fn downstreams(&self) -> Vec<Arc<HttpDownstream>> {
+        let single_servers = self.single_servers.lock();
+        single_servers.values().chain([&self.all_servers]).cloned().collect()
     }
 }
 
 impl Responder for Gateway {
-    fn respond(&self, request: Request<Incoming>) -> BoxFuture<'_, Response<FaceBody>> {
+    fn respond(&self, request: Request<Incoming>) -> BoxFuture<'_, Response<ResponseBody>> {
         Box::pin(self.answer(request))
     }
 
     fn limits(&self) -> &Limits {
-        &self.face.limits
+        &self.downstream.limits
     }
 
     fn drain(&self) {
         self.draining.cancel();
-        self.faces().iter().for_each(|face| face.drain());
+        self.downstreams().iter().for_each(|downstream| downstream.drain());
     }
 
-    fn drain_time(&self) -> Duration {
-        self.face.drain
+    fn drain_timeout(&self) -> Duration {
+        self.downstream.drain
     }
 
-    fn write_time(&self) -> Duration {
-        self.whole.write_time()
+    fn write_timeout(&self) -> Duration {
+        self.all_servers.write_timeout()
     }
 
     fn finish(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
-            let faces = self.faces();
-            futures_util::future::join_all(faces.iter().map(|face| face.finish())).await;
+            let downstreams = self.downstreams();
+            futures_util::future::join_all(downstreams.iter().map(|downstream| downstream.finish())).await;
         })
     }
 }
 
-fn face_of(service: HostService, face: &FaceOptions) -> Result<Arc<HttpFace>, NoRandomness> {
-    // Path and guard are the gateway's own.
-    let guard = HostGuard::in_front();
-    HttpFace::new(
+fn new_downstream(service: HostService, downstream: &DownstreamOptions) -> Result<Arc<HttpDownstream>, NoRandomness> {
+    // The gateway itself checks the path, `Host` and `Origin`.
+    let guard = HostGuard::disabled();
+    HttpDownstream::new(
         Arc::new(service),
-        HttpFaceOptions { face: face.clone(), path: None, guard, ..HttpFaceOptions::default() },
+        HttpDownstreamOptions { downstream: downstream.clone(), path: None, guard, ..HttpDownstreamOptions::default() },
     )
 }
 

@@ -1,17 +1,17 @@
-//! One MCP server made of many: callers, routes, and what a [`Host`](toolway_host::Host) offers as a
+//! One MCP server made of many: clients, routes, and a [`Host`](toolway_host::Host) as a
 //! [`Service`](toolway_wire::down::Service).
 //!
 //! | module | in one sentence |
 //! |---|---|
-//! | [`gateway`] | everything behind one address: routes, faces, their end |
-//! | [`route`] | which path leads where, and who may go there |
-//! | [`access`] | who may come in, and which servers each sees |
-//! | [`control`] | the private socket for the operator's own commands |
-//! | [`sealing`] | the key that seals handles |
-//! | [`records`] | figures and lines about calls and about requests that were turned away |
-//! | [`service`] | the whole catalog under public names, or one server under its own |
+//! | [`gateway`] | the gateway on one address: downstreams, periodic checks, shutdown |
+//! | [`route`] | the closed list of paths and their guards |
+//! | [`access`] | authentication of clients, and the servers each may see |
+//! | [`control`] | the control socket for the operator's commands |
+//! | [`sealing`] | the key file that seals handles |
+//! | [`records`] | metrics and access log of calls and refused requests |
+//! | [`service`] | the catalog under public names, or one server under its own |
 //!
-//! How a caller speaks is [`toolway_wire`]'s business, and what becomes of its call is [`toolway_host`]'s.
+//! Transports and protocol eras are in [`toolway_wire`]; finding, deciding and sending a call is in [`toolway_host`].
 #![warn(missing_docs)]
 
 pub mod access;
@@ -24,4 +24,4 @@ pub mod sealing;
 pub mod service;
 mod view;
 
-pub use gateway::{Gateway, GatewayOptions, Oldest};
+pub use gateway::{Gateway, GatewayOptions, SseTransport};

@@ -1,10 +1,10 @@
-//! What is written down of calls and of requests that were turned away: figures for machines, lines for people.
+//! Records of calls and refused requests: metrics, and the access log.
 //!
-//! Both are fed where a call ends ([`CallLog`]) and where a request is answered; neither sees an argument, a result or
-//! a key, and neither makes a caller wait.
+//! Both are updated when a call ends ([`CallLog`]) and when a request is answered. Neither contains an argument, a result
+//! or a key, and neither delays a caller.
 
 pub mod access_log;
-pub(crate) mod figures;
+pub(crate) mod metrics;
 
 use std::{
     collections::BTreeMap,
@@ -21,23 +21,23 @@ use toolway_host::{
     record::{CallLog, CallRecord},
 };
 
-pub use access_log::{AccessLog, LogForm};
+pub use access_log::{AccessLog, LogFormat};
 
 use self::{
-    access_log::{Turn, TurnedAway},
-    figures::Figures,
+    access_log::{RefusedRequest, ServerStateChange},
+    metrics::Metrics,
 };
 use crate::{route::Route, view};
 
-/// Takes what happened. It is a host's call log and a gateway's memory of requests.
+/// Metrics and access log: the call log of a host and the request log of a gateway.
 #[derive(Default)]
 pub struct Records {
-    pub(crate) figures: Figures,
+    pub(crate) metrics: Metrics,
     log: Option<AccessLog>,
 }
 
-/// One answered request.
-pub(crate) struct Answered<'a> {
+/// An HTTP request that was answered.
+pub(crate) struct CompletedRequest<'a> {
     pub(crate) caller: Option<Arc<str>>,
     pub(crate) method: &'a Method,
     pub(crate) uri: &'a Uri,
@@ -46,29 +46,29 @@ pub(crate) struct Answered<'a> {
     pub(crate) took: Duration,
 }
 
-/// How often the states of servers are looked at for the log.
-const LOOK_AT_SERVERS: Duration = Duration::from_secs(1);
+/// How often the states of servers are polled for the access log.
+const SERVER_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 // === impl Records ===
 
 impl Records {
-    /// Figures, and a line of each call and each refused request in this log.
-    pub fn logged(log: AccessLog) -> Self {
-        Self { figures: Figures::default(), log: Some(log) }
+    /// Metrics, and an access log with a line for each call, refused request and server state change.
+    pub fn with_log(log: AccessLog) -> Self {
+        Self { metrics: Metrics::default(), log: Some(log) }
     }
 
-    /// Lines of the log that were lost because nobody took them.
+    /// Number of log lines dropped because the queue was full.
     pub(crate) fn lost_lines(&self) -> u64 {
         self.log.as_ref().map_or(0, AccessLog::lost)
     }
 
-    /// Writes a line of each server that comes to another state; the first look at one that is connecting says nothing.
-    /// States are looked at rather than heard of: to hear of them is to hear of every call.
+    /// Logs each change of a server state; the initial `connecting` is not logged. Polls, because subscribing to host
+    /// events would deliver every call as well.
     pub(crate) async fn watch_servers(&self, host: &Host) {
         let Some(log) = &self.log else { return };
         let mut known: BTreeMap<ServerName, &'static str> = BTreeMap::new();
         loop {
-            tokio::time::sleep(LOOK_AT_SERVERS).await;
+            tokio::time::sleep(SERVER_CHECK_INTERVAL).await;
             let servers = host.servers();
             known.retain(|name, _| servers.iter().any(|status| status.server == *name));
             for status in servers {
@@ -78,40 +78,39 @@ impl Records {
                     continue;
                 }
                 let (name, because) = (status.server.to_string(), view::because(&status));
-                log.turned(Turn { at: SystemTime::now(), name, state, because });
+                log.record_state(ServerStateChange { at: SystemTime::now(), name, state, because });
             }
         }
     }
 
-    /// A request was answered. A line is written of it where it was turned away: what became of the others is written
-    /// where their calls end.
-    pub(crate) fn answered(&self, answered: Answered<'_>) {
-        self.figures.answered(answered.route, answered.status);
-        let Some(log) = self.log.as_ref().filter(|_| 400 <= answered.status.as_u16()) else { return };
-        log.turned_away(TurnedAway {
+    /// Counts an answered request, and logs it if the status is 400 or above.
+    pub(crate) fn record_request(&self, request: CompletedRequest<'_>) {
+        self.metrics.record_request(request.route, request.status);
+        let Some(log) = self.log.as_ref().filter(|_| 400 <= request.status.as_u16()) else { return };
+        log.record_refused(RefusedRequest {
             at: SystemTime::now(),
-            caller: answered.caller,
-            method: access_log::cut(answered.method.as_str()),
-            // Only the path: people put keys into queries.
-            path: access_log::cut(answered.uri.path()),
-            status: answered.status.as_u16(),
-            took: answered.took,
+            caller: request.caller,
+            method: access_log::cut(request.method.as_str()),
+            // Only the path: queries may contain keys.
+            path: access_log::cut(request.uri.path()),
+            status: request.status.as_u16(),
+            took: request.took,
         });
     }
 }
 
 impl CallLog for Records {
     fn append(&self, record: Arc<CallRecord>) {
-        self.figures.called(&record);
+        self.metrics.record_call(&record);
         if let Some(log) = &self.log {
-            log.called(record);
+            log.record_call(record);
         }
     }
 
     fn flush(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
             if let Some(log) = &self.log {
-                log.write_out();
+                log.flush();
             }
         })
     }

@@ -1,44 +1,44 @@
-//! Answers of the gateway itself, beside what its faces say.
+//! HTTP responses of the gateway itself; MCP responses come from the downstreams.
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use serde::Serialize;
-use toolway_wire::down::http::FaceBody;
+use toolway_wire::down::http::ResponseBody;
 
-/// A line of text.
-pub(crate) fn text(status: StatusCode, text: impl Into<Bytes>) -> Response<FaceBody> {
+/// A plain-text response.
+pub(crate) fn text(status: StatusCode, text: impl Into<Bytes>) -> Response<ResponseBody> {
     respond(status, "text/plain; charset=utf-8", text.into())
 }
 
-/// A JSON document.
-pub(crate) fn json(status: StatusCode, value: &impl Serialize) -> Response<FaceBody> {
+/// A JSON response.
+pub(crate) fn json(status: StatusCode, value: &impl Serialize) -> Response<ResponseBody> {
     match serde_json::to_vec_pretty(value) {
         Ok(document) => respond(status, "application/json", document.into()),
         Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
     }
 }
 
-/// Figures, as Prometheus reads them.
-pub(crate) fn figures(text: String) -> Response<FaceBody> {
+/// Metrics in the Prometheus text format.
+pub(crate) fn metrics(text: String) -> Response<ResponseBody> {
     respond(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text.into())
 }
 
-/// A method that means nothing here.
-pub(crate) fn not_allowed(allowed: &'static str) -> Response<FaceBody> {
+/// `405` with the allowed methods.
+pub(crate) fn not_allowed(allowed: &'static str) -> Response<ResponseBody> {
     let mut response = text(StatusCode::METHOD_NOT_ALLOWED, allowed);
     response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
     response
 }
 
-/// Somebody who may not come in.
-pub(crate) fn stranger(message: String) -> Response<FaceBody> {
+/// `401` with a bearer challenge.
+pub(crate) fn unauthorized(message: String) -> Response<ResponseBody> {
     let mut response = text(StatusCode::UNAUTHORIZED, message);
     response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"toolway\""));
     response
 }
 
-fn respond(status: StatusCode, kind: &'static str, body: Bytes) -> Response<FaceBody> {
-    let mut response = Response::new(FaceBody::whole(body));
+fn respond(status: StatusCode, kind: &'static str, body: Bytes) -> Response<ResponseBody> {
+    let mut response = Response::new(ResponseBody::whole(body));
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));

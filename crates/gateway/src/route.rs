@@ -1,47 +1,47 @@
-//! Which path leads where, and who may go there. There are no others.
+//! The closed list of HTTP paths, and the guard of each.
 
 use toolway_config::ServerName;
 
-/// Where a path leads.
+/// A known path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Route {
-    /// `/health`: whether anybody is there; open to all.
+    /// `/health`: liveness; needs no key.
     Health,
-    /// `/ready`: whether everything that is required is.
+    /// `/ready`: whether all required servers are ready.
     Ready,
     /// `/servers`: the state of each server.
     Servers,
-    /// `/metrics`: figures.
+    /// `/metrics`: Prometheus metrics.
     Metrics,
-    /// `/mcp`: everything, under public names.
+    /// `/mcp`: all servers, under public names.
     Mcp,
     /// `/servers/<id>/mcp`: one server, under its own names.
     Server(ServerName),
-    /// `/sse`: the stream of the oldest clients, where they may come in.
+    /// `/sse`: event stream of HTTP+SSE clients, if enabled.
     Sse,
-    /// `/messages`: what they say.
+    /// `/messages`: messages of HTTP+SSE clients.
     Messages,
 }
 
-/// Who may go somewhere. Whatever it is, a foreign `Host` or `Origin` has been turned away before.
+/// Authentication that a route requires. A foreign `Host` or `Origin` is refused before, on every route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guard {
-    /// Everybody.
-    Nobody,
-    /// Whoever brings a key.
+    /// No key.
+    Open,
+    /// A valid key.
     Key,
 }
 
 // === impl Route ===
 
 impl Route {
-    /// The routes as they are written down, in their order.
-    pub const WORDS: [&str; 8] =
+    /// Path patterns of all routes, in order of [`Route::index`].
+    pub const PATHS: [&str; 8] =
         ["/health", "/ready", "/servers", "/metrics", "/mcp", "/servers/<id>/mcp", "/sse", Self::MESSAGES];
-    /// Where the oldest clients post what they say.
+    /// Path to which HTTP+SSE clients post messages.
     pub(crate) const MESSAGES: &str = "/messages";
 
-    /// Where this path leads, if anywhere.
+    /// The route of a path; `None` if it is unknown.
     pub fn of(path: &str) -> Option<Self> {
         match path {
             "/health" => Some(Self::Health),
@@ -58,17 +58,17 @@ impl Route {
         }
     }
 
-    /// Who may go there.
+    /// Required authentication.
     pub fn guard(&self) -> Guard {
         match self {
-            Self::Health => Guard::Nobody,
+            Self::Health => Guard::Open,
             Self::Ready | Self::Servers | Self::Metrics | Self::Mcp | Self::Server(_) | Self::Sse | Self::Messages => {
                 Guard::Key
             }
         }
     }
 
-    /// The methods that mean something there.
+    /// Allowed HTTP methods.
     pub fn methods(&self) -> &'static str {
         match self {
             Self::Health | Self::Ready | Self::Servers | Self::Metrics => "GET, HEAD",
@@ -78,21 +78,21 @@ impl Route {
         }
     }
 
-    /// Every route there is; the one that has a server in it with this one.
+    /// All routes, with `server` in the route of a single server.
     pub fn every(server: &ServerName) -> Vec<Self> {
         std::iter::successors(Some(Self::Health), |route| route.next(server)).collect()
     }
 
-    /// Its path.
+    /// Path of the route.
     pub fn path(&self) -> String {
         match self {
             Self::Server(server) => format!("/servers/{server}/mcp"),
-            fixed => Self::WORDS[fixed.number()].to_owned(),
+            fixed => Self::PATHS[fixed.index()].to_owned(),
         }
     }
 
-    /// Its place among [`Route::WORDS`].
-    pub(crate) fn number(&self) -> usize {
+    /// Index in [`Route::PATHS`].
+    pub(crate) fn index(&self) -> usize {
         match self {
             Self::Health => 0,
             Self::Ready => 1,
@@ -105,7 +105,7 @@ impl Route {
         }
     }
 
-    /// The one after it. A new route cannot be left out of this chain without leaving out another.
+    /// The next route. The match is exhaustive, so a new route must be added to the chain.
     fn next(&self, server: &ServerName) -> Option<Self> {
         match self {
             Self::Health => Some(Self::Ready),
@@ -125,22 +125,22 @@ mod tests {
     use super::{Guard, Route};
 
     #[test]
-    fn a_path_leads_to_one_place_or_nowhere() {
+    fn path_has_one_route_or_none() {
         assert_eq!(Route::of("/mcp"), Some(Route::Mcp));
         assert_eq!(Route::of("/servers/files/mcp"), Some(Route::Server("files".parse().unwrap())));
-        for nowhere in ["", "/", "/mcp/", "/MCP", "/servers/", "/servers//mcp", "/servers/a/b/mcp", "/servers/../mcp"] {
-            assert_eq!(Route::of(nowhere), None, "{nowhere}");
+        for unknown in ["", "/", "/mcp/", "/MCP", "/servers/", "/servers//mcp", "/servers/a/b/mcp", "/servers/../mcp"] {
+            assert_eq!(Route::of(unknown), None, "{unknown}");
         }
     }
 
     #[test]
-    fn every_route_is_written_down_and_only_one_is_open() {
+    fn every_route_has_a_path_and_only_health_is_open() {
         let every = Route::every(&"files".parse().unwrap());
-        assert_eq!(every.iter().map(Route::number).collect::<Vec<_>>(), (0..Route::WORDS.len()).collect::<Vec<_>>());
+        assert_eq!(every.iter().map(Route::index).collect::<Vec<_>>(), (0..Route::PATHS.len()).collect::<Vec<_>>());
         for route in &every {
             assert_eq!(Route::of(&route.path()).as_ref(), Some(route));
         }
-        let open: Vec<_> = every.iter().filter(|route| route.guard() == Guard::Nobody).collect();
+        let open: Vec<_> = every.iter().filter(|route| route.guard() == Guard::Open).collect();
         assert_eq!(open, [&Route::Health]);
     }
 }

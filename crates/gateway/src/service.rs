@@ -1,17 +1,17 @@
-//! What a host offers, as a service: everything under public names, or one server under its own.
+//! A host as a service: all servers under public names, or one server under its own names.
 //!
-//! Listings are answered from the catalog ([`lists`], [`pages`]); whatever concerns one server goes the way of a call and comes
-//! back through [`relaying`]. Nothing here knows in which era either side speaks.
+//! Listings are answered from the catalog ([`lists`], [`pages`]); every other request is a call of the host, relayed by
+//! [`relayed_call`]. Nothing here depends on the protocol era of either side.
 
 mod annotation;
-mod driven;
 mod icons;
-mod listening;
 mod lists;
 mod pages;
 mod profile;
-mod relaying;
+mod relayed_call;
 mod scope;
+mod subscriptions;
+mod task_follower;
 mod task_list;
 mod tasks;
 mod uris;
@@ -21,11 +21,11 @@ use std::{fmt, sync::Arc};
 use futures_util::future::BoxFuture;
 use toolway_host::{
     Host,
-    call::{CallRequest, Caller as HostCaller, OnBehalf, Target},
+    call::{CallRequest, Caller as HostCaller, CallerContext, Target},
     catalog::{ItemKind, Origin},
 };
 use toolway_wire::{
-    down::{self, Caller, Heard, HostedTasks, Keeping, Profile, Service, Tasks},
+    down::{self, Caller, HostedTaskOptions, HostedTasks, Profile, Service, ServiceSubscription, Tasks},
     exchange::{Exchange, Outcome, Request},
     header::{self, ParamHeader},
     json::Raw,
@@ -33,7 +33,7 @@ use toolway_wire::{
         RpcError,
         splice::{self, Edit},
     },
-    notice::Wanted,
+    notice::SubscriptionFilter,
     seal::Sealer,
 };
 
@@ -41,13 +41,13 @@ pub use scope::Scope;
 
 use self::{
     pages::Pages,
-    relaying::{Relaying, Renamed},
-    tasks::{Course, GatewayTasks, Keeps},
-    uris::Here,
+    relayed_call::{RelayedCall, TaskRenamer},
+    tasks::{GatewayTasks, ServerTasks, TaskMode},
+    uris::PublicUris,
 };
 use crate::access::{Access, Client};
 
-/// A host as a service for callers of a gateway.
+/// A host as a service for the callers of a gateway.
 pub struct HostService {
     host: Host,
     access: Arc<Access>,
@@ -56,19 +56,25 @@ pub struct HostService {
     tasks: Arc<GatewayTasks>,
 }
 
-/// Somebody who was let in, and how they speak.
-type Who<'a> = (&'a Client, &'a Caller);
+/// An authenticated client, and its connection as the wire describes it.
+type Requester<'a> = (&'a Client, &'a Caller);
 
 // === impl HostService ===
 
 impl HostService {
-    /// What `host` offers within `scope` to whoever is let in; names of tasks and places in lists are sealed.
+    /// Serves `host` within `scope` to the clients of `access`. Task ids and list cursors are sealed with `sealer`.
     pub fn new(host: Host, access: Arc<Access>, scope: Scope, sealer: Arc<Sealer>) -> Self {
-        Self::keeping(host, access, scope, sealer, HostedTasks::new(Keeping::default()))
+        Self::with_hosted_tasks(host, access, scope, sealer, HostedTasks::new(HostedTaskOptions::default()))
     }
 
-    /// The same, where tasks of ours are kept here.
-    pub fn keeping(host: Host, access: Arc<Access>, scope: Scope, sealer: Arc<Sealer>, hosted: HostedTasks) -> Self {
+    /// The same, with a store for hosted tasks that other services share.
+    pub fn with_hosted_tasks(
+        host: Host,
+        access: Arc<Access>,
+        scope: Scope,
+        sealer: Arc<Sealer>,
+        hosted: HostedTasks,
+    ) -> Self {
         let tasks =
             Arc::new(GatewayTasks::new(host.clone(), Arc::clone(&access), scope.clone(), Arc::clone(&sealer), hosted));
         Self { host, access, scope, pages: Arc::new(Pages::new(sealer)), tasks }
@@ -77,88 +83,88 @@ impl HostService {
     fn answer(&self, request: Request, caller: &Caller) -> Result<Exchange, RpcError> {
         let client = self.client(caller)?;
         let text = |key| request.param(key).as_ref().and_then(Raw::as_str).map(std::borrow::Cow::into_owned);
-        let missing = |key: &str| invalid(&format!("`{key}` is missing or no text"));
+        let missing = |key: &str| invalid(&format!("`{key}` is missing or not a string"));
         let target = match request.method() {
-            "tools/list" => return self.listed(ItemKind::Tool, &request, client, caller),
-            "prompts/list" => return self.listed(ItemKind::Prompt, &request, client, caller),
-            "resources/list" => return self.listed(ItemKind::Resource, &request, client, caller),
-            "resources/templates/list" => return self.listed(ItemKind::Template, &request, client, caller),
+            "tools/list" => return self.list(ItemKind::Tool, &request, client, caller),
+            "prompts/list" => return self.list(ItemKind::Prompt, &request, client, caller),
+            "resources/list" => return self.list(ItemKind::Resource, &request, client, caller),
+            "resources/templates/list" => return self.list(ItemKind::Template, &request, client, caller),
             "completion/complete" => return self.complete(request, (&client, caller)),
             "tools/call" => self.scope.tool(&text("name").ok_or_else(|| missing("name"))?)?,
             "prompts/get" => self.scope.prompt(&text("name").ok_or_else(|| missing("name"))?)?,
             "resources/read" => self.scope.resource(text("uri").ok_or_else(|| missing("uri"))?),
             method => self.scope.method(method)?,
         };
-        let on_behalf = tasks::on_behalf((&client, caller));
-        match self.host.located(&on_behalf, target) {
-            target @ (Target::Tool(_) | Target::ToolOf(_)) => self.call(target, request, on_behalf, caller),
-            target => Ok(self.relay(target, request, on_behalf)),
+        let caller_context = tasks::caller_context((&client, caller));
+        match self.host.locate_for(&caller_context, target) {
+            target @ (Target::Tool(_) | Target::ToolOf(_)) => self.call(target, request, caller_context, caller),
+            target => Ok(self.relay(target, request, caller_context)),
         }
     }
 
-    /// Calls a tool: the one request that a task may stand for.
+    /// Calls a tool: the only request that can become a task.
     fn call(
         &self,
         target: Target,
         mut request: Request,
-        on_behalf: OnBehalf,
+        caller_context: CallerContext,
         caller: &Caller,
     ) -> Result<Exchange, RpcError> {
-        let Some(Origin { server, raw_name }) = self.host.origin_of(&on_behalf, &target) else {
-            return Ok(self.relay(target, request, on_behalf));
+        let Some(Origin { server, raw_name }) = self.host.origin_of(&caller_context, &target) else {
+            return Ok(self.relay(target, request, caller_context));
         };
         let catalog = self.host.catalog();
-        // Whether a tool can be a task is said where it is listed, which may be to this caller alone.
-        let catalog = match tasks::keeps(&catalog, &server) {
-            Keeps::InASession => self.host.catalog_of(&on_behalf),
-            Keeps::Nothing | Keeps::OnTheirOwn => catalog,
+        // Task support is part of the listing, which can be specific to this caller.
+        let catalog = match tasks::server_tasks(&catalog, &server) {
+            ServerTasks::OnRequest => self.host.catalog_of(&caller_context),
+            ServerTasks::Unsupported | ServerTasks::ByServer => catalog,
         };
-        if self.scope != Scope::All && self.tasks.lacks(&catalog, &server, &raw_name, caller) {
-            return Err(down::tasks_undeclared());
+        if self.scope != Scope::All && self.tasks.caller_lacks_tasks(&catalog, &server, &raw_name, caller) {
+            return Err(down::tasks_not_declared());
         }
-        let wished = request.clone();
-        let course = self.tasks.course(&catalog, &server, &raw_name, &mut request);
-        let exchange = self.relay(target, request, on_behalf.clone());
-        let driven = |exchange| driven::driven(&self.host, on_behalf, server.clone(), exchange);
-        match course {
-            Course::Handed => Ok(Exchange::through(Renamed::new(exchange, &self.tasks, server, caller))),
-            Course::Driven => Ok(driven(exchange)),
-            Course::Hosted => {
-                let task = self.tasks.keep(driven(exchange), &wished, caller)?;
+        let original = request.clone();
+        let task_mode = self.tasks.task_mode(&catalog, &server, &raw_name, &mut request);
+        let exchange = self.relay(target, request, caller_context.clone());
+        let follow = |exchange| task_follower::follow_call(&self.host, caller_context, server.clone(), exchange);
+        match task_mode {
+            TaskMode::ServerTask => Ok(Exchange::through(TaskRenamer::new(exchange, &self.tasks, server, caller))),
+            TaskMode::Awaited => Ok(follow(exchange)),
+            TaskMode::Hosted => {
+                let task = self.tasks.keep(follow(exchange), &original, caller)?;
                 Ok(Exchange::ended(Outcome::HandedOff(Box::new(task))))
             }
         }
     }
 
-    /// Hands it on; whether the caller sees what it asks for, the host says.
-    fn relay(&self, target: Target, request: Request, on_behalf: OnBehalf) -> Exchange {
-        let (kind, session, visible) = (target.kind(), on_behalf.session.clone(), on_behalf.visible.clone());
-        let relayed = CallRequest::relayed(on_behalf.caller.clone(), target, request);
+    /// Opens a call at the host, which checks that the caller may see the target.
+    fn relay(&self, target: Target, request: Request, caller_context: CallerContext) -> Exchange {
+        let (kind, session, visible) = (target.kind(), caller_context.session.clone(), caller_context.visible.clone());
+        let relayed = CallRequest::relayed(caller_context.caller.clone(), target, request);
         let relay = self.host.open(CallRequest { session, visible, ..relayed });
-        let here = (self.scope == Scope::All).then(|| Here { host: self.host.clone(), on_behalf });
-        Exchange::through(Relaying::new(relay, kind, here))
+        let uris = (self.scope == Scope::All).then(|| PublicUris { host: self.host.clone(), caller_context });
+        Exchange::through(RelayedCall::new(relay, kind, uris))
     }
 
-    /// Puts the server's own name in the place of ours, and lets that server complete it.
-    fn complete(&self, request: Request, who: Who<'_>) -> Result<Exchange, RpcError> {
+    /// Replaces the public name by the name of the server, and relays the completion request.
+    fn complete(&self, request: Request, who: Requester<'_>) -> Result<Exchange, RpcError> {
         let about = request.param("ref").ok_or_else(|| invalid("`ref` is missing"))?;
         let (key, named) = match about.fields(["name", "uri"]) {
             [_, Some(uri)] => ("uri", uri),
             [Some(name), None] => ("name", name),
             [None, None] => return Err(invalid("`ref` names neither a prompt nor a resource")),
         };
-        let named = named.as_str().ok_or_else(|| invalid("`ref` names nothing"))?;
-        let on_behalf = tasks::on_behalf(who);
-        let view = self.host.catalog_of(&on_behalf);
-        let Origin { server, raw_name } = self.scope.referred(&view, who.0, key, &named)?;
+        let named = named.as_str().ok_or_else(|| invalid("the name in `ref` is not a string"))?;
+        let caller_context = tasks::caller_context(who);
+        let view = self.host.catalog_of(&caller_context);
+        let Origin { server, raw_name } = self.scope.completion_origin(&view, who.0, key, &named)?;
         let about = splice::edited(&about, &[Edit::Set(key, Raw::of(&raw_name))]);
         let target = Target::Method { server, method: request.method().to_owned() };
-        Ok(self.relay(target, request.with_param("ref", about), on_behalf))
+        Ok(self.relay(target, request.with_param("ref", about), caller_context))
     }
 
-    /// Whoever this is; refused where the key has been taken back since.
+    /// The client of a caller; fails if its key was revoked meanwhile.
     fn client(&self, caller: &Caller) -> Result<Arc<Client>, RpcError> {
-        self.access.client(&caller.principal).ok_or_else(no_longer_good)
+        self.access.client(&caller.principal).ok_or_else(key_revoked)
     }
 }
 
@@ -175,24 +181,24 @@ impl Service for HostService {
         self.answer(request, caller).unwrap_or_else(|error| Exchange::ended(Outcome::Refused(error)))
     }
 
-    fn listen<'a>(&'a self, wanted: Wanted, caller: &'a Caller) -> BoxFuture<'a, Heard> {
+    fn listen<'a>(&'a self, wanted: SubscriptionFilter, caller: &'a Caller) -> BoxFuture<'a, ServiceSubscription> {
         let client = self.client(caller);
         Box::pin(async move {
             match client {
-                Ok(client) => listening::listen(&self.host, &self.scope, client, caller, wanted).await,
-                Err(_) => listening::nothing(),
+                Ok(client) => subscriptions::listen(&self.host, &self.scope, client, caller, wanted).await,
+                Err(_) => subscriptions::none(),
             }
         })
     }
 
-    fn left(&self, caller: &Caller) {
+    fn session_ended(&self, caller: &Caller) {
         if let Some(session) = &caller.session {
             self.host.end_session(&HostCaller::Client(Arc::clone(&caller.principal)), session);
         }
     }
 
-    fn expelled(&self, principal: &str) {
-        self.tasks.hosted.let_go(principal);
+    fn principal_expelled(&self, principal: &str) {
+        self.tasks.hosted.cancel_all_of(principal);
     }
 
     fn tasks(&self, _caller: &Caller) -> Option<&dyn Tasks> {
@@ -200,15 +206,15 @@ impl Service for HostService {
     }
 
     fn param_headers(&self, tool: &str, caller: &Caller) -> Vec<ParamHeader> {
-        // Where everything is they are not shown, so nobody owes them.
+        // With all servers the annotations are removed, so that callers send no such headers.
         let Scope::One(server) = &self.scope else { return Vec::new() };
         let Ok(client) = self.client(caller) else { return Vec::new() };
-        let schema = match self.host.own_listing(&tasks::on_behalf((&client, caller)), server) {
+        let schema = match self.host.caller_listing(&tasks::caller_context((&client, caller)), server) {
             Some(own) => own.tools.iter().find(|listed| listed.item.name == tool).map(|listed| listed.item.raw.clone()),
             None => self.host.catalog().tool_at(server, tool).map(|tool| tool.item.raw.clone()),
         };
         let schema = schema.and_then(|tool| tool.get("inputSchema"));
-        schema.and_then(|schema| header::annotated(&schema).ok()).unwrap_or_default()
+        schema.and_then(|schema| header::param_headers(&schema).ok()).unwrap_or_default()
     }
 }
 
@@ -222,8 +228,8 @@ fn invalid(message: &str) -> RpcError {
     RpcError::new(RpcError::INVALID_PARAMS, message)
 }
 
-fn no_longer_good() -> RpcError {
-    RpcError::new(RpcError::INVALID_REQUEST, "the key of this caller is no longer good")
+fn key_revoked() -> RpcError {
+    RpcError::new(RpcError::INVALID_REQUEST, "the key of this client was revoked or has expired")
 }
 
 fn unknown_method(method: &str) -> RpcError {

@@ -1,4 +1,4 @@
-//! What the gateway says about itself and its servers, for people and programs.
+//! Responses of `/ready` and `/servers`.
 
 use http::{HeaderMap, Response, StatusCode, header};
 use serde_json::{Value, json};
@@ -6,13 +6,13 @@ use toolway_host::{
     Host,
     connection::{Phase, ServerStatus},
 };
-use toolway_wire::down::http::FaceBody;
+use toolway_wire::down::http::ResponseBody;
 
 use crate::{access::Client, reply};
 
-/// Whether every server that is required is there; which are not, as far as this client sees them.
-pub(crate) fn ready(host: &Host, client: &Client) -> Response<FaceBody> {
-    let missing = host.missing();
+/// Whether all required servers are ready; names the missing ones that this client may see.
+pub(crate) fn ready(host: &Host, client: &Client) -> Response<ResponseBody> {
+    let missing = host.missing_required();
     let status = if missing.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let seen = missing.iter().filter(|status| client.sees(&status.server));
     let named: Vec<Value> =
@@ -20,8 +20,8 @@ pub(crate) fn ready(host: &Host, client: &Client) -> Response<FaceBody> {
     reply::json(status, &json!({ "ready": missing.is_empty(), "missing": named }))
 }
 
-/// The state of each server that a client sees: a document, or a table for somebody who asks for text first.
-pub(crate) fn servers(host: &Host, client: &Client, headers: &HeaderMap) -> Response<FaceBody> {
+/// State of each server that the client may see: JSON, or a table if the client prefers text.
+pub(crate) fn servers(host: &Host, client: &Client, headers: &HeaderMap) -> Response<ResponseBody> {
     let seen: Vec<_> = host.servers().into_iter().filter(|status| client.sees(&status.server)).collect();
     if wants_text(headers) {
         return reply::text(StatusCode::OK, table(&seen));
@@ -30,14 +30,14 @@ pub(crate) fn servers(host: &Host, client: &Client, headers: &HeaderMap) -> Resp
     reply::json(StatusCode::OK, &json!({ "servers": servers }))
 }
 
-/// Whether the first thing asked for is text, as a browser does.
+/// Whether the first type in `Accept` is text, as in requests of browsers.
 fn wants_text(headers: &HeaderMap) -> bool {
     let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
     let first = accept.split([',', ';']).next().unwrap_or_default().trim();
     first.eq_ignore_ascii_case("text/html") || first.eq_ignore_ascii_case("text/plain")
 }
 
-/// One server; its address and what it wrote to standard error are the operator's business.
+/// One server, without its address and stderr output, which only the operator may see.
 fn server(status: &ServerStatus) -> Value {
     let counts = status.counts.map(|counts| {
         json!({
@@ -87,10 +87,10 @@ fn table(servers: &[ServerStatus]) -> String {
     rows.iter().map(line).collect()
 }
 
-/// Why it is not there, or not all of it; none where it is. On one line, whatever a server said.
+/// Why a server is not usable; `None` if it is. Control characters are replaced, so that it stays on one line.
 pub(crate) fn because(status: &ServerStatus) -> Option<String> {
     let reason = match &status.phase {
-        Phase::Ready if status.counts.is_none() => "it has not said yet what it offers".to_owned(),
+        Phase::Ready if status.counts.is_none() => "it has not listed its tools yet".to_owned(),
         Phase::Ready => return None,
         other => other.to_string(),
     };
@@ -104,7 +104,7 @@ mod tests {
     use super::wants_text;
 
     #[test]
-    fn people_are_shown_text_and_programs_a_document() {
+    fn browsers_get_text_and_programs_json() {
         let wants = |accept: &'static str| {
             wants_text(&HeaderMap::from_iter([(header::ACCEPT, HeaderValue::from_static(accept))]))
         };

@@ -1,7 +1,7 @@
 //! The keys of named clients, in one file of the state directory.
 //!
-//! The file holds digests, so that whoever reads it cannot come in. A running gateway looks at it again when it has
-//! changed, so that a key that is taken back is refused at once.
+//! The file holds digests only, so reading it gives no access. A running gateway reads it again when it has changed, so
+//! that a revoked key is refused within [`RELOAD_INTERVAL`].
 
 use std::{
     collections::BTreeSet,
@@ -21,31 +21,31 @@ use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
 use toolway_config::{Secret, ServerName};
 use toolway_host::{
-    call::Visible,
+    call::VisibleServers,
     state_file::{StateFile, UnreadableState},
 };
 
 use super::Client;
 
-/// Where the keys are kept.
+/// The key file.
 #[derive(Clone, Debug)]
 pub struct KeyFile {
     file: StateFile,
 }
 
-/// A client as the file has it.
+/// A client as stored in the key file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownClient {
-    /// As the operator named it.
+    /// Name given by the operator.
     pub name: String,
-    /// The digest of its key, in hex.
+    /// SHA-256 of its key, in hex.
     key: Digest,
-    /// When it was made, in seconds since 1970.
+    /// Creation time, in seconds since the Unix epoch.
     pub made: u64,
-    /// Until when it is good; none: until it is taken back.
+    /// Expiry time, in seconds since the Unix epoch; `None`: it does not expire.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<u64>,
-    /// The servers it sees; none: all.
+    /// Servers that the client may see; `None`: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub servers: Option<BTreeSet<String>>,
 }
@@ -55,108 +55,110 @@ pub struct KnownClient {
 #[serde(try_from = "String", into = "String")]
 pub(super) struct Digest([u8; 32]);
 
-/// What can be wrong with keys.
+/// Why a key operation failed.
 #[derive(Debug, thiserror::Error)]
-pub enum KeyProblem {
-    /// The system gave no random numbers.
-    #[error("the system gave no random numbers")]
+pub enum KeyError {
+    /// The operating system returned no random bytes.
+    #[error("cannot generate a key: the operating system returned no random bytes")]
     NoRandomness,
     /// The file cannot be read.
-    #[error("{file}: {problem}")]
+    #[error("cannot read the client keys in `{file}`: {problem}")]
     Unreadable {
-        /// Which.
+        /// The key file.
         file: PathBuf,
-        /// Why.
+        /// Reason from the state file.
         problem: UnreadableState,
     },
-    /// It does not hold what we write.
-    #[error("{file}: {problem}; move it away and make new keys with `toolway clients add`")]
+    /// The content is invalid.
+    #[error(
+        "invalid client keys in `{file}`: {problem}; move the file away and create new keys with `toolway clients add`"
+    )]
     Damaged {
-        /// Which.
+        /// The key file.
         file: PathBuf,
-        /// Where and what.
+        /// Position and reason.
         problem: serde_json::Error,
     },
-    /// It cannot be written.
-    #[error("{file}: {problem}")]
+    /// The file cannot be written.
+    #[error("cannot write the client keys to `{file}`: {problem}")]
     Unwritable {
-        /// Which.
+        /// The key file.
         file: PathBuf,
-        /// Why.
+        /// Error of the operating system.
         problem: io::Error,
     },
-    /// There is one of this name.
-    #[error("there is a client `{0}` already; take its key back first (`toolway clients revoke {0}`)")]
+    /// A client of this name exists.
+    #[error("client `{0}` already exists; revoke its key first with `toolway clients revoke {0}`")]
     Taken(String),
-    /// There is none of this name.
-    #[error("there is no client `{0}`")]
+    /// No client has this name.
+    #[error("unknown client `{0}`")]
     Unknown(String),
-    /// It is no name.
-    #[error("`{0}` is no name for a client: letters, digits, `.`, `_` and `-`, at most 64")]
+    /// The name is invalid.
+    #[error("invalid client name `{0}`: use 1 to 64 letters, digits, `.`, `_` or `-`")]
     BadName(String),
-    /// Too many.
-    #[error("there are {MOST_CLIENTS} clients already")]
+    /// The maximum number of clients is reached.
+    #[error("there are {MAX_CLIENTS} clients already, which is the maximum; revoke one first")]
     TooMany,
 }
 
-/// The keys of the file as they were when it was last looked at.
+/// The keys of the file as of the last check.
 pub(super) struct KeyRing {
     file: KeyFile,
     // Nothing awaits under this lock.
-    state: Mutex<Read>,
+    state: Mutex<KeySnapshot>,
 }
 
 #[derive(Default)]
-struct Read {
+struct KeySnapshot {
     clients: Vec<(Digest, Option<u64>, Arc<Client>)>,
-    changed: Option<SystemTime>,
-    looked: Option<Instant>,
-    /// Clients whose keys are no longer good, and of whom nobody has been told yet.
-    gone: Vec<Arc<Client>>,
+    modified: Option<SystemTime>,
+    checked: Option<Instant>,
+    /// Clients whose keys were revoked and that [`KeyRing::take_revoked`] has not returned yet.
+    revoked: Vec<Arc<Client>>,
 }
 
-/// Bytes of the file.
-const MOST_BYTES: usize = 4 * 1024 * 1024;
-/// Clients of one gateway.
-const MOST_CLIENTS: usize = 10_000;
-/// How long a key that was taken back may still be good.
-const LOOK_AGAIN: Duration = Duration::from_millis(250);
-/// What every key begins with, so that scanners of repositories know one when they see it.
-const MARK: &str = "tw_";
+/// Maximum size of the key file.
+const MAX_FILE_BYTES: usize = 4 * 1024 * 1024;
+/// Maximum number of clients of one gateway.
+const MAX_CLIENTS: usize = 10_000;
+/// Minimum time between two checks of the file: how long a revoked key may still be accepted.
+const RELOAD_INTERVAL: Duration = Duration::from_millis(250);
+/// Prefix of every key, so that secret scanners recognise one.
+const PREFIX: &str = "tw_";
 
-/// A key nobody has seen.
-pub(super) fn new_key() -> Result<Secret, KeyProblem> {
+/// Generates a random key.
+pub(super) fn new_key() -> Result<Secret, KeyError> {
     let mut bytes = [0; 32];
-    SystemRandom::new().fill(&mut bytes).map_err(|_| KeyProblem::NoRandomness)?;
-    Ok(Secret::new(format!("{MARK}{}", URL_SAFE_NO_PAD.encode(bytes))))
+    SystemRandom::new().fill(&mut bytes).map_err(|_| KeyError::NoRandomness)?;
+    Ok(Secret::new(format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes))))
 }
 
 // === impl KeyFile ===
 
 impl KeyFile {
-    /// The file at `path`; it is made with the first key.
+    /// The file at `path`; it is created with the first key.
     pub fn at(path: impl Into<PathBuf>) -> Self {
-        Self { file: StateFile::at(path, MOST_BYTES) }
+        Self { file: StateFile::at(path, MAX_FILE_BYTES) }
     }
 
-    /// All clients, by name.
-    pub fn list(&self) -> Result<Vec<KnownClient>, KeyProblem> {
+    /// All clients, sorted by name.
+    pub fn list(&self) -> Result<Vec<KnownClient>, KeyError> {
         let path = || self.file.path().to_owned();
-        let text = self.file.read().map_err(|problem| KeyProblem::Unreadable { file: path(), problem })?;
+        let text = self.file.read().map_err(|problem| KeyError::Unreadable { file: path(), problem })?;
         let Some(text) = text else { return Ok(Vec::new()) };
-        serde_json::from_slice(&text).map_err(|problem| KeyProblem::Damaged { file: path(), problem })
+        serde_json::from_slice(&text).map_err(|problem| KeyError::Damaged { file: path(), problem })
     }
 
-    /// Makes a key for a new client. It is given once and cannot be read again.
+    /// Creates a key for a new client. Only its digest is stored, so it cannot be shown again.
     pub fn add(
         &self,
         name: &str,
         lasts: Option<Duration>,
         servers: Option<BTreeSet<ServerName>>,
-    ) -> Result<Secret, KeyProblem> {
+    ) -> Result<Secret, KeyError> {
         check_name(name)?;
         let key = new_key()?;
-        let made = since_1970();
+        let made = unix_seconds();
         let client = KnownClient {
             name: name.to_owned(),
             key: Digest::of(key.expose()),
@@ -166,10 +168,10 @@ impl KeyFile {
         };
         self.change(|clients| {
             if clients.iter().any(|known| known.name == name) {
-                return Err(KeyProblem::Taken(name.to_owned()));
+                return Err(KeyError::Taken(name.to_owned()));
             }
-            if MOST_CLIENTS <= clients.len() {
-                return Err(KeyProblem::TooMany);
+            if MAX_CLIENTS <= clients.len() {
+                return Err(KeyError::TooMany);
             }
             clients.push(client);
             clients.sort_by(|one, other| one.name.cmp(&other.name));
@@ -178,17 +180,17 @@ impl KeyFile {
         Ok(key)
     }
 
-    /// Takes a client's key back.
-    pub fn revoke(&self, name: &str) -> Result<(), KeyProblem> {
+    /// Revokes the key of a client.
+    pub fn revoke(&self, name: &str) -> Result<(), KeyError> {
         self.change(|clients| {
             let before = clients.len();
             clients.retain(|known| known.name != name);
-            if clients.len() < before { Ok(()) } else { Err(KeyProblem::Unknown(name.to_owned())) }
+            if clients.len() < before { Ok(()) } else { Err(KeyError::Unknown(name.to_owned())) }
         })
     }
 
-    fn change(&self, change: impl FnOnce(&mut Vec<KnownClient>) -> Result<(), KeyProblem>) -> Result<(), KeyProblem> {
-        let unwritable = |problem| KeyProblem::Unwritable { file: self.file.path().to_owned(), problem };
+    fn change(&self, change: impl FnOnce(&mut Vec<KnownClient>) -> Result<(), KeyError>) -> Result<(), KeyError> {
+        let unwritable = |problem| KeyError::Unwritable { file: self.file.path().to_owned(), problem };
         let lock = self.file.lock().map_err(unwritable)?;
         let mut clients = self.list()?;
         change(&mut clients)?;
@@ -196,22 +198,22 @@ impl KeyFile {
         self.file.replace(&lock, &text).map_err(unwritable)
     }
 
-    fn changed(&self) -> Option<SystemTime> {
+    fn modified(&self) -> Option<SystemTime> {
         std::fs::symlink_metadata(self.file.path()).and_then(|found| found.modified()).ok()
     }
 }
 
 impl KnownClient {
-    /// Whether its time is over.
-    pub fn is_over(&self) -> bool {
-        self.expires.is_some_and(|expires| expires <= since_1970())
+    /// Whether the key has expired.
+    pub fn is_expired(&self) -> bool {
+        self.expires.is_some_and(|expires| expires <= unix_seconds())
     }
 }
 
 // === impl KeyRing ===
 
 impl KeyRing {
-    pub(super) fn open(file: KeyFile) -> Result<Self, KeyProblem> {
+    pub(super) fn open(file: KeyFile) -> Result<Self, KeyError> {
         let ring = Self { file, state: Mutex::default() };
         let read = ring.read()?;
         *ring.state.lock() = read;
@@ -222,86 +224,88 @@ impl KeyRing {
         self.state.lock().clients.is_empty()
     }
 
-    /// Whose key this is; its time is not over.
+    /// The client with this key; `None` if it is unknown or expired.
     pub(super) fn find(&self, digest: &Digest) -> Option<Arc<Client>> {
-        self.with_current(|clients| {
-            // All are compared, so that how long it takes says nothing.
+        self.with_clients(|clients| {
+            // Compares all keys, so that the time taken reveals nothing.
             clients.iter().fold(None, |found, (known, expires, client)| {
-                let good = *known == *digest && is_good(*expires);
-                if good { Some(Arc::clone(client)) } else { found }
+                let valid = *known == *digest && is_unexpired(*expires);
+                if valid { Some(Arc::clone(client)) } else { found }
             })
         })
     }
 
     pub(super) fn named(&self, name: &str) -> Option<Arc<Client>> {
-        self.with_current(|clients| {
-            let good = clients.iter().filter(|(_, expires, _)| is_good(*expires));
-            good.map(|(_, _, client)| client).find(|client| &*client.name == name).cloned()
+        self.with_clients(|clients| {
+            let valid = clients.iter().filter(|(_, expires, _)| is_unexpired(*expires));
+            valid.map(|(_, _, client)| client).find(|client| &*client.name == name).cloned()
         })
     }
 
-    /// Whether none of them sees only some servers.
-    pub(super) fn shows_all_to_all(&self) -> bool {
-        self.with_current(|clients| clients.iter().all(|(_, _, client)| client.servers == Visible::All))
+    /// Whether no client is restricted to some servers.
+    pub(super) fn all_clients_see_all_servers(&self) -> bool {
+        self.with_clients(|clients| clients.iter().all(|(_, _, client)| client.servers == VisibleServers::All))
     }
 
-    /// Those whose keys were taken back or whose time is over since this was last asked. What they have open is told.
-    pub(super) fn gone(&self) -> Vec<Arc<Client>> {
-        self.with_current(|_| ());
+    /// Takes the clients whose keys were revoked or expired since the last call, and cancels their tokens.
+    pub(super) fn take_revoked(&self) -> Vec<Arc<Client>> {
+        self.with_clients(|_| ());
         let mut state = self.state.lock();
-        let over = |(_, expires, client): &&(Digest, Option<u64>, Arc<Client>)| {
-            !is_good(*expires) && !client.gone.is_cancelled()
+        let expired = |(_, expires, client): &&(Digest, Option<u64>, Arc<Client>)| {
+            !is_unexpired(*expires) && !client.revoked.is_cancelled()
         };
-        let over: Vec<_> = state.clients.iter().filter(over).map(|(_, _, client)| Arc::clone(client)).collect();
-        over.iter().for_each(|client| client.gone.cancel());
-        state.gone.drain(..).chain(over).collect()
+        let expired: Vec<_> = state.clients.iter().filter(expired).map(|(_, _, client)| Arc::clone(client)).collect();
+        expired.iter().for_each(|client| client.revoked.cancel());
+        state.revoked.drain(..).chain(expired).collect()
     }
 
-    /// Of those, the ones who had this client's name before.
-    pub(super) fn gone_before(&self, client: &Client) -> Vec<Arc<Client>> {
-        self.state.lock().gone.extract_if(.., |gone| gone.name == client.name).collect()
+    /// Takes the revoked clients that had the name of `client`.
+    pub(super) fn take_revoked_namesakes(&self, client: &Client) -> Vec<Arc<Client>> {
+        self.state.lock().revoked.extract_if(.., |revoked| revoked.name == client.name).collect()
     }
 
-    fn with_current<T>(&self, look: impl FnOnce(&[(Digest, Option<u64>, Arc<Client>)]) -> T) -> T {
+    fn with_clients<T>(&self, look: impl FnOnce(&[(Digest, Option<u64>, Arc<Client>)]) -> T) -> T {
         let mut state = self.state.lock();
-        if state.looked.is_none_or(|looked| LOOK_AGAIN <= looked.elapsed()) {
-            state.looked = Some(Instant::now());
-            if state.changed != self.file.changed() {
+        if state.checked.is_none_or(|checked| RELOAD_INTERVAL <= checked.elapsed()) {
+            state.checked = Some(Instant::now());
+            if state.modified != self.file.modified() {
                 match self.read() {
-                    Ok(read) => state.follow(read),
-                    // Whoever was let in before still is; nobody else.
-                    Err(problem) => tracing::error!(%problem, "the keys of clients cannot be read again"),
+                    Ok(read) => state.replace_with(read),
+                    // The keys read before stay valid; new ones are not accepted.
+                    Err(problem) => {
+                        tracing::error!(%problem, "cannot reload the client keys; the previous keys stay valid")
+                    }
                 }
             }
         }
         look(&state.clients)
     }
 
-    fn read(&self) -> Result<Read, KeyProblem> {
-        // Taken first: what changes while it is read is read again.
-        let changed = self.file.changed();
+    fn read(&self) -> Result<KeySnapshot, KeyError> {
+        // Read first: a change during the read causes another read.
+        let modified = self.file.modified();
         let client = |known: KnownClient| {
-            // A name that is none is a server that is never there.
+            // An invalid name matches no server.
             let visible = |servers: BTreeSet<String>| servers.iter().filter_map(|name| name.parse().ok()).collect();
-            let servers = known.servers.map_or(Visible::All, visible);
+            let servers = known.servers.map_or(VisibleServers::All, visible);
             let client = Client::with_key(&known.name, &known.key, servers);
             (known.key, known.expires, Arc::new(client))
         };
         let clients = self.file.list()?.into_iter().map(client).collect();
-        Ok(Read { clients, changed, looked: Some(Instant::now()), gone: Vec::new() })
+        Ok(KeySnapshot { clients, modified, checked: Some(Instant::now()), revoked: Vec::new() })
     }
 }
 
-impl Read {
-    /// Becomes what was read now. Who is still there as before is the same client; who is not is gone.
-    fn follow(&mut self, mut next: Self) {
-        next.gone.append(&mut self.gone);
+impl KeySnapshot {
+    /// Replaces the snapshot. Unchanged clients keep their `Arc`; all others are revoked.
+    fn replace_with(&mut self, mut next: Self) {
+        next.revoked.append(&mut self.revoked);
         for (digest, _, client) in self.clients.drain(..) {
             match next.clients.iter_mut().find(|(known, _, same)| *known == digest && *same == client) {
                 Some((_, _, same)) => *same = client,
                 None => {
-                    client.gone.cancel();
-                    next.gone.push(client);
+                    client.revoked.cancel();
+                    next.revoked.push(client);
                 }
             }
         }
@@ -309,24 +313,24 @@ impl Read {
     }
 }
 
-fn is_good(expires: Option<u64>) -> bool {
-    expires.is_none_or(|expires| since_1970() < expires)
+fn is_unexpired(expires: Option<u64>) -> bool {
+    expires.is_none_or(|expires| unix_seconds() < expires)
 }
 
-fn since_1970() -> u64 {
+fn unix_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-fn check_name(name: &str) -> Result<(), KeyProblem> {
+fn check_name(name: &str) -> Result<(), KeyError> {
     let fits = !name.is_empty() && name.len() <= 64;
     let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '.' | '_' | '-');
-    if fits && name.chars().all(plain) { Ok(()) } else { Err(KeyProblem::BadName(name.to_owned())) }
+    if fits && name.chars().all(plain) { Ok(()) } else { Err(KeyError::BadName(name.to_owned())) }
 }
 
 // === impl Digest ===
 
 impl Digest {
-    /// What tells one key from another in what is sealed: enough for that, and not the whole digest.
+    /// Fingerprint for sealed handles: half of the digest, enough to distinguish keys.
     pub(super) fn mark(&self) -> String {
         URL_SAFE_NO_PAD.encode(&self.0[..16])
     }
@@ -382,7 +386,7 @@ impl fmt::Debug for Digest {
 mod tests {
     use std::{collections::BTreeSet, time::Duration};
 
-    use super::{Digest, KeyFile, KeyProblem, KeyRing, LOOK_AGAIN};
+    use super::{Digest, KeyError, KeyFile, KeyRing, RELOAD_INTERVAL};
 
     fn folder() -> (tempfile::TempDir, KeyFile) {
         let folder = tempfile::tempdir().unwrap();
@@ -391,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_lets_its_client_in_until_it_is_taken_back() {
+    fn key_is_accepted_until_it_is_revoked() {
         let (_folder, file) = folder();
         let servers = BTreeSet::from(["files".parse().unwrap()]);
         let key = file.add("editor", None, Some(servers)).unwrap();
@@ -400,37 +404,37 @@ mod tests {
         assert!(client.sees(&"files".parse().unwrap()) && !client.sees(&"mail".parse().unwrap()));
         assert!(ring.find(&Digest::of("tw_other")).is_none());
         file.revoke("editor").unwrap();
-        std::thread::sleep(LOOK_AGAIN + Duration::from_millis(50));
+        std::thread::sleep(RELOAD_INTERVAL + Duration::from_millis(50));
         assert!(ring.find(&Digest::of(key.expose())).is_none() && ring.named("editor").is_none());
     }
 
     #[test]
-    fn a_key_whose_time_is_over_is_refused() {
+    fn expired_key_is_refused() {
         let (_folder, file) = folder();
         let key = file.add("short", Some(Duration::ZERO), None).unwrap();
         let ring = KeyRing::open(file.clone()).unwrap();
         assert!(ring.find(&Digest::of(key.expose())).is_none());
-        assert!(file.list().unwrap()[0].is_over());
+        assert!(file.list().unwrap()[0].is_expired());
     }
 
     #[test]
-    fn the_file_holds_no_key_and_names_are_unique() {
+    fn key_file_holds_digests_only_and_names_are_unique() {
         let (folder, file) = folder();
         let key = file.add("editor", None, None).unwrap();
         let text = std::fs::read_to_string(folder.path().join("clients.json")).unwrap();
         assert!(!text.contains(key.expose()) && text.contains("editor"));
-        assert!(matches!(file.add("editor", None, None), Err(KeyProblem::Taken(_))));
-        assert!(matches!(file.add("two words", None, None), Err(KeyProblem::BadName(_))));
-        assert!(matches!(file.revoke("nobody"), Err(KeyProblem::Unknown(_))));
+        assert!(matches!(file.add("editor", None, None), Err(KeyError::Taken(_))));
+        assert!(matches!(file.add("two words", None, None), Err(KeyError::BadName(_))));
+        assert!(matches!(file.revoke("missing"), Err(KeyError::Unknown(_))));
         assert_eq!(key.expose().len(), 3 + 43);
     }
 
     #[test]
-    fn a_damaged_file_lets_nobody_in() {
+    fn damaged_key_file_is_an_error() {
         let (folder, file) = folder();
         for text in ["nonsense", r#"[{"name":"a","key":"00","made":1}]"#] {
             std::fs::write(folder.path().join("clients.json"), text).unwrap();
-            assert!(matches!(KeyRing::open(file.clone()), Err(KeyProblem::Damaged { .. })), "{text}");
+            assert!(matches!(KeyRing::open(file.clone()), Err(KeyError::Damaged { .. })), "{text}");
         }
     }
 }

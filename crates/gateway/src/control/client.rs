@@ -1,4 +1,4 @@
-//! A command's side of a gateway's socket.
+//! The client side of the control socket, used by commands.
 
 use std::{io, path::PathBuf};
 
@@ -12,59 +12,59 @@ use tokio::{
 };
 use toolway_host::private_file;
 
-use super::{ControlError, Greeting, Order, Place, REPLY_BYTES, Reply, VERSION};
+use super::{ControlError, ControlRequest, ControlResponse, ControlSocket, Greeting, MAX_RESPONSE_BYTES, VERSION};
 
-/// A line to a gateway that runs.
+/// A connection to a running gateway.
 #[derive(Debug)]
-pub struct Line {
+pub struct ControlConnection {
     read: BufReader<OwnedReadHalf>,
     write: OwnedWriteHalf,
     socket: PathBuf,
-    /// What it said of itself.
+    /// Greeting received from the gateway.
     pub greeting: Greeting,
 }
 
-impl Line {
-    /// Calls the gateway at this place; [`ControlError::NoGateway`] where there is none.
-    pub async fn open(place: &Place) -> Result<Self, ControlError> {
-        let socket = place.socket();
+impl ControlConnection {
+    /// Connects to the gateway; fails with [`ControlError::NoGateway`] if none is running.
+    pub async fn open(control: &ControlSocket) -> Result<Self, ControlError> {
+        let socket = control.socket();
         if !socket.exists() {
             return Err(ControlError::NoGateway);
         }
-        place.check()?;
+        control.check()?;
         let stream = UnixStream::connect(&socket).await.map_err(|problem| match problem.kind() {
-            // Left behind by one that was killed.
+            // Stale socket of a gateway that was killed.
             io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => ControlError::NoGateway,
             _ => ControlError::Broken { socket: socket.clone(), problem },
         })?;
         let broken = |problem| ControlError::Broken { socket: socket.clone(), problem };
         if stream.peer_cred().map_err(broken)?.uid() != private_file::user() {
-            return Err(ControlError::Stranger(socket));
+            return Err(ControlError::OtherUser(socket));
         }
         let (read, write) = stream.into_split();
         let mut read = BufReader::new(read);
-        let greeting: Greeting = hear(&mut read).await.map_err(broken)?;
+        let greeting: Greeting = read_message(&mut read).await.map_err(broken)?;
         if greeting.control != VERSION {
             return Err(ControlError::Version(greeting.toolway));
         }
         Ok(Self { read, write, socket, greeting })
     }
 
-    /// Gives an order; what came of it.
-    pub async fn ask(&mut self, order: &Order) -> Result<Reply, ControlError> {
+    /// Sends a request and waits for its response.
+    pub async fn request(&mut self, request: &ControlRequest) -> Result<ControlResponse, ControlError> {
         let broken = |problem| ControlError::Broken { socket: self.socket.clone(), problem };
-        let mut text = serde_json::to_vec(order).map_err(|error| broken(error.into()))?;
+        let mut text = serde_json::to_vec(request).map_err(|error| broken(error.into()))?;
         text.push(b'\n');
         self.write.write_all(&text).await.map_err(broken)?;
-        hear(&mut self.read).await.map_err(broken)
+        read_message(&mut self.read).await.map_err(broken)
     }
 }
 
-async fn hear<T: DeserializeOwned>(read: &mut BufReader<OwnedReadHalf>) -> io::Result<T> {
+async fn read_message<T: DeserializeOwned>(read: &mut BufReader<OwnedReadHalf>) -> io::Result<T> {
     let mut text = Vec::new();
-    read.take(REPLY_BYTES as u64).read_until(b'\n', &mut text).await?;
+    read.take(MAX_RESPONSE_BYTES as u64).read_until(b'\n', &mut text).await?;
     if text.last() != Some(&b'\n') {
-        return Err(io::Error::other("it hung up"));
+        return Err(io::Error::other("connection closed"));
     }
     serde_json::from_slice(&text).map_err(io::Error::other)
 }

@@ -1,4 +1,4 @@
-//! The gateway's side of its socket.
+//! The gateway side of the control socket.
 
 use std::{fs::File, io, os::unix::fs::PermissionsExt, path::PathBuf, sync::Arc, time::Duration};
 
@@ -12,61 +12,63 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use toolway_config::{Config, ServerName};
 use toolway_host::{
     Host,
-    connection::{ServerStatus, sign_in::Signing},
+    connection::{ServerStatus, sign_in::SignInChange},
     host::HostError,
     private_file,
 };
 
-use super::{ControlError, Failure, Greeting, ORDER_BYTES, Order, Place, Reply, VERSION, view};
+use super::{
+    ControlError, ControlRequest, ControlResponse, ControlSocket, Failure, Greeting, MAX_REQUEST_BYTES, VERSION, view,
+};
 
-/// Reads the configuration again; else says why it cannot be taken.
+/// Reloads the configuration; returns the reason if it is invalid.
 pub type Reload = dyn Fn() -> Result<Config, String> + Send + Sync;
 
-/// A socket that is bound. Its file goes with it.
+/// The bound control socket. Its file is removed on drop.
 #[derive(Debug)]
 pub struct Control {
     listener: UnixListener,
     socket: PathBuf,
-    /// Held as long as the socket is ours.
+    /// Locked as long as we own the socket.
     _lock: File,
 }
 
-/// Whoever works for those who ask.
-struct Clerk {
+/// Executes control requests on the host.
+struct CommandHandler {
     host: Host,
     reload: Arc<Reload>,
 }
 
-/// Commands that are heard at the same time.
-const MOST_LINES: usize = 16;
-/// How long a command may take to say what it wants.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Maximum number of concurrent control connections.
+const MAX_CONNECTIONS: usize = 16;
+/// Maximum time to wait for the next request on a connection.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 // === impl Control ===
 
 impl Control {
-    /// Takes the place; refused where another gateway has it.
-    pub fn bind(place: &Place) -> Result<Self, ControlError> {
-        let broken = |problem| ControlError::Broken { socket: place.socket(), problem };
-        private_file::make_folder(&place.folder).map_err(broken)?;
-        place.check()?;
-        let lock = private_file::to_write().create(true).open(place.lock()).map_err(broken)?;
-        lock.try_lock().map_err(|_| ControlError::Taken)?;
-        // Whoever has the lock has the socket: one that is there was left behind.
-        match std::fs::remove_file(place.socket()) {
+    /// Binds the socket; fails with [`ControlError::AlreadyRunning`] if another gateway owns it.
+    pub fn bind(control: &ControlSocket) -> Result<Self, ControlError> {
+        let broken = |problem| ControlError::Broken { socket: control.socket(), problem };
+        private_file::make_folder(&control.folder).map_err(broken)?;
+        control.check()?;
+        let lock = private_file::to_write().create(true).open(control.lock()).map_err(broken)?;
+        lock.try_lock().map_err(|_| ControlError::AlreadyRunning)?;
+        // We hold the lock, so an existing socket file is stale.
+        match std::fs::remove_file(control.socket()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(broken(error)),
             _ => {}
         }
-        let listener = UnixListener::bind(place.socket()).map_err(broken)?;
+        let listener = UnixListener::bind(control.socket()).map_err(broken)?;
         let private = std::fs::Permissions::from_mode(0o600);
-        std::fs::set_permissions(place.socket(), private).map_err(broken)?;
-        Ok(Self { listener, socket: place.socket(), _lock: lock })
+        std::fs::set_permissions(control.socket(), private).map_err(broken)?;
+        Ok(Self { listener, socket: control.socket(), _lock: lock })
     }
 
-    /// Answers the user's commands until told to stop.
+    /// Serves control requests until `stop` is cancelled.
     pub async fn serve(self, host: Host, reload: Arc<Reload>, stop: CancellationToken) {
-        let (clerk, tasks) = (Arc::new(Clerk { host, reload }), TaskTracker::new());
-        let lines = Arc::new(Semaphore::new(MOST_LINES));
+        let (handler, tasks) = (Arc::new(CommandHandler { host, reload }), TaskTracker::new());
+        let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         loop {
             let accepted = tokio::select! {
                 () = stop.cancelled() => break,
@@ -76,16 +78,16 @@ impl Control {
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             };
-            let Ok(line) = Arc::clone(&lines).try_acquire_owned() else { continue };
-            let (clerk, stop) = (Arc::clone(&clerk), stop.clone());
+            let Ok(permit) = Arc::clone(&permits).try_acquire_owned() else { continue };
+            let (handler, stop) = (Arc::clone(&handler), stop.clone());
             tasks.spawn(async move {
                 tokio::select! {
                     () = stop.cancelled() => {}
-                    heard = clerk.hear(stream) => if let Err(error) = heard {
-                        tracing::debug!(%error, "a command hung up");
+                    served = handler.serve_connection(stream) => if let Err(error) = served {
+                        tracing::debug!(%error, "control connection failed");
                     }
                 }
-                drop(line);
+                drop(permit);
             });
         }
         tasks.close();
@@ -95,77 +97,85 @@ impl Control {
 
 impl Drop for Control {
     fn drop(&mut self) {
-        // Where it is gone already, that is as well.
+        // The file may be gone already.
         drop(std::fs::remove_file(&self.socket));
     }
 }
 
-// === impl Clerk ===
+// === impl CommandHandler ===
 
-impl Clerk {
-    async fn hear(&self, stream: UnixStream) -> io::Result<()> {
+impl CommandHandler {
+    async fn serve_connection(&self, stream: UnixStream) -> io::Result<()> {
         if stream.peer_cred()?.uid() != private_file::user() {
-            return Err(io::Error::other("it belongs to another user"));
+            return Err(io::Error::other("the client belongs to another user"));
         }
         let (read, mut write) = stream.into_split();
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let greeting = Greeting { toolway: version, control: VERSION, process: std::process::id() };
-        write.write_all(&line_of(&greeting)?).await?;
+        write.write_all(&json_line(&greeting)?).await?;
         let mut read = BufReader::new(read);
         while let Some(text) = next_line(&mut read).await? {
             let reply = match serde_json::from_slice(&text) {
-                Ok(order) => self.carry_out(order).await,
+                Ok(request) => self.handle(request).await,
                 Err(error) => Err(failure("order", &error.to_string())),
             };
-            let reply = reply.map_or_else(Reply::Failed, Reply::Done);
-            write.write_all(&line_of(&reply)?).await?;
+            let reply = reply.map_or_else(ControlResponse::Failed, ControlResponse::Done);
+            write.write_all(&json_line(&reply)?).await?;
         }
         Ok(())
     }
 
-    async fn carry_out(&self, order: Order) -> Result<Value, Failure> {
+    async fn handle(&self, request: ControlRequest) -> Result<Value, Failure> {
         let host = &self.host;
-        match order {
-            Order::Status { servers } => self.status(&servers),
-            Order::Connect { server } => self.told(&server, async |name| host.connect(&name).await).await,
-            Order::Disconnect { server } => self.told(&server, async |name| host.disconnect(&name).await).await,
-            Order::Restart { server } => self.told(&server, async |name| host.reconnect(&name).await).await,
-            Order::Signed { server, client, signed_in } => {
-                let signing = if signed_in { Signing::In } else { Signing::Out };
-                self.told(&server, async |name| host.signed_in(&name, &client, signing)).await
+        match request {
+            ControlRequest::Status { servers } => self.status(&servers),
+            ControlRequest::Connect { server } => {
+                self.change_server(&server, async |name| host.connect(&name).await).await
             }
-            Order::Refresh { server } => self.told(&server, async |name| host.refresh(&name).await).await,
-            Order::Logs { server, lines } => {
-                let status = self.known(&server)?;
-                let said = &status.stderr[status.stderr.len().saturating_sub(lines)..];
-                Ok(json!({ "server": status.server.as_str(), "lines": said }))
+            ControlRequest::Disconnect { server } => {
+                self.change_server(&server, async |name| host.disconnect(&name).await).await
             }
-            Order::Reload {} => self.reload().await,
+            ControlRequest::Restart { server } => {
+                self.change_server(&server, async |name| host.reconnect(&name).await).await
+            }
+            ControlRequest::Signed { server, client, signed_in } => {
+                let signing = if signed_in { SignInChange::SignedIn } else { SignInChange::SignedOut };
+                self.change_server(&server, async |name| host.apply_sign_in_change(&name, &client, signing)).await
+            }
+            ControlRequest::Refresh { server } => {
+                self.change_server(&server, async |name| host.refresh(&name).await).await
+            }
+            ControlRequest::Logs { server, lines } => {
+                let status = self.find_server(&server)?;
+                let lines = &status.stderr[status.stderr.len().saturating_sub(lines)..];
+                Ok(json!({ "server": status.server.as_str(), "lines": lines }))
+            }
+            ControlRequest::Reload {} => self.reload().await,
         }
     }
 
     fn status(&self, servers: &[String]) -> Result<Value, Failure> {
         let statuses = match servers {
             [] => self.host.servers(),
-            named => named.iter().map(|server| self.known(server)).collect::<Result<Vec<_>, _>>()?,
+            named => named.iter().map(|server| self.find_server(server)).collect::<Result<Vec<_>, _>>()?,
         };
         let views: Vec<Value> = statuses.iter().map(view::server).collect();
         Ok(json!({ "servers": views }))
     }
 
-    async fn told(
+    async fn change_server(
         &self,
         server: &str,
-        tell: impl AsyncFnOnce(ServerName) -> Result<ServerStatus, HostError>,
+        change: impl AsyncFnOnce(ServerName) -> Result<ServerStatus, HostError>,
     ) -> Result<Value, Failure> {
-        let name = self.known(server)?.server;
-        let status = tell(name).await.map_err(|error| failure("unknown_server", &error.to_string()))?;
+        let name = self.find_server(server)?.server;
+        let status = change(name).await.map_err(|error| failure("unknown_server", &error.to_string()))?;
         Ok(json!({ "servers": [view::server(&status)] }))
     }
 
-    /// The server a person means, by its name or its label.
-    fn known(&self, server: &str) -> Result<ServerStatus, Failure> {
-        let unknown = || failure("unknown_server", &format!("there is no server `{server}`"));
+    /// Finds a server by its name or its label.
+    fn find_server(&self, server: &str) -> Result<ServerStatus, Failure> {
+        let unknown = || failure("unknown_server", &format!("unknown server `{server}`"));
         let name = ServerName::from_label(server).map_err(|_| unknown())?;
         self.host.status(&name).map_err(|_| unknown())
     }
@@ -176,25 +186,25 @@ impl Clerk {
         let config = read.map_err(|error| error.to_string()).flatten();
         let config = config.map_err(|problem| failure("config", &problem))?;
         let applied = self.host.reload(&config).map_err(|error| failure("config", &error.to_string()))?;
-        let happened = |(name, happened): (&ServerName, &toolway_host::connection::Happened)| json!({ "name": name.as_str(), "happened": happened.to_string() });
+        let happened = |(name, happened): (&ServerName, &toolway_host::connection::ServerPlanResult)| json!({ "name": name.as_str(), "happened": happened.to_string() });
         Ok(json!({ "servers": applied.results.iter().map(happened).collect::<Vec<_>>() }))
     }
 }
 
-/// The next line, without its end; none where there is no other.
+/// The next line without its line end; `None` at the end of the stream.
 async fn next_line(read: &mut BufReader<OwnedReadHalf>) -> io::Result<Option<Vec<u8>>> {
     let mut text = Vec::new();
-    let mut bounded = read.take(ORDER_BYTES as u64);
+    let mut bounded = read.take(MAX_REQUEST_BYTES as u64);
     let reading = bounded.read_until(b'\n', &mut text);
-    let length = tokio::time::timeout(PATIENCE, reading).await.map_err(|_| io::ErrorKind::TimedOut)??;
+    let length = tokio::time::timeout(REQUEST_TIMEOUT, reading).await.map_err(|_| io::ErrorKind::TimedOut)??;
     match text.pop() {
         None if length == 0 => Ok(None),
         Some(b'\n') => Ok(Some(text)),
-        _ => Err(io::Error::other("no line, or one that is too long")),
+        _ => Err(io::Error::other("the request is incomplete or too long")),
     }
 }
 
-fn line_of(value: &impl serde::Serialize) -> io::Result<Vec<u8>> {
+fn json_line(value: &impl serde::Serialize) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(value)?;
     line.push(b'\n');
     Ok(line)

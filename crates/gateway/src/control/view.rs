@@ -1,14 +1,14 @@
-//! One server as the operator's commands are told of it: everything that is known, standard error included.
+//! JSON view of one server for the operator's commands, including its stderr output.
 
 use serde_json::{Value, json};
 use toolway_host::connection::{
     ServerStatus,
-    view::{self, Judged},
+    view::{self, ServerAssessment},
 };
 
-/// What is known of a server, and how often it was lost since the gateway runs.
+/// Status of a server, with the number of lost connections since the gateway started.
 pub(super) fn server(status: &ServerStatus) -> Value {
-    let mut object = view::object(status, &Judged::of(status));
+    let mut object = view::object(status, &ServerAssessment::of(status));
     object.insert("losses".to_owned(), json!(status.losses));
     Value::Object(object)
 }

@@ -1,115 +1,120 @@
-//! One request from its first look to its answer: who is let in, and which path leads where.
+//! Handles one HTTP request: checks `Host` and `Origin`, authenticates the client, and dispatches by route.
 
 use std::{sync::Arc, time::Instant};
 
 use http::{Method, Request, Response, StatusCode};
 use toolway_config::ServerName;
 use toolway_host::catalog::Freshness;
-use toolway_wire::down::http::{FaceBody, Incoming};
+use toolway_wire::down::http::{Incoming, ResponseBody};
 
-use super::{Gateway, Oldest};
+use super::{Gateway, SseTransport};
 use crate::{
-    access::{Client, Stranger},
-    records::Answered,
+    access::{Client, Unauthenticated},
+    records::CompletedRequest,
     reply,
     route::{Guard, Route},
     view,
 };
 
-/// What is known of a request so far.
+/// Route and client of a request, as far as they are known, for the access log.
 #[derive(Default)]
-struct Visit {
+struct RequestInfo {
     route: Option<Route>,
     client: Option<Arc<Client>>,
 }
 
 impl Gateway {
-    /// Answers a request, and counts it.
-    pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<FaceBody> {
+    /// Answers a request and records it.
+    pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<ResponseBody> {
         let began = Instant::now();
         let (method, uri) = (request.method().clone(), request.uri().clone());
-        let mut visit = Visit::default();
-        let response = self.let_in(request, &mut visit).await;
-        self.records.answered(Answered {
-            caller: visit.client.map(|client| Arc::clone(&client.name)),
+        let mut info = RequestInfo::default();
+        let response = self.authorize(request, &mut info).await;
+        self.records.record_request(CompletedRequest {
+            caller: info.client.map(|client| Arc::clone(&client.name)),
             method: &method,
             uri: &uri,
-            route: visit.route.as_ref(),
+            route: info.route.as_ref(),
             status: response.status(),
             took: began.elapsed(),
         });
         response
     }
 
-    async fn let_in(&self, request: Request<Incoming>, visit: &mut Visit) -> Response<FaceBody> {
-        // Before anything is looked at: a page in somebody's browser may have sent this.
+    async fn authorize(&self, request: Request<Incoming>, info: &mut RequestInfo) -> Response<ResponseBody> {
+        // Checked first: a web page in a browser may have sent this request.
         if let Err(reason) = self.guard.admit(request.headers()) {
             return reply::text(StatusCode::FORBIDDEN, reason);
         }
         let Some(route) = Route::of(request.uri().path()) else {
-            return reply::text(StatusCode::NOT_FOUND, "nothing here; MCP is at /mcp");
+            return reply::text(StatusCode::NOT_FOUND, "not found; the MCP endpoint is `/mcp`");
         };
-        let route = visit.route.insert(route).clone();
+        let route = info.route.insert(route).clone();
         let client = match route.guard() {
-            Guard::Nobody => return health(&route, &request),
+            Guard::Open => return health(&route, &request),
             Guard::Key => match self.access.admit(request.headers()) {
-                Ok(client) => visit.client.insert(client).clone(),
-                Err(stranger) => return reply::stranger(stranger.to_string()),
+                Ok(client) => info.client.insert(client).clone(),
+                Err(error) => return reply::unauthorized(error.to_string()),
             },
         };
-        self.turn_out_namesakes(&client);
+        self.end_revoked_namesakes(&client);
         let response = tokio::select! {
             biased;
-            // First: whoever is gone begins nothing more under a name that may be another's by now.
-            () = client.gone.cancelled() => reply::stranger(Stranger.to_string()),
-            response = self.lead(route, &client, request) => response,
+            // First: a revoked client must not start anything under a name that may belong to another key by now.
+            () = client.revoked.cancelled() => reply::unauthorized(Unauthenticated.to_string()),
+            response = self.dispatch(route, &client, request) => response,
         };
-        response.map(|body| body.until(client.gone.clone()))
+        response.map(|body| body.until(client.revoked.clone()))
     }
 
-    async fn lead(&self, route: Route, client: &Client, request: Request<Incoming>) -> Response<FaceBody> {
+    async fn dispatch(&self, route: Route, client: &Client, request: Request<Incoming>) -> Response<ResponseBody> {
         let reads = matches!(*request.method(), Method::GET | Method::HEAD);
         match route {
-            Route::Mcp => self.whole.respond_to(&client.name, request).await,
-            Route::Server(server) => self.alone(server, client, request).await,
-            Route::Sse | Route::Messages if self.oldest == Oldest::TurnedAway => {
-                reply::text(StatusCode::NOT_FOUND, "the oldest clients may not come in here (`gateway.sse`)")
+            Route::Mcp => self.all_servers.respond_to(&client.name, request).await,
+            Route::Server(server) => self.serve_one(server, client, request).await,
+            Route::Sse | Route::Messages if self.sse == SseTransport::Disabled => {
+                reply::text(StatusCode::NOT_FOUND, "HTTP+SSE clients are disabled (`gateway.sse`)")
             }
-            Route::Sse if *request.method() == Method::GET => self.on_two_paths(client, request).await,
-            Route::Messages if *request.method() == Method::POST => self.on_two_paths(client, request).await,
+            Route::Sse if *request.method() == Method::GET => self.serve_sse(client, request).await,
+            Route::Messages if *request.method() == Method::POST => self.serve_sse(client, request).await,
             Route::Sse | Route::Messages => reply::not_allowed(route.methods()),
-            // Nothing can be changed there.
+            // The remaining routes are read-only.
             other if !reads => reply::not_allowed(other.methods()),
             Route::Health => health(&route, &request),
             Route::Ready => view::ready(&self.host, client),
             Route::Servers => view::servers(&self.host, client, request.headers()),
-            Route::Metrics => reply::figures(self.records.figures.text(&self.host, client, self.standing())),
+            Route::Metrics => reply::metrics(self.records.metrics.text(&self.host, client, self.gauges())),
         }
     }
 
-    async fn on_two_paths(&self, client: &Client, request: Request<Incoming>) -> Response<FaceBody> {
-        self.whole.respond_on_two_paths(&client.name, request, Route::MESSAGES).await
+    async fn serve_sse(&self, client: &Client, request: Request<Incoming>) -> Response<ResponseBody> {
+        self.all_servers.respond_http_sse(&client.name, request, Route::MESSAGES).await
     }
 
-    /// One server under its own names.
-    async fn alone(&self, server: ServerName, client: &Client, request: Request<Incoming>) -> Response<FaceBody> {
+    /// Serves `/servers/<id>/mcp`: one server under its own names.
+    async fn serve_one(
+        &self,
+        server: ServerName,
+        client: &Client,
+        request: Request<Incoming>,
+    ) -> Response<ResponseBody> {
         let known = client.sees(&server) && self.host.has(&server);
         if !known {
-            return reply::text(StatusCode::NOT_FOUND, "there is no such server");
+            return reply::text(StatusCode::NOT_FOUND, "unknown server");
         }
-        // What it offers is its own word: the first caller waits until it has been heard.
+        // Capabilities come from the server itself: the first caller waits for its listing.
         if self.host.catalog().freshness_of(&server) != Some(Freshness::Verified) {
             drop(self.host.list(&server).await);
         }
-        match self.face(server) {
-            Ok(face) => face.respond_to(&client.name, request).await,
+        match self.downstream(server) {
+            Ok(downstream) => downstream.respond_to(&client.name, request).await,
             Err(problem) => reply::text(StatusCode::INTERNAL_SERVER_ERROR, problem.to_string()),
         }
     }
 }
 
-/// Somebody is there, and nothing more is said.
-fn health(route: &Route, request: &Request<Incoming>) -> Response<FaceBody> {
+/// Liveness only; reveals nothing else.
+fn health(route: &Route, request: &Request<Incoming>) -> Response<ResponseBody> {
     match *request.method() {
         Method::GET | Method::HEAD => reply::text(StatusCode::OK, "ok"),
         _ => reply::not_allowed(route.methods()),

@@ -1,8 +1,8 @@
-//! One line of each call and of each request that was turned away: who, what, where, how it ended, how long it took
-//! and how much it was. Never an argument, a result, a key, or what a server said about any of them.
+//! The access log: one line for each call, each refused request and each server state change, with caller, target,
+//! outcome, duration and sizes. Never arguments, results, keys or server messages about them.
 //!
-//! Lines are made and written by a thread of their own, a moment later and many at a time, so that no caller waits for
-//! whoever reads them. Where nobody does, lines are lost and counted.
+//! A thread formats and writes the lines in batches, so that a slow reader delays no caller. If the queue is full, lines
+//! are dropped and counted.
 
 use std::{
     collections::VecDeque,
@@ -20,23 +20,23 @@ use parking_lot::{Condvar, Mutex};
 use serde_json::json;
 use toolway_host::{call::Caller, record::CallRecord};
 
-/// In which form lines are written.
+/// Format of the log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogForm {
-    /// For people: `key=value`, what came from outside in quotes.
+pub enum LogFormat {
+    /// `key=value` pairs; values from clients and servers are quoted.
     Text,
-    /// For programs: one object.
+    /// One JSON object per line.
     Json,
 }
 
-/// A log that is being written. Dropped, it writes what is left.
+/// An open access log. Writes the queued lines on drop.
 pub struct AccessLog {
     shared: Arc<Shared>,
     writing: Option<JoinHandle<()>>,
 }
 
 struct Shared {
-    form: LogForm,
+    form: LogFormat,
     // Nothing awaits under these locks. The sink is locked before the queue.
     sink: Mutex<Box<dyn Write + Send>>,
     queue: Mutex<Queue>,
@@ -46,29 +46,29 @@ struct Shared {
 
 #[derive(Default)]
 struct Queue {
-    lines: VecDeque<Line>,
+    lines: VecDeque<LogEntry>,
     lost: u64,
     closed: bool,
 }
 
-enum Line {
+enum LogEntry {
     Call(Arc<CallRecord>),
-    TurnedAway(Box<TurnedAway>),
-    Server(Box<Turn>),
+    RefusedRequest(Box<RefusedRequest>),
+    Server(Box<ServerStateChange>),
 }
 
-/// A server that has come to another state.
-pub(crate) struct Turn {
+/// A server whose state changed.
+pub(crate) struct ServerStateChange {
     pub(crate) at: SystemTime,
     pub(crate) name: String,
     pub(crate) state: &'static str,
     pub(crate) because: Option<String>,
 }
 
-/// A request that was turned away.
-pub(crate) struct TurnedAway {
+/// A request that was answered with a status of 400 or above.
+pub(crate) struct RefusedRequest {
     pub(crate) at: SystemTime,
-    /// Nobody knows who a stranger is.
+    /// `None` for an unauthenticated client.
     pub(crate) caller: Option<Arc<str>>,
     pub(crate) method: String,
     pub(crate) path: String,
@@ -76,18 +76,18 @@ pub(crate) struct TurnedAway {
     pub(crate) took: Duration,
 }
 
-/// Lines that wait to be written; more are lost.
-const UNWRITTEN: usize = 8_192;
-/// How long lines wait for others to be written with.
-const TOGETHER: Duration = Duration::from_millis(20);
-/// Letters of a name that came from outside.
-const SHOWN: usize = 200;
+/// Maximum number of queued lines; more are dropped.
+const MAX_QUEUED_LINES: usize = 8_192;
+/// How long the writer waits to collect a batch.
+const BATCH_DELAY: Duration = Duration::from_millis(20);
+/// Maximum length of a name from a client or server, in characters.
+const MAX_TEXT_CHARS: usize = 200;
 
 // === impl AccessLog ===
 
 impl AccessLog {
-    /// Writes to `sink` in this form.
-    pub fn to(sink: Box<dyn Write + Send>, form: LogForm) -> std::io::Result<Self> {
+    /// Starts a log that writes to `sink`; fails if the writer thread cannot be started.
+    pub fn to(sink: Box<dyn Write + Send>, form: LogFormat) -> std::io::Result<Self> {
         let shared = Arc::new(Shared {
             form,
             sink: Mutex::new(sink),
@@ -100,26 +100,26 @@ impl AccessLog {
         Ok(Self { shared, writing: Some(writing) })
     }
 
-    pub(crate) fn called(&self, record: Arc<CallRecord>) {
-        self.shared.push(Line::Call(record));
+    pub(crate) fn record_call(&self, record: Arc<CallRecord>) {
+        self.shared.push(LogEntry::Call(record));
     }
 
-    pub(crate) fn turned_away(&self, turned_away: TurnedAway) {
-        self.shared.push(Line::TurnedAway(Box::new(turned_away)));
+    pub(crate) fn record_refused(&self, refused: RefusedRequest) {
+        self.shared.push(LogEntry::RefusedRequest(Box::new(refused)));
     }
 
-    pub(crate) fn turned(&self, turn: Turn) {
-        self.shared.push(Line::Server(Box::new(turn)));
+    pub(crate) fn record_state(&self, change: ServerStateChange) {
+        self.shared.push(LogEntry::Server(Box::new(change)));
     }
 
-    /// Lines that were lost.
+    /// Number of dropped lines.
     pub(crate) fn lost(&self) -> u64 {
         self.shared.lost.load(Ordering::Relaxed)
     }
 
-    /// Writes what waits.
-    pub(crate) fn write_out(&self) {
-        self.shared.write_out();
+    /// Writes all queued lines.
+    pub(crate) fn flush(&self) {
+        self.shared.flush();
     }
 }
 
@@ -128,16 +128,16 @@ impl Drop for AccessLog {
         self.shared.queue.lock().closed = true;
         self.shared.woken.notify_one();
         if let Some(writing) = self.writing.take() {
-            // It has told whoever looks that it panicked.
+            // A panic of the thread was already reported by the panic hook.
             drop(writing.join());
         }
     }
 }
 
 impl Shared {
-    fn push(&self, line: Line) {
+    fn push(&self, line: LogEntry) {
         let mut queue = self.queue.lock();
-        if UNWRITTEN <= queue.lines.len() {
+        if MAX_QUEUED_LINES <= queue.lines.len() {
             queue.lost += 1;
             drop(queue);
             self.lost.fetch_add(1, Ordering::Relaxed);
@@ -158,18 +158,18 @@ impl Shared {
                 self.woken.wait(&mut queue);
             }
             if !queue.closed {
-                self.woken.wait_for(&mut queue, TOGETHER);
+                self.woken.wait_for(&mut queue, BATCH_DELAY);
             }
             let closed = queue.closed;
             drop(queue);
-            self.write_out();
+            self.flush();
             if closed {
                 return;
             }
         }
     }
 
-    fn write_out(&self) {
+    fn flush(&self) {
         let mut sink = self.sink.lock();
         let mut queue = self.queue.lock();
         let (lines, lost) = (std::mem::take(&mut queue.lines), std::mem::take(&mut queue.lost));
@@ -179,22 +179,22 @@ impl Shared {
         if 0 < lost {
             self.form.write_lost(lost, &mut text);
         }
-        // Nobody may be reading any more.
+        // The reader may be gone.
         let _gone = sink.write_all(text.as_bytes()).and_then(|()| sink.flush());
     }
 }
 
-// === impl LogForm ===
+// === impl LogFormat ===
 
-impl LogForm {
-    fn write(self, line: &Line, text: &mut String) {
+impl LogFormat {
+    fn write(self, line: &LogEntry, text: &mut String) {
         let _written = match (self, line) {
-            (Self::Text, Line::Call(record)) => call_text(record, text),
-            (Self::Text, Line::TurnedAway(turned)) => turned_away_text(turned, text),
-            (Self::Text, Line::Server(turn)) => turn_text(turn, text),
-            (Self::Json, Line::Server(turn)) => turn_json(turn, text),
-            (Self::Json, Line::Call(record)) => call_json(record, text),
-            (Self::Json, Line::TurnedAway(turned)) => turned_away_json(turned, text),
+            (Self::Text, LogEntry::Call(record)) => call_text(record, text),
+            (Self::Text, LogEntry::RefusedRequest(change)) => refused_text(change, text),
+            (Self::Text, LogEntry::Server(change)) => state_text(change, text),
+            (Self::Json, LogEntry::Server(change)) => state_json(change, text),
+            (Self::Json, LogEntry::Call(record)) => call_json(record, text),
+            (Self::Json, LogEntry::RefusedRequest(change)) => refused_json(change, text),
         };
     }
 
@@ -208,15 +208,15 @@ impl LogForm {
 }
 
 fn call_text(record: &CallRecord, text: &mut String) -> fmt::Result {
-    // Every call is written down: put together by hand, a line costs half of what a format does.
+    // Assembled by hand, because every call is logged: this costs half as much as `write!`.
     Timestamp(record.started_at).push_to(text);
     text.push_str(" call caller=");
     push_caller(&record.caller, text);
-    push(text, " kind=", record.kind.word());
+    push(text, " kind=", record.kind.as_str());
     text.push_str(" name=");
     push_quoted(&record.name, text)?;
     push(text, " server=", record.server.as_ref().map_or("-", |server| server.as_str()));
-    push(text, " outcome=", record.ending.word());
+    push(text, " outcome=", record.ending.as_str());
     if record.tool_error {
         text.push_str(" tool_error=true");
     }
@@ -238,7 +238,7 @@ fn push_number(text: &mut String, key: &str, number: u64) {
     push_digits(text, number, 1);
 }
 
-/// A number in at least so many digits.
+/// Appends a number with at least `least` digits.
 fn push_digits(text: &mut String, mut number: u64, least: usize) {
     let (mut digits, mut count) = ([b'0'; 20], 0);
     while 0 < number || count < least {
@@ -249,7 +249,7 @@ fn push_digits(text: &mut String, mut number: u64, least: usize) {
     text.push_str(std::str::from_utf8(&digits[20 - count..]).unwrap_or_default());
 }
 
-/// To the microsecond, without noughts at the end.
+/// Appends milliseconds with microsecond precision, without trailing zeros.
 fn push_milliseconds(text: &mut String, key: &str, time: Duration) {
     let microseconds = u64::try_from((time.as_nanos() + 500) / 1_000).unwrap_or(u64::MAX);
     push_number(text, key, microseconds / 1_000);
@@ -265,14 +265,14 @@ fn push_milliseconds(text: &mut String, key: &str, time: Duration) {
     push_digits(text, rest, least);
 }
 
-/// A stranger's word between quotes. Most need nothing but those.
-fn push_quoted(word: &str, text: &mut String) -> fmt::Result {
+/// Appends an untrusted text in quotes, escaped and cut if necessary.
+fn push_quoted(value: &str, text: &mut String) -> fmt::Result {
     let plain = |byte: u8| (0x20..0x7f).contains(&byte) && !matches!(byte, b'"' | b'\\');
-    if SHOWN < word.len() || !word.bytes().all(plain) {
-        return write!(text, "{:?}", cut(word));
+    if MAX_TEXT_CHARS < value.len() || !value.bytes().all(plain) {
+        return write!(text, "{:?}", cut(value));
     }
     text.push('"');
-    push(text, word, "\"");
+    push(text, value, "\"");
     Ok(())
 }
 
@@ -289,10 +289,10 @@ fn call_json(record: &CallRecord, text: &mut String) -> fmt::Result {
         "event": "call",
         "id": record.id.to_string(),
         "caller": caller(&record.caller),
-        "kind": record.kind.word(),
+        "kind": record.kind.as_str(),
         "name": cut(&record.name),
         "server": record.server.as_ref().map(|server| server.as_str()),
-        "outcome": record.ending.word(),
+        "outcome": record.ending.as_str(),
         "toolError": record.tool_error,
         "asks": record.asks,
         "waitedMilliseconds": milliseconds(record.waited),
@@ -303,41 +303,42 @@ fn call_json(record: &CallRecord, text: &mut String) -> fmt::Result {
     writeln!(text, "{line}")
 }
 
-fn turned_away_text(turned: &TurnedAway, text: &mut String) -> fmt::Result {
-    let (at, caller) = (Timestamp(turned.at), turned.caller.as_deref().unwrap_or("-"));
-    let TurnedAway { method, path, status, took, .. } = turned;
+fn refused_text(change: &RefusedRequest, text: &mut String) -> fmt::Result {
+    let (at, caller) = (Timestamp(change.at), change.caller.as_deref().unwrap_or("-"));
+    let RefusedRequest { method, path, status, took, .. } = change;
     let took = milliseconds(*took);
     writeln!(text, "{at} refused caller={caller} method={method:?} path={path:?} status={status} took_ms={took}")
 }
 
-fn turned_away_json(turned: &TurnedAway, text: &mut String) -> fmt::Result {
+fn refused_json(change: &RefusedRequest, text: &mut String) -> fmt::Result {
     let line = json!({
-        "time": Timestamp(turned.at).to_string(),
+        "time": Timestamp(change.at).to_string(),
         "event": "refused",
-        "caller": turned.caller.as_deref(),
-        "method": turned.method,
-        "path": turned.path,
-        "status": turned.status,
-        "tookMilliseconds": milliseconds(turned.took),
+        "caller": change.caller.as_deref(),
+        "method": change.method,
+        "path": change.path,
+        "status": change.status,
+        "tookMilliseconds": milliseconds(change.took),
     });
     writeln!(text, "{line}")
 }
 
-fn turn_text(turn: &Turn, text: &mut String) -> fmt::Result {
-    write!(text, "{} server name={} state={:?}", Timestamp(turn.at), turn.name, turn.state)?;
-    match &turn.because {
+fn state_text(change: &ServerStateChange, text: &mut String) -> fmt::Result {
+    write!(text, "{} server name={} state={:?}", Timestamp(change.at), change.name, change.state)?;
+    match &change.because {
         Some(because) => writeln!(text, " because={because:?}"),
         None => writeln!(text),
     }
 }
 
-fn turn_json(turn: &Turn, text: &mut String) -> fmt::Result {
-    let (time, because) = (Timestamp(turn.at).to_string(), turn.because.as_deref());
-    let line = json!({ "time": time, "event": "server", "name": turn.name, "state": turn.state, "because": because });
+fn state_json(change: &ServerStateChange, text: &mut String) -> fmt::Result {
+    let (time, because) = (Timestamp(change.at).to_string(), change.because.as_deref());
+    let line =
+        json!({ "time": time, "event": "server", "name": change.name, "state": change.state, "because": because });
     writeln!(text, "{line}")
 }
 
-/// A name of ours; it has letters and a few marks in it.
+/// Caller name; needs no quotes, because names are restricted to letters, digits and a few marks.
 fn caller(caller: &Caller) -> String {
     match caller {
         Caller::Client(name) => name.to_string(),
@@ -345,16 +346,16 @@ fn caller(caller: &Caller) -> String {
     }
 }
 
-/// As much of a stranger's word as anybody needs.
+/// At most [`MAX_TEXT_CHARS`] characters of an untrusted text.
 pub(crate) fn cut(text: &str) -> String {
-    text.chars().take(SHOWN).collect()
+    text.chars().take(MAX_TEXT_CHARS).collect()
 }
 
 fn milliseconds(time: Duration) -> f64 {
     (time.as_secs_f64() * 1_000_000.0).round() / 1_000.0
 }
 
-/// A time as `2026-07-28T12:00:00.000Z`.
+/// Formats a time as `2026-07-28T12:00:00.000Z`.
 struct Timestamp(SystemTime);
 
 impl fmt::Display for Timestamp {
@@ -370,7 +371,7 @@ impl Timestamp {
         let since = self.0.duration_since(UNIX_EPOCH).unwrap_or_default();
         let (year, month, day) = date(since.as_secs() / 86_400);
         let second = since.as_secs() % 86_400;
-        // Filled in from the right, digit by digit: every line begins with this.
+        // Filled in from the right, digit by digit, because every line starts with a timestamp.
         let mut written = *b"0000-00-00T00:00:00.000Z";
         for (end, mut number) in [
             (4, year),
@@ -392,10 +393,10 @@ impl Timestamp {
     }
 }
 
-/// Year, month and day of the so many-th day since 1970, in years that begin in March: then the leap day is the last.
+/// Year, month and day of a day number since 1970. Counts years from March, so that the leap day is the last day.
 fn date(day: u64) -> (u64, u64, u64) {
     const FOUR_CENTURIES: u64 = 146_097;
-    // Counted from March of the year 0.
+    // Days since 1 March of the year 0.
     let day = day + 719_468;
     let (era, day) = (day / FOUR_CENTURIES, day % FOUR_CENTURIES);
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
@@ -422,12 +423,12 @@ mod tests {
 
     use parking_lot::Mutex;
 
-    use super::{AccessLog, LogForm, Timestamp, TurnedAway, UNWRITTEN};
+    use super::{AccessLog, LogFormat, MAX_QUEUED_LINES, RefusedRequest, Timestamp};
 
     #[derive(Clone, Default)]
-    struct Paper(Arc<Mutex<Vec<u8>>>);
+    struct Buffer(Arc<Mutex<Vec<u8>>>);
 
-    impl Write for Paper {
+    impl Write for Buffer {
         fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
             self.0.lock().extend_from_slice(text);
             Ok(text.len())
@@ -438,8 +439,8 @@ mod tests {
         }
     }
 
-    fn turned_away(path: &str) -> TurnedAway {
-        TurnedAway {
+    fn refused(path: &str) -> RefusedRequest {
+        RefusedRequest {
             at: UNIX_EPOCH,
             caller: None,
             method: "GET".to_owned(),
@@ -450,33 +451,33 @@ mod tests {
     }
 
     #[test]
-    fn a_line_cannot_be_forged_with_a_name() {
-        let paper = Paper::default();
-        let log = AccessLog::to(Box::new(paper.clone()), LogForm::Text).unwrap();
-        log.turned_away(turned_away("/x\n1970 call caller=root \u{1b}[2J"));
+    fn path_with_control_characters_cannot_forge_a_line() {
+        let buffer = Buffer::default();
+        let log = AccessLog::to(Box::new(buffer.clone()), LogFormat::Text).unwrap();
+        log.record_refused(refused("/x\n1970 call caller=root \u{1b}[2J"));
         drop(log);
-        let written = String::from_utf8(paper.0.lock().clone()).unwrap();
+        let written = String::from_utf8(buffer.0.lock().clone()).unwrap();
         let expected = "1970-01-01T00:00:00.000Z refused caller=- method=\"GET\" \
                         path=\"/x\\n1970 call caller=root \\u{1b}[2J\" status=401 took_ms=1.5\n";
         assert_eq!(written, expected);
     }
 
     #[test]
-    fn what_nobody_takes_is_lost_and_counted() {
-        let paper = Paper::default();
-        let log = AccessLog::to(Box::new(paper.clone()), LogForm::Json).unwrap();
+    fn lines_beyond_the_queue_limit_are_dropped_and_counted() {
+        let buffer = Buffer::default();
+        let log = AccessLog::to(Box::new(buffer.clone()), LogFormat::Json).unwrap();
         let stuck = log.shared.sink.lock();
-        (0..UNWRITTEN + 3).for_each(|_| log.turned_away(turned_away("/")));
+        (0..MAX_QUEUED_LINES + 3).for_each(|_| log.record_refused(refused("/")));
         assert_eq!(log.lost(), 3);
         drop(stuck);
-        log.write_out();
-        let written = String::from_utf8(paper.0.lock().clone()).unwrap();
-        assert_eq!(written.lines().count(), UNWRITTEN + 1);
+        log.flush();
+        let written = String::from_utf8(buffer.0.lock().clone()).unwrap();
+        assert_eq!(written.lines().count(), MAX_QUEUED_LINES + 1);
         assert!(written.lines().last().unwrap().contains(r#""lines":3"#));
     }
 
     #[test]
-    fn a_time_is_written_as_the_world_writes_it() {
+    fn timestamps_are_rfc_3339() {
         let at = |seconds: u64| Timestamp(UNIX_EPOCH + Duration::from_secs(seconds)).to_string();
         assert_eq!(at(951_782_400), "2000-02-29T00:00:00.000Z");
         assert_eq!(at(1_785_240_000), "2026-07-28T12:00:00.000Z");

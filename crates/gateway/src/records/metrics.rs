@@ -1,6 +1,6 @@
-//! Figures in the text form that Prometheus reads. Counting is an addition; the text is made when somebody asks for it.
+//! Metrics in the Prometheus text format, rendered on request.
 //!
-//! A label holds a word of ours or the id of a configured server, never anything a caller says.
+//! Label values are fixed strings or ids of configured servers, never text from a caller.
 
 use std::{
     collections::BTreeMap,
@@ -16,39 +16,39 @@ use parking_lot::RwLock;
 use toolway_config::ServerName;
 use toolway_host::{
     Host,
-    call::{CallKind, Visible},
+    call::{CallKind, VisibleServers},
     connection::{Phase, ServerStatus},
     record::{CallRecord, Ending},
 };
 
 use crate::{access::Client, route::Route};
 
-/// What has been counted so far.
+/// Counters of calls and requests.
 #[derive(Default)]
-pub(crate) struct Figures {
-    // Nothing awaits under this lock; it is taken for writing once per server.
-    servers: RwLock<BTreeMap<ServerName, Arc<OfServer>>>,
-    /// Calls that came to no server, because there is none for them.
-    nowhere: OfServer,
+pub(crate) struct Metrics {
+    // Nothing awaits under this lock; it is write-locked once per server.
+    servers: RwLock<BTreeMap<ServerName, Arc<ServerMetrics>>>,
+    /// Calls without a matching server, and calls beyond [`MAX_SERVERS`].
+    unrouted: ServerMetrics,
     requests: [[AtomicU64; CLASSES]; ROUTES],
 }
 
-/// What has been counted of one server.
+/// Counters of one server.
 #[derive(Default)]
-struct OfServer {
+struct ServerMetrics {
     calls: [[AtomicU64; ENDINGS.len()]; KINDS.len()],
     tool_errors: AtomicU64,
     asks: AtomicU64,
-    /// Calls by the first bound they did not pass; the last has none.
-    durations: [AtomicU64; BOUNDS.len() + 1],
+    /// Calls per histogram bucket; the last is unbounded.
+    durations: [AtomicU64; BUCKETS.len() + 1],
     microseconds: AtomicU64,
     argument_bytes: AtomicU64,
     result_bytes: AtomicU64,
 }
 
-/// How the gateway stands at this moment.
+/// Current values of the gateway gauges.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Standing {
+pub(crate) struct GatewayGauges {
     pub(crate) sessions: usize,
     pub(crate) parked: usize,
     pub(crate) tasks: usize,
@@ -59,57 +59,57 @@ pub(crate) struct Standing {
 const KINDS: [CallKind; 4] = [CallKind::Tool, CallKind::Prompt, CallKind::Resource, CallKind::Method];
 const ENDINGS: [Ending; 6] =
     [Ending::Answered, Ending::HandedOff, Ending::Refused, Ending::Failed, Ending::Cancelled, Ending::TimedOut];
-/// `1xx` to `5xx`.
+/// Status classes `1xx` to `5xx`.
 const CLASSES: usize = 5;
-/// The routes there are, and nowhere.
-const ROUTES: usize = Route::WORDS.len() + 1;
-/// Seconds: from what a call costs us to the longest that most people wait.
-const BOUNDS: [f64; 12] = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0, 300.0];
-/// The states a connection can be in.
+/// The known routes, and one for all other paths.
+const ROUTES: usize = Route::PATHS.len() + 1;
+/// Upper bounds of the histogram buckets, in seconds.
+const BUCKETS: [f64; 12] = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0, 300.0];
+/// States of a server connection.
 const STATES: [&str; 7] = ["connecting", "ready", "sign-in needed", "waiting", "failed", "disabled", "stopped"];
-/// Servers that are counted apart, over all reloads.
-const MOST_SERVERS: usize = 4_096;
+/// Maximum number of servers with their own counters, over all reloads.
+const MAX_SERVERS: usize = 4_096;
 
-// === impl Figures ===
+// === impl Metrics ===
 
-impl Figures {
-    /// A call has ended.
-    pub(crate) fn called(&self, record: &CallRecord) {
+impl Metrics {
+    /// Counts a finished call.
+    pub(crate) fn record_call(&self, record: &CallRecord) {
         match &record.server {
-            Some(server) => self.of(server, |figures| figures.called(record)),
-            None => self.nowhere.called(record),
+            Some(server) => self.of(server, |metrics| metrics.record_call(record)),
+            None => self.unrouted.record_call(record),
         }
     }
 
-    /// A request was answered.
-    pub(crate) fn answered(&self, route: Option<&Route>, status: StatusCode) {
-        let route = route.map_or(ROUTES - 1, Route::number);
+    /// Counts an answered request.
+    pub(crate) fn record_request(&self, route: Option<&Route>, status: StatusCode) {
+        let route = route.map_or(ROUTES - 1, Route::index);
         let class = usize::from(status.as_u16() / 100).clamp(1, CLASSES) - 1;
         if let Some(count) = self.requests.get(route).and_then(|classes| classes.get(class)) {
             count.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// All figures this client may see: those of its servers, and those of the whole where it sees the whole.
-    pub(crate) fn text(&self, host: &Host, client: &Client, standing: Standing) -> String {
+    /// The metrics that this client may see: those of its visible servers, and gateway metrics if it sees all servers.
+    pub(crate) fn text(&self, host: &Host, client: &Client, gauges: GatewayGauges) -> String {
         let mut text = String::with_capacity(8 * 1024);
         let servers: Vec<_> = host.servers().into_iter().filter(|status| client.sees(&status.server)).collect();
         self.write_calls(&mut text, client);
         write_servers(&mut text, &servers);
-        if client.servers == Visible::All {
+        if client.servers == VisibleServers::All {
             self.write_requests(&mut text);
-            write_standing(&mut text, standing);
+            write_gauges(&mut text, gauges);
         }
         text
     }
 
-    fn of(&self, server: &ServerName, count: impl FnOnce(&OfServer)) {
-        if let Some(figures) = self.servers.read().get(server) {
-            return count(figures);
+    fn of(&self, server: &ServerName, count: impl FnOnce(&ServerMetrics)) {
+        if let Some(metrics) = self.servers.read().get(server) {
+            return count(metrics);
         }
         let mut servers = self.servers.write();
-        if MOST_SERVERS <= servers.len() && !servers.contains_key(server) {
-            return count(&self.nowhere);
+        if MAX_SERVERS <= servers.len() && !servers.contains_key(server) {
+            return count(&self.unrouted);
         }
         count(servers.entry(server.clone()).or_default());
     }
@@ -117,21 +117,17 @@ impl Figures {
     fn write_calls(&self, text: &mut String, client: &Client) {
         let servers: Vec<_> = self.servers.read().iter().map(|(name, of)| (name.clone(), Arc::clone(of))).collect();
         let seen = servers.iter().filter(|(name, _)| client.sees(name)).map(|(name, of)| (name.as_str(), &**of));
-        let nowhere = (client.servers == Visible::All).then_some(("", &self.nowhere));
-        let all: Vec<(&str, &OfServer)> = seen.chain(nowhere).collect();
-        head(text, "toolway_calls_total", "counter", "Calls that have ended, by server, kind and ending.");
+        let unrouted = (client.servers == VisibleServers::All).then_some(("", &self.unrouted));
+        let all: Vec<(&str, &ServerMetrics)> = seen.chain(unrouted).collect();
+        head(text, "toolway_calls_total", "counter", "Finished calls, by server, kind and outcome.");
         all.iter().for_each(|(server, of)| of.write_calls(text, server));
-        head(text, "toolway_call_duration_seconds", "histogram", "How long calls took, from when they came in.");
+        head(text, "toolway_call_duration_seconds", "histogram", "Duration of calls since they were received.");
         all.iter().for_each(|(server, of)| of.write_durations(text, server));
         for (name, what, count) in [
-            (
-                "toolway_tool_errors_total",
-                "Results in which the tool says that it failed.",
-                OfServer::tool_errors as Count,
-            ),
-            ("toolway_asks_total", "Questions that servers asked during calls.", OfServer::asks),
-            ("toolway_call_argument_bytes_total", "Bytes of arguments.", OfServer::argument_bytes),
-            ("toolway_call_result_bytes_total", "Bytes of results.", OfServer::result_bytes),
+            ("toolway_tool_errors_total", "Tool results with `isError`.", ServerMetrics::tool_errors as Count),
+            ("toolway_asks_total", "Server requests during calls.", ServerMetrics::asks),
+            ("toolway_call_argument_bytes_total", "Bytes of call arguments.", ServerMetrics::argument_bytes),
+            ("toolway_call_result_bytes_total", "Bytes of call results.", ServerMetrics::result_bytes),
         ] {
             head(text, name, "counter", what);
             for (server, of) in all.iter().filter(|(_, of)| 0 < of.count()) {
@@ -142,8 +138,8 @@ impl Figures {
 
     fn write_requests(&self, text: &mut String) {
         let name = "toolway_http_requests_total";
-        head(text, name, "counter", "Requests that were answered, by route and class of status.");
-        for (route, classes) in Route::WORDS.iter().chain(&["other"]).zip(&self.requests) {
+        head(text, name, "counter", "Answered HTTP requests, by route and status class.");
+        for (route, classes) in Route::PATHS.iter().chain(&["other"]).zip(&self.requests) {
             for (class, count) in (1..).zip(classes).filter(|(_, count)| 0 < load(count)) {
                 line(text, &format!("{name}{{route=\"{route}\",code=\"{class}xx\"}}"), load(count));
             }
@@ -151,17 +147,17 @@ impl Figures {
     }
 }
 
-/// One counter of a server.
-type Count = fn(&OfServer) -> &AtomicU64;
+/// Accessor of one counter of a server.
+type Count = fn(&ServerMetrics) -> &AtomicU64;
 
-// === impl OfServer ===
+// === impl ServerMetrics ===
 
-impl OfServer {
-    fn called(&self, record: &CallRecord) {
+impl ServerMetrics {
+    fn record_call(&self, record: &CallRecord) {
         let kind = KINDS.iter().position(|kind| *kind == record.kind).unwrap_or_default();
         let ending = ENDINGS.iter().position(|ending| *ending == record.ending).unwrap_or_default();
         let seconds = record.took.as_secs_f64();
-        let bound = BOUNDS.iter().position(|bound| seconds <= *bound).unwrap_or(BOUNDS.len());
+        let bound = BUCKETS.iter().position(|bound| seconds <= *bound).unwrap_or(BUCKETS.len());
         let add = |count: &AtomicU64, by: u64| count.fetch_add(by, Ordering::Relaxed);
         add(&self.calls[kind][ending], 1);
         add(&self.durations[bound], 1);
@@ -207,7 +203,7 @@ impl OfServer {
         }
         let name = "toolway_call_duration_seconds";
         let mut so_far = 0;
-        let bounds = BOUNDS.iter().map(ToString::to_string).chain(["+Inf".to_owned()]);
+        let bounds = BUCKETS.iter().map(ToString::to_string).chain(["+Inf".to_owned()]);
         for (bound, count) in bounds.zip(&self.durations) {
             so_far += load(count);
             line(text, &format!("{name}_bucket{{server=\"{server}\",le=\"{bound}\"}}"), so_far);
@@ -219,40 +215,40 @@ impl OfServer {
 }
 
 fn write_servers(text: &mut String, servers: &[ServerStatus]) {
-    head(text, "toolway_servers", "gauge", "Servers, by the state of their connection.");
+    head(text, "toolway_servers", "gauge", "Servers, by connection state.");
     for state in STATES {
         let count = servers.iter().filter(|status| status.phase.word() == state).count();
         line(text, &format!("toolway_servers{{state=\"{state}\"}}"), count);
     }
-    head(text, "toolway_server_ready", "gauge", "Whether a server can be called.");
+    head(text, "toolway_server_ready", "gauge", "Whether a server is ready (1) or not (0).");
     for status in servers {
         let ready = u8::from(status.phase == Phase::Ready);
         line(text, &format!("toolway_server_ready{{server=\"{}\"}}", status.server), ready);
     }
-    head(text, "toolway_server_losses_total", "counter", "Connections to a server that stood and were lost.");
+    head(text, "toolway_server_losses_total", "counter", "Established connections to a server that were lost.");
     for status in servers {
         line(text, &format!("toolway_server_losses_total{{server=\"{}\"}}", status.server), status.losses);
     }
 }
 
-fn write_standing(text: &mut String, standing: Standing) {
-    let gauges = [
-        ("toolway_calls_under_way", "Calls under way at servers.", standing.under_way),
-        ("toolway_sessions", "Sessions of callers.", standing.sessions),
-        ("toolway_parked_calls", "Calls that wait for their caller to come back with answers.", standing.parked),
-        ("toolway_hosted_tasks", "Tasks that are kept here for callers.", standing.tasks),
+fn write_gauges(text: &mut String, gauges: GatewayGauges) {
+    let rows = [
+        ("toolway_calls_under_way", "Calls in flight at servers.", gauges.under_way),
+        ("toolway_sessions", "Open client sessions.", gauges.sessions),
+        ("toolway_parked_calls", "Calls that wait for answers to server requests.", gauges.parked),
+        ("toolway_hosted_tasks", "Tasks hosted by the gateway.", gauges.tasks),
     ];
-    for (name, what, value) in gauges {
+    for (name, what, value) in rows {
         head(text, name, "gauge", what);
         line(text, name, value);
     }
     let name = "toolway_log_lines_lost_total";
-    head(text, name, "counter", "Lines of the access log that were lost because nobody took them.");
-    line(text, name, standing.lost_lines);
+    head(text, name, "counter", "Access log lines dropped because the queue was full.");
+    line(text, name, gauges.lost_lines);
 }
 
 fn head(text: &mut String, name: &str, kind: &str, what: &str) {
-    // Writing to a text cannot fail.
+    // Writing to a `String` cannot fail.
     let _written = write!(text, "# HELP {name} {what}\n# TYPE {name} {kind}\n");
 }
 

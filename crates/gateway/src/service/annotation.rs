@@ -1,40 +1,40 @@
-//! Arguments that a tool wants repeated in headers (`x-mcp-header`): shown to callers only where they can keep to it.
+//! `x-mcp-header` annotations of tool arguments: shown only where callers can send the headers.
 
 use toolway_wire::{
     header,
-    json::{Kind, Raw},
+    json::{JsonKind, Raw},
     message::splice::{self, Edit},
 };
 
 const ANNOTATION: &str = "x-mcp-header";
 
-/// Whether callers are shown a tool's annotations.
+/// What happens to the header annotations of a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shown {
-    /// As they are, if they are valid.
-    Valid,
-    /// Not at all.
-    Never,
+pub(super) enum HeaderAnnotations {
+    /// Kept unless they are invalid.
+    KeepValid,
+    /// Always removed.
+    Remove,
 }
 
-/// The tool, without annotations that are not to be shown; the same bytes where it has none.
-pub(super) fn fitted(tool: &Raw, shown: Shown) -> Raw {
+/// The tool without the annotations that callers must not see; the same bytes if there are none.
+pub(super) fn filter_headers(tool: &Raw, annotations: HeaderAnnotations) -> Raw {
     if !mentions(tool) {
         return tool.clone();
     }
     let Some(schema) = tool.get("inputSchema") else { return tool.clone() };
-    if shown == Shown::Valid && header::annotated(&schema).is_ok() {
+    if annotations == HeaderAnnotations::KeepValid && header::param_headers(&schema).is_ok() {
         return tool.clone();
     }
     splice::edited(tool, &[Edit::Set("inputSchema", without(&schema))])
 }
 
-/// Cheap, and true more often than needed.
+/// Cheap test; may be true for a tool without annotations.
 fn mentions(text: &Raw) -> bool {
     text.as_bytes().windows(ANNOTATION.len()).any(|window| window == ANNOTATION.as_bytes())
 }
 
-/// A schema without the annotation, on every level where there are properties.
+/// The schema without annotations, at every level of properties.
 fn without(schema: &Raw) -> Raw {
     let mut edits = Vec::new();
     if schema.get(ANNOTATION).is_some() {
@@ -44,7 +44,7 @@ fn without(schema: &Raw) -> Raw {
         let members = properties.members();
         let changed: Vec<Edit<'_>> = members
             .iter()
-            .filter(|member| mentions(&member.value) && member.value.kind() == Kind::Object)
+            .filter(|member| mentions(&member.value) && member.value.kind() == JsonKind::Object)
             .map(|member| Edit::Set(&member.key, without(&member.value)))
             .collect();
         edits.push(Edit::Set("properties", splice::edited(&properties, &changed)));
@@ -56,7 +56,7 @@ fn without(schema: &Raw) -> Raw {
 mod tests {
     use toolway_wire::json::Raw;
 
-    use super::{Shown, fitted};
+    use super::{HeaderAnnotations, filter_headers};
 
     fn raw(text: &str) -> Raw {
         Raw::parse(text.to_owned()).unwrap()
@@ -65,21 +65,21 @@ mod tests {
     const TOOL: &str = r#"{"name":"t","inputSchema":{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"},"n": {"type":"number"}}},"x":1.0}"#;
 
     #[test]
-    fn an_annotation_is_taken_out_and_nothing_else() {
-        let shown = fitted(&raw(TOOL), Shown::Never);
+    fn removing_annotations_changes_nothing_else() {
+        let shown = filter_headers(&raw(TOOL), HeaderAnnotations::Remove);
         assert_eq!(shown.to_string(), TOOL.replace(r#","x-mcp-header":"Region""#, ""));
-        assert_eq!(fitted(&raw(TOOL), Shown::Valid).to_string(), TOOL);
+        assert_eq!(filter_headers(&raw(TOOL), HeaderAnnotations::KeepValid).to_string(), TOOL);
     }
 
     #[test]
-    fn an_invalid_one_is_never_shown() {
+    fn invalid_annotations_are_removed() {
         let bad = TOOL.replace(r#""Region""#, r#""not a header name""#);
-        assert!(!fitted(&raw(&bad), Shown::Valid).to_string().contains("x-mcp-header"));
+        assert!(!filter_headers(&raw(&bad), HeaderAnnotations::KeepValid).to_string().contains("x-mcp-header"));
     }
 
     #[test]
-    fn a_tool_that_only_speaks_of_it_is_left_alone() {
+    fn tool_that_only_mentions_the_annotation_is_unchanged() {
         let tool = r#"{"name":"t","description":"about x-mcp-header","inputSchema":{}}"#;
-        assert_eq!(fitted(&raw(tool), Shown::Never).to_string(), tool);
+        assert_eq!(filter_headers(&raw(tool), HeaderAnnotations::Remove).to_string(), tool);
     }
 }

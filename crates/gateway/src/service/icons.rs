@@ -1,29 +1,29 @@
-//! Icons of servers: shown to callers as far as they hold their own picture.
+//! Icons of servers: only icons with an embedded image (`data:` URI) are passed on.
 //!
-//! Whoever shows an icon takes it only from the server's own origin. Behind a gateway that is the gateway, so an address
-//! elsewhere would be turned away, or tell that address who is there; what is in the icon itself goes through.
+//! Clients load icons only from the origin of the server, which is the gateway here. An icon at another URL would be
+//! refused, or would reveal the client to that host.
 
 use toolway_wire::{
-    json::{Kind, Raw},
+    json::{JsonKind, Raw},
     message::splice::{self, Edit},
 };
 
-/// The item, or whoever answers, without icons that are somewhere else; the same bytes where there are none.
-pub(super) fn fitted(item: &Raw) -> Raw {
+/// The item or server info without icons at other URLs; the same bytes if there are none.
+pub(super) fn keep_embedded(item: &Raw) -> Raw {
     if !item.may_mention("icons") {
         return item.clone();
     }
-    let Some(icons) = item.get("icons").filter(|icons| icons.kind() == Kind::Array) else { return item.clone() };
+    let Some(icons) = item.get("icons").filter(|icons| icons.kind() == JsonKind::Array) else { return item.clone() };
     let all = icons.elements();
-    let held: Vec<Raw> = all.iter().filter(|icon| holds_its_picture(icon)).cloned().collect();
-    match held.len() {
+    let embedded: Vec<Raw> = all.iter().filter(|icon| is_embedded(icon)).cloned().collect();
+    match embedded.len() {
         0 => splice::edited(item, &[Edit::Remove("icons")]),
-        held if held == all.len() => item.clone(),
-        _ => splice::edited(item, &[Edit::Set("icons", splice::array(&held))]),
+        embedded if embedded == all.len() => item.clone(),
+        _ => splice::edited(item, &[Edit::Set("icons", splice::array(&embedded))]),
     }
 }
 
-fn holds_its_picture(icon: &Raw) -> bool {
+fn is_embedded(icon: &Raw) -> bool {
     let source = icon.get("src");
     let source = source.as_ref().and_then(Raw::as_str);
     source.is_some_and(|source| source.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("data:")))
@@ -33,10 +33,10 @@ fn holds_its_picture(icon: &Raw) -> bool {
 mod tests {
     use toolway_wire::json::Raw;
 
-    use super::fitted;
+    use super::keep_embedded;
 
     #[test]
-    fn only_icons_that_hold_their_picture_are_shown() {
+    fn only_embedded_icons_are_kept() {
         for (given, expected) in [
             (r#"{"name": "icons"}"#, r#"{"name": "icons"}"#),
             (r#"{"icons":[{"src":"https://a.example/i.png"}],"name":"a"}"#, r#"{"name":"a"}"#),
@@ -46,7 +46,7 @@ mod tests {
             ),
             (r#"{"icons":[{"src":"DATA:,"},{"src":"http://a"},{"src":1},{}]}"#, r#"{"icons":[{"src":"DATA:,"}]}"#),
         ] {
-            assert_eq!(fitted(&Raw::parse(given.to_owned()).unwrap()).to_string(), expected, "{given}");
+            assert_eq!(keep_embedded(&Raw::parse(given.to_owned()).unwrap()).to_string(), expected, "{given}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One list for one caller: at once from what is known, or a moment later where nobody has been heard yet.
+//! One list for one caller: from the catalog at once, or after a short wait for servers that have not listed yet.
 
 use std::{
     fmt,
@@ -11,12 +11,12 @@ use futures_util::future::BoxFuture;
 use toolway_config::ServerName;
 use toolway_host::{
     Host,
-    call::OnBehalf,
+    call::CallerContext,
     catalog::{Catalog, ItemKind},
 };
 use toolway_wire::{
     down::Caller,
-    exchange::{Between, Exchange, Happening, Outcome, Request},
+    exchange::{Exchange, ExchangeEvent, ExchangeInterceptor, Outcome, Request},
     message::{
         RpcError,
         result::{CacheHint, CacheScope},
@@ -26,16 +26,16 @@ use toolway_wire::{
 use super::{HostService, Scope, tasks, unknown_method};
 use crate::access::{Access, Client};
 
-/// How long a list waits for servers that nothing is known of yet: many clients list once, and never again. A server
-/// that takes longer is told of as a change.
-const FIRST_WORDS: Duration = Duration::from_millis(150);
+/// How long a list waits for servers that have not listed yet, because many clients list only once. A slower server
+/// causes a `list_changed` notification later.
+const FIRST_LISTING_WAIT: Duration = Duration::from_millis(150);
 
-/// How long it waits at one server, which is then the only one that anybody waits for: as long as most take to start.
-const FIRST_WORDS_OF_ONE: Duration = Duration::from_secs(2);
+/// The same for the path of a single server: as long as most servers take to start.
+const FIRST_LISTING_WAIT_ONE: Duration = Duration::from_secs(2);
 
 impl HostService {
-    /// A page of a list.
-    pub(super) fn listed(
+    /// Answers a `*/list` request with one page.
+    pub(super) fn list(
         &self,
         kind: ItemKind,
         request: &Request,
@@ -46,22 +46,26 @@ impl HostService {
             return Err(unknown_method(request.method()));
         }
         let cursor = request.param("cursor");
-        let on_behalf = tasks::on_behalf((&client, caller));
-        let list = ListFor { kind, client, on_behalf, scope: self.scope.clone() };
+        let caller_context = tasks::caller_context((&client, caller));
+        let list = ListRequest { kind, client, caller_context, scope: self.scope.clone() };
         let waiting = match &cursor {
-            // Whoever goes on reading has begun with what was known.
+            // A following page belongs to a snapshot that was already read.
             Some(_) => None,
-            None => self.host.first_heard(list.on_behalf.clone(), |server| list.shows(server), list.scope.patience()),
+            None => self.host.wait_for_first_listings(
+                list.caller_context.clone(),
+                |server| list.shows(server),
+                list.scope.first_listing_wait(),
+            ),
         };
         let (host, access, pages) = (self.host.clone(), Arc::clone(&self.access), Arc::clone(&self.pages));
         let page = move || {
-            let catalog = host.catalog_of(&list.on_behalf);
-            let keeps = list.keeps(&host, &catalog, &access);
-            pages.page(&catalog, &list, keeps, cursor.as_ref())
+            let catalog = host.catalog_of(&list.caller_context);
+            let hint = list.cache_hint(&host, &catalog, &access);
+            pages.page(&catalog, &list, hint, cursor.as_ref())
         };
         Ok(match waiting {
             None => Exchange::ended(Outcome::Answered(page()?)),
-            Some(heard) => Exchange::through(Later::new(async move {
+            Some(heard) => Exchange::through(DeferredOutcome::new(async move {
                 heard.await;
                 page().map_or_else(Outcome::Refused, Outcome::Answered)
             })),
@@ -69,55 +73,55 @@ impl HostService {
     }
 }
 
-/// Which list, for whom.
-pub(super) struct ListFor {
+/// A list requested by one caller.
+pub(super) struct ListRequest {
     pub(super) kind: ItemKind,
     pub(super) client: Arc<Client>,
-    pub(super) on_behalf: OnBehalf,
+    pub(super) caller_context: CallerContext,
     pub(super) scope: Scope,
 }
 
-impl ListFor {
-    /// Whether what this server lists is in it.
+impl ListRequest {
+    /// Whether the list contains the items of this server.
     pub(super) fn shows(&self, server: &ServerName) -> bool {
         self.scope.covers(server) && self.client.sees(server)
     }
 
-    /// How long it keeps, and for whom: for all only where everybody is given the same.
-    fn keeps(&self, host: &Host, catalog: &Arc<Catalog>, access: &Access) -> CacheHint {
-        if host.lacks_any(|server| self.shows(server)) {
-            return CacheHint { keeps: Duration::ZERO, scope: CacheScope::Private };
+    /// How long the list may be cached. The scope is shared only if all clients get the same list.
+    fn cache_hint(&self, host: &Host, catalog: &Arc<Catalog>, access: &Access) -> CacheHint {
+        if host.lacks_listing_of_any(|server| self.shows(server)) {
+            return CacheHint { ttl: Duration::ZERO, scope: CacheScope::Private };
         }
-        let hint = catalog.keeps(self.kind, |server| self.shows(server), Instant::now());
-        let is_everybodys = access.shows_all_to_all() && Arc::ptr_eq(catalog, &host.catalog());
-        if is_everybodys { hint } else { CacheHint { scope: CacheScope::Private, ..hint } }
+        let hint = catalog.cache_hint(self.kind, |server| self.shows(server), Instant::now());
+        let is_shared = access.all_clients_see_all_servers() && Arc::ptr_eq(catalog, &host.catalog());
+        if is_shared { hint } else { CacheHint { scope: CacheScope::Private, ..hint } }
     }
 }
 
 impl Scope {
-    fn patience(&self) -> Duration {
+    fn first_listing_wait(&self) -> Duration {
         match self {
-            Self::All => FIRST_WORDS,
-            Self::One(_) => FIRST_WORDS_OF_ONE,
+            Self::All => FIRST_LISTING_WAIT,
+            Self::One(_) => FIRST_LISTING_WAIT_ONE,
         }
     }
 }
 
-/// An answer that takes a moment.
-struct Later(Option<BoxFuture<'static, Outcome>>);
+/// An exchange whose outcome is computed by a future.
+struct DeferredOutcome(Option<BoxFuture<'static, Outcome>>);
 
-impl Later {
+impl DeferredOutcome {
     fn new(answer: impl Future<Output = Outcome> + Send + 'static) -> Self {
         Self(Some(Box::pin(answer)))
     }
 }
 
-impl Between for Later {
-    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Happening>> {
+impl ExchangeInterceptor for DeferredOutcome {
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<ExchangeEvent>> {
         let Some(answer) = &mut self.0 else { return Poll::Ready(None) };
         answer.as_mut().poll(context).map(|outcome| {
             self.0 = None;
-            Some(Happening::Ended(outcome))
+            Some(ExchangeEvent::Ended(outcome))
         })
     }
 
@@ -130,8 +134,8 @@ impl Between for Later {
     }
 }
 
-impl fmt::Debug for Later {
+impl fmt::Debug for DeferredOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Later")
+        f.write_str("DeferredOutcome")
     }
 }

@@ -1,7 +1,7 @@
-//! Listings in prepared pages: made once for each snapshot of the catalog and each set of servers somebody sees.
+//! Cache of list pages, prepared once per catalog snapshot and set of visible servers.
 //!
-//! A cursor is sealed and bound to its caller, its list and its snapshot. Whoever pages through a list sees one snapshot
-//! to the end, as long as that is kept; then they are told to begin again.
+//! A cursor is sealed and bound to its caller, list and snapshot. A client that pages through a list sees one snapshot
+//! until it is evicted from the cache; then it must start again.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -14,10 +14,10 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use toolway_config::ServerName;
 use toolway_host::{
-    call::Visible,
+    call::VisibleServers,
     catalog::{
         Catalog, ItemKind,
-        entry::{Entry, Offered},
+        entry::{CatalogItem, Entry},
     },
 };
 use toolway_wire::{
@@ -32,42 +32,42 @@ use toolway_wire::{
 
 use super::{
     Scope,
-    annotation::{self, Shown},
+    annotation::{self, HeaderAnnotations},
     icons, invalid,
-    lists::ListFor,
-    uris::Uris,
+    lists::ListRequest,
+    uris::UriMap,
 };
 use crate::access::Client;
 
-/// Items of one page.
-pub(super) const PAGE: usize = 500;
-/// Lists that are kept: of several snapshots, for several callers …
-const KEPT: usize = 64;
-/// … and their bytes: a server that changes a long list all the time makes no more of them than this.
-const KEPT_BYTES: usize = 32 * 1024 * 1024;
+/// Number of items per page.
+pub(super) const PAGE_ITEMS: usize = 500;
+/// Maximum number of cached lists, over all snapshots and callers.
+const MAX_CACHED_LISTS: usize = 64;
+/// Maximum size of the cached lists, because a server may change a long list all the time.
+const MAX_CACHED_BYTES: usize = 32 * 1024 * 1024;
 
-/// The pages of one service.
+/// Page cache of one service.
 pub(super) struct Pages {
     sealer: Arc<Sealer>,
     // Nothing awaits under this lock.
-    made: Mutex<VecDeque<Arc<PreparedList>>>,
+    cache: Mutex<VecDeque<Arc<PreparedList>>>,
 }
 
-/// One list, cut into pages.
+/// One list, split into pages.
 struct PreparedList {
     key: Key,
     pages: Vec<Raw>,
 }
 
-/// Which list it is.
+/// Cache key of a list.
 #[derive(Clone, PartialEq, Eq)]
 struct Key {
     revision: u64,
     kind: u8,
-    servers: Visible,
+    servers: VisibleServers,
 }
 
-/// Where somebody is in a list.
+/// Content of a sealed list cursor.
 #[derive(Serialize, Deserialize)]
 struct Cursor {
     caller: String,
@@ -78,46 +78,46 @@ struct Cursor {
 
 impl Pages {
     pub(super) fn new(sealer: Arc<Sealer>) -> Self {
-        Self { sealer, made: Mutex::default() }
+        Self { sealer, cache: Mutex::default() }
     }
 
-    /// The page a cursor stands for, or the first; `keeps` is said of what is listed now.
+    /// The page at `cursor`, or the first. `hint` applies to the current snapshot.
     pub(super) fn page(
         &self,
         catalog: &Arc<Catalog>,
-        wanted: &ListFor,
-        keeps: CacheHint,
+        wanted: &ListRequest,
+        hint: CacheHint,
         cursor: Option<&Raw>,
     ) -> Result<Raw, RpcError> {
         let (kind, client) = (wanted.kind, &*wanted.client);
         let (revision, page) = match cursor {
             None => (catalog.revision(), 0),
-            Some(cursor) => self.at(cursor, client, kind)?,
+            Some(cursor) => self.open_cursor(cursor, client, kind)?,
         };
         let current = revision == catalog.revision();
-        let key = Key { revision, kind: number(kind), servers: client.servers.clone() };
+        let key = Key { revision, kind: kind_number(kind), servers: client.servers.clone() };
         let list = self
-            .kept(&key)
-            .or_else(|| current.then(|| self.keep(PreparedList { pages: prepared(catalog, wanted), key })));
-        let list = list.ok_or_else(|| invalid("this list has changed since; begin again without a cursor"))?;
-        let items = list.pages.get(page).ok_or_else(|| invalid("there is no such page"))?;
+            .cached(&key)
+            .or_else(|| current.then(|| self.insert(PreparedList { pages: prepare_pages(catalog, wanted), key })));
+        let list = list.ok_or_else(|| invalid("the list has changed; start again without a cursor"))?;
+        let items = list.pages.get(page).ok_or_else(|| invalid("the cursor is past the end of the list"))?;
         let next = (page + 1 < list.pages.len()).then(|| self.cursor(client, &list.key, page + 1)).transpose()?;
-        let keeps = CacheHint {
-            // What is not listed like this any more does not keep at all.
-            keeps: if current { keeps.keeps } else { Duration::ZERO },
-            // A place in a list is its caller's, so that only a list of one page is for all.
-            scope: if list.pages.len() == 1 { keeps.scope } else { CacheScope::Private },
+        let hint = CacheHint {
+            // An outdated snapshot must not be cached.
+            ttl: if current { hint.ttl } else { Duration::ZERO },
+            // A cursor belongs to one caller, so only a list of one page can be shared.
+            scope: if list.pages.len() == 1 { hint.scope } else { CacheScope::Private },
         };
-        Ok(assembled(kind, items, next.as_deref(), keeps))
+        Ok(page_result(kind, items, next.as_deref(), hint))
     }
 
-    fn at(&self, cursor: &Raw, client: &Client, kind: ItemKind) -> Result<(u64, usize), RpcError> {
-        let unknown = || invalid("this cursor was not given to you for this list");
+    fn open_cursor(&self, cursor: &Raw, client: &Client, kind: ItemKind) -> Result<(u64, usize), RpcError> {
+        let unknown = || invalid("invalid cursor for this list");
         let text = cursor.as_str().ok_or_else(unknown)?;
         let content = self.sealer.open(Purpose::Cursor, &text).ok_or_else(unknown)?;
         let cursor: Cursor = serde_json::from_slice(&content).map_err(|_| unknown())?;
-        let good = *cursor.caller == *client.identity && cursor.kind == number(kind);
-        if good { Ok((cursor.revision, cursor.page)) } else { Err(unknown()) }
+        let valid = *cursor.caller == *client.identity && cursor.kind == kind_number(kind);
+        if valid { Ok((cursor.revision, cursor.page)) } else { Err(unknown()) }
     }
 
     fn cursor(&self, client: &Client, key: &Key, page: usize) -> Result<String, RpcError> {
@@ -127,17 +127,19 @@ impl Pages {
         self.sealer.seal(Purpose::Cursor, &text).map_err(|error| internal(&error))
     }
 
-    fn kept(&self, key: &Key) -> Option<Arc<PreparedList>> {
-        self.made.lock().iter().find(|list| list.key == *key).cloned()
+    fn cached(&self, key: &Key) -> Option<Arc<PreparedList>> {
+        self.cache.lock().iter().find(|list| list.key == *key).cloned()
     }
 
-    fn keep(&self, list: PreparedList) -> Arc<PreparedList> {
+    fn insert(&self, list: PreparedList) -> Arc<PreparedList> {
         let list = Arc::new(list);
-        let mut made = self.made.lock();
-        made.push_back(Arc::clone(&list));
-        // The newest stays, however long it is: it is being read.
-        while 1 < made.len() && (KEPT < made.len() || KEPT_BYTES < made.iter().map(|list| list.bytes()).sum()) {
-            made.pop_front();
+        let mut cache = self.cache.lock();
+        cache.push_back(Arc::clone(&list));
+        // The newest list stays, whatever its size, because it is being read.
+        while 1 < cache.len()
+            && (MAX_CACHED_LISTS < cache.len() || MAX_CACHED_BYTES < cache.iter().map(|list| list.bytes()).sum())
+        {
+            cache.pop_front();
         }
         list
     }
@@ -149,7 +151,7 @@ impl PreparedList {
     }
 }
 
-fn number(kind: ItemKind) -> u8 {
+fn kind_number(kind: ItemKind) -> u8 {
     match kind {
         ItemKind::Tool => 0,
         ItemKind::Resource => 1,
@@ -158,7 +160,7 @@ fn number(kind: ItemKind) -> u8 {
     }
 }
 
-/// What a list of this kind is called in its result.
+/// Member name of the list in its result.
 fn member(kind: ItemKind) -> &'static str {
     match kind {
         ItemKind::Tool => "tools",
@@ -168,50 +170,53 @@ fn member(kind: ItemKind) -> &'static str {
     }
 }
 
-fn assembled(kind: ItemKind, items: &Raw, next: Option<&str>, keeps: CacheHint) -> Raw {
+fn page_result(kind: ItemKind, items: &Raw, next: Option<&str>, hint: CacheHint) -> Raw {
     let next = next.map(Raw::of);
-    let (hint, next) = (keeps.members(), next.iter().map(|next| ("nextCursor", next)));
+    let (hint, next) = (hint.members(), next.iter().map(|next| ("nextCursor", next)));
     let hint = hint.iter().map(|(name, value)| (*name, value));
     splice::object([(member(kind), items)].into_iter().chain(next).chain(hint))
 }
 
-fn prepared(catalog: &Arc<Catalog>, wanted: &ListFor) -> Vec<Raw> {
-    let as_it_came = |_: &ServerName, raw: &Raw| raw.clone();
+fn prepare_pages(catalog: &Arc<Catalog>, wanted: &ListRequest) -> Vec<Raw> {
+    let unchanged = |_: &ServerName, raw: &Raw| raw.clone();
     match wanted.kind {
         ItemKind::Tool => tools(catalog, wanted),
-        ItemKind::Prompt => cut(catalog.prompts(), wanted, "name", as_it_came),
-        ItemKind::Resource => cut(catalog.resources(), wanted, "uri", as_it_came),
-        ItemKind::Template => cut(catalog.templates(), wanted, "uriTemplate", as_it_came),
+        ItemKind::Prompt => cut(catalog.prompts(), wanted, "name", unchanged),
+        ItemKind::Resource => cut(catalog.resources(), wanted, "uri", unchanged),
+        ItemKind::Template => cut(catalog.templates(), wanted, "uriTemplate", unchanged),
     }
 }
 
-fn tools(catalog: &Arc<Catalog>, wanted: &ListFor) -> Vec<Raw> {
+fn tools(catalog: &Arc<Catalog>, wanted: &ListRequest) -> Vec<Raw> {
     if wanted.scope != Scope::All {
-        return cut(catalog.tools(), wanted, "name", |_, raw| annotation::fitted(raw, Shown::Valid));
+        return cut(catalog.tools(), wanted, "name", |_, raw| {
+            annotation::filter_headers(raw, HeaderAnnotations::KeepValid)
+        });
     }
-    let uris = |(server, _): (&ServerName, _)| Some((server.clone(), Uris::of(catalog, server)?));
-    let uris: BTreeMap<ServerName, Uris> = catalog.servers().filter_map(uris).collect();
+    let uris = |(server, _): (&ServerName, _)| Some((server.clone(), UriMap::of(catalog, server)?));
+    let uris: BTreeMap<ServerName, UriMap> = catalog.servers().filter_map(uris).collect();
     cut(catalog.tools(), wanted, "name", |server, raw| {
-        let tool = annotation::fitted(raw, Shown::Never);
+        let tool = annotation::filter_headers(raw, HeaderAnnotations::Remove);
         uris.get(server).map_or_else(|| tool.clone(), |uris| uris.tool(&tool))
     })
 }
 
-/// The pages: each an array, each item under the name it has here and otherwise as it came. There is at least one.
-fn cut<T: Offered, K: AsRef<str>>(
+/// Splits the visible entries into pages, at least one. Each page is a JSON array of items under their public names,
+/// otherwise unchanged.
+fn cut<T: CatalogItem, K: AsRef<str>>(
     entries: &[Entry<T, K>],
-    wanted: &ListFor,
+    wanted: &ListRequest,
     key: &'static str,
     fit: impl Fn(&ServerName, &Raw) -> Raw,
 ) -> Vec<Raw> {
     let shown = |entry: &Entry<T, K>| {
         let (item, public) = (fit(&entry.origin.server, entry.item.raw()), entry.public.as_ref());
-        let item = icons::fitted(&item);
+        let item = icons::keep_embedded(&item);
         let renamed = wanted.scope == Scope::All && public != entry.origin.raw_name;
         if renamed { splice::edited(&item, &[Edit::Set(key, Raw::of(public))]) } else { item }
     };
     let items: Vec<Raw> = entries.iter().filter(|entry| wanted.shows(&entry.origin.server)).map(shown).collect();
-    if items.is_empty() { vec![splice::array([])] } else { items.chunks(PAGE).map(splice::array).collect() }
+    if items.is_empty() { vec![splice::array([])] } else { items.chunks(PAGE_ITEMS).map(splice::array).collect() }
 }
 
 impl fmt::Debug for Pages {
@@ -226,25 +231,28 @@ mod tests {
 
     use toolway_wire::{json::Raw, seal::Sealer};
 
-    use super::{KEPT, KEPT_BYTES, Key, Pages, PreparedList, Visible};
+    use super::{Key, MAX_CACHED_BYTES, MAX_CACHED_LISTS, Pages, PreparedList, VisibleServers};
 
     /// Bytes of one page.
-    const PAGE: usize = 1024;
+    const PAGE_BYTES: usize = 1024;
 
-    fn kept(pages: &Pages, lists: u64, length: usize) -> usize {
-        let page = Raw::of(&"x".repeat(PAGE - 2));
+    fn cached_after(pages: &Pages, lists: u64, length: usize) -> usize {
+        let page = Raw::of(&"x".repeat(PAGE_BYTES - 2));
         for revision in 0..lists {
             let pages_of_it = vec![page.clone(); length];
-            pages.keep(PreparedList { key: Key { revision, kind: 0, servers: Visible::All }, pages: pages_of_it });
+            pages.insert(PreparedList {
+                key: Key { revision, kind: 0, servers: VisibleServers::All },
+                pages: pages_of_it,
+            });
         }
-        pages.made.lock().len()
+        pages.cache.lock().len()
     }
 
     #[test]
-    fn lists_are_kept_within_a_number_and_within_bytes() {
-        let pages = || Pages::new(Arc::new(Sealer::generated().unwrap()));
-        assert_eq!(kept(&pages(), 100, 1), KEPT);
-        assert_eq!(kept(&pages(), 10, KEPT_BYTES / PAGE / 4 + 1), 3);
-        assert_eq!(kept(&pages(), 3, KEPT_BYTES / PAGE + 1), 1, "the newest stays");
+    fn cache_is_bounded_by_number_and_size() {
+        let pages = || Pages::new(Arc::new(Sealer::with_random_key().unwrap()));
+        assert_eq!(cached_after(&pages(), 100, 1), MAX_CACHED_LISTS);
+        assert_eq!(cached_after(&pages(), 10, MAX_CACHED_BYTES / PAGE_BYTES / 4 + 1), 3);
+        assert_eq!(cached_after(&pages(), 3, MAX_CACHED_BYTES / PAGE_BYTES + 1), 1, "the newest stays");
     }
 }

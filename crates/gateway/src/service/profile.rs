@@ -1,4 +1,4 @@
-//! What a service says of itself: who it is, what it offers, how it wants to be used.
+//! Server info, capabilities and instructions of a service.
 
 use std::sync::LazyLock;
 
@@ -17,61 +17,61 @@ use toolway_wire::{
 use super::{Scope, icons};
 use crate::access::Client;
 
-/// Longer instructions of one server are cut when those of many are put together.
-const OF_ONE: usize = 4 * 1024;
-/// And all of them together here.
-const OF_ALL: usize = 64 * 1024;
+/// Maximum length of the instructions of one server when those of all servers are joined, in bytes.
+const MAX_SERVER_INSTRUCTIONS: usize = 4 * 1024;
+/// Maximum length of the joined instructions, in bytes.
+const MAX_INSTRUCTIONS: usize = 64 * 1024;
 
-/// Extensions that go through to one server without our having to know anything of them: their methods are requests as
-/// any other, and what they say stands in `_meta` and in resources, under the server's own names.
-const PASSED_ON: [&str; 2] = ["io.modelcontextprotocol/ui", "io.modelcontextprotocol/skills"];
+/// Extensions that are declared for a single server and need no support here: their methods are plain requests, and their
+/// data is in `_meta` and in resources, under the server's own names.
+const FORWARDED_EXTENSIONS: [&str; 2] = ["io.modelcontextprotocol/ui", "io.modelcontextprotocol/skills"];
 
 pub(super) fn of(host: &Host, scope: &Scope, client: Option<&Client>) -> Profile {
     let catalog = host.catalog();
     match scope {
         Scope::All => Profile {
-            info: ours(),
-            capabilities: of_everything(),
+            info: gateway_info(),
+            capabilities: gateway_capabilities(),
             instructions: client.and_then(|client| instructions(&catalog, client)),
         },
-        Scope::One(server) => of_one(host, &catalog, server),
+        Scope::One(server) => server_profile(host, &catalog, server),
     }
 }
 
-/// A server alone is shown as itself: what it declared, as far as it goes through here.
-fn of_one(host: &Host, catalog: &Catalog, server: &ServerName) -> Profile {
+/// Profile of a single server: what it declared, reduced to what the gateway forwards.
+fn server_profile(host: &Host, catalog: &Catalog, server: &ServerName) -> Profile {
     let known = host.status(server).ok().and_then(|status| status.profile);
     let listing = catalog.listing_of(server);
     let capabilities = known.as_ref().map(|known| &known.capabilities);
     let capabilities = capabilities.or_else(|| listing.map(|listing| &listing.capabilities));
     Profile {
-        info: known.as_ref().map_or_else(ours, |known| icons::fitted(&known.info)),
-        capabilities: capabilities.map_or_else(Raw::empty_object, passed_on),
+        info: known.as_ref().map_or_else(gateway_info, |known| icons::keep_embedded(&known.info)),
+        capabilities: capabilities.map_or_else(Raw::empty_object, forwarded_capabilities),
         instructions: listing.and_then(|listing| listing.instructions.clone()),
     }
 }
 
-/// Who answers, and no more of it: every result says so.
+/// Server info only, because every result contains it.
 pub(super) fn info(host: &Host, scope: &Scope) -> Raw {
     match scope {
-        Scope::All => ours(),
+        Scope::All => gateway_info(),
         Scope::One(server) => host
             .status(server)
             .ok()
             .and_then(|status| status.profile)
-            .map_or_else(ours, |known| icons::fitted(&known.info)),
+            .map_or_else(gateway_info, |known| icons::keep_embedded(&known.info)),
     }
 }
 
-fn ours() -> Raw {
+fn gateway_info() -> Raw {
     static OURS: LazyLock<Raw> = LazyLock::new(|| {
         Raw::of(&json!({ "name": "toolway", "title": "Toolway", "version": env!("CARGO_PKG_VERSION") }))
     });
     OURS.clone()
 }
 
-/// More than is there now, so that a server that joins later needs no new handshake.
-fn of_everything() -> Raw {
+/// Declares everything, so that a server added later needs no new handshake.
+fn gateway_capabilities() -> Raw {
     Raw::of(&json!({
         "tools": { "listChanged": true },
         "prompts": { "listChanged": true },
@@ -81,11 +81,11 @@ fn of_everything() -> Raw {
     }))
 }
 
-fn passed_on(declared: &ServerCapabilities) -> Raw {
+fn forwarded_capabilities(declared: &ServerCapabilities) -> Raw {
     let mut passed = Map::new();
     for list in ["tools", "prompts", "resources"] {
         if declared.has(list) {
-            // Told by us, whatever the server does: its lists are watched.
+            // The gateway watches the lists and sends this itself.
             let mut says = json!({ "listChanged": true });
             if list == "resources" && declared.flag("resources", "subscribe") {
                 says["subscribe"] = Value::Bool(true);
@@ -100,7 +100,7 @@ fn passed_on(declared: &ServerCapabilities) -> Raw {
     }
     let passed = Raw::of(&Value::Object(passed));
     let extensions: Vec<_> =
-        PASSED_ON.iter().filter_map(|id| Some((*id, declared.0.get("extensions")?.get(id)?))).collect();
+        FORWARDED_EXTENSIONS.iter().filter_map(|id| Some((*id, declared.0.get("extensions")?.get(id)?))).collect();
     if extensions.is_empty() {
         return passed;
     }
@@ -108,14 +108,14 @@ fn passed_on(declared: &ServerCapabilities) -> Raw {
     splice::edited(&passed, &[Edit::Set("extensions", extensions)])
 }
 
-/// What each server a client sees says about its use, under the server's name.
+/// Joined instructions of the servers that the client may see, each under the server name.
 fn instructions(catalog: &Catalog, client: &Client) -> Option<String> {
     let mut all = String::new();
     for (server, offer) in catalog.servers().filter(|(server, _)| client.sees(server)) {
         let Some(text) = offer.listing.instructions.as_deref().filter(|text| !text.trim().is_empty()) else { continue };
-        let end = text.floor_char_boundary(OF_ONE);
+        let end = text.floor_char_boundary(MAX_SERVER_INSTRUCTIONS);
         let part = format!("## {server}\n\n{}\n\n", &text[..end]);
-        if OF_ALL < all.len() + part.len() {
+        if MAX_INSTRUCTIONS < all.len() + part.len() {
             break;
         }
         all.push_str(&part);

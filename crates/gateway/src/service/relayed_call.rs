@@ -14,7 +14,7 @@ use toolway_host::{
 };
 use toolway_wire::{
     down::Caller,
-    exchange::{ExchangeInterceptor, Exchange, ExchangeEvent, Outcome},
+    exchange::{Exchange, ExchangeEvent, ExchangeInterceptor, Outcome},
     json::Raw,
     message::RpcError,
     task::Task,
@@ -48,9 +48,9 @@ impl RelayedCall {
 
 impl ExchangeInterceptor for RelayedCall {
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<ExchangeEvent>> {
-        self.relay.poll_next(context).map(|event| {
-            Some(event?.map_outcome(|outcome| self.with_public_uris(wire_outcome(outcome, self.kind))))
-        })
+        self.relay
+            .poll_next(context)
+            .map(|event| Some(event?.map_outcome(|outcome| self.with_public_uris(wire_outcome(outcome, self.kind)))))
     }
 
     fn cancel(&mut self, reason: &str) {
@@ -112,7 +112,7 @@ fn wire_outcome(outcome: CallOutcome, kind: CallKind) -> Outcome {
         CallOutcome::Failed(error) => failed(&error.to_string(), kind),
         CallOutcome::TimedOut { kind: timeout, limit } => {
             failed(&format!("no answer within {limit:?} ({timeout})"), kind)
-        },
+        }
     }
 }
 

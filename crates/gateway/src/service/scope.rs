@@ -1,4 +1,4 @@
-//! How much of a host a service offers, and what things are called there.
+//! Which servers a service offers, and how names are resolved in it.
 
 use toolway_config::ServerName;
 use toolway_host::{
@@ -11,17 +11,17 @@ use toolway_wire::message::RpcError;
 use super::{invalid, unknown_method};
 use crate::access::Client;
 
-/// How much is offered.
+/// Which servers a service offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// Everything, under public names.
+    /// All servers, under public names.
     All,
     /// One server, under its own names.
     One(ServerName),
 }
 
 impl Scope {
-    /// The tool of this name.
+    /// Target of a tool name.
     pub(super) fn tool(&self, name: &str) -> Result<Target, RpcError> {
         match self {
             Self::All => name.parse().map(Target::Tool).map_err(|_| unknown("tool", name)),
@@ -29,7 +29,7 @@ impl Scope {
         }
     }
 
-    /// The prompt of this name.
+    /// Target of a prompt name.
     pub(super) fn prompt(&self, name: &str) -> Result<Target, RpcError> {
         match self {
             Self::All => name.parse().map(Target::Prompt).map_err(|_| unknown("prompt", name)),
@@ -37,7 +37,7 @@ impl Scope {
         }
     }
 
-    /// The resource at this URI.
+    /// Target of a resource URI.
     pub(super) fn resource(&self, uri: String) -> Target {
         match self {
             Self::All => Target::Resource(uri),
@@ -45,7 +45,7 @@ impl Scope {
         }
     }
 
-    /// A method that we know nothing of: one server may.
+    /// Target of an unknown method: forwarded to a single server, refused otherwise.
     pub(super) fn method(&self, method: &str) -> Result<Target, RpcError> {
         match self {
             Self::All => Err(unknown_method(method)),
@@ -53,8 +53,8 @@ impl Scope {
         }
     }
 
-    /// Whose prompt or template a completion is about, and what it is called there, of what a client sees.
-    pub(super) fn referred(
+    /// Server and raw name of the prompt or template of a completion request, among those the client may see.
+    pub(super) fn completion_origin(
         &self,
         catalog: &Catalog,
         client: &Client,
@@ -74,10 +74,10 @@ impl Scope {
         };
         found
             .filter(|origin| client.sees(&origin.server))
-            .ok_or_else(|| invalid(&format!("there is nothing called `{named}` to complete")))
+            .ok_or_else(|| invalid(&format!("unknown prompt or resource `{named}`")))
     }
 
-    /// Whether anything of this server is.
+    /// Whether the service offers this server.
     pub(super) fn covers(&self, server: &ServerName) -> bool {
         match self {
             Self::All => true,
@@ -85,19 +85,19 @@ impl Scope {
         }
     }
 
-    /// Whether this kind of thing is offered at all.
+    /// Whether the service offers items of this kind.
     pub(super) fn offers(&self, host: &Host, kind: ItemKind) -> bool {
         match self {
-            // Whoever joins later may.
+            // A server added later may offer it.
             Self::All => true,
             Self::One(server) => {
                 let catalog = host.catalog();
-                let word = match kind {
+                let capability = match kind {
                     ItemKind::Tool => "tools",
                     ItemKind::Prompt => "prompts",
                     ItemKind::Resource | ItemKind::Template => "resources",
                 };
-                catalog.listing_of(server).is_none_or(|listing| listing.capabilities.has(word))
+                catalog.listing_of(server).is_none_or(|listing| listing.capabilities.has(capability))
             }
         }
     }
@@ -109,5 +109,5 @@ fn origin(server: &ServerName, name: &str) -> Origin {
 
 fn unknown(kind: &str, name: &str) -> RpcError {
     let name: String = name.chars().take(200).collect();
-    invalid(&format!("there is no {kind} `{name}`"))
+    invalid(&format!("unknown {kind} `{name}`"))
 }

@@ -1,4 +1,4 @@
-//! What changes, told to whoever wants to hear it: lists by the catalog, resources by their servers.
+//! Change notifications for one listener: lists from the catalog, resources from their servers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,88 +10,100 @@ use tokio::sync::{
 use toolway_config::ServerName;
 use toolway_host::{
     Host,
-    call::{OnBehalf, Subscription, beside::Update},
+    call::{CallerContext, ResourceUpdate, Subscription},
     catalog::{Catalog, Diff, ItemKind},
-    connection::{OwnChange, OwnLog},
+    connection::{CallerListChange, CallerLog},
 };
 use toolway_wire::{
-    down::{Caller, Heard},
+    down::{Caller, ServiceSubscription},
     json::Raw,
     message::splice::{self, Edit},
-    notice::{List, Notice, Wanted},
+    notice::{List, Notice, SubscriptionFilter},
 };
 
 use super::{Scope, tasks};
 use crate::access::Client;
 
-/// Notices that wait for one listener; over the bound the listener is told that it missed some.
-const UNHEARD: usize = 64;
-/// How long a server may take to say whether it tells of a resource.
-const TO_HONOUR: Duration = Duration::from_millis(500);
-/// How long all of them may take together, where there are many and few may be asked at once.
-const TO_HONOUR_ALL: Duration = Duration::from_secs(4);
-/// Resources of one subscription.
-const MOST_URIS: usize = 1_000;
+/// Maximum number of queued notices per listener; beyond it the listener is told that it missed some.
+const MAX_QUEUED_NOTICES: usize = 64;
+/// Timeout for one resource subscription at a server.
+const SUBSCRIBE_TIMEOUT: Duration = Duration::from_millis(500);
+/// Timeout for all resource subscriptions of one request.
+const SUBSCRIBE_ALL_TIMEOUT: Duration = Duration::from_secs(4);
+/// Maximum number of resources per request.
+const MAX_URIS: usize = 1_000;
 
-/// Listens to nothing.
-pub(super) fn nothing() -> Heard {
+/// A subscription without notices.
+pub(super) fn none() -> ServiceSubscription {
     let (_, notices) = mpsc::channel(1);
-    Heard { honoured: Wanted::default(), notices }
+    ServiceSubscription { accepted: SubscriptionFilter::default(), notices }
 }
 
-/// Begins to listen. What no server tells of is not honoured.
-pub(super) async fn listen(host: &Host, scope: &Scope, client: Arc<Client>, caller: &Caller, wanted: Wanted) -> Heard {
-    let (sender, notices) = mpsc::channel(UNHEARD);
-    // From here on nothing is lost: what changes while servers are asked is seen by comparison.
+/// Starts to listen. Resources that no server accepts a subscription for are not in `accepted`.
+pub(super) async fn listen(
+    host: &Host,
+    scope: &Scope,
+    client: Arc<Client>,
+    caller: &Caller,
+    wanted: SubscriptionFilter,
+) -> ServiceSubscription {
+    let (sender, notices) = mpsc::channel(MAX_QUEUED_NOTICES);
+    // Taken first: changes during the subscriptions are found by comparing catalogs.
     let mut catalogs = host.watch_catalog();
     catalogs.borrow_and_update();
-    let (own, on_behalf) = ((host.own_changes(), host.own_logs()), tasks::on_behalf((&client, caller)));
-    let known = host.catalog_of(&on_behalf);
-    let subscriptions = subscribed(host, scope, &on_behalf, &wanted.uris).await;
+    let (own, caller_context) =
+        ((host.caller_list_changes(), host.caller_logs()), tasks::caller_context((&client, caller)));
+    let known = host.catalog_of(&caller_context);
+    let subscriptions = subscribe(host, scope, &caller_context, &wanted.uris).await;
     let uris = subscriptions.iter().map(|(uri, _)| uri.clone()).collect();
-    let honoured = Wanted { uris, ..wanted.clone() };
-    let lists = Lists { host: host.clone(), on_behalf, scope: scope.clone(), client, wanted };
+    let accepted = SubscriptionFilter { uris, ..wanted.clone() };
+    let lists = ListWatcher { host: host.clone(), caller_context, scope: scope.clone(), client, wanted };
     let tasks = tokio::runtime::Handle::current();
     if lists.wanted.tools || lists.wanted.prompts || lists.wanted.resources {
-        tasks.spawn(lists.tell((catalogs, known), own, sender.clone()));
+        tasks.spawn(lists.run((catalogs, known), own, sender.clone()));
     }
     for (uri, subscription) in subscriptions {
-        tasks.spawn(tell_of(uri, subscription, sender.clone()));
+        tasks.spawn(forward_updates(uri, subscription, sender.clone()));
     }
-    Heard { honoured, notices }
+    ServiceSubscription { accepted, notices }
 }
 
-/// Subscribes to what may be subscribed to, in the order in which it was asked for.
-async fn subscribed(host: &Host, scope: &Scope, on_behalf: &OnBehalf, uris: &[String]) -> Vec<(String, Subscription)> {
+/// Subscribes to the resources; returns the successful subscriptions in the requested order.
+async fn subscribe(
+    host: &Host,
+    scope: &Scope,
+    caller_context: &CallerContext,
+    uris: &[String],
+) -> Vec<(String, Subscription)> {
     let asked = async |(place, uri): (usize, &String)| {
-        let target = host.located(on_behalf, scope.resource(uri.clone()));
-        let subscribing = host.subscribe(on_behalf.clone(), target);
-        let subscription = tokio::time::timeout(TO_HONOUR, subscribing).await.ok()?.ok()?;
+        let target = host.locate_for(caller_context, scope.resource(uri.clone()));
+        let subscribing = host.subscribe(caller_context.clone(), target);
+        let subscription = tokio::time::timeout(SUBSCRIBE_TIMEOUT, subscribing).await.ok()?.ok()?;
         Some((place, (uri.clone(), subscription)))
     };
-    // Together they would take all the calls that the client may have under way.
+    // All at once would use up the calls in flight that the client may have.
     let at_once = (host.calls_per_client() / 2).max(1);
-    let each = futures_util::stream::iter(uris.iter().take(MOST_URIS).enumerate().map(asked));
-    let each = each.buffer_unordered(at_once).take_until(tokio::time::sleep(TO_HONOUR_ALL));
+    let each = futures_util::stream::iter(uris.iter().take(MAX_URIS).enumerate().map(asked));
+    let each = each.buffer_unordered(at_once).take_until(tokio::time::sleep(SUBSCRIBE_ALL_TIMEOUT));
     let mut subscribed: Vec<_> = each.filter_map(std::future::ready).collect().await;
     subscribed.sort_unstable_by_key(|(place, _)| *place);
     subscribed.into_iter().map(|(_, subscribed)| subscribed).collect()
 }
 
-struct Lists {
+struct ListWatcher {
     host: Host,
-    on_behalf: OnBehalf,
+    caller_context: CallerContext,
     scope: Scope,
     client: Arc<Client>,
-    wanted: Wanted,
+    wanted: SubscriptionFilter,
 }
 
-impl Lists {
-    /// Tells of each change of a list; ends with its listener.
-    async fn tell(
+impl ListWatcher {
+    /// Sends a notice for each changed list; ends with its listener.
+    async fn run(
         self,
         (mut catalogs, mut known): (watch::Receiver<Arc<Catalog>>, Arc<Catalog>),
-        (mut own, mut logs): (broadcast::Receiver<OwnChange>, broadcast::Receiver<OwnLog>),
+        (mut own, mut logs): (broadcast::Receiver<CallerListChange>, broadcast::Receiver<CallerLog>),
         sender: mpsc::Sender<Notice>,
     ) {
         loop {
@@ -99,9 +111,9 @@ impl Lists {
                 () = sender.closed() => return,
                 changed = catalogs.changed() => if changed.is_err() { return },
                 log = logs.recv() => {
-                    // Of too many at once some are lost; a log is no promise.
+                    // Logs are best effort: some are lost when there are too many.
                     if let Ok(log) = log
-                        && self.is_theirs(&log)
+                        && self.is_for_caller(&log)
                     {
                         drop(sender.try_send(Notice::Log(log.params)));
                     }
@@ -109,13 +121,13 @@ impl Lists {
                 }
                 change = own.recv() => match change {
                     Ok(change) if !self.may_concern(&change) => continue,
-                    // Of too many at once those that were missed may have been theirs.
+                    // The missed changes may concern this listener.
                     Ok(_) | Err(RecvError::Lagged(_)) => {}
                     Err(RecvError::Closed) => return,
                 },
             }
             catalogs.borrow_and_update();
-            let current = self.host.catalog_of(&self.on_behalf);
+            let current = self.host.catalog_of(&self.caller_context);
             if Arc::ptr_eq(&current, &known) {
                 continue;
             }
@@ -129,20 +141,20 @@ impl Lists {
         }
     }
 
-    /// A change on a connection of the listener's own, or for all whose side can be asked the same.
-    fn may_concern(&self, change: &OwnChange) -> bool {
-        let theirs = change.caller.as_ref().is_none_or(|caller| *caller == self.on_behalf.caller);
+    /// Whether a change on a caller connection may concern this listener; a change without caller concerns all.
+    fn may_concern(&self, change: &CallerListChange) -> bool {
+        let theirs = change.caller.as_ref().is_none_or(|caller| *caller == self.caller_context.caller);
         theirs && self.covers(&change.server)
     }
 
-    /// What was logged on a connection of the listener's own.
-    fn is_theirs(&self, log: &OwnLog) -> bool {
-        let session = log.session.is_none() || log.session == self.on_behalf.session;
-        log.caller == self.on_behalf.caller && session && self.covers(&log.server)
+    /// Whether the log came from a connection of this caller and session.
+    fn is_for_caller(&self, log: &CallerLog) -> bool {
+        let session = log.session.is_none() || log.session == self.caller_context.session;
+        log.caller == self.caller_context.caller && session && self.covers(&log.server)
     }
 
     fn concerns(&self, diff: &Diff, list: List) -> bool {
-        self.wants(list) && diff.changes.iter().any(|change| is_of(change.kind, list) && self.covers(&change.server))
+        self.wants(list) && diff.changes.iter().any(|change| is_in(change.kind, list) && self.covers(&change.server))
     }
 
     fn wants(&self, list: List) -> bool {
@@ -158,7 +170,7 @@ impl Lists {
     }
 }
 
-fn is_of(kind: ItemKind, list: List) -> bool {
+fn is_in(kind: ItemKind, list: List) -> bool {
     match kind {
         ItemKind::Tool => list == List::Tools,
         ItemKind::Prompt => list == List::Prompts,
@@ -166,8 +178,8 @@ fn is_of(kind: ItemKind, list: List) -> bool {
     }
 }
 
-/// Tells of updates of one resource, under the URI it was asked for; ends with its listener.
-async fn tell_of(public: String, mut subscription: Subscription, sender: mpsc::Sender<Notice>) {
+/// Forwards updates of one resource under its public URI; ends with its listener.
+async fn forward_updates(public: String, mut subscription: Subscription, sender: mpsc::Sender<Notice>) {
     loop {
         let update = tokio::select! {
             () = sender.closed() => return,
@@ -175,13 +187,13 @@ async fn tell_of(public: String, mut subscription: Subscription, sender: mpsc::S
         };
         let Some(update) = update else { return };
         let notice = match update {
-            Update::Changed { uri, params } => {
-                let uri = named_here(&uri, subscription.uri(), &public);
+            ResourceUpdate::Changed { uri, params } => {
+                let uri = public_uri(&uri, subscription.uri(), &public);
                 let params = splice::edited(&params, &[Edit::Set("uri", Raw::of(&uri))]);
                 Notice::Updated { uri, params }
             }
-            // It may have changed while nobody listened.
-            Update::Resumed => updated(&public),
+            // The resource may have changed while the subscription was interrupted.
+            ResourceUpdate::Resumed => updated(&public),
         };
         if sender.send(notice).await.is_err() {
             return;
@@ -189,8 +201,8 @@ async fn tell_of(public: String, mut subscription: Subscription, sender: mpsc::S
     }
 }
 
-/// A server may name a part of what was asked for; then the part is named as the whole was.
-fn named_here(named: &str, asked: &str, public: &str) -> String {
+/// Public form of a URI in an update. A server may name a sub-resource of `asked`; it gets the same prefix.
+fn public_uri(named: &str, asked: &str, public: &str) -> String {
     match (named.strip_prefix(asked), public.strip_suffix(asked)) {
         (Some(part), _) => format!("{public}{part}"),
         (None, Some(front)) => format!("{front}{named}"),
@@ -204,13 +216,13 @@ fn updated(uri: &str) -> Notice {
 
 #[cfg(test)]
 mod tests {
-    use super::named_here;
+    use super::public_uri;
 
     #[test]
-    fn a_part_is_named_as_the_whole_was() {
-        assert_eq!(named_here("r://a", "r://a", "toolway+x:r://a"), "toolway+x:r://a");
-        assert_eq!(named_here("r://a/part", "r://a", "toolway+x:r://a"), "toolway+x:r://a/part");
-        assert_eq!(named_here("r://b", "r://a", "toolway+x:r://a"), "toolway+x:r://b");
-        assert_eq!(named_here("r://a/part", "r://a", "r://a"), "r://a/part");
+    fn sub_resource_gets_the_public_prefix() {
+        assert_eq!(public_uri("r://a", "r://a", "toolway+x:r://a"), "toolway+x:r://a");
+        assert_eq!(public_uri("r://a/part", "r://a", "toolway+x:r://a"), "toolway+x:r://a/part");
+        assert_eq!(public_uri("r://b", "r://a", "toolway+x:r://a"), "toolway+x:r://b");
+        assert_eq!(public_uri("r://a/part", "r://a", "r://a"), "r://a/part");
     }
 }

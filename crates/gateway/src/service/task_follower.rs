@@ -1,7 +1,7 @@
-//! A call whose server hands it over to a task, seen through to the end for a caller that wants none.
+//! Follows a call whose server turns it into a task, for a caller that did not ask for a task.
 //!
-//! Whoever leaves such a call does not know of the task, so that it is stopped for them. Whoever follows a task of its own
-//! may leave and come back.
+//! A caller that abandons such a call does not know the task, so the task is cancelled. A caller that follows a task of its
+//! own may come back later, so that task continues.
 
 use std::{
     fmt,
@@ -13,75 +13,74 @@ use futures_util::future::BoxFuture;
 use toolway_config::ServerName;
 use toolway_host::{
     Host,
-    call::{CallOutcome, OnBehalf, beside::TasksOf},
+    call::{CallOutcome, CallerContext, CallerTasks},
 };
 use toolway_wire::{
     error::WireError,
-    exchange::{Between, Exchange, Happening, Outcome},
+    exchange::{Exchange, ExchangeEvent, ExchangeInterceptor, Outcome},
 };
 
 use super::tasks;
 
-/// A call, and the task that may take its place.
-pub(super) struct Driven {
+/// A call, and the task that may replace it.
+pub(super) struct TaskFollower {
     host: Host,
-    on_behalf: OnBehalf,
+    caller_context: CallerContext,
     server: ServerName,
     stage: Stage,
-    leaving: Leaving,
+    on_drop: OnDrop,
 }
 
-/// What becomes of the task when nobody waits for its end any more.
+/// What happens to the task when the exchange is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Leaving {
-    StopsIt,
-    LetsItGoOn,
+enum OnDrop {
+    CancelTask,
+    KeepTask,
 }
 
 enum Stage {
     /// The call itself.
     Call(Exchange),
-    /// Its server is being asked for the task.
-    Asking(BoxFuture<'static, Result<TasksOf, CallOutcome>>, String),
-    /// The task; what reaches it is held as long.
-    Task(Exchange, TasksOf, String),
+    /// Getting access to the task at its server.
+    Resolving(BoxFuture<'static, Result<CallerTasks, CallOutcome>>, String),
+    /// The task; keeps its access to the server alive.
+    Task(Exchange, CallerTasks, String),
     Ended,
 }
 
-/// How long a server may take to stop a task that nobody waits for.
-const TO_STOP: Duration = Duration::from_secs(30);
+/// Timeout for cancelling an abandoned task.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A call whose task, if there will be one, is nobody's business but ours.
-pub(super) fn driven(host: &Host, on_behalf: OnBehalf, server: ServerName, call: Exchange) -> Exchange {
+/// Follows a call; a task that its server creates is hidden from the caller.
+pub(super) fn follow_call(host: &Host, caller_context: CallerContext, server: ServerName, call: Exchange) -> Exchange {
     let (host, stage) = (host.clone(), Stage::Call(call));
-    Exchange::through(Driven { host, on_behalf, server, stage, leaving: Leaving::StopsIt })
+    Exchange::through(TaskFollower { host, caller_context, server, stage, on_drop: OnDrop::CancelTask })
 }
 
-/// A task of a server's, followed to its end.
-pub(super) fn seen_through(host: &Host, on_behalf: OnBehalf, server: ServerName, id: String) -> Exchange {
+/// Follows an existing task of a server to its end.
+pub(super) fn follow_task(host: &Host, caller_context: CallerContext, server: ServerName, id: String) -> Exchange {
     let (host, stage) = (host.clone(), Stage::Ended);
-    let mut driven = Driven { host, on_behalf, server, stage, leaving: Leaving::LetsItGoOn };
-    driven.follow(id);
-    Exchange::through(driven)
+    let mut follower = TaskFollower { host, caller_context, server, stage, on_drop: OnDrop::KeepTask };
+    follower.follow(id);
+    Exchange::through(follower)
 }
 
-impl Driven {
+impl TaskFollower {
     fn follow(&mut self, id: String) {
-        let (host, on_behalf, server, task) =
-            (self.host.clone(), self.on_behalf.clone(), self.server.clone(), id.clone());
-        let asking = async move { host.tasks(on_behalf, &server, Some(&task)).await };
-        self.stage = Stage::Asking(Box::pin(asking), id);
+        let (host, caller_context, server, task) =
+            (self.host.clone(), self.caller_context.clone(), self.server.clone(), id.clone());
+        let resolving = async move { host.tasks(caller_context, &server, Some(&task)).await };
+        self.stage = Stage::Resolving(Box::pin(resolving), id);
     }
 
-    /// Nobody waits any more. What is known of a task is told its server, by the way it is reached already where there is
-    /// one.
-    fn leave(&mut self) {
-        if self.leaving == Leaving::LetsItGoOn {
+    /// Cancels the task in the background if the exchange is abandoned, over the connection in use if there is one.
+    fn abandon(&mut self) {
+        if self.on_drop == OnDrop::KeepTask {
             return;
         }
         let stopping: BoxFuture<'static, ()> = match std::mem::replace(&mut self.stage, Stage::Ended) {
-            Stage::Asking(asking, id) => Box::pin(async move {
-                if let Ok(of_server) = asking.await {
+            Stage::Resolving(resolving, id) => Box::pin(async move {
+                if let Ok(of_server) = resolving.await {
                     drop(of_server.tasks().cancel(&id).await);
                 }
             }),
@@ -91,38 +90,38 @@ impl Driven {
                 return;
             }
         };
-        // A server that does not answer has been told all the same.
+        // The response does not matter: the server has the cancellation.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move { drop(tokio::time::timeout(TO_STOP, stopping).await) });
+            runtime.spawn(async move { drop(tokio::time::timeout(CANCEL_TIMEOUT, stopping).await) });
         }
     }
 
-    fn end(&mut self, outcome: Outcome) -> Poll<Option<Happening>> {
+    fn end(&mut self, outcome: Outcome) -> Poll<Option<ExchangeEvent>> {
         self.stage = Stage::Ended;
-        Poll::Ready(Some(Happening::Ended(outcome)))
+        Poll::Ready(Some(ExchangeEvent::Ended(outcome)))
     }
 }
 
-impl Between for Driven {
-    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Happening>> {
+impl ExchangeInterceptor for TaskFollower {
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<ExchangeEvent>> {
         loop {
             match &mut self.stage {
                 Stage::Ended => return Poll::Ready(None),
                 Stage::Call(exchange) => match exchange.poll_next(context) {
-                    Poll::Ready(Some(Happening::Ended(Outcome::HandedOff(task)))) => self.follow(task.id.clone()),
+                    Poll::Ready(Some(ExchangeEvent::Ended(Outcome::HandedOff(task)))) => self.follow(task.id.clone()),
                     other => return other,
                 },
                 Stage::Task(exchange, ..) => {
                     let happening = exchange.poll_next(context);
-                    if matches!(happening, Poll::Ready(Some(Happening::Ended(_)) | None)) {
+                    if matches!(happening, Poll::Ready(Some(ExchangeEvent::Ended(_)) | None)) {
                         self.stage = Stage::Ended;
                     }
                     return happening;
                 }
-                Stage::Asking(asking, id) => match asking.as_mut().poll(context) {
+                Stage::Resolving(resolving, id) => match resolving.as_mut().poll(context) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(Ok(of_server)) => {
-                        let exchange = of_server.tasks().see_through(id, tasks::patience());
+                        let exchange = of_server.tasks().follow(id, tasks::no_timeouts());
                         let id = std::mem::take(id);
                         self.stage = Stage::Task(exchange, of_server, id);
                     }
@@ -138,8 +137,8 @@ impl Between for Driven {
     fn cancel(&mut self, reason: &str) {
         match &mut self.stage {
             Stage::Call(exchange) => exchange.cancel(reason),
-            Stage::Asking(..) | Stage::Task(..) => {
-                self.leave();
+            Stage::Resolving(..) | Stage::Task(..) => {
+                self.abandon();
                 self.stage = Stage::Call(Exchange::ended(Outcome::Cancelled));
             }
             Stage::Ended => {}
@@ -149,19 +148,19 @@ impl Between for Driven {
     fn missed(&self) -> u64 {
         match &self.stage {
             Stage::Call(exchange) | Stage::Task(exchange, ..) => exchange.missed(),
-            Stage::Asking(..) | Stage::Ended => 0,
+            Stage::Resolving(..) | Stage::Ended => 0,
         }
     }
 }
 
-impl Drop for Driven {
+impl Drop for TaskFollower {
     fn drop(&mut self) {
-        self.leave();
+        self.abandon();
     }
 }
 
-impl fmt::Debug for Driven {
+impl fmt::Debug for TaskFollower {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Driven").field("server", &self.server).finish_non_exhaustive()
+        f.debug_struct("TaskFollower").field("server", &self.server).finish_non_exhaustive()
     }
 }

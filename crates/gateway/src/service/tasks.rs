@@ -1,8 +1,9 @@
-//! Tasks of servers and of our own, as callers of either era reach them.
+//! Tasks of servers and hosted tasks, for callers of either era.
 //!
-//! A task that a server keeps is known to its caller by a sealed name that says whose it is and where, so that it outlives
-//! a restart and is nobody else's. A caller that wants a task of a server that makes none when asked is given one of ours,
-//! which ends with us; one that wants none is waited for ([`Driven`](super::driven::Driven)).
+//! A caller knows a task of a server by a sealed id that contains caller and server, so that it survives a restart and is
+//! valid for this caller only. A caller that wants a task from a server that creates none on request gets a hosted task,
+//! which ends with the gateway. For a caller that wants no task, the gateway waits for it
+//! ([`TaskFollower`](super::task_follower::TaskFollower)).
 
 use std::{fmt, sync::Arc};
 
@@ -11,23 +12,23 @@ use serde::{Deserialize, Serialize};
 use toolway_config::ServerName;
 use toolway_host::{
     Host,
-    call::{CallOutcome, Caller as HostCaller, OnBehalf, beside::TasksOf},
+    call::{CallOutcome, Caller as HostCaller, CallerContext, CallerTasks},
     catalog::Catalog,
 };
 use toolway_wire::{
     down::{Caller, HostedTasks, Tasks},
     error::WireError,
-    exchange::{Exchange, Handover, Request, Terms},
+    exchange::{Exchange, ExchangeTimeouts, Handover, Request},
     json::Raw,
     message::{RpcError, capability},
     seal::{Purpose, Sealer},
-    task::{Depth, Support, Task, TaskPage, Unanswered},
+    task::{Task, TaskDetail, TaskError, TaskPage, TaskSupport},
 };
 
-use super::{Scope, Who, driven};
+use super::{Requester, Scope, task_follower};
 use crate::access::Access;
 
-/// The tasks of a service's callers.
+/// The tasks of the callers of one service.
 pub(super) struct GatewayTasks {
     pub(super) host: Host,
     pub(super) access: Arc<Access>,
@@ -36,32 +37,32 @@ pub(super) struct GatewayTasks {
     pub(super) hosted: HostedTasks,
 }
 
-/// What a name of ours says.
+/// Content of an opened task id.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Name {
-    /// The server that keeps it; none: we do.
+struct TaskRef {
+    /// Server that keeps the task; `None`: it is hosted by the gateway.
     server: Option<ServerName>,
-    /// Its keeper's name for it.
+    /// Task id at the server, or of the hosted task.
     id: String,
 }
 
-/// What a name of ours says, as it is sealed.
+/// Content of a task id as it is sealed.
 #[derive(Serialize, Deserialize)]
-struct SealedName {
-    /// Whose task it is.
+struct SealedTaskRef {
+    /// Identity of the caller.
     caller: String,
     server: Option<String>,
     task: String,
 }
 
-/// How a call is made, as far as tasks go.
+/// How a tool call and tasks are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Course {
-    /// A task of the server's is the caller's.
-    Handed,
-    /// A task of the server's is seen through; the caller gets its end.
-    Driven,
-    /// The caller gets a task of ours at once, and the call goes on in it.
+pub(super) enum TaskMode {
+    /// The caller gets the task of the server, if the server creates one.
+    ServerTask,
+    /// The gateway waits for the task of the server, and the caller gets the result.
+    Awaited,
+    /// The caller gets a hosted task at once, and the call continues in it.
     Hosted,
 }
 
@@ -70,119 +71,135 @@ impl GatewayTasks {
         Self { host, access, scope, sealer, hosted }
     }
 
-    /// Whether callers are told of tasks at all.
+    /// Whether the service declares tasks.
     pub(super) fn are_offered(&self) -> bool {
         match &self.scope {
             Scope::All => true,
-            Scope::One(server) => keeps(&self.host.catalog(), server) != Keeps::Nothing,
+            Scope::One(server) => server_tasks(&self.host.catalog(), server) != ServerTasks::Unsupported,
         }
     }
 
-    /// What becomes of a call of this tool, and what its server is told.
-    pub(super) fn course(&self, catalog: &Catalog, server: &ServerName, tool: &str, request: &mut Request) -> Course {
-        let keeps = keeps(catalog, server);
-        let support = match keeps {
-            Keeps::InASession => {
-                catalog.tool_at(server, tool).map_or(Support::Forbidden, |tool| Support::of(&tool.item.raw))
+    /// Chooses the mode for a call of this tool, and sets the task request for its server.
+    pub(super) fn task_mode(
+        &self,
+        catalog: &Catalog,
+        server: &ServerName,
+        tool: &str,
+        request: &mut Request,
+    ) -> TaskMode {
+        let kind = server_tasks(catalog, server);
+        let support = match kind {
+            ServerTasks::OnRequest => {
+                catalog.tool_at(server, tool).map_or(TaskSupport::Forbidden, |tool| TaskSupport::of(&tool.item.raw))
             }
-            // Nobody asks what it says.
-            Keeps::Nothing | Keeps::OnTheirOwn => Support::Forbidden,
+            // Not used in these cases.
+            ServerTasks::Unsupported | ServerTasks::ByServer => TaskSupport::Forbidden,
         };
-        match (keeps, request.handover) {
-            (Keeps::InASession, Handover::Never) if self.scope == Scope::All && support == Support::Required => {
+        match (kind, request.handover) {
+            (ServerTasks::OnRequest, Handover::Never)
+                if self.scope == Scope::All && support == TaskSupport::Required =>
+            {
                 request.handover = Handover::Wanted(None);
-                Course::Driven
+                TaskMode::Awaited
             }
-            (Keeps::InASession, Handover::Wanted(_)) if support == Support::Forbidden && self.scope == Scope::All => {
+            (ServerTasks::OnRequest, Handover::Wanted(_))
+                if support == TaskSupport::Forbidden && self.scope == Scope::All =>
+            {
                 request.handover = Handover::Never;
-                Course::Hosted
+                TaskMode::Hosted
             }
-            (Keeps::InASession, given) => {
-                request.handover = support.wish(given);
-                Course::Handed
+            (ServerTasks::OnRequest, given) => {
+                request.handover = support.handover_for(given);
+                TaskMode::ServerTask
             }
-            (Keeps::OnTheirOwn, Handover::Wanted(_)) => {
+            (ServerTasks::ByServer, Handover::Wanted(_)) => {
                 request.handover = Handover::Allowed;
-                Course::Hosted
+                TaskMode::Hosted
             }
-            (Keeps::OnTheirOwn, Handover::Never) if self.scope == Scope::All => {
+            (ServerTasks::ByServer, Handover::Never) if self.scope == Scope::All => {
                 request.handover = Handover::Allowed;
-                Course::Driven
+                TaskMode::Awaited
             }
-            (Keeps::OnTheirOwn, _) => Course::Handed,
-            (Keeps::Nothing, Handover::Wanted(_)) => {
+            (ServerTasks::ByServer, _) => TaskMode::ServerTask,
+            (ServerTasks::Unsupported, Handover::Wanted(_)) => {
                 request.handover = Handover::Never;
-                Course::Hosted
+                TaskMode::Hosted
             }
-            (Keeps::Nothing, _) => {
+            (ServerTasks::Unsupported, _) => {
                 request.handover = Handover::Never;
-                Course::Handed
+                TaskMode::ServerTask
             }
         }
     }
 
-    /// Whether a tool runs in no other way than as a task, and its caller cannot have one. Only a caller that says so with
-    /// each request can be told what it lacks.
-    pub(super) fn lacks(&self, catalog: &Catalog, server: &ServerName, tool: &str, caller: &Caller) -> bool {
+    /// Whether the tool requires a task and the caller does not support tasks. True only for callers that declare their
+    /// capabilities with each request.
+    pub(super) fn caller_lacks_tasks(
+        &self,
+        catalog: &Catalog,
+        server: &ServerName,
+        tool: &str,
+        caller: &Caller,
+    ) -> bool {
         let required = || {
             let tool = catalog.tool_at(server, tool);
-            tool.is_some_and(|tool| Support::of(&tool.item.raw) == Support::Required)
+            tool.is_some_and(|tool| TaskSupport::of(&tool.item.raw) == TaskSupport::Required)
         };
-        caller.says_what_it_lacks() && !caller.capabilities.extension(capability::TASKS) && required()
+        caller.declares_capabilities_per_request() && !caller.capabilities.extension(capability::TASKS) && required()
     }
 
-    /// A task of a server's under the name its caller knows it by.
-    pub(super) fn named(&self, task: Task, server: &ServerName, principal: &str) -> Result<Task, RpcError> {
+    /// The task of a server with its sealed id.
+    pub(super) fn with_sealed_id(&self, task: Task, server: &ServerName, principal: &str) -> Result<Task, RpcError> {
         let name = self.seal(principal, Some(server), &task.id)?;
-        Ok(task.named(&name))
+        Ok(task.with_id(&name))
     }
 
-    /// Keeps a call as a task of ours.
+    /// Turns a call into a hosted task.
     pub(super) fn keep(&self, exchange: Exchange, request: &Request, caller: &Caller) -> Result<Task, RpcError> {
         let time = match request.handover {
             Handover::Wanted(time) => time,
             Handover::Never | Handover::Allowed => None,
         };
-        let task = self.hosted.keep(exchange, time, caller)?;
+        let task = self.hosted.start(exchange, time, caller)?;
         let name = self.seal(&caller.principal, None, &task.id)?;
-        Ok(task.named(&name))
+        Ok(task.with_id(&name))
     }
 
-    /// Whoever this is, as the host knows them; nobody once the key is gone.
-    fn on_behalf(&self, caller: &Caller) -> Result<OnBehalf, Unanswered> {
+    /// The caller as the host knows it; fails once the key is revoked.
+    fn caller_context(&self, caller: &Caller) -> Result<CallerContext, TaskError> {
         let client = self.access.client(&caller.principal);
-        let client = client.ok_or_else(|| Unanswered::Refused(super::no_longer_good()))?;
-        Ok(on_behalf((&client, caller)))
+        let client = client.ok_or_else(|| TaskError::Refused(super::key_revoked()))?;
+        Ok(caller_context((&client, caller)))
     }
 
-    /// Who a caller is, as what is sealed for it says; nobody once its key is gone.
+    /// Identity for sealed handles; `None` once the key is revoked.
     pub(super) fn identity(&self, principal: &str) -> Option<Arc<str>> {
         self.access.client(principal).map(|client| Arc::clone(&client.identity))
     }
 
     pub(super) fn seal(&self, principal: &str, server: Option<&ServerName>, id: &str) -> Result<String, RpcError> {
         let server = server.map(ToString::to_string);
-        let caller = self.identity(principal).ok_or_else(super::no_longer_good)?.to_string();
-        let name = SealedName { caller, server, task: id.to_owned() };
+        let caller = self.identity(principal).ok_or_else(super::key_revoked)?.to_string();
+        let name = SealedTaskRef { caller, server, task: id.to_owned() };
         let internal = |problem: &dyn fmt::Display| RpcError::new(RpcError::INTERNAL, &problem.to_string());
         let text = serde_json::to_vec(&name).map_err(|error| internal(&error))?;
         self.sealer.seal(Purpose::Task, &text).map_err(|error| internal(&error))
     }
 
-    /// What a name says to this caller: another's is as unknown as one that nobody made.
-    fn open(&self, id: &str, caller: &Caller) -> Result<Name, Unanswered> {
-        let content = self.sealer.open(Purpose::Task, id).ok_or_else(|| Unanswered::unknown(id))?;
-        let sealed: SealedName = serde_json::from_slice(&content).map_err(|_| Unanswered::unknown(id))?;
-        let server = sealed.server.map(|server| server.parse()).transpose().map_err(|_| Unanswered::unknown(id))?;
-        let ours = match (&self.scope, &server) {
+    /// Opens a task id of this caller. The id of another caller is as unknown as an invalid one.
+    fn open(&self, id: &str, caller: &Caller) -> Result<TaskRef, TaskError> {
+        let content = self.sealer.open(Purpose::Task, id).ok_or_else(|| TaskError::unknown(id))?;
+        let sealed: SealedTaskRef = serde_json::from_slice(&content).map_err(|_| TaskError::unknown(id))?;
+        let server = sealed.server.map(|server| server.parse()).transpose().map_err(|_| TaskError::unknown(id))?;
+        let in_scope = match (&self.scope, &server) {
             (Scope::One(one), Some(server)) => one == server,
             (Scope::One(_), None) | (Scope::All, _) => true,
         };
-        let theirs = self.identity(&caller.principal).is_some_and(|identity| *sealed.caller == *identity);
-        match (theirs && ours, &server) {
-            (false, _) => Err(Unanswered::unknown(id)),
-            (true, None) if !self.hosted.keeps(&sealed.task, caller) => Err(over()),
-            (true, _) => Ok(Name { server, id: sealed.task }),
+        let is_callers = self.identity(&caller.principal).is_some_and(|identity| *sealed.caller == *identity);
+        match (is_callers && in_scope, &server) {
+            (false, _) => Err(TaskError::unknown(id)),
+            (true, None) if !self.hosted.contains(&sealed.task, caller) => Err(hosted_task_gone()),
+            (true, _) => Ok(TaskRef { server, id: sealed.task }),
         }
     }
 
@@ -191,38 +208,38 @@ impl GatewayTasks {
         server: &ServerName,
         id: Option<&str>,
         caller: &Caller,
-    ) -> Result<TasksOf, Unanswered> {
-        let on_behalf = self.on_behalf(caller)?;
-        self.host.tasks(on_behalf, server, id).await.map_err(|outcome| unanswered(&outcome))
+    ) -> Result<CallerTasks, TaskError> {
+        let caller_context = self.caller_context(caller)?;
+        self.host.tasks(caller_context, server, id).await.map_err(|outcome| unanswered(&outcome))
     }
 }
 
 impl Tasks for GatewayTasks {
-    fn look<'a>(&'a self, id: &'a str, depth: Depth, caller: &'a Caller) -> BoxFuture<'a, Result<Task, Unanswered>> {
+    fn get<'a>(&'a self, id: &'a str, depth: TaskDetail, caller: &'a Caller) -> BoxFuture<'a, Result<Task, TaskError>> {
         Box::pin(async move {
             let name = self.open(id, caller)?;
             let task = match &name.server {
-                None => self.hosted.look(&name.id, depth, caller).await?,
+                None => self.hosted.get(&name.id, depth, caller).await?,
                 Some(server) => {
                     let of_server = self.of_server(server, Some(&name.id), caller).await?;
-                    of_server.tasks().look(&name.id, depth).await?
+                    of_server.tasks().get(&name.id, depth).await?
                 }
             };
-            Ok(task.named(id))
+            Ok(task.with_id(id))
         })
     }
 
-    fn see_through(&self, id: &str, caller: &Caller) -> Exchange {
-        match (self.open(id, caller), self.on_behalf(caller)) {
+    fn follow(&self, id: &str, caller: &Caller) -> Exchange {
+        match (self.open(id, caller), self.caller_context(caller)) {
             (Err(problem), _) | (_, Err(problem)) => Exchange::ended(problem.into()),
-            (Ok(Name { server: None, id, .. }), _) => self.hosted.see_through(&id, caller),
-            (Ok(Name { server: Some(server), id, .. }), Ok(on_behalf)) => {
-                driven::seen_through(&self.host, on_behalf, server, id)
+            (Ok(TaskRef { server: None, id, .. }), _) => self.hosted.follow(&id, caller),
+            (Ok(TaskRef { server: Some(server), id, .. }), Ok(caller_context)) => {
+                task_follower::follow_task(&self.host, caller_context, server, id)
             }
         }
     }
 
-    fn answer<'a>(&'a self, id: &'a str, answers: Raw, caller: &'a Caller) -> BoxFuture<'a, Result<(), Unanswered>> {
+    fn answer<'a>(&'a self, id: &'a str, answers: Raw, caller: &'a Caller) -> BoxFuture<'a, Result<(), TaskError>> {
         Box::pin(async move {
             let name = self.open(id, caller)?;
             match &name.server {
@@ -235,7 +252,7 @@ impl Tasks for GatewayTasks {
         })
     }
 
-    fn cancel<'a>(&'a self, id: &'a str, caller: &'a Caller) -> BoxFuture<'a, Result<Task, Unanswered>> {
+    fn cancel<'a>(&'a self, id: &'a str, caller: &'a Caller) -> BoxFuture<'a, Result<Task, TaskError>> {
         Box::pin(async move {
             let name = self.open(id, caller)?;
             let task = match &name.server {
@@ -245,37 +262,38 @@ impl Tasks for GatewayTasks {
                     of_server.tasks().cancel(&name.id).await?
                 }
             };
-            Ok(task.named(id))
+            Ok(task.with_id(id))
         })
     }
 
-    fn list<'a>(&'a self, from: Option<Raw>, caller: &'a Caller) -> BoxFuture<'a, Result<TaskPage, Unanswered>> {
+    fn list<'a>(&'a self, from: Option<Raw>, caller: &'a Caller) -> BoxFuture<'a, Result<TaskPage, TaskError>> {
         Box::pin(self.page(from, caller))
     }
 }
 
-/// How a server keeps tasks.
+/// How a server creates tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Keeps {
-    Nothing,
-    /// Where it is asked to, in the session that asked.
-    InASession,
-    /// Where it likes to, for whoever knows the name.
-    OnTheirOwn,
+pub(super) enum ServerTasks {
+    /// It does not create tasks.
+    Unsupported,
+    /// On request, bound to the session of the request.
+    OnRequest,
+    /// When the server decides to; any caller that has the id can use the task.
+    ByServer,
 }
 
-pub(super) fn keeps(catalog: &Catalog, server: &ServerName) -> Keeps {
+pub(super) fn server_tasks(catalog: &Catalog, server: &ServerName) -> ServerTasks {
     let declared = catalog.listing_of(server).map(|listing| &listing.capabilities);
     match declared {
-        Some(declared) if declared.extension(capability::TASKS) => Keeps::OnTheirOwn,
-        Some(declared) if declared.makes_tasks_of_calls() => Keeps::InASession,
-        Some(_) | None => Keeps::Nothing,
+        Some(declared) if declared.extension(capability::TASKS) => ServerTasks::ByServer,
+        Some(declared) if declared.makes_tasks_of_calls() => ServerTasks::OnRequest,
+        Some(_) | None => ServerTasks::Unsupported,
     }
 }
 
-/// Whoever this is, as the host knows them.
-pub(super) fn on_behalf((client, caller): Who<'_>) -> OnBehalf {
-    OnBehalf {
+/// The caller as the host knows it.
+pub(super) fn caller_context((client, caller): Requester<'_>) -> CallerContext {
+    CallerContext {
         caller: HostCaller::Client(Arc::clone(&caller.principal)),
         capabilities: Some(caller.capabilities.clone()),
         session: caller.session.clone(),
@@ -283,24 +301,24 @@ pub(super) fn on_behalf((client, caller): Who<'_>) -> OnBehalf {
     }
 }
 
-fn unanswered(outcome: &CallOutcome) -> Unanswered {
+fn unanswered(outcome: &CallOutcome) -> TaskError {
     let message = outcome.message().unwrap_or_default();
-    Unanswered::Failed(WireError::Refused(message))
+    TaskError::Failed(WireError::Refused(message))
 }
 
-/// A task of ours that was there once.
-fn over() -> Unanswered {
+/// Error for a hosted task that no longer exists.
+fn hosted_task_gone() -> TaskError {
     let why =
-        "this task was kept by the gateway and is over: its time was up, or it ended with the gateway; call again";
-    Unanswered::Refused(RpcError::new(RpcError::INVALID_PARAMS, why))
+        "this task was hosted by the gateway and no longer exists: it expired, or the gateway restarted; call again";
+    TaskError::Refused(RpcError::new(RpcError::INVALID_PARAMS, why))
 }
 
-/// The clocks of whoever follows a task: it may take as long as it takes.
-pub(super) fn patience() -> Terms {
-    Terms::unbounded()
+/// Terms for following a task: without timeouts.
+pub(super) fn no_timeouts() -> ExchangeTimeouts {
+    ExchangeTimeouts::unbounded()
 }
 
-/// With a service its callers cannot reach what it kept.
+/// Without the service its hosted tasks cannot be reached, so they are removed.
 impl Drop for GatewayTasks {
     fn drop(&mut self) {
         self.hosted.clear();

@@ -1,72 +1,72 @@
-//! URIs of one server in what it says, put back to what they are called here.
+//! Converts URIs in messages of a server to public URIs.
 //!
-//! A URI keeps its own form unless several servers own it; so for almost every server there is nothing to do, and
-//! nothing is looked at.
+//! A public URI differs from the raw one only if several servers own it, so for most servers nothing is changed or even
+//! scanned.
 
 use std::sync::Arc;
 
 use toolway_config::ServerName;
 use toolway_host::{
     Host,
-    call::OnBehalf,
+    call::CallerContext,
     catalog::{Catalog, ItemKind, PublicUri},
 };
 use toolway_wire::{
-    json::{Kind, Raw},
+    json::{JsonKind, Raw},
     message::{
         RpcError,
         splice::{self, Edit},
     },
 };
 
-/// What things are called where everything is, as one caller sees it. Looked up when there is something to put back.
-pub(super) struct Here {
+/// Public URIs as one caller sees them. The catalog is looked up only when there is something to convert.
+pub(super) struct PublicUris {
     pub(super) host: Host,
-    pub(super) on_behalf: OnBehalf,
+    pub(super) caller_context: CallerContext,
 }
 
-/// What the URIs of one server are called here, where some are called otherwise.
+/// Map from the URIs of one server to public URIs; exists only if some differ.
 #[derive(Clone, Debug)]
-pub(super) struct Uris {
+pub(super) struct UriMap {
     catalog: Arc<Catalog>,
     server: ServerName,
 }
 
-/// Where a tool said which page shows it before there was a place for all that concerns pages.
-const OLDER_PAGE: &str = "ui/resourceUri";
+/// Key in `_meta` of a tool for the URI of its UI page, before `ui.resourceUri` was specified.
+const LEGACY_UI_KEY: &str = "ui/resourceUri";
 
-/// To look through more than this takes longer than to find out whether anything is called otherwise here.
-const LOOKED_THROUGH: usize = 16 * 1024;
+/// Larger results are not scanned first, because the catalog lookup is cheaper.
+const MAX_SCAN_BYTES: usize = 16 * 1024;
 
-impl Here {
-    /// A server's result with its URIs as this caller knows them.
-    pub(super) fn put_back(&self, result: Raw, server: &ServerName) -> Raw {
-        // Of what names no URI nothing is called otherwise: `uri`, `resourceUri`.
-        if result.as_bytes().len() <= LOOKED_THROUGH && !result.may_mention("ri\"") {
+impl PublicUris {
+    /// A result of a server with public URIs.
+    pub(super) fn to_public(&self, result: Raw, server: &ServerName) -> Raw {
+        // Matches the ends of the keys `uri` and `resourceUri`.
+        if result.as_bytes().len() <= MAX_SCAN_BYTES && !result.may_mention("ri\"") {
             return result;
         }
         match self.uris(server) {
-            Some(uris) => uris.put_back(&result),
+            Some(uris) => uris.to_public(&result),
             None => result,
         }
     }
 
-    /// A server's error with the URI that it is about as this caller knows it.
-    pub(super) fn put_back_in(&self, error: RpcError, server: &ServerName) -> RpcError {
-        let Some(data) = error.data().filter(|data| data.kind() == Kind::Object) else { return error };
+    /// An error of a server with a public URI in its data.
+    pub(super) fn to_public_error(&self, error: RpcError, server: &ServerName) -> RpcError {
+        let Some(data) = error.data().filter(|data| data.kind() == JsonKind::Object) else { return error };
         let public = data.get("uri").and_then(|uri| self.uris(server)?.public(&uri));
         let Some(public) = public else { return error };
         let data = splice::edited(&data, &[Edit::Set("uri", public)]);
         RpcError::from_raw(splice::edited(error.raw(), &[Edit::Set("data", data)]))
     }
 
-    fn uris(&self, server: &ServerName) -> Option<Uris> {
-        Uris::of(&self.host.catalog_of(&self.on_behalf), server)
+    fn uris(&self, server: &ServerName) -> Option<UriMap> {
+        UriMap::of(&self.host.catalog_of(&self.caller_context), server)
     }
 }
 
-impl Uris {
-    /// Of one server; none where all its URIs are called what it calls them.
+impl UriMap {
+    /// The map of one server; `None` if all its public URIs are equal to its own.
     pub(super) fn of(catalog: &Arc<Catalog>, server: &ServerName) -> Option<Self> {
         let located = |kind| matches!(kind, ItemKind::Resource | ItemKind::Template);
         let mut conflicts = catalog.conflicts().iter().filter(|conflict| located(conflict.kind));
@@ -74,8 +74,8 @@ impl Uris {
         concerned.then(|| Self { catalog: Arc::clone(catalog), server: server.clone() })
     }
 
-    /// A result with its links, embedded resources and contents under the URIs they have here.
-    pub(super) fn put_back(&self, result: &Raw) -> Raw {
+    /// A result with public URIs in links, embedded resources and contents.
+    pub(super) fn to_public(&self, result: &Raw) -> Raw {
         let mut edits = Vec::new();
         for list in ["content", "contents"] {
             if let Some(blocks) = result.get(list) {
@@ -89,7 +89,7 @@ impl Uris {
         if edits.is_empty() { result.clone() } else { splice::edited(result, &edits) }
     }
 
-    /// A tool with the page that shows it under the URI that has here.
+    /// A tool with the public URI of its UI page.
     pub(super) fn tool(&self, tool: &Raw) -> Raw {
         match tool.get("_meta").and_then(|meta| self.meta(&meta)) {
             Some(meta) => splice::edited(tool, &[Edit::Set("_meta", meta)]),
@@ -97,30 +97,30 @@ impl Uris {
         }
     }
 
-    /// What is said of a page, where that is called otherwise here; older servers say it under one key.
+    /// `_meta` with the public URI of the UI page; `None` if it does not change.
     fn meta(&self, meta: &Raw) -> Option<Raw> {
         let mut edits = Vec::new();
-        if let Some(ui) = meta.get("ui").filter(|ui| ui.kind() == Kind::Object)
+        if let Some(ui) = meta.get("ui").filter(|ui| ui.kind() == JsonKind::Object)
             && let Some(public) = ui.get("resourceUri").and_then(|uri| self.public(&uri))
         {
             edits.push(Edit::Set("ui", splice::edited(&ui, &[Edit::Set("resourceUri", public)])));
         }
-        let older = meta.get(OLDER_PAGE).and_then(|uri| self.public(&uri));
-        edits.extend(older.map(|public| Edit::Set(OLDER_PAGE, public)));
+        let older = meta.get(LEGACY_UI_KEY).and_then(|uri| self.public(&uri));
+        edits.extend(older.map(|public| Edit::Set(LEGACY_UI_KEY, public)));
         (!edits.is_empty()).then(|| splice::edited(meta, &edits))
     }
 
-    fn each(&self, list: &Raw, put_back: impl Fn(&Raw) -> Raw) -> Raw {
-        if list.kind() != Kind::Array {
+    fn each(&self, list: &Raw, to_public: impl Fn(&Raw) -> Raw) -> Raw {
+        if list.kind() != JsonKind::Array {
             return list.clone();
         }
-        let items: Vec<Raw> = list.elements().iter().map(put_back).collect();
+        let items: Vec<Raw> = list.elements().iter().map(to_public).collect();
         splice::array(&items)
     }
 
     fn message(&self, message: &Raw) -> Raw {
         match message.get("content") {
-            Some(content) if content.kind() == Kind::Array => {
+            Some(content) if content.kind() == JsonKind::Array => {
                 let content = self.each(&content, |block| self.block(block));
                 splice::edited(message, &[Edit::Set("content", content)])
             }
@@ -129,16 +129,16 @@ impl Uris {
         }
     }
 
-    /// A link, an embedded resource, or the content of one.
+    /// A resource link, an embedded resource, or resource contents.
     fn block(&self, block: &Raw) -> Raw {
-        if block.kind() != Kind::Object {
+        if block.kind() != JsonKind::Object {
             return block.clone();
         }
         let mut edits = Vec::new();
         if let Some(public) = block.get("uri").and_then(|uri| self.public(&uri)) {
             edits.push(Edit::Set("uri", public));
         }
-        if let Some(resource) = block.get("resource").filter(|resource| resource.kind() == Kind::Object)
+        if let Some(resource) = block.get("resource").filter(|resource| resource.kind() == JsonKind::Object)
             && let Some(public) = resource.get("uri").and_then(|uri| self.public(&uri))
         {
             edits.push(Edit::Set("resource", splice::edited(&resource, &[Edit::Set("uri", public)])));
@@ -146,7 +146,7 @@ impl Uris {
         if edits.is_empty() { block.clone() } else { splice::edited(block, &edits) }
     }
 
-    /// What a URI is called here; none where that is what it is called anyway.
+    /// The public URI; `None` if it is equal to the URI of the server.
     fn public(&self, uri: &Raw) -> Option<Raw> {
         let uri = uri.as_str()?;
         let listed = self.catalog.resources_of(&self.server).iter().find(|entry| entry.origin.raw_name == uri);

@@ -1,16 +1,16 @@
-//! What passes between callers and servers of either era, cell by cell, and the page that says so.
+//! Which features work between callers and servers of either era; generates the reference page.
 //!
-//! One story per row, told in every column and at both doors of the gateway. `docs/reference/bridge.md` is what a run
-//! proved and nothing else: `UPDATE_BRIDGE=1` writes it anew.
+//! One test per row, run in every column and at both endpoints of the gateway. `docs/reference/bridge.md` must match the
+//! results of the run; `UPDATE_BRIDGE=1` rewrites it.
 
-mod asking;
-mod calling;
-mod changing;
+mod calls;
+mod changes;
+mod errors;
+mod notifications;
 mod page;
-mod refusing;
-mod scene;
-mod tasking;
-mod telling;
+mod scenario;
+mod server_requests;
+mod tasks;
 mod undeclared;
 
 use std::panic::AssertUnwindSafe;
@@ -20,88 +20,93 @@ use futures_util::{
     future::{BoxFuture, join_all},
 };
 
-use self::scene::{Column, Door, House, Scene};
+use self::scenario::{BridgeGateway, Column, Endpoint, Scenario};
 
 /// One row of the table.
 struct Row {
     name: &'static str,
-    /// What its story shows, in a sentence.
+    /// What the test checks, in one sentence.
     proves: &'static str,
-    /// What its caller may notice of the bridge all the same.
+    /// Differences that a caller can still notice.
     note: &'static str,
-    story: for<'a> fn(&'a Scene) -> BoxFuture<'a, ()>,
+    story: for<'a> fn(&'a Scenario) -> BoxFuture<'a, ()>,
 }
 
-/// What came of a story: nothing went wrong, or this did.
-type Proven = Result<(), String>;
+/// Result of one cell; the error is the message of the failed test.
+type CellResult = Result<(), String>;
 
 macro_rules! rows {
     ($($name:literal: $proves:literal $note:literal $story:path;)*) => {
         const ROWS: &[Row] =
-            &[$(Row { name: $name, proves: $proves, note: $note, story: |scene| Box::pin($story(scene)) }),*];
+            &[$(Row { name: $name, proves: $proves, note: $note, story: |scenario| Box::pin($story(scenario)) }),*];
     };
 }
 
 rows! {
-    "call": "A tool is called and what it says comes back: text, a picture, a sound, a resource." "" calling::call;
-    "read": "A text, a picture and a resource from a template are read." "" calling::read;
-    "prompt": "A prompt is got with its arguments put in; one that asks first gets its answer." "" calling::prompt;
-    "complete": "An argument of a prompt and a variable of a template are completed." "" calling::complete;
-    "progress": "Three steps of a call are heard in order, before its result." "" telling::progress;
-    "log": "A call's log lines are heard from the level that was asked for on, and not below." "" telling::log;
-    "cancel": "A caller leaves a call, and the server is told." "" telling::cancel;
-    "elicit form": "A form is filled in, in the middle of a call; then two, one after the other." "" asking::form;
-    "elicit url": "An address is opened in the middle of a call; then one that a call requires first."
-        "Between two sessions an address that a call requires first is error -32042, as the server said; to everybody \
-         else it is a question, after which the call is made again."
-        asking::address;
-    "sample": "The caller's model is asked in the middle of a call." "" asking::sample;
-    "sample with tools": "The caller's model is given a tool, and wants to use it." "" asking::sample_with_tools;
-    "roots": "The caller's folders are asked for; then three questions at once, all answered." "" asking::roots;
-    "subscribe": "A change of a resource is told to whoever subscribed to it; an unknown one cannot be subscribed to."
-        "" changing::subscribe;
-    "list change": "A change of the tools and one of the prompts are told to whoever listens."
-        "A 2025 server that is a process runs once per caller: a change in a caller's own process is told to that \
-         caller, and lists are those of the process that the catalog is made of."
-        changing::lists;
-    "task": "A call becomes a task, is looked at and followed to its result; one fails, one is stopped."
-        "A 2025 caller that wants a task of a 2026 server is given one of the gateway's own, which ends with it."
-        tasking::task;
-    "task with input": "A task asks one thing, another one two at once; both go on with the answers." ""
-        tasking::input;
-    "error codes": "Unknown things, failed tools and codes of the server's own are told in the caller's era."
-        "A 2026 server says -32602 of a resource it does not have, and at `/servers/<id>/mcp` a 2025 caller hears \
-         that; at `/mcp`, where the gateway knows that nobody has it, -32002."
-        refusing::codes;
+    "call": "A tool is called and returns text, an image, audio and a resource." "" calls::call;
+    "read": "A text resource, an image and a resource from a template are read." "" calls::read;
+    "prompt": "A prompt is returned with its arguments filled in; a prompt that elicits input gets it." "" calls::prompt;
+    "complete": "An argument of a prompt and a variable of a template are completed." "" calls::complete;
+    "progress": "Three progress notifications of a call arrive in order, before its result." "" notifications::progress;
+    "log": "Log messages of a call arrive from the requested level on, and none below it." "" notifications::log;
+    "cancel": "A caller cancels a call, and the server is notified." "" notifications::cancel;
+    "elicit form": "A form is filled in during a call; then two, one after the other." "" server_requests::form;
+    "elicit url": "A URL is opened during a call; then a URL that a call requires first."
+        "Between two sessions, a URL that a call requires first is error -32042, as the server sent it. Otherwise it \
+         is a server request, after which the call is repeated."
+        server_requests::address;
+    "sample": "The model of the caller is sampled during a call." "" server_requests::sample;
+    "sample with tools": "The model of the caller is given a tool and requests its use." ""
+        server_requests::sample_with_tools;
+    "roots": "The roots of the caller are requested; then three server requests at once, all answered." ""
+        server_requests::roots;
+    "subscribe": "A subscriber is notified of a changed resource; a subscription to an unknown resource is refused."
+        "" changes::subscribe;
+    "list change": "A listener is notified of changed tools and of changed prompts."
+        "A 2025 server that is a process runs once per caller. A change in the process of a caller is reported to \
+         that caller only; lists come from the process that the catalog was read from."
+        changes::lists;
+    "task": "A call becomes a task, is polled and followed to its result; another fails, another is cancelled."
+        "A 2025 caller that wants a task of a 2026 server gets a task hosted by the gateway, which ends with the \
+         gateway."
+        tasks::task;
+    "task with input": "A task sends one server request, another two at once; both continue with the answers." ""
+        tasks::input;
+    "error codes": "Unknown names, failed tools and custom error codes arrive in the form of the era of the caller."
+        "A 2026 server answers -32602 for an unknown resource, and a 2025 caller at `/servers/<id>/mcp` gets this \
+         code. At `/mcp` the gateway knows that no server has the resource and answers -32002."
+        errors::codes;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn the_page_says_what_this_run_proved() {
+async fn bridge_page_matches_the_results() {
     let columns = join_all(Column::ALL.map(column)).await;
-    let failures: Vec<String> = columns.iter().flatten().filter_map(|proven| proven.clone().err()).collect();
-    let page = page::rendered(ROWS, &columns);
+    let failures: Vec<String> = columns.iter().flatten().filter_map(|cell| cell.clone().err()).collect();
+    let page = page::render(ROWS, &columns);
     page::compare(&page);
     assert!(failures.is_empty(), "{} cells failed:\n{}", failures.len(), failures.join("\n"));
 }
 
-/// Every story in one column, each at both doors.
-async fn column(column: Column) -> Vec<Proven> {
-    let house = House::of(column).await;
-    let mut proven = Vec::new();
+/// Runs every row in one column, each at both endpoints.
+async fn column(column: Column) -> Vec<CellResult> {
+    let bridge_gateway = BridgeGateway::of(column).await;
+    let mut results = Vec::new();
     for row in ROWS {
         let mut cell = Ok(());
-        for door in Door::BOTH {
-            let scene = house.scene(door).await;
-            let told = AssertUnwindSafe((row.story)(&scene)).catch_unwind().await;
-            scene.client.close().await;
-            cell = cell.and(told.map_err(|panic| format!("{} · {column} · {door:?}: {}", row.name, words(&*panic))));
+        for endpoint in Endpoint::BOTH {
+            let scenario = bridge_gateway.scenario(endpoint).await;
+            let result = AssertUnwindSafe((row.story)(&scenario)).catch_unwind().await;
+            scenario.client.close().await;
+            cell = cell.and(
+                result.map_err(|panic| format!("{} · {column} · {endpoint:?}: {}", row.name, panic_message(&*panic))),
+            );
         }
-        proven.push(cell);
+        results.push(cell);
     }
-    proven
+    results
 }
 
-fn words(panic: &(dyn std::any::Any + Send)) -> String {
+fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().cloned();
     text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
 }

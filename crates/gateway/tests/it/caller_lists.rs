@@ -1,4 +1,4 @@
-//! What a stateful server lists to one caller and not to another: each sees, and hears of, their own.
+//! Lists of a stateful server that differ between callers: each caller sees, and is notified of, its own.
 
 use std::{
     collections::HashMap,
@@ -14,18 +14,18 @@ use toolway_gateway::access::{Access, KeyFile};
 use toolway_host::connection::{WantedServer, Way};
 use toolway_testkit::test_host::{TestHost, name, within};
 use toolway_wire::{
-    down::{Caller, Heard, Profile, Service},
-    exchange::{Exchange, LogLevel, Outcome, Request, Terms},
+    down::{Caller, Profile, Service, ServiceSubscription},
+    exchange::{Exchange, ExchangeTimeouts, LogLevel, Outcome, Request},
     json::Raw,
     message::RpcError,
-    notice::{List, Notice, Wanted},
+    notice::{List, Notice, SubscriptionFilter},
     revision::Era,
     up::{EraChoice, Peer},
 };
 
-use crate::stage::Stage;
+use crate::test_gateway::TestGateway;
 
-/// A server that keeps sessions: each has its own tools, and whoever fills in forms has one more.
+/// A server with sessions: each session has its own tools, and one more if its client supports forms.
 #[derive(Default)]
 struct Personal {
     grown: Mutex<HashMap<Arc<str>, Vec<String>>>,
@@ -55,7 +55,7 @@ impl Personal {
         json!({ "content": [{ "type": "text", "text": name.as_str() }] })
     }
 
-    /// One more for everybody.
+    /// Adds a tool to all sessions.
     fn add(&self, tool: &str) {
         self.for_all.lock().unwrap().push(tool.to_owned());
         self.tell(|_| true);
@@ -67,7 +67,7 @@ impl Personal {
         }
     }
 
-    /// Says something that concerns no call to the sessions that have grown something.
+    /// Sends a log message outside of calls to the sessions that added a tool.
     fn log(&self, level: &str, data: &str) {
         let grown: Vec<_> = self.grown.lock().unwrap().keys().cloned().collect();
         for (_, sender) in self.told.lock().unwrap().iter().filter(|(whose, _)| grown.contains(whose)) {
@@ -75,7 +75,7 @@ impl Personal {
         }
     }
 
-    /// How often it was connected to.
+    /// Number of sessions so far.
     fn sessions(&self) -> usize {
         self.sessions.lock().unwrap().len()
     }
@@ -106,7 +106,7 @@ impl Service for Personal {
         Exchange::ended(Outcome::Answered(Raw::of(&result)))
     }
 
-    fn listen<'a>(&'a self, wanted: Wanted, caller: &'a Caller) -> BoxFuture<'a, Heard> {
+    fn listen<'a>(&'a self, wanted: SubscriptionFilter, caller: &'a Caller) -> BoxFuture<'a, ServiceSubscription> {
         let (sender, notices) = mpsc::channel(64);
         let told = broadcast::Sender::new(64);
         let mut source = told.subscribe();
@@ -116,12 +116,12 @@ impl Service for Personal {
                 drop(sender.send(notice).await);
             }
         });
-        Box::pin(std::future::ready(Heard { honoured: wanted, notices }))
+        Box::pin(std::future::ready(ServiceSubscription { accepted: wanted, notices }))
     }
 }
 
-struct Two {
-    stage: Stage,
+struct PersonalGateway {
+    gateway: TestGateway,
     server: Arc<Personal>,
     keys: [Secret; 2],
     _folder: tempfile::TempDir,
@@ -129,26 +129,26 @@ struct Two {
 
 const PATHS: [(&str, &str); 2] = [("/mcp", "own__"), ("/servers/own/mcp", "")];
 
-impl Two {
+impl PersonalGateway {
     async fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = KeyFile::at(folder.path().join("clients.json"));
         let keys = ["ada", "bob"].map(|name| file.add(name, None, None).unwrap());
-        let (access, _) = Access::of_keys(Some(file)).unwrap();
+        let (access, _) = Access::with_keys(Some(file)).unwrap();
         let server = Arc::new(Personal::default());
         let wanted = WantedServer::new(name("own"), Way::InProcess(server.clone()));
         let wanted = WantedServer { era: EraChoice::Legacy, ..wanted };
-        let stage = Stage::open_to(TestHost::new().wanted(wanted), access, None).await;
-        stage.host.ready("own").await;
-        Self { stage, server, keys, _folder: folder }
+        let gateway = TestGateway::open_to(TestHost::new().wanted(wanted), access, None).await;
+        gateway.host.ready("own").await;
+        Self { gateway, server, keys, _folder: folder }
     }
 
     async fn ada(&self, path: &str, era: Era) -> Peer {
-        self.stage.client_with(path, era, Some(self.keys[0].expose())).await.unwrap()
+        self.gateway.client_with(path, era, Some(self.keys[0].expose())).await.unwrap()
     }
 
     async fn bob(&self, path: &str, era: Era) -> Peer {
-        self.stage.client_with(path, era, Some(self.keys[1].expose())).await.unwrap()
+        self.gateway.client_with(path, era, Some(self.keys[1].expose())).await.unwrap()
     }
 }
 
@@ -160,7 +160,7 @@ async fn tools(client: &Peer) -> Vec<String> {
 async fn call(client: &Peer, tool: &str, arguments: Value) -> Outcome {
     let params = Raw::of(&json!({ "name": tool, "arguments": arguments }));
     let request = Request::new("tools/call", Some(params)).unwrap();
-    within("a call", client.open(request, Terms::call()).outcome()).await
+    within("a call", client.open(request, ExchangeTimeouts::call()).outcome()).await
 }
 
 fn named(prefix: &str, tools: &[&str]) -> Vec<String> {
@@ -168,12 +168,12 @@ fn named(prefix: &str, tools: &[&str]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_caller_is_listed_what_a_server_offers_to_its_side_and_can_call_it() {
+async fn caller_gets_the_list_for_its_capabilities_and_can_call_the_tools() {
     for era in [Era::Legacy, Era::Modern] {
         for (path, prefix) in PATHS {
-            let two = Two::start().await;
-            let nobody = two.stage.connect_nobody(path, era, two.keys[0].expose()).await;
-            assert_eq!(tools(&nobody).await, named(prefix, &["grow"]), "{path} {era:?}");
+            let two = PersonalGateway::start().await;
+            let without_forms = two.gateway.connect_without_user(path, era, two.keys[0].expose()).await;
+            assert_eq!(tools(&without_forms).await, named(prefix, &["grow"]), "{path} {era:?}");
             let ada = two.ada(path, era).await;
             assert_eq!(tools(&ada).await, named(prefix, &["grow", "form"]), "{path} {era:?}");
             let called = call(&ada, &format!("{prefix}form"), json!({})).await;
@@ -181,7 +181,7 @@ async fn a_caller_is_listed_what_a_server_offers_to_its_side_and_can_call_it() {
                 matches!(&called, Outcome::Answered(result) if !result.to_string().contains("isError")),
                 "{called:?}"
             );
-            // What one caller's connection showed need not be found out again for another's.
+            // The list for these capabilities is known from the other caller, so no connection is needed.
             let before = two.server.sessions();
             let bob = two.bob(path, era).await;
             assert_eq!(tools(&bob).await, named(prefix, &["grow", "form"]), "{path} {era:?}");
@@ -191,14 +191,14 @@ async fn a_caller_is_listed_what_a_server_offers_to_its_side_and_can_call_it() {
 }
 
 #[tokio::test]
-async fn what_one_callers_session_grew_is_that_callers() {
+async fn tool_added_in_a_session_is_visible_to_its_caller_only() {
     for era in [Era::Legacy, Era::Modern] {
         for (path, prefix) in PATHS {
-            let two = Two::start().await;
+            let two = PersonalGateway::start().await;
             let (ada, bob) = (two.ada(path, era).await, two.bob(path, era).await);
             assert_eq!(tools(&ada).await, tools(&bob).await);
-            let mut of_ada = within("a subscription", ada.listen(Wanted::lists())).await.unwrap();
-            let mut of_bob = within("a subscription", bob.listen(Wanted::lists())).await.unwrap();
+            let mut of_ada = within("a subscription", ada.listen(SubscriptionFilter::lists())).await.unwrap();
+            let mut of_bob = within("a subscription", bob.listen(SubscriptionFilter::lists())).await.unwrap();
             call(&ada, &format!("{prefix}grow"), json!({ "name": "adas" })).await;
             let notice = within("a notice", of_ada.next()).await.unwrap();
             assert!(matches!(notice, Notice::Changed(List::Tools)), "{notice:?}");
@@ -209,7 +209,7 @@ async fn what_one_callers_session_grew_is_that_callers() {
                 let refused = call(&bob, &format!("{prefix}adas"), json!({})).await;
                 assert!(matches!(refused, Outcome::Refused(_)), "{refused:?}");
             }
-            // What everybody is offered reaches both, each once, and the first thing that Bob hears is this.
+            // A tool for all sessions is reported to both, once each; it is the first notification that Bob gets.
             two.server.add("new");
             for listening in [&mut of_ada, &mut of_bob] {
                 within("a notice", listening.next()).await.unwrap();
@@ -223,9 +223,9 @@ async fn what_one_callers_session_grew_is_that_callers() {
 }
 
 #[tokio::test]
-async fn what_a_callers_own_session_logs_outside_any_call_is_that_callers() {
+async fn log_outside_of_calls_reaches_the_caller_of_its_session_only() {
     for (path, prefix) in PATHS {
-        let two = Two::start().await;
+        let two = PersonalGateway::start().await;
         let (ada, bob) = (two.ada(path, Era::Legacy).await, two.bob(path, Era::Legacy).await);
         let (mut of_ada, mut of_bob) = (ada.notices(), bob.notices());
         call(&ada, &format!("{prefix}grow"), json!({ "name": "adas" })).await;
@@ -236,7 +236,7 @@ async fn what_a_callers_own_session_logs_outside_any_call_is_that_callers() {
         two.server.log("info", "not wanted");
         two.server.log("error", "second");
         assert_eq!(logged(&mut of_ada).await, "second", "{path}");
-        // Whatever came to Bob before would be heard first.
+        // An earlier notification for Bob would arrive first.
         two.server.add("new");
         loop {
             match within("a notice", of_bob.recv()).await.unwrap() {
@@ -247,7 +247,7 @@ async fn what_a_callers_own_session_logs_outside_any_call_is_that_callers() {
     }
 }
 
-/// The next thing that is logged outside any call.
+/// The next log message outside of calls.
 async fn logged(notices: &mut broadcast::Receiver<Notice>) -> String {
     loop {
         if let Notice::Log(params) = within("a log", notices.recv()).await.unwrap() {

@@ -1,12 +1,12 @@
-//! What servers say directly and through `/servers/<id>/mcp`: the same bytes, but for the edits in `edits.json`.
+//! Compares messages of servers received directly and through `/servers/<id>/mcp`: the same bytes, except for the edits in
+//! `edits.json`.
 //!
-//! Each server is asked the same things twice, in the era it speaks: by a client of ours that dialled it, and by one
-//! that knows only the gateway. Compared is all that comes of it: results and errors, steps, log lines and questions in
-//! the middle, and what is told of changes. An edit that changes nothing anywhere is as wrong as a difference that none
-//! explains, and so is a kind of traffic that no server had.
+//! Each server gets the same requests twice, in its own era: from a client that is connected directly, and from one that is
+//! connected through the gateway. Results, errors, progress, log messages, server requests and change notifications are
+//! compared. An unused edit is an error, like an unexplained difference or a kind of traffic that no server produced.
 
 pub(crate) mod edits;
-mod heard;
+mod observed;
 mod servers;
 mod traffic;
 
@@ -14,10 +14,11 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, stream};
 use toolway_gateway::access::Access;
-use toolway_host::connection::{DialOptions, Phase, WantedServer, Way, dial};
+use toolway_host::connection::{Phase, WantedServer, Way};
+use toolway_testkit::direct_peer::{self, DirectOptions};
 use toolway_testkit::test_host::{TestHost, name};
 use toolway_wire::{
-    exchange::AskHandler,
+    exchange::ServerRequestHandler,
     json::Raw,
     revision::Era,
     up::{ConnectOptions, Peer, Timeouts},
@@ -25,16 +26,16 @@ use toolway_wire::{
 
 use self::{
     edits::Edits,
-    heard::{Heard, Listener},
+    heard::{Listener, Observed},
     servers::Compared,
 };
-use crate::{person::Person, stage::Stage};
+use crate::{scripted_user::ScriptedUser, test_gateway::TestGateway};
 
-/// Servers at work at once: each runs up to three times.
+/// Number of servers compared in parallel; each runs up to three times.
 const AT_ONCE: usize = 2;
 
-/// What has to be among what is compared, or nothing is shown of it; and of how many servers at least.
-const TOLD: [(&str, usize); 6] = [
+/// Traffic that must occur, and the minimum number of servers that produce it.
+const REQUIRED_TRAFFIC: [(&str, usize); 6] = [
     (r#"{"progress":"#, 6),
     (r#"{"log":"#, 6),
     (r#""method":"elicitation/create""#, 7),
@@ -43,20 +44,20 @@ const TOLD: [(&str, usize); 6] = [
     (r#"{"updated":"#, 6),
 ];
 
-/// What came of comparing one server.
+/// Result of comparing one server.
 struct Comparison<'a> {
     server: &'static str,
     era: Era,
     known: &'a Edits,
     differences: Vec<String>,
-    /// Those of the known edits that explain something.
+    /// Indexes of the edits that explain a difference.
     used: BTreeSet<usize>,
-    /// All that was heard of it directly.
+    /// Everything received directly.
     told: String,
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn interop_servers_say_the_same_directly_and_through_the_gateway() {
+async fn interop_servers_are_unchanged_by_the_gateway() {
     let folder = tempfile::tempdir().unwrap();
     let edits = Edits::read();
     let compared = stream::iter(servers::all(folder.path()).await).map(|server| compared(server, &edits));
@@ -66,31 +67,31 @@ async fn interop_servers_say_the_same_directly_and_through_the_gateway() {
     let used: BTreeSet<usize> = compared.iter().flat_map(|server| server.used.clone()).collect();
     let unused: Vec<_> = edits.all().iter().enumerate().filter(|(at, _)| !used.contains(at)).collect();
     assert!(unused.is_empty(), "no server needs these edits: {unused:?}");
-    for (what, least) in TOLD {
+    for (what, least) in REQUIRED_TRAFFIC {
         let servers = compared.iter().filter(|server| server.told.contains(what)).count();
-        assert!(least <= servers, "only {servers} servers told {what}");
+        assert!(least <= servers, "only {servers} servers sent {what}");
     }
 }
 
-/// What a server says otherwise through the gateway, and the edits that explain the rest.
+/// Compares one server directly and through the gateway.
 async fn compared(server: Compared, edits: &Edits) -> Comparison<'_> {
-    let person = server.traffic.declares.clone().map(|declared| Arc::new(Person::declaring(declared)));
-    let direct = Listener::new(directly(&server, person.clone()).await, person.clone()).await;
-    let stage = stage(&server).await;
-    let through = match person.clone() {
-        Some(person) => stage.client_of(PATH, direct.era(), person).await,
-        None => stage.client_nobody(PATH, direct.era()).await,
+    let user = server.traffic.declares.clone().map(|declared| Arc::new(ScriptedUser::declaring(declared)));
+    let direct = Listener::new(directly(&server, user.clone()).await, user.clone()).await;
+    let gateway = gateway(&server).await;
+    let through = match user.clone() {
+        Some(user) => gateway.client_of(PATH, direct.era(), user).await,
+        None => gateway.client_without_user(PATH, direct.era()).await,
     };
-    let through = Listener::new(through, person).await;
+    let through = Listener::new(through, user).await;
     let mut comparison = Comparison::of(server.name, direct.era(), edits);
     comparison.add("hello", &direct.hello(), &through.hello());
     for (method, params) in server.traffic.requests() {
         if direct.peer.profile().capabilities.has(traffic::capability(method)) {
-            comparison.add(method, &direct.asks(method, &params).await, &through.asks(method, &params).await);
+            comparison.add(method, &direct.observe(method, &params).await, &through.observe(method, &params).await);
         }
     }
     for watched in &server.traffic.watched {
-        comparison.add("changes", &direct.watches(watched).await, &through.watches(watched).await);
+        comparison.add("changes", &direct.observe_changes(watched).await, &through.observe_changes(watched).await);
     }
     direct.peer.close().await;
     through.peer.close().await;
@@ -102,7 +103,7 @@ impl<'a> Comparison<'a> {
         Self { server, era, known, differences: Vec::new(), used: BTreeSet::new(), told: String::new() }
     }
 
-    fn add(&mut self, what: &str, directly: &Heard, through: &Heard) {
+    fn add(&mut self, what: &str, directly: &Observed, through: &Observed) {
         self.compare("meanwhile", what, (&directly.meanwhile, &through.meanwhile));
         self.compare(what, what, (&directly.end, &through.end));
         self.told.extend([&*directly.meanwhile.text(), &*directly.end.text()]);
@@ -119,31 +120,31 @@ impl<'a> Comparison<'a> {
 }
 
 const PATH: &str = "/servers/peer/mcp";
-/// Interpreters take their time to start beside others, and the first request of a caller may wait for one.
-const TO_START: Duration = Duration::from_secs(60);
+/// Timeout for starting a server; interpreters start slowly when others run.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-async fn stage(server: &Compared) -> Stage {
+async fn gateway(server: &Compared) -> TestGateway {
     let wanted = WantedServer::new(name("peer"), Way::Address(server.address.clone()));
-    let clocks = Timeouts { probe: TO_START, ..wanted.clocks };
-    let wanted = WantedServer { era: server.era, connect: TO_START, clocks, ..wanted };
-    let (access, key) = Access::of_keys(None).unwrap();
-    let stage = Stage::open_to(TestHost::new().wanted(wanted), access, key).await;
+    let clocks = Timeouts { probe: START_TIMEOUT, ..wanted.clocks };
+    let wanted = WantedServer { era: server.era, connect: START_TIMEOUT, clocks, ..wanted };
+    let (access, key) = Access::with_keys(None).unwrap();
+    let gateway = TestGateway::open_to(TestHost::new().wanted(wanted), access, key).await;
     let ready = async {
-        while stage.host.status("peer").phase != Phase::Ready {
+        while gateway.host.status("peer").phase != Phase::Ready {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(TO_START, ready).await.unwrap_or_else(|_| panic!("{} is not ready", server.name));
-    stage
+    tokio::time::timeout(START_TIMEOUT, ready).await.unwrap_or_else(|_| panic!("{} is not ready", server.name));
+    gateway
 }
 
-async fn directly(server: &Compared, person: Option<Arc<Person>>) -> Peer {
-    let timeouts = Timeouts { probe: TO_START, ..Timeouts::default() };
-    let asks = person.map(|person| person as Arc<dyn AskHandler>);
-    let options = DialOptions {
-        connect: ConnectOptions { era: server.era, timeouts, asks, ..ConnectOptions::default() },
-        custodian: toolway_host::keeper::Custodian::nobody(),
-        ..DialOptions::default()
+async fn directly(server: &Compared, user: Option<Arc<ScriptedUser>>) -> Peer {
+    let timeouts = Timeouts { probe: START_TIMEOUT, ..Timeouts::default() };
+    let asks = user.map(|user| user as Arc<dyn ServerRequestHandler>);
+    let options = DirectOptions {
+        connect: ConnectOptions { era: server.era, timeouts, request_handler: asks, ..ConnectOptions::default() },
+        keeper: toolway_host::keeper::KeeperHandle::disabled(),
+        ..DirectOptions::default()
     };
-    dial(&server.address, options).await.unwrap_or_else(|error| panic!("{}: {error}", server.name))
+    direct_peer::connect(&server.address, options).await.unwrap_or_else(|error| panic!("{}: {error}", server.name))
 }

@@ -1,4 +1,4 @@
-//! Callers and servers of either era: what is called and what comes back is the same in all four combinations.
+//! Callers and servers of either era: calls and results are the same in all four combinations.
 
 use serde_json::json;
 use toolway_testkit::{
@@ -6,15 +6,15 @@ use toolway_testkit::{
     test_host::{TestHost, within},
 };
 use toolway_wire::{
-    exchange::{Happening, Outcome, Request, Terms},
+    exchange::{ExchangeEvent, ExchangeTimeouts, Outcome, Request},
     json::Raw,
     revision::Era,
     up::Peer,
 };
 
 use crate::{
-    knocking::request,
-    stage::{Stage, behind},
+    raw_client::request,
+    test_gateway::{TestGateway, behind},
 };
 
 fn files() -> FixtureServer {
@@ -28,12 +28,12 @@ fn files() -> FixtureServer {
 async fn called(client: &Peer, tool: &str, arguments: serde_json::Value) -> (Outcome, usize) {
     let params = Raw::of(&json!({ "name": tool, "arguments": arguments }));
     let request = Request::new("tools/call", Some(params)).unwrap().with_progress();
-    let exchange = client.open(request, Terms::call());
+    let exchange = client.open(request, ExchangeTimeouts::call());
     let mut progress = 0;
     let outcome = within(
         tool,
-        exchange.outcome_with(Some(&crate::stage::Ada), |happening| {
-            progress += usize::from(matches!(happening, Happening::Progress(_)));
+        exchange.outcome_with(Some(&crate::test_gateway::Ada), |happening| {
+            progress += usize::from(matches!(happening, ExchangeEvent::Progress(_)));
         }),
     );
     (outcome.await, progress)
@@ -47,15 +47,15 @@ fn text(outcome: Outcome) -> String {
 }
 
 #[tokio::test]
-async fn a_call_goes_through_in_all_four_combinations() {
+async fn call_works_in_all_four_combinations() {
     for up in [Era::Legacy, Era::Modern] {
         let files = files();
         let (_fixture, wanted) = behind(&files, up).await;
-        let stage = Stage::with(TestHost::new().wanted(wanted)).await;
-        stage.host.ready("files").await;
+        let gateway = TestGateway::with(TestHost::new().wanted(wanted)).await;
+        gateway.host.ready("files").await;
         for down in [Era::Legacy, Era::Modern] {
             for (path, prefix) in [("/mcp", "files__"), ("/servers/files/mcp", "")] {
-                let client = stage.client(path, down).await;
+                let client = gateway.client(path, down).await;
                 let tools = client.list_tools().await.unwrap();
                 let names: Vec<_> = tools.items.iter().map(|tool| tool.name.clone()).collect();
                 let expected = ["echo", "count", "greet", "fail"].map(|tool| format!("{prefix}{tool}"));
@@ -75,11 +75,11 @@ async fn a_call_goes_through_in_all_four_combinations() {
 }
 
 #[tokio::test]
-async fn the_oldest_clients_come_in_over_the_transport_of_their_time() {
+async fn http_sse_clients_are_served() {
     let files = files();
-    let stage = Stage::with(TestHost::with(&files, "files")).await;
-    stage.host.ready("files").await;
-    let client = stage.oldest_client("/sse").await;
+    let gateway = TestGateway::with(TestHost::with(&files, "files")).await;
+    gateway.host.ready("files").await;
+    let client = gateway.sse_client("/sse").await;
     let names: Vec<_> = client.list_tools().await.unwrap().items.iter().map(|tool| tool.name.clone()).collect();
     assert_eq!(names.len(), 4, "{names:?}");
     let (echoed, _) = called(&client, "files__echo", json!({ "n": 1 })).await;
@@ -87,27 +87,28 @@ async fn the_oldest_clients_come_in_over_the_transport_of_their_time() {
     client.close().await;
 }
 
-/// A session answers a question with an error: a server with sessions is told just that, one without hears of a form that
-/// was closed, for it has no other word.
+/// A session answers a server request with an error. A server with sessions gets the error; a stateless server gets a
+/// cancelled form, because its era has no error there.
 #[tokio::test]
-async fn an_error_in_the_place_of_an_answer_is_told_in_the_servers_words() {
-    for (up, told) in [(Era::Legacy, "nobody: not today"), (Era::Modern, r#"hello {"action":"cancel"}"#)] {
+async fn error_instead_of_an_answer_is_converted_to_the_era_of_the_server() {
+    for (up, expected) in [(Era::Legacy, "no answer: not today"), (Era::Modern, r#"hello {"action":"cancel"}"#)] {
         let files = files();
         let (_fixture, wanted) = behind(&files, up).await;
-        let stage = Stage::with(TestHost::new().wanted(wanted)).await;
-        stage.host.ready("files").await;
-        let caller = stage.knocker("/mcp", stage.key.as_ref().map(toolway_config::Secret::expose)).begun().await;
+        let gateway = TestGateway::with(TestHost::new().wanted(wanted)).await;
+        gateway.host.ready("files").await;
+        let caller =
+            gateway.raw_client("/mcp", gateway.key.as_ref().map(toolway_config::Secret::expose)).start_session().await;
         let mut stream = caller.post(&request(7, "tools/call", json!({ "name": "files__greet" }))).await;
-        let question = loop {
+        let server_request = loop {
             let message = stream.message().await.unwrap();
             if message["method"] == "elicitation/create" {
                 break message;
             }
         };
         let error = json!({ "code": -1, "message": "not today" });
-        let refused = json!({ "jsonrpc": "2.0", "id": question["id"], "error": error });
+        let refused = json!({ "jsonrpc": "2.0", "id": server_request["id"], "error": error });
         assert_eq!(caller.post(&refused).await.status, 202);
         let answer = stream.answer().await;
-        assert_eq!(answer["result"]["content"][0]["text"], told, "{up:?} {answer}");
+        assert_eq!(answer["result"]["content"][0]["text"], expected, "{up:?} {answer}");
     }
 }

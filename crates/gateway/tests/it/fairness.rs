@@ -1,4 +1,4 @@
-//! What one client may have of a gateway at once, and that the others do not notice when it has all of that.
+//! Limits per client: a client that reaches them does not affect the others.
 
 use std::{
     sync::Arc,
@@ -21,29 +21,29 @@ use toolway_testkit::{
     test_host::{TestHost, TestHostBuilder, name, within},
 };
 use toolway_wire::{
-    down::{Caller, Heard, Profile, Service},
+    down::{Caller, Profile, Service, ServiceSubscription},
     exchange::{Exchange, Outcome, Request},
     json::Raw,
     limit::Limits,
-    notice::Wanted,
+    notice::SubscriptionFilter,
     revision::Era,
     up::EraChoice,
 };
 
 use crate::{
-    knocking::{Knocker, request},
-    stage::Stage,
+    raw_client::{RawClient, request},
+    test_gateway::TestGateway,
 };
 
 /// A gateway with two clients.
-pub(crate) struct Two {
-    pub(crate) stage: Stage,
+pub(crate) struct TwoClients {
+    pub(crate) gateway: TestGateway,
     pub(crate) file: KeyFile,
     keys: [String; 2],
     _folder: tempfile::TempDir,
 }
 
-impl Two {
+impl TwoClients {
     pub(crate) async fn start(builder: TestHostBuilder) -> Self {
         Self::with(builder, |options| options).await
     }
@@ -56,18 +56,18 @@ impl Two {
         let folder = tempfile::tempdir().unwrap();
         let file = KeyFile::at(folder.path().join("clients.json"));
         let keys = ["ada", "bob"].map(|name| file.add(name, None, None).unwrap().expose().to_owned());
-        let (access, _) = Access::of_keys(Some(file.clone())).unwrap();
-        let stage = Stage::behind(builder, options(GatewayOptions::of(access)), None).await;
-        stage.host.ready("files").await;
-        Self { stage, file, keys, _folder: folder }
+        let (access, _) = Access::with_keys(Some(file.clone())).unwrap();
+        let gateway = TestGateway::behind(builder, options(GatewayOptions::of(access)), None).await;
+        gateway.host.ready("files").await;
+        Self { gateway, file, keys, _folder: folder }
     }
 
-    pub(crate) fn ada(&self, path: &str) -> Knocker {
-        self.stage.knocker(path, Some(&self.keys[0]))
+    pub(crate) fn ada(&self, path: &str) -> RawClient {
+        self.gateway.raw_client(path, Some(&self.keys[0]))
     }
 
-    pub(crate) fn bob(&self, path: &str) -> Knocker {
-        self.stage.knocker(path, Some(&self.keys[1]))
+    pub(crate) fn bob(&self, path: &str) -> RawClient {
+        self.gateway.raw_client(path, Some(&self.keys[1]))
     }
 }
 
@@ -83,9 +83,9 @@ fn bounded(files: &FixtureServer, calls: CallLimits) -> TestHostBuilder {
     builder
 }
 
-fn waiting(knocker: Knocker, name: String) -> AbortOnDropHandle<()> {
+fn waiting(raw_client: RawClient, name: String) -> AbortOnDropHandle<()> {
     AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(async move {
-        drop(knocker.ask("tools/call", json!({ "name": name })).await);
+        drop(raw_client.open_request("tools/call", json!({ "name": name })).await);
     }))
 }
 
@@ -95,57 +95,57 @@ fn text(answer: &Value) -> &str {
 }
 
 #[tokio::test]
-async fn a_client_with_all_the_calls_it_may_have_is_refused_at_once_in_either_era_and_others_are_served() {
+async fn client_at_its_call_limit_is_refused_at_once_and_others_are_served() {
     for (path, prefix) in PATHS {
         let files = files();
-        let two = Two::start(bounded(&files, CallLimits { per_client: 3, ..CallLimits::default() })).await;
-        let session = two.ada(path).begun().await;
+        let two = TwoClients::start(bounded(&files, CallLimits { per_client: 3, ..CallLimits::default() })).await;
+        let session = two.ada(path).start_session().await;
         let under_way: Vec<_> = (0..3).map(|_| waiting(two.ada(path), format!("{prefix}wait"))).collect();
-        within("the calls", files.reached("tools/call", 3)).await;
+        within("the calls", files.until_received("tools/call", 3)).await;
 
         let began = Instant::now();
         let echo = json!({ "name": format!("{prefix}echo"), "arguments": { "text": "hi" } });
         let sentence =
-            "3 calls of this client are under way, as many as one may have; wait until some of them have ended";
-        let refused = two.ada(path).asked("tools/call", echo.clone()).await;
+            "this client already has 3 calls running or queued, which is the maximum; wait until some have ended";
+        let refused = two.ada(path).ask("tools/call", echo.clone()).await;
         assert_eq!((text(&refused), &refused["result"]["isError"]), (sentence, &json!(true)), "{path}");
         let refused = session.post(&request(1, "tools/call", echo.clone())).await.answer().await;
         assert_eq!((text(&refused), &refused["result"]["isError"]), (sentence, &json!(true)), "{path}");
         let read = json!({ "uri": "files://one" });
         for refused in [
-            two.ada(path).asked("resources/read", read.clone()).await,
+            two.ada(path).ask("resources/read", read.clone()).await,
             session.post(&request(2, "resources/read", read)).await.answer().await,
         ] {
             assert_eq!((&refused["error"]["code"], &refused["error"]["message"]), (&json!(-32603), &json!(sentence)));
         }
-        // Lists are not calls.
-        let listed = two.ada(path).asked("tools/list", json!({})).await;
+        // Lists do not count as calls.
+        let listed = two.ada(path).ask("tools/list", json!({})).await;
         assert_eq!(listed["result"]["tools"].as_array().map(Vec::len), Some(2), "{path} {listed}");
-        let served = two.bob(path).asked("tools/call", echo.clone()).await;
+        let served = two.bob(path).ask("tools/call", echo.clone()).await;
         assert_eq!(served["result"]["isError"], false, "{path} {served}");
-        assert!(began.elapsed() < Duration::from_secs(5), "nobody waited: {:?}", began.elapsed());
-        assert_eq!(files.seen("tools/call").len(), 4, "what was refused was not sent");
+        assert!(began.elapsed() < Duration::from_secs(5), "nothing waited: {:?}", began.elapsed());
+        assert_eq!(files.seen("tools/call").len(), 4, "refused calls are not sent");
 
         drop(under_way);
-        within("the server to hear of it", files.left(3)).await;
-        within("a free place", async {
-            while two.ada(path).asked("tools/call", echo.clone()).await["result"]["isError"] != false {}
+        within("the cancellation at the server", files.left(3)).await;
+        within("a free slot", async {
+            while two.ada(path).ask("tools/call", echo.clone()).await["result"]["isError"] != false {}
         })
         .await;
     }
 }
 
 #[tokio::test]
-async fn one_client_cannot_have_all_slots_of_a_server() {
+async fn one_client_cannot_use_all_slots_of_a_server() {
     let files = files();
-    // Three of four are what one client may have.
+    // The share of one client is three of four slots.
     let limits = CallLimits { per_server: 4, per_client: 64, ..CallLimits::default() };
-    let two = Two::start(bounded(&files, limits)).await;
+    let two = TwoClients::start(bounded(&files, limits)).await;
     let _flood: Vec<_> = (0..32).map(|_| waiting(two.ada("/mcp"), "files__wait".to_owned())).collect();
-    within("her share", files.reached("tools/call", 3)).await;
+    within("her share", files.until_received("tools/call", 3)).await;
     for _ in 0..10 {
         let echo = json!({ "name": "files__echo", "arguments": { "text": "hi" } });
-        let served = within("another client", two.bob("/mcp").asked("tools/call", echo)).await;
+        let served = within("another client", two.bob("/mcp").ask("tools/call", echo)).await;
         assert_eq!(served["result"]["isError"], false, "{served}");
     }
     let waits = |files: &FixtureServer| {
@@ -155,68 +155,70 @@ async fn one_client_cannot_have_all_slots_of_a_server() {
             .filter(|call| call.param("name").is_some_and(|name| name.as_str().as_deref() == Some("wait")))
             .count()
     };
-    assert_eq!(waits(&files), 3, "the rest of hers wait for each other");
+    assert_eq!(waits(&files), 3, "her other calls are queued");
 }
 
-/// Sessions and parked calls are a caller's, wherever it keeps them: another path gives no room for more.
+/// The limits of sessions and parked calls apply to all paths together.
 #[tokio::test]
-async fn the_bounds_of_a_client_hold_for_all_paths_together() {
+async fn limits_of_a_client_apply_to_all_paths_together() {
     let files = files().tool_that("greet", "Greet", Behaviour::Greet);
     let limits = Limits { sessions_per_caller: 2, parked_calls_per_caller: 2, ..Limits::default() };
-    let two = Two::bounded(TestHost::with(&files, "files"), limits).await;
+    let two = TwoClients::bounded(TestHost::with(&files, "files"), limits).await;
     let [(all, prefix), (one, _)] = PATHS;
 
-    let first = two.ada(all).begun().await;
-    let bobs = two.bob(all).begun().await;
-    let second = two.ada(one).begun().await;
-    let third = two.ada(one).begun().await;
+    let first = two.ada(all).start_session().await;
+    let bobs = two.bob(all).start_session().await;
+    let second = two.ada(one).start_session().await;
+    let third = two.ada(one).start_session().await;
     let ping = request(1, "ping", json!({}));
-    assert_eq!(first.post(&ping).await.status, 404, "hers that was left alone for longest gave way, on another path");
+    assert_eq!(first.post(&ping).await.status, 404, "her least recently used session was evicted, on another path");
     for session in [&second, &third, &bobs] {
         assert_eq!(session.post(&ping).await.status, 200);
     }
 
     let greet = |prefix: &str| json!({ "name": format!("{prefix}greet") });
-    let parked =
-        [two.ada(all).asked("tools/call", greet(prefix)).await, two.ada(one).asked("tools/call", greet("")).await];
+    let parked = [two.ada(all).ask("tools/call", greet(prefix)).await, two.ada(one).ask("tools/call", greet("")).await];
     for asked in &parked {
         assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
     }
     for (path, prefix) in PATHS {
-        let refused = two.ada(path).asked("tools/call", greet(prefix)).await;
-        assert!(refused.to_string().contains("too many calls of yours wait for answers"), "{path} {refused}");
+        let refused = two.ada(path).ask("tools/call", greet(prefix)).await;
+        assert!(
+            refused.to_string().contains("too many calls of this client are waiting for answers"),
+            "{path} {refused}"
+        );
     }
-    let asked = two.bob(one).asked("tools/call", greet("")).await;
+    let asked = two.bob(one).ask("tools/call", greet("")).await;
     assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
-    // What waits at one path is unknown at the other, and room again once it was answered.
+    // A parked call is unknown on the other path, and its slot is free once it was answered.
     let answers = json!({ "name": { "action": "accept", "content": { "name": "Ada" } } });
     let retry =
         json!({ "name": "greet", "requestState": parked[1]["result"]["requestState"], "inputResponses": answers });
-    let greeted = two.ada(one).asked("tools/call", retry).await;
+    let greeted = two.ada(one).ask("tools/call", retry).await;
     assert!(text(&greeted).contains("Ada"), "{greeted}");
-    let asked = two.ada(all).asked("tools/call", greet(prefix)).await;
+    let asked = two.ada(all).ask("tools/call", greet(prefix)).await;
     assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
 }
 
-/// Subscribes Ada to these.
-async fn subscribed(two: &Two, uris: &[String]) -> Vec<String> {
-    let client = two.stage.client_with("/mcp", Era::Modern, Some(&two.keys[0])).await.unwrap();
-    let wanted = Wanted { uris: uris.to_vec(), ..Wanted::default() };
-    within("a subscription", client.listen(wanted)).await.unwrap().honoured().uris.clone()
+/// Subscribes Ada; returns the accepted URIs.
+async fn subscribed(two: &TwoClients, uris: &[String]) -> Vec<String> {
+    let client = two.gateway.client_with("/mcp", Era::Modern, Some(&two.keys[0])).await.unwrap();
+    let wanted = SubscriptionFilter { uris: uris.to_vec(), ..SubscriptionFilter::default() };
+    within("a subscription", client.listen(wanted)).await.unwrap().accepted().uris.clone()
 }
 
-/// A long subscription keeps within the calls that a client may have under way.
+/// A long subscription stays within the call limit of the client.
 #[tokio::test]
-async fn all_of_a_long_subscription_is_honoured_however_few_calls_a_client_may_have() {
+async fn long_subscription_is_accepted_with_a_small_call_limit() {
     let files = files();
     let uris: Vec<_> = (0..200).map(|number| format!("toolway+files:files://{number}")).collect();
     for per_client in [1, 2, 8] {
-        let two = Two::start(bounded(&files, CallLimits { per_client, ..CallLimits::default() })).await;
+        let two = TwoClients::start(bounded(&files, CallLimits { per_client, ..CallLimits::default() })).await;
         assert_eq!(subscribed(&two, &uris).await, uris, "{per_client}");
     }
 }
 
-/// A server that never says whether it tells of anything.
+/// A server that never answers a subscription.
 struct Deaf;
 
 impl Service for Deaf {
@@ -229,23 +231,23 @@ impl Service for Deaf {
         Exchange::ended(Outcome::Answered(Raw::of(&json!({ "resources": [], "resourceTemplates": [] }))))
     }
 
-    fn listen<'a>(&'a self, _wanted: Wanted, _caller: &'a Caller) -> BoxFuture<'a, Heard> {
+    fn listen<'a>(&'a self, _wanted: SubscriptionFilter, _caller: &'a Caller) -> BoxFuture<'a, ServiceSubscription> {
         Box::pin(std::future::pending())
     }
 }
 
 #[tokio::test]
-async fn a_subscription_to_much_that_nobody_tells_of_is_not_waited_for_one_by_one() {
+async fn unanswered_subscriptions_do_not_add_up() {
     let files = files();
     let deaf = WantedServer::new(name("deaf"), Way::InProcess(Arc::new(Deaf)));
     let deaf = WantedServer { era: EraChoice::Legacy, ..deaf };
     let limits = CallLimits { per_client: 2, ..CallLimits::default() };
-    let two = Two::start(bounded(&files, limits).wanted(deaf)).await;
-    two.stage.host.ready("deaf").await;
+    let two = TwoClients::start(bounded(&files, limits).wanted(deaf)).await;
+    two.gateway.host.ready("deaf").await;
     let deaf = (0..30).map(|number| format!("toolway+deaf:deaf://{number}"));
     let uris: Vec<_> = std::iter::once("files://one".to_owned()).chain(deaf).collect();
     let began = Instant::now();
     assert_eq!(subscribed(&two, &uris).await, uris[..1]);
-    // One after the other they would take fifteen seconds.
+    // One after the other they would take 15 seconds.
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
 }

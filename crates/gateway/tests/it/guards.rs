@@ -1,4 +1,4 @@
-//! Every route there is, and everybody who may not come in there.
+//! Guards of all routes.
 
 use serde_json::Value;
 use toolway_gateway::route::{Guard, Route};
@@ -7,38 +7,38 @@ use toolway_testkit::{
     test_host::{TestHost, name},
 };
 
-use crate::{knocking::Knocker, stage::Stage};
+use crate::{raw_client::RawClient, test_gateway::TestGateway};
 
-async fn stage() -> Stage {
+async fn gateway() -> TestGateway {
     let files = FixtureServer::new("files").tool("echo", "Give it back");
-    let stage = Stage::with(TestHost::with(&files, "files")).await;
-    stage.host.ready("files").await;
-    stage
+    let gateway = TestGateway::with(TestHost::with(&files, "files")).await;
+    gateway.host.ready("files").await;
+    gateway
 }
 
 fn method(route: &Route) -> &'static str {
     if route.methods().starts_with("POST") { "POST" } else { "GET" }
 }
 
-async fn status(knocker: &Knocker, route: &Route, headers: &[(&str, &str)]) -> u16 {
+async fn status(raw_client: &RawClient, route: &Route, headers: &[(&str, &str)]) -> u16 {
     let headers: Vec<_> = headers.iter().copied().chain([("content-type", "application/json")]).collect();
-    knocker.send(method(route), &headers, "{}").await.status
+    raw_client.send(method(route), &headers, "{}").await.status
 }
 
-/// CVE-2026-79744, CVE-2025-64443, CVE-2026-33252: the same guard on every route, none left out. A route without a
-/// guard fails here, because [`Route::every`] has it.
+/// CVE-2026-79744, CVE-2025-64443, CVE-2026-33252: the same guard on every route. A route without a guard fails here,
+/// because [`Route::every`] contains it.
 #[tokio::test]
 async fn every_route_is_guarded() {
-    let stage = stage().await;
-    let key = stage.key.as_ref().unwrap().expose();
+    let gateway = gateway().await;
+    let key = gateway.key.as_ref().unwrap().expose();
     for route in Route::every(&name("files")) {
         let path = route.path();
-        let (with, without) = (stage.knocker(&path, Some(key)), stage.knocker(&path, None));
-        let wrong = stage.knocker(&path, Some("tw_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"));
-        // Whoever may not come in is not told whether anything is there.
-        let stranger = if route.guard() == Guard::Key { 401 } else { 200 };
-        assert_eq!(status(&without, &route, &[]).await, stranger, "{path}: no key");
-        assert_eq!(status(&wrong, &route, &[]).await, stranger, "{path}: wrong key");
+        let (with, without) = (gateway.raw_client(&path, Some(key)), gateway.raw_client(&path, None));
+        let wrong = gateway.raw_client(&path, Some("tw_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"));
+        // An unauthenticated client does not learn whether the path exists.
+        let unauthenticated = if route.guard() == Guard::Key { 401 } else { 200 };
+        assert_eq!(status(&without, &route, &[]).await, unauthenticated, "{path}: no key");
+        assert_eq!(status(&wrong, &route, &[]).await, unauthenticated, "{path}: wrong key");
         for host in ["evil.example", "127.0.0.1.evil.example:80", ""] {
             assert_eq!(status(&with, &route, &[("host", host)]).await, 403, "{path}: Host {host:?}");
         }
@@ -47,54 +47,58 @@ async fn every_route_is_guarded() {
         }
         let patched = with.send("PATCH", &[], "").await;
         assert_eq!((patched.status, patched.headers["allow"].to_str().unwrap()), (405, route.methods()), "{path}");
-        assert_eq!(without.send("PATCH", &[], "").await.status, if stranger == 401 { 401 } else { 405 }, "{path}");
-        // A stream does not end by itself; its story is in `crossing`.
+        assert_eq!(
+            without.send("PATCH", &[], "").await.status,
+            if unauthenticated == 401 { 401 } else { 405 },
+            "{path}"
+        );
+        // The stream does not end by itself; it is tested in `eras`.
         if route == Route::Sse {
             continue;
         }
         let expected = match (&route, method(&route)) {
-            // What is said there belongs to a stream, and there is none.
+            // A message needs a stream, which does not exist here.
             (Route::Messages, _) => 404,
             (_, "POST") => 400,
             _ => 200,
         };
-        assert_eq!(status(&with, &route, &[]).await, expected, "{path}: nothing is wrong but an empty message");
+        assert_eq!(status(&with, &route, &[]).await, expected, "{path}: only the message is invalid");
     }
-    assert_eq!(stage.knocker("/nowhere", Some(key)).get().await.status, 404);
+    assert_eq!(gateway.raw_client("/nowhere", Some(key)).get().await.status, 404);
 }
 
 #[tokio::test]
-async fn a_key_is_taken_from_its_header_and_from_nowhere_else() {
-    let stage = stage().await;
-    let key = stage.key.as_ref().unwrap().expose();
+async fn key_is_accepted_only_in_the_authorization_header() {
+    let gateway = gateway().await;
+    let key = gateway.key.as_ref().unwrap().expose();
     for path in [format!("/servers?key={key}"), format!("/servers?access_token={key}")] {
-        let refused = stage.knocker(&path, None).send("GET", &[("cookie", &format!("key={key}"))], "").await;
+        let refused = gateway.raw_client(&path, None).send("GET", &[("cookie", &format!("key={key}"))], "").await;
         assert_eq!(refused.status, 401, "{path}");
         assert!(refused.headers["www-authenticate"].to_str().unwrap().starts_with("Bearer"));
     }
 }
 
 #[tokio::test]
-async fn health_says_ok_and_nothing_else() {
-    let stage = stage().await;
-    let health = stage.knocker("/health", None).get().await;
+async fn health_reveals_nothing_but_ok() {
+    let gateway = gateway().await;
+    let health = gateway.raw_client("/health", None).get().await;
     assert_eq!((health.status, health.headers["cache-control"].to_str().unwrap()), (200, "no-store"));
     assert_eq!(health.text().await, "ok");
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_named_with_its_reason() {
+async fn unavailable_server_is_shown_with_its_reason() {
     let files = FixtureServer::new("files").tool("echo", "Give it back");
     let gone = toolway_host::connection::ServerAddress::http("http://127.0.0.1:9/mcp".parse().unwrap());
     let mut wanted =
         toolway_host::connection::WantedServer::new(name("gone"), toolway_host::connection::Way::Address(gone));
     wanted.need = toolway_config::server::Need::Required;
-    let stage = Stage::with(TestHost::with(&files, "files").wanted(wanted)).await;
-    stage.host.ready("files").await;
-    stage.host.until("gone", |phase| phase.is_settled()).await;
-    let key = stage.key.as_ref().unwrap().expose().to_owned();
-    let knocker = stage.knocker("/servers", Some(&key));
-    let servers: Value = serde_json::from_str(&knocker.get().await.text().await).unwrap();
+    let gateway = TestGateway::with(TestHost::with(&files, "files").wanted(wanted)).await;
+    gateway.host.ready("files").await;
+    gateway.host.until("gone", |phase| phase.is_settled()).await;
+    let key = gateway.key.as_ref().unwrap().expose().to_owned();
+    let raw_client = gateway.raw_client("/servers", Some(&key));
+    let servers: Value = serde_json::from_str(&raw_client.get().await.text().await).unwrap();
     let (files, gone) = (&servers["servers"][0], &servers["servers"][1]);
     assert_eq!(
         (&files["name"], &files["state"], &files["counts"]["tools"]),
@@ -103,7 +107,7 @@ async fn a_server_that_is_not_there_is_named_with_its_reason() {
     assert_eq!((&gone["name"], &files["because"]), (&"gone".into(), &Value::Null));
     assert!(gone["because"].as_str().unwrap().contains("127.0.0.1:9"), "{gone}");
 
-    let table = knocker.send("GET", &[("accept", "text/html,*/*")], "").await;
+    let table = raw_client.send("GET", &[("accept", "text/html,*/*")], "").await;
     assert_eq!(table.headers["content-type"], "text/plain; charset=utf-8");
     let table = table.text().await;
     let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
@@ -111,7 +115,7 @@ async fn a_server_that_is_not_there_is_named_with_its_reason() {
     assert_eq!(rows[1], ["files", "ready", "1", "1", "1"]);
     assert_eq!(rows[2][0], "gone");
 
-    let ready = knocker.at("/ready").get().await;
+    let ready = raw_client.at("/ready").get().await;
     assert_eq!(ready.status, 503);
     let ready: Value = serde_json::from_str(&ready.text().await).unwrap();
     assert_eq!((&ready["ready"], &ready["missing"][0]["name"]), (&false.into(), &"gone".into()));

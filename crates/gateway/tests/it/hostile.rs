@@ -1,4 +1,4 @@
-//! Callers that lie, flood, stall and send what no parser should see; others are served meanwhile.
+//! Clients that send false, excessive, incomplete or malformed input; other clients are served meanwhile.
 
 use std::{
     sync::Arc,
@@ -18,43 +18,43 @@ use toolway_testkit::{
 use toolway_wire::{limit::Limits, seal::Sealer};
 
 use crate::{
-    knocking::{Knocker, request, with_meta},
-    stage::Stage,
+    raw_client::{RawClient, request, with_meta},
+    test_gateway::TestGateway,
 };
 
 const JSON: (&str, &str) = ("content-type", "application/json");
 
-/// A gateway with small bounds.
+/// A gateway with small limits.
 struct Small {
-    stage: Stage,
+    gateway: TestGateway,
     _keys: tempfile::TempDir,
 }
 
-/// It, and two callers.
-async fn small(files: &FixtureServer) -> (Small, Knocker, Knocker) {
+/// Starts it with two clients.
+async fn small(files: &FixtureServer) -> (Small, RawClient, RawClient) {
     let folder = tempfile::tempdir().unwrap();
     let file = KeyFile::at(folder.path().join("clients.json"));
     let keys = ["mallory", "bob"].map(|name| file.add(name, None, None).unwrap());
-    let (access, _) = Access::of_keys(Some(file)).unwrap();
+    let (access, _) = Access::with_keys(Some(file)).unwrap();
     let limits = Limits { message_bytes: 256 * 1024, sessions_per_caller: 4, sessions: 64, ..Limits::default() };
-    let stage = Stage::bounded(TestHost::with(files, "files"), access, limits).await;
-    stage.host.ready("files").await;
-    let [mallory, bob] = keys.map(|key| stage.knocker("/mcp", Some(key.expose())));
-    (Small { stage, _keys: folder }, mallory, bob)
+    let gateway = TestGateway::bounded(TestHost::with(files, "files"), access, limits).await;
+    gateway.host.ready("files").await;
+    let [mallory, bob] = keys.map(|key| gateway.raw_client("/mcp", Some(key.expose())));
+    (Small { gateway, _keys: folder }, mallory, bob)
 }
 
 fn files() -> FixtureServer {
     FixtureServer::new("files").tool("echo", "Give it back")
 }
 
-async fn is_served(bob: &Knocker) {
-    let served = bob.asked("tools/call", json!({ "name": "files__echo", "arguments": { "text": "hi" } }));
+async fn is_served(bob: &RawClient) {
+    let served = bob.ask("tools/call", json!({ "name": "files__echo", "arguments": { "text": "hi" } }));
     let served = within("another caller", served).await;
     assert_eq!(served["result"]["isError"], false, "{served}");
 }
 
 #[tokio::test]
-async fn a_header_that_says_something_else_than_the_body_is_refused() {
+async fn header_that_contradicts_the_body_is_refused() {
     let files = files();
     let (_small, mallory, bob) = small(&files).await;
     let params = with_meta(json!({ "name": "files__echo", "arguments": {} }));
@@ -74,9 +74,9 @@ async fn a_header_that_says_something_else_than_the_body_is_refused() {
     is_served(&bob).await;
 }
 
-/// CVE-2026-27896, GHSA-f897-62hf-6gxq: bounds and duplicates before anything looks at the content.
+/// CVE-2026-27896, GHSA-f897-62hf-6gxq: limits and duplicate keys are checked before the content is used.
 #[tokio::test]
-async fn what_no_parser_should_see_is_refused_and_reaches_nobody() {
+async fn malformed_messages_are_refused_and_reach_no_server() {
     let files = files();
     let (_small, mallory, bob) = small(&files).await;
     let deep =
@@ -116,19 +116,19 @@ async fn what_no_parser_should_see_is_refused_and_reaches_nobody() {
     is_served(&bob).await;
 }
 
-/// CVE-2026-63128: sessions are bounded per caller; a flood costs its own author.
+/// CVE-2026-63128: sessions are limited per caller; a flood evicts only sessions of its author.
 #[tokio::test]
-async fn a_flood_of_sessions_ends_its_authors_own() {
+async fn flood_of_sessions_evicts_only_sessions_of_its_author() {
     let files = files();
     let (small, mallory, bob) = small(&files).await;
-    let bobs = bob.clone().begun().await;
+    let bobs = bob.clone().start_session().await;
     let mut first = None;
     for _ in 0..20 {
-        let session = mallory.clone().begun().await;
+        let session = mallory.clone().start_session().await;
         first.get_or_insert(session);
     }
-    let figures = bob.at("/metrics").get().await.text().await;
-    assert!(figures.lines().any(|line| line == "toolway_sessions 5"), "{figures}");
+    let metrics = bob.at("/metrics").get().await.text().await;
+    assert!(metrics.lines().any(|line| line == "toolway_sessions 5"), "{metrics}");
     let call = request(1, "tools/call", json!({ "name": "files__echo", "arguments": {} }));
     assert_eq!(first.unwrap().post(&call).await.status, 404);
     assert_eq!(bobs.post(&call).await.status, 200);
@@ -136,7 +136,7 @@ async fn a_flood_of_sessions_ends_its_authors_own() {
 }
 
 #[tokio::test]
-async fn whoever_does_not_read_or_does_not_finish_holds_up_nobody() {
+async fn slow_readers_and_writers_do_not_block_others() {
     let files = files();
     let (small, mallory, bob) = small(&files).await;
     let text = "x".repeat(200_000);
@@ -147,15 +147,15 @@ async fn whoever_does_not_read_or_does_not_finish_holds_up_nobody() {
             "POST /mcp HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {key}\r\ncontent-type: application/json\r\n\
              mcp-protocol-version: 2026-07-28\r\nmcp-method: tools/call\r\nmcp-name: files__echo\r\n\
              content-length: {length}\r\n\r\n",
-            small.stage.address
+            small.gateway.address
         )
     };
     let mut stuck = Vec::new();
     for number in 0..24 {
-        let mut stream = TcpStream::connect(small.stage.address).await.unwrap();
+        let mut stream = TcpStream::connect(small.gateway.address).await.unwrap();
         let body = message.to_string();
         match number % 3 {
-            // Reads nothing of what comes back.
+            // Reads no response.
             0 => stream.write_all(format!("{}{body}", head(body.len())).as_bytes()).await.unwrap(),
             // Never finishes its body.
             1 => stream.write_all(format!("{}{{", head(body.len())).as_bytes()).await.unwrap(),
@@ -172,15 +172,15 @@ async fn whoever_does_not_read_or_does_not_finish_holds_up_nobody() {
 }
 
 #[tokio::test]
-async fn two_requests_in_one_are_not_two() {
+async fn smuggled_request_is_refused() {
     let files = files();
     let (small, mallory, bob) = small(&files).await;
-    // Both lengths at once: which of them holds is what smuggling is about.
-    let mut stream = TcpStream::connect(small.stage.address).await.unwrap();
+    // Both length headers at once: request smuggling relies on which of them is used.
+    let mut stream = TcpStream::connect(small.gateway.address).await.unwrap();
     let text = format!(
         "POST /mcp HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\n\
          content-length: 4\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\nGET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n",
-        small.stage.address,
+        small.gateway.address,
         mallory.key()
     );
     stream.write_all(text.as_bytes()).await.unwrap();
@@ -194,7 +194,7 @@ async fn two_requests_in_one_are_not_two() {
 }
 
 #[tokio::test]
-async fn a_name_from_outside_cannot_become_a_line_or_a_path() {
+async fn names_cannot_inject_lines_or_paths() {
     let files = files();
     let (_small, mallory, bob) = small(&files).await;
     for path in [
@@ -216,50 +216,53 @@ async fn a_name_from_outside_cannot_become_a_line_or_a_path() {
     is_served(&bob).await;
 }
 
-/// A handle outlives the gateway that sealed it, and what it stands for does not; one of another gateway is nobody's.
+/// A handle can be opened after a restart, but its parked call is gone; a handle of another gateway is invalid.
 #[tokio::test]
-async fn a_handle_of_before_a_restart_and_one_from_elsewhere_are_told_apart_and_open_nothing() {
+async fn handles_from_before_a_restart_and_from_other_gateways_are_refused() {
     let files = FixtureServer::new("files").tool_that("greet", "Greet", Behaviour::Greet);
     let folder = tempfile::tempdir().unwrap();
     let file = KeyFile::at(folder.path().join("clients.json"));
     let key = file.add("ada", None, None).unwrap();
-    let (ours, theirs) = (Arc::new(Sealer::generated().unwrap()), Arc::new(Sealer::generated().unwrap()));
+    let (ours, theirs) = (Arc::new(Sealer::with_random_key().unwrap()), Arc::new(Sealer::with_random_key().unwrap()));
     let start = async |sealer: &Arc<Sealer>| {
-        let (access, _) = Access::of_keys(Some(file.clone())).unwrap();
-        let stage = Stage::sealed(TestHost::with(&files, "files"), access, Arc::clone(sealer)).await;
-        stage.host.ready("files").await;
-        stage
+        let (access, _) = Access::with_keys(Some(file.clone())).unwrap();
+        let gateway = TestGateway::sealed(TestHost::with(&files, "files"), access, Arc::clone(sealer)).await;
+        gateway.host.ready("files").await;
+        gateway
     };
     let (before, after, elsewhere) = (start(&ours).await, start(&ours).await, start(&theirs).await);
-    let asked = before.knocker("/mcp", Some(key.expose())).asked("tools/call", json!({ "name": "files__greet" })).await;
+    let asked =
+        before.raw_client("/mcp", Some(key.expose())).ask("tools/call", json!({ "name": "files__greet" })).await;
     let state = &asked["result"]["requestState"];
     assert!(state.is_string(), "{asked}");
     let answers = json!({ "name": { "action": "accept", "content": { "name": "Ada" } } });
     let retry = json!({ "name": "files__greet", "requestState": state, "inputResponses": answers });
-    for (stage, why) in [(&after, "interaction expired, call again"), (&elsewhere, "was not issued here")] {
-        let refused = stage.knocker("/mcp", Some(key.expose())).asked("tools/call", retry.clone()).await;
+    for (gateway, why) in
+        [(&after, "the interaction has expired; call again"), (&elsewhere, "was not issued by this server")]
+    {
+        let refused = gateway.raw_client("/mcp", Some(key.expose())).ask("tools/call", retry.clone()).await;
         assert!(refused["error"].is_object() || refused["result"]["isError"] == true, "{refused}");
         assert!(refused.to_string().contains(why), "{refused}");
     }
     assert_eq!(files.seen("tools/call").len(), 1, "nothing was called again");
 }
 
-/// A task that the gateway keeps itself ends with it, and the caller that still knows its name is told so.
+/// A hosted task ends with the gateway, and a later request for it says so.
 #[tokio::test]
-async fn a_task_that_a_gateway_kept_is_over_for_the_next_one_which_says_so() {
+async fn hosted_task_is_reported_as_gone_after_a_restart() {
     let files = files();
     let folder = tempfile::tempdir().unwrap();
     let file = KeyFile::at(folder.path().join("clients.json"));
     let key = file.add("ada", None, None).unwrap();
-    let sealer = Arc::new(Sealer::generated().unwrap());
+    let sealer = Arc::new(Sealer::with_random_key().unwrap());
     let start = async || {
-        let (access, _) = Access::of_keys(Some(file.clone())).unwrap();
-        let stage = Stage::sealed(TestHost::with(&files, "files"), access, Arc::clone(&sealer)).await;
-        stage.host.ready("files").await;
-        stage
+        let (access, _) = Access::with_keys(Some(file.clone())).unwrap();
+        let gateway = TestGateway::sealed(TestHost::with(&files, "files"), access, Arc::clone(&sealer)).await;
+        gateway.host.ready("files").await;
+        gateway
     };
     let (before, after) = (start().await, start().await);
-    let session = async |stage: &Stage| stage.knocker("/mcp", Some(key.expose())).begun().await;
+    let session = async |gateway: &TestGateway| gateway.raw_client("/mcp", Some(key.expose())).start_session().await;
     let call = json!({ "name": "files__echo", "arguments": {}, "task": { "ttl": 60_000 } });
     let made = session(&before).await.post(&request(1, "tools/call", call)).await.answer().await;
     let id = made["result"]["task"]["taskId"].as_str().unwrap_or_else(|| panic!("{made}"));
@@ -267,6 +270,6 @@ async fn a_task_that_a_gateway_kept_is_over_for_the_next_one_which_says_so() {
     for method in ["tasks/get", "tasks/result", "tasks/cancel"] {
         let refused = again.post(&request(2, method, json!({ "taskId": id }))).await.answer().await;
         let why = refused["error"]["message"].as_str().unwrap_or_else(|| panic!("{method}: {refused}"));
-        assert!(why.contains("it ended with the gateway"), "{method}: {refused}");
+        assert!(why.contains("the gateway restarted"), "{method}: {refused}");
     }
 }

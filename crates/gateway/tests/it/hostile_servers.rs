@@ -1,7 +1,7 @@
-//! Servers that answer other people's questions, ask out of the blue, flood, stall and break off: whoever called one is
-//! told why or is served, other callers and other servers notice nothing, and memory does not grow with it.
+//! Servers that send wrong responses or unexpected requests, flood, stall or disconnect: the caller is served or gets a
+//! reason, other callers and servers are not affected, and memory use stays bounded.
 
-mod street;
+mod setup;
 
 use std::time::Duration;
 
@@ -10,195 +10,195 @@ use serde_json::json;
 use toolway_testkit::test_host::PATIENCE;
 use toolway_wire::up::EraChoice;
 
-use self::street::{Street, called, words};
+use self::setup::{HostileSetup, called, words};
 
-/// What comes of a call of `odd`, and in which eras.
-struct Mood {
+/// A misbehaviour of `odd`, its eras, and the expected message.
+struct Misbehaviour {
     what: &'static str,
     eras: &'static [EraChoice],
-    /// One of these is in the answer; none of them, and it is served.
+    /// Expected parts of the message, separated by `|`; empty if the call succeeds.
     says: &'static str,
 }
 
 const BOTH: &[EraChoice] = &[EraChoice::Legacy, EraChoice::Modern];
 const STATELESS: &[EraChoice] = &[EraChoice::Modern];
-/// What a call waits for a server that says nothing.
+/// Call timeout for a silent server.
 const SILENCE: Duration = Duration::from_millis(1_500);
-/// What the whole of a story may weigh more than before it.
+/// Maximum growth of memory during a test, in bytes.
 const GROWTH: usize = 64 << 20;
 
-const fn mood(what: &'static str, eras: &'static [EraChoice], says: &'static str) -> Mood {
-    Mood { what, eras, says }
+const fn misbehaviour(what: &'static str, eras: &'static [EraChoice], says: &'static str) -> Misbehaviour {
+    Misbehaviour { what, eras, says }
 }
 
-/// Answers that are nobody's, twice, or none.
-const ANSWERS: [Mood; 11] = [
-    mood("wrong-id", BOTH, "no answer within 1.5s"),
-    mood("string-id", BOTH, "no answer within 1.5s"),
-    mood("no-id", BOTH, "no answer within 1.5s"),
-    mood("stray", BOTH, ""),
-    mood("double", BOTH, ""),
-    mood("neither", BOTH, "neither a request, a notification nor a response"),
-    mood("truncated", BOTH, "JSON ends too early"),
-    mood("not-utf8", BOTH, "not UTF-8"),
-    mood("deep:500", BOTH, "nested deeper than 128 levels"),
-    mood("unknown-type", STATELESS, "unknown resultType"),
-    mood("gives-up", BOTH, "no answer within 1.5s"),
+/// Wrong, duplicate, malformed or missing responses.
+const ANSWERS: [Misbehaviour; 11] = [
+    misbehaviour("wrong-id", BOTH, "no answer within 1.5s"),
+    misbehaviour("string-id", BOTH, "no answer within 1.5s"),
+    misbehaviour("no-id", BOTH, "no answer within 1.5s"),
+    misbehaviour("stray", BOTH, ""),
+    misbehaviour("double", BOTH, ""),
+    misbehaviour("neither", BOTH, "neither a request, a notification nor a response"),
+    misbehaviour("truncated", BOTH, "JSON is truncated"),
+    misbehaviour("not-utf8", BOTH, "not UTF-8"),
+    misbehaviour("deep:500", BOTH, "nested deeper than 128 levels"),
+    misbehaviour("unknown-type", STATELESS, "unknown `resultType`"),
+    misbehaviour("gives-up", BOTH, "no answer within 1.5s"),
 ];
 
-/// More than anybody reads.
-const FLOODS: [Mood; 6] = [
-    mood("flood:50000", BOTH, ""),
-    mood("progress-flood:20000", BOTH, ""),
-    mood("ping-flood:20000", BOTH, ""),
-    mood("long-line:2000000", BOTH, "larger than the limit of 1000000"),
-    mood("long-question:2000000", BOTH, ""),
-    mood("endless-line", BOTH, "it said more than 8000000 bytes without ending a line"),
+/// Floods and oversized messages.
+const FLOODS: [Misbehaviour; 6] = [
+    misbehaviour("flood:50000", BOTH, ""),
+    misbehaviour("progress-flood:20000", BOTH, ""),
+    misbehaviour("ping-flood:20000", BOTH, ""),
+    misbehaviour("long-line:2000000", BOTH, "larger than the limit of 1000000"),
+    misbehaviour("long-question:2000000", BOTH, ""),
+    misbehaviour("endless-line", BOTH, "more than 8000000 bytes without a line break"),
 ];
 
-/// Questions that may not be asked.
-const QUESTIONS: [Mood; 4] = [
-    mood("asks-anyway", BOTH, ""),
-    mood("retries", STATELESS, "no answer within 1.5s"),
-    mood("questions:40", STATELESS, "larger than the limit of 16"),
-    mood("state:300000", STATELESS, "larger than the limit of 262144"),
+/// Invalid server requests.
+const SERVER_REQUESTS: [Misbehaviour; 4] = [
+    misbehaviour("asks-anyway", BOTH, ""),
+    misbehaviour("retries", STATELESS, "no answer within 1.5s"),
+    misbehaviour("questions:40", STATELESS, "larger than the limit of 16"),
+    misbehaviour("state:300000", STATELESS, "larger than the limit of 262144"),
 ];
 
-/// Ways to break off.
-const BREAKS: [Mood; 3] = [
-    mood("cut", BOTH, "the connection ended: it exited with status 0"),
-    mood("half-closed", BOTH, "it closed its output but goes on running"),
-    mood("deaf", BOTH, "no answer within 1.5s|it no longer reads"),
+/// Ways to disconnect.
+const BREAKS: [Misbehaviour; 3] = [
+    misbehaviour("cut", BOTH, "the connection ended: the server exited with status 0"),
+    misbehaviour("half-closed", BOTH, "the server closed stdout but is still running"),
+    misbehaviour("deaf", BOTH, "no answer within 1.5s|it no longer reads"),
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn answers_that_are_nobodys_reach_nobody() {
-    tell(&ANSWERS).await;
+async fn wrong_responses_reach_no_caller() {
+    run(&ANSWERS).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn floods_are_heard_by_nobody_else_and_are_not_kept() {
+async fn floods_affect_no_other_caller_and_are_not_buffered() {
     let before = resident();
-    tell(&FLOODS).await;
+    run(&FLOODS).await;
     let grown = resident().saturating_sub(before);
     assert!(grown < GROWTH, "{grown} bytes more");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn questions_that_may_not_be_asked_are_refused() {
-    tell(&QUESTIONS).await;
+async fn invalid_server_requests_are_refused() {
+    run(&SERVER_REQUESTS).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_breaks_off_is_named_and_begun_anew() {
-    tell(&BREAKS).await;
+async fn disconnected_server_is_reported_and_restarted() {
+    run(&BREAKS).await;
 }
 
-/// Nobody has called anything: nobody is shown the question, and the server is told so.
+/// Without a call no client gets the server request, and the server gets an error.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_asked_without_a_call_is_shown_to_nobody() {
-    let street = Street::with("asks-unasked", EraChoice::Legacy).await;
-    let session = street.bob.clone().begun().await;
+async fn server_request_outside_of_a_call_reaches_no_client() {
+    let setup = HostileSetup::with("asks-unasked", EraChoice::Legacy).await;
+    let session = setup.bob.clone().start_session().await;
     let mut standing = session.get().await;
     let listening = json!({ "notifications": { "toolsListChanged": true } });
-    let mut listener = street.ada.ask("subscriptions/listen", listening).await;
+    let mut listener = setup.ada.open_request("subscriptions/listen", listening).await;
     assert!(listener.message().await.unwrap().to_string().contains("acknowledged"));
-    street.comes_back(&street.ada).await;
-    street.comes_back(&session).await;
-    street.until_heard("error", 2).await;
-    assert_eq!(street.heard("result"), 0, "nobody answered");
+    setup.wait_until_recovered(&setup.ada).await;
+    setup.wait_until_recovered(&session).await;
+    setup.wait_until_received("error", 2).await;
+    assert_eq!(setup.received_count("result"), 0, "no client answered");
     for heard in [&mut standing, &mut listener] {
         let silence = tokio::time::timeout(Duration::from_millis(500), heard.message()).await;
         assert!(silence.is_err(), "{silence:?}");
     }
 }
 
-/// Each caller is told in the words of its era what it would have had to declare, or the server that it may not ask.
+/// The stateless caller gets the required capability; in a session the server gets the error.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_caller_never_declared_is_not_asked_of_it() {
-    let street = Street::with("asks-undeclared", EraChoice::Legacy).await;
-    let refused = called(&street.ada, "odd__odd").await;
+async fn undeclared_server_request_does_not_reach_the_caller() {
+    let setup = HostileSetup::with("asks-undeclared", EraChoice::Legacy).await;
+    let refused = called(&setup.ada, "odd__odd").await;
     assert_eq!(refused["error"]["data"]["requiredCapabilities"], json!({ "sampling": {} }), "{refused}");
-    let session = street.ada.clone().begun().await;
+    let session = setup.ada.clone().start_session().await;
     assert_eq!(words(&called(&session, "odd__odd").await), "refused with -32601");
-    street.goes_on().await;
+    setup.assert_others_are_served().await;
 }
 
-/// A list that changes whenever it is asked for is asked for now and then, and told of as seldom.
+/// A list that changes on every request is polled and reported at a limited rate.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_list_that_never_rests_is_followed_at_a_measured_pace() {
+async fn constantly_changing_list_is_rate_limited() {
     for era in BOTH {
-        let street = Street::with("restless", *era).await;
-        let session = street.bob.clone().begun().await;
+        let setup = HostileSetup::with("restless", *era).await;
+        let session = setup.bob.clone().start_session().await;
         let mut standing = session.get().await;
-        let before = street.heard("tools/list");
+        let before = setup.received_count("tools/list");
         let watching = tokio::time::timeout(Duration::from_secs(2), async {
             let mut told = 0;
             while standing.message().await.is_some() {
                 told += 1;
-                assert!(told < 20, "{era:?}: told {told} times");
+                assert!(told < 20, "{era:?}: notified {told} times");
             }
         });
-        let (_over, ()) = tokio::join!(watching, street.goes_on());
-        let asked = street.heard("tools/list") - before;
-        assert!(asked < 40, "{era:?}: it was asked for its list {asked} times in two seconds");
-        street.comes_back(&street.ada).await;
+        let (_over, ()) = tokio::join!(watching, setup.assert_others_are_served());
+        let asked = setup.received_count("tools/list") - before;
+        assert!(asked < 40, "{era:?}: listed {asked} times in two seconds");
+        setup.wait_until_recovered(&setup.ada).await;
     }
 }
 
-/// A task that is under way for ever keeps whoever waits for it, and nobody else; with its caller it is given up.
+/// An endless task blocks only its own caller, and is cancelled when the caller disconnects.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_task_without_an_end_ends_with_its_caller() {
-    let street = Street::with("endless-task", EraChoice::Modern).await;
-    for caller in [street.ada.clone(), street.ada.clone().begun().await] {
-        let (looked, cancelled) = (street.heard("tasks/get"), street.heard("tasks/cancel"));
+async fn endless_task_is_cancelled_with_its_caller() {
+    let setup = HostileSetup::with("endless-task", EraChoice::Modern).await;
+    for caller in [setup.ada.clone(), setup.ada.clone().start_session().await] {
+        let (looked, cancelled) = (setup.received_count("tasks/get"), setup.received_count("tasks/cancel"));
         let calling = tokio::time::timeout(Duration::from_secs(1), called(&caller, "odd__odd"));
-        let (waited, ()) = tokio::join!(calling, street.goes_on());
+        let (waited, ()) = tokio::join!(calling, setup.assert_others_are_served());
         assert!(waited.is_err(), "{waited:?}");
-        street.until_heard("tasks/get", looked + 2).await;
-        street.comes_back(&street.bob).await;
+        setup.wait_until_received("tasks/get", looked + 2).await;
+        setup.wait_until_recovered(&setup.bob).await;
         if caller.has_session() {
-            // Hanging up is not leaving, where there is a session.
+            // In a session, closing the connection does not cancel the call.
             let gone = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 7 } });
             assert_eq!(caller.post(&gone).await.status, 202);
         }
-        street.until_heard("tasks/cancel", cancelled + 1).await;
-        let looked = street.heard("tasks/get");
+        setup.wait_until_received("tasks/cancel", cancelled + 1).await;
+        let looked = setup.received_count("tasks/get");
         tokio::time::sleep(Duration::from_millis(300)).await;
-        assert!(street.heard("tasks/get") <= looked + 1, "nobody looks at it any more");
+        assert!(setup.received_count("tasks/get") <= looked + 1, "the task is no longer polled");
     }
 }
 
-/// Each mood in each of its eras, to callers of both.
-async fn tell(moods: &[Mood]) {
-    for mood in moods {
-        for era in mood.eras {
-            let street = Street::patient(mood.what, *era, mood.silence()).await;
-            let callers = [street.ada.clone(), street.ada.clone().begun().await];
+/// Runs each misbehaviour in each of its eras, with callers of both eras.
+async fn run(misbehaviours: &[Misbehaviour]) {
+    for misbehaviour in misbehaviours {
+        for era in misbehaviour.eras {
+            let setup = HostileSetup::patient(misbehaviour.what, *era, misbehaviour.silence()).await;
+            let callers = [setup.ada.clone(), setup.ada.clone().start_session().await];
             let calls = callers.each_ref().map(|caller| called(caller, "odd__odd"));
-            let (said, ()) = tokio::join!(join_all(calls), street.goes_on());
+            let (said, ()) = tokio::join!(join_all(calls), setup.assert_others_are_served());
             for said in &said {
-                assert!(mood.is_told(words(said)), "{} {era:?}: {said}", mood.what);
+                assert!(misbehaviour.matches(words(said)), "{} {era:?}: {said}", misbehaviour.what);
             }
-            for caller in callers.iter().chain([&street.bob]) {
-                street.comes_back(caller).await;
+            for caller in callers.iter().chain([&setup.bob]) {
+                setup.wait_until_recovered(caller).await;
             }
         }
     }
 }
 
-impl Mood {
-    /// How long is waited for a word: where none comes, not for long.
+impl Misbehaviour {
+    /// Call timeout: short if no response is expected.
     fn silence(&self) -> Duration {
         if self.says.contains("no answer") { SILENCE } else { PATIENCE }
     }
 
-    fn is_told(&self, words: &str) -> bool {
+    fn matches(&self, words: &str) -> bool {
         if self.says.is_empty() { words == "hello" } else { self.says.split('|').any(|says| words.contains(says)) }
     }
 }
 
-/// Memory in use, in bytes; nothing where the system does not say.
+/// Resident memory in bytes; 0 if the system does not report it.
 fn resident() -> usize {
     let status = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages: usize = status.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or_default();

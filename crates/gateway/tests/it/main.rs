@@ -1,27 +1,27 @@
-//! The gateway from outside: real sockets in front, real servers behind.
-#![expect(clippy::unwrap_used, reason = "what a story tells with is part of the test")]
+//! Tests of the gateway over real sockets, with real servers.
+#![expect(clippy::unwrap_used, reason = "test setup may panic")]
 
 mod bridge;
+mod caller_lists;
+mod caller_views;
 mod callers;
-mod counting;
-mod crossing;
+mod cleanup;
+mod default_log_level;
 mod differential;
+mod eras;
 mod fairness;
 mod guards;
-mod hidden;
 mod hostile;
 mod hostile_servers;
-mod knocking;
-mod leaving;
 mod lists;
+mod metrics_and_log;
 mod over_http;
-mod own_lists;
-mod own_views;
-mod pages_of_tools;
-mod person;
+mod raw_client;
 mod scripted;
-mod stage;
+mod scripted_user;
 mod tap;
-mod tasks_listed;
+mod task_list;
+mod test_gateway;
 mod two_callers;
-mod usual_logs;
+mod ui_pages;
+mod visibility;

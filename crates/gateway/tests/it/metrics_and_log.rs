@@ -1,4 +1,4 @@
-//! Figures and lines about what happened, and what never stands in them.
+//! Metrics and access log, and what they must not contain.
 
 use std::{io::Write, sync::Arc, time::Duration};
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 use toolway_gateway::{
     access::{Access, KeyFile},
-    records::{AccessLog, LogForm, Records},
+    records::{AccessLog, LogFormat, Records},
 };
 use toolway_host::record::CallLog;
 use toolway_testkit::{
@@ -15,12 +15,12 @@ use toolway_testkit::{
     test_host::{TestHost, within},
 };
 
-use crate::{knocking::Knocker, stage::Stage};
+use crate::{raw_client::RawClient, test_gateway::TestGateway};
 
 #[derive(Clone, Default)]
-struct Paper(Arc<Mutex<Vec<u8>>>);
+struct Buffer(Arc<Mutex<Vec<u8>>>);
 
-impl Write for Paper {
+impl Write for Buffer {
     fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
         self.0.lock().extend_from_slice(text);
         Ok(text.len())
@@ -31,7 +31,7 @@ impl Write for Paper {
     }
 }
 
-impl Paper {
+impl Buffer {
     fn text(&self) -> String {
         String::from_utf8(self.0.lock().clone()).unwrap()
     }
@@ -46,34 +46,34 @@ fn files() -> FixtureServer {
         .tool_that("greet", "Greet", Behaviour::Greet)
 }
 
-async fn figures(knocker: &Knocker) -> String {
-    knocker.at("/metrics").get().await.text().await
+async fn metrics(raw_client: &RawClient) -> String {
+    raw_client.at("/metrics").get().await.text().await
 }
 
 #[track_caller]
-fn says(figures: &str, line: &str) {
-    assert!(figures.lines().any(|said| said == line), "{line}\n{figures}");
+fn says(metrics: &str, line: &str) {
+    assert!(metrics.lines().any(|said| said == line), "{line}\n{metrics}");
 }
 
 #[tokio::test]
-async fn calls_are_counted_by_server_kind_and_ending() {
+async fn calls_are_counted_by_server_kind_and_outcome() {
     let files = files();
-    let stage = Stage::with(TestHost::with(&files, "files")).await;
-    stage.host.ready("files").await;
-    let caller = stage.knocker("/mcp", Some(stage.key.as_ref().unwrap().expose()));
+    let gateway = TestGateway::with(TestHost::with(&files, "files")).await;
+    gateway.host.ready("files").await;
+    let caller = gateway.raw_client("/mcp", Some(gateway.key.as_ref().unwrap().expose()));
     for tool in ["files__echo", "files__echo", "files__fail", "files__refuse", "files__nothing", "x"] {
-        caller.asked("tools/call", json!({ "name": tool, "arguments": {} })).await;
+        caller.ask("tools/call", json!({ "name": tool, "arguments": {} })).await;
     }
-    caller.asked("prompts/get", json!({ "name": "files__hello" })).await;
-    let _session = caller.clone().begun().await;
-    caller.asked("tools/call", json!({ "name": "files__greet" })).await;
+    caller.ask("prompts/get", json!({ "name": "files__hello" })).await;
+    let _session = caller.clone().start_session().await;
+    caller.ask("tools/call", json!({ "name": "files__greet" })).await;
     let _waiting = AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn({
         let caller = caller.clone();
-        async move { caller.asked("tools/call", json!({ "name": "files__wait" })).await }
+        async move { caller.ask("tools/call", json!({ "name": "files__wait" })).await }
     }));
-    within("the call", files.reached("tools/call", 6)).await;
+    within("the call", files.until_received("tools/call", 6)).await;
 
-    let text = figures(&caller).await;
+    let text = metrics(&caller).await;
     says(&text, r#"toolway_calls_total{server="files",kind="tool",ending="answered"} 3"#);
     says(&text, r#"toolway_calls_total{server="files",kind="prompt",ending="answered"} 1"#);
     says(&text, r#"toolway_tool_errors_total{server="files"} 1"#);
@@ -86,49 +86,50 @@ async fn calls_are_counted_by_server_kind_and_ending() {
     assert!(text.contains("\ntoolway_calls_under_way "), "{text}");
     assert!(!text.contains("toolway_calls_under_way 0"), "{text}");
     assert!(text.contains(r#"toolway_http_requests_total{route="/mcp",code="2xx"}"#), "{text}");
-    // What a caller says is never a label.
+    // Text from a caller is never a label.
     assert!(!text.contains("nothing") && !text.contains("echo"), "{text}");
 }
 
 #[tokio::test]
-async fn a_key_sees_the_figures_of_its_servers_and_of_nothing_else() {
+async fn key_sees_only_the_metrics_of_its_servers() {
     let folder = tempfile::tempdir().unwrap();
     let file = KeyFile::at(folder.path().join("clients.json"));
     let all = file.add("operator", None, None).unwrap();
     let one = file.add("editor", None, Some(std::iter::once("mail".parse().unwrap()).collect())).unwrap();
-    let (access, _) = Access::of_keys(Some(file)).unwrap();
+    let (access, _) = Access::with_keys(Some(file)).unwrap();
     let mail = FixtureServer::new("mail").tool("send", "Send it");
     let builder = TestHost::with(&files(), "files").server("mail", &mail);
-    let stage = Stage::open_to(builder, access, None).await;
-    stage.host.ready("files").await;
-    stage.host.ready("mail").await;
-    let (operator, editor) = (stage.knocker("/mcp", Some(all.expose())), stage.knocker("/mcp", Some(one.expose())));
-    operator.asked("tools/call", json!({ "name": "files__echo" })).await;
-    operator.asked("tools/call", json!({ "name": "mail__send" })).await;
-    assert!(figures(&operator).await.contains(r#"server="files""#));
-    let text = figures(&editor).await;
+    let gateway = TestGateway::open_to(builder, access, None).await;
+    gateway.host.ready("files").await;
+    gateway.host.ready("mail").await;
+    let (operator, editor) =
+        (gateway.raw_client("/mcp", Some(all.expose())), gateway.raw_client("/mcp", Some(one.expose())));
+    operator.ask("tools/call", json!({ "name": "files__echo" })).await;
+    operator.ask("tools/call", json!({ "name": "mail__send" })).await;
+    assert!(metrics(&operator).await.contains(r#"server="files""#));
+    let text = metrics(&editor).await;
     says(&text, r#"toolway_calls_total{server="mail",kind="tool",ending="answered"} 1"#);
     for hidden in ["files", "toolway_sessions", "toolway_http_requests_total"] {
         assert!(!text.contains(hidden), "{hidden}\n{text}");
     }
 }
 
-async fn logged(form: LogForm) -> String {
-    let paper = Paper::default();
-    let records = Arc::new(Records::logged(AccessLog::to(Box::new(paper.clone()), form).unwrap()));
-    let (access, key) = Access::of_keys(None).unwrap();
-    let stage = Stage::recorded(TestHost::with(&files(), "files"), access, key, Arc::clone(&records)).await;
-    stage.host.ready("files").await;
-    let key = stage.key.as_ref().unwrap().expose();
-    let caller = stage.knocker("/mcp", Some(key));
+async fn access_log(form: LogFormat) -> String {
+    let buffer = Buffer::default();
+    let records = Arc::new(Records::with_log(AccessLog::to(Box::new(buffer.clone()), form).unwrap()));
+    let (access, key) = Access::with_keys(None).unwrap();
+    let gateway = TestGateway::recorded(TestHost::with(&files(), "files"), access, key, Arc::clone(&records)).await;
+    gateway.host.ready("files").await;
+    let key = gateway.key.as_ref().unwrap().expose();
+    let caller = gateway.raw_client("/mcp", Some(key));
     let secret = json!({ "password": "hunter2" });
-    caller.asked("tools/call", json!({ "name": "files__echo", "arguments": secret })).await;
-    // What the server says about it repeats the arguments.
-    caller.asked("tools/call", json!({ "name": "files__refuse", "arguments": secret })).await;
-    stage.knocker("/servers?key=tw_secret", Some("tw_guess")).get().await;
+    caller.ask("tools/call", json!({ "name": "files__echo", "arguments": secret })).await;
+    // The error of the server repeats the arguments.
+    caller.ask("tools/call", json!({ "name": "files__refuse", "arguments": secret })).await;
+    gateway.raw_client("/servers?key=tw_secret", Some("tw_guess")).get().await;
     caller.at("/servers/none/mcp").get().await;
     records.flush().await;
-    let text = paper.text();
+    let text = buffer.text();
     for hidden in ["hunter2", "password", "tw_", key] {
         assert!(!text.contains(hidden), "{hidden}\n{text}");
     }
@@ -136,8 +137,8 @@ async fn logged(form: LogForm) -> String {
 }
 
 #[tokio::test]
-async fn each_call_and_each_refused_request_is_a_line_without_arguments_and_keys() {
-    let text = logged(LogForm::Text).await;
+async fn log_has_a_line_per_call_and_refused_request_without_arguments_and_keys() {
+    let text = access_log(LogFormat::Text).await;
     let lines: Vec<&str> = text.lines().map(|line| line.split_once(' ').unwrap().1).collect();
     assert_eq!(lines.len(), 4, "{text}");
     assert!(
@@ -155,8 +156,8 @@ async fn each_call_and_each_refused_request_is_a_line_without_arguments_and_keys
 }
 
 #[tokio::test]
-async fn programs_are_given_an_object_per_line() {
-    let text = logged(LogForm::Json).await;
+async fn json_log_has_one_object_per_line() {
+    let text = access_log(LogFormat::Json).await;
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((&lines[0]["event"], &lines[0]["caller"]), (&"call".into(), &"@first".into()));
     assert_eq!((&lines[0]["server"], &lines[0]["outcome"]), (&"files".into(), &"answered".into()));
@@ -168,9 +169,8 @@ async fn programs_are_given_an_object_per_line() {
     );
 }
 
-/// A log that nobody reads holds up nobody.
 #[tokio::test]
-async fn a_log_that_is_stuck_holds_up_no_call() {
+async fn blocked_log_does_not_delay_calls() {
     struct Stuck;
     impl Write for Stuck {
         fn write(&mut self, _text: &[u8]) -> std::io::Result<usize> {
@@ -182,14 +182,14 @@ async fn a_log_that_is_stuck_holds_up_no_call() {
             Ok(())
         }
     }
-    let records = Arc::new(Records::logged(AccessLog::to(Box::new(Stuck), LogForm::Text).unwrap()));
-    let (access, key) = Access::of_keys(None).unwrap();
-    let stage = Stage::recorded(TestHost::with(&files(), "files"), access, key, records).await;
-    stage.host.ready("files").await;
-    let caller = stage.knocker("/mcp", Some(stage.key.as_ref().unwrap().expose()));
+    let records = Arc::new(Records::with_log(AccessLog::to(Box::new(Stuck), LogFormat::Text).unwrap()));
+    let (access, key) = Access::with_keys(None).unwrap();
+    let gateway = TestGateway::recorded(TestHost::with(&files(), "files"), access, key, records).await;
+    gateway.host.ready("files").await;
+    let caller = gateway.raw_client("/mcp", Some(gateway.key.as_ref().unwrap().expose()));
     let began = std::time::Instant::now();
     for _ in 0..20 {
-        caller.asked("tools/call", json!({ "name": "files__echo" })).await;
+        caller.ask("tools/call", json!({ "name": "files__echo" })).await;
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert!(began.elapsed() < Duration::from_millis(1_900), "{:?}", began.elapsed());

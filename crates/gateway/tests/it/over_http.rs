@@ -11,12 +11,12 @@ use toolway_testkit::conformance_server::ConformanceServer;
 use toolway_wire::{
     down::{
         self,
-        http::{HttpFace, HttpFaceOptions},
+        http::{HttpDownstream, HttpDownstreamOptions},
     },
     revision::Revision,
 };
 
-/// The server; it ends with this value.
+/// The running server; stops on drop.
 pub(crate) struct OverHttp {
     pub(crate) address: SocketAddr,
     _serving: AbortOnDropHandle<()>,
@@ -27,12 +27,15 @@ impl OverHttp {
     pub(crate) async fn serve(revision: Revision) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let options = HttpFaceOptions { face: ConformanceServer::face(revision), ..HttpFaceOptions::default() };
-        let face = HttpFace::new(Arc::new(ConformanceServer::new()), options).unwrap();
+        let options = HttpDownstreamOptions {
+            downstream: ConformanceServer::downstream_options(revision),
+            ..HttpDownstreamOptions::default()
+        };
+        let downstream = HttpDownstream::new(Arc::new(ConformanceServer::new()), options).unwrap();
         let stop = CancellationToken::new();
         let serving = AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn({
             let stop = stop.clone();
-            async move { down::http::serve(listener, face, stop).await.unwrap() }
+            async move { down::http::serve(listener, downstream, stop).await.unwrap() }
         }));
         Self { address, _serving: serving, _stop: stop.drop_guard() }
     }

@@ -1,4 +1,4 @@
-//! Callers that write each request by hand, each on a connection of its own.
+//! A client that writes raw HTTP requests, each on its own connection.
 
 use std::{collections::VecDeque, net::SocketAddr};
 
@@ -11,43 +11,43 @@ use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio_util::task::AbortOnDropHandle;
 use toolway_testkit::test_host::within;
-use toolway_wire::sse::{self, Event};
+use toolway_wire::sse::{self, SseEvent};
 
-use crate::stage::Stage;
+use crate::test_gateway::TestGateway;
 
-/// Somebody who knows a path and perhaps a key.
+/// A client with a path and an optional key.
 #[derive(Clone)]
-pub(crate) struct Knocker {
+pub(crate) struct RawClient {
     address: SocketAddr,
     path: String,
     key: Option<String>,
     session: Option<String>,
 }
 
-/// One response being read; letting go of it closes its connection.
+/// A response that is being read; closes its connection on drop.
 pub(crate) struct Open {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
     body: Incoming,
-    decoder: sse::Decoder,
-    events: VecDeque<Event>,
+    decoder: sse::SseDecoder,
+    events: VecDeque<SseEvent>,
     _connection: AbortOnDropHandle<()>,
 }
 
-impl Stage {
-    /// Somebody with this key.
-    pub(crate) fn knocker(&self, path: &str, key: Option<&str>) -> Knocker {
-        Knocker { address: self.address, path: path.to_owned(), key: key.map(str::to_owned), session: None }
+impl TestGateway {
+    /// A client with this key.
+    pub(crate) fn raw_client(&self, path: &str, key: Option<&str>) -> RawClient {
+        RawClient { address: self.address, path: path.to_owned(), key: key.map(str::to_owned), session: None }
     }
 }
 
-impl Knocker {
+impl RawClient {
     /// The same key at another path, without a session.
     pub(crate) fn at(&self, path: &str) -> Self {
         Self { path: path.to_owned(), session: None, ..self.clone() }
     }
 
-    /// The same, within somebody's session.
+    /// The same client in the session of another.
     pub(crate) fn in_session_of(&self, other: &Self) -> Self {
         Self { session: other.session.clone(), path: other.path.clone(), ..self.clone() }
     }
@@ -56,7 +56,7 @@ impl Knocker {
         self.key.as_deref().unwrap()
     }
 
-    /// Posts within a session that was begun at another path.
+    /// Posts in a session that was started at another path.
     pub(crate) async fn post_in(&self, session: &Self, message: &Value) -> u16 {
         let elsewhere = Self { session: session.session.clone(), ..self.clone() };
         elsewhere.post(message).await.status
@@ -95,7 +95,7 @@ impl Knocker {
             status: parts.status.as_u16(),
             headers: parts.headers,
             body,
-            decoder: sse::Decoder::new(1 << 26),
+            decoder: sse::SseDecoder::new(1 << 26),
             events: VecDeque::new(),
             _connection: AbortOnDropHandle::new(connection),
         }
@@ -105,13 +105,13 @@ impl Knocker {
         self.send("GET", &[("accept", "text/event-stream")], "").await
     }
 
-    /// Posts a message as it is.
+    /// Posts a message unchanged.
     pub(crate) async fn post(&self, message: &Value) -> Open {
         self.send("POST", &[("content-type", "application/json")], message.to_string()).await
     }
 
     /// Posts a stateless request.
-    pub(crate) async fn ask(&self, method: &str, params: Value) -> Open {
+    pub(crate) async fn open_request(&self, method: &str, params: Value) -> Open {
         let params = with_meta(params);
         let name = params["name"].as_str().or(params["uri"].as_str()).map(str::to_owned);
         let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
@@ -121,18 +121,18 @@ impl Knocker {
         self.send("POST", &headers, message.to_string()).await
     }
 
-    /// The same; its result or error.
-    pub(crate) async fn asked(&self, method: &str, params: Value) -> Value {
-        self.ask(method, params).await.answer().await
+    /// Posts a stateless request and returns its result or error.
+    pub(crate) async fn ask(&self, method: &str, params: Value) -> Value {
+        self.open_request(method, params).await.answer().await
     }
 
-    /// Begins a session of somebody who fills in forms.
-    pub(crate) async fn begun(self) -> Self {
-        self.begun_saying(json!({ "elicitation": { "form": {} } })).await
+    /// Starts a session of a client that supports forms.
+    pub(crate) async fn start_session(self) -> Self {
+        self.start_session_with(json!({ "elicitation": { "form": {} } })).await
     }
 
-    /// Begins a session of somebody who can be asked this.
-    pub(crate) async fn begun_saying(mut self, capabilities: Value) -> Self {
+    /// Starts a session with these client capabilities.
+    pub(crate) async fn start_session_with(mut self, capabilities: Value) -> Self {
         let params = json!({ "protocolVersion": "2025-11-25", "capabilities": capabilities,
             "clientInfo": { "name": "story", "version": "1" } });
         let begun = self.post(&request(0, "initialize", params)).await;
@@ -145,12 +145,12 @@ impl Knocker {
 }
 
 impl Open {
-    /// The next message of a stream; none at the end.
+    /// The next message of a stream; `None` at its end.
     pub(crate) async fn message(&mut self) -> Option<Value> {
         loop {
             while self.events.is_empty() {
                 let frame = within("a frame", self.body.frame()).await?;
-                // Cut off is an end too.
+                // An aborted stream counts as its end.
                 let data = frame.ok()?.into_data().unwrap_or_default();
                 self.events.extend(self.decoder.push(data).unwrap());
             }
@@ -160,7 +160,7 @@ impl Open {
         }
     }
 
-    /// The message that ends it, of a stream or of one piece.
+    /// The last message of a stream, or the JSON body.
     pub(crate) async fn answer(mut self) -> Value {
         if self.headers.get("content-type").is_none_or(|kind| kind != "text/event-stream") {
             let text = self.text().await;
@@ -179,14 +179,14 @@ impl Open {
     }
 }
 
-/// A request that says nothing about who sends it.
+/// A request without `_meta`.
 pub(crate) fn request(id: u64, method: &str, params: Value) -> Value {
     let mut message = json!({ "jsonrpc": "2.0", "id": id, "method": method });
     message["params"] = params;
     message
 }
 
-/// What every stateless request says about itself.
+/// Adds the `_meta` of stateless requests.
 pub(crate) fn with_meta(mut params: Value) -> Value {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",

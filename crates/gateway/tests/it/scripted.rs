@@ -1,4 +1,4 @@
-//! A server with sessions that answers as a story tells it to, and remembers what was subscribed to.
+//! A server with sessions and scripted results that records subscriptions.
 
 use std::sync::Arc;
 
@@ -9,26 +9,26 @@ use tokio::sync::mpsc;
 use toolway_host::connection::{WantedServer, Way};
 use toolway_testkit::test_host::name;
 use toolway_wire::{
-    down::{Caller, Heard, Profile, Service},
+    down::{Caller, Profile, Service, ServiceSubscription},
     exchange::{Exchange, Outcome, Request},
     json::Raw,
     message::RpcError,
-    notice::{Notice, Wanted},
+    notice::{Notice, SubscriptionFilter},
     up::EraChoice,
 };
 
 type Answer = Box<dyn Fn(&Request, &Caller) -> Option<Value> + Send + Sync>;
 
-/// The server.
+/// The scripted server.
 pub(crate) struct Scripted {
     capabilities: Value,
     answer: Answer,
-    /// What was subscribed to, and the way to tell of it.
+    /// Subscribed URIs with their notice senders.
     subscribed: Mutex<Vec<(String, mpsc::Sender<Notice>)>>,
 }
 
 impl Scripted {
-    /// It declares this and gives these results; whatever has none is unknown.
+    /// Declares these capabilities and answers with `answer`; `None` means not found.
     pub(crate) fn new(
         capabilities: Value,
         answer: impl Fn(&Request, &Caller) -> Option<Value> + Send + Sync + 'static,
@@ -36,7 +36,7 @@ impl Scripted {
         Arc::new(Self { capabilities, answer: Box::new(answer), subscribed: Mutex::default() })
     }
 
-    /// As a server of this name, in this process.
+    /// The in-process server under this name.
     pub(crate) fn wanted(self: &Arc<Self>, server: &str) -> WantedServer {
         let wanted = WantedServer::new(name(server), Way::InProcess(Arc::clone(self) as _));
         WantedServer { era: EraChoice::Legacy, ..wanted }
@@ -66,9 +66,9 @@ impl Service for Scripted {
         Exchange::ended(answered.unwrap_or_else(unknown))
     }
 
-    fn listen<'a>(&'a self, wanted: Wanted, _caller: &'a Caller) -> BoxFuture<'a, Heard> {
+    fn listen<'a>(&'a self, wanted: SubscriptionFilter, _caller: &'a Caller) -> BoxFuture<'a, ServiceSubscription> {
         let (sender, notices) = mpsc::channel(8);
         self.subscribed.lock().extend(wanted.uris.iter().map(|uri| (uri.clone(), sender.clone())));
-        Box::pin(std::future::ready(Heard { honoured: wanted, notices }))
+        Box::pin(std::future::ready(ServiceSubscription { accepted: wanted, notices }))
     }
 }

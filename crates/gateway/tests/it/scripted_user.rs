@@ -1,44 +1,44 @@
-//! Somebody who answers whatever may be asked, and remembers it.
+//! A handler that answers and records all server requests.
 
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use toolway_wire::{
-    exchange::{Answer, AskHandler, Question},
+    exchange::{Answer, ServerRequestDetails, ServerRequestHandler},
     json::Raw,
     message::ClientCapabilities,
 };
 
-/// A person with a model and a folder.
-pub(crate) struct Person {
+/// A user with a model and one root.
+pub(crate) struct ScriptedUser {
     declared: Value,
     asked: Mutex<Vec<(String, Value)>>,
 }
 
-impl Person {
-    /// Somebody who says that just this can be asked.
+impl ScriptedUser {
+    /// A user that declares these client capabilities.
     pub(crate) fn declaring(declared: Value) -> Self {
         Self { declared, asked: Mutex::default() }
     }
 
-    /// What was asked since the last look: the method and the params of each.
-    pub(crate) fn asked(&self) -> Vec<(String, Value)> {
+    /// Takes the server requests since the last call: method and params of each.
+    pub(crate) fn take_requests(&self) -> Vec<(String, Value)> {
         std::mem::take(&mut *self.asked.lock())
     }
 }
 
-impl Default for Person {
+impl Default for ScriptedUser {
     fn default() -> Self {
         Self::declaring(json!({ "elicitation": { "form": {}, "url": {} }, "sampling": { "tools": {} }, "roots": {} }))
     }
 }
 
-impl AskHandler for Person {
+impl ServerRequestHandler for ScriptedUser {
     fn capabilities(&self) -> ClientCapabilities {
         ClientCapabilities(Raw::of(&self.declared))
     }
 
-    fn answer(&self, question: Question) -> BoxFuture<'_, Answer> {
+    fn answer(&self, question: ServerRequestDetails) -> BoxFuture<'_, Answer> {
         let params = question.params.map(|params| params.read().unwrap()).unwrap_or_default();
         let answer = answer(&question.method, &params);
         self.asked.lock().push((question.method, params));
@@ -63,7 +63,7 @@ fn sampled(content: &Value, reason: &str) -> Value {
     json!({ "role": "assistant", "model": "none", "content": content, "stopReason": reason })
 }
 
-/// Every field of a form: `Ada` where a text is wanted, yes where a yes or no is, and what stands there already.
+/// Fills in a form: `Ada` for text, `true` for a boolean, and existing defaults.
 fn filled_in(schema: &Value) -> Value {
     let fields = schema["properties"].as_object().unwrap();
     let value = |field: &Value| match (field.get("default"), field["type"].as_str()) {

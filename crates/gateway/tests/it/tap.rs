@@ -1,4 +1,4 @@
-//! A pipe between two sockets that remembers what went one way.
+//! A TCP proxy that records what the client sends.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -10,7 +10,7 @@ use tokio::{
 };
 use tokio_util::task::AbortOnDropHandle;
 
-/// The pipe; it ends with this value.
+/// The running proxy; stops on drop.
 pub(crate) struct Tap {
     address: SocketAddr,
     seen: Arc<Mutex<Vec<u8>>>,
@@ -18,7 +18,7 @@ pub(crate) struct Tap {
 }
 
 impl Tap {
-    /// In front of the server at this address.
+    /// Starts a proxy to the server at this URL.
     pub(crate) async fn before(url: &str) -> Self {
         let server = url.trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -1,4 +1,4 @@
-//! The tasks of a caller in one list, whoever keeps them; never another caller's.
+//! The task list of a caller: its own tasks of the gateway and of all servers, and no others.
 
 use std::collections::BTreeSet;
 
@@ -8,32 +8,31 @@ use toolway_testkit::test_host::{TestHost, name};
 use toolway_wire::revision::Revision;
 
 use crate::{
-    fairness::Two,
-    knocking::{Knocker, request},
+    fairness::TwoClients,
     over_http::OverHttp,
+    raw_client::{RawClient, request},
 };
 
-/// Two servers that keep tasks where they are asked to. Both are reached without a credential, so that each lists the tasks
-/// of all its sessions.
-async fn two_keepers() -> ([OverHttp; 2], Two) {
+/// Two servers that create tasks on request. Both need no credential, so each lists the tasks of all its sessions.
+async fn two_task_servers() -> ([OverHttp; 2], TwoClients) {
     let servers = [OverHttp::serve(Revision::V2025_11_25).await, OverHttp::serve(Revision::V2025_11_25).await];
     let mut builder = TestHost::new();
     for (id, server) in ["files", "mail"].iter().zip(&servers) {
         let address = ServerAddress::http(format!("http://{}/mcp", server.address).parse().unwrap());
         builder = builder.wanted(WantedServer::new(name(id), Way::Address(address)));
     }
-    let two = Two::start(builder).await;
-    two.stage.host.ready("mail").await;
-    (servers, two)
+    let clients = TwoClients::start(builder).await;
+    clients.gateway.host.ready("mail").await;
+    (servers, clients)
 }
 
-async fn begun(session: &Knocker, tool: &str, arguments: Value) -> String {
+async fn start_task(session: &RawClient, tool: &str, arguments: Value) -> String {
     let call = json!({ "name": tool, "arguments": arguments, "task": {} });
     let made = session.post(&request(1, "tools/call", call)).await.answer().await;
     made["result"]["task"]["taskId"].as_str().unwrap_or_else(|| panic!("{made}")).to_owned()
 }
 
-async fn page(session: &Knocker, cursor: Option<&Value>) -> Value {
+async fn page(session: &RawClient, cursor: Option<&Value>) -> Value {
     let params = cursor.map_or_else(|| json!({}), |cursor| json!({ "cursor": cursor }));
     session.post(&request(2, "tasks/list", params)).await.answer().await
 }
@@ -42,8 +41,8 @@ fn count(page: &Value) -> usize {
     page["result"]["tasks"].as_array().unwrap_or_else(|| panic!("{page}")).len()
 }
 
-/// Every task that is listed, looked at under the name it is listed by.
-async fn listed(session: &Knocker) -> BTreeSet<(String, String)> {
+/// All listed tasks; checks that each can be read by its listed id.
+async fn listed(session: &RawClient) -> BTreeSet<(String, String)> {
     let mut tasks = BTreeSet::new();
     let mut cursor = None;
     loop {
@@ -62,35 +61,35 @@ async fn listed(session: &Knocker) -> BTreeSet<(String, String)> {
 }
 
 #[tokio::test]
-async fn a_list_of_tasks_has_those_of_all_servers_and_nobody_elses() {
-    let (_servers, two) = two_keepers().await;
-    let (ada, bob) = (two.ada("/mcp").begun().await, two.bob("/mcp").begun().await);
+async fn task_list_contains_own_tasks_of_all_servers_only() {
+    let (_servers, clients) = two_task_servers().await;
+    let (ada, bob) = (clients.ada("/mcp").start_session().await, clients.bob("/mcp").start_session().await);
     assert_eq!((listed(&ada).await.len(), listed(&bob).await.len()), (0, 0));
     let endless = json!({ "seconds": 600 });
-    begun(&ada, "files__slow_compute", endless.clone()).await;
-    begun(&ada, "mail__slow_compute", endless.clone()).await;
-    begun(&ada, "mail__slow_compute", endless.clone()).await;
-    // The server makes no task of this one, so that it is kept here.
-    begun(&ada, "files__test_simple_text", json!({})).await;
-    begun(&bob, "mail__slow_compute", endless.clone()).await;
+    start_task(&ada, "files__slow_compute", endless.clone()).await;
+    start_task(&ada, "mail__slow_compute", endless.clone()).await;
+    start_task(&ada, "mail__slow_compute", endless.clone()).await;
+    // The server creates no task for this tool, so the gateway hosts it.
+    start_task(&ada, "files__test_simple_text", json!({})).await;
+    start_task(&bob, "mail__slow_compute", endless.clone()).await;
     assert_eq!(listed(&ada).await.len(), 4);
     assert_eq!(listed(&bob).await.len(), 1);
 
-    // At a server's own path there are those of that server.
-    let at_mail = two.ada("/servers/mail/mcp").begun().await;
+    // The path of a server lists the tasks of that server.
+    let at_mail = clients.ada("/servers/mail/mcp").start_session().await;
     let names: BTreeSet<_> = listed(&at_mail).await;
     assert_eq!(names.len(), 2, "{names:?}");
-    let nobodys = two.bob("/servers/files/mcp").begun().await;
-    assert_eq!(listed(&nobodys).await.len(), 0);
+    let without_tasks = clients.bob("/servers/files/mcp").start_session().await;
+    assert_eq!(listed(&without_tasks).await.len(), 0);
 }
 
 #[tokio::test]
-async fn a_long_list_of_tasks_comes_in_pages_and_a_place_in_it_is_its_callers() {
-    let (_servers, two) = two_keepers().await;
-    let (ada, bob) = (two.ada("/mcp").begun().await, two.bob("/mcp").begun().await);
-    begun(&ada, "mail__slow_compute", json!({ "seconds": 600 })).await;
+async fn long_task_list_has_pages_and_cursors_are_bound_to_the_caller() {
+    let (_servers, clients) = two_task_servers().await;
+    let (ada, bob) = (clients.ada("/mcp").start_session().await, clients.bob("/mcp").start_session().await);
+    start_task(&ada, "mail__slow_compute", json!({ "seconds": 600 })).await;
     for _ in 0..101 {
-        begun(&ada, "files__test_simple_text", json!({})).await;
+        start_task(&ada, "files__test_simple_text", json!({})).await;
     }
     let first = page(&ada, None).await;
     assert_eq!(count(&first), 101);

@@ -1,4 +1,4 @@
-//! A gateway with servers behind it, and clients of either era in front.
+//! A running gateway for tests, with clients of either era.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -9,7 +9,7 @@ use tokio_util::{
     task::AbortOnDropHandle,
 };
 use toolway_config::Secret;
-use toolway_gateway::{Gateway, GatewayOptions, Oldest, access::Access, records::Records};
+use toolway_gateway::{Gateway, GatewayOptions, SseTransport, access::Access, records::Records};
 use toolway_host::connection::{ServerAddress, WantedServer, Way};
 use toolway_testkit::{
     fixture_server::{FixtureServer, HttpFixture},
@@ -17,20 +17,20 @@ use toolway_testkit::{
 };
 use toolway_wire::{
     error::WireError,
-    exchange::{Answer, AskHandler, Question},
+    exchange::{Answer, ServerRequestDetails, ServerRequestHandler},
     json::Raw,
     limit::Limits,
     message::ClientCapabilities,
     revision::Era,
     seal::Sealer,
     up::{
-        ConnectOptions, EraChoice, HttpWay, Peer, client::HttpClient, connector::HttpOptions,
+        ConnectOptions, EraChoice, HttpTransportChoice, Peer, client::HttpClient, connector::HttpOptions,
         credential::NoCredentials, http::HttpTransport,
     },
 };
 
-/// A gateway that serves.
-pub(crate) struct Stage {
+/// A running gateway.
+pub(crate) struct TestGateway {
     pub(crate) host: TestHost,
     pub(crate) address: SocketAddr,
     pub(crate) key: Option<Secret>,
@@ -38,15 +38,15 @@ pub(crate) struct Stage {
     _stop: DropGuard,
 }
 
-/// Somebody who answers every form with `Ada`.
+/// A user that answers every form with `Ada`.
 pub(crate) struct Ada;
 
-impl AskHandler for Ada {
+impl ServerRequestHandler for Ada {
     fn capabilities(&self) -> ClientCapabilities {
         ClientCapabilities(Raw::of(&json!({ "elicitation": { "form": {} }, "sampling": {}, "roots": {} })))
     }
 
-    fn answer(&self, question: Question) -> BoxFuture<'_, Answer> {
+    fn answer(&self, question: ServerRequestDetails) -> BoxFuture<'_, Answer> {
         Box::pin(async move {
             Answer::Given(Raw::of(&match question.method.as_str() {
                 "elicitation/create" => json!({ "action": "accept", "content": { "name": "Ada" } }),
@@ -61,7 +61,7 @@ impl AskHandler for Ada {
     }
 }
 
-/// A server behind a gateway, over HTTP in one era.
+/// A server for the gateway, over HTTP in one era.
 pub(crate) async fn behind(server: &FixtureServer, era: Era) -> (HttpFixture, WantedServer) {
     let fixture = server.over_http(Some(era)).await.unwrap();
     let address = ServerAddress::http(fixture.url().parse().unwrap());
@@ -69,10 +69,10 @@ pub(crate) async fn behind(server: &FixtureServer, era: Era) -> (HttpFixture, Wa
     (fixture, wanted)
 }
 
-impl Stage {
-    /// Serves what these offer to whoever brings the key of the run.
+impl TestGateway {
+    /// Serves these servers to clients with the temporary key.
     pub(crate) async fn with(builder: TestHostBuilder) -> Self {
-        let (access, key) = Access::of_keys(None).unwrap();
+        let (access, key) = Access::with_keys(None).unwrap();
         Self::open_to(builder, access, key).await
     }
 
@@ -80,7 +80,7 @@ impl Stage {
         Self::recorded(builder, access, key, Arc::default()).await
     }
 
-    /// The same, with what is written down of calls and requests.
+    /// The same, with these records.
     pub(crate) async fn recorded(
         mut builder: TestHostBuilder,
         access: Access,
@@ -88,19 +88,19 @@ impl Stage {
         records: Arc<Records>,
     ) -> Self {
         builder.ports.calls = records.clone();
-        let options = GatewayOptions { records, oldest: Oldest::LetIn, ..GatewayOptions::of(access) };
+        let options = GatewayOptions { records, sse: SseTransport::Enabled, ..GatewayOptions::of(access) };
         Self::behind(builder, options, key).await
     }
 
-    /// The same, with a key for handles that others may have too.
+    /// The same, with this sealer, which other gateways may share.
     pub(crate) async fn sealed(builder: TestHostBuilder, access: Access, sealer: Arc<Sealer>) -> Self {
         let options = GatewayOptions { sealer: Some(sealer), ..GatewayOptions::of(access) };
         Self::behind(builder, options, None).await
     }
 
-    /// The same, with bounds of its own.
+    /// The same, with these limits.
     pub(crate) async fn bounded(builder: TestHostBuilder, access: Access, limits: Limits) -> Self {
-        let options = GatewayOptions { limits, oldest: Oldest::LetIn, ..GatewayOptions::of(access) };
+        let options = GatewayOptions { limits, sse: SseTransport::Enabled, ..GatewayOptions::of(access) };
         Self::behind(builder, options, None).await
     }
 
@@ -122,18 +122,18 @@ impl Stage {
         self.client_with(path, era, self.key.as_ref().map(Secret::expose)).await.unwrap()
     }
 
-    /// A client of one era at this path, whose questions this one answers.
-    pub(crate) async fn client_of(&self, path: &str, era: Era, asks: Arc<dyn AskHandler>) -> Peer {
+    /// A client of one era at this path, with this handler for server requests.
+    pub(crate) async fn client_of(&self, path: &str, era: Era, asks: Arc<dyn ServerRequestHandler>) -> Peer {
         self.connect(path, era, self.key.as_ref().map(Secret::expose), Some(asks)).await.unwrap()
     }
 
-    /// A client of one era at this path that nobody can ask anything.
-    pub(crate) async fn client_nobody(&self, path: &str, era: Era) -> Peer {
+    /// A client of one era at this path without capabilities.
+    pub(crate) async fn client_without_user(&self, path: &str, era: Era) -> Peer {
         self.connect(path, era, self.key.as_ref().map(Secret::expose), None).await.unwrap()
     }
 
-    /// The same, with a key of its own.
-    pub(crate) async fn connect_nobody(&self, path: &str, era: Era, key: &str) -> Peer {
+    /// The same, with its own key.
+    pub(crate) async fn connect_without_user(&self, path: &str, era: Era, key: &str) -> Peer {
         self.connect(path, era, Some(key), None).await.unwrap()
     }
 
@@ -141,10 +141,13 @@ impl Stage {
         self.connect(path, era, key, Some(Arc::new(Ada))).await
     }
 
-    /// A client that knows no other transport than the first one.
-    pub(crate) async fn oldest_client(&self, path: &str) -> Peer {
-        let options =
-            ConnectOptions { era: EraChoice::Legacy, http: HttpWay::EventStream, ..ConnectOptions::default() };
+    /// A client with the HTTP+SSE transport.
+    pub(crate) async fn sse_client(&self, path: &str) -> Peer {
+        let options = ConnectOptions {
+            era: EraChoice::Legacy,
+            http: HttpTransportChoice::EventStream,
+            ..ConnectOptions::default()
+        };
         self.connect_with(path, self.key.as_ref().map(Secret::expose), options).await.unwrap()
     }
 
@@ -153,10 +156,10 @@ impl Stage {
         path: &str,
         era: Era,
         key: Option<&str>,
-        asks: Option<Arc<dyn AskHandler>>,
+        asks: Option<Arc<dyn ServerRequestHandler>>,
     ) -> Result<Peer, WireError> {
         let era = if era == Era::Legacy { EraChoice::Legacy } else { EraChoice::Modern };
-        self.connect_with(path, key, ConnectOptions { era, asks, ..ConnectOptions::default() }).await
+        self.connect_with(path, key, ConnectOptions { era, request_handler: asks, ..ConnectOptions::default() }).await
     }
 
     async fn connect_with(&self, path: &str, key: Option<&str>, options: ConnectOptions) -> Result<Peer, WireError> {

@@ -1,4 +1,4 @@
-//! Two callers at one gateway: what is one's is invisible to the other, on every path, in either era.
+//! Isolation of callers at one gateway, on every path and in either era.
 //!
 //! CVE-2026-52869, CVE-2026-111767, CVE-2026-111770, CVE-2026-25536, GHSA-953h-535j-jg2v.
 
@@ -15,13 +15,13 @@ use toolway_testkit::{
 use toolway_wire::revision::Era;
 
 use crate::{
-    knocking::{Knocker, request},
-    stage::{Stage, behind},
+    raw_client::{RawClient, request},
+    test_gateway::{TestGateway, behind},
 };
 
-/// Ada and Bob see everything; Eve sees the mail.
+/// Ada and Bob see all servers; Eve sees `mail` only.
 struct Three {
-    stage: Stage,
+    gateway: TestGateway,
     file: KeyFile,
     files: FixtureServer,
     mail: FixtureServer,
@@ -46,41 +46,41 @@ impl Three {
         let mail_only = Some(std::iter::once("mail".parse().unwrap()).collect());
         let keys = [("ada", None), ("bob", None), ("eve", mail_only)]
             .map(|(name, servers)| file.add(name, None, servers).unwrap());
-        let (access, _) = Access::of_keys(Some(file.clone())).unwrap();
+        let (access, _) = Access::with_keys(Some(file.clone())).unwrap();
         let mail = FixtureServer::new("mail").tool("send", "Send it");
         let builder = TestHost::with(&files, "files").server("mail", &mail);
-        let stage = Stage::open_to(builder, access, None).await;
-        stage.host.ready("files").await;
-        stage.host.ready("mail").await;
-        Self { stage, file, files, mail, keys, _folder: folder }
+        let gateway = TestGateway::open_to(builder, access, None).await;
+        gateway.host.ready("files").await;
+        gateway.host.ready("mail").await;
+        Self { gateway, file, files, mail, keys, _folder: folder }
     }
 
-    fn ada(&self, path: &str) -> Knocker {
-        self.stage.knocker(path, Some(self.keys[0].expose()))
+    fn ada(&self, path: &str) -> RawClient {
+        self.gateway.raw_client(path, Some(self.keys[0].expose()))
     }
 
-    fn bob(&self, path: &str) -> Knocker {
-        self.stage.knocker(path, Some(self.keys[1].expose()))
+    fn bob(&self, path: &str) -> RawClient {
+        self.gateway.raw_client(path, Some(self.keys[1].expose()))
     }
 
-    fn eve(&self, path: &str) -> Knocker {
-        self.stage.knocker(path, Some(self.keys[2].expose()))
+    fn eve(&self, path: &str) -> RawClient {
+        self.gateway.raw_client(path, Some(self.keys[2].expose()))
     }
 }
 
 #[tokio::test]
-async fn a_session_is_its_callers_and_its_name_opens_nothing() {
+async fn session_id_is_useless_to_other_callers() {
     let three = Three::start(files()).await;
     for (path, prefix) in PATHS {
-        let ada = three.ada(path).begun().await;
+        let ada = three.ada(path).start_session().await;
         let message = request(1, "tools/call", json!({ "name": format!("{prefix}echo"), "arguments": {} }));
         let bob = three.bob(path).in_session_of(&ada);
-        let nobody = three.stage.knocker(path, None).in_session_of(&ada);
-        for (method, stranger) in [("POST", &bob), ("GET", &bob), ("DELETE", &bob)] {
+        let without_key = three.gateway.raw_client(path, None).in_session_of(&ada);
+        for (method, other) in [("POST", &bob), ("GET", &bob), ("DELETE", &bob)] {
             let headers = [("content-type", "application/json"), ("last-event-id", "0-0")];
-            let refused = stranger.send(method, &headers, message.to_string()).await;
+            let refused = other.send(method, &headers, message.to_string()).await;
             assert_eq!(refused.status, 404, "{method} {path}");
-            assert_eq!(nobody.send(method, &headers, message.to_string()).await.status, 401, "{method} {path}");
+            assert_eq!(without_key.send(method, &headers, message.to_string()).await.status, 401, "{method} {path}");
         }
         let elsewhere = PATHS.iter().find(|(other, _)| *other != path).unwrap().0;
         assert_eq!(three.ada(elsewhere).post_in(&ada, &message).await, 404, "{path} at {elsewhere}");
@@ -89,11 +89,11 @@ async fn a_session_is_its_callers_and_its_name_opens_nothing() {
 }
 
 #[tokio::test]
-async fn a_parked_call_is_its_callers() {
+async fn parked_call_is_bound_to_its_caller() {
     let three = Three::start(files()).await;
     for (path, prefix) in PATHS {
         let call = json!({ "name": format!("{prefix}greet"), "arguments": { "n": 1 } });
-        let asked = three.ada(path).asked("tools/call", call.clone()).await;
+        let asked = three.ada(path).ask("tools/call", call.clone()).await;
         assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
         let state = asked["result"]["requestState"].as_str().unwrap().to_owned();
         let key = asked["result"]["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
@@ -115,35 +115,35 @@ async fn a_parked_call_is_its_callers() {
             (three.ada(path), retry("made up", json!({ "n": 1 }))),
             (three.ada(elsewhere.0), at_the_other),
         ] {
-            let refused = who.asked("tools/call", params.clone()).await;
+            let refused = who.ask("tools/call", params.clone()).await;
             assert!(refused["error"].is_object(), "{path}: {params} {refused}");
         }
-        let greeted = three.ada(path).asked("tools/call", retry(&state, json!({ "n": 1 }))).await;
+        let greeted = three.ada(path).ask("tools/call", retry(&state, json!({ "n": 1 }))).await;
         assert!(greeted["result"]["content"][0]["text"].as_str().unwrap().contains("Ada"), "{greeted}");
-        let replayed = three.ada(path).asked("tools/call", retry(&state, json!({ "n": 1 }))).await;
+        let replayed = three.ada(path).ask("tools/call", retry(&state, json!({ "n": 1 }))).await;
         assert!(replayed["error"].is_object(), "{replayed}");
     }
 }
 
 #[tokio::test]
-async fn a_cursor_is_its_callers() {
+async fn cursor_is_bound_to_its_caller() {
     let many = (0..501).fold(files(), |files, number| files.tool(&format!("tool{number}"), "One of many"));
     let three = Three::start(many).await;
     for (path, _) in PATHS {
-        let first = three.ada(path).asked("tools/list", json!({})).await;
+        let first = three.ada(path).ask("tools/list", json!({})).await;
         assert_eq!(first["result"]["tools"].as_array().unwrap().len(), 500, "{path}");
         let cursor = json!({ "cursor": first["result"]["nextCursor"] });
-        let refused = three.bob(path).asked("tools/list", cursor.clone()).await;
+        let refused = three.bob(path).ask("tools/list", cursor.clone()).await;
         assert!(refused["error"].is_object(), "{path} {refused}");
-        let rest = three.ada(path).asked("tools/list", cursor).await;
+        let rest = three.ada(path).ask("tools/list", cursor).await;
         assert!(rest["result"]["tools"].is_array(), "{path} {rest}");
     }
 }
 
 #[tokio::test]
-async fn an_answer_and_a_cancellation_concern_only_ones_own_calls() {
+async fn answers_and_cancellations_affect_only_own_calls() {
     let three = Three::start(files()).await;
-    let (ada, bob) = (three.ada("/mcp").begun().await, three.bob("/mcp").begun().await);
+    let (ada, bob) = (three.ada("/mcp").start_session().await, three.bob("/mcp").start_session().await);
     let mut greeting = ada.post(&request(7, "tools/call", json!({ "name": "files__greet" }))).await;
     let question = loop {
         let message = greeting.message().await.unwrap();
@@ -163,7 +163,7 @@ async fn an_answer_and_a_cancellation_concern_only_ones_own_calls() {
 }
 
 #[tokio::test]
-async fn what_a_key_does_not_see_is_not_there() {
+async fn hidden_servers_look_absent() {
     let three = Three::start(files()).await;
     let eve = three.eve("/mcp");
     for (method, params) in [
@@ -175,16 +175,16 @@ async fn what_a_key_does_not_see_is_not_there() {
             json!({ "ref": { "type": "ref/prompt", "name": "files__hello" }, "argument": { "name": "who", "value": "A" } }),
         ),
     ] {
-        let hidden = eve.asked(method, params.clone()).await;
+        let hidden = eve.ask(method, params.clone()).await;
         assert!(hidden["error"].is_object(), "{method} {hidden}");
-        // Said as of something that nobody has.
+        // Same error as for an unknown name.
         let text = params.to_string().replace("files", "nothing");
-        let absent = eve.asked(method, serde_json::from_str(&text).unwrap()).await;
+        let absent = eve.ask(method, serde_json::from_str(&text).unwrap()).await;
         assert_eq!(hidden["error"]["code"], absent["error"]["code"], "{method} {hidden} {absent}");
         assert!(three.files.seen(method).is_empty(), "{method}");
     }
     for list in ["tools/list", "prompts/list", "resources/list", "resources/templates/list"] {
-        let listed = eve.asked(list, json!({})).await;
+        let listed = eve.ask(list, json!({})).await;
         assert!(listed["result"].is_object() && !listed.to_string().contains("files"), "{list} {listed}");
     }
     for method in ["GET", "POST", "DELETE"] {
@@ -196,11 +196,11 @@ async fn what_a_key_does_not_see_is_not_there() {
 }
 
 #[tokio::test]
-async fn a_subscription_tells_its_caller_of_what_that_sees() {
+async fn subscription_covers_only_visible_servers() {
     let three = Three::start(files()).await;
     let wanted = json!({ "notifications": { "toolsListChanged": true, "resourceSubscriptions": ["files://one", "mail://one"] } });
-    let mut ada = three.ada("/mcp").ask("subscriptions/listen", wanted.clone()).await;
-    let mut eve = three.eve("/mcp").ask("subscriptions/listen", wanted).await;
+    let mut ada = three.ada("/mcp").open_request("subscriptions/listen", wanted.clone()).await;
+    let mut eve = three.eve("/mcp").open_request("subscriptions/listen", wanted).await;
     let (granted, refused) = (ada.message().await.unwrap(), eve.message().await.unwrap());
     assert!(granted.to_string().contains("files://one"), "{granted}");
     assert!(!refused.to_string().contains("files://one") && refused.to_string().contains("mail://one"), "{refused}");
@@ -212,32 +212,34 @@ async fn a_subscription_tells_its_caller_of_what_that_sees() {
     );
     three.files.add_tool("new", "New");
     assert_eq!(ada.message().await.unwrap()["method"], "notifications/tools/list_changed");
-    // Whatever came before would be heard first.
+    // An earlier notification would arrive first.
     three.mail.touch("mail://one");
     assert_eq!(eve.message().await.unwrap()["params"]["uri"], "mail://one");
 }
 
 #[tokio::test]
-async fn a_key_that_is_taken_back_ends_what_is_open_too() {
+async fn revoking_a_key_ends_its_sessions_streams_and_calls() {
     let three = Three::start(files()).await;
-    let ada = three.ada("/mcp").begun().await;
-    let bob = three.bob("/mcp").begun().await;
+    let ada = three.ada("/mcp").start_session().await;
+    let bob = three.bob("/mcp").start_session().await;
     let mut standing = [ada.get().await, bob.get().await];
-    let mut listening =
-        three.ada("/mcp").ask("subscriptions/listen", json!({ "notifications": { "toolsListChanged": true } })).await;
+    let mut listening = three
+        .ada("/mcp")
+        .open_request("subscriptions/listen", json!({ "notifications": { "toolsListChanged": true } }))
+        .await;
     listening.message().await.unwrap();
-    let spawn = |knocker: Knocker, call: Option<Value>| {
+    let spawn = |raw_client: RawClient, call: Option<Value>| {
         AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(async move {
             match call {
-                Some(call) => knocker.post(&call).await.status,
-                None => knocker.ask("tools/call", json!({ "name": "files__wait" })).await.status,
+                Some(call) => raw_client.post(&call).await.status,
+                None => raw_client.open_request("tools/call", json!({ "name": "files__wait" })).await.status,
             }
         }))
     };
     let in_session = spawn(ada.clone(), Some(request(3, "tools/call", json!({ "name": "files__wait" }))));
     let stateless = spawn(three.ada("/mcp"), None);
-    three.ada("/mcp").asked("tools/call", json!({ "name": "files__greet" })).await;
-    within("the calls", three.files.reached("tools/call", 3)).await;
+    three.ada("/mcp").ask("tools/call", json!({ "name": "files__greet" })).await;
+    within("the calls", three.files.until_received("tools/call", 3)).await;
 
     let began = Instant::now();
     three.file.revoke("ada").unwrap();
@@ -246,32 +248,32 @@ async fn a_key_that_is_taken_back_ends_what_is_open_too() {
     assert!(standing[0].message().await.is_none(), "the standing stream ends");
     assert_eq!(within("the call", stateless).await.unwrap(), 401);
     within("the call of the session", in_session).await.unwrap();
-    within("the server to hear of it", three.files.left(2)).await;
+    within("the cancellation at the server", three.files.left(2)).await;
     assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
     assert_eq!(ada.get().await.status, 401);
-    let figures = three.bob("/metrics").get().await.text().await;
-    assert!(figures.contains("toolway_sessions 1\n") && figures.contains("toolway_parked_calls 0\n"), "{figures}");
-    // And nobody else noticed.
+    let metrics = three.bob("/metrics").get().await.text().await;
+    assert!(metrics.contains("toolway_sessions 1\n") && metrics.contains("toolway_parked_calls 0\n"), "{metrics}");
+    // Other clients are not affected.
     three.files.add_tool("new", "New");
     assert_eq!(standing[1].message().await.unwrap()["method"], "notifications/tools/list_changed");
 }
 
 #[tokio::test]
-async fn a_key_whose_time_is_over_ends_what_is_open_too() {
+async fn expired_key_ends_its_streams() {
     let three = Three::start(files()).await;
     let key = three.file.add("guest", Some(Duration::from_secs(2)), None).unwrap();
     tokio::time::sleep(Duration::from_millis(300)).await;
-    let guest = three.stage.knocker("/mcp", Some(key.expose()));
+    let guest = three.gateway.raw_client("/mcp", Some(key.expose()));
     let mut listening =
-        guest.ask("subscriptions/listen", json!({ "notifications": { "toolsListChanged": true } })).await;
+        guest.open_request("subscriptions/listen", json!({ "notifications": { "toolsListChanged": true } })).await;
     listening.message().await.unwrap();
     assert!(listening.message().await.is_none());
-    assert_eq!(guest.ask("tools/list", json!({})).await.status, 401);
+    assert_eq!(guest.open_request("tools/list", json!({})).await.status, 401);
 }
 
-/// Nothing of a client's token goes upstream: what reached the server is read byte by byte.
+/// Checks all bytes that the server received.
 #[tokio::test]
-async fn the_key_of_a_client_is_never_sent_to_a_server() {
+async fn client_key_is_never_sent_to_a_server() {
     for era in [Era::Legacy, Era::Modern] {
         let files = files();
         let (fixture, _) = behind(&files, era).await;
@@ -281,17 +283,17 @@ async fn the_key_of_a_client_is_never_sent_to_a_server() {
             toolway_testkit::test_host::name("files"),
             toolway_host::connection::Way::Address(address),
         );
-        let stage = Stage::with(TestHost::new().wanted(wanted)).await;
-        stage.host.ready("files").await;
-        let key = stage.key.as_ref().unwrap().expose();
-        let caller = stage.knocker("/mcp", Some(key));
-        let session = caller.clone().begun().await;
+        let gateway = TestGateway::with(TestHost::new().wanted(wanted)).await;
+        gateway.host.ready("files").await;
+        let key = gateway.key.as_ref().unwrap().expose();
+        let caller = gateway.raw_client("/mcp", Some(key));
+        let session = caller.clone().start_session().await;
         let call = json!({ "name": "files__echo", "arguments": { "text": "seen upstream" } });
         session.post(&request(1, "tools/call", call.clone())).await.answer().await;
         let headers =
             [("content-type", "application/json"), ("cookie", "secret=biscuit"), ("x-api-key", "apikey-of-ada")];
         session.send("POST", &headers, request(2, "tools/call", call.clone()).to_string()).await.answer().await;
-        caller.asked("tools/call", call).await;
+        caller.ask("tools/call", call).await;
         let seen = tap.seen();
         assert!(seen.contains("seen upstream"), "{era:?}");
         for hidden in [key, "biscuit", "apikey-of-ada", session.session(), "Bearer", "authorization"] {
@@ -300,11 +302,11 @@ async fn the_key_of_a_client_is_never_sent_to_a_server() {
     }
 }
 
-/// CVE-2026-111767.
+/// See CVE-2026-111767.
 #[tokio::test]
-async fn a_task_is_its_callers() {
+async fn task_is_bound_to_its_caller() {
     let three = Three::start(files()).await;
-    let (ada, bob) = (three.ada("/mcp").begun().await, three.bob("/mcp").begun().await);
+    let (ada, bob) = (three.ada("/mcp").start_session().await, three.bob("/mcp").start_session().await);
     let call = json!({ "name": "files__echo", "arguments": { "text": "ada's" }, "task": { "ttl": 60_000 } });
     let made = ada.post(&request(1, "tools/call", call)).await.answer().await;
     let id = made["result"]["task"]["taskId"].as_str().unwrap_or_else(|| panic!("{made}")).to_owned();

@@ -1,19 +1,19 @@
-//! Tools that are shown by a page of their server's: the page is found under the name it has here.
+//! UI pages of tools: the page has a public URI at the gateway.
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolway_testkit::test_host::{TestHost, within};
 use toolway_wire::{
-    exchange::{Outcome, Request, Terms},
+    exchange::{ExchangeTimeouts, Outcome, Request},
     json::Raw,
     revision::Era,
     up::Peer,
 };
 
-use crate::{scripted::Scripted, stage::Stage};
+use crate::{scripted::Scripted, test_gateway::TestGateway};
 
-/// A server with one tool, and a page for it at this address.
+/// A server with one tool and its UI page at this URI.
 fn shown_by(server: &'static str, page: &'static str) -> Arc<Scripted> {
     let meta =
         move || json!({ "ui": { "resourceUri": page, "visibility": ["model"] }, "ui/resourceUri": page, "k": 1 });
@@ -32,7 +32,7 @@ fn shown_by(server: &'static str, page: &'static str) -> Arc<Scripted> {
     })
 }
 
-/// What is said beside a tool, and beside what it gives.
+/// `_meta` of a tool, and `_meta` of its result.
 async fn meta_of(client: &Peer, tool: &str) -> [Value; 2] {
     let listed = within("a list", client.list_tools()).await.unwrap();
     let listed = listed.items.into_iter().find(|item| item.name == tool).unwrap();
@@ -42,24 +42,27 @@ async fn meta_of(client: &Peer, tool: &str) -> [Value; 2] {
 
 async fn answered(client: &Peer, method: &'static str, params: &Value) -> Value {
     let request = Request::new(method, Some(Raw::of(params))).unwrap();
-    match within(method, client.open(request, Terms::call()).outcome()).await {
+    match within(method, client.open(request, ExchangeTimeouts::call()).outcome()).await {
         Outcome::Answered(result) => result.read().unwrap(),
         other => panic!("{other:?}"),
     }
 }
 
-/// A resource that one of two owners does not have is named in the error as it was asked for.
+/// The error for an unknown resource contains the requested URI.
 #[tokio::test]
-async fn an_error_names_a_resource_as_it_is_called_here() {
+async fn error_contains_the_public_uri() {
     let one = shown_by("one", "ui://show").wanted("one");
-    let stage = Stage::with(TestHost::new().wanted(one).wanted(shown_by("two", "ui://show").wanted("two"))).await;
-    stage.host.ready("one").await;
-    stage.host.ready("two").await;
+    let gateway =
+        TestGateway::with(TestHost::new().wanted(one).wanted(shown_by("two", "ui://show").wanted("two"))).await;
+    gateway.host.ready("one").await;
+    gateway.host.ready("two").await;
     for era in [Era::Legacy, Era::Modern] {
         for (path, uri) in [("/mcp", "toolway+two:ui://gone"), ("/servers/two/mcp", "ui://gone")] {
-            let client = stage.client(path, era).await;
+            let client = gateway.client(path, era).await;
             let request = Request::new("resources/read", Some(Raw::of(&json!({ "uri": uri })))).unwrap();
-            let Outcome::Refused(error) = within("a read", client.open(request, Terms::call()).outcome()).await else {
+            let Outcome::Refused(error) =
+                within("a read", client.open(request, ExchangeTimeouts::call()).outcome()).await
+            else {
                 panic!("{path} {era:?}")
             };
             assert_eq!(error.data().unwrap().to_string(), json!({ "uri": uri }).to_string(), "{path} {era:?}");
@@ -68,17 +71,17 @@ async fn an_error_names_a_resource_as_it_is_called_here() {
 }
 
 #[tokio::test]
-async fn a_tool_names_its_page_as_the_page_is_called_here() {
+async fn tool_refers_to_the_public_uri_of_its_page() {
     let builder = TestHost::new()
         .wanted(shown_by("one", "ui://show").wanted("one"))
         .wanted(shown_by("two", "ui://show").wanted("two"))
         .wanted(shown_by("three", "ui://other").wanted("three"));
-    let stage = Stage::with(builder).await;
+    let gateway = TestGateway::with(builder).await;
     for server in ["one", "two", "three"] {
-        stage.host.ready(server).await;
+        gateway.host.ready(server).await;
     }
     for era in [Era::Legacy, Era::Modern] {
-        let all = stage.client("/mcp", era).await;
+        let all = gateway.client("/mcp", era).await;
         for server in ["one", "two"] {
             let page = format!("toolway+{server}:ui://show");
             for meta in meta_of(&all, &format!("{server}__show")).await {
@@ -87,7 +90,7 @@ async fn a_tool_names_its_page_as_the_page_is_called_here() {
             }
             let read = answered(&all, "resources/read", &json!({ "uri": page })).await;
             assert_eq!(read["contents"][0], json!({ "uri": page, "text": server }), "{era:?}");
-            let alone = stage.client(&format!("/servers/{server}/mcp"), era).await;
+            let alone = gateway.client(&format!("/servers/{server}/mcp"), era).await;
             let [listed, given] = meta_of(&alone, "show").await;
             assert_eq!(
                 (&listed["ui"]["resourceUri"], &given["ui/resourceUri"]),

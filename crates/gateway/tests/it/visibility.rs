@@ -1,7 +1,6 @@
-//! What a key does not see is answered as if it were not there, whatever it is called and however it is asked for.
+//! Servers that a key may not see look absent, for every name and every request.
 //!
-//! Most stories are told twice: where there are servers that a key does not see, and where there are none. Whoever
-//! brings the key cannot tell which is which.
+//! Most tests run twice: with hidden servers, and without any. The client cannot tell the difference.
 
 use std::{path::Path, sync::Arc};
 
@@ -17,43 +16,43 @@ use toolway_testkit::{
     odd::http::{OddHttp, Reply},
     test_host::{TestHost, TestHostBuilder, name, within},
 };
-use toolway_wire::{notice::Wanted, revision::Era, up::Peer};
+use toolway_wire::{notice::SubscriptionFilter, revision::Era, up::Peer};
 
-use crate::{knocking::Knocker, scripted::Scripted, stage::Stage};
+use crate::{raw_client::RawClient, scripted::Scripted, test_gateway::TestGateway};
 
-/// As long as a server's name may be: with one more letter before it, it is none.
+/// A server name of the maximum length: with one more letter it is invalid.
 const LONG: &str = "a-name-of-a-server-with-32-bytes";
-/// What the key does not see: those that wait for somebody to sign in, one that is ready, one that is switched off.
+/// Hidden servers: three that require a sign-in, one that is ready, one that is disabled.
 const HIDDEN: [&str; 5] = [LONG, "a", "7x", "mail", "off"];
-/// What it does.
+/// The visible server.
 const SEEN: &str = "_a";
 
-/// A gateway, and somebody who sees some of its servers.
-struct World {
-    stage: Stage,
+/// A gateway, and a client that may see some of its servers.
+struct RestrictedGateway {
+    gateway: TestGateway,
     key: Secret,
     locked: OddHttp,
     _folder: tempfile::TempDir,
 }
 
-impl World {
-    /// `build` is given where a server is that nobody has signed in to.
+impl RestrictedGateway {
+    /// `build` gets the address of a server that requires a sign-in.
     async fn of(sees: &[&str], build: impl FnOnce(TestHostBuilder, &OddHttp) -> TestHostBuilder) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = KeyFile::at(folder.path().join("clients.json"));
         let key = file.add("eve", None, Some(sees.iter().map(|server| name(server)).collect())).unwrap();
-        let (access, _) = Access::of_keys(Some(file)).unwrap();
+        let (access, _) = Access::with_keys(Some(file)).unwrap();
         let locked = OddHttp::start(|_| Reply::empty(401).header("WWW-Authenticate", "Bearer")).await.unwrap();
-        let stage = Stage::open_to(build(TestHost::new(), &locked), access, None).await;
-        for status in stage.host.host.servers() {
+        let gateway = TestGateway::open_to(build(TestHost::new(), &locked), access, None).await;
+        for status in gateway.host.host.servers() {
             let settled = |phase: &Phase| {
-                matches!(phase, Phase::Ready | Phase::SignInNeeded { .. } | Phase::Disabled | Phase::Stopped(_))
+                matches!(phase, Phase::Ready | Phase::SignInRequired { .. } | Phase::Disabled | Phase::Stopped(_))
             };
-            if stage.host.until(status.server.as_str(), settled).await.phase == Phase::Ready {
-                stage.host.ready(status.server.as_str()).await;
+            if gateway.host.until(status.server.as_str(), settled).await.phase == Phase::Ready {
+                gateway.host.ready(status.server.as_str()).await;
             }
         }
-        Self { stage, key, locked, _folder: folder }
+        Self { gateway, key, locked, _folder: folder }
     }
 
     /// With servers that Eve does not see, and without them.
@@ -70,21 +69,21 @@ impl World {
         [with.await, without.await]
     }
 
-    fn eve(&self, path: &str) -> Knocker {
-        self.stage.knocker(path, Some(self.key.expose()))
+    fn eve(&self, path: &str) -> RawClient {
+        self.gateway.raw_client(path, Some(self.key.expose()))
     }
 
     async fn client(&self, path: &str, era: Era) -> Peer {
-        self.stage.client_with(path, era, Some(self.key.expose())).await.unwrap()
+        self.gateway.client_with(path, era, Some(self.key.expose())).await.unwrap()
     }
 }
 
-/// A server that nobody has signed in to.
+/// A server that requires a sign-in.
 fn at(server: &str, locked: &OddHttp) -> WantedServer {
     WantedServer::new(name(server), Way::Address(ServerAddress::http(locked.url().parse().unwrap())))
 }
 
-/// Each spelling of a name that says whose it is, of what nobody lists, and the usual ones of what is listed.
+/// All spellings of prefixed names for unlisted items, and the usual ones for listed items.
 fn spellings() -> Vec<String> {
     let of = |server: &'static str| {
         let every = ["", "_", "__"].into_iter().flat_map(|before| ["__", "___"].map(|between| (before, between, "x")));
@@ -102,7 +101,7 @@ fn uris() -> Vec<String> {
     named.chain(["mail://one", "mail://two", "seen://one"].map(str::to_owned)).collect()
 }
 
-/// Everything that can be asked for by name.
+/// All requests with a name or URI.
 fn requests() -> Vec<(&'static str, Value)> {
     let argument = json!({ "name": "who", "value": "A" });
     let mut requests = Vec::new();
@@ -121,23 +120,23 @@ fn requests() -> Vec<(&'static str, Value)> {
 }
 
 #[tokio::test]
-async fn what_a_key_does_not_see_is_answered_as_if_it_were_not_there() {
-    let [with, without] = World::both().await;
+async fn hidden_items_are_answered_like_unknown_ones() {
+    let [with, without] = RestrictedGateway::both().await;
     let dialled = with.locked.seen().len();
-    // Where names are a server's own, what they look like means nothing: there some of them will do.
+    // With the names of a single server, prefixes have no meaning: a sample is enough.
     for (path, step) in [("/mcp".to_owned(), 1), (format!("/servers/{SEEN}/mcp"), 10)] {
         for (method, params) in requests().into_iter().step_by(step) {
-            let there = with.eve(&path).asked(method, params.clone()).await;
-            let absent = without.eve(&path).asked(method, params.clone()).await;
+            let there = with.eve(&path).ask(method, params.clone()).await;
+            let absent = without.eve(&path).ask(method, params.clone()).await;
             assert_eq!(there, absent, "{path} {method} {params}");
         }
     }
-    assert_eq!(with.locked.seen().len(), dialled, "nobody knocked at what Eve does not see");
+    assert_eq!(with.locked.seen().len(), dialled, "no hidden server was contacted");
 }
 
 #[tokio::test]
-async fn the_path_of_a_server_that_a_key_does_not_see_leads_nowhere() {
-    let [with, without] = World::both().await;
+async fn path_of_a_hidden_server_is_not_found() {
+    let [with, without] = RestrictedGateway::both().await;
     for server in HIDDEN.into_iter().chain(["none"]) {
         let path = format!("/servers/{server}/mcp");
         for (method, params) in [
@@ -146,8 +145,10 @@ async fn the_path_of_a_server_that_a_key_does_not_see_leads_nowhere() {
             ("resources/read", json!({ "uri": "mail://one" })),
             ("subscriptions/listen", json!({ "notifications": { "resourceSubscriptions": ["mail://one"] } })),
         ] {
-            let (there, absent) =
-                (with.eve(&path).ask(method, params.clone()).await, without.eve(&path).ask(method, params).await);
+            let (there, absent) = (
+                with.eve(&path).open_request(method, params.clone()).await,
+                without.eve(&path).open_request(method, params).await,
+            );
             assert_eq!((there.status, absent.status), (404, 404), "{path} {method}");
             assert_eq!(there.text().await, absent.text().await, "{path} {method}");
         }
@@ -155,52 +156,54 @@ async fn the_path_of_a_server_that_a_key_does_not_see_leads_nowhere() {
 }
 
 #[tokio::test]
-async fn what_a_key_does_not_see_is_not_subscribed_to() {
-    let [with, without] = World::both().await;
+async fn hidden_resources_cannot_be_subscribed_to() {
+    let [with, without] = RestrictedGateway::both().await;
     for era in [Era::Legacy, Era::Modern] {
         for path in ["/mcp".to_owned(), format!("/servers/{SEEN}/mcp")] {
-            let wanted = || Wanted { uris: uris(), ..Wanted::default() };
+            let wanted = || SubscriptionFilter { uris: uris(), ..SubscriptionFilter::default() };
             let (there, absent) = (with.client(&path, era).await, without.client(&path, era).await);
             let there = within("a subscription", there.listen(wanted())).await.unwrap();
             let absent = within("a subscription", absent.listen(wanted())).await.unwrap();
-            assert_eq!(there.honoured().uris, absent.honoured().uris, "{era:?} {path}");
-            assert!(there.honoured().uris.contains(&"seen://one".to_owned()), "{era:?} {path}");
+            assert_eq!(there.accepted().uris, absent.accepted().uris, "{era:?} {path}");
+            assert!(there.accepted().uris.contains(&"seen://one".to_owned()), "{era:?} {path}");
         }
     }
 }
 
-/// Where names do not say whose they are, one that is only listed by what a key does not see is nobody's.
+/// Without prefixes, a name that only a hidden server lists is unknown.
 #[tokio::test]
-async fn a_short_name_of_what_a_key_does_not_see_is_nobodys() {
+async fn unprefixed_name_of_a_hidden_server_is_unknown() {
     for prefix in ["auto", "never"] {
         let text = format!("{{ \"naming\": {{ \"prefix\": \"{prefix}\" }} }}");
         let config = || Config::of(&Document::of(Path::new("/etc/toolway.json"), &text).unwrap(), None).unwrap();
         let seen = FixtureServer::new("seen").tool("echo", "Give it back");
         let mail = FixtureServer::new("mail").tool("secret", "Tell it");
-        let with = World::of(&[SEEN], |it, _| it.config(config()).server(SEEN, &seen).server("mail", &mail)).await;
-        let without = World::of(&[SEEN], |it, _| it.config(config()).server(SEEN, &seen)).await;
+        let with =
+            RestrictedGateway::of(&[SEEN], |it, _| it.config(config()).server(SEEN, &seen).server("mail", &mail)).await;
+        let without = RestrictedGateway::of(&[SEEN], |it, _| it.config(config()).server(SEEN, &seen)).await;
         for tool in ["secret", "secre", "mail__secret", "echo"] {
             let call = json!({ "name": tool });
-            let there = with.eve("/mcp").asked("tools/call", call.clone()).await;
-            assert_eq!(there, without.eve("/mcp").asked("tools/call", call).await, "{prefix} {tool}");
+            let there = with.eve("/mcp").ask("tools/call", call.clone()).await;
+            assert_eq!(there, without.eve("/mcp").ask("tools/call", call).await, "{prefix} {tool}");
         }
         assert!(mail.seen("tools/call").is_empty(), "{prefix}");
     }
 }
 
-/// For whoever sees one of them there is nothing to choose between.
+/// A client that sees only one of the owners has no conflict.
 #[tokio::test]
-async fn a_uri_that_several_list_is_read_from_the_one_that_a_key_sees() {
+async fn shared_uri_is_read_from_the_visible_server() {
     let (one, two) = (FixtureServer::new("both"), FixtureServer::new("both"));
-    let world = World::of(&["one"], |builder, _| builder.server("one", &one).server("two", &two)).await;
-    let read = world.eve("/mcp").asked("resources/read", json!({ "uri": "both://one" })).await;
+    let restricted =
+        RestrictedGateway::of(&["one"], |builder, _| builder.server("one", &one).server("two", &two)).await;
+    let read = restricted.eve("/mcp").ask("resources/read", json!({ "uri": "both://one" })).await;
     assert_eq!(read["result"]["contents"][0]["text"], "both", "{read}");
     assert_eq!((one.seen("resources/read").len(), two.seen("resources/read").len()), (1, 0));
 }
 
-/// A server lists a note to those who cannot be asked anything, so it is in everybody's list and not in Eve's.
+/// A hidden server lists a note to clients without capabilities, so the note is in the shared catalog.
 #[tokio::test]
-async fn a_uri_that_is_listed_to_others_is_no_way_to_a_server_that_a_key_does_not_see() {
+async fn uri_listed_to_others_does_not_reach_a_hidden_server() {
     let note = "note://shared";
     let lists_to = |some: bool| {
         Scripted::new(json!({ "resources": { "subscribe": true } }), move |request, caller| {
@@ -220,52 +223,55 @@ async fn a_uri_that_is_listed_to_others_is_no_way_to_a_server_that_a_key_does_no
         let file = KeyFile::at(folder.path().join("clients.json"));
         let ada = file.add("ada", None, None).unwrap();
         let eve = file.add("eve", None, Some([name("seen")].into())).unwrap();
-        let (access, _) = Access::of_keys(Some(file)).unwrap();
+        let (access, _) = Access::with_keys(Some(file)).unwrap();
         let builder = TestHost::new().wanted(hidden.wanted("hidden")).server("seen", &seen);
-        let stage = Stage::open_to(builder, access, None).await;
-        stage.host.ready("hidden").await;
-        stage.host.ready("seen").await;
-        // Ada, who can be asked the same as Eve, has been heard what the server lists to such callers.
-        let ada = stage.client_with("/mcp", era, Some(ada.expose())).await.unwrap();
+        let gateway = TestGateway::open_to(builder, access, None).await;
+        gateway.host.ready("hidden").await;
+        gateway.host.ready("seen").await;
+        // Wait until the list for clients with the capabilities of Ada and Eve is known.
+        let ada = gateway.client_with("/mcp", era, Some(ada.expose())).await.unwrap();
         let heard = async {
             while within("a list", ada.list_resources()).await.unwrap().items.iter().any(|it| it.uri == note) {
                 tokio::task::yield_now().await;
             }
         };
-        within("what is listed to those who fill in forms", heard).await;
-        let eve = stage.client_with("/mcp", era, Some(eve.expose())).await.unwrap();
-        let wanted = Wanted { uris: vec![note.to_owned(), "seen://one".to_owned()], ..Wanted::default() };
+        within("the list for clients with forms", heard).await;
+        let eve = gateway.client_with("/mcp", era, Some(eve.expose())).await.unwrap();
+        let wanted = SubscriptionFilter {
+            uris: vec![note.to_owned(), "seen://one".to_owned()],
+            ..SubscriptionFilter::default()
+        };
         let listening = within("a subscription", eve.listen(wanted)).await.unwrap();
-        assert_eq!(listening.honoured().uris, ["seen://one"], "{era:?}");
+        assert_eq!(listening.accepted().uris, ["seen://one"], "{era:?}");
         assert!(hidden.subscribed().is_empty(), "{era:?}");
     }
 }
 
-/// The other way round: what begins with a digit is called so, and whoever sees it is told what it waits for.
+/// A name that starts with a digit has a `_` prefix; a client that may see the server gets the reason.
 #[tokio::test]
-async fn an_unlisted_name_of_a_server_that_a_key_sees_says_what_that_waits_for() {
+async fn unlisted_name_of_a_visible_server_reports_the_required_sign_in() {
     for server in [LONG, "a", "7x", "a_"] {
-        let world = World::of(&[server], |builder, locked| builder.wanted(at(server, locked))).await;
+        let restricted = RestrictedGateway::of(&[server], |builder, locked| builder.wanted(at(server, locked))).await;
         let before = if server == "7x" { "_" } else { "" };
         let unlisted = if server == "a_" { "x_0123456789ab" } else { "x" };
         let name = format!("{before}{server}__{unlisted}");
-        let said = world.eve("/mcp").asked("tools/call", json!({ "name": name })).await;
+        let said = restricted.eve("/mcp").ask("tools/call", json!({ "name": name })).await;
         let said = said["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{said}"));
-        assert!(said.contains("somebody has to sign in"), "{name}: {said}");
-        let said = world.eve("/mcp").asked("prompts/get", json!({ "name": name })).await;
-        assert!(said["error"]["message"].as_str().unwrap().contains("somebody has to sign in"), "{name}: {said}");
+        assert!(said.contains("sign-in required"), "{name}: {said}");
+        let said = restricted.eve("/mcp").ask("prompts/get", json!({ "name": name })).await;
+        assert!(said["error"]["message"].as_str().unwrap().contains("sign-in required"), "{name}: {said}");
     }
 }
 
 #[tokio::test]
-async fn a_filter_holds_for_what_a_server_has_not_listed_yet() {
+async fn filter_applies_before_the_server_has_listed() {
     let filter = Filter {
         exclude_tools: vec!["write*".into()],
         exclude_prompts: vec!["write*".into()],
         resources: Switch::Off,
         ..Filter::default()
     };
-    let world = World::of(&["7x"], |builder, locked| {
+    let restricted = RestrictedGateway::of(&["7x"], |builder, locked| {
         builder.wanted(WantedServer { filter: Arc::new(filter), ..at("7x", locked) })
     })
     .await;
@@ -283,14 +289,14 @@ async fn a_filter_holds_for_what_a_server_has_not_listed_yet() {
         (at_one, "completion/complete", json!({ "ref": prompt, "argument": argument })),
         (at_one, "completion/complete", json!({ "ref": resource, "argument": argument })),
     ] {
-        let refused = world.eve(path).asked(method, params.clone()).await;
+        let refused = restricted.eve(path).ask(method, params.clone()).await;
         let said = refused["error"]["message"].as_str().unwrap_or_else(|| panic!("{refused}"));
-        assert!(said.contains("is left out by"), "{path} {method} {params}: {said}");
+        assert!(said.contains("is excluded by"), "{path} {method} {params}: {said}");
     }
     for (path, uri) in [("/mcp", "toolway+7x:note://one"), (at_one, "note://one")] {
-        let client = world.client(path, Era::Modern).await;
-        let listening = within("a subscription", client.listen(Wanted::resource(uri))).await;
-        let honoured = listening.map(|listening| listening.honoured().uris.clone()).unwrap_or_default();
-        assert!(honoured.is_empty(), "{path} {honoured:?}");
+        let client = restricted.client(path, Era::Modern).await;
+        let listening = within("a subscription", client.listen(SubscriptionFilter::resource(uri))).await;
+        let accepted = listening.map(|listening| listening.accepted().uris.clone()).unwrap_or_default();
+        assert!(accepted.is_empty(), "{path} {accepted:?}");
     }
 }

@@ -2,22 +2,22 @@
 
 use serde_json::json;
 
-use super::scene::Scene;
+use super::scenario::Scenario;
 
-pub(super) async fn call(scene: &Scene) {
-    let tools = scene.client.list_tools().await.unwrap();
-    assert!(tools.items.iter().any(|tool| tool.name == scene.name("greet")), "{tools:?}");
-    assert_eq!(scene.said("greet", &json!({ "name": "Ada" })).await, "Hello, Ada!");
+pub(super) async fn call(scenario: &Scenario) {
+    let tools = scenario.client.list_tools().await.unwrap();
+    assert!(tools.items.iter().any(|tool| tool.name == scenario.name("greet")), "{tools:?}");
+    assert_eq!(scenario.said("greet", &json!({ "name": "Ada" })).await, "Hello, Ada!");
     for (tool, kind) in
         [("test_image_content", "image"), ("test_audio_content", "audio"), ("test_embedded_resource", "resource")]
     {
-        let result = scene.call(tool, &json!({})).await;
+        let result = scenario.call(tool, &json!({})).await;
         assert_eq!(result["content"][0]["type"], kind, "{result}");
     }
 }
 
-pub(super) async fn read(scene: &Scene) {
-    let read = async |uri: &str| scene.ask("resources/read", &json!({ "uri": uri })).await["contents"][0].clone();
+pub(super) async fn read(scenario: &Scenario) {
+    let read = async |uri: &str| scenario.fetch("resources/read", &json!({ "uri": uri })).await["contents"][0].clone();
     assert_eq!(read("test://static-text").await["text"], "This is the content of the static text resource.");
     assert_eq!(read("test://static-binary").await["mimeType"], "image/png");
     let templated = read("test://template/7/data").await;
@@ -25,24 +25,24 @@ pub(super) async fn read(scene: &Scene) {
     assert!(templated["text"].as_str().unwrap().contains("Data for ID: 7"), "{templated}");
 }
 
-pub(super) async fn prompt(scene: &Scene) {
-    let prompts = scene.client.list_prompts().await.unwrap();
-    assert!(prompts.items.iter().any(|prompt| prompt.name == scene.name("test_simple_prompt")), "{prompts:?}");
+pub(super) async fn prompt(scenario: &Scenario) {
+    let prompts = scenario.client.list_prompts().await.unwrap();
+    assert!(prompts.items.iter().any(|prompt| prompt.name == scenario.name("test_simple_prompt")), "{prompts:?}");
     let arguments = json!({ "arg1": "one", "arg2": "two" });
-    let params = json!({ "name": scene.name("test_prompt_with_arguments"), "arguments": arguments });
-    let messages = scene.ask("prompts/get", &params).await["messages"].clone();
+    let params = json!({ "name": scenario.name("test_prompt_with_arguments"), "arguments": arguments });
+    let messages = scenario.fetch("prompts/get", &params).await["messages"].clone();
     assert_eq!(messages[0]["content"]["text"], "Prompt with arguments: arg1='one', arg2='two'");
-    let params = json!({ "name": scene.name("test_input_required_result_prompt") });
-    let messages = scene.ask("prompts/get", &params).await["messages"].clone();
+    let params = json!({ "name": scenario.name("test_input_required_result_prompt") });
+    let messages = scenario.fetch("prompts/get", &params).await["messages"].clone();
     assert_eq!(messages[0]["content"]["text"], "In the context of Ada.");
 }
 
-pub(super) async fn complete(scene: &Scene) {
-    let prompt = json!({ "type": "ref/prompt", "name": scene.name("test_prompt_with_arguments") });
+pub(super) async fn complete(scenario: &Scenario) {
+    let prompt = json!({ "type": "ref/prompt", "name": scenario.name("test_prompt_with_arguments") });
     let template = json!({ "type": "ref/resource", "uri": "test://template/{id}/data" });
     for (about, argument) in [(prompt, "arg1"), (template, "id")] {
         let params = json!({ "ref": about, "argument": { "name": argument, "value": "par" } });
-        let completed = scene.ask("completion/complete", &params).await;
+        let completed = scenario.fetch("completion/complete", &params).await;
         assert_eq!(completed["completion"]["values"], json!(["paris", "park", "party"]));
     }
 }

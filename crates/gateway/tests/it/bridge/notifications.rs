@@ -1,21 +1,21 @@
-//! What is told in the middle of a call, and callers who leave.
+//! Progress, log messages and cancellation during a call.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use toolway_testkit::test_host::within;
 use toolway_wire::{
-    exchange::{Happening, LogLevel, Outcome, Terms},
+    exchange::{ExchangeEvent, ExchangeTimeouts, LogLevel, Outcome},
     revision::Era,
 };
 
-use super::scene::{Scene, answered, text};
+use super::scenario::{Scenario, answered, text};
 
-pub(super) async fn progress(scene: &Scene) {
+pub(super) async fn progress(scenario: &Scenario) {
     let mut heard = Vec::new();
-    let call = scene.call_of("test_tool_with_progress", &json!({})).with_progress();
-    let outcome = scene.seen(call, |happening| {
-        if let Happening::Progress(params) = happening {
+    let call = scenario.call_of("test_tool_with_progress", &json!({})).with_progress();
+    let outcome = scenario.seen(call, |happening| {
+        if let ExchangeEvent::Progress(params) = happening {
             heard.push(params.read::<Value>().unwrap());
         }
     });
@@ -26,22 +26,22 @@ pub(super) async fn progress(scene: &Scene) {
     assert_eq!(heard[2]["message"], "100 of 100");
 }
 
-pub(super) async fn log(scene: &Scene) {
-    let lines = logged_from(scene, LogLevel::Debug).await;
+pub(super) async fn log(scenario: &Scenario) {
+    let lines = logged_from(scenario, LogLevel::Debug).await;
     assert_eq!(lines, ["Tool execution started", "Tool processing data", "Tool execution completed"]);
-    assert!(logged_from(scene, LogLevel::Error).await.is_empty());
+    assert!(logged_from(scenario, LogLevel::Error).await.is_empty());
 }
 
-/// What a tool logs to a caller who wants to hear from this level on: of the session, or of the request.
-async fn logged_from(scene: &Scene, level: LogLevel) -> Vec<String> {
-    let mut call = scene.call_of("test_tool_with_logging", &json!({}));
-    match scene.column.client {
-        Era::Legacy => scene.client.set_log_level(level).await.unwrap(),
+/// Log messages of a tool at this level, set for the session or for the request.
+async fn logged_from(scenario: &Scenario, level: LogLevel) -> Vec<String> {
+    let mut call = scenario.call_of("test_tool_with_logging", &json!({}));
+    match scenario.column.client {
+        Era::Legacy => scenario.client.set_log_level(level).await.unwrap(),
         Era::Modern => call.log_level = Some(level),
     }
     let mut lines = Vec::new();
-    let outcome = scene.seen(call, |happening| {
-        if let Happening::Log(params) = happening {
+    let outcome = scenario.seen(call, |happening| {
+        if let ExchangeEvent::Log(params) = happening {
             lines.push(params.read::<Value>().unwrap()["data"].as_str().unwrap().to_owned());
         }
     });
@@ -49,16 +49,16 @@ async fn logged_from(scene: &Scene, level: LogLevel) -> Vec<String> {
     lines
 }
 
-pub(super) async fn cancel(scene: &Scene) {
-    let label = json!({ "label": scene.label("cancel") });
-    let mut exchange = scene.client.open(scene.call_of("wait", &label).with_progress(), Terms::call());
+pub(super) async fn cancel(scenario: &Scenario) {
+    let label = json!({ "label": scenario.label("cancel") });
+    let mut exchange = scenario.client.open(scenario.call_of("wait", &label).with_progress(), ExchangeTimeouts::call());
     let begun = within("the beginning of a call", exchange.next()).await;
-    assert!(matches!(begun, Some(Happening::Progress(_))), "{begun:?}");
-    assert_eq!(scene.said("was_left", &label).await, "not left");
+    assert!(matches!(begun, Some(ExchangeEvent::Progress(_))), "{begun:?}");
+    assert_eq!(scenario.said("was_left", &label).await, "not left");
     exchange.cancel("no longer wanted");
     assert!(matches!(within("its end", exchange.outcome()).await, Outcome::Cancelled));
-    within("word of it at the server", async {
-        while scene.said("was_left", &label).await != "left" {
+    within("the cancellation at the server", async {
+        while scenario.said("was_left", &label).await != "left" {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     })

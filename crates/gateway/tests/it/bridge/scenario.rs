@@ -1,4 +1,4 @@
-//! Where a story is told: a client of one era at a door of the gateway, a server of one era behind it.
+//! Setup of one bridge test: a client of one era at an endpoint of the gateway, and a server of one era.
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
@@ -6,15 +6,15 @@ use serde_json::{Value, json};
 use toolway_host::connection::{Program, ServerAddress, WantedServer, Way};
 use toolway_testkit::test_host::{TestHost, name, within};
 use toolway_wire::{
-    exchange::{Happening, Outcome, Request, Terms},
+    exchange::{ExchangeEvent, ExchangeTimeouts, Outcome, Request},
     json::Raw,
     revision::{Era, Revision},
     up::Peer,
 };
 
-use crate::{over_http::OverHttp, person::Person, stage::Stage};
+use crate::{over_http::OverHttp, scripted_user::ScriptedUser, test_gateway::TestGateway};
 
-/// Who speaks to whom, and how the server is reached.
+/// Eras of client and server, and the transport of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Column {
     pub(super) client: Era,
@@ -22,35 +22,35 @@ pub(super) struct Column {
     pub(super) behind: Behind,
 }
 
-/// How a server is reached.
+/// Transport of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Behind {
     Stdio,
     Http,
 }
 
-/// Where a client comes in.
+/// Endpoint that the client uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Door {
-    /// At the server's own address, under its own names.
+pub(super) enum Endpoint {
+    /// `/servers/<id>/mcp`, with the names of the server.
     One,
-    /// Where everything is, under public names.
+    /// `/mcp`, with public names.
     All,
 }
 
-/// A gateway with the server of a column behind it.
-pub(super) struct House {
+/// A gateway with the server of one column.
+pub(super) struct BridgeGateway {
     column: Column,
-    stage: Stage,
+    gateway: TestGateway,
     _server: Option<OverHttp>,
 }
 
-/// A client at a door.
-pub(super) struct Scene {
+/// A client at one endpoint.
+pub(super) struct Scenario {
     pub(super) column: Column,
-    pub(super) door: Door,
+    pub(super) endpoint: Endpoint,
     pub(super) client: Peer,
-    pub(super) person: Arc<Person>,
+    pub(super) user: Arc<ScriptedUser>,
 }
 
 const SERVER: &str = "files";
@@ -58,7 +58,7 @@ const SERVER: &str = "files";
 // === impl Column ===
 
 impl Column {
-    /// All of them, in the order of the page.
+    /// All columns, in the order of the page.
     pub(super) const ALL: [Self; 8] = [
         Self::new(Era::Legacy, Era::Legacy, Behind::Stdio),
         Self::new(Era::Legacy, Era::Legacy, Behind::Http),
@@ -82,12 +82,12 @@ impl fmt::Display for Column {
     }
 }
 
-/// What an era is called on the page.
+/// Name of an era on the page.
 pub(super) fn year(era: Era) -> &'static str {
     if era == Era::Legacy { "2025" } else { "2026" }
 }
 
-impl Door {
+impl Endpoint {
     pub(super) const BOTH: [Self; 2] = [Self::One, Self::All];
 
     fn path(self) -> &'static str {
@@ -98,9 +98,9 @@ impl Door {
     }
 }
 
-// === impl House ===
+// === impl BridgeGateway ===
 
-impl House {
+impl BridgeGateway {
     pub(super) async fn of(column: Column) -> Self {
         let revision = if column.server == Era::Legacy { Revision::V2025_11_25 } else { Revision::V2026_07_28 };
         let (address, server) = match column.behind {
@@ -112,21 +112,21 @@ impl House {
             }
         };
         let wanted = WantedServer::new(name(SERVER), Way::Address(address));
-        let stage = Stage::with(TestHost::new().wanted(wanted)).await;
-        stage.host.ready(SERVER).await;
-        Self { column, stage, _server: server }
+        let gateway = TestGateway::with(TestHost::new().wanted(wanted)).await;
+        gateway.host.ready(SERVER).await;
+        Self { column, gateway, _server: server }
     }
 
-    pub(super) async fn scene(&self, door: Door) -> Scene {
-        let person = Arc::new(Person::default());
-        let client = self.stage.client_of(door.path(), self.column.client, Arc::clone(&person) as _).await;
-        Scene { column: self.column, door, client, person }
+    pub(super) async fn scenario(&self, endpoint: Endpoint) -> Scenario {
+        let user = Arc::new(ScriptedUser::default());
+        let client = self.gateway.client_of(endpoint.path(), self.column.client, Arc::clone(&user) as _).await;
+        Scenario { column: self.column, endpoint, client, user }
     }
 
-    /// With a client that can be asked nothing.
-    pub(super) async fn scene_of_nobody(&self, door: Door) -> Scene {
-        let client = self.stage.client_nobody(door.path(), self.column.client).await;
-        Scene { column: self.column, door, client, person: Arc::default() }
+    /// With a client that declares no capabilities.
+    pub(super) async fn scenario_without_user(&self, endpoint: Endpoint) -> Scenario {
+        let client = self.gateway.client_without_user(endpoint.path(), self.column.client).await;
+        Scenario { column: self.column, endpoint, client, user: Arc::default() }
     }
 }
 
@@ -138,62 +138,62 @@ fn process(revision: Revision) -> ServerAddress {
     ServerAddress::Process(Program { arguments, ..Program::new(path.to_str().unwrap()) })
 }
 
-// === impl Scene ===
+// === impl Scenario ===
 
-impl Scene {
-    /// What a tool or a prompt is called at this door.
+impl Scenario {
+    /// Name of a tool or prompt at this endpoint.
     pub(super) fn name(&self, raw: &str) -> String {
-        match self.door {
-            Door::One => raw.to_owned(),
-            Door::All => format!("{SERVER}__{raw}"),
+        match self.endpoint {
+            Endpoint::One => raw.to_owned(),
+            Endpoint::All => format!("{SERVER}__{raw}"),
         }
     }
 
-    /// The call of a tool, not made yet.
+    /// A `tools/call` request.
     pub(super) fn call_of(&self, tool: &str, arguments: &Value) -> Request {
         let params = json!({ "name": self.name(tool), "arguments": arguments });
         Request::new("tools/call", Some(Raw::of(&params))).unwrap()
     }
 
-    /// Makes a request; what is asked meanwhile is put to the person.
+    /// Sends a request; the scripted user answers server requests.
     pub(super) async fn outcome(&self, request: Request) -> Outcome {
         self.seen(request, |_| {}).await
     }
 
-    /// Makes a request and looks at what happens.
-    pub(super) async fn seen(&self, request: Request, see: impl FnMut(&Happening)) -> Outcome {
+    /// Sends a request and passes each event to `see`.
+    pub(super) async fn seen(&self, request: Request, see: impl FnMut(&ExchangeEvent)) -> Outcome {
         let what = request.method().to_owned();
-        let exchange = self.client.open(request, Terms::call());
-        within(&what, exchange.outcome_with(Some(&*self.person), see)).await
+        let exchange = self.client.open(request, ExchangeTimeouts::call());
+        within(&what, exchange.outcome_with(Some(&*self.user), see)).await
     }
 
-    /// What a request gives.
+    /// Sends a request and returns its result.
     pub(super) async fn answer(&self, request: Request) -> Value {
         answered(self.outcome(request).await)
     }
 
-    /// What a method gives.
-    pub(super) async fn ask(&self, method: &'static str, params: &Value) -> Value {
+    /// Calls a method and returns its result.
+    pub(super) async fn fetch(&self, method: &'static str, params: &Value) -> Value {
         self.answer(Request::new(method, Some(Raw::of(params))).unwrap()).await
     }
 
-    /// What a tool gives.
+    /// Calls a tool and returns its result.
     pub(super) async fn call(&self, tool: &str, arguments: &Value) -> Value {
         self.answer(self.call_of(tool, arguments)).await
     }
 
-    /// The first thing that a tool says.
+    /// Calls a tool and returns its first text.
     pub(super) async fn said(&self, tool: &str, arguments: &Value) -> String {
         text(&self.call(tool, arguments).await)
     }
 
-    /// A label that no other story uses.
+    /// A label that is unique to this test.
     pub(super) fn label(&self, story: &str) -> String {
-        format!("{story} of {} at {:?}", self.column, self.door)
+        format!("{story} of {} at {:?}", self.column, self.endpoint)
     }
 }
 
-/// The result of what was answered.
+/// The result of an answered exchange.
 pub(super) fn answered(outcome: Outcome) -> Value {
     match outcome {
         Outcome::Answered(result) => result.read().unwrap(),
@@ -201,7 +201,7 @@ pub(super) fn answered(outcome: Outcome) -> Value {
     }
 }
 
-/// The first text of a tool's result.
+/// The first text of a tool result.
 pub(super) fn text(result: &Value) -> String {
     result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{result}")).to_owned()
 }

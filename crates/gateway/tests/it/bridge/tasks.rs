@@ -1,55 +1,55 @@
-//! Calls that go on as tasks.
+//! Calls that become tasks.
 
 use serde_json::{Value, json};
 use toolway_testkit::test_host::within;
 use toolway_wire::{
-    exchange::{Handover, Outcome, Terms},
+    exchange::{ExchangeTimeouts, Handover, Outcome},
     revision::Era,
-    task::{Depth, Status, Task},
+    task::{Task, TaskDetail, TaskStatus},
 };
 
-use super::scene::{Scene, answered, text};
+use super::scenario::{Scenario, answered, text};
 
-pub(super) async fn task(scene: &Scene) {
-    let tasks = scene.client.tasks(None);
-    let begun = begun(scene, "slow_compute", &json!({ "seconds": 0.5 })).await;
-    assert_eq!(begun.status, Status::Working);
-    assert_eq!(tasks.look(&begun.id, Depth::Status).await.unwrap().status, Status::Working);
-    assert_eq!(text(&followed(scene, &begun).await), "Computed for 0.5 seconds.");
-    assert_eq!(tasks.look(&begun.id, Depth::Status).await.unwrap().status, Status::Completed);
-    let failing = self::begun(scene, "failing_job", &json!({})).await;
-    let failed = followed(scene, &failing).await;
+pub(super) async fn task(scenario: &Scenario) {
+    let tasks = scenario.client.tasks(None);
+    let start_task = start_task(scenario, "slow_compute", &json!({ "seconds": 0.5 })).await;
+    assert_eq!(start_task.status, TaskStatus::Working);
+    assert_eq!(tasks.get(&start_task.id, TaskDetail::Status).await.unwrap().status, TaskStatus::Working);
+    assert_eq!(text(&follow(scenario, &start_task).await), "Computed for 0.5 seconds.");
+    assert_eq!(tasks.get(&start_task.id, TaskDetail::Status).await.unwrap().status, TaskStatus::Completed);
+    let failing = self::start_task(scenario, "failing_job", &json!({})).await;
+    let failed = follow(scenario, &failing).await;
     assert_eq!((text(&failed).as_str(), &failed["isError"]), ("The job failed.", &json!(true)));
-    let endless = self::begun(scene, "slow_compute", &json!({ "seconds": 600 })).await;
-    assert_eq!(tasks.cancel(&endless.id).await.unwrap().status, Status::Cancelled);
-    let stranger = tasks.look("somebody-else", Depth::Status).await;
-    assert!(stranger.is_err(), "{stranger:?}");
+    let endless = self::start_task(scenario, "slow_compute", &json!({ "seconds": 600 })).await;
+    assert_eq!(tasks.cancel(&endless.id).await.unwrap().status, TaskStatus::Cancelled);
+    let unknown = tasks.get("unknown-task", TaskDetail::Status).await;
+    assert!(unknown.is_err(), "{unknown:?}");
 }
 
-pub(super) async fn input(scene: &Scene) {
-    let one = begun(scene, "confirm_delete", &json!({ "filename": "notes.txt" })).await;
-    assert_eq!(text(&followed(scene, &one).await), r#"notes.txt: action=accept, content={"confirm":true}"#);
-    assert_eq!(scene.person.asked().len(), 1);
-    let two = begun(scene, "multi_input", &json!({})).await;
-    assert_eq!(text(&followed(scene, &two).await), "Ada and Ada");
-    assert_eq!(scene.person.asked().len(), 2);
+pub(super) async fn input(scenario: &Scenario) {
+    let one = start_task(scenario, "confirm_delete", &json!({ "filename": "notes.txt" })).await;
+    assert_eq!(text(&follow(scenario, &one).await), r#"notes.txt: action=accept, content={"confirm":true}"#);
+    assert_eq!(scenario.user.take_requests().len(), 1);
+    let two = start_task(scenario, "multi_input", &json!({})).await;
+    assert_eq!(text(&follow(scenario, &two).await), "Ada and Ada");
+    assert_eq!(scenario.user.take_requests().len(), 2);
 }
 
-/// The task that a call becomes: a session asks for one, everybody else says that one will do.
-async fn begun(scene: &Scene, tool: &str, arguments: &Value) -> Task {
-    let mut call = scene.call_of(tool, arguments);
-    call.handover = match scene.column.client {
+/// Starts a call as a task: requested in a session, allowed otherwise.
+async fn start_task(scenario: &Scenario, tool: &str, arguments: &Value) -> Task {
+    let mut call = scenario.call_of(tool, arguments);
+    call.handover = match scenario.column.client {
         Era::Legacy => Handover::Wanted(None),
         Era::Modern => Handover::Allowed,
     };
-    match scene.outcome(call).await {
+    match scenario.outcome(call).await {
         Outcome::HandedOff(task) => *task,
         other => panic!("{other:?}"),
     }
 }
 
-/// What comes of a task; what it asks is put to the person.
-async fn followed(scene: &Scene, task: &Task) -> Value {
-    let exchange = scene.client.tasks(None).see_through(&task.id, Terms::call());
-    answered(within("the end of a task", exchange.outcome_with(Some(&*scene.person), |_| {})).await)
+/// Follows a task to its result; the scripted user answers server requests.
+async fn follow(scenario: &Scenario, task: &Task) -> Value {
+    let exchange = scenario.client.tasks(None).follow(&task.id, ExchangeTimeouts::call());
+    answered(within("the end of a task", exchange.outcome_with(Some(&*scenario.user), |_| {})).await)
 }

@@ -1,12 +1,12 @@
-//! What a caller did not declare is never asked of it, and the call ends with a sentence that says why.
+//! Server requests that the caller did not declare are refused, with a message that says why.
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use toolway_wire::{exchange::Outcome, revision::Era};
 
-use super::scene::{Column, Door, House, Scene};
+use super::scenario::{BridgeGateway, Column, Endpoint, Scenario};
 
-/// A tool that asks, how it asks, and what its caller would have to declare.
+/// A tool with a server request, the method of that request, and the capability it needs.
 const ASKING: [(&str, &str, &str); 5] = [
     ("test_elicitation", "elicitation/create", r#"{"elicitation":{"form":{}}}"#),
     ("ask_address", "elicitation/create", r#"{"elicitation":{"url":{}}}"#),
@@ -15,51 +15,51 @@ const ASKING: [(&str, &str, &str); 5] = [
     ("test_input_required_result_list_roots", "roots/list", r#"{"roots":{}}"#),
 ];
 
-/// What is said then.
-pub(super) struct Said {
+/// The expected refusal.
+pub(super) struct Refusal {
     pub(super) client: Era,
     pub(super) server: Era,
     pub(super) code: i64,
-    /// With the method that was asked for `{}`.
+    /// Message, with `{}` for the method.
     pub(super) sentence: &'static str,
-    /// Whether it says, for programs, what would have to be declared.
+    /// Whether `data` names the required capability.
     pub(super) names_it: bool,
 }
 
-const LACKS: &str = "the caller lacks a capability this needs";
+const LACKS: &str = "the client lacks a capability that this request requires";
 
-/// Between two sessions the server hears the error and says it as it likes; this is what it hears.
-pub(super) const SAID: [Said; 4] = [
-    Said::new(Era::Legacy, Era::Legacy, -32601, "the caller cannot be asked `{}`", false),
-    Said::new(Era::Legacy, Era::Modern, -32603, LACKS, true),
-    Said::new(Era::Modern, Era::Legacy, -32021, LACKS, true),
-    Said::new(Era::Modern, Era::Modern, -32021, LACKS, true),
+/// Expected refusals. Between two sessions this is the error that the server gets.
+pub(super) const REFUSALS: [Refusal; 4] = [
+    Refusal::new(Era::Legacy, Era::Legacy, -32601, "the client does not support `{}`", false),
+    Refusal::new(Era::Legacy, Era::Modern, -32603, LACKS, true),
+    Refusal::new(Era::Modern, Era::Legacy, -32021, LACKS, true),
+    Refusal::new(Era::Modern, Era::Modern, -32021, LACKS, true),
 ];
 
-impl Said {
+impl Refusal {
     const fn new(client: Era, server: Era, code: i64, sentence: &'static str, names_it: bool) -> Self {
         Self { client, server, code, sentence, names_it }
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_caller_cannot_be_asked_is_said_in_a_sentence() {
+async fn undeclared_server_request_is_refused_with_a_reason() {
     join_all(Column::ALL.map(async |column| {
-        let house = House::of(column).await;
-        for door in Door::BOTH {
-            let scene = house.scene_of_nobody(door).await;
-            refused(&scene).await;
-            scene.client.close().await;
+        let bridge_gateway = BridgeGateway::of(column).await;
+        for endpoint in Endpoint::BOTH {
+            let scenario = bridge_gateway.scenario_without_user(endpoint).await;
+            refused(&scenario).await;
+            scenario.client.close().await;
         }
     }))
     .await;
 }
 
-async fn refused(scene: &Scene) {
-    let column = scene.column;
-    let said = SAID.iter().find(|said| (said.client, said.server) == (column.client, column.server)).unwrap();
+async fn refused(scenario: &Scenario) {
+    let column = scenario.column;
+    let said = REFUSALS.iter().find(|said| (said.client, said.server) == (column.client, column.server)).unwrap();
     for (tool, method, needed) in ASKING {
-        let outcome = scene.outcome(scene.call_of(tool, &json!({}))).await;
+        let outcome = scenario.outcome(scenario.call_of(tool, &json!({}))).await;
         let Outcome::Refused(error) = outcome else { panic!("{tool} · {column}: {outcome:?}") };
         let expected = (said.code, said.sentence.replace("{}", method));
         assert_eq!((error.code(), error.message()), expected, "{tool} · {column}");

@@ -1,4 +1,4 @@
-//! The edits that the gateway makes in what a server says, as data.
+//! The edits that the gateway makes in messages of servers, as data.
 
 use std::collections::BTreeSet;
 
@@ -9,34 +9,34 @@ use toolway_wire::{
     revision::Era,
 };
 
-/// All of them, in the order in which they are made and shown.
+/// All edits, in the order in which they are applied and shown.
 pub(crate) struct Edits(Vec<KnownEdit>);
 
-/// One place where the gateway says something of its own.
+/// One member that the gateway changes.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct KnownEdit {
-    /// What it is an edit of: `hello`, `lists`, `results` of any method, or a method.
+    /// Message: `hello`, `lists`, `results` of any method, or the name of a method.
     pub(crate) about: String,
-    /// In which era: `2025`, `2026` or `both`.
+    /// Era: `2025`, `2026` or `both`.
     pub(crate) era: String,
-    /// Where: from member to member.
+    /// Path of member names.
     pub(crate) place: Vec<String>,
     pub(crate) kind: Kind,
     pub(crate) why: String,
 }
 
-/// What may differ at a place.
+/// Kind of an allowed difference.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Kind {
-    /// The order of the members.
+    /// Order of the members.
     Order,
-    /// Whether there is a member that says no.
+    /// A member that is `false` may be missing.
     No,
-    /// Whatever is there.
+    /// Any value.
     Own,
-    /// Whatever is there where the server says nothing.
+    /// Any value if the server omits the member.
     Added,
 }
 
@@ -49,7 +49,7 @@ impl Edits {
         &self.0
     }
 
-    /// Both sides without what may differ; says which of the edits made a difference.
+    /// Both messages without the allowed differences; adds the indexes of the used edits to `used`.
     pub(super) fn made(
         &self,
         what: &str,
@@ -93,7 +93,7 @@ impl KnownEdit {
         said.is_some()
     }
 
-    /// The value without what may differ, and without what is empty then.
+    /// The value without the member at `place`, and without objects that become empty.
     fn made(&self, value: &Raw, place: &[String]) -> Raw {
         match (place, self.kind) {
             ([], Kind::Order) => sorted(value),

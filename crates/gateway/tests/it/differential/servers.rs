@@ -1,4 +1,4 @@
-//! The servers that are compared, and how each is started. What is asked of them is in [`super::traffic`].
+//! The compared servers and how each is started. Their requests are in [`super::traffic`].
 
 use std::{
     net::SocketAddr,
@@ -14,8 +14,8 @@ use toolway_testkit::{
 };
 use toolway_wire::{
     down::{
-        self, FaceOptions, Service,
-        http::{HttpFace, HttpFaceOptions},
+        self, DownstreamOptions, Service,
+        http::{HttpDownstream, HttpDownstreamOptions},
     },
     revision::Revision,
     up::EraChoice,
@@ -23,7 +23,7 @@ use toolway_wire::{
 
 use super::traffic::{self, Traffic};
 
-/// A server, and what is asked of it beside its lists.
+/// A server and its traffic.
 pub(super) struct Compared {
     pub(super) name: &'static str,
     pub(super) address: ServerAddress,
@@ -32,7 +32,7 @@ pub(super) struct Compared {
     _serving: Option<AbortOnDropHandle<()>>,
 }
 
-/// All of them: first ours, then those we did not write.
+/// All servers: our own first, then third-party servers.
 pub(super) async fn all(folder: &Path) -> Vec<Compared> {
     let files = folder.join("files");
     std::fs::create_dir_all(&files).unwrap();
@@ -40,12 +40,12 @@ pub(super) async fn all(folder: &Path) -> Vec<Compared> {
     let mut all = Vec::new();
     for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
         let conformance = Arc::new(ConformanceServer::new());
-        let face = ConformanceServer::face(revision);
-        all.push(served("conformance-server", conformance, face, traffic::conformance()).await);
-        let face = FaceOptions { revisions: vec![revision], ..FaceOptions::default() };
-        all.push(served("fixture", fixture().service(), face, traffic::fixture()).await);
+        let downstream = ConformanceServer::downstream_options(revision);
+        all.push(served("conformance-server", conformance, downstream, traffic::conformance()).await);
+        let downstream = DownstreamOptions { revisions: vec![revision], ..DownstreamOptions::default() };
+        all.push(served("fixture", fixture().service(), downstream, traffic::fixture()).await);
     }
-    for (era, word) in [(EraChoice::Legacy, "legacy"), (EraChoice::Modern, "modern")] {
+    for (era, option) in [(EraChoice::Legacy, "legacy"), (EraChoice::Modern, "modern")] {
         let words = ["-m", "mcp_server_time", "--local-timezone", "Etc/UTC"];
         all.push(python("mcp-server-time", &words, folder).with(era, traffic::time()));
         all.push(python("fastmcp", &script("fastmcp_server.py"), folder).with(era, traffic::fastmcp()));
@@ -76,25 +76,32 @@ fn fixture() -> FixtureServer {
     )
 }
 
-/// A server of ours, on a port.
-async fn served(name: &'static str, service: Arc<dyn Service>, face: FaceOptions, traffic: Traffic) -> Compared {
+/// A server of our own, on a port.
+async fn served(
+    name: &'static str,
+    service: Arc<dyn Service>,
+    downstream: DownstreamOptions,
+    traffic: Traffic,
+) -> Compared {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address: SocketAddr = listener.local_addr().unwrap();
-    let face = HttpFace::new(service, HttpFaceOptions { face, ..HttpFaceOptions::default() }).unwrap();
-    let serving =
-        async move { down::http::serve(listener, face, tokio_util::sync::CancellationToken::new()).await.unwrap() };
+    let downstream =
+        HttpDownstream::new(service, HttpDownstreamOptions { downstream, ..HttpDownstreamOptions::default() }).unwrap();
+    let serving = async move {
+        down::http::serve(listener, downstream, tokio_util::sync::CancellationToken::new()).await.unwrap()
+    };
     let serving = AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(serving));
     let address = ServerAddress::http(format!("http://{address}/mcp").parse().unwrap());
     Compared { name, address, era: EraChoice::Auto, traffic, _serving: Some(serving) }
 }
 
-/// Servers of somebody else's, as processes.
+/// A third-party Python server, as a process.
 fn python<W: AsRef<str>>(name: &'static str, words: &[W], folder: &Path) -> Compared {
     let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
     started(name, &installed("venv/bin/python"), &words, folder)
 }
 
-/// One of the scripts of the interop stories, as a process.
+/// Command of an interop server script.
 fn script(name: &str) -> [String; 3] {
     let path = root().join("tests/interop/servers").join(name);
     [path.to_str().unwrap(), "--transport", "stdio"].map(str::to_owned)
@@ -119,7 +126,7 @@ fn started(name: &'static str, path: &Path, words: &[&str], folder: &Path) -> Co
     Compared { name, address, era: EraChoice::Auto, traffic: Traffic::default(), _serving: None }
 }
 
-/// A program of this build: tests are built into `deps`, programs beside it.
+/// A program of this build: tests are in `deps`, programs in its parent directory.
 fn built(name: &str) -> PathBuf {
     let path = std::env::current_exe().unwrap().ancestors().nth(2).unwrap().join(name);
     assert!(path.exists(), "{} is missing: run ./test, which builds it", path.display());

@@ -1,26 +1,26 @@
-//! What is asked of each server that is compared, who is there to be asked back, and what is watched.
+//! Requests to each compared server, capabilities of the client, and watched changes.
 
 use std::path::Path;
 
 use serde_json::{Value, json};
-use toolway_wire::notice::Wanted;
+use toolway_wire::notice::SubscriptionFilter;
 
-/// A request: its method and its params.
-pub(super) type Asked = (&'static str, Value);
+/// Method and params of a request.
+pub(super) type TrafficRequest = (&'static str, Value);
 
-/// What is asked of one server beside its lists.
+/// Requests to one server, in addition to its lists.
 #[derive(Default)]
 pub(super) struct Traffic {
-    asked: Vec<Asked>,
-    /// What the caller can be asked; `None`: nothing, and it says so.
+    asked: Vec<TrafficRequest>,
+    /// Declared client capabilities; `None`: none.
     pub(super) declares: Option<Value>,
     pub(super) watched: Vec<Watched>,
 }
 
-/// What is listened for, and the call that makes it happen.
+/// An expected change, and the call that triggers it.
 pub(super) struct Watched {
-    pub(super) wanted: Wanted,
-    pub(super) trigger: Asked,
+    pub(super) wanted: SubscriptionFilter,
+    pub(super) trigger: TrafficRequest,
 }
 
 const LISTS: [&str; 4] = ["tools/list", "prompts/list", "resources/list", "resources/templates/list"];
@@ -28,36 +28,37 @@ const LISTS: [&str; 4] = ["tools/list", "prompts/list", "resources/list", "resou
 // === impl Traffic ===
 
 impl Traffic {
-    fn of(asked: impl IntoIterator<Item = Asked>) -> Self {
+    fn of(asked: impl IntoIterator<Item = TrafficRequest>) -> Self {
         Self { asked: asked.into_iter().collect(), ..Self::default() }
     }
 
-    /// The same, by somebody who can be asked this.
-    fn by_somebody(self, declares: Value) -> Self {
+    /// The same, from a client with these capabilities.
+    fn with_user(self, declares: Value) -> Self {
         Self { declares: Some(declares), ..self }
     }
 
-    /// The same; afterwards an update of this resource is waited for.
-    fn watching(mut self, uri: &str, trigger: Asked) -> Self {
-        self.watched.push(Watched { wanted: Wanted::resource(uri), trigger });
+    /// The same, then waits for an update of this resource.
+    fn watching(mut self, uri: &str, trigger: TrafficRequest) -> Self {
+        self.watched.push(Watched { wanted: SubscriptionFilter::resource(uri), trigger });
         self
     }
 
-    /// The same; afterwards a change of the tools is waited for.
-    fn growing(mut self, trigger: Asked) -> Self {
-        self.watched.push(Watched { wanted: Wanted { tools: true, ..Wanted::default() }, trigger });
+    /// The same, then waits for a change of the tools.
+    fn growing(mut self, trigger: TrafficRequest) -> Self {
+        self.watched
+            .push(Watched { wanted: SubscriptionFilter { tools: true, ..SubscriptionFilter::default() }, trigger });
         self
     }
 
-    /// What it does not have, then its lists, and what else it is asked. A list waits a moment only for what a server lists
-    /// to its caller; a call waits for its connection, and then that is known.
-    pub(super) fn requests(&self) -> impl Iterator<Item = Asked> {
+    /// All requests: an unknown one first, then the lists, then the rest. The first call waits for the connection of the
+    /// caller, so that the lists after it are those of that connection.
+    pub(super) fn requests(&self) -> impl Iterator<Item = TrafficRequest> {
         let lists = LISTS.into_iter().map(|list| (list, json!({})));
         std::iter::once(plain("nothing-of-the-kind")).chain(lists).chain(self.asked.clone())
     }
 }
 
-/// What a server declares that answers this.
+/// Capability of a server that supports this method.
 pub(super) fn capability(method: &str) -> &str {
     match method.split('/').next() {
         Some("completion") => "completions",
@@ -66,17 +67,17 @@ pub(super) fn capability(method: &str) -> &str {
     }
 }
 
-fn call(tool: &str, arguments: &Value) -> Asked {
+fn call(tool: &str, arguments: &Value) -> TrafficRequest {
     ("tools/call", json!({ "name": tool, "arguments": arguments }))
 }
 
-/// The call of a tool that needs no arguments.
-fn plain(tool: &str) -> Asked {
+/// Call of a tool without arguments.
+fn plain(tool: &str) -> TrafficRequest {
     call(tool, &json!({}))
 }
 
-/// A person with a model and folders.
-fn somebody() -> Value {
+/// Capabilities of a client with elicitation, sampling and roots.
+fn user() -> Value {
     json!({ "elicitation": { "form": {}, "url": {} }, "sampling": { "tools": {} }, "roots": {} })
 }
 
@@ -105,7 +106,7 @@ pub(super) fn conformance() -> Traffic {
         ("prompts/get", json!({ "name": "test_input_required_result_prompt" })),
     ];
     Traffic::of(asked)
-        .by_somebody(somebody())
+        .with_user(user())
         .watching("test://watched-resource", plain("touch_watched"))
         .growing(plain("test_trigger_tool_change"))
 }
@@ -131,7 +132,7 @@ pub(super) fn fastmcp() -> Traffic {
         call("compose", &json!({ "topic": "herons" })),
         plain("where"),
     ];
-    Traffic::of(asked).by_somebody(somebody())
+    Traffic::of(asked).with_user(user())
 }
 
 pub(super) fn rmcp() -> Traffic {
@@ -144,10 +145,7 @@ pub(super) fn rmcp() -> Traffic {
         plain("roots"),
         ("resources/read", json!({ "uri": "memo://blob" })),
     ];
-    Traffic::of(asked)
-        .by_somebody(somebody())
-        .watching("memo://one", plain("touch_resource"))
-        .growing(plain("touch_list"))
+    Traffic::of(asked).with_user(user()).watching("memo://one", plain("touch_resource")).growing(plain("touch_list"))
 }
 
 pub(super) fn python_sdk() -> Traffic {
@@ -171,9 +169,9 @@ pub(super) fn everything() -> Traffic {
         plain("trigger-elicitation-request"),
         call("trigger-url-elicitation", &json!({ "url": "https://example.org/connect", "elicitationId": "e-1" })),
     ];
-    // Not its folders: those it asks for when it begins, for no call, and they come from the configuration then.
+    // Without roots: this server requests them at start, outside of a call, and then they come from the configuration.
     Traffic::of(asked)
-        .by_somebody(json!({ "elicitation": { "form": {}, "url": {} }, "sampling": {} }))
+        .with_user(json!({ "elicitation": { "form": {}, "url": {} }, "sampling": {} }))
         .watching("demo://resource/dynamic/text/1", plain("toggle-subscriber-updates"))
 }
 
