@@ -13,19 +13,19 @@ pub(crate) struct Counting;
 static LARGE: AtomicUsize = AtomicUsize::new(usize::MAX);
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// From now on, allocations of at least `size` bytes are counted.
+/// Starts to count allocations of at least `size` bytes.
 pub(crate) fn count_from(size: usize) {
     COUNT.store(0, Ordering::Relaxed);
     LARGE.store(size, Ordering::Relaxed);
 }
 
-/// How many there were; counting ends.
-pub(crate) fn counted() -> usize {
+/// Stops counting and returns the count.
+pub(crate) fn stop_counting() -> usize {
     LARGE.store(usize::MAX, Ordering::Relaxed);
     COUNT.load(Ordering::Relaxed)
 }
 
-fn note(size: usize) {
+fn count(size: usize) {
     if LARGE.load(Ordering::Relaxed) <= size {
         COUNT.fetch_add(1, Ordering::Relaxed);
     }
@@ -35,7 +35,7 @@ fn note(size: usize) {
 // SAFETY: each method passes its arguments to `MiMalloc` and returns what it returns.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        note(layout.size());
+        count(layout.size());
         // SAFETY: as promised by our caller.
         unsafe { MiMalloc.alloc(layout) }
     }
@@ -46,13 +46,13 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        note(size);
+        count(size);
         // SAFETY: as promised by our caller.
         unsafe { MiMalloc.realloc(pointer, layout, size) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        note(layout.size());
+        count(layout.size());
         // SAFETY: as promised by our caller.
         unsafe { MiMalloc.alloc_zeroed(layout) }
     }

@@ -1,7 +1,6 @@
-//! The load: connections that send one request after another and read until the reply is whole.
+//! Load generator: connections that send one request after another and read complete responses.
 //!
-//! Nothing is understood beyond the framing of a reply and its status, so that the load costs as little as it can and
-//! the same for everyone it is put on.
+//! It parses only the framing and the status of a response, so that it costs little and the same for every target.
 
 use std::{io, time::Instant};
 
@@ -13,19 +12,19 @@ use tokio::{
 
 use crate::{
     peer::Era,
-    raw::{dialled, message},
+    raw_client::{connect_tcp, message},
 };
 
-/// Whom the load is put on, and how it is spoken to.
+/// Address, protocol era and key of the target of a load.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
-    /// `host:port`
+    /// Address, `host:port`.
     pub(crate) address: String,
-    /// The era the load speaks.
+    /// Protocol era of the load.
     pub(crate) era: Era,
-    /// What stands before the names of tools.
+    /// Prefix of the tool names.
     pub(crate) prefix: String,
-    /// The key to come in with.
+    /// Client key.
     pub(crate) key: Option<String>,
 }
 
@@ -33,16 +32,16 @@ pub(crate) struct Target {
 pub(crate) struct Load {
     target: Target,
     session: Option<String>,
-    sockets: Vec<Socket>,
+    sockets: Vec<LoadSocket>,
 }
 
-struct Socket {
+struct LoadSocket {
     stream: TcpStream,
     buffer: Vec<u8>,
 }
 
 impl Load {
-    /// Shakes hands where the era wants it.
+    /// Starts a session if the era requires it.
     pub(crate) async fn new(target: Target) -> io::Result<Self> {
         let mut load = Self { target, session: None, sockets: Vec::new() };
         if load.target.era == Era::Legacy {
@@ -51,7 +50,7 @@ impl Load {
         Ok(load)
     }
 
-    /// Begins one more session; gives its id, where there is one.
+    /// Starts another session and returns its id, if there is one.
     pub(crate) async fn begin_session(&mut self) -> io::Result<Option<String>> {
         let hello = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"load","version":"1"}}}"#;
         let ready = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
@@ -71,7 +70,7 @@ impl Load {
             tasks.spawn(async move {
                 for _ in 0..count {
                     socket.round_trip(&request).await?;
-                    socket.good()?;
+                    socket.check_result()?;
                 }
                 io::Result::Ok(socket)
             });
@@ -82,7 +81,7 @@ impl Load {
         Ok(())
     }
 
-    /// Seconds until the first byte of a reply, and the whole reply.
+    /// Seconds until the first byte of a response, and the whole response.
     pub(crate) async fn first_byte(&mut self, what: &'static str) -> io::Result<(f64, Vec<u8>)> {
         let (mut socket, request) = (self.take().await?, self.request(what, 0));
         let begun = Instant::now();
@@ -90,13 +89,13 @@ impl Load {
         socket.stream.readable().await?;
         let waited = begun.elapsed().as_secs_f64();
         socket.read_whole().await?;
-        socket.good()?;
+        socket.check_result()?;
         let reply = socket.buffer.clone();
         self.sockets.push(socket);
         Ok((waited, reply))
     }
 
-    /// A request; at one time no two of a session may have the same id, so that each connection has its own.
+    /// A request. Ids in flight must be unique in a session, so each connection has its own.
     fn request(&self, what: &str, number: usize) -> Vec<u8> {
         let (method, name) = match what {
             "list" => ("tools/list", String::new()),
@@ -107,16 +106,16 @@ impl Load {
         self.target.post(self.session.as_deref(), &body, method, &name)
     }
 
-    async fn take(&mut self) -> io::Result<Socket> {
+    async fn take(&mut self) -> io::Result<LoadSocket> {
         match self.sockets.pop() {
             Some(socket) => Ok(socket),
-            None => Ok(Socket { stream: dialled(&self.target.address).await?, buffer: Vec::new() }),
+            None => Ok(LoadSocket { stream: connect_tcp(&self.target.address).await?, buffer: Vec::new() }),
         }
     }
 }
 
 impl Target {
-    /// A POST, head and body.
+    /// A POST request, head and body.
     fn post(&self, session: Option<&str>, body: &str, method: &str, name: &str) -> Vec<u8> {
         let mut head = format!(
             "POST /mcp HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nContent-Length: {}\r\n",
@@ -145,7 +144,7 @@ impl Target {
     }
 }
 
-impl Socket {
+impl LoadSocket {
     async fn round_trip(&mut self, request: &[u8]) -> io::Result<()> {
         self.stream.write_all(request).await?;
         self.read_whole().await
@@ -175,17 +174,17 @@ impl Socket {
         std::str::from_utf8(&self.buffer[..end]).map_err(io::Error::other)
     }
 
-    /// Whether the reply is a result.
-    fn good(&self) -> io::Result<()> {
+    /// Fails unless the response is a result.
+    fn check_result(&self) -> io::Result<()> {
         let begin = &self.buffer[..self.buffer.len().min(600)];
         if begin.starts_with(b"HTTP/1.1 200") && memchr::memmem::find(begin, b"\"result\":").is_some() {
             return Ok(());
         }
-        Err(io::Error::other(format!("no result but: {}", String::from_utf8_lossy(begin))))
+        Err(io::Error::other(format!("expected a result, got: {}", String::from_utf8_lossy(begin))))
     }
 }
 
-/// Where a reply ends.
+/// Where a response ends.
 #[derive(Clone, Copy)]
 enum End {
     At(usize),
@@ -193,7 +192,7 @@ enum End {
 }
 
 impl End {
-    /// None until the head is there.
+    /// `None` until the head is complete.
     fn of(bytes: &[u8]) -> io::Result<Option<Self>> {
         let Some(end) = memchr::memmem::find(bytes, b"\r\n\r\n") else { return Ok(None) };
         let head = std::str::from_utf8(&bytes[..end]).map_err(io::Error::other)?;

@@ -1,31 +1,31 @@
-//! What the wire costs: the same traffic through a raw loop and through `toolway-wire`, in one run.
+//! Benchmarks of the wire: the same traffic through a raw loop and through `toolway-wire`, in one run.
 //!
 //! `cargo run --release -p toolway-bench` prints one line per measurement and fails when a ratio is under its
-//! budget. The server ([`peer`]) is hand-written and the same for all loops; the raw loop ([`raw`]) does what a client
-//! cannot avoid: it frames messages and looks once whether they are JSON. A loop over bytes alone is printed beside
-//! it. Rounds are short and alternate, so that a busy machine slows both; each gives a ratio, and the median of those with
-//! its quartiles is printed. `quick` as argument makes few rounds;
-//! `loop <way> <raw|ours> <small|big|list> <width> <count>` runs one loop alone, for a profiler.
+//! budget. The server ([`peer`]) is hand-written and the same for all loops; the raw loop ([`raw_client`]) does the minimum
+//! of a client: it frames messages and validates their JSON. A loop over bytes alone is printed for comparison. Rounds are
+//! short and alternate, so that a busy machine slows both; each gives a ratio, and the median with its quartiles is
+//! printed. The argument `quick` makes few rounds;
+//! `loop <way> <raw|wire_client> <small|big|list> <width> <count>` runs one loop alone, for a profiler.
 //!
-//! Loops and servers share one core ([`place`]): what is compared is work. `spread` leaves both to the system's choice
-//! and measures where it puts them as well.
+//! Loops and servers share one core ([`affinity`]), so that CPU work is compared. `spread` leaves the placement to the
+//! system.
 //!
-//! `gateway` as argument measures `toolway serve` beside a raw relay instead ([`gateway`], [`relay`]); `gateway load <way>
+//! The argument `gateway` compares `toolway serve` with a raw relay instead ([`gateway`], [`relay`]); `gateway load <way>
 //! <legacy|modern> <small|big|list> <width> <seconds> [relay]` puts one load on it, or on the relay, for a profiler.
 
+mod affinity;
 mod allocation;
-mod awake;
 mod gateway;
+mod keep_awake;
 mod load;
 mod measure;
 mod memory;
 mod nginx;
-mod ours;
 mod peer;
-mod place;
-mod raw;
+mod processes;
+mod raw_client;
 mod relay;
-mod served;
+mod wire_client;
 
 use std::{io, process::ExitCode};
 
@@ -37,22 +37,22 @@ static ALLOCATOR: allocation::Counting = allocation::Counting;
 fn main() -> io::Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["awake"] => awake::stay().map(|()| ExitCode::SUCCESS),
+        ["awake"] => keep_awake::run().map(|()| ExitCode::SUCCESS),
         ["peer", "stdio", era, tools] => peer::stdio(era.parse()?, number(tools)?).map(|()| ExitCode::SUCCESS),
         ["peer", "late", milliseconds] => peer::late(number(milliseconds)?).map(|()| ExitCode::SUCCESS),
         ["peer", "http", era, tools] => peer::http(era.parse()?, number(tools)?).map(|()| ExitCode::SUCCESS),
-        ["relay", "http", address] => relay::run(relay::Behind::http(address)),
-        ["relay", "stdio", era] => relay::run(relay::Behind::stdio(era.parse()?)),
+        ["relay", "http", address] => relay::run(relay::RelayUpstream::http(address)),
+        ["relay", "stdio", era] => relay::run(relay::RelayUpstream::stdio(era.parse()?)),
         ["nginx", folder] => nginx::keep(folder.as_ref()),
         ["gateway"] => gateway::run(measure::Size::Full),
         ["gateway", "quick"] => gateway::run(measure::Size::Quick),
-        ["gateway", "load", way, era, what, width, seconds, ref whom @ ..] => {
+        ["gateway", "load", way, era, what, width, seconds, ref target @ ..] => {
             let what = ["small", "big", "list"].into_iter().find(|known| *known == what).unwrap_or("small");
-            let whom = if *whom == ["relay"] { gateway::Whom::Relay } else { gateway::Whom::Gateway };
-            gateway::alone(whom, (way.parse()?, era.parse()?), what, number(width)?, number(seconds)?)
+            let target = if *target == ["relay"] { gateway::LoadTarget::Relay } else { gateway::LoadTarget::Gateway };
+            gateway::alone(target, (way.parse()?, era.parse()?), what, number(width)?, number(seconds)?)
         }
-        [] => place::on_one_core().and_then(|()| run(measure::Size::Full)),
-        ["quick"] => place::on_one_core().and_then(|()| run(measure::Size::Quick)),
+        [] => affinity::pin_to_one_core().and_then(|()| run(measure::Size::Full)),
+        ["quick"] => affinity::pin_to_one_core().and_then(|()| run(measure::Size::Quick)),
         ["spread"] => run(measure::Size::Full),
         ["loop", way, whose, what, width, count] => {
             let what = ["small", "big", "list"].into_iter().find(|known| *known == what).unwrap_or("small");
@@ -70,16 +70,19 @@ fn number(text: &str) -> io::Result<usize> {
     text.parse().map_err(io::Error::other)
 }
 
-/// One loop and nothing else.
+/// Runs one loop, for a profiler.
 fn alone(way: peer::Way, raw: bool, what: &'static str, width: usize, count: usize) -> io::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let measuring = runtime.spawn(async move {
-        let mut server = peer::Started::new(way).await?;
+        let mut server = peer::PeerProcess::new(way).await?;
         let begun = std::time::Instant::now();
         if raw {
-            raw::Client::connect(&mut server).await?.round_trips(raw::Look::Once, what, count, width).await?;
+            raw_client::RawClient::connect(&mut server)
+                .await?
+                .round_trips(raw_client::JsonCheck::Validate, what, count, width)
+                .await?;
         } else {
-            ours::Client::connect(&mut server).await?.round_trips(what, count, width).await?;
+            wire_client::WireClient::connect(&mut server).await?.round_trips(what, count, width).await?;
         }
         println!("{:.1} µs each", begun.elapsed().as_secs_f64() * 1e6 / (count * width) as f64);
         io::Result::Ok(ExitCode::SUCCESS)
@@ -89,14 +92,14 @@ fn alone(way: peer::Way, raw: bool, what: &'static str, width: usize, count: usi
 
 fn run(size: measure::Size) -> io::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    // Measured on the runtime's own threads: a loop on the thread that blocks would wake the others for each message.
+    // Measured on the worker threads of the runtime: a loop on the blocked thread would wake them for each message.
     let measuring = runtime.spawn(async move {
         let mut table = Table::default();
         for way in peer::Way::ALL {
-            let mut server = peer::Started::new(way).await?;
-            let mut raw = raw::Client::connect(&mut server).await?;
-            let mut second = peer::Started::new(way).await?;
-            let ours = ours::Client::connect(&mut second).await?;
+            let mut server = peer::PeerProcess::new(way).await?;
+            let mut raw = raw_client::RawClient::connect(&mut server).await?;
+            let mut second = peer::PeerProcess::new(way).await?;
+            let ours = wire_client::WireClient::connect(&mut second).await?;
             table.add(
                 compare(way, "tools/call, one at a time", Budget::Ratio(0.8), size, &mut raw, &ours, "small", 1)
                     .await?,
@@ -110,7 +113,7 @@ fn run(size: measure::Size) -> io::Result<ExitCode> {
             table.add(compare(way, "1 MB result", Budget::Ratio(0.8), size, &mut raw, &ours, "big", 1).await?);
             table.add(compare(way, "10,000 tools", Budget::Ratio(0.8), size, &mut raw, &ours, "list", 1).await?);
             let large = ours.large_allocations().await?;
-            table.add(measure::Line::allocations(way, large));
+            table.add(measure::TableRow::allocations(way, large));
         }
         io::Result::Ok(table.verdict())
     });

@@ -1,71 +1,71 @@
-//! Rounds that alternate between the raw loop and ours, and the table they end in.
+//! Alternating rounds of the raw loop and the wire client, and the result table.
 
 use std::{io, process::ExitCode, time::Instant};
 
 use crate::{
-    ours,
     peer::Way,
-    raw::{self, Look},
+    raw_client::{self, JsonCheck},
+    wire_client,
 };
 
-/// Seconds that one loop takes in one round.
+/// Duration of one loop in one round, in seconds.
 pub(crate) const ROUND: f64 = 0.025;
 
-/// How many rounds there are.
+/// Number of rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Size {
     Full,
     Quick,
 }
 
-/// What a line is held to.
+/// Budget of a row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Budget {
-    /// At least this part of the raw loop's throughput.
+    /// Minimum fraction of the throughput of the raw loop.
     Ratio(f64),
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     failed: usize,
-    lines: usize,
+    rows: usize,
 }
 
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct TableRow {
     text: String,
     kept: bool,
 }
 
-/// Alternates between the loops in many short rounds. A machine that slows down for a while slows the neighbours of one
-/// round alike, so each round gives a ratio of its own, and the median of those counts.
+/// Alternates between the loops in many short rounds. A temporary slowdown of the machine affects both loops of a round,
+/// so each round gives a ratio, and their median counts.
 #[expect(clippy::too_many_arguments, reason = "the arguments of one row, in the order of its columns")]
 pub(crate) async fn compare(
     way: Way,
     name: &str,
     Budget::Ratio(budget): Budget,
     size: Size,
-    raw: &mut raw::Client,
-    ours: &ours::Client,
+    raw: &mut raw_client::RawClient,
+    ours: &wire_client::WireClient,
     what: &'static str,
     width: usize,
-) -> io::Result<Line> {
+) -> io::Result<TableRow> {
     let count = trips(raw, what, width).await?;
     ours.round_trips(what, count, width).await?;
-    raw.round_trips(Look::Once, what, count, width).await?;
+    raw.round_trips(JsonCheck::Validate, what, count, width).await?;
     let (mut bare, mut theirs, mut own) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..size.rounds() {
-        // Whoever comes second finds warmer cores: they take turns.
+        // The second loop finds warmer cores, so the order alternates.
         let ours_first = round % 2 == 1;
         if ours_first {
             own.push(timed(ours.round_trips(what, count, width)).await?);
         }
-        theirs.push(timed(raw.round_trips(Look::Once, what, count, width)).await?);
+        theirs.push(timed(raw.round_trips(JsonCheck::Validate, what, count, width)).await?);
         if !ours_first {
             own.push(timed(ours.round_trips(what, count, width)).await?);
         }
         if round % 4 == 0 {
-            bare.push(timed(raw.round_trips(Look::Never, what, count, width)).await?);
+            bare.push(timed(raw.round_trips(JsonCheck::Skip, what, count, width)).await?);
         }
     }
     let ratios = theirs.iter().zip(&own).map(|(theirs, own)| theirs / own).collect();
@@ -78,21 +78,21 @@ pub(crate) async fn compare(
         each(theirs),
         each(own)
     );
-    Ok(Line { text, kept: budget <= ratio })
+    Ok(TableRow { text, kept: budget <= ratio })
 }
 
-/// How long a loop took, in seconds.
+/// Duration of a loop, in seconds.
 pub(crate) async fn timed(work: impl Future<Output = io::Result<()>>) -> io::Result<f64> {
     let begun = Instant::now();
     work.await?;
     Ok(begun.elapsed().as_secs_f64())
 }
 
-/// Round trips that take about [`ROUND`].
-async fn trips(raw: &mut raw::Client, what: &'static str, width: usize) -> io::Result<usize> {
+/// Number of round trips that take about [`ROUND`].
+async fn trips(raw: &mut raw_client::RawClient, what: &'static str, width: usize) -> io::Result<usize> {
     const LOOK: usize = 20;
-    raw.round_trips(Look::Once, what, LOOK, width).await?;
-    let each = timed(raw.round_trips(Look::Once, what, LOOK, width)).await? / LOOK as f64;
+    raw.round_trips(JsonCheck::Validate, what, LOOK, width).await?;
+    let each = timed(raw.round_trips(JsonCheck::Validate, what, LOOK, width)).await? / LOOK as f64;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small positive number")]
     Ok(((ROUND / each) as usize).clamp(2, 10_000))
 }
@@ -112,18 +112,18 @@ impl Size {
     }
 }
 
-impl Line {
+impl TableRow {
     pub(crate) fn new(text: String, kept: bool) -> Self {
         Self { text, kept }
     }
 
-    /// A value and its budget.
+    /// A value with an upper limit.
     pub(crate) fn at_most(name: &str, value: f64, budget: f64, unit: &str) -> Self {
         Self { text: format!("{name:<70} {value:>8.1} {unit} (at most {budget})"), kept: value <= budget }
     }
 
     /// A value without a budget.
-    pub(crate) fn told(name: &str, value: f64, unit: &str) -> Self {
+    pub(crate) fn without_budget(name: &str, value: f64, unit: &str) -> Self {
         Self { text: format!("{name:<70} {value:>8.1} {unit}"), kept: true }
     }
 
@@ -134,14 +134,14 @@ impl Line {
 }
 
 impl Table {
-    pub(crate) fn add(&mut self, line: Line) {
+    pub(crate) fn add(&mut self, line: TableRow) {
         println!("{} {}", if line.kept { "ok  " } else { "OVER" }, line.text);
-        self.lines += 1;
+        self.rows += 1;
         self.failed += usize::from(!line.kept);
     }
 
     pub(crate) fn verdict(&self) -> ExitCode {
-        println!("{} of {} within budget", self.lines - self.failed, self.lines);
+        println!("{} of {} within budget", self.rows - self.failed, self.rows);
         if self.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 }

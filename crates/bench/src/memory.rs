@@ -1,19 +1,19 @@
-//! How much memory a program of ours holds: its own, and that of the keeper it has made of itself.
+//! Memory use of a `toolway` process, including its keeper process.
 
 use std::{fs, io, path::PathBuf};
 
 /// Proportional set size in bytes, of a process and of its descendants that run the same executable.
-pub(crate) fn held(process: u32) -> io::Result<u64> {
+pub(crate) fn proportional_set_size(process: u32) -> io::Result<u64> {
     ours(process)?.into_iter().map(|process| kilobytes(process, "smaps_rollup", "Pss:")).sum()
 }
 
-/// The largest resident set since [`forget_peak`], in bytes.
+/// The largest resident set since [`reset_peak`], in bytes.
 pub(crate) fn peak(process: u32) -> io::Result<u64> {
     kilobytes(process, "status", "VmHWM:")
 }
 
-/// The peak is counted anew from here on.
-pub(crate) fn forget_peak(process: u32) -> io::Result<()> {
+/// Resets the peak.
+pub(crate) fn reset_peak(process: u32) -> io::Result<()> {
     fs::write(format!("/proc/{process}/clear_refs"), "5")
 }
 
@@ -44,7 +44,7 @@ fn children(parent: u32) -> io::Result<Vec<u32>> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc")? {
         let Ok(process) = entry?.file_name().to_string_lossy().parse::<u32>() else { continue };
-        // A process may end while it is looked at.
+        // A process may end while it is inspected.
         let Ok(stat) = fs::read_to_string(format!("/proc/{process}/stat")) else { continue };
         let after_name = stat.rsplit(')').next().unwrap_or_default();
         if after_name.split_whitespace().nth(1) == Some(parent.to_string().as_str()) {

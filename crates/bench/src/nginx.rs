@@ -1,4 +1,4 @@
-//! nginx as the yardstick of the raw relay: the same hop, by a program many people know.
+//! nginx as a reference for the raw relay.
 
 use std::{
     fs, io,
@@ -15,16 +15,16 @@ use tokio::{
     process::{Child, Command},
 };
 
-/// An nginx that runs.
+/// A running nginx.
 pub(crate) struct Nginx {
-    /// `host:port`
+    /// Listen address, `host:port`.
     pub(crate) address: String,
     _keeper: Child,
     _folder: tempfile::TempDir,
 }
 
 impl Nginx {
-    /// One that relays to `behind`; none where there is no nginx on this machine.
+    /// Starts an nginx that relays to `behind`; `None` if nginx is not installed.
     #[expect(clippy::disallowed_methods, reason = "the bench has no host to start programs")]
     pub(crate) async fn start(behind: &str) -> io::Result<Option<Self>> {
         let found = Command::new("nginx").arg("-v").stdin(Stdio::null()).stderr(Stdio::null()).status().await;
@@ -46,7 +46,7 @@ impl Nginx {
     }
 }
 
-/// The process that runs it, and ends it in good order when whoever started this has gone: its workers would stay.
+/// Runs nginx and terminates it when the parent has ended, because its workers would remain.
 pub(crate) fn keep(folder: &Path) -> io::Result<ExitCode> {
     let mut nginx = std::process::Command::new("nginx")
         .arg("-p")

@@ -1,4 +1,4 @@
-//! The server both loops talk to: hand-written, blocking, a reply prepared for each kind of request.
+//! The server of all loops: hand-written, blocking, with a prepared response for each kind of request.
 
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
@@ -34,7 +34,7 @@ pub(crate) enum Era {
 }
 
 /// A running server.
-pub(crate) struct Started {
+pub(crate) struct PeerProcess {
     pub(crate) way: Way,
     child: Child,
     pub(crate) pipes: Option<(ChildStdin, AsyncBufReader<ChildStdout>)>,
@@ -64,7 +64,7 @@ impl Way {
 }
 
 impl Era {
-    /// As the command line says it.
+    /// Name on the command line.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Legacy => "legacy",
@@ -78,7 +78,9 @@ impl FromStr for Way {
 
     fn from_str(text: &str) -> io::Result<Self> {
         let named = |way: &Self| format!("{way:?}") == text;
-        Self::ALL.into_iter().find(named).ok_or_else(|| io::Error::other(format!("no way `{text}`: {:?}", Self::ALL)))
+        Self::ALL.into_iter().find(named).ok_or_else(|| {
+            io::Error::other(format!("unknown transport and era `{text}`: expected one of {:?}", Self::ALL))
+        })
     }
 }
 
@@ -89,18 +91,18 @@ impl FromStr for Era {
         match text {
             "legacy" => Ok(Self::Legacy),
             "modern" => Ok(Self::Modern),
-            other => Err(io::Error::other(format!("no era `{other}`"))),
+            other => Err(io::Error::other(format!("unknown era `{other}`: expected `legacy` or `modern`"))),
         }
     }
 }
 
-impl Started {
+impl PeerProcess {
     /// Starts this program again in the role of the server.
     pub(crate) async fn new(way: Way) -> io::Result<Self> {
         Self::with_tools(way, TOOLS).await
     }
 
-    /// As [`Started::new`], with so many tools in its list.
+    /// As [`PeerProcess::new`], with this number of tools.
     #[expect(clippy::disallowed_methods, reason = "the bench has no host to start programs")]
     pub(crate) async fn with_tools(way: Way, tools: usize) -> io::Result<Self> {
         let mut child = Command::new(std::env::current_exe()?)
@@ -121,9 +123,9 @@ impl Started {
     }
 }
 
-impl Started {
-    /// It does nothing more, whatever it is asked.
-    pub(crate) fn sleep(&self) -> io::Result<()> {
+impl PeerProcess {
+    /// Stops the process with `SIGSTOP`.
+    pub(crate) fn suspend(&self) -> io::Result<()> {
         let process = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let process = process.ok_or_else(|| io::Error::other("the server has ended"))?;
         Ok(kill_process(process, Signal::STOP)?)
@@ -146,7 +148,7 @@ pub(crate) fn stdio(era: Era, tools: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// As [`stdio`], after a while in which it does nothing.
+/// As [`stdio`], after a delay.
 pub(crate) fn late(milliseconds: usize) -> io::Result<()> {
     std::thread::sleep(std::time::Duration::from_millis(milliseconds as u64));
     stdio(Era::Modern, 2)
@@ -158,7 +160,7 @@ pub(crate) fn http(era: Era, tools: usize) -> io::Result<()> {
     println!("{}", listener.local_addr()?);
     let replies = std::sync::Arc::new(Replies::new(era, tools));
     std::thread::spawn(|| {
-        // Whoever started this has gone when its end of the pipe closes.
+        // The parent has ended when its end of the pipe closes.
         let _gone = io::stdin().read_to_end(&mut Vec::new());
         std::process::exit(0);
     });
@@ -226,7 +228,7 @@ impl Replies {
             format!("{{{complete}\"content\":[{{\"type\":\"text\",\"text\":\"{text}\"}}],\"isError\":false}}")
         };
         let tool = |number: usize| {
-            // The first two can be called under the names by which the loops know them.
+            // The first two have the names that the loops call.
             let name = ["small", "big"].get(number).map_or_else(|| format!("tool_{number}"), |name| (*name).to_owned());
             format!(
                 r#"{{"name":"{name}","title":"Tool {number}","description":"Does the thing number {number} with a path and an optional limit, and says what came of it.","inputSchema":{{"type":"object","properties":{{"path":{{"type":"string","description":"Where"}},"limit":{{"type":"integer"}}}},"required":["path"]}}}}"#
@@ -237,7 +239,7 @@ impl Replies {
         Self { hello, small: text("hello Ada, this is a small result"), big: text(&"x".repeat(BIG)), list }
     }
 
-    /// Writes the reply to one message; false when it wants none.
+    /// Writes the response to one message; returns `false` for a notification.
     fn write(&self, message: &[u8], reply: &mut Vec<u8>) -> bool {
         let has = |text: &str| memchr::memmem::find(message, text.as_bytes()).is_some();
         let Some(id) = memchr::memmem::find(message, b"\"id\":") else { return false };

@@ -1,4 +1,4 @@
-//! `toolway serve` as a process of its own, and the relays beside it.
+//! Processes of `toolway serve` and of the relays.
 
 use std::{
     fs, io,
@@ -16,11 +16,11 @@ use tokio::{
 use crate::{
     load::{Load, Target},
     memory,
-    peer::{Era, Started, Way},
+    peer::{Era, PeerProcess, Way},
 };
 
-/// A gateway that runs.
-pub(crate) struct Served {
+/// A running gateway.
+pub(crate) struct GatewayProcess {
     process: u32,
     address: String,
     key: Option<String>,
@@ -28,21 +28,21 @@ pub(crate) struct Served {
     _home: tempfile::TempDir,
 }
 
-/// A relay that runs.
+/// A running relay.
 pub(crate) struct Relay {
     pub(crate) address: String,
     child: Child,
     _alive: ChildStdin,
 }
 
-impl Served {
-    /// Starts it with these servers, and a key that is good for this run.
+impl GatewayProcess {
+    /// Starts a gateway with these servers and a temporary key.
     pub(crate) async fn start(program: &Path, servers: Value) -> io::Result<Self> {
-        Self::start_logging(program, servers, "text").await
+        Self::start_with_log(program, servers, "text").await
     }
 
-    /// As [`Served::start`], with its log in this form. Nobody keeps what it writes.
-    pub(crate) async fn start_logging(program: &Path, servers: Value, log: &str) -> io::Result<Self> {
+    /// As [`GatewayProcess::start`], with this log format; the log is discarded.
+    pub(crate) async fn start_with_log(program: &Path, servers: Value, log: &str) -> io::Result<Self> {
         let home = tempfile::tempdir()?;
         let config = home.path().join("toolway.json");
         fs::write(&config, json!({ "mcpServers": servers }).to_string())?;
@@ -66,14 +66,14 @@ impl Served {
         Ok(Self { process, address, key, _child: child, _home: home })
     }
 
-    /// A load of this era on it, for tools of this server.
+    /// A load of this era on the gateway, for tools of this server.
     pub(crate) async fn load(&self, era: Era, server: &str) -> io::Result<Load> {
         let (address, key) = (self.address.clone(), self.key.clone());
         Load::new(Target { address, era, prefix: format!("{server}__"), key }).await
     }
 
-    /// Waits until its list holds all of these; gives how long that took.
-    pub(crate) async fn offers(&self, names: &[String]) -> io::Result<Duration> {
+    /// Waits until all these tools are listed; returns the time taken.
+    pub(crate) async fn wait_for_tools(&self, names: &[String]) -> io::Result<Duration> {
         let begun = Instant::now();
         let mut load = self.load(Era::Modern, "").await?;
         while begun.elapsed() < Duration::from_secs(60) {
@@ -83,12 +83,12 @@ impl Served {
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        Err(io::Error::other(format!("the gateway does not offer {names:?}")))
+        Err(io::Error::other(format!("the gateway does not list {names:?}")))
     }
 
-    /// Bytes it holds, its keeper included.
+    /// Memory use in bytes, including the keeper process.
     pub(crate) fn memory(&self) -> io::Result<u64> {
-        memory::held(self.process)
+        memory::proportional_set_size(self.process)
     }
 
     pub(crate) fn process(&self) -> u32 {
@@ -97,12 +97,12 @@ impl Served {
 }
 
 impl Relay {
-    /// Starts one to a server over HTTP.
-    pub(crate) async fn over_http(server: &Started) -> io::Result<Self> {
+    /// Starts a relay to an HTTP server.
+    pub(crate) async fn over_http(server: &PeerProcess) -> io::Result<Self> {
         Self::start(&["relay", "http", &server.address]).await
     }
 
-    /// Starts one to a process of its own.
+    /// Starts a relay to its own server process.
     pub(crate) async fn over_pipes(era: Era) -> io::Result<Self> {
         Self::start(&["relay", "stdio", era.word()]).await
     }
@@ -124,7 +124,7 @@ impl Relay {
         self.child.id()
     }
 
-    /// A load of this era on it.
+    /// A load of this era on the relay.
     pub(crate) async fn load(&self, era: Era) -> io::Result<Load> {
         let address = self.address.clone();
         Load::new(Target { address, era, prefix: String::new(), key: None }).await
@@ -132,27 +132,31 @@ impl Relay {
 }
 
 /// The entry of a server in a configuration.
-pub(crate) fn entry(way: Way, server: Option<&Started>, tools: usize) -> io::Result<Value> {
+pub(crate) fn entry(way: Way, server: Option<&PeerProcess>, tools: usize) -> io::Result<Value> {
     match server {
         Some(server) if way.is_http() => Ok(json!({ "type": "http", "url": format!("http://{}/mcp", server.address) })),
         _ => Ok(json!({ "command": std::env::current_exe()?, "args": way.role(tools) })),
     }
 }
 
-/// The program, built where cargo runs this; else the one beside this.
+/// Path of `toolway`: built first if cargo runs this, else next to this executable.
 #[expect(clippy::disallowed_methods, reason = "the bench has no host to start programs, and is no part of one")]
 pub(crate) async fn program() -> io::Result<PathBuf> {
     if let Some(cargo) = std::env::var_os("CARGO") {
         let built = Command::new(cargo).args(["build", "--quiet", "--release", "-p", "toolway-cli"]).status().await?;
         if !built.success() {
-            return Err(io::Error::other("the program cannot be built"));
+            return Err(io::Error::other("building `toolway` failed"));
         }
     }
-    let beside = std::env::current_exe()?.with_file_name("toolway");
-    if beside.exists() { Ok(beside) } else { Err(io::Error::other(format!("there is no {}", beside.display()))) }
+    let program = std::env::current_exe()?.with_file_name("toolway");
+    if program.exists() {
+        Ok(program)
+    } else {
+        Err(io::Error::other(format!("`{}` does not exist", program.display())))
+    }
 }
 
-/// The program in a home of its own, where nobody's configuration and no proxy plays a part.
+/// A command with an empty home directory and no environment, so that no configuration or proxy of the user applies.
 #[expect(clippy::disallowed_methods, reason = "the bench has no host to start programs")]
 pub(crate) fn command(program: &Path, home: &Path) -> Command {
     let mut command = Command::new(program);

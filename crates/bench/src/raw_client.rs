@@ -1,8 +1,8 @@
-//! The limit: loops that send a request and read until the reply is whole, on the same runtime as ours.
+//! Baseline: loops that send a request and read the complete response, on the same runtime as the wire client.
 //!
-//! [`Look::Once`] does what no client can avoid: it writes each request under a number of its own, frames it, over HTTP
-//! with the same library as ours, and looks once whether what comes back is JSON. [`Look::Never`] only moves prepared
-//! bytes, over bare sockets; it is printed for comparison.
+//! [`JsonCheck::Validate`] does the minimum of a client: it writes each request with its own id, frames it, over HTTP with
+//! the same library as the wire client, and validates the JSON of the response. [`JsonCheck::Skip`] only moves prepared
+//! bytes over bare sockets; it is printed for comparison.
 
 use std::{
     future::poll_fn,
@@ -26,18 +26,18 @@ use tokio::{
     task::JoinSet,
 };
 
-use crate::peer::{Era, Started, Way};
+use crate::peer::{Era, PeerProcess, Way};
 
-/// Whether a message is looked at.
+/// Whether the JSON of a response is validated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Look {
-    Once,
-    Never,
+pub(crate) enum JsonCheck {
+    Validate,
+    Skip,
 }
 
-pub(crate) enum Client {
+pub(crate) enum RawClient {
     Stdio { era: Era, stdin: ChildStdin, stdout: BufReader<ChildStdout>, line: Vec<u8> },
-    Http { era: Era, address: String, bare: Vec<Socket>, lines: Vec<Line> },
+    Http { era: Era, address: String, bare: Vec<Socket>, connections: Vec<HttpConnection> },
 }
 
 /// A bare connection.
@@ -47,13 +47,13 @@ pub(crate) struct Socket {
 }
 
 /// A connection of the HTTP library, driven in place.
-pub(crate) struct Line {
+pub(crate) struct HttpConnection {
     sender: SendRequest<Full<Bytes>>,
     driver: Pin<Box<http1::Connection<TokioIo<TcpStream>, Full<Bytes>>>>,
 }
 
-impl Client {
-    pub(crate) async fn connect(server: &mut Started) -> io::Result<Self> {
+impl RawClient {
+    pub(crate) async fn connect(server: &mut PeerProcess) -> io::Result<Self> {
         let era = server.way.era();
         match (server.way, server.pipes.take()) {
             (Way::StdioLegacy | Way::StdioModern, Some((stdin, stdout))) => {
@@ -61,7 +61,7 @@ impl Client {
             }
             (_, pipes) => {
                 server.pipes = pipes;
-                Ok(Self::Http { era, address: server.address.clone(), bare: Vec::new(), lines: Vec::new() })
+                Ok(Self::Http { era, address: server.address.clone(), bare: Vec::new(), connections: Vec::new() })
             }
         }
     }
@@ -69,32 +69,32 @@ impl Client {
     /// Makes `count` round trips on each of `width` connections.
     pub(crate) async fn round_trips(
         &mut self,
-        look: Look,
+        check: JsonCheck,
         what: &'static str,
         count: usize,
         width: usize,
     ) -> io::Result<()> {
-        match (self, look) {
-            (Self::Stdio { era, stdin, stdout, line }, look) => {
+        match (self, check) {
+            (Self::Stdio { era, stdin, stdout, line }, check) => {
                 let mut request = message(*era, what) + "\n";
                 for number in 0..count * width {
-                    if look == Look::Once {
+                    if check == JsonCheck::Validate {
                         request = numbered(number, *era, what) + "\n";
                     }
                     stdin.write_all(request.as_bytes()).await?;
                     stdin.flush().await?;
                     line.clear();
                     stdout.read_until(b'\n', line).await?;
-                    if look == Look::Once {
-                        looked_at(line)?;
+                    if check == JsonCheck::Validate {
+                        check_json(line)?;
                     }
                 }
                 Ok(())
             }
-            (Self::Http { era, address, bare, .. }, Look::Never) => {
+            (Self::Http { era, address, bare, .. }, JsonCheck::Skip) => {
                 let request = post(*era, address, what);
                 while bare.len() < width {
-                    bare.push(Socket { stream: dialled(address).await?, buffer: Vec::new() });
+                    bare.push(Socket { stream: connect_tcp(address).await?, buffer: Vec::new() });
                 }
                 let mut tasks = JoinSet::new();
                 for mut socket in bare.drain(..).take(width).collect::<Vec<_>>() {
@@ -111,12 +111,12 @@ impl Client {
                 }
                 Ok(())
             }
-            (Self::Http { era, address, lines, .. }, Look::Once) => {
-                while lines.len() < width {
-                    lines.push(Line::dial(address).await?);
+            (Self::Http { era, address, connections, .. }, JsonCheck::Validate) => {
+                while connections.len() < width {
+                    connections.push(HttpConnection::dial(address).await?);
                 }
                 let mut tasks = JoinSet::new();
-                for mut line in lines.drain(..).take(width).collect::<Vec<_>>() {
+                for mut line in connections.drain(..).take(width).collect::<Vec<_>>() {
                     let (era, address) = (*era, address.clone());
                     tasks.spawn(async move {
                         for number in 0..count {
@@ -126,7 +126,7 @@ impl Client {
                     });
                 }
                 while let Some(done) = tasks.join_next().await {
-                    lines.push(done.map_err(io::Error::other)??);
+                    connections.push(done.map_err(io::Error::other)??);
                 }
                 Ok(())
             }
@@ -134,30 +134,30 @@ impl Client {
     }
 }
 
-pub(crate) async fn dialled(address: &str) -> io::Result<TcpStream> {
+pub(crate) async fn connect_tcp(address: &str) -> io::Result<TcpStream> {
     let stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
     Ok(stream)
 }
 
-/// One look at a message: is it JSON?
-fn looked_at(message: &[u8]) -> io::Result<()> {
+/// Fails unless the message is valid JSON.
+fn check_json(message: &[u8]) -> io::Result<()> {
     serde_json::from_slice::<&RawValue>(message).map(drop).map_err(io::Error::other)
 }
 
-impl Line {
-    /// A new connection.
+impl HttpConnection {
+    /// Opens a connection.
     pub(crate) async fn dial(address: &str) -> io::Result<Self> {
-        let stream = TokioIo::new(dialled(address).await?);
+        let stream = TokioIo::new(connect_tcp(address).await?);
         let (sender, driver) = http1::handshake(stream).await.map_err(io::Error::other)?;
         Ok(Self { sender, driver: Box::pin(driver) })
     }
 
     async fn round_trip(&mut self, request: http::Request<Full<Bytes>>) -> io::Result<()> {
-        looked_at(&self.exchange(request).await?.1)
+        check_json(&self.exchange(request).await?.1)
     }
 
-    /// Sends a request; gives the head of the reply and its whole body.
+    /// Sends a request; returns the head of the response and its whole body.
     pub(crate) async fn exchange(
         &mut self,
         request: http::Request<Full<Bytes>>,
@@ -216,7 +216,7 @@ impl Socket {
     }
 }
 
-/// Where the response ends, once its head is there.
+/// Length of the response, once its head is complete.
 fn whole(bytes: &[u8]) -> Option<usize> {
     let head = memchr::memmem::find(bytes, b"\r\n\r\n")? + 4;
     let length = memchr::memmem::find(&bytes[..head], b"Content-Length: ")? + 16;
@@ -240,7 +240,7 @@ fn request(number: usize, era: Era, address: &str, what: &str) -> io::Result<htt
     request.body(Full::new(Bytes::from(numbered(number, era, what)))).map_err(io::Error::other)
 }
 
-/// A request under a number that is always the same.
+/// A request with a fixed id.
 pub(crate) fn message(era: Era, what: &str) -> String {
     numbered(7, era, what)
 }

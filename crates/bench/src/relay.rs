@@ -1,8 +1,8 @@
-//! The limit for the gateway: a relay of the same two hops that understands nothing.
+//! Baseline for the gateway: a relay with the same two hops that does not parse messages.
 //!
-//! HTTP comes in by the library the gateway uses too. Behind it each connection has a connection of its own, driven in
-//! place ([`raw::Line`]), or all share the pipes of one process that answers in the order it is asked. Bodies are carried
-//! whole and unread. How much of nginx's throughput this relay has is measured beside ([`crate::nginx`]).
+//! It accepts HTTP with the same library as the gateway. Each client connection has its own server connection
+//! ([`raw_client::HttpConnection`]), or all share the pipes of one process that answers in order. Bodies are forwarded
+//! unread. Its throughput is also compared with nginx ([`crate::nginx`]).
 
 use std::{
     collections::VecDeque,
@@ -25,16 +25,16 @@ use tokio::{
 
 use crate::{
     peer::{Era, Way},
-    raw,
+    raw_client,
 };
 
-/// What is behind the relay.
-pub(crate) enum Behind {
+/// Server of the relay.
+pub(crate) enum RelayUpstream {
     Http(String),
     Stdio(Era),
 }
 
-impl Behind {
+impl RelayUpstream {
     pub(crate) fn http(address: &str) -> Self {
         Self::Http(address.to_owned())
     }
@@ -44,18 +44,18 @@ impl Behind {
     }
 }
 
-/// Relays on a free port, whose address is printed, until whoever started this has gone.
-pub(crate) fn run(behind: Behind) -> io::Result<ExitCode> {
+/// Relays on a free port until the parent has ended; prints the address.
+pub(crate) fn run(behind: RelayUpstream) -> io::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.spawn(serve(behind));
     io::stdin().read_to_end(&mut Vec::new())?;
     Ok(ExitCode::SUCCESS)
 }
 
-async fn serve(behind: Behind) -> io::Result<()> {
+async fn serve(behind: RelayUpstream) -> io::Result<()> {
     let pipes = match &behind {
-        Behind::Http(_) => None,
-        Behind::Stdio(era) => Some(Arc::new(Pipes::open(*era)?)),
+        RelayUpstream::Http(_) => None,
+        RelayUpstream::Stdio(era) => Some(Arc::new(Pipes::open(*era)?)),
     };
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     println!("{}", listener.local_addr()?);
@@ -65,26 +65,26 @@ async fn serve(behind: Behind) -> io::Result<()> {
         let (behind, pipes) = (Arc::clone(&behind), pipes.clone());
         tokio::runtime::Handle::current().spawn(async move {
             match (&*behind, pipes) {
-                (Behind::Http(address), _) => over_http(stream, address).await,
+                (RelayUpstream::Http(address), _) => over_http(stream, address).await,
                 (_, Some(pipes)) => over_pipes(stream, pipes).await,
-                (Behind::Stdio(_), None) => Ok(()),
+                (RelayUpstream::Stdio(_), None) => Ok(()),
             }
         });
     }
 }
 
-/// One connection here, one there.
+/// Relays one client connection to one server connection.
 async fn over_http(stream: TcpStream, address: &str) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let line = &Mutex::new(None);
     let relay = service_fn(async move |request: Request<Incoming>| {
         let (head, body) = request.into_parts();
         let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
-        // On one connection there is one request at a time.
+        // A connection has one request at a time.
         let kept = line.lock().unwrap_or_else(PoisonError::into_inner).take();
         let mut own = match kept {
             Some(own) => own,
-            None => raw::Line::dial(address).await?,
+            None => raw_client::HttpConnection::dial(address).await?,
         };
         let (head, body) = own.exchange(Request::from_parts(head, Full::new(body))).await?;
         *line.lock().unwrap_or_else(PoisonError::into_inner) = Some(own);
@@ -109,7 +109,7 @@ async fn over_pipes(stream: TcpStream, pipes: Arc<Pipes>) -> io::Result<()> {
     http1::Builder::new().serve_connection(TokioIo::new(stream), relay).await.map_err(io::Error::other)
 }
 
-/// The pipes of a process that answers in the order it is asked.
+/// The pipes of a process that answers in order.
 struct Pipes {
     input: AsyncMutex<ChildStdin>,
     waiting: Arc<Mutex<VecDeque<oneshot::Sender<Bytes>>>>,
@@ -130,12 +130,12 @@ impl Pipes {
             return Err(io::Error::other("the server has no pipes"));
         };
         let waiting = Arc::default();
-        tokio::runtime::Handle::current().spawn(hand_out(output, Arc::clone(&waiting)));
+        tokio::runtime::Handle::current().spawn(deliver_replies(output, Arc::clone(&waiting)));
         Ok(Self { input: AsyncMutex::new(input), waiting, _child: child })
     }
 
-    /// The line that answers this one; none for a message that wants no answer.
-    #[expect(clippy::await_holding_invalid_type, reason = "who writes first is answered first")]
+    /// Sends a line and returns the response; `None` for a notification.
+    #[expect(clippy::await_holding_invalid_type, reason = "the order of writes must match the queue")]
     async fn ask(&self, line: &[u8]) -> io::Result<Option<Bytes>> {
         let wants_answer = memchr::memmem::find(line, b"\"id\":").is_some();
         let (sender, answer) = oneshot::channel();
@@ -151,8 +151,8 @@ impl Pipes {
     }
 }
 
-/// Gives each line to whoever has waited longest.
-async fn hand_out(output: ChildStdout, waiting: Arc<Mutex<VecDeque<oneshot::Sender<Bytes>>>>) -> io::Result<()> {
+/// Delivers each line to the oldest waiting request.
+async fn deliver_replies(output: ChildStdout, waiting: Arc<Mutex<VecDeque<oneshot::Sender<Bytes>>>>) -> io::Result<()> {
     let mut output = BufReader::with_capacity(64 * 1024, output);
     loop {
         let mut line = Vec::new();
@@ -162,7 +162,7 @@ async fn hand_out(output: ChildStdout, waiting: Arc<Mutex<VecDeque<oneshot::Send
         line.pop();
         let first = waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
         if let Some(first) = first {
-            // Whoever asked may have gone.
+            // The client may have disconnected.
             drop(first.send(line.into()));
         }
     }

@@ -6,7 +6,7 @@ use http::HeaderMap;
 use tokio::{process::ChildStdin, sync::Mutex, task::JoinSet};
 use toolway_wire::{
     error::WireError,
-    exchange::{Outcome, Request, Terms},
+    exchange::{ExchangeTimeouts, Outcome, Request},
     json::Raw,
     limit::Limits,
     up::{
@@ -15,22 +15,22 @@ use toolway_wire::{
         connector::HttpOptions,
         credential::NoCredentials,
         http::HttpTransport,
-        stdio::{OpenStreams, StdioTransport, Streams},
+        stdio::{ServerStreams, StdioTransport, StreamOpener},
         transport::Transport,
     },
 };
 
 use crate::{
     allocation,
-    peer::{BIG, Era, Started},
+    peer::{BIG, Era, PeerProcess},
 };
 
-pub(crate) struct Client {
+pub(crate) struct WireClient {
     peer: Peer,
 }
 
-impl Client {
-    pub(crate) async fn connect(server: &mut Started) -> io::Result<Self> {
+impl WireClient {
+    pub(crate) async fn connect(server: &mut PeerProcess) -> io::Result<Self> {
         let limits = Limits::default();
         let transport: Arc<dyn Transport> = if server.way.is_http() {
             let url = format!("http://{}/mcp", server.address).parse().map_err(io::Error::other)?;
@@ -72,12 +72,12 @@ impl Client {
         round_trip(&self.peer, params.clone()).await?;
         allocation::count_from(BIG / 2);
         let done = round_trip(&self.peer, params).await;
-        let count = allocation::counted();
+        let count = allocation::stop_counting();
         done.map(|()| count)
     }
 }
 
-/// What is asked, prepared once as it is for the raw loop; none for the list.
+/// Params of the request, prepared once as for the raw loop; `None` for the list.
 fn params(what: &str) -> io::Result<Option<Raw>> {
     if what == "list" {
         return Ok(None);
@@ -88,8 +88,8 @@ fn params(what: &str) -> io::Result<Option<Raw>> {
 
 async fn round_trip(peer: &Peer, params: Option<Raw>) -> io::Result<()> {
     let (method, terms) = match params {
-        Some(_) => ("tools/call", Terms::call()),
-        None => ("tools/list", Terms::list()),
+        Some(_) => ("tools/call", ExchangeTimeouts::call()),
+        None => ("tools/list", ExchangeTimeouts::list()),
     };
     let exchange = peer.open(Request::new(method, params).map_err(io::Error::other)?, terms);
     match exchange.outcome().await {
@@ -102,16 +102,16 @@ type Ends = (ChildStdin, tokio::io::BufReader<tokio::process::ChildStdout>);
 
 struct Pipes(Mutex<Option<Ends>>);
 
-impl OpenStreams for Pipes {
+impl StreamOpener for Pipes {
     fn target(&self) -> String {
-        "the bench's own server".to_owned()
+        "bench peer".to_owned()
     }
 
-    fn open(&self) -> std::pin::Pin<Box<dyn Future<Output = Result<Streams, WireError>> + Send + '_>> {
+    fn open(&self) -> std::pin::Pin<Box<dyn Future<Output = Result<ServerStreams, WireError>> + Send + '_>> {
         Box::pin(async move {
             let (stdin, stdout) =
-                self.0.lock().await.take().ok_or_else(|| WireError::Ended("opened already".to_owned()))?;
-            Ok(Streams { read: Box::new(stdout.into_inner()), write: Box::new(stdin), keeper: None })
+                self.0.lock().await.take().ok_or_else(|| WireError::Ended("already opened".to_owned()))?;
+            Ok(ServerStreams { read: Box::new(stdout.into_inner()), write: Box::new(stdin), process: None })
         })
     }
 }

@@ -1,4 +1,4 @@
-//! What the gateway holds and how it begins: a long list, memory, sessions that do nothing, servers that hang.
+//! Resource use and startup of the gateway: a long list, memory, idle sessions, hanging servers.
 
 use std::{
     fs, io,
@@ -9,18 +9,18 @@ use std::{
 
 use serde_json::{Map, Value, json};
 
-use super::{FEW, Line, Served, Started, TOOLS, Table, Way, served};
+use super::{FEW_TOOLS, GatewayProcess, PeerProcess, TOOLS, Table, TableRow, Way, processes};
 use crate::{measure::quartiles, peer::Era};
 
 const MEGABYTE: f64 = 1024.0 * 1024.0;
 
-/// A list of ten thousand tools, while the server they belong to is asleep.
+/// A list of 10,000 tools while their server is suspended.
 pub(super) async fn list(program: &Path, table: &mut Table) -> io::Result<()> {
-    let server = Started::with_tools(Way::HttpModern, TOOLS).await?;
-    let entries = json!({ "many": served::entry(Way::HttpModern, Some(&server), TOOLS)? });
-    let gateway = Served::start(program, entries).await?;
-    gateway.offers(&["many__small".to_owned()]).await?;
-    server.sleep()?;
+    let server = PeerProcess::with_tools(Way::HttpModern, TOOLS).await?;
+    let entries = json!({ "many": processes::entry(Way::HttpModern, Some(&server), TOOLS)? });
+    let gateway = GatewayProcess::start(program, entries).await?;
+    gateway.wait_for_tools(&["many__small".to_owned()]).await?;
+    server.suspend()?;
     for era in [Era::Legacy, Era::Modern] {
         let mut load = gateway.load(era, "many").await?;
         let (mut waits, mut page) = (Vec::new(), 0);
@@ -30,51 +30,66 @@ pub(super) async fn list(program: &Path, table: &mut Table) -> io::Result<()> {
             page = memchr::memmem::find_iter(&reply, b"\"inputSchema\"").count();
         }
         let name = format!("first byte of a list of {TOOLS} tools, {} client, server asleep", era.word());
-        table.add(Line::at_most(&name, quartiles(waits)[1], 3.0, "ms"));
-        table.add(Line::at_most(&format!("tools in a page, {} client", era.word()), page as f64, 500.0, "tools"));
+        table.add(TableRow::at_most(&name, quartiles(waits)[1], 3.0, "ms"));
+        table.add(TableRow::at_most(&format!("tools in a page, {} client", era.word()), page as f64, 500.0, "tools"));
     }
     Ok(())
 }
 
-/// Memory: idle, and with sessions that do nothing.
+/// Memory, idle and with idle sessions.
 pub(super) async fn memory(program: &Path, table: &mut Table) -> io::Result<()> {
     let mut servers = Vec::new();
     for _ in 0..10 {
-        servers.push(Started::with_tools(Way::HttpModern, FEW).await?);
+        servers.push(PeerProcess::with_tools(Way::HttpModern, FEW_TOOLS).await?);
     }
-    let entry = |(number, server)| Ok((format!("s{number}"), served::entry(Way::HttpModern, Some(server), FEW)?));
+    let entry =
+        |(number, server)| Ok((format!("s{number}"), processes::entry(Way::HttpModern, Some(server), FEW_TOOLS)?));
     let entries = servers.iter().enumerate().map(entry).collect::<io::Result<Map<String, Value>>>()?;
-    let gateway = Served::start(program, entries.into()).await?;
-    gateway.offers(&names(10)).await?;
-    table.add(Line::at_most("memory idle, 10 HTTP servers", settled(&gateway).await? / MEGABYTE, 25.0, "MB"));
+    let gateway = GatewayProcess::start(program, entries.into()).await?;
+    gateway.wait_for_tools(&names(10)).await?;
+    table.add(TableRow::at_most(
+        "memory idle, 10 HTTP servers",
+        settled_memory(&gateway).await? / MEGABYTE,
+        25.0,
+        "MB",
+    ));
     sessions(&gateway, table).await?;
     drop(gateway);
 
-    let entry = |number| Ok((format!("s{number}"), served::entry(Way::StdioModern, None, FEW)?));
+    let entry = |number| Ok((format!("s{number}"), processes::entry(Way::StdioModern, None, FEW_TOOLS)?));
     let entries = (0..100).map(entry).collect::<io::Result<Map<String, Value>>>()?;
-    let gateway = Served::start(program, entries.into()).await?;
-    gateway.offers(&names(100)).await?;
-    table.add(Line::at_most("memory idle, 100 stdio servers", settled(&gateway).await? / MEGABYTE, 60.0, "MB"));
+    let gateway = GatewayProcess::start(program, entries.into()).await?;
+    gateway.wait_for_tools(&names(100)).await?;
+    table.add(TableRow::at_most(
+        "memory idle, 100 stdio servers",
+        settled_memory(&gateway).await? / MEGABYTE,
+        60.0,
+        "MB",
+    ));
     Ok(())
 }
 
-async fn sessions(gateway: &Served, table: &mut Table) -> io::Result<()> {
+async fn sessions(gateway: &GatewayProcess, table: &mut Table) -> io::Result<()> {
     const SESSIONS: u32 = 1_000;
-    let before = settled(gateway).await?;
+    let before = settled_memory(gateway).await?;
     let mut load = gateway.load(Era::Legacy, "s0").await?;
     for _ in 1..SESSIONS {
         if load.begin_session().await?.is_none() {
-            return Err(io::Error::other("the gateway gave no session"));
+            return Err(io::Error::other("the gateway returned no session id"));
         }
     }
-    let with = settled(gateway).await?;
-    table.add(Line::told("memory with 1,000 idle sessions", with / MEGABYTE, "MB"));
-    table.add(Line::told("memory of an idle session", (with - before) / f64::from(SESSIONS) / 1024.0, "KB"));
+    let with = settled_memory(gateway).await?;
+    table.add(TableRow::without_budget("memory with 1,000 idle sessions", with / MEGABYTE, "MB"));
+    table.add(TableRow::without_budget(
+        "memory of an idle session",
+        (with - before) / f64::from(SESSIONS) / 1024.0,
+        "KB",
+    ));
     Ok(())
 }
 
-/// Bytes held once nothing is under way any more.
-async fn settled(gateway: &Served) -> io::Result<f64> {
+/// Memory in bytes once nothing is in flight.
+async fn settled_memory(gateway: &GatewayProcess) -> io::Result<f64> {
     tokio::time::sleep(Duration::from_secs(2)).await;
     Ok(gateway.memory()? as f64)
 }
@@ -83,59 +98,59 @@ fn names(count: usize) -> Vec<String> {
     (0..count).map(|number| format!("s{number}__small")).collect()
 }
 
-/// How it begins: a cold call, fifty servers, three that hang.
-pub(super) async fn beginnings(program: &Path, table: &mut Table) -> io::Result<()> {
+/// Startup: a cold call, 50 servers, three hanging servers.
+pub(super) async fn startup(program: &Path, table: &mut Table) -> io::Result<()> {
     let (mut alone, mut called) = (Vec::new(), Vec::new());
     for _ in 0..15 {
-        alone.push(server_alone().await? * 1e3);
-        called.push(cold_call(program).await? * 1e3);
+        alone.push(time_server_start().await? * 1e3);
+        called.push(time_cold_call(program).await? * 1e3);
     }
     let more = quartiles(called)[1] - quartiles(alone)[1];
-    table.add(Line::at_most("cold `toolway call` on a stdio server, over the server's own time", more, 30.0, "ms"));
+    table.add(TableRow::at_most("cold `toolway call` on a stdio server, over the server's own time", more, 30.0, "ms"));
 
-    many_at_once(program, table).await?;
+    measure_parallel_start(program, table).await?;
 
     let hanging = json!({ "command": "sleep", "args": ["600"] });
     let servers =
-        json!({ "a": hanging, "b": hanging, "c": hanging, "s0": served::entry(Way::StdioModern, None, FEW)? });
+        json!({ "a": hanging, "b": hanging, "c": hanging, "s0": processes::entry(Way::StdioModern, None, FEW_TOOLS)? });
     let begun = Instant::now();
-    let gateway = Served::start(program, servers).await?;
+    let gateway = GatewayProcess::start(program, servers).await?;
     gateway.load(Era::Modern, "").await?.first_byte("list").await?;
     let first = begun.elapsed().as_secs_f64() * 1e3;
-    table.add(Line::at_most("first answer of `serve` with three servers that hang", first, 200.0, "ms"));
+    table.add(TableRow::at_most("first answer of `serve` with three servers that hang", first, 200.0, "ms"));
     Ok(())
 }
 
-/// Fifty servers, each of which takes its time, against one of them alone.
-async fn many_at_once(program: &Path, table: &mut Table) -> io::Result<()> {
+/// 50 slow servers against one of them.
+async fn measure_parallel_start(program: &Path, table: &mut Table) -> io::Result<()> {
     const MANY: usize = 50;
     let (mut one, mut many) = (Vec::new(), Vec::new());
     for _ in 0..5 {
-        one.push(until_listed(program, 1).await?);
-        many.push(until_listed(program, MANY).await?);
+        one.push(time_until_listed(program, 1).await?);
+        many.push(time_until_listed(program, MANY).await?);
     }
     let ratio = quartiles(many)[1] / quartiles(one)[1];
-    table.add(Line::at_most("connecting 50 stdio servers, against the slowest of them", ratio, 1.5, "times"));
+    table.add(TableRow::at_most("connecting 50 stdio servers, against the slowest of them", ratio, 1.5, "times"));
     Ok(())
 }
 
-/// Seconds until so many servers are listed that take a quarter of a second to begin.
-async fn until_listed(program: &Path, count: usize) -> io::Result<f64> {
+/// Seconds until `count` servers are listed that take 250 ms to start.
+async fn time_until_listed(program: &Path, count: usize) -> io::Result<f64> {
     let entry = json!({ "command": std::env::current_exe()?, "args": ["peer", "late", "250"] });
     let entries: Map<String, Value> = (0..count).map(|number| (format!("s{number}"), entry.clone())).collect();
     let begun = Instant::now();
-    let gateway = Served::start(program, entries.into()).await?;
-    gateway.offers(&names(count)).await?;
+    let gateway = GatewayProcess::start(program, entries.into()).await?;
+    gateway.wait_for_tools(&names(count)).await?;
     Ok(begun.elapsed().as_secs_f64())
 }
 
-/// Seconds the server takes to start and to answer once, without us.
+/// Seconds that the server itself takes to start and to answer once.
 #[expect(clippy::disallowed_methods, reason = "the bench has no host to start programs")]
-async fn server_alone() -> io::Result<f64> {
+async fn time_server_start() -> io::Result<f64> {
     use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
     let begun = Instant::now();
     let mut child = tokio::process::Command::new(std::env::current_exe()?)
-        .args(Way::StdioModern.role(FEW))
+        .args(Way::StdioModern.role(FEW_TOOLS))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .kill_on_drop(true)
@@ -143,18 +158,21 @@ async fn server_alone() -> io::Result<f64> {
     let (Some(mut input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
         return Err(io::Error::other("the server has no pipes"));
     };
-    let request = crate::raw::message(Era::Modern, "small") + "\n";
+    let request = crate::raw_client::message(Era::Modern, "small") + "\n";
     input.write_all(request.as_bytes()).await?;
     BufReader::new(output).read_line(&mut String::new()).await?;
     Ok(begun.elapsed().as_secs_f64())
 }
 
-async fn cold_call(program: &Path) -> io::Result<f64> {
+async fn time_cold_call(program: &Path) -> io::Result<f64> {
     let home = tempfile::tempdir()?;
     let config = home.path().join("toolway.json");
-    fs::write(&config, json!({ "mcpServers": { "s0": served::entry(Way::StdioModern, None, FEW)? } }).to_string())?;
+    fs::write(
+        &config,
+        json!({ "mcpServers": { "s0": processes::entry(Way::StdioModern, None, FEW_TOOLS)? } }).to_string(),
+    )?;
     let begun = Instant::now();
-    let mut command = served::command(program, home.path());
+    let mut command = processes::command(program, home.path());
     let called = command
         .arg("--config")
         .arg(&config)
