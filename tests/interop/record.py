@@ -439,7 +439,7 @@ def everything_over_stdio(corpus: Corpus, folder: Path) -> None:
     peer.ask("no/such/method", keep="error-method-not-found")
 
     everything_tasks(peer)
-    peer.tell("notifications/cancelled", {"requestId": 999, "reason": "nobody waits"}, sent="cancelled")
+    peer.tell("notifications/cancelled", {"requestId": 999, "reason": "no longer needed"}, sent="cancelled")
     peer.close()
 
 

@@ -1,4 +1,4 @@
-"""`fastmcp`'s client: lists, calls, is asked, hears of a change. `README.md` says what each prints.
+"""`fastmcp`'s client: lists, calls, answers server requests, gets notifications. See `README.md` for the output.
 
     fastmcp_client.py <plan>
 """
@@ -17,7 +17,7 @@ warnings.simplefilter("ignore")
 
 
 class Told(MessageHandler):
-    """Hears of changes."""
+    """Receives change notifications."""
 
     def __init__(self):
         super().__init__()
@@ -48,7 +48,7 @@ async def main(plan: dict) -> dict:
         did["called"] = text(await client.call_tool(*plan["call"]))
         did["elicited"] = text(await client.call_tool(*plan["elicit"]))
         did["sampled"] = text(await client.call_tool(*plan["sample"]))
-        # It has no call of its own to subscribe with; in a session of the handshake it hears of changes all the same.
+        # It has no method to subscribe; in a handshake session it still gets change notifications.
         did["subscribed"] = None
         if plan["change"] and did["revision"] < "2026":
             await client.call_tool(*plan["change"])

@@ -1,4 +1,5 @@
-// The official inspector's command line: lists and calls; it cannot be asked. `README.md` says what each prints.
+// The official inspector's command line: lists and calls; it answers no server requests. See `README.md` for the
+// output.
 //
 //     inspector_client.mjs <plan>
 import { execFile } from "node:child_process";
@@ -7,7 +8,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 
 const plan = JSON.parse(process.argv[2]);
-// It has another word for it.
+// It uses another option name.
 const era = plan.mode === "auto" ? "modern" : plan.mode;
 const folder = new URL("../../../.interop/node_modules/@modelcontextprotocol/inspector/", import.meta.url);
 const manifest = JSON.parse(readFileSync(new URL("package.json", folder)));
@@ -19,7 +20,7 @@ const did = { client: manifest.name, version: manifest.version };
 did.revision = (await said("--method", "initialize")).result.protocolVersion;
 did.tools = (await said("--method", "tools/list")).result.tools.length;
 did.called = (await call(plan.call)).result.content[0].text;
-// It declares no elicitation, so nobody may ask it; the call says why it ends.
+// It declares no elicitation, so the call fails with a reason.
 if (plan.elicit) did.refused = (await call(plan.elicit)).error.message;
 did.subscribed = null;
 console.log(JSON.stringify(did));

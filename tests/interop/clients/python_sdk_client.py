@@ -1,4 +1,6 @@
-"""The client of the official Python SDK: lists, calls, is asked, listens. `README.md` says what each prints.
+"""The client of the official Python SDK: lists, calls, answers server requests, listens.
+
+See `README.md` for the output.
 
     python_sdk_client.py <plan>
 """
@@ -60,7 +62,7 @@ async def main(plan: dict) -> dict:
 
 @asynccontextmanager
 async def listening(client: Client, watched: str, changed: asyncio.Event):
-    """Subscribes as the revision does: with a listen of its own, or to a resource beside the session's stream."""
+    """Subscribes in the form of the revision: with a listen request, or to a resource on the stream of the session."""
     if client.protocol_version < "2026":
         await client.subscribe_resource(watched)
         yield "resources/subscribe"

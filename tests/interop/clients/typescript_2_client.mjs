@@ -1,4 +1,5 @@
-// The client package of the TypeScript SDK 2.x: lists, calls, is asked, listens. `README.md` says what each prints.
+// The client package of the TypeScript SDK 2.x: lists, calls, answers server requests, listens. See `README.md` for the
+// output.
 //
 //     typescript_2_client.mjs <plan>
 import { readFileSync } from "node:fs";
@@ -47,7 +48,7 @@ await end();
 await client.close();
 console.log(JSON.stringify(did));
 
-// Subscribes as the revision does; gives what ends it.
+// Subscribes in the form of the revision; returns a function that ends the subscription.
 async function subscribe() {
   if (did.revision < "2026") {
     await client.subscribeResource({ uri: plan.watch });

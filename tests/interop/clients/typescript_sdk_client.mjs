@@ -1,4 +1,5 @@
-// The client of the TypeScript SDK 1.x: lists, calls, is asked, subscribes. `README.md` says what each prints.
+// The client of the TypeScript SDK 1.x: lists, calls, answers server requests, subscribes. See `README.md` for the
+// output.
 //
 //     typescript_sdk_client.mjs <plan>
 import { readFileSync } from "node:fs";

@@ -1,4 +1,4 @@
-"""A server written on `fastmcp`, a peer of the interop stories.
+"""A server written on `fastmcp`, a peer of the interop tests.
 
 It speaks both eras, and the client chooses: a connection (over HTTP, a request) that begins with `initialize` is
 served as 2025-11-25 or older, one that begins with a request carrying the per-request `_meta` as 2026-07-28. Tools

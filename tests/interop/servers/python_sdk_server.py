@@ -1,4 +1,4 @@
-"""A small server written on the official Python SDK, a peer of the interop stories for what `fastmcp` leaves out.
+"""A small server written on the official Python SDK, a peer of the interop tests for features that `fastmcp` lacks.
 
 It serves `subscriptions/listen` (fastmcp 4.1 answers -32601) and header annotations. Like fastmcp it speaks both
 eras, and the client chooses with its first request.
@@ -30,7 +30,7 @@ def only_note() -> str:
 
 @server.tool()
 async def write(text: str, ctx: Context) -> str:
-    """Write the note; whoever watches it is told."""
+    """Write the note and notify its subscribers."""
     note["text"] = text
     await ctx.notify_resource_updated("note://only")
     return "written"
@@ -38,7 +38,7 @@ async def write(text: str, ctx: Context) -> str:
 
 @server.tool()
 async def grow(name: str, ctx: Context) -> str:
-    """Offer one tool more from now on; whoever watches the list is told."""
+    """Add a tool and notify the listeners of the list."""
 
     def grown() -> str:
         return f"I am {name}"

@@ -5,7 +5,7 @@ use std::fmt;
 
 use rmcp::model::ProtocolVersion;
 
-/// What the command line asked for.
+/// Parsed command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Args {
     pub(crate) transport: Transport,
@@ -24,11 +24,11 @@ pub(crate) enum Era {
     Legacy,
     /// 2026-07-28 only; `initialize` is refused.
     Modern,
-    /// Whatever the client begins with.
+    /// The era of the first message of the client.
     Both,
 }
 
-/// The command line is not one of ours.
+/// The command line is invalid.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Usage;
 

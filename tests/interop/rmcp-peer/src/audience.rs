@@ -1,7 +1,7 @@
-//! Who is told when something changes.
+//! Recipients of change notifications.
 //!
-//! A handshake session hears of every list change, and of the resources it subscribed to. By 2026-07-28 nobody hears
-//! anything outside a `subscriptions/listen` stream, whose sink knows what was asked for.
+//! A handshake session gets every list change, and updates of the resources it subscribed to. In 2026-07-28 a client
+//! gets notifications only on a `subscriptions/listen` stream, whose sink knows the filter.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use rmcp::model::ResourceUpdatedNotificationParam;
 use rmcp::service::{Peer, RoleServer, SubscriptionSink};
 use tokio::time::timeout;
 
-/// Everyone who listens at this moment.
+/// All current listeners.
 #[derive(Debug, Default)]
 pub(crate) struct Audience {
     seats: Mutex<Vec<Seat>>,
@@ -35,7 +35,7 @@ pub(crate) enum News<'a> {
     ResourceUpdated(&'a str),
 }
 
-/// Where a listener sits; given back with [`Audience::leave`].
+/// Id of a listener; released with [`Audience::leave`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SeatNumber(u64);
 
@@ -45,7 +45,7 @@ struct Seat {
     listener: Listener,
 }
 
-/// How long one listener may hold up the others: a client that does not read its stream fills it.
+/// Timeout per listener: a client that does not read its stream must not block the others.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 // === impl Audience ===
@@ -61,7 +61,7 @@ impl Audience {
         self.seats.lock().retain(|seat| seat.number != number);
     }
 
-    /// Returns when everyone was told, so that a tool's result follows the notification it caused.
+    /// Returns when all listeners were notified, so that a tool result follows the notification it caused.
     pub(crate) async fn tell(&self, news: News<'_>) {
         let seats = {
             let mut seats = self.seats.lock();
@@ -69,7 +69,7 @@ impl Audience {
             seats.clone()
         };
         for seat in seats {
-            // Who is too slow misses this one.
+            // A slow listener misses this notification.
             timeout(PATIENCE, seat.listener.tell(news)).await.ok();
         }
     }
@@ -81,7 +81,7 @@ impl Listener {
     fn is_gone(&self) -> bool {
         match self {
             Self::Session { peer, .. } => peer.is_transport_closed(),
-            // A stream leaves by itself.
+            // A stream removes itself.
             Self::Stream(_) => false,
         }
     }

@@ -26,7 +26,7 @@ use crate::server::{Server, World};
 
 type Service = StreamableHttpService<Server, LocalSessionManager>;
 
-/// Serves until the process is ended.
+/// Serves until the process ends.
 pub(crate) async fn serve(era: Era) -> io::Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let mut out = io::stdout();
@@ -44,7 +44,7 @@ pub(crate) async fn serve(era: Era) -> io::Result<()> {
 }
 
 fn service(era: Era) -> Service {
-    // One world for all: a session is told of what happened in another, and a call by 2026-07-28 has no session.
+    // Shared by all sessions: a session is notified of changes in another, and a 2026-07-28 call has no session.
     let world = Arc::new(World::default());
     // Without the second switch the SDK would serve a request that names no version as one of 2025-03-26.
     let config = StreamableHttpServerConfig::default()
@@ -64,7 +64,7 @@ async fn serve_connection(stream: TcpStream, service: Service) {
             })
         }
     });
-    // A client that leaves in the middle is the client's affair.
+    // A client may disconnect at any time.
     http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await.ok();
 }
 

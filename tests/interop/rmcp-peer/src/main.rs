@@ -1,8 +1,8 @@
-//! An MCP server written on the official Rust SDK, for the interop stories.
+//! An MCP server written on the official Rust SDK, for the interop tests.
 //!
-//! `rmcp-peer stdio` speaks over the standard streams until its input ends; `rmcp-peer http` binds a free loopback
-//! port and says which on its first line of output. `--era` narrows what it speaks. What it offers is in [`server`]
-//! and its neighbours, and is the same over both transports.
+//! `rmcp-peer stdio` serves stdin and stdout until stdin ends; `rmcp-peer http` binds a free loopback port and prints
+//! it in its first line of output. `--era` restricts the protocol era. Tools, resources and prompts are the same over
+//! both transports ([`server`]).
 
 mod args;
 mod audience;
@@ -24,7 +24,7 @@ fn main() -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Nothing is left to tell when even standard error is closed.
+            // Nothing can be reported if stderr is closed.
             writeln!(io::stderr(), "rmcp-peer: {error}").ok();
             ExitCode::FAILURE
         }

@@ -10,12 +10,12 @@ use crate::resources::TEMPLATE;
 
 const GREET: &str = "greet";
 
-/// What can be proposed for a name.
+/// Completion values for a name.
 const NAMES: [&str; 4] = ["Ada", "Adele", "Alan", "Grace"];
 
 pub(crate) fn list() -> Vec<Prompt> {
     let name = PromptArgument::new("name").with_description("Whom to greet.").with_required(true);
-    vec![Prompt::new(GREET, Some("Greets somebody."), Some(vec![name]))]
+    vec![Prompt::new(GREET, Some("Greets a person."), Some(vec![name]))]
 }
 
 pub(crate) fn get(request: &GetPromptRequestParams) -> Result<GetPromptResult, ErrorData> {
@@ -25,7 +25,7 @@ pub(crate) fn get(request: &GetPromptRequestParams) -> Result<GetPromptResult, E
     let name = request.arguments.as_ref().and_then(|arguments| arguments.get("name")).and_then(Value::as_str);
     let name = name.ok_or_else(|| ErrorData::invalid_params("Missing argument: name", None))?;
     let message = PromptMessage::new_text(Role::User, format!("Please greet {name}."));
-    Ok(GetPromptResult::new(vec![message]).with_description("Greets somebody."))
+    Ok(GetPromptResult::new(vec![message]).with_description("Greets a person."))
 }
 
 pub(crate) fn complete(request: &CompleteRequestParams) -> Result<CompleteResult, ErrorData> {

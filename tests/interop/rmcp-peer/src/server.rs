@@ -1,7 +1,7 @@
-//! The server as the SDK sees it: which methods exist in which era, and who answers them.
+//! The server as the SDK sees it: which methods exist in which era, and their handlers.
 //!
 //! Over stdio there is one [`Server`]; over HTTP there is one per handshake session and one per stateless request.
-//! What outlives them is the [`World`]. The answers themselves are in [`crate::tools`], [`crate::resources`] and
+//! Shared state is in [`World`]. The handlers are in [`crate::tools`], [`crate::resources`] and
 //! [`crate::prompts`].
 #![expect(deprecated, reason = "the SDK marks logging as deprecated; clients still use it")]
 
@@ -31,12 +31,12 @@ use crate::{prompts, resources, tools};
 pub(crate) struct Server {
     pub(crate) world: Arc<World>,
     era: Era,
-    /// What `logging/setLevel` asked for.
+    /// Level set with `logging/setLevel`.
     level: Mutex<Option<LoggingLevel>>,
     subscriptions: Subscriptions,
 }
 
-/// What all sessions share.
+/// State shared by all sessions.
 #[derive(Debug, Default)]
 pub(crate) struct World {
     pub(crate) audience: Audience,
@@ -46,13 +46,13 @@ pub(crate) struct World {
     pub(crate) list_edition: AtomicU64,
     /// How often `memo://one` was touched; it is part of its text.
     pub(crate) memo_edition: AtomicU64,
-    /// The standard input ended, so nobody is left who listens.
+    /// Cancelled when stdin ended, so that all listeners end.
     pub(crate) ended: CancellationToken,
 }
 
 pub(crate) type Context = RequestContext<RoleServer>;
 
-/// Whether this request is made by the rules of 2026-07-28.
+/// Whether this is a 2026-07-28 request.
 pub(crate) fn is_modern(context: &Context) -> bool {
     context.protocol_version().is_some_and(|version| !version.has_initialize())
 }
@@ -64,7 +64,7 @@ impl Server {
         Self { world, era, level: Mutex::default(), subscriptions: Subscriptions::default() }
     }
 
-    /// The least level this request wants to hear of; `None` when it wants none at all.
+    /// Minimum log level of this request; `None` if it wants no logs.
     pub(crate) fn log_level(&self, context: &Context) -> Option<LoggingLevel> {
         if is_modern(context) {
             context.meta.log_level()
@@ -170,7 +170,7 @@ impl ServerHandler for Server {
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
-        // The SDK takes away what our capabilities do not promise.
+        // The SDK removes what our capabilities do not declare.
         Some(requested.clone())
     }
 

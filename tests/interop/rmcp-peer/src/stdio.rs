@@ -1,7 +1,7 @@
 //! The standard streams, until input ends.
 //!
 //! The SDK gives running requests five seconds once input has ended. A `subscriptions/listen` would use all of them,
-//! so the end of input is seen here and told to the world.
+//! so the end of stdin is detected here and reported to the [`World`](crate::server::World).
 
 use std::error::Error;
 use std::io;
@@ -27,13 +27,13 @@ pub(crate) async fn serve(era: Era) -> Result<(), Box<dyn Error>> {
             running.waiting().await?;
             Ok(())
         }
-        // Input that ends before it begins is an ordinary end.
+        // An empty stdin is a normal end.
         Err(ServerInitializeError::ConnectionClosed(_)) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Standard input that says when it ended.
+/// Stdin that reports its end.
 struct Input {
     reader: StdioReader,
     ended: CancellationToken,

@@ -1,7 +1,7 @@
-//! The tools: their list, and the way from a name to what does the work.
+//! The tools: their list, and dispatch by name.
 //!
-//! The ones that only compute are here; [`stream`] has those that say something before their result, or take time,
-//! and [`input`] those that ask the client back.
+//! Tools that only compute are here; [`stream`] has those that send notifications or take time, and [`input`] those
+//! that send server requests.
 
 mod input;
 mod stream;

@@ -1,4 +1,5 @@
-//! The client of the official Rust SDK: lists, calls, is asked, listens. `tests/interop/README.md` says what it prints.
+//! The client of the official Rust SDK: lists, calls, answers server requests, listens. See `tests/interop/README.md`
+//! for its output.
 //!
 //! `rmcp-client <plan>`. The SDK's own transport over a Unix socket is taken, with a relay from that
 //! socket to the port of the address, because its other one would bring a whole HTTP stack into the build.
@@ -38,7 +39,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 type Client = RunningService<RoleClient, Person>;
 
-/// Who is asked, and told of changes.
+/// Handler of server requests and notifications.
 #[derive(Clone, Default)]
 struct Person {
     answer: Value,
@@ -91,7 +92,7 @@ async fn tell(socket: &Path, url: &str, plan: &Value) -> Result<Value, Box<dyn E
     Ok(did)
 }
 
-/// Subscribes as the revision does, has the list changed where the plan says how, and waits until it is told.
+/// Subscribes in the form of the revision, triggers a list change if the plan says how, and waits for the notification.
 async fn hear_of_a_change(
     client: &Client,
     person: &Person,
@@ -132,7 +133,7 @@ fn modern() -> ClientLifecycleMode {
     ClientLifecycleMode::Auto { preferred_versions: vec![ProtocolVersion::V_2026_07_28], legacy_version: None }
 }
 
-/// Carries every connection to the socket on to the port of the address, until it cannot.
+/// Forwards every connection on the socket to the port of the URL, until one fails.
 async fn relay(listener: UnixListener, url: &str) -> Box<dyn Error> {
     let authority = url.trim_start_matches("http://").split('/').next().unwrap_or_default();
     let mut connections = JoinSet::new();

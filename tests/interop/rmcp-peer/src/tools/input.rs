@@ -1,7 +1,7 @@
-//! Tools that ask the client back.
+//! Tools that send server requests.
 //!
-//! A handshake client is asked in the middle of the call, and the call waits. By 2026-07-28 the call ends with the
-//! question, and the client calls again with the answer and with the state it was given.
+//! A handshake client gets the request during the call, and the call waits. In 2026-07-28 the call ends with the
+//! request, and the client calls again with the answer and the state it was given.
 #![expect(deprecated, reason = "the SDK marks sampling and roots as deprecated; clients still use them")]
 
 use rmcp::model::{
@@ -96,15 +96,15 @@ fn uris(reply: Result<ListRootsResult, ServiceError>) -> CallToolResult {
     }
 }
 
-/// How a question gets to this client.
+/// How a server request is sent to this client.
 enum Asking<T> {
-    /// It was put before, and this call brings the answer.
+    /// It was sent before, and this call contains the answer.
     Answered(T),
     /// As the result of this call.
     Later(Question),
     /// In the middle of this call.
     Now,
-    /// The handshake client did not say that it can answer.
+    /// The handshake client did not declare the capability.
     Unable,
 }
 
@@ -134,7 +134,7 @@ impl<T: DeserializeOwned> Asking<T> {
             Some(responses) if responses.contains_key(key) => serde_json::from_value(responses[key].clone())
                 .map(Self::Answered)
                 .map_err(|error| ErrorData::invalid_params(format!("inputResponses.{key}: {error}"), None)),
-            // Nothing was answered yet, or something else was: ask, perhaps again.
+            // No matching answer yet: send the request, perhaps again.
             _ if able => Ok(Self::Later(question)),
             _ => Err(ErrorData::missing_required_client_capability(needed)),
         }
@@ -144,7 +144,7 @@ impl<T: DeserializeOwned> Asking<T> {
 // === impl Question ===
 
 impl Question {
-    /// The state is hard to carry on purpose: it must come back byte for byte, and with its own tool only.
+    /// The state is difficult to forward on purpose: it must be returned unchanged, to the same tool.
     fn new(call: &CallToolRequestParams, key: &'static str) -> Self {
         Self { key, state: format!("{} \"q/+=.\"\t\u{e9}\u{1f511}", call.name) }
     }
@@ -155,7 +155,7 @@ impl Question {
     }
 }
 
-/// Whether a client that `has` these can answer what needs those.
+/// Whether the capabilities `has` include the needed ones.
 fn covers(has: &ClientCapabilities, needed: &ClientCapabilities) -> bool {
     // An empty elicitation capability means forms.
     let forms = has.elicitation.as_ref().is_some_and(|modes| modes.form.is_some() || modes.url.is_none());

@@ -1,4 +1,4 @@
-//! Tools that say something before their result, or take time.
+//! Tools that send notifications before their result, or take time.
 #![expect(deprecated, reason = "the SDK marks logging as deprecated; clients still use it")]
 
 use std::sync::atomic::Ordering;
@@ -31,7 +31,7 @@ pub(super) async fn progress(Progress { steps }: &Progress, context: &Context) -
     Ok(text(format!("{steps} steps")))
 }
 
-/// Three messages, of which those below `least` stay unsaid.
+/// Logs three messages, except those below `least`.
 pub(super) async fn log(least: Option<LoggingLevel>, context: &Context) -> Result<CallToolResult, ErrorData> {
     for level in [LoggingLevel::Debug, LoggingLevel::Info, LoggingLevel::Error] {
         // The SDK does not order the levels, but it declares them from the least to the gravest.
@@ -48,7 +48,7 @@ pub(super) struct Sleep {
     ms: u64,
 }
 
-/// Says that it has begun, so that a client knows when there is something to cancel.
+/// Sends progress at the start, so that a client knows when it can cancel.
 pub(super) async fn sleep(Sleep { ms }: &Sleep, world: &World, context: &Context) -> Result<CallToolResult, ErrorData> {
     if let Some(token) = context.meta.get_progress_token() {
         let begun = ProgressNotificationParam::new(token, 0.0);
