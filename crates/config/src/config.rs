@@ -8,7 +8,7 @@ use std::{
 use crate::{
     document::{Document, Section},
     error::{ConfigError, Place},
-    server::{self, Clocks, DefinedBy, Draft, Format, ServerConfig, ServerName, Source, Start},
+    server::{self, DefinedBy, Draft, EffectiveTimeouts, Format, ServerConfig, ServerName, Source, Start},
     settings::{SETTINGS, Settings},
     shape::Field,
     warning::{Warning, Warnings},
@@ -88,8 +88,8 @@ impl Config {
     }
 
     /// Timeouts of a server, with the defaults applied.
-    pub fn clocks(&self, server: &ServerConfig) -> Clocks {
-        server.timeouts.clocks(self.settings.request_timeout.value)
+    pub fn timeouts(&self, server: &ServerConfig) -> EffectiveTimeouts {
+        server.timeouts.effective(self.settings.request_timeout.value)
     }
 }
 

@@ -159,7 +159,7 @@ impl GatewaySettings {
 impl DefaultLogLevel {
     /// The value as written in configuration.
     pub fn as_str(self) -> &'static str {
-        LOGS.iter().find(|(_, level)| *level == self).map_or("info", |(word, _)| word)
+        LOGS.iter().find(|(_, level)| *level == self).map_or("info", |(name, _)| name)
     }
 }
 

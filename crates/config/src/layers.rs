@@ -7,7 +7,7 @@ use crate::{
     paths::Environment,
     server::Start,
     settings::{Origin, Prefix, Setting, Settings},
-    shape::read_time,
+    shape::parse_duration,
 };
 
 /// Settings of the command line; `None` if the option is not given.
@@ -45,7 +45,7 @@ impl Flags {
 /// Settings of the environment. An empty variable counts as unset.
 pub(crate) fn from_environment(environment: &Environment) -> Result<Settings, ConfigError> {
     let start = |text: &str| switch(text).map(Start::from_auto_connect);
-    let time = |text: &str| read_time(text).map(Some);
+    let time = |text: &str| parse_duration(text).map(Some);
     let prefix = |text: &str| [Prefix::Always, Prefix::Auto, Prefix::Never].into_iter().find(|it| it.as_str() == text);
     Ok(Settings {
         start: read(environment, AUTO_CONNECT, "`true` or `false`", start)?,

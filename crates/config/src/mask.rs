@@ -136,7 +136,7 @@ pub(crate) fn is_secret_default(name: &str, default: &[Piece]) -> bool {
 
 /// Whether the value of a variable or an option of this name looks like a secret.
 pub(crate) fn looks_secret(name: &str, value: &str) -> bool {
-    !PLAIN.contains(&value.to_ascii_lowercase().as_str()) && (names_secret(name) || is_secret_text(value))
+    !PLAIN.contains(&value.to_ascii_lowercase().as_str()) && (is_secret_name(name) || is_secret_text(value))
 }
 
 /// Whether the value of a header is treated as secret: all are, except for known harmless headers.
@@ -146,7 +146,7 @@ pub(crate) fn is_secret_header(name: &str, value: &str) -> bool {
 }
 
 /// Whether a name marks its value as secret. Compares whole words, so that `monkey` does not match `key`.
-pub fn names_secret(name: &str) -> bool {
+pub fn is_secret_name(name: &str) -> bool {
     let mut words = Vec::from([String::new()]);
     let mut before = '_';
     for letter in name.chars() {
@@ -183,7 +183,7 @@ pub(crate) fn is_secret_text(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_secret_header, is_secret_text, looks_secret, names_secret};
+    use super::{is_secret_header, is_secret_name, is_secret_text, looks_secret};
 
     #[test]
     fn secret_names_are_detected_by_their_words() {
@@ -198,10 +198,10 @@ mod tests {
             "MYPASS",
             "DB_PASS",
         ] {
-            assert!(names_secret(name), "{name}");
+            assert!(is_secret_name(name), "{name}");
         }
         for name in ["MONKEY", "KEYBOARD", "LOG_LEVEL", "PATH", "HOME", "AUTHOR", "COMPASS", "PASSIVE"] {
-            assert!(!names_secret(name), "{name}");
+            assert!(!is_secret_name(name), "{name}");
         }
     }
 

@@ -84,8 +84,8 @@ fn object<'a>(members: impl Iterator<Item = (&'a str, Value)>) -> Value {
 }
 
 fn of_kind(kind: &str, members: &[(&str, Shape)]) -> Value {
-    let said = members.iter().map(|(key, shape)| (*key, of_shape(*shape)));
-    let mut described = object(std::iter::once(("kind", json!({ "const": kind }))).chain(said));
+    let members = members.iter().map(|(key, shape)| (*key, of_shape(*shape)));
+    let mut described = object(std::iter::once(("kind", json!({ "const": kind }))).chain(members));
     described["required"] = json!(["kind"]);
     described
 }
@@ -213,7 +213,7 @@ mod tests {
         document::Document,
         server::KEYS,
         settings::SETTINGS,
-        shape::{Shape, TIME_PATTERN, read_time},
+        shape::{Shape, TIME_PATTERN, parse_duration},
     };
 
     fn config(text: &str) -> Result<Config, String> {
@@ -233,9 +233,9 @@ mod tests {
             let mut entry = json!({ way: value });
             let plain = config(&json!({ "mcpServers": { "a": entry } }).to_string()).unwrap();
             entry[key.name] = example(key.example);
-            let said = config(&json!({ "mcpServers": { "a": entry } }).to_string()).unwrap();
-            assert!(said.warnings.is_empty(), "{}: {:?}", key.name, said.warnings);
-            assert_ne!(said.find("a").unwrap(), plain.find("a").unwrap(), "{} changes nothing", key.name);
+            let changed = config(&json!({ "mcpServers": { "a": entry } }).to_string()).unwrap();
+            assert!(changed.warnings.is_empty(), "{}: {:?}", key.name, changed.warnings);
+            assert_ne!(changed.find("a").unwrap(), plain.find("a").unwrap(), "{} changes nothing", key.name);
 
             entry[key.name] = json!({ "wrong": [[]] });
             let refused = config(&json!({ "mcpServers": { "a": entry } }).to_string()).unwrap_err();
@@ -246,9 +246,9 @@ mod tests {
     #[test]
     fn every_setting_has_an_effect() {
         for key in SETTINGS {
-            let said = config(&json!({ key.name: example(key.example) }).to_string()).unwrap();
-            assert!(said.warnings.is_empty());
-            assert_ne!(said.settings, Config::default().settings, "{} changes nothing", key.name);
+            let changed = config(&json!({ key.name: example(key.example) }).to_string()).unwrap();
+            assert!(changed.warnings.is_empty());
+            assert_ne!(changed.settings, Config::default().settings, "{} changes nothing", key.name);
         }
     }
 
@@ -269,10 +269,10 @@ mod tests {
     fn duration_pattern_matches_what_is_parsed() {
         assert_eq!(TIME_PATTERN, r"^[0-9]+(\.[0-9]+)?(ms|s|m|min|h)?$");
         for text in ["1", "1.5h", "10min", "7ms"] {
-            assert!(read_time(text).is_some(), "{text}");
+            assert!(parse_duration(text).is_some(), "{text}");
         }
         for text in ["1.", ".5", "1.2.3", "1 s", "1d", "-1"] {
-            assert!(read_time(text).is_none(), "{text}");
+            assert!(parse_duration(text).is_none(), "{text}");
         }
     }
 }

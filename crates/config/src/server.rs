@@ -16,7 +16,7 @@ use std::{collections::BTreeMap, time::Duration};
 pub use filters::{Filters, NameFilter, Offered};
 pub use name::{InvalidServerName, ServerName};
 pub use source::{DefinedBy, Format, Source};
-pub use timeouts::{Clocks, Timeouts};
+pub use timeouts::{EffectiveTimeouts, Timeouts};
 pub use transport::{Http, HttpKind, PlainHttp, Process, Transport};
 pub use variables::{VariablesFile, VariablesSnapshot};
 
@@ -43,7 +43,7 @@ pub struct ServerConfig {
     pub need: Need,
     /// Protocol revisions to use.
     pub era: Era,
-    /// Timeouts that the entry sets; [`Config::clocks`](crate::Config::clocks) applies the defaults.
+    /// Timeouts that the entry sets; [`Config::timeouts`](crate::Config::timeouts) applies the defaults.
     pub timeouts: Timeouts,
     /// Which tools, prompts and resources are offered.
     pub filters: Filters,

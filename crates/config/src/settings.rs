@@ -136,8 +136,8 @@ fn naming(settings: &mut Settings, field: &Field<'_>) -> Result<(), ConfigError>
 
 fn imports(field: &Field<'_>) -> Result<Vec<Format>, ConfigError> {
     let format = |field: &Field<'_>| {
-        let word = field.text().ok().and_then(Format::from_name);
-        word.ok_or_else(|| field.wrong(Shape::OneOf(FORMAT_VALUES)))
+        let format = field.text().ok().and_then(Format::from_name);
+        format.ok_or_else(|| field.wrong(Shape::OneOf(FORMAT_VALUES)))
     };
     field.fields()?.iter().map(format).collect()
 }
@@ -211,6 +211,6 @@ mod tests {
     #[test]
     fn every_format_has_a_value_of_imports() {
         assert_eq!(FORMAT_VALUES, Format::OTHERS.map(Format::as_str));
-        assert!(FORMAT_VALUES.iter().all(|word| Format::from_name(word).is_some()));
+        assert!(FORMAT_VALUES.iter().all(|name| Format::from_name(name).is_some()));
     }
 }

@@ -132,8 +132,8 @@ impl<'a> Field<'a> {
 
     pub(crate) fn time(&self) -> Result<Duration, ConfigError> {
         let time = match &self.node.value {
-            Value::Number(seconds) => seconds_of(*seconds),
-            Value::Text(text) => read_time(text),
+            Value::Number(seconds) => duration_from_secs(*seconds),
+            Value::Text(text) => parse_duration(text),
             _ => None,
         };
         time.ok_or_else(|| self.wrong(Shape::Time))
@@ -142,7 +142,7 @@ impl<'a> Field<'a> {
     /// A number of `unit`s, as other hosts write durations.
     pub(crate) fn time_in(&self, unit: Duration) -> Result<Duration, ConfigError> {
         let number = self.number()?;
-        seconds_of(number * unit.as_secs_f64()).ok_or_else(|| self.expected("a duration greater than zero"))
+        duration_from_secs(number * unit.as_secs_f64()).ok_or_else(|| self.expected("a duration greater than zero"))
     }
 
     pub(crate) fn choice<T: Copy>(&self, values: &[(&'static str, T)], shape: Shape) -> Result<T, ConfigError> {
@@ -221,15 +221,15 @@ pub(crate) fn put<T>(place: &mut T, value: T) -> Result<(), ConfigError> {
 const LONGEST: f64 = 10.0 * 365.0 * 24.0 * 3600.0;
 
 /// A duration greater than zero and at most ten years.
-pub(crate) fn seconds_of(seconds: f64) -> Option<Duration> {
+pub(crate) fn duration_from_secs(seconds: f64) -> Option<Duration> {
     (0.0 < seconds && seconds <= LONGEST).then(|| Duration::from_secs_f64(seconds)).filter(|time| !time.is_zero())
 }
 
-/// What [`read_time`] accepts, as a regular expression for the JSON Schema.
+/// What [`parse_duration`] accepts, as a regular expression for the JSON Schema.
 pub(crate) const TIME_PATTERN: &str = r"^[0-9]+(\.[0-9]+)?(ms|s|m|min|h)?$";
 
 /// Parses `500ms`, `30s`, `5m`, `2h`, or a number of seconds; `None` for zero and for anything else.
-pub fn read_time(text: &str) -> Option<Duration> {
+pub fn parse_duration(text: &str) -> Option<Duration> {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let unit = match &text[digits.len()..] {
         "ms" => 0.001,
@@ -240,14 +240,18 @@ pub fn read_time(text: &str) -> Option<Duration> {
     };
     let whole = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     let (before, after) = digits.split_once('.').unwrap_or((digits, "0"));
-    digits.parse::<f64>().ok().filter(|_| whole(before) && whole(after)).and_then(|number| seconds_of(number * unit))
+    digits
+        .parse::<f64>()
+        .ok()
+        .filter(|_| whole(before) && whole(after))
+        .and_then(|number| duration_from_secs(number * unit))
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use super::read_time;
+    use super::parse_duration;
 
     #[test]
     fn times_are_read_with_their_unit() {
@@ -264,7 +268,7 @@ mod tests {
             ("1d", None),
             ("9999999999999999h", None),
         ] {
-            assert_eq!(read_time(text), time, "{text}");
+            assert_eq!(parse_duration(text), time, "{text}");
         }
     }
 }

@@ -133,7 +133,7 @@ impl ServerValues<'_> {
             Era::Modern => "modern",
         };
         self.add("era", "era", json!(era));
-        self.clocks();
+        self.timeouts();
         self.filters();
         self.add_if_set("retries", json!(server.retries));
         self.start();
@@ -196,15 +196,15 @@ impl ServerValues<'_> {
     }
 
     /// Adds the effective timeouts; the origin of a default total timeout is that of `requestTimeout`.
-    fn clocks(&mut self) {
-        let (own, clocks) = (self.server.timeouts, self.config.clocks(self.server));
-        self.add("timeouts.connect", own.connect.map_or("", |_| "timeouts"), seconds(clocks.connect));
-        self.add("timeouts.idle", own.idle.map_or("", |_| "timeouts"), json!(clocks.idle.map(seconds)));
+    fn timeouts(&mut self) {
+        let (own, timeouts) = (self.server.timeouts, self.config.timeouts(self.server));
+        self.add("timeouts.connect", own.connect.map_or("", |_| "timeouts"), seconds(timeouts.connect));
+        self.add("timeouts.idle", own.idle.map_or("", |_| "timeouts"), json!(timeouts.idle.map(seconds)));
         match own.total {
-            Some(_) => self.add("timeouts.total", "timeouts", seconds(clocks.total)),
+            Some(_) => self.add("timeouts.total", "timeouts", seconds(timeouts.total)),
             None => {
                 let origin = self.config.settings.request_timeout.origin.clone();
-                self.push("timeouts.total", seconds(clocks.total), origin);
+                self.push("timeouts.total", seconds(timeouts.total), origin);
             }
         }
     }

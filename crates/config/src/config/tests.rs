@@ -68,7 +68,7 @@ fn program_runs_in_the_home_directory_by_default() {
 
 #[test]
 fn error_names_file_line_and_key() {
-    for (text, said) in [
+    for (text, expected) in [
         ("{\n\"mcpServers\": []\n}", "/etc/toolway.json:2: `mcpServers` must be an object"),
         (
             "{\"mcpServers\":\n{\"a\":\n{\"args\":[]}}}",
@@ -93,7 +93,7 @@ fn error_names_file_line_and_key() {
         ),
         (r#"{"mcpServers":{},"mcpServers":{}}"#, "/etc/toolway.json:1: duplicate key `mcpServers`"),
     ] {
-        assert_eq!(problem(text), said);
+        assert_eq!(problem(text), expected);
     }
     assert!(problem("{\n\n  \"mcpServers\": {,}").starts_with("/etc/toolway.json:3: "));
 }
@@ -139,10 +139,10 @@ fn key_without_effect_gives_a_warning() {
         "b":{"url":"https://example.org/","env":{},"cwd":"x"},
         "c":{"type":"stdio","command":"x","url":"https://example.org/"}}}"#;
     let warnings: Vec<String> = read(text).unwrap().warnings.iter().map(ToString::to_string).collect();
-    let said = |line: usize, key: &str| {
+    let expected = |line: usize, key: &str| {
         format!(
             "/etc/toolway.json:{line}: `mcpServers.{key}` has no effect with the transport or `auth` of this server"
         )
     };
-    assert_eq!(warnings, [said(2, "a.headers"), said(3, "b.cwd"), said(3, "b.env"), said(4, "c.url")]);
+    assert_eq!(warnings, [expected(2, "a.headers"), expected(3, "b.cwd"), expected(3, "b.env"), expected(4, "c.url")]);
 }

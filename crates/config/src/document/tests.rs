@@ -46,7 +46,7 @@ fn yaml_scalars_follow_the_core_schema() {
 
 #[test]
 fn invalid_document_is_refused_with_its_line() {
-    for (file, text, said) in [
+    for (file, text, expected) in [
         ("x.json", "{\n\"a\": 1,\n\"a\": 2}", "x.json:3: duplicate key `a`"),
         ("x.yaml", "a: 1\na: 2\n", "x.yaml:2: duplicate key `a`"),
         ("x.yaml", "a: &x 1\nb: *x\n", "x.yaml:2: YAML aliases are not supported; write the value out"),
@@ -54,7 +54,7 @@ fn invalid_document_is_refused_with_its_line() {
         ("x.yaml", "? [a]\n: 1\n", "x.yaml:1: a key must be a string"),
         ("x.toml", "a = 1\na = 2\n", "x.toml:2: duplicate key"),
     ] {
-        assert_eq!(root(file, text), Err(said.to_owned()));
+        assert_eq!(root(file, text), Err(expected.to_owned()));
     }
     for (file, text, start) in [
         ("x.json", "{\n\"a\": ", "x.json:"),

@@ -191,7 +191,7 @@ impl Copier<'_> {
                 self.left_out.push(LeftOut { key: key.to_owned(), variable: name.clone() });
                 Ok(format!("${{{name}}}"))
             }
-            _ => ours(reference, self.server).ok_or_else(|| self.unknown(key, template)),
+            _ => in_own_syntax(reference, self.server).ok_or_else(|| self.unknown(key, template)),
         }
     }
 
@@ -319,14 +319,14 @@ fn put_without(
 }
 
 /// A reference in Toolway's syntax; `None` if it is unknown.
-fn ours(reference: &Reference, server: &ServerConfig) -> Option<String> {
+fn in_own_syntax(reference: &Reference, server: &ServerConfig) -> Option<String> {
     let Source { folder, base, .. } = &server.source;
     match reference {
         Reference::Variable { name, default: None } => Some(format!("${{{name}}}")),
         Reference::Variable { name, default: Some(default) } => {
             let default = default.iter().map(|piece| match piece {
                 Piece::Text(text) => Some(escaped(text)),
-                Piece::Reference(reference) => ours(reference, server),
+                Piece::Reference(reference) => in_own_syntax(reference, server),
             });
             Some(format!("${{{name}:-{}}}", default.collect::<Option<String>>()?))
         }

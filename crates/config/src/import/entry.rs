@@ -115,8 +115,8 @@ impl<'a> FileReader<'a> {
         for (key, rule) in how.rules() {
             let name = entry.name(key);
             let Some(node) = entry.take(key) else { continue };
-            if let Some(ours) = rule.ours() {
-                draft.origins.insert(ours, place.at(node.line));
+            if let Some(own_key) = rule.own_key() {
+                draft.origins.insert(own_key, place.at(node.line));
             }
             let field = Field::new(self.document, name, node);
             rule.apply(&mut draft, &field, how.dialect)?;

@@ -96,7 +96,7 @@ pub(super) const MILLISECONDS: Duration = Duration::from_millis(1);
 
 impl Rule {
     /// Toolway's name of the key; `None` if the key is ignored.
-    pub(super) fn ours(self) -> Option<&'static str> {
+    pub(super) fn own_key(self) -> Option<&'static str> {
         match self {
             Self::Command | Self::CommandList | Self::CommandOrObject => Some("command"),
             Self::Arguments => Some("args"),
@@ -149,8 +149,8 @@ impl Rule {
         let whole = |why| vec![(field.name.clone(), field.node.line, why)];
         match self {
             Self::Ignored(why) => whole(why),
-            Self::Provider if field.text().is_ok_and(|word| !PROVIDERS.contains(&word)) => whole(OTHER_SIGN_IN),
-            Self::SignInMethod(usual) if field.text().is_ok_and(|word| word != usual) => whole(OTHER_SIGN_IN),
+            Self::Provider if field.text().is_ok_and(|name| !PROVIDERS.contains(&name)) => whole(OTHER_SIGN_IN),
+            Self::SignInMethod(default) if field.text().is_ok_and(|name| name != default) => whole(OTHER_SIGN_IN),
             Self::OAuth => {
                 let members = sign_in::ignored(field).into_iter();
                 members.map(|(name, line)| (name, line, OTHER_SIGN_IN)).collect()
@@ -219,9 +219,9 @@ fn command_list(draft: &mut Draft, field: &Field<'_>, dialect: Dialect) -> Resul
         draft.command = Some(field.template(dialect)?);
         return Ok(());
     }
-    let mut words = field.templates(dialect)?.into_iter();
-    draft.command = words.next();
-    draft.arguments.get_or_insert_default().splice(0..0, words);
+    let mut parts = field.templates(dialect)?.into_iter();
+    draft.command = parts.next();
+    draft.arguments.get_or_insert_default().splice(0..0, parts);
     Ok(())
 }
 

@@ -47,7 +47,7 @@ fn variables_are_replaced_by_their_values() {
 
 #[test]
 fn unresolvable_reference_is_an_error() {
-    for (text, said) in [
+    for (text, expected) in [
         ("${NONE}", "needs the environment variable `NONE`, which is not set"),
         ("${env:NONE}", "needs the environment variable `NONE`, which is not set"),
         ("${NONE:-${ALSO}}", "needs the environment variable `ALSO`, which is not set"),
@@ -58,7 +58,7 @@ fn unresolvable_reference_is_an_error() {
         ("${input:x}", "has the unknown placeholder `${input:x}`"),
         ("${workspace:x}", "has the unknown placeholder `${workspace:x}`"),
     ] {
-        assert_eq!(expand(text, Dialect::Toolway), Err(said.to_owned()), "{text}");
+        assert_eq!(expand(text, Dialect::Toolway), Err(expected.to_owned()), "{text}");
     }
     let refused = expand("${keychain:github/token}", Dialect::Toolway).unwrap_err();
     let keychain = "needs the keychain entry `github/token`: no keychain is available";

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{is_secret_header, is_secret_text, looks_secret, names_secret};
+use super::{is_secret_header, is_secret_name, is_secret_text, looks_secret};
 
 /// Role of a text; decides which parts of it are secret.
 #[derive(Clone, Copy)]
@@ -54,7 +54,7 @@ fn in_argument(text: &str, before: &str) -> Option<Range<usize>> {
         let Some((name, value)) = text.split_once(between) else { continue };
         let is_name = !name.contains(|letter: char| letter.is_whitespace() || "/?&".contains(letter));
         let is_port = between == ':' && value.bytes().all(|byte| byte.is_ascii_digit());
-        if is_name && !is_port && names_secret(name) && looks_secret(name, value.trim()) {
+        if is_name && !is_port && is_secret_name(name) && looks_secret(name, value.trim()) {
             let start = if between == ':' { value.rfind(' ').map_or(0, |at| at + 1) } else { 0 };
             return Some(name.len() + 1 + start..text.len());
         }

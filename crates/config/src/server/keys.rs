@@ -356,9 +356,9 @@ mod tests {
 
     #[test]
     fn every_value_of_type_is_in_the_schema() {
-        let Shape::OneOfOrAlias(words, aliases) = KIND else { panic!("words") };
-        let described: Vec<&str> = words.iter().chain(aliases).copied().collect();
-        assert!(KINDS.iter().all(|(word, _)| described.contains(word)));
+        let Shape::OneOfOrAlias(values, aliases) = KIND else { panic!("values") };
+        let described: Vec<&str> = values.iter().chain(aliases).copied().collect();
+        assert!(KINDS.iter().all(|(name, _)| described.contains(name)));
         assert_eq!(KINDS.len(), described.len());
     }
 }

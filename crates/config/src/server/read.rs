@@ -15,8 +15,8 @@ pub(crate) fn read(mut entry: Section<'_>, warnings: &mut Warnings) -> Result<Dr
         let name = entry.name(key.name);
         if let Some(node) = entry.take(key.name) {
             // `disabled` is the opposite spelling of `enabled`.
-            let ours = if key.name == "disabled" { "enabled" } else { key.name };
-            draft.origins.insert(ours, entry.document().place(node.line));
+            let own_key = if key.name == "disabled" { "enabled" } else { key.name };
+            draft.origins.insert(own_key, entry.document().place(node.line));
             (key.set)(&mut draft, &Field::new(entry.document(), name, node))?;
         }
     }

@@ -26,7 +26,7 @@ pub struct Timeouts {
 
 /// Effective timeouts of one server, with the defaults applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Clocks {
+pub struct EffectiveTimeouts {
     /// Connecting, including the start of a program.
     pub connect: Duration,
     /// Detecting the era.
@@ -43,12 +43,12 @@ impl Timeouts {
     /// The effective timeouts; `request` is the total timeout for all servers (`requestTimeout`), if set.
     ///
     /// A configured total timeout disables the default idle timeout.
-    pub fn clocks(&self, request: Option<Duration>) -> Clocks {
+    pub fn effective(&self, request: Option<Duration>) -> EffectiveTimeouts {
         let total = self.total.or(request);
         let idle = self.idle.or(if total.is_some() { None } else { Some(IDLE) });
         let connect = self.connect.unwrap_or(CONNECT);
         let total = total.unwrap_or(TOTAL).max(idle.unwrap_or_default());
-        Clocks { connect, probe: PROBE.min(connect), list: LIST, idle, total }
+        EffectiveTimeouts { connect, probe: PROBE.min(connect), list: LIST, idle, total }
     }
 }
 
@@ -61,16 +61,16 @@ mod tests {
     #[test]
     fn timeout_of_the_server_takes_precedence() {
         let (minute, hour) = (Duration::from_secs(60), Duration::from_secs(3600));
-        let usual = Timeouts::default().clocks(None);
+        let usual = Timeouts::default().effective(None);
         assert_eq!((usual.idle, usual.total), (Some(IDLE), TOTAL));
 
-        let for_all = Timeouts::default().clocks(Some(hour));
+        let for_all = Timeouts::default().effective(Some(hour));
         assert_eq!((for_all.idle, for_all.total), (None, hour));
 
-        let own = Timeouts { total: Some(minute), ..Timeouts::default() }.clocks(Some(hour));
+        let own = Timeouts { total: Some(minute), ..Timeouts::default() }.effective(Some(hour));
         assert_eq!((own.idle, own.total), (None, minute));
 
-        let patient = Timeouts { idle: Some(hour), ..Timeouts::default() }.clocks(None);
+        let patient = Timeouts { idle: Some(hour), ..Timeouts::default() }.effective(None);
         assert_eq!((patient.idle, patient.total), (Some(hour), hour));
     }
 }

@@ -96,7 +96,7 @@ fn change_after_acceptance_needs_acceptance_again_and_shows_the_difference() {
     world.write(PROJECT, &format!("\n\n// moved\n{}", text("safe", "one")));
     assert!(world.load_with(&accepted, Flags::default()).unwrap().proposals.is_empty());
 
-    for (changed, said) in [
+    for (changed, expected) in [
         (text("evil", "one"), "command: safe -> evil"),
         (text("safe", "two"), "variable API_KEY: ••• -> ••• (another value)"),
         (text("safe", "one").replace("\"env\"", "\"args\": [\"-x\"], \"env\""), "argument 1:  -> -x"),
@@ -114,7 +114,7 @@ fn change_after_acceptance_needs_acceptance_again_and_shows_the_difference() {
                 format!("{}: {} -> {}", difference.what, text(&difference.before), text(&difference.now))
             })
             .collect();
-        assert_eq!(lines.iter().map(|line| world.stable(line)).collect::<Vec<_>>(), [said]);
+        assert_eq!(lines.iter().map(|line| world.stable(line)).collect::<Vec<_>>(), [expected]);
     }
 }
 
@@ -135,7 +135,7 @@ fn content_of_env_file_is_part_of_the_acceptance() {
          variable SIZE of the file: •••\n"
     );
     let accepted = accept_all(&loaded);
-    for (text, said) in [
+    for (text, expected) in [
         ("MODE=hunter2\nSIZE=3\nLD_PRELOAD=./x.so", "variable LD_PRELOAD of the file: (nothing) -> •••"),
         ("MODE=hunter3\nSIZE=3\n", "variable MODE of the file: ••• -> ••• (another value)"),
         ("MODE=hunter2\n", "variable SIZE of the file: ••• -> (nothing)"),
@@ -146,7 +146,7 @@ fn content_of_env_file_is_part_of_the_acceptance() {
         let ProposalStatus::Changed(differences) = &loaded.proposals[0].status else { panic!("{text}") };
         let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "(nothing)".to_owned());
         let lines = differences.iter().map(|it| format!("{}: {} -> {}", it.what, text(&it.before), text(&it.now)));
-        assert_eq!(lines.collect::<Vec<_>>(), [said]);
+        assert_eq!(lines.collect::<Vec<_>>(), [expected]);
     }
 }
 
@@ -290,13 +290,14 @@ fn entry_of_the_user_may_only_restrict_a_server_of_a_project() {
     own(r#"{ "env": { "TOKEN": "${GITHUB_TOKEN}" } }"#);
     let loaded = world.load_with(&accept_all(&loaded), Flags::default()).unwrap();
     assert_eq!(world.line(loaded.config.find("here").unwrap()), "here project | in PROJECT");
-    let said: Vec<String> = loaded.config.warnings.iter().map(|warning| world.stable(&warning.to_string())).collect();
+    let warnings: Vec<String> =
+        loaded.config.warnings.iter().map(|warning| world.stable(&warning.to_string())).collect();
     assert!(
-        said.iter().any(|line| line.ends_with(
+        warnings.iter().any(|line| line.ends_with(
             "`Here` is not used: a project file defines this server, so this entry may only disable it or narrow its \
              filters"
         )),
-        "{said:#?}"
+        "{warnings:#?}"
     );
     // `enabled: false` applies even if the entry has other keys.
     own(r#"{ "enabled": false, "env": { "TOKEN": "x" } }"#);
@@ -352,13 +353,14 @@ fn file_of_another_user_is_refused_with_a_warning() {
     world.write(PROJECT, r#"{ "mcpServers": { "a": { "command": "x" } } }"#);
     let loaded = load_from(&world, "project", me(&world) + 1);
     assert!(loaded.proposals.is_empty());
-    let said: Vec<String> = loaded.config.warnings.iter().map(|warning| world.stable(&warning.to_string())).collect();
+    let warnings: Vec<String> =
+        loaded.config.warnings.iter().map(|warning| world.stable(&warning.to_string())).collect();
     let owner = me(&world);
     for file in ["toolway.json", ".mcp.json"] {
         let line = format!(
             "PROJECT/{file}: the project file is not used: PROJECT/{file} belongs to another user (uid {owner})"
         );
-        assert!(said.contains(&line), "{said:#?}");
+        assert!(warnings.contains(&line), "{warnings:#?}");
     }
 }
 
@@ -367,15 +369,15 @@ fn world_writable_file_or_link_out_of_the_folder_is_refused() {
     let world = World::empty();
     let file = world.write(PROJECT, r#"{ "mcpServers": { "a": { "command": "x" } } }"#);
     fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
-    let said = |world: &World| world.stable(&world.load().unwrap().config.warnings[0].to_string());
+    let first_warning = |world: &World| world.stable(&world.load().unwrap().config.warnings[0].to_string());
     assert_eq!(
-        said(&world),
+        first_warning(&world),
         "PROJECT/toolway.json: the project file is not used: PROJECT/toolway.json is writable by all users"
     );
     fs::remove_file(&file).unwrap();
     let outside = world.write("outside.json", r#"{ "mcpServers": { "a": { "command": "x" } } }"#);
     std::os::unix::fs::symlink(&outside, &file).unwrap();
-    assert!(said(&world).ends_with("outside.json, outside of its folder"), "{}", said(&world));
+    assert!(first_warning(&world).ends_with("outside.json, outside of its folder"), "{}", first_warning(&world));
     assert!(world.load().unwrap().proposals.is_empty());
 }
 

@@ -121,6 +121,9 @@ fn unreadable_file_does_not_affect_the_others() {
     std::fs::write(world.project().join(".cursor/mcp.json"), "{ not json").unwrap();
     let imported = world.import(&[Format::Cursor]);
     assert!(imported.servers.iter().any(|server| server.label == "Files"));
-    let said = world.stable(&imported.warnings[0].to_string());
-    assert!(said.starts_with("PROJECT/.cursor/mcp.json: the file is not used: PROJECT/.cursor/mcp.json:1: "), "{said}");
+    let warning = world.stable(&imported.warnings[0].to_string());
+    assert!(
+        warning.starts_with("PROJECT/.cursor/mcp.json: the file is not used: PROJECT/.cursor/mcp.json:1: "),
+        "{warning}"
+    );
 }

@@ -23,7 +23,7 @@ fn names(loaded: &Loaded) -> Vec<&str> {
 fn invalid_entry_of_the_user_does_not_affect_the_others() {
     let world = World::empty();
     let program = "`mcpServers.a.command` must be the program to start; for an HTTP server set `url` instead";
-    for (entry, line, said) in [
+    for (entry, line, expected) in [
         (r#"{ "command": " " }"#, 2, program),
         (
             r#"{ "command": "x", "env": {
@@ -68,7 +68,7 @@ fn invalid_entry_of_the_user_does_not_affect_the_others() {
         (r#"{ "enabled": false }"#, 2, program),
     ] {
         world.write(OWN, &format!("{{ \"mcpServers\": {{ \"good\": {{ \"command\": \"x\" }},\n\"a\": {entry} }} }}"));
-        let whole = format!("HOME/.config/toolway/toolway.json:{line}: `a` is not used: {said}");
+        let whole = format!("HOME/.config/toolway/toolway.json:{line}: `a` is not used: {expected}");
         assert_eq!(world.excluded(), [whole.as_str()]);
         let loaded = world.load().unwrap();
         assert_eq!(names(&loaded), ["good"]);
@@ -146,12 +146,12 @@ fn invalid_project_file_does_not_affect_the_user_file() {
     world.write(PROJECT, "{\n\"mcpServers\": {,} }");
     let loaded = world.load().unwrap();
     assert_eq!((names(&loaded), loaded.proposals.len()), (vec!["mine"], 0));
-    let said = problems(&world, &loaded);
-    assert!(said[0].starts_with("PROJECT/toolway.json:2: the project file is not used: "), "{said:?}");
+    let messages = problems(&world, &loaded);
+    assert!(messages[0].starts_with("PROJECT/toolway.json:2: the project file is not used: "), "{messages:?}");
 
     world.write("project/toolway.yaml", "mcpServers: {}");
-    let said = world.excluded();
-    assert!(said[0].ends_with("/toolway.yaml exists too; keep only one of them"), "{said:?}");
+    let messages = world.excluded();
+    assert!(messages[0].ends_with("/toolway.yaml exists too; keep only one of them"), "{messages:?}");
 
     world.write(OWN, "{\n\"mcpServers\": {,} }");
     assert!(world.problem().starts_with("HOME/.config/toolway/toolway.json:2: "), "an invalid user file is an error");

@@ -85,7 +85,7 @@ fn document_can_be_yaml() {
     let files = loaded.config.find("my-files").unwrap();
     assert_eq!(world.line(files), "files a 1 | in HOME");
     assert_eq!(files.source.place.line, 5);
-    assert_eq!(loaded.config.clocks(files).total, Duration::from_secs(120));
+    assert_eq!(loaded.config.timeouts(files).total, Duration::from_secs(120));
     assert_eq!(loaded.config.start(files), Start::WhenNeeded);
     assert_eq!(world.line(loaded.config.find("remote").unwrap()), "auto https://example.org/mcp");
 
@@ -107,13 +107,13 @@ fn yaml_alias_is_refused() {
 #[test]
 fn unknown_key_of_a_settings_object_is_an_error() {
     let world = World::empty();
-    for (text, said) in [
+    for (text, expected) in [
         ("{\"naming\": {\"prefx\": \"auto\"}}", "1: unknown key `naming.prefx`; did you mean `prefix`?"),
         ("{\"naming\": {\"prefix\": \"maybe\"}}", "1: `naming.prefix` must be `always`, `auto` or `never`"),
         ("{\"mcpServers\": []}", "1: `mcpServers` must be an object"),
     ] {
         world.write(OWN, text);
-        assert_eq!(world.problem(), format!("HOME/.config/toolway/toolway.json:{said}"));
+        assert_eq!(world.problem(), format!("HOME/.config/toolway/toolway.json:{expected}"));
     }
 }
 
@@ -148,7 +148,7 @@ fn imported_server_is_changed_by_the_user_file() {
     let files = loaded.config.find("files").unwrap();
     assert_eq!(world.line(files), "files t0k $TOKEN | KEY=mine | MORE=1 | in HOME");
     assert_eq!((files.source.format, files.filters.passes_tool("read")), (Format::Kiro, false));
-    assert_eq!(loaded.config.clocks(files).total, Duration::from_secs(7));
+    assert_eq!(loaded.config.timeouts(files).total, Duration::from_secs(7));
     assert!(loaded.config.find("off").unwrap().is_enabled());
     assert_eq!(world.line(loaded.config.find("remote").unwrap()), "another | in HOME");
     let warnings = warnings(&world, &loaded);

@@ -17,7 +17,7 @@ use toolway_config::{
 use crate::world::World;
 
 /// Known keys and values, so that random documents reach deeper checks.
-fn word() -> impl Strategy<Value = String> {
+fn name() -> impl Strategy<Value = String> {
     let known = [
         "mcpServers",
         "servers",
@@ -60,12 +60,12 @@ fn value() -> impl Strategy<Value = serde_json::Value> {
         Just(serde_json::Value::Null),
         any::<bool>().prop_map(serde_json::Value::from),
         any::<f64>().prop_map(serde_json::Value::from),
-        word().prop_map(serde_json::Value::from),
+        name().prop_map(serde_json::Value::from),
     ];
     leaf.prop_recursive(5, 40, 6, |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..4).prop_map(serde_json::Value::from),
-            prop::collection::vec((word(), inner), 0..6)
+            prop::collection::vec((name(), inner), 0..6)
                 .prop_map(|members| serde_json::Value::Object(members.into_iter().collect())),
         ]
     })
@@ -114,7 +114,7 @@ proptest! {
     }
 
     #[test]
-    fn edit_gives_a_valid_file_or_an_error(document in document(), key in word(), text in word()) {
+    fn edit_gives_a_valid_file_or_an_error(document in document(), key in name(), text in name()) {
         let file = Path::new("x.json");
         let before = document.to_string();
         let name = ServerName::from_label("a").unwrap();

@@ -20,9 +20,9 @@ const OWN: &str = "home/.config/toolway/toolway.json";
 const PROJECT: &str = "project/toolway.json";
 
 /// A user file with one server at a URL and these further keys.
-fn with(said: &str) -> World {
+fn with(keys: &str) -> World {
     let world = World::empty();
-    let text = format!("{{ \"mcpServers\": {{ \"api\": {{ \"url\": \"https://example.org/mcp\",\n{said} }} }} }}");
+    let text = format!("{{ \"mcpServers\": {{ \"api\": {{ \"url\": \"https://example.org/mcp\",\n{keys} }} }} }}");
     world.write(OWN, &text);
     world
 }
@@ -39,8 +39,8 @@ fn sign_in(world: &World) -> Result<SignIn<Secret>, String> {
     }
 }
 
-fn auth(said: &str) -> Result<Auth<Secret>, String> {
-    sign_in(&with(said)).map(|sign_in| sign_in.auth)
+fn auth(keys: &str) -> Result<Auth<Secret>, String> {
+    sign_in(&with(keys)).map(|sign_in| sign_in.auth)
 }
 
 #[test]
@@ -79,11 +79,11 @@ fn grants_without_user_interaction_are_parsed_and_resolved() {
     assert_eq!(read.auth, expected);
     assert!(!format!("{read:?}").contains("MIG"));
 
-    let said = r#""auth": { "kind": "enterprise", "idpIssuer": "https://idp.example", "idpClientId": "i",
+    let keys = r#""auth": { "kind": "enterprise", "idpIssuer": "https://idp.example", "idpClientId": "i",
         "idToken": "${TOKEN}", "clientId": "c", "clientSecret": "s" }"#;
-    assert_eq!(auth(said).unwrap().kind(), "enterprise");
-    let said = r#""auth": { "kind": "workload", "assertion": "${TOKEN}", "audience": "x" }"#;
-    assert_eq!(auth(said).unwrap().kind(), "workload");
+    assert_eq!(auth(keys).unwrap().kind(), "enterprise");
+    let keys = r#""auth": { "kind": "workload", "assertion": "${TOKEN}", "audience": "x" }"#;
+    assert_eq!(auth(keys).unwrap().kind(), "workload");
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn path_of_google_credentials_is_relative_to_the_configuration_file() {
 #[test]
 fn error_about_auth_names_line_and_key() {
     let place = "HOME/.config/toolway/toolway.json:2: `api` is not used: ";
-    for (said, problem) in [
+    for (keys, problem) in [
         (
             r#""auth": { "kind": "bearer" }"#,
             "`mcpServers.api.auth.token` must be a string; it is required for this `kind`",
@@ -129,8 +129,8 @@ fn error_about_auth_names_line_and_key() {
             "`mcpServers.api.auth` and `headers` both set the header `X-API-Key`; keep only one of them",
         ),
     ] {
-        let refused = auth(said).unwrap_err();
-        assert!(refused.starts_with(place) && refused[place.len()..].starts_with(problem), "{said}: {refused}");
+        let refused = auth(keys).unwrap_err();
+        assert!(refused.starts_with(place) && refused[place.len()..].starts_with(problem), "{keys}: {refused}");
     }
 }
 
@@ -186,7 +186,7 @@ fn secrets_of_auth_are_masked_and_listed_as_secrets() {
 
 #[test]
 fn changed_authentication_needs_a_new_connection() {
-    let of = |said: &str| with(said).load().unwrap().config.find("api").unwrap().clone();
+    let of = |keys: &str| with(keys).load().unwrap().config.find("api").unwrap().clone();
     let plain = of(r#""description": "x""#);
     assert!(!plain.same_connection(&of(r#""auth": "none""#)));
     assert!(!plain.same_connection(&of(r#""oauth": { "clientId": "x" }"#)));
@@ -223,18 +223,18 @@ fn summary_shows_every_secret_that_a_project_server_would_get() {
 #[test]
 fn project_file_cannot_redirect_credentials_of_the_user() {
     let world = with(r#""auth": { "kind": "bearer", "token": "${TOKEN}" }"#);
-    for said in [
+    for text in [
         r#"{ "mcpServers": { "api": { "oauth": { "tokenUrl": "https://evil.example/token" } } } }"#,
         r#"{ "mcpServers": { "api": { "auth": "none" } } }"#,
         r#"{ "signIn": { "vault": "memory" } }"#,
         r#"{ "signIn": { "clientMetadataUrl": "https://evil.example/client.json" } }"#,
     ] {
-        world.write(PROJECT, said);
+        world.write(PROJECT, text);
         let loaded = world.load_with(&Accepted::default(), Flags::default()).unwrap();
         let refusal = &loaded.config.warnings[0].message;
-        assert!(refusal.contains(": a project file may only "), "{said}: {refusal}");
+        assert!(refusal.contains(": a project file may only "), "{text}: {refusal}");
         let Transport::Http(http) = &loaded.config.find("api").unwrap().transport else { panic!("an address") };
-        assert!(matches!(http.auth.as_deref(), Some(Auth::Bearer { .. })), "{said}");
+        assert!(matches!(http.auth.as_deref(), Some(Auth::Bearer { .. })), "{text}");
         assert_eq!((http.oauth.token_url.clone(), loaded.config.settings.sign_in.vault.value), (None, VaultKind::Auto));
     }
 }
@@ -268,12 +268,12 @@ fn authentication_settings_of_other_hosts_are_imported() {
     );
     let formats = [Format::ClaudeCode, Format::Cursor, Format::Codex, Format::GeminiCli, Format::Opencode];
     let imported = world.import(&formats);
-    let said = imported.servers.iter().map(|server| {
+    let copied = imported.servers.iter().map(|server| {
         let copied = copy(server, Some(&world.home())).unwrap().entry.json();
         json!([server.label, copied["auth"], copied["oauth"]])
     });
     assert_eq!(
-        said.collect::<Vec<_>>(),
+        copied.collect::<Vec<_>>(),
         [
             json!(["a", null, { "scopes": ["read", "write"], "callbackPort": 8123, "clientId": "id",
                 "metadataUrl": "https://login.example/meta" }]),

@@ -42,8 +42,8 @@ impl<T> Auth<T> {
                 facts.extend((*sharing == SignInSharing::Shared).then_some(("auth.shared", json!(true))));
             }
             Self::Grant { grant, scopes, binding } => {
-                if let Grant::ClientCredentials { proof: ClientProof::Key { algorithm: Some(word), .. }, .. } = grant {
-                    facts.push(("auth.algorithm", json!(word)));
+                if let Grant::ClientCredentials { proof: ClientProof::Key { algorithm: Some(name), .. }, .. } = grant {
+                    facts.push(("auth.algorithm", json!(name)));
                 }
                 facts.extend((!scopes.is_empty()).then(|| ("auth.scopes", json!(scopes))));
                 facts.extend((*binding == Binding::Key).then_some(("auth.dpop", json!(true))));

@@ -82,8 +82,8 @@ pub(crate) const OAUTH: Shape = Shape::Members(OAUTH_KEYS);
 
 /// Parses `auth`.
 pub(crate) fn auth(field: &Field<'_>) -> Result<Auth<Template>, ConfigError> {
-    if let Ok(word) = field.text() {
-        return match word {
+    if let Ok(name) = field.text() {
+        return match name {
             "none" => Ok(Auth::None),
             "oauth" => Ok(Auth::default()),
             _ => Err(field.wrong(AUTH)),
@@ -92,8 +92,8 @@ pub(crate) fn auth(field: &Field<'_>) -> Result<Auth<Template>, ConfigError> {
     let members = field.members().map_err(|_| field.wrong(AUTH))?;
     let kinds: Vec<&'static str> = KINDS.iter().map(|(kind, _)| *kind).collect();
     let kind = members.iter().find(|(key, _)| *key == "kind").map(|(_, field)| field);
-    let word = kind.and_then(|kind| kind.text().ok());
-    let Some((kind, known)) = KINDS.iter().find(|(kind, _)| Some(*kind) == word) else {
+    let name = kind.and_then(|kind| kind.text().ok());
+    let Some((kind, known)) = KINDS.iter().find(|(kind, _)| Some(*kind) == name) else {
         let place = kind.cloned().unwrap_or_else(|| field.below("kind"));
         return Err(place.expected(&Shape::one_of(&kinds)));
     };
