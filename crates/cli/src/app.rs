@@ -1,4 +1,4 @@
-//! What every command of servers has at hand: the environment, the configuration, the keyboard and the clock.
+//! The context of one command: environment, paths, global options, and what stops it.
 
 use std::io::Read;
 
@@ -11,7 +11,7 @@ use crate::{
     stop::Stop,
 };
 
-/// One run of the program.
+/// Context of one command run.
 #[derive(Debug)]
 pub(crate) struct App {
     pub(crate) environment: Environment,
@@ -28,13 +28,13 @@ impl App {
         Self { environment, paths, reach, show, stop }
     }
 
-    /// Standard input to its end, where it is wanted. The keyboard can still stop the command.
+    /// Reads standard input to its end if `wanted`, else returns nothing. Ctrl-C and `--timeout` still stop the command.
     pub(crate) async fn stdin(&self, wanted: bool) -> Result<Vec<u8>, Report> {
         if !wanted {
             return Ok(Vec::new());
         }
-        let reading = tokio::task::spawn_blocking(|| all_of(std::io::stdin().lock(), MESSAGE_BYTES));
-        let failed = |problem: String| Report::usage("arguments", format!("Cannot read standard input: {problem}."));
+        let reading = tokio::task::spawn_blocking(|| read_bounded(std::io::stdin().lock(), MESSAGE_BYTES));
+        let failed = |problem: String| Report::usage("arguments", format!("cannot read standard input: {problem}"));
         match self.stop.or(reading).await? {
             Ok(Ok(bytes)) => Ok(bytes),
             Ok(Err(error)) => Err(failed(error.to_string())),
@@ -43,23 +43,23 @@ impl App {
     }
 }
 
-/// Everything a stream has, unless it is more than a message may hold: half of it is not what somebody meant to send.
-fn all_of(stream: impl Read, most: usize) -> std::io::Result<Vec<u8>> {
+/// Reads a whole stream. Fails if it has more than `most` bytes; a truncated message would be wrong.
+fn read_bounded(stream: impl Read, most: usize) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     stream.take(most as u64 + 1).read_to_end(&mut bytes)?;
     if most < bytes.len() {
-        return Err(std::io::Error::other(format!("it is larger than {most} bytes")));
+        return Err(std::io::Error::other(format!("larger than {most} bytes")));
     }
     Ok(bytes)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::all_of;
+    use super::read_bounded;
 
     #[test]
-    fn what_is_too_much_is_not_cut() {
-        assert_eq!(all_of(&b"four"[..], 4).unwrap(), b"four");
-        assert_eq!(all_of(&b"fiver"[..], 4).unwrap_err().to_string(), "it is larger than 4 bytes");
+    fn oversized_input_is_refused_not_truncated() {
+        assert_eq!(read_bounded(&b"four"[..], 4).unwrap(), b"four");
+        assert_eq!(read_bounded(&b"fiver"[..], 4).unwrap_err().to_string(), "larger than 4 bytes");
     }
 }

@@ -1,4 +1,4 @@
-//! The top of the command line.
+//! The top level of the command line: global options and the list of commands.
 
 use std::{convert::Infallible, ffi::OsString, path::PathBuf, time::Duration};
 
@@ -32,10 +32,10 @@ use crate::{
     output::Format,
 };
 
-/// Connect people, models and programs to any number of MCP servers
+/// One binary to list, call, debug and serve all your MCP servers, and to let a model use them safely
 ///
-/// A server is named in the configuration (`mcpServers` in toolway.json, as every server's README shows it), or given
-/// on the command line with --stdio or --url. Results go to standard output, everything else to standard error.
+/// Configure servers under `mcpServers` in toolway.json, or give one on the command line with --stdio or --url. Results go
+/// to standard output, everything else to standard error.
 #[derive(Debug, Parser)]
 #[command(name = "toolway", version, arg_required_else_help = true, after_help = EXAMPLES, max_term_width = 100)]
 pub(crate) struct Args {
@@ -51,15 +51,14 @@ pub(crate) struct Args {
 
 const EXAMPLES: &str = "\
 Examples:
-  toolway demo                                           See the main job; nothing to configure
+  toolway demo                                           A tour with an embedded server; needs no setup
   toolway tools --stdio 'npx -y @modelcontextprotocol/server-everything'
   toolway call --url https://example.com/mcp search query=rust limit=5
   toolway call files.read_file path=notes.txt            `files` is in toolway.json
   toolway @files call read_file path=notes.txt           The same
 
-Exit codes: 0 ok, 1 internal, 2 usage, 3 authorization needed, 4 unreachable or timed out,
-5 the tool failed, 6 a question nobody answers, 7 refused by policy, 8 protocol error,
-130 interrupted.";
+Exit codes: 0 ok, 1 internal, 2 usage, 3 authorization required, 4 unreachable or timed out,
+5 tool error, 6 user input required, 7 refused by policy, 8 protocol error, 130 interrupted.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -90,74 +89,74 @@ pub(crate) enum Command {
     Candidates(CandidatesArgs),
 }
 
-/// Which server, and how it is reached.
+/// Options that select a server and configure the connection to it.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Server")]
 pub(crate) struct ReachArgs {
-    /// Start this program and speak to it; split into words as a shell does, but no shell runs
+    /// Run this command as a stdio server; it is split into words like in a shell, but no shell runs
     #[arg(long, global = true, value_name = "COMMAND", value_parser = secret, num_args = 0..=1, default_missing_value = "")]
     pub(crate) stdio: Option<Secret>,
 
-    /// Give the program this variable, or hand on one of yours with `--env NAME`; can be given several times
+    /// Set an environment variable of the --stdio server, or pass on your own with `--env NAME`; repeatable
     #[arg(long, global = true, value_name = "NAME=VALUE", value_parser = secret)]
     pub(crate) env: Vec<Secret>,
 
-    /// Run the program in this folder
+    /// Run the --stdio server in this directory
     #[arg(long, global = true, value_name = "FOLDER")]
     pub(crate) cwd: Option<PathBuf>,
 
-    /// Speak to this address
+    /// Connect to the HTTP server at this URL
     #[arg(long, global = true, value_name = "URL", value_parser = secret)]
     pub(crate) url: Option<Secret>,
 
-    /// Send this header to the address; can be given several times
+    /// Send this header to the --url server; repeatable
     #[arg(long, global = true, value_name = "NAME: VALUE", value_parser = secret)]
     pub(crate) header: Vec<Secret>,
 
-    /// Take the server of this name from the configuration; `@NAME` in front of the command means the same
+    /// Use this configured server; `@NAME` before the command means the same
     #[arg(long = "server", global = true, value_name = "NAME")]
     pub(crate) by_name: Option<String>,
 
-    /// Use what this profile signed in to, where you have several accounts at a server
+    /// Use the sign-ins of this profile, if you have several accounts at a server
     #[arg(long, global = true, value_name = "NAME", value_parser = profile)]
     pub(crate) profile: Option<String>,
 
-    /// Read this file instead of the user's own toolway.json
+    /// Read this file instead of your user configuration (toolway.json)
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
-    /// Speak only one era of the protocol
+    /// Use only one era of the protocol
     #[arg(long, global = true, value_enum, default_value_t = EraArg::Auto)]
     pub(crate) era: EraArg,
 
-    /// Give up after so many seconds in all
+    /// Give up after this many seconds in total
     #[arg(long, global = true, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) timeout: Option<Duration>,
 
-    /// Connect servers at the start, or with `false` each when it is first needed; also from TOOLWAY_AUTO_CONNECT
+    /// Connect servers at startup; `false` connects each on first use [env: TOOLWAY_AUTO_CONNECT]
     #[arg(long, global = true, value_name = "BOOL", action = ArgAction::Set)]
     pub(crate) auto_connect: Option<bool>,
 
-    /// When public names carry their server's name; also from TOOLWAY_NAMING_PREFIX
+    /// When to prefix public names with the server name [env: TOOLWAY_NAMING_PREFIX]
     #[arg(long, global = true, value_enum, value_name = "WHEN")]
     pub(crate) prefix: Option<PrefixArg>,
 }
 
-/// What is shown, and how.
+/// Options that control the output.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct ShowArgs {
-    /// The form of the output; also from TOOLWAY_OUTPUT [default: human on a terminal, else json]
-    #[arg(long, short, global = true, value_enum, value_name = "FORM")]
+    /// Output format [env: TOOLWAY_OUTPUT] [default: human on a terminal, else json]
+    #[arg(long, short, global = true, value_enum, value_name = "FORMAT")]
     pub(crate) output: Option<Format>,
 
-    /// Show every message of the protocol and the record of each call on standard error, secrets masked
+    /// Print every protocol message and a summary of each call to standard error, with secrets masked
     #[arg(long, short, global = true, action = ArgAction::SetTrue)]
     pub(crate) verbose: bool,
 }
 
 impl ReachArgs {
-    /// What the command line says about all servers.
+    /// The settings for all servers that the command line overrides.
     pub(crate) fn flags(&self) -> Flags {
         let start = |connect| if connect { Start::AtOnce } else { Start::WhenNeeded };
         let prefix = |prefix| match prefix {
@@ -168,36 +167,36 @@ impl ReachArgs {
         Flags { start: self.auto_connect.map(start), request_timeout: self.timeout, prefix: self.prefix.map(prefix) }
     }
 
-    /// Whether no option gives a server.
+    /// Whether none of `--stdio`, `--url` and `--server` is given.
     pub(crate) fn names_no_server(&self) -> bool {
         self.stdio.is_none() && self.url.is_none() && self.by_name.is_none()
     }
 }
 
-/// Which era to speak.
+/// The protocol era to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum EraArg {
-    /// Find out, and remember
+    /// Probe the server and remember the result
     Auto,
-    /// Only with a session, 2024-11-05 to 2025-11-25
+    /// With a session: 2024-11-05 to 2025-11-25
     Legacy,
-    /// Only without one, 2026-07-28
+    /// Without a session: 2026-07-28
     Modern,
 }
 
-/// When public names carry their server's name.
+/// When public names are prefixed with the server name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PrefixArg {
-    /// So that no name changes when a neighbour appears
+    /// Always, so that adding a server renames nothing
     Always,
-    /// Only where two would be the same
+    /// Only if two names would be the same
     Auto,
-    /// Of two with one name only the first is offered
+    /// Never; of two items with the same name only the first is offered
     Never,
 }
 
-/// Options that take a value in the next word.
-const WITH_VALUE: [&str; 14] = [
+/// Options whose value is the next argument.
+const OPTIONS_WITH_VALUE: [&str; 14] = [
     "--stdio",
     "--env",
     "--cwd",
@@ -214,7 +213,7 @@ const WITH_VALUE: [&str; 14] = [
     "-o",
 ];
 
-/// `@server` in front of the command, as the option it stands for.
+/// Replaces `@server` before the command by `--server=server`.
 pub(crate) fn expand_at(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut expanded = Vec::new();
     let mut words = words.into_iter();
@@ -225,7 +224,7 @@ pub(crate) fn expand_at(words: impl IntoIterator<Item = OsString>) -> Vec<OsStri
             expanded.push(format!("--server={server}").into());
             break;
         }
-        let (is_option, takes_next) = (text.starts_with('-'), WITH_VALUE.contains(&text));
+        let (is_option, takes_next) = (text.starts_with('-'), OPTIONS_WITH_VALUE.contains(&text));
         expanded.push(word);
         match (is_option, takes_next) {
             (true, true) => expanded.extend(words.next()),
@@ -237,50 +236,50 @@ pub(crate) fn expand_at(words: impl IntoIterator<Item = OsString>) -> Vec<OsStri
     expanded
 }
 
-/// Whatever is written there may hold a key.
+/// Keeps the value as a secret, because it may contain a key.
 #[expect(clippy::unnecessary_wraps, reason = "a parser of the command line can fail")]
 fn secret(text: &str) -> Result<Secret, Infallible> {
     Ok(Secret::new(text))
 }
 
-/// A name that can stand in a command line and in a file.
+/// Accepts a name that is safe in a command line and in a file name.
 fn profile(text: &str) -> Result<String, String> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     if (1..=64).contains(&text.len()) && text.bytes().all(plain) {
         return Ok(text.to_owned());
     }
-    Err("1 to 64 letters, digits, `.`, `_` or `-` are expected".to_owned())
+    Err("must be 1 to 64 letters, digits, `.`, `_` or `-`".to_owned())
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "a number of seconds is expected".to_owned())?;
+    let seconds: f64 = text.parse().map_err(|_| "must be a number of seconds".to_owned())?;
     let limit = Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?;
-    if limit.is_zero() { Err("more than nothing is expected".to_owned()) } else { Ok(limit) }
+    if limit.is_zero() { Err("must be greater than zero".to_owned()) } else { Ok(limit) }
 }
 
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
 
-    use super::{Args, WITH_VALUE, expand_at};
+    use super::{Args, OPTIONS_WITH_VALUE, expand_at};
 
     #[test]
-    fn the_command_line_is_well_formed() {
+    fn command_definition_is_valid() {
         Args::command().debug_assert();
     }
 
     #[test]
-    fn every_option_that_takes_a_value_is_known() {
+    fn options_with_a_value_are_complete() {
         let command = Args::command();
         let takes = |option: &&clap::Arg| !option.is_positional() && option.get_action().takes_values();
         let long = command.get_arguments().filter(takes).filter_map(|option| Some(format!("--{}", option.get_long()?)));
         let short =
             command.get_arguments().filter(takes).filter_map(|option| Some(format!("-{}", option.get_short()?)));
-        assert_eq!(long.chain(short).collect::<Vec<_>>(), WITH_VALUE);
+        assert_eq!(long.chain(short).collect::<Vec<_>>(), OPTIONS_WITH_VALUE);
     }
 
     #[test]
-    fn a_server_in_front_is_an_option() {
+    fn at_server_before_the_command_becomes_an_option() {
         let expanded = |line: &str| {
             let words = expand_at(line.split(' ').map(Into::into));
             words.iter().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" ")

@@ -1,18 +1,19 @@
-//! Words of a command line as the arguments of a tool: the exact text that is sent.
+//! Converts command-line arguments to the JSON arguments of a tool.
 //!
-//! `name=value` becomes what the tool's schema wants, `name:=json` is taken as JSON, `@file` stands for a file's
-//! content, a bare value goes to the next argument in the schema's order. Numbers keep their digits: the text is put
-//! together by hand and never goes through a float.
+//! `name=value` is converted to the type in the tool's schema, `name:=json` is taken as JSON, `@file` is replaced by the
+//! file's content, and a value without a name is assigned to the next argument in schema order. Numbers keep their digits:
+//! the JSON text is assembled without parsing them to floats.
 
 pub(crate) mod call_form;
 pub(crate) mod check;
 mod coerce;
-mod plain;
+mod fast_check;
 
 use std::{collections::BTreeSet, fs::File, io::Read};
 
+use bytes::Bytes;
 use toolway_wire::{
-    json::{Kind, Raw},
+    json::{JsonError, JsonKind, Raw},
     limit::MESSAGE_BYTES,
     message::splice,
 };
@@ -20,126 +21,133 @@ use toolway_wire::{
 use self::call_form::CallForm;
 use crate::{
     schema::{Property, Schema},
-    similar,
+    suggestion,
 };
 
-/// Stands for standard input.
+/// Placeholder for standard input.
 pub(crate) const STDIN: &str = "-";
+/// Longest quoted text at a JSON error, in characters.
+const MAX_NEAR: usize = 20;
 
-/// Why words are no arguments: a sentence, and a better idea if there is one.
+/// Invalid arguments: what is wrong, and a hint if there is one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Problem {
-    pub(crate) sentence: String,
-    pub(crate) idea: Option<String>,
+pub(crate) struct ArgumentError {
+    pub(crate) message: String,
+    pub(crate) hint: Option<String>,
 }
 
-/// One word.
+/// One command-line argument, classified.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Word<'a> {
-    /// All arguments at once.
+enum Token<'a> {
+    /// A JSON object with all arguments.
     Object(&'a str),
-    /// The same, from standard input.
+    /// A JSON object from standard input.
     Stdin,
     /// `name=value`
     Text(&'a str, &'a str),
     /// `name:=json`
     Json(&'a str, &'a str),
-    /// A value for the next argument.
+    /// A value without a name.
     Bare(&'a str),
-    /// The same, as JSON.
+    /// A JSON value without a name.
     BareJson(&'a str),
 }
 
-/// An argument with the text it will be sent as.
-struct Given {
+/// An argument with its JSON value.
+struct Argument {
     name: String,
     value: Raw,
 }
 
-/// Whether one of the words stands for standard input.
-pub(crate) fn want_stdin(words: &[String]) -> bool {
+/// Whether one of the arguments reads standard input.
+pub(crate) fn uses_stdin(words: &[String]) -> bool {
     words.iter().any(|word| word == STDIN || word.split_once('=').is_some_and(|(_, value)| value == "@-"))
 }
 
-/// The arguments that `words` give to a tool with this schema; `stdin` is what came in there.
-pub(crate) fn read(words: &[String], schema: &Schema, stdin: &[u8]) -> Result<Raw, Problem> {
+/// Converts `words` to the arguments of a tool with this schema. `stdin` is the content of standard input.
+pub(crate) fn read(words: &[String], schema: &Schema, stdin: &[u8]) -> Result<Raw, ArgumentError> {
     let properties = schema.properties();
-    let words: Vec<Word<'_>> = words.iter().map(|word| Word::of(word, &properties)).collect();
+    let words: Vec<Token<'_>> = words.iter().map(|word| Token::of(word, &properties)).collect();
     match words[..] {
-        [Word::Object(text)] => return object(text.to_owned().into_bytes(), "the argument"),
-        [Word::Stdin] => return object(stdin.to_vec(), "standard input"),
+        [Token::Object(text)] => return object(text.to_owned().into_bytes(), "the arguments"),
+        [Token::Stdin] => return object(stdin.to_vec(), "standard input"),
         _ => {}
     }
-    gathered(&words, schema, &properties, stdin)
+    collect_arguments(&words, schema, &properties, stdin)
 }
 
-/// The arguments that stand in the parentheses of a call.
-pub(crate) fn read_form(form: &CallForm<'_>, schema: &Schema) -> Result<Raw, Problem> {
-    let spoken = form.arguments()?;
-    let words: Vec<Word<'_>> = spoken
+/// Converts the arguments of the `tool(…)` form.
+pub(crate) fn read_form(form: &CallForm<'_>, schema: &Schema) -> Result<Raw, ArgumentError> {
+    let arguments = form.arguments()?;
+    let words: Vec<Token<'_>> = arguments
         .iter()
         .map(|one| match &one.name {
-            Some(name) => Word::Json(name, &one.value),
-            None => Word::BareJson(&one.value),
+            Some(name) => Token::Json(name, &one.value),
+            None => Token::BareJson(&one.value),
         })
         .collect();
-    gathered(&words, schema, &schema.properties(), &[])
+    collect_arguments(&words, schema, &schema.properties(), &[])
 }
 
-fn gathered(words: &[Word<'_>], schema: &Schema, properties: &[Property], stdin: &[u8]) -> Result<Raw, Problem> {
-    let mut given: Vec<Given> = Vec::new();
-    let mut bare = Bare::of(words, properties);
+fn collect_arguments(
+    words: &[Token<'_>],
+    schema: &Schema,
+    properties: &[Property],
+    stdin: &[u8],
+) -> Result<Raw, ArgumentError> {
+    let mut given: Vec<Argument> = Vec::new();
+    let mut bare = Positionals::of(words, properties);
     for word in words {
         let (name, value) = match *word {
-            Word::Object(_) | Word::Stdin => {
-                return Err(Problem::new("A JSON object is all arguments; give it alone."));
+            Token::Object(_) | Token::Stdin => {
+                return Err(ArgumentError::new(
+                    "a JSON object contains all arguments; it cannot be combined with others",
+                ));
             }
-            Word::Json(name, text) => (name, json(name, text, stdin)?),
-            Word::Text(name, text) => (name, text_value(name, text, (schema, properties), stdin)?),
-            Word::Bare(text) => {
+            Token::Json(name, text) => (name, json(name, text, stdin)?),
+            Token::Text(name, text) => (name, text_value(name, text, (schema, properties), stdin)?),
+            Token::Bare(text) => {
                 let name = bare.next(text)?;
                 (name, text_value(name, text, (schema, properties), stdin)?)
             }
-            Word::BareJson(text) => {
+            Token::BareJson(text) => {
                 let name = bare.next(text)?;
                 (name, json(name, text, stdin)?)
             }
         };
-        known(name, schema, properties)?;
-        put(&mut given, name, value, schema, properties)?;
+        check_known(name, schema, properties)?;
+        insert(&mut given, name, value, schema, properties)?;
     }
-    Ok(written(&given))
+    Ok(to_object(&given))
 }
 
-/// The arguments that `words` give to a prompt: names and strings.
-pub(crate) fn read_strings(words: &[String], names: &[String], stdin: &[u8]) -> Result<Raw, Problem> {
-    let mut given: Vec<Given> = Vec::new();
+/// Converts `words` to the arguments of a prompt, which are strings.
+pub(crate) fn read_strings(words: &[String], names: &[String], stdin: &[u8]) -> Result<Raw, ArgumentError> {
+    let mut given: Vec<Argument> = Vec::new();
     let taken: BTreeSet<&str> = words.iter().filter_map(|word| Some(word.split_once('=')?.0)).collect();
     let mut free = names.iter().filter(|name| !taken.contains(name.as_str()));
     for word in words {
         let (name, text) = match word.split_once('=') {
             Some((name, text)) if names.iter().any(|known| known == name) => (name, text),
             Some((name, _)) if is_name(name) => {
-                let idea =
-                    similar::to(name, names.iter().map(String::as_str)).map(|near| format!("Did you mean `{near}`?"));
-                return Err(Problem { idea, ..Problem::new(format!("`{name}` is no argument of it.")) });
+                return Err(unknown(name, names.iter().map(String::as_str)));
             }
             _ => match free.next() {
                 Some(name) => (name.as_str(), word.as_str()),
-                None => return Err(Problem::new(format!("`{word}` is one value too many."))),
+                None => return Err(too_many(word)),
             },
         };
         if given.iter().any(|one| one.name == name) {
-            return Err(Problem::new(format!("`{name}` is given twice.")));
+            return Err(ArgumentError::new(format!("argument `{name}` is given twice")));
         }
-        given.push(Given { name: name.to_owned(), value: Raw::of(&file_or_text(name, text, stdin)?) });
+        given.push(Argument { name: name.to_owned(), value: Raw::of(&file_or_text(name, text, stdin)?) });
     }
-    Ok(written(&given))
+    Ok(to_object(&given))
 }
 
-// === impl Word ===
+// === impl Token ===
 
-impl<'a> Word<'a> {
+impl<'a> Token<'a> {
     fn of(word: &'a str, properties: &[Property]) -> Self {
         if word == STDIN {
             return Self::Stdin;
@@ -152,7 +160,7 @@ impl<'a> Word<'a> {
         match name.strip_suffix(':') {
             Some(name) if is_known(name) || is_name(name) => Self::Json(name, text),
             None if is_known(name) || is_name(name) => Self::Text(name, text),
-            // An address or a formula has an equals sign too.
+            // The equals sign belongs to the value, as in a URL.
             _ => Self::Bare(word),
         }
     }
@@ -165,55 +173,60 @@ impl<'a> Word<'a> {
     }
 }
 
-/// Whether this can be meant as an argument's name.
+/// Whether this looks like an argument name.
 fn is_name(text: &str) -> bool {
     let plain = |letter: char| letter.is_alphanumeric() || "_-.$".contains(letter);
     text.starts_with(|first: char| first.is_alphabetic() || "_$".contains(first)) && text.chars().all(plain)
 }
 
-/// The arguments that nobody named, in order.
-struct Bare<'a>(std::vec::IntoIter<&'a Property>);
+/// The arguments that are not given by name, in schema order.
+struct Positionals<'a>(std::vec::IntoIter<&'a Property>);
 
-impl<'a> Bare<'a> {
-    fn of(words: &[Word<'_>], properties: &'a [Property]) -> Self {
-        let named: BTreeSet<&str> = words.iter().filter_map(Word::name).collect();
+impl<'a> Positionals<'a> {
+    fn of(words: &[Token<'_>], properties: &'a [Property]) -> Self {
+        let named: BTreeSet<&str> = words.iter().filter_map(Token::name).collect();
         let free: Vec<&Property> =
             properties.iter().filter(|property| !named.contains(property.name.as_str())).collect();
         Self(free.into_iter())
     }
 
-    /// The name of the argument that this value goes to.
-    fn next(&mut self, value: &str) -> Result<&'a str, Problem> {
-        let property = self.0.next().ok_or_else(|| Problem::new(format!("`{value}` is one value too many.")))?;
-        Ok(&property.name)
+    /// The name of the argument that this value is assigned to.
+    fn next(&mut self, value: &str) -> Result<&'a str, ArgumentError> {
+        self.0.next().map(|property| property.name.as_str()).ok_or_else(|| too_many(value))
     }
 }
 
-fn known(name: &str, schema: &Schema, properties: &[Property]) -> Result<(), Problem> {
-    if schema.welcomes_others() || properties.iter().any(|property| property.name == name) {
+fn check_known(name: &str, schema: &Schema, properties: &[Property]) -> Result<(), ArgumentError> {
+    if schema.allows_additional() || properties.iter().any(|property| property.name == name) {
         return Ok(());
     }
-    let names = properties.iter().map(|property| property.name.as_str());
-    let idea = similar::to(name, names).map(|near| format!("Did you mean `{near}`?"));
-    Err(Problem { idea, ..Problem::new(format!("`{name}` is no argument of it.")) })
+    Err(unknown(name, properties.iter().map(|property| property.name.as_str())))
 }
 
-/// Adds a value; a name given several times is a list where the schema wants one.
-fn put(
-    given: &mut Vec<Given>,
+fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> ArgumentError {
+    ArgumentError::new(format!("unknown argument `{name}`{}", suggestion::did_you_mean(name, known)))
+}
+
+fn too_many(value: &str) -> ArgumentError {
+    ArgumentError::new(format!("unexpected value `{value}`: all arguments are already given"))
+}
+
+/// Adds a value. A repeated name appends to a list if the schema has a list there, else it is an error.
+fn insert(
+    given: &mut Vec<Argument>,
     name: &str,
     value: Raw,
     schema: &Schema,
     properties: &[Property],
-) -> Result<(), Problem> {
+) -> Result<(), ArgumentError> {
     let Some(earlier) = given.iter_mut().find(|one| one.name == name) else {
-        given.push(Given { name: name.to_owned(), value });
+        given.push(Argument { name: name.to_owned(), value });
         return Ok(());
     };
     let property = properties.iter().find(|property| property.name == name);
     let is_list = property.is_some_and(|property| schema.kinds(&property.schema).iter().any(|kind| kind == "array"));
-    if !is_list || earlier.value.kind() != Kind::Array || value.kind() != Kind::Array {
-        return Err(Problem::new(format!("`{name}` is given twice.")));
+    if !is_list || earlier.value.kind() != JsonKind::Array || value.kind() != JsonKind::Array {
+        return Err(ArgumentError::new(format!("argument `{name}` is given twice")));
     }
     let elements = earlier.value.elements().into_iter().chain(value.elements());
     earlier.value = list(elements);
@@ -225,70 +238,95 @@ fn text_value(
     text: &str,
     (schema, properties): (&Schema, &[Property]),
     stdin: &[u8],
-) -> Result<Raw, Problem> {
+) -> Result<Raw, ArgumentError> {
     let text = file_or_text(name, text, stdin)?;
     let property = properties.iter().find(|property| property.name == name);
     match property {
         Some(property) => coerce::value(&text, schema, &property.schema).map_err(|expected| {
-            Problem::new(format!("`{name}` must be {expected}, not `{}`.", crate::output::clean::line(&text, 60)))
+            ArgumentError::new(format!(
+                "argument `{name}` must be {expected}, not `{}`",
+                crate::output::clean::line(&text, 60)
+            ))
         }),
         None => Ok(Raw::of(&text)),
     }
 }
 
-/// The text itself, the content of `@file`, or what stands after the first at sign of `@@`.
-fn file_or_text(name: &str, text: &str, stdin: &[u8]) -> Result<String, Problem> {
+/// The text itself, the content of the file for `@file`, or `@text` for `@@text`.
+fn file_or_text(name: &str, text: &str, stdin: &[u8]) -> Result<String, ArgumentError> {
     match text.strip_prefix('@') {
         None => Ok(text.to_owned()),
         Some(literal) if literal.starts_with('@') => Ok(literal.to_owned()),
         Some(file) => String::from_utf8(content(file, stdin)?).map_err(|_| {
-            Problem::new(format!("`{name}`: {file} is not text; say base64 or another way the tool takes."))
+            ArgumentError::new(format!("argument `{name}`: {file} is not UTF-8 text; encode it first, e.g. as base64"))
         }),
     }
 }
 
-fn json(name: &str, text: &str, stdin: &[u8]) -> Result<Raw, Problem> {
+fn json(name: &str, text: &str, stdin: &[u8]) -> Result<Raw, ArgumentError> {
     let bytes = match text.strip_prefix('@') {
         Some(file) => content(file, stdin)?,
         None => text.as_bytes().to_vec(),
     };
-    Raw::parse(bytes).map_err(|error| Problem::new(format!("`{name}` is not JSON: {error}.")))
+    parse_json(bytes).map_err(|problem| ArgumentError::new(format!("argument `{name}`: {problem}")))
 }
 
-fn object(text: Vec<u8>, what: &str) -> Result<Raw, Problem> {
-    let value = Raw::parse(text).map_err(|error| Problem::new(format!("In {what} is no JSON: {error}.")))?;
+fn object(text: Vec<u8>, what: &str) -> Result<Raw, ArgumentError> {
+    let value = parse_json(text).map_err(ArgumentError::new)?;
     match value.kind() {
-        Kind::Object => Ok(value),
-        _ => Err(Problem::new(format!("In {what} there must be one JSON object."))),
+        JsonKind::Object => Ok(value),
+        _ => Err(ArgumentError::new(format!("{what} must be a JSON object"))),
     }
 }
 
-/// A file's content, within what a message may hold; `-` is standard input.
-fn content(file: &str, stdin: &[u8]) -> Result<Vec<u8>, Problem> {
+/// Parses JSON; the error names the position and quotes the text there.
+pub(crate) fn parse_json(text: Vec<u8>) -> Result<Raw, String> {
+    let text = Bytes::from(text);
+    Raw::parse(text.clone()).map_err(|error| match error {
+        JsonError::Unexpected { at } => format!("invalid JSON at {}", position(&text, at)),
+        other => format!("invalid JSON: {other}"),
+    })
+}
+
+/// Line (if there are several), column, and the beginning of the text at a byte offset.
+fn position(text: &[u8], at: usize) -> String {
+    let (before, after) = text.split_at(at.min(text.len()));
+    let (before, after) = (String::from_utf8_lossy(before), String::from_utf8_lossy(after));
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    let line = before.matches('\n').count() + 1;
+    let line = if 1 < line { format!("line {line}, ") } else { String::new() };
+    let is_end = |letter: char| letter.is_whitespace() || "\",{}[]".contains(letter);
+    let length = after.char_indices().skip(1).find(|(_, letter)| is_end(*letter)).map_or(after.len(), |(end, _)| end);
+    let near: String = after[..length].chars().take(MAX_NEAR).collect();
+    format!("{line}column {column}, near `{near}`")
+}
+
+/// Reads a file of at most the size of a message; `-` is standard input.
+fn content(file: &str, stdin: &[u8]) -> Result<Vec<u8>, ArgumentError> {
     if file == STDIN {
         return Ok(stdin.to_vec());
     }
     let (mut bytes, bound) = (Vec::new(), MESSAGE_BYTES as u64);
     match File::open(file).and_then(|file| file.take(bound + 1).read_to_end(&mut bytes)) {
         Ok(length) if length as u64 <= bound => Ok(bytes),
-        Ok(_) => Err(Problem::new(format!("{file} is larger than {bound} bytes."))),
-        Err(error) => Err(Problem::new(format!("Cannot read {file}: {error}."))),
+        Ok(_) => Err(ArgumentError::new(format!("{file} is larger than {bound} bytes"))),
+        Err(error) => Err(ArgumentError::new(format!("cannot read {file}: {error}"))),
     }
 }
 
 fn list(elements: impl Iterator<Item = Raw>) -> Raw {
     let texts: Vec<String> = elements.map(|element| element.to_string()).collect();
-    // Values that were checked, put together to one that need not be.
+    // The elements are valid JSON, so the list is valid too.
     Raw::parse(format!("[{}]", texts.join(","))).unwrap_or_else(|_| Raw::empty_object())
 }
 
-fn written(given: &[Given]) -> Raw {
+fn to_object(given: &[Argument]) -> Raw {
     splice::object(given.iter().map(|one| (one.name.as_str(), &one.value)))
 }
 
-impl Problem {
-    fn new(sentence: impl Into<String>) -> Self {
-        Self { sentence: sentence.into(), idea: None }
+impl ArgumentError {
+    fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), hint: None }
     }
 }
 

@@ -32,7 +32,7 @@ use crate::{
     report::Report,
 };
 
-/// Runs the command that was given.
+/// Runs the parsed command and prints its failure, if any.
 pub(crate) async fn run(args: Args, environment: Environment, output: &mut Output) -> ExitCode {
     let Args { reach, show, command } = args;
     let ended = match &command {
@@ -47,7 +47,7 @@ pub(crate) async fn run(args: Args, environment: Environment, output: &mut Outpu
     ended.unwrap_or_else(|report| output.report(&report))
 }
 
-/// Runs a command that speaks to a server, or is about what is configured.
+/// Runs a command that connects to servers or reads the configuration.
 async fn run_of_server(command: &Command, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     match command {
         Command::Tools(args) => tools::run(args, app, output).await,

@@ -1,5 +1,5 @@
-//! What could stand at the end of a half-typed command line: commands and options from what they say of themselves,
-//! servers from the configuration, tools and their arguments from the copy on disk. Nothing is started or dialled.
+//! Shell completion: commands and options from their definitions, servers from the configuration, tools and their arguments
+//! from the listing cache. Does not connect to servers.
 
 use std::path::PathBuf;
 
@@ -9,29 +9,29 @@ use toolway_wire::message::item::Tool;
 
 use crate::{args::Args, loading, schema::Schema, wiring};
 
-/// The words so far, understood.
+/// The command line before the word being completed.
 #[derive(Debug, Default)]
-struct Line {
+struct ParsedLine {
     /// The names of the commands, outermost first.
     commands: Vec<String>,
-    /// Words that are neither commands nor options.
+    /// Arguments that are neither commands nor options.
     positionals: Vec<String>,
-    /// The server an option names.
+    /// The server given by `--server` or `@server`.
     server: Option<String>,
     config: Option<PathBuf>,
-    /// A server that no configuration knows.
-    elsewhere: bool,
+    /// Whether `--stdio` or `--url` gives the server.
+    ad_hoc: bool,
 }
 
-/// The candidates for the last of `words`, each possibly followed by a tab and what it means.
+/// Candidates for the last of `words`, each optionally followed by a tab and a description.
 pub(crate) fn candidates(words: &[String], environment: &Environment) -> Vec<String> {
     let mut root = Args::command();
     root.build();
     let Some((current, before)) = words.split_last() else { return Vec::new() };
-    let (line, command, pending) = understand(&root, before);
+    let (line, command, pending) = parse(&root, before);
     let Loaded { config, proposals, .. } = loading::load_quietly(environment, line.config.as_ref());
-    let waiting = proposals.iter().map(|proposal| proposal.server.name.to_string()).collect();
-    let known = Known { paths: Paths::of(environment), config, waiting, line: &line };
+    let unaccepted = proposals.iter().map(|proposal| proposal.server.name.to_string()).collect();
+    let known = CompletionData { paths: Paths::of(environment), config, unaccepted, line: &line };
     let found = match pending {
         Some(option) => values_of(option, &known),
         None if current.starts_with('-') => options(command),
@@ -40,16 +40,16 @@ pub(crate) fn candidates(words: &[String], environment: &Environment) -> Vec<Str
     found.into_iter().filter(|candidate| candidate.starts_with(current.as_str())).collect()
 }
 
-/// Reads the words before the last one; the third part is an option that waits for its value.
-fn understand<'a>(root: &'a Command, words: &[String]) -> (Line, &'a Command, Option<&'a Arg>) {
-    let (mut line, mut command, mut pending) = (Line::default(), root, None);
+/// Parses the words before the last one; the third part is an option whose value is being completed.
+fn parse<'a>(root: &'a Command, words: &[String]) -> (ParsedLine, &'a Command, Option<&'a Arg>) {
+    let (mut line, mut command, mut pending) = (ParsedLine::default(), root, None);
     for word in words {
         if let Some(option) = pending.take() {
-            line.take(option, word);
+            line.apply_option(option, word);
         } else if word.starts_with('-') && 1 < word.len() {
             let (name, value) = word.split_once('=').map_or((word.as_str(), None), |(name, value)| (name, Some(value)));
             match (option_of(command, name), value) {
-                (Some(option), Some(value)) => line.take(option, value),
+                (Some(option), Some(value)) => line.apply_option(option, value),
                 (Some(option), None) if takes_value(option) => pending = Some(option),
                 _ => {}
             }
@@ -65,46 +65,46 @@ fn understand<'a>(root: &'a Command, words: &[String]) -> (Line, &'a Command, Op
     (line, command, pending)
 }
 
-impl Line {
-    fn take(&mut self, option: &Arg, value: &str) {
+impl ParsedLine {
+    fn apply_option(&mut self, option: &Arg, value: &str) {
         match option.get_long() {
             Some("server") => self.server = Some(value.to_owned()),
             Some("config") => self.config = Some(value.into()),
-            Some("stdio" | "url") => self.elsewhere = true,
+            Some("stdio" | "url") => self.ad_hoc = true,
             _ => {}
         }
     }
 
-    /// The positional that is being typed, counted from zero.
+    /// Index of the positional argument being completed.
     fn position(&self) -> usize {
-        self.positionals.len() + usize::from(self.server.is_some() || self.elsewhere)
+        self.positionals.len() + usize::from(self.server.is_some() || self.ad_hoc)
     }
 }
 
-/// What the disk knows.
-struct Known<'a> {
+/// Data for candidates that is read from disk.
+struct CompletionData<'a> {
     paths: Paths,
     config: Config,
-    /// Servers of the project that nobody has accepted.
-    waiting: Vec<String>,
-    line: &'a Line,
+    /// Servers of the project that are not accepted.
+    unaccepted: Vec<String>,
+    line: &'a ParsedLine,
 }
 
-impl Known<'_> {
+impl CompletionData<'_> {
     fn servers(&self) -> Vec<String> {
         self.config.servers.keys().map(ToString::to_string).collect()
     }
 
-    /// What a server listed when it was last heard, as far as its entry offers it.
+    /// The cached tools of a server that its entry does not exclude.
     fn tools(&self, server: &str) -> Vec<Tool> {
         let Some(entry) = self.config.find(server) else { return Vec::new() };
-        let recalled = wiring::recalled(&self.paths, &self.config, entry);
+        let recalled = wiring::cached_listing(&self.paths, &self.config, entry);
         let tools = recalled.map(|listing| listing.tools).unwrap_or_default();
         let offered = tools.into_iter().filter(|tool| entry.filters.passes_tool(&tool.item.name));
         offered.map(|tool| Tool::clone(&tool.item)).collect()
     }
 
-    /// The tool a selector means, as far as the disk knows.
+    /// The cached tool that a selector names.
     fn selected(&self, selector: &str) -> Option<Tool> {
         let (server, name) = match &self.line.server {
             Some(server) => (server.clone(), selector.to_owned()),
@@ -114,7 +114,7 @@ impl Known<'_> {
     }
 }
 
-fn words_of(command: &Command, current: &str, known: &Known<'_>) -> Vec<String> {
+fn words_of(command: &Command, current: &str, known: &CompletionData<'_>) -> Vec<String> {
     let line = known.line;
     if line.commands.is_empty() {
         return match current.strip_prefix('@') {
@@ -136,7 +136,7 @@ fn words_of(command: &Command, current: &str, known: &Known<'_>) -> Vec<String> 
             found.extend(known.servers())
         }
         ("servers", None) => match line.commands.get(1).map(String::as_str) {
-            Some("accept") => found.extend(known.waiting.clone()),
+            Some("accept") => found.extend(known.unaccepted.clone()),
             Some(
                 "update" | "remove" | "enable" | "disable" | "revoke" | "status" | "logs" | "connect" | "disconnect"
                 | "restart" | "refresh",
@@ -152,25 +152,25 @@ fn words_of(command: &Command, current: &str, known: &Known<'_>) -> Vec<String> 
     found
 }
 
-/// Tools as `call` takes them.
-fn selectors(current: &str, known: &Known<'_>) -> Vec<String> {
+/// Tool selectors for `call`.
+fn selectors(current: &str, known: &CompletionData<'_>) -> Vec<String> {
     if let Some(server) = &known.line.server {
         return known.tools(server).iter().filter_map(|tool| safe(&tool.name)).collect();
     }
-    if known.line.elsewhere {
+    if known.line.ad_hoc {
         return Vec::new();
     }
-    // Whoever has begun a public name goes on with one.
-    let joint = if current.contains("__") { "__" } else { "." };
+    // Complete a public name with public names.
+    let separator = if current.contains("__") { "__" } else { "." };
     let of_server = |server: &String| {
         let names: Vec<String> = known.tools(server).iter().filter_map(|tool| safe(&tool.name)).collect();
-        let selectors: Vec<String> = names.iter().map(|name| format!("{server}{joint}{name}")).collect();
+        let selectors: Vec<String> = names.iter().map(|name| format!("{server}{separator}{name}")).collect();
         if selectors.is_empty() { vec![format!("{server}.")] } else { selectors }
     };
     known.servers().iter().flat_map(of_server).collect()
 }
 
-/// The arguments of a tool, with their values where they are listed.
+/// The arguments of a tool, with their values if the schema lists them.
 fn arguments(tool: &Tool) -> Vec<String> {
     let schema = Schema::new(tool.input_schema.clone());
     let mut found = Vec::new();
@@ -184,7 +184,7 @@ fn arguments(tool: &Tool) -> Vec<String> {
     found
 }
 
-/// A stranger's name is only proposed where a shell can do nothing with it.
+/// A remote name is only suggested if it has no special meaning in a shell.
 fn safe(name: &str) -> Option<String> {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "_-./:".contains(letter);
     (!name.is_empty() && !name.starts_with('-') && name.chars().all(plain)).then(|| name.to_owned())
@@ -204,14 +204,14 @@ fn options(command: &Command) -> Vec<String> {
     shown.filter_map(|option| Some(format!("--{}\t{}", option.get_long()?, option.get_help()?))).collect()
 }
 
-fn values_of(option: &Arg, known: &Known<'_>) -> Vec<String> {
+fn values_of(option: &Arg, known: &CompletionData<'_>) -> Vec<String> {
     if option.get_long() == Some("server") {
         return known.servers();
     }
     option.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect()
 }
 
-/// The words that may stand behind a command.
+/// Possible values of a command's positional arguments.
 fn positional_values(command: &Command) -> Vec<String> {
     let values = command.get_positionals().flat_map(Arg::get_possible_values);
     values.map(|value| value.get_name().to_owned()).collect()

@@ -1,62 +1,63 @@
-//! The question about a project's server: what it would do, and a person's yes or no.
+//! Asks the user whether to accept a project's server, and shows what it would run or connect to.
 
 use std::io::{BufRead, Write};
 
 use toolway_config::{
     ServerConfig,
-    consent::{Accepted, Difference, News, Proposal},
+    consent::{Accepted, Difference, Proposal, ProposalStatus},
     server::Transport,
 };
 
 use crate::{
     app::App,
     exit_code::ExitCode,
-    output::{Output, person_present},
+    output::{Output, is_interactive},
     report::Report,
 };
 
-/// Letters of a digest that are shown and must be given: 128 bits, which nobody meets by trying.
+/// Hex digits of a digest that are shown and required: 128 bits.
 const DIGEST: usize = 32;
 
 impl App {
-    /// Asks whoever is there; where nobody is, refuses and says how to accept.
+    /// Asks the user to accept a server. Without an interactive terminal, fails and says how to accept it.
     pub(crate) fn consent(&self, proposal: &Proposal, output: &mut Output) -> Result<ServerConfig, Report> {
-        if !person_present() {
+        if !is_interactive() {
             return Err(refusal(proposal));
         }
-        output.say(&format!("toolway: {}\n{}", introduction(proposal), details(proposal)));
-        if !self.says_yes("Accept it? [y/N] ")? {
-            let message = format!("`{}` was not accepted; nothing of it was used.", proposal.server.name);
+        output.notice(&format!("toolway: {}\n{}", introduction(proposal), details(proposal)));
+        if !self.confirm("Accept this server? [y/N] ")? {
+            let message = format!("server `{}` was not accepted, and nothing of it was used", proposal.server.name);
             return Err(Report::new(ExitCode::Denied, "not_accepted", message));
         }
         self.accept(proposal, output)?;
         Ok(proposal.server.clone())
     }
 
-    /// Accepts without a question what somebody has seen before, which the digest proves.
-    pub(crate) fn accept_seen(&self, proposal: &Proposal, seen: &str, output: &mut Output) -> Result<(), Report> {
+    /// Accepts a server without asking; the digest proves that the user has seen this definition.
+    pub(crate) fn accept_digest(&self, proposal: &Proposal, seen: &str, output: &mut Output) -> Result<(), Report> {
         let digest = proposal.digest.to_string();
         if seen.len() < DIGEST || !digest.starts_with(&seen.to_ascii_lowercase()) {
-            return Err(refusal(proposal).hint("The digest that was given is not the one of what stands there now."));
+            return Err(refusal(proposal).hint("the given digest does not match the current definition"));
         }
         self.accept(proposal, output)
     }
 
-    /// Keeps a yes.
+    /// Stores the acceptance of a server.
     pub(crate) fn accept(&self, proposal: &Proposal, output: &mut Output) -> Result<(), Report> {
-        let Some(file) = self.ledger() else {
-            output.say("toolway: there is no home to keep this in; it holds for this command only.");
+        let Some(file) = self.acceptance_file() else {
+            output.notice("toolway: no home directory to store this in; the server is accepted for this command only");
             return Ok(());
         };
         let (entry, acceptance) = proposal.acceptance();
         let kept = Accepted::update(&file, |accepted| accepted.insert(entry, acceptance));
-        kept.map(drop).map_err(|error| Report::new(ExitCode::Internal, "state", format!("It is not kept: {error}.")))
+        kept.map(drop)
+            .map_err(|error| Report::new(ExitCode::Internal, "state", format!("cannot store the acceptance: {error}")))
     }
 
-    /// Puts a question to the terminal. The keyboard can still stop the command.
-    fn says_yes(&self, question: &str) -> Result<bool, Report> {
-        let mut talk = std::io::stderr();
-        let _gone = write!(talk, "{question}").and_then(|()| talk.flush());
+    /// Asks a yes/no question on the terminal. Ctrl-C still stops the command.
+    fn confirm(&self, question: &str) -> Result<bool, Report> {
+        let mut stderr = std::io::stderr();
+        let _gone = write!(stderr, "{question}").and_then(|()| stderr.flush());
         let reading = tokio::task::spawn_blocking(|| {
             let mut line = String::new();
             std::io::stdin().lock().read_line(&mut line).map(|_| line).unwrap_or_default()
@@ -67,45 +68,47 @@ impl App {
     }
 }
 
-/// Where nobody can be asked: what it would do, and the command that accepts exactly this.
+/// The refusal without an interactive terminal: what the server would do, and the command that accepts it.
 pub(crate) fn refusal(proposal: &Proposal) -> Report {
     let digest = &proposal.digest.to_string()[..DIGEST];
     let name = &proposal.server.name;
     Report::new(ExitCode::Denied, "not_accepted", introduction(proposal))
-        .hint(details(proposal))
-        .hint(format!("To accept exactly this: toolway servers accept {name} --digest {digest}"))
+        .detail(details(proposal))
+        .hint(format!("accept exactly this with `toolway servers accept {name} --digest {digest}`"))
 }
 
 fn introduction(proposal: &Proposal) -> String {
     let server = &proposal.server;
     let (name, place) = (&server.name, &server.source.place);
-    match &proposal.news {
-        News::New => format!("`{name}` comes from a project's file ({place}) and is not used until you accept it."),
-        News::Changed(_) => {
-            format!("`{name}` has changed in a project's file ({place}) and is not used until you accept it again.")
+    match &proposal.status {
+        ProposalStatus::New => {
+            format!("server `{name}` comes from a project file ({place}) and is not used until you accept it")
+        }
+        ProposalStatus::Changed(_) => {
+            format!("server `{name}` has changed in a project file ({place}) and is not used until you accept it again")
         }
     }
 }
 
-/// Why a project's server waits, in few words.
-pub(crate) fn news(proposal: &Proposal) -> &'static str {
-    match proposal.news {
-        News::New => "it comes from a project's file and is not used until you accept it",
-        News::Changed(_) => "it has changed in a project's file and is not used until you accept it again",
+/// Why a project server is not used.
+pub(crate) fn reason(proposal: &Proposal) -> &'static str {
+    match proposal.status {
+        ProposalStatus::New => "from a project file; not used until you accept it",
+        ProposalStatus::Changed(_) => "changed in a project file; not used until you accept it again",
     }
 }
 
 fn details(proposal: &Proposal) -> String {
     let mut text = String::new();
-    if let News::Changed(differences) = &proposal.news {
-        text.push_str("What is different from what you accepted:\n");
+    if let ProposalStatus::Changed(differences) = &proposal.status {
+        text.push_str("Changes since you accepted it:\n");
         text.extend(differences.iter().map(difference));
     }
     text.push_str(match proposal.server.transport {
-        Transport::Process(_) => "This would be started:\n",
-        Transport::Http(_) => "This would be dialled:\n",
+        Transport::Process(_) => "It would start:\n",
+        Transport::Http(_) => "It would connect to:\n",
     });
-    text.extend(proposal.shown.lines.iter().map(|line| format!("  {}: {}\n", line.what, line.text)));
+    text.extend(proposal.summary.lines.iter().map(|line| format!("  {}: {}\n", line.what, line.text)));
     text.trim_end().to_owned()
 }
 

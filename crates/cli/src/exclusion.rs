@@ -1,4 +1,4 @@
-//! Why a thing that a server has is not offered: which key of its entry leaves it out, and where that stands.
+//! Why an item of a server is not offered: the key of its entry that excludes it, with file and line.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use toolway_config::{
 };
 use toolway_host::catalog::ItemKind;
 
-/// The key that leaves something out.
+/// The key that excludes an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Exclusion {
     key: &'static str,
@@ -16,7 +16,7 @@ pub(crate) struct Exclusion {
 }
 
 impl Exclusion {
-    /// What leaves one thing out; none where it is offered.
+    /// What excludes one item; `None` if it is offered.
     pub(crate) fn of(entry: &ServerConfig, kind: ItemKind, raw_name: &str) -> Option<Self> {
         let (names, include, exclude) = match kind {
             ItemKind::Tool => (&entry.filters.tool_names, "includeTools", "excludeTools"),
@@ -32,7 +32,7 @@ impl Exclusion {
         })
     }
 
-    /// What leaves a whole kind out.
+    /// What excludes all items of a kind; `None` if they are offered.
     pub(crate) fn of_kind(entry: &ServerConfig, kind: ItemKind) -> Option<Self> {
         let (offered, key) = match kind {
             ItemKind::Tool => (entry.filters.tools, "tools"),

@@ -1,34 +1,34 @@
-//! The documented numbers a command ends with.
+//! The documented exit codes.
 
 use std::process;
 
-/// How a command ended.
+/// Exit code of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ExitCode {
-    /// It did what was asked.
+    /// The command succeeded.
     Ok = 0,
-    /// A fault of ours.
+    /// Internal error of Toolway.
     Internal = 1,
     /// The command line or the configuration is wrong.
     Usage = 2,
-    /// The server wants credentials, or better ones.
+    /// The server requires credentials, or rejects the ones sent.
     Authorization = 3,
-    /// A server cannot be started or reached, ended, or took too long.
+    /// A server cannot be started or reached, ended, or timed out.
     Unreachable = 4,
-    /// The tool says that it failed.
+    /// The tool returned an error result.
     ToolError = 5,
-    /// The server asks something that nobody answers.
+    /// The server requests user input, and none is available.
     InputRequired = 6,
-    /// It is refused: the server's entry leaves it out, nobody has accepted the server, or a policy says no.
+    /// The call is refused: excluded by the server's entry, server not accepted, or denied by policy.
     Denied = 7,
-    /// A JSON-RPC error, or a server that breaks the protocol.
+    /// A JSON-RPC error, or a server that violates the protocol.
     Protocol = 8,
-    /// The person at the keyboard stopped it.
+    /// Interrupted with Ctrl-C.
     Interrupted = 130,
 }
 
 impl ExitCode {
-    /// All of them, for the reference.
+    /// All codes, for the reference page.
     pub(crate) const ALL: [Self; 10] = [
         Self::Ok,
         Self::Internal,
@@ -46,30 +46,32 @@ impl ExitCode {
         self as u8
     }
 
-    /// What it means and what to do, for the reference and the man page.
+    /// The meaning, for the reference page.
     pub(crate) fn meaning(self) -> &'static str {
         match self {
-            Self::Ok => "It did what was asked.",
+            Self::Ok => "Success.",
             Self::Internal => {
-                "A fault of Toolway itself, a result that could not be written, or a vault of credentials that cannot be used."
+                "Internal error of Toolway, a result that cannot be written, or a credential vault that cannot be used."
             }
             Self::Usage => {
-                "The command line or the configuration is wrong: unknown server, tool or argument, a missing or \
-                 malformed argument, a broken file, an error that `tools lint` found. Nothing was sent to a tool."
+                "The command line or the configuration is invalid: unknown server, tool or argument, missing or \
+                malformed argument, invalid file, or an error found by `tools lint`. No tool was called."
             }
-            Self::Authorization => "The server wants credentials, or better ones.",
+            Self::Authorization => "The server requires credentials, or rejects the ones sent.",
             Self::Unreachable => {
-                "A server cannot be started or reached, ended, or took too long; `doctor` found one that is not well."
+                "A server cannot be started or reached, ended, or timed out; `doctor` found an unhealthy server."
             }
-            Self::ToolError => "The tool ran and says that it failed (`isError`); its result is on standard output.",
-            Self::InputRequired => "The server asks for something before it answers, and nobody is there to answer.",
+            Self::ToolError => "The tool returned an error result (`isError`); the result is on standard output.",
+            Self::InputRequired => {
+                "The server requests user input (elicitation, sampling or roots), and none is available."
+            }
             Self::Denied => {
-                "The call is refused and was not sent: the server's entry leaves the tool, prompt or resource out, the \
-                 server comes from a project's file and nobody has accepted it, or a policy says no. The message names \
-                 the file and the line."
+                "The call was refused and not sent: the server's entry excludes the tool, prompt or resource, the \
+                server comes from a project file and is not accepted, or a policy denies it. The message names the \
+                file and the line."
             }
-            Self::Protocol => "A JSON-RPC error, or a server that breaks the protocol.",
-            Self::Interrupted => "Stopped from the keyboard; the call was cancelled at the server.",
+            Self::Protocol => "A JSON-RPC error, or a server that violates the protocol.",
+            Self::Interrupted => "Interrupted with Ctrl-C; the call was cancelled at the server.",
         }
     }
 }

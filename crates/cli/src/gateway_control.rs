@@ -1,73 +1,71 @@
-//! The gateway that runs for the same configuration, where there is one: how commands find it and speak to it.
+//! Finds the running gateway of the same configuration and sends it orders over its control socket.
 
 use std::{ffi::OsStr, path::PathBuf};
 
 use serde_json::Value;
-use toolway_gateway::control::{ControlError, Order, Place};
 #[cfg(unix)]
-use toolway_gateway::control::{Line, Reply};
+use toolway_gateway::control::{ControlConnection, ControlResponse};
+use toolway_gateway::control::{ControlError, ControlRequest, ControlSocket};
 
-use crate::{
-    app::App,
-    exit_code::ExitCode,
-    report::{Report, sentence},
-};
+use crate::{app::App, exit_code::ExitCode, report::Report};
 
-/// What a gateway said.
+/// Successful reply of the gateway.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct GatewayReply {
     pub(crate) value: Value,
-    /// Its process.
+    /// PID of the gateway.
     pub(crate) process: u32,
 }
 
 impl App {
-    /// Where the gateway of this configuration has its socket; none where there is nowhere to put one.
-    pub(crate) fn control_place(&self) -> Option<Place> {
+    /// Location of the control socket for this configuration; `None` without a runtime or state directory.
+    pub(crate) fn control_place(&self) -> Option<ControlSocket> {
         let runtime = self.environment.get(OsStr::new("XDG_RUNTIME_DIR")).map(PathBuf::from);
         let runtime = runtime.filter(|folder| folder.is_absolute()).map(|folder| folder.join("toolway"));
         let folder = runtime.or_else(|| Some(self.paths.state.as_ref()?.join("run")))?;
         let named = self.reach.config.as_ref();
         let named = named.map(|file| std::fs::canonicalize(file).unwrap_or_else(|_| file.clone()));
-        Some(Place::new(folder, named.as_deref()))
+        Some(ControlSocket::new(folder, named.as_deref()))
     }
 
-    /// Gives the gateway that runs an order; none where no gateway runs, or where a server is given on the command line.
-    pub(crate) async fn ask_gateway(&self, order: &Order) -> Result<Option<Answer>, Report> {
+    /// Sends an order to the running gateway. `None` if no gateway runs, or if a server is given on the command line.
+    pub(crate) async fn ask_gateway(&self, order: &ControlRequest) -> Result<Option<GatewayReply>, Report> {
         if !self.reach.names_no_server() {
             return Ok(None);
         }
         let Some(place) = self.control_place() else { return Ok(None) };
         match self.stop.or(ask(&place, order)).await? {
             Ok(answer) => answer.map(Some),
-            Err(ControlError::NoGateway | ControlError::Elsewhere) => Ok(None),
-            Err(error) => Err(unheard(&error)),
+            Err(ControlError::NoGateway | ControlError::Unsupported) => Ok(None),
+            Err(error) => Err(control_failure(&error)),
         }
     }
 
-    /// The same, where without a gateway nothing can be done.
-    pub(crate) async fn tell_gateway(&self, order: &Order) -> Result<Answer, Report> {
+    /// Like [`Self::ask_gateway`], but fails if no gateway runs.
+    pub(crate) async fn require_gateway(&self, order: &ControlRequest) -> Result<GatewayReply, Report> {
         let none = || {
-            let error = if cfg!(unix) { ControlError::NoGateway } else { ControlError::Elsewhere };
-            let report = Report::usage("no_gateway", sentence(&error.to_string()));
-            report.hint("This is said to a gateway that runs; `toolway serve` starts one.")
+            let error = if cfg!(unix) { ControlError::NoGateway } else { ControlError::Unsupported };
+            let report = Report::usage("no_gateway", format!("this command needs a running gateway: {error}"));
+            report.hint("start one with `toolway serve`")
         };
         self.ask_gateway(order).await?.ok_or_else(none)
     }
 }
 
 #[cfg(unix)]
-async fn ask(place: &Place, order: &Order) -> Result<Result<Answer, Report>, ControlError> {
-    let mut line = Line::open(place).await?;
-    let process = line.greeting.process;
-    Ok(match line.ask(order).await? {
-        Reply::Done(value) => Ok(Answer { value, process }),
-        Reply::Failed(failure) => {
-            let message = sentence(&failure.message);
+async fn ask(place: &ControlSocket, order: &ControlRequest) -> Result<Result<GatewayReply, Report>, ControlError> {
+    let mut connection = ControlConnection::open(place).await?;
+    let process = connection.greeting.process;
+    Ok(match connection.ask(order).await? {
+        ControlResponse::Done(value) => Ok(GatewayReply { value, process }),
+        ControlResponse::Failed(failure) => {
+            let message = failure.message;
             Err(match failure.code.as_str() {
-                "unknown_server" => Report::usage("unknown_server", message)
-                    .hint("`toolway servers status` lists those the gateway has; `toolway config reload` makes it look again."),
-                "config" => Report::usage("config", message).hint("Nothing has changed."),
+                "unknown_server" => Report::usage("unknown_server", message).hint(
+                    "`toolway servers status` lists the gateway's servers; `toolway config reload` makes it read the \
+                     configuration again",
+                ),
+                "config" => Report::usage("config", message).hint("the gateway keeps its current configuration"),
                 _ => Report::new(ExitCode::Internal, "control", message),
             })
         }
@@ -75,10 +73,10 @@ async fn ask(place: &Place, order: &Order) -> Result<Result<Answer, Report>, Con
 }
 
 #[cfg(not(unix))]
-async fn ask(_place: &Place, _order: &Order) -> Result<Result<Answer, Report>, ControlError> {
-    Err(ControlError::Elsewhere)
+async fn ask(_place: &ControlSocket, _order: &ControlRequest) -> Result<Result<GatewayReply, Report>, ControlError> {
+    Err(ControlError::Unsupported)
 }
 
-fn unheard(error: &ControlError) -> Report {
-    Report::new(ExitCode::Unreachable, "control", sentence(&error.to_string()))
+fn control_failure(error: &ControlError) -> Report {
+    Report::new(ExitCode::Unreachable, "control", error.to_string())
 }

@@ -1,5 +1,5 @@
-//! The configuration of a command: defaults < user < project < environment < flags, and of a project's servers only
-//! those that a person has accepted.
+//! Loads the configuration of a command: defaults < user < project < environment < flags. Of a project's servers only the
+//! accepted ones are used.
 
 use std::path::PathBuf;
 
@@ -8,33 +8,29 @@ use toolway_config::{
     consent::{Accepted, Proposal},
     layers::Flags,
     load,
-    load::ProjectFrom,
+    load::ProjectStart,
     project::{self, Search},
     warning::{Warning, WarningKind},
 };
 use toolway_host::private_file::user;
 
-use crate::{
-    app::App,
-    output::Output,
-    report::{Report, sentence},
-};
+use crate::{app::App, output::Output, report::Report};
 
-/// Warnings that a command shows which is not about the configuration.
+/// Number of configuration warnings that other commands than `config` print.
 const SHOWN: usize = 5;
 
 impl App {
-    /// Everything, put together. Nothing is asked and nothing is said.
+    /// Loads all layers without prompting or printing.
     pub(crate) fn load(&self) -> Result<Loaded, Report> {
         Ok(self.try_load()?)
     }
 
-    /// The same, for whoever looks into what is wrong.
+    /// Like [`Self::load`], with the error as a value.
     pub(crate) fn try_load(&self) -> Result<Loaded, ConfigError> {
         load_with(&self.environment, &self.paths, self.reach.config.as_ref(), self.reach.flags())
     }
 
-    /// Reads everything again, whenever it is asked to; what `config check` finds fault with is refused.
+    /// A function that loads the configuration again. It fails on anything that `config check` reports as an error.
     pub(crate) fn reload(&self) -> impl Fn() -> Result<Config, String> + Send + Sync + use<> {
         let (environment, paths, named) = (self.environment.clone(), self.paths.clone(), self.reach.config.clone());
         let limit = self.reach.timeout;
@@ -47,16 +43,16 @@ impl App {
         }
     }
 
-    /// What may be used. What is odd is said, and which servers of the project wait.
+    /// The usable configuration. Prints warnings and the names of servers that are not accepted.
     pub(crate) fn config(&self, output: &mut Output) -> Result<Config, Report> {
         let loaded = self.load()?;
-        say_odd(&loaded, output);
-        say_waiting(&loaded.proposals, output);
+        print_warnings(&loaded, output);
+        print_unaccepted(&loaded.proposals, output);
         Ok(loaded.config)
     }
 
-    /// What may be used by a command that is about these servers, or about all if there are none: for one that waits
-    /// for a person the person is asked, and where nobody is there it is refused.
+    /// The usable configuration for a command about the servers `wanted`, or about all if it is empty. Asks the user to accept
+    /// a named server that is not accepted; fails if the terminal is not interactive.
     pub(crate) fn config_for<'a>(
         &self,
         wanted: impl IntoIterator<Item = &'a str>,
@@ -67,7 +63,7 @@ impl App {
             return self.config(output);
         }
         let loaded = self.load()?;
-        say_odd(&loaded, output);
+        print_warnings(&loaded, output);
         let mut config = loaded.config.clone();
         for proposal in wanted.filter_map(|wanted| proposal_of(&loaded, wanted)) {
             let server = self.consent(proposal, output)?;
@@ -76,7 +72,7 @@ impl App {
         Ok(config)
     }
 
-    /// What holds where no file is read.
+    /// The settings without any file: defaults and environment.
     pub(crate) fn settings(&self) -> Result<Settings, Report> {
         let (paths, accepted) = (Paths::default(), Accepted::default());
         let sources = Sources {
@@ -90,36 +86,37 @@ impl App {
         Ok(load(&sources)?.config.settings)
     }
 
-    /// Where what was accepted is kept.
-    pub(crate) fn ledger(&self) -> Option<PathBuf> {
-        ledger(&self.paths)
+    /// The file that stores accepted servers; `None` without a state directory.
+    pub(crate) fn acceptance_file(&self) -> Option<PathBuf> {
+        acceptance_file(&self.paths)
     }
 
-    /// The project that the current folder is in.
+    /// The project of the current directory.
     pub(crate) fn project(&self) -> Result<Search, Report> {
-        let directory = current_folder().ok_or_else(|| Report::usage("config", "The current folder is gone."))?;
+        let directory =
+            current_folder().ok_or_else(|| Report::usage("config", "the current directory does not exist"))?;
         Ok(project::search(&directory, self.paths.home.as_deref(), user()))
     }
 }
 
-/// The server of a project that is meant and that waits for a person.
+/// The project server of this name that is not accepted, if there is one.
 pub(crate) fn proposal_of<'a>(loaded: &'a Loaded, wanted: &str) -> Option<&'a Proposal> {
     let name = ServerName::from_label(wanted).ok()?;
     loaded.proposals.iter().find(|proposal| proposal.server.name == name)
 }
 
-/// Why an entry of this name is not used, if one stands there that is not.
+/// The warning about an unusable entry of this name, if there is one.
 pub(crate) fn gap<'a>(config: &'a Config, wanted: &str) -> Option<&'a Warning> {
     let name = ServerName::from_label(wanted).ok()?;
-    config.warnings.iter().find(|warning| warning.is_a_gap() && warning.is_about(&name))
+    config.warnings.iter().find(|warning| warning.is_exclusion() && warning.is_about(&name))
 }
 
-/// The failure of a command that names such an entry.
+/// The failure of a command that names an unusable entry.
 pub(crate) fn unusable(gap: &Warning) -> Report {
-    Report::usage("config", sentence(&gap.to_string())).hint("The other servers can be used.")
+    Report::usage("config", gap.to_string()).hint("fix this entry; the other servers are not affected")
 }
 
-/// Everything as completion sees it: what cannot be read is as good as empty.
+/// Loads the configuration for shell completion; empty if it is invalid.
 pub(crate) fn load_quietly(environment: &Environment, named: Option<&PathBuf>) -> Loaded {
     load_with(environment, &Paths::of(environment), named, Flags::default()).unwrap_or_default()
 }
@@ -131,13 +128,13 @@ fn load_with(
     flags: Flags,
 ) -> Result<Loaded, ConfigError> {
     let directory = current_folder();
-    let project = directory.as_deref().map(|directory| ProjectFrom { directory, user: user() });
-    // What cannot be read was not accepted; who accepts something is told.
-    let accepted = ledger(paths).and_then(|file| Accepted::read(&file).ok()).unwrap_or_default();
+    let project = directory.as_deref().map(|directory| ProjectStart { directory, user: user() });
+    // An unreadable file counts as nothing accepted; accepting a server reports the error.
+    let accepted = acceptance_file(paths).and_then(|file| Accepted::read(&file).ok()).unwrap_or_default();
     load(&Sources { environment, paths, named: named.map(PathBuf::as_path), project, flags, accepted: &accepted })
 }
 
-fn ledger(paths: &Paths) -> Option<PathBuf> {
+fn acceptance_file(paths: &Paths) -> Option<PathBuf> {
     paths.state.as_ref().map(|folder| folder.join("accepted.json"))
 }
 
@@ -145,34 +142,37 @@ fn current_folder() -> Option<PathBuf> {
     std::env::current_dir().ok()
 }
 
-/// What is odd, as far as everybody has to know it. `config check` shows all.
-fn say_odd(loaded: &Loaded, output: &mut Output) {
+/// Prints the most important warnings. `config check` prints all.
+fn print_warnings(loaded: &Loaded, output: &mut Output) {
     let is_theirs = |warning: &Warning| !loaded.files.contains(&warning.place.file);
     let is_news = |warning: &&Warning| warning.kind != WarningKind::IgnoredKey || !is_theirs(warning);
     let mut warnings: Vec<&Warning> = loaded.config.warnings.iter().filter(is_news).collect();
-    // What is missed comes first.
-    warnings.sort_by_key(|warning| !warning.is_a_gap());
+    // Unusable entries first.
+    warnings.sort_by_key(|warning| !warning.is_exclusion());
     for warning in warnings.iter().take(SHOWN) {
-        output.say(&format!("toolway: {warning}"));
+        output.notice(&format!("toolway: {warning}"));
     }
     if SHOWN < warnings.len() {
-        output.say(&format!("toolway: {} more of this kind: toolway config check", warnings.len() - SHOWN));
+        output.notice(&format!(
+            "toolway: {} more warnings; run `toolway config check` to see all",
+            warnings.len() - SHOWN
+        ));
     }
 }
 
-/// The same, for a command that shows what is not used itself.
-pub(crate) fn say_odd_but_gaps(loaded: &Loaded, output: &mut Output) {
+/// Like [`print_warnings`], for a command that lists unusable entries itself.
+pub(crate) fn print_warnings_except_gaps(loaded: &Loaded, output: &mut Output) {
     let mut rest = loaded.clone();
-    rest.config.warnings.retain(|warning| !warning.is_a_gap());
-    say_odd(&rest, output);
+    rest.config.warnings.retain(|warning| !warning.is_exclusion());
+    print_warnings(&rest, output);
 }
 
-fn say_waiting(proposals: &[Proposal], output: &mut Output) {
+fn print_unaccepted(proposals: &[Proposal], output: &mut Output) {
     let names: Vec<&str> = proposals.iter().map(|proposal| proposal.server.name.as_str()).collect();
     if let Some(first) = names.first() {
-        output.say(&format!(
-            "toolway: not used until you accept it, since a project's file says so: {}. See it with `toolway servers \
-             accept {first}`.",
+        output.notice(&format!(
+            "toolway: servers of the project are ignored until you accept them: {}; review one with `toolway servers \
+             accept {first}`",
             names.join(", ")
         ));
     }

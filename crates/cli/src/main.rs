@@ -1,29 +1,29 @@
-//! The `toolway` program: parse, run, exit code.
+//! The `toolway` binary: parses the command line, runs the command, returns its exit code.
 
 mod app;
 mod args;
 mod arguments;
-mod call_notes;
 mod commands;
 mod completion;
 mod consent;
 mod exclusion;
 mod exit_code;
-mod gateway_line;
-mod gathering;
+mod gateway_control;
 mod loading;
+mod multi_server_host;
 mod output;
 mod report;
 mod save;
 mod schema;
 mod server_view;
-mod session;
 mod sign_in;
-mod similar;
+mod single_server_host;
 mod stop;
+mod suggestion;
 mod target;
 mod unused;
-mod watch;
+mod verbose_call_log;
+mod wire_tap;
 mod wiring;
 
 use std::{
@@ -40,68 +40,69 @@ use exit_code::ExitCode;
 use output::{Colour, Format, Output};
 use report::Report;
 
-/// Large results are kept and given back without a word to the system each time (docs/decisions/0009-allocator.md).
+/// Reuses the memory of large results instead of returning it to the system (docs/decisions/0009-allocator.md).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// How long a look-up of a name may hold up the end of the program.
-const LAST_WORK: Duration = Duration::from_millis(100);
+/// Longest time that a pending DNS lookup may delay process exit.
+const RUNTIME_SHUTDOWN: Duration = Duration::from_millis(100);
 
 fn main() -> process::ExitCode {
-    toolway_host::keeper::lend();
+    toolway_host::keeper::run_if_keeper();
     let environment: Environment = std::env::vars_os().collect();
     let words = args::expand_at(std::env::args_os());
     let args = match Args::try_parse_from(&words) {
         Ok(args) => args,
-        Err(error) => return unparsed(&error, &words, &environment).into(),
+        Err(error) => return report_parse_error(&error, &words, &environment).into(),
     };
-    let mut output = standard(args.show.output, &environment);
+    let mut output = standard_output(args.show.output, &environment);
     let code = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => {
             let code = runtime.block_on(commands::run(args, environment, &mut output));
-            runtime.shutdown_timeout(LAST_WORK);
+            runtime.shutdown_timeout(RUNTIME_SHUTDOWN);
             code
         }
-        Err(error) => output.failed(ExitCode::Internal, &format!("The runtime did not start: {error}.")),
+        Err(error) => output.fail(ExitCode::Internal, &format!("cannot start the async runtime: {error}")),
     };
     code.into()
 }
 
-/// Help and version go to stdout and are no failure; anything else is told in the form that was asked for.
-fn unparsed(error: &clap::Error, words: &[OsString], environment: &Environment) -> ExitCode {
+/// Prints help, version or a usage error. Help and version go to stdout and exit with 0; a usage error is also printed as
+/// JSON if the command line asks for that format.
+fn report_parse_error(error: &clap::Error, words: &[OsString], environment: &Environment) -> ExitCode {
     if error.print().is_err() {
         return ExitCode::Internal;
     }
     if !error.use_stderr() {
         return ExitCode::Ok;
     }
-    let mut output = standard(asked_format(words), environment);
+    let mut output = standard_output(requested_format(words), environment);
     if matches!(output.format, Format::Json | Format::Ndjson) {
         output.report(&Report::usage("usage", problem(error)));
     }
     ExitCode::Usage
 }
 
-/// What is wrong with the words, as one line: the first paragraph of what people are told.
+/// The usage error on one line: the first paragraph of clap's text.
 fn problem(error: &clap::Error) -> String {
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        return "a command is missing".to_owned();
+        return "missing command".to_owned();
     }
     let text = error.render().to_string();
     let paragraph = text.split("\n\n").next().unwrap_or_default();
     paragraph.trim_start_matches("error: ").split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The form of the output in words that could not be parsed.
-fn asked_format(words: &[OsString]) -> Option<Format> {
+/// The `--output` format in a command line that failed to parse.
+fn requested_format(words: &[OsString]) -> Option<Format> {
     let texts: Vec<&str> = words.iter().filter_map(|word| word.to_str()).collect();
     let after = |flag: &str| texts.windows(2).find(|pair| pair[0] == flag).map(|pair| pair[1]);
     let joined = texts.iter().find_map(|word| word.strip_prefix("--output="));
-    let said = joined.or_else(|| after("--output")).or_else(|| after("-o"))?;
-    Format::from_str(said, true).ok()
+    let name = joined.or_else(|| after("--output")).or_else(|| after("-o"))?;
+    Format::from_str(name, true).ok()
 }
 
-fn standard(format: Option<Format>, environment: &Environment) -> Output {
+fn standard_output(format: Option<Format>, environment: &Environment) -> Output {
     let variable = |name: &str| environment.get(OsStr::new(name)).and_then(|value| value.to_str());
     let format = format.or_else(|| Format::from_str(variable("TOOLWAY_OUTPUT")?, true).ok());
     let is_set = |name: &str| variable(name).is_some_and(|value| !value.is_empty());

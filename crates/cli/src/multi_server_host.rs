@@ -1,8 +1,8 @@
-//! Many servers for the length of one command: connected side by side, each in its own time, none in the way of
-//! another. Whoever is not there when the time is up is named, with the reason.
+//! A host with several servers for the duration of one command. They are connected in parallel; servers that do not
+//! respond in time are reported with the reason.
 
-mod origin;
-mod patience;
+mod listing_age;
+mod wait_policy;
 
 use std::time::Duration;
 
@@ -23,118 +23,118 @@ use crate::{
     wiring,
 };
 
-pub(crate) use origin::News;
-use patience::{Course, Missing};
-pub(crate) use patience::{LONGEST, Patience};
+pub(crate) use listing_age::ListingAge;
+pub(crate) use wait_policy::{LONGEST, WaitPolicy};
+use wait_policy::{PendingServer, WaitProgress};
 
-/// A host with several servers, and what came of each.
+/// Host with several servers, and the outcome of each.
 #[derive(Debug)]
-pub(crate) struct Gathering {
+pub(crate) struct MultiServerHost {
     pub(crate) host: Host,
-    pub(crate) seen: Vec<Seen>,
-    patience: Patience,
+    pub(crate) outcomes: Vec<ServerOutcome>,
+    policy: WaitPolicy,
 }
 
-/// What came of one server.
+/// Outcome of connecting and listing one server.
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub(crate) struct ServerOutcome {
     pub(crate) target: Target,
     pub(crate) status: ServerStatus,
-    /// How long it took until it was connected, or was not.
-    pub(crate) connected: Option<Duration>,
-    /// How long it took to say what it has.
-    pub(crate) listed: Option<Duration>,
-    /// What is shown of it is only a copy of what it listed when it was last heard.
-    pub(crate) copied: bool,
-    /// What of it is offered, where it said what it has.
-    pub(crate) offered: Option<Counts>,
-    /// How long it was waited for.
+    /// Time until the connection succeeded or failed; `None` if neither happened in time.
+    pub(crate) connect_time: Option<Duration>,
+    /// Time to list its items; `None` if that failed or timed out.
+    pub(crate) list_time: Option<Duration>,
+    /// Whether its items come from the listing cache.
+    pub(crate) cached: bool,
+    /// Number of offered items; `None` if the server was not listed in this run.
+    pub(crate) counts: Option<Counts>,
+    /// Time spent waiting for it.
     waited: Duration,
 }
 
-/// Of a server that is connected and says no more.
-pub(crate) const UNLISTED: &str = "it is connected, and has not said in time what it has";
-/// Names that a line of progress has room for.
-const NAMED: usize = 3;
+/// Problem of a connected server whose lists timed out.
+pub(crate) const UNLISTED: &str = "connected, but did not list its items in time";
+/// Server names in a progress line.
+const MAX_NAMED: usize = 3;
 
 impl App {
-    /// Connects these servers and asks each what it has; the disabled ones are left alone.
-    pub(crate) async fn gather(
+    /// Connects and lists these servers in parallel, except the disabled ones.
+    pub(crate) async fn connect_all(
         &self,
         targets: Vec<Target>,
         lists: Lists,
-        patience: Patience,
+        policy: WaitPolicy,
         output: &mut Output,
-    ) -> Result<Gathering, Report> {
-        // Whoever gives a time means all of it.
-        let patience = self.reach.timeout.map_or(patience, Patience::Whole);
+    ) -> Result<MultiServerHost, Report> {
+        // `--timeout` replaces the default policy.
+        let policy = self.reach.timeout.map_or(policy, WaitPolicy::Fixed);
         let began = Instant::now();
-        let (host, _watches) = self.start_host(&targets, lists).await?;
-        let mut waiting = Waiting::new(&host, &targets, patience);
+        let (host, _taps) = self.start_host(&targets, lists).await?;
+        let mut waiting = ServerWait::new(&host, &targets, policy);
         let ended = {
-            let ask = |(index, target)| {
+            let start = |(index, target)| {
                 let host = &host;
-                async move { (index, times_of(host, target).await) }
+                async move { (index, measure(host, target).await) }
             };
             let enabled = targets.iter().enumerate().filter(|(_, target)| target.is_enabled());
-            let mut asking: FuturesUnordered<_> = enabled.map(ask).collect();
-            self.wait_for(&mut asking, &mut waiting, output).await
+            let mut pending: FuturesUnordered<_> = enabled.map(start).collect();
+            self.wait_for(&mut pending, &mut waiting, output).await
         };
         let times = waiting.times;
         if let Err(report) = ended {
-            wiring::leave(&host).await;
+            wiring::disconnect(&host).await;
             return Err(report);
         }
         let (catalog, waited) = (host.catalog(), began.elapsed());
-        let seen = targets.into_iter().zip(times).filter_map(|(target, (connected, listed))| {
+        let outcomes = targets.into_iter().zip(times).filter_map(|(target, (connect_time, list_time))| {
             let status = host.status(&target.server.name).ok()?;
             let freshness = catalog.freshness_of(&target.server.name);
-            let copied = freshness == Some(Freshness::Unverified);
-            let offered = (freshness == Some(Freshness::Verified)).then(|| offered(&catalog, &status));
-            Some(Seen { target, status, connected, listed, copied, offered, waited })
+            let cached = freshness == Some(Freshness::Unverified);
+            let counts = (freshness == Some(Freshness::Verified)).then(|| count_items(&catalog, &status));
+            Some(ServerOutcome { target, status, connect_time, list_time, cached, counts, waited })
         });
-        let seen = seen.collect();
-        Ok(Gathering { host, seen, patience })
+        let outcomes = outcomes.collect();
+        Ok(MultiServerHost { host, outcomes, policy })
     }
 
-    /// Shows things of one kind of all servers there are; whoever is not there is named.
-    pub(crate) async fn of_all(
+    /// Lists one kind of items of all servers with `show`, and reports unavailable servers.
+    pub(crate) async fn list_all(
         &self,
         kind: ItemKind,
         output: &mut Output,
-        show: impl FnOnce(&Gathering, &mut Output),
+        show: impl FnOnce(&MultiServerHost, &mut Output),
     ) -> Result<ExitCode, Report> {
         let targets = self.targets(&[], output)?;
-        let gathering = self.gather(targets, Lists::Only(kind), Patience::Short, output).await?;
-        gathering.say_absent(output);
-        let shown = gathering.refuse_if_nobody();
+        let hosts = self.connect_all(targets, Lists::Only(kind), WaitPolicy::Adaptive, output).await?;
+        hosts.report_unavailable(output);
+        let shown = hosts.check_any_available();
         if shown.is_ok() {
-            show(&gathering, output);
+            show(&hosts, output);
         }
-        wiring::leave(&gathering.host).await;
-        shown.and_then(|()| gathering.refuse_without_required()).map(|()| ExitCode::Ok)
+        wiring::disconnect(&hosts.host).await;
+        shown.and_then(|()| hosts.check_required()).map(|()| ExitCode::Ok)
     }
 
     async fn wait_for(
         &self,
-        asking: &mut FuturesUnordered<impl Future<Output = (usize, Times)>>,
-        waiting: &mut Waiting<'_>,
+        pending: &mut FuturesUnordered<impl Future<Output = (usize, Times)>>,
+        waiting: &mut ServerWait<'_>,
         output: &mut Output,
     ) -> Result<(), Report> {
-        let mut beat = interval_at(Instant::now() + spinner::PATIENCE, spinner::BEAT);
+        let mut beat = interval_at(Instant::now() + spinner::DELAY, spinner::INTERVAL);
         for frame in spinner::FRAMES.iter().cycle() {
-            let mut told = false;
-            while !told {
+            let mut drawn = false;
+            while !drawn {
                 tokio::select! {
-                    done = asking.next() => match done {
-                        Some((index, taken)) => waiting.answered(index, taken),
+                    done = pending.next() => match done {
+                        Some((index, taken)) => waiting.record(index, taken),
                         None => return Ok(()),
                     },
                     _ = beat.tick() => {
-                        output.progress(&format!("{frame} {}", waiting.whom()));
-                        told = true;
+                        output.progress(&format!("{frame} {}", waiting.progress_text()));
+                        drawn = true;
                     }
-                    () = sleep_until(waiting.ends()) => return Ok(()),
+                    () = sleep_until(waiting.deadline()) => return Ok(()),
                     report = self.stop.interrupted() => return Err(report),
                 }
             }
@@ -143,58 +143,58 @@ impl App {
     }
 }
 
-/// Who has answered, and who is waited for.
-struct Waiting<'a> {
+/// Progress of waiting for the servers.
+struct ServerWait<'a> {
     host: &'a Host,
     targets: &'a [Target],
     times: Vec<Times>,
-    patience: Patience,
+    policy: WaitPolicy,
     began: Instant,
     last_answer: Option<Instant>,
 }
 
-impl<'a> Waiting<'a> {
-    fn new(host: &'a Host, targets: &'a [Target], patience: Patience) -> Self {
+impl<'a> ServerWait<'a> {
+    fn new(host: &'a Host, targets: &'a [Target], policy: WaitPolicy) -> Self {
         let times = vec![(None, None); targets.len()];
-        Self { host, targets, times, patience, began: Instant::now(), last_answer: None }
+        Self { host, targets, times, policy, began: Instant::now(), last_answer: None }
     }
 
-    fn answered(&mut self, index: usize, taken: Times) {
+    fn record(&mut self, index: usize, taken: Times) {
         self.times[index] = taken;
         if taken.1.is_some() {
             self.last_answer = Some(Instant::now());
         }
     }
 
-    fn missing(&self) -> impl Iterator<Item = &'a Target> {
+    fn pending(&self) -> impl Iterator<Item = &'a Target> {
         let all = self.targets.iter().zip(&self.times);
         all.filter(|(target, times)| times.0.is_none() && target.is_enabled()).map(|(target, _)| target)
     }
 
-    /// When waiting ends, as it looks now.
-    fn ends(&self) -> Instant {
+    /// When waiting ends if no other server responds.
+    fn deadline(&self) -> Instant {
         let catalog = self.host.catalog();
         let is_known = |target: &Target| catalog.freshness_of(&target.server.name).is_some();
-        let anything = self.targets.iter().any(is_known);
-        let course = Course { began: self.began, last_answer: self.last_answer, anything };
-        let missing = |target: &Target| Missing { known: is_known(target), required: target.is_required() };
-        self.patience.ends(course, self.missing().map(missing))
+        let any_known = self.targets.iter().any(is_known);
+        let progress = WaitProgress { began: self.began, last_answer: self.last_answer, any_known };
+        let to_pending = |target: &Target| PendingServer { known: is_known(target), required: target.is_required() };
+        self.policy.deadline(progress, self.pending().map(to_pending))
     }
 
-    /// The names, as far as a line of progress has room.
-    fn whom(&self) -> String {
-        let names: Vec<&str> = self.missing().map(|target| target.server.name.as_str()).collect();
-        let shown = names[..names.len().min(NAMED)].join(", ");
-        let more = names.len().saturating_sub(NAMED);
+    /// The names of pending servers for the progress line.
+    fn progress_text(&self) -> String {
+        let names: Vec<&str> = self.pending().map(|target| target.server.name.as_str()).collect();
+        let shown = names[..names.len().min(MAX_NAMED)].join(", ");
+        let more = names.len().saturating_sub(MAX_NAMED);
         let more = if 0 < more { format!(" and {more} more") } else { String::new() };
         format!("waiting for {shown}{more}")
     }
 }
 
-/// How long connecting and listing took.
+/// Time for connecting and for listing.
 type Times = (Option<Duration>, Option<Duration>);
 
-async fn times_of(host: &Host, target: &Target) -> Times {
+async fn measure(host: &Host, target: &Target) -> Times {
     let (name, began) = (&target.server.name, Instant::now());
     let connected = host.connect(name).await;
     let taken = began.elapsed();
@@ -205,8 +205,8 @@ async fn times_of(host: &Host, target: &Target) -> Times {
     (Some(taken), listed.then(|| began.elapsed() - taken))
 }
 
-/// What the filters let through.
-fn offered(catalog: &Catalog, status: &ServerStatus) -> Counts {
+/// Number of items that the filters pass.
+fn count_items(catalog: &Catalog, status: &ServerStatus) -> Counts {
     let server = &status.server;
     Counts {
         tools: catalog.tools_of(server).len(),
@@ -217,68 +217,69 @@ fn offered(catalog: &Catalog, status: &ServerStatus) -> Counts {
     }
 }
 
-// === impl Gathering ===
+// === impl MultiServerHost ===
 
-impl Gathering {
-    /// Names those that are not there, each with its reason.
-    pub(crate) fn say_absent(&self, output: &mut Output) {
-        for seen in &self.seen {
-            let Some(problem) = seen.problem() else { continue };
-            let name = &seen.status.server;
-            let fate = if seen.copied { "is shown as it was last listed" } else { "is left out" };
-            output.say(&format!("toolway: `{name}` {fate}: {problem}"));
+impl MultiServerHost {
+    /// Prints each unavailable server with the reason.
+    pub(crate) fn report_unavailable(&self, output: &mut Output) {
+        for outcome in &self.outcomes {
+            let Some(problem) = outcome.problem() else { continue };
+            let name = &outcome.status.server;
+            let effect = if outcome.cached { "; showing its cached listing" } else { "" };
+            output.notice(&format!("toolway: server `{name}` is unavailable: {problem}{effect}"));
         }
-        if self.patience == Patience::Short && self.seen.iter().any(Seen::is_under_way) {
-            output.say("toolway: `--timeout SECONDS` waits longer for those that have not answered.");
+        if self.policy == WaitPolicy::Adaptive && self.outcomes.iter().any(ServerOutcome::is_pending) {
+            output.notice("toolway: use `--timeout SECONDS` to wait longer for servers that have not responded");
         }
     }
 
-    /// What was shown is not all where a server without which nothing goes on is not there.
-    pub(crate) fn refuse_without_required(&self) -> Result<(), Report> {
-        let required = |seen: &&Seen| seen.target.is_required() && seen.problem().is_some();
-        match self.seen.iter().find(required) {
+    /// Fails if a required server is unavailable.
+    pub(crate) fn check_required(&self) -> Result<(), Report> {
+        let required = |outcome: &&ServerOutcome| outcome.target.is_required() && outcome.problem().is_some();
+        match self.outcomes.iter().find(required) {
             None => Ok(()),
             Some(missing) => {
-                let sentence = format!("The server `{}` is required, and is not there.", missing.status.server);
-                Err(Report::new(ExitCode::Unreachable, "required_missing", sentence))
+                let message = format!("required server `{}` is unavailable", missing.status.server);
+                Err(Report::new(ExitCode::Unreachable, "required_missing", message))
             }
         }
     }
 
-    /// Nobody answered and nothing is known: then there is nothing to show.
-    pub(crate) fn refuse_if_nobody(&self) -> Result<(), Report> {
-        let wanted = |seen: &&Seen| seen.target.is_enabled();
-        let mut wanted = self.seen.iter().filter(wanted).peekable();
+    /// Fails if no server responded and none has a cached listing.
+    pub(crate) fn check_any_available(&self) -> Result<(), Report> {
+        let wanted = |outcome: &&ServerOutcome| outcome.target.is_enabled();
+        let mut wanted = self.outcomes.iter().filter(wanted).peekable();
         if wanted.peek().is_none() {
-            return Err(Report::usage("disabled", "Every server is disabled."));
+            return Err(Report::usage("disabled", "every server is disabled"));
         }
-        if wanted.any(|seen| seen.problem().is_none() || seen.copied) {
+        if wanted.any(|outcome| outcome.problem().is_none() || outcome.cached) {
             return Ok(());
         }
-        Err(Report::of_code("unreachable", "no server answered").hint("`toolway doctor` says what each of them needs."))
+        Err(Report::from_code("unreachable", "no server is available")
+            .hint("run `toolway doctor` to diagnose each server"))
     }
 }
 
-// === impl Seen ===
+// === impl ServerOutcome ===
 
-impl Seen {
-    /// Why it is not there; none where it is, or where that is as it should be.
+impl ServerOutcome {
+    /// Why it is unavailable; `None` if it is available or disabled.
     pub(crate) fn problem(&self) -> Option<String> {
         match &self.status.phase {
             Phase::Disabled => None,
-            Phase::Ready if self.offered.is_some() => None,
+            Phase::Ready if self.counts.is_some() => None,
             Phase::Ready => Some(self.last_error().unwrap_or_else(|| UNLISTED.to_owned())),
-            Phase::Connecting { .. } if self.connected.is_none() => {
+            Phase::Connecting { .. } if self.connect_time.is_none() => {
                 Some(format!("still connecting after {:.1} s", self.waited.as_secs_f64()))
             }
             phase => Some(self.last_error().unwrap_or_else(|| phase.to_string())),
         }
     }
 
-    /// Whether something may still come of it.
-    fn is_under_way(&self) -> bool {
+    /// Whether it may still become available.
+    fn is_pending(&self) -> bool {
         let unsettled = matches!(self.status.phase, Phase::Connecting { .. } | Phase::Ready);
-        unsettled && self.connected.is_none() && self.offered.is_none()
+        unsettled && self.connect_time.is_none() && self.counts.is_none()
     }
 
     fn last_error(&self) -> Option<String> {

@@ -1,6 +1,6 @@
-//! What a command says: data to standard output, talk to standard error.
+//! Output of a command: results to standard output, notices and errors to standard error.
 //!
-//! Everything that goes to a terminal passes [`clean`]; the only control sequences that get there are ours.
+//! Everything printed to a terminal passes [`clean`], so that the only control sequences are ours.
 
 pub(crate) mod clean;
 pub(crate) mod content;
@@ -14,32 +14,32 @@ use toolway_wire::json::{Raw, one_line};
 
 use crate::{exit_code::ExitCode, report::Report};
 
-/// In which form data is written.
+/// Output format of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Format {
-    /// For people; the default on a terminal
+    /// Readable text; the default on a terminal
     Human,
-    /// The protocol's own objects, byte for byte; the default elsewhere
+    /// The protocol objects, byte for byte; the default elsewhere
     Json,
-    /// One object per line: each item of a list, each happening of a call, then the result
+    /// One object per line: each item of a list, each event of a call, then the result
     Ndjson,
-    /// Only the content: text and bytes as they are, names of a list one per line
+    /// Content only: text and bytes unchanged, names of a list one per line
     Raw,
 }
 
 /// The two streams of a command.
 pub(crate) struct Output {
-    data: Box<dyn Write + Send>,
-    talk: Box<dyn Write + Send>,
+    stdout: Box<dyn Write + Send>,
+    stderr: Box<dyn Write + Send>,
     pub(crate) format: Format,
-    data_is_terminal: bool,
-    talk_is_terminal: bool,
+    stdout_is_terminal: bool,
+    stderr_is_terminal: bool,
     colour: Colour,
-    /// A line of progress stands on standard error, without an end.
-    under_way: bool,
+    /// Whether an unterminated progress line is on standard error.
+    progress_shown: bool,
 }
 
-/// Whether words may be bold.
+/// Whether to use bold text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Colour {
     Yes,
@@ -47,99 +47,99 @@ pub(crate) enum Colour {
 }
 
 impl Output {
-    /// The process's own; `format` as it was asked for.
+    /// Output to the process's standard streams; `None` selects the default for the terminal.
     pub(crate) fn standard(format: Option<Format>, colour: Option<Colour>) -> Self {
-        let data_is_terminal = io::stdout().is_terminal();
-        let usual = if data_is_terminal { Format::Human } else { Format::Json };
-        let colour = colour.unwrap_or(if data_is_terminal { Colour::Yes } else { Colour::No });
+        let stdout_is_terminal = io::stdout().is_terminal();
+        let usual = if stdout_is_terminal { Format::Human } else { Format::Json };
+        let colour = colour.unwrap_or(if stdout_is_terminal { Colour::Yes } else { Colour::No });
         Self {
-            data: Box::new(io::stdout()),
-            talk: Box::new(io::stderr()),
+            stdout: Box::new(io::stdout()),
+            stderr: Box::new(io::stderr()),
             format: format.unwrap_or(usual),
-            data_is_terminal,
-            talk_is_terminal: io::stderr().is_terminal(),
+            stdout_is_terminal,
+            stderr_is_terminal: io::stderr().is_terminal(),
             colour,
-            under_way: false,
+            progress_shown: false,
         }
     }
 
-    /// Lines of data for people. Nobody may be reading any more; then there is nobody to tell.
+    /// Prints lines of text to standard output. Write errors are ignored, because the reader may be gone.
     pub(crate) fn line(&mut self, text: &str) {
-        self.still();
-        let _gone = writeln!(self.data, "{}", clean::text(text)).and_then(|()| self.data.flush());
+        self.clear_progress();
+        let _gone = writeln!(self.stdout, "{}", clean::text(text)).and_then(|()| self.stdout.flush());
     }
 
-    /// The same, with the first words set off.
+    /// Like [`Self::line`], with `name` in bold.
     pub(crate) fn entry(&mut self, name: &str, rest: &str) {
         let (name, rest) = (clean::flat(name), clean::flat(rest));
         let name = if self.colour == Colour::Yes { format!("\u{1b}[1m{name}\u{1b}[0m") } else { name };
-        self.still();
-        let _gone = writeln!(self.data, "{name}{rest}").and_then(|()| self.data.flush());
+        self.clear_progress();
+        let _gone = writeln!(self.stdout, "{name}{rest}").and_then(|()| self.stdout.flush());
     }
 
-    /// One JSON value, byte for byte, except that a terminal is not shown what it would act on.
+    /// Prints one JSON value byte for byte; on a terminal, control characters are escaped.
     pub(crate) fn json(&mut self, value: &Raw) {
         let value = match self.format {
             Format::Ndjson => one_line(value.bytes().clone()),
             _ => value.bytes().clone(),
         };
-        self.still();
-        let written = if self.data_is_terminal {
-            writeln!(self.data, "{}", clean::json(&String::from_utf8_lossy(&value)))
+        self.clear_progress();
+        let written = if self.stdout_is_terminal {
+            writeln!(self.stdout, "{}", clean::json(&String::from_utf8_lossy(&value)))
         } else {
-            self.data.write_all(&value).and_then(|()| self.data.write_all(b"\n"))
+            self.stdout.write_all(&value).and_then(|()| self.stdout.write_all(b"\n"))
         };
-        let _gone = written.and_then(|()| self.data.flush());
+        let _gone = written.and_then(|()| self.stdout.flush());
     }
 
-    /// Content as it is; on a terminal only text, and cleaned.
+    /// Prints content unchanged; on a terminal as cleaned text.
     pub(crate) fn content(&mut self, bytes: &[u8]) {
-        self.still();
-        let written = if self.data_is_terminal {
-            writeln!(self.data, "{}", clean::text(&String::from_utf8_lossy(bytes)))
+        self.clear_progress();
+        let written = if self.stdout_is_terminal {
+            writeln!(self.stdout, "{}", clean::text(&String::from_utf8_lossy(bytes)))
         } else {
-            self.data.write_all(bytes)
+            self.stdout.write_all(bytes)
         };
-        let _gone = written.and_then(|()| self.data.flush());
+        let _gone = written.and_then(|()| self.stdout.flush());
     }
 
-    /// Lines of talk.
-    pub(crate) fn say(&mut self, text: &str) {
-        self.still();
-        let _gone = writeln!(self.talk, "{}", clean::text(text)).and_then(|()| self.talk.flush());
+    /// Prints lines to standard error.
+    pub(crate) fn notice(&mut self, text: &str) {
+        self.clear_progress();
+        let _gone = writeln!(self.stderr, "{}", clean::text(text)).and_then(|()| self.stderr.flush());
     }
 
-    /// Shows how far a call is, on a line that the next one replaces; nowhere but on a terminal.
+    /// Prints progress on a line that the next output replaces; only on a terminal.
     pub(crate) fn progress(&mut self, line: &str) {
-        if self.talk_is_terminal {
-            self.under_way = true;
-            let _gone = write!(self.talk, "\r\u{1b}[K{}", clean::line(line, 78)).and_then(|()| self.talk.flush());
+        if self.stderr_is_terminal {
+            self.progress_shown = true;
+            let _gone = write!(self.stderr, "\r\u{1b}[K{}", clean::line(line, 78)).and_then(|()| self.stderr.flush());
         }
     }
 
-    /// Says why a command failed, in the form its output has; gives its exit code.
+    /// Prints the failure of a command in the output format, and returns its exit code.
     pub(crate) fn report(&mut self, report: &Report) -> ExitCode {
         match self.format {
-            Format::Human | Format::Raw => self.say(&report.for_people()),
-            Format::Json | Format::Ndjson => self.say(&clean::json(&report.for_programs())),
+            Format::Human | Format::Raw => self.notice(&report.to_human()),
+            Format::Json | Format::Ndjson => self.notice(&clean::json(&report.to_json())),
         }
         report.exit
     }
 
-    /// The same, where there is only a sentence.
-    pub(crate) fn failed(&mut self, code: ExitCode, why: &str) -> ExitCode {
+    /// Like [`Self::report`], for a plain message.
+    pub(crate) fn fail(&mut self, code: ExitCode, why: &str) -> ExitCode {
         self.report(&Report::new(code, "failed", why))
     }
 
-    /// Takes a line of progress away before anything else is said.
-    fn still(&mut self) {
-        if std::mem::take(&mut self.under_way) {
-            let _gone = write!(self.talk, "\r\u{1b}[K").and_then(|()| self.talk.flush());
+    /// Erases the progress line before other output.
+    fn clear_progress(&mut self) {
+        if std::mem::take(&mut self.progress_shown) {
+            let _gone = write!(self.stderr, "\r\u{1b}[K").and_then(|()| self.stderr.flush());
         }
     }
 }
 
-/// Whether a person is there to answer.
-pub(crate) fn person_present() -> bool {
+/// Whether a user can answer prompts: standard input and standard error are terminals.
+pub(crate) fn is_interactive() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }

@@ -1,4 +1,6 @@
-//! Why a command failed, in words for people and in one object for programs.
+//! The failure of a command: text for a terminal, one JSON object for programs.
+//!
+//! Messages start in lower case and have no final full stop, so that they can be chained.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -12,57 +14,83 @@ use toolway_wire::{error::WireError, json::Raw, message::RpcError};
 
 use crate::exit_code::ExitCode;
 
-/// A failure: its exit code, a stable word, a sentence, and what to do next.
+/// Failure of a command.
 #[derive(Clone, Debug)]
 pub(crate) struct Report {
     pub(crate) exit: ExitCode,
+    /// Stable error code for programs.
     pub(crate) code: &'static str,
+    /// What failed and why.
     pub(crate) message: String,
+    /// Further text that belongs to the message, printed below it.
+    details: Vec<String>,
+    /// What to do next.
     pub(crate) hints: Vec<String>,
-    /// The server's own error, as it came.
+    /// The server's JSON-RPC error, unchanged.
     pub(crate) error: Option<Raw>,
 }
 
 impl Report {
     pub(crate) fn new(exit: ExitCode, code: &'static str, message: impl Into<String>) -> Self {
-        Self { exit, code, message: message.into(), hints: Vec::new(), error: None }
+        Self { exit, code, message: message.into(), details: Vec::new(), hints: Vec::new(), error: None }
     }
 
-    /// The command line is wrong.
+    /// The command line or the configuration is invalid.
     pub(crate) fn usage(code: &'static str, message: impl Into<String>) -> Self {
         Self::new(ExitCode::Usage, code, message)
     }
 
-    /// The person at the keyboard stopped it.
+    /// Interrupted with Ctrl-C.
     pub(crate) fn interrupted() -> Self {
-        Self::new(ExitCode::Interrupted, "interrupted", "Interrupted.")
+        Self::new(ExitCode::Interrupted, "interrupted", "interrupted")
     }
 
-    /// `--timeout` ran out.
+    /// The `--timeout` of the command expired.
     pub(crate) fn timed_out(limit: Duration) -> Self {
-        let message = format!("There was no answer within {limit:?} (--timeout).");
+        let message = format!("no response within {limit:?} (--timeout)");
         Self::new(ExitCode::Unreachable, "timed_out", message)
     }
 
-    /// The tool says it failed; its result has been shown.
+    /// The tool returned an error result, which is already printed.
     pub(crate) fn tool_error(tool: &str) -> Self {
-        Self::new(ExitCode::ToolError, "tool_error", format!("The tool `{tool}` says that it failed."))
+        Self::new(ExitCode::ToolError, "tool_error", format!("tool `{tool}` returned an error"))
     }
 
-    /// The server wants something of a person first.
+    /// The server sent a request to its client that this command does not answer. `method` is that request, or the call
+    /// that failed for the lack of an answer.
     pub(crate) fn input_required(method: &str) -> Self {
-        let message = format!("The server asks something first (`{method}`), and nobody is there to answer.");
-        Self::new(ExitCode::InputRequired, "input_required", message)
+        let needs = match method {
+            "elicitation/create" => "user input (elicitation)".to_owned(),
+            "sampling/createMessage" => "a model response (sampling)".to_owned(),
+            "roots/list" => "the client's roots (`roots/list`)".to_owned(),
+            other => format!("user input to answer `{other}`"),
+        };
+        let message = format!("the server needs {needs}, which this command cannot provide");
+        let report = Self::new(ExitCode::InputRequired, "input_required", message);
+        match method {
+            "elicitation/create" => {
+                report.hint("call the tool through `toolway serve` from a client that supports elicitation")
+            }
+            _ => report,
+        }
     }
 
+    /// Adds text that is printed below the message.
+    #[must_use]
+    pub(crate) fn detail(mut self, detail: impl Into<String>) -> Self {
+        self.details.push(detail.into());
+        self
+    }
+
+    /// Adds a hint on what to do next.
     #[must_use]
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
         self
     }
 
-    /// A failure on the way to a server, by its stable word.
-    pub(crate) fn of_code(code: &'static str, message: &str) -> Self {
+    /// A failure to reach a server, by its stable error code.
+    pub(crate) fn from_code(code: &'static str, message: &str) -> Self {
         let (exit, code) = match code {
             "config" => (ExitCode::Usage, code),
             "unauthorized" => (ExitCode::Authorization, code),
@@ -73,81 +101,85 @@ impl Report {
             "handshake" => (ExitCode::Protocol, "rpc_error"),
             _ => (ExitCode::Protocol, code),
         };
-        Self::new(exit, code, sentence(message))
+        Self::new(exit, code, message)
     }
 
-    /// What is kept cannot be read, or nothing can be kept.
+    /// The credential vault cannot be read or written.
     pub(crate) fn vault(problem: &impl ToString) -> Self {
-        Self::of_code("vault", &problem.to_string())
+        Self::from_code("vault", &problem.to_string())
     }
 
     /// A call that was not sent.
-    pub(crate) fn of_refusal(refusal: &Refusal) -> Self {
+    pub(crate) fn from_refusal(refusal: &Refusal) -> Self {
         let exit = match refusal {
             Refusal::FilteredOut { .. }
             | Refusal::Denied { .. }
             | Refusal::Declined { .. }
-            | Refusal::NobodyToAsk(_) => ExitCode::Denied,
+            | Refusal::ApproverUnavailable(_) => ExitCode::Denied,
             Refusal::Busy { .. } | Refusal::TooMany { .. } | Refusal::Changed(_) => ExitCode::Unreachable,
             Refusal::ShuttingDown => ExitCode::Internal,
             Refusal::Unknown { .. } | Refusal::UnknownServer(_) | Refusal::Disabled(_) | Refusal::Malformed(_) => {
                 ExitCode::Usage
             }
         };
-        Self::new(exit, refusal.code(), sentence(&refusal.to_string()))
+        Self::new(exit, refusal.code(), refusal.to_string())
     }
 
     /// A JSON-RPC error.
-    pub(crate) fn of_rpc(error: &RpcError, method: &str) -> Self {
+    pub(crate) fn from_rpc(error: &RpcError, method: &str) -> Self {
         let report = match error.code() {
             RpcError::MISSING_CAPABILITY | RpcError::URL_ELICITATION_REQUIRED => {
-                Self::input_required(method).hint(format!("It said: {error}"))
+                Self::input_required(method).detail(format!("server error: {error}"))
             }
             _ => {
-                let message = format!("The server answered `{method}` with an error: {error}");
+                let message = format!("the server answered `{method}` with an error: {error}");
                 Self::new(ExitCode::Protocol, "rpc_error", message)
             }
         };
         Self { error: Some(error.raw().clone()), ..report }
     }
 
-    /// The end of a call that gave no result.
-    pub(crate) fn of_outcome(outcome: &CallOutcome, method: &str) -> Self {
+    /// The outcome of a call without a result.
+    pub(crate) fn from_outcome(outcome: &CallOutcome, method: &str) -> Self {
         match outcome {
-            CallOutcome::Refused(refusal) => Self::of_refusal(refusal),
-            CallOutcome::Failed(CallError::Server(error)) => Self::of_rpc(error, method),
-            CallOutcome::Failed(error) => Self::of_code(error.code(), &error.to_string()),
+            CallOutcome::Refused(refusal) => Self::from_refusal(refusal),
+            CallOutcome::Failed(CallError::Server(error)) => Self::from_rpc(error, method),
+            CallOutcome::Failed(error) => Self::from_code(error.code(), &error.to_string()),
             CallOutcome::TimedOut { clock, limit } => {
                 let error = WireError::TimedOut { clock: *clock, limit: *limit };
-                Self::of_code(error.code(), &error.to_string())
+                Self::from_code(error.code(), &error.to_string())
             }
             CallOutcome::Cancelled => {
-                Self::new(ExitCode::Unreachable, "cancelled", format!("The server gave `{method}` up."))
+                Self::new(ExitCode::Unreachable, "cancelled", format!("the server cancelled `{method}`"))
             }
             CallOutcome::HandedOff(task) => {
                 let message =
-                    format!("The server goes on with a task (`{}`), which this version cannot follow.", task.id);
+                    format!("the server continues as task `{}`, and this version does not support tasks", task.id);
                 Self { error: Some(task.raw.clone()), ..Self::new(ExitCode::Protocol, "task", message) }
             }
-            CallOutcome::Answered(_) => Self::new(ExitCode::Internal, "internal", "An answer was taken for a failure."),
+            CallOutcome::Answered(_) => Self::new(ExitCode::Internal, "internal", "a result was treated as a failure"),
         }
     }
 
-    /// For people: a sentence, then what to do.
-    pub(crate) fn for_people(&self) -> String {
+    /// The text for a terminal: message, details, hints.
+    pub(crate) fn to_human(&self) -> String {
         let mut text = format!("toolway: {}", self.message);
+        // Writing to a string cannot fail.
+        for detail in &self.details {
+            let _written = write!(text, "\n{detail}");
+        }
         for hint in &self.hints {
-            // Writing to a string cannot fail.
-            let _written = write!(text, "\n{hint}");
+            let _written = write!(text, "\nhint: {hint}");
         }
         text
     }
 
-    /// For programs: one object on one line.
-    pub(crate) fn for_programs(&self) -> String {
+    /// The JSON object for programs, on one line.
+    pub(crate) fn to_json(&self) -> String {
         let mut error = json!({ "code": self.code, "exit": self.exit.number(), "message": self.message });
-        if !self.hints.is_empty() {
-            error["hint"] = json!(self.hints.join("\n"));
+        let hints: Vec<&str> = self.details.iter().chain(&self.hints).map(String::as_str).collect();
+        if !hints.is_empty() {
+            error["hint"] = json!(hints.join("\n"));
         }
         if let Some(raw) = self.error.as_ref().and_then(|raw| raw.read::<serde_json::Value>().ok()) {
             error["error"] = raw;
@@ -158,15 +190,6 @@ impl Report {
 
 impl From<ConfigError> for Report {
     fn from(error: ConfigError) -> Self {
-        Self::usage("config", sentence(&error.to_string()))
+        Self::usage("config", error.to_string())
     }
-}
-
-/// A fragment as a sentence: capital letter, full stop. A path keeps its letter.
-pub(crate) fn sentence(fragment: &str) -> String {
-    let mut letters = fragment.chars();
-    let Some(first) = letters.next() else { return String::new() };
-    let rest = letters.as_str();
-    let stop = if fragment.ends_with(['.', '!', '?', ':']) { "" } else { "." };
-    format!("{}{rest}{stop}", first.to_uppercase())
 }

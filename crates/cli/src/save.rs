@@ -1,4 +1,4 @@
-//! `--save`: what a server gave, written to files whose names are ours.
+//! `--save`: writes content to files with names that Toolway chooses.
 
 use std::{
     ffi::OsString,
@@ -9,10 +9,10 @@ use std::{
 
 use crate::{exit_code::ExitCode, output::content::Piece, report::Report};
 
-/// Files of one result in one folder.
-const MOST: usize = 10_000;
+/// Most files with the same stem in one directory.
+const MAX_FILES: usize = 10_000;
 
-/// Writes bytes to a place: a folder, in which they get a free name, or a file. Gives the file.
+/// Writes a piece to a directory (with an unused name) or to a file. Returns the file; `None` if there is nothing to write.
 pub(crate) fn write(place: &Path, stem: &str, number: usize, piece: &Piece) -> Result<Option<PathBuf>, Report> {
     let (bytes, extension) = match piece {
         Piece::Bytes { bytes: Some(bytes), mime_type, .. } => (bytes.as_slice(), extension(mime_type)),
@@ -28,17 +28,17 @@ pub(crate) fn write(place: &Path, stem: &str, number: usize, piece: &Piece) -> R
         fs::write(&file, bytes).map(|()| file)
     };
     let failed = |error: io::Error| {
-        Report::new(ExitCode::Internal, "save", format!("Cannot write to {}: {error}.", place.display()))
+        Report::new(ExitCode::Internal, "save", format!("cannot write to {}: {error}", place.display()))
     };
     written.map(Some).map_err(failed)
 }
 
-/// The first free name; nothing is written over.
+/// Writes to the first unused name; never overwrites a file.
 fn in_folder(folder: &Path, stem: &str, extension: &str, bytes: &[u8]) -> io::Result<PathBuf> {
     fs::create_dir_all(folder)?;
     let plain = |letter: char| if letter.is_ascii_alphanumeric() || "-_".contains(letter) { letter } else { '_' };
     let stem: String = stem.chars().map(plain).take(64).collect();
-    for number in 1..=MOST {
+    for number in 1..=MAX_FILES {
         let file = folder.join(format!("{stem}-{number}.{extension}"));
         match OpenOptions::new().write(true).create_new(true).open(&file) {
             Ok(mut new) => return new.write_all(bytes).map(|()| file),
@@ -46,10 +46,10 @@ fn in_folder(folder: &Path, stem: &str, extension: &str, bytes: &[u8]) -> io::Re
             Err(error) => return Err(error),
         }
     }
-    Err(io::Error::other("there is no free name"))
+    Err(io::Error::other("no unused file name left"))
 }
 
-/// The file itself for the first piece, `name-2.ext` for the second.
+/// The given file for the first piece, `name-2.ext` for the second.
 fn numbered(file: &Path, number: usize) -> PathBuf {
     if number < 2 {
         return file.to_owned();
@@ -89,7 +89,7 @@ mod tests {
     use super::numbered;
 
     #[test]
-    fn further_pieces_get_a_number() {
+    fn further_pieces_are_numbered() {
         assert_eq!(numbered(Path::new("a/pic.png"), 1), PathBuf::from("a/pic.png"));
         assert_eq!(numbered(Path::new("a/pic.png"), 2), PathBuf::from("a/pic-2.png"));
         assert_eq!(numbered(Path::new("pic"), 3), PathBuf::from("pic-3"));

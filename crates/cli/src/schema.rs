@@ -1,9 +1,9 @@
-//! What a tool takes, read from its input schema: names in order, kinds of values, and the signature people see.
+//! Reads a tool's input schema: argument names in order, their types, and the tool's signature.
 //!
-//! Lenient: a schema this cannot make sense of says nothing, and the check in [`crate::arguments`] has the last word.
+//! Lenient: unsupported schemas yield no information; the check in [`crate::arguments`] decides.
 
 use toolway_wire::{
-    json::{Kind, Raw},
+    json::{JsonKind, Raw},
     message::item::{PromptArgument, Tool},
 };
 
@@ -19,12 +19,12 @@ pub(crate) struct Property {
     pub(crate) required: bool,
 }
 
-/// References followed one after the other.
-const REFERENCES: usize = 8;
-/// Alternatives looked at for one argument; a schema can be a maze.
-const LOOKS: usize = 64;
-/// Letters of a default or of choices that a signature shows.
-const SHOWN: usize = 40;
+/// Longest chain of references that is followed.
+const MAX_REFERENCES: usize = 8;
+/// Most alternatives examined for one argument.
+const MAX_ALTERNATIVES: usize = 64;
+/// Longest default or list of choices in a signature, in characters.
+const MAX_SHOWN: usize = 40;
 
 impl Schema {
     pub(crate) fn new(schema: Raw) -> Self {
@@ -48,43 +48,41 @@ impl Schema {
         members.into_iter().map(property).collect()
     }
 
-    /// Whether names it does not list are welcome: only where the schema says so, or lists none at all.
-    pub(crate) fn welcomes_others(&self) -> bool {
+    /// Whether arguments that are not listed are allowed: only if the schema says so or lists none.
+    pub(crate) fn allows_additional(&self) -> bool {
         let [properties, additional, pattern] =
             self.0.fields(["properties", "additionalProperties", "patternProperties"]);
         let refused = additional.as_ref().and_then(Raw::as_bool) == Some(false);
         !refused && (additional.is_some() || pattern.is_some() || properties.is_none())
     }
 
-    /// The kinds of values that are welcome, as the schema spells them; empty where it does not say.
+    /// The allowed JSON types as in the schema; empty if it does not restrict them.
     pub(crate) fn kinds(&self, schema: &Raw) -> Vec<String> {
-        let (mut kinds, mut looks) = (Vec::new(), LOOKS);
-        self.gather_kinds(schema, &mut looks, &mut kinds);
+        let (mut kinds, mut budget) = (Vec::new(), MAX_ALTERNATIVES);
+        self.gather_kinds(schema, &mut budget, &mut kinds);
         kinds
     }
 
     /// The schema of a list's elements.
     pub(crate) fn elements(&self, schema: &Raw) -> Option<Raw> {
-        let schema = self.resolved(schema);
-        schema
-            .get("items")
-            .or_else(|| self.alternatives(&schema).iter().find_map(|one| self.resolved(one).get("items")))
+        let schema = self.resolve(schema);
+        schema.get("items").or_else(|| self.alternatives(&schema).iter().find_map(|one| self.resolve(one).get("items")))
     }
 
-    /// The values that are allowed, where they are listed.
+    /// The allowed values, if the schema lists them.
     pub(crate) fn choices(&self, schema: &Raw) -> Vec<Raw> {
-        let schema = self.resolved(schema);
+        let schema = self.resolve(schema);
         let listed = schema.get("enum").map(|list| list.elements());
         listed.or_else(|| schema.get("const").map(|only| vec![only])).unwrap_or_default()
     }
 
-    fn gather_kinds(&self, schema: &Raw, looks: &mut usize, kinds: &mut Vec<String>) {
-        let Some(left) = looks.checked_sub(1) else { return };
-        *looks = left;
-        let schema = self.resolved(schema);
+    fn gather_kinds(&self, schema: &Raw, budget: &mut usize, kinds: &mut Vec<String>) {
+        let Some(left) = budget.checked_sub(1) else { return };
+        *budget = left;
+        let schema = self.resolve(schema);
         let said = schema.get("type");
         let found: Vec<String> = match &said {
-            Some(list) if list.kind() == Kind::Array => list.elements().iter().filter_map(string).collect(),
+            Some(list) if list.kind() == JsonKind::Array => list.elements().iter().filter_map(string).collect(),
             Some(one) => string(one).into_iter().collect(),
             None => self.choices(&schema).iter().map(|choice| kind_of(choice).to_owned()).collect(),
         };
@@ -95,8 +93,8 @@ impl Schema {
             }
         }
         if says_nothing {
-            for alternative in self.alternatives(&schema).iter().take(LOOKS) {
-                self.gather_kinds(alternative, looks, kinds);
+            for alternative in self.alternatives(&schema).iter().take(MAX_ALTERNATIVES) {
+                self.gather_kinds(alternative, budget, kinds);
             }
         }
     }
@@ -106,12 +104,12 @@ impl Schema {
         lists.into_iter().flatten().flat_map(|list| list.elements()).collect()
     }
 
-    /// The schema a local reference stands for. Others are never fetched.
-    fn resolved(&self, schema: &Raw) -> Raw {
+    /// Follows local references. Remote references are never fetched.
+    fn resolve(&self, schema: &Raw) -> Raw {
         let mut schema = schema.clone();
-        for _ in 0..REFERENCES {
+        for _ in 0..MAX_REFERENCES {
             let Some(pointer) = schema.get("$ref").as_ref().and_then(string) else { break };
-            match self.pointed(&pointer) {
+            match self.lookup_pointer(&pointer) {
                 Some(target) => schema = target,
                 None => break,
             }
@@ -119,7 +117,7 @@ impl Schema {
         schema
     }
 
-    fn pointed(&self, pointer: &str) -> Option<Raw> {
+    fn lookup_pointer(&self, pointer: &str) -> Option<Raw> {
         let mut place = self.0.clone();
         for key in pointer.strip_prefix("#/")?.split('/') {
             place = place.get(&key.replace("~1", "/").replace("~0", "~"))?;
@@ -127,15 +125,15 @@ impl Schema {
         Some(place)
     }
 
-    /// One argument as people read it: `to?: integer = 3`.
+    /// One argument of a signature: `to?: integer = 3`.
     fn argument(&self, property: &Property) -> String {
         let optional = if property.required { "" } else { "?" };
         let default = property.schema.get("default").map(|value| format!(" = {}", cut(&value.to_string())));
-        format!("{}{optional}: {}{}", property.name, self.kind_words(&property.schema), default.unwrap_or_default())
+        format!("{}{optional}: {}{}", property.name, self.type_text(&property.schema), default.unwrap_or_default())
     }
 
-    /// The kinds of one value: `number`, `string[]`, `"a"|"b"`.
-    pub(crate) fn kind_words(&self, schema: &Raw) -> String {
+    /// The type of one value: `number`, `string[]`, `"a"|"b"`.
+    pub(crate) fn type_text(&self, schema: &Raw) -> String {
         let choices = self.choices(schema);
         if !choices.is_empty() {
             return cut(&choices.iter().map(ToString::to_string).collect::<Vec<_>>().join("|"));
@@ -152,24 +150,24 @@ impl Schema {
     }
 }
 
-/// A tool as people read it: `count(to?: integer = 3, pause?: integer)`.
+/// The signature of a tool: `count(to?: integer = 3, pause?: integer)`.
 pub(crate) fn signature(tool: &Tool) -> String {
     let schema = Schema::new(tool.input_schema.clone());
     let arguments: Vec<String> = schema.properties().iter().map(|property| schema.argument(property)).collect();
     format!("{}({})", tool.name, arguments.join(", "))
 }
 
-/// A prompt as people read it.
+/// The signature of a prompt.
 pub(crate) fn prompt_signature(name: &str, arguments: &[PromptArgument]) -> String {
     let argument = |one: &PromptArgument| format!("{}{}", one.name, if one.required { "" } else { "?" });
     format!("{name}({})", arguments.iter().map(argument).collect::<Vec<_>>().join(", "))
 }
 
 fn cut(text: &str) -> String {
-    if text.chars().count() <= SHOWN {
+    if text.chars().count() <= MAX_SHOWN {
         return text.to_owned();
     }
-    text.chars().take(SHOWN).chain("…".chars()).collect()
+    text.chars().take(MAX_SHOWN).chain("…".chars()).collect()
 }
 
 fn string(raw: &Raw) -> Option<String> {
@@ -178,12 +176,12 @@ fn string(raw: &Raw) -> Option<String> {
 
 fn kind_of(value: &Raw) -> &'static str {
     match value.kind() {
-        Kind::Object => "object",
-        Kind::Array => "array",
-        Kind::String => "string",
-        Kind::Number => "number",
-        Kind::Boolean => "boolean",
-        Kind::Null => "null",
+        JsonKind::Object => "object",
+        JsonKind::Array => "array",
+        JsonKind::String => "string",
+        JsonKind::Number => "number",
+        JsonKind::Boolean => "boolean",
+        JsonKind::Null => "null",
     }
 }
 
@@ -197,7 +195,7 @@ mod tests {
     use super::signature;
 
     #[test]
-    fn a_signature_says_what_a_tool_takes() {
+    fn signature_lists_arguments_and_types() {
         let tool = Raw::parse(
             r##"{"name":"paint","inputSchema":{"type":"object","required":["size"],"properties":{
                 "size":{"type":"integer"},"tags":{"type":"array","items":{"type":"string"}},
@@ -213,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_in_a_circle_ends() {
+    fn circular_schema_terminates() {
         let tool = Raw::parse(
             r##"{"name":"loop","inputSchema":{"properties":{"a":{"$ref":"#/properties/a"},
                 "b":{"anyOf":[{"$ref":"#/properties/b"},{"$ref":"#/properties/b"}]}}}}"##,

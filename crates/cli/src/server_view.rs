@@ -1,25 +1,25 @@
-//! One server as `status` and `doctor` show it: a row for people, an object for programs.
+//! One server as `status` and `doctor` show it: text parts and a JSON object.
 
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use toolway_host::connection::{
     Phase,
-    view::{self, Judged},
+    view::{self, ServerAssessment},
 };
 use toolway_wire::json::Raw;
 
 use crate::{
-    gathering::Seen,
+    multi_server_host::ServerOutcome,
     output::{Format, Output},
     unused::Unused,
 };
 
-/// The object for programs. What is not known is not there.
-pub(crate) fn object(seen: &Seen) -> Map<String, Value> {
-    let judged = Judged { state: state(seen), reason: seen.problem(), counts: seen.offered };
-    let mut object = view::object(&seen.status, &judged);
-    for (key, time) in [("connectMilliseconds", seen.connected), ("listMilliseconds", seen.listed)] {
+/// The JSON object; unknown values are omitted.
+pub(crate) fn object(outcome: &ServerOutcome) -> Map<String, Value> {
+    let judged = ServerAssessment { state: state(outcome), reason: outcome.problem(), counts: outcome.counts };
+    let mut object = view::object(&outcome.status, &judged);
+    for (key, time) in [("connectMilliseconds", outcome.connect_time), ("listMilliseconds", outcome.list_time)] {
         if let Some(time) = time {
             object.insert(key.to_owned(), json!(milliseconds(time)));
         }
@@ -27,7 +27,7 @@ pub(crate) fn object(seen: &Seen) -> Map<String, Value> {
     object
 }
 
-/// All of them for programs: the servers with those that wait for a person, and what was set aside.
+/// Prints JSON: the servers, with those not accepted, and the entries that were set aside.
 pub(crate) fn print(mut servers: Vec<Value>, unused: &[Unused], output: &mut Output) {
     let (waiting, aside): (Vec<&Unused>, Vec<&Unused>) = unused.iter().partition(|unused| unused.is_server());
     servers.extend(waiting.into_iter().map(Unused::object));
@@ -38,18 +38,18 @@ pub(crate) fn print(mut servers: Vec<Value>, unused: &[Unused], output: &mut Out
     }
 }
 
-/// The state as a word.
-pub(crate) fn state(seen: &Seen) -> &'static str {
-    match (&seen.status.phase, seen.problem()) {
-        // It can be called, and does not say what it has.
+/// The state in one word.
+pub(crate) fn state(outcome: &ServerOutcome) -> &'static str {
+    match (&outcome.status.phase, outcome.problem()) {
+        // Connected, but its lists failed.
         (Phase::Ready, Some(_)) => "not listed",
         (phase, _) => phase.word(),
     }
 }
 
-/// What it has, in words.
-pub(crate) fn counted(seen: &Seen) -> Option<String> {
-    let counts = seen.offered?;
+/// The number of items as text; `None` if the server was not listed.
+pub(crate) fn counted(outcome: &ServerOutcome) -> Option<String> {
+    let counts = outcome.counts?;
     let one = |count: usize, word: &str| match count {
         0 => None,
         1 => Some(format!("1 {word}")),
@@ -62,17 +62,17 @@ pub(crate) fn counted(seen: &Seen) -> Option<String> {
         one(counts.prompts, "prompt"),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
-    let aside = if 0 < counts.set_aside { format!(" ({} left out)", counts.set_aside) } else { String::new() };
+    let aside = if 0 < counts.set_aside { format!(" ({} ignored)", counts.set_aside) } else { String::new() };
     Some(if parts.is_empty() { format!("nothing{aside}") } else { format!("{}{aside}", parts.join(", ")) })
 }
 
-/// The end of what its process said on standard error.
-pub(crate) fn tail(seen: &Seen, lines: usize) -> &[String] {
-    let all = &seen.status.stderr;
+/// The last `lines` lines of the server's standard error.
+pub(crate) fn tail(outcome: &ServerOutcome, lines: usize) -> &[String] {
+    let all = &outcome.status.stderr;
     &all[all.len().saturating_sub(lines)..]
 }
 
-/// A time for programs.
+/// Milliseconds, rounded to two decimals.
 pub(crate) fn milliseconds(time: Duration) -> f64 {
     (time.as_secs_f64() * 100_000.0).round() / 100.0
 }

@@ -1,4 +1,4 @@
-//! What can end a command before its answer: the keyboard, and the time it was given.
+//! What stops a command early: Ctrl-C and `--timeout`.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::report::Report;
 
-/// Watches the keyboard and the clock from the moment a command begins.
+/// Waits for Ctrl-C and the timeout of a command.
 #[derive(Debug)]
 pub(crate) struct Stop {
     interrupted: CancellationToken,
@@ -16,7 +16,7 @@ pub(crate) struct Stop {
 }
 
 impl Stop {
-    /// Begins to watch; without a limit the clock never runs out.
+    /// Starts waiting. Without a limit there is no timeout.
     pub(crate) fn watch(limit: Option<Duration>) -> Self {
         let interrupted = CancellationToken::new();
         let token = interrupted.clone();
@@ -29,8 +29,8 @@ impl Stop {
         Self { interrupted, deadline, _watching: AbortOnDropHandle::new(watching) }
     }
 
-    /// Resolves when the command has to end; says why.
-    pub(crate) async fn happens(&self) -> Report {
+    /// Resolves with the reason when the command has to stop.
+    pub(crate) async fn triggered(&self) -> Report {
         let time_is_up = async {
             match self.deadline {
                 Some((at, limit)) => {
@@ -46,18 +46,18 @@ impl Stop {
         }
     }
 
-    /// Resolves when the person at the keyboard has had enough.
+    /// Resolves on Ctrl-C.
     pub(crate) async fn interrupted(&self) -> Report {
         self.interrupted.cancelled().await;
         Report::interrupted()
     }
 
-    /// What `work` gives, unless the command has to end first; then the work is dropped.
+    /// The output of `work`, unless the command has to stop first; then `work` is dropped.
     pub(crate) async fn or<T>(&self, work: impl Future<Output = T>) -> Result<T, Report> {
         tokio::select! {
             biased;
             done = work => Ok(done),
-            report = self.happens() => Err(report),
+            report = self.triggered() => Err(report),
         }
     }
 }

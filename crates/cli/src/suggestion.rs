@@ -1,7 +1,12 @@
-//! Did you mean.
+//! Spelling suggestions for unknown names.
 
-/// The name that is probably meant, if one is near enough.
-pub(crate) fn to<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+/// `; did you mean `x`?` to append to a message, or nothing if no known name is similar.
+pub(crate) fn did_you_mean<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    nearest(wanted, known).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default()
+}
+
+/// The most similar known name, if it is similar enough.
+fn nearest<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     const NEAR: f64 = 0.75;
     let wanted = wanted.to_lowercase();
     let score = |name: &str| strsim::jaro_winkler(&wanted, &name.to_lowercase());
@@ -16,10 +21,10 @@ pub(crate) fn to<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>) -> 
 #[cfg(test)]
 mod tests {
     #[test]
-    fn a_slip_of_the_finger_is_understood() {
+    fn typo_suggests_the_nearest_name() {
         let known = ["get-sum", "echo", "get-tiny-image"];
-        assert_eq!(super::to("get-sun", known), Some("get-sum"));
-        assert_eq!(super::to("ECO", known), Some("echo"));
-        assert_eq!(super::to("zebra", known), None);
+        assert_eq!(super::nearest("get-sun", known), Some("get-sum"));
+        assert_eq!(super::nearest("ECO", known), Some("echo"));
+        assert_eq!(super::nearest("zebra", known), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Which server a command means: one on the command line, or one by name.
+//! Selects the server of a command: from `--stdio` or `--url`, or by name from the configuration.
 
 use std::ffi::OsStr;
 
@@ -13,36 +13,36 @@ use toolway_host::{
 };
 use url::Url;
 
-use crate::{app::App, loading, output::Output, report::Report, similar, unused::Unused, wiring};
+use crate::{app::App, loading, output::Output, report::Report, suggestion, unused::Unused, wiring};
 
-/// A server, and what must not be shown of it.
+/// A selected server.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
-    /// The server as it is wanted.
+    /// Definition for the host.
     pub(crate) server: WantedServer,
-    /// Its entry, if it has one.
+    /// Its configuration entry; `None` for `--stdio` and `--url`.
     pub(crate) entry: Option<ServerConfig>,
-    /// What holds for all servers.
+    /// Settings of all servers.
     pub(crate) settings: Settings,
-    /// What is masked where the wire is shown.
+    /// Secrets to mask in printed messages.
     pub(crate) secrets: Vec<Secret>,
 }
 
-/// A server and one of its things.
+/// A server and one of its items.
 #[derive(Clone, Debug)]
-pub(crate) struct Selected {
+pub(crate) struct SelectedItem {
     pub(crate) target: Target,
-    /// The name as the server spells it.
+    /// The server's own name for the item.
     pub(crate) name: String,
-    /// The whole word, which may be a public name.
-    pub(crate) word: String,
+    /// The whole selector, which may be a public name.
+    pub(crate) selector: String,
 }
 
-/// What a server is called that has no entry.
-const ONE_OFF: &str = "server";
+/// Name of a server without an entry.
+const AD_HOC_NAME: &str = "server";
 
 impl App {
-    /// The server of a command whose first word names it unless an option does; the word is taken away.
+    /// The server given by an option, else named by the first argument, which is removed.
     pub(crate) fn target(&self, words: &mut Vec<String>, output: &mut Output) -> Result<Target, Report> {
         if let Some(target) = self.target_by_option(output)? {
             return Ok(target);
@@ -54,13 +54,12 @@ impl App {
         self.named(&config, &words.remove(0))
     }
 
-    /// The servers of a command that takes any number of them: those that are named, or the one an option gives, or
-    /// all there are.
+    /// The servers of a command that takes several: the named ones, or the one given by an option, or all.
     pub(crate) fn targets(&self, names: &[String], output: &mut Output) -> Result<Vec<Target>, Report> {
         if let Some(target) = self.target_by_option(output)? {
             return match names {
                 [] => Ok(vec![target]),
-                _ => Err(Report::usage("arguments", "The server is given twice.")),
+                _ => Err(Report::usage("arguments", "the server is given twice, as option and as argument")),
             };
         }
         let config = self.config_for(names.iter().map(String::as_str), output)?;
@@ -73,8 +72,8 @@ impl App {
         names.iter().map(|name| entry(&config, name).map(|entry| self.configured(&config, entry))).collect()
     }
 
-    /// The servers a command looks at, and where it looks at all: what else stands in the files and is not used.
-    pub(crate) fn looked_at(
+    /// The servers that a diagnostic command inspects. If it inspects all, also the configuration that is not used.
+    pub(crate) fn inspected_targets(
         &self,
         names: &[String],
         output: &mut Output,
@@ -83,8 +82,8 @@ impl App {
             return Ok((self.targets(names, output)?, Vec::new()));
         }
         let loaded = self.load()?;
-        loading::say_odd_but_gaps(&loaded, output);
-        let mut unused = Unused::waiting(&loaded);
+        loading::print_warnings_except_gaps(&loaded, output);
+        let mut unused = Unused::unaccepted(&loaded);
         unused.extend(Unused::set_aside(&loaded));
         let config = &loaded.config;
         if config.servers.is_empty() && unused.is_empty() {
@@ -95,22 +94,22 @@ impl App {
 
     /// The server and the thing that `<server>.<thing>` or `<server>__<thing>` means, or only `<thing>` where an
     /// option names the server.
-    pub(crate) fn selected(&self, selector: &str, output: &mut Output) -> Result<Selected, Report> {
-        let word = selector.to_owned();
+    pub(crate) fn selected(&self, selector: &str, output: &mut Output) -> Result<SelectedItem, Report> {
+        let whole = selector.to_owned();
         if let Some(target) = self.target_by_option(output)? {
-            return Ok(Selected { target, name: word.clone(), word });
+            return Ok(SelectedItem { target, name: whole.clone(), selector: whole });
         }
         let config = self.config_for(split(selector).map(|(server, _)| server), output)?;
         let Some((server, name)) = split(selector) else {
-            return Ok(Selected { target: self.owner(&config, selector)?, name: word.clone(), word });
+            return Ok(SelectedItem { target: self.owner(&config, selector)?, name: whole.clone(), selector: whole });
         };
-        Ok(Selected { target: self.named(&config, server)?, name: name.to_owned(), word })
+        Ok(SelectedItem { target: self.named(&config, server)?, name: name.to_owned(), selector: whole })
     }
 
-    /// The one server that listed something of this name, where names carry no server's.
+    /// The only server with an item of this name in its cached listing, if the naming policy allows names without a server.
     fn owner(&self, config: &Config, name: &str) -> Result<Target, Report> {
         let has = |entry: &&ServerConfig| {
-            let listing = wiring::recalled(&self.paths, config, entry);
+            let listing = wiring::cached_listing(&self.paths, config, entry);
             let tool = |listing: &Listing| listing.tools.iter().any(|tool| tool.item.name == name);
             let prompt = |listing: &Listing| listing.prompts.iter().any(|prompt| prompt.item.name == name);
             listing.is_some_and(|listing| tool(&listing) || prompt(&listing))
@@ -120,18 +119,18 @@ impl App {
         match owners.as_slice() {
             [owner] if config.settings.prefix.value != Prefix::Always => Ok(self.configured(config, owner)),
             [] if config.find(name).is_some() => {
-                let message = format!("`{name}` is a server; which of its tools? Say `{name}.<tool>`.");
-                let hint = format!("`toolway tools {name}` lists what it has.");
+                let message = format!("`{name}` is a server, not a tool; use `{name}.<tool>`");
+                let hint = format!("list its tools with `toolway tools {name}`");
                 Err(Report::usage("unknown_tool", message).hint(hint))
             }
             [] => {
-                let message = format!("`{name}` names no server; say `<server>.{name}`.");
+                let message = format!("`{name}` does not name a server; use `<server>.{name}`");
                 Err(known_servers(Report::usage("unknown_server", message), config))
             }
             owners => {
-                let message = format!("`{name}` names no server.");
                 let whole: Vec<String> = owners.iter().map(|owner| format!("`{}.{name}`", owner.name)).collect();
-                Err(Report::usage("unknown_server", message).hint(format!("Did you mean {}?", whole.join(" or "))))
+                let message = format!("`{name}` does not name a server; did you mean {}?", whole.join(" or "));
+                Err(Report::usage("unknown_server", message))
             }
         }
     }
@@ -139,7 +138,7 @@ impl App {
     fn target_by_option(&self, output: &mut Output) -> Result<Option<Target>, Report> {
         let reach = &self.reach;
         let goes_with = |option: &str, other: &str, own: &str| {
-            Report::usage("arguments", format!("{option} goes with {other}; a named server has its own {own}."))
+            Report::usage("arguments", format!("{option} requires {other}; a configured server has its own {own}"))
         };
         match (&reach.stdio, &reach.url, &reach.by_name) {
             (_, None, _) if !reach.header.is_empty() => Err(goes_with("--header", "--url", "headers")),
@@ -149,26 +148,26 @@ impl App {
             (Some(command), None, None) => self.process(command).map(Some),
             (None, Some(url), None) => self.address(url).map(Some),
             (None, None, Some(name)) => self.named(&self.config_for([name.as_str()], output)?, name).map(Some),
-            _ => Err(Report::usage("arguments", "Give one server: --stdio, --url or a name.")),
+            _ => Err(Report::usage("arguments", "give only one server: --stdio, --url or a name")),
         }
     }
 
-    /// The program of `--stdio`, with the variables of `--env` in the folder of `--cwd`.
+    /// The server of `--stdio`, with `--env` and `--cwd`.
     fn process(&self, command: &Secret) -> Result<Target, Report> {
         let mut words = shlex::split(command.expose()).unwrap_or_default().into_iter();
         let Some(program) = words.next() else {
-            return Err(Report::usage("arguments", "--stdio needs a command; a quote may not be closed."));
+            return Err(Report::usage("arguments", "--stdio needs a command; check for an unclosed quote"));
         };
         let variables = self.variables()?;
         let secrets = variables.values().map(|value| Secret::new(value.to_string_lossy())).collect();
-        // As it is from here: where its era is remembered, the same word elsewhere is another folder.
+        // Absolute, because the era cache uses it as part of the key.
         let directory = self.reach.cwd.as_deref().map(std::path::absolute).transpose();
-        let directory = directory.map_err(|error| Report::usage("arguments", format!("--cwd: {error}.")))?;
+        let directory = directory.map_err(|error| Report::usage("arguments", format!("--cwd: {error}")))?;
         let program = Program { arguments: words.collect(), directory, variables, ..Program::new(program) };
-        self.one_off(ServerAddress::Process(program), secrets)
+        self.ad_hoc(ServerAddress::Process(program), secrets)
     }
 
-    /// `NAME=value`, or `NAME` for one of ours. What could be a key is not repeated in a message.
+    /// `NAME=value`, or `NAME` to pass on our own variable. Values may be secrets and are not quoted in messages.
     fn variables(&self) -> Result<Environment, Report> {
         let mut variables = Environment::new();
         for given in &self.reach.env {
@@ -176,11 +175,11 @@ impl App {
                 Some((name, value)) => (name, Some(value.into())),
                 None => (given.expose(), self.environment.get(OsStr::new(given.expose())).cloned()),
             };
-            let wrong = |sentence: String| Report::usage("arguments", sentence);
+            let wrong = |message: String| Report::usage("arguments", message);
             if name.is_empty() {
-                return Err(wrong("--env needs the form `NAME=value` or `NAME`.".to_owned()));
+                return Err(wrong("--env needs the form `NAME=value` or `NAME`".to_owned()));
             }
-            let value = value.ok_or_else(|| wrong(format!("--env {name}: no such variable is set.")))?;
+            let value = value.ok_or_else(|| wrong(format!("--env {name}: the variable is not set")))?;
             variables.insert(name.into(), value);
         }
         Ok(variables)
@@ -189,13 +188,13 @@ impl App {
     fn named(&self, config: &Config, name: &str) -> Result<Target, Report> {
         let server = entry(config, name)?;
         if server.standing == Standing::Disabled {
-            let message = format!("`{}` is disabled in {}.", server.name, server.source.place);
+            let message = format!("server `{}` is disabled in {}", server.name, server.source.place);
             return Err(Report::usage("disabled", message));
         }
         Ok(self.configured(config, server))
     }
 
-    /// A server as its entry says. What is secret about it is only looked up to be masked.
+    /// A configured server. Its secrets are only resolved to mask them with `--verbose`.
     fn configured(&self, config: &Config, entry: &ServerConfig) -> Target {
         let endpoint = self.show.verbose.then(|| entry.endpoint(&self.environment, &*self.keychain()).ok()).flatten();
         Target {
@@ -206,63 +205,64 @@ impl App {
         }
     }
 
-    /// A server that no configuration knows, with the clocks of one that says nothing about time.
-    fn one_off(&self, address: ServerAddress, secrets: Vec<Secret>) -> Result<Target, Report> {
+    /// A server without an entry, with the default timeouts.
+    fn ad_hoc(&self, address: ServerAddress, secrets: Vec<Secret>) -> Result<Target, Report> {
         let settings = self.settings()?;
-        let name = ServerName::from_label(ONE_OFF).map_err(|error| Report::usage("arguments", error.to_string()))?;
+        let name =
+            ServerName::from_label(AD_HOC_NAME).map_err(|error| Report::usage("arguments", error.to_string()))?;
         let mut server = WantedServer::new(name, Way::Address(address));
-        let clocks = Timeouts::default().clocks(settings.request_timeout.value);
-        server.clocks.call = toolway_wire::exchange::Terms { idle: clocks.idle, total: Some(clocks.total) };
+        let clocks = Timeouts::default().effective(settings.request_timeout.value);
+        server.clocks.call = toolway_wire::exchange::ExchangeTimeouts { idle: clocks.idle, total: Some(clocks.total) };
         "the command line".clone_into(&mut server.source);
         Ok(Target { server, entry: None, settings, secrets })
     }
 
-    /// The address of `--url`, with the headers of `--header`.
+    /// The server of `--url`, with `--header`.
     fn address(&self, url: &Secret) -> Result<Target, Report> {
         let parsed = Url::parse(url.expose()).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
-        let url = parsed.ok_or_else(|| Report::usage("arguments", "--url needs an http or https address."))?;
+        let url = parsed.ok_or_else(|| Report::usage("arguments", "--url needs an http or https URL"))?;
         let (mut headers, mut secrets) = (HeaderMap::new(), Vec::new());
         for header in &self.reach.header {
-            let wrong = || Report::usage("arguments", "--header needs the form `Name: value`.");
+            let wrong = || Report::usage("arguments", "--header needs the form `Name: value`");
             let (name, value) = header.expose().split_once(':').ok_or_else(wrong)?;
             let (name, value) = (name.trim(), value.trim());
-            let bad = || Report::usage("arguments", format!("`{name}` is no header that can be sent."));
+            let bad = || Report::usage("arguments", format!("--header: invalid header `{name}`"));
             let mut text = HeaderValue::from_str(value).map_err(|_| bad())?;
             text.set_sensitive(true);
             headers.append(name.parse::<HeaderName>().map_err(|_| bad())?, text);
             secrets.extend(secrets_of_header(&Secret::new(value)));
         }
         secrets.extend(secrets_of_url(&url));
-        self.one_off(ServerAddress::Http { url, headers }, secrets)
+        self.ad_hoc(ServerAddress::Http { url, headers }, secrets)
     }
 }
 
 impl Target {
-    /// Something of this server, by the server's own name for it.
+    /// An item of this server, by the server's own name for it.
     pub(crate) fn origin(&self, raw_name: &str) -> Origin {
         Origin { server: self.server.name.clone(), raw_name: raw_name.to_owned() }
     }
 
-    /// Whether somebody signs in to it once it asks for that; the refusal says how then.
-    pub(crate) fn is_signed_in_to(&self) -> bool {
+    /// Whether it uses a sign-in on demand; its error then says how to sign in.
+    pub(crate) fn uses_sign_in(&self) -> bool {
         self.server.credential().is_none() && self.entry.as_ref().is_some_and(signs_in)
     }
 
-    /// What to do where the server wants a credential, or a better one.
-    pub(crate) fn what_it_lacks(&self) -> String {
+    /// What to do if the server requires or rejects a credential.
+    pub(crate) fn credential_hint(&self) -> String {
         match (self.server.credential(), &self.entry) {
             (Some(header), Some(entry)) => {
-                let said_by = if entry.origins.contains_key("auth") { "auth" } else { "headers" };
-                let place = entry.origins.get(said_by).unwrap_or(&entry.source.place);
-                format!("What `{said_by}` of its entry sends in `{header}` is not, or no longer, accepted: {place}.")
+                let key = if entry.origins.contains_key("auth") { "auth" } else { "headers" };
+                let place = entry.origins.get(key).unwrap_or(&entry.source.place);
+                format!("the server rejects the `{header}` header set by `{key}` in {place}; update it")
             }
-            (Some(header), None) => format!("What --header sends in `{header}` is not accepted."),
-            (None, Some(entry)) => format!("Say in `auth` of its entry who asks ({}).", entry.source.place),
-            (None, None) => "Give a token with --header 'Authorization: Bearer …'.".to_owned(),
+            (Some(header), None) => format!("the server rejects the `{header}` header given with --header"),
+            (None, Some(entry)) => format!("set `auth` in its entry ({})", entry.source.place),
+            (None, None) => "pass a token with --header 'Authorization: Bearer …'".to_owned(),
         }
     }
 
-    /// Whether it is a program that is started.
+    /// Whether it is a stdio server.
     pub(crate) fn is_program(&self) -> bool {
         match &self.server.way {
             Way::Configured(entry) => matches!(entry.transport, Transport::Process(_)),
@@ -271,18 +271,18 @@ impl Target {
         }
     }
 
-    /// Whether nothing goes on without it.
+    /// Whether its entry makes it required.
     pub(crate) fn is_required(&self) -> bool {
         self.server.need == Need::Required
     }
 
-    /// Whether it may be used.
+    /// Whether it is enabled.
     pub(crate) fn is_enabled(&self) -> bool {
         self.server.standing == Standing::Enabled
     }
 }
 
-/// `Bearer <key>`: the key alone is one too.
+/// The whole value, and the token alone for `Bearer <token>`.
 fn secrets_of_header(value: &Secret) -> [Secret; 2] {
     [value.clone(), Secret::new(value.expose().rsplit(' ').next().unwrap_or_default())]
 }
@@ -292,7 +292,7 @@ fn secrets_of_url(url: &Url) -> Vec<Secret> {
     url.password().map(Secret::new).into_iter().chain(asked).collect()
 }
 
-/// `<server>.<thing>` or `<server>__<thing>`, whichever comes first: no server's name has either in it.
+/// Splits `<server>.<item>` or `<server>__<item>` at the first separator; server names contain neither.
 pub(crate) fn split(selector: &str) -> Option<(&str, &str)> {
     let dot = selector.find('.').map(|at| (at, 1));
     let bars = selector.find("__").map(|at| (at, 2));
@@ -301,7 +301,7 @@ pub(crate) fn split(selector: &str) -> Option<(&str, &str)> {
     (!server.is_empty() && !thing.is_empty()).then_some((server, thing))
 }
 
-/// Whether somebody signs in to a server once it asks for that.
+/// Whether a server uses a sign-in on demand.
 fn signs_in(entry: &ServerConfig) -> bool {
     match &entry.transport {
         Transport::Http(http) => matches!(http.auth.as_deref(), None | Some(Auth::OAuth { .. })),
@@ -309,33 +309,27 @@ fn signs_in(entry: &ServerConfig) -> bool {
     }
 }
 
-/// The entry of this name.
+/// The entry of this name; an unknown name fails with a suggestion.
 pub(crate) fn entry<'a>(config: &'a Config, name: &str) -> Result<&'a ServerConfig, Report> {
     config.find(name).ok_or_else(|| {
         if let Some(gap) = loading::gap(config, name) {
             return loading::unusable(gap);
         }
-        let report = Report::usage("unknown_server", format!("There is no server `{name}`."));
-        let names = config.servers.keys().map(|known| known.as_str());
-        let report = match similar::to(name, names) {
-            Some(near) => report.hint(format!("Did you mean `{near}`?")),
-            None => report,
-        };
-        known_servers(report, config)
+        let near = suggestion::did_you_mean(name, config.servers.keys().map(|known| known.as_str()));
+        known_servers(Report::usage("unknown_server", format!("unknown server `{name}`{near}")), config)
     })
 }
 
 fn no_server(config: &Config) -> Report {
-    known_servers(Report::usage("unknown_server", "Which server? Name one, or give --stdio or --url."), config)
+    known_servers(Report::usage("unknown_server", "no server given; name one, or use --stdio or --url"), config)
 }
 
 fn known_servers(report: Report, config: &Config) -> Report {
     let names: Vec<&str> = config.servers.keys().map(|name| name.as_str()).collect();
     if names.is_empty() {
-        return report
-            .hint("No server is configured: put one under `mcpServers` in toolway.json, or give --stdio or --url.");
+        return report.hint("no server is configured; add one with `toolway servers add`, or use --stdio or --url");
     }
-    report.hint(format!("Configured: {}.", names.join(", ")))
+    report.hint(format!("configured servers: {}", names.join(", ")))
 }
 
 #[cfg(test)]
@@ -343,7 +337,7 @@ mod tests {
     use super::split;
 
     #[test]
-    fn a_selector_splits_where_the_server_ends() {
+    fn selector_splits_after_the_server_name() {
         for (selector, parts) in [
             ("files.read", Some(("files", "read"))),
             ("files__read", Some(("files", "read"))),

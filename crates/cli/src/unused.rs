@@ -1,5 +1,4 @@
-//! What stands in a file and is not used: an entry or a file that was set aside, a project's server that waits for a
-//! person.
+//! Configuration that is not used: an entry or file that was set aside, or a project server that is not accepted.
 
 use serde_json::{Map, Value, json};
 use toolway_config::{Loaded, Place, ServerName, Warning, warning::WarningKind};
@@ -7,52 +6,52 @@ use toolway_config::{Loaded, Place, ServerName, Warning, warning::WarningKind};
 use crate::{
     commands::{
         config::place,
-        servers::list::{self, State},
+        servers::list::{self, EntryState},
     },
     consent,
 };
 
-/// Something that is not used.
+/// An entry or file that is not used.
 #[derive(Clone, Debug)]
 pub(crate) struct Unused {
-    /// The name it would have; none where it is a whole file, or where no name can be made.
+    /// Server name; `None` for a whole file, or if the label is not a valid name.
     name: Option<String>,
     label: Option<String>,
     place: Place,
-    /// Why, as a fragment.
+    /// UnusedReason, as a fragment.
     pub(crate) reason: String,
-    pub(crate) why: Why,
-    /// What is known of a server that waits.
+    pub(crate) why: UnusedReason,
+    /// JSON view of a server that is not accepted.
     view: Option<Value>,
 }
 
-/// Which kind of not used.
+/// Why an entry is not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Why {
-    /// It says what it may not, and somebody has to put it right.
+pub(crate) enum UnusedReason {
+    /// Invalid; the user has to fix it.
     Broken,
-    /// Somebody else's file has it, and it cannot be used here.
+    /// From another application's file, and not usable here.
     SetAside,
-    /// A project's file brought it along, and nobody has accepted it.
-    Waits(State),
+    /// From a project file, and not accepted.
+    NotAccepted(EntryState),
 }
 
 impl Unused {
-    /// What was set aside.
+    /// The entries and files that were set aside.
     pub(crate) fn set_aside(loaded: &Loaded) -> Vec<Self> {
-        loaded.config.warnings.iter().filter(|warning| warning.is_a_gap()).filter_map(Self::of_warning).collect()
+        loaded.config.warnings.iter().filter(|warning| warning.is_exclusion()).filter_map(Self::of_warning).collect()
     }
 
-    /// The servers that wait for a person.
-    pub(crate) fn waiting(loaded: &Loaded) -> Vec<Self> {
+    /// The project servers that are not accepted.
+    pub(crate) fn unaccepted(loaded: &Loaded) -> Vec<Self> {
         let one = |proposal: &toolway_config::consent::Proposal| {
-            let (server, state) = (&proposal.server, State::of_proposal(proposal));
+            let (server, state) = (&proposal.server, EntryState::of_proposal(proposal));
             Self {
                 name: Some(server.name.to_string()),
                 label: Some(server.label.clone()),
                 place: server.source.place.clone(),
-                reason: consent::news(proposal).to_owned(),
-                why: Why::Waits(state),
+                reason: consent::reason(proposal).to_owned(),
+                why: UnusedReason::NotAccepted(state),
                 view: Some(list::view(server, state)),
             }
         };
@@ -60,9 +59,9 @@ impl Unused {
     }
 
     fn of_warning(warning: &Warning) -> Option<Self> {
-        let aside = warning.aside.as_ref()?;
+        let aside = warning.unused.as_ref()?;
         let name = aside.label.as_deref().and_then(|label| ServerName::from_label(label).ok());
-        let why = if warning.kind == WarningKind::Broken { Why::Broken } else { Why::SetAside };
+        let why = if warning.kind == WarningKind::Broken { UnusedReason::Broken } else { UnusedReason::SetAside };
         Some(Self {
             name: name.map(|name| name.to_string()),
             label: aside.label.clone(),
@@ -73,31 +72,31 @@ impl Unused {
         })
     }
 
-    /// What people call it: its name, its label, or the file.
+    /// Its name, its label, or the file.
     pub(crate) fn title(&self) -> String {
         let file = || self.place.file.display().to_string();
         self.name.clone().or_else(|| self.label.clone()).unwrap_or_else(file)
     }
 
-    /// As it is written.
+    /// The key of the entry in the file.
     pub(crate) fn label(&self) -> Option<&str> {
         self.label.as_deref()
     }
 
-    /// Its state as a word.
+    /// The state in one word.
     pub(crate) fn state(&self) -> &'static str {
         match self.why {
-            Why::Broken | Why::SetAside => "set aside",
-            Why::Waits(state) => state.words(),
+            UnusedReason::Broken | UnusedReason::SetAside => "set aside",
+            UnusedReason::NotAccepted(state) => state.words(),
         }
     }
 
-    /// Whether it is a server that can be used once somebody says so.
+    /// Whether it is a server that only has to be accepted.
     pub(crate) fn is_server(&self) -> bool {
-        matches!(self.why, Why::Waits(_))
+        matches!(self.why, UnusedReason::NotAccepted(_))
     }
 
-    /// The object for programs.
+    /// The JSON object.
     pub(crate) fn object(&self) -> Value {
         if let Some(view) = &self.view {
             let mut view = view.clone();
@@ -113,17 +112,21 @@ impl Unused {
         Value::Object(object)
     }
 
-    /// Where it stands.
+    /// File and line.
     pub(crate) fn place(&self) -> &Place {
         &self.place
     }
 
-    /// One sentence on what to do.
+    /// What the user should do.
     pub(crate) fn advice(&self) -> String {
         match self.why {
-            Why::Broken => format!("Put it right: {}.", self.place),
-            Why::SetAside => "Nothing, unless you miss it; `toolway import` shows what its file says.".to_owned(),
-            Why::Waits(_) => format!("Look at it, and accept it: toolway servers accept {}", self.title()),
+            UnusedReason::Broken => format!("fix {}", self.place),
+            UnusedReason::SetAside => {
+                "nothing, unless you need this server; `toolway import` shows its file".to_owned()
+            }
+            UnusedReason::NotAccepted(_) => {
+                format!("review and accept it with `toolway servers accept {}`", self.title())
+            }
         }
     }
 }

@@ -1,4 +1,5 @@
-//! A look at the wire: what `-v` shows, what a dry run keeps back, and whether a server asked something.
+//! The wire tap of a command: prints messages with `-v`, holds back the request of a dry run, and records whether the
+//! server sent a request to its client.
 
 use std::io::Write;
 
@@ -11,81 +12,81 @@ use toolway_wire::{json::Raw, up::transport::Outbound};
 
 use crate::output::clean;
 
-/// The tap of a command.
+/// Wire tap of one server.
 #[derive(Debug, Default)]
-pub(crate) struct Watch {
+pub(crate) struct WireTap {
     shown: bool,
     secrets: Vec<Secret>,
-    /// Whose messages they are, where there are several.
+    /// Prefix of printed messages if there are several servers.
     label: String,
-    // Nothing awaits under these locks.
-    asked: Mutex<Option<String>>,
+    /// Method of the last server request.
+    server_request: Mutex<Option<String>>,
     hold: Mutex<Hold>,
 }
 
-/// What a dry run waits for.
+/// What is held back.
 #[derive(Debug, Default)]
 enum Hold {
-    /// Everything is sent.
+    /// All messages are sent.
     #[default]
     Nothing,
-    /// The next request of this method is handed over instead of sent.
-    Next { method: String, catch: oneshot::Sender<Bytes> },
-    /// It was; nothing is sent any more.
+    /// The next request of this method is passed to `sender` instead of the server.
+    Next { method: String, sender: oneshot::Sender<Bytes> },
+    /// The request was held back; nothing else is sent.
     Everything,
 }
 
-/// Letters of one message that are shown.
-const SHOWN: usize = 4_000;
-/// Shown in the place of a secret.
+/// Longest printed message in characters.
+const MAX_SHOWN: usize = 4_000;
+/// Replacement of a secret.
 const MASK: &str = "•••";
-/// Shorter texts are not searched for: they are no secrets, and would mask half of every message.
-const SHORTEST: usize = 4;
-/// Questions a server can have.
-const QUESTIONS: [&str; 3] = ["elicitation/create", "sampling/createMessage", "roots/list"];
-/// Members with one of these in their name hold something to hide.
-const TELLING: [&str; 8] =
+/// Shorter values are not masked: they are not secrets and would match everywhere.
+const MIN_SECRET: usize = 4;
+/// Methods of server requests.
+const SERVER_REQUESTS: [&str; 3] = ["elicitation/create", "sampling/createMessage", "roots/list"];
+/// Members whose name contains one of these are masked.
+const SENSITIVE: [&str; 8] =
     ["authorization", "password", "passwd", "secret", "apikey", "api_key", "api-key", "access_token"];
 
-impl Watch {
+impl WireTap {
     pub(crate) fn new(shown: bool, secrets: Vec<Secret>) -> Self {
         Self { shown, secrets, ..Self::default() }
     }
 
-    /// The same, where messages of several servers are shown.
-    pub(crate) fn of(self, server: &str) -> Self {
+    /// Prefixes printed messages with the server name.
+    pub(crate) fn labelled(self, server: &str) -> Self {
         Self { label: format!("{server} "), ..self }
     }
 
-    /// The last thing the server asked, if it asked anything.
-    pub(crate) fn asked(&self) -> Option<String> {
-        self.asked.lock().clone()
+    /// Method of the last server request; `None` if the server sent none.
+    pub(crate) fn server_request(&self) -> Option<String> {
+        self.server_request.lock().clone()
     }
 
-    /// From now on the next request of this method is not sent but given to whoever waits, and nothing after it.
-    pub(crate) fn catch(&self, method: &str) -> oneshot::Receiver<Bytes> {
-        let (catch, caught) = oneshot::channel();
-        *self.hold.lock() = Hold::Next { method: method.to_owned(), catch };
-        caught
+    /// Holds back the next request of this method and everything after it. The receiver gets the request.
+    pub(crate) fn intercept(&self, method: &str) -> oneshot::Receiver<Bytes> {
+        let (sender, receiver) = oneshot::channel();
+        *self.hold.lock() = Hold::Next { method: method.to_owned(), sender };
+        receiver
     }
 
     fn show(&self, sign: &str, text: &[u8]) {
         if self.shown {
-            let text = masked(&String::from_utf8_lossy(text), &self.secrets);
-            let mut talk = std::io::stderr();
-            let _gone = writeln!(talk, "{}{sign} {}", self.label, clean::line(&text, SHOWN));
+            let text = mask(&String::from_utf8_lossy(text), &self.secrets);
+            let mut stderr = std::io::stderr();
+            let _gone = writeln!(stderr, "{}{sign} {}", self.label, clean::line(&text, MAX_SHOWN));
         }
     }
 }
 
-impl Tap for Watch {
+impl Tap for WireTap {
     fn outgoing(&self, outbound: &Outbound) -> Passage {
         let mut hold = self.hold.lock();
         match std::mem::replace(&mut *hold, Hold::Everything) {
             Hold::Nothing => *hold = Hold::Nothing,
-            Hold::Next { method, catch } if outbound.request.is_some() && is_call_of(&method, &outbound.message) => {
-                // Whoever waits may have been interrupted.
-                let _gone = catch.send(outbound.message.clone());
+            Hold::Next { method, sender } if outbound.request.is_some() && is_call_of(&method, &outbound.message) => {
+                // The receiver may have been dropped by an interruption.
+                let _gone = sender.send(outbound.message.clone());
                 return Passage::Hold;
             }
             next @ Hold::Next { .. } => *hold = next,
@@ -98,8 +99,8 @@ impl Tap for Watch {
 
     fn incoming(&self, text: &Bytes) {
         self.show("←", text);
-        if let Some(question) = question_in(text) {
-            *self.asked.lock() = Some(question);
+        if let Some(request) = server_request_in(text) {
+            *self.server_request.lock() = Some(request);
         }
     }
 }
@@ -109,13 +110,13 @@ fn is_call_of(method: &str, message: &Bytes) -> bool {
     message.and_then(|message| message.get("method")).as_ref().and_then(Raw::as_str).is_some_and(|said| said == method)
 }
 
-/// What a message asks of our side: a request of the server's, or an answer that is none yet.
-fn question_in(text: &Bytes) -> Option<String> {
-    let mentions = |question: &&str| text.windows(question.len()).any(|part| part == question.as_bytes());
-    QUESTIONS.iter().find(|question| mentions(question))?;
+/// Method of the server request in a message: a JSON-RPC request, or an `inputRequests` result.
+fn server_request_in(text: &Bytes) -> Option<String> {
+    let mentions = |request: &&str| text.windows(request.len()).any(|part| part == request.as_bytes());
+    SERVER_REQUESTS.iter().find(|request| mentions(request))?;
     let message = Raw::parse(text.clone()).ok()?;
     let method = |raw: &Raw| raw.get("method").as_ref().and_then(Raw::as_str).map(std::borrow::Cow::into_owned);
-    let known = |method: &String| QUESTIONS.contains(&method.as_str());
+    let known = |method: &String| SERVER_REQUESTS.contains(&method.as_str());
     if let Some(asked) = method(&message).filter(known) {
         return Some(asked);
     }
@@ -123,26 +124,26 @@ fn question_in(text: &Bytes) -> Option<String> {
     requests.iter().find_map(|request| method(&request.value).filter(known))
 }
 
-/// The text without the secrets we know of, and without the values of members that have a telling name.
-fn masked(text: &str, secrets: &[Secret]) -> String {
+/// Masks known secrets, and string values of members with a sensitive name.
+fn mask(text: &str, secrets: &[Secret]) -> String {
     let mut text = mask_members(text);
-    for secret in secrets.iter().filter(|secret| SHORTEST <= secret.expose().len()) {
+    for secret in secrets.iter().filter(|secret| MIN_SECRET <= secret.expose().len()) {
         text = text.replace(secret.expose(), MASK);
     }
     text
 }
 
 fn mask_members(text: &str) -> String {
-    let (mut out, mut rest, mut telling) = (String::with_capacity(text.len()), text, false);
+    let (mut out, mut rest, mut sensitive) = (String::with_capacity(text.len()), text, false);
     while let Some(start) = rest.find('"') {
         let literal_length = literal_length(&rest[start..]);
         let literal = &rest[start..start + literal_length];
         let after = &rest[start + literal_length..];
         let is_key = after.trim_start().starts_with(':');
         out.push_str(&rest[..start]);
-        out.push_str(if telling && !is_key { "\"•••\"" } else { literal });
+        out.push_str(if sensitive && !is_key { "\"•••\"" } else { literal });
         let name = literal.to_ascii_lowercase();
-        telling = is_key && TELLING.iter().any(|word| name.contains(word)) && next_is_text(after);
+        sensitive = is_key && SENSITIVE.iter().any(|word| name.contains(word)) && next_is_text(after);
         rest = after;
     }
     out.push_str(rest);
@@ -168,10 +169,10 @@ fn next_is_text(after: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Secret, masked, question_in};
+    use super::{Secret, mask, server_request_in};
 
     #[test]
-    fn secrets_are_masked_wherever_they_stand() {
+    fn secrets_and_sensitive_members_are_masked() {
         let secrets = [Secret::new("t0k3n"), Secret::new("x")];
         for (text, shown) in [
             (r#"{"a":"Bearer t0k3n"}"#, r#"{"a":"Bearer •••"}"#),
@@ -180,13 +181,13 @@ mod tests {
             (r#"{"secret":{"inner":"plain"}}"#, r#"{"secret":{"inner":"plain"}}"#),
             (r#"{"progressToken":7,"cut":"of"#, r#"{"progressToken":7,"cut":"of"#),
         ] {
-            assert_eq!(masked(text, &secrets), shown);
+            assert_eq!(mask(text, &secrets), shown);
         }
     }
 
     #[test]
-    fn a_question_is_seen_in_either_form() {
-        let asked = |text: &'static str| question_in(&text.into());
+    fn server_request_is_found_in_both_eras() {
+        let asked = |text: &'static str| server_request_in(&text.into());
         let request = r#"{"id":1,"method":"elicitation/create","params":{}}"#;
         assert_eq!(asked(request).as_deref(), Some("elicitation/create"));
         let round = r#"{"id":1,"result":{"inputRequests":{"a":{"method":"roots/list"}}}}"#;

@@ -1,7 +1,6 @@
-//! From a configuration to a host, and from a host to a command: which servers are wanted and with what, how one of
-//! them is visited, and how all are left in good order.
+//! Builds the host of a command from its targets, connects one server for a command, and shuts the host down.
 //!
-//! Every command that speaks to a server goes this way. Only the servers that a command needs are connected.
+//! Only the servers that a command needs are connected.
 
 use std::{collections::BTreeMap, ffi::OsStr, pin::pin, sync::Arc, time::Duration};
 
@@ -11,17 +10,16 @@ use toolway_config::{
 };
 use toolway_host::{
     call::{CallOutcome, CallRequest, Caller, Target as CallTarget},
-    catalog::{DiskCopy, ItemKind, Listing},
+    catalog::{ItemKind, Listing, ListingCache},
     connection::{
-        DiskEraMemory, Lists, Phase, ServerStatus, TransportKind, WantedServer, dial::TapMaker, sign_in::Clients,
-        tap::Tap,
+        DiskEraMemory, Lists, Phase, ServerStatus, TapFactory, TransportKind, WantedServer, sign_in::Clients, tap::Tap,
     },
     host::{Host, HostOptions},
-    keeper::Custody,
+    keeper::CleanupGuarantee,
     ports::HostPorts,
 };
 use toolway_wire::{
-    exchange::Terms,
+    exchange::ExchangeTimeouts,
     limit::Limits,
     up::{EraChoice, EraMemory, Timeouts, client::HttpClient, connector::HttpOptions},
 };
@@ -29,49 +27,49 @@ use toolway_wire::{
 use crate::{
     app::App,
     args::EraArg,
-    call_notes::CallNotes,
     exclusion::Exclusion,
     output::{Output, spinner},
     report::Report,
-    session::Session,
     sign_in,
+    single_server_host::SingleServerHost,
     target::Target,
-    watch::Watch,
+    verbose_call_log::VerboseCallLog,
+    wire_tap::WireTap,
 };
 
-/// Opening a connection to an address.
-const CONNECT: Duration = Duration::from_secs(30);
-/// How long sessions may take to be given back; the answer is there, and nobody wants to wait.
-const FAREWELL: Duration = Duration::from_millis(250);
-/// How much longer than `--timeout` a server has to say what it waits for.
-const TO_HEAR_WHY: Duration = Duration::from_millis(100);
-/// How long the copy of what was listed may hold up a command; it is begun long before.
-const TO_BE_KEPT: Duration = Duration::from_millis(500);
+/// Upper bound of the TCP and TLS connection setup.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time to close HTTP sessions at the end of a command.
+const SESSION_CLOSE_TIMEOUT: Duration = Duration::from_millis(250);
+/// Time after `--timeout` in which the server's own error is still collected.
+const STATUS_GRACE: Duration = Duration::from_millis(100);
+/// Time to finish writing the listing cache at the end of a command.
+const CACHE_WRITE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// A look at the wire of each server.
-pub(crate) type Watches = BTreeMap<ServerName, Arc<Watch>>;
+/// The wire tap of each server.
+pub(crate) type WireTaps = BTreeMap<ServerName, Arc<WireTap>>;
 
 impl App {
-    /// Goes to a server, works there, and leaves it in good order however the work ended.
-    pub(crate) async fn visit<T>(
+    /// Connects to a server, runs `work` with it, and disconnects however `work` ends.
+    pub(crate) async fn with_server<T>(
         &self,
         target: Target,
         lists: Lists,
         output: &mut Output,
-        work: impl AsyncFnOnce(&Session, &mut Output) -> Result<T, Report>,
+        work: impl AsyncFnOnce(&SingleServerHost, &mut Output) -> Result<T, Report>,
     ) -> Result<T, Report> {
-        let session = self.open(target, lists).await?;
-        let done = match self.arrive(&session, lists, output).await {
-            Ok(()) => work(&session, output).await,
+        let single = self.single_server_host(target, lists).await?;
+        let done = match self.connect(&single, lists, output).await {
+            Ok(()) => work(&single, output).await,
             Err(report) => Err(report),
         };
-        leave(&session.host).await;
+        disconnect(&single.host).await;
         done
     }
 
-    /// Refuses what the operator left out, before anything is started. The refusal goes the way of a call, so that it
-    /// is decided and recorded where every other call is.
-    pub(crate) async fn refuse_left_out(
+    /// Refuses an item that the server's entry excludes, before a server is started. The refusal is made by calling the
+    /// host, so that it is decided and recorded like every other call.
+    pub(crate) async fn refuse_excluded(
         &self,
         target: &Target,
         kind: ItemKind,
@@ -81,23 +79,23 @@ impl App {
         if entry.and_then(|entry| Exclusion::of(entry, kind, thing.name())).is_none() {
             return Ok(());
         }
-        let session = self.open(target.clone(), Lists::Ignored).await?;
-        match session.host.call(CallRequest::new(Caller::Terminal, thing)).await {
-            outcome @ CallOutcome::Refused(_) => Err(session.report(&outcome, "")),
+        let single = self.single_server_host(target.clone(), Lists::Ignored).await?;
+        match single.host.call(CallRequest::new(Caller::Terminal, thing)).await {
+            outcome @ CallOutcome::Refused(_) => Err(single.report(&outcome, "")),
             _ => Ok(()),
         }
     }
 
-    /// A host for these servers; nothing is connected yet.
-    pub(crate) async fn start_host(&self, targets: &[Target], lists: Lists) -> Result<(Host, Watches), Report> {
-        let watch = |target: &Target| {
-            let watch = Watch::new(self.show.verbose, target.secrets.clone());
-            let watch = if targets.len() == 1 { watch } else { watch.of(target.server.name.as_str()) };
-            (target.server.name.clone(), Arc::new(watch))
+    /// Starts a host for these servers without connecting them.
+    pub(crate) async fn start_host(&self, targets: &[Target], lists: Lists) -> Result<(Host, WireTaps), Report> {
+        let tap = |target: &Target| {
+            let tap = WireTap::new(self.show.verbose, target.secrets.clone());
+            let tap = if targets.len() == 1 { tap } else { tap.labelled(target.server.name.as_str()) };
+            (target.server.name.clone(), Arc::new(tap))
         };
-        let watches: Watches = targets.iter().map(watch).collect();
-        let servers = targets.iter().map(|target| self.wanted(&target.server, lists)).collect();
-        // A server of the command line is nobody a copy is looked for under.
+        let taps: WireTaps = targets.iter().map(tap).collect();
+        let servers = targets.iter().map(|target| self.server_options(&target.server, lists)).collect();
+        // A server given on the command line has no name to cache its listing under.
         let kept = targets.iter().any(|target| target.entry.is_some()) && lists != Lists::Ignored;
         let settings = targets.first().map(|target| target.settings.clone()).unwrap_or_default();
         let options = HostOptions {
@@ -107,60 +105,60 @@ impl App {
             environment: self.environment.clone(),
             http: HttpClient::new(self.http_options(), &Limits::default()),
             memory: self.era_memory(),
-            copy: self.disk_copy().filter(|_| kept),
-            tap: Some(taps(watches.clone())),
+            listing_cache: self.listing_cache().filter(|_| kept),
+            tap: Some(tap_maker(taps.clone())),
             ..HostOptions::default()
         };
-        let calls = Arc::new(CallNotes { shown: self.show.verbose });
+        let calls = Arc::new(VerboseCallLog { shown: self.show.verbose });
         let ports = HostPorts { calls, vault: self.vault(&settings), ..HostPorts::default() };
         let host = Host::start(&Config { settings, ..Config::default() }, ports, options).await;
-        let failed = |error: toolway_host::host::HostError| Report::usage("config", format!("{error}."));
-        Ok((host.map_err(failed)?, watches))
+        let failed = |error: toolway_host::host::HostError| Report::usage("config", error.to_string());
+        Ok((host.map_err(failed)?, taps))
     }
 
-    /// Where what each server listed is kept.
-    pub(crate) fn disk_copy(&self) -> Option<DiskCopy> {
-        disk_copy(&self.paths)
+    /// The cache of server listings; `None` without a state directory.
+    pub(crate) fn listing_cache(&self) -> Option<ListingCache> {
+        listing_cache(&self.paths)
     }
 
-    /// The clocks of a call, where the command line has others than the server's entry.
-    pub(crate) fn terms(&self) -> Option<Terms> {
-        self.reach.timeout.map(|limit| Terms { idle: None, total: Some(limit) })
+    /// The timeouts of a call if `--timeout` is given; they replace those of the server's entry.
+    pub(crate) fn terms(&self) -> Option<ExchangeTimeouts> {
+        self.reach.timeout.map(|limit| ExchangeTimeouts { idle: None, total: Some(limit) })
     }
 
-    async fn open(&self, target: Target, lists: Lists) -> Result<Session, Report> {
-        let (host, watches) = self.start_host(std::slice::from_ref(&target), lists).await?;
-        let watch = watches.into_values().next().unwrap_or_default();
-        Ok(Session { host, target, watch })
+    async fn single_server_host(&self, target: Target, lists: Lists) -> Result<SingleServerHost, Report> {
+        let (host, taps) = self.start_host(std::slice::from_ref(&target), lists).await?;
+        let tap = taps.into_values().next().unwrap_or_default();
+        Ok(SingleServerHost { host, target, tap })
     }
 
-    /// Connects the server of a session, and waits for its lists where they are wanted.
-    async fn arrive(&self, session: &Session, lists: Lists, output: &mut Output) -> Result<(), Report> {
-        let name = session.name();
+    /// Connects the server and waits for the requested lists.
+    async fn connect(&self, single: &SingleServerHost, lists: Lists, output: &mut Output) -> Result<(), Report> {
+        let name = single.name();
         let connecting = async {
             match lists {
-                Lists::Ignored => session.host.connect(name).await,
-                Lists::Once | Lists::Only(_) | Lists::Followed => session.host.list(name).await,
+                Lists::Ignored => single.host.connect(name).await,
+                Lists::Once | Lists::Only(_) | Lists::Followed => single.host.list(name).await,
             }
         };
-        let line = format!("connecting to {}", session.target.server.label);
+        let line = format!("connecting to {}", single.target.server.label);
         let mut connecting = pin!(connecting);
         let status = match self.stop.or(spinner::while_waiting(&line, &mut connecting, output)).await {
             Ok(status) => status,
             Err(report) if report.code == "timed_out" => {
-                // The server's own clock runs out in the same moment, and knows more.
-                let _late = tokio::time::timeout(TO_HEAR_WHY, connecting).await;
-                return Err(session.with_stray_output(report));
+                // The connection's own timeout expires at the same time and has the more precise error.
+                let _late = tokio::time::timeout(STATUS_GRACE, connecting).await;
+                return Err(single.with_stray_output(report));
             }
             Err(report) => return Err(report),
         };
-        let status = status.map_err(|error| Report::usage("unknown_server", format!("{error}.")))?;
-        let listed = lists == Lists::Ignored || session.is_listed();
-        if status.phase == Phase::Ready && listed { Ok(()) } else { Err(session.judged(session.unavailable(&status))) }
+        let status = status.map_err(|error| Report::usage("unknown_server", error.to_string()))?;
+        let listed = lists == Lists::Ignored || single.is_listed();
+        if status.phase == Phase::Ready && listed { Ok(()) } else { Err(single.attribute(single.unavailable(&status))) }
     }
 
-    /// A server as a command wants it: connected when it is asked for, in the era and the time that were given.
-    fn wanted(&self, server: &WantedServer, lists: Lists) -> WantedServer {
+    /// A server with the options of the command: connected on demand, with the given era and timeout.
+    fn server_options(&self, server: &WantedServer, lists: Lists) -> WantedServer {
         let era = match self.reach.era {
             EraArg::Auto => server.era,
             EraArg::Legacy => EraChoice::Legacy,
@@ -168,9 +166,9 @@ impl App {
         };
         let (connect, clocks) = match self.reach.timeout {
             None => (server.connect, server.clocks),
-            // Whoever gives a time means all of it: a long call then does not end at the usual limit.
+            // `--timeout` replaces every other limit, so that a long call may exceed the default one.
             Some(limit) => {
-                let whole = Terms { idle: None, total: Some(limit) };
+                let whole = ExchangeTimeouts { idle: None, total: Some(limit) };
                 let probe = server.clocks.probe.min(limit);
                 (limit, Timeouts { probe, handshake: limit, list: whole, call: whole })
             }
@@ -179,7 +177,7 @@ impl App {
         WantedServer { era, connect, clocks, start, need, idle_stop, lists, ..server.clone() }
     }
 
-    /// Where eras are remembered; one that was chosen says nothing about the server.
+    /// The cache of detected eras; not used if `--era` forces one, which says nothing about the server.
     pub(crate) fn era_memory(&self) -> Option<Arc<dyn EraMemory>> {
         let folder = self.paths.state.as_ref().filter(|_| self.reach.era == EraArg::Auto)?;
         Some(Arc::new(DiskEraMemory::at(folder.join("eras.json"))))
@@ -193,59 +191,59 @@ impl App {
         HttpOptions {
             https_proxy: variable(["HTTPS_PROXY", "https_proxy"]),
             no_proxy: variable(["NO_PROXY", "no_proxy"]),
-            connect_timeout: Some(self.reach.timeout.unwrap_or(CONNECT).min(CONNECT)),
+            connect_timeout: Some(self.reach.timeout.unwrap_or(CONNECT_TIMEOUT).min(CONNECT_TIMEOUT)),
             ..HttpOptions::default()
         }
     }
 }
 
-/// Where what each server listed is kept.
-pub(crate) fn disk_copy(paths: &Paths) -> Option<DiskCopy> {
-    paths.state.as_ref().map(|folder| DiskCopy::in_folder(folder.join("catalog")))
+/// The cache of server listings; `None` without a state directory.
+pub(crate) fn listing_cache(paths: &Paths) -> Option<ListingCache> {
+    paths.state.as_ref().map(|folder| ListingCache::in_folder(folder.join("catalog")))
 }
 
-/// What a server listed when it was last heard, in the way it is reached now. Nothing is started or dialled.
-pub(crate) fn recalled(paths: &Paths, config: &Config, entry: &ServerConfig) -> Option<Listing> {
+/// The last listing of a server as it is defined now, from the cache. Does not connect to the server.
+pub(crate) fn cached_listing(paths: &Paths, config: &Config, entry: &ServerConfig) -> Option<Listing> {
     let definition = WantedServer::configured(config, entry).definition()?;
-    disk_copy(paths)?.recall(&entry.name, &definition).ok()?
+    listing_cache(paths)?.load(&entry.name, &definition).ok()?
 }
 
-/// The answer is there. Sessions over HTTP are given back; a program is ended by its keeper, or, where there is none,
-/// by us: nobody else would give it the time to leave. A sign-in that is being renewed is waited for.
-pub(crate) async fn leave(host: &Host) {
+/// Shuts the host down at the end of a command: closes HTTP sessions, leaves processes to the keeper (or ends them where
+/// there is no keeper), and waits for a token refresh in progress.
+pub(crate) async fn disconnect(host: &Host) {
     let servers = host.servers();
     let is_ready = |status: &&ServerStatus| status.phase == Phase::Ready;
-    let weaker = |status: &ServerStatus| matches!(status.custody, Some(Custody::Weaker { .. }));
+    let weaker = |status: &ServerStatus| matches!(status.cleanup, Some(CleanupGuarantee::BestEffort { .. }));
     if servers.iter().filter(is_ready).any(weaker) {
         return host.shutdown().await;
     }
-    // What is late is lost, and nobody depends on it.
+    // What exceeds the timeout is dropped; nothing depends on it.
     let _late = if servers.iter().filter(is_ready).any(|status| status.transport == TransportKind::Http) {
-        tokio::time::timeout(FAREWELL, host.shutdown()).await
+        tokio::time::timeout(SESSION_CLOSE_TIMEOUT, host.shutdown()).await
     } else {
-        tokio::time::timeout(TO_BE_KEPT, host.kept()).await
+        tokio::time::timeout(CACHE_WRITE_TIMEOUT, host.wait_for_listing_cache()).await
     };
-    renewed(host).await;
+    await_token_refresh(host).await;
 }
 
-/// The refresh token that was sent may be worth nothing by now: whoever left without the new one would have to sign in
-/// again.
-async fn renewed(host: &Host) {
-    if !host.is_renewing() {
+/// Waits for a token refresh in progress. The old refresh token may already be invalid, so exiting without the new one
+/// would require a new sign-in.
+async fn await_token_refresh(host: &Host) {
+    if !host.is_refreshing() {
         return;
     }
-    sign_in::say(
-        "toolway: a sign-in is being renewed, which is waited for, so that it is not lost; Ctrl-C gives it up.",
+    sign_in::print_notice(
+        "toolway: waiting for a token refresh to complete; Ctrl-C skips it and may require a new sign-in",
     );
     tokio::select! {
-        () = host.renewed() => {}
+        () = host.wait_for_renewals() => {}
         _interrupted = tokio::signal::ctrl_c() => {}
     }
 }
 
-fn taps(watches: Watches) -> TapMaker {
+fn tap_maker(taps: WireTaps) -> TapFactory {
     Arc::new(move |server| {
-        let watch = watches.get(server).map(Arc::clone).unwrap_or_default();
-        watch as Arc<dyn Tap>
+        let tap = taps.get(server).map(Arc::clone).unwrap_or_default();
+        tap as Arc<dyn Tap>
     })
 }

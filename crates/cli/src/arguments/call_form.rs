@@ -1,47 +1,47 @@
-//! `tool(a: 1, b: "x")`: a call the way it stands in code, in one word.
+//! Parses the `tool(a: 1, b: "x")` form of a call.
 //!
-//! Values are JSON, also in single quotes where they are texts; names may stand in quotes, and values without a name
-//! go to the arguments in order. A text without quotes is a mistake, so that nothing has to be guessed.
+//! Values are JSON; strings may also be in single quotes. Names may be quoted, and values without a name are assigned to
+//! the arguments in order. An unquoted string is an error.
 
 use toolway_wire::json::Raw;
 
-use super::Problem;
+use super::ArgumentError;
 
-/// A word of that form, taken apart.
+/// A call of that form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CallForm<'a> {
-    /// What stands before the parentheses.
+    /// Text before the parentheses.
     pub(crate) tool: &'a str,
-    /// What stands in them.
+    /// Text inside the parentheses.
     inside: &'a str,
 }
 
 /// One argument in the parentheses.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Spoken {
+pub(super) struct FormArgument {
     pub(super) name: Option<String>,
-    /// JSON.
+    /// JSON text.
     pub(super) value: String,
 }
 
 impl<'a> CallForm<'a> {
-    /// `None` where the word is a plain name.
+    /// `None` if the argument is a plain name.
     pub(crate) fn of(word: &'a str) -> Option<Self> {
         let (tool, inside) = word.strip_suffix(')')?.split_once('(')?;
         let plain = |letter: char| letter.is_alphanumeric() || "_-./:$".contains(letter);
         (!tool.is_empty() && tool.chars().all(plain)).then_some(Self { tool, inside })
     }
 
-    pub(super) fn arguments(&self) -> Result<Vec<Spoken>, Problem> {
+    pub(super) fn arguments(&self) -> Result<Vec<FormArgument>, ArgumentError> {
         let parts = split(self.inside, ',')?;
-        // Nothing at all is no argument, and neither is what follows a last comma.
+        // Empty parentheses and a trailing comma add no argument.
         let count = parts.len() - usize::from(parts.last().is_some_and(|last| last.trim().is_empty()));
-        parts[..count].iter().map(|part| Spoken::of(part)).collect()
+        parts[..count].iter().map(|part| FormArgument::of(part)).collect()
     }
 }
 
-impl Spoken {
-    fn of(part: &str) -> Result<Self, Problem> {
+impl FormArgument {
+    fn of(part: &str) -> Result<Self, ArgumentError> {
         let pieces = split(part, ':')?;
         let (name, text) = match pieces[..] {
             [value] => (None, value),
@@ -53,28 +53,28 @@ impl Spoken {
 }
 
 /// A name, with or without quotes.
-fn name_of(text: &str) -> Result<String, Problem> {
+fn name_of(text: &str) -> Result<String, ArgumentError> {
     let quoted = unquoted(text).or_else(|| Raw::parse(text.to_owned()).ok()?.as_str().map(|name| name.into_owned()));
     match quoted {
         Some(name) => Ok(name),
         None if super::is_name(text) => Ok(text.to_owned()),
-        None => Err(Problem::new(format!("`{text}` is no name of an argument."))),
+        None => Err(ArgumentError::new(format!("`{text}` is not a valid argument name"))),
     }
 }
 
-fn json(text: &str, name: Option<&str>) -> Result<String, Problem> {
+fn json(text: &str, name: Option<&str>) -> Result<String, ArgumentError> {
     if let Some(text) = unquoted(text) {
         return Ok(Raw::of(&text).to_string());
     }
-    let place = name.map(|name| format!("`{name}`: ")).unwrap_or_default();
-    let wrong = |_| Problem {
-        idea: Some("In parentheses a value is JSON: put a text in quotes.".to_owned()),
-        ..Problem::new(format!("{place}`{text}` is no JSON."))
+    let place = name.map(|name| format!("argument `{name}`: ")).unwrap_or_default();
+    let wrong = |_| ArgumentError {
+        hint: Some("values in parentheses are JSON; put a string in quotes".to_owned()),
+        ..ArgumentError::new(format!("{place}`{text}` is not valid JSON"))
     };
     Raw::parse(text.to_owned()).map(|value| value.to_string()).map_err(wrong)
 }
 
-/// What stands in single quotes; a backslash keeps the next letter.
+/// The content of a single-quoted string; a backslash escapes the next character.
 fn unquoted(text: &str) -> Option<String> {
     let inside = text.strip_prefix('\'')?.strip_suffix('\'')?;
     let (mut plain, mut letters) = (String::new(), inside.chars());
@@ -84,8 +84,8 @@ fn unquoted(text: &str) -> Option<String> {
     Some(plain)
 }
 
-/// Splits a text at a sign that stands in no quotes and no brackets.
-fn split(text: &str, sign: char) -> Result<Vec<&str>, Problem> {
+/// Splits a text at `sign` outside quotes and brackets.
+fn split(text: &str, sign: char) -> Result<Vec<&str>, ArgumentError> {
     let (mut parts, mut from, mut depth, mut quote) = (Vec::new(), 0, 0_usize, None);
     let mut letters = text.char_indices();
     while let Some((at, letter)) = letters.next() {
@@ -104,7 +104,7 @@ fn split(text: &str, sign: char) -> Result<Vec<&str>, Problem> {
         }
     }
     if quote.is_some() {
-        return Err(Problem::new("In the parentheses a quote is not closed."));
+        return Err(ArgumentError::new("unclosed quote in the parentheses"));
     }
     parts.push(&text[from..]);
     Ok(parts)

@@ -1,10 +1,10 @@
-//! A text as the kind of value its schema wants, digit for digit.
+//! Converts text to the JSON type in the schema; numbers keep their digits.
 
-use toolway_wire::json::{Kind, Raw};
+use toolway_wire::json::{JsonKind, Raw};
 
 use crate::schema::Schema;
 
-/// The value, or what was expected. A schema that takes a string gets the text as it is.
+/// Converts a text; the error says what the schema expects. A schema that allows a string gets the text unchanged.
 pub(super) fn value(text: &str, schema: &Schema, wanted: &Raw) -> Result<Raw, String> {
     let choices = schema.choices(wanted);
     if let Some(choice) = choices.iter().find(|choice| plain(choice) == text) {
@@ -24,12 +24,12 @@ pub(super) fn value(text: &str, schema: &Schema, wanted: &Raw) -> Result<Raw, St
 fn of_kind(text: &str, kind: &str, schema: &Schema, wanted: &Raw) -> Option<Raw> {
     let parsed = || Raw::parse(text.trim().to_owned()).ok();
     match kind {
-        "number" => parsed().filter(|value| value.kind() == Kind::Number),
-        "integer" => parsed().filter(|value| value.kind() == Kind::Number && is_whole(value)),
-        "boolean" => parsed().filter(|value| value.kind() == Kind::Boolean),
-        "null" => parsed().filter(|value| value.kind() == Kind::Null),
-        "object" => parsed().filter(|value| value.kind() == Kind::Object),
-        "array" if text.trim_start().starts_with('[') => parsed().filter(|value| value.kind() == Kind::Array),
+        "number" => parsed().filter(|value| value.kind() == JsonKind::Number),
+        "integer" => parsed().filter(|value| value.kind() == JsonKind::Number && is_whole(value)),
+        "boolean" => parsed().filter(|value| value.kind() == JsonKind::Boolean),
+        "null" => parsed().filter(|value| value.kind() == JsonKind::Null),
+        "object" => parsed().filter(|value| value.kind() == JsonKind::Object),
+        "array" if text.trim_start().starts_with('[') => parsed().filter(|value| value.kind() == JsonKind::Array),
         "array" => {
             let element = match schema.elements(wanted) {
                 Some(elements) => value(text, schema, &elements).ok()?,
@@ -41,7 +41,7 @@ fn of_kind(text: &str, kind: &str, schema: &Schema, wanted: &Raw) -> Option<Raw>
     }
 }
 
-/// Digits, or digits with nothing behind the point.
+/// Whether the number has no fraction.
 fn is_whole(value: &Raw) -> bool {
     let text = value.text();
     let text = text.strip_prefix('-').unwrap_or(&text);
@@ -50,7 +50,7 @@ fn is_whole(value: &Raw) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// How a person would write a value.
+/// The value as a user types it.
 fn plain(value: &Raw) -> String {
     value.as_str().map_or_else(|| value.to_string(), std::borrow::Cow::into_owned)
 }

@@ -1,9 +1,9 @@
-//! Arguments that certainly fit their schema, seen without preparing for all that a schema can say: that takes longer
-//! than most calls. What is not seen to fit is no mistake yet; the whole check says what is.
+//! A fast check for simple schemas, because compiling a full validator takes longer than most calls. It only proves that
+//! arguments are valid; if it cannot, the full check decides.
 
 use serde_json::{Map, Value};
 
-/// The dialects in which the words below mean the same.
+/// Dialects in which the keywords below have the same meaning.
 const DIALECTS: [&str; 4] = [
     "http://json-schema.org/draft-07/schema",
     "http://json-schema.org/draft-07/schema#",
@@ -11,38 +11,43 @@ const DIALECTS: [&str; 4] = [
     "https://json-schema.org/draft/2020-12/schema",
 ];
 
-/// Whether these arguments certainly fit this schema. A schema that says anything unusual is not looked into.
-pub(super) fn fit(schema: &Value, arguments: &Value) -> bool {
+/// Whether these arguments are certainly valid. `false` for any schema with a keyword that is not handled here.
+pub(super) fn is_certainly_valid(schema: &Value, arguments: &Value) -> bool {
     let (Some(schema), Some(_)) = (schema.as_object(), arguments.as_object()) else { return false };
     let dialect = schema.get("$schema").is_none_or(|dialect| DIALECTS.iter().any(|known| dialect == known));
-    dialect && schema.iter().all(|(word, said)| word == "$schema" || holds(schema, word, said, Some(arguments)))
+    dialect
+        && schema
+            .iter()
+            .all(|(keyword, content)| keyword == "$schema" || keyword_holds(schema, keyword, content, Some(arguments)))
 }
 
-/// Whether a value fits; where there is none, whether it could be seen.
+/// Whether a value is valid; without a value, whether the schema is simple enough to check one.
 fn fits(schema: &Value, value: Option<&Value>) -> bool {
-    schema.as_object().is_some_and(|schema| schema.iter().all(|(word, said)| holds(schema, word, said, value)))
+    schema
+        .as_object()
+        .is_some_and(|schema| schema.iter().all(|(keyword, content)| keyword_holds(schema, keyword, content, value)))
 }
 
-/// Whether what a schema says with this word is well-formed and holds for a value.
-fn holds(schema: &Map<String, Value>, word: &str, said: &Value, value: Option<&Value>) -> bool {
-    match word {
-        "title" | "description" | "$comment" => said.is_string(),
+/// Whether the content of this keyword is well-formed and the value satisfies it.
+fn keyword_holds(schema: &Map<String, Value>, keyword: &str, content: &Value, value: Option<&Value>) -> bool {
+    match keyword {
+        "title" | "description" | "$comment" => content.is_string(),
         "default" => true,
-        "examples" => said.is_array(),
-        "type" => said.as_str().is_some_and(|kind| is_of(kind, value)),
-        "enum" => said.as_array().is_some_and(|allowed| value.is_none_or(|value| allowed.contains(value))),
-        "properties" => said.as_object().is_some_and(|properties| are_fit(properties, value)),
-        "required" => said.as_array().is_some_and(|names| are_there(names, value)),
-        "additionalProperties" => said.as_bool().is_some_and(|others| others || are_known(schema, value)),
+        "examples" => content.is_array(),
+        "type" => content.as_str().is_some_and(|kind| is_of(kind, value)),
+        "enum" => content.as_array().is_some_and(|allowed| value.is_none_or(|value| allowed.contains(value))),
+        "properties" => content.as_object().is_some_and(|properties| are_fit(properties, value)),
+        "required" => content.as_array().is_some_and(|names| are_present(names, value)),
+        "additionalProperties" => content.as_bool().is_some_and(|others| others || are_known(schema, value)),
         "items" => match value {
-            Some(Value::Array(items)) => fits(said, None) && items.iter().all(|item| fits(said, Some(item))),
-            Some(_) | None => fits(said, None),
+            Some(Value::Array(items)) => fits(content, None) && items.iter().all(|item| fits(content, Some(item))),
+            Some(_) | None => fits(content, None),
         },
         _ => false,
     }
 }
 
-/// Whether a value is of this kind. What floats cannot tell apart is left to the whole check.
+/// Whether a value is of this type. Numbers that need float comparison are left to the full check.
 fn is_of(kind: &str, value: Option<&Value>) -> bool {
     match (kind, value) {
         ("string" | "number" | "integer" | "boolean" | "object" | "array" | "null", None)
@@ -61,14 +66,14 @@ fn are_fit(properties: &Map<String, Value>, value: Option<&Value>) -> bool {
     properties.iter().all(|(name, schema)| fits(schema, value.and_then(|value| value.get(name))))
 }
 
-/// Whether all of these names are there, each of them named once.
-fn are_there(names: &[Value], value: Option<&Value>) -> bool {
+/// Whether all required names are present, and listed only once.
+fn are_present(names: &[Value], value: Option<&Value>) -> bool {
     let there = |name: &str| value.is_none_or(|value| value.get(name).is_some());
     let named_before = |index: usize, name: &Value| names[..index].contains(name);
     names.iter().enumerate().all(|(index, name)| name.as_str().is_some_and(there) && !named_before(index, name))
 }
 
-/// Whether nothing is there but what the schema names.
+/// Whether the value has no other members than the schema names.
 fn are_known(schema: &Map<String, Value>, value: Option<&Value>) -> bool {
     let Some(value) = value else { return true };
     let properties = schema.get("properties").and_then(Value::as_object);
@@ -80,9 +85,9 @@ fn are_known(schema: &Map<String, Value>, value: Option<&Value>) -> bool {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::fit;
+    use super::is_certainly_valid;
 
-    fn whole_check(schema: &Value, arguments: &Value) -> bool {
+    fn full_check(schema: &Value, arguments: &Value) -> bool {
         jsonschema::options().offline().build(schema).is_ok_and(|validator| validator.is_valid(arguments))
     }
 
@@ -106,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_seen_to_fit_passes_the_whole_check_and_what_does_not_pass_is_never_seen_to_fit() {
+    fn fast_check_agrees_with_the_full_check() {
         let schema = schema();
         let fitting = [
             json!({ "path": "x" }),
@@ -114,7 +119,7 @@ mod tests {
             json!({ "path": "x", "ratio": 3, "tags": [], "in": { "b": 1 } }),
         ];
         for arguments in fitting {
-            assert!(fit(&schema, &arguments) && whole_check(&schema, &arguments), "{arguments}");
+            assert!(is_certainly_valid(&schema, &arguments) && full_check(&schema, &arguments), "{arguments}");
         }
         let others = [
             json!({}),
@@ -127,12 +132,12 @@ mod tests {
             json!({ "path": "x", "in": { "a": 1 } }),
         ];
         for arguments in others {
-            assert!(!fit(&schema, &arguments) && !whole_check(&schema, &arguments), "{arguments}");
+            assert!(!is_certainly_valid(&schema, &arguments) && !full_check(&schema, &arguments), "{arguments}");
         }
     }
 
     #[test]
-    fn a_schema_that_says_anything_unusual_or_is_none_is_left_to_the_whole_check() {
+    fn unusual_or_invalid_schema_is_left_to_the_full_check() {
         for schema in [
             json!({ "type": "object", "properties": { "a": { "$ref": "#/x" } } }),
             json!({ "type": "object", "properties": { "a": { "type": "string", "format": "date" } } }),
@@ -146,8 +151,8 @@ mod tests {
             json!({ "additionalProperties": {} }),
             json!(true),
         ] {
-            assert!(!fit(&schema, &json!({ "b": 1 })), "{schema}");
+            assert!(!is_certainly_valid(&schema, &json!({ "b": 1 })), "{schema}");
         }
-        assert!(fit(&json!({}), &json!({ "b": 1 })));
+        assert!(is_certainly_valid(&json!({}), &json!({ "b": 1 })));
     }
 }

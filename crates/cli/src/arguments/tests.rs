@@ -1,4 +1,4 @@
-//! Words and the text they become.
+//! Command-line arguments and the JSON they become.
 
 use std::io::Write;
 
@@ -6,7 +6,7 @@ use toolway_wire::json::Raw;
 
 use super::{
     call_form::CallForm,
-    check::{self, Checked},
+    check::{self, CheckResult},
     read, read_form, read_strings,
 };
 use crate::schema::Schema;
@@ -18,7 +18,7 @@ const SCHEMA: &str = r##"{"type":"object","required":["text"],"properties":{
     "mode":{"enum":["fast","slow",3]},"maybe":{"type":["integer","null"]},"both":{"type":["string","number"]},
     "place":{"$ref":"#/$defs/number"}},"$defs":{"number":{"type":"number"}}}"##;
 
-/// What is on standard input.
+/// Content of standard input.
 const STDIN: &[u8] = b"{\"text\":  \"piped\"}";
 
 fn schema() -> Schema {
@@ -33,13 +33,12 @@ fn given(given: &[&str]) -> String {
     read(&words(given), &schema(), STDIN).unwrap().to_string()
 }
 
-fn problem(given: &[&str]) -> (String, Option<String>) {
-    let problem = read(&words(given), &schema(), STDIN).unwrap_err();
-    (problem.sentence, problem.idea)
+fn problem(given: &[&str]) -> String {
+    read(&words(given), &schema(), STDIN).unwrap_err().message
 }
 
 #[test]
-fn a_value_becomes_what_the_schema_wants() {
+fn value_is_converted_to_the_type_in_the_schema() {
     for (word, text) in [
         ("text=012", r#"{"text":"012"}"#),
         ("text=true", r#"{"text":"true"}"#),
@@ -72,33 +71,40 @@ fn a_value_becomes_what_the_schema_wants() {
 }
 
 #[test]
-fn bare_values_go_to_the_next_argument_in_the_schemas_order() {
+fn values_without_name_are_assigned_in_schema_order() {
     assert_eq!(given(&["hello", "3"]), r#"{"text":"hello","count":3}"#);
     assert_eq!(given(&["count=3", "hello", "0.5"]), r#"{"count":3,"text":"hello","ratio":0.5}"#);
     assert_eq!(given(&["https://example.org/?q=1"]), r#"{"text":"https://example.org/?q=1"}"#);
 }
 
 #[test]
-fn a_name_given_several_times_is_a_list_where_one_is_wanted() {
+fn repeated_name_makes_a_list_if_the_schema_has_one() {
     assert_eq!(given(&["tags=a", "tags=b", "sizes=1", "sizes=22"]), r#"{"tags":["a","b"],"sizes":[1,22]}"#);
-    assert_eq!(problem(&["text=a", "text=b"]).0, "`text` is given twice.");
+    assert_eq!(problem(&["text=a", "text=b"]), "argument `text` is given twice");
 }
 
 #[test]
-fn what_is_wrong_is_said_before_anything_is_sent() {
-    assert_eq!(problem(&["cuont=3"]), ("`cuont` is no argument of it.".into(), Some("Did you mean `count`?".into())));
-    assert_eq!(problem(&["count=many"]).0, "`count` must be an integer, not `many`.");
-    assert_eq!(problem(&["count=1.5"]).0, "`count` must be an integer, not `1.5`.");
-    assert_eq!(problem(&["flag=yes"]).0, "`flag` must be true or false, not `yes`.");
-    assert_eq!(problem(&["mode=medium"]).0, "`mode` must be one of fast, slow, 3, not `medium`.");
-    assert_eq!(problem(&["maybe=x"]).0, "`maybe` must be an integer or null, not `x`.");
-    assert!(problem(&["text:={"]).0.starts_with("`text` is not JSON: "));
-    assert_eq!(problem(&[r#"{"a":1}"#, "text=x"]).0, "A JSON object is all arguments; give it alone.");
-    assert!(problem(&["text=@/no/such/file"]).0.starts_with("Cannot read /no/such/file: "));
+fn invalid_arguments_are_reported() {
+    for (word, message) in [
+        ("cuont=3", "unknown argument `cuont`; did you mean `count`?"),
+        ("zebra=3", "unknown argument `zebra`"),
+        ("count=many", "argument `count` must be an integer, not `many`"),
+        ("count=1.5", "argument `count` must be an integer, not `1.5`"),
+        ("flag=yes", "argument `flag` must be true or false, not `yes`"),
+        ("mode=medium", "argument `mode` must be one of fast, slow, 3, not `medium`"),
+        ("maybe=x", "argument `maybe` must be an integer or null, not `x`"),
+        ("text:={", "argument `text`: invalid JSON: JSON is truncated"),
+        (r#"{text:"hi"}"#, "invalid JSON at column 2, near `text:`"),
+        ("{\"text\":\n  nope}", "invalid JSON at line 2, column 4, near `ope`"),
+    ] {
+        assert_eq!(problem(&[word]), message, "{word}");
+    }
+    assert!(problem(&[r#"{"a":1}"#, "text=x"]).starts_with("a JSON object contains all arguments"));
+    assert!(problem(&["text=@/no/such/file"]).starts_with("cannot read /no/such/file: "));
 }
 
 #[test]
-fn a_file_stands_for_its_content() {
+fn at_file_is_replaced_by_its_content() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(b"[1, 2.0]").unwrap();
     let path = file.path().to_str().unwrap();
@@ -107,7 +113,7 @@ fn a_file_stands_for_its_content() {
 }
 
 #[test]
-fn a_schema_without_names_takes_any() {
+fn schema_without_properties_accepts_any_name() {
     let any = Schema::new(Raw::parse(r#"{"type":"object"}"#).unwrap());
     assert_eq!(read(&words(&["a=1", "b:=2"]), &any, STDIN).unwrap().to_string(), r#"{"a":"1","b":2}"#);
 }
@@ -115,44 +121,44 @@ fn a_schema_without_names_takes_any() {
 #[test]
 fn arguments_are_checked_against_the_schema() {
     let check = |text: &str| check::arguments(&schema(), &Raw::parse(text.to_owned()).unwrap());
-    assert_eq!(check(r#"{"text":"x","count":123456789012345678901234567890}"#), Checked::Fine);
-    assert_eq!(check("{}"), Checked::Wrong(vec!["`text` is missing.".to_owned()]));
+    assert_eq!(check(r#"{"text":"x","count":123456789012345678901234567890}"#), CheckResult::Valid);
+    assert_eq!(check("{}"), CheckResult::Invalid(vec!["missing argument `text`".to_owned()]));
     assert_eq!(
         check(r#"{"text":"x","count":0}"#),
-        Checked::Wrong(vec!["`count`: 0 is less than the minimum of 1.".to_owned()])
+        CheckResult::Invalid(vec!["argument `count`: 0 is less than the minimum of 1".to_owned()])
     );
 }
 
 #[test]
-fn a_reference_to_another_document_is_never_fetched() {
+fn remote_references_are_never_fetched() {
     let far = Schema::new(Raw::parse(r#"{"$ref":"http://127.0.0.1:1/schema.json"}"#).unwrap());
-    assert!(matches!(check::arguments(&far, &Raw::empty_object()), Checked::Unknown(_)));
+    assert!(matches!(check::arguments(&far, &Raw::empty_object()), CheckResult::Unchecked(_)));
     let file = Schema::new(Raw::parse(r#"{"properties":{"a":{"$ref":"file:///etc/passwd"}}}"#).unwrap());
-    assert!(matches!(check::arguments(&file, &Raw::empty_object()), Checked::Unknown(_)));
+    assert!(matches!(check::arguments(&file, &Raw::empty_object()), CheckResult::Unchecked(_)));
 }
 
 #[test]
-fn a_prompt_takes_strings() {
+fn prompt_arguments_are_strings() {
     let names = words(&["name", "tone"]);
     let given = |given: &[&str]| read_strings(&words(given), &names, STDIN).map(|raw| raw.to_string());
     assert_eq!(given(&["tone=7", "Ada"]).unwrap(), r#"{"tone":"7","name":"Ada"}"#);
-    assert_eq!(given(&["nmae=x"]).unwrap_err().idea.as_deref(), Some("Did you mean `name`?"));
+    assert_eq!(given(&["nmae=x"]).unwrap_err().message, "unknown argument `nmae`; did you mean `name`?");
 }
 
 #[test]
-fn a_schema_in_a_circle_is_no_trap() {
+fn circular_schema_terminates() {
     for text in [
         r##"{"$ref":"#"}"##,
         r##"{"anyOf":[{"$ref":"#"},{"$ref":"#"}]}"##,
         r##"{"properties":{"a":{"$ref":"#/properties/b"},"b":{"$ref":"#/properties/a"}}}"##,
     ] {
         let schema = Schema::new(Raw::parse(text).unwrap());
-        assert_eq!(check::arguments(&schema, &Raw::parse(r#"{"a":1}"#).unwrap()), Checked::Fine, "{text}");
+        assert_eq!(check::arguments(&schema, &Raw::parse(r#"{"a":1}"#).unwrap()), CheckResult::Valid, "{text}");
     }
 }
 
 #[test]
-fn a_call_as_in_code_is_its_tool_and_json() {
+fn call_form_is_parsed() {
     for (word, tool, text) in [
         (r#"paint(text: "a, b: (c)", count: 3)"#, "paint", r#"{"text":"a, b: (c)","count":3}"#),
         (r"s.paint('it\'s', 7)", "s.paint", r#"{"text":"it's","count":7}"#),
@@ -178,18 +184,18 @@ fn a_call_as_in_code_is_its_tool_and_json() {
 }
 
 #[test]
-fn a_call_as_in_code_guesses_nothing() {
-    for (word, sentence) in [
-        ("paint(text: hello)", "`text`: `hello` is no JSON."),
-        ("paint(count: 012)", "`count`: `012` is no JSON."),
-        ("paint(text: @/etc/hostname)", "`text`: `@/etc/hostname` is no JSON."),
-        ("paint(text: \"a)", "In the parentheses a quote is not closed."),
-        ("paint(, count: 1)", "`` is no JSON."),
-        ("paint(te xt: 1)", "`te xt` is no name of an argument."),
-        ("paint(txet: 1)", "`txet` is no argument of it."),
-        ("paint(text: 'a', text: 'b')", "`text` is given twice."),
+fn invalid_call_form_is_reported() {
+    for (word, message) in [
+        ("paint(text: hello)", "argument `text`: `hello` is not valid JSON"),
+        ("paint(count: 012)", "argument `count`: `012` is not valid JSON"),
+        ("paint(text: @/etc/hostname)", "argument `text`: `@/etc/hostname` is not valid JSON"),
+        ("paint(text: \"a)", "unclosed quote in the parentheses"),
+        ("paint(, count: 1)", "`` is not valid JSON"),
+        ("paint(te xt: 1)", "`te xt` is not a valid argument name"),
+        ("paint(txet: 1)", "unknown argument `txet`; did you mean `text`?"),
+        ("paint(text: 'a', text: 'b')", "argument `text` is given twice"),
     ] {
         let problem = read_form(&CallForm::of(word).unwrap(), &schema()).unwrap_err();
-        assert_eq!(problem.sentence, sentence, "{word}");
+        assert_eq!(problem.message, message, "{word}");
     }
 }

@@ -1,4 +1,4 @@
-//! `toolway auth`: who is signed in to what, and how authorization servers know us.
+//! `toolway auth`: shows sign-ins and the OAuth client metadata document.
 
 use clap::Subcommand;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ use crate::{
     report::Report,
 };
 
-/// Show who is signed in to which server, and what authorization servers are told about this program
+/// Show sign-ins, and print the OAuth client metadata
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct AuthArgs {
@@ -32,15 +32,15 @@ pub(crate) struct AuthArgs {
 
 #[derive(Debug, Subcommand)]
 enum AuthCommand {
-    /// Show who is signed in: as whom, by whom, for what, until when, and where it is kept
+    /// Show the sign-in state of each server: issuer, scopes, expiry, and where credentials are stored
     Status {
-        /// The server; all that people sign in to where nothing is said
+        /// The server [default: all HTTP servers]
         server: Option<String>,
     },
-    /// Print the document that describes this program to authorization servers
+    /// Print the OAuth client ID metadata document
     ///
-    /// Host it at the https address that `signIn.clientMetadataUrl` of the configuration says. Authorization servers that
-    /// know clients by such a document then need no registration.
+    /// Host it at the https URL in `signIn.clientMetadataUrl` of the configuration. Authorization servers that support such
+    /// documents then need no client registration.
     ClientMetadata,
 }
 
@@ -57,13 +57,13 @@ pub(crate) async fn run(args: &AuthArgs, app: &App, output: &mut Output) -> Resu
     }
 }
 
-/// One server, how it is told who asks, and who has signed in to it.
+/// One server, its authentication kind, and its sign-ins.
 struct Row<'a> {
     server: &'a ServerConfig,
     kind: &'static str,
-    /// How people sign in to it, where they do.
+    /// Sign-in options; `None` if it does not use a sign-in.
     sign_in: Option<SignIn>,
-    /// Why that is not known.
+    /// Why the sign-in options are unknown.
     problem: Option<String>,
     kept: Vec<(CredentialKey, Credential)>,
 }
@@ -79,7 +79,7 @@ async fn status(named: Option<&str>, app: &App, output: &mut Output) -> Result<E
     let asked = rows.iter().any(|row| row.sign_in.is_some());
     if asked {
         let kept = app.stop.or(vault.all()).await?.map_err(|error| Report::vault(&error))?;
-        let opened = |(key, kept): (CredentialKey, Secret)| Some((Credential::open(&kept, &key).ok()?, key));
+        let opened = |(key, kept): (CredentialKey, Secret)| Some((Credential::from_stored(&kept, &key).ok()?, key));
         let kept: Vec<_> = kept.into_iter().filter(|(key, _)| !key.is_pending()).filter_map(opened).collect();
         rows.iter_mut().for_each(|row| row.fill(&kept));
     }
@@ -97,20 +97,20 @@ fn show(rows: &[Row<'_>], place: Option<&str>, output: &mut Output) {
         let name = row.server.name.as_str();
         match (&row.problem, &row.sign_in, row.kept.as_slice()) {
             (Some(problem), _, _) => output.entry(name, &format!("  {problem}")),
-            (None, None, _) => output.entry(name, &format!("  {}, as it is configured", row.kind)),
-            (None, Some(_), []) => output.entry(name, "  nobody has signed in"),
+            (None, None, _) => output.entry(name, &format!("  {} (from the configuration)", row.kind)),
+            (None, Some(_), []) => output.entry(name, "  not signed in"),
             (None, Some(_), kept) => kept.iter().for_each(|(key, credential)| {
-                output.entry(name, &format!("  {}", for_people(key, credential, row.state(key, credential))));
+                output.entry(name, &format!("  {}", describe(key, credential, row.state(key, credential))));
             }),
         }
     }
     if let Some(place) = place {
-        output.line(&format!("Kept in {place}."));
+        output.line(&format!("Credentials are stored in {place}."));
     }
 }
 
 impl<'a> Row<'a> {
-    /// None for a program.
+    /// `None` for a stdio server.
     fn of(app: &App, config: &Config, server: &'a ServerConfig) -> Option<Self> {
         let row = |kind, sign_in, problem| Some(Self { server, kind, sign_in, problem, kept: Vec::new() });
         let kind = match &server.transport {
@@ -131,15 +131,15 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Takes what is this server's.
+    /// Takes the credentials of this server.
     fn fill(&mut self, kept: &[(Credential, CredentialKey)]) {
         let Some(sign_in) = &self.sign_in else { return };
         let identity = sign_in.identity();
-        let ours = kept.iter().filter(|(credential, _)| credential.server == identity && credential.is_of_a_person());
+        let ours = kept.iter().filter(|(credential, _)| credential.server == identity && credential.is_interactive());
         self.kept = ours.map(|(credential, key)| (key.clone(), credential.clone())).collect();
     }
 
-    /// Whether somebody is signed in with it, as the server is configured now.
+    /// The sign-in state with the current configuration of the server.
     fn state(&self, key: &CredentialKey, credential: &Credential) -> &'static str {
         match &self.sign_in {
             Some(sign_in) if !sign_in.uses(key, credential) => "sign-in needed",
@@ -164,11 +164,11 @@ impl Row<'_> {
     }
 }
 
-/// A sign-in as programs read it. Nothing of it can be used to sign in.
+/// A sign-in as JSON, without tokens.
 pub(crate) fn view(key: &CredentialKey, credential: &Credential) -> Value {
     let tokens = credential.tokens.as_ref();
     let scopes = tokens.map(|tokens| tokens.granted.as_ref().unwrap_or(&tokens.requested));
-    let (profile, client) = whose(&key.principal);
+    let (profile, client) = profile_and_client(&key.principal);
     json!({
         "profile": profile,
         "client": client,
@@ -176,7 +176,7 @@ pub(crate) fn view(key: &CredentialKey, credential: &Credential) -> Value {
         "clientId": key.client,
         "resource": key.resource,
         "scopes": scopes.map(|scopes| scopes.names().collect::<Vec<_>>()).unwrap_or_default(),
-        "expiresAt": tokens.and_then(|tokens| tokens.ends),
+        "expiresAt": tokens.and_then(|tokens| tokens.expires_at),
         "renewable": tokens.is_some_and(|tokens| tokens.refresh.is_some()),
         "bound": tokens.is_some_and(|tokens| tokens.kind == TokenKind::DPoP),
         "state": state(credential),
@@ -186,13 +186,13 @@ pub(crate) fn view(key: &CredentialKey, credential: &Credential) -> Value {
 fn state(credential: &Credential) -> &'static str {
     match &credential.tokens {
         None => "sign-in needed",
-        Some(tokens) if tokens.has_ended(now()) && tokens.refresh.is_none() => "sign-in needed",
+        Some(tokens) if tokens.is_expired(now()) && tokens.refresh.is_none() => "sign-in needed",
         Some(_) => "signed in",
     }
 }
 
-fn for_people(key: &CredentialKey, credential: &Credential, state: &str) -> String {
-    let mut text = match whose(&key.principal) {
+fn describe(key: &CredentialKey, credential: &Credential, state: &str) -> String {
+    let mut text = match profile_and_client(&key.principal) {
         (None, None) => String::new(),
         (Some(profile), _) => format!("profile `{profile}`: "),
         (None, Some(client)) => format!("client `{client}`: "),
@@ -201,24 +201,24 @@ fn for_people(key: &CredentialKey, credential: &Credential, state: &str) -> Stri
     if let Some(tokens) = &credential.tokens {
         let scopes = tokens.granted.as_ref().unwrap_or(&tokens.requested);
         if !scopes.is_empty() {
-            text.push_str(&format!(", for {scopes}"));
+            text.push_str(&format!(", scopes {scopes}"));
         }
-        text.push_str(&match (tokens.ends, tokens.refresh.is_some()) {
-            (Some(ends), true) => format!(", renewed in {}", lasting(ends)),
-            (Some(ends), false) => format!(", ends in {}", lasting(ends)),
+        text.push_str(&match (tokens.expires_at, tokens.refresh.is_some()) {
+            (Some(ends), true) => format!(", refreshed in {}", time_left(ends)),
+            (Some(ends), false) => format!(", expires in {}", time_left(ends)),
             (None, _) => String::new(),
         });
     }
     text
 }
 
-fn lasting(ends: u64) -> String {
+fn time_left(ends: u64) -> String {
     let minutes = ends.saturating_sub(now()).div_ceil(60);
     if minutes < 120 { format!("{minutes} min") } else { format!("{} h", minutes / 60) }
 }
 
 /// The profile or the client of a principal.
-fn whose(principal: &str) -> (Option<&str>, Option<&str>) {
+fn profile_and_client(principal: &str) -> (Option<&str>, Option<&str>) {
     match principal.split_once('/') {
         Some(("local", profile)) => (Some(profile), None),
         Some((_, client)) => (None, Some(client)),
@@ -226,9 +226,9 @@ fn whose(principal: &str) -> (Option<&str>, Option<&str>) {
     }
 }
 
-/// The option that means this principal.
+/// The command-line option that selects this principal.
 pub(crate) fn option_of(principal: &str) -> String {
-    match whose(principal) {
+    match profile_and_client(principal) {
         (Some(profile), _) => format!(" --profile {profile}"),
         (None, Some(client)) => format!(" --client {client}"),
         (None, None) => String::new(),
@@ -239,10 +239,10 @@ fn client_metadata(app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     let config: Config = app.config(output)?;
     let url = config.settings.sign_in.client_metadata_url.value.as_deref().and_then(|url| Url::parse(url).ok());
     let url = url.ok_or_else(|| {
-        let message = "The configuration does not say where the document will be.";
-        Report::usage("config", message).hint("Set `\"signIn\": {\"clientMetadataUrl\": \"https://…\"}` first.")
+        let message = "`signIn.clientMetadataUrl` is not configured";
+        Report::usage("config", message).hint("set `\"signIn\": {\"clientMetadataUrl\": \"https://…\"}` first")
     })?;
-    // Authorization servers take any port of this machine for an address without one.
+    // Authorization servers accept any loopback port for a redirect URI without one.
     let mut redirects = vec![format!("http://127.0.0.1{PATH}")];
     redirects.extend(ports(&config).map(|port| format!("http://127.0.0.1:{port}{PATH}")));
     let redirects: Vec<&str> = redirects.iter().map(String::as_str).collect();
@@ -251,7 +251,7 @@ fn client_metadata(app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     Ok(ExitCode::Ok)
 }
 
-/// The ports that entries fix.
+/// The callback ports that entries fix.
 fn ports(config: &Config) -> impl Iterator<Item = u16> {
     let ports = config.servers.values().filter_map(|server| match &server.transport {
         Transport::Http(http) => http.oauth.callback_port,

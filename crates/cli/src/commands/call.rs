@@ -1,4 +1,4 @@
-//! `toolway call`: one tool, called once.
+//! `toolway call`: calls one tool.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -16,9 +16,9 @@ use super::tools;
 use crate::{
     app::App,
     arguments::{
-        self, Problem,
+        self, ArgumentError,
         call_form::CallForm,
-        check::{self, Checked},
+        check::{self, CheckResult},
     },
     exit_code::ExitCode,
     output::{
@@ -28,44 +28,43 @@ use crate::{
     report::Report,
     save,
     schema::{self, Schema},
-    session::Session,
-    target::Selected,
+    single_server_host::SingleServerHost,
+    target::SelectedItem,
 };
 
 /// Call one tool and print its result
 ///
-/// The arguments are checked against the tool's schema before anything is sent. The result goes to standard output;
-/// progress and everything else goes to standard error.
+/// Checks the arguments against the tool's schema before sending the call. The result goes to standard output, progress and
+/// everything else to standard error.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct CallArgs {
-    /// `<server>.<tool>` or `<server>__<tool>`; only `<tool>` where an option gives the server
+    /// `<server>.<tool>` or `<server>__<tool>`, or `<tool>` if an option gives the server
     ///
-    /// The arguments can stand behind it as in code, in one word: `'files.read_file(path: "notes.txt")'`. A value there
-    /// is JSON; a text may have single quotes instead.
+    /// The arguments can follow in parentheses, as in code: `'files.read_file(path: "notes.txt")'`. Values are then JSON;
+    /// strings may also be in single quotes.
     tool: String,
 
     /// `name=value`, `name:=json`, `name=@file`, a value for the next argument, one JSON object, or `-`
     ///
-    /// A value becomes what the tool's schema wants; a number keeps its digits. `name:=json` is sent as it is written.
-    /// `name=@file` sends a file's text, `name:=@file` its JSON, `name=@@x` the text `@x`. Values without a name go to
-    /// the arguments in the schema's order. A name given several times makes a list. `-` reads one JSON object from
-    /// standard input.
+    /// Values are converted to the type in the tool's schema; numbers keep their digits. `name:=json` is sent unchanged.
+    /// `name=@file` sends the file's text, `name:=@file` its JSON, `name=@@x` the text `@x`. Values without a name are
+    /// assigned to the arguments in schema order. A repeated name makes a list. `-` reads one JSON object from standard input.
     #[arg(value_name = "ARGUMENT", allow_negative_numbers = true)]
     arguments: Vec<String>,
 
     /// Print the exact request instead of sending it
     ///
-    /// The server is started or dialled, because its schema and its era decide what would be sent.
+    /// Connects to the server, because its schema and its protocol era determine the request.
     #[arg(long)]
     dry_run: bool,
 
-    /// Write images, sound and other bytes to this folder or file
+    /// Write images, audio and other binary content to this directory or file
     #[arg(long, value_name = "PATH")]
     save: Option<PathBuf>,
 }
 
-/// How long the arguments may be checked.
+/// Time limit for checking the arguments.
 const CHECK: Duration = Duration::from_secs(2);
 
 const EXAMPLES: &str = "\
@@ -80,16 +79,16 @@ Examples:
 pub(crate) async fn run(args: &CallArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     let form = CallForm::of(&args.tool);
     if form.is_some() && !args.arguments.is_empty() {
-        let message = "Arguments stand in the parentheses or behind the tool, not in both places.";
+        let message = "give arguments in parentheses or after the tool, not both";
         return Err(Report::usage("arguments", message));
     }
     let selected = app.selected(form.map_or(args.tool.as_str(), |form| form.tool), output)?;
     let meant = Target::ToolOf(selected.target.origin(&selected.name));
-    app.refuse_left_out(&selected.target, ItemKind::Tool, meant).await?;
-    let stdin = app.stdin(arguments::want_stdin(&args.arguments)).await?;
-    app.visit(selected.target.clone(), Lists::Only(ItemKind::Tool), output, async |session, output| {
-        let catalog = session.listed(ItemKind::Tool, output)?;
-        let entry = find(&catalog, session, &selected)?;
+    app.refuse_excluded(&selected.target, ItemKind::Tool, meant).await?;
+    let stdin = app.stdin(arguments::uses_stdin(&args.arguments)).await?;
+    app.with_server(selected.target.clone(), Lists::Only(ItemKind::Tool), output, async |single, output| {
+        let catalog = single.catalog(ItemKind::Tool, output)?;
+        let entry = find(&catalog, single, &selected)?;
         let read = |schema: &Schema| match &form {
             Some(form) => arguments::read_form(form, schema),
             None => arguments::read(&args.arguments, schema, &stdin),
@@ -97,74 +96,74 @@ pub(crate) async fn run(args: &CallArgs, app: &App, output: &mut Output) -> Resu
         let arguments = arguments_of(&entry.item, read, app, output).await?;
         let request = CallRequest {
             chosen: Some(entry.fingerprint),
-            ..session.request(app, Target::ToolOf(entry.origin.clone()), Some(arguments))
+            ..single.request(app, Target::ToolOf(entry.origin.clone()), Some(arguments))
         };
         if args.dry_run {
-            let request = session.dry_run(app, request, "tools/call").await?;
+            let request = single.dry_run(app, request, "tools/call").await?;
             output.json(&request);
             return Ok(ExitCode::Ok);
         }
-        call(session, app, request, args, output).await
+        call(single, app, request, args, output).await
     })
     .await
 }
 
-/// The tool that is meant: by the server's own name for it, or by the public one.
-fn find<'a>(catalog: &'a Catalog, session: &Session, selected: &Selected) -> Result<&'a ToolEntry, Report> {
-    let public = selected.word.parse().ok();
-    let is_ours = |entry: &&ToolEntry| entry.origin.server == *session.name();
+/// Finds the selected tool by the server's own name or by its public name.
+fn find<'a>(catalog: &'a Catalog, single: &SingleServerHost, selected: &SelectedItem) -> Result<&'a ToolEntry, Report> {
+    let public = selected.selector.parse().ok();
+    let is_ours = |entry: &&ToolEntry| entry.origin.server == *single.name();
     let by_public = || public.as_ref().and_then(|name| catalog.find_tool(name)).filter(is_ours);
-    match catalog.tool_at(session.name(), &selected.name).or_else(by_public) {
+    match catalog.tool_at(single.name(), &selected.name).or_else(by_public) {
         Some(entry) => Ok(entry),
-        None => Err(tools::unknown(catalog.tools_of(session.name()), &selected.name)),
+        None => Err(tools::unknown(catalog.tools_of(single.name()), &selected.name)),
     }
 }
 
 async fn call(
-    session: &Session,
+    single: &SingleServerHost,
     app: &App,
     request: CallRequest,
     args: &CallArgs,
     output: &mut Output,
 ) -> Result<ExitCode, Report> {
     let name = request.target.name().to_owned();
-    let result = CallResult::view(&session.result(app, request, "tools/call", output).await?);
+    let result = CallResult::view(&single.call(app, request, "tools/call", output).await?);
     show(&result, args.save.as_ref(), &name, output)?;
-    if result.is_error { Err(session.judged(Report::tool_error(&name))) } else { Ok(ExitCode::Ok) }
+    if result.is_error { Err(single.attribute(Report::tool_error(&name))) } else { Ok(ExitCode::Ok) }
 }
 
-/// The arguments, read and checked.
+/// Converts and checks the arguments.
 async fn arguments_of(
     tool: &Tool,
-    read: impl FnOnce(&Schema) -> Result<Raw, Problem>,
+    read: impl FnOnce(&Schema) -> Result<Raw, ArgumentError>,
     app: &App,
     output: &mut Output,
 ) -> Result<Raw, Report> {
     let schema = Schema::new(tool.input_schema.clone());
-    let wrong = |sentence: String| {
-        let message = format!("`{}`: {sentence}", tool.name);
-        Report::usage("arguments", message).hint(format!("It takes: {}", schema::signature(tool)))
+    let wrong = |message: String| {
+        let message = format!("tool `{}`: {message}", tool.name);
+        Report::usage("arguments", message).hint(format!("usage: {}", schema::signature(tool)))
     };
-    let arguments = read(&schema).map_err(|problem| {
-        let report = wrong(problem.sentence);
-        problem.idea.into_iter().fold(report, Report::hint)
+    let arguments = read(&schema).map_err(|error| {
+        let report = wrong(error.message);
+        error.hint.into_iter().fold(report, Report::hint)
     })?;
     match checked(&schema, &arguments, app).await? {
-        Checked::Fine => {}
-        Checked::Wrong(sentences) => return Err(wrong(sentences.join(" "))),
-        Checked::Unknown(why) => output.say(&format!("toolway: the arguments are not checked: {why}")),
+        CheckResult::Valid => {}
+        CheckResult::Invalid(messages) => return Err(wrong(messages.join("; "))),
+        CheckResult::Unchecked(why) => output.notice(&format!("toolway: arguments sent without a check: {why}")),
     }
     Ok(arguments)
 }
 
-/// The check, in the time it may take: a schema can be made so that nobody ever comes to its end.
-async fn checked(schema: &Schema, arguments: &Raw, app: &App) -> Result<Checked, Report> {
+/// Runs the check with a time limit, because a hostile schema can take forever.
+async fn checked(schema: &Schema, arguments: &Raw, app: &App) -> Result<CheckResult, Report> {
     let (schema, arguments) = (schema.clone(), arguments.clone());
     let checking = tokio::task::spawn_blocking(move || check::arguments(&schema, &arguments));
     Ok(match app.stop.or(tokio::time::timeout(CHECK, checking)).await? {
         Ok(Ok(checked)) => checked,
-        Ok(Err(error)) => Checked::Unknown(error.to_string()),
-        Err(_) => Checked::Unknown(format!("the schema is not done with after {CHECK:?}")),
+        Ok(Err(error)) => CheckResult::Unchecked(error.to_string()),
+        Err(_) => CheckResult::Unchecked(format!("the schema check took longer than {CHECK:?}")),
     })
 }
 
@@ -180,7 +179,7 @@ fn show(result: &CallResult, save: Option<&PathBuf>, tool: &str, output: &mut Ou
         if let Some(place) = save
             && let Some(file) = save::write(place, tool, number, piece)?
         {
-            output.say(&format!("Written: {}", file.display()));
+            output.notice(&format!("Written: {}", file.display()));
         }
     }
     Ok(())
@@ -201,7 +200,7 @@ fn human(result: &CallResult, pieces: &[Piece], saved: bool, output: &mut Output
     for piece in pieces.iter().filter(|piece| !saved || !matches!(piece, Piece::Bytes { .. })) {
         output.line(&piece.described());
     }
-    // Most servers say the structured form a second time, as text.
+    // Most servers repeat the structured content as text.
     let meant = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
     if let Some(structured) = &result.structured {
         let value = meant(&structured.text());
@@ -211,6 +210,6 @@ fn human(result: &CallResult, pieces: &[Piece], saved: bool, output: &mut Output
         }
     }
     if pieces.is_empty() && result.structured.is_none() {
-        output.say("(no content)");
+        output.notice("(no content)");
     }
 }

@@ -1,11 +1,11 @@
-//! `toolway clients`: who may come in to the gateway.
+//! `toolway clients`: manages the keys of gateway clients.
 
 use std::{collections::BTreeSet, time::Duration};
 
 use clap::Subcommand;
 use serde_json::json;
-use toolway_config::{ServerName, read_time};
-use toolway_gateway::access::{KeyFile, KeyProblem, KnownClient};
+use toolway_config::{ServerName, parse_duration};
+use toolway_gateway::access::{KeyError, KeyFile, KnownClient};
 use toolway_wire::json::Raw;
 
 use crate::{
@@ -15,10 +15,10 @@ use crate::{
     report::Report,
 };
 
-/// Make, list and take back the keys of clients of the gateway
+/// Add, list and revoke clients of the gateway
 ///
-/// A client brings its key as `Authorization: Bearer <key>`. A key is shown once, when it is made; only its digest is
-/// kept. A gateway that runs takes a new key, and refuses one that was taken back, within a second.
+/// A client sends its key as `Authorization: Bearer <key>`. A key is shown once, when it is created; only its digest is
+/// stored. A running gateway accepts a new key, and refuses a revoked one, within a second.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ClientsArgs {
     #[command(subcommand)]
@@ -27,22 +27,22 @@ pub(crate) struct ClientsArgs {
 
 #[derive(Debug, Subcommand)]
 enum ClientsCommand {
-    /// Make a key for a new client, and show it
+    /// Create a key for a new client, and print it
     Add {
-        /// What the client is called in records; letters, digits, `.`, `_` and `-`
+        /// Name of the client in logs; letters, digits, `.`, `_` and `-`
         name: String,
 
-        /// How long the key is good, as `12h` or `30d`; until it is taken back where nothing is said
-        #[arg(long, value_name = "TIME", value_parser = lasting)]
+        /// Lifetime of the key, e.g. `12h` or `30d` [default: until revoked]
+        #[arg(long, value_name = "TIME", value_parser = parse_lifetime)]
         expires: Option<Duration>,
 
-        /// The servers the client sees; all where nothing is said
+        /// The servers that the client can use, separated by commas [default: all]
         #[arg(long, value_name = "NAME", value_delimiter = ',')]
         servers: Vec<String>,
     },
     /// List the clients
     List,
-    /// Take a client's key back
+    /// Revoke the key of a client
     Revoke {
         /// The client
         name: String,
@@ -50,14 +50,14 @@ enum ClientsCommand {
 }
 
 pub(crate) fn run(args: &ClientsArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
-    let file = file(app)?;
+    let file = key_file(app)?;
     match &args.command {
         ClientsCommand::Add { name, expires, servers } => add(&file, name, *expires, servers, output),
         ClientsCommand::List => list(&file, output),
         ClientsCommand::Revoke { name } => {
             file.revoke(name)?;
             if output.format == Format::Human {
-                output.line(&format!("The key of `{name}` is no longer good."));
+                output.line(&format!("Revoked the key of client `{name}`."));
             } else {
                 output.json(&Raw::of(&json!({ "revoked": name })));
             }
@@ -66,11 +66,10 @@ pub(crate) fn run(args: &ClientsArgs, app: &App, output: &mut Output) -> Result<
     }
 }
 
-/// Where the keys are.
-pub(crate) fn file(app: &App) -> Result<KeyFile, Report> {
+/// The file with the key digests.
+pub(crate) fn key_file(app: &App) -> Result<KeyFile, Report> {
     let folder = app.paths.state.as_ref();
-    let folder =
-        folder.ok_or_else(|| Report::usage("config", "There is no home directory, so keys cannot be kept."))?;
+    let folder = folder.ok_or_else(|| Report::usage("config", "no home directory, so keys cannot be stored"))?;
     Ok(KeyFile::at(folder.join("clients.json")))
 }
 
@@ -85,7 +84,9 @@ fn add(
     let key = file.add(name, expires, (!servers.is_empty()).then_some(servers))?;
     if matches!(output.format, Format::Human | Format::Raw) {
         output.line(key.expose());
-        output.say(&format!("toolway: this key of `{name}` is shown once; send it as `Authorization: Bearer <key>`"));
+        output.notice(&format!(
+            "toolway: this key of client `{name}` is shown only once; send it as `Authorization: Bearer <key>`"
+        ));
     } else {
         output.json(&Raw::of(&json!({ "name": name, "key": key.expose() })));
     }
@@ -93,7 +94,7 @@ fn add(
 }
 
 fn server(name: &str) -> Result<ServerName, Report> {
-    ServerName::from_label(name).map_err(|error| Report::usage("unknown_server", format!("{error}.")))
+    ServerName::from_label(name).map_err(|error| Report::usage("unknown_server", error.to_string()))
 }
 
 fn list(file: &KeyFile, output: &mut Output) -> Result<ExitCode, Report> {
@@ -104,7 +105,7 @@ fn list(file: &KeyFile, output: &mut Output) -> Result<ExitCode, Report> {
                 "name": client.name,
                 "made": client.made,
                 "expires": client.expires,
-                "expired": client.is_over(),
+                "expired": client.is_expired(),
                 "servers": client.servers,
             })
         };
@@ -112,34 +113,34 @@ fn list(file: &KeyFile, output: &mut Output) -> Result<ExitCode, Report> {
         return Ok(ExitCode::Ok);
     }
     if clients.is_empty() {
-        output.say("toolway: there are no clients; make one with `toolway clients add <name>`");
+        output.notice("toolway: no clients; add one with `toolway clients add <name>`");
     }
     for client in &clients {
         let servers = client.servers.as_ref().map(|servers| servers.iter().cloned().collect::<Vec<_>>().join(", "));
-        let over = if client.is_over() { "  (its time is over)" } else { "" };
+        let over = if client.is_expired() { "  (expired)" } else { "" };
         output.line(&format!("{:<24} {}{over}", client.name, servers.as_deref().unwrap_or("all servers")));
     }
     Ok(ExitCode::Ok)
 }
 
-/// `30d`, or what the configuration takes for a time.
-fn lasting(text: &str) -> Result<Duration, String> {
+/// Parses days (`30d`) or a duration as in the configuration.
+fn parse_lifetime(text: &str) -> Result<Duration, String> {
     let days = text.strip_suffix('d').and_then(|days| days.parse::<u64>().ok());
     let days = days.and_then(|days| days.checked_mul(24 * 60 * 60)).map(Duration::from_secs);
-    days.or_else(|| read_time(text)).ok_or_else(|| "a time such as `12h` or `30d`".to_owned())
+    days.or_else(|| parse_duration(text)).ok_or_else(|| "must be a duration such as `12h` or `30d`".to_owned())
 }
 
-impl From<KeyProblem> for Report {
-    fn from(problem: KeyProblem) -> Self {
-        let message = format!("{problem}.");
+impl From<KeyError> for Report {
+    fn from(problem: KeyError) -> Self {
+        let message = problem.to_string();
         match problem {
-            KeyProblem::Taken(_) | KeyProblem::Unknown(_) | KeyProblem::BadName(_) | KeyProblem::TooMany => {
+            KeyError::Taken(_) | KeyError::Unknown(_) | KeyError::BadName(_) | KeyError::TooMany => {
                 Self::usage("clients", message)
             }
-            KeyProblem::NoRandomness
-            | KeyProblem::Unreadable { .. }
-            | KeyProblem::Damaged { .. }
-            | KeyProblem::Unwritable { .. } => Self::new(ExitCode::Internal, "clients", message),
+            KeyError::NoRandomness
+            | KeyError::Unreadable { .. }
+            | KeyError::Damaged { .. }
+            | KeyError::Unwritable { .. } => Self::new(ExitCode::Internal, "clients", message),
         }
     }
 }

@@ -1,8 +1,8 @@
-//! `toolway complete`: what a server proposes for an argument of a prompt or a template.
+//! `toolway complete`: completions of a server for an argument of a prompt or a resource template.
 
 use serde_json::{Map, Value};
 use toolway_host::{
-    call::{Caller, Completion, beside::CompletionOf},
+    call::{Caller, Completion, CompletionOf},
     connection::Lists,
 };
 use toolway_wire::json::Raw;
@@ -19,16 +19,16 @@ use crate::{
 #[command(after_help = EXAMPLES)]
 #[command(group = clap::ArgGroup::new("what").required(true).args(["prompt", "template"]))]
 pub(crate) struct CompleteArgs {
-    /// The prompt whose argument is completed
+    /// The prompt whose argument to complete
     #[arg(long, value_name = "NAME")]
     prompt: Option<String>,
 
-    /// The resource template whose variable is completed
+    /// The resource template whose variable to complete
     #[arg(long, value_name = "URI")]
     template: Option<String>,
 
-    /// The server, unless --stdio or --url gives it; then `name=beginning`, and values of other arguments
-    #[arg(value_name = "SERVER] <NAME=BEGINNING", num_args = 1.., required = true)]
+    /// The server (omit with --stdio or --url), then `name=prefix`, and values of other arguments
+    #[arg(value_name = "SERVER] <NAME=PREFIX", num_args = 1.., required = true)]
     words: Vec<String>,
 }
 
@@ -44,23 +44,25 @@ pub(crate) async fn run(args: &CompleteArgs, app: &App, output: &mut Output) -> 
     let mut pairs = Vec::new();
     for word in &words {
         let pair = word.split_once('=');
-        pairs.push(pair.ok_or_else(|| Report::usage("arguments", format!("`{word}` is not `name=beginning`.")))?);
+        pairs.push(
+            pair.ok_or_else(|| Report::usage("arguments", format!("`{word}` does not have the form `name=prefix`")))?,
+        );
     }
     let Some((argument, known)) = pairs.split_first() else {
-        return Err(Report::usage("arguments", "Which argument? Say `name=beginning`."));
+        return Err(Report::usage("arguments", "no argument to complete; give it as `name=prefix`"));
     };
     let known: Map<String, Value> = known.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
     let known = (!known.is_empty()).then_some(Value::Object(known));
 
     let (argument, value) = (argument.0.to_owned(), argument.1.to_owned());
-    app.visit(target, Lists::Ignored, output, async |session, output| {
+    app.with_server(target, Lists::Ignored, output, async |single, output| {
         let of = match (&args.prompt, &args.template) {
-            (Some(prompt), _) => CompletionOf::PromptOf(session.origin(prompt)),
-            (None, template) => CompletionOf::TemplateOf(session.origin(template.as_deref().unwrap_or_default())),
+            (Some(prompt), _) => CompletionOf::PromptOf(single.origin(prompt)),
+            (None, template) => CompletionOf::TemplateOf(single.origin(template.as_deref().unwrap_or_default())),
         };
-        let completion = Completion { on_behalf: (&Caller::Terminal).into(), of, argument, value, known };
-        let completed = app.stop.or(session.host.complete(completion)).await?;
-        show(&completed.map_err(|outcome| session.report(&outcome, "completion/complete"))?, output);
+        let completion = Completion { caller_context: (&Caller::Terminal).into(), of, argument, value, known };
+        let completed = app.stop.or(single.host.complete(completion)).await?;
+        show(&completed.map_err(|outcome| single.report(&outcome, "completion/complete"))?, output);
         Ok(ExitCode::Ok)
     })
     .await
@@ -76,7 +78,7 @@ fn show(result: &Raw, output: &mut Output) {
         Format::Human => {
             values.iter().for_each(|value| output.line(value));
             if completion.get("hasMore").and_then(|more| more.as_bool()) == Some(true) {
-                output.say("(there are more)");
+                output.notice("(more values available)");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! `toolway completions`: a script that makes a shell ask us, and what we answer.
+//! `toolway completions`: completion scripts, and the hidden command that they call.
 
 use std::ffi::OsString;
 
@@ -9,8 +9,7 @@ use crate::{completion, exit_code::ExitCode, output::Output};
 
 /// Print a completion script for a shell
 ///
-/// Completed are commands, options, servers, and tools with the names of their arguments as they were last listed.
-/// Nothing is started or dialled for it.
+/// Completes commands, options, servers, and cached tools with the names of their arguments. Does not connect to servers.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct CompletionsArgs {
@@ -19,7 +18,7 @@ pub(crate) struct CompletionsArgs {
     shell: Shell,
 }
 
-/// Asked by the scripts: the words so far, the last one unfinished
+/// Called by the scripts with the words so far, the last one unfinished
 #[derive(Debug, clap::Args)]
 pub(crate) struct CandidatesArgs {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -39,7 +38,7 @@ Examples:
   toolway completions zsh > ~/.zfunc/_toolway
   toolway completions fish > ~/.config/fish/completions/toolway.fish";
 
-/// Bash breaks words at `=`, `:` and `@`; the line is split by spaces instead, and what it keeps is taken off again.
+/// Bash breaks words at `=`, `:` and `@`; the script splits the line at spaces instead and removes the part that bash keeps.
 const BASH: &str = r#"_toolway() {
     local line=${COMP_LINE:0:COMP_POINT} words current kept
     read -ra words <<<"$line"
@@ -55,7 +54,7 @@ const BASH: &str = r#"_toolway() {
 }
 complete -o default -F _toolway toolway"#;
 
-/// Found by its first line, the file becomes the function and has to call what it defines; sourced, it is made known.
+/// Works both as an autoloaded function file and when sourced.
 const ZSH: &str = r#"#compdef toolway
 _toolway() {
     local -a candidates

@@ -1,4 +1,4 @@
-//! `toolway config`: what was configured, where it stands, and what is wrong with it.
+//! `toolway config`: shows and checks the configuration.
 
 mod check;
 mod path;
@@ -12,10 +12,10 @@ use toolway_wire::json::Raw;
 
 use crate::{app::App, exit_code::ExitCode, output::Output, report::Report};
 
-/// See and check the configuration
+/// Show and check the configuration
 ///
-/// It is put together from defaults, the user's own file, the project's file, the environment (TOOLWAY_*) and the
-/// options of the command line; what comes later in this list holds. Nothing is started or dialled for it.
+/// It is merged from defaults, your user file, the project file, the environment (TOOLWAY_*) and command-line options; later
+/// ones override earlier ones. These commands do not connect to servers.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ConfigArgs {
@@ -39,10 +39,10 @@ struct SchemaArgs {}
 
 const EXAMPLES: &str = "\
 Examples:
-  toolway config show                   Every value, and the file and line it comes from
-  toolway config check                  What is wrong or odd, each with file and line
-  toolway config path                   Which files are read
-  toolway config reload                 Let the gateway that runs read them again";
+  toolway config show                   Every value with its file and line
+  toolway config check                  Errors and warnings with file and line
+  toolway config path                   Which files are used
+  toolway config reload                 Make the running gateway read them again";
 
 const SCHEMA_EXAMPLES: &str = "\
 Examples:
@@ -61,12 +61,12 @@ pub(crate) async fn run(args: &ConfigArgs, app: &App, output: &mut Output) -> Re
     }
 }
 
-/// One value of ours for programs.
+/// Prints one JSON value.
 pub(crate) fn print(value: &Value, output: &mut Output) {
     output.json(&Raw::of(value));
 }
 
-/// A file and a line for programs; zero is no line.
+/// File and line as JSON; line 0 means no line.
 pub(crate) fn place(place: &Place) -> Value {
     let mut value = serde_json::json!({ "file": place.file.display().to_string() });
     if place.line != 0 {

@@ -1,10 +1,10 @@
-//! `toolway doctor`: starts each server, looks at what comes of it, and says what to do.
+//! `toolway doctor`: connects to each server, diagnoses problems, and gives advice.
 
 use serde_json::{Value, json};
 use toolway_config::{Config, Environment, server::Transport, show::show as show_config};
 use toolway_host::{
     connection::{Lists, Phase, ServerStatus, environment},
-    keeper::Custody,
+    keeper::CleanupGuarantee,
     whose_move::WhoseMove,
 };
 
@@ -12,30 +12,29 @@ use super::ping;
 use crate::{
     app::App,
     exit_code::ExitCode,
-    gathering::{Patience, Seen},
+    multi_server_host::{ServerOutcome, WaitPolicy},
     output::{Format, Output},
-    report::{Report, sentence},
+    report::Report,
     server_view,
     target::Target,
-    unused::{Unused, Why},
+    unused::{Unused, UnusedReason},
     wiring,
 };
 
-/// Start each server, say what comes of it, and what to do
+/// Connect to each server, diagnose problems, and say how to fix them
 ///
-/// Of each: the command with the names of its variables or the address, the revision it speaks, how long it took to
-/// connect and to say what it has, how its program ended and what that said last on standard error. Each is given as
-/// long as its entry says (`timeouts`, 30 seconds unless said), or --timeout. What stands in the files and is not used
-/// is named with the reason. The exit code is 0 where all are well and 4 where one is not, or where an entry or a
-/// project's file has to be put right.
+/// Shows for each server: the command with the names of its variables, or the URL; the protocol revision; the time to connect
+/// and to list its items; how its process ended, and its last standard error output. Waits as long as the entry's `timeouts`
+/// (30 seconds by default) or --timeout. Also shows invalid and unused configuration with the reason. The exit code is 0 if
+/// all servers are healthy, and 4 if one is not or an entry or file is invalid.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DoctorArgs {
-    /// The servers; all where none is given
+    /// The servers [default: all configured servers]
     servers: Vec<String>,
 }
 
-/// Lines of standard error that are shown.
+/// Lines of standard error to show.
 const TAIL: usize = 10;
 
 const EXAMPLES: &str = "\
@@ -46,47 +45,47 @@ Examples:
   toolway doctor -o json | jq '.servers[] | {name, state, advice}'";
 
 pub(crate) async fn run(args: &DoctorArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
-    let (targets, unused) = app.looked_at(&args.servers, output)?;
-    // Connecting has its clock, and what is listed then has as long again.
+    let (targets, unused) = app.inspected_targets(&args.servers, output)?;
+    // One connect timeout for connecting, and the same time again for listing.
     let slowest = targets.iter().map(|target| target.server.connect).max().unwrap_or_default();
-    let gathering = app.gather(targets, Lists::Once, Patience::Whole(2 * slowest), output).await?;
-    let findings: Vec<Finding<'_>> = gathering.seen.iter().map(|seen| Finding::of(seen, app)).collect();
+    let hosts = app.connect_all(targets, Lists::Once, WaitPolicy::Fixed(2 * slowest), output).await?;
+    let findings: Vec<Finding<'_>> = hosts.outcomes.iter().map(|outcome| Finding::of(outcome, app)).collect();
     show(&findings, &unused, output);
-    let broken = unused.iter().filter(|unused| unused.why == Why::Broken).count();
-    let ill = broken + findings.iter().filter(|finding| finding.seen.problem().is_some()).count();
-    wiring::leave(&gathering.host).await;
-    match ill {
+    let broken = unused.iter().filter(|unused| unused.why == UnusedReason::Broken).count();
+    let unhealthy = broken + findings.iter().filter(|finding| finding.outcome.problem().is_some()).count();
+    wiring::disconnect(&hosts.host).await;
+    match unhealthy {
         0 => Ok(ExitCode::Ok),
-        1 => Err(Report::new(ExitCode::Unreachable, "unwell", "One server is not well.")),
-        many => Err(Report::new(ExitCode::Unreachable, "unwell", format!("{many} servers are not well."))),
+        1 => Err(Report::new(ExitCode::Unreachable, "unwell", "1 server is unhealthy")),
+        many => Err(Report::new(ExitCode::Unreachable, "unwell", format!("{many} servers are unhealthy"))),
     }
 }
 
-/// What is known of one server.
+/// Diagnosis of one server.
 struct Finding<'a> {
-    seen: &'a Seen,
-    /// What is started or dialled, secrets masked.
+    outcome: &'a ServerOutcome,
+    /// Command or URL, with secrets masked.
     reached: String,
-    /// The names of what its program sees of the environment.
+    /// Names of the environment variables of its process.
     environment: Vec<String>,
     advice: String,
 }
 
 impl<'a> Finding<'a> {
-    fn of(seen: &'a Seen, app: &App) -> Self {
-        let environment = names_of_environment(&seen.target, &app.environment);
-        Self { seen, reached: reached(&seen.target, &seen.status), environment, advice: advice(seen) }
+    fn of(outcome: &'a ServerOutcome, app: &App) -> Self {
+        let environment = names_of_environment(&outcome.target, &app.environment);
+        Self { outcome, reached: reached(&outcome.target, &outcome.status), environment, advice: advice(outcome) }
     }
 
     fn object(&self) -> Value {
-        let mut object = server_view::object(self.seen);
+        let mut object = server_view::object(self.outcome);
         object.insert("command".to_owned(), json!(self.reached));
         object.insert("environment".to_owned(), json!(self.environment));
-        match &self.seen.status.custody {
-            Some(Custody::Kept) => drop(object.insert("custody".to_owned(), json!("kept"))),
-            Some(Custody::Weaker { why }) => {
+        match &self.outcomes.status.cleanup {
+            Some(CleanupGuarantee::Full) => drop(object.insert("custody".to_owned(), json!("kept"))),
+            Some(CleanupGuarantee::BestEffort { reason }) => {
                 object.insert("custody".to_owned(), json!("weaker"));
-                object.insert("custodyReason".to_owned(), json!(why));
+                object.insert("custodyReason".to_owned(), json!(reason));
             }
             None => {}
         }
@@ -94,40 +93,43 @@ impl<'a> Finding<'a> {
         Value::Object(object)
     }
 
-    fn tell(&self, output: &mut Output) {
-        let (seen, status) = (self.seen, &self.seen.status);
-        output.entry(status.server.as_str(), &format!("  {}", server_view::state(seen)));
-        output.line(&format!("    reached by     {}", self.reached));
-        output.line(&format!("    written in     {}", status.source));
+    fn print(&self, output: &mut Output) {
+        let (outcome, status) = (self.outcome, &self.outcomes.status);
+        output.entry(status.server.as_str(), &format!("  {}", server_view::state(outcome)));
+        output.line(&format!("    transport      {}", self.reached));
+        output.line(&format!("    defined in     {}", status.source));
         if !self.environment.is_empty() {
             output.line(&format!("    environment    {}", self.environment.join(", ")));
         }
         if let Some(profile) = &status.profile {
-            output.line(&format!("    speaks         {} ({})", profile.revision, profile.era));
+            output.line(&format!("    protocol       {} ({})", profile.revision, profile.era));
         }
         let time = |time: std::time::Duration| format!("{:.0} ms", time.as_secs_f64() * 1_000.0);
         let times = [
-            seen.connected.map(|taken| format!("connected in {}", time(taken))).filter(|_| status.profile.is_some()),
-            seen.listed.map(|taken| format!("listed in {}", time(taken))),
+            outcome
+                .connect_time
+                .map(|taken| format!("connected in {}", time(taken)))
+                .filter(|_| status.profile.is_some()),
+            outcome.list_time.map(|taken| format!("listed in {}", time(taken))),
         ];
         let times: Vec<String> = times.into_iter().flatten().collect();
         if !times.is_empty() {
             output.line(&format!("    timing         {}", times.join(", ")));
         }
-        if let Some(counted) = server_view::counted(seen) {
-            output.line(&format!("    offers         {counted}"));
+        if let Some(counted) = server_view::counted(outcome) {
+            output.line(&format!("    items          {counted}"));
         }
-        if let Some(problem) = seen.problem() {
+        if let Some(problem) = outcome.problem() {
             output.line(&format!("    problem        {problem}"));
         }
-        if let (Phase::Ready, Some(custody)) = (&status.phase, &status.custody) {
-            output.line(&format!("    custody        {}", ping::in_words(custody)));
+        if let (Phase::Ready, Some(custody)) = (&status.phase, &status.cleanup) {
+            output.line(&format!("    processes      {}", ping::custody_text(custody)));
         }
-        if seen.problem().is_some() {
-            let tail = server_view::tail(seen, TAIL).iter();
+        if outcome.problem().is_some() {
+            let tail = server_view::tail(outcome, TAIL).iter();
             tail.for_each(|line| output.line(&format!("    standard error {line}")));
         }
-        output.line(&format!("    what to do     {}", self.advice));
+        output.line(&format!("    advice         {}", self.advice));
     }
 }
 
@@ -137,26 +139,27 @@ fn show(findings: &[Finding<'_>], unused: &[Unused], output: &mut Output) {
             server_view::print(findings.iter().map(Finding::object).collect(), unused, output);
         }
         Format::Raw => {
-            let asked = findings.iter().map(|finding| (finding.seen.status.server.to_string(), finding.advice.clone()));
+            let asked =
+                findings.iter().map(|finding| (finding.outcome.status.server.to_string(), finding.advice.clone()));
             let unused = unused.iter().map(|unused| (unused.title(), unused.advice()));
             let lines = asked.chain(unused).map(|(name, advice)| format!("{name}\t{advice}\n"));
             lines.for_each(|line| output.content(line.as_bytes()));
         }
         Format::Human => {
-            findings.iter().for_each(|finding| finding.tell(output));
-            unused.iter().for_each(|unused| tell_unused(unused, output));
+            findings.iter().for_each(|finding| finding.print(output));
+            unused.iter().for_each(|unused| print_unused(unused, output));
         }
     }
 }
 
-fn tell_unused(unused: &Unused, output: &mut Output) {
+fn print_unused(unused: &Unused, output: &mut Output) {
     output.entry(&unused.title(), &format!("  {}", unused.state()));
-    output.line(&format!("    written in     {}", unused.place()));
+    output.line(&format!("    defined in     {}", unused.place()));
     output.line(&format!("    problem        {}", unused.reason));
-    output.line(&format!("    what to do     {}", unused.advice()));
+    output.line(&format!("    advice         {}", unused.advice()));
 }
 
-/// The command and its arguments as they are written, or the address; what looks like a secret is masked.
+/// The command and its arguments as configured, or the URL, with secrets masked.
 fn reached(target: &Target, status: &ServerStatus) -> String {
     let Some(entry) = &target.entry else { return status.target.clone() };
     let config = Config { servers: [(entry.name.clone(), entry.clone())].into(), ..Config::default() };
@@ -183,41 +186,40 @@ fn names_of_environment(target: &Target, ours: &Environment) -> Vec<String> {
     environment::of_server(ours, &named).keys().map(|name| name.to_string_lossy().into_owned()).collect()
 }
 
-/// One sentence on what to do.
-fn advice(seen: &Seen) -> String {
-    let status = &seen.status;
+/// What the user should do about the server.
+fn advice(outcome: &ServerOutcome) -> String {
+    let status = &outcome.status;
     let place = &status.source;
     if status.phase == Phase::Disabled {
-        return format!("Nothing; it is disabled in {place}.");
+        return format!("none; disabled in {place}");
     }
-    if seen.problem().is_none() {
-        return "Nothing; it is well.".to_owned();
+    if outcome.problem().is_none() {
+        return "none; healthy".to_owned();
     }
     let Some(error) = &status.last_error else {
-        return format!("Give it more time with `timeouts.connect` in {place}, or look at what it waits for.");
+        return format!("increase `timeouts.connect` in {place}, or find out what the server waits for");
     };
     match (error.code, error.whose_move) {
-        ("config", _) => format!("Put its entry right: {place}."),
-        ("unauthorized", _) if seen.target.is_signed_in_to() => sentence(&error.message),
-        ("unauthorized", _) => seen.target.what_it_lacks(),
-        ("unreachable", _) if seen.target.is_program() => {
-            format!("Install the program, or put `command` in {place} right; a full path is safest.")
+        ("config", _) => format!("fix its entry in {place}"),
+        ("unauthorized", _) if outcome.target.uses_sign_in() => error.message.clone(),
+        ("unauthorized", _) => outcome.target.credential_hint(),
+        ("unreachable", _) if outcome.target.is_program() => {
+            format!("install the program, or fix `command` in {place}; an absolute path is safest")
         }
-        ("unreachable", _) => format!("See whether the address in {place} is right and something listens there."),
+        ("unreachable", _) => format!("check that the URL in {place} is correct and that the server is running"),
         ("no_token", _) => {
-            "Nothing, if whoever signs people in is away for a moment: it is tried again. Else see where `oauth` of its \
-             entry leads."
+            "wait if the authorization server is temporarily unavailable, Toolway retries; else check `oauth` in its entry"
                 .to_owned()
         }
-        ("vault", _) => "See to where credentials are kept; `toolway auth status` says where that is.".to_owned(),
+        ("vault", _) => "check the credential vault; `toolway auth status` shows where it is".to_owned(),
         ("timed_out", _) => format!(
-            "Run its command by hand and see what it waits for; give it more time with `timeouts.connect` in {place}."
+            "run its command by hand to see what it waits for, or increase `timeouts.connect` in {place}"
         ),
-        ("ended", _) => "Run its command by hand; what it says on standard error is the reason.".to_owned(),
-        ("http_status" | "redirect", _) => format!("See whether the address in {place} is the one of an MCP server."),
-        (_, WhoseMove::Operator) => format!("Put its entry right: {place}."),
+        ("ended", _) => "run its command by hand and check its standard error output".to_owned(),
+        ("http_status" | "redirect", _) => format!("check that the URL in {place} is an MCP endpoint"),
+        (_, WhoseMove::Operator) => format!("fix its entry in {place}"),
         _ => {
-            "Tell the people behind the server: it breaks the protocol. `toolway rpc -v` shows each message.".to_owned()
+            "report it to the server's developers: it violates the protocol; `toolway rpc -v` shows each message".to_owned()
         }
     }
 }

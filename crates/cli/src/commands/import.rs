@@ -1,49 +1,49 @@
-//! `toolway import`: the servers that other hosts have in their files.
+//! `toolway import`: servers in the configuration files of other applications.
 
-mod copying;
+mod copy;
 mod report;
 
 use clap::builder::PossibleValuesParser;
 use toolway_config::{
     Loaded,
-    import::{FoundFile, Imported, SearchIn, find, read},
+    import::{FoundFile, Imported, SearchRoots, find, read},
     server::Format,
 };
 
 use crate::{app::App, exit_code::ExitCode, output::Output, report::Report};
 
-/// Find the servers that other hosts have in their files, and copy them if you like
+/// Find servers configured in other applications, and optionally copy them
 ///
-/// Read are the files of sixteen hosts in your home and in the project, each by its own rules: its placeholders, its way
-/// to switch a server off, its filters and its unit of time. Nothing is started, dialled or changed. With --copy the
-/// servers are put into your own file; secrets stay where they are, and a variable is named for each. Without copying,
-/// `"imports": ["<host>"]` in your own file uses another host's file as it is, every time anew.
+/// Reads the files of sixteen applications in your home directory and in the project, each with its own placeholders, ways
+/// to disable a server, filters and time units. Without --copy, changes nothing and connects to nothing. With --copy,
+/// copies the servers to your own file, except secrets, for which it names a variable each. Alternatively,
+/// `"imports": ["<application>"]` in your own file uses another application's file as it is.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ImportArgs {
-    /// The host, or all of them
+    /// The application, or `all`
     #[arg(default_value = ALL, value_parser = PossibleValuesParser::new(hosts()))]
     host: String,
 
-    /// Put the servers into your own file
+    /// Copy the servers to your own file
     #[arg(long)]
     copy: bool,
 
-    /// With --copy: put what a project's files say into the project's toolway.json
+    /// With --copy: copy servers of project files to the project's toolway.json
     #[arg(long, requires = "copy")]
     project: bool,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  toolway import                        What is there, of all hosts
-  toolway import cursor                 Only that of Cursor
-  toolway import claude-code --copy     Put into your own toolway.json, without secrets";
+  toolway import                        Servers of all applications
+  toolway import cursor                 Only those of Cursor
+  toolway import claude-code --copy     Copy to your own toolway.json, without secrets";
 
 const ALL: &str = "all";
 
-/// One file and what it says, or why it cannot be read.
-pub(crate) struct Read {
+/// One file with its content, or why it cannot be read.
+pub(crate) struct SourceFile {
     found: FoundFile,
     imported: Result<Imported, String>,
 }
@@ -56,19 +56,19 @@ pub(crate) fn run(args: &ImportArgs, app: &App, output: &mut Output) -> Result<E
     let loaded = app.load()?;
     let files = read_files(args, app)?;
     if !args.copy {
-        report::found(args, &files, &loaded, app, output);
+        report::print_found(args, &files, &loaded, app, output);
         return Ok(ExitCode::Ok);
     }
-    let whose = if args.project { copying::Whose::Project } else { copying::Whose::User };
-    let copied = copying::copy_all(&files, whose, app)?;
-    report::copied(&files, &copied, output);
+    let destination = if args.project { copy::Destination::Project } else { copy::Destination::User };
+    let copied = copy::copy_all(&files, destination, app)?;
+    report::print_copied(&files, &copied, output);
     Ok(ExitCode::Ok)
 }
 
-fn read_files(args: &ImportArgs, app: &App) -> Result<Vec<Read>, Report> {
-    let formats: Vec<Format> = Format::of_word(&args.host).map_or_else(|| Format::OTHERS.to_vec(), |one| vec![one]);
+fn read_files(args: &ImportArgs, app: &App) -> Result<Vec<SourceFile>, Report> {
+    let formats: Vec<Format> = Format::from_name(&args.host).map_or_else(|| Format::OTHERS.to_vec(), |one| vec![one]);
     let project = app.project()?.folder;
-    let search = SearchIn {
+    let search = SearchRoots {
         home: app.paths.home.as_deref(),
         config: app.paths.config.as_deref().and_then(std::path::Path::parent),
         project: project.as_deref(),
@@ -76,12 +76,12 @@ fn read_files(args: &ImportArgs, app: &App) -> Result<Vec<Read>, Report> {
     };
     let read_one = |found: FoundFile| {
         let imported = read(&found, &search).map_err(|error| error.to_string());
-        Read { found, imported }
+        SourceFile { found, imported }
     };
     Ok(find(&formats, &search).into_iter().map(read_one).collect())
 }
 
-/// Whether the user's own configuration reads the files of this host.
+/// Whether the user's configuration imports the files of this application.
 fn is_in_use(loaded: &Loaded, format: Format) -> bool {
     loaded.config.settings.imports.value.contains(&format)
 }

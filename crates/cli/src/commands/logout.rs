@@ -1,7 +1,7 @@
-//! `toolway logout`: what came of a sign-in is forgotten.
+//! `toolway logout`: deletes the stored credentials of a server.
 
 use serde_json::json;
-use toolway_host::connection::sign_in::Signing;
+use toolway_host::connection::sign_in::SignInChange;
 use toolway_wire::json::Raw;
 
 use crate::{
@@ -11,17 +11,17 @@ use crate::{
     report::Report,
 };
 
-/// Forget what came of signing in to a server
+/// Sign out of a server
 ///
-/// Tokens and the registration as a client are removed from where they are kept, also those that were got without a
-/// person. The authorization server is not told; where it lists what you agreed to, you can take that back there.
+/// Deletes the stored tokens and client registration, including those obtained without a browser. Does not revoke them at
+/// the authorization server; you can do that on its own pages.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct LogoutArgs {
     /// The server
     server: String,
 
-    /// What this client of the gateway signed in to
+    /// Delete the sign-in of this gateway client
     #[arg(long, value_name = "NAME")]
     client: Option<String>,
 }
@@ -35,13 +35,13 @@ pub(crate) async fn run(args: &LogoutArgs, app: &App, output: &mut Output) -> Re
     let config = app.config_for([args.server.as_str()], output)?;
     let server = crate::target::entry(&config, &args.server)?;
     let principal = app.principal_of(args.client.as_deref())?;
-    let account = app.whatever_is_kept(&config, server, &principal)?;
+    let account = app.stored_account(&config, server, &principal)?;
     let forgotten = app.stop.or(account.options.sign_in.forget()).await?;
     let forgotten = forgotten.map_err(|error| Report::vault(&error))?;
-    app.tell_gateway_of(&server.name, args.client.as_deref(), Signing::Out, output).await;
+    app.notify_gateway(&server.name, args.client.as_deref(), SignInChange::SignedOut, output).await;
     if output.format == Format::Human {
         output.line(&match forgotten {
-            0 => format!("Nobody was signed in to `{}`.", server.name),
+            0 => format!("Not signed in to `{}`.", server.name),
             _ => format!("Signed out of `{}`.", server.name),
         });
     } else {

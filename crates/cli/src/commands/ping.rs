@@ -1,4 +1,4 @@
-//! `toolway ping`: whether a server is there, what it calls itself, which revision it speaks.
+//! `toolway ping`: checks a connection.
 
 use std::time::Instant;
 
@@ -6,7 +6,7 @@ use serde_json::json;
 use toolway_host::{
     call::Caller,
     connection::{Lists, ServerStatus},
-    keeper::Custody,
+    keeper::CleanupGuarantee,
 };
 use toolway_wire::json::Raw;
 
@@ -17,14 +17,13 @@ use crate::{
     report::Report,
 };
 
-/// Ask a server for a sign of life, and say which revision it speaks
+/// Ping a server and show its protocol revision
 ///
-/// Of a program it also says how well it is kept: whether everything it starts ends with the command, however that
-/// ends.
+/// For a stdio server, also shows whether all its processes are guaranteed to end with this command.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct PingArgs {
-    /// The server, unless --stdio or --url gives it
+    /// The server; omit with --stdio or --url
     server: Option<String>,
 }
 
@@ -37,16 +36,16 @@ pub(crate) async fn run(args: &PingArgs, app: &App, output: &mut Output) -> Resu
     let mut words: Vec<String> = args.server.iter().cloned().collect();
     let target = app.target(&mut words, output)?;
     if !words.is_empty() {
-        return Err(Report::usage("arguments", "The server is given twice."));
+        return Err(Report::usage("arguments", "the server is given twice, as option and as argument"));
     }
     let began = Instant::now();
-    app.visit(target, Lists::Ignored, output, async |session, output| {
+    app.with_server(target, Lists::Ignored, output, async |single, output| {
         let connected = began.elapsed().as_secs_f64() * 1_000.0;
-        let gone = |_| Report::of_code("ended", "it is no longer there");
-        let status = session.host.status(session.name()).map_err(gone)?;
+        let gone = |_| Report::from_code("ended", "the server was removed");
+        let status = single.host.status(single.name()).map_err(gone)?;
         let asked = Instant::now();
-        let pinged = app.stop.or(session.host.ping(&Caller::Terminal, session.name())).await?;
-        pinged.map_err(|outcome| session.report(&outcome, "ping"))?;
+        let pinged = app.stop.or(single.host.ping(&Caller::Terminal, single.name())).await?;
+        pinged.map_err(|outcome| single.report(&outcome, "ping"))?;
         show(&status, connected, asked.elapsed().as_secs_f64() * 1_000.0, output);
         Ok(ExitCode::Ok)
     })
@@ -60,39 +59,39 @@ fn show(status: &ServerStatus, connected: f64, answered: f64, output: &mut Outpu
     match output.format {
         Format::Human => {
             output.line(&format!(
-                "{name} speaks {revision} ({}); connected in {connected:.1} ms, answered in {answered:.1} ms",
+                "{name}: protocol {revision} ({}), connected in {connected:.1} ms, ping {answered:.1} ms",
                 revision.era()
             ));
-            if let Some(custody) = &status.custody {
-                output.line(&in_words(custody));
+            if let Some(custody) = &status.cleanup {
+                output.line(&custody_text(custody));
             }
         }
         Format::Raw => output.content(format!("{revision}\n").as_bytes()),
-        // Ours: the protocol's own answer to a ping is empty.
+        // Our own object, because the protocol's ping result is empty.
         Format::Json | Format::Ndjson => {
-            let mut said = json!({
+            let mut view = json!({
                 "name": name,
                 "protocolVersion": revision.as_str(),
                 "era": revision.era().to_string(),
                 "connectMilliseconds": connected,
                 "pingMilliseconds": answered,
             });
-            match &status.custody {
-                Some(Custody::Kept) => said["custody"] = json!("kept"),
-                Some(Custody::Weaker { why }) => {
-                    (said["custody"], said["custodyReason"]) = (json!("weaker"), json!(why));
+            match &status.cleanup {
+                Some(CleanupGuarantee::Full) => view["custody"] = json!("kept"),
+                Some(CleanupGuarantee::BestEffort { reason }) => {
+                    (view["custody"], view["custodyReason"]) = (json!("weaker"), json!(reason));
                 }
                 None => {}
             }
-            output.json(&Raw::of(&said));
+            output.json(&Raw::of(&view));
         }
     }
 }
 
-/// How well a program is kept, as people read it.
-pub(super) fn in_words(custody: &Custody) -> String {
+/// The process supervision of a stdio server as text.
+pub(super) fn custody_text(custody: &CleanupGuarantee) -> String {
     match custody {
-        Custody::Kept => "Nothing it starts outlives this command.".to_owned(),
-        Custody::Weaker { why } => format!("What it starts may outlive this command: {why}."),
+        CleanupGuarantee::Full => "All processes it starts end with this command.".to_owned(),
+        CleanupGuarantee::BestEffort { reason } => format!("Processes it starts may outlive this command: {reason}."),
     }
 }

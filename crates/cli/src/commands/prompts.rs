@@ -1,4 +1,4 @@
-//! `toolway prompts`: texts a server has prepared for models.
+//! `toolway prompts`: lists and gets prompts.
 
 use toolway_host::{
     call::Target,
@@ -15,22 +15,22 @@ use crate::{
     app::App,
     arguments,
     exit_code::ExitCode,
-    gathering::{Gathering, News},
+    multi_server_host::{ListingAge, MultiServerHost},
     output::{
         Format, Output,
         content::{self, Piece},
     },
     report::Report,
     schema,
-    session::Session,
-    similar,
-    target::Selected,
+    single_server_host::SingleServerHost,
+    suggestion,
+    target::SelectedItem,
 };
 
-/// List and get the prompts of one server or of all
+/// List and get prompts of one server or of all
 ///
-/// Without a server those of all that are configured are listed, under public names, `<server>__<prompt>`, which `get`
-/// takes.
+/// Without a server, lists the prompts of all configured servers by their public names, `<server>__<prompt>`, which `get`
+/// accepts.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct PromptsArgs {
@@ -38,26 +38,26 @@ pub(crate) struct PromptsArgs {
     command: Option<PromptsCommand>,
 
     #[command(flatten)]
-    list: OfServer,
+    list: PromptListArgs,
 }
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum PromptsCommand {
     /// List the prompts
-    List(OfServer),
-    /// Get one prompt, filled in
+    List(PromptListArgs),
+    /// Get one prompt with its arguments filled in
     Get(GetArgs),
 }
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct OfServer {
-    /// The server, unless --stdio or --url gives it; all where none is given
+pub(crate) struct PromptListArgs {
+    /// The server [default: all configured servers]; omit with --stdio or --url
     server: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct GetArgs {
-    /// `<server>.<prompt>`; only `<prompt>` where an option gives the server
+    /// `<server>.<prompt>`, or `<prompt>` if an option gives the server
     prompt: String,
 
     /// `name=value`, `name=@file`, or a value for the next argument
@@ -67,7 +67,7 @@ pub(crate) struct GetArgs {
 
 const EXAMPLES: &str = "\
 Examples:
-  toolway prompts                              Those of all servers
+  toolway prompts                              Prompts of all servers
   toolway prompts files
   toolway prompts get --stdio 'toolway sample' introduce name=Ada";
 
@@ -79,14 +79,14 @@ pub(crate) async fn run(args: &PromptsArgs, app: &App, output: &mut Output) -> R
     }
 }
 
-async fn list(args: &OfServer, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
+async fn list(args: &PromptListArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     let mut words: Vec<String> = args.server.iter().cloned().collect();
     if words.is_empty() && app.reach.names_no_server() {
         return app
-            .of_all(ItemKind::Prompt, output, |gathering, output| {
-                let catalog = gathering.host.catalog();
+            .list_all(ItemKind::Prompt, output, |hosts, output| {
+                let catalog = hosts.host.catalog();
                 show_list(
-                    &catalog.prompts().iter().map(|entry| Shown::public(entry, gathering)).collect::<Vec<_>>(),
+                    &catalog.prompts().iter().map(|entry| ListedPrompt::public(entry, hosts)).collect::<Vec<_>>(),
                     output,
                 );
             })
@@ -94,48 +94,48 @@ async fn list(args: &OfServer, app: &App, output: &mut Output) -> Result<ExitCod
     }
     let target = app.target(&mut words, output)?;
     if !words.is_empty() {
-        return Err(Report::usage("arguments", "The server is given twice; `get` gets a prompt."));
+        return Err(Report::usage("arguments", "the server is given twice; use `prompts get` to get a prompt"));
     }
-    app.visit(target, Lists::Only(ItemKind::Prompt), output, async |session, output| {
-        let catalog = session.listed(ItemKind::Prompt, output)?;
-        show_list(&catalog.prompts_of(session.name()).iter().map(Shown::own).collect::<Vec<_>>(), output);
+    app.with_server(target, Lists::Only(ItemKind::Prompt), output, async |single, output| {
+        let catalog = single.catalog(ItemKind::Prompt, output)?;
+        show_list(&catalog.prompts_of(single.name()).iter().map(ListedPrompt::own).collect::<Vec<_>>(), output);
         Ok(ExitCode::Ok)
     })
     .await
 }
 
-/// A prompt under the name it is shown with.
-struct Shown<'a> {
+/// A prompt with its displayed name.
+struct ListedPrompt<'a> {
     name: &'a str,
     prompt: &'a Prompt,
     object: Raw,
-    news: News,
+    age: ListingAge,
 }
 
-impl<'a> Shown<'a> {
-    /// As its server calls it.
+impl<'a> ListedPrompt<'a> {
+    /// By the server's own name.
     fn own(entry: &'a PromptEntry) -> Self {
         let prompt = &*entry.item;
-        Self { name: &prompt.name, prompt, object: prompt.raw.clone(), news: News::Now }
+        Self { name: &prompt.name, prompt, object: prompt.raw.clone(), age: ListingAge::Current }
     }
 
-    /// As it is called among the prompts of all servers.
-    fn public(entry: &'a PromptEntry, gathering: &Gathering) -> Self {
-        let (name, news) = (entry.public.as_str(), gathering.news_of(&entry.origin));
-        Self { name, prompt: &entry.item, object: news.marked(&entry.item.raw, &entry.origin, Some(name)), news }
+    /// By its public name.
+    fn public(entry: &'a PromptEntry, hosts: &MultiServerHost) -> Self {
+        let (name, age) = (entry.public.as_str(), hosts.listing_age(&entry.origin));
+        Self { name, prompt: &entry.item, object: age.with_origin(&entry.item.raw, &entry.origin, Some(name)), age }
     }
 }
 
-fn show_list(prompts: &[Shown<'_>], output: &mut Output) {
+fn show_list(prompts: &[ListedPrompt<'_>], output: &mut Output) {
     match output.format {
         Format::Json => output.json(&content::listed("prompts", prompts.iter().map(|shown| &shown.object))),
         Format::Ndjson => prompts.iter().for_each(|shown| output.json(&shown.object)),
         Format::Raw => prompts.iter().for_each(|shown| output.content(format!("{}\n", shown.name).as_bytes())),
         Format::Human => {
-            for Shown { name, prompt, news, .. } in prompts {
+            for ListedPrompt { name, prompt, age, .. } in prompts {
                 let signature = schema::prompt_signature("", &prompt.arguments);
                 let about = prompt.description.as_ref().map(|text| format!("  {}", tools::first_line(text)));
-                output.entry(name, &format!("{signature}{}{}", about.unwrap_or_default(), news.remark()));
+                output.entry(name, &format!("{signature}{}{}", about.unwrap_or_default(), age.remark()));
             }
         }
     }
@@ -144,47 +144,49 @@ fn show_list(prompts: &[Shown<'_>], output: &mut Output) {
 async fn get(args: &GetArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     let selected = app.selected(&args.prompt, output)?;
     let meant = Target::PromptOf(selected.target.origin(&selected.name));
-    app.refuse_left_out(&selected.target, ItemKind::Prompt, meant).await?;
-    let stdin = app.stdin(arguments::want_stdin(&args.arguments)).await?;
-    app.visit(selected.target.clone(), Lists::Only(ItemKind::Prompt), output, async |session, output| {
-        let catalog = session.listed(ItemKind::Prompt, output)?;
-        let entry = find(&catalog, session, &selected)?;
+    app.refuse_excluded(&selected.target, ItemKind::Prompt, meant).await?;
+    let stdin = app.stdin(arguments::uses_stdin(&args.arguments)).await?;
+    app.with_server(selected.target.clone(), Lists::Only(ItemKind::Prompt), output, async |single, output| {
+        let catalog = single.catalog(ItemKind::Prompt, output)?;
+        let entry = find(&catalog, single, &selected)?;
         let arguments = arguments_of(&entry.item, &args.arguments, &stdin)?;
-        let request = session.request(app, Target::PromptOf(entry.origin.clone()), Some(arguments));
-        show(&session.result(app, request, "prompts/get", output).await?, output);
+        let request = single.request(app, Target::PromptOf(entry.origin.clone()), Some(arguments));
+        show(&single.call(app, request, "prompts/get", output).await?, output);
         Ok(ExitCode::Ok)
     })
     .await
 }
 
-/// The prompt that is meant: by the server's own name for it, or by the public one.
-fn find<'a>(catalog: &'a Catalog, session: &Session, selected: &Selected) -> Result<&'a PromptEntry, Report> {
+/// Finds the selected prompt by the server's own name or by its public name.
+fn find<'a>(
+    catalog: &'a Catalog,
+    single: &SingleServerHost,
+    selected: &SelectedItem,
+) -> Result<&'a PromptEntry, Report> {
     let name = &selected.name;
-    let public = selected.word.parse().ok();
-    let is_ours = |entry: &&PromptEntry| entry.origin.server == *session.name();
+    let public = selected.selector.parse().ok();
+    let is_ours = |entry: &&PromptEntry| entry.origin.server == *single.name();
     let by_public = || public.as_ref().and_then(|name| catalog.find_prompt(name)).filter(is_ours);
-    catalog.prompt_at(session.name(), name).or_else(by_public).ok_or_else(|| {
-        let report = Report::usage("unknown_prompt", format!("The server has no prompt `{name}`."));
-        let known = catalog.prompts_of(session.name()).iter().map(|entry| entry.item.name.as_str());
-        match similar::to(name, known) {
-            Some(near) => report.hint(format!("Did you mean `{near}`?")),
-            None => report.hint("`toolway prompts` lists what it has."),
-        }
+    catalog.prompt_at(single.name(), name).or_else(by_public).ok_or_else(|| {
+        let known = catalog.prompts_of(single.name()).iter().map(|entry| entry.item.name.as_str());
+        let near = suggestion::did_you_mean(name, known);
+        Report::usage("unknown_prompt", format!("server `{}` has no prompt `{name}`{near}", single.name()))
+            .hint("list its prompts with `toolway prompts`")
     })
 }
 
 fn arguments_of(prompt: &Prompt, words: &[String], stdin: &[u8]) -> Result<Raw, Report> {
     let names: Vec<String> = prompt.arguments.iter().map(|argument| argument.name.clone()).collect();
-    let wrong = |sentence: &str| {
-        Report::usage("arguments", format!("`{}`: {sentence}", prompt.name))
-            .hint(format!("It takes: {}", schema::prompt_signature(&prompt.name, &prompt.arguments)))
+    let wrong = |message: &str| {
+        Report::usage("arguments", format!("prompt `{}`: {message}", prompt.name))
+            .hint(format!("usage: {}", schema::prompt_signature(&prompt.name, &prompt.arguments)))
     };
     let arguments = arguments::read_strings(words, &names, stdin)
-        .map_err(|problem| problem.idea.into_iter().fold(wrong(&problem.sentence), Report::hint))?;
+        .map_err(|error| error.hint.into_iter().fold(wrong(&error.message), Report::hint))?;
     let is_missing = |name: &&str| arguments.get(name).is_none();
     let required = prompt.arguments.iter().filter(|argument| argument.required).map(|argument| argument.name.as_str());
     if let Some(missing) = required.into_iter().find(is_missing) {
-        return Err(wrong(&format!("`{missing}` is missing.")));
+        return Err(wrong(&format!("missing argument `{missing}`")));
     }
     Ok(arguments)
 }

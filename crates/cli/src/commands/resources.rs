@@ -1,4 +1,4 @@
-//! `toolway resources`: what a server lets its callers read.
+//! `toolway resources`: lists and reads resources.
 
 use std::path::PathBuf;
 
@@ -17,19 +17,19 @@ use super::{call, tools};
 use crate::{
     app::App,
     exit_code::ExitCode,
-    gathering::Gathering,
+    multi_server_host::MultiServerHost,
     output::{
         Format, Output,
         content::{self, Piece},
     },
     report::Report,
     save,
-    session::Session,
+    single_server_host::SingleServerHost,
 };
 
-/// List, read and describe the resources of one server or of all
+/// List and read resources of one server or of all
 ///
-/// Without a server those of all that are configured are listed, each with its server, which `read` takes before the URI.
+/// Without a server, lists the resources of all configured servers, each with its server, which `read` needs before the URI.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct ResourcesArgs {
@@ -37,39 +37,39 @@ pub(crate) struct ResourcesArgs {
     command: Option<ResourcesCommand>,
 
     #[command(flatten)]
-    list: OfServer,
+    list: ResourceListArgs,
 }
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum ResourcesCommand {
     /// List the resources
-    List(OfServer),
-    /// List the templates of resources
-    Templates(OfServer),
+    List(ResourceListArgs),
+    /// List the resource templates
+    Templates(ResourceListArgs),
     /// Read one resource
     Read(ReadArgs),
 }
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct OfServer {
-    /// The server, unless --stdio or --url gives it; all where none is given
+pub(crate) struct ResourceListArgs {
+    /// The server [default: all configured servers]; omit with --stdio or --url
     server: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReadArgs {
-    /// The server, unless --stdio or --url gives it, and the resource's URI
+    /// The server (omit with --stdio or --url) and the resource's URI
     #[arg(value_name = "SERVER] <URI", num_args = 1..=2, required = true)]
     words: Vec<String>,
 
-    /// Write the content to this folder or file
+    /// Write the content to this directory or file
     #[arg(long, value_name = "PATH")]
     save: Option<PathBuf>,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  toolway resources                            Those of all servers
+  toolway resources                            Resources of all servers
   toolway resources files
   toolway resources read --stdio 'toolway sample' memo://today
   toolway resources read files file:///notes.txt --save notes.txt
@@ -84,8 +84,8 @@ pub(crate) async fn run(args: &ResourcesArgs, app: &App, output: &mut Output) ->
     }
 }
 
-/// What a list of resources or of templates shows of each.
-trait Shown: Sized {
+/// A resource or a template in a list.
+trait ListedResource: Sized {
     const KIND: ItemKind;
     const KEY: &'static str;
     fn of<'a>(catalog: &'a Catalog, server: &ServerName) -> &'a [Entry<Self, PublicUri>];
@@ -95,25 +95,25 @@ trait Shown: Sized {
     fn raw(&self) -> &Raw;
 }
 
-async fn list<T: Shown>(args: &OfServer, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
+async fn list<T: ListedResource>(args: &ResourceListArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     let mut words: Vec<String> = args.server.iter().cloned().collect();
     if words.is_empty() && app.reach.names_no_server() {
-        return app.of_all(T::KIND, output, show_all::<T>).await;
+        return app.list_all(T::KIND, output, show_all::<T>).await;
     }
     let target = app.target(&mut words, output)?;
     if !words.is_empty() {
-        return Err(Report::usage("arguments", "The server is given twice; `read` reads a resource."));
+        return Err(Report::usage("arguments", "the server is given twice; use `resources read` to read a resource"));
     }
-    app.visit(target, Lists::Only(T::KIND), output, async |session, output| {
-        let catalog = session.listed(T::KIND, output)?;
-        let items: Vec<&T> = T::of(&catalog, session.name()).iter().map(|entry| &*entry.item).collect();
+    app.with_server(target, Lists::Only(T::KIND), output, async |single, output| {
+        let catalog = single.catalog(T::KIND, output)?;
+        let items: Vec<&T> = T::of(&catalog, single.name()).iter().map(|entry| &*entry.item).collect();
         show_list(&items, output);
         Ok(ExitCode::Ok)
     })
     .await
 }
 
-fn show_list<T: Shown>(items: &[&T], output: &mut Output) {
+fn show_list<T: ListedResource>(items: &[&T], output: &mut Output) {
     match output.format {
         Format::Json => output.json(&content::listed(T::KEY, items.iter().map(|item| item.raw()))),
         Format::Ndjson => items.iter().for_each(|item| output.json(item.raw())),
@@ -126,11 +126,12 @@ fn show_list<T: Shown>(items: &[&T], output: &mut Output) {
     }
 }
 
-fn show_all<T: Shown>(gathering: &Gathering, output: &mut Output) {
-    let catalog = gathering.host.catalog();
+fn show_all<T: ListedResource>(hosts: &MultiServerHost, output: &mut Output) {
+    let catalog = hosts.host.catalog();
     let entries = T::all(&catalog);
-    let object =
-        |entry: &Entry<T, PublicUri>| gathering.news_of(&entry.origin).marked(entry.item.raw(), &entry.origin, None);
+    let object = |entry: &Entry<T, PublicUri>| {
+        hosts.listing_age(&entry.origin).with_origin(entry.item.raw(), &entry.origin, None)
+    };
     match output.format {
         Format::Json => {
             let objects: Vec<Raw> = entries.iter().map(object).collect();
@@ -144,7 +145,7 @@ fn show_all<T: Shown>(gathering: &Gathering, output: &mut Output) {
         Format::Human => {
             for entry in entries {
                 let (server, item) = (&entry.origin.server, &entry.item);
-                let remark = gathering.news_of(&entry.origin).remark();
+                let remark = hosts.listing_age(&entry.origin).remark();
                 output.entry(&format!("{server} {}", item.address()), &format!("  {}{remark}", item.about()));
             }
         }
@@ -155,24 +156,24 @@ async fn read(args: &ReadArgs, app: &App, output: &mut Output) -> Result<ExitCod
     let mut words = args.words.clone();
     let target = app.target(&mut words, output)?;
     let [uri] = words.as_slice() else {
-        return Err(Report::usage("arguments", "Give one URI, after the server if it has a name."));
+        return Err(Report::usage("arguments", "give the server and one URI"));
     };
-    app.refuse_left_out(&target, ItemKind::Resource, Target::ResourceOf(target.origin(uri))).await?;
-    app.visit(target, Lists::Ignored, output, async |session, output| {
-        read_one(session, app, uri, args.save.as_ref(), output).await
+    app.refuse_excluded(&target, ItemKind::Resource, Target::ResourceOf(target.origin(uri))).await?;
+    app.with_server(target, Lists::Ignored, output, async |single, output| {
+        read_one(single, app, uri, args.save.as_ref(), output).await
     })
     .await
 }
 
 async fn read_one(
-    session: &Session,
+    single: &SingleServerHost,
     app: &App,
     uri: &str,
     save: Option<&PathBuf>,
     output: &mut Output,
 ) -> Result<ExitCode, Report> {
-    let request = session.request(app, Target::ResourceOf(session.origin(uri)), None);
-    let result = session.result(app, request, "resources/read", output).await?;
+    let request = single.request(app, Target::ResourceOf(single.origin(uri)), None);
+    let result = single.call(app, request, "resources/read", output).await?;
     let contents = result.get("contents").map(|list| list.elements()).unwrap_or_default();
     let pieces: Vec<Piece> = contents.iter().map(Piece::of_resource).collect();
     match output.format {
@@ -185,14 +186,14 @@ async fn read_one(
         let stem = uri.rsplit('/').find(|part| !part.is_empty()).unwrap_or("resource");
         for (number, piece) in (1..).zip(&pieces) {
             if let Some(file) = save::write(place, stem, number, piece)? {
-                output.say(&format!("Written: {}", file.display()));
+                output.notice(&format!("Written: {}", file.display()));
             }
         }
     }
     Ok(ExitCode::Ok)
 }
 
-/// One resource is given to the byte; of several, each text ends its line.
+/// A single text is printed unchanged; of several, each ends with a line break.
 fn exactly(pieces: &[Piece], output: &mut Output) {
     match pieces {
         [Piece::Text(text)] => output.content(text.as_bytes()),
@@ -200,7 +201,7 @@ fn exactly(pieces: &[Piece], output: &mut Output) {
     }
 }
 
-impl Shown for Resource {
+impl ListedResource for Resource {
     const KIND: ItemKind = ItemKind::Resource;
     const KEY: &'static str = "resources";
 
@@ -225,7 +226,7 @@ impl Shown for Resource {
     }
 }
 
-impl Shown for Template {
+impl ListedResource for Template {
     const KIND: ItemKind = ItemKind::Template;
     const KEY: &'static str = "resourceTemplates";
 

@@ -1,24 +1,23 @@
-//! `toolway rpc`: any request of the protocol, by hand.
+//! `toolway rpc`: sends any protocol request.
 
 use toolway_host::{call::Target, connection::Lists};
-use toolway_wire::json::{Kind, Raw};
+use toolway_wire::json::{JsonKind, Raw};
 
 use crate::{
     app::App,
-    arguments::STDIN,
+    arguments::{STDIN, parse_json},
     exit_code::ExitCode,
     output::{Format, Output, content},
     report::Report,
 };
 
-/// Send any request of the protocol and print its result
+/// Send any protocol request and print its result
 ///
-/// The parameters are sent as they are written. What belongs to the connection, as versions, capabilities and tokens
-/// of progress, is added.
+/// The parameters are sent as given. Protocol version, capabilities and progress tokens are added where the protocol needs them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RpcArgs {
-    /// The server, unless --stdio or --url gives it; the method; and its parameters as JSON, or `-`
+    /// The server (omit with --stdio or --url), the method, and its parameters as JSON or `-` for standard input
     #[arg(value_name = "SERVER] <METHOD> [PARAMS", num_args = 1..=3, required = true)]
     words: Vec<String>,
 
@@ -43,17 +42,17 @@ pub(crate) async fn run(args: &RpcArgs, app: &App, output: &mut Output) -> Resul
             let text = if params == STDIN { stdin } else { params.clone().into_bytes() };
             (method, Some(read(text)?))
         }
-        _ => return Err(Report::usage("arguments", "Give a method, and its parameters if it has any.")),
+        _ => return Err(Report::usage("arguments", "give a method, and optionally its parameters")),
     };
-    app.visit(target, Lists::Ignored, output, async |session, output| {
-        let (server, name) = (session.name().clone(), method.clone());
-        let request = session.request(app, Target::Method { server, method: name }, params);
+    app.with_server(target, Lists::Ignored, output, async |single, output| {
+        let (server, name) = (single.name().clone(), method.clone());
+        let request = single.request(app, Target::Method { server, method: name }, params);
         if args.dry_run {
-            let request = session.dry_run(app, request, method).await?;
+            let request = single.dry_run(app, request, method).await?;
             output.json(&request);
             return Ok(ExitCode::Ok);
         }
-        let result = session.result(app, request, method, output).await?;
+        let result = single.call(app, request, method, output).await?;
         match output.format {
             Format::Human => output.line(&content::indented(&result)),
             Format::Json | Format::Ndjson | Format::Raw => output.json(&result),
@@ -65,9 +64,9 @@ pub(crate) async fn run(args: &RpcArgs, app: &App, output: &mut Output) -> Resul
 
 fn read(text: Vec<u8>) -> Result<Raw, Report> {
     let wrong = |problem: String| Report::usage("arguments", problem);
-    let params = Raw::parse(text).map_err(|error| wrong(format!("The parameters are not JSON: {error}.")))?;
+    let params = parse_json(text).map_err(|problem| wrong(format!("parameters: {problem}")))?;
     match params.kind() {
-        Kind::Object => Ok(params),
-        _ => Err(wrong("The parameters must be a JSON object.".to_owned())),
+        JsonKind::Object => Ok(params),
+        _ => Err(wrong("the parameters must be a JSON object".to_owned())),
     }
 }

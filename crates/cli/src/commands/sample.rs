@@ -1,4 +1,4 @@
-//! `toolway sample`: the embedded server by itself.
+//! `toolway sample`: serves the embedded sample server.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use tokio_util::sync::CancellationToken;
 use toolway_sample::Sample;
 use toolway_wire::{
     down::{
-        self, FaceOptions,
-        http::{HttpFace, HttpFaceOptions},
+        self, DownstreamOptions,
+        http::{HttpDownstream, HttpDownstreamOptions},
     },
     revision::{Era, Revision},
 };
@@ -17,62 +17,61 @@ use crate::{args::EraArg, exit_code::ExitCode, output::Output};
 
 /// Serve the embedded sample server
 ///
-/// Over standard input and output, as other programs start it, or over HTTP on this machine only. It has tools that
-/// show text, structured content, a picture, progress and a question in the middle of a call. With --era it speaks
-/// the revisions of one era only.
+/// Serves on standard input and output, or with --http on loopback. Its tools return text, structured content and an image,
+/// report progress, and request user input. With --era, supports only the protocol revisions of one era.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SampleArgs {
-    /// Serve HTTP on a free port of this machine instead, and print the address
+    /// Serve HTTP on a free loopback port instead, and print the URL
     #[arg(long)]
     http: bool,
 }
 
-/// Which revisions a server speaks.
+/// The protocol revisions that the server supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Spoken {
-    /// Those with a session, 2024-11-05 to 2025-11-25.
+pub(crate) enum ServedEra {
+    /// The revisions with a session, 2024-11-05 to 2025-11-25.
     Legacy,
-    /// The one without, 2026-07-28.
+    /// The revision without a session, 2026-07-28.
     Modern,
-    /// All of them.
+    /// All revisions.
     Both,
 }
 
 pub(crate) async fn run(args: &SampleArgs, era: EraArg, output: &mut Output) -> ExitCode {
-    let options = FaceOptions { revisions: Spoken::of(era).revisions(), ..FaceOptions::default() };
+    let options = DownstreamOptions { revisions: ServedEra::of(era).revisions(), ..DownstreamOptions::default() };
     let stop = CancellationToken::new();
     let sample = Arc::new(Sample::new());
     if !args.http {
         return match down::stdio::serve(tokio::io::stdin(), tokio::io::stdout(), sample, options, stop).await {
             Ok(()) => ExitCode::Ok,
-            Err(error) => output.failed(ExitCode::Internal, &error.to_string()),
+            Err(error) => output.fail(ExitCode::Internal, &error.to_string()),
         };
     }
     match listen(sample, options).await {
-        Ok((listener, face, address)) => {
+        Ok((listener, downstream, address)) => {
             output.line(&format!("listening on {address}"));
-            match down::http::serve(listener, face, stop).await {
+            match down::http::serve(listener, downstream, stop).await {
                 Ok(()) => ExitCode::Ok,
-                Err(error) => output.failed(ExitCode::Internal, &error.to_string()),
+                Err(error) => output.fail(ExitCode::Internal, &error.to_string()),
             }
         }
-        Err(error) => output.failed(ExitCode::Internal, &error.to_string()),
+        Err(error) => output.fail(ExitCode::Internal, &error.to_string()),
     }
 }
 
-/// A free port of this machine, and the face that will serve it.
+/// A free port of this machine, and the downstream that will serve it.
 pub(crate) async fn listen(
     sample: Arc<Sample>,
-    options: FaceOptions,
-) -> std::io::Result<(TcpListener, Arc<HttpFace>, String)> {
+    options: DownstreamOptions,
+) -> std::io::Result<(TcpListener, Arc<HttpDownstream>, String)> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = format!("http://{}/mcp", listener.local_addr()?);
-    let options = HttpFaceOptions { face: options, ..HttpFaceOptions::default() };
-    let face = HttpFace::new(sample, options).map_err(std::io::Error::other)?;
-    Ok((listener, face, address))
+    let options = HttpDownstreamOptions { downstream: options, ..HttpDownstreamOptions::default() };
+    let downstream = HttpDownstream::new(sample, options).map_err(std::io::Error::other)?;
+    Ok((listener, downstream, address))
 }
 
-impl Spoken {
+impl ServedEra {
     fn of(era: EraArg) -> Self {
         match era {
             EraArg::Auto => Self::Both,

@@ -1,4 +1,4 @@
-//! `toolway serve`: one address, or one pair of pipes, for all servers.
+//! `toolway serve`: serves all configured servers as one MCP server, over HTTP or stdio.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -9,10 +9,10 @@ use toolway_config::{Config, GatewayAccess, Secret, ServerName};
 #[cfg(unix)]
 use toolway_gateway::control::Control;
 use toolway_gateway::{
-    Gateway, GatewayOptions, Oldest,
+    Gateway, GatewayOptions, SseTransport,
     access::Access,
     gateway::GatewayError,
-    records::{AccessLog, LogForm, Records},
+    records::{AccessLog, LogFormat, Records},
     sealing,
     service::{HostService, Scope},
 };
@@ -24,7 +24,7 @@ use toolway_host::{
 };
 use toolway_sample::Sample;
 use toolway_wire::{
-    down::{self, FaceOptions},
+    down::{self, DownstreamOptions},
     exchange::LogLevel,
     json::Raw,
     limit::Limits,
@@ -40,37 +40,38 @@ use crate::{
     report::Report,
 };
 
-/// Serve all configured servers as one
+/// Serve all configured servers as one MCP server
 ///
-/// Clients of any revision reach servers of any revision: everything at /mcp under public names, each server alone at
-/// /servers/<name>/mcp under its own. Without a configuration the embedded sample server is served. Whoever comes in
-/// brings a key (`toolway clients add`); the first start prints one for this run.
+/// Clients of any protocol revision reach servers of any revision: all servers at /mcp with public names, each server alone at
+/// /servers/<name>/mcp with its own names. Without a configuration, serves the embedded sample server. Clients need a key
+/// (`toolway clients add`); without any key, `serve` prints one for this run. With --stdio (without a command),
+/// serves on standard input and output instead.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ServeArgs {
-    /// Listen here [default: 127.0.0.1:7717]
+    /// Address to listen on [default: 127.0.0.1:7717]
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
 
-    /// Write a line of each call and each refused request to standard error, without arguments and keys
-    #[arg(long, value_enum, value_name = "FORM", default_value_t = LogArg::Text)]
+    /// Log each call and each refused request to standard error, without arguments and keys
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = LogArg::Text)]
     log: LogArg,
 }
 
-/// In which form calls and refused requests are written down.
+/// Format of the access log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum LogArg {
-    /// For people
+    /// Readable text
     Text,
     /// One object per line
     Json,
-    /// Not at all
+    /// No log
     Off,
 }
 
-/// When servers that are not there are named.
-const MOMENT: Duration = Duration::from_secs(1);
-/// Where it listens when nothing is said.
-const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7717);
+/// Time after the start at which unavailable servers are reported.
+const STARTUP_GRACE: Duration = Duration::from_secs(1);
+/// Default listen address.
+const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7717);
 
 pub(crate) async fn run(args: &ServeArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     refuse_other_servers(app)?;
@@ -78,34 +79,34 @@ pub(crate) async fn run(args: &ServeArgs, app: &App, output: &mut Output) -> Res
     let records = records(args.log)?;
     let host = start(app, &config, Arc::clone(&records)).await?;
     let served = match &app.reach.stdio {
-        Some(_) => over_pipes(app, &config, &host).await,
-        None => over_http(args, app, &config, &host, records, output).await,
+        Some(_) => serve_stdio(app, &config, &host).await,
+        None => serve_http(args, app, &config, &host, records, output).await,
     };
     host.shutdown().await;
     served
 }
 
-/// What is served is what is configured.
+/// Refuses options that select a server: `serve` always serves the configuration.
 fn refuse_other_servers(app: &App) -> Result<(), Report> {
     let reach = &app.reach;
     let program = reach.stdio.as_ref().is_some_and(|command| !command.expose().is_empty());
     if program || reach.url.is_some() || reach.by_name.is_some() {
-        let hint = "Put it into toolway.json; `serve --stdio` without a command speaks to whoever started it.";
-        return Err(Report::usage("usage", "What is served is what is configured.").hint(hint));
+        let hint = "add the server with `toolway servers add`; `serve --stdio` takes no command";
+        return Err(Report::usage("usage", "`serve` serves the configured servers and takes no server").hint(hint));
     }
     Ok(())
 }
 
-/// Figures, and lines on standard error where they are wanted.
+/// Metrics, and the access log on standard error unless it is off.
 fn records(log: LogArg) -> Result<Arc<Records>, Report> {
     let form = match log {
         LogArg::Off => return Ok(Arc::default()),
-        LogArg::Text => LogForm::Text,
-        LogArg::Json => LogForm::Json,
+        LogArg::Text => LogFormat::Text,
+        LogArg::Json => LogFormat::Json,
     };
-    let failed = |error| Report::new(ExitCode::Internal, "internal", format!("The log cannot be written: {error}."));
+    let failed = |error| Report::new(ExitCode::Internal, "internal", format!("cannot write the access log: {error}"));
     let log = AccessLog::to(Box::new(std::io::stderr()), form).map_err(failed)?;
-    Ok(Arc::new(Records::logged(log)))
+    Ok(Arc::new(Records::with_log(log)))
 }
 
 async fn start(app: &App, config: &Config, records: Arc<Records>) -> Result<Host, Report> {
@@ -113,7 +114,7 @@ async fn start(app: &App, config: &Config, records: Arc<Records>) -> Result<Host
         let name: Option<ServerName> = "sample".parse().ok();
         name.map(|name| WantedServer::new(name, Way::InProcess(Arc::new(Sample::new()))))
     };
-    // Whoever started us and speaks to us is us.
+    // Over stdio the client is the user who started us.
     let clients = if app.reach.stdio.is_some() { Clients::Ourselves } else { Clients::Others };
     let per_client = config.settings.gateway.calls_per_client.value.map(|calls| calls as usize);
     let options = HostOptions {
@@ -124,41 +125,46 @@ async fn start(app: &App, config: &Config, records: Arc<Records>) -> Result<Host
         sign_in: app.sign_in_options(&config.settings, clients),
         http: HttpClient::new(app.http_options(), &Limits::default()),
         memory: app.era_memory(),
-        copy: app.disk_copy(),
+        copy: app.listing_cache(),
         ..HostOptions::default()
     };
     let ports = HostPorts { calls: records, vault: app.vault(&config.settings), ..HostPorts::default() };
     Host::start(config, ports, options).await.map_err(|error| Report::usage("config", format!("{error}.")))
 }
 
-/// Speaks to whoever started us; they are whoever they are.
-async fn over_pipes(app: &App, config: &Config, host: &Host) -> Result<ExitCode, Report> {
-    let mut ending = Ending::watch();
-    let internal = |problem: &dyn std::fmt::Display| Report::new(ExitCode::Internal, "internal", format!("{problem}."));
+/// Serves on standard input and output. The parent process is the client and needs no key.
+async fn serve_stdio(app: &App, config: &Config, host: &Host) -> Result<ExitCode, Report> {
+    let mut shutdown = ShutdownSignal::register();
+    let internal = |problem: &dyn std::fmt::Display| Report::new(ExitCode::Internal, "internal", problem.to_string());
     let sealer = match sealer(app)? {
         Some(kept) => kept,
-        None => Arc::new(Sealer::generated().map_err(|error| internal(&error))?),
+        None => Arc::new(Sealer::with_random_key().map_err(|error| internal(&error))?),
     };
     let service = HostService::new(host.clone(), Arc::new(Access::Open), Scope::All, Arc::clone(&sealer));
-    let (settings, usual) = (&config.settings.gateway, FaceOptions::default());
-    let park = settings.answer_within.value.unwrap_or(usual.park);
-    let options = FaceOptions { sealer: Some(sealer), park, usual_log_level: usual_logs(config), ..usual };
+    let (settings, usual) = (&config.settings.gateway, DownstreamOptions::default());
+    let answer_timeout = settings.answer_within.value.unwrap_or(usual.answer_timeout);
+    let options = DownstreamOptions {
+        sealer: Some(sealer),
+        answer_timeout,
+        default_log_level: default_log_level(config),
+        ..usual
+    };
     let stop = CancellationToken::new();
     let serving = down::stdio::serve(tokio::io::stdin(), tokio::io::stdout(), Arc::new(service), options, stop.clone());
     tokio::pin!(serving);
     tokio::select! {
         served = &mut serving => return served.map(|()| ExitCode::Ok).map_err(|error| internal(&error)),
-        () = ending.told(app) => stop.cancel(),
+        () = shutdown.wait(app) => stop.cancel(),
     }
     serving.await.map(|()| ExitCode::Ok).map_err(|error| internal(&error))
 }
 
-/// Which logs a client hears that never said; none where they are off.
-fn usual_logs(config: &Config) -> Option<LogLevel> {
-    config.settings.gateway.log_level.value.word().parse().ok()
+/// Log level for clients that did not set one; `None` if logs are off.
+fn default_log_level(config: &Config) -> Option<LogLevel> {
+    config.settings.gateway.log_level.value.as_str().parse().ok()
 }
 
-async fn over_http(
+async fn serve_http(
     args: &ServeArgs,
     app: &App,
     config: &Config,
@@ -166,49 +172,54 @@ async fn over_http(
     records: Arc<Records>,
     output: &mut Output,
 ) -> Result<ExitCode, Report> {
-    // Before anything is printed: whoever reads it may want us to end at once.
-    let mut ending = Ending::watch();
+    // Before anything is printed, because a reader of the output may stop us at once.
+    let mut shutdown = ShutdownSignal::register();
     let settings = &config.settings.gateway;
     let (access, key) = match settings.access.value {
         GatewayAccess::Open => (Access::Open, None),
-        GatewayAccess::Keys => Access::of_keys(clients::file(app).ok())?,
+        GatewayAccess::Keys => Access::with_keys(clients::key_file(app).ok())?,
     };
     let hosts = settings.hosts.value.clone();
-    let oldest = if settings.sse.value { Oldest::LetIn } else { Oldest::TurnedAway };
+    let sse = if settings.sse.value { SseTransport::Enabled } else { SseTransport::Disabled };
     let usual = GatewayOptions::of(access);
     let answer_within = settings.answer_within.value.unwrap_or(usual.answer_within);
-    let usual_log_level = usual_logs(config);
+    let default_log_level = default_log_level(config);
     let options =
-        GatewayOptions { hosts, sealer: sealer(app)?, records, oldest, answer_within, usual_log_level, ..usual };
-    let internal = |problem: &dyn std::fmt::Display| Report::new(ExitCode::Internal, "internal", format!("{problem}."));
+        GatewayOptions { hosts, sealer: sealer(app)?, records, sse, answer_within, default_log_level, ..usual };
+    let internal = |problem: &dyn std::fmt::Display| Report::new(ExitCode::Internal, "internal", problem.to_string());
     let gateway = Gateway::new(host.clone(), options).map_err(|error| internal(&error))?;
-    let address = args.listen.or(settings.listen.value).unwrap_or(LISTEN);
-    let listener = gateway.bind(address).await.map_err(|error| unbound(&error))?;
+    let address = args.listen.or(settings.listen.value).unwrap_or(DEFAULT_LISTEN);
+    let listener = gateway.bind(address).await.map_err(|error| bind_failure(&error))?;
     let address = listener.local_addr().map_err(|error| internal(&error))?;
     let stop = CancellationToken::new();
-    let _heard = heard(app, host, &stop, output);
+    let _control = serve_control(app, host, &stop, output);
     announce(address, key.as_ref(), settings.access.value, output);
     let serving = gateway.serve(listener, stop.clone());
     tokio::pin!(serving);
     tokio::select! {
         served = &mut serving => return served.map(|()| ExitCode::Ok).map_err(|error| internal(&error)),
-        () = ending.told(app) => stop.cancel(),
-        never = name_missing(host, output) => match never {},
+        () = shutdown.wait(app) => stop.cancel(),
+        never = report_unavailable(host, output) => match never {},
     }
     serving.await.map(|()| ExitCode::Ok).map_err(|error| internal(&error))
 }
 
-/// Names the servers that are not there a moment after the start. Nobody waited for them.
-async fn name_missing(host: &Host, output: &mut Output) -> std::convert::Infallible {
-    for status in host.gather(MOMENT).await {
-        output.say(&format!("toolway: `{}` is not there yet: {}", status.server, status.phase));
+/// Reports the servers that are not connected shortly after the start, without delaying it.
+async fn report_unavailable(host: &Host, output: &mut Output) -> std::convert::Infallible {
+    for status in host.wait_until_listed(STARTUP_GRACE).await {
+        output.notice(&format!("toolway: server `{}` is not connected yet: {}", status.server, status.phase));
     }
     std::future::pending().await
 }
 
-/// Listens to the user's own commands; without that the gateway works all the same.
+/// Serves the control socket for the user's commands. The gateway also works without it.
 #[cfg(unix)]
-fn heard(app: &App, host: &Host, stop: &CancellationToken, output: &mut Output) -> Option<AbortOnDropHandle<()>> {
+fn serve_control(
+    app: &App,
+    host: &Host,
+    stop: &CancellationToken,
+    output: &mut Output,
+) -> Option<AbortOnDropHandle<()>> {
     let place = app.control_place()?;
     match Control::bind(&place) {
         Ok(control) => {
@@ -216,8 +227,8 @@ fn heard(app: &App, host: &Host, stop: &CancellationToken, output: &mut Output) 
             Some(AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(listening)))
         }
         Err(error) => {
-            output.say(&format!(
-                "toolway: commands such as `toolway servers status` cannot speak to this gateway: {error}"
+            output.notice(&format!(
+                "toolway: no control socket, so commands such as `toolway servers status` cannot reach this gateway: {error}"
             ));
             None
         }
@@ -225,32 +236,37 @@ fn heard(app: &App, host: &Host, stop: &CancellationToken, output: &mut Output) 
 }
 
 #[cfg(not(unix))]
-fn heard(_app: &App, _host: &Host, _stop: &CancellationToken, _output: &mut Output) -> Option<AbortOnDropHandle<()>> {
+fn serve_control(
+    _app: &App,
+    _host: &Host,
+    _stop: &CancellationToken,
+    _output: &mut Output,
+) -> Option<AbortOnDropHandle<()>> {
     None
 }
 
-fn unbound(error: &GatewayError) -> Report {
+fn bind_failure(error: &GatewayError) -> Report {
     match error {
-        GatewayError::OpenToAll(_) => Report::usage("open_access", format!("{error}.")),
-        GatewayError::Address { .. } => Report::new(ExitCode::Unreachable, "address", format!("{error}."))
-            .hint("Another one is chosen with --listen, e.g. --listen 127.0.0.1:0 for any free port."),
-        GatewayError::NoRandomness(_) => Report::new(ExitCode::Internal, "internal", format!("{error}.")),
+        GatewayError::OpenToAll(_) => Report::usage("open_access", error.to_string()),
+        GatewayError::Address { .. } => Report::new(ExitCode::Unreachable, "address", error.to_string())
+            .hint("choose another address with --listen, e.g. `--listen 127.0.0.1:0` for any free port"),
+        GatewayError::NoRandomness(_) => Report::new(ExitCode::Internal, "internal", error.to_string()),
     }
 }
 
-/// Handles outlive a restart where there is somewhere to keep the key.
+/// The stored sealing key, so that sealed handles survive a restart; `None` without a state directory.
 fn sealer(app: &App) -> Result<Option<Arc<Sealer>>, Report> {
     let Some(folder) = &app.paths.state else { return Ok(None) };
-    let kept = sealing::kept_at(&folder.join("gateway.key"));
-    let failed = |error| Report::new(ExitCode::Internal, "sealing_key", format!("{error}."));
+    let kept = sealing::load_or_create(&folder.join("gateway.key"));
+    let failed = |error| Report::new(ExitCode::Internal, "sealing_key", error.to_string());
     kept.map(|sealer| Some(Arc::new(sealer))).map_err(failed)
 }
 
-/// What to paste into a client.
+/// Prints the address and the configuration for a client.
 fn announce(address: SocketAddr, key: Option<&Secret>, access: GatewayAccess, output: &mut Output) {
     let url = format!("http://{address}/mcp");
     if output.format != Format::Human {
-        output.json(&Raw::of(&json!({ "listening": url, "access": access.word(), "key": key.map(Secret::expose) })));
+        output.json(&Raw::of(&json!({ "listening": url, "access": access.as_str(), "key": key.map(Secret::expose) })));
         return;
     }
     let mut entry = json!({ "type": "http", "url": url });
@@ -261,40 +277,40 @@ fn announce(address: SocketAddr, key: Option<&Secret>, access: GatewayAccess, ou
     }
     let snippet = json!({ "mcpServers": { "toolway": entry } });
     output.line(&format!("listening on {url}\n"));
-    output.line("Put this into a client's configuration:\n");
+    output.line("Add this to a client's configuration:\n");
     output.line(&serde_json::to_string_pretty(&snippet).unwrap_or_default());
     output.line(match (key, access) {
-        (Some(_), _) => "\nThe key is good for this run; `toolway clients add <name>` makes one that stays.",
-        (None, GatewayAccess::Keys) => "\nA key is made with `toolway clients add <name>`.",
-        (None, GatewayAccess::Open) => "\nAccess is open: everybody on this machine can come in.",
+        (Some(_), _) => "\nThe key is valid for this run; `toolway clients add <name>` creates a permanent one.",
+        (None, GatewayAccess::Keys) => "\nCreate a key with `toolway clients add <name>`.",
+        (None, GatewayAccess::Open) => "\nAccess is open: every user and program on this machine can connect.",
     });
 }
 
-/// Whoever keeps us tells us to end by a signal; it is heard from the moment this is made.
-struct Ending {
+/// Waits for SIGTERM or Ctrl-C, from the moment it is created.
+struct ShutdownSignal {
     #[cfg(unix)]
     signal: Option<tokio::signal::unix::Signal>,
 }
 
-impl Ending {
-    /// Begins to listen; where that cannot be done, only the keyboard is heard.
-    fn watch() -> Self {
+impl ShutdownSignal {
+    /// Registers the signal handler; if that fails, only Ctrl-C is handled.
+    fn register() -> Self {
         Self {
             #[cfg(unix)]
             signal: tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).ok(),
         }
     }
 
-    /// Resolves when somebody wants us to end: the keyboard, or whoever keeps us.
-    async fn told(&mut self, app: &App) {
+    /// Resolves on SIGTERM or Ctrl-C.
+    async fn wait(&mut self, app: &App) {
         #[cfg(unix)]
         if let Some(signal) = &mut self.signal {
             tokio::select! {
-                _told = signal.recv() => {}
-                _report = app.stop.happens() => {}
+                _signal = signal.recv() => {}
+                _report = app.stop.triggered() => {}
             }
             return;
         }
-        drop(app.stop.happens().await);
+        drop(app.stop.triggered().await);
     }
 }

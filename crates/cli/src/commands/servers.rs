@@ -1,24 +1,24 @@
-//! `toolway servers`: which servers there are, and changes to the files that say so.
+//! `toolway servers`: lists and changes the configured servers.
 
 mod accept;
+pub(crate) mod apply_edit;
 mod change;
 mod entry;
 pub(crate) mod list;
 mod logs;
-pub(crate) mod make;
 mod order;
 
 use clap::Subcommand;
 use toolway_config::{Loaded, ServerConfig};
 
 use super::status::{self, StatusArgs};
-use crate::{app::App, exit_code::ExitCode, loading, output::Output, report::Report, similar};
+use crate::{app::App, exit_code::ExitCode, loading, output::Output, report::Report, suggestion};
 
-/// List the configured servers, or change one of them
+/// List, add, change and control the configured servers
 ///
-/// A change is made in the file that defines the server, and nothing else in it is touched: comments, order and
-/// indentation stay. A file of another host is never changed; your own file then says what is different. A YAML file is
-/// not edited: the lines to put there are printed.
+/// Changes are made in the file that defines the server and preserve its comments, order and indentation. Files of other
+/// applications are never changed; your own file then overrides them. YAML files are not edited; the lines to add are
+/// printed instead.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ServersArgs {
@@ -46,13 +46,13 @@ enum Action {
 
 const EXAMPLES: &str = "\
 Examples:
-  toolway servers                                      All of them, and where each is defined
+  toolway servers                                      All servers, and where each is defined
   toolway servers add files --stdio 'npx -y @modelcontextprotocol/server-filesystem /tmp'
   toolway servers add tickets --url https://example.com/mcp --header 'Authorization: Bearer ${TICKETS_TOKEN}'
   toolway servers disable files
-  toolway servers logs files -n 20                     What its program says on standard error
-  toolway servers restart files                        In the gateway that runs
-  toolway servers accept files                         One that a project's file brought along";
+  toolway servers logs files -n 20                     Its standard error output
+  toolway servers restart files                        In the running gateway
+  toolway servers accept files                         A server of a project file";
 
 pub(crate) async fn run(args: &ServersArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     match &args.action {
@@ -74,17 +74,15 @@ pub(crate) async fn run(args: &ServersArgs, app: &App, output: &mut Output) -> R
     }
 }
 
-/// The server a person means, one that waits included.
+/// The server of this name, including those not accepted.
 fn find<'a>(loaded: &'a Loaded, wanted: &str) -> Result<&'a ServerConfig, Report> {
     let waiting = || loading::proposal_of(loaded, wanted).map(|proposal| &proposal.server);
     loaded.config.find(wanted).or_else(waiting).ok_or_else(|| {
         if let Some(gap) = loading::gap(&loaded.config, wanted) {
             return loading::unusable(gap);
         }
-        let report = Report::usage("unknown_server", format!("There is no server `{wanted}`."));
-        match similar::to(wanted, loaded.config.servers.keys().map(|name| name.as_str())) {
-            Some(near) => report.hint(format!("Did you mean `{near}`?")),
-            None => report.hint("`toolway servers` lists those there are."),
-        }
+        let near = suggestion::did_you_mean(wanted, loaded.config.servers.keys().map(|name| name.as_str()));
+        Report::usage("unknown_server", format!("unknown server `{wanted}`{near}"))
+            .hint("list the servers with `toolway servers`")
     })
 }

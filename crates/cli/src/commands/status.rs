@@ -1,13 +1,13 @@
-//! `toolway status`: how each server is, at this moment.
+//! `toolway status`: the current state of each server.
 
 use serde_json::Value;
-use toolway_gateway::control::Order;
+use toolway_gateway::control::ControlRequest;
 use toolway_host::connection::Lists;
 
 use crate::{
     app::App,
     exit_code::ExitCode,
-    gathering::{Gathering, Patience, Seen},
+    multi_server_host::{MultiServerHost, ServerOutcome, WaitPolicy},
     output::{Format, Output},
     report::Report,
     server_view,
@@ -15,16 +15,16 @@ use crate::{
     wiring,
 };
 
-/// Say how each server is: connects, reports, leaves
+/// Connect to each server and report its state
 ///
-/// Where a gateway runs for this configuration, it is asked how they are there. Else all servers are connected side by side; one that is still connecting a moment after the others, or after --timeout,
-/// is reported so. What stands in the files and is not used is shown too, with the reason. The exit code is 0 whatever the
-/// states are; `doctor` says what to do about them. With --verbose the connections that a gateway keeps for each client and
-/// the end of what each program said on standard error are shown too.
+/// If a gateway runs for this configuration, reports its view instead. Otherwise connects to all servers in parallel; a server
+/// that has not responded shortly after the others, or within --timeout, is reported as connecting. Also shows unused
+/// configuration with the reason. The exit code is always 0; use `doctor` to diagnose problems. With --verbose, also
+/// shows the gateway's connections per client and the last standard error output of each server.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct StatusArgs {
-    /// The servers; all where none is given
+    /// The servers [default: all configured servers]
     servers: Vec<String>,
 }
 
@@ -38,53 +38,53 @@ Examples:
   toolway status -o json | jq '.servers[] | select(.state != \"ready\") | .name'";
 
 pub(crate) async fn run(args: &StatusArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
-    let order = Order::Status { servers: args.servers.clone() };
+    let order = ControlRequest::Status { servers: args.servers.clone() };
     if let Some(answer) = app.ask_gateway(&order).await? {
         let servers: Vec<Value> = answer.value["servers"].as_array().cloned().unwrap_or_default();
-        output.say(&format!("toolway: as the gateway has them that runs (process {})", answer.process));
+        output.notice(&format!("toolway: reported by the running gateway (PID {})", answer.process));
         show_views(&servers, &unused_beside(app, &args.servers)?, app, output);
         return Ok(ExitCode::Ok);
     }
-    let (targets, unused) = app.looked_at(&args.servers, output)?;
-    let gathering = app.gather(targets, Lists::Once, Patience::Short, output).await?;
-    show(&gathering, &unused, app, output);
-    wiring::leave(&gathering.host).await;
+    let (targets, unused) = app.inspected_targets(&args.servers, output)?;
+    let hosts = app.connect_all(targets, Lists::Once, WaitPolicy::Adaptive, output).await?;
+    show(&hosts, &unused, app, output);
+    wiring::disconnect(&hosts.host).await;
     Ok(ExitCode::Ok)
 }
 
-/// One line of the table.
+/// One table row.
 struct Row {
     name: String,
     state: String,
     remark: String,
-    /// The connections that a gateway keeps for clients, and what its program said last on standard error.
+    /// The gateway's connections per client, and the last standard error lines.
     tail: Vec<String>,
 }
 
-fn show(gathering: &Gathering, unused: &[Unused], app: &App, output: &mut Output) {
-    let seen = &gathering.seen;
-    let objects = seen.iter().map(|seen| Value::Object(server_view::object(seen)));
+fn show(hosts: &MultiServerHost, unused: &[Unused], app: &App, output: &mut Output) {
+    let outcome = &hosts.outcomes;
+    let objects = outcome.iter().map(|outcome| Value::Object(server_view::object(outcome)));
     match output.format {
         Format::Json | Format::Ndjson => server_view::print(objects.collect(), unused, output),
         Format::Raw => {
             let line = |row: &Row| format!("{}\t{}\n", row.name, row.state);
-            rows(seen, unused).iter().for_each(|row| output.content(line(row).as_bytes()));
+            rows(outcome, unused).iter().for_each(|row| output.content(line(row).as_bytes()));
         }
-        Format::Human => table(&rows(seen, unused), app, output),
+        Format::Human => table(&rows(outcome, unused), app, output),
     }
 }
 
-fn rows(seen: &[Seen], unused: &[Unused]) -> Vec<Row> {
-    let asked = seen.iter().map(|seen| Row {
-        name: seen.status.server.to_string(),
-        state: server_view::state(seen).to_owned(),
-        remark: remark(seen),
-        tail: server_view::tail(seen, TAIL).to_vec(),
+fn rows(outcome: &[ServerOutcome], unused: &[Unused]) -> Vec<Row> {
+    let asked = outcome.iter().map(|outcome| Row {
+        name: outcome.status.server.to_string(),
+        state: server_view::state(outcome).to_owned(),
+        remark: remark(outcome),
+        tail: server_view::tail(outcome, TAIL).to_vec(),
     });
     asked.chain(unused.iter().map(Row::unused)).collect()
 }
 
-/// The servers of a gateway, as it sees them.
+/// Prints the servers as the gateway reports them.
 pub(crate) fn show_views(servers: &[Value], unused: &[Unused], app: &App, output: &mut Output) {
     match output.format {
         Format::Json | Format::Ndjson => server_view::print(servers.to_vec(), unused, output),
@@ -98,13 +98,13 @@ pub(crate) fn show_views(servers: &[Value], unused: &[Unused], app: &App, output
     }
 }
 
-/// What stands in the files and is not used, where all are looked at.
+/// The unused configuration, if all servers are shown.
 fn unused_beside(app: &App, servers: &[String]) -> Result<Vec<Unused>, Report> {
     if !servers.is_empty() {
         return Ok(Vec::new());
     }
     let loaded = app.load()?;
-    Ok(Unused::waiting(&loaded).into_iter().chain(Unused::set_aside(&loaded)).collect())
+    Ok(Unused::unaccepted(&loaded).into_iter().chain(Unused::set_aside(&loaded)).collect())
 }
 
 impl Row {
@@ -119,8 +119,8 @@ impl Row {
         let connections: Vec<String> = view["connections"].as_array().into_iter().flatten().map(connection).collect();
         let kept = match connections.len() {
             0 => None,
-            1 => Some("1 connection of a client".to_owned()),
-            many => Some(format!("{many} connections of clients")),
+            1 => Some("1 client connection".to_owned()),
+            many => Some(format!("{many} client connections")),
         };
         let tail = connections.into_iter().chain(tail[tail.len().saturating_sub(TAIL)..].iter().cloned()).collect();
         let remark = match view["reason"].as_str() {
@@ -135,12 +135,16 @@ impl Row {
     }
 }
 
-/// A connection that a gateway keeps for a client, in words.
+/// One of the gateway's client connections as text.
 fn connection(view: &Value) -> String {
     let number = |key: &str| view[key].as_u64().unwrap_or_default();
     let caller = view["caller"].as_str().unwrap_or_default();
-    let process = view["process"].as_u64().map(|process| format!(", process {process}")).unwrap_or_default();
-    format!("{caller}: {} calls under way, {} of them wait for answers{process}", number("calls"), number("waiting"))
+    let process = view["process"].as_u64().map(|process| format!(", PID {process}")).unwrap_or_default();
+    format!(
+        "{caller}: {} calls in flight, {} of them waiting for user input{process}",
+        number("calls"),
+        number("waiting")
+    )
 }
 
 fn table(rows: &[Row], app: &App, output: &mut Output) {
@@ -154,13 +158,13 @@ fn table(rows: &[Row], app: &App, output: &mut Output) {
     }
 }
 
-/// What it has where it is well, and why not where it is not.
-fn remark(seen: &Seen) -> String {
-    if let Some(problem) = seen.problem() {
+/// Items, protocol revision and connect time of an available server, else its problem.
+fn remark(outcome: &ServerOutcome) -> String {
+    if let Some(problem) = outcome.problem() {
         return problem;
     }
-    let revision = seen.status.profile.as_ref().map(|profile| profile.revision.to_string());
-    let time = seen.connected.map(|time| format!("connected in {:.0} ms", time.as_secs_f64() * 1_000.0));
-    let parts = [server_view::counted(seen), revision, time].into_iter().flatten();
+    let revision = outcome.status.profile.as_ref().map(|profile| profile.revision.to_string());
+    let time = outcome.connect_time.map(|time| format!("connected in {:.0} ms", time.as_secs_f64() * 1_000.0));
+    let parts = [server_view::counted(outcome), revision, time].into_iter().flatten();
     parts.collect::<Vec<_>>().join("; ")
 }

@@ -1,4 +1,4 @@
-//! `toolway tools`: what a server can do, or all of them; and what is wrong with that.
+//! `toolway tools`: lists, shows and checks tools.
 
 mod lint;
 
@@ -12,19 +12,19 @@ use toolway_wire::{json::Raw, message::item::Tool};
 use crate::{
     app::App,
     exit_code::ExitCode,
-    gathering::{Gathering, News},
+    multi_server_host::{ListingAge, MultiServerHost},
     output::{Format, Output, content},
     report::Report,
     schema::{self, Schema},
-    similar,
+    suggestion,
     target::Target,
 };
 
-/// List the tools of one server or of all, or show one of them in full
+/// List the tools of one server or of all, or show one tool in full
 ///
-/// Without a server all that are configured are asked, side by side. Those that are not there a moment after the others
-/// are named on standard error with the reason; where it is known what they listed before, that is shown and marked.
-/// With --timeout all are waited for that long. Tools of several servers have public names, `<server>__<tool>`, which `call` takes.
+/// Without a server, connects to all configured servers in parallel. Servers that do not respond shortly after the others
+/// are reported on standard error; their cached listing, if any, is shown and marked. --timeout waits that long for all.
+/// Tools of several servers have public names, `<server>__<tool>`, which `call` accepts.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct ToolsArgs {
@@ -42,26 +42,26 @@ pub(crate) enum ToolsCommand {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ListArgs {
-    /// The server, unless --stdio or --url gives it, and a tool to show in full; all servers where none is given
+    /// The server [default: all configured servers] and a tool to show in full; omit the server with --stdio or --url
     #[arg(value_name = "SERVER] [TOOL", num_args = 0..=2)]
     words: Vec<String>,
 
-    /// Only tools that fit these words, the best first
+    /// Only tools that match these words, best match first
     #[arg(long, value_name = "WORDS")]
     search: Option<String>,
 }
 
-/// Tools that a search shows.
+/// Most results of a search.
 const FOUND: usize = 20;
 
 const EXAMPLES: &str = "\
 Examples:
   toolway tools                                All tools of all servers
-  toolway tools --search 'read a file'         Those that fit, the best first
+  toolway tools --search 'read a file'         Matching tools, best match first
   toolway tools files                          Signatures, one per line
   toolway tools files read_file                One tool in full, with its schema
   toolway tools --stdio 'toolway sample'       A server that is not configured
-  toolway tools lint --provider openai         What a model vendor would refuse
+  toolway tools lint --provider openai         What a model provider would reject
   toolway tools files -o json | jq '.tools[].name'";
 
 pub(crate) async fn run(args: &ToolsArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
@@ -84,19 +84,19 @@ async fn of_server(
     output: &mut Output,
 ) -> Result<ExitCode, Report> {
     if let [name] = words {
-        app.refuse_left_out(&target, ItemKind::Tool, CallTarget::ToolOf(target.origin(name))).await?;
+        app.refuse_excluded(&target, ItemKind::Tool, CallTarget::ToolOf(target.origin(name))).await?;
     }
-    app.visit(target, Lists::Only(ItemKind::Tool), output, async |session, output| {
-        let catalog = session.listed(ItemKind::Tool, output)?;
-        let entries = catalog.tools_of(session.name());
+    app.with_server(target, Lists::Only(ItemKind::Tool), output, async |single, output| {
+        let catalog = single.catalog(ItemKind::Tool, output)?;
+        let entries = catalog.tools_of(single.name());
         match (words, search) {
-            ([], None) => list(&entries.iter().map(Shown::own).collect::<Vec<_>>(), output),
+            ([], None) => list(&entries.iter().map(ListedTool::own).collect::<Vec<_>>(), output),
             ([], Some(search)) => {
                 let found = found(&catalog, search);
-                list(&found.into_iter().map(Shown::own).collect::<Vec<_>>(), output);
+                list(&found.into_iter().map(ListedTool::own).collect::<Vec<_>>(), output);
             }
             ([name], None) => one(find(entries, name)?, output),
-            _ => return Err(Report::usage("arguments", "Give one tool, or words to search for, or neither.")),
+            _ => return Err(Report::usage("arguments", "a tool name and --search cannot be combined")),
         }
         Ok(ExitCode::Ok)
     })
@@ -104,13 +104,13 @@ async fn of_server(
 }
 
 async fn all(search: Option<&str>, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
-    app.of_all(ItemKind::Tool, output, |gathering, output| {
-        let catalog = gathering.host.catalog();
+    app.list_all(ItemKind::Tool, output, |hosts, output| {
+        let catalog = hosts.host.catalog();
         let entries = match search {
             Some(search) => found(&catalog, search),
             None => catalog.tools().iter().collect(),
         };
-        list(&entries.into_iter().map(|entry| Shown::public(entry, gathering)).collect::<Vec<_>>(), output);
+        list(&entries.into_iter().map(|entry| ListedTool::public(entry, hosts)).collect::<Vec<_>>(), output);
     })
     .await
 }
@@ -119,55 +119,52 @@ fn found<'a>(catalog: &'a Catalog, search: &str) -> Vec<&'a ToolEntry> {
     catalog.search(search, FOUND).into_iter().map(|hit| hit.entry).collect()
 }
 
-/// A tool under the name it is shown with.
-struct Shown<'a> {
+/// A tool with its displayed name.
+struct ListedTool<'a> {
     name: &'a str,
     tool: &'a Tool,
-    /// Whose it is, where that is not clear.
+    /// Its origin, if tools of several servers are listed.
     origin: Option<&'a Origin>,
-    news: News,
+    age: ListingAge,
 }
 
-impl<'a> Shown<'a> {
-    /// As its server calls it.
+impl<'a> ListedTool<'a> {
+    /// By the server's own name.
     fn own(entry: &'a ToolEntry) -> Self {
-        Self { name: &entry.item.name, tool: &entry.item, origin: None, news: News::Now }
+        Self { name: &entry.item.name, tool: &entry.item, origin: None, age: ListingAge::Current }
     }
 
-    /// As it is called among the tools of all servers.
-    fn public(entry: &'a ToolEntry, gathering: &Gathering) -> Self {
-        let (origin, news) = (Some(&entry.origin), gathering.news_of(&entry.origin));
-        Self { name: entry.public.as_str(), tool: &entry.item, origin, news }
+    /// By its public name.
+    fn public(entry: &'a ToolEntry, hosts: &MultiServerHost) -> Self {
+        let (origin, age) = (Some(&entry.origin), hosts.listing_age(&entry.origin));
+        Self { name: entry.public.as_str(), tool: &entry.item, origin, age }
     }
 
-    /// The protocol's own object, under this name. What is ours stands in `_meta`.
+    /// The protocol object with the displayed name; our additions are in `_meta`.
     fn object(&self) -> Raw {
         match self.origin {
-            Some(origin) => self.news.marked(&self.tool.raw, origin, Some(self.name)),
+            Some(origin) => self.age.with_origin(&self.tool.raw, origin, Some(self.name)),
             None => self.tool.raw.clone(),
         }
     }
 }
 
-/// The tool of this name.
+/// The tool of this name; an unknown name fails with a suggestion.
 fn find<'a>(tools: &'a [ToolEntry], name: &str) -> Result<&'a Tool, Report> {
     tools.iter().find(|tool| tool.item.name == name).map(|tool| &*tool.item).ok_or_else(|| unknown(tools, name))
 }
 
-/// There is no such tool; what there is.
+/// The report of an unknown tool.
 pub(crate) fn unknown(tools: &[ToolEntry], name: &str) -> Report {
-    let report = Report::usage("unknown_tool", format!("The server has no tool `{name}`."));
-    match similar::to(name, tools.iter().map(|tool| tool.item.name.as_str())) {
-        Some(near) => report.hint(format!("Did you mean `{near}`?")),
-        None if tools.is_empty() => report.hint("It has no tools at all."),
-        None => report.hint("`toolway tools` lists what it has."),
-    }
+    let near = suggestion::did_you_mean(name, tools.iter().map(|tool| tool.item.name.as_str()));
+    let report = Report::usage("unknown_tool", format!("the server has no tool `{name}`{near}"));
+    report.hint(if tools.is_empty() { "the server has no tools" } else { "list its tools with `toolway tools`" })
 }
 
-fn list(tools: &[Shown<'_>], output: &mut Output) {
+fn list(tools: &[ListedTool<'_>], output: &mut Output) {
     match output.format {
         Format::Json => {
-            let objects: Vec<Raw> = tools.iter().map(Shown::object).collect();
+            let objects: Vec<Raw> = tools.iter().map(ListedTool::object).collect();
             output.json(&content::listed("tools", objects.iter()));
         }
         Format::Ndjson => tools.iter().for_each(|tool| output.json(&tool.object())),
@@ -176,11 +173,11 @@ fn list(tools: &[Shown<'_>], output: &mut Output) {
     }
 }
 
-fn brief(shown: &Shown<'_>, output: &mut Output) {
-    let Shown { name, tool, news, .. } = shown;
+fn brief(shown: &ListedTool<'_>, output: &mut Output) {
+    let ListedTool { name, tool, age, .. } = shown;
     let signature = schema::signature(tool);
     let rest = signature.strip_prefix(&tool.name).unwrap_or_default();
-    output.entry(name, &format!("{rest}{}{}", tags(tool), news.remark()));
+    output.entry(name, &format!("{rest}{}{}", tags(tool), age.remark()));
     if let Some(description) = &tool.description {
         output.line(&format!("    {}", first_line(description)));
     }
@@ -206,7 +203,7 @@ fn one(tool: &Tool, output: &mut Output) {
                 let needed = if property.required { "" } else { ", optional" };
                 output.entry(
                     &format!("  {}", property.name),
-                    &format!(" ({}{needed}) {description}", schema.kind_words(&property.schema)),
+                    &format!(" ({}{needed}) {description}", schema.type_text(&property.schema)),
                 );
             }
             output.line(&format!("  input schema:\n{}", indent(&content::indented(&tool.input_schema))));
@@ -217,7 +214,7 @@ fn one(tool: &Tool, output: &mut Output) {
     }
 }
 
-/// What the server says of the tool's effects; nobody has to believe it.
+/// The tool's annotations, as claimed by the server.
 fn tags(tool: &Tool) -> String {
     let says = |hint: &str| tool.annotations.as_ref().and_then(|all| all.get(hint)).and_then(|flag| flag.as_bool());
     let mut tags = Vec::new();

@@ -1,5 +1,4 @@
-//! Whose a thing is among those of all servers, and whether its server says so now: in `_meta`, where what is ours
-//! stands.
+//! The origin of an item among those of all servers, and whether it comes from the cache; both are added to its `_meta`.
 
 use toolway_host::catalog::Origin;
 use toolway_wire::{
@@ -7,38 +6,38 @@ use toolway_wire::{
     message::splice::{self, Edit},
 };
 
-use super::Gathering;
+use super::MultiServerHost;
 
-/// Whether a server says now that it has something.
+/// Whether an item was listed in this run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum News {
-    /// It does.
-    Now,
-    /// It is not there; it said so when it was last listed.
-    LastTime,
+pub(crate) enum ListingAge {
+    /// Listed by its server in this run.
+    Current,
+    /// From the listing cache; its server is unavailable.
+    Cached,
 }
 
-impl Gathering {
-    /// Whether what is shown of a thing is what its server says now.
-    pub(crate) fn news_of(&self, origin: &Origin) -> News {
-        let is_copied = self.seen.iter().any(|seen| seen.copied && seen.status.server == origin.server);
-        if is_copied { News::LastTime } else { News::Now }
+impl MultiServerHost {
+    /// Whether an item of this origin was listed in this run.
+    pub(crate) fn listing_age(&self, origin: &Origin) -> ListingAge {
+        let is_copied = self.outcomes.iter().any(|seen| outcome.cached && seen.status.server == origin.server);
+        if is_copied { ListingAge::Cached } else { ListingAge::Current }
     }
 }
 
-impl News {
-    /// What stands behind a line for people.
+impl ListingAge {
+    /// Suffix of the item's text line.
     pub(crate) fn remark(self) -> &'static str {
         match self {
-            Self::Now => "",
-            Self::LastTime => "  (as last listed)",
+            Self::Current => "",
+            Self::Cached => "  (cached)",
         }
     }
 
-    /// The protocol's own object with its origin in `_meta`, under another name where it has one here.
-    pub(crate) fn marked(self, item: &Raw, origin: &Origin, name: Option<&str>) -> Raw {
+    /// The protocol object with its origin in `_meta`, and with `name` as its name if given.
+    pub(crate) fn with_origin(self, item: &Raw, origin: &Origin, name: Option<&str>) -> Raw {
         let mut said = serde_json::json!({ "server": origin.server.as_str(), "name": origin.raw_name });
-        if self == Self::LastTime {
+        if self == Self::Cached {
             said["fromLastTime"] = true.into();
         }
         let meta = item.get("_meta").unwrap_or_else(Raw::empty_object);

@@ -1,9 +1,9 @@
-//! Strangers' text on its way to a terminal: nothing in it may move the cursor, change a colour or hide anything.
+//! Cleans untrusted text for a terminal: nothing in it may move the cursor, change colours or hide text.
 
-/// The text without control sequences; line breaks and tabs stay.
-pub(crate) fn text(stranger: &str) -> String {
-    let mut clean = String::with_capacity(stranger.len());
-    let mut letters = stranger.chars().peekable();
+/// Removes control sequences; keeps line breaks and tabs.
+pub(crate) fn text(untrusted: &str) -> String {
+    let mut clean = String::with_capacity(untrusted.len());
+    let mut letters = untrusted.chars().peekable();
     while let Some(letter) = letters.next() {
         match letter {
             '\u{1b}' => skip_sequence(&mut letters),
@@ -18,9 +18,9 @@ pub(crate) fn text(stranger: &str) -> String {
     clean
 }
 
-/// The same as one line, at most `most` letters long.
-pub(crate) fn line(stranger: &str, most: usize) -> String {
-    let text = text(stranger);
+/// Cleans a text to one line of at most `most` characters.
+pub(crate) fn line(untrusted: &str, most: usize) -> String {
+    let text = text(untrusted);
     let mut words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if most < words.chars().count() {
         words = words.chars().take(most.saturating_sub(1)).collect();
@@ -29,13 +29,12 @@ pub(crate) fn line(stranger: &str, most: usize) -> String {
     words
 }
 
-/// The same as one line, spaces as they are.
-pub(crate) fn flat(stranger: &str) -> String {
-    text(stranger).replace(['\n', '\t'], " ")
+/// Cleans a text to one line, keeping spaces.
+pub(crate) fn flat(untrusted: &str) -> String {
+    text(untrusted).replace(['\n', '\t'], " ")
 }
 
-/// JSON that means the same, without letters a terminal acts on. Inside strings they can be escaped; anywhere else
-/// JSON has none.
+/// Escapes control characters in JSON. They occur only inside strings, so the meaning does not change.
 pub(crate) fn json(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -49,12 +48,12 @@ pub(crate) fn json(text: &str) -> String {
     clean
 }
 
-/// C0, DEL, C1, and what turns the direction of a line around.
+/// C0, DEL, C1 and bidirectional control characters.
 fn is_hidden(letter: char) -> bool {
     letter.is_control() || matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
 }
 
-/// After ESC: one of the sequences with parameters, a string until its end, or one letter.
+/// After ESC: a sequence with parameters, a string up to its terminator, or one character.
 fn skip_sequence(letters: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     match letters.peek() {
         Some('[') => {
@@ -81,7 +80,7 @@ fn skip_parameters(letters: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     letters.next_if(|letter| ('@'..='~').contains(letter));
 }
 
-/// Until BEL or ST; a string that never ends ends with its line, so that it cannot swallow a text.
+/// Skips to BEL or ST; an unterminated string ends with its line, so that it cannot hide the rest.
 fn skip_string(letters: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     while let Some(letter) = letters.next_if(|letter| *letter != '\n') {
         match letter {
@@ -100,8 +99,8 @@ mod tests {
     use super::{json, line, text};
 
     #[test]
-    fn control_sequences_are_taken_out_whole() {
-        for (stranger, clean) in [
+    fn control_sequences_are_removed() {
+        for (untrusted, clean) in [
             ("plain\ttext\nmore", "plain\ttext\nmore"),
             ("\u{1b}[31mred\u{1b}[0m", "red"),
             ("a\u{1b}]0;title\u{7}b", "ab"),
@@ -117,12 +116,12 @@ mod tests {
             ("\u{1b}]0;never ends\nnext", "\nnext"),
             ("\u{1b}(Bx\u{1b}cy", "xy"),
         ] {
-            assert_eq!(text(stranger), clean, "{stranger:?}");
+            assert_eq!(text(untrusted), clean, "{untrusted:?}");
         }
     }
 
     #[test]
-    fn a_line_is_one_line_and_not_too_long() {
+    fn line_is_flattened_and_truncated() {
         assert_eq!(line("a\n b\tc\u{1b}[1m", 80), "a b c");
         assert_eq!(line("abcdef", 4), "abc…");
     }

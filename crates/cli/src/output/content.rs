@@ -1,4 +1,4 @@
-//! What a server gave, for people: text as it is, pictures and sound described, resources by their address.
+//! Content blocks as text: text unchanged, images and audio described, resources by URI.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD, engine::general_purpose::STANDARD_NO_PAD};
 use toolway_wire::{
@@ -9,7 +9,7 @@ use toolway_wire::{
     },
 };
 
-/// A list result made of items as they came.
+/// A list result from unchanged items.
 pub(crate) fn listed<'a>(key: &str, items: impl Iterator<Item = &'a Raw>) -> Raw {
     let mut text = vec![b'['];
     for (index, item) in items.enumerate() {
@@ -25,16 +25,16 @@ pub(crate) fn listed<'a>(key: &str, items: impl Iterator<Item = &'a Raw>) -> Raw
 /// One piece of content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
-    /// Text.
+    /// Plain text.
     Text(String),
-    /// Bytes of some kind; none where the base64 was broken.
+    /// Binary data; `bytes` is `None` if the base64 is invalid.
     Bytes { what: &'static str, mime_type: String, bytes: Option<Vec<u8>> },
-    /// A thing that can be read elsewhere, or that this program does not know.
+    /// Description of a resource link or of unknown content.
     Mention(String),
 }
 
 impl Piece {
-    /// The piece a content block is.
+    /// Converts a content block.
     pub(crate) fn of(content: &Content) -> Self {
         match &content.kind {
             ContentKind::Text(text) => Self::Text(text.clone()),
@@ -42,11 +42,11 @@ impl Piece {
             ContentKind::Audio { data, mime_type } => Self::bytes("audio", mime_type, data),
             ContentKind::Resource { resource, .. } => Self::of_resource(resource),
             ContentKind::ResourceLink { uri } => Self::Mention(format!("[resource: {uri}]")),
-            ContentKind::Other(kind) => Self::Mention(format!("[content of the kind `{kind}`]")),
+            ContentKind::Other(kind) => Self::Mention(format!("[unknown content type `{kind}`]")),
         }
     }
 
-    /// The piece one entry of a read resource is.
+    /// Converts one entry of `resources/read`.
     pub(crate) fn of_resource(resource: &Raw) -> Self {
         let [uri, mime_type, text, blob] = resource.fields(["uri", "mimeType", "text", "blob"]);
         let string = |raw: &Option<Raw>| raw.as_ref().and_then(Raw::as_str).map(std::borrow::Cow::into_owned);
@@ -65,20 +65,20 @@ impl Piece {
         Self::Bytes { what, mime_type: mime_type.to_owned(), bytes }
     }
 
-    /// For people.
+    /// The piece as text.
     pub(crate) fn described(&self) -> String {
         match self {
             Self::Text(text) => text.clone(),
             Self::Mention(mention) => mention.clone(),
             Self::Bytes { what, mime_type, bytes: Some(bytes) } => {
-                format!("[{what}: {mime_type}, {} bytes; --save writes it]", bytes.len())
+                format!("[{what}: {mime_type}, {} bytes; use --save to write it to a file]", bytes.len())
             }
-            Self::Bytes { what, mime_type, bytes: None } => format!("[{what}: {mime_type}, broken base64]"),
+            Self::Bytes { what, mime_type, bytes: None } => format!("[{what}: {mime_type}, invalid base64]"),
         }
     }
 }
 
-/// Indented JSON with every number and string spelled as it came.
+/// Indents JSON without changing numbers and strings.
 pub(crate) fn indented(value: &Raw) -> String {
     let (mut out, mut depth, mut in_string, mut escaped) = (String::new(), 0_usize, false, false);
     let text = value.text();
@@ -132,7 +132,7 @@ mod tests {
     use super::indented;
 
     #[test]
-    fn json_is_indented_and_spelled_as_it_came() {
+    fn json_is_indented_and_values_are_unchanged() {
         let value = Raw::parse(r#"{"a":[1.50,{}, [ ] ,"x\"{,:"],"b":123456789012345678901234567890}"#).unwrap();
         let expected = "{\n  \"a\": [\n    1.50,\n    {},\n    [],\n    \"x\\\"{,:\"\n  ],\n  \"b\": \
                         123456789012345678901234567890\n}";

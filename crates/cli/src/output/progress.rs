@@ -1,11 +1,11 @@
-//! How far a call is, as one line.
+//! The progress of a call as one line.
 
 use toolway_wire::json::Raw;
 
 /// Cells of the bar.
 const CELLS: usize = 20;
 
-/// The line for one report of progress: a bar where the end is known, else the count.
+/// The line for one progress notification: a bar if the total is known, else the count.
 pub(crate) fn line(params: &Raw) -> String {
     let [progress, total, message] = params.fields(["progress", "total", "message"]);
     let spelled = |number: &Option<Raw>| number.as_ref().map(ToString::to_string).unwrap_or_default();
@@ -20,7 +20,7 @@ pub(crate) fn line(params: &Raw) -> String {
 }
 
 fn bar(part: f64) -> String {
-    // A part of 20 cells, whatever the server sends.
+    // Clamped, because the server may send any number.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to the number of cells")]
     let filled = (part.clamp(0.0, 1.0) * CELLS as f64) as usize;
     format!("[{}{}]", "#".repeat(filled), ".".repeat(CELLS - filled))
@@ -33,7 +33,7 @@ mod tests {
     use super::line;
 
     #[test]
-    fn progress_is_a_bar_where_the_end_is_known() {
+    fn progress_is_a_bar_if_the_total_is_known() {
         let line = |text: &str| line(&Raw::parse(text.to_owned()).unwrap());
         assert_eq!(line(r#"{"progress":5,"total":10,"message":"half"}"#), "[##########..........] 5/10 half");
         assert_eq!(line(r#"{"progress":7}"#), "7 ");

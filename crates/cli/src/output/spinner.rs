@@ -1,4 +1,4 @@
-//! A sign of life while something takes its time; nowhere but on a terminal.
+//! A spinner for slow operations; only on a terminal.
 
 use std::{pin::pin, time::Duration};
 
@@ -6,17 +6,17 @@ use tokio::time::{Instant, interval_at};
 
 use super::Output;
 
-/// What is done by then shows no sign.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
-/// How often the sign moves.
-pub(crate) const BEAT: Duration = Duration::from_millis(120);
-/// The sign.
+/// Operations shorter than this show no spinner.
+pub(crate) const DELAY: Duration = Duration::from_secs(1);
+/// Time between frames.
+pub(crate) const INTERVAL: Duration = Duration::from_millis(120);
+/// Frames of the spinner.
 pub(crate) const FRAMES: [char; 4] = ['|', '/', '-', '\\'];
 
-/// What `work` gives; meanwhile `line` is shown, with a sign that moves.
+/// Runs `work` and shows a spinner with `line` meanwhile.
 pub(crate) async fn while_waiting<T>(line: &str, work: impl Future<Output = T>, output: &mut Output) -> T {
     let mut work = pin!(work);
-    let mut beat = interval_at(Instant::now() + PATIENCE, BEAT);
+    let mut beat = interval_at(Instant::now() + DELAY, INTERVAL);
     for frame in FRAMES.iter().cycle() {
         tokio::select! {
             done = &mut work => return done,

@@ -1,9 +1,9 @@
-//! Rows for people: columns as wide as their widest cell, the last one as long as it likes.
+//! Text tables: each column as wide as its widest cell, except the last.
 
 use super::{Output, clean};
 
 impl Output {
-    /// Shows rows under their headings, or nothing where there are none.
+    /// Prints rows with headings; prints nothing without rows.
     pub(crate) fn table<const N: usize>(&mut self, headings: [&str; N], rows: &[[String; N]]) {
         if rows.is_empty() {
             return;

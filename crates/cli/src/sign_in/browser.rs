@@ -1,190 +1,194 @@
-//! The ways to a person who signs in: a browser that comes back to this machine, an address and what is pasted back, or
-//! nobody who is there now.
+//! The browser part of a sign-in: a browser with a loopback callback, a pasted callback URL, or deferred to a later command.
 //!
-//! Addresses come from strangers: each is shown, and opened as [`super::opener`] says. They are https, or http on this
-//! machine.
+//! URLs come from remote servers: each is shown to the user, must be https (or http on loopback), and is opened as
+//! described in [`super::opener`].
 
 use std::io::{BufRead, IsTerminal, Read};
 
 use futures_util::future::BoxFuture;
 use tokio::time::timeout;
 use toolway_auth::{
-    authorize::PENDING,
-    browser::{Browser, Declined, Invitation, Visit},
-    callback::{Arrival, CallbackListener},
+    authorize::PENDING_TIMEOUT,
+    browser::{Browser, BrowserError, SignInPrompt, Visit},
+    callback::{CallbackListener, ReceivedCallback},
     dialer::is_this_machine,
 };
 use toolway_config::Secret;
 use url::Url;
 
-use super::{opener::Openers, say};
+use super::{opener::Openers, print_notice};
 
-/// How the person is reached.
+/// How the user completes the sign-in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
-    /// A browser is opened, and comes back to this machine.
-    Opened,
-    /// The person opens the address, and the browser comes back to this machine.
-    Shown,
-    /// The person opens the address anywhere, and pastes what the browser was sent back to.
-    Pasted,
-    /// Nobody is there; somebody finishes it later.
-    Later,
+pub(crate) enum SignInMethod {
+    /// Opens a browser; the callback arrives on loopback.
+    OpenBrowser,
+    /// The user opens the URL; the callback arrives on loopback.
+    ShowUrl,
+    /// The user opens the URL on any machine and pastes the callback URL.
+    PasteCallback,
+    /// No interactive terminal; a later command completes the sign-in.
+    Deferred,
 }
 
-/// A person, reached in one of the ways.
+/// The user's browser, used in one of these ways.
 #[derive(Clone, Debug)]
-pub(crate) struct Person {
-    pub(crate) way: Way,
-    /// The port of this machine that is registered for us.
+pub(crate) struct UserBrowser {
+    pub(crate) method: SignInMethod,
+    /// Fixed loopback port of the callback, if the entry has one.
     pub(crate) port: Option<u16>,
-    /// What opens addresses.
+    /// Programs that open URLs.
     pub(crate) openers: Openers,
 }
 
-struct Sent {
-    way: Way,
+struct PendingVisit {
+    method: SignInMethod,
     openers: Openers,
     redirect: Url,
-    /// None where the callback comes another way.
+    /// `None` if the callback is pasted or deferred.
     listener: Option<CallbackListener>,
 }
 
-/// More than any callback has.
+/// Longest pasted line in bytes.
 const MAX_PASTED: u64 = 64 * 1024;
-/// A terminal gives no more of one line, and does not say that there was more.
-const MAX_TYPED: usize = if cfg!(target_os = "macos") { 1023 } else { 4095 };
-const CUT: &str = "the terminal cut the address, which is too long for it: begin with `toolway login <server> </dev/null`, \
-                   put the address into a file, and finish with `toolway login <server> --callback - <file`";
-/// How often something may be pasted.
+/// Longest line that a terminal passes on; longer lines are truncated silently.
+const MAX_TERMINAL_LINE: usize = if cfg!(target_os = "macos") { 1023 } else { 4095 };
+const TRUNCATED: &str = "the URL is too long for a terminal line and was truncated: start again with `toolway login <server> </dev/null`, \
+put the callback URL into a file, and finish with `toolway login <server> --callback - <file`";
+/// Attempts to paste the callback URL.
 const TRIES: usize = 3;
 
-impl Browser for Person {
-    fn ready<'a>(&'a self, before: Option<&'a Url>) -> BoxFuture<'a, Result<Box<dyn Visit>, Declined>> {
+impl Browser for UserBrowser {
+    fn prepare<'a>(&'a self, before: Option<&'a Url>) -> BoxFuture<'a, Result<Box<dyn Visit>, BrowserError>> {
         Box::pin(async move {
             let bound = match self.port {
                 Some(port) => CallbackListener::bind(Some(port)).await,
                 None => CallbackListener::bind_again(before).await,
             };
-            let failed = |error| Declined::Failed(format!("this machine cannot be called back: {error}"));
+            let failed = |error| BrowserError::Failed(format!("cannot listen for the callback: {error}"));
             let listener = bound.map_err(failed)?;
             let redirect = listener.redirect().clone();
-            let listener = Some(listener).filter(|_| matches!(self.way, Way::Opened | Way::Shown));
-            Ok(Box::new(Sent { way: self.way, openers: self.openers.clone(), redirect, listener }) as Box<dyn Visit>)
+            let listener =
+                Some(listener).filter(|_| matches!(self.method, SignInMethod::OpenBrowser | SignInMethod::ShowUrl));
+            Ok(Box::new(PendingVisit { method: self.method, openers: self.openers.clone(), redirect, listener })
+                as Box<dyn Visit>)
         })
     }
 }
 
-impl Visit for Sent {
+impl Visit for PendingVisit {
     fn redirect(&self) -> Url {
         self.redirect.clone()
     }
 
-    fn begin(self: Box<Self>, invitation: Invitation) -> BoxFuture<'static, Result<Arrival, Declined>> {
+    fn begin(self: Box<Self>, invitation: SignInPrompt) -> BoxFuture<'static, Result<ReceivedCallback, BrowserError>> {
         Box::pin(async move {
-            let address = fit(&invitation.address)?;
-            warned(&invitation).iter().for_each(|sentence| say(sentence));
-            if self.way == Way::Later {
-                return Err(Declined::Later);
+            let address = checked_url(&invitation.address)?;
+            notices(&invitation).iter().for_each(|sentence| print_notice(sentence));
+            if self.method == SignInMethod::Deferred {
+                return Err(BrowserError::Deferred);
             }
-            say(&format!("Open this address:\n\n  {address}\n"));
+            print_notice(&format!("Open this URL in a browser:\n\n  {address}\n"));
             match &self.listener {
                 Some(listener) => {
-                    // Where none is there, the address that was shown is enough.
-                    if self.way == Way::Opened && !self.openers.open(&address).await {
-                        say("No browser could be started here; open the address yourself.");
+                    // Without a browser the printed URL is enough.
+                    if self.method == SignInMethod::OpenBrowser && !self.openers.open(&address).await {
+                        print_notice("Cannot start a browser; open the URL yourself.");
                     }
-                    come_back(listener, &invitation.state).await
+                    await_callback(listener, &invitation.state).await
                 }
-                None => pasted(&self.redirect).await.map(Arrival::brought),
+                None => read_pasted_callback(&self.redirect).await.map(ReceivedCallback::pasted),
             }
         })
     }
 }
 
-/// An address that may be shown and opened.
-fn fit(address: &Secret) -> Result<Url, Declined> {
+/// The URL, if it may be shown and opened.
+fn checked_url(address: &Secret) -> Result<Url, BrowserError> {
     let url = Url::parse(address.expose()).ok();
     let is_fit = |url: &Url| url.scheme() == "https" || url.scheme() == "http" && is_this_machine(url);
-    let unfit = || Declined::Failed("the address to sign in at is neither https nor on this machine".to_owned());
+    let unfit = || BrowserError::Failed("the sign-in URL is neither https nor on loopback".to_owned());
     url.filter(is_fit).ok_or_else(unfit)
 }
 
-/// What a person is to know before they go there, a sentence each.
-fn warned(invitation: &Invitation) -> Vec<String> {
-    let Invitation { server, issuer, before, elsewhere, scopes, .. } = invitation;
+/// What the user should know before opening the URL, one sentence each.
+fn notices(invitation: &SignInPrompt) -> Vec<String> {
+    let SignInPrompt { server, issuer, before, page_origin, scopes, .. } = invitation;
     let mut said = vec![format!("Sign in to `{server}` at {issuer}.")];
-    let changed =
-        |before| format!("Until now it was {before} that signed people in to it. Go on only if you expected that.");
+    let changed = |before| {
+        format!("Warning: the authorization server was {before} before. Continue only if you expect this change.")
+    };
     said.extend(before.as_ref().map(changed));
-    let foreign = |page| format!("The page is at {page}, which is not {issuer}. Go on only if you expected that.");
-    said.extend(elsewhere.as_ref().map(foreign));
-    said.extend((!scopes.is_empty()).then(|| format!("It asks for: {scopes}")));
+    let foreign =
+        |page| format!("Warning: the sign-in page is at {page}, not at {issuer}. Continue only if you expect this.");
+    said.extend(page_origin.as_ref().map(foreign));
+    said.extend((!scopes.is_empty()).then(|| format!("Requested scopes: {scopes}")));
     said
 }
 
-async fn come_back(listener: &CallbackListener, state: &Secret) -> Result<Arrival, Declined> {
-    timeout(PENDING, listener.callback(state)).await.map_err(|_| Declined::TimedOut)
+async fn await_callback(listener: &CallbackListener, state: &Secret) -> Result<ReceivedCallback, BrowserError> {
+    timeout(PENDING_TIMEOUT, listener.callback(state)).await.map_err(|_| BrowserError::TimedOut)
 }
 
-/// What a person pastes; something else, pasted by mistake, can be pasted again.
-async fn pasted(redirect: &Url) -> Result<Secret, Declined> {
-    say("Then paste the whole address that the browser was sent to, even if it shows an error there:");
+/// Reads the callback URL that the user pastes; asks again if it does not match.
+async fn read_pasted_callback(redirect: &Url) -> Result<Secret, BrowserError> {
+    print_notice("Then paste the full URL that the browser was redirected to, even if it shows an error page:");
     for _ in 1..TRIES {
-        let line = line_of_input().await?;
+        let line = read_line().await?;
         if line.expose().starts_with(redirect.as_str()) {
             return Ok(line);
         }
-        say(&format!("This is not it: the address begins with {redirect}. Paste it again:"));
+        print_notice(&format!("Not the callback URL; it starts with {redirect}. Paste it again:"));
     }
-    line_of_input().await
+    read_line().await
 }
 
-/// One line that somebody typed, pasted or piped; nothing of it is shown.
-pub(crate) async fn line_of_input() -> Result<Secret, Declined> {
+/// Reads one line of standard input as a secret.
+pub(crate) async fn read_line() -> Result<Secret, BrowserError> {
     let reading = tokio::task::spawn_blocking(|| {
         let mut line = String::new();
         std::io::stdin().lock().take(MAX_PASTED).read_line(&mut line).map(|_| Secret::new(line.trim()))
     });
-    let line = timeout(PENDING, reading).await.map_err(|_| Declined::TimedOut)?;
-    let line = line.ok().and_then(Result::ok).filter(|line| !line.expose().is_empty()).ok_or(Declined::Refused)?;
-    if std::io::stdin().is_terminal() && MAX_TYPED <= line.expose().len() {
-        return Err(Declined::Failed(CUT.to_owned()));
+    let line = timeout(PENDING_TIMEOUT, reading).await.map_err(|_| BrowserError::TimedOut)?;
+    let line =
+        line.ok().and_then(Result::ok).filter(|line| !line.expose().is_empty()).ok_or(BrowserError::Cancelled)?;
+    if std::io::stdin().is_terminal() && MAX_TERMINAL_LINE <= line.expose().len() {
+        return Err(BrowserError::Failed(TRUNCATED.to_owned()));
     }
     Ok(line)
 }
 
 #[cfg(test)]
 mod tests {
-    use toolway_auth::{browser::Invitation, scope::Scopes};
+    use toolway_auth::{browser::SignInPrompt, scope::Scopes};
     use toolway_config::Secret;
 
-    use super::warned;
+    use super::notices;
 
     #[test]
-    fn a_person_is_told_who_asks_and_where_the_page_is() {
-        let usual = Invitation {
+    fn notices_name_the_issuer_the_page_and_the_scopes() {
+        let usual = SignInPrompt {
             server: "tickets".to_owned(),
             issuer: "https://login.example".to_owned(),
             before: None,
-            elsewhere: None,
+            page_origin: None,
             scopes: Scopes::default(),
             address: Secret::new("https://login.example/authorize"),
             state: Secret::new("state"),
         };
-        assert_eq!(warned(&usual), ["Sign in to `tickets` at https://login.example."]);
-        let odd = Invitation {
+        assert_eq!(notices(&usual), ["Sign in to `tickets` at https://login.example."]);
+        let odd = SignInPrompt {
             before: Some("https://old.example".to_owned()),
-            elsewhere: Some("https://bank.example".to_owned()),
+            page_origin: Some("https://bank.example".to_owned()),
             scopes: Scopes::parse("read").unwrap(),
             ..usual
         };
         assert_eq!(
-            warned(&odd)[1..],
+            notices(&odd)[1..],
             [
-                "Until now it was https://old.example that signed people in to it. Go on only if you expected that.",
-                "The page is at https://bank.example, which is not https://login.example. Go on only if you expected that.",
-                "It asks for: read",
+                "Warning: the authorization server was https://old.example before. Continue only if you expect this change.",
+                "Warning: the sign-in page is at https://bank.example, not at https://login.example. Continue only if you expect this.",
+                "Requested scopes: read",
             ]
         );
     }

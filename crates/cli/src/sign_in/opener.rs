@@ -1,6 +1,6 @@
-//! What opens addresses here: the programs that `BROWSER` names, else what the desktop has.
+//! Opens URLs with the programs in `BROWSER`, else with the desktop's default.
 //!
-//! An address comes from a stranger. It is given to a program as one argument, or as a part of one; no shell sees it.
+//! URLs come from remote servers. They are passed as one argument or as part of one, never through a shell.
 
 use std::{ffi::OsStr, process::Stdio, time::Duration};
 
@@ -10,25 +10,25 @@ use url::Url;
 
 use super::PASSPHRASE;
 
-/// Programs that open addresses, each with its arguments, in the order in which they are tried.
+/// Programs that open URLs, each with its arguments, in the order they are tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Openers(Vec<Vec<String>>);
 
-/// One that has not failed by then has done it, or is the browser itself.
-const TO_OPEN: Duration = Duration::from_millis(500);
-/// Names the programs of the person's choice, with `:` between them; `%s` stands for the address.
+/// A program that has not failed by then has opened the URL, or is the browser itself.
+const OPEN_TIMEOUT: Duration = Duration::from_millis(500);
+/// The user's programs, separated by `:`; `%s` is replaced by the URL.
 const VARIABLE: &str = "BROWSER";
-/// What desktops have.
-const USUAL: &str = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+/// The desktop's default program.
+const DEFAULT_OPENER: &str = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
 
 impl Openers {
     pub(crate) fn of(environment: &Environment) -> Self {
         let named = environment.get(OsStr::new(VARIABLE)).and_then(|text| text.to_str()).unwrap_or_default();
         let named = named.split(':').filter_map(shlex::split).filter(|words| !words.is_empty());
-        Self(named.chain([vec![USUAL.to_owned()]]).collect())
+        Self(named.chain([vec![DEFAULT_OPENER.to_owned()]]).collect())
     }
 
-    /// Gives the address to the first that takes it; whether one did.
+    /// Opens the URL with the first program that succeeds; returns whether one did.
     pub(crate) async fn open(&self, address: &Url) -> bool {
         for words in &self.0 {
             if start(&with(words, address.as_str())).await {
@@ -39,7 +39,7 @@ impl Openers {
     }
 }
 
-/// The words with the address in its place, or at their end.
+/// Replaces `%s` by the URL, or appends it.
 fn with(words: &[String], address: &str) -> Vec<String> {
     let mut given: Vec<String> = words.iter().map(|word| word.replace("%s", address)).collect();
     if given == words {
@@ -48,40 +48,40 @@ fn with(words: &[String], address: &str) -> Vec<String> {
     given
 }
 
-#[expect(clippy::disallowed_methods, reason = "a browser is the person's, not a server that is kept")]
+#[expect(clippy::disallowed_methods, reason = "a browser belongs to the user and is not supervised like a server")]
 async fn start(words: &[String]) -> bool {
     let Some((program, arguments)) = words.split_first() else { return false };
     let mut command = Command::new(program);
     command.args(arguments).env_remove(PASSPHRASE);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let Ok(mut child) = command.spawn() else { return false };
-    timeout(TO_OPEN, child.wait()).await.map_or(true, |ended| ended.is_ok_and(|status| status.success()))
+    timeout(OPEN_TIMEOUT, child.wait()).await.map_or(true, |ended| ended.is_ok_and(|status| status.success()))
 }
 
 #[cfg(test)]
 mod tests {
     use toolway_config::Environment;
 
-    use super::{Openers, USUAL, with};
+    use super::{DEFAULT_OPENER, Openers, with};
 
     fn of(named: &str) -> Vec<Vec<String>> {
         Openers::of(&Environment::from([("BROWSER".into(), named.into())])).0
     }
 
     #[test]
-    fn what_the_person_names_comes_before_what_the_desktop_has() {
-        assert_eq!(Openers::of(&Environment::new()).0, [[USUAL]]);
-        assert_eq!(of(""), [[USUAL]]);
+    fn browser_variable_comes_before_the_desktop_default() {
+        assert_eq!(Openers::of(&Environment::new()).0, [[DEFAULT_OPENER]]);
+        assert_eq!(of(""), [[DEFAULT_OPENER]]);
         assert_eq!(
             of("/opt/my browser:firefox -P 'work mail'::"),
-            [vec!["/opt/my", "browser"], vec!["firefox", "-P", "work mail"], vec![USUAL]]
+            [vec!["/opt/my", "browser"], vec!["firefox", "-P", "work mail"], vec![DEFAULT_OPENER]]
         );
         assert_eq!(of("'/opt/my browser' --new-tab")[0], ["/opt/my browser", "--new-tab"]);
-        assert_eq!(of("half 'a word"), [[USUAL]], "nobody knows what was meant");
+        assert_eq!(of("half 'a word"), [[DEFAULT_OPENER]], "unclosed quote");
     }
 
     #[test]
-    fn an_address_stays_one_argument_whatever_is_in_it() {
+    fn url_stays_one_argument() {
         let address = "https://login.example/?a=b&c=$(id);d='e%s'";
         let words = |text: &str| shlex::split(text).unwrap();
         assert_eq!(with(&words("firefox"), address), ["firefox", address]);

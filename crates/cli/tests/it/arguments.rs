@@ -1,4 +1,4 @@
-//! Arguments as a person types them, and what the server gets.
+//! Arguments as typed, and as the server receives them.
 
 use crate::home::Home;
 
@@ -13,7 +13,7 @@ fn sent(home: &Home, tool: &str, words: &[&str]) -> String {
 }
 
 #[test]
-fn every_form_of_argument_is_sent_as_the_schema_wants_it() {
+fn every_argument_form_is_converted_by_the_schema() {
     let home = Home::with_sample();
     home.write("note.txt", "from a file\n");
     home.write("number.json", " 7.50 ");
@@ -38,39 +38,45 @@ fn every_form_of_argument_is_sent_as_the_schema_wants_it() {
 }
 
 #[test]
-fn a_dash_reads_one_object_from_standard_input() {
+fn dash_reads_one_object_from_standard_input() {
     let home = Home::with_sample();
     let ran = home.run_with_input(&["call", "sample.add", "-", "-o", "human"], "{\"a\": 2,\n \"b\": 40}\n");
     assert_eq!(ran.ok(), "{\"sum\":42.0}\n");
     let ran = home.run_with_input(&["call", "sample.add", "-", "-o", "human"], "[]");
     assert_eq!(
         (ran.code, ran.talk.lines().next()),
-        (2, Some("toolway: `add`: In standard input there must be one JSON object."))
+        (2, Some("toolway: tool `add`: standard input must be a JSON object"))
     );
 }
 
 #[test]
-fn what_is_wrong_is_said_with_the_signature_before_anything_is_sent() {
+fn invalid_arguments_are_reported_with_the_signature() {
     let home = Home::with_sample();
     for (words, talk) in [
-        (&["sample.add", "a=2"][..], "toolway: `add`: `b` is missing.\nIt takes: add(a: number, b: number)\n"),
+        (
+            &["sample.add", "a=2"][..],
+            "toolway: tool `add`: missing argument `b`\nhint: usage: add(a: number, b: number)\n",
+        ),
         (
             &["sample.write_memo", "txt=x"],
-            "toolway: `write_memo`: `txt` is no argument of it.\nIt takes: write_memo(text: string)\nDid you mean `text`?\n",
+            "toolway: tool `write_memo`: unknown argument `txt`; did you mean `text`?\nhint: usage: write_memo(text: string)\n",
         ),
         (
             &["sample.count", "to=many"],
-            "toolway: `count`: `to` must be an integer, not `many`.\nIt takes: count(pause?: integer = 0, to?: integer = 3)\n",
+            "toolway: tool `count`: argument `to` must be an integer, not `many`\nhint: usage: count(pause?: integer = 0, to?: integer = 3)\n",
         ),
         (
             &["sample.count", "to=5000"],
-            "toolway: `count`: `to`: 5000 is greater than the maximum of 1000.\nIt takes: count(pause?: integer = 0, to?: integer = 3)\n",
+            "toolway: tool `count`: argument `to`: 5000 is greater than the maximum of 1000\nhint: usage: count(pause?: integer = 0, to?: integer = 3)\n",
         ),
         (
             &["sample.add", "1", "2", "3"],
-            "toolway: `add`: `3` is one value too many.\nIt takes: add(a: number, b: number)\n",
+            "toolway: tool `add`: unexpected value `3`: all arguments are already given\nhint: usage: add(a: number, b: number)\n",
         ),
-        (&["sample.ecko", "text=x"], "toolway: The server has no tool `ecko`.\nDid you mean `echo`?\n"),
+        (
+            &["sample.ecko", "text=x"],
+            "toolway: the server has no tool `ecko`; did you mean `echo`?\nhint: list its tools with `toolway tools`\n",
+        ),
     ] {
         let ran = home.run(&[&["call", "-o", "human"][..], words].concat());
         assert_eq!((ran.code, ran.talk.as_str(), ran.out.as_str()), (2, talk, ""));

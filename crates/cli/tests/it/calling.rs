@@ -1,4 +1,4 @@
-//! `toolway call`: every way to say which tool of which server.
+//! `toolway call`: every way to select a tool and a server.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -11,13 +11,13 @@ use std::{
 
 use crate::home::{Home, Ran, TOOLWAY, odd, sample};
 
-/// The sample server over HTTP, as long as this lives.
-struct Served {
+/// The sample server over HTTP; stopped on drop.
+struct ServerProcess {
     child: Child,
     url: String,
 }
 
-impl Served {
+impl ServerProcess {
     fn start(home: &Home) -> Self {
         let mut child = home.command(&["sample", "--http"]).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
@@ -27,7 +27,7 @@ impl Served {
     }
 }
 
-impl Drop for Served {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         let _gone = self.child.kill();
         let _gone = self.child.wait();
@@ -35,7 +35,7 @@ impl Drop for Served {
 }
 
 #[test]
-fn a_tool_is_named_with_its_server_in_three_ways() {
+fn tool_is_selected_with_its_server_in_three_ways() {
     let home = Home::with_sample();
     for words in [
         &["call", "sample.echo", "text=hello"][..],
@@ -53,7 +53,7 @@ fn a_tool_is_named_with_its_server_in_three_ways() {
 }
 
 #[test]
-fn a_public_name_that_had_to_be_made_safe_is_understood() {
+fn sanitised_public_name_is_accepted() {
     let home = Home::new();
     let painter = odd("paints");
     let (program, what) = painter.split_once(' ').unwrap();
@@ -67,7 +67,7 @@ fn a_public_name_that_had_to_be_made_safe_is_understood() {
 }
 
 #[test]
-fn a_tool_without_its_server_is_understood_where_names_carry_none_and_hinted_at_elsewhere() {
+fn tool_without_server_is_accepted_only_if_names_have_no_prefix() {
     let home = Home::new();
     let configure = |prefix: &str| {
         home.configure(&format!(
@@ -80,11 +80,11 @@ fn a_tool_without_its_server_is_understood_where_names_carry_none_and_hinted_at_
     assert_eq!(home.run(&["call", "echo", "hi", "-o", "human"]).ok(), "hi\n");
     configure("always");
     let error = home.run(&["call", "echo", "hi"]).failed(2, "unknown_server");
-    assert_eq!(error["hint"], "Did you mean `it.echo`?");
+    assert_eq!(error["message"], "`echo` does not name a server; did you mean `it.echo`?");
 }
 
 #[test]
-fn a_server_is_given_on_the_command_line() {
+fn server_is_given_on_the_command_line() {
     let home = Home::new();
     let said = home.run(&["call", "--stdio", &sample(), "echo", "text=a 'b' c", "-o", "human"]);
     assert_eq!(said.ok(), "a 'b' c\n");
@@ -92,17 +92,17 @@ fn a_server_is_given_on_the_command_line() {
 }
 
 #[test]
-fn a_call_can_be_written_as_in_code() {
+fn call_form_is_accepted() {
     let home = Home::with_sample();
     assert_eq!(home.run(&["call", r#"sample.echo(text: "a.b (c)")"#, "-o", "raw"]).ok(), "a.b (c)\n");
     assert_eq!(home.run(&["@sample", "call", "add(2, 3)", "-o", "human"]).ok(), "{\"sum\":5.0}\n");
     let wrong = home.run(&["call", "sample.echo(text: hello)"]).failed(2, "arguments");
-    assert_eq!(wrong["hint"], "It takes: echo(text: string)\nIn parentheses a value is JSON: put a text in quotes.");
+    assert_eq!(wrong["hint"], "usage: echo(text: string)\nvalues in parentheses are JSON; put a string in quotes");
     home.run(&["call", "sample.add(1)", "b=2"]).failed(2, "arguments");
 }
 
 #[test]
-fn a_program_gets_the_variables_and_the_folder_it_is_given() {
+fn stdio_server_gets_given_variables_and_directory() {
     let home = Home::new();
     let folder = home.write("work/note", "").parent().unwrap().canonicalize().unwrap();
     let teller = "sh -c 'echo \"$GREETING, $HANDED in $(pwd), not ${SHY-seen}\" >&2; exit 3'";
@@ -113,7 +113,7 @@ fn a_program_gets_the_variables_and_the_folder_it_is_given() {
 }
 
 #[test]
-fn variables_and_folders_are_for_programs_on_the_command_line() {
+fn env_and_cwd_require_stdio() {
     let home = Home::with_sample();
     for words in [
         &["ping", "sample", "--env", "A=b"][..],
@@ -126,11 +126,11 @@ fn variables_and_folders_are_for_programs_on_the_command_line() {
         home.run(words).failed(2, "arguments");
     }
     let gone = home.run(&["ping", "--stdio", &sample(), "--cwd", "nowhere"]).failed(4, "unreachable");
-    assert!(gone["message"].to_string().contains("nowhere is not a directory"), "{gone}");
+    assert!(gone["message"].to_string().contains("nowhere` does not exist or is not a directory"), "{gone}");
 }
 
 #[test]
-fn what_a_variable_holds_is_masked_on_the_wire() {
+fn value_of_a_variable_is_masked_in_verbose_output() {
     let home = Home::new();
     let words = ["call", "--stdio", &sample(), "--env", "TOKEN=t0k3n-t0k3n", "echo", "text=t0k3n-t0k3n", "-v"];
     let ran = home.run(&words);
@@ -138,9 +138,9 @@ fn what_a_variable_holds_is_masked_on_the_wire() {
 }
 
 #[test]
-fn a_server_is_given_by_its_address() {
+fn server_is_given_by_url() {
     let home = Home::new();
-    let served = Served::start(&home);
+    let served = ServerProcess::start(&home);
     for era in ["auto", "legacy", "modern"] {
         let said = home.run(&["call", "--url", &served.url, "--era", era, "add", "2", "3", "-o", "human"]);
         assert_eq!(said.ok(), "{\"sum\":5.0}\n", "{era}");
@@ -148,7 +148,7 @@ fn a_server_is_given_by_its_address() {
 }
 
 #[test]
-fn a_file_is_given_with_config() {
+fn config_option_selects_the_file() {
     let home = Home::new();
     let file = home.write(
         "other.json",
@@ -159,7 +159,7 @@ fn a_file_is_given_with_config() {
 }
 
 #[test]
-fn a_program_sees_what_its_entry_names_and_little_else() {
+fn stdio_server_inherits_only_configured_variables() {
     let home = Home::new();
     home.configure(
         r#"{"mcpServers":{"shell":{"command":"sh","args":["-c","echo \"$SECRET|${GIVEN#for }|$GIVEN\" >&2; exit 3"],
@@ -169,13 +169,14 @@ fn a_program_sees_what_its_entry_names_and_little_else() {
     let ran = crate::home::Ran::of(&command.env("SECRET", "s3cret").env("PLACE", "over there").output().unwrap());
     assert_eq!(ran.code, 4);
     assert_eq!(
-        ran.talk, "toolway: The connection ended: it exited with status 3; its last words: |over there|[hidden].\n",
-        "what it is given reaches it, and is not repeated when it says it"
+        ran.talk,
+        "toolway: the connection ended: the server exited with status 3; last stderr output: |over there|[hidden]\n",
+        "the variable reaches the server and is hidden in its output"
     );
 }
 
 #[test]
-fn the_result_is_the_servers_own_object_byte_for_byte() {
+fn result_is_the_servers_object_byte_for_byte() {
     let home = Home::with_sample();
     let said = home.run(&["call", "old-sample.add", "a=1", "b=2", "-o", "json"]);
     let expected =
@@ -184,7 +185,7 @@ fn the_result_is_the_servers_own_object_byte_for_byte() {
 }
 
 #[test]
-fn each_happening_of_a_call_is_a_line_of_ndjson() {
+fn each_event_of_a_call_is_a_line_of_ndjson() {
     let home = Home::with_sample();
     let said = home.run(&["call", "old-sample.count", "to=2", "--output", "ndjson"]);
     let expected = [
@@ -197,10 +198,13 @@ fn each_happening_of_a_call_is_a_line_of_ndjson() {
 }
 
 #[test]
-fn a_picture_is_described_saved_and_given_raw() {
+fn image_is_described_saved_and_printed_raw() {
     let home = Home::with_sample();
     let described = home.run(&["call", "sample.picture", "-o", "human"]);
-    assert_eq!(described.ok(), "{\"height\":8,\"width\":8}\n[image: image/png, 173 bytes; --save writes it]\n");
+    assert_eq!(
+        described.ok(),
+        "{\"height\":8,\"width\":8}\n[image: image/png, 173 bytes; use --save to write it to a file]\n"
+    );
 
     let saved = home.run(&["call", "sample.picture", "--save", "pictures/", "-o", "human"]);
     assert_eq!(saved.ok(), "{\"height\":8,\"width\":8}\n");
@@ -220,7 +224,7 @@ fn a_picture_is_described_saved_and_given_raw() {
 }
 
 #[test]
-fn a_dry_run_prints_the_exact_request_and_sends_nothing() {
+fn dry_run_prints_the_exact_request_and_sends_nothing() {
     let home = Home::new();
     let record = home.path("record");
     let server = format!("{} {}", crate::home::odd("cut"), record.display());
@@ -244,7 +248,7 @@ fn a_dry_run_prints_the_exact_request_and_sends_nothing() {
 }
 
 #[test]
-fn a_command_that_has_its_answer_does_not_wait_for_its_server() {
+fn command_with_a_result_does_not_wait_for_its_server() {
     let home = Home::new();
     let began = Instant::now();
     let server = format!("sh -c 'trap \"\" TERM; {}; sleep 20'", sample());
@@ -253,7 +257,7 @@ fn a_command_that_has_its_answer_does_not_wait_for_its_server() {
 }
 
 #[test]
-fn headers_go_to_the_address_and_are_not_shown() {
+fn headers_are_sent_and_not_printed() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/mcp?key=in-the-query", listener.local_addr().unwrap());
     let heard = thread::spawn(move || {
@@ -271,7 +275,7 @@ fn headers_go_to_the_address_and_are_not_shown() {
     assert!(!ran.talk.contains("t0ps3cret") && !ran.talk.contains("in-the-query"), "{ran:?}");
 }
 
-/// A server with a session that notes the first line of every request.
+/// A server with a session that records the first line of every request.
 fn noting(requests: Arc<Mutex<Vec<String>>>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
@@ -303,7 +307,7 @@ fn noting(requests: Arc<Mutex<Vec<String>>>) -> String {
 }
 
 #[test]
-fn a_session_is_given_back_also_after_a_mistake() {
+fn session_is_closed_after_a_usage_error_too() {
     let requests = Arc::default();
     let url = noting(Arc::clone(&requests));
     Home::new().run(&["call", "--url", &url, "--era", "legacy", "none"]).failed(2, "unknown_tool");

@@ -1,17 +1,17 @@
-//! A gateway under load while servers are killed, connections are cut at random bytes and it is killed itself: every call
-//! ends once, clients recover as their revision allows, and nothing is left behind.
+//! A gateway under load while servers and the gateway are killed and connections are cut at random bytes: every call ends
+//! exactly once, clients recover as their protocol revision allows, and no process is left behind.
 //!
-//! `TOOLWAY_TEST_LONG=1` makes ten thousand calls; `TOOLWAY_CHAOS_SEED` makes the choices of an earlier run.
+//! `TOOLWAY_TEST_LONG=1` makes ten thousand calls; `TOOLWAY_CHAOS_SEED` repeats the choices of an earlier run.
 
 mod call;
-mod calling;
-mod census;
-mod cutting;
-mod dice;
-mod house;
+mod client;
+mod faulty_proxy;
+mod http;
 mod load;
-mod outliving;
-mod speaking;
+mod process_list;
+mod restart;
+mod rng;
+mod setup;
 
 use std::{
     collections::BTreeMap,
@@ -23,18 +23,18 @@ use tokio_util::sync::CancellationToken;
 
 use self::{
     call::Ended,
-    calling::Client,
-    dice::{Dice, print},
-    house::{House, SERVERS},
+    client::Client,
     load::{Tally, load},
+    rng::{SeededRng, print},
+    setup::{ChaosSetup, SERVERS},
 };
 
-/// One connection in so many is cut.
+/// One of this many connections is cut.
 const CUT: u64 = 6;
-/// What the gateway may weigh more after the load than after a tenth of it, in kilobytes.
+/// Allowed memory growth between a tenth of the load and all of it, in kilobytes.
 const GROWTH: u64 = 16 * 1024;
 
-/// Nothing that a gateway started is there so long after it was killed.
+/// Time after which no process of a killed gateway may be left.
 const GONE: Duration = Duration::from_secs(2);
 
 fn size(short: usize, long: usize) -> usize {
@@ -42,51 +42,52 @@ fn size(short: usize, long: usize) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn servers_are_killed_and_connections_cut_and_every_call_ends_once() {
-    let seed = dice::seed();
+async fn every_call_ends_once_while_servers_are_killed_and_connections_cut() {
+    let seed = rng::seed();
     let calls = size(600, 10_000);
-    let mut house = House::new("servers", seed).await;
-    let mut clients = house.clients(seed);
-    // What is made once is made before anything is counted.
+    let mut setup = ChaosSetup::new("servers", seed).await;
+    let mut clients = setup.clients(seed);
+    // One-time allocations happen before the counts.
     let mut around = 0;
     for client in &mut clients {
-        around += served(client).await;
+        around += call_every_server(client).await;
     }
-    house.rest().await;
-    let files = census::files(house.pid());
+    setup.rest().await;
+    let files = process_list::files(setup.pid());
 
-    let (clients, first) = faulty(&mut house, clients, calls / 10, Dice::of(seed, 10)).await;
-    house.rest().await;
-    let weight = census::weight(house.pid());
-    let (mut clients, second) = faulty(&mut house, clients, calls - calls / 10, Dice::of(seed, 11)).await;
-    house.settle().await;
+    let (clients, first) = run_with_faults(&mut setup, clients, calls / 10, SeededRng::of(seed, 10)).await;
+    setup.rest().await;
+    let memory = process_list::memory(setup.pid());
+    let (mut clients, second) = run_with_faults(&mut setup, clients, calls - calls / 10, SeededRng::of(seed, 11)).await;
+    setup.settle().await;
     for client in &mut clients {
-        around += served(client).await;
+        around += call_every_server(client).await;
         client.leave().await;
     }
-    house.rest().await;
+    setup.rest().await;
 
-    let grown = census::weight(house.pid()).saturating_sub(weight);
-    assert!(grown < GROWTH, "it weighs {grown} kB more than the {weight} kB of before");
-    let cuts: usize = house.ways().map(cutting::Cutter::cuts).sum();
-    print(&format!("{first:?}\n{second:?}\n{cuts} cuts, {} files, {weight} kB and {grown} kB more", files.len()));
+    let grown = process_list::memory(setup.pid()).saturating_sub(memory);
+    assert!(grown < GROWTH, "memory grew by {grown} kB from {memory} kB");
+    let cuts: usize = setup.proxies().map(faulty_proxy::FaultyProxy::cuts).sum();
+    print(&format!("{first:?}\n{second:?}\n{cuts} cuts, {} files, {memory} kB and {grown} kB more", files.len()));
     let mut all = first;
     all.add(second);
     assert!(0 < cuts && 0 < all.lost && calls / 3 < all.answered, "{all:?} with {cuts} cuts");
-    until_open(&house, &files).await;
-    let half_begun: usize = clients.iter().map(|client| client.half_begun).sum();
-    assert!(house.figure("toolway_sessions") <= u64::try_from(half_begun).unwrap(), "sessions that everybody left");
-    assert_eq!(house::programs(&house.mark).len(), 2, "{:?}", census::processes(&house.mark));
-    records_fit(&mut house, &all, calls + around);
+    wait_for_files(&setup, &files).await;
+    let half_started: usize = clients.iter().map(|client| client.half_started).sum();
+    assert!(setup.metric("toolway_sessions") <= u64::try_from(half_started).unwrap(), "sessions left open");
+    assert_eq!(setup::programs(&setup.mark).len(), 2, "{:?}", process_list::processes(&setup.mark));
+    check_records(&mut setup, &all, calls + around);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_gateway_is_killed_under_load_and_clients_go_on_with_the_next_one() {
-    let seed = dice::seed();
-    let mut house = House::new("gateway", seed).await;
-    let clients = house.clients(seed);
-    let (mut clients, tally, kills) = killed(&mut house, clients, size(500, 5_000), Dice::of(seed, 12)).await;
-    house.settle().await;
+async fn clients_continue_with_the_next_gateway_after_a_kill() {
+    let seed = rng::seed();
+    let mut setup = ChaosSetup::new("gateway", seed).await;
+    let clients = setup.clients(seed);
+    let (mut clients, tally, kills) =
+        run_with_kills(&mut setup, clients, size(500, 5_000), SeededRng::of(seed, 12)).await;
+    setup.settle().await;
     print(&format!("{tally:?} with {kills} kills"));
     for client in &mut clients {
         for server in SERVERS {
@@ -96,14 +97,19 @@ async fn the_gateway_is_killed_under_load_and_clients_go_on_with_the_next_one() 
         client.leave().await;
     }
     assert!(0 < kills && 0 < tally.lost && 0 < tally.answered, "{tally:?} with {kills} kills");
-    let (sessions, paths) = (clients.iter().map(|client| client.begun).sum::<usize>(), SERVERS.len() + 1);
-    assert!(clients.len() / 2 * paths < sessions, "{sessions} sessions were begun: none was begun again");
-    house.stop();
-    census::until(&house.mark, GONE, BTreeMap::is_empty);
+    let (sessions, paths) = (clients.iter().map(|client| client.started).sum::<usize>(), SERVERS.len() + 1);
+    assert!(clients.len() / 2 * paths < sessions, "{sessions} sessions were started: none was started again");
+    setup.stop();
+    process_list::until(&setup.mark, GONE, BTreeMap::is_empty);
 }
 
-/// So many calls of all clients at once, to gateways one of which is killed after the other.
-async fn killed(house: &mut House, clients: Vec<Client>, calls: usize, mut dice: Dice) -> (Vec<Client>, Tally, usize) {
+/// Makes calls of all clients in parallel while the gateway is killed and restarted repeatedly.
+async fn run_with_kills(
+    setup: &mut ChaosSetup,
+    clients: Vec<Client>,
+    calls: usize,
+    mut rng: SeededRng,
+) -> (Vec<Client>, Tally, usize) {
     let done = CancellationToken::new();
     let loaded = async {
         let loaded = load(clients, calls).await;
@@ -112,11 +118,11 @@ async fn killed(house: &mut House, clients: Vec<Client>, calls: usize, mut dice:
     };
     let killing = async {
         let mut kills = 0;
-        while tokio::time::timeout(Duration::from_millis(300 + dice.below(700)), done.cancelled()).await.is_err() {
-            let before = census::processes(&house.mark);
-            house.kill();
-            house.start();
-            census::until(&house.mark, GONE, |there| before.keys().all(|pid| !there.contains_key(pid)));
+        while tokio::time::timeout(Duration::from_millis(300 + rng.below(700)), done.cancelled()).await.is_err() {
+            let before = process_list::processes(&setup.mark);
+            setup.kill();
+            setup.start();
+            process_list::until(&setup.mark, GONE, |there| before.keys().all(|pid| !there.contains_key(pid)));
             kills += 1;
         }
         kills
@@ -125,37 +131,36 @@ async fn killed(house: &mut House, clients: Vec<Client>, calls: usize, mut dice:
     (clients, tally, kills)
 }
 
-/// After the load: nothing is under way, and as many calls were recorded as were made, lost ones perhaps.
-fn records_fit(house: &mut House, all: &Tally, calls: usize) {
-    assert_eq!((house.figure("toolway_calls_under_way"), house.figure("toolway_log_lines_lost_total")), (0, 0));
-    let counted = usize::try_from(house.figure("toolway_calls_total")).unwrap();
-    let talk = house.stop();
-    census::until(&house.mark, GONE, BTreeMap::is_empty);
+/// Checks after the load that no call is in flight and that the records match the calls, except for lost ones.
+fn check_records(setup: &mut ChaosSetup, all: &Tally, calls: usize) {
+    assert_eq!((setup.metric("toolway_calls_under_way"), setup.metric("toolway_log_lines_lost_total")), (0, 0));
+    let counted = usize::try_from(setup.metric("toolway_calls_total")).unwrap();
+    let talk = setup.stop();
+    process_list::until(&setup.mark, GONE, BTreeMap::is_empty);
     let lines = talk.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let recorded = lines.filter(|line| line["event"] == "call").count();
-    assert!(counted <= recorded, "{counted} calls were counted and {recorded} written down");
+    assert!(counted <= recorded, "{counted} calls were counted and {recorded} logged");
     let heard = all.answered + all.refused.values().sum::<usize>();
     print(&format!("{counted} counted, {recorded} recorded, {heard} heard of {calls}"));
     assert!(heard <= recorded, "{recorded} calls were recorded, {heard} answers heard");
     assert!(recorded <= calls, "{recorded} calls were recorded, {calls} made");
 }
 
-/// Waits until what is open is no more than this.
-async fn until_open(house: &House, before: &[String]) {
+/// Waits until the gateway has no more open files than before.
+async fn wait_for_files(setup: &ChaosSetup, before: &[String]) {
     let began = Instant::now();
     loop {
-        let files = census::files(house.pid());
+        let files = process_list::files(setup.pid());
         if files.len() <= before.len() {
             return;
         }
-        assert!(began.elapsed() < house::PATIENCE, "open were {before:#?}\nand are {files:#?}");
+        assert!(began.elapsed() < setup::PATIENCE, "open were {before:#?}\nand are {files:#?}");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 
-/// Every server answers this client: perhaps not at once, for one that was killed often is given time to come back. How
-/// many calls that took.
-async fn served(client: &mut Client) -> usize {
+/// Calls every server until it answers, because a killed server needs time to restart. Returns the number of calls.
+async fn call_every_server(client: &mut Client) -> usize {
     let mut calls = 0;
     for server in SERVERS {
         let began = Instant::now();
@@ -164,7 +169,7 @@ async fn served(client: &mut Client) -> usize {
             calls += 1;
             match client.make(&call).await {
                 Ended::Answered => break,
-                other => assert!(began.elapsed() < house::PATIENCE, "{call:?}: {other:?}"),
+                other => assert!(began.elapsed() < setup::PATIENCE, "{call:?}: {other:?}"),
             }
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
@@ -172,9 +177,14 @@ async fn served(client: &mut Client) -> usize {
     calls
 }
 
-/// So many calls of all clients at once, with faults; the clients again, and how the calls ended.
-async fn faulty(house: &mut House, clients: Vec<Client>, calls: usize, mut dice: Dice) -> (Vec<Client>, Tally) {
-    house.ways().for_each(|way| way.cut_one_in(CUT));
+/// Makes calls of all clients in parallel with faults; returns the clients and the outcomes.
+async fn run_with_faults(
+    setup: &mut ChaosSetup,
+    clients: Vec<Client>,
+    calls: usize,
+    mut rng: SeededRng,
+) -> (Vec<Client>, Tally) {
+    setup.proxies().for_each(|way| way.cut_one_in(CUT));
     let done = CancellationToken::new();
     let loaded = async {
         let loaded = load(clients, calls).await;
@@ -182,11 +192,11 @@ async fn faulty(house: &mut House, clients: Vec<Client>, calls: usize, mut dice:
         loaded
     };
     let killing = async {
-        while tokio::time::timeout(Duration::from_millis(200 + dice.below(800)), done.cancelled()).await.is_err() {
-            match dice.below(6) {
-                0 => house.back[0].kill(),
-                1 => house.back[1].kill(),
-                _ => house.program(&mut dice).into_iter().for_each(census::kill),
+        while tokio::time::timeout(Duration::from_millis(200 + rng.below(800)), done.cancelled()).await.is_err() {
+            match rng.below(6) {
+                0 => setup.back[0].kill(),
+                1 => setup.back[1].kill(),
+                _ => setup.program(&mut rng).into_iter().for_each(process_list::kill),
             }
         }
     };

@@ -1,4 +1,4 @@
-//! Completion, as the shells' scripts ask for it: from the disk, with nothing started or dialled.
+//! Completion candidates, read from disk without connecting to servers.
 
 use crate::home::{Home, odd};
 
@@ -24,7 +24,7 @@ fn commands_options_and_servers_are_completed() {
 }
 
 #[test]
-fn tools_and_arguments_are_completed_once_they_were_listed() {
+fn tools_and_arguments_are_completed_from_the_cache() {
     let home = Home::with_sample();
     assert_eq!(candidates(&home, "call s"), ["sample."]);
     home.run(&["tools", "sample"]).ok();
@@ -36,7 +36,7 @@ fn tools_and_arguments_are_completed_once_they_were_listed() {
 }
 
 #[test]
-fn what_an_entry_leaves_out_is_not_proposed_nor_what_another_program_listed() {
+fn excluded_tools_and_listings_of_another_definition_are_not_suggested() {
     let home = Home::with_sample();
     home.run(&["call", "sample.echo", "hi"]).ok();
     assert_eq!(candidates(&home, "call sample__e"), ["sample__echo"]);
@@ -49,7 +49,7 @@ fn what_an_entry_leaves_out_is_not_proposed_nor_what_another_program_listed() {
 }
 
 #[test]
-fn one_list_takes_its_place_in_the_copy_among_the_others() {
+fn listing_one_kind_keeps_the_others_in_the_cache() {
     let home = Home::with_sample();
     home.run(&["tools", "sample"]).ok();
     home.run(&["prompts", "sample"]).ok();
@@ -57,7 +57,7 @@ fn one_list_takes_its_place_in_the_copy_among_the_others() {
 }
 
 #[test]
-fn nothing_is_started_and_no_strange_name_is_proposed() {
+fn completion_starts_no_server_and_suggests_no_unsafe_name() {
     let home = Home::new();
     let record = home.path("record");
     let words: Vec<String> = odd("paints").split(' ').map(str::to_owned).collect();

@@ -1,15 +1,15 @@
-//! `toolway config`: what holds, who said so, what is wrong, and where it stands.
+//! `toolway config`: values, their origins, errors and paths.
 
 use std::path::Path;
 
 use crate::home::{Home, Ran, TOOLWAY, root};
 
-/// Runs the program in a folder of the home.
+/// Runs the program in a directory of the home.
 pub(crate) fn run_in(home: &Home, folder: &str, words: &[&str]) -> Ran {
     Ran::of(&home.command(words).current_dir(home.path(folder)).output().unwrap())
 }
 
-/// A text with the home by its name.
+/// Replaces the path of the home by `HOME`.
 pub(crate) fn stable(home: &Home, text: &str) -> String {
     text.replace(home.path("").to_str().unwrap().trim_end_matches('/'), "HOME")
 }
@@ -17,7 +17,7 @@ pub(crate) fn stable(home: &Home, text: &str) -> String {
 const OWN: &str = "HOME/.config/toolway/toolway.json";
 
 #[test]
-fn every_value_says_where_it_came_from() {
+fn every_value_is_shown_with_its_origin() {
     let home = Home::new();
     home.configure(
         "{\n  \"autoConnect\": false,\n  \"mcpServers\": {\n    \"Files\": {\n      \"command\": \"files\",\n      \
@@ -59,7 +59,7 @@ fn every_value_says_where_it_came_from() {
 }
 
 #[test]
-fn a_project_is_a_layer_between_the_user_and_the_environment() {
+fn project_layer_is_between_user_and_environment() {
     let home = Home::new();
     home.configure(r#"{ "mcpServers": { "a": { "command": "a" }, "b": { "command": "b" } } }"#);
     home.write("work/toolway.json", r#"{ "mcpServers": { "b": { "enabled": false, "excludeTools": ["x"] } } }"#);
@@ -67,13 +67,13 @@ fn a_project_is_a_layer_between_the_user_and_the_environment() {
     let shown = run_in(&home, "work/deep", &["config", "show", "mcpServers.b.enabled", "-o", "human"]);
     assert!(stable(&home, shown.ok()).contains("false  HOME/work/toolway.json:1"), "{shown:?}");
     assert_eq!(home.run(&["config", "show", "mcpServers.b.enabled", "-o", "raw"]).ok(), "mcpServers.b.enabled=true\n");
-    // A file that is named is the only one.
+    // With --config no other file is read.
     let named = ["config", "show", "mcpServers.b.enabled", "--config", "../.config/toolway/toolway.json", "-o", "raw"];
     assert_eq!(run_in(&home, "work", &named).ok(), "mcpServers.b.enabled=true\n");
 }
 
 #[test]
-fn a_check_names_file_and_line_of_each_finding() {
+fn check_reports_file_and_line() {
     let home = Home::new();
     home.run(&["config", "check"]).ok();
     home.configure(
@@ -86,12 +86,12 @@ fn a_check_names_file_and_line_of_each_finding() {
     assert_eq!(
         stable(&home, &checked.out),
         format!(
-            "{OWN}:4: `a.args` needs the variable UNSET, which is not set\n\
-             {OWN}:5: `mcpServers.b.retrys` is unknown and changes nothing; did you mean `retries`? (a warning)\n\
-             {OWN}:2: `colour` is unknown and changes nothing (a warning)\n"
+            "{OWN}:4: `a.args` needs the environment variable `UNSET`, which is not set\n\
+             {OWN}:5: unknown key `mcpServers.b.retrys` is ignored; did you mean `retries`? (warning)\n\
+             {OWN}:2: unknown key `colour` is ignored (warning)\n"
         )
     );
-    assert_eq!(checked.talk, "toolway: There is one problem in the configuration.\n");
+    assert_eq!(checked.talk, "toolway: the configuration has 1 error\n");
 
     let strict = home.run(&["config", "check", "--strict"]);
     strict.failed(2, "config");
@@ -110,7 +110,7 @@ fn a_check_names_file_and_line_of_each_finding() {
 }
 
 #[test]
-fn the_paths_are_those_that_are_read() {
+fn paths_are_shown() {
     let home = Home::new();
     let own = home.path(".config/toolway/toolway.json");
     assert_eq!(home.run(&["config", "path", "-o", "raw"]).ok(), format!("{}\n", own.display()));
@@ -120,21 +120,21 @@ fn the_paths_are_those_that_are_read() {
     assert_eq!((paths["user"].as_str(), paths["project"].as_str()), (own.to_str(), real.to_str()));
     assert_eq!(paths["accepted"], home.path(".local/state/toolway/accepted.json").to_str().unwrap());
     let human = home.run(&["config", "path", "-o", "human"]);
-    assert!(human.ok().contains("not there yet"), "{human:?}");
-    // Where YAML is what there is, that is the file.
+    assert!(human.ok().contains("does not exist"), "{human:?}");
+    // A YAML file is used if there is one.
     let yaml = home.write(".config/toolway/toolway.yaml", "{}\n");
     assert_eq!(home.run(&["config", "path", "-o", "raw"]).ok(), format!("{}\n", yaml.display()));
 }
 
 #[test]
-fn the_schema_is_the_one_of_the_reference() {
+fn schema_matches_the_reference() {
     let said: serde_json::Value = Home::new().run(&["config", "schema"]).json();
     let written = std::fs::read_to_string(root().join("docs/reference/config.schema.json")).unwrap();
     assert_eq!(said, serde_json::from_str::<serde_json::Value>(&written).unwrap());
 }
 
 #[test]
-fn another_hosts_file_is_used_and_its_noise_is_kept_for_the_check() {
+fn warnings_about_imported_files_are_shown_only_by_check() {
     let home = Home::new();
     home.configure(r#"{ "imports": ["kiro"] }"#);
     let entry = format!(

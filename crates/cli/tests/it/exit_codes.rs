@@ -1,4 +1,4 @@
-//! One story per exit code. What an entry leaves out is refused with 7 in `filtering`.
+//! One test per exit code. Exit code 7 for excluded items is tested in `filtering`.
 
 use std::{
     io::{Read, Write},
@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::home::{Home, Ran, odd, wait};
 
-/// An address that answers everything this way, once or often.
+/// A server that sends this response to every request.
 fn answering(reply: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
@@ -28,22 +28,22 @@ fn answering(reply: &'static str) -> String {
 }
 
 #[test]
-fn one_is_a_fault_on_our_side() {
+fn code_1_is_an_internal_error() {
     let home = Home::with_sample();
     home.write("file", "");
     home.run(&["call", "sample.picture", "--save", "file/inside.png"]).failed(1, "save");
 }
 
 #[test]
-fn two_is_a_wrong_command_line_or_configuration() {
+fn code_2_is_an_invalid_command_line_or_configuration() {
     let home = Home::with_sample();
     let error = home.run(&["tools", "sampel"]).failed(2, "unknown_server");
-    assert_eq!(error["message"], "There is no server `sampel`.");
-    assert_eq!(error["hint"], "Did you mean `sample`?\nConfigured: old-sample, sample.");
+    assert_eq!(error["message"], "unknown server `sampel`; did you mean `sample`?");
+    assert_eq!(error["hint"], "configured servers: old-sample, sample");
     home.run(&["call", "echo", "text=x"]).failed(2, "unknown_server");
     home.run(&["ping"]).failed(2, "unknown_server");
     let no_tool = home.run(&["call", "sample"]).failed(2, "unknown_tool");
-    assert_eq!(no_tool["hint"], "`toolway tools sample` lists what it has.");
+    assert_eq!(no_tool["hint"], "list its tools with `toolway tools sample`");
     Home::new().run(&["tools"]).failed(2, "unknown_server");
     home.run(&["call", "sample.none"]).failed(2, "unknown_tool");
     home.run(&["call", "sample.echo"]).failed(2, "arguments");
@@ -54,7 +54,7 @@ fn two_is_a_wrong_command_line_or_configuration() {
     home.run(&["frobnicate"]).failed(2, "usage");
     let lacking = home.run(&["call"]).failed(2, "usage");
     assert_eq!(lacking["message"], "the following required arguments were not provided: <TOOL>");
-    assert_eq!(home.run(&[]).failed(2, "usage")["message"], "a command is missing");
+    assert_eq!(home.run(&[]).failed(2, "usage")["message"], "missing command");
     home.run(&["--config", "none.json", "tools", "x"]).failed(2, "config");
 
     home.configure("{\n  \"mcpServers\": {\n    \"a\": { \"comand\": \"x\" }\n  }\n}");
@@ -62,7 +62,7 @@ fn two_is_a_wrong_command_line_or_configuration() {
     let message = error["message"].as_str().unwrap();
     assert!(
         message.contains("toolway.json:3: `")
-            && message.ends_with("a.command` must be the program to start, or `url` an address."),
+            && message.ends_with("a.command` must be the program to start; for an HTTP server set `url` instead."),
         "{message}"
     );
 
@@ -72,23 +72,23 @@ fn two_is_a_wrong_command_line_or_configuration() {
 }
 
 #[test]
-fn three_is_a_server_that_wants_credentials() {
+fn code_3_is_a_server_that_requires_credentials() {
     let url = answering(
         "HTTP/1.1 401 Unauthorized\r\nwww-authenticate: Bearer\r\ncontent-length: 0\r\nconnection: close\r\n\r\n",
     );
     let error = Home::new().run(&["tools", "--url", &url]).failed(3, "unauthorized");
-    assert_eq!(error["hint"], "Give a token with --header 'Authorization: Bearer …'.");
+    assert_eq!(error["hint"], "pass a token with --header 'Authorization: Bearer …'");
 
     let home = Home::new();
     home.configure(&format!(r#"{{"mcpServers":{{"far":{{"url":"{url}"}}}}}}"#));
     let error = home.run(&["call", "far.x"]).failed(3, "unauthorized");
-    assert!(error["hint"].is_null(), "the message says it: {error}");
-    assert_eq!(error["message"], "Somebody has to sign in: run `toolway login far`.");
+    assert!(error["hint"].is_null(), "the message has the command: {error}");
+    assert_eq!(error["message"], "Sign-in required: run `toolway login far`.");
     assert_eq!(home.run(&["status", "-o", "raw"]).ok(), "far\tsign-in needed\n");
 }
 
 #[test]
-fn four_is_a_server_that_is_not_there_or_too_slow() {
+fn code_4_is_an_unreachable_or_slow_server() {
     let home = Home::new();
     home.run(&["tools", "--stdio", "/no/such/program"]).failed(4, "unreachable");
     home.run(&["tools", "--stdio", &odd("ends-at-once")]).failed(4, "ended");
@@ -100,54 +100,55 @@ fn four_is_a_server_that_is_not_there_or_too_slow() {
     let began = Instant::now();
     let slow = ["call", "--stdio", &odd("wrong-id"), "odd", "--timeout", "0.5"];
     let error = home.run(&slow).failed(4, "timed_out");
-    assert_eq!(error["message"], "There was no answer within 500ms (--timeout).");
+    assert_eq!(error["message"], "no response within 500ms (--timeout)");
     assert!(began.elapsed() < Duration::from_secs(5));
 }
 
 #[test]
-fn five_is_a_tool_that_failed_and_its_result_is_shown() {
+fn code_5_is_a_tool_error_and_its_result_is_printed() {
     let home = Home::with_sample();
     let ran = home.run(&["call", "sample.fail"]);
     let error = ran.failed(5, "tool_error");
-    assert_eq!(error["message"], "The tool `fail` says that it failed.");
+    assert_eq!(error["message"], "tool `fail` returned an error");
     assert_eq!(serde_json::from_str::<serde_json::Value>(&ran.out).unwrap()["isError"], true);
     let ran = home.run(&["call", "sample.fail", "-o", "human"]);
     assert_eq!((ran.code, ran.out.as_str()), (5, "This tool always fails.\n"));
-    assert_eq!(ran.talk, "toolway: The tool `fail` says that it failed.\n");
+    assert_eq!(ran.talk, "toolway: tool `fail` returned an error\n");
 }
 
 #[test]
-fn six_is_a_question_that_nobody_answers() {
+fn code_6_is_an_unanswered_server_request() {
     let home = Home::with_sample();
-    home.run(&["call", "sample.greet"]).failed(6, "input_required");
+    let error = home.run(&["call", "sample.greet"]).failed(6, "input_required");
+    assert_eq!(error["message"], "the server needs user input (elicitation), which this command cannot provide");
     let error = home.run(&["call", "--stdio", &odd("wants-undeclared"), "odd"]).failed(6, "input_required");
     let message = error["message"].as_str().unwrap();
-    assert!(message.starts_with("The server asks something first (`"), "{message}");
+    assert!(message.starts_with("the server needs "), "{message}");
 }
 
 #[test]
-fn seven_is_a_projects_server_that_nobody_has_accepted() {
+fn code_7_is_a_project_server_that_is_not_accepted() {
     let home = Home::new();
     home.write("clone/toolway.json", r#"{ "mcpServers": { "theirs": { "command": "x" } } }"#);
     let ran = home.command(&["tools", "theirs", "-o", "human"]).current_dir(home.path("clone")).output().unwrap();
     let ran = Ran::of(&ran);
     assert_eq!(ran.code, 7, "{ran:?}");
     let last = ran.talk.lines().last().unwrap();
-    assert!(last.starts_with("To accept exactly this: toolway servers accept theirs --digest "), "{ran:?}");
+    assert!(last.starts_with("hint: accept exactly this with `toolway servers accept theirs --digest "), "{ran:?}");
 }
 
 #[test]
-fn eight_is_an_error_of_the_protocol() {
+fn code_8_is_a_protocol_error() {
     let home = Home::with_sample();
     home.run(&["rpc", "sample", "nonsense"]).failed(8, "rpc_error");
     home.run(&["call", "--stdio", &odd("unknown-type"), "odd"]).failed(8, "protocol");
 }
 
 #[test]
-fn an_interrupt_ends_a_command_wherever_it_waits() {
+fn interrupt_stops_a_command_wherever_it_waits() {
     let home = Home::with_sample();
     let mute = odd("mute");
-    // For a handshake that does not come, for several servers, and for a standard input that does not end.
+    // Waiting for a handshake, for several servers, and for the end of standard input.
     let waiting: [&[&str]; 3] =
         [&["tools", "--stdio", &mute], &["status", "--stdio", &mute], &["call", "sample.add", "-"]];
     for words in waiting {
@@ -160,7 +161,7 @@ fn an_interrupt_ends_a_command_wherever_it_waits() {
 }
 
 #[test]
-fn an_interrupt_cancels_the_call_at_the_server() {
+fn interrupt_cancels_the_call_at_the_server() {
     let home = Home::new();
     let record = home.path("record");
     let server = format!("{} {}", odd("wrong-id"), record.display());
@@ -181,7 +182,7 @@ fn an_interrupt_cancels_the_call_at_the_server() {
     assert_eq!(status.code(), Some(130));
     let mut talk = String::new();
     child.stderr.take().unwrap().read_to_string(&mut talk).unwrap();
-    assert_eq!(talk, "{\"error\":{\"code\":\"interrupted\",\"exit\":130,\"message\":\"Interrupted.\"}}\n");
+    assert_eq!(talk, "{\"error\":{\"code\":\"interrupted\",\"exit\":130,\"message\":\"interrupted\"}}\n");
     let began = Instant::now();
     while !heard().contains("notifications/cancelled") {
         assert!(began.elapsed() < Duration::from_secs(2), "{}", heard());

@@ -1,4 +1,4 @@
-//! What an entry leaves out is refused: with exit code 7, the file and the line, and nothing started for it.
+//! Excluded items are refused with exit code 7, with file and line, and without starting the server.
 
 use serde_json::Value;
 
@@ -15,12 +15,12 @@ fn home(lines: &str) -> Home {
 
 fn left_out(error: &Value, what: &str, key: &str, line: usize) {
     let message = error["message"].as_str().unwrap();
-    assert!(message.starts_with(&format!("{what} of `sample` is left out by `{key}` in ")), "{message}");
-    assert!(message.ends_with(&format!("toolway.json:{line}.")), "{message}");
+    assert!(message.starts_with(&format!("{what} of server `sample` is excluded by `{key}` in ")), "{message}");
+    assert!(message.ends_with(&format!("toolway.json:{line}")), "{message}");
 }
 
 #[test]
-fn an_excluded_tool_is_refused_however_it_is_asked_for() {
+fn excluded_tool_is_refused_however_it_is_selected() {
     let home = home("      \"excludeTools\": [\"write*\"]");
     let params = r#"{"name":"write_memo","arguments":{"text":"x"}}"#;
     for words in [
@@ -30,7 +30,7 @@ fn an_excluded_tool_is_refused_however_it_is_asked_for() {
         &["rpc", "sample", "tools/call", params],
         &["tools", "sample", "write_memo"],
     ] {
-        left_out(&home.run(words).failed(7, "filtered_out"), "Tool `write_memo`", "excludeTools", 5);
+        left_out(&home.run(words).failed(7, "filtered_out"), "tool `write_memo`", "excludeTools", 5);
     }
     let names = home.run(&["tools", "sample", "-o", "raw"]);
     assert_eq!(names.ok(), "echo\nadd\ncount\npicture\ngreet\nfail\n");
@@ -39,20 +39,23 @@ fn an_excluded_tool_is_refused_however_it_is_asked_for() {
 }
 
 #[test]
-fn what_is_not_included_and_what_is_switched_off_is_refused_too() {
+fn items_not_included_and_disabled_kinds_are_refused() {
     let home =
         home("      \"includeTools\": [\"echo\"],\n      \"excludePrompts\": [\"*\"],\n      \"resources\": false");
     let run = |words: &[&str]| home.run(words).failed(7, "filtered_out");
-    left_out(&run(&["call", "sample.add", "1", "2"]), "Tool `add`", "includeTools", 5);
-    left_out(&run(&["prompts", "get", "sample.introduce", "Ada"]), "Prompt `introduce`", "excludePrompts", 6);
-    left_out(&run(&["resources", "read", "sample", "memo://today"]), "Resource `memo://today`", "resources", 7);
+    left_out(&run(&["call", "sample.add", "1", "2"]), "tool `add`", "includeTools", 5);
+    left_out(&run(&["prompts", "get", "sample.introduce", "Ada"]), "prompt `introduce`", "excludePrompts", 6);
+    left_out(&run(&["resources", "read", "sample", "memo://today"]), "resource `memo://today`", "resources", 7);
     let listed = home.run(&["resources", "sample"]);
     assert_eq!(listed.json()["resources"].as_array().unwrap().len(), 0);
-    assert!(listed.talk.starts_with("toolway: no resource of `sample` is offered: `resources` in "), "{listed:?}");
+    assert!(
+        listed.talk.starts_with("toolway: server `sample`: every resource is excluded by `resources` in "),
+        "{listed:?}"
+    );
 }
 
 #[test]
-fn nothing_is_started_for_what_is_refused() {
+fn refused_item_does_not_start_the_server() {
     let home = Home::new();
     let record = home.path("record");
     let words: Vec<String> = odd("cut").split(' ').map(str::to_owned).collect();

@@ -1,4 +1,4 @@
-//! A gateway as a process of its own, and callers over real sockets.
+//! A gateway process, and requests to it over real sockets.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -13,16 +13,16 @@ use serde_json::{Value, json};
 
 use crate::home::{Home, wait};
 
-/// `toolway serve`, as long as this lives.
+/// A `toolway serve` process; killed on drop.
 pub(crate) struct Serving {
     child: Child,
-    /// What it said about itself first.
+    /// The first line of its standard output.
     pub(crate) said: Value,
     pub(crate) authority: String,
     talk: Option<JoinHandle<String>>,
 }
 
-/// What came back of a request.
+/// An HTTP response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -33,12 +33,12 @@ pub(crate) struct Answer {
 const PATIENCE: Duration = Duration::from_secs(20);
 
 impl Serving {
-    /// Starts it on a port of its own; `words` are further options.
+    /// Starts it on a free port; `words` are further options.
     pub(crate) fn start(home: &Home, words: &[&str]) -> Self {
         Self::start_with(home, words, &[])
     }
 
-    /// The same, with these variables.
+    /// Like [`Self::start`], with environment variables.
     pub(crate) fn start_with(home: &Home, words: &[&str], variables: &[(&str, &str)]) -> Self {
         let mut command = home.command(&["serve", "--listen", "127.0.0.1:0", "-o", "json"]);
         command.envs(variables.iter().copied());
@@ -65,22 +65,22 @@ impl Serving {
         self.said["key"].as_str().unwrap()
     }
 
-    /// The number of its process.
+    /// PID of the gateway.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Asks for a path with this key.
+    /// Sends a GET request with this key.
     pub(crate) fn get(&self, path: &str, key: &str) -> Answer {
         Answer::of(self.send("GET", path, &[("authorization", &format!("Bearer {key}"))], ""))
     }
 
-    /// A stateless request of this method, with the printed key; what is said back is read from the stream.
+    /// Sends a stateless MCP request with the printed key; the response is read from the stream.
     pub(crate) fn call(&self, method: &str, params: Value) -> TcpStream {
         self.call_as(self.key(), method, params)
     }
 
-    /// The same, with another key.
+    /// Like [`Self::call`], with another key.
     pub(crate) fn call_as(&self, key: &str, method: &str, params: Value) -> TcpStream {
         let mut params = params;
         params["_meta"] = json!({
@@ -116,18 +116,18 @@ impl Serving {
         stream
     }
 
-    /// Tells it to end, as whoever keeps it does.
+    /// Sends SIGTERM.
     pub(crate) fn terminate(&self) {
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
     }
 
-    /// Waits for its end; gives its exit code and what it said on standard error.
+    /// Waits for its exit; returns the exit code and its standard error.
     pub(crate) fn ended(mut self) -> (Option<i32>, String) {
         let status = wait(&mut self.child, PATIENCE);
         (status.code(), self.talk.take().unwrap().join().unwrap())
     }
 
-    /// Ends it; gives what it said on standard error.
+    /// Stops it; returns its standard error.
     pub(crate) fn stop(self) -> String {
         self.terminate();
         let (code, talk) = self.ended();
@@ -137,7 +137,7 @@ impl Serving {
 }
 
 impl Home {
-    /// Waits until a server of the gateway is in this state; gives what the gateway says of it.
+    /// Waits until a server of the gateway is in this state; returns its view.
     #[track_caller]
     pub(crate) fn settled(&self, serving: &Serving, server: &str, state: &str) -> Value {
         serving.settled(serving.key(), server, state)
@@ -145,7 +145,7 @@ impl Home {
 }
 
 impl Serving {
-    /// The same, as a client with this key sees it.
+    /// Like [`Home::settled`], with the key of another client.
     #[track_caller]
     pub(crate) fn settled(&self, key: &str, server: &str, state: &str) -> Value {
         let began = Instant::now();
@@ -171,7 +171,7 @@ impl Drop for Serving {
 }
 
 impl Answer {
-    /// Everything that comes until the other side hangs up.
+    /// Reads until the connection is closed.
     pub(crate) fn of(mut stream: TcpStream) -> Self {
         let mut text = Vec::new();
         stream.read_to_end(&mut text).unwrap();
@@ -190,7 +190,7 @@ impl Answer {
     }
 }
 
-/// Reads a stream until it has said this; gives all it said.
+/// Reads a stream until it contains `word`; returns all that was read.
 #[track_caller]
 pub(crate) fn until(stream: &mut TcpStream, word: &str) -> String {
     let (mut said, mut chunk) = (String::new(), [0; 4096]);

@@ -1,4 +1,4 @@
-//! The guides, run as they are written: every `sh` block, and the `text` block after it is what it must say.
+//! Runs the guides: every `sh` block, compared with the `text` block after it.
 
 use std::{path::PathBuf, process::Command};
 
@@ -6,9 +6,9 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::home::{Home, root};
 
-/// The home in the guides.
+/// Home directory in the guides.
 const ADA: &str = "/home/ada";
-/// The port of the gateway there.
+/// Gateway port in the guides.
 const PORT: &str = "7717";
 
 /// A fenced block.
@@ -38,7 +38,7 @@ fn blocks(page: &str) -> Vec<Block> {
     blocks
 }
 
-/// Runs a page from the top in one home; `output` is what a reader of it has.
+/// Runs all blocks of a page in one home; `output` is the reader's TOOLWAY_OUTPUT.
 fn follow(page: &str, output: Option<&str>) {
     let home = Home::new();
     let _gateway = Background(home.path("gateway.pid"));
@@ -48,7 +48,7 @@ fn follow(page: &str, output: Option<&str>) {
     assert!(blocks.iter().any(|block| block.language == "sh"), "{page} has no commands");
     for (index, block) in blocks.iter().enumerate().filter(|(_, block)| block.language == "sh") {
         let mut shell = Command::new("sh");
-        // The environment of the program's own stories, and what it says on one stream as a reader sees it.
+        // The environment of the other tests, and both streams in one, as a reader sees them.
         shell.args(["-euc", &format!("exec 2>&1\n{}", block.text.replace(PORT, &port))]).env_clear();
         for (name, value) in home.command(&[]).get_envs() {
             shell.env(name, value.unwrap());
@@ -66,10 +66,10 @@ fn follow(page: &str, output: Option<&str>) {
     }
 }
 
-/// A digest and a process are others in every home.
+/// Removes digests and PIDs, which differ in every run.
 fn without_chance(text: &str) -> String {
     let text = without(text, "--digest ", |letter| letter.is_ascii_hexdigit());
-    without(&text, "(process ", |letter| letter.is_ascii_digit())
+    without(&text, "(PID ", |letter| letter.is_ascii_digit())
 }
 
 fn without(text: &str, before: &str, is_chance: fn(char) -> bool) -> String {
@@ -78,46 +78,46 @@ fn without(text: &str, before: &str, is_chance: fn(char) -> bool) -> String {
     parts.fold(first, |text, part| format!("{text}{before}…{}", part.trim_start_matches(is_chance)))
 }
 
-/// A port nobody listens on.
+/// An unused port.
 fn free_port() -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().port().to_string()
 }
 
-/// What a page leaves running in the background ends with its story, however that ends.
+/// Kills the background process of a page on drop.
 struct Background(PathBuf);
 
 impl Drop for Background {
     fn drop(&mut self) {
         let number = std::fs::read_to_string(&self.0).ok().and_then(|text| text.trim().parse().ok());
         if let Some(process) = number.and_then(Pid::from_raw) {
-            // It is gone already where the page ended it.
+            // The page may have stopped it already.
             let _gone = kill_process(process, Signal::KILL);
         }
     }
 }
 
 #[test]
-fn servers_work_as_written() {
+fn servers_guide_works() {
     follow("servers.md", Some("human"));
 }
 
 #[test]
-fn the_way_from_another_host_works_as_written() {
+fn migration_guide_works() {
     follow("migrating.md", Some("human"));
 }
 
 #[test]
-fn the_first_steps_work_as_written() {
+fn first_steps_guide_works() {
     follow("first-steps.md", Some("human"));
 }
 
 #[test]
-fn the_scripts_work_as_written() {
+fn scripting_guide_works() {
     follow("scripting.md", None);
 }
 
 #[test]
-fn the_gateway_works_as_written() {
+fn gateway_guide_works() {
     follow("gateway.md", Some("human"));
 }

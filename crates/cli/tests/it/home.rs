@@ -1,4 +1,4 @@
-//! Somebody's home: an empty one, or one with a configuration, and what came of a command in it.
+//! A temporary home directory, and commands that run in it.
 
 use std::{
     io::Write,
@@ -12,12 +12,12 @@ use serde_json::Value;
 
 use crate::terminal::Terminal;
 
-/// A home directory.
+/// Temporary home directory.
 pub(crate) struct Home {
     folder: tempfile::TempDir,
 }
 
-/// What came of a command.
+/// Result of a command.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: i32,
@@ -34,7 +34,7 @@ pub(crate) fn sample() -> String {
     format!("{TOOLWAY} sample")
 }
 
-/// An odd server as a command line. Tests are built into `deps`, programs beside it.
+/// An odd server as a command line. Tests are built into `deps`, programs next to it.
 pub(crate) fn odd(what: &str) -> String {
     let here = std::env::current_exe().unwrap();
     let path = here.ancestors().nth(2).unwrap().join("odd-server");
@@ -48,12 +48,12 @@ pub(crate) fn root() -> PathBuf {
 }
 
 impl Home {
-    /// An empty one.
+    /// An empty home.
     pub(crate) fn new() -> Self {
         Self { folder: tempfile::tempdir().unwrap() }
     }
 
-    /// One whose `toolway.json` has the sample server in it, twice.
+    /// A home with the sample server configured twice.
     pub(crate) fn with_sample() -> Self {
         let home = Self::new();
         home.configure(&format!(
@@ -83,7 +83,7 @@ impl Home {
         self.folder.path().join(name)
     }
 
-    /// A folder in it, made.
+    /// Creates a directory in the home.
     pub(crate) fn folder(&self, name: &str) -> PathBuf {
         let path = self.path(name);
         std::fs::create_dir_all(&path).unwrap();
@@ -106,17 +106,17 @@ impl Home {
         command
     }
 
-    /// Runs the program to its end.
+    /// Runs the program and waits for it.
     pub(crate) fn run(&self, words: &[&str]) -> Ran {
         Ran::of(&self.command(words).output().unwrap())
     }
 
-    /// The same, with something on standard input.
+    /// Like [`Self::run`], with standard input.
     pub(crate) fn run_with_input(&self, words: &[&str], input: &str) -> Ran {
         self.run_with(words, &[], input)
     }
 
-    /// The same, with these variables.
+    /// Like [`Self::run`], with environment variables and standard input.
     pub(crate) fn run_with(&self, words: &[&str], variables: &[(&str, &str)], input: &str) -> Ran {
         let mut command = self.command(words);
         command.envs(variables.iter().copied());
@@ -125,7 +125,7 @@ impl Home {
         Ran::of(&child.wait_with_output().unwrap())
     }
 
-    /// Runs the program at a terminal where these keys are typed; gives everything the terminal was sent.
+    /// Runs the program on a terminal and types these keys; returns all terminal output.
     pub(crate) fn run_at_terminal(&self, command: Command, keys: &str) -> (ExitStatus, String) {
         let mut terminal = Terminal::start(command);
         terminal.types(keys);
@@ -133,7 +133,7 @@ impl Home {
     }
 }
 
-/// Waits for a process; one that does not end fails the story.
+/// Waits for a process; panics if it does not exit in time.
 pub(crate) fn wait(child: &mut Child, patience: Duration) -> ExitStatus {
     let began = std::time::Instant::now();
     loop {
@@ -158,20 +158,20 @@ impl Ran {
         }
     }
 
-    /// It did what was asked; what it said.
+    /// Asserts success; returns standard output.
     #[track_caller]
     pub(crate) fn ok(&self) -> &str {
         assert_eq!(self.code, 0, "{self:?}");
         &self.out
     }
 
-    /// The same, as JSON.
+    /// Like [`Self::ok`], parsed as JSON.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(self.ok()).unwrap()
     }
 
-    /// It failed this way; the object on the last line of standard error.
+    /// Asserts the exit code and error code; returns the error object on the last line of standard error.
     #[track_caller]
     pub(crate) fn failed(&self, code: i32, word: &str) -> Value {
         assert_eq!(self.code, code, "{self:?}");

@@ -1,4 +1,4 @@
-//! The files of sixteen other hosts, through the program: found, started as that host would, and copied.
+//! The files of sixteen other applications: found, started as the application would, and copied.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
@@ -7,10 +7,10 @@ use serde_json::Value;
 use crate::{
     configuring::{run_in, stable},
     home::{Home, Ran, TOOLWAY, root},
-    servers_of_projects::accept,
+    project_servers::accept,
 };
 
-/// A server that writes down how it was started, and then is the sample server.
+/// A server that records how it was started, then runs the sample server.
 const RECORDER: &str = "#!/bin/sh
 { echo \"$0\"; for word in \"$@\"; do echo \"$word\"; done; } > \"$HOME/started\"
 pwd > \"$HOME/folder\"
@@ -18,7 +18,7 @@ env > \"$HOME/variables\"
 exec TOOLWAY sample
 ";
 
-/// Names that the files of the fixture call.
+/// Programs in the files of the fixture.
 const PROGRAMS: [&str; 12] = [
     "files",
     "files-kind",
@@ -34,10 +34,10 @@ const PROGRAMS: [&str; 12] = [
     "banned",
 ];
 
-/// Everything these stories ask for: an entry as one host starts it.
+/// An entry as one application starts it.
 struct Started {
     host: &'static str,
-    /// Words of the command line, the program by its name.
+    /// Command line with the file name of the program.
     words: &'static [&'static str],
     variables: &'static [&'static str],
     folder: &'static str,
@@ -112,7 +112,7 @@ const STARTED: [Started; 16] = [
     },
 ];
 
-/// The files of all hosts in one home, and a program for each name in them.
+/// A home with the files of all applications and with their programs.
 fn with_all_hosts() -> Home {
     let home = Home::new();
     let fixture = root().join("crates/config/tests/hosts");
@@ -125,7 +125,7 @@ fn with_all_hosts() -> Home {
         let file = home.write(&format!("bin/{program}"), &RECORDER.replace("TOOLWAY", TOOLWAY));
         fs::set_permissions(file, fs::Permissions::from_mode(0o755)).unwrap();
     }
-    // What only a keychain has is a variable here, and the one folder outside is inside.
+    // Replaces keychain values by variables, and the one directory outside the home.
     swap(&home, "project/.vscode/mcp.json", "${input:tok}", "${env:TOKEN}");
     swap(&home, ".config/goose/config.yaml", "[TOKEN, STORED]", "[TOKEN]");
     swap(&home, ".codex/config.toml", "/srv", home.path("srv").to_str().unwrap());
@@ -154,21 +154,16 @@ fn swap(home: &Home, file: &str, old: &str, new: &str) {
     home.write(file, &text.replace(old, new));
 }
 
-/// Runs the program in the project, with the variables of the fixture and one that is nobody's business.
+/// Runs the program in the project, with the variables of the fixture and one that must not leak.
 fn run(home: &Home, words: &[&str]) -> Ran {
     let path = format!("{}:/usr/bin:/bin", home.path("bin").display());
     let mut command = home.command(words);
     command.current_dir(home.path("project"));
-    command.envs([
-        ("PATH", path.as_str()),
-        ("TOKEN", "t0k"),
-        ("KIND", "kind"),
-        ("PRIVATE_MARKER", "nobody's business"),
-    ]);
+    command.envs([("PATH", path.as_str()), ("TOKEN", "t0k"), ("KIND", "kind"), ("PRIVATE_MARKER", "private")]);
     Ran::of(&command.output().unwrap())
 }
 
-/// A home that reads the files of one host, with all that stands in its project accepted.
+/// A home that imports the files of one application, with all project servers accepted.
 fn using(host: &str) -> Home {
     let home = with_all_hosts();
     if matches!(host, "vscode" | "copilot") {
@@ -185,14 +180,14 @@ fn using(host: &str) -> Home {
     home
 }
 
-/// The lines a server wrote down, the home by its name.
+/// The lines that a server recorded, with the home replaced.
 fn lines(home: &Home, file: &str) -> Vec<String> {
     let text = fs::read_to_string(home.path(file)).unwrap_or_else(|_| panic!("no server wrote {file}"));
     stable(home, &text).lines().map(str::to_owned).collect()
 }
 
 #[test]
-fn each_hosts_server_is_started_as_that_host_would() {
+fn server_is_started_as_its_application_would() {
     for Started { host, words, variables, folder } in STARTED {
         let home = using(host);
         run(&home, &["ping", "files"]).ok();
@@ -205,7 +200,7 @@ fn each_hosts_server_is_started_as_that_host_would() {
         for variable in variables {
             assert!(seen.iter().any(|line| line == variable), "{host}: {variable}\n{seen:#?}");
         }
-        // Nothing of ours but what every server sees, and what the entry says.
+        // No variable of ours except the default ones and those of the entry.
         let ours = ["PRIVATE_MARKER=", "TOKEN=", "KIND="];
         let allowed = |line: &str| variables.contains(&line);
         let leaked = seen.iter().find(|line| ours.iter().any(|name| line.starts_with(name)) && !allowed(line));
@@ -214,7 +209,7 @@ fn each_hosts_server_is_started_as_that_host_would() {
 }
 
 #[test]
-fn what_is_switched_off_is_not_started() {
+fn disabled_server_is_not_started() {
     for (host, off) in [
         ("claude-code", "off"),
         ("claude-code", "everywhere"),
@@ -231,13 +226,16 @@ fn what_is_switched_off_is_not_started() {
     ] {
         let home = using(host);
         let error = run(&home, &["ping", off]).failed(2, "disabled");
-        assert!(error["message"].as_str().unwrap().starts_with(&format!("`{off}` is disabled in ")), "{host}: {error}");
+        assert!(
+            error["message"].as_str().unwrap().starts_with(&format!("server `{off}` is disabled in ")),
+            "{host}: {error}"
+        );
         assert!(!home.path("started").exists(), "{host}");
     }
 }
 
 #[test]
-fn an_unset_variable_is_refused_by_name_field_file_and_line() {
+fn unset_variable_is_reported_with_field_file_and_line() {
     for (host, place, field) in [
         ("claude-code", "project/.mcp.json:15", "env.KEY"),
         ("cursor", ".cursor/mcp.json:14", "env.KEY"),
@@ -257,7 +255,7 @@ fn an_unset_variable_is_refused_by_name_field_file_and_line() {
         let message = stable(&home, error["message"].as_str().unwrap());
         assert_eq!(
             message,
-            format!("HOME/{place}: `Unset.{field}` needs the variable NONE, which is not set."),
+            format!("HOME/{place}: `Unset.{field}` needs the environment variable `NONE`, which is not set"),
             "{host}"
         );
         assert!(!home.path("started").exists(), "{host}");
@@ -265,11 +263,11 @@ fn an_unset_variable_is_refused_by_name_field_file_and_line() {
     let home = using("goose");
     let error = run(&home, &["ping", "unset"]).failed(2, "config");
     let message = stable(&home, error["message"].as_str().unwrap());
-    let expected = "HOME/.config/goose/config.yaml:30: `Unset.env.NONE` needs `NONE` of `goose` from the keychain: ";
+    let expected = "HOME/.config/goose/config.yaml:30: `Unset.env.NONE` needs the keychain entry `goose/NONE`: ";
     assert!(message.starts_with(expected), "{message}");
 }
 
-/// Everything `import` says of one host's `Files`, or of another of its servers.
+/// The view of one server of an application.
 fn entry(found: &Value, host: &str, label: &str) -> Value {
     let files = found["files"].as_array().unwrap().iter().filter(|file| file["host"] == host);
     let mut servers =
@@ -287,7 +285,7 @@ fn all_files_are_found_and_nothing_is_changed() {
         assert_eq!((&server["name"], &server["transport"]), (&"files".into(), &"stdio".into()), "{}", started.host);
         assert!(server["values"]["command"].is_string(), "{server}");
     }
-    // The kind of transport, the unit of time, filters and secrets.
+    // Transport, time units, filters and secrets.
     for (host, label, transport) in [
         ("claude-code", "Stream", "sse"),
         ("gemini", "Remote", "http"),
@@ -307,7 +305,8 @@ fn all_files_are_found_and_nothing_is_changed() {
     assert_eq!(entry(&found, "vscode", "Files").get("problem"), None);
     let problem = entry(&found, "cursor", "Unset")["problem"].as_str().unwrap().to_owned();
     assert!(
-        problem.ends_with(".cursor/mcp.json:14: `Unset.env.KEY` needs the variable NONE, which is not set"),
+        problem
+            .ends_with(".cursor/mcp.json:14: `Unset.env.KEY` needs the environment variable `NONE`, which is not set"),
         "{problem}"
     );
     let warnings: Vec<String> =
@@ -336,7 +335,7 @@ fn snapshot(home: &Home) -> Vec<(String, String)> {
 }
 
 #[test]
-fn one_host_is_shown_for_people() {
+fn one_application_is_shown_as_text() {
     let home = with_all_hosts();
     let said = run(&home, &["import", "zed", "-o", "human"]);
     assert_eq!(
@@ -346,35 +345,37 @@ fn one_host_is_shown_for_people() {
          \x20 Older: stdio older a\n\
          \x20 Remote: http https://example.org/mcp\n\
          \x20 Off: stdio off  (disabled)\n\
-         \x20 warning: HOME/.config/zed/settings.json:9: `Extension` is not used: it belongs to an extension of that \
-         editor, which knows how to start it\n"
+         \x20 warning: HOME/.config/zed/settings.json:9: `Extension` is not used: it belongs to a Zed extension, \
+         which only Zed can start\n"
     );
     let nothing = Home::new().run(&["import", "zed", "-o", "human"]);
-    assert_eq!((nothing.ok(), nothing.talk.as_str()), ("", "No file was found of: zed.\n"));
+    assert_eq!((nothing.ok(), nothing.talk.as_str()), ("", "no MCP configuration of `zed` found\n"));
+    let nothing = Home::new().run(&["import", "-o", "human"]);
+    assert_eq!(nothing.talk, "no MCP configuration of other applications found (16 checked)\n");
     home.run(&["import", "zebra"]).failed(2, "usage");
 }
 
 #[test]
-fn a_copy_works_without_the_other_host_and_without_its_secrets() {
+fn copy_works_without_the_application_and_has_no_secrets() {
     let home = with_all_hosts();
     let said = run(&home, &["import", "claude-desktop", "--copy", "-o", "human"]);
     assert_eq!(
         stable(&home, said.ok()),
         "Copied `Files` of claude-desktop (HOME/.config/Claude/claude_desktop_config.json:3) to \
-         HOME/.config/toolway/toolway.json\n  its secret in `env.API_KEY` is not copied: set the variable API_KEY\n"
+         HOME/.config/toolway/toolway.json\n  the secret in `env.API_KEY` is not copied: set the variable API_KEY\n"
     );
     let text = fs::read_to_string(home.path(".config/toolway/toolway.json")).unwrap();
     assert!(!text.contains("sk-abcdef") && text.contains("\"API_KEY\": \"${API_KEY}\""), "{text}");
     fs::remove_file(home.path(".config/Claude/claude_desktop_config.json")).unwrap();
     let error = run(&home, &["ping", "files"]).failed(2, "config");
-    assert!(error["message"].as_str().unwrap().contains("needs the variable API_KEY"), "{error}");
+    assert!(error["message"].as_str().unwrap().contains("needs the environment variable `API_KEY`"), "{error}");
     let again = run(&home, &["import", "cursor", "--copy"]).json();
     let files = again["entries"].as_array().unwrap().iter().find(|entry| entry["label"] == "Files").unwrap();
-    assert_eq!((&files["copied"], &files["because"]), (&false.into(), &"there is a server `files` already".into()));
+    assert_eq!((&files["copied"], &files["because"]), (&false.into(), &"server `files` already exists".into()));
 }
 
 #[test]
-fn every_host_of_a_user_can_be_copied_and_starts_the_same() {
+fn copied_servers_start_the_same() {
     for Started { host, words, variables, folder } in STARTED {
         if matches!(host, "claude-code" | "vscode" | "opencode-v2" | "cline" | "claude-desktop") {
             continue;
@@ -395,13 +396,13 @@ fn every_host_of_a_user_can_be_copied_and_starts_the_same() {
 }
 
 #[test]
-fn a_strangers_project_is_not_copied_into_ones_own_file() {
+fn project_servers_are_not_copied_to_the_user_file() {
     let home = with_all_hosts();
     let said = run(&home, &["import", "cline", "--copy"]).json();
     let files = said["entries"].as_array().unwrap().iter().find(|entry| entry["label"] == "Files").unwrap();
-    let because = "it stands in a project's file; --project copies it into the project's own";
+    let because = "it comes from a project file; use --project to copy it to the project's toolway.json";
     assert_eq!((&files["copied"], &files["because"]), (&false.into(), &because.into()));
-    // In the project's file it waits as before.
+    // In the project file it still has to be accepted.
     run(&home, &["import", "cline", "--copy", "--project"]).ok();
     assert!(home.path("project/toolway.json").exists());
     run(&home, &["ping", "files"]).failed(7, "not_accepted");

@@ -1,5 +1,5 @@
-//! Clients that others wrote, through the gateway: each lists, calls, is asked in the middle and hears of a change as
-//! far as it can. Their rows stand in `docs/reference/clients.md`.
+//! Third-party clients through the gateway: each lists, calls, answers server requests and receives change notifications
+//! as far as it can. The results are the rows of `docs/reference/clients.md`.
 
 use std::{
     io::{BufRead, BufReader},
@@ -15,68 +15,68 @@ use crate::{
 };
 
 const PAGE: &str = "docs/reference/clients.md";
-/// What the conformance server offers.
+/// Number of tools of the conformance server.
 const TOOLS: usize = 43;
-/// A handshake first, or whichever era the other side speaks.
+/// With a handshake, or the era that the gateway offers.
 const BOTH: [&str; 2] = ["legacy", "auto"];
 
-/// A conformance server on a port, as long as this lives.
-pub(crate) struct OnPort {
+/// A conformance server over HTTP; killed on drop.
+pub(crate) struct HttpServerProcess {
     child: Child,
     url: String,
 }
 
-/// A gateway in front of servers of both eras, started and on ports, and one that others wrote.
-struct Stage {
+/// A gateway with servers of both eras over stdio and HTTP, and a third-party server.
+struct ClientFixture {
     home: Home,
     serving: Serving,
-    _old: OnPort,
-    _new: OnPort,
+    _old: HttpServerProcess,
+    _new: HttpServerProcess,
 }
 
 #[test]
 fn the_typescript_sdk() {
-    tell(&node("typescript_sdk_client.mjs"), &["legacy"]);
+    run_client(&node("typescript_sdk_client.mjs"), &["legacy"]);
 }
 
 #[test]
 fn the_client_package_of_typescript() {
-    tell(&node("typescript_2_client.mjs"), &BOTH);
+    run_client(&node("typescript_2_client.mjs"), &BOTH);
 }
 
 #[test]
 fn the_python_sdk() {
-    tell(&python("python_sdk_client.py"), &BOTH);
+    run_client(&python("python_sdk_client.py"), &BOTH);
 }
 
 #[test]
 fn fastmcp() {
-    tell(&python("fastmcp_client.py"), &BOTH);
+    run_client(&python("fastmcp_client.py"), &BOTH);
 }
 
 #[test]
 fn rmcp() {
-    tell(&[built("rmcp-client")], &BOTH);
+    run_client(&[built("rmcp-client")], &BOTH);
 }
 
 #[test]
 fn the_inspectors_command_line() {
-    tell(&node("inspector_client.mjs"), &BOTH);
+    run_client(&node("inspector_client.mjs"), &BOTH);
 }
 
 #[test]
-fn every_row_of_the_page_belongs_to_a_story() {
+fn every_row_of_the_page_has_a_test() {
     let page = std::fs::read_to_string(root().join(PAGE)).unwrap();
     let rows = page.lines().filter(|line| line.starts_with("| `")).count();
     assert_eq!(rows, 11, "{PAGE}");
 }
 
-/// The whole story of one client, and its rows.
-fn tell(client: &[PathBuf], modes: &[&str]) {
-    let stage = Stage::new();
+/// Runs one client in these modes and compares its rows.
+fn run_client(client: &[PathBuf], modes: &[&str]) {
+    let fixture = ClientFixture::new();
     for mode in modes {
-        let did = stage.everywhere(client, mode);
-        let theirs = stage.run(client, &stage.plan_of_others(mode, &did));
+        let did = fixture.everywhere(client, mode);
+        let theirs = fixture.run(client, &fixture.plan_of_others(mode, &did));
         assert_eq!(theirs["called"], "Echo: x", "{theirs}");
         if did["elicited"].is_string() {
             assert!(theirs["elicited"].as_str().unwrap().contains("User provided"), "{theirs}");
@@ -85,16 +85,16 @@ fn tell(client: &[PathBuf], modes: &[&str]) {
         assert_eq!(theirs["subscribed"], did["subscribed"], "{theirs}");
         on_the_page(&row(&did));
         if modes.last() == Some(mode) {
-            assert_eq!(Stage::with_a_key(client, mode), did, "with a key, at /mcp, under public names");
+            assert_eq!(ClientFixture::with_a_key(client, mode), did, "with a key, at /mcp, under public names");
         }
     }
-    stage.serving.stop();
+    fixture.serving.stop();
 }
 
-impl Stage {
+impl ClientFixture {
     fn new() -> Self {
         let home = Home::new();
-        let (old, new) = (OnPort::start("2025-11-25"), OnPort::start("2026-07-28"));
+        let (old, new) = (HttpServerProcess::start("2025-11-25"), HttpServerProcess::start("2026-07-28"));
         home.configure(
             &json!({
                 "gateway": { "access": "open" },
@@ -112,7 +112,7 @@ impl Stage {
         Self { home, serving, _old: old, _new: new }
     }
 
-    /// Both eras of server, over either transport; what it did is the same everywhere. The full run takes all four.
+    /// Runs the client against both eras and both transports; asserts the same results. The long run uses all four servers.
     fn everywhere(&self, client: &[PathBuf], mode: &str) -> Value {
         let servers: &[&str] = match (std::env::var_os("TOOLWAY_TEST_LONG"), mode) {
             (Some(_), _) => &["old", "new", "old-on-a-port", "new-on-a-port"],
@@ -130,7 +130,7 @@ impl Stage {
         did
     }
 
-    /// A plan for the public `server-everything`. Who cannot be asked is not.
+    /// A plan for the public `server-everything`, without elicitation if the client does not support it.
     fn plan_of_others(&self, mode: &str, did: &Value) -> Value {
         let mut plan = plan(&format!("http://{}/servers/everything/mcp", self.serving.authority), mode, None, "");
         plan["call"] = json!(["echo", { "message": "x" }]);
@@ -145,12 +145,12 @@ impl Stage {
         plan
     }
 
-    /// One server behind a gateway that wants a key, at the address of the whole catalog.
+    /// Runs the client against one server behind a gateway with keys, at the URL of the whole catalog.
     fn with_a_key(client: &[PathBuf], mode: &str) -> Value {
         let home = Home::new();
         home.configure(&json!({ "mcpServers": { "only": started("2025-11-25") } }).to_string());
         let serving = Serving::start(&home, &[]);
-        // The whole catalog waits for nobody: a client that is faster than the server sees an empty one first.
+        // The catalog does not wait for servers; a fast client would see an empty one.
         home.settled(&serving, "only", "ready");
         let plan = plan(&format!("http://{}/mcp", serving.authority), mode, Some(serving.key()), "only__");
         let did = without_reason(run(&home, client, &plan));
@@ -163,7 +163,7 @@ impl Stage {
     }
 }
 
-impl OnPort {
+impl HttpServerProcess {
     pub(crate) fn start(era: &str) -> Self {
         let mut command = Command::new(built("conformance-server"));
         command.args(["--era", era, "--listen", "127.0.0.1:0"]).stdout(Stdio::piped());
@@ -179,15 +179,15 @@ impl OnPort {
     }
 }
 
-impl Drop for OnPort {
+impl Drop for HttpServerProcess {
     fn drop(&mut self) {
-        // It may be gone already.
+        // It may have exited already.
         let _gone = self.child.kill();
         let _gone = self.child.wait();
     }
 }
 
-/// What to do at a conformance server; `prefix` is what its names begin with there.
+/// The plan for a conformance server; `prefix` is the prefix of its tool names.
 fn plan(url: &str, mode: &str, key: Option<&str>, prefix: &str) -> Value {
     let tool = |name: &str, arguments: Value| json!([format!("{prefix}{name}"), arguments]);
     json!({
@@ -201,7 +201,7 @@ fn plan(url: &str, mode: &str, key: Option<&str>, prefix: &str) -> Value {
     })
 }
 
-/// Runs a client to its end; what it did.
+/// Runs a client and returns its results.
 fn run(home: &Home, client: &[PathBuf], plan: &Value) -> Value {
     let around = home.command(&[]);
     let mut command = Command::new(&client[0]);
@@ -210,7 +210,7 @@ fn run(home: &Home, client: &[PathBuf], plan: &Value) -> Value {
     Ran::of(&command.output().unwrap()).json()
 }
 
-/// Servers of the two eras end a call in words of their own when nobody can be asked.
+/// Replaces the error text of a refused elicitation, which differs between the eras.
 fn without_reason(mut did: Value) -> Value {
     if let Some(refused) = did.get_mut("refused") {
         assert!(refused.as_str().unwrap().contains("the caller"), "{refused}");
@@ -219,7 +219,7 @@ fn without_reason(mut did: Value) -> Value {
     did
 }
 
-/// What a client did, as a row of the page.
+/// The results of a client as a row of the page.
 fn row(did: &Value) -> String {
     let yes = |done: bool| if done { "yes" } else { "no" };
     let form =
@@ -247,12 +247,12 @@ fn on_the_page(row: &str) {
     assert!(page.lines().any(|line| line == row), "{PAGE} has no row\n{row}");
 }
 
-/// A conformance server as an entry that starts it.
+/// An entry of a conformance server over stdio.
 fn started(era: &str) -> Value {
     json!({ "command": built("conformance-server"), "args": ["--era", era, "--stdio"] })
 }
 
-/// A program of ours. Tests are built into `deps`, programs beside it.
+/// A program of this workspace. Tests are built into `deps`, programs next to it.
 pub(crate) fn built(name: &str) -> PathBuf {
     let path = std::env::current_exe().unwrap().ancestors().nth(2).unwrap().join(name);
     assert!(path.exists(), "{} is missing: run ./test, which builds it", path.display());

@@ -7,19 +7,19 @@ fn tools_are_listed_as_signatures() {
     let home = Home::with_sample();
     let expected = "\
 echo(text: string)  [read-only]
-    Say a text back
+    Return a text
 add(a: number, b: number)  [read-only]
     Add two numbers
 count(pause?: integer = 0, to?: integer = 3)  [read-only]
-    Count up to a number, telling of each step
+    Count up to a number and report progress at each step
 picture()  [read-only]
-    Give a small picture and what it shows
+    Return a small image and its size
 greet()  [read-only]
-    Ask who you are, then greet you
+    Ask for your name and greet you
 write_memo(text: string)  [destructive]
     Replace the text of memo://today
 fail()  [read-only]
-    Fail, to see what that looks like
+    Always fail, to show a failed tool call
 ";
     assert_eq!(home.run(&["tools", "sample", "-o", "human"]).ok(), expected);
     assert_eq!(home.run(&["@sample", "tools", "-o", "human"]).ok(), expected);
@@ -30,13 +30,13 @@ fail()  [read-only]
 fn one_tool_is_shown_in_full() {
     let home = Home::with_sample();
     let expected = r#"echo(text: string)  [read-only]
-    Say a text back
-  text (string) What to say
+    Return a text
+  text (string) Text to return
   input schema:
     {
       "properties": {
         "text": {
-          "description": "What to say",
+          "description": "Text to return",
           "type": "string"
         }
       },
@@ -51,7 +51,7 @@ fn one_tool_is_shown_in_full() {
 }
 
 #[test]
-fn machines_get_the_protocols_objects() {
+fn json_output_has_the_protocol_objects() {
     let home = Home::with_sample();
     let all = home.run(&["tools", "sample"]).json();
     assert_eq!(all["tools"].as_array().unwrap().len(), 7);
@@ -67,19 +67,19 @@ fn machines_get_the_protocols_objects() {
 }
 
 #[test]
-fn a_ping_says_which_revision_is_spoken() {
+fn ping_shows_the_protocol_revision() {
     let home = Home::with_sample();
     let said = home.run(&["ping", "sample", "-o", "human"]);
-    assert!(said.ok().starts_with("toolway-sample speaks 2026-07-28 (modern); connected in "), "{said:?}");
+    assert!(said.ok().starts_with("toolway-sample: protocol 2026-07-28 (modern), connected in "), "{said:?}");
     let said = home.run(&["ping", "old-sample"]).json();
     assert_eq!((&said["protocolVersion"], &said["era"]), (&"2025-11-25".into(), &"legacy".into()));
     assert_eq!(home.run(&["ping", "sample", "--era", "legacy", "-o", "raw"]).ok(), "2025-11-25\n");
-    // What was chosen once is not remembered.
+    // A forced era is not cached.
     assert_eq!(home.run(&["ping", "sample", "-o", "raw"]).ok(), "2026-07-28\n");
 }
 
 #[test]
-fn resources_and_prompts_of_all_servers_are_listed_with_whose_they_are() {
+fn resources_and_prompts_of_all_servers_are_listed_with_their_origin() {
     let home = Home::with_sample();
     assert_eq!(home.run(&["resources", "-o", "raw"]).ok(), "old-sample\tmemo://today\nsample\tmemo://today\n");
     let said = home.run(&["resources", "templates"]).json();
@@ -99,7 +99,7 @@ fn resources_and_prompts_of_all_servers_are_listed_with_whose_they_are() {
 }
 
 #[test]
-fn an_option_says_how_names_are_made_and_when_servers_are_connected() {
+fn options_override_naming_and_auto_connect() {
     let home = Home::new();
     home.configure(&format!(
         r#"{{ "naming": {{ "prefix": "always" }}, "mcpServers": {{ "only": {{ "command": "{TOOLWAY}", "args": ["sample"] }} }} }}"#

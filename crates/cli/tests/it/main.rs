@@ -1,14 +1,14 @@
-//! The program, run as a person runs it: the real binary, a home of its own, the expected text in the test.
-#![expect(clippy::unwrap_used, reason = "what a story tells with is part of the test")]
+//! Tests of the real binary: each runs in its own home directory and compares the output.
+#![expect(clippy::unwrap_used, reason = "test helpers are part of the test")]
 
 mod arguments;
 mod calling;
 mod chaos;
 mod completion;
 mod configuring;
-mod controlling;
+mod control_socket;
 mod demo;
-mod everything;
+mod diagnosis;
 mod exit_codes;
 mod filtering;
 mod gateway;
@@ -19,20 +19,20 @@ mod importing;
 mod interop_browser;
 mod interop_clients;
 mod interop_keychain;
-mod keeping_secrets;
+mod invalid_entries;
 mod listing;
-mod many;
+mod many_servers;
+mod project_servers;
 mod reading;
 mod reference;
-mod seeing;
+mod secrets;
+mod server_everything;
 mod servers;
-mod servers_of_projects;
 mod serving;
-mod setting_aside;
 mod shells;
-mod showing;
+mod sign_in_fixture;
 mod signing_in;
 mod signing_in_clients;
 mod terminal;
+mod terminal_output;
 mod timing;
-mod world;

@@ -11,7 +11,7 @@ fn resources_are_listed_and_read() {
     assert_eq!(home.run(&["@sample", "resources", "-o", "raw"]).ok(), "memo://today\n");
     assert_eq!(home.run(&["resources", "sample"]).json()["resources"][0]["uri"], "memo://today");
 
-    let templates = "greeting://{name}  greeting (text/plain): A greeting for anyone\n";
+    let templates = "greeting://{name}  greeting (text/plain): A greeting by name\n";
     assert_eq!(home.run(&["resources", "templates", "sample", "-o", "human"]).ok(), templates);
 
     assert_eq!(home.run(&["resources", "read", "sample", "greeting://Ada", "-o", "human"]).ok(), "Hello, Ada.\n");
@@ -28,7 +28,7 @@ fn resources_are_listed_and_read() {
 }
 
 #[test]
-fn prompts_are_listed_and_filled_in() {
+fn prompts_are_listed_and_got() {
     let home = Home::with_sample();
     assert_eq!(
         home.run(&["prompts", "sample", "-o", "human"]).ok(),
@@ -45,9 +45,9 @@ fn prompts_are_listed_and_filled_in() {
     let got = home.run(&["prompts", "get", "sample.introduce", "name=Ada"]).json();
     assert_eq!(got["messages"][0]["role"], "user");
     let error = home.run(&["prompts", "get", "sample.introduce"]).failed(2, "arguments");
-    assert_eq!(error["message"], "`introduce`: `name` is missing.");
+    assert_eq!(error["message"], "prompt `introduce`: missing argument `name`");
     let error = home.run(&["prompts", "get", "sample.introdice", "name=Ada"]).failed(2, "unknown_prompt");
-    assert_eq!(error["hint"], "Did you mean `introduce`?");
+    assert_eq!(error["message"], "server `sample` has no prompt `introdice`; did you mean `introduce`?");
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn arguments_are_completed_by_the_server() {
 }
 
 #[test]
-fn any_request_can_be_made_by_hand() {
+fn any_request_can_be_sent() {
     let home = Home::with_sample();
     let params = r#"{"name":"echo","arguments":{"text":"hi"}}"#;
     let said = home.run(&["rpc", "old-sample", "tools/call", params]);

@@ -1,11 +1,11 @@
-//! `toolway servers`: the list, and changes to one member of one file.
+//! `toolway servers`: the list, and edits of one entry.
 
 use std::os::unix::fs::PermissionsExt;
 
 use crate::{
     configuring::{run_in, stable},
     home::{Home, Ran, TOOLWAY},
-    servers_of_projects::accept,
+    project_servers::accept,
 };
 
 const KEPT: &str = r#"// mine
@@ -28,7 +28,7 @@ fn own(home: &Home) -> String {
 }
 
 #[test]
-fn servers_are_listed_with_where_they_are_defined() {
+fn servers_are_listed_with_their_file_and_line() {
     let home = Home::with_sample();
     home.write(
         ".cursor/mcp.json",
@@ -63,7 +63,7 @@ fn servers_are_listed_with_where_they_are_defined() {
 }
 
 #[test]
-fn a_server_is_added_and_can_be_called() {
+fn added_server_can_be_called() {
     let home = Home::new();
     let stdio = format!("{TOOLWAY} sample");
     let said = home.run(&["servers", "add", "My Sample", "--stdio", &stdio, "--env", "LANG", "-o", "human"]);
@@ -78,7 +78,7 @@ fn a_server_is_added_and_can_be_called() {
     let mode = std::fs::metadata(home.path(".config/toolway/toolway.json")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
 
-    // A program after `--`, and an address with a header that stays a reference.
+    // A command after `--`, and a URL with a header that stays a reference.
     home.run(&["servers", "add", "words", "--", TOOLWAY, "sample", "--era", "legacy"]).ok();
     assert_eq!(home.run(&["ping", "words", "-o", "raw"]).ok(), "2025-11-25\n");
     let header = "Authorization: Bearer ${TOKEN}";
@@ -89,18 +89,18 @@ fn a_server_is_added_and_can_be_called() {
     );
     assert!(own(&home).contains("\"Authorization\": \"Bearer ${TOKEN}\""));
 
-    // A secret that is typed is kept, and said, but not shown.
+    // A literal secret is written with a warning, and masked in the output.
     let said = home.run(&["servers", "add", "keyed", "--stdio", "x", "--env", "API_KEY=hunter2hunter2", "-o", "human"]);
     assert!(said.ok().contains("env.API_KEY = \"•••\"") && !said.out.contains("hunter2"), "{said:?}");
-    assert!(said.talk.starts_with("toolway: a secret stands in that file now"), "{said:?}");
+    assert!(said.talk.starts_with("toolway: warning: the file now contains a secret"), "{said:?}");
 }
 
 #[test]
-fn what_cannot_be_added_changes_nothing() {
+fn invalid_edit_changes_nothing() {
     let home = Home::new();
     home.configure(KEPT);
     let error = home.run(&["servers", "add", "my files", "--stdio", "x"]).failed(2, "exists");
-    assert_eq!(error["hint"], "`toolway servers update my-files …` changes it.");
+    assert_eq!(error["hint"], "change it with `toolway servers update my-files …`");
     for words in [
         &["servers", "add", "new"][..],
         &["servers", "add", "日本", "--stdio", "x"],
@@ -119,7 +119,7 @@ fn what_cannot_be_added_changes_nothing() {
 }
 
 #[test]
-fn one_member_changes_and_no_other_byte() {
+fn edit_changes_only_the_entry() {
     let home = Home::new();
     home.configure(KEPT);
     let file = home.path(".config/toolway/toolway.json");
@@ -152,7 +152,7 @@ fn one_member_changes_and_no_other_byte() {
 }
 
 #[test]
-fn another_hosts_file_is_never_changed() {
+fn files_of_other_applications_are_never_changed() {
     let home = Home::new();
     let theirs = format!(
         "{{ \"mcpServers\": {{ \"Sample\": {{ \"command\": \"{TOOLWAY}\", \"args\": [\"sample\"],\n \"disabled\": true }} }} }}"
@@ -169,14 +169,17 @@ fn another_hosts_file_is_never_changed() {
     home.run(&["ping", "sample"]).failed(2, "disabled");
     let error = home.run(&["servers", "remove", "sample"]).failed(2, "config");
     assert!(
-        error["message"].as_str().unwrap().ends_with("`Sample` stands in a file of cursor; disable it instead."),
+        error["message"]
+            .as_str()
+            .unwrap()
+            .ends_with("`Sample` is defined in a file of cursor, which is never changed; disable the server instead."),
         "{error}"
     );
     assert_eq!(std::fs::read_to_string(file).unwrap(), theirs);
 }
 
 #[test]
-fn another_hosts_file_of_a_project_can_be_switched_off_and_nothing_else() {
+fn project_server_of_another_application_can_only_be_enabled_or_disabled() {
     let home = Home::new();
     home.configure("{ \"imports\": [\"claude-code\"] }\n");
     let theirs = format!(r#"{{ "mcpServers": {{ "Sample": {{ "command": "{TOOLWAY}", "args": ["sample"] }} }} }}"#);
@@ -194,7 +197,7 @@ fn another_hosts_file_of_a_project_can_be_switched_off_and_nothing_else() {
 }
 
 #[test]
-fn yaml_is_not_edited_but_the_lines_are_printed() {
+fn yaml_edit_is_printed_instead_of_applied() {
     let home = Home::new();
     let yaml = "# mine\nmcpServers:\n  a:\n    command: x\n";
     let file = home.write(".config/toolway/toolway.yaml", yaml);
@@ -202,7 +205,7 @@ fn yaml_is_not_edited_but_the_lines_are_printed() {
     assert_eq!(said.ok(), "new:\n  command: \"npx\"\n  args: [\"-y\",\"thing\"]\n");
     assert_eq!(
         stable(&home, &said.talk),
-        "A YAML file is not edited. Put these lines under `mcpServers` in HOME/.config/toolway/toolway.yaml.\n"
+        "YAML files are not edited. Add these lines under `mcpServers` in HOME/.config/toolway/toolway.yaml.\n"
     );
     let said = home.run(&["servers", "disable", "a"]).json();
     assert_eq!((&said["changed"], &said["lines"]), (&false.into(), &"enabled: false\n".into()));
@@ -210,7 +213,7 @@ fn yaml_is_not_edited_but_the_lines_are_printed() {
 }
 
 #[test]
-fn two_at_once_lose_nothing() {
+fn concurrent_edits_are_not_lost() {
     let home = Home::new();
     let names: Vec<String> = (0..8).map(|number| format!("server-{number}")).collect();
     let running: Vec<_> = names

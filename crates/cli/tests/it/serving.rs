@@ -13,7 +13,7 @@ use crate::{
 };
 
 #[test]
-fn what_is_under_way_ends_and_listeners_are_told_before_the_gateway_leaves() {
+fn shutdown_finishes_calls_and_ends_subscriptions() {
     let home = Home::new();
     let serving = Serving::start(&home, &[]);
     let mut listening = serving.call("subscriptions/listen", json!({ "notifications": { "toolsListChanged": true } }));
@@ -35,7 +35,7 @@ fn what_is_under_way_ends_and_listeners_are_told_before_the_gateway_leaves() {
 }
 
 #[test]
-fn whoever_started_it_can_speak_to_it_over_its_pipes() {
+fn gateway_serves_its_parent_over_stdio() {
     let home = Home::new();
     let mut child = home
         .command(&["serve", "--stdio"])
@@ -64,9 +64,9 @@ fn whoever_started_it_can_speak_to_it_over_its_pipes() {
     assert_eq!(wait(&mut child, std::time::Duration::from_secs(20)).code(), Some(0));
 }
 
-/// `printf '…' | toolway serve --stdio`, as people try a server.
+/// `printf '…' | toolway serve --stdio`, as users try a server.
 #[test]
-fn what_is_asked_before_the_end_of_input_is_answered_before_it_leaves() {
+fn requests_before_the_end_of_input_are_answered() {
     let home = Home::with_sample();
     let count = |server: &str| json!({ "name": format!("{server}__count"), "arguments": { "to": 3, "pause": 100 } });
     let begin = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "pipe", "version": "1" } });
@@ -88,9 +88,9 @@ fn what_is_asked_before_the_end_of_input_is_answered_before_it_leaves() {
     }
 }
 
-/// What a client hears that never said which logs it wants; with no server configured the sample is served.
+/// Logs for a client that did not set a level; without a configured server the sample is served.
 #[test]
-fn logs_are_heard_from_the_level_that_the_operator_chose() {
+fn default_log_level_is_configurable() {
     let begin = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "pipe", "version": "1" } });
     let input: String = [
         json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": begin }),
@@ -110,7 +110,7 @@ fn logs_are_heard_from_the_level_that_the_operator_chose() {
 }
 
 #[test]
-fn each_call_is_a_line_and_a_figure() {
+fn each_call_is_logged_and_counted() {
     let home = Home::with_sample();
     let serving = Serving::start(&home, &["--log", "json"]);
     home.settled(&serving, "sample", "ready");
@@ -141,7 +141,7 @@ fn each_call_is_a_line_and_a_figure() {
 }
 
 #[test]
-fn servers_that_hang_hold_up_no_first_answer_and_are_named() {
+fn hanging_servers_do_not_delay_the_first_response_and_are_reported() {
     let home = Home::new();
     home.configure(
         r#"{ "mcpServers": {
@@ -149,7 +149,7 @@ fn servers_that_hang_hold_up_no_first_answer_and_are_named() {
             "two": { "command": "sleep", "args": ["1000"] },
             "three": { "command": "sleep", "args": ["1000"] } } }"#,
     );
-    // The machine may be busy with something else; a gateway that waits for its servers is late every time.
+    // The machine may be busy; a gateway that waits for its servers is late every time.
     let in_time = (0..5).any(|_| {
         let began = Instant::now();
         let serving = Serving::start(&home, &[]);
@@ -168,12 +168,12 @@ fn servers_that_hang_hold_up_no_first_answer_and_are_named() {
     std::thread::sleep(Duration::from_millis(1_500));
     let talk = serving.stop();
     for name in ["one", "two", "three"] {
-        assert!(talk.contains(&format!("toolway: `{name}` is not there yet: connecting")), "{talk}");
+        assert!(talk.contains(&format!("toolway: server `{name}` is not connected yet: connecting")), "{talk}");
     }
 }
 
 #[test]
-fn a_server_that_goes_is_named_with_its_reason() {
+fn failed_server_is_logged_with_its_reason() {
     let home = Home::new();
     home.configure(r#"{ "mcpServers": { "gone": { "command": "false" } } }"#);
     let serving = Serving::start(&home, &[]);
@@ -188,7 +188,7 @@ fn a_server_that_goes_is_named_with_its_reason() {
 }
 
 #[test]
-fn open_access_is_for_this_machine_only_and_names_have_to_be_known() {
+fn open_access_is_limited_to_loopback_and_known_host_names() {
     let home = Home::new();
     home.configure(r#"{ "gateway": { "access": "open", "hosts": ["tools.example"] } }"#);
     let error = home.run(&["serve", "--listen", "0.0.0.0:0"]).failed(2, "open_access");
@@ -202,7 +202,7 @@ fn open_access_is_for_this_machine_only_and_names_have_to_be_known() {
     };
     assert_eq!((status("tools.example"), status("localhost"), status("evil.example")), (200, 200, 403));
     drop(serving);
-    // With keys it may be reached from elsewhere.
+    // With keys it may listen on other addresses.
     home.configure(r#"{ "gateway": { "listen": "0.0.0.0:0" } }"#);
     let mut child = home.command(&["serve", "-o", "json"]).stdout(std::process::Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
@@ -213,7 +213,7 @@ fn open_access_is_for_this_machine_only_and_names_have_to_be_known() {
 }
 
 #[test]
-fn another_file_can_be_served() {
+fn config_option_selects_the_served_file() {
     let home = Home::new();
     let file = home.write(
         "other.json",
@@ -225,7 +225,7 @@ fn another_file_can_be_served() {
 }
 
 #[test]
-fn what_to_paste_into_a_client_is_printed_with_its_key() {
+fn client_configuration_is_printed_with_a_key() {
     let home = Home::new();
     let mut child = home
         .command(&["serve", "--listen", "127.0.0.1:0", "-o", "human"])
@@ -237,14 +237,14 @@ fn what_to_paste_into_a_client_is_printed_with_its_key() {
     for line in lines {
         said += &line.unwrap();
         said.push('\n');
-        if said.contains("The key is good for this run") {
+        if said.contains("The key is valid for this run") {
             break;
         }
     }
     let snippet = &said[said.find('{').unwrap()..=said.rfind('}').unwrap()];
     let snippet: Value = serde_json::from_str(snippet).unwrap();
     let entry = &snippet["mcpServers"]["toolway"];
-    // The snippet works where it is pasted.
+    // The printed configuration works in a client.
     let client = Home::new();
     client.configure(&snippet.to_string());
     assert_eq!(client.run(&["call", "toolway.sample__echo", "text=hi", "-o", "raw"]).ok(), "hi\n", "{entry}");
@@ -253,7 +253,7 @@ fn what_to_paste_into_a_client_is_printed_with_its_key() {
 }
 
 #[test]
-fn a_key_that_was_taken_back_is_refused_by_the_gateway_that_runs() {
+fn revoked_key_is_refused_by_the_running_gateway() {
     let home = Home::with_sample();
     let key = home.run(&["clients", "add", "editor", "--servers", "sample", "-o", "raw"]).ok().trim().to_owned();
     assert!(key.starts_with("tw_"), "only the key: {key}");

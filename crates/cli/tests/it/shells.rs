@@ -1,11 +1,11 @@
-//! Completion in the shells themselves: what stands on the line after Tab.
+//! Completion in real shells: the line after Tab.
 
 use std::process::Command;
 
 use crate::home::{Home, Ran};
 
-/// Types lines into an interactive zsh, each followed by Tab, and tells what stood there then. It begins when the line
-/// editor reads: before that the terminal itself takes some of the keys.
+/// Types lines into an interactive zsh, each followed by Tab, and prints the completed line. It starts when the line editor
+/// is ready; before that the terminal handles some keys itself.
 const ZSH: &str = r#"
 zmodload zsh/zpty zsh/zselect
 await() { for try in {1..1000}; do eval "$1" && return; zselect -t 2; done; print -r "never: $1"; exit 1 }
@@ -24,7 +24,7 @@ zpty -d shell
 print -rl -- $told
 "#;
 
-/// A home with a sample server whose tools are known.
+/// A home with a sample server whose tools are cached.
 fn home() -> Home {
     let home = Home::with_sample();
     home.run(&["tools", "sample"]).ok();
@@ -42,7 +42,7 @@ fn run(home: &Home, shell: &str, words: &[&str], setup: &str) -> String {
 }
 
 #[test]
-fn bash_asks_and_gets_an_answer() {
+fn bash_completes() {
     let home = home();
     let script = home.run(&["completions", "bash"]);
     for (line, replies) in
@@ -58,7 +58,7 @@ fn bash_asks_and_gets_an_answer() {
 }
 
 #[test]
-fn zsh_completes_from_the_first_tab_on_however_the_script_is_loaded() {
+fn zsh_completes_autoloaded_and_sourced() {
     for setup in [
         "fpath=($HOME/functions $fpath); autoload -Uz compinit; compinit -u -D",
         "autoload -Uz compinit; compinit -u -D; source $HOME/functions/_toolway",
@@ -76,7 +76,7 @@ fn zsh_completes_from_the_first_tab_on_however_the_script_is_loaded() {
 }
 
 #[test]
-fn fish_completes_names_and_where_a_file_is_meant_files() {
+fn fish_completes_names_and_files() {
     let home = home();
     home.write(".config/fish/completions/toolway.fish", home.run(&["completions", "fish"]).ok());
     home.write("notes.json", "{}");
@@ -84,7 +84,7 @@ fn fish_completes_names_and_where_a_file_is_meant_files() {
         ("toolway call sample.e", "sample.echo\n"),
         ("toolway @sam", "@sample\n"),
         ("toolway call sample.add a=1 b", "b=\n"),
-        ("toolway pi", "ping\tAsk a server for a sign of life, and say which revision it speaks\n"),
+        ("toolway pi", "ping\tPing a server and show its protocol revision\n"),
         ("toolway --config not", "notes.json\n"),
         ("toolway call sample.echo not", ""),
     ] {

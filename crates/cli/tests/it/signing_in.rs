@@ -1,4 +1,4 @@
-//! `toolway login` and what follows: real authorization servers, real callbacks, and nobody at a terminal unless said.
+//! `toolway login`, `logout` and `auth` with real authorization servers and callbacks.
 
 use std::{
     io::{BufRead, BufReader},
@@ -11,132 +11,142 @@ use std::{
 
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use toolway_testkit::{
-    authorization::{Endpoint, Oddity, Quirk},
+    authorization::{Endpoint, Quirk, ServerQuirk},
     secret_scan::SecretScan,
 };
 use url::Url;
 
 use crate::{
     home::{Home, Ran},
+    sign_in_fixture::{SignInFixture, open},
     terminal::Terminal,
-    world::{World, open},
 };
 
 #[test]
-fn without_a_terminal_a_sign_in_is_begun_here_and_finished_by_another_command() {
-    let world = World::new();
-    let error = world.home.run(&["tools", "api"]).failed(3, "unauthorized");
-    assert_eq!(error["message"], "Somebody has to sign in: run `toolway login api`.");
-    assert!(error["hint"].is_null(), "it is said once: {error}");
-    let error = world.home.run(&["tools", "api", "--profile", "work"]).failed(3, "unauthorized");
-    assert_eq!(error["message"], "Somebody has to sign in: run `toolway login api --profile work`.");
-    assert!(error["hint"].is_null(), "and nothing else: {error}");
+fn sign_in_without_a_terminal_is_finished_by_a_second_command() {
+    let fixture = SignInFixture::new();
+    let error = fixture.home.run(&["tools", "api"]).failed(3, "unauthorized");
+    assert_eq!(error["message"], "Sign-in required: run `toolway login api`.");
+    assert!(error["hint"].is_null(), "the message is enough: {error}");
+    let error = fixture.home.run(&["tools", "api", "--profile", "work"]).failed(3, "unauthorized");
+    assert_eq!(error["message"], "Sign-in required: run `toolway login api --profile work`.");
+    assert!(error["hint"].is_null(), "no other hint: {error}");
 
     let began = Instant::now();
-    let begun = world.home.run(&["login", "api"]);
-    assert!(began.elapsed() < Duration::from_secs(10), "it waits for nobody");
+    let begun = fixture.home.run(&["login", "api"]);
+    assert!(began.elapsed() < Duration::from_secs(10), "the command does not wait");
     let data: serde_json::Value = serde_json::from_str(&begun.out).unwrap();
-    assert_eq!(data["finish"], "toolway login api --callback '<address>'");
+    assert_eq!(data["finish"], "toolway login api --callback '<url>'");
     begun.failed(3, "sign_in_needed");
     let address = data["address"].as_str().unwrap();
-    assert!(address.starts_with(&world.login.issuer()), "{address}");
+    assert!(address.starts_with(&fixture.login.issuer()), "{address}");
 
-    let callback = world.visit(address, "ada");
-    let done = world.home.run(&["login", "api", "--callback", &callback]);
+    let callback = fixture.visit(address, "ada");
+    let done = fixture.home.run(&["login", "api", "--callback", &callback]);
     let done: serde_json::Value = serde_json::from_str(done.ok()).unwrap();
-    assert_eq!((&done["issuer"], &done["state"]), (&world.login.issuer().into(), &"signed in".into()));
-    world.home.run(&["tools", "api"]).ok();
+    assert_eq!((&done["issuer"], &done["state"]), (&fixture.login.issuer().into(), &"signed in".into()));
+    fixture.home.run(&["tools", "api"]).ok();
 
-    // What was used once is worth nothing.
-    world.home.run(&["login", "api", "--callback", &callback]).failed(3, "unauthorized");
-    world.home.run(&["tools", "api"]).ok();
-    let scan = SecretScan::of(&world.login.secrets());
-    assert!(0 < scan.size(), "there is something to look for");
+    // A callback can be used only once.
+    fixture.home.run(&["login", "api", "--callback", &callback]).failed(3, "unauthorized");
+    fixture.home.run(&["tools", "api"]).ok();
+    let scan = SecretScan::of(&fixture.login.secrets());
+    assert!(0 < scan.size(), "there are secrets to search for");
     assert!(scan.found_in(done.to_string().as_bytes()).is_empty());
-    let state = world.home.path(".local/state/toolway");
-    assert_eq!(scan.found_below(&state).unwrap(), Vec::<String>::new(), "what is kept is sealed");
-    assert!(state.join("vault").exists(), "and it is there");
+    let state = fixture.home.path(".local/state/toolway");
+    assert_eq!(scan.found_below(&state).unwrap(), Vec::<String>::new(), "stored credentials are encrypted");
+    assert!(state.join("vault").exists(), "the vault exists");
 }
 
-/// Each refresh token is good once: one that was used up by a command that did not wait would be the last.
+/// Each refresh token can be used only once, so a command that exits during a refresh would lose the sign-in.
 #[test]
-fn a_renewal_that_a_command_does_not_see_the_end_of_is_not_lost() {
+fn token_refresh_in_progress_is_not_lost() {
     for interrupted in [false, true] {
-        let world = World::new();
-        world.login.told([Quirk::Lasts(0)]);
-        world.sign_in("ada", &[]);
-        world.login.told([Quirk::Late(Endpoint::Renewal, Duration::from_secs(3))]);
+        let fixture = SignInFixture::new();
+        fixture.login.set_quirks([Quirk::TokenLifetime(0)]);
+        fixture.sign_in("ada", &[]);
+        fixture.login.set_quirks([Quirk::Late(Endpoint::Refresh, Duration::from_secs(3))]);
         let limit = if interrupted { "60" } else { "1" };
-        let mut command = world.home.command(&["call", "api.hello", "--timeout", limit]);
+        let mut command = fixture.home.command(&["call", "api.hello", "--timeout", limit]);
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        world.runtime.block_on(world.login.until(Endpoint::Renewal, 1));
+        fixture.runtime.block_on(fixture.login.until(Endpoint::Refresh, 1));
         if interrupted {
             rustix::process::kill_process(Pid::from_child(&child), rustix::process::Signal::INT).unwrap();
         }
         let ended = Ran::of(&child.wait_with_output().unwrap());
         let (code, word) = if interrupted { (130, "interrupted") } else { (4, "timed_out") };
         ended.failed(code, word);
-        assert!(ended.talk.contains("a sign-in is being renewed"), "{}", ended.talk);
+        assert!(ended.talk.contains("waiting for a token refresh"), "{}", ended.talk);
 
-        world.home.run(&["call", "api.hello"]).ok();
-        assert_eq!((world.login.count(Endpoint::Renewal), world.login.taken_back()), (1, 0));
+        fixture.home.run(&["call", "api.hello"]).ok();
+        assert_eq!((fixture.login.count(Endpoint::Refresh), fixture.login.revoked_sign_ins()), (1, 0));
     }
 }
 
 #[test]
-fn who_is_signed_in_is_shown_without_anything_that_could_be_used_and_can_be_ended() {
-    let world = World::new();
+fn status_shows_sign_ins_without_tokens_and_logout_deletes_them() {
+    let fixture = SignInFixture::new();
     assert_eq!(
-        world.home.run(&["auth", "status", "api", "-o", "human"]).ok().lines().next().unwrap(),
-        "api  nobody has signed in"
+        fixture.home.run(&["auth", "status", "api", "-o", "human"]).ok().lines().next().unwrap(),
+        "api  not signed in"
     );
-    world.sign_in("ada", &[]);
-    world.sign_in("ben", &["--profile", "work"]);
+    fixture.sign_in("ada", &[]);
+    fixture.sign_in("ben", &["--profile", "work"]);
 
-    let status = world.home.run(&["auth", "status", "api"]);
+    let status = fixture.home.run(&["auth", "status", "api"]);
     let shown = status.json();
     let sign_ins = shown["servers"][0]["signIns"].as_array().unwrap();
     let mut profiles: Vec<_> = sign_ins.iter().map(|it| it["profile"].as_str().unwrap_or("-")).collect();
     profiles.sort_unstable();
     assert_eq!(profiles, ["-", "work"]);
-    assert!(sign_ins.iter().all(|it| it["issuer"] == world.login.issuer() && it["expiresAt"].is_u64()), "{shown}");
-    for secret in world.login.secrets() {
+    assert!(sign_ins.iter().all(|it| it["issuer"] == fixture.login.issuer() && it["expiresAt"].is_u64()), "{shown}");
+    for secret in fixture.login.secrets() {
         assert!(!status.out.contains(&secret) && !status.talk.contains(&secret));
     }
-    world.home.run(&["logout", "api"]).ok();
-    world.home.run(&["tools", "api"]).failed(3, "unauthorized");
-    world.home.run(&["tools", "api", "--profile", "work"]).ok();
-    assert_eq!(world.home.run(&["logout", "api"]).json()["forgotten"], 0);
+    fixture.home.run(&["logout", "api"]).ok();
+    fixture.home.run(&["tools", "api"]).failed(3, "unauthorized");
+    fixture.home.run(&["tools", "api", "--profile", "work"]).ok();
+    assert_eq!(fixture.home.run(&["logout", "api"]).json()["forgotten"], 0);
 }
 
 #[test]
-fn a_browser_comes_back_to_this_machine() {
-    let world = World::new();
-    world.configure(r#", "oauth": { "clientName": "Mine" }"#);
-    let mut child =
-        world.home.command(&["login", "api", "--wait"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+fn callback_arrives_on_loopback() {
+    let fixture = SignInFixture::new();
+    fixture.configure(r#", "oauth": { "clientName": "Mine" }"#);
+    let mut child = fixture
+        .home
+        .command(&["login", "api", "--wait"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut talk = BufReader::new(child.stderr.take().unwrap()).lines();
     let address = talk.find_map(|line| address_in(&line.unwrap())).unwrap();
-    let callback = world.visit(&address, "ada");
+    let callback = fixture.visit(&address, "ada");
     assert!(open(&callback).starts_with("HTTP/1.1 200 OK"), "{callback}");
     assert!(child.wait().unwrap().success());
-    world.home.run(&["tools", "api"]).ok();
-    assert_eq!(world.login.count(Endpoint::Code), 1);
+    fixture.home.run(&["tools", "api"]).ok();
+    assert_eq!(fixture.login.count(Endpoint::Code), 1);
 }
 
-/// The address that a line says to open.
+/// The URL in a line.
 fn address_in(line: &str) -> Option<String> {
     Some(line.trim()).filter(|line| line.starts_with("http")).map(str::to_owned)
 }
 
 #[test]
-fn a_browser_comes_back_though_this_machine_was_out_of_descriptors_for_a_while() {
-    let world = World::new();
-    let mut child =
-        world.home.command(&["login", "api", "--wait"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+fn callback_survives_a_lack_of_file_descriptors() {
+    let fixture = SignInFixture::new();
+    let mut child = fixture
+        .home
+        .command(&["login", "api", "--wait"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut talk = BufReader::new(child.stderr.take().unwrap()).lines();
     let address = talk.find_map(|line| address_in(&line.unwrap())).unwrap();
-    let callback = world.visit(&address, "ada");
+    let callback = fixture.visit(&address, "ada");
     let process = Pid::from_child(&child);
     let before = getrlimit(Resource::Nofile);
     let none = Rlimit { current: Some(0), maximum: before.maximum };
@@ -150,58 +160,55 @@ fn a_browser_comes_back_though_this_machine_was_out_of_descriptors_for_a_while()
 }
 
 #[test]
-fn the_address_can_be_pasted_at_a_terminal_and_pasted_again_if_it_was_another() {
-    let world = World::new();
-    let mut terminal = Terminal::start(world.home.command(&["login", "api", "--no-browser", "-o", "human"]));
-    let shown = terminal.until("even if it shows an error there:");
+fn callback_url_can_be_pasted_again() {
+    let fixture = SignInFixture::new();
+    let mut terminal = Terminal::start(fixture.home.command(&["login", "api", "--no-browser", "-o", "human"]));
+    let shown = terminal.until("even if it shows an error page:");
     let address = shown.lines().find_map(address_in).unwrap();
     terminal.types("https://elsewhere.example/callback?code=x\n");
-    terminal.until("This is not it: the address begins with http://127.0.0.1:");
-    let callback = world.visit(&address, "ada");
+    terminal.until("Not the callback URL; it starts with http://127.0.0.1:");
+    let callback = fixture.visit(&address, "ada");
     let port = Url::parse(&callback).unwrap().port().unwrap();
-    assert!(
-        TcpStream::connect(("127.0.0.1", port)).is_err(),
-        "nobody listens where a browser of this machine would come"
-    );
+    assert!(TcpStream::connect(("127.0.0.1", port)).is_err(), "no listener is needed for a pasted callback");
     terminal.types(&format!("{callback}\n"));
     let (status, shown) = terminal.end(Duration::from_secs(20));
     assert!(status.success(), "{shown}");
-    assert!(shown.contains(&format!("Signed in to `api` at {}", world.login.issuer())), "{shown}");
-    world.home.run(&["tools", "api"]).ok();
+    assert!(shown.contains(&format!("Signed in to `api` at {}", fixture.login.issuer())), "{shown}");
+    fixture.home.run(&["tools", "api"]).ok();
 }
 
 #[test]
-fn what_is_pasted_may_come_to_nothing() {
+fn invalid_pasted_callback_fails_the_sign_in() {
     let cut = "x".repeat(5000);
     for (keys, code, said) in [
-        ("\u{4}", 3, "The sign-in was given up."),
-        ("\n", 3, "The sign-in was given up."),
-        (&*format!("{cut}\n"), 3, "The terminal cut the address"),
-        ("a\nb\nc\n", 3, "This is not the address that the browser was sent back to"),
+        ("\u{4}", 3, "The sign-in was cancelled."),
+        ("\n", 3, "The sign-in was cancelled."),
+        (&*format!("{cut}\n"), 3, "the URL is too long for a terminal line"),
+        ("a\nb\nc\n", 3, "This is not the URL that the browser was redirected to"),
     ] {
-        let world = World::new();
-        let mut terminal = Terminal::start(world.home.command(&["login", "api", "--no-browser", "-o", "human"]));
-        terminal.until("even if it shows an error there:");
+        let fixture = SignInFixture::new();
+        let mut terminal = Terminal::start(fixture.home.command(&["login", "api", "--no-browser", "-o", "human"]));
+        terminal.until("even if it shows an error page:");
         terminal.types(keys);
         let (status, shown) = terminal.end(Duration::from_secs(20));
         assert!(status.code() == Some(code) && shown.contains(said), "{keys:?}: {shown}");
-        assert_eq!(world.login.count(Endpoint::Code), 0);
+        assert_eq!(fixture.login.count(Endpoint::Code), 0);
     }
 }
 
 #[test]
-fn the_address_can_come_from_standard_input_so_that_no_process_shows_it() {
-    let world = World::new();
-    let begun: serde_json::Value = serde_json::from_str(&world.home.run(&["login", "api"]).out).unwrap();
+fn callback_url_is_read_from_standard_input() {
+    let fixture = SignInFixture::new();
+    let begun: serde_json::Value = serde_json::from_str(&fixture.home.run(&["login", "api"]).out).unwrap();
     let words = ["login", "api", "--callback", "-"];
-    world.home.run(&words).failed(2, "arguments");
-    world.home.run_with_input(&words, "http://127.0.0.1:9/callback?code=x\n").failed(3, "unauthorized");
-    let callback = world.visit(begun["address"].as_str().unwrap(), "ada");
-    world.home.run_with_input(&words, &format!("{callback}\n")).ok();
-    world.home.run(&["tools", "api"]).ok();
+    fixture.home.run(&words).failed(2, "arguments");
+    fixture.home.run_with_input(&words, "http://127.0.0.1:9/callback?code=x\n").failed(3, "unauthorized");
+    let callback = fixture.visit(begun["address"].as_str().unwrap(), "ada");
+    fixture.home.run_with_input(&words, &format!("{callback}\n")).ok();
+    fixture.home.run(&["tools", "api"]).ok();
 }
 
-/// A program that opens addresses: it keeps what it was given.
+/// A program that opens URLs and records its arguments.
 fn opener(home: &Home) -> std::path::PathBuf {
     let script = home.write(
         "bin/xdg-open",
@@ -221,174 +228,173 @@ fn until_there(file: &Path) -> String {
 }
 
 #[test]
-fn at_a_terminal_the_browser_is_opened_with_the_address_as_its_one_argument() {
-    let world = World::new();
-    let opened = opener(&world.home);
-    let mut command = world.home.command(&["login", "api", "-o", "human"]);
-    let paths = [world.home.path("bin"), "/usr/bin".into(), "/bin".into()];
+fn browser_is_opened_with_the_url_as_its_only_argument() {
+    let fixture = SignInFixture::new();
+    let opened = opener(&fixture.home);
+    let mut command = fixture.home.command(&["login", "api", "-o", "human"]);
+    let paths = [fixture.home.path("bin"), "/usr/bin".into(), "/bin".into()];
     command.env("PATH", std::env::join_paths(paths).unwrap());
     std::thread::scope(|scope| {
-        let running = scope.spawn(|| world.home.run_at_terminal(command, ""));
+        let running = scope.spawn(|| fixture.home.run_at_terminal(command, ""));
         let given = until_there(&opened);
         let (number, address) = given.trim_end().split_once('\n').unwrap();
         assert_eq!(number, "1");
-        let callback = world.visit(address, "ada");
+        let callback = fixture.visit(address, "ada");
         assert!(open(&callback).starts_with("HTTP/1.1 200 OK"));
         let (status, shown) = running.join().unwrap();
         assert!(status.success(), "{shown}");
-        assert!(shown.contains(&format!("Signed in to `api` at {}", world.login.issuer())), "{shown}");
-        assert!(shown.contains(address), "the address is shown too: {shown}");
+        assert!(shown.contains(&format!("Signed in to `api` at {}", fixture.login.issuer())), "{shown}");
+        assert!(shown.contains(address), "the URL is printed too: {shown}");
     });
 }
 
 #[test]
-fn what_stands_in_the_way_of_a_sign_in_is_said_before_anybody_is_sent_anywhere() {
-    let world = World::new();
-    let url = world.server.url();
-    world.home.configure(&format!(
+fn sign_in_problems_are_reported_before_a_url_is_printed() {
+    let fixture = SignInFixture::new();
+    let url = fixture.server.url();
+    fixture.home.configure(&format!(
         r#"{{ "signIn": {{ "vault": "memory" }}, "mcpServers": {{
             "api": {{ "url": "{url}" }}, "away": {{ "url": "http://127.0.0.1:1/mcp" }} }} }}"#
     ));
-    let away = world.home.run(&["login", "away"]).failed(4, "unreachable");
-    assert!(away["message"].as_str().unwrap().starts_with("Cannot reach http://127.0.0.1:1"), "{away}");
-    let forgotten = world.home.run(&["login", "api"]);
+    let away = fixture.home.run(&["login", "away"]).failed(4, "unreachable");
+    assert!(away["message"].as_str().unwrap().starts_with("cannot reach http://127.0.0.1:1"), "{away}");
+    let forgotten = fixture.home.run(&["login", "api"]);
     let error = forgotten.failed(3, "unauthorized");
-    assert!(error["message"].as_str().unwrap().starts_with("Nothing can be kept here"), "{error}");
-    assert_eq!(forgotten.out, "", "no address that leads nowhere");
+    assert!(error["message"].as_str().unwrap().starts_with("credentials cannot be stored"), "{error}");
+    assert_eq!(forgotten.out, "", "no URL that cannot be finished");
 }
 
 #[test]
-fn a_clients_secret_needs_to_know_whom_it_is_for_before_a_browser_is_opened() {
-    let world = World::new();
-    world.login.register("ours", Some("the-operators-secret"));
-    world.configure(r#", "oauth": { "clientId": "ours", "clientSecret": "the-operators-secret" }"#);
-    let begun = world.home.run(&["login", "api"]);
-    let (error, issuer) = (begun.failed(3, "unauthorized"), world.login.issuer());
+fn client_secret_requires_a_configured_issuer() {
+    let fixture = SignInFixture::new();
+    fixture.login.register("ours", Some("the-operators-secret"));
+    fixture.configure(r#", "oauth": { "clientId": "ours", "clientSecret": "the-operators-secret" }"#);
+    let begun = fixture.home.run(&["login", "api"]);
+    let (error, issuer) = (begun.failed(3, "unauthorized"), fixture.login.issuer());
     assert_eq!(
         error["message"],
         format!(
-            "The client's secret is not sent to {issuer}, which only the server names; if it is the right one, write it into \
-             oauth.issuer."
+            "The client secret was not sent to {issuer}, which only the server names; if it is correct, set `oauth.issuer`."
         )
     );
-    assert_eq!(begun.out, "", "no address to open");
+    assert_eq!(begun.out, "", "no URL to open");
     let said = format!(r#""clientId": "ours", "clientSecret": "the-operators-secret", "issuer": "{issuer}""#);
-    world.configure(&format!(r#", "oauth": {{ {said} }}"#));
-    world.sign_in("ada", &[]);
-    world.home.run(&["tools", "api"]).ok();
+    fixture.configure(&format!(r#", "oauth": {{ {said} }}"#));
+    fixture.sign_in("ada", &[]);
+    fixture.home.run(&["tools", "api"]).ok();
 }
 
 #[test]
-fn whoever_signs_people_in_may_be_away_and_that_is_no_refusal_of_the_server() {
-    let world = World::new();
-    world.server.told([Oddity::Names(vec!["http://127.0.0.1:1".to_owned()])]);
-    let error = world.home.run(&["login", "api"]).failed(4, "unreachable");
-    assert!(error["message"].as_str().unwrap().starts_with("Cannot reach http://127.0.0.1:1"), "{error}");
+fn unavailable_authorization_server_is_not_a_refusal() {
+    let fixture = SignInFixture::new();
+    fixture.server.set_quirks([ServerQuirk::AuthorizationServers(vec!["http://127.0.0.1:1".to_owned()])]);
+    let error = fixture.home.run(&["login", "api"]).failed(4, "unreachable");
+    assert!(error["message"].as_str().unwrap().starts_with("cannot reach http://127.0.0.1:1"), "{error}");
 
     for lasts in [0, 3600] {
-        let world = World::new();
-        world.login.told([Quirk::Lasts(lasts)]);
-        world.sign_in("ada", &[]);
-        world.login.told([Quirk::Answers(Endpoint::Renewal, 503)]);
-        world.server.told([Oddity::TakesNothing]);
+        let fixture = SignInFixture::new();
+        fixture.login.set_quirks([Quirk::TokenLifetime(lasts)]);
+        fixture.sign_in("ada", &[]);
+        fixture.login.set_quirks([Quirk::RespondsWith(Endpoint::Refresh, 503)]);
+        fixture.server.set_quirks([ServerQuirk::RejectsAllTokens]);
         if lasts == 0 {
-            let error = world.home.run(&["call", "api.hello"]).failed(4, "no_token");
+            let error = fixture.home.run(&["call", "api.hello"]).failed(4, "no_token");
             assert!(error["message"].as_str().unwrap().starts_with("No token for now: "), "{error}");
-            let doctor = world.home.run(&["doctor", "-o", "human"]);
-            assert!(!doctor.out.contains("protocol") && doctor.out.contains("it is tried again"), "{}", doctor.out);
+            let doctor = fixture.home.run(&["doctor", "-o", "human"]);
+            assert!(!doctor.out.contains("protocol") && doctor.out.contains("Toolway retries"), "{}", doctor.out);
         } else {
-            // It was just got, so that a renewal would not help.
-            world.home.run(&["call", "api.hello"]).failed(3, "unauthorized");
+            // The token is new, so a refresh would not help.
+            fixture.home.run(&["call", "api.hello"]).failed(3, "unauthorized");
         }
     }
 }
 
 #[test]
-fn a_vault_that_cannot_be_used_is_the_same_trouble_for_every_command() {
-    let world = World::new();
-    world.sign_in("ada", &[]);
+fn unusable_vault_fails_every_command_the_same_way() {
+    let fixture = SignInFixture::new();
+    fixture.sign_in("ada", &[]);
     for words in [&["login", "api"][..], &["logout", "api"], &["auth", "status"], &["call", "api.hello"]] {
-        let ran = world.home.run_with(words, &[("TOOLWAY_VAULT_PASSPHRASE", "another")], "");
+        let ran = fixture.home.run_with(words, &[("TOOLWAY_VAULT_PASSPHRASE", "another")], "");
         let error = ran.failed(1, "vault");
         assert!(error["message"].as_str().unwrap().contains("vault"), "{error}");
     }
-    world.home.run(&["call", "api.hello"]).ok();
+    fixture.home.run(&["call", "api.hello"]).ok();
 }
 
 #[test]
-fn what_is_shown_of_sign_ins_is_what_would_be_used() {
-    let world = World::new();
-    world.sign_in("ada", &[]);
-    let state = || world.home.run(&["auth", "status", "api"]).json()["servers"][0]["signIns"][0]["state"].clone();
+fn status_shows_the_sign_in_that_would_be_used() {
+    let fixture = SignInFixture::new();
+    fixture.sign_in("ada", &[]);
+    let state = || fixture.home.run(&["auth", "status", "api"]).json()["servers"][0]["signIns"][0]["state"].clone();
     assert_eq!(state(), "signed in");
-    world.configure(r#", "oauth": { "issuer": "https://login.example" }"#);
-    assert_eq!(state(), "sign-in needed", "it is of another issuer");
-    world.configure(r#", "oauth": { "clientSecret": "${NOT_SET}" }"#);
-    let shown = world.home.run(&["auth", "status", "-o", "human"]);
+    fixture.configure(r#", "oauth": { "issuer": "https://login.example" }"#);
+    assert_eq!(state(), "sign-in needed", "it belongs to another issuer");
+    fixture.configure(r#", "oauth": { "clientSecret": "${NOT_SET}" }"#);
+    let shown = fixture.home.run(&["auth", "status", "-o", "human"]);
     assert!(shown.ok().contains("NOT_SET"), "{}", shown.out);
-    assert!(!shown.out.contains("Kept in"), "nothing was looked for: {}", shown.out);
+    assert!(!shown.out.contains("stored in"), "the vault was not read: {}", shown.out);
 }
 
 #[test]
-fn what_was_got_without_a_person_can_be_forgotten_too() {
-    let world = World::new();
-    world.login.register("nightly", Some("the-nightly-secret"));
+fn logout_deletes_client_credentials_tokens_too() {
+    let fixture = SignInFixture::new();
+    fixture.login.register("nightly", Some("the-nightly-secret"));
     let (issuer, auth) = (
-        world.login.issuer(),
+        fixture.login.issuer(),
         r#""auth": { "kind": "clientCredentials", "clientId": "nightly", "clientSecret": "the-nightly-secret" }"#,
     );
-    world.configure(&format!(r#", {auth}, "oauth": {{ "issuer": "{issuer}" }}"#));
-    world.home.run(&["tools", "api"]).ok();
-    world.home.run(&["tools", "api"]).ok();
-    assert_eq!(world.login.count(Endpoint::Grant), 1);
+    fixture.configure(&format!(r#", {auth}, "oauth": {{ "issuer": "{issuer}" }}"#));
+    fixture.home.run(&["tools", "api"]).ok();
+    fixture.home.run(&["tools", "api"]).ok();
+    assert_eq!(fixture.login.count(Endpoint::Grant), 1);
 
-    // It is nobody's sign-in.
-    world.configure("");
-    world.home.run(&["tools", "api"]).failed(3, "unauthorized");
-    assert_eq!(world.home.run(&["logout", "api"]).json()["forgotten"], 1);
-    world.configure(&format!(r#", {auth}, "oauth": {{ "issuer": "{issuer}" }}"#));
-    world.home.run(&["tools", "api"]).ok();
-    assert_eq!(world.login.count(Endpoint::Grant), 2);
+    // It is not a user's sign-in.
+    fixture.configure("");
+    fixture.home.run(&["tools", "api"]).failed(3, "unauthorized");
+    assert_eq!(fixture.home.run(&["logout", "api"]).json()["forgotten"], 1);
+    fixture.configure(&format!(r#", {auth}, "oauth": {{ "issuer": "{issuer}" }}"#));
+    fixture.home.run(&["tools", "api"]).ok();
+    assert_eq!(fixture.login.count(Endpoint::Grant), 2);
 }
 
 #[test]
-fn nobody_signs_in_for_a_client_that_there_is_not() {
-    let world = World::new();
-    world.home.run(&["clients", "add", "ada"]).ok();
-    let error = world.home.run(&["login", "api", "--client", "adda"]).failed(2, "unknown_client");
-    assert_eq!(error["hint"], "Did you mean `ada`?");
-    world.sign_in("ada", &["--client", "ada"]);
+fn sign_in_for_an_unknown_client_is_refused() {
+    let fixture = SignInFixture::new();
+    fixture.home.run(&["clients", "add", "ada"]).ok();
+    let error = fixture.home.run(&["login", "api", "--client", "adda"]).failed(2, "unknown_client");
+    assert_eq!(error["message"], "the gateway has no client `adda`; did you mean `ada`?");
+    fixture.sign_in("ada", &["--client", "ada"]);
 }
 
 #[test]
-fn nobody_signs_in_to_a_program_or_where_a_credential_is_configured() {
-    let world = World::new();
-    let error = world.home.run(&["login", "files"]).failed(2, "no_sign_in");
-    assert_eq!(error["message"], "`files` is a program: what it needs to know of you stands in `env` of its entry.");
-    world.configure(r#", "auth": { "kind": "bearer", "token": "x" }"#);
-    let error = world.home.run(&["login", "api"]).failed(2, "no_sign_in");
-    assert_eq!(error["message"], "Nobody signs in to `api`: its `auth` is of the kind `bearer`.");
-    let error = world.home.run(&["tools", "api"]).failed(3, "unauthorized");
+fn sign_in_is_refused_for_stdio_and_configured_credentials() {
+    let fixture = SignInFixture::new();
+    let error = fixture.home.run(&["login", "files"]).failed(2, "no_sign_in");
+    assert_eq!(error["message"], "server `files` is a stdio server: set its credentials in `env` of its entry");
+    fixture.configure(r#", "auth": { "kind": "bearer", "token": "x" }"#);
+    let error = fixture.home.run(&["login", "api"]).failed(2, "no_sign_in");
+    assert_eq!(error["message"], "server `api` does not use a sign-in: its `auth` is `bearer`");
+    let error = fixture.home.run(&["tools", "api"]).failed(3, "unauthorized");
     assert!(
-        error["hint"].as_str().unwrap().starts_with("What `auth` of its entry sends in `Authorization`"),
+        error["hint"].as_str().unwrap().starts_with("the server rejects the `Authorization` header set by `auth`"),
         "{error}"
     );
 }
 
 #[test]
-fn a_server_that_needs_a_sign_in_is_a_state_and_the_others_are_not_affected() {
-    let world = World::new();
-    let status = world.home.run(&["status"]).json();
+fn required_sign_in_is_a_state_and_does_not_affect_other_servers() {
+    let fixture = SignInFixture::new();
+    let status = fixture.home.run(&["status"]).json();
     let of = |name: &str| status["servers"].as_array().unwrap().iter().find(|it| it["name"] == name).unwrap().clone();
     assert_eq!(of("api")["state"], "sign-in needed");
-    assert_eq!(of("api")["reason"], "somebody has to sign in: run `toolway login api`");
+    assert_eq!(of("api")["reason"], "sign-in required: run `toolway login api`");
     assert_eq!(of("files")["state"], "ready");
-    let doctor = world.home.run(&["doctor", "-o", "human"]);
-    assert!(doctor.out.contains("Somebody has to sign in: run `toolway login api`."), "{}", doctor.out);
+    let doctor = fixture.home.run(&["doctor", "-o", "human"]);
+    assert!(doctor.out.contains("Sign-in required: run `toolway login api`."), "{}", doctor.out);
 }
 
 #[test]
-fn the_document_about_us_is_printed_for_where_it_is_hosted() {
+fn client_metadata_document_is_printed() {
     let home = Home::new();
     home.run(&["auth", "client-metadata"]).failed(2, "config");
     home.configure(

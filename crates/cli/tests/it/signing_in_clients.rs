@@ -1,15 +1,15 @@
-//! Sign-ins through the gateway: who is told what, and whose account a call is made with.
+//! Sign-ins of gateway clients: messages, and the account of each call.
 
 use serde_json::{Value, json};
 
 use crate::{
     gateway::{Answer, Serving},
-    world::World,
+    sign_in_fixture::SignInFixture,
 };
 
 /// A gateway with two clients.
 struct Gateway {
-    world: World,
+    fixture: SignInFixture,
     serving: Serving,
     ada: String,
     ben: String,
@@ -17,14 +17,14 @@ struct Gateway {
 
 impl Gateway {
     fn start() -> Self {
-        let world = World::new();
-        let key = |name: &str| world.home.run(&["clients", "add", name, "-o", "human"]).ok().trim().to_owned();
+        let fixture = SignInFixture::new();
+        let key = |name: &str| fixture.home.run(&["clients", "add", name, "-o", "human"]).ok().trim().to_owned();
         let (ada, ben) = (key("ada"), key("ben"));
-        let serving = Serving::start(&world.home, &["--log", "off"]);
-        Self { world, serving, ada, ben }
+        let serving = Serving::start(&fixture.home, &["--log", "off"]);
+        Self { fixture, serving, ada, ben }
     }
 
-    /// What a client's call of the protected tool is answered with, and whether that is an error.
+    /// The response to a client's call of the protected tool, and whether it is an error.
     fn call(&self, key: &str) -> (String, bool) {
         let answer = self.serving.call_as(key, "tools/call", json!({ "name": "api__hello", "arguments": {} }));
         let answer = Answer::of(answer).json();
@@ -42,25 +42,25 @@ impl Gateway {
 }
 
 #[test]
-fn a_client_is_told_who_has_to_sign_in_and_is_served_with_its_own_account_only() {
+fn client_uses_only_its_own_account() {
     let gateway = Gateway::start();
-    let Gateway { world, ada, ben, .. } = &gateway;
-    let wanting = |how: &str| (format!("`api` is not connected: somebody has to sign in: {how}"), true);
-    let for_client = |name: &str| wanting(&format!("the operator runs `toolway login api --client {name}`"));
+    let Gateway { fixture, ada, ben, .. } = &gateway;
+    let wanting = |how: &str| (format!("`api` is not connected: sign-in required: {how}"), true);
+    let for_client = |name: &str| wanting(&format!("ask the operator to run `toolway login api --client {name}`"));
     gateway.settled("sign-in needed");
-    // It has listed nothing yet; what is called by its name says why.
+    // Without a listing, a call by name reports the reason.
     assert_eq!(gateway.call(ada), wanting("run `toolway login api`"));
 
-    world.sign_in("operator", &[]);
+    fixture.sign_in("operator", &[]);
     gateway.settled("ready");
     assert_eq!(gateway.call(ada), for_client("ada"));
-    world.sign_in("ada", &["--client", "ada"]);
+    fixture.sign_in("ada", &["--client", "ada"]);
     gateway.settled("ready");
     assert_eq!(gateway.call(ada), ("hello ada".to_owned(), false));
     assert_eq!(gateway.call(ben), for_client("ben"));
 
-    world.home.run(&["logout", "api", "--client", "ada"]).ok();
+    fixture.home.run(&["logout", "api", "--client", "ada"]).ok();
     gateway.settled("ready");
     assert_eq!(gateway.call(ada), for_client("ada"));
-    assert!(!world.server.heard().contains(ada.as_str()), "a client's key goes no further");
+    assert!(!fixture.server.received().contains(ada.as_str()), "a client's key is not forwarded");
 }

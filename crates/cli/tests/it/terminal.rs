@@ -1,4 +1,4 @@
-//! A terminal with the program in it: what it shows is read, and keys are typed when something is there.
+//! A pseudo-terminal that runs the program, types keys and reads its output.
 
 use std::{
     fs::File,
@@ -14,7 +14,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 use crate::home::wait;
 
-/// A pseudo-terminal, and the program that runs at it.
+/// A pseudo-terminal and its process.
 pub(crate) struct Terminal {
     child: Child,
     keyboard: File,
@@ -23,7 +23,7 @@ pub(crate) struct Terminal {
     reading: JoinHandle<()>,
 }
 
-/// What is not shown by then will not be.
+/// Longest wait for a text.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 impl Terminal {
@@ -43,7 +43,7 @@ impl Terminal {
         let text = Arc::clone(&shown);
         let reading = thread::spawn(move || {
             let mut chunk = [0; 4096];
-            // The other side hangs up with an error.
+            // Reading fails when the process has exited.
             while let Ok(length @ 1..) = screen.read(&mut chunk) {
                 text.lock().extend_from_slice(&chunk[..length]);
             }
@@ -55,7 +55,7 @@ impl Terminal {
         self.keyboard.write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Waits until this is there; everything that is.
+    /// Waits until the output contains `text`; returns all output.
     pub(crate) fn until(&self, text: &str) -> String {
         let began = Instant::now();
         loop {
@@ -68,7 +68,7 @@ impl Terminal {
         }
     }
 
-    /// Waits until the program has ended; everything that it showed.
+    /// Waits for the process to exit; returns its status and all output.
     pub(crate) fn end(mut self, patience: Duration) -> (ExitStatus, String) {
         let status = wait(&mut self.child, patience);
         self.reading.join().unwrap();

@@ -1,4 +1,4 @@
-//! The clocks of a call: those of the entry, those of the environment, and the one of the command line.
+//! Timeouts of a call from the entry, the environment and the command line.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ fn home(timeouts: &str) -> Home {
     home
 }
 
-/// Counts with so many milliseconds between steps.
+/// A call that counts with this many milliseconds between steps.
 fn count(pause: &str) -> [String; 4] {
     ["call".to_owned(), "sample.count".to_owned(), "to=3".to_owned(), format!("pause={pause}")]
 }
@@ -21,22 +21,22 @@ fn run(home: &Home, words: &[String], variables: &[(&str, &str)]) -> Ran {
 }
 
 #[test]
-fn the_clocks_of_an_entry_bound_a_call_and_are_named() {
+fn timeouts_of_an_entry_limit_a_call_and_are_named() {
     let total = home(r#","timeouts":{"total":0.5}"#);
     let error = run(&total, &count("1500"), &[]).failed(4, "timed_out");
-    assert_eq!(error["message"], "No answer within 500ms (total timeout).");
+    assert_eq!(error["message"], "no answer within 500ms (total timeout)");
     let idle = home(r#","timeouts":{"idle":1}"#);
     let error = run(&idle, &count("4000"), &[]).failed(4, "timed_out");
-    assert_eq!(error["message"], "No answer within 1s (idle timeout).");
-    // Each step is a sign of life.
+    assert_eq!(error["message"], "no answer within 1s (idle timeout)");
+    // Each progress notification resets the idle timeout.
     run(&idle, &count("400"), &[]).ok();
 }
 
 #[test]
-fn the_environment_bounds_calls_whose_entry_says_nothing_and_the_command_line_goes_before_both() {
+fn environment_timeout_applies_without_an_entry_timeout_and_the_option_overrides_both() {
     let variable = [("TOOLWAY_REQUEST_TIMEOUT", "0.5")];
     let error = run(&home(""), &count("1500"), &variable).failed(4, "timed_out");
-    assert_eq!(error["message"], "No answer within 500ms (total timeout).");
+    assert_eq!(error["message"], "no answer within 500ms (total timeout)");
     run(&home(r#","timeouts":{"total":"20s"}"#), &count("300"), &variable).ok();
     let mut words = count("300").to_vec();
     words.extend(["--timeout".to_owned(), "20".to_owned()]);
@@ -50,7 +50,7 @@ fn the_environment_bounds_calls_whose_entry_says_nothing_and_the_command_line_go
 }
 
 #[test]
-fn a_server_that_says_nothing_is_given_up_when_its_entry_says_so() {
+fn connect_timeout_of_an_entry_is_used() {
     let home = Home::new();
     let (program, what) = odd("mute").split_once(' ').map(|(one, two)| (one.to_owned(), two.to_owned())).unwrap();
     home.configure(&format!(
@@ -58,6 +58,6 @@ fn a_server_that_says_nothing_is_given_up_when_its_entry_says_so() {
     ));
     let began = Instant::now();
     let error = home.run(&["call", "mute.odd"]).failed(4, "timed_out");
-    assert_eq!(error["message"], "No answer to the handshake within 500ms (connect timeout).");
+    assert_eq!(error["message"], "no answer to the handshake within 500ms (connect timeout)");
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
 }

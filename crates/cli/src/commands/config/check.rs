@@ -1,4 +1,4 @@
-//! `toolway config check`: what is wrong and what is odd, each with file and line.
+//! `toolway config check`: errors and warnings of the configuration, with file and line.
 
 use serde_json::{Value, json};
 use toolway_config::{
@@ -14,14 +14,14 @@ use crate::{
     report::Report,
 };
 
-/// Check the configuration: exit code 0 if it can be used, 2 if not
+/// Check the configuration: exit code 0 if it is valid, 2 if not
 ///
-/// Found are broken files, entries that are not used because something in them is wrong, variables that are not set, and keys that nobody knows. Servers that are
-/// disabled or not yet accepted are not looked into. Nothing is started or dialled.
+/// Finds invalid files, unusable entries, unset variables and unknown keys. Skips servers that are disabled or not accepted.
+/// Does not connect to servers.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct CheckArgs {
-    /// Take keys that nobody knows for wrong instead of odd
+    /// Treat unknown keys as errors instead of warnings
     #[arg(long)]
     strict: bool,
 }
@@ -29,10 +29,10 @@ pub(super) struct CheckArgs {
 const EXAMPLES: &str = "\
 Examples:
   toolway config check
-  toolway config check --strict                         For a pipeline
+  toolway config check --strict                         For CI
   toolway config check --config team/toolway.yaml       Another file";
 
-/// One thing that was found.
+/// One error or warning.
 struct Finding {
     place: Place,
     text: String,
@@ -52,8 +52,8 @@ pub(super) fn run(args: &CheckArgs, app: &App, output: &mut Output) -> Result<Ex
     show(&problems, &warnings, output);
     match problems.len() {
         0 => Ok(ExitCode::Ok),
-        1 => Err(Report::usage("config", "There is one problem in the configuration.")),
-        many => Err(Report::usage("config", format!("There are {many} problems in the configuration."))),
+        1 => Err(Report::usage("config", "the configuration has 1 error")),
+        many => Err(Report::usage("config", format!("the configuration has {many} errors"))),
     }
 }
 
@@ -68,10 +68,10 @@ fn show(problems: &[Finding], warnings: &[Finding], output: &mut Output) {
                 output.line(&finding.text);
             }
             for finding in warnings {
-                output.line(&format!("{} (a warning)", finding.text));
+                output.line(&format!("{} (warning)", finding.text));
             }
             if problems.is_empty() && warnings.is_empty() {
-                output.say("The configuration is fine.");
+                output.notice("The configuration is valid.");
             }
         }
     }

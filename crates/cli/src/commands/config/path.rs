@@ -1,4 +1,4 @@
-//! `toolway config path`: which files are read, and where things are kept.
+//! `toolway config path`: the files and directories that Toolway uses.
 
 use std::path::{Path, PathBuf};
 
@@ -12,9 +12,9 @@ use crate::{
     report::Report,
 };
 
-/// Print which files are read, and where things are kept
+/// Print the files and directories that Toolway uses
 ///
-/// With `-o raw` it is the file of the user alone, which need not be there yet.
+/// With `-o raw`, prints only your user file, which may not exist yet.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct PathArgs {}
@@ -25,7 +25,7 @@ Examples:
   $EDITOR \"$(toolway config path -o raw)\"";
 
 pub(super) fn run(PathArgs {}: &PathArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
-    // A file that cannot be read has to be found too.
+    // An invalid file must be listed too.
     let own = app.try_load().ok().and_then(|loaded| loaded.own_file);
     let own = own.or_else(|| app.reach.config.clone()).or_else(|| app.paths.user_config());
     let project = match app.reach.config {
@@ -35,7 +35,7 @@ pub(super) fn run(PathArgs {}: &PathArgs, app: &App, output: &mut Output) -> Res
     let known = [
         ("user", own),
         ("project", project),
-        ("accepted", app.ledger()),
+        ("accepted", app.acceptance_file()),
         ("state", app.paths.state.clone()),
         ("cache", app.paths.cache.clone()),
     ];
@@ -51,15 +51,15 @@ fn show(known: &[(&str, Option<PathBuf>)], output: &mut Output) -> Result<ExitCo
         }
         Format::Human => {
             let row = |(what, path): (&str, &Path)| {
-                let note = if path.exists() { "" } else { "not there yet" };
+                let note = if path.exists() { "" } else { "does not exist" };
                 [what.to_owned(), path.display().to_string(), note.to_owned()]
             };
             output.table(["WHAT", "PATH", ""], &there.map(row).collect::<Vec<_>>());
         }
         Format::Raw => {
-            let homeless = || Report::usage("config", "There is no home, so there is no file of the user.");
+            let no_home = || Report::usage("config", "no home directory, so there is no user file");
             let own = known.iter().find_map(|(what, path)| path.as_deref().filter(|_| *what == "user"));
-            output.content(format!("{}\n", own.ok_or_else(homeless)?.display()).as_bytes());
+            output.content(format!("{}\n", own.ok_or_else(no_home)?.display()).as_bytes());
         }
     }
     Ok(ExitCode::Ok)

@@ -1,7 +1,7 @@
-//! `toolway config reload`: a gateway that runs takes on what the files say now.
+//! `toolway config reload`: makes the running gateway read the configuration again.
 
 use serde_json::Value;
-use toolway_gateway::control::Order;
+use toolway_gateway::control::ControlRequest;
 
 use crate::{
     app::App,
@@ -10,11 +10,10 @@ use crate::{
     report::Report,
 };
 
-/// Let the gateway that runs read the configuration again
+/// Make the running gateway read the configuration again
 ///
-/// What happened to each server is shown: what is new is started, what is gone is closed, what has changed is adjusted or
-/// connected anew, and the rest goes on as it is. A configuration that `config check` finds fault with changes nothing.
-/// What stands under `gateway` holds from its next start on.
+/// Starts new servers, closes removed ones, adjusts or reconnects changed ones, and prints what happened to each. A
+/// configuration with errors (`config check`) changes nothing. Settings under `gateway` take effect at its next start.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ReloadArgs {}
@@ -24,7 +23,7 @@ Examples:
   toolway servers add files --stdio 'npx -y @modelcontextprotocol/server-filesystem /tmp' && toolway config reload";
 
 pub(super) async fn run(ReloadArgs {}: &ReloadArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
-    let answer = app.tell_gateway(&Order::Reload {}).await?;
+    let answer = app.require_gateway(&ControlRequest::Reload {}).await?;
     let servers: Vec<Value> = answer.value["servers"].as_array().cloned().unwrap_or_default();
     let text = |server: &Value, key: &str| server[key].as_str().unwrap_or_default().to_owned();
     match output.format {

@@ -1,4 +1,4 @@
-//! `toolway config show`: every value and where it came from.
+//! `toolway config show`: every value and its origin.
 
 use serde_json::{Value, json};
 use toolway_config::{
@@ -14,13 +14,13 @@ use crate::{
     report::Report,
 };
 
-/// Show every value and where it came from, secrets masked
+/// Show every value and where it comes from, with secrets masked
 ///
-/// A project's servers that nobody has accepted are not part of it; `toolway servers` names them.
+/// Project servers that are not accepted are not included; `toolway servers` lists them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ShowConfigArgs {
-    /// Only this key and what stands under it, as `requestTimeout` or `mcpServers.files`
+    /// Only this key and the keys below it, e.g. `requestTimeout` or `mcpServers.files`
     key: Option<String>,
 }
 
@@ -36,8 +36,8 @@ pub(super) fn run(args: &ShowConfigArgs, app: &App, output: &mut Output) -> Resu
     if let Some(key) = &args.key {
         values.retain(|value| is_under(&value.key, key));
         if values.is_empty() {
-            let report = Report::usage("unknown_key", format!("Nothing is called `{key}`."));
-            return Err(report.hint("`toolway config show` lists every key."));
+            let report = Report::usage("unknown_key", format!("unknown key `{key}`"));
+            return Err(report.hint("list all keys with `toolway config show`"));
         }
     }
     match output.format {

@@ -1,4 +1,4 @@
-//! Other hosts' servers put into a file of ours, one after the other, and what came of each.
+//! Copies servers of other applications to our file, with an outcome for each.
 
 use std::{
     collections::BTreeSet,
@@ -11,122 +11,124 @@ use toolway_config::{
     document::Document,
     edit::{Change, Edit, edit_text, replace},
     import::{CopiedEntry, copy},
-    server::Behind,
+    server::DefinedBy,
 };
 
-use super::Read;
+use super::SourceFile;
 use crate::{
     app::App,
-    commands::servers::make::{cannot_write, lock, own_file, project_file},
+    commands::servers::apply_edit::{cannot_write, lock, own_file, project_file},
     report::Report,
 };
 
-/// Whose file the servers are put into.
+/// The file to copy to.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Whose {
+pub(super) enum Destination {
     User,
     Project,
 }
 
-/// What came of it all.
+/// Result of copying.
 pub(super) struct Copied {
     pub(super) file: PathBuf,
-    pub(super) entries: Vec<(Whence, Came)>,
+    pub(super) entries: Vec<(EntryOrigin, CopyOutcome)>,
 }
 
-/// Which entry it was.
-pub(super) struct Whence {
+/// The entry that was copied.
+pub(super) struct EntryOrigin {
     pub(super) label: String,
     pub(super) name: ServerName,
     pub(super) host: &'static str,
     pub(super) place: String,
 }
 
-/// What came of one entry.
-pub(super) enum Came {
-    /// It stands in the file now.
+/// Outcome of one entry.
+pub(super) enum CopyOutcome {
+    /// Copied to the file.
     Copied(CopiedEntry),
-    /// The file is YAML: these lines belong there.
-    Lines(CopiedEntry, String),
-    /// It is not copied, and why.
-    Left(String),
+    /// The file is YAML; the user has to add these lines.
+    ManualEdit(CopiedEntry, String),
+    /// Not copied, and why.
+    Skipped(String),
 }
 
-pub(super) fn copy_all(files: &[Read], whose: Whose, app: &App) -> Result<Copied, Report> {
+pub(super) fn copy_all(files: &[SourceFile], destination: Destination, app: &App) -> Result<Copied, Report> {
     let _lock = lock(app)?;
-    let (file, folder) = match whose {
-        Whose::User => (own_file(&app.load()?)?, app.paths.home.clone()),
-        Whose::Project => {
+    let (file, folder) = match destination {
+        Destination::User => (own_file(&app.load()?)?, app.paths.home.clone()),
+        Destination::Project => {
             let file = project_file(app)?;
             let folder = file.parent().map(Path::to_owned);
             (file, folder)
         }
     };
     let before = fs::read_to_string(&file).unwrap_or_default();
-    let mut copying = Copying::new(&file, &before, folder, whose)?;
+    let mut batch = CopyBatch::new(&file, &before, folder, destination)?;
     for server in files.iter().filter_map(|read| read.imported.as_ref().ok()).flat_map(|imported| &imported.servers) {
-        copying.add(server);
+        batch.add(server);
     }
-    let Copying { text, entries, .. } = copying;
+    let CopyBatch { text, entries, .. } = batch;
     if text != before {
         replace(&file, &text).map_err(|error| cannot_write(&file, &error))?;
     }
     Ok(Copied { file, entries })
 }
 
-struct Copying<'a> {
+struct CopyBatch<'a> {
     file: &'a Path,
     text: String,
-    /// Where programs run that are defined in the file.
+    /// Working directory of stdio servers defined in the file.
     folder: Option<PathBuf>,
-    whose: Whose,
+    destination: Destination,
     known: BTreeSet<ServerName>,
-    entries: Vec<(Whence, Came)>,
+    entries: Vec<(EntryOrigin, CopyOutcome)>,
 }
 
-impl<'a> Copying<'a> {
-    fn new(file: &'a Path, text: &str, folder: Option<PathBuf>, whose: Whose) -> Result<Self, Report> {
+impl<'a> CopyBatch<'a> {
+    fn new(file: &'a Path, text: &str, folder: Option<PathBuf>, destination: Destination) -> Result<Self, Report> {
         let known = Config::names(&Document::of(file, text)?)?;
-        Ok(Self { file, text: text.to_owned(), folder, whose, known, entries: Vec::new() })
+        Ok(Self { file, text: text.to_owned(), folder, destination, known, entries: Vec::new() })
     }
 
     fn add(&mut self, server: &ServerConfig) {
-        let origin = Whence {
+        let origin = EntryOrigin {
             label: server.label.clone(),
             name: server.name.clone(),
-            host: server.source.format.word(),
+            host: server.source.format.as_str(),
             place: server.source.place.to_string(),
         };
         if self.entries.iter().any(|(other, _)| other.place == origin.place && other.label == origin.label) {
             return;
         }
-        let came = self.put(server).unwrap_or_else(Came::Left);
-        self.entries.push((origin, came));
+        let outcome = self.put(server).unwrap_or_else(CopyOutcome::Skipped);
+        self.entries.push((origin, outcome));
     }
 
-    fn put(&mut self, server: &ServerConfig) -> Result<Came, String> {
-        match (self.whose, server.source.behind) {
-            (Whose::User, Behind::Project) => {
-                return Err("it stands in a project's file; --project copies it into the project's own".to_owned());
+    fn put(&mut self, server: &ServerConfig) -> Result<CopyOutcome, String> {
+        match (self.destination, server.source.defined_by) {
+            (Destination::User, DefinedBy::Project) => {
+                return Err(
+                    "it comes from a project file; use --project to copy it to the project's toolway.json".to_owned()
+                );
             }
-            (Whose::Project, Behind::User | Behind::Program) => {
-                return Err("it is yours and not the project's; without --project it is copied".to_owned());
+            (Destination::Project, DefinedBy::User | DefinedBy::Program) => {
+                return Err("it comes from your user files; omit --project to copy it".to_owned());
             }
             _ => {}
         }
         if self.known.contains(&server.name) {
-            return Err(format!("there is a server `{}` already", server.name));
+            return Err(format!("server `{}` already exists", server.name));
         }
         let copied = copy(server, self.folder.as_deref()).map_err(|error| error.to_string())?;
         let edit = Edit::Add { label: copied.label.clone(), entry: copied.entry.clone() };
-        let came = match edit_text(&edit, None, self.file, &self.text).map_err(|error| error.to_string())? {
+        let outcome = match edit_text(&edit, None, self.file, &self.text).map_err(|error| error.to_string())? {
             Change::Text { text, .. } => {
                 self.text = text;
-                Came::Copied(copied)
+                CopyOutcome::Copied(copied)
             }
-            Change::Lines { lines, .. } => Came::Lines(copied, lines),
+            Change::Lines { lines, .. } => CopyOutcome::ManualEdit(copied, lines),
         };
         self.known.insert(server.name.clone());
-        Ok(came)
+        Ok(outcome)
     }
 }

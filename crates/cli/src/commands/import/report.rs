@@ -1,16 +1,16 @@
-//! What was found where, and what came of copying it.
+//! Prints the servers found in other applications, and the result of copying them.
 
 use serde_json::{Value, json};
 use toolway_config::{
     Config, Loaded, Origin, ServerConfig,
     import::{CopiedEntry, Imported},
-    server::Behind,
+    server::DefinedBy,
     show::{ShownValue, show},
 };
 
 use super::{
-    ImportArgs, Read,
-    copying::{Came, Copied, Whence},
+    ImportArgs, SourceFile,
+    copy::{Copied, CopyOutcome, EntryOrigin},
     is_in_use,
 };
 use crate::{
@@ -19,8 +19,8 @@ use crate::{
     output::{Format, Output},
 };
 
-/// What was found, file by file.
-pub(super) fn found(args: &ImportArgs, files: &[Read], loaded: &Loaded, app: &App, output: &mut Output) {
+/// Prints the found servers, file by file.
+pub(super) fn print_found(args: &ImportArgs, files: &[SourceFile], loaded: &Loaded, app: &App, output: &mut Output) {
     let views = files.iter().map(|file| file.view(loaded, app));
     match output.format {
         Format::Json => return print(&json!({ "files": views.collect::<Vec<_>>() }), output),
@@ -31,72 +31,77 @@ pub(super) fn found(args: &ImportArgs, files: &[Read], loaded: &Loaded, app: &Ap
         file.show(loaded, app, output);
     }
     if files.is_empty() {
-        output.say(&format!("No file was found of: {}.", args.host));
+        output.notice(&match args.host.as_str() {
+            ALL => {
+                format!("no MCP configuration of other applications found ({} checked)", ConfigFormat::OTHERS.len())
+            }
+            host => format!("no MCP configuration of `{host}` found"),
+        });
     }
 }
 
-/// What came of copying.
-pub(super) fn copied(files: &[Read], copied: &Copied, output: &mut Output) {
-    let warnings: Vec<String> = files.iter().flat_map(Read::warnings).collect();
+/// Prints the result of copying.
+pub(super) fn print_copied(files: &[SourceFile], copied: &Copied, output: &mut Output) {
+    let warnings: Vec<String> = files.iter().flat_map(SourceFile::warnings).collect();
     if matches!(output.format, Format::Json | Format::Ndjson) {
-        let entries: Vec<Value> = copied.entries.iter().map(|(origin, came)| entry_view(origin, came)).collect();
+        let entries: Vec<Value> = copied.entries.iter().map(|(origin, outcome)| entry_view(origin, outcome)).collect();
         let file = copied.file.display().to_string();
         print(&json!({ "file": file, "entries": entries, "warnings": warnings }), output);
         return;
     }
-    for (origin, came) in &copied.entries {
-        let Whence { label, host, place, .. } = origin;
-        match came {
-            Came::Copied(entry) => {
+    for (origin, outcome) in &copied.entries {
+        let EntryOrigin { label, host, place, .. } = origin;
+        match outcome {
+            CopyOutcome::Copied(entry) => {
                 output.line(&format!("Copied `{label}` of {host} ({place}) to {}", copied.file.display()));
                 left_out(entry, output);
             }
-            Came::Lines(entry, lines) => {
-                output.say(&format!("Put these lines under `mcpServers` in {}:", copied.file.display()));
+            CopyOutcome::ManualEdit(entry, lines) => {
+                output.notice(&format!("Add these lines under `mcpServers` in {}:", copied.file.display()));
                 output.line(lines.trim_end());
                 left_out(entry, output);
             }
-            Came::Left(why) => output.line(&format!("Not copied: `{label}` of {host} ({place}): {why}")),
+            CopyOutcome::Skipped(why) => output.line(&format!("Not copied: `{label}` of {host} ({place}): {why}")),
         }
     }
     if copied.entries.is_empty() {
-        output.say("Nothing was found to copy.");
+        output.notice("No server to copy.");
     }
-    warnings.iter().for_each(|warning| output.say(&format!("toolway: {warning}")));
+    warnings.iter().for_each(|warning| output.notice(&format!("toolway: {warning}")));
 }
 
 fn left_out(entry: &CopiedEntry, output: &mut Output) {
     for secret in &entry.left_out {
-        output.line(&format!("  its secret in `{}` is not copied: set the variable {}", secret.key, secret.variable));
+        output.line(&format!("  the secret in `{}` is not copied: set the variable {}", secret.key, secret.variable));
     }
 }
 
-fn entry_view(origin: &Whence, came: &Came) -> Value {
-    let Whence { label, name, host, place } = origin;
+fn entry_view(origin: &EntryOrigin, outcome: &CopyOutcome) -> Value {
+    let EntryOrigin { label, name, host, place } = origin;
     let mut view = json!({ "label": label, "name": name.as_str(), "host": host, "from": place });
     let mut with = |entry: &CopiedEntry| {
         let secrets = entry.left_out.iter().map(|secret| json!({ "key": secret.key, "variable": secret.variable }));
         view["secretsLeftOut"] = secrets.collect();
     };
-    match came {
-        Came::Copied(entry) => with(entry),
-        Came::Lines(entry, _) => with(entry),
-        Came::Left(_) => {}
+    match outcome {
+        CopyOutcome::Copied(entry) => with(entry),
+        CopyOutcome::ManualEdit(entry, _) => with(entry),
+        CopyOutcome::Skipped(_) => {}
     }
-    view["copied"] = matches!(came, Came::Copied(_)).into();
-    match came {
-        Came::Copied(_) => {}
-        Came::Lines(_, lines) => view["lines"] = lines.as_str().into(),
-        Came::Left(why) => view["because"] = why.as_str().into(),
+    view["copied"] = matches!(outcome, CopyOutcome::Copied(_)).into();
+    match outcome {
+        CopyOutcome::Copied(_) => {}
+        CopyOutcome::ManualEdit(_, lines) => view["lines"] = lines.as_str().into(),
+        CopyOutcome::Skipped(why) => view["because"] = why.as_str().into(),
     }
     view
 }
 
-impl Read {
+impl SourceFile {
     fn warnings(&self) -> Vec<String> {
         match &self.imported {
             Ok(imported) => imported.warnings.iter().map(ToString::to_string).collect(),
-            Err(problem) => vec![format!("the file is not used: {problem}")],
+            Err(problem) => vec![format!("file ignored: {problem}")],
         }
     }
 
@@ -105,9 +110,9 @@ impl Read {
         let views: Option<Vec<Value>> =
             imported.map(|all| all.servers.iter().map(|server| server_view(server, all, app)).collect());
         json!({
-            "host": self.found.format.word(),
+            "host": self.found.format.as_str(),
             "file": self.found.file.display().to_string(),
-            "project": self.found.behind == Behind::Project,
+            "project": self.found.defined_by == DefinedBy::Project,
             "used": is_in_use(loaded, self.found.format),
             "servers": views.unwrap_or_default(),
             "warnings": self.warnings(),
@@ -115,15 +120,15 @@ impl Read {
     }
 
     fn show(&self, loaded: &Loaded, app: &App, output: &mut Output) {
-        let host = self.found.format.word();
-        let project = if self.found.behind == Behind::Project { ", of the project" } else { "" };
+        let host = self.found.format.as_str();
+        let project = if self.found.defined_by == DefinedBy::Project { ", project file" } else { "" };
         let used = if is_in_use(loaded, self.found.format) { ", in use" } else { "" };
         output.entry(host, &format!("  {}{project}{used}", self.found.file.display()));
         for server in self.imported.iter().flat_map(|imported| &imported.servers) {
             let off = if server.is_enabled() { "" } else { "  (disabled)" };
             output.line(&format!("  {}: {} {}{off}", server.label, transport(server), reach(server)));
             if let Some(problem) = problem(server, app) {
-                output.line(&format!("    cannot be used yet: {problem}"));
+                output.line(&format!("    not usable yet: {problem}"));
             }
         }
         self.warnings().iter().for_each(|warning| output.line(&format!("  warning: {warning}")));
@@ -150,27 +155,27 @@ fn server_view(server: &ServerConfig, imported: &Imported, app: &App) -> Value {
     view
 }
 
-/// What it would need; one that is off needs nothing.
+/// Why it cannot be used yet; `None` for a disabled server.
 fn problem(server: &ServerConfig, app: &App) -> Option<String> {
     let endpoint = server.is_enabled().then(|| server.endpoint(&app.environment, &*app.keychain()))?;
     endpoint.err().map(|error| error.to_string())
 }
 
-/// Every value the entry says, secrets masked.
+/// The values of an entry, with secrets masked.
 fn values(server: &ServerConfig) -> Vec<(String, Value)> {
     let mut config = Config::default();
     config.servers.insert(server.name.clone(), server.clone());
     let prefix = format!("mcpServers.{}.", server.label);
     let own = |value: ShownValue| Some((value.key.strip_prefix(&prefix)?.to_owned(), value.value, value.origin));
     let values = show(&config).into_iter().filter_map(own);
-    // Some hosts have the arguments inside of the command, so that they have no place of their own.
+    // Some applications have the arguments inside `command`, so `args` has no origin.
     let is_said = |key: &str, value: &Value, origin: &Origin| {
         *origin != Origin::Default || (key == "args" && value.as_array().is_some_and(|words| !words.is_empty()))
     };
     values.filter(|(key, value, origin)| is_said(key, value, origin)).map(|(key, value, _)| (key, value)).collect()
 }
 
-/// How it is reached, on one line, secrets masked.
+/// The command or URL on one line, with secrets masked.
 fn reach(server: &ServerConfig) -> String {
     let values = values(server);
     let value = |wanted: &str| values.iter().find(|(key, _)| key == wanted).map(|(_, value)| value);

@@ -1,15 +1,15 @@
-//! `toolway servers accept` and `revoke`: a person's yes to a project's server, and taking it back.
+//! `toolway servers accept` and `revoke`: the user's acceptance of a project server.
 
 use serde_json::json;
 use toolway_config::{
     ServerConfig,
     consent::{Accepted, EntryId},
-    server::Behind,
+    server::DefinedBy,
 };
 
 use super::{
     find,
-    list::{State, view},
+    list::{EntryState, view},
 };
 use crate::{
     app::App,
@@ -20,28 +20,28 @@ use crate::{
     report::Report,
 };
 
-/// Accept a server that a project's file brought along
+/// Accept a server defined in a project file
 ///
-/// Shown is what would be started or dialled, with every variable, file and keychain entry it would be handed. On a
-/// terminal you are asked; elsewhere give the digest that was shown to you. A server that changes afterwards has to be
-/// accepted again. Kept in `accepted.json` of the state directory.
+/// Shows the command or URL, with every variable, file and keychain entry it would receive, and asks for confirmation on a
+/// terminal. In a script, give the digest that was shown. A server that changes has to be accepted again. Acceptances are
+/// stored in `accepted.json` in the state directory.
 #[derive(Debug, clap::Args)]
 #[command(after_help = ACCEPT_EXAMPLES)]
 pub(super) struct AcceptArgs {
     /// The server
     name: String,
 
-    /// Accept without a question, but only what has this digest
+    /// Accept without asking, if the definition has this digest
     #[arg(long)]
     digest: Option<String>,
 }
 
 const ACCEPT_EXAMPLES: &str = "\
 Examples:
-  toolway servers accept files                       Shows it and asks
+  toolway servers accept files                       Show it and ask
   toolway servers accept files --digest 4be1…        In a script, with the digest that was shown";
 
-/// Take back that a project's server was accepted
+/// Revoke the acceptance of a project server
 #[derive(Debug, clap::Args)]
 #[command(after_help = REVOKE_EXAMPLES)]
 pub(super) struct RevokeArgs {
@@ -57,20 +57,21 @@ pub(super) fn run(args: &AcceptArgs, app: &App, output: &mut Output) -> Result<E
     let loaded = app.load()?;
     let Some(proposal) = loading::proposal_of(&loaded, &args.name) else {
         let server = find(&loaded, &args.name)?;
-        let why = if server.source.behind == Behind::Project { "is accepted already" } else { "is your own" };
-        let sentence = format!("`{}` {why} ({}).", server.name, server.source.place);
-        tell(server, State::of(server), News::None, &sentence, output);
+        let why =
+            if server.source.defined_by == DefinedBy::Project { "is already accepted" } else { "needs no acceptance" };
+        let sentence = format!("Server `{}` {why} ({}).", server.name, server.source.place);
+        print_result(server, EntryState::of(server), Change::None, &sentence, output);
         return Ok(ExitCode::Ok);
     };
     match &args.digest {
-        Some(digest) => app.accept_seen(proposal, digest, output)?,
+        Some(digest) => app.accept_digest(proposal, digest, output)?,
         None => {
             app.consent(proposal, output)?;
         }
     }
     let server = &proposal.server;
-    let sentence = format!("Accepted: `{}` of {}.", server.name, server.source.place);
-    tell(server, State::of(server), News::Some, &sentence, output);
+    let sentence = format!("Accepted server `{}` of {}.", server.name, server.source.place);
+    print_result(server, EntryState::of(server), Change::Made, &sentence, output);
     Ok(ExitCode::Ok)
 }
 
@@ -78,29 +79,30 @@ pub(super) fn revoke(args: &RevokeArgs, app: &App, output: &mut Output) -> Resul
     let loaded = app.load()?;
     let server = find(&loaded, &args.name)?;
     let mut was_accepted = false;
-    if let Some(file) = app.ledger() {
+    if let Some(file) = app.acceptance_file() {
         let entry = EntryId::of(server);
         let kept = Accepted::update(&file, |accepted| was_accepted = accepted.remove(&entry).is_some());
-        kept.map_err(|error| Report::new(ExitCode::Internal, "state", format!("It is not kept: {error}.")))?;
+        kept.map_err(|error| Report::new(ExitCode::Internal, "state", format!("cannot store the change: {error}")))?;
     }
-    let what = if was_accepted { "is no longer accepted" } else { "was not accepted, so nothing changes" };
-    let sentence = format!("`{}` of {} {what}.", server.name, server.source.place);
-    let state = if server.source.behind == Behind::Project { State::NotAccepted } else { State::of(server) };
-    tell(server, state, if was_accepted { News::Some } else { News::None }, &sentence, output);
+    let what = if was_accepted { "is no longer accepted" } else { "was not accepted; nothing changed" };
+    let sentence = format!("Server `{}` of {} {what}.", server.name, server.source.place);
+    let state =
+        if server.source.defined_by == DefinedBy::Project { EntryState::NotAccepted } else { EntryState::of(server) };
+    print_result(server, state, if was_accepted { Change::Made } else { Change::None }, &sentence, output);
     Ok(ExitCode::Ok)
 }
 
-/// Whether anything is different now.
+/// Whether the command changed anything.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum News {
-    Some,
+enum Change {
+    Made,
     None,
 }
 
-/// A sentence for people, and the server as it is now for programs.
-fn tell(server: &ServerConfig, state: State, news: News, sentence: &str, output: &mut Output) {
-    output.say(sentence);
+/// Prints a sentence, and the server as JSON if that is the format.
+fn print_result(server: &ServerConfig, state: EntryState, change: Change, sentence: &str, output: &mut Output) {
+    output.notice(sentence);
     if matches!(output.format, Format::Json | Format::Ndjson) {
-        print(&json!({ "changed": news == News::Some, "server": view(server, state) }), output);
+        print(&json!({ "changed": change == Change::Made, "server": view(server, state) }), output);
     }
 }

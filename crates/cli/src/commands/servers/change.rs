@@ -1,31 +1,31 @@
-//! `toolway servers add | update | remove | enable | disable`: one member of one file.
+//! `toolway servers add | update | remove | enable | disable`: edits one entry of one file.
 
 use std::path::Path;
 
 use toolway_config::{
     Loaded, ServerConfig, ServerName, Warning,
     edit::{Edit, NewValue},
-    server::{Behind, Format, Source},
+    server::{DefinedBy, Format, Source},
 };
 
 use super::{
+    apply_edit::{PendingEdit, lock, own_file, project_file},
     entry::{self, KeyArgs, wrong},
     find,
-    make::{Made, lock, own_file, project_file},
 };
 use crate::{app::App, exit_code::ExitCode, loading, output::Output, report::Report};
 
 /// Add a server
 ///
-/// It goes into the user's own file, or with --project into that of the project. Values are written as they are given,
-/// so `${NAME}` stays a reference and keeps a secret out of the file; `--env NAME` alone means `NAME=${NAME}`.
+/// Writes to your user file, or with --project to the project file. Values are written as given, so `${NAME}` stays a
+/// reference and keeps a secret out of the file; `--env NAME` alone means `NAME=${NAME}`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = ADD_EXAMPLES)]
 pub(super) struct AddArgs {
-    /// What the server is called; its name is made from it
+    /// Key of the entry; the server name is derived from it
     label: String,
 
-    /// Put it into the project's file, for everybody who works there
+    /// Add it to the project file, for all users of the project
     #[arg(long)]
     project: bool,
 
@@ -40,16 +40,16 @@ Examples:
   toolway servers add github --stdio github-server --env GITHUB_TOKEN
   toolway servers add tickets --url https://example.com/mcp --header 'Authorization: Bearer ${TICKETS_TOKEN}'";
 
-/// Change some keys of a server
+/// Change keys of a server
 ///
-/// A server of another host's file is changed by an entry in your own file, which is put over it.
+/// A server of another application's file is changed by an entry in your own file, which overrides it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = UPDATE_EXAMPLES)]
 pub(super) struct UpdateArgs {
     /// The server
     name: String,
 
-    /// Take a key away, as `description` or `env.TOKEN`; can be given several times
+    /// Remove a key, e.g. `description` or `env.TOKEN`; repeatable
     #[arg(long, value_name = "KEY")]
     unset: Vec<String>,
 
@@ -75,7 +75,7 @@ const REMOVE_EXAMPLES: &str = "\
 Examples:
   toolway servers remove files";
 
-/// Let a server be used again
+/// Enable a server
 #[derive(Debug, clap::Args)]
 #[command(after_help = ENABLE_EXAMPLES)]
 pub(super) struct EnableArgs {
@@ -87,7 +87,7 @@ const ENABLE_EXAMPLES: &str = "\
 Examples:
   toolway servers enable files";
 
-/// Let a server not be used, and keep its entry
+/// Disable a server without removing its entry
 #[derive(Debug, clap::Args)]
 #[command(after_help = DISABLE_EXAMPLES)]
 pub(super) struct DisableArgs {
@@ -99,9 +99,9 @@ const DISABLE_EXAMPLES: &str = "\
 Examples:
   toolway servers disable files";
 
-/// Whose file a new server goes into.
+/// The file for a new server.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Whose {
+enum Destination {
     User,
     Project,
 }
@@ -109,22 +109,22 @@ enum Whose {
 pub(super) fn add(args: &AddArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     let members = entry::members(&args.keys, app)?;
     if !members.iter().any(|(key, _)| key == "command" || key == "url") {
-        return Err(wrong("Say how the server is reached: with --stdio, with --url, or with a program after `--`."));
+        return Err(wrong("no transport given; use --stdio, --url, or a command after `--`"));
     }
-    let name = ServerName::from_label(&args.label).map_err(|error| wrong(format!("{error}.")))?;
+    let name = ServerName::from_label(&args.label).map_err(|error| wrong(error.to_string()))?;
     let _lock = lock(app)?;
     let loaded = app.load()?;
-    let whose = if args.project { Whose::Project } else { Whose::User };
-    let file = match whose {
-        Whose::Project => project_file(app)?,
-        Whose::User => own_file(&loaded)?,
+    let destination = if args.project { Destination::Project } else { Destination::User };
+    let file = match destination {
+        Destination::Project => project_file(app)?,
+        Destination::User => own_file(&loaded)?,
     };
-    refuse_known(&loaded, &name, &file, whose)?;
+    refuse_known(&loaded, &name, &file, destination)?;
     let edit = Edit::Add { label: args.label.clone(), entry: NewValue::nested(&members) };
-    let done = Made { word: "Added", name, edit };
-    let ended = done.make(None, &file, app, output)?;
-    if whose == Whose::Project {
-        accept_own(&done.name, app, output)?;
+    let pending = PendingEdit { verb: "Added", name, edit };
+    let ended = pending.apply(None, &file, app, output)?;
+    if destination == Destination::Project {
+        accept_own(&pending.name, app, output)?;
     }
     Ok(ended)
 }
@@ -138,26 +138,26 @@ pub(super) fn update(args: &UpdateArgs, app: &App, output: &mut Output) -> Resul
         changes.push((key.clone(), None));
     }
     if changes.is_empty() {
-        return Err(wrong("Say what to change: --stdio, --url, --env, --header, --cwd, --era, --set or --unset."));
+        return Err(wrong("nothing to change; use --stdio, --url, --env, --header, --cwd, --era, --set or --unset"));
     }
-    existing(&args.name, "Changed", |name| Edit::Update { name, changes }, app, output)
+    edit_existing(&args.name, "Changed", |name| Edit::Update { name, changes }, app, output)
 }
 
 pub(super) fn remove(args: &RemoveArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
-    existing(&args.name, "Removed", |name| Edit::Remove { name }, app, output)
+    edit_existing(&args.name, "Removed", |name| Edit::Remove { name }, app, output)
 }
 
 pub(super) fn enable(args: &EnableArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
-    existing(&args.name, "Enabled", |name| Edit::Enable { name }, app, output)
+    edit_existing(&args.name, "Enabled", |name| Edit::Enable { name }, app, output)
 }
 
 pub(super) fn disable(args: &DisableArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
-    existing(&args.name, "Disabled", |name| Edit::Disable { name }, app, output)
+    edit_existing(&args.name, "Disabled", |name| Edit::Disable { name }, app, output)
 }
 
-fn existing(
+fn edit_existing(
     wanted: &str,
-    word: &'static str,
+    verb: &'static str,
     edit: impl FnOnce(ServerName) -> Edit,
     app: &App,
     output: &mut Output,
@@ -165,47 +165,49 @@ fn existing(
     let _lock = lock(app)?;
     let loaded = app.load()?;
     if let Some(gap) = own_gap(&loaded, wanted) {
-        // What is not used can still be put right, or taken away.
-        let name = ServerName::from_label(wanted).map_err(|error| wrong(format!("{error}.")))?;
-        return Made { word, edit: edit(name.clone()), name }.make(None, &gap.place.file, app, output);
+        // An unusable entry can still be fixed or removed.
+        let name = ServerName::from_label(wanted).map_err(|error| wrong(error.to_string()))?;
+        return PendingEdit { verb, edit: edit(name.clone()), name }.apply(None, &gap.place.file, app, output);
     }
     let server = find(&loaded, wanted)?;
-    let done = Made { word, name: server.name.clone(), edit: edit(server.name.clone()) };
-    refuse_foreign(server, &done.edit)?;
-    done.make(Some(server), &own_file(&loaded)?, app, output)
+    let pending = PendingEdit { verb, name: server.name.clone(), edit: edit(server.name.clone()) };
+    refuse_foreign(server, &pending.edit)?;
+    pending.apply(Some(server), &own_file(&loaded)?, app, output)
 }
 
-/// The entry of a file of ours that is meant and that is not used, where no other of its name is.
+/// The unusable entry of this name in one of our files, if no usable server has the name.
 fn own_gap<'a>(loaded: &'a Loaded, wanted: &str) -> Option<&'a Warning> {
     let is_there = find(loaded, wanted).is_ok();
     loading::gap(&loaded.config, wanted).filter(|gap| !is_there && loaded.files.contains(&gap.place.file))
 }
 
-/// What a project's file of another host says can only be switched off: nobody was shown more.
+/// Refuses to change a server of another application's project file, except to enable or disable it: the user has only
+/// accepted the definition in that file.
 fn refuse_foreign(server: &ServerConfig, edit: &Edit) -> Result<(), Report> {
-    let foreign = server.source.behind == Behind::Project && server.source.format != Format::Toolway;
+    let foreign = server.source.defined_by == DefinedBy::Project && server.source.format != Format::Toolway;
     if !foreign || matches!(edit, Edit::Enable { .. } | Edit::Disable { .. }) {
         return Ok(());
     }
     let Source { format, place, .. } = &server.source;
-    let message =
-        format!("`{}` stands in a file of {format} in this project ({place}), which is not changed.", server.name);
-    Err(Report::usage("not_ours", message)
-        .hint(format!("`toolway servers disable {}` lets it not be used.", server.name)))
+    let message = format!(
+        "server `{}` is defined in a file of {format} in this project ({place}), which Toolway does not edit",
+        server.name
+    );
+    Err(Report::usage("not_ours", message).hint(format!("disable it with `toolway servers disable {}`", server.name)))
 }
 
-fn refuse_known(loaded: &Loaded, name: &ServerName, file: &Path, whose: Whose) -> Result<(), Report> {
+fn refuse_known(loaded: &Loaded, name: &ServerName, file: &Path, destination: Destination) -> Result<(), Report> {
     let waiting = || loading::proposal_of(loaded, name.as_str()).map(|proposal| &proposal.server);
     let Some(known) = loaded.config.servers.get(name).or_else(waiting) else { return Ok(()) };
     let here = known.source.place.file == file;
-    if !here && (whose == Whose::User || known.source.behind == Behind::Project) {
+    if !here && (destination == Destination::User || known.source.defined_by == DefinedBy::Project) {
         return Ok(());
     }
-    let message = format!("There is a server `{name}` already ({}).", known.source.place);
-    Err(Report::usage("exists", message).hint(format!("`toolway servers update {name} …` changes it.")))
+    let message = format!("server `{name}` already exists ({})", known.source.place);
+    Err(Report::usage("exists", message).hint(format!("change it with `toolway servers update {name} …`")))
 }
 
-/// Who puts something into a project's file has accepted it.
+/// Accepts a server that the user has just added to a project file.
 fn accept_own(name: &ServerName, app: &App, output: &mut Output) -> Result<(), Report> {
     match loading::proposal_of(&app.load()?, name.as_str()) {
         Some(proposal) => app.accept(proposal, output),

@@ -1,33 +1,33 @@
-//! What the options of `add` and `update` say, as members of an entry.
+//! Converts the options of `add` and `update` to members of an entry.
 
 use std::path::Path;
 
 use serde_json::Value;
 use toolway_config::{Secret, edit::NewValue, schema};
 
-use crate::{app::App, args::EraArg, report::Report, similar};
+use crate::{app::App, args::EraArg, report::Report, suggestion};
 
-/// Members by key, `env.NAME` for one inside of `env`; nothing means that the member goes.
+/// Members by key, `env.NAME` for one inside `env`; `None` removes the member.
 pub(super) type Members = Vec<(String, Option<NewValue>)>;
 
-/// What a transport takes with it when it goes.
+/// Members that are removed with the stdio transport.
 const OF_PROCESS: [&str; 5] = ["command", "args", "env", "envFile", "cwd"];
+/// Members that are removed with the HTTP transport.
 const OF_HTTP: [&str; 4] = ["url", "headers", "type", "allowInsecureHttp"];
 
 /// Further keys of an entry.
 #[derive(Debug, clap::Args)]
 pub(super) struct KeyArgs {
-    /// Set another key of the entry: `description=Tickets`, `timeouts.total=2m`, `excludeTools=["delete_*"]`; can be
-    /// given several times
+    /// Set another key of the entry, e.g. `description=Tickets`, `timeouts.total=2m`, `excludeTools=["delete_*"]`; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
 
-    /// The program and its arguments, instead of --stdio
+    /// The command and its arguments, instead of --stdio
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
 
-/// All members that the command line gives.
+/// The members given on the command line.
 pub(super) fn members(args: &KeyArgs, app: &App) -> Result<Members, Report> {
     let mut members = transport(args, app)?;
     for given in &app.reach.env {
@@ -36,12 +36,12 @@ pub(super) fn members(args: &KeyArgs, app: &App) -> Result<Members, Report> {
             None => (given.expose(), format!("${{{}}}", given.expose())),
         };
         if name.is_empty() {
-            return Err(wrong("--env needs the form `NAME=value` or `NAME`."));
+            return Err(wrong("--env needs the form `NAME=value` or `NAME`"));
         }
         members.push((format!("env.{name}"), Some(NewValue::Text(value))));
     }
     for header in &app.reach.header {
-        let split = header.expose().split_once(':').ok_or_else(|| wrong("--header needs the form `Name: value`."))?;
+        let split = header.expose().split_once(':').ok_or_else(|| wrong("--header needs the form `Name: value`"))?;
         let (name, value) = (split.0.trim(), split.1.trim());
         members.push((format!("headers.{name}"), Some(NewValue::Text(value.to_owned()))));
     }
@@ -59,7 +59,7 @@ pub(super) fn members(args: &KeyArgs, app: &App) -> Result<Members, Report> {
     Ok(members)
 }
 
-/// The members a new transport takes away.
+/// The members that a new transport removes.
 pub(super) fn replaced(members: &Members) -> Members {
     let says = |key: &str| members.iter().any(|(known, value)| known == key && value.is_some());
     let gone: &[&str] = match (says("command"), says("url")) {
@@ -70,7 +70,7 @@ pub(super) fn replaced(members: &Members) -> Members {
     gone.iter().map(|key| ((*key).to_owned(), None)).collect()
 }
 
-/// A key that an entry can have.
+/// The schema of an entry's key; fails if the key is unknown.
 pub(super) fn known_key(key: &str) -> Result<Value, Report> {
     let outer = key.split('.').next().unwrap_or_default();
     let schema = schema::schema();
@@ -80,11 +80,9 @@ pub(super) fn known_key(key: &str) -> Result<Value, Report> {
     if names.contains(&outer) {
         return Ok(keys[outer].clone());
     }
-    let report = wrong(format!("An entry has no key `{outer}`."));
-    Err(match similar::to(outer, names.iter().copied()) {
-        Some(near) => report.hint(format!("Did you mean `{near}`?")),
-        None => report.hint(format!("There are: {}.", names.join(", "))),
-    })
+    let near = suggestion::did_you_mean(outer, names.iter().copied());
+    let report = wrong(format!("unknown key `{outer}`{near}"));
+    Err(if near.is_empty() { report.hint(format!("known keys: {}", names.join(", "))) } else { report })
 }
 
 fn transport(args: &KeyArgs, app: &App) -> Result<Members, Report> {
@@ -92,12 +90,12 @@ fn transport(args: &KeyArgs, app: &App) -> Result<Members, Report> {
         (None, []) => Vec::new(),
         (None, words) => words.to_vec(),
         (Some(command), []) => split(command)?,
-        (Some(_), _) => return Err(wrong("Give the program once: with --stdio, or after `--`.")),
+        (Some(_), _) => return Err(wrong("the command is given twice, with --stdio and after `--`")),
     };
     match (words.split_first(), &app.reach.url) {
         (None, None) => Ok(Vec::new()),
         (None, Some(url)) => Ok(vec![("url".to_owned(), Some(NewValue::Text(url.expose().to_owned())))]),
-        (Some(_), Some(_)) => Err(wrong("A server is a program or an address: give --stdio or --url, not both.")),
+        (Some(_), Some(_)) => Err(wrong("a server has one transport: use --stdio or --url, not both")),
         (Some((program, arguments)), None) => {
             let arguments = (!arguments.is_empty()).then(|| NewValue::texts(arguments.iter().cloned()));
             let command = Some(NewValue::Text(program.clone()));
@@ -108,12 +106,12 @@ fn transport(args: &KeyArgs, app: &App) -> Result<Members, Report> {
 
 fn split(command: &Secret) -> Result<Vec<String>, Report> {
     let words = shlex::split(command.expose()).filter(|words| !words.is_empty());
-    words.ok_or_else(|| wrong("--stdio needs a command; a quote may not be closed."))
+    words.ok_or_else(|| wrong("--stdio needs a command; check for an unclosed quote"))
 }
 
-/// A value becomes what its key wants: a text where that is a text, else JSON where it is some.
+/// Converts a value to the type of its key: a string for string keys, else JSON if it parses.
 fn set(setting: &str) -> Result<(String, Option<NewValue>), Report> {
-    let (key, text) = setting.split_once('=').ok_or_else(|| wrong("--set needs the form `KEY=VALUE`."))?;
+    let (key, text) = setting.split_once('=').ok_or_else(|| wrong("--set needs the form `KEY=VALUE`"))?;
     let schema = known_key(key)?;
     let wants_text = schema["type"] == "string" || schema["additionalProperties"]["type"] == "string";
     let parsed = serde_json::from_str(text).ok().filter(|_| !wants_text);
@@ -121,12 +119,12 @@ fn set(setting: &str) -> Result<(String, Option<NewValue>), Report> {
     Ok((key.to_owned(), Some(value.unwrap_or_else(|| NewValue::Text(text.to_owned())))))
 }
 
-/// As it is from here: the file may stand elsewhere.
+/// An absolute path, because the configuration file may be in another directory.
 fn absolute(folder: &Path) -> Result<String, Report> {
-    let path = std::path::absolute(folder).map_err(|error| wrong(format!("--cwd: {error}.")))?;
-    path.into_os_string().into_string().map_err(|_| wrong("--cwd: the path is no text."))
+    let path = std::path::absolute(folder).map_err(|error| wrong(format!("--cwd: {error}")))?;
+    path.into_os_string().into_string().map_err(|_| wrong("--cwd: the path is not valid UTF-8"))
 }
 
-pub(super) fn wrong(sentence: impl Into<String>) -> Report {
-    Report::usage("arguments", sentence)
+pub(super) fn wrong(message: impl Into<String>) -> Report {
+    Report::usage("arguments", message)
 }

@@ -1,10 +1,10 @@
-//! `toolway servers list`: every server, where it is defined, and what is known of it.
+//! `toolway servers list`: every server and where it is defined.
 
 use serde_json::{Value, json};
 use toolway_config::{
     Config, Loaded, ServerConfig,
-    consent::{News, Proposal},
-    server::{Behind, HttpKind, Transport},
+    consent::{Proposal, ProposalStatus},
+    server::{DefinedBy, HttpKind, Transport},
 };
 
 use crate::{
@@ -18,10 +18,10 @@ use crate::{
     wiring,
 };
 
-/// List the configured servers; the same as `toolway servers` alone
+/// List the configured servers; same as `toolway servers`
 ///
-/// Nothing is started or dialled for it; what a server offers is what it offered when it was last listed. An entry or a
-/// file that is not used, because something in it is wrong, is shown with the reason.
+/// Does not connect to servers; the number of tools comes from the listing cache. Invalid entries and files are shown with
+/// the reason.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ListArgs {}
@@ -31,17 +31,17 @@ Examples:
   toolway servers list
   toolway servers list -o json | jq -r '.servers[] | select(.enabled) | .name'";
 
-/// One row.
+/// One table row.
 struct Row<'a> {
     server: &'a ServerConfig,
-    state: State,
-    /// How many tools it had when they were last listed.
+    state: EntryState,
+    /// Number of tools in the listing cache; `None` if not cached.
     tools: Option<usize>,
 }
 
-/// What may be done with a server now.
+/// State of a configured server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum EntryState {
     Enabled,
     Disabled,
     NotAccepted,
@@ -61,10 +61,10 @@ pub(super) fn run(ListArgs {}: &ListArgs, app: &App, output: &mut Output) -> Res
 }
 
 fn rows<'a>(loaded: &'a Loaded, app: &App) -> Vec<Row<'a>> {
-    let known = loaded.config.servers.values().map(|server| Row { server, state: State::of(server), tools: None });
+    let known = loaded.config.servers.values().map(|server| Row { server, state: EntryState::of(server), tools: None });
     let waiting = loaded.proposals.iter().map(|proposal| Row {
         server: &proposal.server,
-        state: State::of_proposal(proposal),
+        state: EntryState::of_proposal(proposal),
         tools: None,
     });
     let mut rows: Vec<Row<'_>> = known.chain(waiting).collect();
@@ -75,14 +75,14 @@ fn rows<'a>(loaded: &'a Loaded, app: &App) -> Vec<Row<'a>> {
     rows
 }
 
-/// How many tools a server had when they were last listed.
+/// Number of a server's tools in the listing cache.
 fn last_listed(server: &ServerConfig, config: &Config, app: &App) -> Option<usize> {
-    wiring::recalled(&app.paths, config, server).map(|listing| listing.tools.len())
+    wiring::cached_listing(&app.paths, config, server).map(|listing| listing.tools.len())
 }
 
 fn human(rows: &[Row<'_>], aside: &[Unused], output: &mut Output) {
     if rows.is_empty() && aside.is_empty() {
-        output.say("No server is configured. `toolway servers add` makes one, `toolway import` finds those of others.");
+        output.notice("No server is configured. Add one with `toolway servers add`, or find those of other applications with `toolway import`.");
         return;
     }
     let row = |row: &Row<'_>| {
@@ -100,7 +100,7 @@ fn human(rows: &[Row<'_>], aside: &[Unused], output: &mut Output) {
     let rows: Vec<_> = rows.iter().map(row).chain(aside.iter().map(unused)).collect();
     output.table(["NAME", "LABEL", "TRANSPORT", "STATE", "TOOLS", "DEFINED IN"], &rows);
     for unused in aside {
-        output.line(&format!("{} is set aside: {}", unused.title(), unused.reason));
+        output.line(&format!("{} is not used: {}", unused.title(), unused.reason));
     }
 }
 
@@ -114,11 +114,11 @@ impl Row<'_> {
     }
 }
 
-/// One server for programs.
-pub(crate) fn view(server: &ServerConfig, state: State) -> Value {
+/// One server as JSON.
+pub(crate) fn view(server: &ServerConfig, state: EntryState) -> Value {
     let mut source = place(&server.source.place);
     source["host"] = server.source.format.word().into();
-    source["project"] = (server.source.behind == Behind::Project).into();
+    source["project"] = (server.source.defined_by == DefinedBy::Project).into();
     json!({
         "name": server.name.as_str(),
         "label": server.label,
@@ -129,7 +129,7 @@ pub(crate) fn view(server: &ServerConfig, state: State) -> Value {
     })
 }
 
-/// How a server is reached, in one word.
+/// The transport in one word.
 pub(crate) fn transport(server: &ServerConfig) -> &'static str {
     match &server.transport {
         Transport::Process(_) => "stdio",
@@ -138,15 +138,15 @@ pub(crate) fn transport(server: &ServerConfig) -> &'static str {
     }
 }
 
-impl State {
+impl EntryState {
     pub(super) fn of(server: &ServerConfig) -> Self {
         if server.is_enabled() { Self::Enabled } else { Self::Disabled }
     }
 
     pub(crate) fn of_proposal(proposal: &Proposal) -> Self {
-        match proposal.news {
-            News::New => Self::NotAccepted,
-            News::Changed(_) => Self::Changed,
+        match proposal.status {
+            ProposalStatus::New => Self::NotAccepted,
+            ProposalStatus::Changed(_) => Self::Changed,
         }
     }
 

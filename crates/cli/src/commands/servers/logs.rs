@@ -1,50 +1,50 @@
-//! `toolway servers logs`: what a server's program says on standard error.
+//! `toolway servers logs`: the standard error output of a stdio server.
 
 use serde_json::{Value, json};
-use toolway_gateway::control::Order;
+use toolway_gateway::control::ControlRequest;
 use toolway_host::connection::Lists;
 use toolway_wire::json::Raw;
 
 use crate::{
     app::App,
     exit_code::ExitCode,
-    gathering::{LONGEST, Patience},
+    multi_server_host::{LONGEST, WaitPolicy},
     output::{Format, Output},
     report::Report,
     server_view, wiring,
 };
 
-/// Start a server and show what its program says on standard error
+/// Show the standard error output of a stdio server
 ///
-/// It is started, shakes hands, says what it has, and is left again; what it said meanwhile goes to standard output, the
-/// last lines of it where there are many. Nothing keeps it between two commands. Secrets of its entry are hidden.
+/// Asks the running gateway; without one, starts the server, lists its items, and prints the last lines of its standard
+/// error. Output is not stored between commands. Secrets of its entry are masked.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LogsArgs {
     /// The server
     server: String,
 
-    /// Show at most this many lines, the last ones
+    /// Show only the last lines
     #[arg(long, short = 'n', value_name = "LINES", default_value_t = usize::MAX, hide_default_value = true)]
     lines: usize,
 }
 
 pub(crate) async fn run(args: &LogsArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
-    let order = Order::Logs { server: args.server.clone(), lines: args.lines };
+    let order = ControlRequest::Logs { server: args.server.clone(), lines: args.lines };
     if let Some(answer) = app.ask_gateway(&order).await? {
         let lines: Vec<String> = serde_json::from_value(answer.value["lines"].clone()).unwrap_or_default();
         print(&answer.value["server"], &lines, output);
         return Ok(ExitCode::Ok);
     }
     let targets = app.targets(std::slice::from_ref(&args.server), output)?;
-    let gathering = app.gather(targets, Lists::Once, Patience::Whole(LONGEST), output).await?;
-    for seen in &gathering.seen {
-        let lines = server_view::tail(seen, args.lines);
-        print(&json!(seen.status.server.as_str()), lines, output);
-        if let Some(problem) = seen.problem() {
-            output.say(&format!("toolway: {}: {problem}", seen.status.server));
+    let hosts = app.connect_all(targets, Lists::Once, WaitPolicy::Fixed(LONGEST), output).await?;
+    for outcome in &hosts.outcomes {
+        let lines = server_view::tail(outcome, args.lines);
+        print(&json!(outcome.status.server.as_str()), lines, output);
+        if let Some(problem) = outcome.problem() {
+            output.notice(&format!("toolway: {}: {problem}", outcome.status.server));
         }
     }
-    wiring::leave(&gathering.host).await;
+    wiring::disconnect(&hosts.host).await;
     Ok(ExitCode::Ok)
 }
 

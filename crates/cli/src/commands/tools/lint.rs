@@ -1,4 +1,4 @@
-//! `toolway tools lint`: what is wrong with the tools on offer, for anyone or for one model vendor.
+//! `toolway tools lint`: problems of tools, in general or for one model provider.
 
 use serde_json::json;
 use toolway_host::{
@@ -13,23 +13,23 @@ use toolway_wire::json::Raw;
 use crate::{
     app::App,
     exit_code::ExitCode,
-    gathering::Patience,
+    multi_server_host::WaitPolicy,
     output::{Format, Output},
     report::Report,
     wiring,
 };
 
-/// Say what is wrong with the tools on offer, and what a model vendor would refuse
+/// Check tools for problems, and for what a model provider would reject
 ///
-/// Without a server all that are configured are asked. Names, descriptions, schemas and annotations are looked at;
-/// nothing is called. Notes and warnings end with exit code 0, an error with 2.
+/// Checks names, descriptions, schemas and annotations of one server or of all; calls no tool. The exit code is 2 if there
+/// are errors, and 0 for notes and warnings.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct LintArgs {
-    /// The servers; all where none is given
+    /// The servers [default: all configured servers]
     servers: Vec<String>,
 
-    /// Also what models of this vendor refuse or misunderstand
+    /// Also check what models of this provider reject or misunderstand
     #[arg(long, value_enum)]
     provider: Option<Vendor>,
 }
@@ -50,20 +50,20 @@ Examples:
 
 pub(crate) async fn run(args: &LintArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     let targets = app.targets(&args.servers, output)?;
-    let gathering = app.gather(targets, Lists::Only(ItemKind::Tool), Patience::Short, output).await?;
-    gathering.say_absent(output);
-    let catalog = gathering.host.catalog();
-    let linted = gathering.refuse_if_nobody();
+    let hosts = app.connect_all(targets, Lists::Only(ItemKind::Tool), WaitPolicy::Adaptive, output).await?;
+    hosts.report_unavailable(output);
+    let catalog = hosts.host.catalog();
+    let linted = hosts.check_any_available();
     let mut findings = catalog.findings().to_vec();
     findings.extend(args.provider.iter().flat_map(|vendor| catalog.lint(Provider::from(*vendor))));
-    wiring::leave(&gathering.host).await;
+    wiring::disconnect(&hosts.host).await;
     linted?;
     show(&findings, output);
     let errors = findings.iter().filter(|finding| finding.severity == Severity::Error).count();
     match errors {
         0 => Ok(ExitCode::Ok),
-        1 => Err(Report::usage("lint", "One thing has to be put right.")),
-        many => Err(Report::usage("lint", format!("{many} things have to be put right."))),
+        1 => Err(Report::usage("lint", "1 error found")),
+        many => Err(Report::usage("lint", format!("{many} errors found"))),
     }
 }
 
@@ -86,7 +86,7 @@ fn show(findings: &[Finding], output: &mut Output) {
         Format::Human => {
             findings.iter().for_each(|finding| output.entry(&about(finding), &rest(finding)));
             if findings.is_empty() {
-                output.say("Nothing is wrong.");
+                output.notice("No problems found.");
             }
         }
     }
@@ -96,7 +96,7 @@ fn line(finding: &Finding) -> String {
     format!("{}{}", about(finding), rest(finding))
 }
 
-/// Which tool or server; `everything` where it is about all of them.
+/// The tool or server; `everything` if it is about all of them.
 fn about(finding: &Finding) -> String {
     match (&finding.tool, &finding.server) {
         (Some(tool), _) => tool.to_string(),

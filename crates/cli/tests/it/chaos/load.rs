@@ -1,4 +1,4 @@
-//! Many calls of many clients at once, and how they ended.
+//! Many parallel calls of many clients, and their outcomes.
 
 use std::{
     collections::BTreeMap,
@@ -11,22 +11,22 @@ use std::{
 
 use tokio::task::JoinSet;
 
-use super::{call::Ended, calling::Client};
+use super::{call::Ended, client::Client};
 
-/// How the calls of some clients ended.
+/// Outcomes of calls.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) answered: usize,
     pub(super) refused: BTreeMap<String, usize>,
     pub(super) lost: usize,
-    begun: usize,
+    started: usize,
     resumed: usize,
 }
 
-/// How long a client waits after a call that was lost.
+/// Pause of a client after a lost call.
 const MOMENT: Duration = Duration::from_millis(20);
 
-/// So many calls of all clients at once.
+/// Makes this many calls of all clients in parallel.
 pub(super) async fn load(clients: Vec<Client>, calls: usize) -> (Vec<Client>, Tally) {
     let left = Arc::new(AtomicUsize::new(calls));
     let mut playing = JoinSet::new();
@@ -38,12 +38,12 @@ pub(super) async fn load(clients: Vec<Client>, calls: usize) -> (Vec<Client>, Ta
                 let call = client.any();
                 let ended = client.make(&call).await;
                 if ended == Ended::Lost {
-                    // There may be nobody there at the moment.
+                    // The gateway may be down at the moment.
                     tokio::time::sleep(MOMENT).await;
                 }
                 tally.count(ended);
             }
-            (tally.begun, tally.resumed) = (client.begun, client.resumed);
+            (tally.started, tally.resumed) = (client.started, client.resumed);
             (client, tally)
         });
     }
@@ -68,7 +68,7 @@ impl Tally {
     pub(super) fn add(&mut self, other: Self) {
         self.answered += other.answered;
         self.lost += other.lost;
-        self.begun += other.begun;
+        self.started += other.started;
         self.resumed += other.resumed;
         for (why, count) in other.refused {
             *self.refused.entry(why).or_default() += count;

@@ -1,4 +1,4 @@
-//! A cloned repository with a stranger's files in it: nothing runs, nothing is dialled, each is explained.
+//! A cloned repository with untrusted project files: nothing is started or connected before it is accepted.
 
 use std::{
     net::TcpListener,
@@ -18,32 +18,32 @@ use crate::{
     home::{Home, Ran, TOOLWAY},
 };
 
-/// An address, and how often somebody knocked.
-struct Door {
+/// A listener that counts connections.
+struct CountingListener {
     url: String,
-    knocks: Arc<AtomicUsize>,
+    connections: Arc<AtomicUsize>,
 }
 
-impl Door {
+impl CountingListener {
     fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/mcp", listener.local_addr().unwrap());
-        let knocks = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&knocks);
+        let connections = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&connections);
         thread::spawn(move || {
             for _stream in listener.incoming() {
                 counted.fetch_add(1, Ordering::SeqCst);
             }
         });
-        Self { url, knocks }
+        Self { url, connections }
     }
 
-    fn knocks(&self) -> usize {
-        self.knocks.load(Ordering::SeqCst)
+    fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
     }
 }
 
-/// Everything somebody may do in a folder before they have read the file in it.
+/// Commands that a user may run before reading the project file.
 const USUAL: [&[&str]; 14] = [
     &["servers"],
     &["config", "show"],
@@ -61,22 +61,25 @@ const USUAL: [&[&str]; 14] = [
     &["__complete", "--", "call", "theirs."],
 ];
 
-/// What is told about a server that waits.
+/// The failure of a command that uses a server that is not accepted.
 fn refused(home: &Home, folder: &str, name: &str) -> Value {
     let error = run_in(home, folder, &["ping", name]).failed(7, "not_accepted");
-    assert!(error["hint"].as_str().unwrap().lines().last().unwrap().starts_with("To accept exactly this: "), "{error}");
+    assert!(
+        error["hint"].as_str().unwrap().lines().last().unwrap().starts_with("accept exactly this with `"),
+        "{error}"
+    );
     error
 }
 
-/// Follows the advice of a refusal.
+/// Runs the command in the hint of the refusal.
 pub(crate) fn accept(home: &Home, folder: &str, name: &str) -> Ran {
     let error = refused(home, folder, name);
     let advice = error["hint"].as_str().unwrap().lines().last().unwrap().to_owned();
-    let command = advice.strip_prefix("To accept exactly this: toolway ").unwrap().to_owned();
+    let command = advice.strip_prefix("accept exactly this with `toolway ").unwrap().trim_end_matches('`').to_owned();
     run_in(home, folder, &command.split(' ').collect::<Vec<_>>())
 }
 
-/// What would be started or dialled, as it is shown.
+/// The shown definition of the server.
 fn shown(home: &Home, folder: &str, name: &str) -> Vec<String> {
     let error = refused(home, folder, name);
     let hint = stable(home, error["hint"].as_str().unwrap());
@@ -88,47 +91,47 @@ fn trap(file: &std::path::Path) -> String {
 }
 
 #[test]
-fn a_program_of_a_stranger_does_not_run() {
+fn untrusted_command_is_not_run() {
     let home = Home::with_sample();
     let ran = home.path("ran");
     home.write("clone/toolway.json", &trap(&ran));
     for words in USUAL {
-        let _whatever = run_in(&home, "clone", words);
+        let _ignored = run_in(&home, "clone", words);
         assert!(!ran.exists(), "{words:?}");
     }
     let error = refused(&home, "clone", "theirs");
     assert_eq!(
         stable(&home, error["message"].as_str().unwrap()),
-        "`theirs` comes from a project's file (HOME/clone/toolway.json:1) and is not used until you accept it."
+        "server `theirs` comes from a project file (HOME/clone/toolway.json:1) and is not used until you accept it"
     );
     assert_eq!(
         shown(&home, "clone", "theirs"),
         ["command: sh", "argument 1: -c", "argument 2: touch HOME/ran", "directory: HOME/clone"]
     );
-    // One's own servers work as ever, and say nothing of it.
+    // Commands about other servers print no notice.
     let said = run_in(&home, "clone", &["call", "sample.echo", "text=hi", "-o", "raw"]);
     assert_eq!((said.ok(), said.talk.as_str()), ("hi\n", ""));
-    // Somebody who looks at everything is told.
+    // A command about all servers prints a notice.
     let said = run_in(&home, "clone", &["config", "show"]);
-    assert!(said.talk.contains("not used until you accept it, since a project's file says so: theirs."), "{said:?}");
+    assert!(said.talk.contains("servers of the project are ignored until you accept them: theirs;"), "{said:?}");
 
-    // The trap is a real one.
+    // After acceptance it runs.
     accept(&home, "clone", "theirs").ok();
     run_in(&home, "clone", &["ping", "theirs"]).failed(4, "ended");
     assert!(ran.exists());
 }
 
 #[test]
-fn a_secret_in_a_header_is_not_sent() {
+fn secret_in_a_header_is_not_sent() {
     let home = Home::new();
-    let door = Door::new();
+    let listener = CountingListener::new();
     home.write("secret.txt", "s3cret");
     home.write(
         "clone/toolway.json",
         &format!(
             r#"{{ "mcpServers": {{ "theirs": {{ "url": "{}", "headers": {{
                 "X-A": "${{GITHUB_TOKEN}}", "X-B": "file:~/secret.txt", "X-C": "keychain:github/token" }} }} }} }}"#,
-            door.url
+            listener.url
         ),
     );
     for words in USUAL {
@@ -136,12 +139,12 @@ fn a_secret_in_a_header_is_not_sent() {
         command.current_dir(home.path("clone")).env("GITHUB_TOKEN", "ghp_0123456789abcdef");
         let ran = Ran::of(&command.output().unwrap());
         assert!(!ran.out.contains("ghp_") && !ran.talk.contains("ghp_") && !ran.talk.contains("s3cret"), "{ran:?}");
-        assert_eq!(door.knocks(), 0, "{words:?}");
+        assert_eq!(listener.connections(), 0, "{words:?}");
     }
     assert_eq!(
         shown(&home, "clone", "theirs"),
         [
-            &format!("address: {}", door.url),
+            &format!("address: {}", listener.url),
             "header X-A: ${GITHUB_TOKEN}",
             "header X-B: file:~/secret.txt",
             "header X-C: keychain:github/token",
@@ -151,52 +154,54 @@ fn a_secret_in_a_header_is_not_sent() {
             "hands over keychain entry github/token: in `headers.X-C`",
         ]
     );
-    // The door is a real one.
-    let url = door.url.clone();
+    // After acceptance the listener is contacted.
+    let url = listener.url.clone();
     home.write("clone/toolway.json", &format!(r#"{{ "mcpServers": {{ "theirs": {{ "url": "{url}" }} }} }}"#));
     accept(&home, "clone", "theirs").ok();
-    assert_eq!(door.knocks(), 0);
+    assert_eq!(listener.connections(), 0);
     let _refused = run_in(&home, "clone", &["ping", "theirs", "--timeout", "5"]);
-    assert_ne!(door.knocks(), 0);
+    assert_ne!(listener.connections(), 0);
 }
 
 #[test]
-fn a_project_cannot_loosen_what_the_user_said() {
+fn project_cannot_relax_user_settings() {
     let home = Home::new();
     let ran = home.path("ran");
     home.configure(&trap(&ran).replace("\"command\"", "\"enabled\": false, \"excludeTools\": [\"x\"], \"command\""));
-    let may = "is not for a project's file: it may add servers and switch things off, nothing else";
+    let not_allowed = "is not allowed: a project file may only add servers, disable servers and narrow filters";
+    let of_user = "is a server of the user: a project file may only disable it and narrow its filters";
     for (text, key) in [
         (r#"{ "policy": { "default": "allow" } }"#, "policy"),
         (r#"{ "imports": ["cursor"] }"#, "imports"),
         (r#"{ "autoConnect": true }"#, "autoConnect"),
-        (r#"{ "mcpServers": { "theirs": { "enabled": true } } }"#, "mcpServers.theirs of the user"),
-        (r#"{ "mcpServers": { "theirs": { "env": { "LD_PRELOAD": "x" } } } }"#, "mcpServers.theirs of the user"),
+        (r#"{ "mcpServers": { "theirs": { "enabled": true } } }"#, "mcpServers.theirs"),
+        (r#"{ "mcpServers": { "theirs": { "env": { "LD_PRELOAD": "x" } } } }"#, "mcpServers.theirs"),
     ] {
         home.write("clone/toolway.json", text);
         let refused = run_in(&home, "clone", &["ping", "theirs"]);
         refused.failed(2, "disabled");
         let talk = stable(&home, &refused.talk);
-        assert!(talk.contains(&format!("is not used: `{key}` {may}\n")), "{talk}");
+        let why = if key.starts_with("mcpServers") { of_user } else { not_allowed };
+        assert!(talk.contains(&format!("is not used: `{key}` {why}\n")), "{talk}");
         let checked = run_in(&home, "clone", &["config", "check"]);
         checked.failed(2, "config");
-        assert!(checked.out.contains("is not for a project's file"), "{checked:?}");
+        assert!(checked.out.contains(": a project file may only "), "{checked:?}");
     }
     assert!(!ran.exists());
 }
 
 #[test]
-fn what_changes_after_a_yes_is_asked_about_again_with_the_difference() {
+fn changed_server_must_be_accepted_again() {
     let home = Home::new();
     let ran = home.path("ran");
     let good = format!(r#"{{ "mcpServers": {{ "theirs": {{ "command": "{TOOLWAY}", "args": ["sample"] }} }} }}"#);
     home.write("clone/toolway.json", &good);
     let old_error = refused(&home, "clone", "theirs");
-    let old = old_error["hint"].as_str().unwrap().rsplit(' ').next().unwrap().to_owned();
+    let old = old_error["hint"].as_str().unwrap().rsplit(' ').next().unwrap().trim_end_matches('`').to_owned();
     let said = accept(&home, "clone", "theirs");
-    assert_eq!(stable(&home, &said.talk), "Accepted: `theirs` of HOME/clone/toolway.json:1.\n");
+    assert_eq!(stable(&home, &said.talk), "Accepted server `theirs` of HOME/clone/toolway.json:1.\n");
     run_in(&home, "clone", &["ping", "theirs"]).ok();
-    // A line moved is no change.
+    // Moving lines is not a change.
     home.write("clone/toolway.json", &format!("\n// moved\n{good}"));
     run_in(&home, "clone", &["ping", "theirs"]).ok();
 
@@ -204,18 +209,18 @@ fn what_changes_after_a_yes_is_asked_about_again_with_the_difference() {
     let error = refused(&home, "clone", "theirs");
     assert_eq!(
         stable(&home, error["message"].as_str().unwrap()),
-        "`theirs` has changed in a project's file (HOME/clone/toolway.json:1) and is not used until you accept it again."
+        "server `theirs` has changed in a project file (HOME/clone/toolway.json:1) and is not used until you accept it again"
     );
     let hint = stable(&home, error["hint"].as_str().unwrap());
     let difference = format!(
-        "What is different from what you accepted:\n  command: {TOOLWAY} → sh\n  argument 1: sample → -c\n  \
-         argument 2: (nothing) → touch HOME/ran\nThis would be started:\n"
+        "Changes since you accepted it:\n  command: {TOOLWAY} → sh\n  argument 1: sample → -c\n  \
+         argument 2: (nothing) → touch HOME/ran\nIt would start:\n"
     );
     assert!(hint.starts_with(&difference), "{hint}");
     for words in USUAL {
-        let _whatever = run_in(&home, "clone", words);
+        let _ignored = run_in(&home, "clone", words);
     }
-    // The yes of before does not hold, nor does its digest, nor a short piece of the new one.
+    // Neither the old acceptance, nor the old digest, nor a short prefix of the new one is valid.
     run_in(&home, "clone", &["servers", "accept", "theirs", "--digest", &old]).failed(7, "not_accepted");
     let new = hint.rsplit(' ').next().unwrap()[..8].to_owned();
     run_in(&home, "clone", &["servers", "accept", "theirs", "--digest", &new]).failed(7, "not_accepted");
@@ -226,7 +231,7 @@ fn what_changes_after_a_yes_is_asked_about_again_with_the_difference() {
 }
 
 #[test]
-fn links_and_files_of_everybody_are_refused_by_name() {
+fn symbolic_links_and_world_writable_files_are_refused() {
     let home = Home::new();
     let ran = home.path("ran");
     home.configure(r#"{ "imports": ["claude-code"] }"#);
@@ -238,7 +243,7 @@ fn links_and_files_of_everybody_are_refused_by_name() {
     let said = run_in(&home, "clone", &["ping", "theirs"]);
     said.failed(2, "unknown_server");
     assert!(stable(&home, &said.talk).contains(
-        "HOME/clone/toolway.json: the project's file is not used: it leads out of its folder, to HOME/elsewhere/trap.json"
+        "HOME/clone/toolway.json: the project file is not used: it is a link to HOME/elsewhere/trap.json, outside of its folder"
     ));
     std::fs::remove_file(&file).unwrap();
 
@@ -246,22 +251,22 @@ fn links_and_files_of_everybody_are_refused_by_name() {
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o666)).unwrap();
     let said = run_in(&home, "clone", &["ping", "theirs"]);
     said.failed(2, "unknown_server");
-    assert!(stable(&home, &said.talk).contains("everybody may change HOME/clone/toolway.json"), "{said:?}");
+    assert!(stable(&home, &said.talk).contains("HOME/clone/toolway.json is writable by all users"), "{said:?}");
     std::fs::remove_file(&file).unwrap();
 
-    // Another host's file waits like ours, and is refused like ours.
+    // The same rules apply to files of other applications.
     home.write("clone/.mcp.json", &trap(&ran));
     refused(&home, "clone", "theirs");
     std::fs::remove_file(home.path("clone/.mcp.json")).unwrap();
     symlink(&outside, home.path("clone/.mcp.json")).unwrap();
     let said = run_in(&home, "clone", &["ping", "theirs"]);
     said.failed(2, "unknown_server");
-    assert!(said.talk.contains(".mcp.json: the project's file is not used: it leads out of its folder"), "{said:?}");
+    assert!(said.talk.contains(".mcp.json: the project file is not used: it is a link to "), "{said:?}");
     assert!(!ran.exists());
 }
 
 #[test]
-fn a_linked_folder_belongs_to_where_it_really_is() {
+fn acceptance_is_bound_to_the_real_directory() {
     let home = Home::new();
     let (near, far) = (home.path("near"), home.path("far"));
     home.write("clone/toolway.json", &trap(&near));
@@ -270,14 +275,14 @@ fn a_linked_folder_belongs_to_where_it_really_is() {
     symlink(home.path("elsewhere/inner"), home.path("clone/link")).unwrap();
     accept(&home, "clone", "theirs").ok();
 
-    // What was accepted in the clone says nothing about the folder that the link leads to.
+    // The acceptance in the clone does not apply to the linked directory.
     let error = refused(&home, "clone/link", "theirs");
     assert!(error["message"].as_str().unwrap().contains("elsewhere/toolway.json:1"), "{error}");
     assert!(!near.exists() && !far.exists());
 }
 
 #[test]
-fn at_a_terminal_the_person_is_asked() {
+fn terminal_asks_for_acceptance() {
     let home = Home::new();
     let entry = format!(r#"{{ "mcpServers": {{ "theirs": {{ "command": "{TOOLWAY}", "args": ["sample"] }} }} }}"#);
     home.write("clone/toolway.json", &entry);
@@ -289,13 +294,13 @@ fn at_a_terminal_the_person_is_asked() {
     for keys in ["n\n", "\n", "\u{4}"] {
         let (status, text) = ask(keys);
         assert_eq!(status.code(), Some(7), "{text}");
-        assert!(text.contains("argument 1: sample") && text.contains("Accept it? [y/N] "), "{text}");
-        assert!(text.contains("`theirs` was not accepted; nothing of it was used."), "{text}");
+        assert!(text.contains("argument 1: sample") && text.contains("Accept this server? [y/N] "), "{text}");
+        assert!(text.contains("server `theirs` was not accepted, and nothing of it was used"), "{text}");
     }
     let (status, text) = ask("y\n");
     assert_eq!(status.code(), Some(0), "{text}");
     assert!(text.ends_with("hello\r\n"), "{text}");
-    // It is not asked twice.
+    // The second call does not ask.
     let said = run_in(&home, "clone", &["call", "theirs.echo", "text=again", "-o", "raw"]);
     assert_eq!(said.ok(), "again\n");
     let kept = std::fs::metadata(home.path(".local/state/toolway/accepted.json")).unwrap();
@@ -306,7 +311,7 @@ fn at_a_terminal_the_person_is_asked() {
 }
 
 #[test]
-fn a_yes_and_its_end_are_told_to_programs() {
+fn accept_and_revoke_print_json() {
     let home = Home::new();
     home.write("clone/toolway.json", r#"{ "mcpServers": { "theirs": { "command": "x" } } }"#);
     let told = |ran: Ran| {
@@ -323,7 +328,7 @@ fn a_yes_and_its_end_are_told_to_programs() {
 }
 
 #[test]
-fn what_one_adds_oneself_needs_no_yes() {
+fn server_added_by_the_user_is_accepted() {
     let home = Home::new();
     std::fs::create_dir_all(home.path("work/deep")).unwrap();
     std::fs::create_dir_all(home.path("work/.git")).unwrap();
@@ -331,14 +336,14 @@ fn what_one_adds_oneself_needs_no_yes() {
     let said = run_in(&home, "work/deep", &["servers", "add", "ours", "--stdio", &stdio, "--project", "-o", "human"]);
     assert!(stable(&home, said.ok()).starts_with("Added `ours` in HOME/work/toolway.json\n"), "{said:?}");
     run_in(&home, "work", &["ping", "ours"]).ok();
-    // What somebody else adds to it does.
+    // A later change by another user is not.
     let text = std::fs::read_to_string(home.path("work/toolway.json")).unwrap();
     home.write("work/toolway.json", &text.replace("\"sample\"", "\"sample\", \"--era\", \"legacy\""));
     refused(&home, "work", "ours");
 }
 
 #[test]
-fn a_broken_list_of_yeses_accepts_nothing() {
+fn damaged_acceptance_file_accepts_nothing() {
     let home = Home::new();
     let ran = home.path("ran");
     home.write("clone/toolway.json", &trap(&ran));

@@ -1,4 +1,4 @@
-//! Commands that speak to a gateway that runs, over its private socket.
+//! Commands that control a running gateway over its control socket.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -23,7 +23,7 @@ fn config(more: &str) -> String {
 }
 
 #[test]
-fn without_a_gateway_there_is_nobody_to_tell() {
+fn control_commands_need_a_running_gateway() {
     let home = one_server();
     for words in [
         &["servers", "connect", "sample"][..],
@@ -33,20 +33,20 @@ fn without_a_gateway_there_is_nobody_to_tell() {
         &["config", "reload"],
     ] {
         let error = home.run(words).failed(2, "no_gateway");
-        assert_eq!(error["message"], "No gateway runs.");
+        assert!(error["message"].as_str().unwrap().starts_with("this command needs a running gateway"), "{error}");
         assert!(error["hint"].as_str().unwrap().contains("toolway serve"), "{error}");
     }
-    // What can be done without one is done.
+    // Status works without a gateway.
     assert_eq!(home.run(&["servers", "status", "-o", "raw"]).ok(), "sample\tready\n");
 }
 
 #[test]
-fn a_server_is_looked_at_connected_and_disconnected_where_it_runs() {
+fn server_of_the_gateway_is_connected_and_disconnected() {
     let home = one_server();
     let serving = Serving::start(&home, &[]);
     home.settled(&serving, "sample", "ready");
     let status = home.run(&["servers", "status"]);
-    assert!(status.talk.starts_with("toolway: as the gateway has them that runs (process "), "{status:?}");
+    assert!(status.talk.starts_with("toolway: reported by the running gateway (PID "), "{status:?}");
     let before = status.json()["servers"][0].clone();
     assert_eq!((&before["name"], &before["state"], &before["tools"]), (&"sample".into(), &"ready".into(), &7.into()));
     let process = |view: &Value| view["process"].as_u64().unwrap();
@@ -65,7 +65,7 @@ fn a_server_is_looked_at_connected_and_disconnected_where_it_runs() {
 }
 
 #[test]
-fn connections_that_are_kept_for_clients_are_shown() {
+fn client_connections_are_shown() {
     let home = one_server();
     home.configure(&config("").replace(r#"["sample"]"#, r#"["sample", "--era", "legacy"]"#));
     let serving = Serving::start(&home, &[]);
@@ -79,13 +79,13 @@ fn connections_that_are_kept_for_clients_are_shown() {
     assert_eq!((&connection["caller"], &connection["calls"]), (&"client @first".into(), &0.into()), "{view}");
     assert!(connection["process"].is_u64() && connection["process"] != view["process"], "one of its own: {view}");
     let shown = home.run(&["servers", "status", "-o", "human"]).ok().to_owned();
-    assert!(shown.contains("1 connection of a client"), "{shown}");
+    assert!(shown.contains("1 client connection"), "{shown}");
     let shown = home.run(&["servers", "status", "--verbose", "-o", "human"]).ok().to_owned();
-    assert!(shown.contains("client @first: 0 calls under way, 0 of them wait for answers, process "), "{shown}");
+    assert!(shown.contains("client @first: 0 calls in flight, 0 of them waiting for user input, PID "), "{shown}");
 }
 
 #[test]
-fn what_a_program_said_is_kept_by_the_gateway_that_runs_it() {
+fn logs_come_from_the_running_gateway() {
     let home = one_server();
     home.write("talk.sh", &format!("echo started >&2\nexec {TOOLWAY} sample\n"));
     let script = home.path("talk.sh").display().to_string();
@@ -101,7 +101,7 @@ fn what_a_program_said_is_kept_by_the_gateway_that_runs_it() {
 }
 
 #[test]
-fn a_reload_says_what_happened_to_each_server() {
+fn reload_reports_what_happened_to_each_server() {
     let home = one_server();
     let serving = Serving::start(&home, &[]);
     home.settled(&serving, "sample", "ready");
@@ -110,7 +110,7 @@ fn a_reload_says_what_happened_to_each_server() {
     assert_eq!(home.run(&["config", "reload", "-o", "human"]).ok(), "more: started\nsample: kept\n");
     home.settled(&serving, "more", "ready");
 
-    // An edit that is wrong changes nothing and says why.
+    // An invalid edit changes nothing and is reported.
     for (wrong, why) in [
         (config(&format!("{more}, \"broken\": {{ \"comand\": 1 }}")), "broken"),
         (config("").replace('}', ""), "toolway.json"),
@@ -119,7 +119,7 @@ fn a_reload_says_what_happened_to_each_server() {
         home.configure(&wrong);
         let error = home.run(&["config", "reload"]).failed(2, "config");
         assert!(error["message"].as_str().unwrap().contains(why), "{error}");
-        assert_eq!(error["hint"], "Nothing has changed.");
+        assert_eq!(error["hint"], "the gateway keeps its current configuration");
         let servers = serving.get("/servers", serving.key()).json();
         let states: Vec<_> = servers["servers"].as_array().unwrap().iter().map(|server| &server["state"]).collect();
         assert_eq!(states, ["ready", "ready"], "{servers}");
@@ -128,11 +128,11 @@ fn a_reload_says_what_happened_to_each_server() {
     home.configure(&config("").replace(r#"["sample"]"#, r#"["sample", "--era", "legacy"]"#));
     let said = home.run(&["config", "reload"]).json();
     assert_eq!(said["servers"][0], serde_json::json!({ "name": "more", "happened": "closed" }));
-    assert_eq!(said["servers"][1]["happened"], "connected anew because of args");
+    assert_eq!(said["servers"][1]["happened"], "reconnected: args changed");
 }
 
 #[test]
-fn the_socket_is_its_users_alone_and_takes_only_what_it_knows() {
+fn socket_is_private_and_refuses_unknown_orders() {
     let home = one_server();
     let serving = Serving::start(&home, &[]);
     let folder = home.path(".local/state/toolway/run");
@@ -144,7 +144,7 @@ fn the_socket_is_its_users_alone_and_takes_only_what_it_knows() {
         let mut read = BufReader::new(stream.try_clone().unwrap());
         let mut greeting = String::new();
         read.read_line(&mut greeting).unwrap();
-        // It may hang up in the middle.
+        // The gateway may close the connection early.
         let _gone = stream.write_all(text);
         let _gone = stream.shutdown(std::net::Shutdown::Write);
         let mut said = String::new();
@@ -159,13 +159,13 @@ fn the_socket_is_its_users_alone_and_takes_only_what_it_knows() {
     assert_eq!(say(&[b'x'; 200_000]).1, "");
     assert!(home.run(&["servers", "status"]).ok().contains("sample"));
 
-    // Whoever can enter the folder could stand in for the gateway, so nobody speaks to it there.
+    // In a directory that others can enter, another process could impersonate the gateway; commands refuse to use it.
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
     let error = home.run(&["servers", "status"]).failed(4, "control");
     assert!(error["message"].as_str().unwrap().contains("can be entered by others"), "{error}");
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).unwrap();
 
-    // Another gateway of the same configuration works, and says that commands reach the first.
+    // A second gateway of the same configuration works and reports that commands reach the first.
     let other = Serving::start(&home, &[]);
     assert!(other.stop().contains("another gateway runs with this configuration"));
     assert!(home.run(&["servers", "status"]).ok().contains("sample"));
@@ -174,7 +174,7 @@ fn the_socket_is_its_users_alone_and_takes_only_what_it_knows() {
 }
 
 #[test]
-fn a_socket_that_was_left_behind_is_taken_over() {
+fn stale_socket_is_replaced() {
     let home = one_server();
     drop(Serving::start(&home, &[]));
     assert!(home.path(".local/state/toolway/run/gateway.sock").exists(), "it was killed");
@@ -185,7 +185,7 @@ fn a_socket_that_was_left_behind_is_taken_over() {
 }
 
 #[test]
-fn a_runtime_folder_and_another_file_have_sockets_of_their_own() {
+fn runtime_directory_and_config_file_determine_the_socket() {
     let home = one_server();
     let run = home.path("run");
     std::fs::create_dir(&run).unwrap();

@@ -1,4 +1,4 @@
-//! `toolway status`, `toolway doctor`, and tools that are searched for and judged.
+//! `toolway status`, `toolway doctor`, tool search and `toolway tools lint`.
 
 use std::{
     io::{Read, Write},
@@ -32,19 +32,19 @@ fn status_is_a_row_for_each_server() {
     let rows: Vec<&str> = ran.ok().lines().collect();
     assert_eq!(
         rows[0],
-        "broken  failed    the connection ended: it exited with status 7; its last words: cannot read [hidden]"
+        "broken  failed    the connection ended: the server exited with status 7; last stderr output: cannot read [hidden]"
     );
     assert_eq!(rows[1].trim_end(), "off     disabled");
-    let healthy = "sample  ready     6 tools, 1 resource, 1 template, 1 prompt (1 left out); 2026-07-28; connected in ";
+    let healthy = "sample  ready     6 tools, 1 resource, 1 template, 1 prompt (1 ignored); 2026-07-28; connected in ";
     assert!(rows[2].starts_with(healthy), "{}", rows[2]);
     let place = home.path(".config/toolway/toolway.json");
     assert!(rows[3].starts_with(&format!("unset   failed    {}:4: ", place.display())), "{}", rows[3]);
     assert_eq!(home.run(&["status", "sample", "off", "-o", "raw"]).ok(), "sample\tready\noff\tdisabled\n");
-    home.run(&["status", "nobody"]).failed(2, "unknown_server");
+    home.run(&["status", "missing"]).failed(2, "unknown_server");
 }
 
 #[test]
-fn the_end_of_standard_error_is_shown_to_whoever_wants_more() {
+fn verbose_status_shows_the_last_stderr_lines() {
     let home = home();
     let ran = home.run(&["status", "broken", "--verbose", "-o", "human"]);
     assert!(ran.ok().contains("\n    cannot read [hidden]\n"), "{}", ran.out);
@@ -52,7 +52,7 @@ fn the_end_of_standard_error_is_shown_to_whoever_wants_more() {
 }
 
 #[test]
-fn ordinary_values_of_an_entry_are_not_taken_for_secrets() {
+fn ordinary_values_of_an_entry_are_not_hidden() {
     let home = Home::new();
     let script = "echo \"$NODE_ENV $DATA $VERBOSE $API_KEY\" >&2; exit 7";
     let env = serde_json::json!({
@@ -67,7 +67,7 @@ fn ordinary_values_of_an_entry_are_not_taken_for_secrets() {
 }
 
 #[test]
-fn without_a_server_that_is_required_the_list_of_all_is_no_success() {
+fn unavailable_required_server_fails_the_listing() {
     let home = Home::new();
     home.configure(&format!(
         r#"{{"mcpServers":{{
@@ -77,44 +77,48 @@ fn without_a_server_that_is_required_the_list_of_all_is_no_success() {
     ));
     let ran = home.run(&["tools"]);
     ran.failed(4, "required_missing");
-    assert!(ran.out.contains("sample__echo"), "what there is, is shown: {}", ran.out);
+    assert!(ran.out.contains("sample__echo"), "the other tools are listed: {}", ran.out);
 }
 
 #[test]
-fn what_a_program_says_on_standard_error_can_be_read() {
+fn logs_show_standard_error() {
     let home = home();
     let ran = home.run(&["servers", "logs", "broken", "-o", "human"]);
     assert_eq!(ran.ok(), "cannot read [hidden]\n");
-    assert!(ran.talk.starts_with("toolway: broken: the connection ended: it exited with status 7"), "{}", ran.talk);
+    assert!(
+        ran.talk.starts_with("toolway: broken: the connection ended: the server exited with status 7"),
+        "{}",
+        ran.talk
+    );
     assert_eq!(
         home.run(&["servers", "logs", "broken", "-o", "json"]).ok(),
         "{\"lines\":[\"cannot read [hidden]\"],\"server\":\"broken\"}\n"
     );
     assert_eq!(home.run(&["servers", "logs", "broken", "-n", "0", "-o", "human"]).ok(), "");
-    home.run(&["servers", "logs", "nobody"]).failed(2, "unknown_server");
+    home.run(&["servers", "logs", "missing"]).failed(2, "unknown_server");
     assert_eq!(home.run(&["servers", "status", "off", "-o", "raw"]).ok(), "off\tdisabled\n");
 }
 
 #[test]
-fn a_doctor_says_what_was_done_what_came_of_it_and_what_to_do() {
+fn doctor_reports_state_problem_and_advice() {
     let home = home();
     let ran = home.run(&["doctor", "-o", "human"]);
     assert_eq!(ran.code, 4);
-    assert_eq!(ran.talk, "toolway: 2 servers are not well.\n");
+    assert_eq!(ran.talk, "toolway: 2 servers are unhealthy\n");
     let place = home.path(".config/toolway/toolway.json").display().to_string();
     for expected in [
         "broken  failed\n",
-        &format!("    written in     {place}:3\n"),
+        &format!("    defined in     {place}:3\n"),
         "    environment    HOME, LANG, PATH, TOKEN\n",
-        "    problem        the connection ended: it exited with status 7; its last words: cannot read [hidden]\n",
+        "    problem        the connection ended: the server exited with status 7; last stderr output: cannot read [hidden]\n",
         "    standard error cannot read [hidden]\n",
-        "    what to do     Run its command by hand; what it says on standard error is the reason.\n",
+        "    advice         run its command by hand and check its standard error output\n",
         "    environment    API_KEY, HOME, LANG, PATH\n",
-        "    speaks         2026-07-28 (modern)\n",
-        "    offers         6 tools, 1 resource, 1 template, 1 prompt (1 left out)\n",
-        "    what to do     Nothing; it is well.\n",
-        &format!("    what to do     Put its entry right: {place}:4.\n"),
-        &format!("    what to do     Nothing; it is disabled in {place}:5.\n"),
+        "    protocol       2026-07-28 (modern)\n",
+        "    items          6 tools, 1 resource, 1 template, 1 prompt (1 ignored)\n",
+        "    advice         none; healthy\n",
+        &format!("    advice         fix its entry in {place}:4\n"),
+        &format!("    advice         none; disabled in {place}:5\n"),
     ] {
         assert!(ran.out.contains(expected), "{expected}\n{}", ran.out);
     }
@@ -131,7 +135,7 @@ fn a_doctor_says_what_was_done_what_came_of_it_and_what_to_do() {
 }
 
 #[test]
-fn how_a_program_ended_is_told_to_programs() {
+fn exit_status_and_signal_are_in_json() {
     let home = Home::new();
     home.configure(
         r#"{"mcpServers":{"left":{"command":"sh","args":["-c","exit 7"]},
@@ -144,14 +148,14 @@ fn how_a_program_ended_is_told_to_programs() {
 }
 
 #[test]
-fn a_doctor_looks_at_a_server_of_the_command_line_too() {
+fn doctor_accepts_a_server_of_the_command_line() {
     let home = Home::new();
     assert_eq!(home.run(&["doctor", "--stdio", &sample()]).json()["servers"][0]["state"], "ready");
     let ran = home.run(&["doctor", "--stdio", "/no/such/program", "-o", "human"]);
     assert_eq!(ran.code, 4);
-    assert!(ran.out.contains("    written in     the command line\n"), "{}", ran.out);
+    assert!(ran.out.contains("    defined in     the command line\n"), "{}", ran.out);
     assert!(
-        ran.out.contains("what to do     Install the program, or put `command` in the command line right"),
+        ran.out.contains("advice         install the program, or fix `command` in the command line"),
         "{}",
         ran.out
     );
@@ -159,7 +163,7 @@ fn a_doctor_looks_at_a_server_of_the_command_line_too() {
     home.run(&["doctor"]).failed(2, "unknown_server");
 }
 
-/// An address that shakes hands with anybody and lists nothing without a token; counts the hands.
+/// A server that accepts every handshake, but lists nothing without a token; counts the handshakes.
 fn shy(handshakes: Arc<AtomicUsize>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
@@ -187,7 +191,7 @@ fn shy(handshakes: Arc<AtomicUsize>) -> String {
 }
 
 #[test]
-fn a_server_that_wants_a_token_for_its_lists_is_not_asked_again_and_again() {
+fn server_that_requires_a_token_for_lists_is_not_retried() {
     let (home, handshakes) = (Home::new(), Arc::default());
     let url = shy(Arc::clone(&handshakes));
     let mute = odd("mute");
@@ -203,7 +207,7 @@ fn a_server_that_wants_a_token_for_its_lists_is_not_asked_again_and_again() {
     assert_eq!(handshakes.load(Ordering::SeqCst), 2);
 }
 
-/// An address that turns everybody away.
+/// A server that refuses every request with this status.
 fn bouncer(status: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
@@ -219,7 +223,7 @@ fn bouncer(status: &'static str) -> String {
 }
 
 #[test]
-fn a_credential_that_is_refused_is_not_asked_for_again_but_named() {
+fn refused_credential_is_named_and_not_requested_again() {
     let home = Home::new();
     for (status, header) in [("403 Forbidden", "Authorization"), ("401 Unauthorized", "X-Api-Key")] {
         let url = bouncer(status);
@@ -227,14 +231,12 @@ fn a_credential_that_is_refused_is_not_asked_for_again_but_named() {
         home.configure(&format!(
             "{{ \"mcpServers\": {{ \"lake\": {{ \"url\": \"{url}\",\n\"headers\": {{ \"{header}\": \"s3cret\" }} }} }} }}"
         ));
-        let said = format!("it refused the configured `{header}` header (HTTP {number})");
+        let said = format!("the server refused the configured `{header}` header (HTTP {number})");
         let error = home.run(&["ping", "lake"]).failed(3, "unauthorized");
-        assert_eq!(error["message"].as_str().unwrap().to_lowercase(), format!("{said}.").to_lowercase());
+        assert_eq!(error["message"], said.as_str());
         let place = home.path(".config/toolway/toolway.json");
-        let hint = format!(
-            "What `headers` of its entry sends in `{header}` is not, or no longer, accepted: {}:2.",
-            place.display()
-        );
+        let hint =
+            format!("the server rejects the `{header}` header set by `headers` in {}:2; update it", place.display());
         assert_eq!(error["hint"], hint);
         let status = home.run(&["status"]).json()["servers"][0].clone();
         assert_eq!((&status["state"], &status["reason"]), (&"failed".into(), &said.as_str().into()));
@@ -244,25 +246,25 @@ fn a_credential_that_is_refused_is_not_asked_for_again_but_named() {
 
         let given = home.run(&["ping", "--url", &url, "--header", "authorization: Bearer s3cret"]);
         let error = given.failed(3, "unauthorized");
-        assert_eq!(error["hint"], "What --header sends in `authorization` is not accepted.");
+        assert_eq!(error["hint"], "the server rejects the `authorization` header given with --header");
         assert!(
             home.run(&["ping", "--url", &url]).failed(3, "unauthorized")["hint"]
                 .as_str()
                 .unwrap()
-                .starts_with("Give a token")
+                .starts_with("pass a token")
         );
     }
 }
 
 #[test]
-fn a_program_that_talks_on_its_standard_output_is_quoted() {
+fn text_on_standard_output_is_quoted() {
     let home = Home::new();
     let script = r#"printf 'Listening on \033[1m3000\n'; sleep 60"#;
     let entry = serde_json::json!({ "command": "sh", "args": ["-c", script], "timeouts": { "connect": 1 } });
     home.configure(&serde_json::json!({ "mcpServers": { "chatty": entry } }).to_string());
-    let stray = "its standard output is no MCP: \"Listening on \\u{1b}[1m3000\"";
+    let stray = "the server printed non-MCP text on stdout: \"Listening on \\u{1b}[1m3000\"";
     let error = home.run(&["tools", "chatty"]).failed(4, "timed_out");
-    assert_eq!(error["message"], format!("No answer to the handshake within 1s (connect timeout); {stray}."));
+    assert_eq!(error["message"], format!("no answer to the handshake within 1s (connect timeout); {stray}"));
     let status = home.run(&["status"]).json()["servers"][0].clone();
     assert!(status["reason"].as_str().unwrap().ends_with(stray), "{status}");
 
@@ -272,12 +274,12 @@ fn a_program_that_talks_on_its_standard_output_is_quoted() {
     let error = home.run(&["tools", "--stdio", "sh -c 'echo Usage: x; exit 2'"]).failed(4, "ended");
     assert_eq!(
         error["message"],
-        "The connection ended: it exited with status 2; its standard output is no MCP: \"Usage: x\"."
+        "the connection ended: the server exited with status 2; the server printed non-MCP text on stdout: \"Usage: x\" (logs belong on stderr)"
     );
 }
 
 #[test]
-fn what_a_project_brings_is_not_started_to_be_looked_at() {
+fn project_server_is_not_started_for_diagnosis() {
     let home = Home::with_sample();
     let record = home.path("record");
     let script = format!("touch {}", record.display());
@@ -292,7 +294,7 @@ fn what_a_project_brings_is_not_started_to_be_looked_at() {
     let all = run(&["status", "-o", "raw"]);
     assert_eq!(all.ok(), "old-sample\tready\nsample\tready\ntheirs\tnot accepted\n");
     let told = run(&["status", "-o", "human"]);
-    assert!(told.ok().contains("is not used until you accept it"), "{told:?}");
+    assert!(told.ok().contains("not used until you accept it"), "{told:?}");
     for words in [&["doctor", "sample", "theirs"][..], &["status", "theirs"], &["tools", "lint", "theirs"]] {
         run(words).failed(7, "not_accepted");
     }
@@ -300,7 +302,7 @@ fn what_a_project_brings_is_not_started_to_be_looked_at() {
 }
 
 #[test]
-fn somebody_who_waits_at_a_terminal_sees_for_whom() {
+fn terminal_shows_which_servers_are_pending() {
     let home = Home::new();
     let mute = odd("mute");
     let (program, what) = mute.split_once(' ').unwrap();
@@ -315,7 +317,7 @@ fn somebody_who_waits_at_a_terminal_sees_for_whom() {
 }
 
 #[test]
-fn tools_are_found_by_words() {
+fn tools_are_searched() {
     let home = Home::with_sample();
     let found = home.run(&["tools", "--search", "add numbers", "-o", "raw"]);
     assert_eq!(found.ok().lines().take(2).collect::<Vec<_>>(), ["sample__add", "old-sample__add"]);
@@ -326,17 +328,17 @@ fn tools_are_found_by_words() {
 }
 
 #[test]
-fn tools_are_judged_for_a_vendor() {
+fn tools_are_linted_for_a_provider() {
     let home = Home::with_sample();
     let clean = home.run(&["tools", "lint", "sample", "--provider", "anthropic", "-o", "human"]);
-    assert_eq!((clean.ok(), clean.talk.as_str()), ("", "Nothing is wrong.\n"));
+    assert_eq!((clean.ok(), clean.talk.as_str()), ("", "No problems found.\n"));
 
     let painted = home.run(&["tools", "lint", "--stdio", &odd("paints"), "--provider", "gemini"]);
     painted.failed(2, "lint");
     let findings: serde_json::Value = serde_json::from_str(&painted.out).unwrap();
     let first = &findings["findings"][0];
     assert_eq!((&first["severity"], &first["rule"]), (&"error".into(), &"hidden-text".into()), "{first}");
-    home.run(&["tools", "lint", "nobody"]).failed(2, "unknown_server");
+    home.run(&["tools", "lint", "missing"]).failed(2, "unknown_server");
     home.run(&["tools", "lint", "--provider", "acme"]).failed(2, "usage");
-    assert!(painted.talk.contains("things have to be put right"), "{}", painted.talk);
+    assert!(painted.talk.contains("errors found"), "{}", painted.talk);
 }

@@ -1,4 +1,4 @@
-//! HTTP by hand, each request on a connection of its own; a connection that breaks is said to be broken.
+//! A minimal HTTP client with one connection per request, which reports broken connections.
 
 use std::{collections::VecDeque, net::SocketAddr};
 
@@ -10,35 +10,35 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio_util::task::AbortOnDropHandle;
-use toolway_wire::sse::{self, Event};
+use toolway_wire::sse::{self, SseEvent};
 
-/// The connection broke before everything was said.
+/// The connection broke before the end of the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Broken;
 
-/// An answer that is being read.
-pub(super) struct Heard {
+/// A response that is being read.
+pub(super) struct HttpResponse {
     pub(super) status: u16,
     pub(super) headers: HeaderMap,
-    /// The last event that can be named, where it is a stream.
+    /// ID of the last event, if the response is a stream.
     pub(super) last_event: Option<String>,
     body: Incoming,
-    decoder: sse::Decoder,
-    events: VecDeque<Event>,
+    decoder: sse::SseDecoder,
+    events: VecDeque<SseEvent>,
     _connection: AbortOnDropHandle<()>,
 }
 
-/// What is said to a request that was cut, where its answer is not.
+/// Status of the response to a truncated request.
 const HALF: &str = "the body broke off";
 
-/// Sends a request; gives what is answered from its head on.
+/// Sends a request and reads the head of the response.
 pub(super) async fn send(
     address: SocketAddr,
     method: &str,
     path: &str,
     headers: &[(&str, &str)],
     body: String,
-) -> Result<Heard, Broken> {
+) -> Result<HttpResponse, Broken> {
     let stream = TcpStream::connect(address).await.map_err(|_| Broken)?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|_| Broken)?;
     let connection = tokio::runtime::Handle::current().spawn(async move { drop(connection.await) });
@@ -48,27 +48,27 @@ pub(super) async fn send(
     }
     let request = request.body(Full::new(Bytes::from(body))).unwrap();
     let (parts, body) = sender.send_request(request).await.map_err(|_| Broken)?.into_parts();
-    Ok(Heard {
+    Ok(HttpResponse {
         status: parts.status.as_u16(),
         headers: parts.headers,
         last_event: None,
         body,
-        decoder: sse::Decoder::new(1 << 26),
+        decoder: sse::SseDecoder::new(1 << 26),
         events: VecDeque::new(),
         _connection: AbortOnDropHandle::new(connection),
     })
 }
 
-impl Heard {
+impl HttpResponse {
     pub(super) fn is_stream(&self) -> bool {
         self.headers.get("content-type").is_some_and(|kind| kind == "text/event-stream")
     }
 
-    /// The next message of a stream, or the only one; none when all was said.
+    /// The next message of a stream, or the only one; `None` at the end.
     pub(super) async fn next(&mut self) -> Result<Option<Value>, Broken> {
         if !self.is_stream() {
             let text = self.text().await?;
-            // Only half of the request came through, and who is there says so.
+            // The server received a truncated request and rejects it.
             if text == HALF {
                 return Err(Broken);
             }
@@ -87,7 +87,7 @@ impl Heard {
         }
     }
 
-    /// Everything that is left, as text.
+    /// The rest of the response as text.
     pub(super) async fn text(&mut self) -> Result<String, Broken> {
         let mut text = Vec::new();
         while let Some(frame) = self.body.frame().await {

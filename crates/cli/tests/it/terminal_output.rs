@@ -1,9 +1,9 @@
-//! What a terminal shows, what `-v` shows, and what neither may show.
+//! Terminal output and verbose output.
 
 use crate::home::{Home, odd};
 
 #[test]
-fn at_a_terminal_the_output_is_for_people_and_progress_is_a_bar() {
+fn terminal_output_is_text_with_a_progress_bar() {
     let home = Home::with_sample();
     let command = home.command(&["call", "old-sample.count", "to=2", "pause=50"]);
     let (status, shown) = home.run_at_terminal(command, "");
@@ -13,7 +13,7 @@ fn at_a_terminal_the_output_is_for_people_and_progress_is_a_bar() {
 }
 
 #[test]
-fn names_are_bold_at_a_terminal_unless_colour_is_unwanted() {
+fn names_are_bold_on_a_terminal_unless_no_color_is_set() {
     let home = Home::with_sample();
     let (_, shown) = home.run_at_terminal(home.command(&["resources", "sample"]), "");
     assert!(shown.starts_with("\u{1b}[1mmemo://today\u{1b}[0m  "), "{shown:?}");
@@ -24,7 +24,7 @@ fn names_are_bold_at_a_terminal_unless_colour_is_unwanted() {
 }
 
 #[test]
-fn the_form_of_the_output_can_be_set_once_for_all() {
+fn output_format_can_be_set_by_variable() {
     let home = Home::with_sample();
     let mut command = home.command(&["call", "sample.echo", "hi"]);
     let ran = crate::home::Ran::of(&command.env("TOOLWAY_OUTPUT", "human").output().unwrap());
@@ -48,17 +48,17 @@ fn control_sequences_of_a_server_never_reach_a_terminal() {
         let mut command = home.command(words);
         command.env("NO_COLOR", "1");
         let (_, shown) = home.run_at_terminal(command, "");
-        // The only sequence of ours takes a line of progress away.
+        // Our only sequence erases the progress line.
         let rest = shown.replace("\r\u{1b}[K", "");
         let bad = rest.chars().find(|letter| letter.is_control() && !matches!(letter, '\r' | '\n' | '\t'));
         assert_eq!(bad, None, "{words:?}: {shown:?}");
         assert!(!rest.contains('\u{202e}'), "{words:?}: {shown:?}");
-        assert!(rest.contains("red") || rest.contains("Did you mean"), "{words:?}: {shown:?}");
+        assert!(rest.contains("red") || rest.contains("did you mean"), "{words:?}: {shown:?}");
     }
 }
 
 #[test]
-fn the_wire_is_shown_with_secrets_masked() {
+fn messages_are_printed_with_secrets_masked() {
     let home = Home::new();
     home.configure(&format!(
         r#"{{"mcpServers":{{"sample":{{"command":"{}","args":["sample"],"env":{{"KEY":"t0ps3cret"}}}}}}}}"#,
@@ -73,7 +73,7 @@ fn the_wire_is_shown_with_secrets_masked() {
 }
 
 #[test]
-fn each_call_is_recorded_however_it_ends() {
+fn each_call_is_recorded_with_its_outcome() {
     let home = Home::with_sample();
     let record = |words: &[&str], code: i32| {
         let ran = home.run(words);
@@ -82,12 +82,12 @@ fn each_call_is_recorded_however_it_ends() {
     };
     let answered = record(&["call", "sample.echo", "hi", "-v", "-o", "raw"], 0);
     assert!(
-        answered.starts_with("= tool `echo` of `sample`: answered by the rule `configured`, sent after "),
+        answered.starts_with("= tool `echo` of `sample`: answered by rule `configured`, sent after "),
         "{answered}"
     );
-    assert!(answered.contains(", 13 bytes out, "), "{answered}");
+    assert!(answered.contains(", 13 bytes sent, "), "{answered}");
     let read = record(&["resources", "read", "sample", "memo://none", "-v", "-o", "raw"], 8);
-    assert!(read.starts_with("= resource `memo://none` of `sample`: failed by the rule `configured`, "), "{read}");
+    assert!(read.starts_with("= resource `memo://none` of `sample`: failed by rule `configured`, "), "{read}");
     let pinged = record(&["ping", "old-sample", "-v", "-o", "raw"], 0);
     assert!(pinged.starts_with("= method `ping` of `old-sample`: answered "), "{pinged}");
     let late = record(&["call", "sample.count", "to=9", "pause=900", "-v", "-o", "raw", "--timeout", "1"], 4);
@@ -95,7 +95,7 @@ fn each_call_is_recorded_however_it_ends() {
 }
 
 #[test]
-fn odd_things_in_the_configuration_are_said() {
+fn configuration_warnings_are_printed() {
     let home = Home::with_sample();
     let text = std::fs::read_to_string(home.path(".config/toolway/toolway.json")).unwrap();
     home.configure(&text.replace("[\"sample\"] }", "[\"sample\"], \"timeout\": 5, \"colour\": 1 }"));
@@ -106,18 +106,18 @@ fn odd_things_in_the_configuration_are_said() {
     assert_eq!(
         ran.talk,
         format!(
-            "toolway: {place}:4: `mcpServers.sample.timeout` is known from other hosts and changes nothing here: \
-             hosts disagree about its unit; write `timeouts`\n\
-             toolway: {place}:4: `mcpServers.sample.colour` is unknown and changes nothing\n"
+            "toolway: {place}:4: `mcpServers.sample.timeout` is a key of other MCP hosts and has no effect here: \
+             its unit differs between hosts; use `timeouts`\n\
+             toolway: {place}:4: unknown key `mcpServers.sample.colour` is ignored\n"
         )
     );
 }
 
 #[test]
-fn ping_says_how_well_a_program_is_kept() {
+fn ping_shows_the_process_supervision() {
     let home = Home::with_sample();
     let said = home.run(&["ping", "sample"]).json();
     assert_eq!((&said["custody"], &said["custodyReason"]), (&"kept".into(), &serde_json::Value::Null), "{said}");
     let shown = home.run(&["ping", "sample", "-o", "human"]);
-    assert!(shown.ok().ends_with("\nNothing it starts outlives this command.\n"), "{shown:?}");
+    assert!(shown.ok().ends_with("\nAll processes it starts end with this command.\n"), "{shown:?}");
 }

@@ -1,4 +1,4 @@
-//! Who is there: processes by a variable in their environment, which no new parent takes away; their files, their weight.
+//! Processes found by a variable in their environment, which survives reparenting; their open files and memory.
 
 use std::{
     collections::BTreeMap,
@@ -8,16 +8,16 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// What marks everything that a story starts.
+/// Variable that marks every process of a test.
 pub(super) const VARIABLE: &str = "TOOLWAY_CHAOS";
 
-/// Every process of a story, by number, with its command line.
+/// The processes of a test by PID, with their command lines.
 pub(super) fn processes(mark: &str) -> BTreeMap<i32, String> {
     let pids = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     pids.filter(|pid| is_marked(*pid, mark)).map(|pid| (pid, command_line(pid))).collect()
 }
 
-/// Waits until they are such.
+/// Waits until the processes satisfy a condition.
 #[track_caller]
 pub(super) fn until(mark: &str, patience: Duration, such: impl Fn(&BTreeMap<i32, String>) -> bool) {
     let began = Instant::now();
@@ -31,7 +31,7 @@ pub(super) fn until(mark: &str, patience: Duration, such: impl Fn(&BTreeMap<i32,
     }
 }
 
-/// What a process has open, by what it is.
+/// The open files of a process.
 pub(super) fn files(pid: u32) -> Vec<String> {
     let open = fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
     let mut names: Vec<String> =
@@ -40,14 +40,14 @@ pub(super) fn files(pid: u32) -> Vec<String> {
     names
 }
 
-/// Kilobytes of memory that are a process's own or its share.
-pub(super) fn weight(pid: u32) -> u64 {
+/// Proportional memory of a process in kilobytes.
+pub(super) fn memory(pid: u32) -> u64 {
     let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap();
     let line = rollup.lines().find(|line| line.starts_with("Pss:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// Ends a process as nobody can refuse; it may be gone.
+/// Sends SIGKILL; the process may have exited already.
 pub(super) fn kill(pid: i32) {
     let _gone = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
 }

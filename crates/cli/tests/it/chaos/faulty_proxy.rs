@@ -1,4 +1,4 @@
-//! A way between two sockets that is cut at random bytes, in either direction, in one of three manners.
+//! A TCP proxy that cuts connections at random bytes, in either direction, in one of three ways.
 
 use std::{
     net::SocketAddr,
@@ -16,26 +16,25 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use super::dice::Dice;
+use super::rng::SeededRng;
 
-/// A listener whose connections lead elsewhere.
-pub(super) struct Cutter {
+/// TCP proxy that cuts connections.
+pub(super) struct FaultyProxy {
     pub(super) address: SocketAddr,
     shared: Arc<Shared>,
     _serving: AbortOnDropHandle<()>,
 }
 
 struct Shared {
-    // Nothing awaits under these locks.
     target: Mutex<Option<SocketAddr>>,
-    dice: Mutex<Dice>,
+    rng: Mutex<SeededRng>,
     hang_up: Mutex<CancellationToken>,
-    /// One connection in so many is cut; none at zero.
+    /// One of this many connections is cut; zero cuts none.
     one_in: AtomicU64,
     cuts: AtomicUsize,
 }
 
-/// Where and how a connection ends before its time.
+/// Where and how a connection is cut.
 #[derive(Clone, Copy, Debug)]
 struct Cut {
     way: Way,
@@ -51,31 +50,31 @@ enum Way {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Manner {
-    /// Both sides are told that nothing more comes.
+    /// Both sides get an end of stream.
     Close,
-    /// Both sides are told that it was torn down.
+    /// Both sides get a reset.
     Reset,
-    /// One side is told that nothing more comes, the other can go on.
+    /// One direction ends, the other continues.
     HalfClose,
 }
 
-/// How passing bytes on ended.
+/// How forwarding ended.
 enum Passed {
     All,
     Cut,
 }
 
-/// A request with its headers, or an answer and part of the next.
+/// Range of the cut position: a request with headers, or a response and part of the next.
 const FURTHEST: u64 = 1_200;
 
-impl Cutter {
-    /// A way that leads nowhere yet.
-    pub(super) async fn start(dice: Dice) -> Self {
+impl FaultyProxy {
+    /// Starts a proxy without a target.
+    pub(super) async fn start(rng: SeededRng) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let shared = Arc::new(Shared {
             target: Mutex::default(),
-            dice: Mutex::new(dice),
+            rng: Mutex::new(rng),
             hang_up: Mutex::default(),
             one_in: AtomicU64::new(0),
             cuts: AtomicUsize::new(0),
@@ -84,24 +83,24 @@ impl Cutter {
         Self { address, shared, _serving: AbortOnDropHandle::new(serving) }
     }
 
-    /// From now on connections lead there.
-    pub(super) fn lead_to(&self, authority: &str) {
+    /// Sets the target of new connections.
+    pub(super) fn set_target(&self, authority: &str) {
         *self.shared.target.lock() = Some(authority.parse().unwrap());
     }
 
-    /// From now on one connection in so many is cut.
+    /// Cuts one of this many new connections.
     pub(super) fn cut_one_in(&self, many: u64) {
         self.shared.one_in.store(many, Ordering::Relaxed);
     }
 
-    /// From now on nothing is cut; what is open is closed.
+    /// Stops faulty_proxy and closes open connections.
     pub(super) fn heal(&self) {
         self.cut_one_in(0);
         let was = std::mem::take(&mut *self.shared.hang_up.lock());
         was.cancel();
     }
 
-    /// How many connections were cut.
+    /// Number of cut connections.
     pub(super) fn cuts(&self) -> usize {
         self.shared.cuts.load(Ordering::Relaxed)
     }
@@ -110,11 +109,11 @@ impl Cutter {
 impl Shared {
     fn cut(&self) -> Option<Cut> {
         let one_in = self.one_in.load(Ordering::Relaxed);
-        let mut dice = self.dice.lock();
-        (one_in != 0 && dice.below(one_in) == 0).then(|| Cut {
-            way: *dice.one(&[Way::Up, Way::Down]),
-            after: dice.below(FURTHEST),
-            manner: *dice.one(&[Manner::Close, Manner::Reset, Manner::HalfClose]),
+        let mut rng = self.rng.lock();
+        (one_in != 0 && rng.below(one_in) == 0).then(|| Cut {
+            way: *rng.one(&[Way::Up, Way::Down]),
+            after: rng.below(FURTHEST),
+            manner: *rng.one(&[Manner::Close, Manner::Reset, Manner::HalfClose]),
         })
     }
 }
@@ -151,7 +150,7 @@ async fn lead(mut near: TcpStream, target: SocketAddr, shared: &Shared) {
             passed = &mut down => (passed, true),
         };
         let cut_short = matches!(first, Passed::Cut);
-        // Half closed, or simply done in one direction: the other one goes on.
+        // Half-closed: the other direction continues.
         let goes_on = !cut_short || manner == Some(Manner::HalfClose);
         let second = match (goes_on, other_is_up) {
             (false, _) => Passed::All,
@@ -163,13 +162,13 @@ async fn lead(mut near: TcpStream, target: SocketAddr, shared: &Shared) {
     if was_cut {
         shared.cuts.fetch_add(1, Ordering::Relaxed);
         if manner == Some(Manner::Reset) {
-            // They may be closed already.
+            // The sockets may be closed already.
             drop((near.set_zero_linger(), far.set_zero_linger()));
         }
     }
 }
 
-/// Passes bytes on until they end, or until so many have passed; then nothing more comes.
+/// Forwards bytes up to the end of the stream or up to `limit`.
 async fn pass(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, limit: Option<u64>) -> Passed {
     let mut left = limit.unwrap_or(u64::MAX);
     let mut chunk = [0; 8 * 1024];
@@ -181,7 +180,7 @@ async fn pass(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin,
         }
         left -= u64::try_from(length).unwrap();
     }
-    // Whoever is told may have left.
+    // The peer may be gone.
     drop(to.shutdown().await);
     if left == 0 { Passed::Cut } else { Passed::All }
 }

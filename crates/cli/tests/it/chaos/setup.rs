@@ -1,54 +1,55 @@
-//! A gateway with four servers behind it, of either era as a program and on a port, and ways to them that can be cut.
+//! A gateway with four servers, of both eras over stdio and HTTP, and with proxies that can cut connections.
 
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use super::{
-    calling::{Client, Era},
-    census,
-    cutting::Cutter,
-    dice::Dice,
+    client::{Client, Era},
+    faulty_proxy::FaultyProxy,
+    process_list,
+    rng::SeededRng,
 };
 use crate::{
     gateway::Serving,
     home::Home,
-    interop_clients::{OnPort, built},
+    interop_clients::{HttpServerProcess, built},
 };
 
-/// Everything a story has.
-pub(super) struct House {
+/// Gateway, servers and proxies of a test.
+pub(super) struct ChaosSetup {
     pub(super) mark: String,
     pub(super) home: Home,
     serving: Option<Serving>,
-    /// Between clients and the gateway.
-    pub(super) front: Cutter,
-    /// Between the gateway and the servers on ports.
+    /// Proxy between clients and the gateway.
+    pub(super) front: FaultyProxy,
+    /// HTTP servers with the proxies in front of them.
     pub(super) back: [Port; 2],
     keys: Vec<(String, String)>,
 }
 
-/// A server on a port, and the way to it.
+/// An HTTP server and the proxy in front of it.
 pub(super) struct Port {
     era: &'static str,
-    server: OnPort,
-    pub(super) way: Cutter,
+    server: HttpServerProcess,
+    pub(super) way: FaultyProxy,
 }
 
-/// Two programs and two ports.
+/// Two stdio servers and two HTTP servers.
 pub(super) const SERVERS: [&str; 4] = ["old", "new", "old-on-a-port", "new-on-a-port"];
 const ERAS: [&str; 2] = ["2025-11-25", "2026-07-28"];
 const CALLERS: [&str; 4] = ["ada", "bob", "cleo", "dan"];
-/// For what is no part of the story.
+/// Longest wait for setup and cleanup.
 pub(super) const PATIENCE: Duration = Duration::from_secs(40);
 
-impl House {
+impl ChaosSetup {
     pub(super) async fn new(name: &str, seed: u64) -> Self {
         let mark = format!("{name}-{}-{seed}", std::process::id());
         let home = Home::new();
-        let back = [Port::start(ERAS[0], Dice::of(seed, 1)).await, Port::start(ERAS[1], Dice::of(seed, 2)).await];
+        let back =
+            [Port::start(ERAS[0], SeededRng::of(seed, 1)).await, Port::start(ERAS[1], SeededRng::of(seed, 2)).await];
         let program = |era: &str| {
-            let variables = json!({ census::VARIABLE: mark });
+            let variables = json!({ process_list::VARIABLE: mark });
             json!({ "command": built("conformance-server"), "args": ["--era", era, "--stdio"], "env": variables })
         };
         let servers = json!({
@@ -59,26 +60,26 @@ impl House {
         });
         home.configure(&json!({ "mcpServers": servers }).to_string());
         let keys = CALLERS.map(|caller| (caller.to_owned(), key(&home, caller))).into();
-        let front = Cutter::start(Dice::of(seed, 3)).await;
-        let mut house = Self { mark, home, serving: None, front, back, keys };
-        house.start();
-        house.settle().await;
-        house
+        let front = FaultyProxy::start(SeededRng::of(seed, 3)).await;
+        let mut setup = Self { mark, home, serving: None, front, back, keys };
+        setup.start();
+        setup.settle().await;
+        setup
     }
 
-    /// Starts the gateway; clients are led there.
+    /// Starts the gateway and directs the proxy to it.
     pub(super) fn start(&mut self) {
-        let serving = Serving::start_with(&self.home, &["--log", "json"], &[(census::VARIABLE, &self.mark)]);
-        self.front.lead_to(&serving.authority);
+        let serving = Serving::start_with(&self.home, &["--log", "json"], &[(process_list::VARIABLE, &self.mark)]);
+        self.front.set_target(&serving.authority);
         self.serving = Some(serving);
     }
 
-    /// Ends the gateway as nobody can refuse.
+    /// Sends SIGKILL to the gateway.
     pub(super) fn kill(&mut self) {
         drop(self.serving.take());
     }
 
-    /// Ends the gateway in good order; what it wrote.
+    /// Stops the gateway with SIGTERM; returns its standard error.
     pub(super) fn stop(&mut self) -> String {
         self.serving.take().unwrap().stop()
     }
@@ -87,19 +88,19 @@ impl House {
         self.serving.as_ref().unwrap().pid()
     }
 
-    /// A stateful and a stateless client of each caller.
+    /// A stateful and a stateless client for each key.
     pub(super) fn clients(&self, seed: u64) -> Vec<Client> {
         let eras = [Era::Stateful, Era::Stateless];
         let pairs = self.keys.iter().flat_map(|(name, key)| eras.map(|era| (name, key, era)));
         let client = |(number, (name, key, era)): (usize, (&String, &String, Era))| {
-            Client::new(era, name, key, self.front.address, Dice::of(seed, 100 + u64::try_from(number).unwrap()))
+            Client::new(era, name, key, self.front.address, SeededRng::of(seed, 100 + u64::try_from(number).unwrap()))
         };
         pairs.enumerate().map(client).collect()
     }
 
-    /// Nothing is cut any more, and every server is there.
+    /// Stops all faults and waits until every server is ready.
     pub(super) async fn settle(&self) {
-        self.ways().for_each(Cutter::heal);
+        self.proxies().for_each(FaultyProxy::heal);
         let began = Instant::now();
         loop {
             let servers = self.get("/servers").json();
@@ -112,32 +113,32 @@ impl House {
         }
     }
 
-    /// Every way there is.
-    pub(super) fn ways(&self) -> impl Iterator<Item = &Cutter> {
+    /// All proxies.
+    pub(super) fn proxies(&self) -> impl Iterator<Item = &FaultyProxy> {
         self.back.iter().map(|port| &port.way).chain([&self.front])
     }
 
-    /// A program that the gateway started, by chance.
-    pub(super) fn program(&self, dice: &mut Dice) -> Option<i32> {
+    /// PID of a random stdio server of the gateway.
+    pub(super) fn program(&self, rng: &mut SeededRng) -> Option<i32> {
         let all: Vec<i32> = programs(&self.mark);
-        (!all.is_empty()).then(|| *dice.one(&all))
+        (!all.is_empty()).then(|| *rng.one(&all))
     }
 
-    /// The value of a figure, over all its labels.
-    pub(super) fn figure(&self, name: &str) -> u64 {
+    /// The value of a metric, summed over its labels.
+    pub(super) fn metric(&self, name: &str) -> u64 {
         let text = self.get("/metrics").body;
         let lines = text.lines().filter(|line| line.split(['{', ' ']).next() == Some(name));
         lines.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
     }
 
-    /// Everything that was kept for callers at servers ends: each is started anew by command, and nothing waits at a port.
+    /// Restarts all servers, so that no connection of a caller is left.
     pub(super) async fn rest(&self) {
-        self.ways().for_each(Cutter::heal);
+        self.proxies().for_each(FaultyProxy::heal);
         for server in SERVERS {
             self.home.run(&["servers", "restart", server]).json();
         }
         self.settle().await;
-        self.ways().for_each(Cutter::heal);
+        self.proxies().for_each(FaultyProxy::heal);
     }
 
     fn get(&self, path: &str) -> crate::gateway::Answer {
@@ -146,9 +147,9 @@ impl House {
 }
 
 impl Port {
-    async fn start(era: &'static str, dice: Dice) -> Self {
-        let port = Self { era, server: OnPort::start(era), way: Cutter::start(dice).await };
-        port.way.lead_to(port.server.authority());
+    async fn start(era: &'static str, rng: SeededRng) -> Self {
+        let port = Self { era, server: HttpServerProcess::start(era), way: FaultyProxy::start(rng).await };
+        port.way.set_target(port.server.authority());
         port
     }
 
@@ -156,16 +157,16 @@ impl Port {
         format!("http://{}/mcp", self.way.address)
     }
 
-    /// Kills the server; another one of its kind is started and led to.
+    /// Kills the server, starts another one and directs the proxy to it.
     pub(super) fn kill(&mut self) {
-        self.server = OnPort::start(self.era);
-        self.way.lead_to(self.server.authority());
+        self.server = HttpServerProcess::start(self.era);
+        self.way.set_target(self.server.authority());
     }
 }
 
-/// The programs that were started for servers.
+/// PIDs of the stdio servers.
 pub(super) fn programs(mark: &str) -> Vec<i32> {
-    let all = census::processes(mark);
+    let all = process_list::processes(mark);
     all.into_iter().filter(|(_, line)| line.contains("conformance-server")).map(|(pid, _)| pid).collect()
 }
 

@@ -1,15 +1,15 @@
-//! Chance with a seed: what is chosen in one run can be chosen again in another.
+//! Seeded random numbers, so that a run can be repeated.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// One player's throws.
+/// Random number generator.
 #[derive(Clone, Debug)]
-pub(super) struct Dice(u64);
+pub(super) struct SeededRng(u64);
 
-/// Where the seed comes from, if from anywhere.
+/// Variable with the seed.
 const VARIABLE: &str = "TOOLWAY_CHAOS_SEED";
 
-/// The seed of this run, printed so that the run can be told again.
+/// The seed of this run, printed so that the run can be repeated.
 pub(super) fn seed() -> u64 {
     let given = std::env::var_os(VARIABLE).and_then(|seed| seed.to_str()?.parse().ok());
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().subsec_nanos().into();
@@ -18,13 +18,13 @@ pub(super) fn seed() -> u64 {
     seed
 }
 
-#[expect(clippy::print_stderr, reason = "shown when the story fails, and to whoever runs it alone")]
+#[expect(clippy::print_stderr, reason = "shown when the test fails or runs alone")]
 pub(super) fn print(line: &str) {
     eprintln!("{line}");
 }
 
-impl Dice {
-    /// The dice of one player; each has its own.
+impl SeededRng {
+    /// An independent generator for each number.
     pub(super) fn of(seed: u64, player: u64) -> Self {
         Self(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ player.wrapping_mul(0xd134_2543_de82_ef95))
     }
@@ -37,7 +37,7 @@ impl Dice {
         (mixed ^ (mixed >> 31)) % bound
     }
 
-    /// One of these.
+    /// A random element.
     pub(super) fn one<'a, T>(&mut self, of: &'a [T]) -> &'a T {
         let index = self.below(u64::try_from(of.len()).unwrap());
         &of[usize::try_from(index).unwrap()]

@@ -1,5 +1,5 @@
-//! Clients of either era that call under faults. Each call is different from every other and ends exactly once: with its
-//! own answer, with an error that says something, or with a connection that broke for good.
+//! Clients of both eras that call under faults. Each call ends exactly once: with its own response, with an error that has
+//! a message, or with a broken connection.
 
 use std::{collections::HashMap, net::SocketAddr, time::Duration};
 
@@ -7,25 +7,25 @@ use serde_json::{Value, json};
 
 use super::{
     call::{Call, Ended},
-    dice::Dice,
-    speaking::{self, Broken, Heard},
+    http::{self, Broken, HttpResponse},
+    rng::SeededRng,
 };
 
-/// Somebody who calls.
+/// A client of the gateway.
 pub(super) struct Client {
     era: Era,
     name: String,
     key: String,
-    door: SocketAddr,
-    dice: Dice,
+    gateway: SocketAddr,
+    rng: SeededRng,
     calls: u64,
-    /// Sessions by path, where this era has them.
+    /// Session IDs by path; empty for the stateless era.
     sessions: HashMap<String, String>,
-    /// How often a session had to be begun.
-    pub(super) begun: usize,
-    /// How often that broke off in the middle: there may be a session that nobody knows of.
-    pub(super) half_begun: usize,
-    /// How often a stream was taken up again.
+    /// Number of sessions started.
+    pub(super) started: usize,
+    /// Number of session starts without a response; the gateway may have created these sessions.
+    pub(super) half_started: usize,
+    /// Number of resumed streams.
     pub(super) resumed: usize,
 }
 
@@ -37,23 +37,34 @@ pub(super) enum Era {
 
 /// No call takes longer, whatever happens: a minute is what a call waits for its turn at a server that asks.
 const BOUND: Duration = Duration::from_secs(75);
-/// How often something is said again over a connection that breaks.
+/// Number of attempts over broken connections.
 const AGAIN: usize = 20;
 const MODERN: &str = "2026-07-28";
 
 impl Client {
-    pub(super) fn new(era: Era, name: &str, key: &str, door: SocketAddr, dice: Dice) -> Self {
+    pub(super) fn new(era: Era, name: &str, key: &str, gateway: SocketAddr, rng: SeededRng) -> Self {
         let (name, key) = (format!("{name}-{era:?}"), key.to_owned());
-        Self { era, name, key, door, dice, calls: 0, sessions: HashMap::new(), begun: 0, half_begun: 0, resumed: 0 }
+        Self {
+            era,
+            name,
+            key,
+            gateway,
+            rng,
+            calls: 0,
+            sessions: HashMap::new(),
+            started: 0,
+            half_started: 0,
+            resumed: 0,
+        }
     }
 
     /// A call of a random tool of a random server.
     pub(super) fn any(&mut self) -> Call {
         let word = self.word();
-        Call::any(word, &mut self.dice)
+        Call::any(word, &mut self.rng)
     }
 
-    /// A call that this server answers at once.
+    /// A call that this server answers immediately.
     pub(super) fn plain(&mut self, server: &str) -> Call {
         Call::plain(self.word(), server)
     }
@@ -63,7 +74,7 @@ impl Client {
         format!("{}-{number}", self.name)
     }
 
-    /// Makes a call; it ends, and in time.
+    /// Makes a call; panics if it does not end in time.
     pub(super) async fn make(&mut self, call: &Call) -> Ended {
         let (name, era) = (self.name.clone(), self.era);
         let making = async {
@@ -76,7 +87,7 @@ impl Client {
         ended.unwrap_or_else(|_| panic!("{name}: {call:?} has not ended after {BOUND:?}")).unwrap_or(Ended::Lost)
     }
 
-    /// Ends its sessions.
+    /// Closes its sessions.
     pub(super) async fn leave(&mut self) {
         for (path, session) in std::mem::take(&mut self.sessions) {
             drop(self.send("DELETE", &path, &[("mcp-session-id", &session)], String::new()).await);
@@ -87,7 +98,7 @@ impl Client {
         let mut more = json!({});
         for round in 0..=AGAIN {
             let answer = match self.post_alone(call, &more).await {
-                // What carries the answers is said again: either it was heard, and that is said, or it is heard now.
+                // The request with the answers is sent again: the gateway either has it already or gets it now.
                 Err(Broken) if round != 0 => continue,
                 other => other?,
             };
@@ -109,7 +120,7 @@ impl Client {
         self.ask_alone(&call.path, "tools/call", &call.tool, params).await
     }
 
-    /// A stateless request; its answer.
+    /// Sends a stateless request; returns its response.
     pub(super) async fn ask_alone(
         &mut self,
         path: &str,
@@ -139,7 +150,7 @@ impl Client {
     }
 
     async fn in_session(&mut self, call: &Call) -> Result<Ended, Broken> {
-        // A session that is gone is begun anew, and the call made again: it was not begun.
+        // A lost session is started again and the call repeated; it was not executed.
         for _ in 0..AGAIN {
             let session = self.session(&call.path).await?;
             let params = json!({ "name": call.tool, "arguments": call.arguments,
@@ -153,10 +164,10 @@ impl Client {
             }
             return Ok(call.ended(&self.follow(call, &session, id, heard).await?));
         }
-        panic!("{}: {} sessions were begun and lost in one call", self.name, self.begun)
+        panic!("{}: {} sessions were started and lost in one call", self.name, self.started)
     }
 
-    /// A request in a session, which is begun again where it is gone; its answer.
+    /// Sends a request in a session, which is started again if it is lost; returns its response.
     pub(super) async fn ask_in_session(&mut self, path: &str, method: &str, params: Value) -> Result<Value, Broken> {
         loop {
             let session = self.session(path).await?;
@@ -176,8 +187,8 @@ impl Client {
         }
     }
 
-    /// Reads until the answer; what is asked is answered, and a stream that breaks is taken up where it broke.
-    async fn follow(&mut self, call: &Call, session: &str, id: u64, mut heard: Heard) -> Result<Value, Broken> {
+    /// Reads to the response, answers server requests, and resumes a broken stream.
+    async fn follow(&mut self, call: &Call, session: &str, id: u64, mut heard: HttpResponse) -> Result<Value, Broken> {
         for _ in 0..AGAIN {
             loop {
                 match heard.next().await {
@@ -196,7 +207,7 @@ impl Client {
                 let headers = [("mcp-session-id", session), ("last-event-id", &last), ("accept", "text/event-stream")];
                 match self.send("GET", &call.path, &headers, String::new()).await {
                     Ok(heard) if heard.status == 200 => break heard,
-                    // The session, or what followed the event, is gone.
+                    // The session or the events after the last one are gone.
                     Ok(_) => return Err(Broken),
                     Err(Broken) => tokio::time::sleep(Duration::from_millis(50)).await,
                 }
@@ -209,7 +220,7 @@ impl Client {
     async fn answer(&mut self, call: &Call, session: &str, asked: &Value) -> Result<(), Broken> {
         let answer = json!({ "jsonrpc": "2.0", "id": asked["id"], "result": call.given(&asked["params"]) });
         for _ in 0..AGAIN {
-            // What was heard twice counts once; a session that is gone takes the question along.
+            // A repeated answer counts once; a lost session ends the server request.
             if self.post(&call.path, session, &answer).await.is_ok_and(|heard| matches!(heard.status, 202 | 404)) {
                 return Ok(());
             }
@@ -217,17 +228,17 @@ impl Client {
         Err(Broken)
     }
 
-    /// The session at this path; begun where there is none.
+    /// The session at this path; started if necessary.
     async fn session(&mut self, path: &str) -> Result<String, Broken> {
         if let Some(session) = self.sessions.get(path) {
             return Ok(session.clone());
         }
-        let begun = self.begin(path).await;
-        match &begun {
+        let started = self.begin(path).await;
+        match &started {
             Ok(session) => drop(self.sessions.insert(path.to_owned(), session.clone())),
-            Err(Broken) => self.half_begun += 1,
+            Err(Broken) => self.half_started += 1,
         }
-        begun
+        started
     }
 
     async fn begin(&mut self, path: &str) -> Result<String, Broken> {
@@ -243,22 +254,28 @@ impl Client {
         if status != 202 {
             return Err(Broken);
         }
-        self.begun += 1;
+        self.started += 1;
         Ok(session)
     }
 
-    async fn post(&self, path: &str, session: &str, message: &Value) -> Result<Heard, Broken> {
+    async fn post(&self, path: &str, session: &str, message: &Value) -> Result<HttpResponse, Broken> {
         self.send("POST", path, &[("mcp-session-id", session)], message.to_string()).await
     }
 
-    async fn send(&self, method: &str, path: &str, more: &[(&str, &str)], body: String) -> Result<Heard, Broken> {
+    async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        more: &[(&str, &str)],
+        body: String,
+    ) -> Result<HttpResponse, Broken> {
         let bearer = format!("Bearer {}", self.key);
         let mut headers = vec![("authorization", bearer.as_str()), ("content-type", "application/json")];
         if !more.iter().any(|(name, _)| *name == "accept") {
             headers.push(("accept", "application/json, text/event-stream"));
         }
         headers.extend_from_slice(more);
-        speaking::send(self.door, method, path, &headers, body).await
+        http::send(self.gateway, method, path, &headers, body).await
     }
 
     fn next_id(&mut self) -> u64 {

@@ -1,4 +1,4 @@
-//! The public `server-everything`, as people try things with it.
+//! The public reference server `server-everything`.
 
 use std::{
     process::{Child, Stdio},
@@ -19,7 +19,7 @@ fn home() -> Home {
 }
 
 #[test]
-fn its_tools_are_listed_and_called() {
+fn tools_are_listed_and_called() {
     let home = home();
     let tools = home.run(&["tools", "--stdio", SERVER, "-o", "human"]);
     assert!(tools.ok().contains("get-sum(a: number, b: number)"), "{tools:?}");
@@ -28,11 +28,11 @@ fn its_tools_are_listed_and_called() {
     let image = home.run(&["call", "--stdio", SERVER, "get-tiny-image", "-o", "human"]);
     assert!(image.ok().contains("[image: image/png, "), "{image:?}");
     let error = home.run(&["call", "--stdio", SERVER, "get-sun", "a=2"]).failed(2, "unknown_tool");
-    assert_eq!(error["hint"], "Did you mean `get-sum`?");
+    assert_eq!(error["message"], "the server has no tool `get-sun`; did you mean `get-sum`?");
 }
 
 #[test]
-fn its_progress_is_told() {
+fn progress_is_printed() {
     let words = ["call", "--stdio", SERVER, "trigger-long-running-operation", "duration=1", "steps=2", "-o", "ndjson"];
     let ran = home().run(&words);
     let lines: Vec<Value> = ran.ok().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -44,7 +44,7 @@ fn its_progress_is_told() {
 }
 
 #[test]
-fn its_resources_prompts_and_completions_are_there() {
+fn resources_prompts_and_completions_work() {
     let home = home();
     let resources = home.run(&["resources", "--stdio", SERVER]).json();
     let uri = resources["resources"][0]["uri"].as_str().unwrap().to_owned();
@@ -57,10 +57,10 @@ fn its_resources_prompts_and_completions_are_there() {
     assert_eq!(home.run(&["ping", "--stdio", SERVER, "-o", "raw"]).ok(), "2025-11-25\n");
 }
 
-/// The server on a port, as long as this lives.
-struct Served(Child);
+/// The server process; killed on drop.
+struct ServerProcess(Child);
 
-impl Drop for Served {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         let _gone = self.0.kill();
         let _gone = self.0.wait();
@@ -68,7 +68,7 @@ impl Drop for Served {
 }
 
 #[test]
-fn it_answers_over_http_too() {
+fn http_transport_works() {
     let home = home();
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let bin = root().join(".interop/node_modules/.bin");
@@ -80,7 +80,7 @@ fn it_answers_over_http_too() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let _served = Served(node);
+    let _served = ServerProcess(node);
     for _ in 0..200 {
         if std::net::TcpStream::connect(("127.0.0.1", port)).is_ok() {
             break;

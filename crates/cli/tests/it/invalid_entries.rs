@@ -1,4 +1,4 @@
-//! One bad entry, or one bad file of a project: everything else works, and nobody has to guess why that one does not.
+//! An invalid entry or project file: everything else works, and the reason is shown.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::{
 const OWN: &str = "HOME/.config/toolway/toolway.json";
 const REASON: &str = "`mcpServers.Bad.env.A` must be a string";
 
-/// The sample server, an entry that says what it may not, and one that changes a server that is not there any more.
+/// The sample server, an invalid entry, and an entry that overrides a server that no longer exists.
 fn one_bad() -> Home {
     let home = Home::new();
     home.configure(&format!(
@@ -21,7 +21,7 @@ fn one_bad() -> Home {
 }
 
 #[test]
-fn one_bad_entry_leaves_the_others_and_is_explained() {
+fn invalid_entry_is_reported_and_does_not_affect_others() {
     let home = one_bad();
     let said = home.run(&["call", "good.echo", "text=hi", "-o", "raw"]);
     assert_eq!(said.ok(), "hi\n");
@@ -34,11 +34,11 @@ fn one_bad_entry_leaves_the_others_and_is_explained() {
     for words in [&["call", "bad.echo"][..], &["tools", "Bad"], &["status", "bad"], &["@bad", "ping"]] {
         let failure = home.run(words).failed(2, "config");
         let message = stable(&home, failure["message"].as_str().unwrap());
-        assert_eq!(message, format!("{OWN}:3: `Bad` is not used: {REASON}."), "{words:?}");
+        assert_eq!(message, format!("{OWN}:3: `Bad` is not used: {REASON}"), "{words:?}");
     }
     let checked = home.run(&["config", "check", "-o", "human"]);
     assert_eq!(checked.code, 2);
-    let gone = "`mcpServers.gone.command` must be the program to start, or `url` an address";
+    let gone = "`mcpServers.gone.command` must be the program to start; for an HTTP server set `url` instead";
     assert_eq!(
         stable(&home, &checked.out),
         format!("{OWN}:3: `Bad` is not used: {REASON}\n{OWN}:4: `gone` is not used: {gone}\n")
@@ -46,7 +46,7 @@ fn one_bad_entry_leaves_the_others_and_is_explained() {
 }
 
 #[test]
-fn what_is_not_used_can_be_put_right_or_taken_away() {
+fn invalid_entry_can_be_fixed_or_removed() {
     let home = one_bad();
     home.run(&["servers", "update", "bad", "--unset", "env", "--stdio", &format!("{TOOLWAY} sample")]).ok();
     home.run(&["ping", "bad"]).ok();
@@ -56,21 +56,21 @@ fn what_is_not_used_can_be_put_right_or_taken_away() {
 }
 
 #[test]
-fn a_projects_file_that_says_what_it_may_not_takes_nothing_away() {
+fn invalid_project_file_does_not_affect_user_servers() {
     let home = Home::with_sample();
     for text in ["{ \"autoConnect\": true }", "{ \"policy\": {} }", "{ \"mcpServers\": [,"] {
         home.write("work/toolway.json", text);
         let said = run_in(&home, "work", &["call", "sample.echo", "text=hi", "-o", "raw"]);
         assert_eq!(said.ok(), "hi\n", "{text}");
         let talk = stable(&home, &said.talk);
-        assert!(talk.starts_with("toolway: HOME/work/toolway.json:1: the project's file is not used: "), "{talk}");
+        assert!(talk.starts_with("toolway: HOME/work/toolway.json:1: the project file is not used: "), "{talk}");
         assert_eq!(run_in(&home, "work", &["config", "check"]).code, 2, "{text}");
     }
-    assert_eq!(home.run(&["call", "sample.echo", "text=hi"]).talk, "", "elsewhere nobody hears of it");
+    assert_eq!(home.run(&["call", "sample.echo", "text=hi"]).talk, "", "no warning outside the project");
 }
 
 #[test]
-fn what_is_not_used_is_shown_with_its_reason_wherever_servers_are() {
+fn unused_entries_are_shown_with_their_reason() {
     let home = one_bad();
     home.write(
         "work/toolway.json",
@@ -96,7 +96,7 @@ fn what_is_not_used_is_shown_with_its_reason_wherever_servers_are() {
         let human = run_in(&home, "work", &[command, "-o", "human"]);
         let lines = stable(&home, &human.out);
         assert!(lines.contains("set aside") && lines.contains(REASON), "{command}: {lines}");
-        assert!(!human.talk.contains(REASON), "it is said once: {}", human.talk);
+        assert!(!human.talk.contains(REASON), "printed only once: {}", human.talk);
         let rows = run_in(&home, "work", &[command, "-o", "ndjson"]).out.lines().count();
         assert_eq!(rows, 5, "{command}");
     }
@@ -105,7 +105,7 @@ fn what_is_not_used_is_shown_with_its_reason_wherever_servers_are() {
         let said: Value = serde_json::from_str(&run_in(&home, "work", &[command]).out).unwrap();
         let file = said["setAside"].as_array().unwrap().iter().find(|it| it.get("label").is_none()).unwrap();
         let reason = file["reason"].as_str().unwrap();
-        assert!(reason.starts_with("`autoConnect` is not for a project's file"), "{command}: {reason}");
+        assert!(reason.starts_with("`autoConnect` is not allowed: a project file may only"), "{command}: {reason}");
         assert!(file["source"]["file"].as_str().unwrap().ends_with("work/toolway.json"), "{command}");
     }
 }

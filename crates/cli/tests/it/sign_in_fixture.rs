@@ -1,4 +1,4 @@
-//! What signing in is told with: a home with a server that wants to see a token, and whoever gives those.
+//! Fixture for sign-in tests: a home with a protected server and its authorization server.
 
 use std::{
     io::{Read, Write},
@@ -6,27 +6,27 @@ use std::{
 };
 
 use tokio::runtime::Runtime;
-use toolway_testkit::authorization::{AuthorizationServer, ProtectedServer, visitor::visit};
+use toolway_testkit::authorization::{AuthorizationServer, ProtectedServer, test_browser::visit};
 use url::Url;
 
 use crate::home::{Home, TOOLWAY};
 
-/// A home with a server that wants to see a token, and whoever gives those.
-pub(crate) struct World {
+/// A home with a protected server and its authorization server.
+pub(crate) struct SignInFixture {
     pub(crate) home: Home,
     pub(crate) runtime: Runtime,
     pub(crate) login: AuthorizationServer,
     pub(crate) server: ProtectedServer,
 }
 
-impl World {
+impl SignInFixture {
     pub(crate) fn new() -> Self {
         let runtime = Runtime::new().unwrap();
         let login = runtime.block_on(AuthorizationServer::start()).unwrap();
         let server = runtime.block_on(ProtectedServer::start(&login)).unwrap();
-        let world = Self { home: Home::new(), runtime, login, server };
-        world.configure("");
-        world
+        let fixture = Self { home: Home::new(), runtime, login, server };
+        fixture.configure("");
+        fixture
     }
 
     pub(crate) fn configure(&self, said: &str) {
@@ -37,12 +37,12 @@ impl World {
         ));
     }
 
-    /// Where the browser is sent back to when somebody has agreed.
+    /// The callback URL after the user has agreed.
     pub(crate) fn visit(&self, address: &str, who: &str) -> String {
         self.runtime.block_on(visit(address, who)).unwrap()
     }
 
-    /// Begins a sign-in that nobody is there for, and finishes it.
+    /// Starts and finishes a sign-in without a terminal.
     pub(crate) fn sign_in(&self, who: &str, options: &[&str]) {
         let words = [&["login", "api"], options].concat();
         let begun = self.home.run(&words);
@@ -53,7 +53,7 @@ impl World {
     }
 }
 
-/// Opens an address, as a browser does that is sent there.
+/// Requests a URL like a redirected browser; returns the response.
 pub(crate) fn open(address: &str) -> String {
     let url = Url::parse(address).unwrap();
     let mut stream = TcpStream::connect(url.socket_addrs(|| None).unwrap()[0]).unwrap();
