@@ -78,7 +78,7 @@ fn keeper() -> KeeperHandle {
 fn custody() -> String {
     match keeper().cleanup() {
         CleanupGuarantee::Full => "kept".to_owned(),
-        CleanupGuarantee::BestEffort { why } => why,
+        CleanupGuarantee::BestEffort { reason } => reason,
     }
 }
 

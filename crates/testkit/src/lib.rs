@@ -8,6 +8,7 @@ pub mod chromium;
 pub mod conformance_server;
 pub mod conformance_sign_in;
 pub mod conformance_unattended;
+pub mod direct_peer;
 pub mod fixture_server;
 #[cfg(target_os = "linux")]
 pub mod keyring;

@@ -4,7 +4,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use toolway_config::{
-    Config, ServerConfig, ServerName, names_secret,
+    Config, ServerConfig, ServerName, is_secret_name,
     server::{Era, Http, HttpKind, Need, Offered, Sharing, Standing, Start, Transport, auth::Auth},
 };
 use toolway_wire::{
@@ -123,7 +123,7 @@ impl WantedServer {
 
     /// Name of the configured header that carries a credential; `None` without one.
     pub fn credential(&self) -> Option<String> {
-        let is_one = |name: &&str| names_secret(name);
+        let is_one = |name: &&str| is_secret_name(name);
         match &self.way {
             Way::Configured(server) => match &server.transport {
                 Transport::Http(http) => {
@@ -149,7 +149,7 @@ impl WantedServer {
 
     /// A server as its entry and the common settings of the configuration say.
     pub fn configured(config: &Config, server: &ServerConfig) -> Self {
-        let clocks = config.clocks(server);
+        let clocks = config.timeouts(server);
         Self {
             label: server.label.clone(),
             description: server.description.clone(),

@@ -15,9 +15,9 @@ use toolway_wire::{
 };
 
 use crate::{
-    catalog::copy::DiskCopy,
+    catalog::listing_cache::ListingCache,
     connection::{
-        SessionMemory, WantedServer, client_features::Root, dial::TapFactory, environment::Environment,
+        SessionMemory, TapFactory, WantedServer, client_features::Root, environment::Environment,
         sign_in::SignInOptions,
     },
     keeper::{KeeperHandle, ShutdownTimeouts},
@@ -35,7 +35,7 @@ pub struct HostOptions {
     /// Starts server processes.
     pub keeper: KeeperHandle,
     /// Time limits for a server process to exit.
-    pub patience: ShutdownTimeouts,
+    pub shutdown: ShutdownTimeouts,
     /// HTTP client for remote servers.
     pub http: HttpClient,
     /// OAuth settings: whose credentials are used, and how authorization servers are reached.
@@ -47,7 +47,7 @@ pub struct HostOptions {
     /// Store of sessions across restarts; `None`: sessions are deleted at the server on shutdown.
     pub sessions: Option<SessionMemory>,
     /// Store of listings across restarts; `None`: not stored.
-    pub copy: Option<DiskCopy>,
+    pub listing_cache: Option<ListingCache>,
     /// Bounds on messages and connections of servers.
     pub limits: Limits,
     /// Limits on concurrent calls.
@@ -77,13 +77,13 @@ impl Default for HostOptions {
             environment: Environment::new(),
             keychain: Arc::new(NoKeychain),
             keeper: KeeperHandle::default(),
-            patience: ShutdownTimeouts::default(),
+            shutdown: ShutdownTimeouts::default(),
             http: HttpClient::new(HttpOptions::default(), &Limits::default()),
             sign_in: SignInOptions::default(),
             credentials: Arc::new(NoCredentials),
             memory: None,
             sessions: None,
-            copy: None,
+            listing_cache: None,
             limits: Limits::default(),
             calls: CallLimits::default(),
             stance: Stance::default(),

@@ -42,6 +42,12 @@ use crate::call::Caller;
 /// }
 /// ```
 ///
+/// Other crates cannot open a connection of their own with this crate:
+///
+/// ```compile_fail
+/// use toolway_host::connection::dial; // private
+/// ```
+///
 /// With a permit it compiles:
 ///
 /// ```

@@ -1,7 +1,6 @@
-//! Where a story is told: a home with nothing of this machine in it, a server dialled from there, and somebody who
-//! answers when asked.
+//! Test environment: a temporary home, a server dialled from there, and a scripted user that answers server requests.
 //!
-//! A story that fails prints what its server said.
+//! A failed test prints the output of its server.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -11,97 +10,98 @@ use tempfile::TempDir;
 use tokio::{io::AsyncBufReadExt, sync::watch};
 use tokio_util::task::AbortOnDropHandle;
 use toolway_host::{
-    connection::{DialOptions, LastWords, Program, ServerAddress, dial, environment::Environment, stdio::Launcher},
-    keeper::{Custodian, Patience},
+    connection::{StderrTail, Program, ServerAddress, environment::Environment, stdio::Launcher},
+    keeper::{KeeperHandle, ShutdownTimeouts},
 };
+use toolway_testkit::direct_peer::{self, DirectOptions};
 use toolway_wire::{
     error::WireError,
-    exchange::{Answer, AskHandler, Exchange, Happening, Outcome, Question},
+    exchange::{Answer, ServerRequestHandler, Exchange, ExchangeEvent, Outcome, ServerRequestDetails},
     json::Raw,
     message::ClientCapabilities,
-    notice::{Notice, Wanted},
+    notice::{Notice, SubscriptionFilter},
     revision::Revision,
     up::{
-        ConnectOptions, EraChoice, EraMemory, Listening, Peer,
-        stdio::{Keeper, OpenStreams, WriteStream},
+        ConnectOptions, EraChoice, EraMemory, UpstreamSubscription, Peer,
+        stdio::{ProcessHandle, StreamOpener, WriteStream},
     },
 };
 
-/// Nothing in a story takes longer, on a machine that has other things to do.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Timeout of each step, long enough for a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A temporary home, and who keeps the programs that are started from there.
+/// A temporary home, and the keeper of the programs started from there.
 pub(crate) struct Stage {
     folder: TempDir,
-    custodian: Custodian,
+    keeper: KeeperHandle,
 }
 
-/// A server that has shaken hands.
+/// A connected server.
 pub(crate) struct Server {
     pub(crate) peer: Peer,
-    pub(crate) person: Arc<Person>,
-    said: Said,
+    pub(crate) user: Arc<ScriptedUser>,
+    output: ServerOutput,
 }
 
-/// A server that listens on an address.
+/// A server that listens on a URL.
 pub(crate) struct Listener {
     pub(crate) url: String,
-    said: Said,
+    output: ServerOutput,
     _input: WriteStream,
-    keeper: Box<dyn Keeper>,
-    _hearing: AbortOnDropHandle<()>,
+    process: Box<dyn ProcessHandle>,
+    _reader: AbortOnDropHandle<()>,
 }
 
-/// Answers every question, and remembers what was asked.
-pub(crate) struct Person {
+/// Answers every server request, and records it.
+pub(crate) struct ScriptedUser {
     roots: Vec<String>,
-    asked: watch::Sender<Vec<Value>>,
+    requests: watch::Sender<Vec<Value>>,
 }
 
-/// How to speak to a server.
+/// The protocol era and revision to use.
 #[derive(Clone, Copy)]
-pub(crate) struct Speech {
+pub(crate) struct ProtocolChoice {
     era: EraChoice,
     legacy: Revision,
 }
 
-/// What came of a call.
+/// Everything received during a call.
 #[derive(Debug)]
-pub(crate) struct Heard {
+pub(crate) struct CallTranscript {
     pub(crate) progress: Vec<Value>,
     pub(crate) logs: Vec<Value>,
     pub(crate) outcome: Outcome,
 }
 
-/// What a server said beside the protocol; shown when its story fails.
+/// Output of a server outside the protocol; printed when its test fails.
 #[derive(Clone)]
-struct Said {
+struct ServerOutput {
     who: String,
-    errors: LastWords,
-    output: watch::Sender<Vec<String>>,
+    stderr: StderrTail,
+    stdout: watch::Sender<Vec<String>>,
 }
 
 // === impl Stage ===
 
 impl Stage {
     pub(crate) fn new() -> Self {
-        Self::kept_by(Custodian::played_by(embedding()))
+        Self::with_keeper(KeeperHandle::with_executable(embedding()))
     }
 
-    /// One with a keeper, and one without.
+    /// One stage with a keeper, and one without.
     pub(crate) fn either_way() -> [Self; 2] {
-        [Self::new(), Self::kept_by(Custodian::nobody())]
+        [Self::new(), Self::with_keeper(KeeperHandle::disabled())]
     }
 
-    fn kept_by(custodian: Custodian) -> Self {
-        let stage = Self { folder: tempfile::tempdir().unwrap(), custodian };
+    fn with_keeper(keeper: KeeperHandle) -> Self {
+        let stage = Self { folder: tempfile::tempdir().unwrap(), keeper };
         for name in ["home", "tmp"] {
             stage.make_folder(name);
         }
         stage
     }
 
-    /// A folder of this stage's own, as its real path.
+    /// Creates a folder in this stage; returns its canonical path.
     pub(crate) fn make_folder(&self, name: &str) -> PathBuf {
         let path = self.path(name);
         std::fs::create_dir_all(&path).unwrap();
@@ -112,7 +112,7 @@ impl Stage {
         self.folder.path().join(name)
     }
 
-    /// The user's environment, as far as a server sees it.
+    /// The user's environment.
     pub(crate) fn environment(&self) -> Environment {
         let text = |name| self.path(name).into_os_string();
         [
@@ -126,7 +126,7 @@ impl Stage {
         .into()
     }
 
-    /// The same program, with its own files in this home too.
+    /// The program with its XDG folders in this home.
     fn at_home(&self, mut program: Program) -> Program {
         for (name, folder) in [("CACHE", "cache"), ("CONFIG", "config"), ("DATA", "data"), ("STATE", "state")] {
             program.variables.insert(format!("XDG_{name}_HOME").into(), self.path(folder).into_os_string());
@@ -134,112 +134,112 @@ impl Stage {
         program
     }
 
-    /// Shakes hands with a program.
-    pub(crate) async fn start(&self, program: Program, speech: impl Into<Speech>) -> Server {
-        self.start_before(program, speech, Person::new()).await
+    /// Starts and connects a program.
+    pub(crate) async fn start(&self, program: Program, speech: impl Into<ProtocolChoice>) -> Server {
+        self.start_with_user(program, speech, ScriptedUser::new()).await
     }
 
-    /// The same, with somebody in particular there to answer.
-    pub(crate) async fn start_before(&self, program: Program, speech: impl Into<Speech>, person: Person) -> Server {
+    /// Starts and connects a program, with this user.
+    pub(crate) async fn start_with_user(&self, program: Program, speech: impl Into<ProtocolChoice>, user: ScriptedUser) -> Server {
         let who = format!("{} {}", program.command, program.arguments.join(" "));
-        self.dial(ServerAddress::Process(self.at_home(program)), who, speech.into(), person).await
+        self.dial(ServerAddress::Process(self.at_home(program)), who, speech.into(), user).await
     }
 
-    /// Shakes hands with a server at an address.
-    pub(crate) async fn reach(&self, listener: &Listener, speech: impl Into<Speech>) -> Server {
+    /// Connects a server at a URL.
+    pub(crate) async fn reach(&self, listener: &Listener, speech: impl Into<ProtocolChoice>) -> Server {
         let url = listener.url.parse().unwrap();
-        self.dial(ServerAddress::http(url), listener.said.who.clone(), speech.into(), Person::new()).await
+        self.dial(ServerAddress::http(url), listener.output.who.clone(), speech.into(), ScriptedUser::new()).await
     }
 
-    /// Dials an address without anybody to answer; what becomes of it is the story.
+    /// Dials a URL, without a user.
     pub(crate) async fn try_reach(&self, listener: &Listener, memory: Arc<dyn EraMemory>) -> Result<Peer, WireError> {
-        let options = DialOptions { memory: Some(memory), ..DialOptions::default() };
+        let options = DirectOptions { memory: Some(memory), ..DirectOptions::default() };
         let address = ServerAddress::http(listener.url.parse().unwrap());
-        within("the handshake", dial(&address, options)).await
+        within("the handshake", direct_peer::connect(&address, options)).await
     }
 
-    async fn dial(&self, address: ServerAddress, who: String, speech: Speech, person: Person) -> Server {
-        let said = Said::new(who);
-        let person = Arc::new(person);
-        let asks: Arc<dyn AskHandler> = person.clone();
-        let Speech { era, legacy } = speech;
-        let options = DialOptions {
-            connect: ConnectOptions { asks: Some(asks), era, legacy, ..ConnectOptions::default() },
+    async fn dial(&self, address: ServerAddress, who: String, speech: ProtocolChoice, user: ScriptedUser) -> Server {
+        let output = ServerOutput::new(who);
+        let user = Arc::new(user);
+        let asks: Arc<dyn ServerRequestHandler> = user.clone();
+        let ProtocolChoice { era, legacy } = speech;
+        let options = DirectOptions {
+            connect: ConnectOptions { request_handler: Some(asks), era, legacy, ..ConnectOptions::default() },
             environment: self.environment(),
-            last_words: said.errors.clone(),
-            custodian: self.custodian.clone(),
-            ..DialOptions::default()
+            stderr_tail: output.stderr.clone(),
+            keeper: self.keeper.clone(),
+            ..DirectOptions::default()
         };
-        let dialled = within("the handshake", dial(&address, options)).await;
-        let peer = dialled.unwrap_or_else(|error| panic!("cannot dial {}: {error}; it said {said:?}", said.who));
-        Server { peer, person, said }
+        let dialled = within("the handshake", direct_peer::connect(&address, options)).await;
+        let peer = dialled.unwrap_or_else(|error| panic!("cannot dial {}: {error}; output: {output:?}", output.who));
+        Server { peer, user, output }
     }
 
-    /// Dials a program without anybody to answer; what becomes of it is the story.
+    /// Dials a program, without a user.
     pub(crate) async fn try_dial(
         &self,
         program: Program,
         memory: Option<Arc<dyn EraMemory>>,
-    ) -> (Result<Peer, WireError>, LastWords) {
-        let last_words = LastWords::default();
-        let options = DialOptions {
+    ) -> (Result<Peer, WireError>, StderrTail) {
+        let stderr_tail = StderrTail::default();
+        let options = DirectOptions {
             environment: self.environment(),
-            last_words: last_words.clone(),
-            custodian: self.custodian.clone(),
+            stderr_tail: stderr_tail.clone(),
+            keeper: self.keeper.clone(),
             memory,
-            ..DialOptions::default()
+            ..DirectOptions::default()
         };
         let address = ServerAddress::Process(program);
-        (within("the handshake", dial(&address, options)).await, last_words)
+        (within("the handshake", direct_peer::connect(&address, options)).await, stderr_tail)
     }
 
-    /// Starts a program that listens on an address and says which on its standard output.
+    /// Starts a program that listens on a URL and prints it on stdout.
     pub(crate) async fn listen(&self, program: Program) -> Listener {
         let address = |line: &str| line.split_once("listening on ").map(|(_, url)| url.to_owned());
         let mut listener = self.run(program).await;
-        listener.url = listener.hears(address).await;
+        listener.url = listener.find_output(address).await;
         listener
     }
 
-    /// Starts a program that listens at `url`; `ready` is what it says when it does, and `taken` when it cannot.
+    /// Starts a program that listens at `url`; it prints `ready` when it does, and `taken` when it cannot.
     pub(crate) async fn listen_at(&self, program: Program, url: &str, ready: &str, taken: &str) -> Option<Listener> {
         let mut listener = self.run(program).await;
         let verdict = |line: &str| line.contains(ready).then_some(true).or(line.contains(taken).then_some(false));
         url.clone_into(&mut listener.url);
-        listener.hears(verdict).await.then_some(listener)
+        listener.find_output(verdict).await.then_some(listener)
     }
 
-    /// Starts a program, as often as it is asked to.
-    pub(crate) fn launcher(&self, program: Program, last_words: LastWords) -> Launcher {
-        let launcher = Launcher::new(program, &self.environment(), last_words);
-        launcher.kept_by(self.custodian.clone(), Patience::default())
+    /// A launcher for this program.
+    pub(crate) fn launcher(&self, program: Program, stderr_tail: StderrTail) -> Launcher {
+        let launcher = Launcher::new(program, &self.environment(), stderr_tail);
+        launcher.with_keeper(self.keeper.clone(), ShutdownTimeouts::default())
     }
 
     async fn run(&self, program: Program) -> Listener {
-        let said = Said::new(format!("{} {}", program.command, program.arguments.join(" ")));
-        let launcher = self.launcher(self.at_home(program), said.errors.clone());
+        let output = ServerOutput::new(format!("{} {}", program.command, program.arguments.join(" ")));
+        let launcher = self.launcher(self.at_home(program), output.stderr.clone());
         let streams = launcher.open().await.unwrap();
-        let output = said.output.clone();
+        let stdout = output.stdout.clone();
         let mut lines = tokio::io::BufReader::new(streams.read).lines();
-        let hearing = tokio::runtime::Handle::current().spawn(async move {
+        let reader = tokio::runtime::Handle::current().spawn(async move {
             while let Ok(Some(line)) = lines.next_line().await {
-                output.send_modify(|lines| lines.push(line));
+                stdout.send_modify(|lines| lines.push(line));
             }
         });
         Listener {
             url: String::new(),
-            said,
+            output,
             _input: streams.write,
-            keeper: streams.keeper.unwrap(),
-            _hearing: AbortOnDropHandle::new(hearing),
+            process: streams.process.unwrap(),
+            _reader: AbortOnDropHandle::new(reader),
         }
     }
 }
 
-/// The program that embeds the host, built beside these stories.
+/// The example program that embeds the host.
 pub(crate) fn embedding() -> PathBuf {
-    let story = std::env::current_exe().unwrap();
-    let path = story.ancestors().nth(2).unwrap().join("examples/embedding");
+    let test = std::env::current_exe().unwrap();
+    let path = test.ancestors().nth(2).unwrap().join("examples/embedding");
     assert!(path.exists(), "{} is missing: `cargo build --examples` builds it", path.display());
     path
 }
@@ -247,61 +247,61 @@ pub(crate) fn embedding() -> PathBuf {
 // === impl Listener ===
 
 impl Listener {
-    /// Resolves when it says this, on either of its streams.
-    pub(crate) async fn says(&self, words: &str) {
-        self.hears(|line| line.contains(words).then_some(())).await;
+    /// Waits until it prints this on stdout or stderr.
+    pub(crate) async fn wait_for_output(&self, text: &str) {
+        self.find_output(|line| line.contains(text).then_some(())).await;
     }
 
-    /// Ends it.
+    /// Ends the process.
     pub(crate) async fn stop(&self) {
-        self.keeper.close().await;
+        self.process.close().await;
     }
 
-    async fn hears<T>(&self, find: impl Fn(&str) -> Option<T>) -> T {
+    async fn find_output<T>(&self, find: impl Fn(&str) -> Option<T>) -> T {
         let found = async {
             loop {
-                let lines = [self.said.output.borrow().clone(), self.said.errors.lines()].concat();
+                let lines = [self.output.stdout.borrow().clone(), self.output.stderr.lines()].concat();
                 if let Some(found) = lines.iter().find_map(|line| find(line)) {
                     return found;
                 }
-                // Standard error is kept, not watched.
+                // Stderr is recorded without notification.
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        within(&format!("a sign of life of {}", self.said.who), found).await
+        within(&format!("output of {}", self.output.who), found).await
     }
 }
 
 // === impl Server ===
 
 impl Server {
-    /// Calls a tool and goes through to the end of it.
-    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Heard {
+    /// Calls a tool and waits for its end.
+    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> CallTranscript {
         let exchange = self.peer.call_tool(tool, Some(Raw::of(&arguments))).unwrap();
-        self.hear(&format!("a call of `{tool}`"), exchange).await
+        self.run_exchange(&format!("a call of `{tool}`"), exchange).await
     }
 
     pub(crate) async fn read(&self, uri: &str) -> Value {
-        self.hear(&format!("`{uri}`"), self.peer.read_resource(uri)).await.result()["contents"][0].take()
+        self.run_exchange(&format!("`{uri}`"), self.peer.read_resource(uri)).await.result()["contents"][0].take()
     }
 
     pub(crate) async fn prompt(&self, name: &str, arguments: Value) -> Value {
         let exchange = self.peer.get_prompt(name, Some(Raw::of(&arguments))).unwrap();
-        self.hear(&format!("the prompt `{name}`"), exchange).await.result()
+        self.run_exchange(&format!("the prompt `{name}`"), exchange).await.result()
     }
 
-    pub(crate) async fn hear(&self, what: &str, exchange: Exchange) -> Heard {
+    pub(crate) async fn run_exchange(&self, what: &str, exchange: Exchange) -> CallTranscript {
         let (mut progress, mut logs) = (Vec::new(), Vec::new());
-        let see = |happening: &Happening| match happening {
-            Happening::Progress(params) => progress.push(params.read().unwrap()),
-            Happening::Log(params) => logs.push(params.read().unwrap()),
-            Happening::Ask(_) | Happening::Withdrawn(_) | Happening::Ended(_) => {}
+        let record = |event: &ExchangeEvent| match event {
+            ExchangeEvent::Progress(params) => progress.push(params.read().unwrap()),
+            ExchangeEvent::Log(params) => logs.push(params.read().unwrap()),
+            ExchangeEvent::ServerRequest(_) | ExchangeEvent::Withdrawn(_) | ExchangeEvent::Ended(_) => {}
         };
-        let outcome = within(what, exchange.outcome_with(Some(&*self.person), see)).await;
-        Heard { progress, logs, outcome }
+        let outcome = within(what, exchange.outcome_with(Some(&*self.user), record)).await;
+        CallTranscript { progress, logs, outcome }
     }
 
-    pub(crate) async fn listen(&self, wanted: Wanted) -> Listening {
+    pub(crate) async fn listen(&self, wanted: SubscriptionFilter) -> UpstreamSubscription {
         within("a subscription", self.peer.listen(wanted)).await.unwrap()
     }
 
@@ -311,49 +311,49 @@ impl Server {
         listing.items.into_iter().map(|tool| tool.name).collect()
     }
 
-    /// The revision agreed on.
+    /// The negotiated revision.
     pub(crate) fn revision(&self) -> &'static str {
         self.peer.profile().revision.as_str()
     }
 }
 
-/// The next notice of a subscription.
-pub(crate) async fn next(listening: &mut Listening) -> Notice {
+/// The next notification of a subscription.
+pub(crate) async fn next(listening: &mut UpstreamSubscription) -> Notice {
     within("a notice", listening.next()).await.expect("the subscription goes on")
 }
 
-/// Waits for something, but not for ever.
+/// Waits for a future; panics after [`TIMEOUT`].
 pub(crate) async fn within<T>(what: &str, wait: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(PATIENCE, wait).await {
+    match tokio::time::timeout(TIMEOUT, wait).await {
         Ok(value) => value,
-        Err(_) => panic!("{what} did not come within {PATIENCE:?}"),
+        Err(_) => panic!("{what} did not come within {TIMEOUT:?}"),
     }
 }
 
 // === impl Person ===
 
-impl Person {
+impl ScriptedUser {
     pub(crate) fn new() -> Self {
         Self::with_roots(vec!["file:///srv/demo".to_owned()])
     }
 
     pub(crate) fn with_roots(roots: Vec<String>) -> Self {
-        Self { roots, asked: watch::Sender::default() }
+        Self { roots, requests: watch::Sender::default() }
     }
 
-    /// Every question so far: `method` and `params`.
-    pub(crate) fn asked(&self) -> Vec<Value> {
-        self.asked.borrow().clone()
+    /// All server requests so far: `method` and `params`.
+    pub(crate) fn requests(&self) -> Vec<Value> {
+        self.requests.borrow().clone()
     }
 
-    /// Resolves when this was asked.
-    pub(crate) async fn is_asked(&self, method: &str) {
-        let mut asked = self.asked.subscribe();
-        let came = asked.wait_for(|asked| asked.iter().any(|question| question["method"] == method));
-        within(&format!("the question `{method}`"), came).await.unwrap();
+    /// Waits for a server request of this method.
+    pub(crate) async fn wait_for_request(&self, method: &str) {
+        let mut requests = self.requests.subscribe();
+        let received = requests.wait_for(|requests| requests.iter().any(|request| request["method"] == method));
+        within(&format!("the request `{method}`"), received).await.unwrap();
     }
 
-    fn say(&self, method: &str) -> Value {
+    fn response(&self, method: &str) -> Value {
         match method {
             "elicitation/create" => json!({ "action": "accept", "content": { "name": "Ada", "dish": "soup" } }),
             "sampling/createMessage" => json!({
@@ -368,39 +368,39 @@ impl Person {
     }
 }
 
-impl AskHandler for Person {
+impl ServerRequestHandler for ScriptedUser {
     fn capabilities(&self) -> ClientCapabilities {
         let all = json!({ "elicitation": { "form": {}, "url": {} }, "sampling": {}, "roots": {} });
         ClientCapabilities(Raw::of(&all))
     }
 
-    fn answer(&self, question: Question) -> BoxFuture<'_, Answer> {
-        let params: Value = question.params.map(|params| params.read().unwrap()).unwrap_or_default();
-        let answer = self.say(&question.method);
-        self.asked.send_modify(|asked| asked.push(json!({ "method": question.method, "params": params })));
+    fn answer(&self, request: ServerRequestDetails) -> BoxFuture<'_, Answer> {
+        let params: Value = request.params.map(|params| params.read().unwrap()).unwrap_or_default();
+        let answer = self.response(&request.method);
+        self.requests.send_modify(|requests| requests.push(json!({ "method": request.method, "params": params })));
         Box::pin(async move { Answer::Given(Raw::of(&answer)) })
     }
 }
 
-// === impl Speech ===
+// === impl ProtocolChoice ===
 
-impl From<EraChoice> for Speech {
+impl From<EraChoice> for ProtocolChoice {
     fn from(era: EraChoice) -> Self {
         Self { era, legacy: Revision::NEWEST_LEGACY }
     }
 }
 
-/// With a session, and this revision offered.
-impl From<Revision> for Speech {
+/// The legacy era with this revision.
+impl From<Revision> for ProtocolChoice {
     fn from(legacy: Revision) -> Self {
         Self { era: EraChoice::Legacy, legacy }
     }
 }
 
-// === impl Heard ===
+// === impl CallTranscript ===
 
-impl Heard {
-    /// The result; any other end fails the story.
+impl CallTranscript {
+    /// The result; panics on any other outcome.
     pub(crate) fn result(&self) -> Value {
         match &self.outcome {
             Outcome::Answered(result) => result.read().unwrap(),
@@ -416,35 +416,35 @@ impl Heard {
     }
 }
 
-// === impl Said ===
+// === impl ServerOutput ===
 
-impl Said {
+impl ServerOutput {
     fn new(who: String) -> Self {
-        Self { who, errors: LastWords::default(), output: watch::Sender::default() }
+        Self { who, stderr: StderrTail::default(), stdout: watch::Sender::default() }
     }
 }
 
-impl std::fmt::Debug for Said {
+impl std::fmt::Debug for ServerOutput {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:#?}", [self.output.borrow().clone(), self.errors.lines()])
+        write!(f, "{:#?}", [self.stdout.borrow().clone(), self.stderr.lines()])
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        show(&self.said);
+        print_on_failure(&self.output);
     }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        show(&self.said);
+        print_on_failure(&self.output);
     }
 }
 
-#[expect(clippy::print_stderr, reason = "a failed story shows what its server said")]
-fn show(said: &Said) {
+#[expect(clippy::print_stderr, reason = "a failed test prints the output of its server")]
+fn print_on_failure(output: &ServerOutput) {
     if std::thread::panicking() {
-        eprintln!("{} said {said:?}", said.who);
+        eprintln!("output of {}: {output:?}", output.who);
     }
 }

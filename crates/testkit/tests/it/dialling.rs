@@ -1,10 +1,13 @@
-//! Dials odd servers in the same way as all surfaces, with timeouts of the test.
+//! Connects to odd servers without a host, with timeouts of the test.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use tempfile::TempDir;
-use toolway_host::connection::{DialOptions, Program, ServerAddress, dial};
-use toolway_testkit::odd::http::OddHttp;
+use toolway_host::connection::{Program, ServerAddress};
+use toolway_testkit::{
+    direct_peer::{self, DirectOptions},
+    odd::http::OddHttp,
+};
 use toolway_wire::{
     error::WireError,
     exchange::ExchangeTimeouts,
@@ -37,7 +40,7 @@ pub(crate) async fn process(
 ) -> Result<Peer, WireError> {
     let mut program = Program::new(env!("CARGO_BIN_EXE_odd-server"));
     program.arguments = vec![what.to_owned(), record.path().to_string_lossy().into_owned()];
-    dial(&ServerAddress::Process(program), DialOptions { connect, memory, ..DialOptions::default() }).await
+    direct_peer::connect(&ServerAddress::Process(program), DirectOptions { connect, memory, ..DirectOptions::default() }).await
 }
 
 /// Dials a server over HTTP.
@@ -47,7 +50,7 @@ pub(crate) async fn address(
     memory: Option<Arc<dyn EraMemory>>,
 ) -> Result<Peer, WireError> {
     let address = ServerAddress::http(odd.url().parse().unwrap());
-    dial(&address, DialOptions { connect, memory, ..DialOptions::default() }).await
+    direct_peer::connect(&address, DirectOptions { connect, memory, ..DirectOptions::default() }).await
 }
 
 impl Record {

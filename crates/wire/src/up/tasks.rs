@@ -13,14 +13,13 @@ use tokio_util::task::AbortOnDropHandle;
 use super::{Peer, accent::TaskModel};
 use crate::{
     error::WireError,
-    exchange::{self, Exchange, Handover, Outcome, Request, ExchangeTimeouts},
+    exchange::{self, Exchange, ExchangeTimeouts, Handover, Outcome, Request},
     json::Raw,
     message::{ClientCapabilities, RpcError, splice},
     task::{
-        TaskDetail, TaskContent, TaskStatus, Task, TaskPage, TaskError,
-        hosted::HostedTask,
-        codec,
+        Task, TaskContent, TaskDetail, TaskError, TaskPage, TaskStatus, codec,
         follow::{TaskHandle, follow},
+        hosted::HostedTask,
     },
 };
 
@@ -77,7 +76,7 @@ impl PeerTasks {
             Ok(TaskModel::Polled) => {
                 let router = self.peer.router();
                 let (exchange, feed) = exchange::pair(timeouts, router.limits.unread_events);
-                let followed = PolledTask { tasks: self.clone(), id: id.to_owned() };
+                let followed = PolledTask { tasks: self.peer.tasks(self.capabilities.clone()), id: id.to_owned() };
                 router.spawn(async move {
                     follow(&followed, &feed).await;
                 });
@@ -136,7 +135,10 @@ impl PeerTasks {
         match task.status {
             TaskStatus::Working | TaskStatus::Cancelled => Ok(task),
             TaskStatus::InputRequired => {
-                let current = self.start_following(&task)?.until(CONTENT_TIMEOUT, |current| !matches!(current.content, TaskContent::Nothing)).await;
+                let current = self
+                    .start_following(&task)?
+                    .until(CONTENT_TIMEOUT, |current| !matches!(current.content, TaskContent::Nothing))
+                    .await;
                 Ok(match current.content {
                     // Its server request is answered, and its status is not updated yet.
                     TaskContent::Nothing => Task { status: TaskStatus::Working, ..task },
@@ -144,9 +146,12 @@ impl PeerTasks {
                 })
             }
             TaskStatus::Completed | TaskStatus::Failed => {
-                let current = self.start_following(&task)?.until(CONTENT_TIMEOUT, |current| current.status.is_over()).await;
+                let current =
+                    self.start_following(&task)?.until(CONTENT_TIMEOUT, |current| current.status.is_over()).await;
                 if !current.status.is_over() {
-                    return Err(WireError::protocol("the task has ended, but the server does not send its result").into());
+                    return Err(
+                        WireError::protocol("the task has ended, but the server does not send its result").into()
+                    );
                 }
                 self.followed().forget(&task.id);
                 Ok(Task { status: current.status, content: current.content, ..task })
@@ -157,7 +162,9 @@ impl PeerTasks {
     /// Returns the pending `tasks/result` of a task; sends one if necessary.
     fn start_following(&self, task: &Task) -> Result<Arc<HostedTask>, TaskError> {
         let limit = self.peer.router().limits.concurrent_requests;
-        self.followed().find_or_start(task, limit, || self.peer.open(self.task_request("tasks/result", &task.id), ExchangeTimeouts::unbounded()))
+        self.followed().find_or_start(task, limit, || {
+            self.peer.open(self.task_request("tasks/result", &task.id), ExchangeTimeouts::unbounded())
+        })
     }
 
     /// Fails if the task has undeclared or too many server requests.

@@ -183,7 +183,7 @@ async fn unreachable_server_does_not_select_the_legacy_era() {
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     drop(listener);
     let address = toolway_host::connection::ServerAddress::http(url.parse().unwrap());
-    let met = toolway_host::connection::dial(&address, toolway_host::connection::DialOptions::default()).await;
+    let met = toolway_testkit::direct_peer::connect(&address, Default::default()).await;
     assert_eq!(Probed::of(&met), Probed::Fails("unreachable"));
 }
 
